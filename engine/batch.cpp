@@ -51,8 +51,8 @@ void BatchBuilder::AddTokens(const StepPlan::Item& item) {
   block_begin_.push_back(static_cast<int32_t>(blocks_.size()));
 }
 
-// Adds the samples after the last token of `item`. If several choices start at this token, their
-// samples share one row of logits.
+// Appends the samples that follow the last token of `item`. If several choices (outputs) of a
+// request start at this token, their samples use the same row of logits.
 void BatchBuilder::AddSamples(const StepPlan& plan, const StepPlan::Item& item) {
   const int32_t position = item.first_token + item.num_tokens;
   for (int32_t i = item.sample_begin; i < item.sample_begin + item.num_samples; ++i) {
@@ -70,8 +70,8 @@ void BatchBuilder::AddSamples(const StepPlan& plan, const StepPlan::Item& item) 
   sample_begin_.push_back(static_cast<int32_t>(samples_.size()));
 }
 
-// Adds the scores of `item`, which are log probabilities of prompt tokens. REQUIRES: the tokens of
-// `item` are not added yet, so the row of the first token is tokens_.size().
+// Appends the scores of `item`: log probabilities of prompt tokens. REQUIRES: the tokens of `item`
+// are not in tokens_ yet.
 void BatchBuilder::AddScores(const StepPlan::Item& item) {
   const Request& request = item.sequence->request();
   for (int32_t i = 0; i < item.num_scores; ++i) {

@@ -1,4 +1,4 @@
-// Builds the step for the model runner from the plan of the scheduler.
+// Builds a Step (the input of the model runner) from a StepPlan of the scheduler.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,12 @@
 
 namespace incipit {
 
-// Owns the arrays that a Step views, and reuses the memory of these arrays from step to step.
+// Builds Step objects. A Step only views arrays. BatchBuilder owns these arrays and reuses their
+// memory for the next step.
 class BatchBuilder {
  public:
-  // Returns the step for `plan`. The views in the step are valid until the next call of Build, and
-  // only while the sequences of `plan` are unchanged.
+  // Returns the step for `plan`. The step is valid until the next call of Build, and only while the
+  // sequences of `plan` are unchanged.
   Step Build(const StepPlan& plan);
 
  private:

@@ -42,8 +42,8 @@ absl::Status CheckRequest(const Request& request, const KvCacheManager& cache) {
 
 }  // namespace
 
-// Threading: mutex_ guards all members that other threads access, except constants and atomics. The
-// engine thread holds no lock while it calls the runner or the listener.
+// Runs the engine thread. mutex_ guards the members that other threads access, except constants and
+// atomics. The engine thread does not hold mutex_ while it calls the model runner or the listener.
 class Engine::Loop {
  public:
   Loop(const EngineOptions& options, std::unique_ptr<ModelRunner> runner, EngineListener& listener,
@@ -61,10 +61,11 @@ class Engine::Loop {
   Time heartbeat() const;
 
  private:
-  // The state of a request from Submit to its last event. `queued` is true after Submit has put the
-  // request into the inbox.
+  // A request from the call of Submit to the last event of the request. `queued` is true if Submit
+  // has put the request into the inbox.
   struct Live {
-    // One bit per choice. The bits prevent repeated cancel orders, so the inbox stays bounded.
+    // Bit i is 1 if choice i was cancelled. Cancel ignores a second order for the same choice, so
+    // the inbox stays bounded.
     uint32_t cancelled_choices = 0;
     bool queued = false;
   };
@@ -75,7 +76,8 @@ class Engine::Loop {
 
   void Run();
   bool TakeInbox() ABSL_LOCKS_EXCLUDED(mutex_);
-  void EmptyInbox() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // moves inbox_ to taken_
+  // Moves the contents of inbox_ to taken_.
+  void EmptyInbox() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ApplyInbox();
   void ReplyToResets();
   void ReplyToPreviews();
@@ -97,49 +99,55 @@ class Engine::Loop {
   KvCacheManager cache_;
   Scheduler scheduler_;
   std::unique_ptr<ModelRunner> runner_;
-  // The state of a step from its plan to its commit. The data that the runner reads must not change
-  // during this time.
+  // The data of one step, kept from planning until commit. The model runner reads the data during
+  // this time, so the data must not change.
   struct StepInFlight {
     StepPlan plan;
     BatchBuilder batch;
     StepStats stats;
     Time launched_at{};
   };
-  // Returns the state of step number `index` in flight, counted from the oldest step. If `index` is
-  // the number of steps in flight, returns the state for the next step.
+  // Returns the data of one of the steps in flight. `index` is 0 for the oldest step. If `index`
+  // equals the number of steps in flight, returns the data for a new step.
   StepInFlight& StepAt(int32_t index) {
     return steps_[(oldest_ + static_cast<size_t>(index)) % steps_.size()];
   }
   std::array<StepInFlight, kStepsInFlightMax> steps_;
   size_t oldest_ = 0;
-  Time done_at_{};        // time when the last step was done
-  StepStats taken_back_;  // statistics of a rolled-back step, kept for its replacement
+  Time done_at_{};  // time when the previous step was done on the device
+  // Statistics of a rolled-back step. The next step adds its own statistics to these values.
+  StepStats taken_back_;
   StepResult result_;
-  const Logprobs no_logprobs_;  // empty log probabilities, for events outside of a step
+  // Empty log probabilities, for events that are emitted without a step.
+  const Logprobs no_logprobs_;
   StepStats stats_;
   EngineInbox taken_;
-  std::vector<std::function<void(bool)>> resets_;  // resets whose `done` was not called yet
+  // Callbacks of the cache resets that the engine thread has not executed yet.
+  std::vector<std::function<void(bool)>> resets_;
   bool failed_ = false;
 
   mutable Mutex mutex_;
   std::condition_variable_any work_arrived_, drained_;
   EngineInbox inbox_ ABSL_GUARDED_BY(mutex_);
-  size_t num_resets_ ABSL_GUARDED_BY(mutex_) = 0;  // resets in inbox_, taken_ and resets_
-  // Number of previews that wait in inbox_ or whose prompt is being hashed.
+  size_t num_resets_ ABSL_GUARDED_BY(mutex_) = 0;  // number of cache resets that wait for execution
+  // Number of admission previews that wait in inbox_ or whose prompt is being hashed.
   size_t num_previews_ ABSL_GUARDED_BY(mutex_) = 0;
-  SequenceGroups ended_ ABSL_GUARDED_BY(mutex_);  // ended groups that the next TakeEnded returns
+  // Groups of ended requests. The next call of TakeEnded returns these groups.
+  SequenceGroups ended_ ABSL_GUARDED_BY(mutex_);
   int64_t inbox_prompt_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<RequestId, Live> live_ ABSL_GUARDED_BY(mutex_);
   EngineLoad load_ ABSL_GUARDED_BY(mutex_);
   HitRatioMonitor hit_ratios_ ABSL_GUARDED_BY(mutex_);
   bool publishing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool computing_ ABSL_GUARDED_BY(mutex_) = false;  // true if a step may be in flight
+  // True if a step may be in flight (launched and not committed).
+  bool computing_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status fatal_ ABSL_GUARDED_BY(mutex_);
-  std::atomic<Time> progress_;  // time of the last progress; written before idle_ becomes false
+  // Time when the loop last made progress. Written before idle_ becomes false.
+  std::atomic<Time> progress_;
   std::atomic<bool> idle_ = true;
 
-  std::thread thread_;  // last member, because the thread uses all other members
+  std::thread thread_;  // declared last, because the thread uses all other members
 };
 
 Engine::Loop::Loop(const EngineOptions& options, std::unique_ptr<ModelRunner> runner,
@@ -168,7 +176,8 @@ Engine::Loop::~Loop() {
 }
 
 absl::Status Engine::Loop::Submit(std::shared_ptr<const Request> request) {
-  // `ended` is freed at the end of Submit, after the new request is queued.
+  // `ended` holds requests that have ended. The destructor of `ended` frees these requests at the
+  // end of Submit, after the new request is queued.
   const SequenceGroups ended = TakeEnded();
   INCIPIT_RETURN_IF_ERROR(CheckRequest(*request, cache_));
   INCIPIT_RETURN_IF_ERROR(Reserve(*request, clock_.Now()));
@@ -194,7 +203,8 @@ absl::Status Engine::Loop::Submit(std::shared_ptr<const Request> request) {
   return absl::OkStatus();
 }
 
-// Checks the limits and adds the request to live_, before the prompt is hashed.
+// Checks the limits of EngineOptions for `request`, and adds the request to live_. Submit calls
+// Reserve before it hashes the prompt.
 absl::Status Engine::Loop::Reserve(const Request& request, Time now) {
   const auto num_prompt_tokens = static_cast<int64_t>(request.prompt.size());
   MutexLock lock(mutex_);
@@ -262,8 +272,8 @@ absl::Status Engine::Loop::PreviewAdmission(std::shared_ptr<const Request> reque
   const SequenceGroups ended = TakeEnded();
   INCIPIT_RETURN_IF_ERROR(CheckRequest(*request, cache_));
   {
-    // The limit is checked before MakeSequenceGroup hashes the prompt, because hashing may take
-    // long.
+    // Check the limit of previews before MakeSequenceGroup hashes the prompt, because hashing may
+    // take long.
     MutexLock lock(mutex_);
     if (num_previews_ >= kPreviewsMax) {
       return ResourceExhausted("{} admission previews are waiting; the limit is {}", num_previews_,
@@ -283,7 +293,8 @@ absl::Status Engine::Loop::PreviewAdmission(std::shared_ptr<const Request> reque
 }
 
 bool Engine::Loop::Drain(Time deadline) {
-  // `deadline` is a time of clock_, which tests may advance. The wait uses real time.
+  // Convert `deadline` from clock_ to real time. The wait uses real time, but tests may control
+  // clock_.
   const Time real_deadline = deadline == kNoDeadline
                                  ? kNoDeadline
                                  : std::chrono::steady_clock::now() + (deadline - clock_.Now());
@@ -334,8 +345,8 @@ void Engine::Loop::Run() {
   EndEverything(FinishReason::kCancelled);
 }
 
-// Waits until the loop has work, then moves the inbox to taken_. Returns false if the engine must
-// stop.
+// Waits until the engine loop has work, and then moves the contents of inbox_ to taken_. Returns
+// false if the engine must stop.
 bool Engine::Loop::TakeInbox() {
   MutexLock lock(mutex_);
   idle_ = true;
@@ -353,8 +364,8 @@ bool Engine::Loop::TakeInbox() {
 
 void Engine::Loop::EmptyInbox() {
   std::swap(taken_, inbox_);
-  // `num_previews_` decreases before the replies, because a caller may ask for another preview as
-  // soon as the caller has its reply.
+  // Subtract these previews before their callers get a reply, because a caller may request another
+  // preview immediately after its reply.
   num_previews_ -= taken_.previews.size();
   load_.num_waiting += static_cast<int32_t>(taken_.submitted.size());
   for (const auto& group : taken_.submitted) {
@@ -386,8 +397,8 @@ void Engine::Loop::ReplyToPreviews() {
 }
 
 void Engine::Loop::ReplyToResets() {
-  // If all requests have ended, a client may expect that no block is in use. A step in flight may
-  // still use blocks of ended requests, so the resets wait until this step is committed.
+  // If no request is left, wait until no step is in flight. A step in flight may still use blocks
+  // of ended requests, and the reset would fail.
   if (scheduler_.all_ended() && scheduler_.num_in_flight() > 0) return;
   if (resets_.empty()) return;
   {
@@ -396,7 +407,8 @@ void Engine::Loop::ReplyToResets() {
   }
   for (const auto& done : resets_) {
     const bool was_reset = !failed_ && cache_.ResetPrefixCache();
-    // Emit the statistics now, because no step may follow that would report the reset.
+    // Report the statistics of the reset now, because there may be no later step that reports the
+    // statistics.
     if (was_reset) {
       stats_ = {};
       stats_.begin = clock_.Now();
@@ -412,7 +424,7 @@ void Engine::Loop::Step() {
   stats_.begin = clock_.Now();
   bool stepped = false;
   absl::Status status = TryStep(stepped);
-  // If the step was aborted, tries the step a second time.
+  // If the step was aborted, plan and run the step a second time.
   if (status.code() == absl::StatusCode::kAborted) status = TryStep(stepped);
   if (!status.ok()) {
     Fail(status);
@@ -421,13 +433,13 @@ void Engine::Loop::Step() {
   EmitIfAny(stepped);
 }
 
-// Plans and launches as many steps as may be in flight, waits for the oldest step, and commits this
-// step. If the result is an error, the failed step and all later steps are rolled back.
+// Launches steps until the maximum number of steps is in flight. Then waits for the oldest step and
+// commits it. If a step fails, rolls back the failed step and all later steps.
 absl::Status Engine::Loop::TryStep(bool& stepped) {
   while (scheduler_.num_in_flight() < options_.scheduler.steps_in_flight_max) {
     const int32_t num_before = scheduler_.num_in_flight();
     INCIPIT_RETURN_IF_ERROR(BeginStep());
-    if (scheduler_.num_in_flight() == num_before) break;  // the plan was empty
+    if (scheduler_.num_in_flight() == num_before) break;  // the plan of the new step was empty
   }
   if (scheduler_.num_in_flight() == 0) return absl::OkStatus();
   INCIPIT_RETURN_IF_ERROR(EndStep());
@@ -475,10 +487,11 @@ absl::Status Engine::Loop::EndStep() {
   return absl::OkStatus();
 }
 
-// Rolls back all steps in flight. The oldest `num_waited` steps have already been waited for.
+// Rolls back all steps in flight. REQUIRES: the caller has already waited for the oldest
+// `num_waited` of these steps.
 void Engine::Loop::TakeBack(int32_t num_waited) {
   for (int32_t i = num_waited; i < scheduler_.num_in_flight(); ++i) {
-    runner_->Wait(result_).IgnoreError();  // the result is not needed
+    runner_->Wait(result_).IgnoreError();  // the result of a rolled-back step is not used
   }
   while (scheduler_.num_in_flight() > 0) {
     StepInFlight& newest = StepAt(scheduler_.num_in_flight() - 1);
@@ -487,7 +500,7 @@ void Engine::Loop::TakeBack(int32_t num_waited) {
   }
 }
 
-// Ends all requests after a fatal error, including requests that arrive in the meantime.
+// Ends all requests after the fatal error `status`, including the requests in the inbox.
 void Engine::Loop::Fail(const absl::Status& status) {
   TakeBack(0);
   failed_ = true;
@@ -522,8 +535,8 @@ void Engine::Loop::EmitEvents(bool stepped) {
   stats_.num_retained_blocks = cache_.pool().num_retained();
   stats_.cache = cache_.TakeStats();
   {
-    // Remove ended requests from live_ before the listener receives their end, because a client may
-    // then submit a new request at once.
+    // Remove ended requests from live_ before the listener receives their last events. A client may
+    // submit a new request immediately after these events.
     MutexLock lock(mutex_);
     for (const RequestId id : events.ended) live_.erase(id);
     scheduler_.TakeEnded(ended_);

@@ -22,20 +22,22 @@ namespace incipit {
 
 struct StepStats {
   Time begin{};
-  // Durations of the three parts of the step. With two steps in flight, the device also computes
-  // during `plan` and `commit`. `run` begins at the later of two times: the launch of the step and
-  // the end of the previous step.
+  // Durations of planning, computing and committing the step. `run` begins when the step is
+  // launched. If the previous step ends later than this launch, `run` begins at the end of the
+  // previous step.
   Duration plan{}, run{}, commit{};
-  int32_t num_tokens = 0;          // tokens computed in this step
-  int32_t num_prefill_tokens = 0;  // prompt tokens and recomputed tokens computed in this step
+  int32_t num_tokens = 0;  // tokens computed in this step
+  // Prompt tokens, and tokens that are computed again after a preemption.
+  int32_t num_prefill_tokens = 0;
   int32_t num_decode_tokens = 0;
   int32_t num_running = 0, num_waiting = 0;
   int32_t num_preemptions = 0;  // sequences preempted in this step
-  // Numbers of blocks: all blocks, blocks in use by sequences, and cached blocks (free blocks that
+  // Number of all blocks, of blocks in use by sequences, and of cached blocks (free blocks that
   // lookups can find).
   int32_t num_blocks = 0, num_used_blocks = 0, num_cached_blocks = 0;
-  int32_t num_retained_blocks = 0;  // number of cached blocks with a retention hint
-  KvCacheStats cache;               // cache counters since the previous step
+  // Number of cached blocks with a retention hint (a client's request to keep blocks).
+  int32_t num_retained_blocks = 0;
+  KvCacheStats cache;  // changes of the cache counters since the previous step
 };
 
 struct StepEvents {
@@ -47,96 +49,97 @@ struct StepEvents {
   const StepStats& stats;
 };
 
-// Receives the events of the engine, on the engine thread. OnStep and OnFatal must return at once
-// and must not block. The views in StepEvents are valid only during the call.
+// Receives the events of the engine. The engine thread calls OnStep and OnFatal, so these functions
+// must return quickly and must not block. The views in StepEvents are valid only during the call.
 class EngineListener {
  public:
   virtual ~EngineListener() = default;
   virtual void OnStep(const StepEvents& events) = 0;
-  // Reports that the engine has failed with `status`. Each request has ended with the finish reason
-  // kError before this call. No further call follows.
+  // Reports that the engine has failed with `status`. Before this call, the engine has ended each
+  // request with the finish reason kError. After this call, the engine calls the listener no more.
   virtual void OnFatal(const absl::Status& status) = 0;
 };
 
-// The load of the engine, at most one step old.
+// Figures about the load of the engine. The figures are at most one step old.
 struct EngineLoad {
   int32_t num_running = 0, num_waiting = 0;
   int64_t num_waiting_prompt_tokens = 0;
   int32_t num_blocks = 0, num_used_blocks = 0, num_cached_blocks = 0;
-  int32_t num_retained_blocks = 0;  // number of cached blocks with a retention hint
+  // Number of cached blocks with a retention hint (a client's request to keep blocks).
+  int32_t num_retained_blocks = 0;
   int32_t block_size = 0;
-  bool draining = false, failed = false;  // `failed` never becomes false again
-  HitRatios hit_ratios;                   // hit ratios of the prefix cache, up to now
+  bool draining = false, failed = false;  // `failed` stays true after a fatal error
+  HitRatios hit_ratios;                   // present hit ratios of the prefix cache
 };
 
 struct EngineOptions {
   SchedulerOptions scheduler;
   KvCacheOptions cache;
   int32_t requests_max = 1024;  // maximum number of waiting and running requests
-  // Maximum number of prompt tokens that wait in the queue. If the queue is empty, a longer prompt
-  // is accepted.
+  // Maximum sum of the prompt tokens of all waiting requests. If no request waits, one longer
+  // prompt is accepted.
   int64_t waiting_prompt_tokens_max = 4'000'000;
 };
 
-// Maximum number of admission previews that wait. Each preview holds its prompt until the present
-// step ends.
+// Maximum number of admission previews that wait for the engine thread. The limit bounds the memory
+// for the prompts of waiting previews.
 inline constexpr size_t kPreviewsMax = 64;
-inline constexpr size_t kResetsMax = 64;  // maximum number of cache resets that wait in the engine
+// Maximum number of prefix-cache resets that wait for the engine thread.
+inline constexpr size_t kResetsMax = 64;
 
 class Engine {
  public:
   // `listener` and `clock` must outlive the engine.
   Engine(EngineOptions options, std::unique_ptr<ModelRunner> runner, EngineListener& listener,
          const Clock& clock);
-  // Stops the engine thread. Requests that have not ended end with the finish reason kCancelled.
+  // Stops the engine thread. All waiting and running requests end with the finish reason
+  // kCancelled.
   ~Engine();
 
   // Submits a request. Thread-safe; does not block; hashes the prompt on the calling thread. If the
-  // result is OK, the listener later receives the end of each choice of the request. If the result
-  // is an error, the listener receives nothing about the request.
+  // result is OK, the listener later receives the end of each choice (output) of the request. If
+  // the result is an error, the listener receives nothing about the request.
   //
   // Errors: INVALID_ARGUMENT if the request is invalid or can never fit into the cache.
   // RESOURCE_EXHAUSTED if a limit of EngineOptions is reached. UNAVAILABLE if the engine is
   // draining, stopping or has failed. DEADLINE_EXCEEDED if the deadline of the request has passed.
   // ALREADY_EXISTS if another request has the same id.
   //
-  // The engine thread never frees a request, because a prompt may have megabytes. The next call of
-  // Submit or PreviewAdmission, or the destructor, frees the requests that have ended. Ended
-  // requests therefore occupy at most the memory of the requests that were live at the last of
-  // these calls.
+  // Submit, PreviewAdmission and the destructor also free the requests that have ended. The engine
+  // thread never frees a request, because freeing a prompt of several megabytes takes long.
   absl::Status Submit(std::shared_ptr<const Request> request);
 
-  // Cancels all choices of a request. Thread-safe and idempotent; an unknown id has no effect.
-  // Events of steps in flight still arrive. The last event of a choice has the finish reason
-  // kCancelled, unless the choice ended before.
+  // Cancels all choices (outputs) of a request. Thread-safe and idempotent; an unknown id has no
+  // effect. The listener still receives the events of steps in flight. Each choice that has not
+  // ended yet ends with the finish reason kCancelled.
   void Cancel(RequestId id);
-  // Cancels one choice of a request, with the same guarantees as Cancel.
+  // Cancels one choice (output) of a request. Thread-safe and idempotent, like Cancel.
   void CancelChoice(RequestId id, int32_t choice);
 
-  // Empties the prefix cache. Thread-safe. If the result is OK, the engine thread later calls
-  // `done`. `done` receives true if the cache was emptied, and false if blocks were in use or the
-  // engine has failed. Errors: RESOURCE_EXHAUSTED if kResetsMax resets already wait. UNAVAILABLE if
-  // the engine is stopping.
+  // Requests that the engine empties the prefix cache. Thread-safe. If the result is OK, the engine
+  // thread later calls `done`. The argument of `done` is true if the cache was emptied, and false
+  // if blocks were in use or the engine has failed. Errors: RESOURCE_EXHAUSTED if kResetsMax resets
+  // already wait. UNAVAILABLE if the engine is stopping.
   absl::Status ResetPrefixCache(std::function<void(bool)> done);
 
-  // Predicts the effects of an admission of `request`. Thread-safe; hashes the prompt on the
-  // calling thread. After the present step, the engine thread calls `done` with the prediction, as
-  // if `request` were the next request to be admitted. Errors: INVALID_ARGUMENT if the request is
-  // invalid or can never fit into the cache. RESOURCE_EXHAUSTED if kPreviewsMax previews already
-  // wait. UNAVAILABLE if the engine is stopping.
+  // Predicts how many blocks `request` would find, need and evict if `request` were admitted next.
+  // Thread-safe; hashes the prompt on the calling thread. After the present step, the engine thread
+  // calls `done` with the prediction. Errors: INVALID_ARGUMENT if the request is invalid or can
+  // never fit into the cache. RESOURCE_EXHAUSTED if kPreviewsMax previews already wait. UNAVAILABLE
+  // if the engine is stopping.
   absl::Status PreviewAdmission(std::shared_ptr<const Request> request,
                                 std::function<void(const AdmissionPreview&)> done);
 
-  // Refuses new requests until Resume is called. Returns true when no request is left, or false at
-  // `deadline`.
+  // Refuses new requests until Resume is called, and waits until all requests have ended. Returns
+  // false if requests are left at `deadline`.
   bool Drain(Time deadline);
   // Accepts new requests again after Drain. Returns FAILED_PRECONDITION if the engine has failed or
   // is stopping.
   absl::Status Resume();
 
-  EngineLoad Load() const;  // returns the present load; thread-safe
-  // Returns the time when the engine loop last made progress, or the present time if the loop is
-  // idle. Thread-safe.
+  EngineLoad Load() const;  // returns the present load of the engine; thread-safe
+  // Returns the time when the engine thread last made progress. If the engine thread is idle,
+  // returns the present time. Thread-safe.
   Time heartbeat() const;
 
  private:

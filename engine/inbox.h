@@ -1,4 +1,5 @@
-// Orders from other threads to the engine loop.
+// The inbox of the engine loop: new requests, cancellations, cache resets and admission previews
+// from other threads.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,8 @@ struct PreviewOrder {
   std::function<void(const AdmissionPreview&)> done;
 };
 
-// Orders from other threads to the engine loop. Between two steps, the loop removes all orders from
-// the inbox.
+// New requests, cancellations, cache resets and admission previews from other threads. The engine
+// loop empties the inbox between two steps.
 struct EngineInbox {
   SequenceGroups submitted;
   std::vector<CancelOrder> cancelled;

@@ -12,7 +12,8 @@ void LogitsPlan::Reserve(int32_t chunk_rows, int32_t tokens_max, int32_t samples
   score_rows_.reserve(static_cast<size_t>(tokens_max));
 }
 
-// Merges the rows of the samples and the rows of the scores. Both lists of rows are ascending.
+// Fills rows() with the rows of all samples and scores of `step`, in ascending order. REQUIRES: the
+// rows of the samples are ascending, and the rows of the scores are ascending.
 void LogitsPlan::Build(const Step& step) {
   rows_.clear();
   chunks_.clear();

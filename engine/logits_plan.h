@@ -1,5 +1,5 @@
-// The token rows of a step that need logits, and the chunks in which a runner computes these
-// logits.
+// Selects the tokens of a step whose logits are needed, and splits these tokens into chunks. A
+// runner computes the logits chunk by chunk.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,18 @@
 
 namespace incipit {
 
-// Selects the token rows of a step that need logits, and splits these rows into chunks. After
-// Reserve, steps within the reserved bounds allocate no memory.
+// Selects the tokens (rows) of a step whose logits are needed, and splits these rows into chunks.
+// Allocates no memory if the step is within the bounds that were passed to Reserve.
 class LogitsPlan {
  public:
-  // Rows of logits that are computed together, and the samples and scores that need these rows.
+  // Consecutive rows whose logits are computed together, and the samples and scores that use these
+  // logits.
   struct Chunk {
-    int32_t row_begin = 0, row_end = 0;        // range [begin, end) of rows()
-    int32_t sample_begin = 0, sample_end = 0;  // range [begin, end) of the samples of the step
-    int32_t score_begin = 0, score_end = 0;    // range [begin, end) of the scores of the step
+    int32_t row_begin = 0, row_end = 0;  // the rows of the chunk are rows()[row_begin, row_end)
+    // The chunk has the samples [sample_begin, sample_end) of the step.
+    int32_t sample_begin = 0, sample_end = 0;
+    // The chunk has the scores [score_begin, score_end) of the step.
+    int32_t score_begin = 0, score_end = 0;
   };
 
   // Reserves memory for steps of at most `tokens_max` tokens and `samples_max` samples.
@@ -27,12 +30,13 @@ class LogitsPlan {
 
   void Build(const Step& step);
 
-  // Returns the token rows that need logits, in ascending order. Each row occurs once.
+  // Returns the rows (indices of tokens in the step) whose logits are needed. The rows are in
+  // ascending order, without duplicates.
   std::span<const int32_t> rows() const { return rows_; }
   std::span<const Chunk> chunks() const { return chunks_; }
-  // Returns the row of each sample of the step, as an index within the chunk of the sample.
+  // Element i of the result is the row of sample i, counted from the first row of its chunk.
   std::span<const int32_t> sample_rows() const { return sample_rows_; }
-  // Returns the row of each score of the step, as an index within the chunk of the score.
+  // Element i of the result is the row of score i, counted from the first row of its chunk.
   std::span<const int32_t> score_rows() const { return score_rows_; }
 
  private:

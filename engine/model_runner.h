@@ -10,27 +10,28 @@
 
 namespace incipit {
 
-// The result of a step. The samples of sequence s are [sample_begin[s], sample_begin[s + 1]) of the
-// step. The scores of sequence s are [score_begin[s], score_begin[s + 1]) of the step.
+// The result of a step. The samples and the scores have the same order as in the Step. In the Step,
+// sequence s has the samples [sample_begin[s], sample_begin[s + 1]).
 struct StepResult {
-  std::vector<TokenId> tokens;          // sampled token of each sample
-  std::vector<RowStatus> status;        // status of each sample
-  std::vector<RowStatus> score_status;  // status of each score
-  Logprobs logprobs;                    // one row per sample that asked for log probabilities
-  Logprobs prompt_logprobs;             // one row per score
+  std::vector<TokenId> tokens;          // element i is the token that sample i has chosen
+  std::vector<RowStatus> status;        // element i is the status of sample i
+  std::vector<RowStatus> score_status;  // element i is the status of score i
+  Logprobs logprobs;         // one row for each sample whose request asked for log probabilities
+  Logprobs prompt_logprobs;  // one row for each score (log probability of a prompt token)
 };
 
 class ModelRunner {
  public:
   virtual ~ModelRunner() = default;
 
-  // Starts a step. At most two steps are in flight. A runner may compute the whole step in Launch.
-  // After an error, the step is not in flight.
+  // Starts the computation of `step`. At most two steps may be in flight (launched, and Wait not
+  // called yet). A runner may also compute the whole step inside Launch. If the result is an error,
+  // the step is not in flight.
   virtual absl::Status Launch(const Step& step) = 0;
 
   // Waits for the oldest step in flight. OK: `result` is the result of the step, with a status for
-  // each row. ABORTED: the step did nothing and may be planned again. The results of later steps in
-  // flight are then invalid, but the caller must still wait for these steps. Any other error is
+  // each row. ABORTED: the step had no effect, and the caller may plan the step again. The caller
+  // must then also wait for the later steps in flight and ignore their results. Any other error is
   // fatal for every request.
   virtual absl::Status Wait(StepResult& result) = 0;
 };

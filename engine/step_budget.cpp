@@ -12,16 +12,16 @@ namespace {
 constexpr int32_t kFirstProbeTokens = 8;
 constexpr int32_t kLastProbeTokens = 128;
 constexpr int32_t kProbeGrowth = 4;
-// Maximum number of measurements per step size. The first measurement warms up caches.
+// Maximum number of measurements of one step size. The first measurement warms up caches.
 constexpr int32_t kProbeRoundsMax = 4;
 
-// Estimates the duration of a step from the two largest steps that were measured: a fixed part and
-// a part for each token.
+// Estimates the duration of a step as a fixed time plus a time per token. The two largest measured
+// steps determine both times.
 class StepCost {
  public:
   void Add(int32_t num_tokens, double seconds) {
-    // At least half of the duration counts as the cost of the tokens, because noise may hide the
-    // growth of the duration.
+    // The growth of the duration per token may be hidden by noise. The time per token is therefore
+    // at least half of the duration divided by the number of tokens.
     double per_token = seconds / num_tokens;
     if (num_tokens_ > 0) {
       const double growth = (seconds - seconds_) / (num_tokens - num_tokens_);
@@ -40,8 +40,8 @@ class StepCost {
   double seconds_ = 0, per_token_ = 0;
 };
 
-// Measures a prefill step: the last tokens of one sequence, with keys and values of zero. The
-// contents of keys and values have no effect on the duration.
+// Measures the duration of a prefill step, which computes the last tokens of one long sequence. All
+// stored keys and values are zero, because their contents have no effect on the duration.
 class PrefillProbe {
  public:
   PrefillProbe(TransformerRunner& runner, const Clock& clock)
@@ -107,8 +107,8 @@ absl::StatusOr<int32_t> ChooseStepTokens(
     }
     spent += spent_here;
     cost.Add(num_tokens, ToSeconds(best));
-    // The next step may take as long as the smallest step, because the duration of the smallest
-    // step may be only fixed cost or noise.
+    // Predict the time of the next, larger measurement. After the smallest step, predict the same
+    // time again, because the duration of the smallest step may be only fixed cost or noise.
     const int32_t growth = num_tokens == kFirstProbeTokens ? 1 : kProbeGrowth;
     if (spent + growth * best > options.probe_time_max) break;
   }

@@ -11,12 +11,12 @@
 namespace incipit {
 namespace {
 
-// Limits for options that determine memory sizes. The limits are far above useful values, and keep
-// products of sizes within 64 bits.
+// Upper limits of options. With these limits, products of options, such as memory sizes, fit into
+// 64 bits. Useful values are far lower.
 constexpr int32_t kStepTokensLimit = 1 << 20;
 constexpr int32_t kSamplesLimit = 1 << 20;
-// Minimum number of blocks, summed over all sequences of a step, for which a backend reserves
-// memory.
+// Minimum size of the block lists of a step, summed over all sequences, for which a backend
+// reserves memory.
 constexpr int32_t kReservedBlocks = 1 << 16;
 
 absl::Status CheckRange(std::string_view name, int64_t value, int64_t min, int64_t max) {
@@ -34,8 +34,8 @@ absl::StatusOr<std::unique_ptr<Buffer>> AllocateMatrix(Backend& backend, int64_t
   return backend.Allocate(static_cast<size_t>(rows) * static_cast<size_t>(cols) * ByteSize(dtype));
 }
 
-// Checks that `begin` splits `entries` (samples or scores) into one range per sequence. The rows in
-// a range must be token rows of its sequence, in ascending order.
+// Checks the samples or the scores of a step. The entries [begin[s], begin[s + 1]) belong to
+// sequence s. Their rows must be rows of sequence s, in ascending order.
 template <class Entry>
 void CheckRanges(const Step& step, std::span<const int32_t> begin, std::span<const Entry> entries) {
   INCIPIT_CHECK(begin.size() == step.token_begin.size());
@@ -200,8 +200,8 @@ absl::Status TransformerRunner::AllocatePool() {
   return absl::OkStatus();
 }
 
-// Checks the values of `step` that index memory, whether or not the backend checks these values
-// too.
+// Checks all values of `step` that are used as memory indices. The check does not depend on the
+// backend.
 void TransformerRunner::CheckStep(const Step& step) const {
   const auto num_tokens = std::ssize(step.tokens);
   INCIPIT_CHECK(num_tokens <= options_.step_tokens_max);
@@ -209,7 +209,8 @@ void TransformerRunner::CheckStep(const Step& step) const {
   INCIPIT_CHECK(std::ssize(step.scores) <= options_.step_tokens_max);
   INCIPIT_CHECK(step.positions.size() == step.tokens.size());
   for (const TokenId token : step.tokens) {
-    INCIPIT_CHECK(token < model_.config.vocab_size);  // a negative value refers to a sampled token
+    // A negative value is not a token id: it refers to a sampled token.
+    INCIPIT_CHECK(token < model_.config.vocab_size);
   }
   for (const int32_t position : step.positions) {
     INCIPIT_CHECK(position >= 0 && position < options_.max_model_len);
@@ -345,8 +346,8 @@ absl::Status TransformerRunner::Launch(const Step& step) {
     backend_.RunStep(this, [&] { RunAndSample(activations, slot.samples); });
     return absl::OkStatus();
   }
-  // Runs the step without a recording. RecordSteps does not record steps with scores or several
-  // chunks, because these steps are rare.
+  // No recording exists for steps with scores or with several chunks of logits, because such steps
+  // are rare. Run the step without a recording.
   transformer_->Forward(activations, *pool_);
   ComputeLogits(step, activations, slot);
   return absl::OkStatus();

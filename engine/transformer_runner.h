@@ -19,21 +19,25 @@
 namespace incipit {
 
 struct TransformerRunnerOptions {
-  int32_t num_blocks = 0;  // number of blocks in the KV pool; 0: computed from kv_bytes
-  size_t kv_bytes = 0;     // size of the KV pool in bytes; 0: computed from memory_fraction
-  // Share of the free memory for the KV pool, measured after all other allocations.
+  int32_t num_blocks = 0;  // number of blocks for keys and values; 0: computed from kv_bytes
+  size_t kv_bytes = 0;     // memory for keys and values, in bytes; 0: computed from memory_fraction
+  // Share of the free memory that is used for keys and values. The free memory is measured after
+  // all other allocations.
   double memory_fraction = 0.9;
-  int32_t num_blocks_max = 0;     // maximum number of blocks if num_blocks is 0; 0: no maximum
+  // Maximum for the number of blocks that is computed if num_blocks is 0. 0: no maximum.
+  int32_t num_blocks_max = 0;
   int32_t block_size = 16;        // tokens per block
-  int32_t step_tokens_max = 512;  // maximum tokens per step, of all sequences together
-  int32_t samples_max = 1024;     // maximum samples per step
+  int32_t step_tokens_max = 512;  // maximum number of tokens in a step, over all sequences
+  int32_t samples_max = 1024;     // maximum number of samples in a step
   int32_t max_model_len = 0;      // maximum length of a sequence, in tokens; 0: limit of the model
-  std::optional<DType> kv_dtype;  // absent: f32 for f32 weights if possible, otherwise bf16
+  // Type of the stored keys and values. Absent: f32 if the weights are f32 and the backend supports
+  // f32 keys and values, otherwise bf16.
+  std::optional<DType> kv_dtype;
 };
 
-// Computes steps of a transformer on a backend. Create allocates all memory for the largest step
-// that the options allow. A step allocates no memory after the vectors of the results have reached
-// their usual size. Only one thread at a time may call the runner.
+// Computes steps of a transformer on a backend. Create allocates the memory for the largest step
+// that the options allow. Later, only the vectors in StepResult may grow, during the first steps.
+// Only one thread at a time may call the runner.
 class TransformerRunner final : public ModelRunner {
  public:
   // Creates a runner. `backend` and `model` must outlive the runner, and `model` must be loaded on
@@ -43,8 +47,8 @@ class TransformerRunner final : public ModelRunner {
   static absl::StatusOr<std::unique_ptr<TransformerRunner>> Create(
       Backend& backend, const Model& model, const TransformerRunnerOptions& options);
 
-  // Enqueues the whole step. REQUIRES: tokens, positions and blocks of `step` are within the bounds
-  // of the options.
+  // Starts the computation of `step` on the backend. REQUIRES: tokens, positions and blocks of
+  // `step` are within the limits of TransformerRunnerOptions.
   absl::Status Launch(const Step& step) override;
   absl::Status Wait(StepResult& result) override;
 
@@ -54,10 +58,11 @@ class TransformerRunner final : public ModelRunner {
   size_t kv_bytes() const { return kv_bytes_; }
 
  private:
-  // The data of one step between Launch and Wait.
+  // The data of one step in flight, from Launch to Wait.
   struct Slot {
     LogitsPlan logits;
-    SampleArgs samples;  // arguments for the whole step, if one call of Sample is enough
+    // Arguments of Sample, used only if one call samples all tokens of the step.
+    SampleArgs samples;
     StepResult result;
   };
 
@@ -73,9 +78,11 @@ class TransformerRunner final : public ModelRunner {
   TensorView LogitsOf(const LogitsPlan::Chunk& chunk) const;
   SampleArgs SamplesOf(const Step& step, const LogitsPlan::Chunk& chunk, Slot& slot) const;
   ScoreArgs ScoresOf(const Step& step, const LogitsPlan::Chunk& chunk, Slot& slot) const;
-  // Returns true if the step has no scores and one chunk has all rows of logits.
+  // Returns true if one call of Sample suffices: the step has no scores, and all rows of logits are
+  // in one chunk.
   static bool SamplesAtOnce(const Step& step, const Slot& slot);
-  // Asks the backend to record steps that sample from each token row, such as decode steps.
+  // Asks the backend to record the operations of steps that sample a token for each row, such as
+  // decode steps.
   absl::Status RecordSteps();
   void RunAndSample(const Activations& activations, const SampleArgs& samples) const;
   void ComputeLogits(const Step& step, const Activations& activations, Slot& slot);
@@ -85,8 +92,8 @@ class TransformerRunner final : public ModelRunner {
   const DType hidden_dtype_, activation_dtype_;
   TransformerRunnerOptions options_;
   size_t kv_bytes_ = 0;
-  // Maximum number of rows of logits in memory. A step with more rows computes the logits in
-  // chunks.
+  // Maximum number of rows of logits that are in memory at the same time. If a step needs more
+  // rows, the runner computes the logits in several chunks.
   int32_t logits_rows_max_ = 0;
 
   std::unique_ptr<Buffer> rope_, hidden_, query_, attention_, mlp_, logits_;

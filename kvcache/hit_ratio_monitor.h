@@ -1,6 +1,5 @@
-// Hit ratios of the prefix cache in the last minute, ten minutes and hour, and a check whether the
-// hit ratio has decayed. A hit ratio since the start of the server does not show what happened in
-// the last minutes.
+// Measures the hit ratio of the prefix cache in the last minute, ten minutes and hour. Also checks
+// whether the hit ratio of the last ten minutes is much lower than the ratio of the last hour.
 #pragma once
 
 #include <array>
@@ -14,7 +13,8 @@ namespace incipit {
 
 struct HitCounts {
   int64_t query_tokens = 0;
-  int64_t hit_tokens = 0;  // prompt tokens that were found in the prefix cache, among query_tokens
+  // Number of tokens, among query_tokens, that were found in the prefix cache.
+  int64_t hit_tokens = 0;
 
   // Returns the share of looked-up tokens that were found, or 0 if no tokens were looked up.
   double ratio() const {
@@ -23,18 +23,19 @@ struct HitCounts {
   }
 };
 
-// Hit ratios of the prefix cache at one moment, from HitRatioMonitor::Read.
+// The hit ratios of the prefix cache at one moment, as returned by HitRatioMonitor::Read.
 struct HitRatios {
   double minute = 0, ten_minutes = 0, hour = 0;
   bool decayed = false;
 };
 
-// Counts looked-up tokens and found tokens in intervals of kResolution. The monitor keeps the
-// running totals at the start of each interval, so the counts of a window are the difference of two
-// totals. A call of Read costs O(1). A call of Add costs O(1), and one entry for each interval
-// since the previous call. A window reaches back up to kResolution further than its length. The
-// caller passes the time. Counts with a time before the latest time are added at the latest time.
-// The monitor allocates no memory.
+// Counts looked-up tokens and found tokens. The monitor divides time into intervals of kResolution,
+// and stores the total counts at the start of each interval. The counts of a window are the
+// difference of two totals. A window may therefore be up to kResolution longer than requested.
+//
+// Read costs O(1). Add costs O(1), plus one store for each interval since the previous call. The
+// caller passes the present time. A time before the latest time is treated as the latest time. The
+// monitor allocates no memory.
 class HitRatioMonitor {
  public:
   static constexpr Duration kResolution = std::chrono::seconds(5);
@@ -42,7 +43,7 @@ class HitRatioMonitor {
   static constexpr Duration kTenMinutes = std::chrono::minutes(10);
   static constexpr Duration kHour = std::chrono::hours(1);  // longest window that Within accepts
 
-  // Bounds of the check whether the hit ratio has decayed. The hit ratio has decayed if the ratio
+  // Limits of the check whether the hit ratio has decayed. The hit ratio has decayed if the ratio
   // of the last ten minutes is below kDecayedShare times the ratio of the last hour. The check
   // needs at least kDecayTokensMin looked-up tokens in the last ten minutes, and as many in the
   // other 50 minutes of the hour.
@@ -51,7 +52,8 @@ class HitRatioMonitor {
 
   void Add(Time now, const HitCounts& counts);
 
-  // Returns the counts of the last `window`, which ends at `now`. REQUIRES: 0 < `window` <= kHour.
+  // Returns the counts of the time span of length `window` that ends at `now`. REQUIRES: 0 <
+  // `window` <= kHour.
   HitCounts Within(Duration window, Time now) const;
   bool HasDecayed(Time now) const;
   HitRatios Read(Time now) const;
@@ -64,10 +66,11 @@ class HitRatioMonitor {
     return starts_[static_cast<size_t>(step) % kNumSteps];
   }
 
-  // ring: the value of totals_ at the start of each interval of kResolution.
+  // Ring buffer: the values of totals_ at the starts of the latest intervals. An interval is
+  // kResolution long.
   std::array<HitCounts, kNumSteps> starts_{};
   HitCounts totals_;
-  int64_t last_step_ = -1;  // latest interval whose start is in `starts_`; -1: Add was never called
+  int64_t last_step_ = -1;  // number of the latest interval in `starts_`; -1: Add was never called
 };
 
 }  // namespace incipit

@@ -9,8 +9,8 @@ namespace incipit {
 namespace {
 
 // Maximum number of cached blocks that FindPartial compares with the next tokens of a sequence.
-// FindPartial compares the newest blocks that continue the found prefix. The limit bounds the cost
-// if thousands of cached blocks continue one system prompt.
+// FindPartial compares the newest blocks first. The maximum bounds the cost if thousands of cached
+// blocks continue the same system prompt.
 constexpr int32_t kPartialCandidatesMax = 16;
 
 int32_t NumEqual(std::span<const TokenId> a, std::span<const TokenId> b) {
@@ -52,11 +52,12 @@ bool KvCacheManager::Follows(BlockId id, BlockId before) const {
   return before == kNoBlock ? pool_.starts_chain(id) : pool_.parent(id) == before;
 }
 
-// Returns whether block `id` has the same contents as block `index` of the sequence of `table`.
-// `before` is the block that lookups return for the key of block `index` - 1. With sha256, equal
-// digests prove equal contents. With other hashes, Holds compares the keys, the previous blocks and
-// the tokens. For the first block of a sequence, Holds also compares the namespace digests.
-// REQUIRES: the digests of the two blocks are equal.
+// Returns whether block `id` has the same contents as block `index` of a sequence. This block has
+// the tokens `block`, and `table` belongs to the sequence. `before` is the block that lookups
+// return for the key of block `index` - 1. With sha256, equal digests prove equal contents. With
+// other hashes, Holds compares the keys, the previous blocks and the tokens. For the first block of
+// a sequence, Holds also compares the namespace digests. REQUIRES: the digests of the two blocks
+// are equal.
 bool KvCacheManager::Holds(BlockId id, BlockId before, size_t index, std::span<const TokenId> block,
                            const BlockTable& table) const {
   if (!verifies_) return true;
@@ -103,8 +104,8 @@ bool KvCacheManager::IsWorthCopying(const PartialHit& hit, size_t num_left) cons
   return static_cast<size_t>(hit.num_tokens) == num_left || hit.num_tokens >= copy_min_tokens_;
 }
 
-// Returns how many leading blocks of `found` really have the same contents as the first blocks of
-// the sequence. A block with an equal key may have other contents if the hash is not sha256.
+// Returns the number of leading blocks of `found` that have the same contents as the first blocks
+// of the sequence. If the hash is not sha256, blocks with equal keys may have different contents.
 size_t KvCacheManager::NumVerified(const SequenceTokens& tokens, const BlockTable& table,
                                    std::span<const BlockId> found) const {
   const auto block_size = static_cast<size_t>(options_.block_size);
@@ -117,8 +118,8 @@ size_t KvCacheManager::NumVerified(const SequenceTokens& tokens, const BlockTabl
 }
 
 // Returns the cached block that continues the blocks `found` and has the most leading tokens in
-// common with `rest`. Blocks that no committed step has filled (pending) are not considered,
-// because a block copy runs before the step that fills the pending blocks.
+// common with `rest`. Ignores pending blocks (blocks that no committed step has filled). The copy
+// of a pending block would run before the block is filled.
 KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> rest,
                                                        const BlockTable& table,
                                                        std::span<const BlockId> found) const {
@@ -132,8 +133,9 @@ KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> 
     if (!HasKeyOf(id, found, table)) return;
     best = {.block = id, .num_tokens = num_equal};
   };
-  // Consider the block with the key of the next full block of the sequence. All tokens of this
-  // block may match, because the blocks `found` never include the block of the last prompt token.
+  // Consider the block with the key of the next full block of the sequence. The lookup of full
+  // blocks skips this block if the block contains the last prompt token, although all its tokens
+  // may match.
   if (found.size() < table.hashes.size()) {
     const BlockId whole = pool_.Find(table.hashes[found.size()]);
     const BlockId before = found.empty() ? kNoBlock : found.back();
@@ -188,8 +190,8 @@ Miss KvCacheManager::ExplainMiss(const SequenceTokens& tokens, const BlockTable&
   return miss;
 }
 
-// Returns whether a block with contents other than `block` already has the key of block `index` of
-// the sequence of `table`.
+// Returns whether the key of block `index` of a sequence already belongs to a block with other
+// contents. `block` has the tokens of block `index`, and `table` belongs to the sequence.
 bool KvCacheManager::IsKeyTaken(const BlockTable& table, size_t index,
                                 std::span<const TokenId> block) const {
   const BlockId holder = pool_.Find(table.hashes[index]);
@@ -198,8 +200,8 @@ bool KvCacheManager::IsKeyTaken(const BlockTable& table, size_t index,
   return !Holds(holder, before, index, block, table);
 }
 
-// Records that block `id` holds the first tokens of a sequence. Returns the tag of the chain, a
-// hash of the namespace and the first token.
+// Records that block `id` is the first block of a sequence. Returns a hash of the namespace and the
+// first token of the sequence (ChainTag).
 uint64_t KvCacheManager::BeginChain(const BlockTable& table, BlockId id,
                                     std::span<const TokenId> block) {
   contents_[ContentSlot(block)] = {.block = id, .tenant = table.tenant};

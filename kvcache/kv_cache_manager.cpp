@@ -11,14 +11,16 @@
 namespace incipit {
 namespace {
 
-// Number of blocks of the pool for each entry of `contents_`.
+// `contents_` has one entry for each kBlocksPerContent blocks of the pool.
 constexpr size_t kBlocksPerContent = 16;
 
-// Announce prefetches the memory for stored tokens kRowsAhead blocks before writing the tokens.
+// Announce writes the tokens of one block after another. Announce prefetches the memory for the
+// tokens of the block that is kRowsAhead blocks ahead.
 constexpr size_t kRowsAhead = 12;
 
 void CopyBlock(std::span<const TokenId> block, std::span<TokenId> stored) {
-  // Usual number of tokens per block; copying a constant size takes four instructions.
+  // Most common number of tokens per block. A copy of this constant size takes only four
+  // instructions.
   constexpr size_t kUsualSize = 16;
   if (block.size() == kUsualSize) {
     std::memcpy(stored.data(), block.data(), kUsualSize * sizeof(TokenId));
@@ -101,8 +103,8 @@ bool KvCacheManager::AllocateSlots(BlockTable& table, const ComputedBlocks& comp
                                    int32_t num_tokens) {
   INCIPIT_CHECK(computed.num_tokens == 0 || table.blocks.empty());
   if (BlocksNeeded(table, computed, num_tokens) > pool_.num_free()) return false;
-  // Add a user to the found blocks before pool_.Take allocates blocks, because Take may evict
-  // blocks without users.
+  // Count the sequence as a user of the found blocks before pool_.Take allocates blocks. Otherwise
+  // pool_.Take could evict the found blocks.
   const BlockId source = computed.copy_source;
   const bool begins = table.blocks.empty();
   if (begins) pool_.Use(computed.blocks, table.use);
@@ -130,12 +132,13 @@ void KvCacheManager::Announce(BlockTable& table, const SequenceTokens& tokens) {
   const auto block_size = static_cast<size_t>(options_.block_size);
   const size_t num_full = tokens.size() / block_size;
   auto index = static_cast<size_t>(table.num_published);
-  // Publish nothing if the previous block is not published, because the parent of each published
-  // block must be published.
+  // If the previous block of the sequence is not published, publish nothing. The parent of each
+  // published block must also be published.
   if (index > 0 && !pool_.is_published(table.blocks[index - 1])) return;
   while (index < num_full) {
-    // If keys may collide, publish one block in each iteration, after IsKeyTaken has checked its
-    // key. Otherwise publish all blocks whose tokens are contiguous in memory in one call.
+    // If blocks with different contents may have equal keys, publish one block per iteration, after
+    // IsKeyTaken has checked its key. Otherwise, publish in one call all blocks whose tokens are
+    // contiguous in memory.
     const auto piece = tokens.From(index * block_size);
     const size_t count = verifies_ ? 1 : std::min(num_full - index, piece.size() / block_size);
     if (verifies_ && IsKeyTaken(table, index, piece.first(block_size))) {
@@ -164,7 +167,7 @@ void KvCacheManager::CacheBlocks(BlockTable& table, const SequenceTokens& tokens
                                  int32_t num_computed) {
   INCIPIT_CHECK(num_computed <= static_cast<int32_t>(tokens.size()));
   Announce(table, tokens.first(static_cast<size_t>(num_computed)));
-  // Counts blocks of committed steps; `blocks` may also contain blocks of a later step.
+  // Count only blocks of committed steps. `blocks` may also contain blocks of a later step.
   table.num_committed = BlocksFor(num_computed);
   const int32_t num_full = num_computed / options_.block_size;
   const int32_t num_ready = std::min(num_full, table.num_published);
@@ -236,7 +239,8 @@ void KvCacheManager::ReleaseCopySource(BlockTable& table) {
 }
 
 void KvCacheManager::Free(BlockTable& table) {
-  // Before ReleaseFrom, because the copy source follows blocks of `table` in its chain.
+  // Release the copy source before the blocks of `table`. Blocks are released from last to first,
+  // and the copy source follows the blocks of `table`.
   ReleaseCopySource(table);
   if (!table.retention.is_default()) {
     const auto num_kept = static_cast<size_t>(table.num_confirmed);

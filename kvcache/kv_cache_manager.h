@@ -29,113 +29,124 @@ struct KvCacheOptions {
   int32_t num_blocks = 0;
   int32_t block_size = 16;  // tokens per block: a power of two, at most 256
   HashAlgorithm hash = HashAlgorithm::kSha256;
-  // Text in the hash of every block key; processes with equal seeds compute equal keys.
+  // Text that is hashed into every block key. Two processes compute equal keys only if their seeds
+  // are equal.
   std::string seed{};
   bool prefix_cache = true;  // false: lookups find no blocks, and no block is published
   // false: lookups find full blocks only, and no part of a block is copied.
   bool copy_on_write = true;
   EvictionPolicyKind policy = EvictionPolicyKind::kAdaptive;
-  // Number of blocks for which the policy sizes its tables; 0: num_blocks.
+  // Number of blocks for which the eviction policy sizes its tables. 0: the same as num_blocks.
   int32_t policy_capacity = 0;
-  // Tokens per block that the eviction policy assumes; 0: block_size.
+  // Tokens per block that the eviction policy assumes. 0: the same as block_size.
   int32_t policy_block_size = 0;
   RetentionLimits retention{};
 };
 
-// Settings with which tests make rare cases frequent, such as key collisions. The server uses the
-// default values.
+// Settings for tests. With these settings, tests make rare cases frequent, such as equal keys of
+// different blocks.
 struct KvCacheSeams {
-  // Number of bits kept of each digest; with few bits, keys collide.
+  // Number of bits of each digest that are kept. With few bits, different blocks often have equal
+  // keys.
   int32_t digest_bits = kDigestBitsMax;
   // Minimum number of equal leading tokens for which a part of a cached block is copied. A shorter
-  // match is copied only if the match covers the whole rest of the prompt. 0: a quarter of a block,
-  // at least 2 tokens.
+  // match is copied only if the match covers all remaining tokens of the prompt. 0: a quarter of a
+  // block, but at least 2 tokens.
   int32_t copy_min_tokens = 0;
 };
 
 // Returns OK or INVALID_ARGUMENT. The error message names the field, its value and the bound.
 absl::Status ValidateKvCacheOptions(const KvCacheOptions& options);
 
-// Counters of the prefix cache. The lookup of a request is counted once, when the first step that
-// computes tokens of the request is committed. The lookup counters leave out requests that do not
-// read the cache.
+// Counters of the prefix cache. The lookup of a request is counted when the first step of the
+// request is committed. Requests that do not read the cache are not counted as lookups.
 struct KvCacheStats {
-  int64_t queries = 0;        // number of requests whose lookup was counted
-  int64_t query_tokens = 0;   // number of prompt tokens that were looked up
-  int64_t hit_tokens = 0;     // prompt tokens that were found in the cache, among query_tokens
-  int64_t copied_tokens = 0;  // prompt tokens that were found in a copied block, among hit_tokens
-  int64_t self_query_tokens = 0;  // tokens looked up by sequences that resume after a preemption
-  // Tokens found in the cache, among self_query_tokens.
+  int64_t queries = 0;       // number of requests whose lookup was counted
+  int64_t query_tokens = 0;  // number of prompt tokens that were looked up
+  int64_t hit_tokens = 0;    // number of tokens, among query_tokens, that were found in the cache
+  // Number of tokens, among hit_tokens, that were found in copied blocks.
+  int64_t copied_tokens = 0;
+  // Number of tokens that preempted sequences looked up when they were resumed.
+  int64_t self_query_tokens = 0;
+  // Number of tokens, among self_query_tokens, that were found in the cache.
   int64_t self_hit_tokens = 0;
-  int64_t stored_blocks = 0;  // blocks that were published, so that later requests can find them
-  int64_t regret_blocks = 0;  // published blocks whose keys had been evicted recently
-  // Blocks whose key a block with other contents already had; 0 with sha256.
+  // Number of blocks that were published (made findable for later requests).
+  int64_t stored_blocks = 0;
+  int64_t regret_blocks = 0;  // number of published blocks whose keys had been evicted recently
+  // Number of times that two blocks with different contents had the same key. Always 0 with sha256.
   int64_t collisions = 0;
   EvictionStats evictions;
 
   KvCacheStats& operator+=(const KvCacheStats& other);
 };
 
-// The blocks of one sequence, in the order of the tokens. The scheduler sets root, tenant,
-// retention and the hashes of the prompt when it creates the sequence. Only KvCacheManager changes
-// the other members. `hashes` and `blocks` have reserved capacity for the maximum length of the
-// sequence.
+// The blocks of one sequence, in the order of the tokens. The scheduler creates the table, and sets
+// root, tenant, retention and the hashes of the prompt. Later, only KvCacheManager changes the
+// table. `hashes` and `blocks` have reserved capacity for the maximum length of the sequence.
 struct BlockTable {
-  ChainRoot root;  // start of the chain of block keys, from BlockHasher::Root
-  // Number of the tenant (TenantDigest), for the limit of retained blocks per tenant.
+  // Inputs of the block keys of the sequence, other than tokens (from BlockHasher::Root).
+  ChainRoot root;
+  // Number of the tenant (TenantDigest). A tenant may retain only a limited number of blocks.
   uint64_t tenant = 0;
   Retention retention;
-  std::vector<BlockHash> hashes;  // keys of the full blocks; the keys of the prompt are precomputed
-  std::vector<BlockId> blocks;  // ids of the sequence's blocks; append-only while the sequence runs
-  // Number of leading blocks that were found or published, including pending blocks.
+  // Keys of the full blocks; the keys of the prompt are computed in advance.
+  std::vector<BlockHash> hashes;
+  std::vector<BlockId> blocks;  // ids of the blocks of the sequence, in the order of the tokens
+  // Number of leading blocks that a lookup found or that were published. Blocks that a step in
+  // flight will fill are included.
   int32_t num_published = 0;
-  // Number of leading blocks that were found, or published by a committed step.
+  // Number of leading blocks that a lookup found, or that were published by a committed step.
   int32_t num_confirmed = 0;
   int32_t num_committed = 0;  // number of leading blocks that hold tokens of committed steps
-  // A block with other contents has a key of this sequence; publishing stops.
+  // True if a block with other contents already had the key of a block of this sequence. Later
+  // blocks of this sequence are then not published.
   bool collided = false;
   SequenceUse use;
-  // Block copy that must run before the next step of the sequence. Until ReleaseCopySource is
-  // called, the sequence counts as a user of the source block.
+  // The block copy that must run before the next step of the sequence. The source block cannot be
+  // evicted until ReleaseCopySource is called.
   BlockCopy copy;
   std::optional<BlockHash> copied_from{};  // key of the block from which `copy` copies tokens
 };
 
 struct ComputedBlocks {
-  // Found full blocks in the order of the tokens; valid until the next lookup.
+  // Full blocks that the lookup found, in the order of the tokens. Valid until the next lookup.
   std::span<const BlockId> blocks;
-  // Block whose first `copy_tokens` tokens follow the tokens of `blocks`.
+  // Block whose first `copy_tokens` tokens equal the tokens of the sequence after `blocks`.
+  // kNoBlock: none.
   BlockId copy_source = kNoBlock;
   int32_t copy_tokens = 0;
   int32_t num_tokens = 0;  // number of tokens in `blocks` and in the copied part of `copy_source`
-  int32_t num_idle = 0;    // number of blocks without users, among `blocks` and `copy_source`
+  int32_t num_idle = 0;    // number of blocks, among `blocks` and `copy_source`, that have no users
 };
 
-// Whether a lookup may also find a part of a block. Found parts of blocks are copied.
+// Whether a lookup may also return a block of which only the first tokens match. The matching
+// tokens are then copied to a new block.
 enum class PartialMatch : uint8_t { kNo, kAllowed };
 
 enum class MissReason : uint8_t {
   kNone,            // all full blocks of the prompt were found
-  kUnseen,          // the cache has no record of the first missing block
-  kEvicted,         // the first missing block was evicted
-  kOtherNamespace,  // the tenant cached the same tokens with another salt or adapter
+  kUnseen,          // the first missing block was never cached, or its eviction is forgotten
+  kEvicted,         // the first missing block was cached and evicted
+  kOtherNamespace,  // the same tenant cached the same tokens with another salt or adapter
 };
 
 // The reason why a lookup did not find a longer prefix of the prompt.
 struct Miss {
   MissReason reason = MissReason::kNone;
   int32_t block = -1;  // index of the first full block that the lookup did not find
-  // Index of the first token that differs from the most similar cached prefix.
+  // Index of the first prompt token that differs from the most similar cached prefix.
   int32_t differing_token = -1;
   Duration evicted_ago{};  // time since the first missing block was evicted; only for kEvicted
 };
 
-// The effects that the admission of a sequence would have at this moment.
+// The effects of an admission of a sequence, if the sequence were admitted now.
 struct AdmissionPreview {
   bool fits = false;
-  int32_t cached_tokens = 0;   // tokens that the lookup found, including tokens of a copied block
-  int32_t blocks_needed = 0;   // number of free blocks that the sequence would use
-  int32_t blocks_evicted = 0;  // number of cached blocks that would be evicted, among blocks_needed
+  // Number of tokens that the lookup found, including tokens of a copied block.
+  int32_t cached_tokens = 0;
+  int32_t blocks_needed = 0;  // number of free blocks that the sequence would use
+  // Number of cached blocks, among blocks_needed, that would be evicted.
+  int32_t blocks_evicted = 0;
 };
 
 // Assigns tokens to cache blocks and shares blocks between sequences (docs/kv_cache.md).
@@ -154,7 +165,8 @@ class KvCacheManager {
   // REQUIRES: ValidateKvCacheOptions(`options`) returns OK.
   explicit KvCacheManager(const KvCacheOptions& options, const KvCacheSeams& seams = {});
 
-  // Advances the clock to `now` (monotonic) and evicts blocks whose time to live has passed.
+  // Advances the clock of the cache to `now`, and evicts blocks whose time to live has passed.
+  // `now` must not decrease between calls.
   void Advance(Time now) { pool_.Advance(now); }
 
   // Returns the blocks of the longest cached prefix of `tokens`. The last token is never part of
@@ -168,26 +180,26 @@ class KvCacheManager {
   Miss ExplainMiss(const SequenceTokens& tokens, const BlockTable& table,
                    const ComputedBlocks& computed) const;
 
-  // Returns the number of free blocks that a sequence needs for its first `num_tokens` tokens, if
-  // the sequence uses the blocks of `computed`. The number includes the blocks of `computed` that
-  // have no users yet.
+  // Returns the number of free blocks that a sequence would occupy with its first `num_tokens`
+  // tokens, if the sequence uses the blocks of `computed`. Blocks of `computed` without users are
+  // free blocks, so they count too.
   int32_t BlocksNeeded(const BlockTable& table, const ComputedBlocks& computed,
                        int32_t num_tokens) const;
-  // Returns the effects that the admission of the sequence would have, and changes nothing.
+  // Returns the effects that the admission of the sequence would have. Changes nothing.
   AdmissionPreview Preview(const BlockTable& table, const ComputedBlocks& computed,
                            int32_t num_tokens) const;
 
   // Adds the sequence as a user of the blocks in `computed`, and allocates blocks for the first
   // `num_tokens` tokens of the sequence. Returns false, and changes nothing, if too few blocks are
-  // free. If `computed` has a copy source, table.copy describes the copy that must run before the
-  // step. REQUIRES: `computed` is empty, or `table` has no blocks.
+  // free. If `computed` has a copy source, table.copy then describes the block copy that must run
+  // before the step. REQUIRES: `computed` is empty, or `table` has no blocks.
   [[nodiscard]] bool AllocateSlots(BlockTable& table, const ComputedBlocks& computed,
                                    int32_t num_tokens);
 
-  // Makes the blocks that the planned step fills findable before the step has run (pending).
-  // `tokens` are all tokens of the sequence that are stored after the step. Sequences of the same
-  // step may share pending blocks, because each layer writes all keys and values of a step before
-  // the layer reads any.
+  // Makes the blocks that the planned step will fill findable before the step has run (pending
+  // blocks). `tokens` are all tokens of the sequence whose keys and values are stored after the
+  // step. Other sequences of the same step may share pending blocks, because each model layer
+  // writes all keys and values before it reads any.
   void Announce(BlockTable& table, const SequenceTokens& tokens);
 
   // Publishes the full blocks among the first `num_computed` tokens of the sequence, so that
@@ -195,49 +207,51 @@ class KvCacheManager {
   // and values of these tokens.
   void CacheBlocks(BlockTable& table, const SequenceTokens& tokens, int32_t num_computed);
 
-  // Undoes a failed step for the sequence of `table`. Withdraws the blocks that were announced
-  // since the last CacheBlocks or Fork of `table`, and releases the blocks that were allocated
-  // since then. Keeps the blocks of the first `num_tokens_in_flight` tokens, because an older step
-  // in flight needs these blocks; 0: no older step is in flight. REQUIRES: newer steps, and later
-  // sequences of the same step, are already rolled back.
+  // Undoes a failed step for the sequence of `table`. Makes the blocks unfindable that were
+  // announced since the last CacheBlocks or Fork of `table`, and releases the blocks that were
+  // allocated since then. Keeps the blocks of the first `num_tokens_in_flight` tokens, because an
+  // older step in flight uses these blocks; 0: no older step is in flight. REQUIRES: newer steps,
+  // and later sequences of the same step, are already rolled back.
   void Rollback(BlockTable& table, int32_t num_tokens_in_flight = 0);
 
   // Fills the empty table `child` with the first `num_tokens` tokens of `parent`, for another
-  // choice of the same request. Both tables share the full blocks. If the last block is partial,
-  // `child` gets a new block, and child.copy describes how to fill the new block. Returns false,
-  // and changes nothing, if no block is free for a partial block.
+  // choice (output) of the same request. Both tables share the full blocks. If the last block is
+  // partial, `child` gets a new block, and child.copy describes how to fill the new block. Returns
+  // false, and changes nothing, if no block is free for a partial block.
   [[nodiscard]] bool Fork(const BlockTable& parent, BlockTable& child, int32_t num_tokens);
 
   // Releases the block from which table.copy copies tokens. REQUIRES: the step that ran the copy is
   // committed.
   void ReleaseCopySource(BlockTable& table);
 
-  // Releases the blocks of `table` from last to first, so the first blocks of a prefix stay cached
-  // longest. The hashes stay in `table`, because a preempted sequence later looks up its own
+  // Releases the blocks of `table` from last to first, so that the first blocks of the sequence are
+  // evicted last. table.hashes does not change, because a preempted sequence later looks up its own
   // blocks.
   void Free(BlockTable& table);
 
-  // Makes the blocks with the keys of the first `num_tokens` tokens unfindable, and also the block
-  // with the key table.copied_from. All blocks that continue these blocks become unfindable too,
-  // even if other sequences use the blocks. The scheduler calls Unpublish if keys and values are
-  // not finite. The cost is O(number of unpublished blocks).
+  // Makes blocks unfindable: the blocks with the keys of the first `num_tokens` tokens, the block
+  // with the key table.copied_from, and all blocks that continue these blocks. Blocks that other
+  // sequences use become unfindable too. The scheduler calls Unpublish if keys and values contain
+  // NaN or infinite values. The cost is O(number of blocks that become unfindable).
   void Unpublish(const BlockTable& table, int32_t num_tokens);
 
   // Makes all blocks unfindable. Returns false, and changes nothing, if any block has a user.
   [[nodiscard]] bool ResetPrefixCache();
 
-  // Evicts free cached blocks until at most `num_cached_max` free cached blocks are left.
+  // Evicts cached blocks without users until at most `num_cached_max` such blocks are left.
   void EvictTo(int32_t num_cached_max) { pool_.EvictTo(num_cached_max); }
 
-  // Counts the prefix lookup of a request that is admitted for the first time. `num_copied_tokens`
-  // of the `num_hit_tokens` found tokens are in a copied block.
+  // Counts the prefix lookup of a request that is admitted for the first time. `num_tokens` tokens
+  // were looked up, and `num_hit_tokens` of them were found. `num_copied_tokens` of the found
+  // tokens are in a copied block.
   void CountQuery(int32_t num_tokens, int32_t num_hit_tokens, int32_t num_copied_tokens = 0);
-  // Counts the prefix lookup of a sequence that is admitted again after a preemption.
+  // Counts the prefix lookup of a sequence that is admitted again after a preemption. `num_tokens`
+  // tokens were looked up, and `num_hit_tokens` of them were found.
   void CountSelfQuery(int32_t num_tokens, int32_t num_hit_tokens);
   KvCacheStats TakeStats();  // returns the counters since the last call of TakeStats
 
-  // Starts the event log, with room for `events_max` events between two calls of ClearEvents. A
-  // listener first calls Snapshot, which allocates memory, and then reads Events.
+  // Starts the log of cache events, with room for `events_max` events between two calls of
+  // ClearEvents. A listener first calls Snapshot, which allocates memory, and then reads Events.
   void Listen(size_t events_max) { pool_.event_log().Listen(events_max, options_.block_size); }
   KvEvents Events() { return pool_.event_log().events(); }
   void ClearEvents() { pool_.event_log().Clear(); }
@@ -255,7 +269,8 @@ class KvCacheManager {
   const BlockHasher& hasher() const { return hasher_; }
   const KvCacheOptions& options() const { return options_; }
 
-  size_t num_metadata_bytes() const;  // metadata of all blocks in bytes, without the stored tokens
+  // Memory for the metadata of all blocks, in bytes, without the token ids.
+  size_t num_metadata_bytes() const;
 
   // Aborts the process if an invariant of the cache is broken. `tables` are the block tables of all
   // live sequences. The cost is O(number of blocks), and the call allocates memory.
@@ -288,8 +303,9 @@ class KvCacheManager {
   bool IsKeyTaken(const BlockTable& table, size_t index, std::span<const TokenId> block) const;
   uint64_t BeginChain(const BlockTable& table, BlockId id, std::span<const TokenId> block);
 
-  // An entry of `contents_`, which finds blocks by tokens alone: the block that last started a
-  // sequence with certain tokens under any salt, and the tenant of the block.
+  // An entry of `contents_`: the last block that was the first block of a sequence with certain
+  // tokens, and the tenant of this block. `contents_` finds the block by its tokens, whatever the
+  // salt and the adapter are.
   struct Content {
     BlockId block = kNoBlock;
     uint64_t tenant = 0;
@@ -300,9 +316,10 @@ class KvCacheManager {
   BlockHasher hasher_;
   BlockPool pool_;
   bool verifies_;               // true if blocks with equal keys may have different contents
-  std::vector<BlockId> found_;  // blocks that the last GetComputedBlocks found
-  Table<TokenId> tokens_;       // token ids of each published block
-  // Namespace digest of each block that is the first of a sequence; empty unless verifies_.
+  std::vector<BlockId> found_;  // blocks that the last call of GetComputedBlocks found
+  Table<TokenId> tokens_;       // token ids of the published blocks
+  // Namespace digest of each block that is the first block of a sequence. Empty if blocks with
+  // equal keys always have equal contents.
   std::vector<std::array<uint8_t, 32>> namespace_keys_;
   std::vector<Content> contents_;
   KvCacheStats stats_;

@@ -22,8 +22,8 @@ void KvEventLog::KeepStored(const BlockHash& key, const BlockHash* parent,
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
 }
 
-// Records that all blocks became unfindable. Discards all earlier events, because no key is left in
-// the cache.
+// Adds an event: all blocks became unfindable. Discards all earlier events, because no key is left
+// in the cache.
 void KvEventLog::AddCleared() {
   if (!is_open()) return;
   Clear();

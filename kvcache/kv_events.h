@@ -1,5 +1,5 @@
-// A log of the blocks that become findable or unfindable, for routers and other mirrors of the
-// cache.
+// A log of the blocks that become findable or unfindable. Programs outside of the server, such as
+// routers, use the log to keep a copy of the list of cached keys.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +14,18 @@ namespace incipit {
 
 struct KvEvent {
   enum class Kind : uint8_t {
-    kStored,   // a block with this key was published, and no other block has this key
+    kStored,   // a block with this key was published; before, no block had this key
     kRemoved,  // the last block with this key became unfindable
     kCleared,  // all blocks became unfindable
-    kLost,     // the log overflowed and lost events; a listener must start again from a snapshot
+    kLost,     // the log was full and lost events; a listener must read a new snapshot
   };
   Kind kind = Kind::kStored;
-  // The block holds the first tokens of a sequence and has no parent; only for kStored.
+  // True if the block holds the first tokens of a sequence and has no parent. Only for kStored.
   bool starts_chain = false;
   BlockHash key{};
-  // Key of the block with the preceding tokens of the sequence; only for kStored.
+  // Key of the previous block of the sequence. Only for kStored.
   BlockHash parent{};
-  // Index of the block's first token in KvEvents::tokens; only for kStored.
+  // Index of the block's first token in KvEvents::tokens. Only for kStored.
   size_t tokens_begin = 0;
 };
 
@@ -45,10 +45,10 @@ struct KvSnapshot {
 };
 
 // A bounded log of the cache events since the last Clear. Before Listen is called, the log records
-// nothing and costs nothing.
+// nothing.
 class KvEventLog {
  public:
-  // Starts the log, with room for `events_max` events and for `block_size` tokens per event.
+  // Starts the log. Reserves memory for `events_max` events with `block_size` tokens each.
   void Listen(size_t events_max, int32_t block_size);
 
   void AddStored(const BlockHash& key, const BlockHash* parent, std::span<const TokenId> tokens) {

@@ -7,8 +7,9 @@
 namespace incipit {
 namespace {
 
-// Memory for the metadata of one block, in bytes: the Block structure and a share of the index, the
-// eviction policy, the retained blocks, the evicted keys and scratch memory.
+// Memory for the metadata of one block, in bytes. The metadata is the Block structure and one
+// block's share of the index, the eviction policy, the retained blocks, the evicted keys and
+// scratch memory.
 constexpr uint64_t kMetadataBytesPerBlock = 128;
 
 }  // namespace
@@ -21,7 +22,7 @@ int64_t BytesPerBlock(const KvLayout& layout) {
 }
 
 int32_t BlocksThatFit(const KvLayout& layout, uint64_t memory_bytes) {
-  // Bytes of the token ids of a block.
+  // Memory for the token ids of a block, in bytes.
   const uint64_t tokens = 4 * static_cast<uint64_t>(layout.block_size);
   const uint64_t each =
       static_cast<uint64_t>(BytesPerBlock(layout)) + kMetadataBytesPerBlock + tokens;

@@ -9,7 +9,8 @@
 namespace incipit {
 namespace {
 
-constexpr int32_t kLevelWidth = 10;  // number of consecutive priorities with the same level
+// Number of consecutive priorities that have the same eviction level.
+constexpr int32_t kLevelWidth = 10;
 constexpr uint32_t kGroupBits = 10;
 constexpr uint32_t kGroupMask = (1u << kGroupBits) - 1;
 static_assert(RetainedBlocks::kGroupsMax == 1 << kGroupBits);
@@ -47,11 +48,12 @@ void RetainedBlocks::Assign(std::span<const BlockId> blocks, const Retention& hi
   group.start = now;
   group.level = LevelAt(group, now);
   group.tenant = tenant;
-  // Only blocks above the default level count against the pool share of a tenant.
+  // Only blocks above the default level count against the tenant's maximum share of the pool.
   const bool is_above = group.level > kDefaultLevel;
   int64_t room = is_above ? RoomAbove(tenant) : 0;
   for (const BlockId id : blocks) {
-    if (!At(blocks_, id).published) break;  // the block was unpublished while a request used it
+    // The block became unfindable while a request used the block.
+    if (!At(blocks_, id).published) break;
     const int32_t before = GroupOf(id);
     if (before >= 0 && Group(before).level > group.level) continue;
     const bool counts = before >= 0 && CountsAbove(Group(before), tenant);
@@ -70,7 +72,7 @@ bool RetainedBlocks::CountsAbove(const BlockGroup& group, uint64_t tenant) const
   return group.num_blocks > 0 && group.tenant == tenant && group.level > kDefaultLevel;
 }
 
-// Returns how many more blocks of the tenant may have a level above the default.
+// Returns how many more blocks the tenant may keep at a level above the default.
 int64_t RetainedBlocks::RoomAbove(uint64_t tenant) const {
   const double share = limits_.tenant_share_max * static_cast<double>(blocks_.size());
   auto room = static_cast<int64_t>(share);
@@ -216,7 +218,8 @@ RetainedBlocks::Due RetainedBlocks::TakeDue(Time now) {
     }
     const BlockId id = group.blocks.front;
     if (id == kNoBlock) {
-      End(due_index_);  // all blocks of the group are in use, and the blocks lose their hint
+      // All blocks of the group have users. The retention hint of these blocks ends.
+      End(due_index_);
     } else {
       Forget(id);
     }

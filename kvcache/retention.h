@@ -16,12 +16,16 @@ namespace incipit {
 inline constexpr int32_t kRetentionPriorityMax = 100;
 inline constexpr int32_t kRetentionPriorityDefault = 50;
 
-// The retention hint of a request. A hint guarantees nothing; RetainedBlocks describes its effect.
+// The retention hint of a request: how long the cache should keep the blocks of the request. A hint
+// is not a guarantee. RetainedBlocks describes the effect of a hint.
 struct Retention {
   // From 0 to 100; blocks of lower priority are evicted first.
   int32_t priority = kRetentionPriorityDefault;
-  Duration time_to_live{};  // from the end of the request to the eviction; zero: no limit
-  Duration pin{};  // from the end of the request; pinned blocks are evicted last; zero: not pinned
+  // Maximum time from the end of the request to the eviction; zero: no limit.
+  Duration time_to_live{};
+  // Time after the end of the request in which the blocks are pinned. Pinned blocks are evicted
+  // last. Zero: not pinned.
+  Duration pin{};
 
   bool is_default() const {
     return priority == kRetentionPriorityDefault && time_to_live == Duration::zero() &&
@@ -30,36 +34,37 @@ struct Retention {
 };
 
 struct RetentionLimits {
-  // Maximum share of the pool that one tenant may keep pinned or above the default priority.
+  // Maximum share of the pool for blocks of one tenant that are pinned or above the default
+  // priority.
   double tenant_share_max = 0.25;
-  // Time in which a priority above the default decays to the default. Also the maximum duration of
-  // a pin.
+  // Time after which a priority above the default has decayed to the default. Also the maximum
+  // duration of a pin.
   Duration duration_max = std::chrono::minutes(10);
 };
 
 // Keeps the retained blocks: cached blocks without users whose request set a retention hint. The
 // blocks of one request form a group, and each group has an eviction level.
 //
-// Blocks at levels below the default are evicted before the blocks of the eviction policy. Blocks
-// at levels above the default are evicted after the blocks of the policy, and pinned blocks last. A
-// level above the default decays to the default in equal steps over duration_max. If a group has
-// the default priority and a time to live, its level is above the default in the first half of that
-// time. In the second half, the level is below the default.
+// Blocks below the default level are evicted before the blocks of the eviction policy. Blocks above
+// the default level are evicted after the blocks of the policy, and pinned blocks last. A level
+// above the default decays to the default in equal steps over duration_max. If a group has the
+// default priority and a time to live, its level is above the default in the first half of the time
+// to live, and below the default in the second half.
 //
 // Within a level, the group that was freed first is evicted first. Within a group, the last block
-// of the chain is evicted first. A block that is used again returns to its group when its users
-// end. A hint has no effect on blocks beyond the pool share of the tenant. A new hint has no effect
-// while all kGroupsMax groups are in use. All operations cost O(1) per block, and O(kGroupsMax) per
-// request with a hint.
+// of the sequence is evicted first. If a retained block is used again, it returns to its group
+// after the use. A hint has no effect on blocks beyond the tenant's maximum share of the pool. A
+// new hint has no effect while all kGroupsMax groups are in use. All operations cost O(1) per
+// block, and O(kGroupsMax) per request with a hint.
 class RetainedBlocks {
  public:
   static constexpr int32_t kGroupsMax = 1024;
 
   RetainedBlocks(const RetentionLimits& limits, std::span<Block> blocks);
 
-  // Sets the retention hint of a request on the published blocks at the start of `blocks`, up to
-  // the pool share of the tenant. `blocks` are in the order of their tokens. REQUIRES: all `blocks`
-  // have users.
+  // Sets the retention hint of a request on its blocks. `blocks` are in the order of their tokens.
+  // The hint applies to the published blocks at the start of `blocks`, up to the tenant's maximum
+  // share of the pool. REQUIRES: all `blocks` have users.
   void Assign(std::span<const BlockId> blocks, const Retention& hint, uint64_t tenant, Time now);
 
   // Adds block `id`, which lost its last user, to the retained blocks of its group. Returns false
@@ -70,24 +75,27 @@ class RetainedBlocks {
   void Take(BlockId id);
   // Deletes the retention hint of block `id`.
   void Forget(BlockId id);
-  // Copies the retention hint of block `from` to block `id`, unless `id` has a hint of a higher
-  // level. REQUIRES: `id` has users.
+  // Copies the retention hint of block `from` to block `id`, unless `id` already has a hint with a
+  // higher eviction level. REQUIRES: `id` has users.
   void Inherit(BlockId id, BlockId from);
 
-  // Returns the retained block below the default level that is evicted next, or kNoBlock.
+  // Returns the block that is evicted next among the retained blocks below the default level, or
+  // kNoBlock.
   BlockId FrontBelow() const;
-  // Returns the retained block above the default level that is evicted next, or kNoBlock.
+  // Returns the block that is evicted next among the retained blocks above the default level, or
+  // kNoBlock.
   BlockId FrontAbove() const;
 
-  // A block whose retention ends, because its time to live is over (`expired` is true) or because
-  // its level decayed to the default. `block` may be kNoBlock.
+  // The result of TakeDue: a block whose retention has ended. `expired` is true if the time to live
+  // of the block is over, and false if its level has decayed to the default. `block` may be
+  // kNoBlock.
   struct Due {
     BlockId block = kNoBlock;
     bool expired = false;
   };
-  // Ends the retention of one block at time `now`, and returns the block. In a group, the last
-  // block of the chain is returned first. The caller must repeat the call until AnyDue(`now`)
-  // returns false.
+  // Ends the retention of one block whose retention is over at time `now`, and returns the block.
+  // Within a group, the last block of the sequence is returned first. The caller must repeat the
+  // call until AnyDue(`now`) returns false.
   Due TakeDue(Time now);
   // Returns whether the retention of a block may end at time `now`.
   bool AnyDue(Time now) const { return next_due_ <= now; }
@@ -101,14 +109,15 @@ class RetainedBlocks {
   static constexpr int32_t kDefaultLevel = 5, kPinnedLevel = 11;
 
   struct BlockGroup {
-    BlockList blocks;  // blocks without users; the front is the last block of the chain
+    // Blocks of the group that have no users. The front is the last block of the sequence.
+    BlockList blocks;
     Retention hint;
     Time start{}, due{};
     uint64_t tenant = 0;
-    int32_t num_blocks = 0;  // number of blocks in the group, with or without users
+    int32_t num_blocks = 0;  // number of all blocks of the group, with and without users
     int32_t level = 0;
-    int32_t prev = -1,
-            next = -1;  // neighbour groups in the list of the same level
+    // Neighbours of the group in the list of the groups with the same level.
+    int32_t prev = -1, next = -1;
     uint32_t generation = 1;
   };
   struct GroupList {
@@ -133,11 +142,13 @@ class RetainedBlocks {
   std::span<Block> blocks_;
   std::vector<BlockGroup> groups_;
   std::vector<int32_t> free_groups_;
-  // Group index and generation of each block; 0: the block is in no group.
+  // Element i identifies the group of block i (group index and generation). 0: the block is in no
+  // group.
   std::vector<uint32_t> marks_;
-  Time next_due_ = Time::max();  // no group changes its level or ends before this time
+  Time next_due_ = Time::max();  // before this time, no group changes its level or ends
   int32_t due_index_ = 0;        // index of the group that TakeDue examines next
-  // Earliest due time of the groups that TakeDue has already examined.
+  // Earliest time at which the level of a group changes or the group ends. Covers only the groups
+  // that TakeDue has already examined.
   Time due_after_ = Time::max();
   GroupList levels_[kNumLevels];
   int32_t num_retained_ = 0;

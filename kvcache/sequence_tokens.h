@@ -19,7 +19,8 @@ class SequenceTokens {
   // Creates a view of tokens in one piece of memory, such as a span or a vector.
   template <std::convertible_to<std::span<const TokenId>> Tokens>
   SequenceTokens(const Tokens& tokens) : tail_(tokens) {}
-  // REQUIRES: the size of `head` is a multiple of the block size.
+  // Creates a view of the tokens of `head` and then `tail`. REQUIRES: the size of `head` is a
+  // multiple of the block size.
   SequenceTokens(std::span<const TokenId> head, std::span<const TokenId> tail)
       : head_(head), tail_(tail) {}
 
@@ -32,8 +33,8 @@ class SequenceTokens {
     return {head_.subspan(begin, num_of_head), tail_.first(count - num_of_head)};
   }
   SequenceTokens first(size_t count) const { return subspan(0, count); }
-  // Returns the tokens from `begin` to the end of the memory piece (head or tail) that contains the
-  // token `begin`. REQUIRES: `begin` < size().
+  // Returns the tokens from index `begin` to the end of the memory piece (head or tail) that
+  // contains the token at `begin`. REQUIRES: `begin` < size().
   std::span<const TokenId> From(size_t begin) const {
     return begin < head_.size() ? head_.subspan(begin) : tail_.subspan(begin - head_.size());
   }

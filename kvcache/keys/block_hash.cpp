@@ -10,8 +10,8 @@
 namespace incipit {
 namespace {
 
-// A buffer for the longest message of a block without extras (inputs other than tokens), including
-// the padding of sha256.
+// A buffer for the hashed message of a block without extras (inputs other than tokens). The buffer
+// is large enough for the largest block, including the padding of sha256.
 using MessageBuffer =
     std::array<uint8_t, PlainMessageBytesMax(kBlockSizeMax) + 2 * kSha256ChunkBytes>;
 
@@ -51,7 +51,8 @@ class BlockExtras {
  private:
   void Add(const ExtraKey& key) { keys_[count_++] = key; }
 
-  // At most one medium per token, and adapter, tenant and salt.
+  // One extra for each medium (at most one medium per token), and one each for adapter, tenant and
+  // salt.
   std::array<ExtraKey, kBlockSizeMax + 3> keys_;
   size_t count_ = 0;
 };
@@ -187,9 +188,9 @@ void BlockHasher::HashBlocks(const BlockHash& parent, std::span<const TokenId> t
   }
 }
 
-// Computes the keys of consecutive blocks without extras (inputs other than tokens) by sha256. Each
-// digest is written to the start of the message buffer, where the digest is the parent in the next
-// message.
+// Computes by sha256 the keys of consecutive blocks without extras (inputs other than tokens). Each
+// digest overwrites the start of the message buffer, because the message of the next block begins
+// with this digest.
 void BlockHasher::HashBlocksSha256(const BlockHash& parent, std::span<const TokenId> tokens,
                                    std::span<BlockHash> hashes) const {
   const auto block_size = static_cast<size_t>(options_.block_size);

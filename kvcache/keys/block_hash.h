@@ -1,7 +1,7 @@
-// The keys of cache blocks, which are chains of digests. The key of a block covers all inputs of
-// the contents of the block: the tokens of the prefix, the seed, the namespace (tenant, salt,
-// adapter) and the media. Equal keys therefore mean equal contents in all processes with the same
-// seed.
+// The keys of cache blocks. The key of a block is a digest of the tokens of the block and of all
+// previous blocks of the sequence. The digest also covers the seed, the namespace (tenant, salt,
+// adapter) and the media (such as images). With sha256, blocks with equal keys therefore have equal
+// contents.
 #pragma once
 
 #include <array>
@@ -22,14 +22,14 @@
 
 namespace incipit {
 
-// The key of a block, which begins with the digest of the block. If the digest has only 16 bytes,
-// the other 16 bytes are the digest of the parent block, or of the root of the chain for the first
-// block. A comparison of keys then also compares the parents.
+// The key of a block. The first bytes are the digest of the block. If digests have only 16 bytes,
+// the last 16 bytes are the digest of the previous block. For the first block, the last 16 bytes
+// are then the digest of the root (seed and namespace).
 struct BlockHash {
   std::array<uint8_t, 32> bytes{};
 
   friend bool operator==(const BlockHash&, const BlockHash&) = default;
-  // Returns the first 8 bytes of the digest, a pseudo-random number for tables and tags.
+  // Returns the first 8 bytes of the digest. Hash tables use these bytes as a pseudo-random number.
   uint64_t prefix() const {
     uint64_t value = 0;
     std::memcpy(&value, bytes.data(), sizeof(value));
@@ -37,12 +37,14 @@ struct BlockHash {
   }
 };
 
-// The start of the key chain of one sequence, and the inputs of the keys other than tokens.
+// The inputs for the block keys of one sequence, except the tokens. These inputs are the same for
+// all blocks of the sequence.
 struct ChainRoot {
-  BlockHash parent{};  // digest that stands for the parent of the first block of the sequence
-  // Sha256 of seed and namespace, even if the keys use another hash algorithm.
+  BlockHash parent{};  // digest that the key of the first block uses instead of a previous block
+  // Sha256 digest of the seed and the namespace. The algorithm of the block keys does not matter.
   std::array<uint8_t, 32> digest{};
-  // Namespace of the sequence; set only for CBOR keys, whose messages contain its names.
+  // Namespace of the sequence. Set only for CBOR keys, because CBOR messages contain the names of
+  // tenant, salt and adapter.
   CacheNamespace cache_namespace{};
   std::vector<MediaSpan> media{};
 
@@ -68,31 +70,33 @@ struct BlockHasherOptions {
 
 inline constexpr int32_t kDigestBitsMax = 256;
 
-// Computes the keys of a chain of blocks: H_i = hash(H_{i-1}, tokens_i, extras_i). H_i is the
-// digest of block i. `extras_i` are the inputs other than tokens, such as the media that block i
-// covers. WriteBlock and WriteCborBlock define the hashed bytes of the two message formats: the own
-// format of Incipit, and CBOR. In the own format, H_{-1} is the digest of seed and namespace
+// Computes the keys of the blocks of a sequence. The digest of block i is H_i = hash(H_{i-1},
+// tokens of block i, extras of block i). The extras are the inputs other than tokens, such as
+// media.
+//
+// There are two formats of the hashed messages: the own format of Incipit (WriteBlock) and CBOR
+// (WriteCborBlock). In the own format, H_{-1} is the digest of the seed and the namespace
 // (WriteRoot). In the CBOR format, H_{-1} is the digest of the seed. A CBOR message then contains
-// the adapter name in each block, and tenant and salt in the first block. In both formats, the
-// message of a block contains the media that the block covers. A BlockHasher is immutable and
-// therefore thread-safe.
+// the adapter name in each block, and tenant and salt in the first block.
+//
+// A BlockHasher is immutable and therefore thread-safe.
 class BlockHasher {
  public:
-  // `digest_bits` is the number of bits that are kept of each digest; all other bits are zero.
-  // Tests of hash collisions pass fewer bits than a digest has. REQUIRES: 1 <= block_size <=
-  // kBlockSizeMax and 0 <= `digest_bits` <= kDigestBitsMax.
+  // `digest_bits` is the number of bits of each digest that are kept; the other bits become zero.
+  // Tests use few bits to make hash collisions frequent. REQUIRES: 1 <= block_size <= kBlockSizeMax
+  // and 0 <= `digest_bits` <= kDigestBitsMax.
   explicit BlockHasher(BlockHasherOptions options, int32_t digest_bits = kDigestBitsMax);
 
   int32_t block_size() const { return options_.block_size; }
   HashAlgorithm algorithm() const { return options_.algorithm; }
-  // Returns the digest of the block from its key `hash`, without the digest of the parent. Other
-  // inference engines use this digest as the key of the block.
+  // Returns the digest of the block with the key `hash`. Other inference engines use this digest as
+  // the key of the block.
   std::span<const uint8_t> DigestOf(const BlockHash& hash) const {
     return std::span(hash.bytes).first(DigestBytes(options_.algorithm));
   }
 
-  // Returns the start of the chain of keys for a sequence in `cache_namespace`. REQUIRES: `media`
-  // are sorted, do not overlap, and have at least one token each.
+  // Returns the inputs, other than tokens, for the block keys of a sequence in `cache_namespace`.
+  // REQUIRES: `media` are sorted, do not overlap, and have at least one token each.
   ChainRoot Root(const CacheNamespace& cache_namespace, std::vector<MediaSpan> media = {}) const;
 
   // Returns the key of the block that follows the block with the key `parent`. Allocates no memory.
@@ -100,8 +104,8 @@ class BlockHasher {
   BlockHash Next(const BlockHash& parent, std::span<const TokenId> tokens,
                  std::span<const ExtraKey> extras = {}) const;
 
-  // Returns the key of block `index` of the sequence with the root `root`. `parent` is the key of
-  // block `index` - 1, or root.parent for the first block.
+  // Returns the key of block `index` of a sequence with the root `root`. `parent` is the key of
+  // block `index` - 1, or root.parent if `index` is 0.
   BlockHash KeyAt(const ChainRoot& root, size_t index, const BlockHash& parent,
                   std::span<const TokenId> tokens) const;
 

@@ -13,14 +13,14 @@ namespace {
 constexpr uint32_t kUint32Max = std::numeric_limits<uint32_t>::max();
 
 enum class MessageKind : char { kBlock = 'B', kRoot = 'R' };
-// The numbers of the fields in a root message (seed and namespace). An absent tenant, salt or
-// adapter has no field. An empty tenant name has an empty field.
+// The numbers of the fields in a root message (seed and namespace). If the request has no tenant,
+// salt or adapter, the message has no such field. An empty tenant name is an empty field.
 enum class RootField : uint8_t { kSeed = 1, kTenant = 2, kSalt = 3, kAdapter = 4 };
 // The major types of CBOR (RFC 8949, section 3.1) that the messages use.
 enum class Major : uint8_t { kUnsigned = 0, kNegative = 1, kBytes = 2, kText = 3, kArray = 4 };
 constexpr uint8_t kCborNull = 0xf6;
 
-// A buffer for small pieces of a message, of at most kBytesMax bytes in total.
+// A buffer for at most kBytesMax bytes of a message.
 template <size_t kBytesMax>
 class SmallBuffer {
  public:
@@ -37,12 +37,13 @@ class SmallBuffer {
     const size_t num_bytes = size_t{1} << log_bytes;
     value <<= 64 - 8 * num_bytes;
     if constexpr (std::endian::native == std::endian::little) value = __builtin_bswap64(value);
-    // Copies all 8 bytes, because a copy of a constant size is faster.
+    // Copy all 8 bytes, even if fewer bytes are needed, because a copy of constant size is faster.
     std::memcpy(&bytes_[size_], &value, sizeof(value));
     size_ += num_bytes;
   }
   void CborInteger(int64_t value) {
-    // The bits of -1 - value are the inverted bits of value.
+    // CBOR encodes a negative `value` as -1 - value. The bits of -1 - value are the inverted bits
+    // of `value`.
     if (value < 0) return CborHead(Major::kNegative, ~static_cast<uint64_t>(value));
     CborHead(Major::kUnsigned, static_cast<uint64_t>(value));
   }

@@ -1,5 +1,5 @@
-// Types for messages that are written in pieces. A long message can be hashed without being
-// assembled in memory.
+// Function types for messages that are written piece by piece. A long message can then be hashed
+// without a copy of the whole message in memory.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace incipit {
 
-// A function that receives the next piece of a message.
+// A function that is called with each piece of a message, in order.
 using ByteSink = absl::FunctionRef<void(std::span<const uint8_t>)>;
-// A function that writes a message to a ByteSink, from beginning to end.
+// A function that writes a whole message to a ByteSink.
 using ByteSource = absl::FunctionRef<void(ByteSink)>;
 
 }  // namespace incipit

@@ -11,23 +11,24 @@ namespace incipit {
 
 struct AdapterKey {
   std::string name;
-  std::array<uint8_t, 32> digest{};  // hash of the content of the adapter
+  std::array<uint8_t, 32> digest{};  // hash of the contents of the adapter
 
   friend bool operator==(const AdapterKey&, const AdapterKey&) = default;
 };
 
-// The namespace of a request. Requests share blocks only if their namespaces are equal.
+// The cache namespace of a request. Two requests can share cached blocks only if their namespaces
+// are equal.
 struct CacheNamespace {
-  // Name of the tenant; absent: tenants are not isolated; "" is also a tenant.
+  // Name of the tenant. Absent: tenants are not isolated. An empty name is also a tenant.
   std::optional<std::string> tenant{};
-  std::string salt{};  // empty: the request has no salt
+  std::string salt{};  // empty if the request has no salt
   std::optional<AdapterKey> adapter{};
 
   friend bool operator==(const CacheNamespace&, const CacheNamespace&) = default;
 };
 
-// A medium (for example, an image) that occupies tokens of a sequence. The ids of these tokens do
-// not identify the content of the medium.
+// An image or another medium in a prompt. The medium occupies tokens of the sequence, but the ids
+// of these tokens do not identify the content of the medium.
 struct MediaSpan {
   std::string content_hash;  // hash of the medium's content, as text
   int64_t token_begin = 0;   // index in the sequence of the first token of the medium

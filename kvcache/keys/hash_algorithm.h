@@ -10,9 +10,9 @@
 namespace incipit {
 
 enum class HashAlgorithm : uint8_t {
-  kSha256,      // sha256 of a message in the own format (not CBOR)
-  kXxh3,        // XXH3 of a message in the own format (not CBOR); 128 bits, not cryptographic
-  kSha256Cbor,  // sha256 of a CBOR message, which has the format of other inference engines
+  kSha256,      // sha256; the hashed message is in Incipit's own format (not CBOR)
+  kXxh3,        // XXH3 with 128 bits, not cryptographic; Incipit's own message format (not CBOR)
+  kSha256Cbor,  // sha256; the hashed message is CBOR, as in other inference engines
   kXxh3Cbor,
 };
 
@@ -35,10 +35,10 @@ constexpr bool IsSha256(HashAlgorithm algorithm) {
 }
 constexpr size_t DigestBytes(HashAlgorithm algorithm) { return IsSha256(algorithm) ? 32 : 16; }
 
-// Returns whether blocks with equal keys may have different contents. If true, a hit must compare
-// the tokens, the parents and, for first blocks, the namespaces (ChainRoot::digest). With XXH3, any
-// two contents may have equal keys. With CBOR, an adapter name without a salt has the same message
-// as an equal salt without an adapter.
+// Returns true if blocks with different contents may have equal keys. Lookups must then also
+// compare the tokens and the previous blocks. For the first block of a sequence, lookups must also
+// compare the namespace (ChainRoot::digest). With XXH3, keys may collide. With CBOR, an adapter
+// name without a salt has the same message as an equal salt without an adapter.
 constexpr bool NeedsVerification(HashAlgorithm algorithm) {
   return algorithm != HashAlgorithm::kSha256;
 }

@@ -1,6 +1,6 @@
-// SHA-256 (FIPS 180-4). The key of a block of 16 tokens takes two compressions. The set-up of a
-// general digest library costs more than two compressions and allocates heap memory, so Incipit has
-// its own SHA-256. All functions are thread-safe and allocate no memory.
+// SHA-256 (FIPS 180-4). The key of a block of 16 tokens needs only two calls of the compression
+// function. A general library would spend more time on its set-up and would allocate memory, so
+// Incipit has its own SHA-256. All functions are thread-safe and allocate no memory.
 #pragma once
 
 #include <array>
@@ -14,16 +14,17 @@
 namespace incipit {
 
 using Sha256Digest = std::array<uint8_t, 32>;
-using Sha256State = std::array<uint32_t, 8>;  // the words a to h of FIPS 180-4
+// The eight words a to h of the SHA-256 state (FIPS 180-4).
+using Sha256State = std::array<uint32_t, 8>;
 
 inline constexpr size_t kSha256ChunkBytes = 64;
 
-// An implementation of the compression function. `chunks` has num_chunks * 64 bytes.
+// One implementation of SHA-256, for a kind of CPU. `chunks` has num_chunks * 64 bytes.
 struct Sha256Implementation {
   std::string_view name;
   void (*compress)(Sha256State& state, const uint8_t* chunks, size_t num_chunks);
-  // Writes the digest (32 bytes) of a message that already includes its padding (Sha256Padding).
-  // `digest` may be a part of `chunks`.
+  // Writes the digest (32 bytes) of the message `chunks`. The message already includes its padding
+  // (Sha256Padding). `digest` may be a part of `chunks`.
   void (*digest_padded)(const uint8_t* chunks, size_t num_chunks, uint8_t* digest);
 };
 
@@ -45,7 +46,7 @@ class Sha256Padding {
 
 Sha256Digest Sha256(std::span<const uint8_t> message,
                     const Sha256Implementation& implementation = Sha256Implementations().front());
-// Returns the digest of the bytes that `message` writes.
+// Returns the SHA-256 digest of the bytes that the function `message` writes.
 Sha256Digest Sha256Of(ByteSource message,
                       const Sha256Implementation& implementation = Sha256Implementations().front());
 

@@ -51,8 +51,8 @@ INCIPIT_SHA_NI_INLINE void FourRounds(ShaNiState& state, __m128i words, size_t g
   state.abef = _mm_sha256rnds2_epu32(state.abef, state.cdgh, _mm_shuffle_epi32(sums, 0x0e));
 }
 
-// Returns the next four words of the SHA-256 message schedule, computed from the last sixteen words
-// w0 to w3 (four words each).
+// Returns the next four words of the SHA-256 message schedule. `w0` to `w3` are the previous
+// sixteen words, four words each.
 INCIPIT_SHA_NI_INLINE __m128i NextWords(__m128i w0, __m128i w1, __m128i w2, __m128i w3) {
   const __m128i sums = _mm_add_epi32(_mm_sha256msg1_epu32(w0, w1), _mm_alignr_epi8(w3, w2, 4));
   return _mm_sha256msg2_epu32(sums, w3);

@@ -11,11 +11,11 @@
 
 namespace incipit {
 
-// Canonical form of the digest: high 64 bits first, big-endian.
+// The 128-bit digest in big-endian byte order: high 64 bits first.
 using Xxh3Digest = std::array<uint8_t, 16>;
 
 Xxh3Digest Xxh3(std::span<const uint8_t> message);
-// Returns the digest of the bytes that `message` writes.
+// Returns the XXH3 digest of the bytes that the function `message` writes.
 Xxh3Digest Xxh3Of(ByteSource message);
 
 }  // namespace incipit

@@ -9,30 +9,33 @@
 namespace incipit {
 namespace {
 
-// Block size, in tokens, for which the time constants of this policy are stated. For smaller
-// blocks, the constants are multiplied, because a prompt then consists of more blocks.
+// Some constants of this policy are numbers of block uses. They are stated for blocks of
+// kTokensPerUnit tokens. If blocks have fewer tokens, the constants are multiplied, because a
+// prompt then consists of more blocks.
 constexpr int32_t kTokensPerUnit = 512;
 
-// The length of an epoch, in block uses, is the capacity in blocks divided by kEpochsPerCapacity.
-// The minimum length is kUnitsPerEpochMin times the number of blocks for kTokensPerUnit tokens.
+// The policy updates its statistics once per epoch. An epoch lasts for capacity /
+// kEpochsPerCapacity block uses, where `capacity` is the number of cache blocks. An epoch is not
+// shorter than the uses of kUnitsPerEpochMin * kTokensPerUnit tokens.
 constexpr int32_t kEpochsPerCapacity = 32, kUnitsPerEpochMin = 16;
 
-// Number of remembered runs (series of evicted blocks of one sequence) for each kTokensPerUnit
-// tokens of cache capacity. A longer memory misleads the policy. A block that returns after a
-// longer time is not used again soon, even if the block was used often before.
+// Number of remembered series of evicted blocks for each kTokensPerUnit tokens of cache capacity. A
+// larger memory makes the policy worse: an evicted block that returns after a long time is usually
+// not used again soon.
 constexpr double kGhostRuns = 1;
 
-// The prefix of a request ends with the last block of the request that more than kPrefixUses
-// requests have used. The policy distinguishes the new blocks of requests by this prefix.
+// Many requests begin with a common prefix, such as a system prompt. The common prefix of a request
+// ends with the last block of the request that more than kPrefixUses requests have used.
 constexpr int kPrefixUses = 16;
 
-// Share of the reuse statistics that the policy keeps if plain LRU had more hits than the policy.
+// If plain LRU had more hits than the policy, all counts of the reuse statistics are multiplied by
+// this factor.
 constexpr double kKeptWhenFooled = 0.25;
 
 constexpr double kMeanStep = 0.01;
 
-// Maximum age of a block: number of block uses (touches) since its last use. RestrainAncient lowers
-// greater ages long before the 32-bit time stamps wrap.
+// Maximum age of a block: number of block uses since the last use of the block. RestrainAncient
+// lowers greater ages, because the 32-bit time stamps of older blocks would wrap.
 constexpr uint32_t kAgeMax = uint32_t{1} << 30;
 
 uint32_t UnitTouches(int32_t block_size) {
@@ -75,13 +78,13 @@ void AdaptivePolicy::PassTime() {
   RestrainAncient();
 }
 
-// Lowers the ages of blocks that are older than kAgeMax, and forgets evicted blocks that are too
-// old for their stored time. Without this correction, the time stamp of an old block would wrap and
-// the block would seem new.
+// Prevents the wrap of stored time stamps: lowers the ages of blocks that are older than kAgeMax,
+// and forgets old evicted blocks. If the time stamp of an old block wrapped, the block would seem
+// new.
 void AdaptivePolicy::RestrainAncient() {
   while (const auto ancient = ghosts_.ForgetAncient()) ForgetGhosts(*ancient);
-  // Examine so many records in each call that all records are examined while the clock of block
-  // uses advances by kAgeMax / 4.
+  // Each call examines only some of the records. All records are examined before the clock has
+  // advanced by kAgeMax / 4 block uses.
   const size_t num_epochs = kAgeMax / 4 / clock_.epoch_touches() + 1;
   for (size_t i = 0; i < records_.size() / num_epochs + 1; ++i) {
     Record& record = records_[next_restrained_];
@@ -105,7 +108,8 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   const bool begins = !std::exchange(use.has_begun, true);
   if (found.empty()) return;
   int32_t lru_hits = 0, own_hits = 0;
-  // Number of reused runs (series of blocks) of new blocks, and the sum of their ages.
+  // Sums over the found blocks that only one request had used before. `runs_reused` is the number
+  // of series of such blocks, and `ages` is the sum of the ages of these series.
   double runs_reused = 0, ages = 0;
   size_t shared_end = 0;
   uint8_t turn_seen = use.turn_seen;
@@ -130,8 +134,9 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
     own_hits += length;
   }
   Suffer(lru_hits, own_hits);
-  // A second call of Use for a sequence passes the source of a block copy. The copy source does not
-  // describe the sequence, because many sequences copy a block that one other sequence filled.
+  // In a second call of Use for the same sequence, `found` is the source of a block copy. This
+  // block does not describe the sequence, because many sequences copy a block of one other
+  // sequence.
   if (!begins) return;
   use.turn_seen = turn_seen;
   use.prefix = PrefixIn(found.first(shared_end), turn_seen + 1);
@@ -140,9 +145,9 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   one_off_prefixes_.CountReuse(use.prefix, part, ages / runs_reused);
 }
 
-// Returns a number that identifies the last of `blocks` that more than kPrefixUses requests have
-// used, or 0 if no block qualifies. A block does not qualify if all its uses are turns of one
-// conversation whose present turn is `turn`.
+// Returns a number that identifies the common prefix of a request: the last of `blocks` that more
+// than kPrefixUses requests have used. Returns 0 if there is no such block. Blocks that were used
+// only in one conversation, whose present turn is `turn`, do not count.
 uint32_t AdaptivePolicy::PrefixIn(std::span<const BlockId> blocks, int turn) const {
   for (size_t i = blocks.size(); i-- > 0;) {
     const Record& record = records_[static_cast<size_t>(blocks[i])];
@@ -152,16 +157,17 @@ uint32_t AdaptivePolicy::PrefixIn(std::span<const BlockId> blocks, int turn) con
   return 0;
 }
 
-// Returns the mean age of the blocks in the age class (range of ages) `age_class`, in block uses
-// (touches).
+// Returns the middle of the age class (range of ages) `age_class`. The result is a number of block
+// uses.
 double AdaptivePolicy::MeanAgeOf(int age_class) const {
   const double begin = TouchClock::BeginOf(age_class), end = TouchClock::BeginOf(age_class + 1);
   return (begin + end) / 2 / clock_.units_per_touch();
 }
 
-// Adds a use to the leading blocks of `found` that the statistics count like the first block
-// (IsUsedLike), and removes these blocks from the eviction order. Returns the number of these
-// blocks. Raises `turn` to the latest conversation turn in which one of these blocks was new.
+// Examines the leading blocks of `found` whose statistics equal those of the first block
+// (IsUsedLike). Adds a use to each of these blocks, and removes these blocks from the eviction
+// order. Returns the number of these blocks. Raises `turn` to the latest conversation turn in which
+// one of these blocks was new.
 size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   size_t length = 0;
@@ -171,8 +177,8 @@ size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   return length;
 }
 
-// Does the work of TakeUp for the leading blocks of `found` that also have the same list state as
-// the first block. If the blocks are in a list, the blocks must also be neighbours in the list.
+// Does the work of TakeUp for those leading blocks of `found` that one operation can remove from
+// their list. These blocks have equal list states, and are neighbours in the list.
 size_t AdaptivePolicy::TakeUpNeighbours(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   const bool listed = first.list_state == kListed;
@@ -220,8 +226,9 @@ void AdaptivePolicy::Add(BlockId id, SequenceUse& use) {
   record.born = PlusOne(use.turn_seen);
 }
 
-// Returns true if block `id` is a ghost (an evicted block that the policy remembers). The ghost is
-// in the current series of ghosts of the sequence, or is the first block of another series.
+// Returns true if block `id` was evicted before and the policy remembers the eviction. The policy
+// remembers series of evicted blocks. Block `id` is either the next block of the series that the
+// sequence has begun, or the first block of another series.
 bool AdaptivePolicy::MeetGhosts(BlockId id, SequenceUse& use) {
   if (use.ghosts_left > 0) {
     --use.ghosts_left;
@@ -261,8 +268,9 @@ void AdaptivePolicy::Release(std::span<const BlockId> freed, const SequenceUse& 
     };
     size_t begin = end - 1;
     while (begin > 0 && is_alike(freed[begin - 1])) --begin;
-    // Blocks whose retention ended are released one by one and without their sequence, so these
-    // blocks are not counted as a new run (series of blocks).
+    // If `has_begun` is false, the blocks are released without their sequence because their
+    // retention ended. Such blocks are released one by one, so they are not counted as new blocks
+    // of a request.
     const bool is_new = IsUsedOnce(reuse_class) && use.has_begun;
     const bool is_one_off = is_new && one_off_prefixes_.Contains(use.prefix);
     if (is_new) one_off_prefixes_.CountNew(use.prefix, paced_clock_.now());
@@ -287,7 +295,7 @@ void AdaptivePolicy::Enter(std::span<const BlockId> run, int reuse_class) {
     Record& record = RecordOf(id);
     entered.uses = record.uses;
     entered.born = record.born;
-    record = entered;  // one store of 8 bytes writes all fields of the record
+    record = entered;  // one 8-byte store writes all fields of the record
   });
   statistics_.Enter(reuse_class, now, static_cast<float>(length) * RunWeightOf(run_code));
   guard_.Enter(now, length);
@@ -344,9 +352,9 @@ AdaptivePolicy::End AdaptivePolicy::LeastRecentlyUsed() {
   return least;
 }
 
-// Returns the oldest or newest block of a list that has the lowest value of all these blocks. The
-// oldest blocks are compared first. Of two oldest blocks with equal values, the older block is
-// chosen. A newest block is chosen only if its value is lower than the values of all oldest blocks.
+// Returns the block with the lowest value among the oldest block and the newest block of each list.
+// If the values of two oldest blocks are equal, returns the older block. Returns a newest block
+// only if its value is lower than the values of all oldest blocks.
 AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
   statistics_.Refresh();
   End least;
@@ -377,8 +385,9 @@ AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
   return least;
 }
 
-// Returns whether the previously chosen list end `end` has another block with the same last use.
-// This block is then the next victim, because nothing else has changed since the choice.
+// `end` is the list end from which the last victim was chosen. Returns whether the block that is
+// now at this end has the same last use as the last victim. The block is then the next victim,
+// because nothing else has changed.
 bool AdaptivePolicy::StillStands(const End& end) {
   if (end.reuse_class < 0) return false;
   const BlockId id = EndOf(end.reuse_class, end.newest);
@@ -391,7 +400,8 @@ BlockId AdaptivePolicy::Evict() {
   const BlockId victim = EndOf(choice_.reuse_class, choice_.newest);
   Record& record = RecordOf(victim);
   ListOf(record).Remove(blocks_, victim);
-  // The statistics still count the evicted block as at risk of reuse.
+  // The block is in no list now. The statistics still count the evicted block as a block that may
+  // be used again.
   record.list_state = kElsewhere;
   const Block& block = At(blocks_, victim);
   const auto lost = ghosts_.Add(block.hash.prefix(), victim, block.parent,

@@ -17,18 +17,19 @@
 
 namespace incipit {
 
-// Learns how likely a block of each class (ReuseClassOf) and age is used again, and evicts the
-// block with the lowest value (ReuseStatistics). The blocks in the list of a class differ only in
-// age. The policy therefore compares only two blocks of each list: the oldest block and the newest
-// block. If users pause for longer than the cache can hold all blocks, evicting the newest blocks
-// keeps the other blocks until their next use.
+// Learns how likely blocks are used again, for each class of blocks (ReuseClassOf) and each age.
+// Evicts the block with the lowest value (ReuseStatistics). Each class has a list of its blocks,
+// ordered by age. The policy compares only the oldest and the newest block of each list. Evicting a
+// newest block is better if users pause so long that the cache cannot keep all blocks until their
+// next use.
 //
-// The policy remembers evicted blocks (GhostRuns), to continue the counts of their uses and to
-// learn from missed hits. If plain LRU turns out to have more hits, the LRU order chooses the
-// victims for a while (LruGuard). docs/eviction.md has the reasons and the measured hit ratios.
+// The policy remembers evicted blocks (GhostRuns). If an evicted block is computed again, the
+// policy continues the count of its uses, and learns that the eviction lost a hit. If plain LRU had
+// more hits than this policy, the policy evicts in LRU order for a limited time (LruGuard).
+// docs/eviction.md has the reasons and the measured hit ratios.
 class AdaptivePolicy final : public EvictionPolicy {
  public:
-  // `first_touch` is the initial value of the clock that counts block uses (touches).
+  // `first_touch` is the initial value of the clock, which counts block uses.
   AdaptivePolicy(std::span<Block> blocks, int32_t capacity, int32_t block_size,
                  uint64_t first_touch = uint64_t{1} << 40);
 
@@ -43,26 +44,28 @@ class AdaptivePolicy final : public EvictionPolicy {
   size_t num_bytes() const override;
 
  private:
-  // The state of a block in the lists of the policy. If a needed block (Block::is_needed) reaches
-  // the oldest or the newest end of its list, the policy parks the block: a parked block is in no
-  // list until the policy calls OnChildless for the block.
+  // Whether a block is in no list (kElsewhere), in the list of its class (kListed) or parked. A
+  // needed block (Block::is_needed) must not be evicted. If a needed block reaches the oldest or
+  // the newest end of its list, the policy parks the block outside the list until OnChildless is
+  // called.
   enum ListState : uint8_t { kElsewhere, kListed, kParkedOldest, kParkedNewest };
   struct Record {
     TouchClock::Stamp last_use = 0;
-    uint8_t uses = 0;      // number of requests that used the block, at most 255; 0: unknown
-    uint8_t born = 0;      // turn of the conversation in which the block was new
-    uint8_t run_code = 0;  // code (RunCodeOf) of the number of blocks that were released together
+    uint8_t uses = 0;  // number of requests that used the block, at most 255; 0: unknown
+    uint8_t born = 0;  // turn of the conversation in which the block was computed
+    // Code (RunCodeOf) of the number of blocks that were released together with the block.
+    uint8_t run_code = 0;
     uint8_t reuse_class : 5 = 0;
     uint8_t list_state : 3 = kElsewhere;
 
-    // Returns whether the reuse statistics count the two blocks in the same way.
+    // Returns whether the reuse statistics count the blocks of the two records in the same way.
     bool IsUsedLike(const Record& other) const {
       return last_use == other.last_use && run_code == other.run_code &&
              reuse_class == other.reuse_class &&
              (list_state == kElsewhere) == (other.list_state == kElsewhere);
     }
-    // Returns whether the reuse statistics count the two blocks in the same way, and both blocks
-    // have the same list state.
+    // Returns whether the reuse statistics count the blocks of the two records in the same way, and
+    // both blocks have the same list state.
     bool IsListedLike(const Record& other) const {
       return IsEqual(other, {.last_use = ~0u, .run_code = 255, .reuse_class = 31, .list_state = 7});
     }
@@ -78,7 +81,7 @@ class AdaptivePolicy final : public EvictionPolicy {
   };
   static_assert(sizeof(Record) == 8);
 
-  // The oldest or the newest end of the list of a class, and the block at this end.
+  // One end (oldest or newest) of the list of a class, and the block at this end.
   struct End {
     BlockId block = kNoBlock;
     int reuse_class = -1;
@@ -116,9 +119,11 @@ class AdaptivePolicy final : public EvictionPolicy {
   std::vector<Record> records_;
   // lists_[c]: blocks of class c, oldest block in front.
   std::array<BlockList, kReuseClasses> lists_;
-  End choice_;  // last chosen list end; reset if another end may now have a lower value
-  uint64_t touches_to_come_ = 0;  // number of block uses that the clock has not counted yet
-  double mean_run_ = 8;           // mean number of blocks of one class that are released together
+  // The list end from which the last victim was chosen. Reset if another block may now have a lower
+  // value.
+  End choice_;
+  uint64_t touches_to_come_ = 0;  // number of block uses that are not yet added to the clock
+  double mean_run_ = 8;           // mean number of blocks of one class that a request releases
   size_t next_restrained_ = 0;
 };
 

@@ -11,9 +11,11 @@
 
 namespace incipit {
 
-// ARC (Megiddo, Modha: "ARC: a self-tuning, low overhead replacement cache", FAST'03). The policy
-// remembers the blocks that were evicted from the two lists (ghosts), in total as many as the cache
-// has blocks. If a ghost is published again, the target length of its list grows.
+// ARC (Megiddo, Modha: "ARC: a self-tuning, low overhead replacement cache", FAST'03). One list has
+// the blocks that were used once, and the other list has the blocks that were used again. The
+// policy remembers the last evicted blocks of both lists, in total as many as the cache has blocks.
+// If a remembered block is published again, the target length of the list from which the block was
+// evicted grows.
 class ArcPolicy final : public EvictionPolicy {
  public:
   ArcPolicy(std::span<Block> blocks, int32_t capacity);
@@ -28,8 +30,9 @@ class ArcPolicy final : public EvictionPolicy {
   size_t num_bytes() const override;
 
  private:
-  // The ghosts (remembered evicted blocks) of one list have a stamp (eviction number) of at least
-  // `oldest`. Only the number of ghosts is known, so their stamps are assumed to be spread evenly.
+  // The remembered evicted blocks of one list. Each of these blocks has a stamp, the number of its
+  // eviction, which is at least `oldest`. Only the number of these blocks is stored, so their
+  // stamps are assumed to be spread evenly.
   struct Ghosts {
     double count = 0;
     double oldest = 0;
@@ -42,17 +45,17 @@ class ArcPolicy final : public EvictionPolicy {
     return memory / 2 >= ghosts.oldest && ghosts.count >= 1;
   }
   void Remember(BlockId id);
-  // Forgets the ghost (remembered eviction) of block `id`. Returns the list from which the block
-  // was evicted, or nothing if the ghost was already forgotten.
+  // Forgets the eviction of block `id`. Returns the index of the list from which the block was
+  // evicted, or nothing if the eviction was already forgotten.
   std::optional<size_t> TakeGhost(BlockId id);
 
-  BlockOrder order_;  // lists of cached blocks: 0: blocks used once; 1: blocks used again
-  // Index of each block's list, for blocks in the order and blocks in use.
+  BlockOrder order_;  // list 0: cached blocks that were used once; list 1: cached blocks used again
+  // Index of the list of each block (0 or 1). Blocks in use also have an index.
   std::vector<uint8_t> lists_;
   std::array<int32_t, 2> sizes_{};
   double capacity_;
-  double target_ = 0;  // target length of list 0, in blocks
-  GhostTable table_;   // ghosts; the value of an entry is 2 * eviction number + list index
+  double target_ = 0;  // target length, in blocks, of the list of blocks that were used once
+  GhostTable table_;   // evicted blocks; value of an entry: 2 * eviction number + list index
   std::array<Ghosts, 2> ghosts_;
   uint32_t stamp_ = 0;  // number of evictions by this policy
 };

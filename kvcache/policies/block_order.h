@@ -1,4 +1,4 @@
-// The lists of blocks of an eviction policy.
+// Lists of blocks, from which an eviction policy chooses the next block to evict.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace incipit {
 
-// Lists of blocks, with the oldest block in front, and the list index of each block. BlockOrder can
-// park a needed block (Block::is_needed) that is next to be evicted: the block leaves its list, but
-// not the order.
+// Lists of blocks for an eviction policy, with the oldest block of each list in front. A needed
+// block (Block::is_needed) must not be evicted. If a needed block reaches the front of a list,
+// BlockOrder can park the block: the block leaves the list, but keeps its list index.
 class BlockOrder {
  public:
   // REQUIRES: 1 <= `num_lists` <= kListsMax.
@@ -21,7 +21,8 @@ class BlockOrder {
 
   std::span<Block> blocks() const { return blocks_; }
   bool has(BlockId id) const { return PositionOf(id) != kNowhere; }
-  // Returns the list of block `id`. REQUIRES: has(`id`).
+  // Returns the index of the list to which block `id` belongs, even if the block is parked.
+  // REQUIRES: has(`id`).
   int ListOf(BlockId id) const { return (PositionOf(id) - 1) / 2; }
 
   void PushBack(int list, BlockId id) {
@@ -32,15 +33,15 @@ class BlockOrder {
     ListAt(list).PushFront(blocks_, id);
     SetListed(list, id);
   }
-  // Removes block `id` from its list, or from the parked blocks (which are in no list). REQUIRES:
+  // Removes block `id` from its list, or from the parked blocks if the block is parked. REQUIRES:
   // has(`id`).
   void Remove(BlockId id) {
     if (!is_parked(id)) Unlink(id);
     PositionOf(id) = kNowhere;
   }
 
-  // Returns the oldest block of `list` that is not needed (Block::is_needed), or kNoBlock. Parks
-  // the needed blocks in front of the returned block.
+  // Returns the oldest block of `list` that is not needed (Block::is_needed), or kNoBlock. Removes
+  // older, needed blocks from the list and parks these blocks.
   BlockId Oldest(int list) {
     while (true) {
       const BlockId id = Front(list);
@@ -48,14 +49,14 @@ class BlockOrder {
       Park(id);
     }
   }
-  // Parks block `id`: removes the block from its list, but not from the order.
+  // Parks block `id`: removes the block from its list, but keeps its list index.
   void Park(BlockId id) {
     Unlink(id);
     ++PositionOf(id);
   }
   BlockId Front(int list) const { return lists_[static_cast<size_t>(list)].front; }
-  // Returns the first list with blocks, searched from list `from` to the last list and then from
-  // list 0. Returns -1 if all lists are empty.
+  // Returns the index of the first list that has blocks. The search begins at list `from`, and
+  // continues with list 0 after the last list. Returns -1 if all lists are empty.
   int FirstOccupied(int from) const;
 
   bool is_parked(BlockId id) const { return has(id) && PositionOf(id) % 2 == 0; }
@@ -82,10 +83,11 @@ class BlockOrder {
   uint16_t PositionOf(BlockId id) const { return positions_[static_cast<size_t>(id)]; }
 
   std::span<Block> blocks_;
-  // For each block: kNowhere, or 2 * list + 1, plus 1 if the block is parked.
+  // State of each block: kNowhere, 2 * list + 1 if the block is in a list, or 2 * list + 2 if the
+  // block is parked.
   std::vector<uint16_t> positions_;
   std::vector<BlockList> lists_;
-  std::vector<uint64_t> occupied_;  // bit i is 1 if list i has blocks
+  std::vector<uint64_t> occupied_;  // bit i is 1 if list i is not empty
 };
 
 }  // namespace incipit

@@ -17,8 +17,8 @@ enum class EvictionReason : uint8_t {
 };
 inline constexpr size_t kNumEvictionReasons = 4;
 
-// Number of upper bounds of the age histogram. The bounds are 64 ms, 256 ms, 1 s and so on by
-// factors of four, up to 3 days. One more bucket counts all greater ages.
+// Number of upper bounds of the age histogram: 64 ms, 256 ms, 1 s and so on, each about four times
+// the previous bound, up to 3 days. One more bucket counts all greater ages.
 inline constexpr size_t kNumAgeBounds = 12;
 constexpr double AgeBoundSeconds(size_t bucket) {
   return static_cast<double>(uint64_t{64} << 2 * bucket) * 1e-3;
@@ -44,8 +44,8 @@ struct AgeHistogram {
 // reset.
 struct EvictionStats {
   std::array<int64_t, kNumEvictionReasons> by_reason{};
-  AgeHistogram age;   // histogram of the time from publication to eviction
-  AgeHistogram idle;  // histogram of the time from the end of the last user to eviction
+  AgeHistogram age;   // histogram of the time between publication and eviction of a block
+  AgeHistogram idle;  // histogram of the time for which a block had no users before its eviction
 
   int64_t total() const {
     int64_t sum = 0;

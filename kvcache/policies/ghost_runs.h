@@ -1,5 +1,5 @@
-// The memory of the adaptive policy for evicted blocks. The memory stores runs (series of blocks),
-// because the blocks of a sequence are usually evicted one after another.
+// The memory of the adaptive policy for evicted blocks. The memory stores series of blocks (runs),
+// because the blocks of one sequence are usually evicted one after another.
 #pragma once
 
 #include <array>
@@ -13,14 +13,14 @@
 
 namespace incipit {
 
-// A run of ghosts (evicted blocks that the policy remembers): consecutive blocks of one sequence
-// with the same class and the same last use. The blocks were evicted from the last to the first,
-// with no other eviction in between.
+// A series of evicted blocks that the policy remembers: consecutive blocks of one sequence, evicted
+// one after another, from the last to the first. All blocks of the series have the same class and
+// the same last use.
 struct GhostRun {
   TouchClock::Stamp last_use = 0;
-  int32_t length = 0;  // number of blocks in the run, from 1 to kLengthMax; 0: no run
-  uint8_t uses = 0;    // number of requests that used each block
-  uint8_t born = 0;    // turn of the conversation in which the blocks were new
+  int32_t length = 0;  // number of blocks in the series, from 1 to kLengthMax; 0: no series
+  uint8_t uses = 0;    // number of requests that used each block before the eviction
+  uint8_t born = 0;    // turn of the conversation in which the blocks were computed
   uint8_t run_code = 0;
   bool is_second_family = false;
 
@@ -28,30 +28,31 @@ struct GhostRun {
   friend bool operator==(const GhostRun&, const GhostRun&) = default;
 };
 
-// Remembers at most `num_runs` runs of ghosts (series of evicted blocks), rounded up to a multiple
-// of eight, with 8 bytes per run. A set of eight runs fills one cache line. If a new run needs a
-// slot, the oldest run in two sets is forgotten. For this comparison, the age of blocks that were
-// used once counts double.
+// Remembers about `num_runs` series of evicted blocks (runs), with 8 bytes for each series. The
+// number of series is rounded up to a multiple of eight. The series are in sets of eight, and a set
+// fills one cache line. Each series may be stored in one of two sets. If both sets are full, the
+// oldest series of both sets is forgotten. For this comparison, the age of blocks that were used
+// once counts double.
 //
-// Take finds a run by the key of its first block. An entry stores 17 bits of the key, in addition
-// to the bits that choose the set. Fewer than one lookup in 8,000 finds the entry of another key.
-// Times are stored with a resolution of an eighth of an epoch (a fixed number of block uses).
+// Take finds a series by the key of its first block. An entry stores only a part of the key, so
+// fewer than one lookup in 8,000 finds the series of another key. Times are stored with a
+// resolution of an eighth of an epoch (a fixed number of block uses).
 class GhostRuns {
  public:
   GhostRuns(int64_t num_runs, const TouchClock& clock);
 
   // Remembers the eviction of block `id`, which has the key `key` and the parent `parent`. `ghost`
-  // describes only this block. Returns the run (series of evicted blocks) that was forgotten to
-  // make room, if any.
+  // describes only this block. If an older series of evicted blocks is forgotten to free memory,
+  // returns the older series.
   std::optional<GhostRun> Add(uint64_t key, BlockId id, BlockId parent, const GhostRun& ghost);
   // Removes the run (series of evicted blocks) whose first block has the key `key`, and returns the
   // run.
   std::optional<GhostRun> Take(uint64_t key);
-  // Ends the current run (series of evicted blocks), so that the next eviction starts a new run.
+  // Ends the current series of evicted blocks (run): the next evicted block begins a new series.
   void EndRun() { open_parent_ = kNoBlock; }
-  // Examines a few runs (series of evicted blocks), so that kRounds calls examine all runs. Forgets
-  // and returns a run with an age of at least kAncientTicks, before its stored time wraps. In each
-  // epoch, the caller must repeat the call until no run is returned.
+  // Examines some of the stored series of evicted blocks; kRounds calls examine all series. Forgets
+  // and returns a series with an age of at least kAncientTicks, because its stored time would soon
+  // wrap. In each epoch, the caller must repeat the call until no series is returned.
   std::optional<GhostRun> ForgetAncient();
 
   size_t num_bytes() const { return sets_.size() * sizeof(Set); }
@@ -59,7 +60,7 @@ class GhostRuns {
  private:
   struct Entry {
     uint64_t tag : 17 = 0;
-    uint64_t time : 14 = 0;  // time of the last use, in eighths of an epoch
+    uint64_t time : 14 = 0;  // time of the last use, in units of an eighth of an epoch
     uint64_t length : 11 = 0;
     uint64_t uses : 8 = 0;
     uint64_t born : 8 = 0;
@@ -73,10 +74,11 @@ class GhostRuns {
   };
   static constexpr int kTicksPerEpochLog2 = 3;
   static constexpr uint64_t kTimeMask = (uint64_t{1} << 14) - 1;
-  // Age, in ticks of an eighth of an epoch, at which ForgetAncient forgets a run of evicted blocks.
-  // The age is half of the range of stored times, so every run is examined before its time wraps.
+  // Age at which ForgetAncient forgets a series of evicted blocks, in units of an eighth of an
+  // epoch. The age is half of the range of stored times, so ForgetAncient examines every series
+  // before its time wraps.
   static constexpr uint64_t kAncientTicks = kTimeMask / 2;
-  // Number of epochs in which ForgetAncient examines all runs (series of evicted blocks) once.
+  // Number of epochs in which ForgetAncient examines each series of evicted blocks once.
   static constexpr uint64_t kRounds = (kTimeMask / 4) >> kTicksPerEpochLog2;
 
   static uint64_t TagOf(uint64_t key) { return key & ((uint64_t{1} << 17) - 1); }
@@ -85,8 +87,9 @@ class GhostRuns {
     return sets_[bits * sets_.size() >> 32];
   }
   uint64_t AgeTicks(const Entry& entry) const { return (now_ticks() - entry.time) & kTimeMask; }
-  // Factor for the age of evicted blocks that only one request used, so that these blocks are
-  // forgotten earlier. Many blocks are used once, and a single use carries little information.
+  // The age of evicted blocks that only one request used is multiplied by this factor, so that
+  // these blocks are forgotten earlier. Many blocks are used once, so a single use carries little
+  // information.
   static constexpr uint64_t kOnceUsedHaste = 2;
   uint64_t Worthlessness(const Entry& entry) const {
     return AgeTicks(entry) * (entry.uses == 1 ? kOnceUsedHaste : 1);
@@ -98,7 +101,7 @@ class GhostRuns {
   const TouchClock& clock_;
   int tick_shift_;
   std::vector<Set> sets_;
-  // The series of evicted blocks that may still grow, which is not in `sets_` yet.
+  // The current series of evicted blocks, which may still grow and is not in `sets_` yet.
   GhostRun open_;
   uint64_t open_key_ = 0;
   BlockId open_parent_ = kNoBlock;

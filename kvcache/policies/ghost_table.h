@@ -8,19 +8,20 @@
 
 namespace incipit {
 
-// Maps the keys of evicted blocks (ghosts) to values of 32 bits. A key may be stored in one of two
-// sets, each of one cache line. The key is stored in the set with more free slots, so the table is
-// almost full before an entry is lost. The table compares 31 bits of a key. One lookup in a hundred
-// million finds the entry of another key, which only makes the eviction order slightly worse.
+// Maps the keys of evicted blocks to 32-bit values. The table consists of sets of one cache line
+// each. A key may be stored in one of two sets, and is stored in the set with more free slots. The
+// table therefore loses few entries before it is almost full. The table stores 31 bits of each key.
+// About one lookup in a hundred million finds the entry of another key, which only makes the
+// eviction order slightly worse.
 class GhostTable {
  public:
   // Creates a table with at least `num_slots` slots of 8 bytes each.
   explicit GhostTable(int64_t num_slots)
       : sets_(static_cast<size_t>((num_slots + kWays - 1) / kWays)) {}
 
-  // Stores the value `memory` for `key`, the BlockHash::prefix() of a block. The entry is stored in
-  // a slot that is empty or whose value `is_worthless`. If there is no such slot, the entry
-  // replaces the oldest value. Values are compared as times on a clock that wraps.
+  // Stores the value `memory` for `key`, the BlockHash::prefix() of a block. Uses an empty slot, or
+  // a slot whose value is no longer needed (`is_worthless` returns true). If there is no such slot,
+  // overwrites the oldest value. Values are compared as times of a clock that wraps.
   void Insert(uint64_t key, uint32_t memory, auto&& is_worthless) {
     Ghost* oldest = nullptr;
     Ghost* free[2] = {};
@@ -57,7 +58,7 @@ class GhostTable {
 
  private:
   struct Ghost {
-    uint32_t tag = 0;  // bits of the key; 0: the slot is empty
+    uint32_t tag = 0;  // 31 bits of the key; 0: the slot is empty
     uint32_t memory = 0;
   };
   static constexpr int kWays = 8;

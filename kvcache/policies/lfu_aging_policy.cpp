@@ -17,8 +17,8 @@ void LfuAgingPolicy::Release(std::span<const BlockId> freed, const SequenceUse&)
 
 BlockId LfuAgingPolicy::Evict() {
   for (int list = order_.FirstOccupied(age_); list >= 0; list = order_.FirstOccupied(age_)) {
-    // The age of the cache may grow even if all blocks of `list` are parked, because the lists
-    // between `age_` and `list` are empty.
+    // Set the age of the cache to the priority of `list`, even if all blocks of `list` are parked.
+    // All lists between `age_` and `list` are empty, so no listed block has a lower priority.
     age_ = list;
     const BlockId victim = order_.Oldest(list);
     if (victim == kNoBlock) continue;
@@ -31,7 +31,8 @@ BlockId LfuAgingPolicy::Evict() {
 void LfuAgingPolicy::OnChildless(BlockId id) {
   if (!order_.is_parked(id)) return;
   order_.Remove(id);
-  // Add `id` in front: no block that was evicted while `id` was parked had a lower priority.
+  // Insert `id` at the front of the list with the lowest priority. No block that was evicted while
+  // `id` was parked had a lower priority than `id`.
   order_.PushFront(age_, id);
 }
 

@@ -11,8 +11,9 @@ namespace incipit {
 // LFU-DA (Arlitt, Cherkasova, Dilley, Friedrich, Jin: "Evaluating content management techniques for
 // Web proxy caches", 1999). The priority of a block is its number of uses since the block was
 // cached, plus the age of the cache at the last use. The age of the cache is the priority of the
-// last victim. Of blocks with equal priorities, the oldest is evicted first. The number of uses is
-// at most kUsesMax, so the priorities of all cached blocks fit a ring of lists.
+// block that was evicted last. Among blocks with equal priorities, the oldest block is evicted
+// first. The number of uses is limited to kUsesMax, so kLists lists, used as a ring, are enough for
+// all priorities.
 class LfuAgingPolicy final : public EvictionPolicy {
  public:
   explicit LfuAgingPolicy(std::span<Block> blocks) : order_(blocks, kLists), uses_(blocks.size()) {}
@@ -32,9 +33,9 @@ class LfuAgingPolicy final : public EvictionPolicy {
 
   uint8_t& UsesOf(BlockId id) { return uses_[static_cast<size_t>(id)]; }
 
-  BlockOrder order_;           // the list index of a block is its priority modulo kLists
+  BlockOrder order_;  // the index of a block's list is the priority of the block modulo kLists
   std::vector<uint8_t> uses_;  // number of uses of each block since the block was cached
-  int age_ = 0;                // age of the cache (priority of the last victim), modulo kLists
+  int age_ = 0;  // age of the cache (priority of the last evicted block), modulo kLists
 };
 
 }  // namespace incipit

@@ -36,9 +36,9 @@ int Lru2Policy::ListFor(uint16_t previous) const {
   return age >= kSlots ? kAncient : kFirstSlot + static_cast<int>((tick_ - age) % kSlots);
 }
 
-// Advances the clock of block uses by `num_touches`. If a new tick needs a slot of the ring, the
-// old blocks in this slot move to the list of ancient blocks. Each block moves at most once per
-// round of the ring.
+// Advances the clock by `num_touches` block uses. The blocks are in a ring of lists, one list for
+// each clock tick. If a new tick needs the list of an old tick, the blocks in this list move to the
+// list of ancient blocks.
 void Lru2Policy::Advance(uint64_t num_touches) {
   num_touches_ += num_touches;
   while (num_touches_ >= touches_per_tick_) {
@@ -68,7 +68,8 @@ BlockId Lru2Policy::Evict() {
 
 void Lru2Policy::OnChildless(BlockId id) {
   if (!order_.is_parked(id)) return;
-  // The block was the oldest of its list when the block was parked.
+  // `id` was the oldest block of its list when `id` was parked, so `id` returns to the front of a
+  // list.
   const int list = order_.ListOf(id) == kOnce ? kOnce : kAncient;
   order_.Remove(id);
   order_.PushFront(list, id);

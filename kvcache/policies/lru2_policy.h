@@ -10,14 +10,14 @@
 namespace incipit {
 
 // LRU-2 (O'Neil, O'Neil, Weikum: "The LRU-K page replacement algorithm for database disk
-// buffering", 1993). Blocks that were used once are evicted first, by age. The other blocks are
-// evicted by the time of their second-last use. The policy also remembers the uses of about as many
-// evicted blocks as the cache has blocks.
+// buffering", 1993). Blocks that were used once are evicted first, in the order of their use. The
+// other blocks are evicted in the order of their second-last use. The policy also remembers the
+// uses of about as many evicted blocks as the cache has blocks.
 //
-// Time is counted in uses of single blocks, with a resolution (tick) of 1/256 of the number of
-// cache blocks. A block is ancient if its second-last use is more than 4 times the number of cache
-// blocks ago, counted in block uses. Ancient blocks are ordered by the time at which the blocks
-// became ancient.
+// The clock counts uses of single blocks. If n is the number of cache blocks, one tick of the clock
+// is n / 256 block uses. A block is ancient if more than 4 times the number of cache blocks were
+// used since its second-last use. Ancient blocks are evicted in the order in which they became
+// ancient.
 class Lru2Policy final : public EvictionPolicy {
  public:
   Lru2Policy(std::span<Block> blocks, int32_t capacity);
@@ -32,13 +32,14 @@ class Lru2Policy final : public EvictionPolicy {
   size_t num_bytes() const override;
 
  private:
-  // Indices of the lists: kOnce for blocks that were used once, kAncient for ancient blocks, and
-  // kSlots lists from kFirstSlot on, which form a ring. A slot of the ring holds the blocks whose
-  // second-last use was in a clock tick with the same remainder by kSlots.
+  // Indices of the lists. List kOnce has the blocks that were used once. List kAncient has the
+  // blocks whose second-last use is very old. The kSlots lists from kFirstSlot on form a ring: list
+  // kFirstSlot + i has the blocks whose second-last use was in a clock tick t with t % kSlots == i.
   static constexpr int kOnce = 0, kAncient = 1, kFirstSlot = 2, kSlots = 1024;
   static constexpr int kTicksPerCapacity = 256;
 
-  // The clock ticks of the last two uses of a block, reduced to 16 bits; 0: no use.
+  // The clock ticks of the last use and of the second-last use of a block, reduced to 16 bits. 0:
+  // no such use.
   struct Uses {
     uint16_t last = 0, previous = 0;
   };
@@ -50,7 +51,8 @@ class Lru2Policy final : public EvictionPolicy {
 
   BlockOrder order_;
   std::vector<Uses> uses_;
-  // Evicted blocks; a value has 16 bits of the eviction tick, then of the last use.
+  // Evicted blocks. The upper 16 bits of a value are the clock tick of the eviction, and the lower
+  // 16 bits are the clock tick of the last use.
   GhostTable ghosts_;
   uint64_t touches_per_tick_;
   uint64_t num_touches_ = 0;

@@ -5,8 +5,8 @@ namespace incipit {
 void LruPolicy::Use(std::span<const BlockId> found, SequenceUse&) {
   for (size_t i = 0; i < found.size(); ++i) {
     if (!IsInOrder(found[i])) continue;
-    // Remove in one operation all blocks of `found` that are still neighbours in the order, in
-    // which Release added the blocks.
+    // Find following blocks of `found` that are also neighbours in the eviction order. One
+    // operation then removes these blocks from the order.
     const size_t begin = i;
     IsInOrder(found[i]) = false;
     while (i + 1 < found.size() && At(blocks_, found[i]).prev == found[i + 1]) {

@@ -8,9 +8,9 @@
 
 namespace incipit {
 
-// Skips a needed block (Block::is_needed) when choosing a victim. A needed block is rarely the
-// oldest block: two sequences must have computed the same tokens for a block to be older than its
-// children.
+// Evicts the free block that was released longest ago, except needed blocks (Block::is_needed). A
+// needed block is rarely the oldest free block: a block is older than its children only if two
+// sequences have computed the same tokens.
 class LruPolicy final : public EvictionPolicy {
  public:
   explicit LruPolicy(std::span<Block> blocks) : blocks_(blocks), is_in_order_(blocks.size()) {}
@@ -21,7 +21,8 @@ class LruPolicy final : public EvictionPolicy {
   BlockId Evict() override;
   void Remove(BlockId id) override;
   void OnChildless(BlockId) override {}
-  void Clear() override {}  // free blocks keep their positions in the eviction order
+  // Does nothing, so free blocks keep their positions in the eviction order.
+  void Clear() override {}
   bool orders_unpublished() const override { return true; }
   bool is_next_unpublished() const override {
     return !order_.empty() && !At(blocks_, order_.front).published;

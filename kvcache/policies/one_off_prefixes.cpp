@@ -57,8 +57,8 @@ void OneOffPrefixes::CountReuse(uint32_t prefix, float part, double age) {
   sum_squared_ages_ = kept * sum_squared_ages_ + part * age * age;
   Entry* const entry = Find(prefix);
   if (entry == nullptr) return;
-  // Not more runs (series of blocks) can be reused than were counted. A run that was retained while
-  // its blocks were new was never counted.
+  // The number of reused series of blocks must not exceed the number of counted series. A series
+  // that was retained when its blocks were new was never counted.
   const float most = std::max(entry->reused, entry->runs + entry->coming);
   Set(*entry, entry->runs, std::min(entry->reused + part, most));
 }

@@ -5,15 +5,20 @@
 
 namespace incipit {
 
-// Each block belongs to one of four families, and to a class within its family.
-// New: used by one request. The class follows from the turn of that request. A request that begins
-// with blocks that were new in turn t has turn t + 1.
-// One-off: used by one request, which began with a one-off prefix (OneOffPrefixes). The family has
-// one class.
-// Session: used by every request of one conversation since the block was new, and by no other
-// request. The class follows from the turn of the last request.
-// Shared: used by more requests than one conversation explains, such as system prompts and
-// documents. The class follows from the number of uses.
+// The adaptive policy assigns each block to a class. The classes belong to four families.
+//
+// New: the block was used by one request. The class depends on the conversation turn of that
+// request. If a request begins with blocks that were new in turn t, its turn is t + 1.
+//
+// One-off: the block was used by one request, and this request begins with a one-off prefix
+// (OneOffPrefixes). The family has one class.
+//
+// Session: the block was used by all requests of one conversation since the block was new, and by
+// no other request. The class depends on the turn of the last request.
+//
+// Shared: the block was used by more requests than one conversation has, as for system prompts and
+// documents. The class depends on the number of uses.
+//
 // The constants are the first classes of the families one-off, shared and session.
 inline constexpr int kOneOffClass = 5, kFirstSharedClass = 6, kFirstSessionClass = 12;
 inline constexpr int kReuseClasses = 16;
@@ -26,14 +31,15 @@ constexpr int CountStep(int count) {
   return count <= 16 ? 4 : count <= 64 ? 5 : 6;
 }
 
-// Returns whether only the requests of one conversation have used a block. The block was new in the
-// conversation turn `born`, and a request of turn `turn` is its use number `uses`.
+// Returns whether only requests of one conversation have used a block. The block was new in the
+// conversation turn `born`. A request of turn `turn` is use number `uses` of the block.
 constexpr bool IsOfSession(int uses, int born, int turn) { return uses - 1 == turn - born; }
 
-// Returns the class of a block that was new in the conversation turn `born`, if a request of turn
-// `turn` is its use number `uses`. The caller must pass counts above 255 as 255.
+// Returns the class of a block that was new in the conversation turn `born`. A request of turn
+// `turn` is use number `uses` of the block. The caller must pass counts above 255 as 255.
 constexpr int ReuseClassOf(int uses, int born, int turn) {
-  constexpr int kLongestTurn = 4;  // index of the range of 9 and more conversation turns
+  // Index of the range that contains conversation turn 9 and later turns.
+  constexpr int kLongestTurn = 4;
   const auto turn_step = [](int t) {
     return CountStep(t) < kLongestTurn ? CountStep(t) : kLongestTurn;
   };
@@ -44,14 +50,14 @@ constexpr int ReuseClassOf(int uses, int born, int turn) {
 
 constexpr bool IsUsedOnce(int reuse_class) { return reuse_class <= kOneOffClass; }
 
-// Returns whether the class belongs to the family one-off or the family shared. The number of uses
-// does not distinguish one-off from new, or shared from session.
+// Returns whether the class belongs to the family one-off or the family shared. Without this bit,
+// the number of uses cannot distinguish one-off from new, or shared from session.
 constexpr bool IsSecondFamily(int reuse_class) {
   return reuse_class >= kOneOffClass && reuse_class < kFirstSessionClass;
 }
 
-// Returns the class of an evicted block that the policy remembers. Of such a block, only the three
-// arguments are known.
+// Returns the class of an evicted block that the policy remembers. The policy remembers only these
+// three values of an evicted block.
 constexpr int ReuseClassOf(int uses, int born, bool is_second_family) {
   if (!is_second_family) return ReuseClassOf(uses, born, born + uses - 1);
   return uses <= 1 ? kOneOffClass : ReuseClassOf(uses, 0, 0);

@@ -7,38 +7,40 @@
 namespace incipit {
 namespace {
 
-// Assumptions about reuse rates before there are data. The rate of all classes together is assumed
-// to be kRatePrior in each age class. The rate of one class is assumed to be the rate of all
-// classes times a factor. The factor is the number of uses divided by the number of uses that the
-// rates of all classes predict. The factor is assumed to be 1, or kUsedPrior for blocks that were
-// used again. Each weight of an assumption is multiplied by the square root of the mean number of
-// blocks that are used together.
+// Assumed reuse rates before there are data, and the weights of these assumptions. All classes
+// together are assumed to have the rate kRatePrior in each age class; the weight is kPriorWeight.
+// The rate of one class is assumed to be the rate of all classes times a factor; the weight is
+// kFactorPriorWeight. The assumed factor is kUsedPrior for blocks that were used again, and 1 for
+// other blocks. Both weights are multiplied by the square root of the mean number of blocks that
+// are used together.
 constexpr float kPriorWeight = 0.5F, kFactorPriorWeight = 96;
 constexpr float kUsedPrior = 4, kRatePrior = 0.1F;
-// Bounds of reuse rates and probabilities. If the rate is constant within an age class, the
-// probability of a use within the class is rate / (1 + rate / 2).
+// Bounds of reuse rates (kRateMax, kRateMin) and of the probability of a reuse (kChanceMax). If the
+// rate is constant within an age class, the probability of a use in the age class is rate / (1 +
+// rate / 2).
 constexpr float kRateMax = 2, kRateMin = 1e-6F, kChanceMax = 0.999F;
-// Weight of the assumption that neighbouring age classes have equal reuse rates. The weight is
-// multiplied by the square root of the mean number of blocks that are used together.
+// Weight of the assumption that two neighbouring age classes have equal reuse rates. Fit multiplies
+// this weight by the square root of the mean number of blocks that are used together.
 constexpr float kLikeness = 4;
 
-// Number of recent epochs for which the ages of blocks are computed exactly. Blocks that were last
-// used in an earlier epoch are assumed to stay in one age class during an epoch.
+// If a block was last used within this number of recent epochs, its age is computed exactly. Older
+// blocks are assumed to stay in one age class during an epoch.
 constexpr size_t kYoungEpochs = 32;
 
-// Values of LifeTable::capacities_max and LifeTable::runs_max, which limit the counts: for the life
-// table that forgets slowly, and for the life table that forgets fast.
+// Limits of the counts in the slow and in the fast life table (LifeTable::capacities_max and
+// LifeTable::runs_max). The fast life table has lower limits, so the fast life table forgets old
+// counts earlier.
 constexpr double kSlowCapacities = 20, kSlowRuns = 4000;
 constexpr double kFastCapacities = 1, kFastRuns = 0;
 
-// Log likelihoods are multiplied by kLikelihoodKept in each epoch. The fast life table has the
-// greater weight only if its log likelihood exceeds that of the slow life table by more than
-// kSlowAdvantage (nats). The weight of a life table is at least about kShareMin times the weight of
-// the other life table.
+// The life table that predicted the recent uses better has the greater weight. Log likelihoods are
+// multiplied by kLikelihoodKept in each epoch. The fast life table has the greater weight only if
+// its log likelihood exceeds that of the slow life table by more than kSlowAdvantage (nats). The
+// smaller weight is at least about kShareMin times the greater weight.
 constexpr float kLikelihoodKept = 0.97F, kSlowAdvantage = 16, kShareMin = 0.02F;
 
-// Returns the sum of `row`. The code computes four partial sums, because a compiler may not reorder
-// floating-point sums to use vector instructions.
+// Returns the sum of the elements of `row`. Four partial sums allow vector instructions, because a
+// compiler may not change the order of a floating-point sum.
 template <size_t kSize>
 float SumOf(const std::array<float, kSize>& row) {
   static_assert(kSize % 4 == 0);
@@ -87,9 +89,9 @@ void ReuseStatistics::Leave(int reuse_class, TouchClock::Stamp stamp, float weig
   OccupiedNear(epoch) &= ~(uint64_t{1} << epoch % 64);
 }
 
-// Returns the latest epoch with blocks at risk of reuse that is at least `epochs_ago` epochs ago.
-// The result is a number of epochs before the present epoch, or kEpochs or more if there is no such
-// epoch.
+// Searches backwards from the epoch `epochs_ago` epochs ago for an epoch of last use with blocks
+// that may be used again. Returns how many epochs ago the found epoch was. Returns kEpochs or more
+// if there is no such epoch.
 size_t ReuseStatistics::NextOccupied(size_t epochs_ago) const {
   while (epochs_ago < kEpochs) {
     const size_t slot = (epoch_ - epochs_ago) % kEpochs;
@@ -151,8 +153,9 @@ void ReuseStatistics::Scale(LifeTable& table, float factor) const {
   table.weight *= factor;
 }
 
-// Adds `blocks` to `exposed`, the numbers of blocks that passed through each age class. The blocks
-// passed through the ages [begin, end), in units of age.
+// Counts in `exposed` that `blocks` (one number for each reuse class) passed through the ages
+// [begin, end), in units of age. If these ages cover only a part of an age class, adds only the
+// same part of `blocks` to the age class.
 void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin, double end) const {
   if (SumOf(blocks) == 0) return;
   begin = std::max(begin, 0.0);
@@ -165,9 +168,9 @@ void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin,
   }
 }
 
-// Returns how many blocks passed through each age class since the last epoch began, `units` units
-// of time ago. The counts include blocks still at risk of reuse and blocks that were used. A used
-// block is assumed to have been used in the middle of this time.
+// Returns for each age class how many blocks passed through the age class since the last epoch
+// began. `units` is the time since then, in units of age. Blocks that were used in this time are
+// included, as if each of them had been used in the middle of the time.
 ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   const auto age_class_of = [this](uint64_t epochs_ago) {
     return static_cast<size_t>(paced_clock_.AgeClass(paced_clock_.AgeOfEpoch(epochs_ago)));
@@ -207,9 +210,9 @@ uint64_t ReuseStatistics::LivelyAges(const AgeTable& exposed) const {
   return ages;
 }
 
-// Multiplies the log likelihoods of `table` by kLikelihoodKept, and adds the log likelihood of the
-// uses since the last epoch began. The uses are modelled as a Poisson process with the rates that
-// `table` predicted.
+// Updates the log likelihoods of `table`. Multiplies them by kLikelihoodKept, and adds the log
+// likelihood of the uses since the last epoch began. The model is a Poisson process with the reuse
+// rates of `table`.
 void ReuseStatistics::Judge(LifeTable& table, const AgeTable& exposed, uint64_t ages) const {
   for (float& likelihood : table.log_likelihood) likelihood *= kLikelihoodKept;
   for (; ages != 0; ages &= ages - 1) {
@@ -237,7 +240,8 @@ void ReuseStatistics::Absorb(LifeTable& table, const AgeTable& exposed, uint64_t
   if (table.weight > weight_max) Scale(table, 0.5F);
 }
 
-// Returns the reuse rate of each age class, for all reuse classes together.
+// Returns the reuse rate of each age class. The rate is computed from the counts of all reuse
+// classes together.
 std::array<float, ReuseStatistics::kAges> ReuseStatistics::PooledRates(const LifeTable& table,
                                                                        float prior_weight) {
   std::array<float, kAges> rates;
@@ -248,7 +252,7 @@ std::array<float, ReuseStatistics::kAges> ReuseStatistics::PooledRates(const Lif
   return rates;
 }
 
-// Returns for each reuse class the number of uses, divided by the number of uses that `rates`
+// Returns one factor for each reuse class: the counted uses divided by the uses that `rates`
 // predict.
 ReuseStatistics::Row ReuseStatistics::ClassFactors(const LifeTable& table,
                                                    const std::array<float, kAges>& rates,
@@ -267,19 +271,19 @@ ReuseStatistics::Row ReuseStatistics::ClassFactors(const LifeTable& table,
   return reused;
 }
 
-// Computes the reuse rates that fit `table` best, under the assumption that the rates of
-// neighbouring age classes are similar. The more uses were counted, the less the assumption
-// matters. The rates minimise the sum over all age classes of
-// (exposed + prior) (rate - seen)^2 + likeness (rate - rate of the next age class)^2,
-// where `exposed` is the number of blocks, `seen` is the observed rate, and `prior` and `likeness`
-// are the weights of assumptions. The minimum is the solution of a tridiagonal system.
+// Computes the reuse rates from the counts of `table`. If few uses were counted, the rates are
+// close to the rates of the neighbouring age classes. The rates minimise the sum over all age
+// classes of (exposed + prior) (rate - seen)^2 + likeness (rate - rate of the next age class)^2.
+// `exposed` is the number of blocks, and `seen` is the counted rate. `prior` and `likeness` are the
+// weights of the assumptions kRatePrior and kLikeness. The minimum is the solution of a tridiagonal
+// system.
 void ReuseStatistics::Fit(LifeTable& table) const {
   const auto root = static_cast<float>(std::sqrt(mean_run_));
   const float prior_weight = kPriorWeight * root, likeness = kLikeness * root;
   const std::array<float, kAges> pooled = PooledRates(table, prior_weight);
   const Row factors = ClassFactors(table, pooled, kFactorPriorWeight * root);
   AgeTable& rate = table.rate;
-  AgeTable coupling;  // weight of the next age class's rate in each rate (elimination step)
+  AgeTable coupling;  // factor of the next age class in the solution of the tridiagonal system
   Row coupling_before{}, rate_before{};
   for (size_t a = 0; a < kAges; ++a) {
     Row prior;
@@ -317,8 +321,8 @@ void ReuseStatistics::Smooth(AgeTable& rate) const {
   }
 }
 
-// Returns the weighted means of the rates of the slow and the fast life table. For each reuse
-// class, the table that predicted the recent uses better has the greater weight.
+// Returns the reuse rates: weighted means of the rates of the slow and the fast life table. For
+// each reuse class, the table that predicted the recent uses better has the greater weight.
 ReuseStatistics::AgeTable ReuseStatistics::MixedRates() const {
   Row fast_share;
   for (size_t k = 0; k < kClasses; ++k) {
@@ -337,33 +341,39 @@ ReuseStatistics::AgeTable ReuseStatistics::MixedRates() const {
   return mixed;
 }
 
-// Computes the value of keeping a block, for each age class and reuse class. Let S(y) be the
-// probability that a block is not used before age y, and p(y) the probability of a use at age y.
-// Consider a block of age a and a horizon x. The probability of a hit is the sum of S(y) p(y) over
-// the ages y from a to x, divided by S(a). The expected time is the sum of S(y) times the width of
-// age class y, divided by S(a). The value is therefore the steepest slope from a to a later point
-// of the curve of these two sums. The upper hull of the curve gives this slope for all ages, in one
-// pass from the last age to the first. S is scaled to be 1 at the last age, so that the sums do not
-// lose small terms.
+// Computes the value of keeping a block, for each age class and reuse class. The value at age a is
+// the maximum, over all later ages x, of the probability of a hit before age x divided by the
+// expected time until the hit or age x.
+//
+// Let S(y) be the probability that a block is not used before age y, and p(y) the probability of a
+// use at age y. The probability of a hit is the sum of S(y) p(y) over the ages y from a to x,
+// divided by S(a). The expected time is the sum of S(y) times the width of age class y, divided by
+// S(a).
+//
+// The two sums, as functions of x, are a curve. The value is the steepest slope from the point of
+// age a to a later point of the curve. The upper hull of the curve gives this slope for all ages.
+// The code computes the hull from the last age to the first. S is scaled to be 1 at the last age,
+// so that the sums do not lose small terms.
 void ReuseStatistics::SetValues(const AgeTable& rate) {
   struct Point {
-    double time, hits;  // sums over the age classes from one age to the last age
+    // Sums of the times and of the hits, over all age classes from one age class to the last.
+    double time, hits;
     double SlopeTo(const Point& later) const { return (hits - later.hits) / (time - later.time); }
-    // Returns whether the slope from this point to `near` is at most as steep as the slope to
-    // `far`.
+    // Returns whether the slope from this point to `far` is at least as steep as the slope from
+    // this point to `near`.
     bool PrefersFar(const Point& near, const Point& far) const {
       return (hits - near.hits) * (time - far.time) <= (hits - far.hits) * (time - near.time);
     }
   };
   for (size_t k = 0; k < kReuseClasses; ++k) {
-    // If all rates of class k equal the rates of class k - 1, copy the values. Classes without data
-    // have equal rates.
+    // Classes without data have equal rates. If class k has the same rates as class k - 1, copy the
+    // values of class k - 1.
     const auto is_like_last = [k](const Row& row) { return row[k] == row[k - 1]; };
     if (k > 0 && std::ranges::all_of(rate, is_like_last)) {
       for (Row& values : values_) values[k] = values[k - 1];
       continue;
     }
-    // Points of the upper hull; the last point has the lowest age.
+    // Points of the upper hull of the curve, from the highest age to the lowest age.
     std::array<Point, kAges + 1> hull;
     size_t size = 0;
     hull[size++] = {.time = 0, .hits = 0};

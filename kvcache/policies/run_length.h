@@ -1,4 +1,4 @@
-// Lengths of runs (series of blocks that were released together), encoded in five bits.
+// Codes of five bits for the number of blocks that were released together.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@ namespace incipit {
 
 inline constexpr int kRunCodes = 32;
 
-// Returns the code of `length`, the number of blocks in a run (blocks that were released together).
-// Each doubling of the length has two codes.
+// Returns the code of `length`, a number of blocks that were released together. Lengths from 2^k to
+// 2^(k + 1) - 1 have one of two codes.
 constexpr uint8_t RunCodeOf(uint32_t length) {
   if (length <= 1) return 0;
   const int octave = std::bit_width(length) - 1;
@@ -20,10 +20,10 @@ constexpr uint8_t RunCodeOf(uint32_t length) {
   return static_cast<uint8_t>(code < kRunCodes ? code : kRunCodes - 1);
 }
 
-// Returns the weight of one block in the statistics, 1 / sqrt(length of its run). A run is a series
-// of blocks that are used and evicted together. A run of n blocks is therefore more evidence than
-// one block, but less evidence than n independent blocks. The square of the weight is about the
-// share of one block in its run.
+// Returns the weight of one block in the statistics: 1 / sqrt(n), where n is the number of blocks
+// that were released together. `code` is the code of n. Such blocks are usually used and evicted
+// together. Together they are more evidence than one block, but less evidence than n independent
+// blocks.
 inline float RunWeightOf(uint8_t code) {
   static const std::array<float, kRunCodes> kWeights = [] {
     std::array<float, kRunCodes> weights;

@@ -14,9 +14,11 @@ namespace incipit {
 // S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction",
 // SOSP'23). New blocks enter the small queue, which has a tenth of the cache. If a block at the
 // front of the small queue was used again, the block moves to the main queue. Otherwise the block
-// is evicted and remembered as a ghost. A ghost that is published again enters the main queue. In
-// the main queue, each use of a block, up to three, postpones its eviction by one round. A block
-// that is used leaves its queue, and joins the same queue again when the block is released.
+// is evicted, and the policy remembers its key. If a remembered block is published again, the block
+// enters the main queue. If a block at the front of the main queue was used again, the block moves
+// to the end of the queue instead of being evicted. Each use of the block, up to three, allows one
+// such move. A block that is used leaves its queue, and joins the same queue again when the block
+// is released.
 class S3FifoPolicy final : public EvictionPolicy {
  public:
   S3FifoPolicy(std::span<Block> blocks, int32_t capacity);
@@ -44,8 +46,9 @@ class S3FifoPolicy final : public EvictionPolicy {
 
   BlockOrder order_;
   std::vector<Record> records_;
-  std::array<int32_t, 2>
-      sizes_{};  // lengths of the small and the main queue, without parked blocks
+  // Lengths of the small queue and of the main queue. Parked blocks (blocks that must not be
+  // evicted now) are not counted.
+  std::array<int32_t, 2> sizes_{};
   int32_t small_max_;
   GhostTable ghosts_;         // evicted blocks; the value of an entry is the number of the eviction
   uint32_t num_evicted_ = 0;  // number of evictions from the small queue of new blocks

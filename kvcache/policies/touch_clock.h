@@ -1,5 +1,4 @@
-// A clock that counts uses of blocks (touches). The adaptive policy uses this clock for epochs,
-// time stamps and the LRU guard.
+// A clock that counts uses of blocks (touches) instead of time.
 #pragma once
 
 #include <algorithm>
@@ -8,23 +7,23 @@
 
 namespace incipit {
 
-// Counts touches (uses of single blocks): the clock advances by one for each block that enters the
-// eviction order. The age of a block is therefore the number of blocks that were used since its
-// last use. This number decides whether plain LRU would still hold the block. PacedClock measures
-// ages in time instead.
+// Counts block uses (touches): the clock advances by one for each block that enters the eviction
+// order. The age of a block is therefore the number of blocks that were used since its last use.
+// This number decides whether plain LRU would still hold the block. PacedClock measures ages in
+// time instead.
 //
-// A stamp is the low half of the clock. The age of a stamp is exact below 2^32 touches, so the
-// owner of a stamp must not let the stamp become older.
+// A stamp is the low 32 bits of the clock. The age of a stamp is exact only below 2^32 block uses,
+// so older stamps must not exist.
 class TouchClock {
  public:
   using Stamp = uint32_t;
 
-  // Number of age classes (ranges of ages). The first class has the ages below kFirstAge units. For
-  // greater ages, each doubling of the age has two classes.
+  // Number of age classes (ranges of ages). Class 0 has the ages below kFirstAge units. For greater
+  // ages, each range [2^k, 2^(k + 1)) of units has two classes.
   static constexpr int kAges = 48;
   static constexpr uint64_t kFirstAge = 16;
 
-  // `unit` is the number of block uses (touches) in a unit of age. `epoch` is the number of block
+  // `unit` is the number of block uses that are one unit of age. `epoch` is the number of block
   // uses in an epoch. REQUIRES: `unit` and `epoch` are powers of two.
   TouchClock(uint64_t start, uint32_t unit, uint32_t epoch)
       : now_(start), unit_shift_(std::countr_zero(unit)), epoch_shift_(std::countr_zero(epoch)) {}
@@ -47,8 +46,8 @@ class TouchClock {
     const int first_octave = static_cast<int>(std::bit_width(kFirstAge)) - 1;
     return std::min(2 * (octave - first_octave) + 1 + half, kAges - 1);
   }
-  // Returns the lowest age of the age class `age_class`, in units of age. For `age_class` = kAges,
-  // returns the assumed end of the last class.
+  // Returns the lowest age of the age class `age_class`, in units of age. If `age_class` is kAges,
+  // returns the end that the last age class is assumed to have.
   static constexpr double BeginOf(int age_class) {
     if (age_class == 0) return 0;
     const auto octave = static_cast<double>(kFirstAge << (age_class - 1) / 2);

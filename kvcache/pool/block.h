@@ -12,31 +12,36 @@ namespace incipit {
 // Maximum number of users (sequences and unfinished block copies) of one block.
 inline constexpr int32_t kBlockUsersMax = 65'535;
 
-// The metadata of one block, in one cache line. Lookups find a published block by its key. The
-// published blocks with one key form a ring. Lookups return only the canonical block of the ring,
-// which was published first. The canonical blocks form trees: the parent of a block is the
-// canonical block with the previous key of the sequence.
+// The metadata of one block, in one cache line. A published block is a block that lookups can find
+// by its key. All published blocks with the same key form a ring. Lookups return only the canonical
+// block of the ring, which was published first. The canonical blocks form trees: the parent of a
+// block is the canonical block with the previous key of the sequence.
 struct alignas(64) Block {
-  BlockHash hash;                            // key of the block, if the block is published
-  BlockId prev = kNoBlock, next = kNoBlock;  // neighbours in the list that contains a free block
-  // Next newer block with the same key; the newest block links to the oldest.
+  BlockHash hash;  // key of the block; valid only while the block is published
+  // Neighbours in the list that contains the block. Only free blocks are in a list.
+  BlockId prev = kNoBlock, next = kNoBlock;
+  // Next newer block with the same key. For the newest block: the oldest block with this key.
   BlockId next_same = kNoBlock;
-  BlockId parent = kNoBlock;  // canonical block with the previous key of the sequence, or kNoBlock
+  // Block that lookups return for the previous key of the sequence. kNoBlock: the block is the
+  // first of a sequence.
+  BlockId parent = kNoBlock;
   BlockId first_child = kNoBlock;
   BlockId next_sibling = kNoBlock, prev_sibling = kNoBlock;
   uint16_t num_users = 0;
   bool published : 1 = false;
-  bool pending : 1 = false;  // a planned or running step will write the contents of the block
+  // True if a planned or running step will write the contents of the block.
+  bool pending : 1 = false;
   bool canonical : 1 = false;
-  bool stored_emitted : 1 = false;  // true if an event has reported the key as stored
+  bool stored_emitted : 1 = false;  // true if an event has reported the key of the block as stored
   bool starts_chain : 1 = false;
-  bool has_hint : 1 = false;  // a request set a retention hint for the block
-  // The block is in a list of RetainedBlocks, not in the order of the policy.
+  bool has_hint : 1 = false;  // true if a request has set a retention hint for the block
+  // True if the block is in a list of RetainedBlocks. The block is then not in the eviction order
+  // of the policy.
   bool retained : 1 = false;
 
   bool has_children() const { return first_child != kNoBlock; }
-  // Returns whether block `self` has children, and no other block has the key of `self` and could
-  // become the parent of these children. A policy never evicts such a needed block.
+  // Returns whether a policy must not evict this block, because the block has children and no other
+  // block has its key. `self` is the id of this block.
   bool is_needed(BlockId self) const { return has_children() && next_same == self; }
 };
 static_assert(sizeof(Block) == 64);
@@ -48,10 +53,9 @@ struct BlockList {
   bool empty() const { return front == kNoBlock; }
   void PushBack(std::span<Block> blocks, BlockId id);
   void PushFront(std::span<Block> blocks, BlockId id);
-  // Appends `chain` in reverse order: the last block of `chain` is nearest to the front of the
-  // list. Calls `visit(id)` for each block. Appending accesses at most two cache lines per block,
-  // and the memory accesses of a block do not wait for those of the previous block. REQUIRES:
-  // `chain` is not empty.
+  // Appends the blocks `chain` in reverse order, so the last block of `chain` becomes the first of
+  // the appended blocks. Calls `visit(id)` for each block. The memory accesses of one block do not
+  // wait for those of the previous block. REQUIRES: `chain` is not empty.
   template <typename Visit>
   void PushBackReversed(std::span<Block> blocks, std::span<const BlockId> chain,
                         const Visit& visit);

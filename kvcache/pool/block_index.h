@@ -1,5 +1,5 @@
-// A flat hash table from keys to the blocks that lookups return. The table is allocated once at
-// construction, because a node-based map would allocate memory whenever a block is published.
+// A hash table from keys to the blocks that lookups return. All memory is allocated at
+// construction.
 #pragma once
 
 #ifdef __SSE2__
@@ -18,14 +18,14 @@
 
 namespace incipit {
 
-// Maps the prefix of a key (64 bits) to a block. Several entries may have the same prefix. The
-// caller compares the whole digest, which is in the metadata of the block.
+// Maps the first 64 bits (prefix) of a key to a block. Several keys may have the same prefix, so
+// the caller compares the whole digest, which is in the metadata of the block.
 //
 // The table consists of buckets of one cache line, with 10 slots each. If the bucket of an entry is
-// full, the entry is stored in the next bucket that has a free slot. Each bucket counts the entries
-// that are stored in later buckets because the bucket was full. With this count, a search knows
-// where to stop, and a removal moves no entry. If the table has num_blocks_max entries, the buckets
-// are half full on average, and 2 % of the buckets are full.
+// full, the entry is stored in the next bucket that has a free slot. A full bucket counts the
+// entries that were stored in later buckets for this reason. With this count, a search knows where
+// to stop, and a removal moves no entry. If the table has num_blocks_max entries, the buckets are
+// half full on average, and 2 % of the buckets are full.
 class BlockIndex {
  public:
   explicit BlockIndex(int32_t num_blocks_max);
@@ -44,8 +44,8 @@ class BlockIndex {
     }
   }
 
-  // Returns the block that Find most likely examines first, so that the caller can prefetch the
-  // metadata of this block. If Guess returns kNoBlock, Find may still find a block.
+  // Returns the block that Find(prefix) probably returns. The caller can prefetch the metadata of
+  // this block. If Guess returns kNoBlock, Find may still find a block.
   BlockId Guess(uint64_t prefix) const {
     const Bucket& bucket = buckets_[Home(prefix)];
     const uint32_t like = bucket.SlotsLike(Tag(prefix));
@@ -60,8 +60,8 @@ class BlockIndex {
   // Adds an entry that maps `prefix` to `block`. REQUIRES: the index has fewer than num_blocks_max
   // entries.
   void Insert(uint64_t prefix, BlockId block);
-  // Replaces `block` by `by` in the entry of `prefix`. REQUIRES: the index maps `prefix` to
-  // `block`.
+  // In the entry of `prefix`, replaces the block `block` by the block `by`. REQUIRES: the index
+  // maps `prefix` to `block`.
   void Replace(uint64_t prefix, BlockId block, BlockId by);
   // Removes the entry that maps `prefix` to `block`. REQUIRES: the index has this entry.
   void Remove(uint64_t prefix, BlockId block);
@@ -77,16 +77,16 @@ class BlockIndex {
   struct alignas(64) Bucket {
     std::array<uint16_t, kSlots> tags{};
     uint16_t used = 0;  // bit i is 1 if slot i has an entry
-    // Number of entries that are stored in later buckets because this bucket was full. A number
-    // that has reached kPassedMax never changes again.
+    // Number of entries that are stored in later buckets because this bucket was full. If the
+    // number reaches kPassedMax, the number never changes again.
     uint16_t num_passed = 0;
     std::array<BlockId, kSlots> blocks{};
 
     // Returns a bit mask: bit i is 1 if slot i has an entry with the tag `tag`.
     uint32_t SlotsLike(uint16_t tag) const {
 #ifdef __SSE2__
-      // The comparison covers 16 numbers: the 10 tags and the 6 numbers that follow in the bucket.
-      // `used` has no bits for the 6 other numbers, so the last operation clears their results.
+      // One comparison covers 16 numbers: the 10 tags and the 6 numbers that follow the tags in
+      // memory. The results of the 6 numbers are removed by `used`, which has 0 bits for them.
       const auto* eights = reinterpret_cast<const __m128i*>(this);
       const __m128i wanted = _mm_set1_epi16(static_cast<int16_t>(tag));
       const __m128i like = _mm_packs_epi16(_mm_cmpeq_epi16(_mm_load_si128(eights), wanted),

@@ -1,4 +1,4 @@
-// The functions of BlockPool that change keys, rings of blocks with equal keys, and trees of blocks
+// The functions of BlockPool that link blocks: rings of blocks with equal keys, and trees of blocks
 // with common prefixes.
 #include <algorithm>
 
@@ -8,8 +8,8 @@
 namespace incipit {
 namespace {
 
-// Encodes `slot`, an index of `chains_`, as a negative value of prev_sibling. The first block in a
-// slot of `chains_` has no previous sibling, so its prev_sibling holds the slot instead.
+// Returns a negative number that encodes `slot`, an index of `chains_`. The first block of a slot
+// of `chains_` has no previous sibling, so its prev_sibling stores this number instead.
 BlockId SlotMark(size_t slot) { return BlockId{-2 - static_cast<int32_t>(slot)}; }
 size_t SlotOfMark(BlockId mark) { return static_cast<size_t>(-2 - static_cast<int32_t>(mark)); }
 bool IsBlock(BlockId id) { return static_cast<int32_t>(id) >= 0; }
@@ -53,9 +53,9 @@ void BlockPool::LeaveRing(BlockId id) {
   At(id).next_same = kNoBlock;
 }
 
-// Makes `to` the canonical block of its key (the block that lookups return) instead of `id`. The
-// cost is O(number of children). The case is rare, because two sequences must have computed the
-// same tokens.
+// Makes `to` the block that lookups return for its key, instead of `id`. `to` becomes the parent of
+// all children of `id`, so the cost is O(number of children). The case is rare, because two
+// sequences must have computed the same tokens.
 void BlockPool::HandOver(BlockId id, BlockId to) {
   Block& from = At(id);
   Block& heir = At(to);
@@ -80,14 +80,14 @@ void BlockPool::HandOver(BlockId id, BlockId to) {
   }
   from.parent = from.first_child = from.next_sibling = from.prev_sibling = kNoBlock;
   if (heir.num_users > 0) retained_.Inherit(to, id);
-  if (heir.pending) return;  // Confirm later adds a pending block to the policy
+  if (heir.pending) return;  // if `to` is pending, Confirm adds `to` to the policy later
   SequenceUse use;
   policy_->Add(to, use);
 }
 
-// Removes block `id` from its ring of equal keys and from the tree of chains, but not from the
-// order of the policy. Returns true if no other block has the key of `id`; the caller must then
-// call EraseKey. REQUIRES: `id` has a duplicate or no children.
+// Removes block `id` from the ring of blocks with its key and from the tree of published blocks,
+// but not from the eviction order. Returns true if no other block has the key of `id`; the caller
+// must then call EraseKey. REQUIRES: another block has the key of `id`, or `id` has no children.
 bool BlockPool::Detach(BlockId id) {
   Block& block = At(id);
   INCIPIT_CHECK(block.published);
@@ -117,7 +117,7 @@ void BlockPool::EraseKey(BlockId id) {
   block.stored_emitted = false;
 }
 
-// Unpublishes block `id`, whether the block is free, retained or in use.
+// Makes block `id` unfindable, whether the block is free, retained or in use.
 void BlockPool::Unfind(BlockId id) {
   const Block& block = At(id);
   const bool free = block.num_users == 0;
@@ -155,7 +155,9 @@ void BlockPool::UnpublishAll() {
   index_.Clear();
   std::ranges::fill(chains_, kNoBlock);
   num_cached_free_ = 0;
-  if (is_lru_) {  // with `lru`, free blocks keep their order, and retained blocks are appended
+  // With `lru`, the other free blocks stay in the eviction order, and the retained blocks are
+  // appended to it.
+  if (is_lru_) {
     while (retained_.num_retained() > 0) {
       BlockId id = retained_.FrontBelow();
       if (id == kNoBlock) id = retained_.FrontAbove();
@@ -175,8 +177,8 @@ std::vector<BlockId> BlockPool::FreeOrder() const {
   INCIPIT_CHECK(is_lru_);
   std::vector<BlockId> order;
   for (BlockId id = unpublished_.front; id != kNoBlock; id = At(id).next) order.push_back(id);
-  // The first block in the order of the policy has no previous block. Retained blocks and blocks
-  // with users are not in the order of the policy.
+  // Find the first block of the eviction order: a block without a previous block. Retained blocks
+  // and blocks with users are not in the eviction order.
   for (int32_t i = 0; i < num_blocks(); ++i) {
     const Block& block = At(BlockId{i});
     const bool elsewhere =
@@ -238,8 +240,9 @@ void BlockPool::CheckInvariants() const {
     ++num_free;
     num_cached += block.published;
     if (is_lru_ || !block.published) continue;
-    // All children of a free block are free, because the policy could otherwise never evict the
-    // block. The exception is a block that a pending block with the same key will replace.
+    // If a published block is free, all its children must be free, because the policy could
+    // otherwise never evict the block. The only exception is a block that a pending block with the
+    // same key will replace.
     INCIPIT_CHECK(block.canonical);
     if (block.next_same != BlockId{i}) {
       INCIPIT_CHECK(At(block.next_same).pending);

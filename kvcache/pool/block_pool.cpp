@@ -9,8 +9,8 @@
 namespace incipit {
 namespace {
 
-// Number of blocks for each slot of `chains_`, which holds the first blocks of chains. Few slots
-// suffice, because most chains begin with the same tokens.
+// `chains_` (the first blocks of sequences) has one slot for each kBlocksPerChainSlot blocks of the
+// pool. Few slots suffice, because most sequences begin with the same tokens.
 constexpr size_t kBlocksPerChainSlot = 16;
 
 }  // namespace
@@ -39,9 +39,10 @@ BlockPool::BlockPool(const BlockPoolOptions& options)
   }
 }
 
-// Looks up the blocks in three stages, some blocks apart, so that memory accesses overlap. For each
-// block, the first stage prefetches the slot of the index. The second stage reads the slot, guesses
-// the block and prefetches its metadata. The third stage compares the digests.
+// Looks up the blocks in three stages, so that memory accesses overlap. The first stage prefetches
+// the slot of the index. The second stage reads the slot and prefetches the metadata of the block
+// that is probably found. The third stage compares the digests. Each stage is some blocks ahead of
+// the next stage.
 BlockPool::Chain BlockPool::FindChain(std::span<const BlockHash> hashes,
                                       std::span<BlockId> found) const {
   const size_t count = hashes.size();
@@ -90,10 +91,10 @@ BlockId BlockPool::Take() {
   return taken;
 }
 
-// Chooses a victim (the block to evict), and removes the victim from its list, its ring of equal
-// keys and the tree of chains. Returns true if the caller must call FinishEviction later, when the
-// prefetched memory has arrived. Returns false if the victim was not published, because nothing is
-// left to do.
+// Chooses the victim (the block to evict). Removes the victim from its list, from the ring of
+// blocks with its key, and from the tree of published blocks. Returns true if the caller must call
+// FinishEviction later, when the prefetched memory has arrived. Returns false if the victim was not
+// published; the eviction is then complete.
 bool BlockPool::BeginEviction(Victim& victim) {
   victim.id = ChooseVictim(victim.reason);
   if (!At(victim.id).published) return false;
@@ -101,8 +102,9 @@ bool BlockPool::BeginEviction(Victim& victim) {
   return true;
 }
 
-// Removes the victim from its ring of equal keys and the tree of chains, and prefetches the memory
-// for FinishEviction. REQUIRES: the victim is published and in no list.
+// Removes the victim (the block to evict) from the ring of blocks with its key and from the tree of
+// published blocks. Prefetches the memory that FinishEviction needs. REQUIRES: the victim is
+// published and in no list.
 void BlockPool::Doom(Victim& victim) {
   const uint64_t prefix = At(victim.id).hash.prefix();
   index_.Prefetch(prefix);
@@ -121,9 +123,9 @@ void BlockPool::FinishEviction(const Victim& victim) {
   EraseKey(victim.id);
 }
 
-// Returns the block to evict next (the victim), and removes the victim from its list. A retained
-// block with children is not returned: the block moves to the order of the policy, which evicts the
-// children first.
+// Returns the block to evict next, and removes this block from its list. A retained block with
+// children is not returned. Such a block moves to the eviction order of the policy, and the policy
+// evicts its children first.
 BlockId BlockPool::ChooseVictim(EvictionReason& reason) {
   const auto front = [&](BlockId (RetainedBlocks::*next)() const) {
     while (true) {
@@ -140,7 +142,8 @@ BlockId BlockPool::ChooseVictim(EvictionReason& reason) {
   reason = id != kNoBlock ? EvictionReason::kPriority : EvictionReason::kCapacity;
   if (id == kNoBlock) id = policy_->Evict();
   if (id == kNoBlock) id = front(&RetainedBlocks::FrontAbove);
-  // Again, because the previous line may have added blocks to the policy.
+  // Ask the policy a second time, because the previous line may have added blocks to its eviction
+  // order.
   if (id == kNoBlock) id = policy_->Evict();
   INCIPIT_CHECK(id != kNoBlock);
   return id;
@@ -166,18 +169,19 @@ void BlockPool::AddUser(BlockId id) {
 }
 
 void BlockPool::Release(std::span<const BlockId> blocks, const SequenceUse& use) {
-  // Release the last blocks first, at most freed_.size() blocks at a time.
+  // Release at most freed_.size() blocks in one call, and the last blocks of the sequence first.
   while (blocks.size() > freed_.size()) {
     Release(blocks.last(freed_.size()), use);
     blocks = blocks.first(blocks.size() - freed_.size());
   }
-  size_t first = blocks.size();  // the policy later receives freed_[first, blocks.size())
+  // The blocks freed_[first, blocks.size()) are passed to the policy below.
+  size_t first = blocks.size();
   int32_t num_plain = 0;
   for (auto it = blocks.rbegin(); it != blocks.rend(); ++it) {
     Block& block = At(*it);
     INCIPIT_CHECK(block.num_users > 0);
     if (--block.num_users > 0) continue;
-    // The block is then published and has no duplicate.
+    // If `is_plain` is true, the block is published, and no other block has its key.
     const bool is_plain = block.next_same == *it && !block.has_hint;
     if (is_plain) {
       ++num_plain;
@@ -207,8 +211,8 @@ bool BlockPool::BecomeFree(BlockId id) {
   return !block.has_hint || !retained_.Put(id);
 }
 
-// Makes block `id` findable by the key `hash`, as a pending block. Returns the canonical block of
-// `hash`, which lookups return.
+// Makes block `id` findable by the key `hash`. The block is pending: its contents are not complete
+// yet. Returns the block that lookups return for `hash`.
 [[gnu::always_inline]] inline BlockId BlockPool::PublishOne(BlockId id, const BlockHash& hash,
                                                             BlockId parent, size_t chain_slot) {
   Block& block = At(id);
@@ -247,9 +251,9 @@ void BlockPool::PublishPending(std::span<const BlockId> ids, std::span<const Blo
   }
 }
 
-// Returns true if a stored event for the canonical block `id` is due now. The event of a block
-// follows the event of its parent. The parent may have no event yet, because the step that fills
-// the parent is not committed or has failed.
+// Returns true if the event that reports block `id` as stored must be emitted now. This event must
+// follow the event of the parent. The parent may have no event yet, because the step that fills the
+// parent is not committed or has failed.
 inline bool BlockPool::BecomeStored(BlockId id) {
   Block& block = At(id);
   if (block.stored_emitted || !(block.starts_chain || At(block.parent).stored_emitted)) {
@@ -259,11 +263,9 @@ inline bool BlockPool::BecomeStored(BlockId id) {
   return true;
 }
 
-// Marks pending blocks as complete, and counts the blocks that were evicted recently (regret). A
-// block is evicted after the blocks that continue it. If a key was not evicted recently, the later
-// keys of the sequence were probably not evicted recently either. The lookup of evicted keys
-// therefore stops after kStrangeKeys consecutive keys without a match. A single key without a match
-// proves little, because EvictedKeys forgets some keys early.
+// Marks the pending blocks of `ids` as complete. Counts the blocks whose keys were evicted recently
+// (regret). The count stops after kStrangeKeys consecutive keys that were not evicted recently,
+// because the later keys of the sequence were then probably not evicted recently either.
 int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens,
                            SequenceUse& use) {
   if (ids.empty()) return 0;
@@ -276,7 +278,7 @@ int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& t
       evicted_keys_.Prefetch(At(ids[num_fetched]).hash.prefix());
     }
     Block& block = At(ids[i]);
-    if (!block.pending) continue;  // skip blocks that were unpublished after PublishPending
+    if (!block.pending) continue;  // skip a block that was unpublished after PublishPending
     INCIPIT_CHECK(block.published);
     block.pending = false;
     ++num_confirmed;
@@ -303,8 +305,8 @@ int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& t
 void BlockPool::Withdraw(BlockId id) {
   const Block& block = At(id);
   INCIPIT_CHECK(block.published && block.pending);
-  // `id` may have become the parent of the children of an evicted block with the same key. These
-  // children are unpublished together with `id`.
+  // A block with the same key may have been evicted, and `id` may have become the parent of its
+  // children. These children become unfindable together with `id`.
   while (block.next_same == id && block.has_children()) UnpublishTree(At(block.first_child).hash);
   Unpublish(id);
 }

@@ -27,28 +27,29 @@ namespace incipit {
 
 struct BlockPoolOptions {
   int32_t num_blocks = 0;
-  // True if only the first half of a BlockHash (16 bytes) is the digest of the block. Find then
+  // True if the digest of a block has only 16 bytes, the first half of BlockHash. Find then
   // compares only this half.
   bool short_digests = false;
   EvictionPolicyKind policy = EvictionPolicyKind::kLru;
-  // Number of blocks for which the policy sizes its tables; 0: num_blocks.
+  // Number of blocks for which the eviction policy sizes its tables. 0: the same as num_blocks.
   int32_t policy_capacity = 0;
-  int32_t block_size = 16;  // tokens per block, which the eviction policy needs
+  int32_t block_size = 16;  // number of tokens per block, for the eviction policy
   RetentionLimits retention{};
 };
 
-// A block either has users or is free. A free block is in exactly one of three lists: the
-// unfindable blocks, the retained blocks, or the order of the eviction policy. With `lru`, the
-// order of the policy also contains the unfindable blocks.
+// Manages which blocks are free and which blocks lookups can find. A block either has users or is
+// free. A free block is in exactly one of three lists: the unfindable blocks, the retained blocks,
+// or the eviction order of the policy. With `lru`, the eviction order also contains the unfindable
+// blocks.
 //
 // Take allocates free blocks in this order: unfindable blocks, retained blocks below the default
-// priority, blocks in the order of the policy, other retained blocks.
+// priority, blocks in the eviction order, other retained blocks.
 //
-// Published blocks with the same key form a ring. Lookups return only one of these blocks, the
-// canonical block. With `lru`, the canonical block is the block that was published first. If the
-// canonical block is evicted, the next block of the ring becomes canonical. With the other
-// policies, a free block is unpublished if it is not canonical, or if a duplicate of the block has
-// users. All children of a block in the order of the policy are therefore free, and Take can
+// Published (findable) blocks with the same key form a ring. Lookups return only one block of the
+// ring, the canonical block. With `lru`, the canonical block is the block that was published first.
+// If the canonical block is evicted, the next block of the ring becomes canonical. With the other
+// policies, a free block becomes unfindable if it is not canonical, or if another block with its
+// key has users. All children of a block in the eviction order are therefore free, and Take can
 // allocate all free blocks.
 //
 // The caller passes the time to Advance. After construction, only FreeOrder, StoredOrder and
@@ -63,58 +64,61 @@ class BlockPool {
   int32_t num_keys() const { return index_.size(); }
   int32_t num_retained() const { return retained_.num_retained(); }
 
-  // Returns the block that lookups return for the digest of `hash` (the canonical block), or
-  // kNoBlock.
+  // Returns the block that lookups return for the digest in `hash`, or kNoBlock.
   BlockId Find(const BlockHash& hash) const;
   struct Chain {
     std::span<const BlockId> blocks;
     int32_t num_idle = 0;  // number of blocks among `blocks` that have no users
   };
-  // Looks up `hashes` in order, up to the first hash that no block has. Writes the found blocks to
-  // `found`, and returns a view of these blocks. REQUIRES: `found` is at least as long as `hashes`.
+  // Looks up the keys `hashes` in order, and stops at the first key that no block has. Writes the
+  // found blocks to `found`, and returns a view of these blocks. REQUIRES: `found` is at least as
+  // long as `hashes`.
   Chain FindChain(std::span<const BlockHash> hashes, std::span<BlockId> found) const;
 
-  // Allocates free blocks, with one user each, and writes their ids to `taken`. The old contents of
-  // these blocks become unfindable. REQUIRES: at least taken.size() blocks are free.
+  // Allocates taken.size() free blocks, gives each block one user, and writes the block ids to
+  // `taken`. The old contents of these blocks become unfindable. REQUIRES: at least taken.size()
+  // blocks are free.
   void Take(std::span<BlockId> taken);
   BlockId Take();
-  // Adds a user to each of the published blocks `found`: the first blocks of a sequence, or the
-  // source of a block copy. `found` is in the order of the tokens and may be empty.
+  // Adds a user to each of the published blocks `found`. These blocks are the first blocks of a
+  // sequence, in the order of the tokens, or the source of a block copy. `found` may be empty.
   void Use(std::span<const BlockId> found, SequenceUse& use);
   // Adds a user to block `id`. REQUIRES: `id` already has a user.
   void AddUser(BlockId id);
-  // Removes one user from each of `blocks`, which belong to one sequence, from the last block to
-  // the first.
+  // Removes one user from each of the blocks `blocks` of one sequence, from the last block to the
+  // first.
   void Release(std::span<const BlockId> blocks, const SequenceUse& use);
 
-  // The point at which PublishPending appends blocks to the tree of published blocks.
+  // The position in the tree of published blocks at which PublishPending appends blocks.
   struct ChainEnd {
-    BlockId before = kNoBlock;  // previous block of the sequence, which is published
-    uint64_t chain = 0;  // tag of namespace and first token; used only if `before` is kNoBlock
+    // Previous block of the sequence, which is published; kNoBlock: none.
+    BlockId before = kNoBlock;
+    // Hash of the namespace and the first token of the sequence. Used only if `before` is kNoBlock.
+    uint64_t chain = 0;
   };
   // Makes the consecutive blocks `ids` of a sequence findable by the keys `hashes`. The blocks are
-  // pending, because their contents are incomplete until Confirm is called. REQUIRES: `ids` have
-  // users and are not published.
+  // pending: their contents are incomplete until Confirm is called. REQUIRES: `ids` have users and
+  // are not published.
   void PublishPending(std::span<const BlockId> ids, std::span<const BlockHash> hashes,
                       const ChainEnd& end);
   // Marks the pending blocks among the consecutive blocks `ids` of a sequence as complete. `tokens`
   // are the tokens of all `ids`. Returns the number of blocks that were pending.
   int32_t Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens, SequenceUse& use);
-  // Unpublishes the pending block `id`, for example because its step failed. REQUIRES: pending
-  // blocks that continue `id` are already withdrawn.
+  // Makes the pending block `id` unfindable, for example because its step failed. REQUIRES: the
+  // pending blocks that continue `id` are already unfindable.
   void Withdraw(BlockId id);
-  // Unpublishes all blocks with the key `hash` and all blocks that continue these blocks, even if
-  // the blocks have users.
+  // Makes all blocks with the key `hash` unfindable, and also all blocks that continue these
+  // blocks. The blocks may have users.
   void UnpublishTree(const BlockHash& hash);
-  // Unpublishes all blocks. REQUIRES: every block is free.
+  // Makes all blocks unfindable. REQUIRES: every block is free.
   void UnpublishAll();
-  // Evicts free cached blocks until at most `num_cached_max` free cached blocks are left.
+  // Evicts cached blocks without users until at most `num_cached_max` such blocks are left.
   void EvictTo(int32_t num_cached_max);
 
-  // Advances the clock to `now` and evicts blocks whose time to live has passed.
+  // Advances the clock of the pool to `now`, and evicts blocks whose time to live has passed.
   void Advance(Time now);
-  // Sets a retention hint on `blocks`, which takes effect when the blocks are free. `blocks` are in
-  // the order of their tokens.
+  // Sets the retention hint of a request on `blocks`. The hint has an effect when the blocks have
+  // no users. `blocks` are in the order of their tokens.
   void Retain(std::span<const BlockId> blocks, const Retention& hint, uint64_t tenant) {
     retained_.Assign(blocks, hint, tenant, now_);
   }
@@ -125,26 +129,26 @@ class BlockPool {
   bool starts_chain(BlockId id) const { return At(id).starts_chain; }
   int32_t num_users(BlockId id) const { return static_cast<int32_t>(At(id).num_users); }
   const BlockHash& hash(BlockId id) const { return At(id).hash; }
-  // Returns the block with the previous key of the chain of the canonical block `id`, or kNoBlock
-  // if `id` starts a chain.
+  // Returns the block that lookups return for the previous key of the sequence. Returns kNoBlock if
+  // `id` is the first block of a sequence. REQUIRES: lookups return `id` for its key.
   BlockId parent(BlockId id) const { return At(id).parent; }
-  // Returns the newest block that continues block `before`, or kNoBlock.
+  // Returns the newest block whose parent is `before`, or kNoBlock.
   BlockId first_child(BlockId before) const { return At(before).first_child; }
-  // Returns the newest block that starts a chain whose tag has the same slot as `chain`, or
-  // kNoBlock.
+  // Returns the newest first block of a sequence in the slot of `chains_` for the tag `chain`, or
+  // kNoBlock. The tag is a hash of the namespace and the first token.
   BlockId first_of_chains(uint64_t chain) const { return chains_[ChainSlot(chain)]; }
   // Returns the next older block with the same parent as block `id`, or kNoBlock.
   BlockId next_sibling(BlockId id) const { return At(id).next_sibling; }
-  // Returns the canonical blocks whose keys were reported as stored, each block after its parent.
+  // Returns the blocks whose keys were reported as stored by events, each block after its parent.
   // Allocates memory.
   std::vector<BlockId> StoredOrder() const;
 
   KvEventLog& event_log() { return event_log_; }
   const EvictedKeys& evicted_keys() const { return evicted_keys_; }
-  // Returns the evictions since the last call of TakeEvictionStats.
+  // Returns the statistics of all evictions since the last call of TakeEvictionStats.
   EvictionStats TakeEvictionStats();
-  // Returns how many blocks were published soon after their eviction, counted since the last call
-  // of TakeRegret.
+  // Returns the number of blocks that were published again soon after their eviction. Only blocks
+  // since the last call of TakeRegret count.
   int64_t TakeRegret();
   // Returns the time since the first Advance, in milliseconds. The value wraps after 49 days.
   uint32_t now_ms() const { return now_ms_; }
@@ -158,18 +162,21 @@ class BlockPool {
   void CheckInvariants() const;
 
  private:
-  // Maximum number of victims (blocks to evict) that Take chooses before it erases their keys.
+  // Take chooses at most this number of blocks to evict, then erases the keys of these blocks, and
+  // then continues.
   static constexpr size_t kVictimsAhead = 32;
-  // Numbers of blocks by which FindChain prefetches ahead: kSlotsAhead for slots of the index,
-  // kBlocksAhead for the metadata of blocks.
+  // FindChain prefetches the index slots kSlotsAhead blocks ahead, and the metadata of blocks
+  // kBlocksAhead blocks ahead.
   static constexpr size_t kSlotsAhead = 8, kBlocksAhead = 4;
-  // Number of blocks by which PublishPending prefetches the slots of the index ahead.
+  // PublishPending prefetches the index slots kKeysAhead blocks ahead.
   static constexpr size_t kKeysAhead = 12;
-  // If this number of consecutive keys of a sequence were not evicted recently, Confirm does not
-  // look up the later keys of the sequence among the evicted keys.
+  // Confirm looks up the keys of a sequence among the recently evicted keys. Confirm stops after
+  // this number of consecutive keys that were not evicted recently.
   static constexpr size_t kStrangeKeys = 8;
 
-  struct Times {  // in milliseconds since the first Advance; the values wrap after 49 days
+  // Times of one block, in milliseconds since the first call of Advance. The values wrap after 49
+  // days.
+  struct Times {
     uint32_t published = 0, freed = 0;
   };
 
@@ -189,7 +196,7 @@ class BlockPool {
     return (differ(0) | differ(1)) == 0 && (short_digests_ || (differ(2) | differ(3)) == 0);
   }
 
-  // The functions from PrefetchSlot to FinishEviction belong to block_pool.cpp.
+  // The functions from PrefetchSlot to FinishEviction are used in block_pool.cpp only.
   [[gnu::always_inline]] void PrefetchSlot(const BlockHash& hash) const {
     index_.Prefetch(hash.prefix());
   }
@@ -226,15 +233,18 @@ class BlockPool {
 
   Table<Block> blocks_;
   BlockIndex index_;
-  // chains_[slot]: newest block that starts a chain with a tag in this slot.
+  // chains_[slot]: newest first block of a sequence whose tag (ChainEnd::chain) belongs to this
+  // slot.
   std::vector<BlockId> chains_;
   Table<Times> times_;
   EvictedKeys evicted_keys_;
   RetainedBlocks retained_;
   std::unique_ptr<EvictionPolicy> policy_;
   KvEventLog event_log_;
-  BlockList unpublished_;  // free blocks that lookups cannot find; always empty with `lru`
-  std::array<BlockId, 1024> freed_;  // blocks that lost their last user in Release
+  // Free blocks that lookups cannot find; always empty with the policy `lru`.
+  BlockList unpublished_;
+  // Blocks that lost their last user in the present call of Release.
+  std::array<BlockId, 1024> freed_;
   bool short_digests_;
   bool is_lru_;
   int32_t num_free_ = 0;

@@ -6,15 +6,15 @@
 namespace incipit {
 namespace {
 
-// Returns the number of evictions to remember: a quarter of the number of blocks. Hardly any other
-// choice of victims would have kept the blocks that were evicted earlier.
+// Returns the number of evictions to remember: a quarter of the number of blocks. Hardly any better
+// eviction policy would have kept the blocks that were evicted earlier.
 int32_t NumRemembered(int32_t num_blocks) { return std::max(16, num_blocks / 4); }
 
 }  // namespace
 
-// Allocates twice as many entries as the number of evictions to remember. On average, 3.5 of the 7
-// entries of a set belong to remembered evictions. In 2 % of cases, such an entry is overwritten
-// early, because its set received more than seven of the remembered evictions.
+// Allocates twice as many entries as the number of evictions to remember. About 2 % of the
+// remembered evictions are overwritten early, because their set of seven entries received more than
+// seven evictions.
 EvictedKeys::EvictedKeys(int32_t num_blocks)
     : num_remembered_(NumRemembered(num_blocks)),
       sets_(static_cast<size_t>(num_remembered_) * 2 / kWays + 1),

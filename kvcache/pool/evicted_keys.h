@@ -12,8 +12,8 @@
 namespace incipit {
 
 // Remembers the last num_remembered() evictions, with 32 bits of each key. The entries are in sets
-// of seven entries. A set fills one cache line, and a new entry overwrites the oldest entry of its
-// set. An eviction or a query therefore accesses only one set. A few percent of the keys are
+// of seven entries, and a set fills one cache line. A new entry overwrites the oldest entry of its
+// set. An eviction or a query therefore accesses only one set, but a few percent of the keys are
 // forgotten early. About one query in 500 million finds the entry of another key.
 class EvictedKeys {
  public:
@@ -41,8 +41,8 @@ class EvictedKeys {
 
   struct alignas(64) Set {
     std::array<uint32_t, kWays> tags{};
-    uint32_t next = 0;  // index of the entry that is overwritten next
-    // Number of each entry's eviction, counted from 1; 0: no entry.
+    uint32_t next = 0;  // index of the entry of this set that the next eviction overwrites
+    // Element i is the number of the eviction in entry i, counted from 1. 0: the entry is empty.
     std::array<uint32_t, kWays> numbers{};
   };
   static_assert(sizeof(Set) == 64);
@@ -59,9 +59,10 @@ class EvictedKeys {
 
   int32_t num_remembered_ = 0;
   Table<Set> sets_;
-  uint32_t num_evicted_ = 0;  // wraps; after 2^32 evictions, an old entry may seem recent
-  // Ring of times, one time for each 2^per_time_log2_ consecutive evictions. The time of a single
-  // eviction is therefore approximate.
+  // Number of evictions. After 2^32 evictions, the number wraps, and an old entry may seem recent.
+  uint32_t num_evicted_ = 0;
+  // Ring buffer of times, one time for each 2^per_time_log2_ consecutive evictions. The time of a
+  // single eviction is therefore approximate.
   std::array<uint32_t, kNumTimes> times_{};
   int per_time_log2_ = 0;
 };
