@@ -8,7 +8,7 @@ Rules for a story:
 - Every sentence is well formed.
 - The first sentence introduces the hero. The helper is introduced before other mentions. Nobody
   else appears.
-- The story has one thing with one look, and one place.
+- The story has one thing with one adjective (such as red), and one place.
 - Pronouns and possessives match the persons. Speech matches its speaker and its listener.
 - A noun with `the` was mentioned before.
 - There is one kind of trouble, and a later sentence with the helper mends it.

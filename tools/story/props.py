@@ -29,7 +29,7 @@ PLACE_WORDS = {"to", "near", "over"}  # prepositions besides the place's own
 
 
 class Props:
-    """Thing, look and place, as far as the sentences read so far name them."""
+    """The thing, its look (an adjective such as red) and the place that the sentences read so far name."""
 
     def __init__(self) -> None:
         self.thing: Thing | None = None
