@@ -132,8 +132,8 @@ void KvCacheManager::Announce(BlockTable& table, const SequenceTokens& tokens) {
   const auto block_size = static_cast<size_t>(options_.block_size);
   const size_t num_full = tokens.size() / block_size;
   auto index = static_cast<size_t>(table.num_published);
-  // If the previous block of the sequence is not published, publish nothing. The parent of each
-  // published block must also be published.
+  // If lookups cannot find the previous block of the sequence, publish nothing. The parent of each
+  // published (findable) block must also be findable.
   if (index > 0 && !pool_.is_published(table.blocks[index - 1])) return;
   while (index < num_full) {
     // If blocks with different contents may have equal keys, publish one block per iteration, after
@@ -239,8 +239,8 @@ void KvCacheManager::ReleaseCopySource(BlockTable& table) {
 }
 
 void KvCacheManager::Free(BlockTable& table) {
-  // Release the copy source before the blocks of `table`. Blocks are released from last to first,
-  // and the copy source follows the blocks of `table`.
+  // If a block copy is planned, its source (table.copy.from) is a block that follows the full
+  // blocks of `table`. Release the source first, because blocks are released from last to first.
   ReleaseCopySource(table);
   if (!table.retention.is_default()) {
     const auto num_kept = static_cast<size_t>(table.num_confirmed);

@@ -32,7 +32,7 @@ struct KvCacheOptions {
   // Text that is hashed into every block key. Two processes compute equal keys only if their seeds
   // are equal.
   std::string seed{};
-  bool prefix_cache = true;  // false: lookups find no blocks, and no block is published
+  bool prefix_cache = true;  // false: lookups find no blocks
   // false: lookups find full blocks only, and no part of a block is copied.
   bool copy_on_write = true;
   EvictionPolicyKind policy = EvictionPolicyKind::kAdaptive;
@@ -72,7 +72,8 @@ struct KvCacheStats {
   int64_t self_hit_tokens = 0;
   // Number of blocks that were published (made findable for later requests).
   int64_t stored_blocks = 0;
-  int64_t regret_blocks = 0;  // number of published blocks whose keys had been evicted recently
+  // Number of blocks that became findable by a key that had been evicted recently.
+  int64_t regret_blocks = 0;
   // Number of times that two blocks with different contents had the same key. Always 0 with sha256.
   int64_t collisions = 0;
   EvictionStats evictions;
@@ -92,14 +93,15 @@ struct BlockTable {
   // Keys of the full blocks; the keys of the prompt are computed in advance.
   std::vector<BlockHash> hashes;
   std::vector<BlockId> blocks;  // ids of the blocks of the sequence, in the order of the tokens
-  // Number of leading blocks that a lookup found or that were published. Blocks that a step in
-  // flight will fill are included.
+  // Number of leading blocks that a lookup found or that were published (made findable). Blocks
+  // that a step in flight will fill are included.
   int32_t num_published = 0;
-  // Number of leading blocks that a lookup found, or that were published by a committed step.
+  // Number of leading blocks that a lookup found, or that a committed step filled and made
+  // findable.
   int32_t num_confirmed = 0;
   int32_t num_committed = 0;  // number of leading blocks that hold tokens of committed steps
-  // True if a block with other contents already had the key of a block of this sequence. Later
-  // blocks of this sequence are then not published.
+  // True if a block with other contents already had the key of a block of this sequence. Lookups
+  // then cannot find later blocks of this sequence.
   bool collided = false;
   SequenceUse use;
   // The block copy that must run before the next step of the sequence. The source block cannot be
@@ -150,16 +152,13 @@ struct AdmissionPreview {
 };
 
 // Assigns tokens to cache blocks and shares blocks between sequences (docs/kv_cache.md).
-// CheckInvariants tests these invariants:
-// (1) Each block either has users or is free.
-// (2) The number of users of a block is the number of live block tables that contain the block,
-// plus the number of unfinished copies from the block.
-// (3) The index maps each key to a block with this key, and every published block is reachable from
-// the index.
-// (4) If a block is published, a block with the key of its parent is published.
-// Threading: only the engine thread calls the manager. Exceptions are Fits, hasher and options,
-// which read constants and are thread-safe. After construction, only Listen, Snapshot and
-// CheckInvariants allocate memory.
+// CheckInvariants tests these invariants: (1) Each block either has users or is free. (2) The
+// number of users of a block is the number of live block tables that contain the block, plus the
+// number of unfinished copies from the block. (3) The index maps each key to a block with this key,
+// and every published block is reachable from the index. (4) If lookups can find a block, lookups
+// can also find a block with the key of its parent. Threading: only the engine thread calls the
+// manager. Exceptions are Fits, hasher and options, which read constants and are thread-safe. After
+// construction, only Listen, Snapshot and CheckInvariants allocate memory.
 class KvCacheManager {
  public:
   // REQUIRES: ValidateKvCacheOptions(`options`) returns OK.
@@ -191,8 +190,8 @@ class KvCacheManager {
 
   // Adds the sequence as a user of the blocks in `computed`, and allocates blocks for the first
   // `num_tokens` tokens of the sequence. Returns false, and changes nothing, if too few blocks are
-  // free. If `computed` has a copy source, table.copy then describes the block copy that must run
-  // before the step. REQUIRES: `computed` is empty, or `table` has no blocks.
+  // free. If `computed` names a block to copy, table.copy then describes the block copy that must
+  // run before the step. REQUIRES: `computed` is empty, or `table` has no blocks.
   [[nodiscard]] bool AllocateSlots(BlockTable& table, const ComputedBlocks& computed,
                                    int32_t num_tokens);
 
@@ -250,11 +249,13 @@ class KvCacheManager {
   void CountSelfQuery(int32_t num_tokens, int32_t num_hit_tokens);
   KvCacheStats TakeStats();  // returns the counters since the last call of TakeStats
 
-  // Starts the log of cache events, with room for `events_max` events between two calls of
-  // ClearEvents. A listener first calls Snapshot, which allocates memory, and then reads Events.
+  // Starts the log of cache events (blocks that become findable or unfindable). The log holds at
+  // most `events_max` events; ClearEvents empties the log.
   void Listen(size_t events_max) { pool_.event_log().Listen(events_max, options_.block_size); }
   KvEvents Events() { return pool_.event_log().events(); }
   void ClearEvents() { pool_.event_log().Clear(); }
+  // Returns the keys of all blocks that lookups can find. A listener calls Snapshot once before the
+  // listener reads Events. The call allocates memory.
   KvSnapshot Snapshot() const;
 
   bool Fits(int64_t num_tokens) const { return num_tokens <= capacity_tokens(); }
@@ -317,7 +318,7 @@ class KvCacheManager {
   BlockPool pool_;
   bool verifies_;               // true if blocks with equal keys may have different contents
   std::vector<BlockId> found_;  // blocks that the last call of GetComputedBlocks found
-  Table<TokenId> tokens_;       // token ids of the published blocks
+  Table<TokenId> tokens_;       // token ids of the blocks that lookups can find
   // Namespace digest of each block that is the first block of a sequence. Empty if blocks with
   // equal keys always have equal contents.
   std::vector<std::array<uint8_t, 32>> namespace_keys_;

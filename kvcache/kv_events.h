@@ -1,5 +1,5 @@
 // A log of the blocks that become findable or unfindable. Programs outside of the server, such as
-// routers, use the log to keep a copy of the list of cached keys.
+// routers, use the log to keep a copy of the list of the block keys that lookups find.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace incipit {
 
 struct KvEvent {
   enum class Kind : uint8_t {
-    kStored,   // a block with this key was published; before, no block had this key
+    kStored,   // a block became findable by this key; before, no block had this key
     kRemoved,  // the last block with this key became unfindable
     kCleared,  // all blocks became unfindable
     kLost,     // the log was full and lost events; a listener must read a new snapshot

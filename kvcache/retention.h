@@ -63,8 +63,8 @@ class RetainedBlocks {
   RetainedBlocks(const RetentionLimits& limits, std::span<Block> blocks);
 
   // Sets the retention hint of a request on its blocks. `blocks` are in the order of their tokens.
-  // The hint applies to the published blocks at the start of `blocks`, up to the tenant's maximum
-  // share of the pool. REQUIRES: all `blocks` have users.
+  // The hint applies to the blocks at the start of `blocks` that lookups can find, up to the
+  // tenant's maximum share of the pool. REQUIRES: all `blocks` have users.
   void Assign(std::span<const BlockId> blocks, const Retention& hint, uint64_t tenant, Time now);
 
   // Adds block `id`, which lost its last user, to the retained blocks of its group. Returns false
@@ -146,9 +146,11 @@ class RetainedBlocks {
   // group.
   std::vector<uint32_t> marks_;
   Time next_due_ = Time::max();  // before this time, no group changes its level or ends
-  int32_t due_index_ = 0;        // index of the group that TakeDue examines next
-  // Earliest time at which the level of a group changes or the group ends. Covers only the groups
-  // that TakeDue has already examined.
+  // Index, in `groups_`, of the group that the next call of TakeDue examines first. A group is the
+  // blocks of one request with a retention hint. TakeDue ends the retention of due blocks.
+  int32_t due_index_ = 0;
+  // Earliest time at which the eviction level of a group (the retained blocks of one request)
+  // changes, or at which the group ends. Covers only the groups that TakeDue has already examined.
   Time due_after_ = Time::max();
   GroupList levels_[kNumLevels];
   int32_t num_retained_ = 0;

@@ -16,7 +16,8 @@
 namespace incipit {
 
 struct BlockMessage {
-  // Digest of the previous block; for the first block, digest of the root message.
+  // Digest of the previous block of the sequence. For the first block of a sequence: digest of the
+  // root message, which contains the seed and the namespace (in CBOR only the seed).
   std::span<const uint8_t> parent;
   std::span<const TokenId> tokens;
   std::span<const ExtraKey> extras;

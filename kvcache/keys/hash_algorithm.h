@@ -37,8 +37,9 @@ constexpr size_t DigestBytes(HashAlgorithm algorithm) { return IsSha256(algorith
 
 // Returns true if blocks with different contents may have equal keys. Lookups must then also
 // compare the tokens and the previous blocks. For the first block of a sequence, lookups must also
-// compare the namespace (ChainRoot::digest). With XXH3, keys may collide. With CBOR, an adapter
-// name without a salt has the same message as an equal salt without an adapter.
+// compare the namespace (ChainRoot::digest). With XXH3, keys may collide. With CBOR, a block with
+// the adapter name "a" and no salt has the same key as a block with the salt "a" and no adapter, if
+// the tokens are equal.
 constexpr bool NeedsVerification(HashAlgorithm algorithm) {
   return algorithm != HashAlgorithm::kSha256;
 }

@@ -44,8 +44,8 @@ class AdaptivePolicy final : public EvictionPolicy {
   size_t num_bytes() const override;
 
  private:
-  // Whether a block is in no list (kElsewhere), in the list of its class (kListed) or parked. A
-  // needed block (Block::is_needed) must not be evicted. If a needed block reaches the oldest or
+  // Whether a block is in no list (kElsewhere), in the list of its reuse class (kListed) or parked.
+  // A needed block (Block::is_needed) must not be evicted. If a needed block reaches the oldest or
   // the newest end of its list, the policy parks the block outside the list until OnChildless is
   // called.
   enum ListState : uint8_t { kElsewhere, kListed, kParkedOldest, kParkedNewest };
@@ -81,7 +81,8 @@ class AdaptivePolicy final : public EvictionPolicy {
   };
   static_assert(sizeof(Record) == 8);
 
-  // One end (oldest or newest) of the list of a class, and the block at this end.
+  // One end (oldest or newest) of the list of the blocks of a reuse class, and the block at this
+  // end.
   struct End {
     BlockId block = kNoBlock;
     int reuse_class = -1;
@@ -117,13 +118,13 @@ class AdaptivePolicy final : public EvictionPolicy {
   GhostRuns ghosts_;
   OneOffPrefixes one_off_prefixes_;
   std::vector<Record> records_;
-  // lists_[c]: blocks of class c, oldest block in front.
+  // Element c is the list of the blocks of reuse class c (ReuseClassOf), oldest block in front.
   std::array<BlockList, kReuseClasses> lists_;
   // The list end from which the last victim was chosen. Reset if another block may now have a lower
   // value.
   End choice_;
   uint64_t touches_to_come_ = 0;  // number of block uses that are not yet added to the clock
-  double mean_run_ = 8;           // mean number of blocks of one class that a request releases
+  double mean_run_ = 8;  // mean number of blocks of one reuse class that a request releases
   size_t next_restrained_ = 0;
 };
 

@@ -14,8 +14,8 @@ namespace incipit {
 // ARC (Megiddo, Modha: "ARC: a self-tuning, low overhead replacement cache", FAST'03). One list has
 // the blocks that were used once, and the other list has the blocks that were used again. The
 // policy remembers the last evicted blocks of both lists, in total as many as the cache has blocks.
-// If a remembered block is published again, the target length of the list from which the block was
-// evicted grows.
+// If a remembered block becomes findable again, the target length of the list from which the block
+// was evicted grows.
 class ArcPolicy final : public EvictionPolicy {
  public:
   ArcPolicy(std::span<Block> blocks, int32_t capacity);

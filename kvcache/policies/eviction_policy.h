@@ -35,15 +35,16 @@ struct SequenceUse {
   uint8_t ghost_uses = 0;
   // Conversation turn in which the blocks of the remembered series were first computed.
   uint8_t ghost_born = 0;
-  // Data of the remembered series of evicted blocks: class, age class (range of ages), and code of
-  // the number of blocks (RunCodeOf).
+  // Data of the remembered series of evicted blocks: reuse class (ReuseClassOf), age class (range
+  // of ages), and code of the number of blocks (RunCodeOf).
   uint8_t ghost_class = 0, ghost_age = 0, ghost_run = 0;
   // Number that identifies the prefix that the sequence has in common with many requests. 0: none.
   uint32_t prefix = 0;
   // Latest conversation turn in which a reused block of the sequence was first computed.
   uint8_t turn_seen = 0;
   bool has_begun = false;  // true if Use was called for the sequence
-  // True if the sequence has published a block that the policy does not remember.
+  // True if a block of the sequence was published (made findable) that the policy does not
+  // remember.
   bool past_known = false;
   // True if plain LRU would have found the blocks of the sequence that were examined until now.
   bool lru_streak = true;
@@ -55,8 +56,9 @@ struct SequenceUse {
 // OnChildless is called.
 //
 // The pool calls Use when a sequence begins, and a second time if a block is copied for the
-// sequence. The pool calls Add when blocks of the sequence are published. The pool calls Release
-// when the sequence releases blocks. All calls for one sequence pass the same SequenceUse.
+// sequence. The pool calls Add when blocks of the sequence are published (become findable). The
+// pool calls Release when the sequence releases blocks. All calls for one sequence pass the same
+// SequenceUse.
 //
 // The pool also calls Add and Release for single blocks without a sequence, with a default
 // SequenceUse. This happens if a block replaces another block with the same key, or if a block is
@@ -77,34 +79,34 @@ class EvictionPolicy {
   // pool calls Use before it counts the sequence as a user.
   virtual void Use(std::span<const BlockId> found, SequenceUse& use) = 0;
 
-  // Records that block `id` was published with a key that no other block has. REQUIRES: a sequence
-  // uses `id`.
+  // Records that lookups can now find block `id` by a key that no other block has. REQUIRES: a
+  // sequence uses `id`.
   virtual void Add(BlockId id, SequenceUse& use) = 0;
 
   // Adds blocks of a sequence that have lost their last user to the eviction order, from the last
-  // block to the first. The blocks `freed` are published, and in the order of the tokens.
+  // block to the first. Lookups can find the blocks `freed`, which are in the order of the tokens.
   virtual void Release(std::span<const BlockId> freed, const SequenceUse& use) = 0;
 
   // Chooses the victim (the block to evict) and removes the victim from the eviction order. Returns
-  // kNoBlock if no block can be evicted. The pool unpublishes the victim after the call.
+  // kNoBlock if no block can be evicted. The pool makes the victim unfindable after the call.
   virtual BlockId Evict() = 0;
 
-  // Removes a block from the eviction order although the block is not evicted: the block is no
-  // longer published or is now retained.
+  // Removes a block from the eviction order although the block is not evicted: lookups can no
+  // longer find the block, or the block is now retained.
   virtual void Remove(BlockId id) = 0;
 
-  // Records that block `id` is no longer needed (Block::is_needed). Either its last child is
-  // unpublished, or another block has its key. REQUIRES: `id` is in the eviction order.
+  // Records that block `id` is no longer needed (Block::is_needed). Either lookups can no longer
+  // find its last child, or another block has its key. REQUIRES: `id` is in the eviction order.
   virtual void OnChildless(BlockId id) = 0;
 
   // Removes all blocks from the eviction order. A policy may keep its statistics.
   virtual void Clear() = 0;
 
-  // Returns whether the eviction order also contains unpublished blocks, as in plain LRU. If true,
-  // the pool also calls Release and Remove for unpublished blocks. If false, the pool allocates
-  // unpublished blocks before it calls Evict.
+  // Returns whether the eviction order also contains unpublished blocks (blocks that lookups cannot
+  // find), as in plain LRU. If true, the pool also calls Release and Remove for unpublished blocks.
+  // If false, the pool allocates unpublished blocks before it calls Evict.
   virtual bool orders_unpublished() const { return false; }
-  // Returns whether the next victim (block to evict) is an unpublished block.
+  // Returns whether the next victim (block to evict) is a block that lookups cannot find.
   virtual bool is_next_unpublished() const { return false; }
 
   virtual size_t num_bytes() const = 0;  // memory for the tables of the policy, in bytes

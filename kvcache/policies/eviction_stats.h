@@ -40,8 +40,8 @@ struct AgeHistogram {
   }
 };
 
-// Statistics of published blocks that became unfindable because the blocks were evicted, expired or
-// reset.
+// Statistics of published (findable) blocks that became unfindable because the blocks were evicted,
+// expired or reset.
 struct EvictionStats {
   std::array<int64_t, kNumEvictionReasons> by_reason{};
   AgeHistogram age;   // histogram of the time between publication and eviction of a block

@@ -14,8 +14,8 @@
 namespace incipit {
 
 // A series of evicted blocks that the policy remembers: consecutive blocks of one sequence, evicted
-// one after another, from the last to the first. All blocks of the series have the same class and
-// the same last use.
+// one after another, from the last to the first. All blocks of the series have the same reuse class
+// (ReuseClassOf) and the same last use.
 struct GhostRun {
   TouchClock::Stamp last_use = 0;
   int32_t length = 0;  // number of blocks in the series, from 1 to kLengthMax; 0: no series

@@ -12,8 +12,8 @@ namespace incipit {
 // Web proxy caches", 1999). The priority of a block is its number of uses since the block was
 // cached, plus the age of the cache at the last use. The age of the cache is the priority of the
 // block that was evicted last. Among blocks with equal priorities, the oldest block is evicted
-// first. The number of uses is limited to kUsesMax, so kLists lists, used as a ring, are enough for
-// all priorities.
+// first. The number of uses is limited to kUsesMax, so kLists lists, used as a circular buffer, are
+// enough for all priorities.
 class LfuAgingPolicy final : public EvictionPolicy {
  public:
   explicit LfuAgingPolicy(std::span<Block> blocks) : order_(blocks, kLists), uses_(blocks.size()) {}

@@ -36,9 +36,9 @@ int Lru2Policy::ListFor(uint16_t previous) const {
   return age >= kSlots ? kAncient : kFirstSlot + static_cast<int>((tick_ - age) % kSlots);
 }
 
-// Advances the clock by `num_touches` block uses. The blocks are in a ring of lists, one list for
-// each clock tick. If a new tick needs the list of an old tick, the blocks in this list move to the
-// list of ancient blocks.
+// Advances the clock by `num_touches` block uses. The blocks are in a circular buffer of lists, one
+// list for each clock tick. If a new tick needs the list of an old tick, the blocks in this list
+// move to the list of ancient blocks.
 void Lru2Policy::Advance(uint64_t num_touches) {
   num_touches_ += num_touches;
   while (num_touches_ >= touches_per_tick_) {

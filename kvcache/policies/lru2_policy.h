@@ -33,8 +33,9 @@ class Lru2Policy final : public EvictionPolicy {
 
  private:
   // Indices of the lists. List kOnce has the blocks that were used once. List kAncient has the
-  // blocks whose second-last use is very old. The kSlots lists from kFirstSlot on form a ring: list
-  // kFirstSlot + i has the blocks whose second-last use was in a clock tick t with t % kSlots == i.
+  // blocks whose second-last use is very old. The kSlots lists from kFirstSlot on form a circular
+  // buffer: list kFirstSlot + i has the blocks whose second-last use was in a clock tick t with t %
+  // kSlots == i.
   static constexpr int kOnce = 0, kAncient = 1, kFirstSlot = 2, kSlots = 1024;
   static constexpr int kTicksPerCapacity = 256;
 

@@ -59,7 +59,8 @@ class LruGuard {
   const TouchClock& clock_;
   int32_t capacity_;
   uint64_t epoch_;
-  // Plain LRU would hold the blocks whose last use was in this epoch or later.
+  // Number of an epoch (a period with a fixed number of block uses). Plain LRU would hold each
+  // block whose last use was in epoch `held_from_` or later.
   uint64_t held_from_ = 0;
   std::vector<int32_t> last_used_;  // number of blocks by the epoch of their last use
   int64_t num_known_ = 0;           // sum of the numbers in last_used_

@@ -37,8 +37,9 @@ class OneOffPrefixes {
   // kPriorReused is the weight of this assumption. Its unit is a request whose new blocks were used
   // again.
   static constexpr double kPriorReused = 3;
-  // If a prefix has more counted requests than kRunsMax, its counts are halved, because workloads
-  // change.
+  // If more than kRunsMax requests are counted for a prefix, both counts of the prefix (requests,
+  // and requests whose blocks were used again) are halved. New requests therefore weigh more than
+  // old requests.
   static constexpr float kRunsMax = 256;
   // If a new prefix replaces an old prefix, the counts of the other prefixes in the set are
   // multiplied by kKept. Prefixes that no longer occur are therefore replaced after some time.

@@ -50,8 +50,8 @@ constexpr int ReuseClassOf(int uses, int born, int turn) {
 
 constexpr bool IsUsedOnce(int reuse_class) { return reuse_class <= kOneOffClass; }
 
-// Returns whether the class belongs to the family one-off or the family shared. Without this bit,
-// the number of uses cannot distinguish one-off from new, or shared from session.
+// Returns whether `reuse_class` belongs to the family one-off or the family shared. Without this
+// bit, the number of uses cannot distinguish one-off from new, or shared from session.
 constexpr bool IsSecondFamily(int reuse_class) {
   return reuse_class >= kOneOffClass && reuse_class < kFirstSessionClass;
 }

@@ -7,12 +7,12 @@
 namespace incipit {
 namespace {
 
-// Assumed reuse rates before there are data, and the weights of these assumptions. All classes
-// together are assumed to have the rate kRatePrior in each age class; the weight is kPriorWeight.
-// The rate of one class is assumed to be the rate of all classes times a factor; the weight is
-// kFactorPriorWeight. The assumed factor is kUsedPrior for blocks that were used again, and 1 for
-// other blocks. Both weights are multiplied by the square root of the mean number of blocks that
-// are used together.
+// Assumed reuse rates before there are data, and the weights of these assumptions. All reuse
+// classes of blocks together are assumed to have the rate kRatePrior in each age class (range of
+// ages); the weight is kPriorWeight. The rate of one reuse class is assumed to be the rate of all
+// classes times a factor; the weight is kFactorPriorWeight. The assumed factor is kUsedPrior for
+// blocks that were used again, and 1 for other blocks. Both weights are multiplied by the square
+// root of the mean number of blocks that are used together.
 constexpr float kPriorWeight = 0.5F, kFactorPriorWeight = 96;
 constexpr float kUsedPrior = 4, kRatePrior = 0.1F;
 // Bounds of reuse rates (kRateMax, kRateMin) and of the probability of a reuse (kChanceMax). If the

@@ -17,9 +17,9 @@ namespace incipit {
 //
 // A block is at risk of reuse (may be used again) from its entry into the eviction order until the
 // block is used or forgotten. Evicted blocks that the policy remembers are also at risk of reuse.
-// The reuse rate of a class at an age is the number of blocks used at that age, divided by the
-// number of blocks that passed through that age. Both numbers are counted in the same period, so
-// the rates are right soon after the workload changes.
+// The reuse rate of a class of blocks (ReuseClassOf) at an age is the number of blocks used at that
+// age, divided by the number of blocks that passed through that age. Both numbers are counted in
+// the same period, so the rates are right soon after the workload changes.
 //
 // The value of a block is its Gittins index (Gittins: "Bandit processes and dynamic allocation
 // indices", 1979). The value is the maximum, over all horizons h, of P(hit within h) / E[min(time
@@ -37,14 +37,15 @@ class ReuseStatistics {
   // `capacity` is the number of blocks that the cache holds.
   ReuseStatistics(const TouchClock& clock, const PacedClock& paced_clock, double capacity);
 
-  // Adds blocks of class `reuse_class` that were last used at `stamp` to the blocks that may be
-  // used again. `weight` is the total weight of the added blocks.
+  // Adds blocks of reuse class `reuse_class` that were last used at `stamp` to the blocks that may
+  // be used again. `weight` is the total weight of the added blocks.
   void Enter(int reuse_class, TouchClock::Stamp stamp, float weight);
-  // Removes blocks of class `reuse_class` that were last used at `stamp` from the blocks that may
-  // be used again. `weight` is the total weight of the removed blocks.
+  // Removes blocks of reuse class `reuse_class` that were last used at `stamp` from the blocks that
+  // may be used again. `weight` is the total weight of the removed blocks.
   void Leave(int reuse_class, TouchClock::Stamp stamp, float weight);
-  // Counts blocks of class `reuse_class` that were used again at an age in the age class
-  // `age_class`. `weight` is their total weight. The caller must also call Leave for these blocks.
+  // Counts blocks of reuse class `reuse_class` that were used again at an age in the age class
+  // (range of ages) `age_class`. `weight` is their total weight. The caller must also call Leave
+  // for these blocks.
   void CountReuse(int reuse_class, int age_class, float weight) {
     recent_reused_[static_cast<size_t>(age_class)][static_cast<size_t>(reuse_class)] += weight;
     recent_weight_ += weight;
@@ -54,8 +55,8 @@ class ReuseStatistics {
   void CountForgotten(float weight) { recent_weight_ += weight; }
 
   // Adds the counts since the previous call to the life tables. The caller must call BeginEpoch
-  // when the clock has entered a new epoch. `mean_run` is the mean number of blocks of one class
-  // that are used together.
+  // when the clock has entered a new epoch. `mean_run` is the mean number of blocks of one reuse
+  // class that are used together.
   void BeginEpoch(double mean_run);
   // Computes the values that ValueOf returns, if an epoch has begun since the last computation. The
   // caller must call Refresh before ValueOf. A cache without evictions does not call Refresh and
@@ -73,7 +74,8 @@ class ReuseStatistics {
   size_t num_bytes() const { return sizeof(*this) + at_risk_.size() * sizeof(Row); }
 
  private:
-  // Number of reuse classes. A row with one float for each class fills whole vector registers.
+  // Number of reuse classes (groups of blocks with similar use, ReuseClassOf). A row with one float
+  // for each class fills whole vector registers.
   static constexpr size_t kClasses = kReuseClasses;
   static constexpr size_t kAges = TouchClock::kAges;
   // Blocks that may be used again are counted separately for each of the last kEpochs epochs of

@@ -14,11 +14,11 @@ namespace incipit {
 // S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction",
 // SOSP'23). New blocks enter the small queue, which has a tenth of the cache. If a block at the
 // front of the small queue was used again, the block moves to the main queue. Otherwise the block
-// is evicted, and the policy remembers its key. If a remembered block is published again, the block
-// enters the main queue. If a block at the front of the main queue was used again, the block moves
-// to the end of the queue instead of being evicted. Each use of the block, up to three, allows one
-// such move. A block that is used leaves its queue, and joins the same queue again when the block
-// is released.
+// is evicted, and the policy remembers its key. If a remembered block becomes findable again, the
+// block enters the main queue. If a block at the front of the main queue was used again, the block
+// moves to the end of the queue instead of being evicted. Each use of the block, up to three,
+// allows one such move. A block that is used leaves its queue, and joins the same queue again when
+// the block is released.
 class S3FifoPolicy final : public EvictionPolicy {
  public:
   S3FifoPolicy(std::span<Block> blocks, int32_t capacity);

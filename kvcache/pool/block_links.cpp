@@ -85,9 +85,10 @@ void BlockPool::HandOver(BlockId id, BlockId to) {
   policy_->Add(to, use);
 }
 
-// Removes block `id` from the ring of blocks with its key and from the tree of published blocks,
-// but not from the eviction order. Returns true if no other block has the key of `id`; the caller
-// must then call EraseKey. REQUIRES: another block has the key of `id`, or `id` has no children.
+// Removes block `id` from the circular list of the blocks with its key and from the tree of
+// findable blocks, but not from the eviction order. Returns true if no other block has the key of
+// `id`; the caller must then call EraseKey. REQUIRES: another block has the key of `id`, or `id`
+// has no children.
 bool BlockPool::Detach(BlockId id) {
   Block& block = At(id);
   INCIPIT_CHECK(block.published);
@@ -240,9 +241,9 @@ void BlockPool::CheckInvariants() const {
     ++num_free;
     num_cached += block.published;
     if (is_lru_ || !block.published) continue;
-    // If a published block is free, all its children must be free, because the policy could
-    // otherwise never evict the block. The only exception is a block that a pending block with the
-    // same key will replace.
+    // If a published (findable) block is free, all its children must be free, because the policy
+    // could otherwise never evict the block. The only exception is a block that a pending block
+    // with the same key will replace.
     INCIPIT_CHECK(block.canonical);
     if (block.next_same != BlockId{i}) {
       INCIPIT_CHECK(At(block.next_same).pending);

@@ -91,10 +91,10 @@ BlockId BlockPool::Take() {
   return taken;
 }
 
-// Chooses the victim (the block to evict). Removes the victim from its list, from the ring of
-// blocks with its key, and from the tree of published blocks. Returns true if the caller must call
-// FinishEviction later, when the prefetched memory has arrived. Returns false if the victim was not
-// published; the eviction is then complete.
+// Chooses the victim (the block to evict). Removes the victim from its list, from the circular list
+// of the blocks with its key, and from the tree of findable blocks. Returns true if the caller must
+// call FinishEviction later, when the prefetched memory has arrived. Returns false if the victim
+// was not published; the eviction is then complete.
 bool BlockPool::BeginEviction(Victim& victim) {
   victim.id = ChooseVictim(victim.reason);
   if (!At(victim.id).published) return false;
@@ -102,9 +102,9 @@ bool BlockPool::BeginEviction(Victim& victim) {
   return true;
 }
 
-// Removes the victim (the block to evict) from the ring of blocks with its key and from the tree of
-// published blocks. Prefetches the memory that FinishEviction needs. REQUIRES: the victim is
-// published and in no list.
+// Removes the victim (the block to evict) from the circular list of the blocks with its key and
+// from the tree of findable blocks. Prefetches the memory that FinishEviction needs. REQUIRES: the
+// victim is published and in no list.
 void BlockPool::Doom(Victim& victim) {
   const uint64_t prefix = At(victim.id).hash.prefix();
   index_.Prefetch(prefix);

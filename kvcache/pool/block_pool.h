@@ -45,12 +45,12 @@ struct BlockPoolOptions {
 // Take allocates free blocks in this order: unfindable blocks, retained blocks below the default
 // priority, blocks in the eviction order, other retained blocks.
 //
-// Published (findable) blocks with the same key form a ring. Lookups return only one block of the
-// ring, the canonical block. With `lru`, the canonical block is the block that was published first.
-// If the canonical block is evicted, the next block of the ring becomes canonical. With the other
-// policies, a free block becomes unfindable if it is not canonical, or if another block with its
-// key has users. All children of a block in the eviction order are therefore free, and Take can
-// allocate all free blocks.
+// Published (findable) blocks with the same key form a circular list. For each key, lookups return
+// only one block, the canonical block of the key. With `lru`, the canonical block is the block that
+// was published first. If the canonical block is evicted, the next block of the circular list
+// becomes canonical. With the other policies, a free block becomes unfindable if it is not
+// canonical, or if another block with its key has users. All children of a block in the eviction
+// order are therefore free, and Take can allocate all free blocks.
 //
 // The caller passes the time to Advance. After construction, only FreeOrder, StoredOrder and
 // CheckInvariants allocate memory.
@@ -80,8 +80,9 @@ class BlockPool {
   // blocks are free.
   void Take(std::span<BlockId> taken);
   BlockId Take();
-  // Adds a user to each of the published blocks `found`. These blocks are the first blocks of a
-  // sequence, in the order of the tokens, or the source of a block copy. `found` may be empty.
+  // Adds a user to each of the blocks `found`, which lookups can find. These blocks are the first
+  // blocks of a sequence, in the order of the tokens, or the source of a block copy. `found` may be
+  // empty.
   void Use(std::span<const BlockId> found, SequenceUse& use);
   // Adds a user to block `id`. REQUIRES: `id` already has a user.
   void AddUser(BlockId id);
@@ -89,16 +90,17 @@ class BlockPool {
   // first.
   void Release(std::span<const BlockId> blocks, const SequenceUse& use);
 
-  // The position in the tree of published blocks at which PublishPending appends blocks.
+  // The position, in the tree of the blocks that lookups can find, at which PublishPending appends
+  // blocks.
   struct ChainEnd {
-    // Previous block of the sequence, which is published; kNoBlock: none.
+    // Previous block of the sequence, which lookups can find; kNoBlock: none.
     BlockId before = kNoBlock;
     // Hash of the namespace and the first token of the sequence. Used only if `before` is kNoBlock.
     uint64_t chain = 0;
   };
   // Makes the consecutive blocks `ids` of a sequence findable by the keys `hashes`. The blocks are
-  // pending: their contents are incomplete until Confirm is called. REQUIRES: `ids` have users and
-  // are not published.
+  // pending: their contents are incomplete until Confirm is called. REQUIRES: `ids` have users, and
+  // lookups cannot find them.
   void PublishPending(std::span<const BlockId> ids, std::span<const BlockHash> hashes,
                       const ChainEnd& end);
   // Marks the pending blocks among the consecutive blocks `ids` of a sequence as complete. `tokens`
@@ -147,8 +149,8 @@ class BlockPool {
   const EvictedKeys& evicted_keys() const { return evicted_keys_; }
   // Returns the statistics of all evictions since the last call of TakeEvictionStats.
   EvictionStats TakeEvictionStats();
-  // Returns the number of blocks that were published again soon after their eviction. Only blocks
-  // since the last call of TakeRegret count.
+  // Returns the number of blocks whose key was evicted and became findable again soon afterwards.
+  // Only blocks since the last call of TakeRegret count.
   int64_t TakeRegret();
   // Returns the time since the first Advance, in milliseconds. The value wraps after 49 days.
   uint32_t now_ms() const { return now_ms_; }
