@@ -171,10 +171,10 @@ struct AttentionArgs {
 // Arguments of ProjectAdd, which computes hidden += x * W^T + bias for each token row. W is
 // `weight`.
 struct ProjectAddArgs {
-  TensorView x;  // shape [num_tokens, columns of weight]
+  TensorView x;  // shape [num_tokens, number of columns of W]
   const Weight* weight = nullptr;
-  const Buffer* bias = nullptr;  // shape [rows of weight], f32; null: no bias
-  TensorView hidden;             // input and output, shape [num_tokens, rows of weight]
+  const Buffer* bias = nullptr;  // shape [number of rows of W], f32; null: no bias
+  TensorView hidden;             // input and output, shape [num_tokens, number of rows of W]
   // Weight of the RmsNorm that the next operation applies to `hidden`, or null. If not null, a
   // backend may compute a part of this norm in ProjectAdd. The rounding of the norm must not depend
   // on the number of tokens in the step.

@@ -295,9 +295,10 @@ class OneDnnContext::Matrix final : public PackedMatrix {
 
 namespace {
 
-// Returns the address of a matrix [outputs][inputs] of a single type, which oneDNN reorders to its
-// own format. If the memory of `source` has this form, the result points to that memory. Otherwise
-// the function copies the matrix to `plain`, and the result points to `plain`.
+// Returns the address of the matrix `source` in row-major order, shape [outputs][inputs], with
+// elements of the type that shape.form requires. oneDNN later reorders this matrix to its own
+// format. If `source` is already stored in this order and type, returns the address of `source`.
+// Otherwise copies the matrix to `plain`, and returns the address of the copy.
 void* PlainMatrix(const MatrixSource& source, const Shape& shape, const simd::Kernels& kernels,
                   std::vector<std::byte>& plain, std::vector<float>& scales) {
   const bool is_int8 = shape.form == Form::kInt8;

@@ -102,9 +102,9 @@ void RowSampler::CollectLargest(int64_t k) {
   candidates_.KeepLargest(k);
 }
 
-// Makes the tokens that top_p keeps the candidates. In most rows, the logits of these tokens are
-// close to the largest logit. The first attempt therefore considers only logits that are at most 8
-// times the temperature below the largest logit.
+// Collects in `candidates_` the tokens that top_p keeps: the most probable tokens. In most rows,
+// the logits of these tokens are close to the largest logit. The first attempt therefore considers
+// only logits that are at most 8 times the temperature below the largest logit.
 void RowSampler::CollectMass(const StepSample& sample) {
   const SamplingParams& params = *sample.params;
   const float inverse = InverseTemperature(params.temperature);

@@ -39,8 +39,8 @@ class LiveMemory {
   static constexpr uintptr_t kPageBytes = 4096, kPages = 256;
 
   std::vector<Range> ranges_;
-  // A cache for Holds. Element i is the range that was last found for an address of memory page p
-  // with p modulo kPages equal to i.
+  // Allocated ranges that LiveMemory::Holds found recently, stored to make the next calls faster.
+  // Element p % kPages is the range that was found for the latest address in memory page p.
   std::array<Range, kPages> latest_{};
 };
 

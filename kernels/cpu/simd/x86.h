@@ -1,4 +1,5 @@
-// Declares the tables of inner loops of the x86 instruction sets.
+// Declares a function for each x86 instruction set. The function returns the table of pointers to
+// the inner loops of the CPU backend that use this instruction set.
 #pragma once
 
 #include "kernels/cpu/simd/kernels.h"

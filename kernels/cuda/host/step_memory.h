@@ -51,12 +51,14 @@ class StepMemory {
   // Returns the device address of the number of rows of logits of the uploaded step, limited to
   // kFirstRows.
   const int32_t* num_logits_rows() const { return At<int32_t>(kNumRowsAt); }
-  // Returns the device address of the first kFirstRows rows of logits. An element is the index of a
-  // token of the step. The address is the same for all steps.
+  // Returns the device address of an array with an element for each of the first kFirstRows rows of
+  // logits. Element i is the index, within the uploaded step, of the token to which row i of the
+  // logits belongs. The address is the same for all steps.
   const int32_t* first_logits_rows() const { return At<int32_t>(kRowsAt); }
   static constexpr int32_t kFirstRows = 256;
-  // Returns the device address of all rows of logits of the uploaded step. An element is the index
-  // of a token of the step. The address may differ between steps.
+  // Returns the device address of an array with an element for each row of logits of the uploaded
+  // step. Element i is the index, within the step, of the token to which row i of the logits
+  // belongs. The address may differ between steps.
   const int32_t* logits_rows() const { return At<int32_t>(logits_rows_); }
   // Returns the device address of the array 0, 1, 2, ..., kFirstRows. A kernel that needs the
   // address of a number i uses element i.

@@ -1,14 +1,18 @@
-// Attention of one warp over 64 positions, shared by the two kernels that use tensor instructions.
-// In one iteration a warp computes 16 attention rows (a row is a token and a query head) over 64
-// positions that begin at a multiple of 64. The iterations of a row are combined one after the
-// other with a running maximum. This file fixes the order of all operations, so a row has the same
-// bits in every kernel and beside any other rows.
+// Attention of one warp over 64 positions, for the two attention kernels that use tensor
+// instructions.
 //
-// Operands in registers have the layout of dev::MultiplyAddWarp: with g = lane / 4 and q = lane %
-// 4, a lane holds rows g and g + 8. Of each 8 columns, a lane holds columns 2q and 2q + 1. Keys and
-// values in shared memory have the layout of the KV pool (page_layout.h): 64 positions of one kv
-// head are 64 / page size consecutive tiles (a tile is the keys or the values of a page for one kv
-// head).
+// An attention row is a token and a query head. In one iteration, a warp computes 16 attention rows
+// over 64 positions that begin at a multiple of 64. The sums of successive iterations are combined
+// with a running maximum of the scores (online softmax). This file fixes the order of all
+// operations. The bits of the result of a row are therefore equal in both kernels, and do not
+// depend on the other rows of the warp.
+//
+// Registers have the layout of dev::MultiplyAddWarp: lane l holds the rows l / 4 and l / 4 + 8, and
+// of each 8 columns the columns 2 * (l % 4) and 2 * (l % 4) + 1.
+//
+// Keys and values in shared memory have the layout of the KV pool (page_layout.h). A page is a
+// cache block of kPageSize positions. A tile holds the keys, or the values, of one page for one kv
+// head. 64 positions are therefore stored as 64 / kPageSize consecutive tiles.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -63,9 +67,11 @@ struct RowView {
   int common_begin, common_end;  // [begin, end) of the positions that all rows attend to
 };
 
-// Returns the positions that attention rows [first_row, first_row + num_rows) attend to. Row 0
-// (token and query head) belongs to the token at position `position`. If row i of a lane is not
-// among these rows, lowest[i] and highest[i] are those of row `first_row`. REQUIRES: num_rows >= 1.
+// Returns the positions that the attention rows [first_row, first_row + num_rows) attend to. An
+// attention row is a token and a query head. Row 0 is the first query head of the token at position
+// `position`. A lane has two rows: rows lane / 4 and lane / 4 + 8, counted from `first_row`. For a
+// row outside of the range, the result has the positions of row `first_row`. REQUIRES: num_rows >=
+// 1.
 INCIPIT_DEVICE RowView ViewOf(const PagedAttentionArgs& args, int position, int first_row,
                               int num_rows) {
   const int group = dev::Fresh(args.num_heads) / args.num_kv_heads;
@@ -114,9 +120,10 @@ struct AttentionStep {
   static_assert(kHeadDim == 64 || kHeadDim == 128);
   static_assert(kPageSize == 16 || kPageSize == 32 || kPageSize == 64);
 
-  // Returns an offset in bytes from the start of the keys (or values) of 64 positions. At the
-  // offset, the data of positions [16 * block, 16 * block + 16) begins, for the 64 dimensions among
-  // which dimension 16 * pair is.
+  // Returns the offset in bytes, from the start of the keys (or of the values) of 64 positions, at
+  // which the data of positions [16 * block, 16 * block + 16) begins. A page stores its dimensions
+  // in slices of 64 dimensions. The offset is that of the slice with dimensions [64 * (pair / 4),
+  // 64 * (pair / 4) + 64).
   static INCIPIT_ANYWHERE constexpr int BlockOffset(int block, int pair) {
     const int row = 16 * block;
     return row / kPageSize * kTileBytes + pair / 4 * kPageSize * 128 + row % kPageSize * 128;

@@ -1,20 +1,27 @@
 // Defines where element (row, column) of a packed weight [rows, columns] is stored.
 //
-// Packed rows are divided into units of 16 rows, columns into tiles of 64 columns. A tile has 16 x
-// 64 bf16 elements = 2,048 bytes. Row r of a tile starts at byte 128 * r. 16-byte chunk c of row r
-// is stored at chunk position c ^ (r % 8). The same chunk of eight consecutive rows therefore lies
+// Packed rows are divided into units of 16 rows, and columns into groups of 64 columns. A tile is
+// the 16 x 64 bf16 elements (2,048 bytes) of one unit and one group. Row r of a tile starts at byte
+// 128 * r of the tile. A row has eight chunks of 16 bytes, and chunk c of row r is stored at chunk
+// position c ^ (r % 8) of the row. Chunks with the same c in eight consecutive rows therefore lie
 // in eight different groups of shared-memory banks. Elements outside the matrix are zero.
 //
-// The n tiles of a unit form four runs of consecutive tiles. The first n % 4 runs have n / 4 + 1
-// tiles each, the other runs have n / 4. Every product kernel sums each run alone and then adds the
-// four sums in order. A result therefore does not depend on the number of rows of x. The runs are
-// interleaved in memory, because four warps read the four runs in parallel: tile 0 of each run,
-// then tile 1 of each run, and so on.
+// The n tiles of a unit are divided into four runs. A run is a range of consecutive tiles. The
+// first n % 4 runs have n / 4 + 1 tiles each, and the other runs have n / 4 tiles each. Every
+// product kernel computes the sum of each run separately and then adds the four sums in order. A
+// result therefore does not depend on the number of rows of x.
 //
-// RowOrder::kGateUp and RowOrder::kRotary interleave two halves of the matrix rows: a packed unit
-// holds 8 rows of the first half, then the corresponding 8 rows of the second half. With kGateUp
-// the halves are gate and up: unit u holds rows [8u, 8u + 8) of gate and of up. With kRotary each
-// head has two halves: head_dim is a multiple of 16, and the units of a head are consecutive.
+// Four warps read the four runs in parallel, so the tiles of the runs alternate in memory: tile 0
+// of each run, then tile 1 of each run, and so on. If some runs have one tile more, their last
+// tiles are the last tiles of the unit.
+//
+// With RowOrder::kGateUp or RowOrder::kRotary, a unit contains 8 rows of a first half and then 8
+// rows of a second half:
+// - kGateUp: the halves are the matrices gate and up. Unit u contains rows [8u, 8u + 8) of gate,
+//   then rows [8u, 8u + 8) of up.
+// - kRotary: the halves are the first and the second head_dim / 2 rows of a head. Unit u of a head
+//   contains rows [8u, 8u + 8) of the first half, then the same rows of the second half. head_dim
+//   is a multiple of 16. The units of a head are stored one after the other.
 #pragma once
 
 #include <cstdint>
