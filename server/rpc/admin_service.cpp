@@ -107,8 +107,9 @@ class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
 
 namespace {
 
-// Maximum size in bytes of a GetLoad request that a gRPC thread parses. A text thread parses a
-// longer request, so that a long parse does not block the gRPC thread.
+// Maximum size in bytes of a GetLoad request that a gRPC thread parses. A text thread (a thread
+// that prepares requests) parses a longer request, so that a long parse does not block the gRPC
+// thread.
 constexpr size_t kShortMessageBytes = 1024;
 
 // Time after which a client should repeat a preview or a reset that was refused because too many

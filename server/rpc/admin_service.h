@@ -38,7 +38,8 @@ struct AdminContext {
 };
 
 // The Admin service, in which the request and the response of GetLoad are serialized bytes. A
-// GetLoad request may contain a long prompt, which a text thread must parse.
+// GetLoad request may contain a long prompt, which a text thread (a thread that prepares requests,
+// not a gRPC thread) must parse.
 using RawAdminService =
     v1::Admin::WithRawCallbackMethod_GetLoad<v1::Admin::WithCallbackMethod_GetModelInfo<
         v1::Admin::WithCallbackMethod_GetServerInfo<v1::Admin::WithCallbackMethod_ResetPrefixCache<

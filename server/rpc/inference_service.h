@@ -60,8 +60,8 @@ class InferenceService final : public RawInferenceService {
   // A function that returns the size of the prompt in a serialized request. A null SizeOf means
   // that the size is unknown.
   using SizeOf = PromptSize (*)(const grpc::ByteBuffer& bytes);
-  // Starts a session for a call of Generate or Chat. A text thread calls `read` to parse the
-  // message.
+  // Starts a session for a call of Generate or Chat. A text thread (a thread that prepares requests
+  // for the engine) calls `read` to parse the message.
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(grpc::CallbackServerContext& call,
                                                     const grpc::ByteBuffer& bytes, SizeOf size_of,
                                                     SessionStarter::Read read);
@@ -71,8 +71,8 @@ class InferenceService final : public RawInferenceService {
   // Checks the metadata of `call`, and that the engine accepts requests. Returns the name of the
   // tenant.
   absl::StatusOr<std::string> Admit(const grpc::CallbackServerContext& call) const;
-  // Handles a unary call (with one response) on a text thread: parses `bytes` and calls `work`,
-  // which fills the response.
+  // Handles a unary call (with one response) on a text thread (a thread that parses and prepares
+  // requests): parses `bytes` and calls `work`, which fills the response.
   template <typename Message, typename Response>
   grpc::ServerUnaryReactor* RunText(grpc::CallbackServerContext& call,
                                     const grpc::ByteBuffer& bytes, grpc::ByteBuffer& response,

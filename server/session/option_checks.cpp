@@ -50,8 +50,8 @@ absl::Status CheckStopTokens(OutputDraft& draft, const ServedModel& model,
   if (out.request.output_tokens_min > 0 && std::ssize(tokens) == model.vocab_size) {
     return InvalidField(
         kField,
-        "and the model's end-of-sequence ids are all {} tokens, so no token is left to sample "
-        "before min_tokens",
+        "must not, together with the model's end-of-sequence ids, contain all {} tokens of the "
+        "vocabulary, because the server samples none of these tokens before min_tokens",
         model.vocab_size);
   }
   return absl::OkStatus();

@@ -1,5 +1,6 @@
 // Starts a session for each request: checks limits when the request arrives, parses and checks the
-// request on a text thread, and submits the request to the engine.
+// request on a text thread (a thread that prepares requests), and submits the request to the
+// engine.
 #pragma once
 
 #include <atomic>
@@ -26,7 +27,8 @@ namespace incipit {
 
 // Properties of a request that are known when the request arrives, before the message is parsed.
 struct RequestArrival {
-  // Name of the client's connection; text threads serve the connections in turn.
+  // Name of the client's connection. The text threads (threads that prepare requests) process one
+  // request of each connection in turn.
   std::string connection;
   std::string tenant;     // tenant name, which CheckTenant has checked
   int64_t num_bytes = 0;  // size of the serialized request in bytes
@@ -55,7 +57,8 @@ struct SessionContext {
 // Starts a session for each request that arrives. Thread-safe. No function waits.
 class SessionStarter {
  public:
-  // A callback that parses the message of the request. Called at most once, on a text thread.
+  // A callback that parses the message of the request. Called at most once, on a text thread (a
+  // thread that prepares requests for the engine).
   using Read = absl::AnyInvocable<absl::StatusOr<RequestDraft>()>;
   // A callback that estimates the prompt size of a request whose message is not parsed yet. Start
   // calls the callback before Start returns, but not if the limit --requests-max is reached.
@@ -65,8 +68,9 @@ class SessionStarter {
 
   // Returns OK if the engine accepts requests; otherwise DRAINING or ENGINE_FAILED.
   absl::Status CheckOpen() const;
-  // Checks limits and queues a task for a text thread. The task calls `read`, checks the request
-  // and submits the request to the engine. If a check fails, ends `session` with the error.
+  // Checks limits and queues a task for a text thread (a thread that prepares requests). The task
+  // calls `read`, checks the request and submits the request to the engine. If a check fails, ends
+  // `session` with the error.
   void Start(std::shared_ptr<Session> session, RequestArrival arrival, Estimate estimate,
              Read read);
   // Ends `session` with `status`. The metrics count a refused request, or a cancelled request if
