@@ -116,8 +116,8 @@ std::vector<CurveCapacity> CurveCapacities(const ReuseCurve& curve, int32_t num_
     capacities.push_back({std::max<int64_t>(1, Share(percent, num_distinct)), percent});
   }
   // Add `num_points` cache sizes for a plot. Each size is larger than the previous size by the same
-  // factor. The smallest size is at most a quarter of the cache size with 50 % of the possible
-  // hits.
+  // factor. Let `needed` be the size of the smallest cache with half of the hits of a cache without
+  // a size limit. The smallest added size is at most needed / 4.
   const double last = static_cast<double>(num_distinct);
   const double needed = static_cast<double>(curve.BlocksFor(kWantedPercents[0]));
   const double first = std::max(1.0, std::min(last / 1000, needed / 4));

@@ -22,7 +22,7 @@ inline constexpr int32_t kWantedPercents[] = {50, 80, 95};
 struct BlockSizeAnalysis {
   int64_t block_tokens = 0;
   ReuseCurve curve;
-  // peaks[w]: largest working set (distinct blocks used) of window w.
+  // peaks[w]: largest number of distinct blocks that the requests in time window number w use.
   std::vector<WorkingSet::Peak> peaks;
   // `num_sharing_requests` is the number of requests that share a block with an earlier request.
   // `num_blocks_used_once` is the number of distinct blocks that only one request has.
@@ -49,7 +49,8 @@ struct Analysis {
 };
 
 struct AnalysisOptions {
-  // Length of the window of the working set, in seconds; absent: the lengths of DefaultWindows().
+  // Length of the time window of the working set (distinct blocks used within a time window), in
+  // seconds; absent: the lengths of DefaultWindows().
   std::optional<double> window;
   std::optional<int64_t> bytes_per_token;  // size of the keys and values of one token, in bytes
   size_t num_top_prefixes = 10;
@@ -66,7 +67,7 @@ absl::StatusOr<Analysis> Analyze(const AnalysisInput& input, const AnalysisOptio
 // analysis.bytes_per_token is absent.
 std::optional<double> GibOf(const Analysis& analysis, int64_t num_tokens);
 
-// Returns the length of window number `window` of the working set as text, such as "5 min" or
+// Returns the length of time window number `window` of the working set as text, such as "5 min" or
 // "1,000 requests".
 std::string WindowText(const WorkingSet& set, size_t window);
 

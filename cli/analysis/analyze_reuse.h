@@ -54,27 +54,28 @@ struct WorkingSet {
     double at = 0;             // end of all windows: seconds or requests since the start of the log
     int64_t num_requests = 0;  // number of requests from the start of the log to `at`
     int64_t num_distinct = 0;  // number of distinct blocks from the start of the log to `at`
-    std::vector<int64_t> blocks;  // blocks[w]: number of distinct blocks used within window w
+    std::vector<int64_t> blocks;  // blocks[w]: number of distinct blocks used within time window w
   };
   struct Peak {
     int64_t blocks = 0;
     double at = 0;
   };
 
-  bool is_timed = false;        // true: window lengths are in seconds; false: in requests
-  std::vector<double> windows;  // lengths of the windows in ascending order
+  bool is_timed = false;  // true: lengths in `windows` are seconds; false: numbers of requests
+  std::vector<double> windows;  // lengths of the time windows in ascending order
   // Samples of the working set, at equal intervals of seconds (or of requests, if `is_timed` is
   // false). The last sample is at the end of the log.
   std::vector<Sample> samples;
-  // peaks[w]: largest number of distinct blocks used within window w, over all requests of the log.
+  // peaks[w]: largest number of distinct blocks that the requests in a time window of length
+  // windows[w] use, over all such windows of the log.
   std::vector<Peak> peaks;
 };
 
-// The window lengths and the number of samples of a working set (distinct blocks used within a
-// window).
+// The lengths of the time windows, and the number of samples, of a working set (distinct blocks
+// used within a time window).
 struct WorkingSetOptions {
   bool is_timed = false;
-  std::vector<double> windows;  // lengths of the windows in ascending order, all above 0
+  std::vector<double> windows;  // lengths of the time windows in ascending order, all above 0
   int32_t num_samples = 240;
 };
 

@@ -9,8 +9,8 @@
 
 namespace incipit {
 
-// Consecutive blocks of a prompt that the same requests share: a stretch. The blocks after a
-// stretch are shared by fewer requests, so they belong to another stretch. The saved blocks
+// A stretch: consecutive blocks of a prompt that exactly the same requests share. Fewer requests
+// share the blocks after a stretch, so these blocks belong to another stretch. The saved blocks
 // (num_saved) of all stretches add up to the hits of a cache without a size limit.
 struct SharedPrefix {
   // Node of the last block of the stretch (consecutive blocks that the same requests share).

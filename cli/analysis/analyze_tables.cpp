@@ -126,14 +126,16 @@ std::string CurveText(const Analysis& analysis) {
                      size.block_tokens, table.Text(kIndent));
 }
 
-// A text table with the given `columns`, followed by one column for each window of the working set.
-// A cell of such a column is a number of blocks.
+// A text table with the given `columns`, followed by one column for each window of the working set
+// (the last 5 minutes or the last 100 requests, for example). A cell in the column of a window is a
+// number of blocks.
 class WindowTable {
  public:
   WindowTable(const WorkingSet& set, std::vector<Column> columns)
       : num_windows_(set.windows.size()), table_(AllColumns(set, std::move(columns))) {}
 
-  // Appends a row to the table. `blocks_of(w)` returns the cell for window w.
+  // Appends a row with the cells `cells`, one cell for each window (such as the last 5 minutes),
+  // and a cell with `num_distinct`. `blocks_of(w)` returns the number in the cell of window w.
   template <typename BlocksOf>
   void Add(std::vector<std::string> cells, const BlocksOf& blocks_of, int64_t num_distinct) {
     for (size_t w = 0; w < num_windows_; ++w) cells.push_back(Thousands(blocks_of(w)));

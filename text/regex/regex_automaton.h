@@ -45,7 +45,8 @@ class SymbolMap {
  private:
   CodePointMap symbols_;
   std::array<uint8_t, 128> ascii_{};
-  std::vector<char32_t> examples_;  // examples_[i]: one character with symbol i
+  // Element i is an example of the characters that the map maps to symbol i.
+  std::vector<char32_t> examples_;
   uint8_t edge_ = 0;
 };
 

@@ -35,8 +35,8 @@ struct SlotRef {
 struct ScopeLoad {
   enum class Source : uint8_t {
     kParameter,  // no value: the statement itself assigns the variable
-    kContext,    // value of the request variable or global with the same name
-    kOuter,      // value of the variable with the same name in an outer scope
+    kContext,    // value that the request or the globals have for the variable's name
+    kOuter,      // value that an outer scope has for the variable's name
     kMissing,    // a missing value: no statement has assigned the variable yet
   };
   Source source = Source::kMissing;
