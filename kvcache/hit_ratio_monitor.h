@@ -30,8 +30,8 @@ struct HitRatios {
 };
 
 // Counts looked-up tokens and found tokens. The monitor divides time into intervals of kResolution,
-// and stores the total counts at the start of each interval. The counts of a window are the
-// difference of two totals. A window may therefore be up to kResolution longer than requested.
+// and stores the total counts at the start of each interval. The counts of a time window are the
+// difference of two totals. A time window may therefore be up to kResolution longer than requested.
 //
 // Read costs O(1). Add costs O(1), plus one store for each interval since the previous call. The
 // caller passes the present time. A time before the latest time is treated as the latest time. The
@@ -41,7 +41,8 @@ class HitRatioMonitor {
   static constexpr Duration kResolution = std::chrono::seconds(5);
   static constexpr Duration kMinute = std::chrono::minutes(1);
   static constexpr Duration kTenMinutes = std::chrono::minutes(10);
-  static constexpr Duration kHour = std::chrono::hours(1);  // longest window that Within accepts
+  static constexpr Duration kHour =
+      std::chrono::hours(1);  // longest time window that Within accepts
 
   // Limits of the check whether the hit ratio has decayed. The hit ratio has decayed if the ratio
   // of the last ten minutes is below kDecayedShare times the ratio of the last hour. The check

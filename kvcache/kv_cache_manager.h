@@ -32,7 +32,7 @@ struct KvCacheOptions {
   // Text that is hashed into every block key. Two processes compute equal keys only if their seeds
   // are equal.
   std::string seed{};
-  bool prefix_cache = true;  // false: lookups find no blocks
+  bool prefix_cache = true;  // false: no block becomes findable for lookups
   // false: lookups find full blocks only, and no part of a block is copied.
   bool copy_on_write = true;
   EvictionPolicyKind policy = EvictionPolicyKind::kAdaptive;
@@ -96,8 +96,8 @@ struct BlockTable {
   // Number of leading blocks that a lookup found or that were published (made findable). Blocks
   // that a step in flight will fill are included.
   int32_t num_published = 0;
-  // Number of leading blocks that a lookup found, or that a committed step filled and made
-  // findable.
+  // Number of leading blocks that a lookup found, or that were published (made findable) by a
+  // committed step.
   int32_t num_confirmed = 0;
   int32_t num_committed = 0;  // number of leading blocks that hold tokens of committed steps
   // True if a block with other contents already had the key of a block of this sequence. Lookups
@@ -152,13 +152,16 @@ struct AdmissionPreview {
 };
 
 // Assigns tokens to cache blocks and shares blocks between sequences (docs/kv_cache.md).
-// CheckInvariants tests these invariants: (1) Each block either has users or is free. (2) The
-// number of users of a block is the number of live block tables that contain the block, plus the
-// number of unfinished copies from the block. (3) The index maps each key to a block with this key,
-// and every published block is reachable from the index. (4) If lookups can find a block, lookups
-// can also find a block with the key of its parent. Threading: only the engine thread calls the
-// manager. Exceptions are Fits, hasher and options, which read constants and are thread-safe. After
-// construction, only Listen, Snapshot and CheckInvariants allocate memory.
+// CheckInvariants tests these invariants:
+// (1) Each block either has users or is free.
+// (2) The number of users of a block is the number of live block tables that contain the block,
+// plus the number of unfinished copies from the block.
+// (3) The index maps each key to a block with this key, and every published (findable) block is
+// reachable from the index.
+// (4) If lookups can find a block, lookups can also find a block with the key of its parent.
+// Threading: only the engine thread calls the manager. Exceptions are Fits, hasher and options,
+// which read constants and are thread-safe. After construction, only Listen, Snapshot and
+// CheckInvariants allocate memory.
 class KvCacheManager {
  public:
   // REQUIRES: ValidateKvCacheOptions(`options`) returns OK.

@@ -218,7 +218,8 @@ RetainedBlocks::Due RetainedBlocks::TakeDue(Time now) {
     }
     const BlockId id = group.blocks.front;
     if (id == kNoBlock) {
-      // All blocks of the group have users. The retention hint of these blocks ends.
+      // All blocks of this group (the blocks of one request) have users. The retention hint of
+      // these blocks ends.
       End(due_index_);
     } else {
       Forget(id);

@@ -94,8 +94,8 @@ class RetainedBlocks {
     bool expired = false;
   };
   // Ends the retention of one block whose retention is over at time `now`, and returns the block.
-  // Within a group, the last block of the sequence is returned first. The caller must repeat the
-  // call until AnyDue(`now`) returns false.
+  // Among the blocks of one request, the last block of the sequence is returned first. The caller
+  // must repeat the call until AnyDue(`now`) returns false.
   Due TakeDue(Time now);
   // Returns whether the retention of a block may end at time `now`.
   bool AnyDue(Time now) const { return next_due_ <= now; }
@@ -109,14 +109,15 @@ class RetainedBlocks {
   static constexpr int32_t kDefaultLevel = 5, kPinnedLevel = 11;
 
   struct BlockGroup {
-    // Blocks of the group that have no users. The front is the last block of the sequence.
+    // Blocks of the request that have no users. The front is the last block of the sequence.
     BlockList blocks;
     Retention hint;
     Time start{}, due{};
     uint64_t tenant = 0;
     int32_t num_blocks = 0;  // number of all blocks of the group, with and without users
     int32_t level = 0;
-    // Neighbours of the group in the list of the groups with the same level.
+    // Neighbours of this group (the blocks of one request) in the list of the groups with the same
+    // eviction level.
     int32_t prev = -1, next = -1;
     uint32_t generation = 1;
   };
@@ -142,8 +143,8 @@ class RetainedBlocks {
   std::span<Block> blocks_;
   std::vector<BlockGroup> groups_;
   std::vector<int32_t> free_groups_;
-  // Element i identifies the group of block i (group index and generation). 0: the block is in no
-  // group.
+  // Element i identifies the group (the blocks of one request with a retention hint) of block i by
+  // group index and generation. 0: block i is in no group.
   std::vector<uint32_t> marks_;
   Time next_due_ = Time::max();  // before this time, no group changes its level or ends
   // Index, in `groups_`, of the group that the next call of TakeDue examines first. A group is the

@@ -29,11 +29,14 @@ constexpr std::string_view NameOf(EvictionPolicyKind kind) {
 // evicted blocks. The members with `ghost` in their names describe such a series, whose blocks the
 // sequence computes again.
 struct SequenceUse {
-  // Number of blocks of the remembered series that the sequence has not computed again yet.
+  // Number of blocks, in the remembered series of evicted blocks, that the sequence has not
+  // computed again yet.
   int32_t ghosts_left = 0;
-  // Number of requests that used each block of the remembered series before the eviction.
+  // Number of requests that used each block of the remembered series of evicted blocks before the
+  // eviction.
   uint8_t ghost_uses = 0;
-  // Conversation turn in which the blocks of the remembered series were first computed.
+  // Conversation turn in which the blocks of the remembered series of evicted blocks were first
+  // computed.
   uint8_t ghost_born = 0;
   // Data of the remembered series of evicted blocks: reuse class (ReuseClassOf), age class (range
   // of ages), and code of the number of blocks (RunCodeOf).
@@ -43,8 +46,7 @@ struct SequenceUse {
   // Latest conversation turn in which a reused block of the sequence was first computed.
   uint8_t turn_seen = 0;
   bool has_begun = false;  // true if Use was called for the sequence
-  // True if a block of the sequence was published (made findable) that the policy does not
-  // remember.
+  // True if the sequence has published (made findable) a block that the policy does not remember.
   bool past_known = false;
   // True if plain LRU would have found the blocks of the sequence that were examined until now.
   bool lru_streak = true;

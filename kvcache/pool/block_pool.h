@@ -99,8 +99,8 @@ class BlockPool {
     uint64_t chain = 0;
   };
   // Makes the consecutive blocks `ids` of a sequence findable by the keys `hashes`. The blocks are
-  // pending: their contents are incomplete until Confirm is called. REQUIRES: `ids` have users, and
-  // lookups cannot find them.
+  // pending: their contents are incomplete until Confirm is called. REQUIRES: the blocks `ids` have
+  // users, and lookups cannot find these blocks.
   void PublishPending(std::span<const BlockId> ids, std::span<const BlockHash> hashes,
                       const ChainEnd& end);
   // Marks the pending blocks among the consecutive blocks `ids` of a sequence as complete. `tokens`
