@@ -297,8 +297,8 @@ namespace {
 
 // Returns the address of the matrix `source` in row-major order, shape [outputs][inputs], with
 // elements of the type that shape.form requires. oneDNN later reorders this matrix to its own
-// format. If `source` is already stored in this order and type, returns the address of `source`.
-// Otherwise copies the matrix to `plain`, and returns the address of the copy.
+// format. If the memory of `source` is already one aligned array of this order and type, returns
+// its address. Otherwise copies the matrix to `plain`, and returns the address of the copy.
 void* PlainMatrix(const MatrixSource& source, const Shape& shape, const simd::Kernels& kernels,
                   std::vector<std::byte>& plain, std::vector<float>& scales) {
   const bool is_int8 = shape.form == Form::kInt8;
