@@ -265,10 +265,9 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
                  .tokens_max = options.waiting_prompt_tokens_max}),
       encoder(tokenizer.get(), chat_template.get(), options.allow_special_tokens_in_chat),
       starter({options, model, encoder, engine, dispatcher, text_pool, requests, metrics, clock}),
-      inference(
-          {options, model, tokenizer.get(), encoder, starter, text_pool, calls, metrics, clock}),
-      admin({options, model, model_info, server_info, clock.Now(), engine, starter, text_pool,
-             calls, [this] { drain.Drain(); }, [this] { return drain.Resume(); }, clock}) {
+      inference({options, model, tokenizer.get(), encoder, starter, calls, metrics, clock}),
+      admin({options, model, model_info, server_info, clock.Now(), engine, starter, calls,
+             [this] { drain.Drain(); }, [this] { return drain.Resume(); }, clock}) {
   dispatcher.Attach(engine);
   metrics.SetModelInfo(MetricsModel(parts));
   metrics.SetLoadSource([this] { return engine.Load(); });

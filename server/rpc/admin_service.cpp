@@ -199,16 +199,14 @@ grpc::ServerUnaryReactor* AdminService::GetLoad(grpc::CallbackServerContext* cal
     answer();
     return reactor.get();
   }
-  const std::optional<TextQueueLimit> limit = context_.text_pool.Run(
-      call->peer(), {.num_bytes = static_cast<int64_t>(bytes->Length())}, /*tokens_behind=*/0,
-      [this, reactor, answer](std::optional<TextQueueLimit> displaced_by) {
-        if (displaced_by) {
-          reactor->Complete(context_.starter.TextQueueFull(*displaced_by));
-        } else {
-          answer();
-        }
-      });
-  if (limit) reactor->Complete(context_.starter.TextQueueFull(*limit));
+  context_.starter.RunText(call->peer(), {.num_bytes = static_cast<int64_t>(bytes->Length())},
+                           /*tokens_behind=*/0, [reactor, answer](const absl::Status& room) {
+                             if (room.ok()) {
+                               answer();
+                             } else {
+                               reactor->Complete(room);
+                             }
+                           });
   return reactor.get();
 }
 

@@ -16,7 +16,6 @@
 #include "server/session/call_tracker.h"
 #include "server/session/checked_request.h"
 #include "server/session/session_starter.h"
-#include "server/session/text_pool.h"
 
 namespace incipit {
 
@@ -30,7 +29,6 @@ struct AdminContext {
   Time start{};                      // time when the server started
   Engine& engine;
   const SessionStarter& starter;
-  TextPool& text_pool;
   CallTracker& calls;
   std::function<void()> begin_drain;     // starts to drain the server; a second call does nothing
   std::function<absl::Status()> resume;  // makes the server accept requests again after begin_drain

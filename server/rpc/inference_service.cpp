@@ -86,14 +86,18 @@ absl::Status InferenceService::Track(const std::string& connection, GenerateStre
       stream.OnDoneCall([&calls] { calls.End(); });
       return absl::OkStatus();
     case CallTracker::Verdict::kTooMany:
-      return context_.starter.Busy(Reason::kTooManyStreams, "calls are in progress; streams-max is",
+      return context_.starter.Busy(Reason::kTooManyStreams,
+                                   fmt::format("too many calls are in progress; streams-max is {}",
+                                               context_.options.streams_max),
                                    context_.options.streams_max);
     case CallTracker::Verdict::kTooManyOfConnection:
       break;
   }
-  return context_.starter.Busy(Reason::kTooManyStreams,
-                               "calls of one connection are in progress; connection-streams-max is",
-                               context_.options.connection_streams_max);
+  return context_.starter.Busy(
+      Reason::kTooManyStreams,
+      fmt::format("too many calls of one connection are in progress; connection-streams-max is {}",
+                  context_.options.connection_streams_max),
+      context_.options.connection_streams_max);
 }
 
 absl::StatusOr<std::string> InferenceService::Admit(const grpc::CallbackServerContext& call) const {
@@ -141,12 +145,10 @@ grpc::ServerUnaryReactor* InferenceService::RunText(
     ToBytes(filled, response);
     return absl::OkStatus();
   };
-  const std::optional<TextQueueLimit> limit = context_.text_pool.Run(
-      call.peer(), {.num_bytes = static_cast<int64_t>(bytes.Length())}, /*tokens_behind=*/0,
-      [this, reactor, run](std::optional<TextQueueLimit> displaced_by) {
-        Finish(*reactor, displaced_by ? context_.starter.TextQueueFull(*displaced_by) : run());
-      });
-  if (limit) Finish(*reactor, context_.starter.TextQueueFull(*limit));
+  context_.starter.RunText(call.peer(), {.num_bytes = static_cast<int64_t>(bytes.Length())},
+                           /*tokens_behind=*/0, [this, reactor, run](const absl::Status& room) {
+                             Finish(*reactor, room.ok() ? run() : room);
+                           });
   return reactor;
 }
 

@@ -18,7 +18,6 @@
 #include "server/session/checked_request.h"
 #include "server/session/prompt_encoder.h"
 #include "server/session/session_starter.h"
-#include "server/session/text_pool.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace incipit {
@@ -30,7 +29,6 @@ struct InferenceContext {
   const Tokenizer* tokenizer;  // null if the model has no tokenizer
   const PromptEncoder& encoder;
   SessionStarter& starter;
-  TextPool& text_pool;
   CallTracker& calls;
   Metrics& metrics;
   const Clock& clock;

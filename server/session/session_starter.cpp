@@ -40,32 +40,43 @@ absl::Status SessionStarter::Closed(const EngineLoad& load) const {
   return WithRetryDelay(status, context_.dispatcher.wait().RetryDelay(0));
 }
 
-absl::Status SessionStarter::Busy(Reason reason, std::string_view what, int64_t limit) const {
-  return WithRetryDelay(
-      WithBound(incipit::Refuse(reason, fmt::format("too many {} {}", what, limit)), limit),
-      context_.dispatcher.wait().RetryDelay(context_.engine.Load().num_waiting));
+absl::Status SessionStarter::Busy(Reason reason, std::string_view message, int64_t limit) const {
+  return WithRetryDelay(WithBound(incipit::Refuse(reason, message), limit),
+                        context_.dispatcher.wait().RetryDelay(context_.engine.Load().num_waiting));
 }
 
 absl::Status SessionStarter::TextQueueFull(TextQueueLimit limit) const {
+  const Options& options = context_.options;
   switch (limit) {
     case TextQueueLimit::kTasks:
-      return Busy(Reason::kTextQueueFull, "calls wait for a text thread; text-queue-max is",
-                  context_.options.text_queue_max);
-    case TextQueueLimit::kBytes:
       return Busy(Reason::kTextQueueFull,
-                  "bytes of calls wait for a text thread; text-queue-bytes-max is",
-                  context_.options.text_queue_bytes_max);
+                  fmt::format("too many calls wait for a text thread; text-queue-max is {}",
+                              options.text_queue_max),
+                  options.text_queue_max);
+    case TextQueueLimit::kBytes:
+      return Busy(
+          Reason::kTextQueueFull,
+          fmt::format("too many bytes of calls wait for a text thread; text-queue-bytes-max is {}",
+                      options.text_queue_bytes_max),
+          options.text_queue_bytes_max);
     case TextQueueLimit::kTokens:
-      return WithBound(QueueFull(fmt::format("too many prompt tokens are waiting; the limit is {}",
-                                             context_.options.waiting_prompt_tokens_max)),
-                       context_.options.waiting_prompt_tokens_max);
+      return Busy(Reason::kQueueFull,
+                  fmt::format("too many prompt tokens are waiting; the limit is {}",
+                              options.waiting_prompt_tokens_max),
+                  options.waiting_prompt_tokens_max);
   }
   INCIPIT_CHECK(false);
 }
 
-absl::Status SessionStarter::QueueFull(std::string_view message) const {
-  return WithRetryDelay(incipit::Refuse(Reason::kQueueFull, message),
-                        context_.dispatcher.wait().RetryDelay(context_.engine.Load().num_waiting));
+void SessionStarter::RunText(std::string_view connection, const TextLoad& load,
+                             int64_t tokens_behind, TextTask task) const {
+  TextPool::Task pooled = [this,
+                           task = std::move(task)](std::optional<TextQueueLimit> limit) mutable {
+    task(limit ? TextQueueFull(*limit) : absl::OkStatus());
+  };
+  const std::optional<TextQueueLimit> limit =
+      context_.text_pool.Run(connection, load, tokens_behind, std::move(pooled));
+  if (limit) pooled(limit);  // Run has left `pooled` unchanged
 }
 
 void SessionStarter::Refuse(Session& session, const absl::Status& status) const {
@@ -89,18 +100,15 @@ void SessionStarter::Start(std::shared_ptr<Session> session, RequestArrival arri
     return;
   }
   const std::string connection = arrival.connection;
-  Session& refused = *session;
-  Job job{session, std::move(arrival), std::move(read)};
-  const std::optional<TextQueueLimit> limit = context_.text_pool.Run(
-      connection, room->load, room->tokens_behind,
-      [this, job = std::move(job)](std::optional<TextQueueLimit> displaced_by) mutable {
-        if (displaced_by) {
-          Refuse(*job.session, TextQueueFull(*displaced_by));
-        } else {
-          Prepare(std::move(job));
-        }
-      });
-  if (limit) Refuse(refused, TextQueueFull(*limit));
+  Job job{std::move(session), std::move(arrival), std::move(read)};
+  RunText(connection, room->load, room->tokens_behind,
+          [this, job = std::move(job)](const absl::Status& status) mutable {
+            if (status.ok()) {
+              Prepare(std::move(job));
+            } else {
+              Refuse(*job.session, status);
+            }
+          });
 }
 
 absl::StatusOr<SessionStarter::Room> SessionStarter::CheckRoom(const RequestArrival& arrival,
@@ -108,9 +116,10 @@ absl::StatusOr<SessionStarter::Room> SessionStarter::CheckRoom(const RequestArri
                                                                Estimate estimate) const {
   std::optional<RequestCounter::Slot> slot = context_.requests.Take();
   if (!slot) {
-    return WithBound(QueueFull(fmt::format("{} requests are waiting or running; the limit is {}",
-                                           context_.requests.count(), context_.requests.max())),
-                     context_.requests.max());
+    return Busy(Reason::kQueueFull,
+                fmt::format("{} requests are waiting or running; the limit is {}",
+                            context_.requests.count(), context_.requests.max()),
+                context_.requests.max());
   }
   session.KeepSlot(*std::move(slot));
   const auto [num_tokens, field] = estimate();
@@ -119,10 +128,10 @@ absl::StatusOr<SessionStarter::Room> SessionStarter::CheckRoom(const RequestArri
   const int64_t num_waiting = context_.engine.Load().num_waiting_prompt_tokens;
   const int64_t limit = context_.options.waiting_prompt_tokens_max;
   if (num_waiting > 0 && num_waiting + num_tokens > limit) {
-    return WithBound(
-        QueueFull(fmt::format(
-            "{} prompt tokens are waiting and this prompt has {} or more; the limit is {}",
-            num_waiting, num_tokens, limit)),
+    return Busy(
+        Reason::kQueueFull,
+        fmt::format("{} prompt tokens are waiting and this prompt has {} or more; the limit is {}",
+                    num_waiting, num_tokens, limit),
         limit);
   }
   return Room{.load = {.num_bytes = arrival.num_bytes, .num_tokens = num_tokens},
@@ -211,7 +220,8 @@ absl::Status SessionStarter::Submit(const Job& job, CheckedRequest checked) {
 absl::Status SessionStarter::SubmitError(const absl::Status& status) const {
   switch (status.code()) {
     case absl::StatusCode::kResourceExhausted:
-      return WithBound(QueueFull(MessageOf(status)), context_.options.waiting_prompt_tokens_max);
+      return Busy(Reason::kQueueFull, MessageOf(status),
+                  context_.options.waiting_prompt_tokens_max);
     case absl::StatusCode::kUnavailable:
       return Closed(context_.engine.Load());
     default:

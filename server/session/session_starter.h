@@ -64,6 +64,9 @@ class SessionStarter {
   // calls the callback before Start returns, but not if the limit --requests-max is reached.
   using Estimate = absl::FunctionRef<PromptEstimate()>;
 
+  // A task of RunText.
+  using TextTask = absl::AnyInvocable<void(const absl::Status&)>;
+
   explicit SessionStarter(const SessionContext& context);
 
   // Returns OK if the engine accepts requests; otherwise DRAINING or ENGINE_FAILED.
@@ -77,11 +80,13 @@ class SessionStarter {
   // the client has cancelled.
   void Refuse(Session& session, const absl::Status& status) const;
 
-  // Returns an error with `reason` and a retry delay. The error message is "too many", `what` and
-  // `limit`.
-  absl::Status Busy(Reason reason, std::string_view what, int64_t limit) const;
-  // Returns TEXT_QUEUE_FULL with a retry delay.
-  absl::Status TextQueueFull(TextQueueLimit limit) const;
+  // Returns an error with `reason`, `message`, the bound `limit` and a retry delay.
+  absl::Status Busy(Reason reason, std::string_view message, int64_t limit) const;
+  // Queues `task` for a text thread (a thread that prepares requests). Calls `task` once: with OK
+  // on a text thread, or with TEXT_QUEUE_FULL or QUEUE_FULL if the queue has no room for `load`.
+  // `tokens_behind` is the number of prompt tokens that wait in the engine's queue.
+  void RunText(std::string_view connection, const TextLoad& load, int64_t tokens_behind,
+               TextTask task) const;
 
  private:
   struct Job {
@@ -113,7 +118,8 @@ class SessionStarter {
   absl::Status SubmitError(const absl::Status& status) const;
   // Returns ENGINE_FAILED if the engine has failed; otherwise DRAINING.
   absl::Status Closed(const EngineLoad& load) const;
-  absl::Status QueueFull(std::string_view message) const;
+  // Returns the error of a call for which the queue of the text threads has no room.
+  absl::Status TextQueueFull(TextQueueLimit limit) const;
   uint64_t RandomBits();
 
   const SessionContext context_;
