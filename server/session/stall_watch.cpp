@@ -24,11 +24,9 @@ void StallWatch::CheckEnded(Time now) {
     if (Stalls(*ended.session, now, 2)) {
       ended.session->Reset();
     } else if (!ended.is_abandoned && IsStalled(*ended.session, now)) {
-      ended.is_abandoned = true;
-      ended.session->Abandon(Refusal());
+      ended.Abandon(Refusal());
     } else if (!ended.is_abandoned && now >= ended.session->deadline()) {
-      ended.is_abandoned = true;
-      ended.session->Abandon(
+      ended.Abandon(
           Refuse(Reason::kDeadline, "the deadline passed before the client took the whole output"));
     }
   }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,6 +20,12 @@ class StallWatch {
   struct EndedSession {
     std::shared_ptr<Session> session;
     bool is_abandoned = false;
+
+    // Discards the rest of the output and ends the call with `status`.
+    void Abandon(absl::Status status) {
+      is_abandoned = true;
+      session->Abandon(std::move(status));
+    }
   };
 
   explicit StallWatch(Duration timeout) : timeout_(timeout) {}

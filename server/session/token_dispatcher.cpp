@@ -431,8 +431,7 @@ void TokenDispatcher::BoundWaitingOutput() {
     if (holder.call != nullptr) {
       Abandon(*holder.call, status);
     } else {
-      holder.ended->is_abandoned = true;
-      holder.ended->session->Abandon(status);
+      holder.ended->Abandon(status);
     }
   }
 }
