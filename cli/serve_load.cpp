@@ -185,7 +185,6 @@ absl::Status LoadRunner(const Options& options, Loaded& loaded) {
   engine.cache = CacheOptionsOf(options);
   engine.cache.num_blocks = decided.num_blocks;
   engine.cache.block_size = decided.block_size;
-  engine.requests_max = options.requests_max;
   engine.waiting_prompt_tokens_max = options.waiting_prompt_tokens_max;
   spdlog::info("the cache has {} blocks of {} tokens ({} MiB); a step computes at most {} tokens",
                decided.num_blocks, decided.block_size, (*runner)->kv_bytes() >> 20,

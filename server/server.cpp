@@ -130,9 +130,7 @@ ServedModel WithCacheTokens(const ServerParts& parts) {
 // stays in the engine until the end of its step. The engine may therefore hold more requests than
 // --requests-max.
 EngineOptions WithSlack(EngineOptions engine, int32_t requests_max) {
-  engine.requests_max = requests_max > std::numeric_limits<int32_t>::max() / 2
-                            ? std::numeric_limits<int32_t>::max()
-                            : 2 * requests_max;
+  engine.requests_max = 2 * requests_max;  // --requests-max is at most 2^20
   return engine;
 }
 

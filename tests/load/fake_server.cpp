@@ -132,7 +132,6 @@ absl::StatusOr<ServerParts> MakeParts(const FakeOptions& fake, const Options& op
   engine.scheduler.running_max = options.running_max;
   engine.scheduler.prompt_steps_max = options.prompt_steps_max;
   engine.scheduler.steps_in_flight_max = options.steps_in_flight.value_or(kStepsInFlightMax);
-  engine.requests_max = options.requests_max;
   engine.waiting_prompt_tokens_max = options.waiting_prompt_tokens_max;
   return parts;
 }
