@@ -264,8 +264,8 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
       encoder(tokenizer.get(), chat_template.get(), options.allow_special_tokens_in_chat),
       starter({options, model, encoder, engine, dispatcher, text_pool, requests, metrics, clock}),
       inference({options, model, tokenizer.get(), encoder, starter, calls, metrics, clock}),
-      admin({options, model, model_info, server_info, clock.Now(), engine, starter, calls,
-             [this] { drain.Drain(); }, [this] { return drain.Resume(); }, clock}) {
+      admin({options, model, model_info, server_info, clock.Now(), engine, starter, calls, drain,
+             clock}) {
   dispatcher.Attach(engine);
   metrics.SetModelInfo(MetricsModel(parts));
   metrics.SetLoadSource([this] { return engine.Load(); });

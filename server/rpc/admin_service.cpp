@@ -276,7 +276,7 @@ grpc::ServerUnaryReactor* AdminService::Drain(grpc::CallbackServerContext* call,
     reactor->Complete(status);
     return reactor.get();
   }
-  context_.begin_drain();
+  context_.drain.Drain();
   const uint64_t ticket =
       context_.calls.WhenIdle([reactor] { reactor->Complete(absl::OkStatus()); });
   reactor->OnCancelCall([&calls = context_.calls, ticket] { calls.Forget(ticket); });
@@ -289,7 +289,7 @@ grpc::ServerUnaryReactor* AdminService::Resume(grpc::CallbackServerContext* call
   grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
   absl::Status status = CheckIsLocal(*call);
   if (status.ok()) {
-    status = context_.resume();
+    status = context_.drain.Resume();
     if (status.ok()) {
       spdlog::info("the server accepts requests again");
     } else {

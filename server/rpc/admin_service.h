@@ -4,7 +4,6 @@
 
 #include <incipit/v1/admin.grpc.pb.h>
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,6 +11,7 @@
 
 #include "base/clock.h"
 #include "engine/engine.h"
+#include "server/drain_switch.h"
 #include "server/options.h"
 #include "server/session/call_tracker.h"
 #include "server/session/checked_request.h"
@@ -30,8 +30,7 @@ struct AdminContext {
   Engine& engine;
   const SessionStarter& starter;
   CallTracker& calls;
-  std::function<void()> begin_drain;     // starts to drain the server; a second call does nothing
-  std::function<absl::Status()> resume;  // makes the server accept requests again after begin_drain
+  DrainSwitch& drain;
   const Clock& clock;
 };
 
