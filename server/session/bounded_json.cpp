@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "server/session/field_checks.h"
 #include "server/session/request_error.h"
 
 namespace incipit {
@@ -133,9 +134,7 @@ Json Builder::MakeObject(Children children) {
 absl::StatusOr<nlohmann::ordered_json> BoundedJsonReader::Read(
     absl::FunctionRef<std::string()> field, std::string_view text) {
   if (static_cast<int64_t>(text.size()) > bytes_max_) {
-    return WithBound(InvalidField(field(), "has {} bytes; at most {} bytes are allowed",
-                                  text.size(), bytes_max_),
-                     bytes_max_);
+    return CheckBytes(field(), text.size(), bytes_max_);
   }
   Builder builder(num_left_);
   const bool is_parsed = Json::sax_parse(text, &builder);
