@@ -26,7 +26,7 @@ Result View(Interpreter& in, Arguments& args) {
 Result CopyDict(Interpreter& in, Arguments& args) {
   const Dict& original = args[0].dict();
   INCIPIT_ASSIGN_OR_RETURN(Dict * dict, in.heap().NewDict(original.size()));
-  for (const Dict::Entry& entry : original.entries()) dict->Set(entry.key, entry.value);
+  for (const Dict::Entry& entry : original.entries()) dict->Append(entry.key, entry.value);
   dict->origin = original.origin;
   return in.heap().Finish(dict);
 }

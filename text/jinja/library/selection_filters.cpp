@@ -199,7 +199,7 @@ Items MakeUnique(Interpreter& in, const Arguments& args) {
     INCIPIT_RETURN_IF_ERROR(CheckHashable(key));
     if (seen.Find(key) != nullptr) continue;
     INCIPIT_RETURN_IF_ERROR(in.heap().Take(Heap::kEntryBytes));
-    seen.Set(key, Value::None());
+    seen.Append(key, Value::None());
     unique.push_back(item);
   }
   return unique;

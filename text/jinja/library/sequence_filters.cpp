@@ -40,12 +40,14 @@ Result Last(Interpreter& in, Arguments& args) {
   if (!IsReversible(args[0])) {
     return InvalidArgument("'{}' object is not reversible", TypeName(args[0]));
   }
-  const Value undefined = in.heap().MakeUndefined("No last item, sequence was empty.");
+  const auto undefined = [&in] {
+    return in.heap().MakeUndefined("No last item, sequence was empty.");
+  };
   if (args[0].is_sequence()) {
-    return args[0].list().items.empty() ? undefined : args[0].list().items.back();
+    return args[0].list().items.empty() ? undefined() : args[0].list().items.back();
   }
   INCIPIT_ASSIGN_OR_RETURN(const std::vector<Value> items, ToVector(in, args[0]));
-  return items.empty() ? undefined : items.back();
+  return items.empty() ? undefined() : items.back();
 }
 
 Result Reverse(Interpreter& in, Arguments& args) {

@@ -4,7 +4,6 @@
 
 #include "base/check.h"
 #include "base/status.h"
-#include "text/jinja/runtime/python_characters.h"
 
 namespace incipit::jinja {
 namespace {

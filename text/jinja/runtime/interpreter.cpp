@@ -9,6 +9,7 @@
 #include "text/jinja/runtime/operations.h"
 
 namespace incipit::jinja {
+
 absl::StatusOr<Value> Interpreter::Render(const Program& program, Variables variables) {
   context_ = std::move(variables);
   for (const auto& [name, index] : program.context) {

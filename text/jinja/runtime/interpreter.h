@@ -116,7 +116,8 @@ class Interpreter {
   Value& SlotAt(const SlotRef& ref, Activation& activation);
   Heap& heap_;
   const std::chrono::system_clock::time_point now_;
-  Variables context_;    // variables of the request, by index in Program::context
+  // Values of the request and of the global functions, by index in Program::context.
+  Variables context_;
   int line_ = 0;         // line in the template of the last executed node
   int recursion_ = 0;    // number of nested calls of Eval() and RunStatement()
   int calls_ = 0;        // number of nested calls of macros

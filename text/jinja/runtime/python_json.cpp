@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 #include "text/jinja/runtime/numbers.h"
-#include "text/jinja/runtime/python_characters.h"
+#include "text/unicode/utf8.h"
 
 namespace incipit::jinja {
 

@@ -3,8 +3,8 @@
 
 #include "base/status.h"
 #include "text/jinja/runtime/numbers.h"
-#include "text/jinja/runtime/python_characters.h"
 #include "text/jinja/syntax/lexer.h"
+#include "text/unicode/utf8.h"
 
 namespace incipit::jinja {
 namespace {

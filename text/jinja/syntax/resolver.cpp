@@ -120,7 +120,7 @@ class Resolver {
         const auto next = static_cast<uint16_t>(context_.size());
         entry.context = context_.try_emplace(name, next).first->second;
       }
-      scope.push_back(std::move(entry));
+      scope.push_back(entry);
     }
     return absl::OkStatus();
   }
