@@ -111,9 +111,11 @@ class Replace : public Normalizer {
   std::string content_;
 };
 
+// A normalizer to one of the Unicode normal forms. All normalizers to one form share its tables,
+// because a tokenizer.json may list thousands of normalizers.
+template <NormalForm kForm>
 class UnicodeForm : public Normalizer {
  public:
-  explicit UnicodeForm(NormalForm form) : normalization_(form), is_nfc_(form == NormalForm::kNfc) {}
   absl::Status Apply(NormalizedText& text) const override {
     NormalizedText::Rewriter rewriter(text);
     normalization_.Apply(text.text, [&](size_t begin, size_t end, std::string_view part) {
@@ -129,12 +131,16 @@ class UnicodeForm : public Normalizer {
   // Returns 4 for NFC, a safe upper bound. NFC replaces at most 3 bytes by one byte: for example,
   // the Kelvin sign (3 bytes) by K (1 byte).
   std::optional<size_t> ShrinksBy() const override {
-    return is_nfc_ ? std::optional<size_t>(4) : std::nullopt;
+    return kForm == NormalForm::kNfc ? std::optional<size_t>(4) : std::nullopt;
   }
 
  private:
-  Normalization normalization_;
-  bool is_nfc_;
+  static const Normalization& Tables() {
+    static const auto& tables = *new Normalization(kForm);
+    return tables;
+  }
+
+  const Normalization& normalization_ = Tables();
 };
 
 // A normalizer that replaces each character by the text that Map(character, text) appends; the text
@@ -250,10 +256,10 @@ absl::StatusOr<NormalizerPointer> CreateNormalizer(const JsonFields& fields) {
     INCIPIT_ASSIGN_OR_RETURN(const bool right, fields.Bool("strip_right", true));
     return std::make_unique<Strip>(left, right);
   }
-  if (type == "NFC") return std::make_unique<UnicodeForm>(NormalForm::kNfc);
-  if (type == "NFD") return std::make_unique<UnicodeForm>(NormalForm::kNfd);
-  if (type == "NFKC") return std::make_unique<UnicodeForm>(NormalForm::kNfkc);
-  if (type == "NFKD") return std::make_unique<UnicodeForm>(NormalForm::kNfkd);
+  if (type == "NFC") return std::make_unique<UnicodeForm<NormalForm::kNfc>>();
+  if (type == "NFD") return std::make_unique<UnicodeForm<NormalForm::kNfd>>();
+  if (type == "NFKC") return std::make_unique<UnicodeForm<NormalForm::kNfkc>>();
+  if (type == "NFKD") return std::make_unique<UnicodeForm<NormalForm::kNfkd>>();
   if (type == "Lowercase") return std::make_unique<EachCharacter<AppendLowercase>>();
   if (type == "StripAccents") return std::make_unique<StripAccents>();
   if (type == "ByteLevel") return std::make_unique<EachCharacter<AppendBytesOf>>();
