@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -41,15 +40,6 @@ utf8proc_option_t OptionsOf(NormalForm form) {
   return static_cast<utf8proc_option_t>(UTF8PROC_STABLE |
                                         (Composes(form) ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE) |
                                         (is_compatible ? UTF8PROC_COMPAT : 0));
-}
-
-// Returns true if `text` has eight bytes from `position` on and all of them are ASCII. No normal
-// form changes ASCII characters.
-bool AreAscii(std::string_view text, size_t position) {
-  uint64_t bytes;
-  if (position + sizeof(bytes) > text.size()) return false;
-  std::memcpy(&bytes, text.data() + position, sizeof(bytes));
-  return (bytes & 0x8080808080808080u) == 0;
 }
 
 }  // namespace
@@ -179,7 +169,7 @@ void Normalization::Apply(std::string_view text, Sink emit) const {
   size_t emitted = 0;
   size_t previous = 0;  // byte offset of the character before `position`
   for (size_t position = 0; position < text.size();) {
-    if (AreAscii(text, position)) {
+    if (AreAscii(text, position)) {  // no normal form changes ASCII characters
       position += sizeof(uint64_t);
       previous = position - 1;
       continue;

@@ -1,7 +1,5 @@
 #include "text/unicode/utf8.h"
 
-#include <cstring>
-
 namespace incipit {
 namespace {
 
@@ -47,13 +45,9 @@ Utf8Step NextUtf8Step(std::string_view bytes) {
 bool IsUtf8(std::string_view text) {
   size_t position = 0;
   while (position < text.size()) {
-    uint64_t word;
-    if (position + sizeof(word) <= text.size()) {
-      std::memcpy(&word, text.data() + position, sizeof(word));
-      if ((word & 0x8080808080808080u) == 0) {
-        position += sizeof(word);
-        continue;
-      }
+    if (AreAscii(text, position)) {
+      position += sizeof(uint64_t);
+      continue;
     }
     const Utf8Step step = NextUtf8Step(text.substr(position));
     if (step.kind != Utf8Step::kCharacter) return false;

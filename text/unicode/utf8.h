@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,15 @@ inline constexpr char32_t kCodePointMax = 0x10FFFF;
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
 
 bool IsUtf8(std::string_view text);
+
+// Returns true if `text` has at least eight bytes from `position` on and the first eight of them
+// are ASCII characters.
+inline bool AreAscii(std::string_view text, size_t position) {
+  uint64_t bytes;
+  if (position + sizeof(bytes) > text.size()) return false;
+  std::memcpy(&bytes, text.data() + position, sizeof(bytes));
+  return (bytes & 0x8080808080808080u) == 0;
+}
 
 // Returns the length in bytes of a UTF-8 character whose first byte is `first`. REQUIRES: `first`
 // is the first byte of a valid UTF-8 character.
