@@ -80,8 +80,8 @@ def main():
     print(f"time with the cache / time without the cache: {math.exp(mean):.4f}, 95 % interval "
           f"{math.exp(mean - half):.4f} to {math.exp(mean + half):.4f}, {len(ratios)} pairs")
     for cache, values in shares.items():
-        print(f"share of plan and commit in the time of all steps, cache {cache}: median {100 * statistics.median(values):.4f} %, "
-              f"maximum {100 * max(values):.4f} %")
+        print(f"share of plan and commit in the time of all steps, cache {cache}: "
+              f"median {100 * statistics.median(values):.4f} %, maximum {100 * max(values):.4f} %")
 
 
 if __name__ == "__main__":

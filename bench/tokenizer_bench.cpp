@@ -1,4 +1,4 @@
-// Measures the CPU time that the tokeniser in FOLDER needs per byte of each text FILE. Also prints
+// Measures the CPU time that the tokenizer in FOLDER needs per byte of each text FILE. Also prints
 // a hash of the token ids, so that the token ids of two builds can be compared.
 //
 // tokenizer_bench FOLDER FILE...

@@ -201,8 +201,7 @@ size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
 }
 
 int32_t BpeMerger::RankOf(TokenId left, TokenId right) const {
-  const MergeTable::Entry* merge = model_.merges().Find(left, right);
-  return merge == nullptr ? MergeTable::kNoRank : merge->rank;
+  return model_.merges().RankOf(left, right);
 }
 
 // Applies merges in ascending order of rank. Each merge is applied in one pass over all symbols.
@@ -277,7 +276,8 @@ size_t BpeMerger::MergeLong(std::span<TokenId> symbols) {
   for (int32_t i = 0; i < num_symbols; ++i) {
     previous_[i] = i - 1;
     next_[i] = i + 1 < num_symbols ? i + 1 : -1;
-    AddMerge(i, symbols);
+    // MergeCommon has left the rank of each pair in `ranks_`.
+    if (ranks_[i] != MergeTable::kNoRank) candidates_.push({.rank = ranks_[i], .place = i});
   }
   while (!candidates_.empty()) {
     const auto [rank, place] = candidates_.top();
@@ -301,9 +301,8 @@ size_t BpeMerger::MergeLong(std::span<TokenId> symbols) {
 
 void BpeMerger::AddMerge(int32_t place, std::span<const TokenId> symbols) {
   if (next_[place] < 0) return;
-  const MergeTable::Entry* merge = model_.merges().Find(symbols[place], symbols[next_[place]]);
-  if (merge == nullptr || merge->rank == MergeTable::kNoRank) return;
-  candidates_.push({.rank = merge->rank, .place = place});
+  const int32_t rank = RankOf(symbols[place], symbols[next_[place]]);
+  if (rank != MergeTable::kNoRank) candidates_.push({.rank = rank, .place = place});
 }
 
 }  // namespace incipit

@@ -20,8 +20,7 @@ namespace incipit {
 // same working memory.
 class BpeMerger {
  public:
-  // Maximum number of symbols of a short word. For a short word, the fastest way to find the next
-  // merge is to search all pairs of neighbours.
+  // Maximum number of symbols of a word that MergeShort merges.
   static constexpr size_t kShortSymbolsMax = 64;
 
   // REQUIRES: `model` outlives the merger.

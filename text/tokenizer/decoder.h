@@ -21,7 +21,7 @@ class TokenSink {
   virtual void EndToken() = 0;
   virtual void EndList() = 0;
 
-  // Receives one whole token: calls Text() and then EndToken().
+  // Receives one whole token. Has the same effect as Text() and then EndToken().
   virtual void Token(std::string_view text) {
     Text(text);
     EndToken();

@@ -56,11 +56,11 @@ std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
     left_of[merge.merged] = merge.left;
     right_of[merge.merged] = merge.right;
   }
-  // Follows `links` from each token to the first or last symbol of the token. Sets knows_ends_ to
-  // false if the links of a token form a cycle.
+  // Follows `links` from each token to the first or last symbol of the token. If the links of a
+  // token form a cycle, sets knows_ends_ to false and stops.
   const auto ends_of = [&](const std::vector<TokenId>& links) {
     std::vector<TokenId> ends(num_tokens);
-    for (size_t token = 0; token < num_tokens; ++token) {
+    for (size_t token = 0; knows_ends_ && token < num_tokens; ++token) {
       auto id = static_cast<TokenId>(token);
       for (size_t i = 0; i < num_tokens && links[id] >= 0; ++i) id = links[id];
       knows_ends_ = knows_ends_ && links[id] < 0;
@@ -69,6 +69,7 @@ std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
     return ends;
   };
   const std::vector<TokenId> first_of = ends_of(left_of), last_of = ends_of(right_of);
+  if (!knows_ends_) return {};
   std::vector<Joined> joined;
   absl::flat_hash_set<std::pair<TokenId, TokenId>> known;
   for (const Merge& merge : merges_) {

@@ -62,6 +62,11 @@ class MergeTable {
       if (entry.right < 0) return nullptr;
     }
   }
+  // Returns the rank of the merge of `left` and `right`; kNoRank if no merge joins the two.
+  int32_t RankOf(TokenId left, TokenId right) const {
+    const Entry* merge = Find(left, right);
+    return merge == nullptr ? kNoRank : merge->rank;
+  }
   // Returns the merges of the symbols `left` and `right`. Returns null if `left` or `right` is not
   // a common symbol (one of the first kCommonMax symbols in the list of merges).
   const SymbolPair* FindCommon(TokenId left, TokenId right) const {
@@ -104,7 +109,6 @@ class MergeTable {
     // Number of slots of the hash table, minus 1. At least one slot is empty.
     uint32_t mask = 0;
 
-    bool is_empty() const { return is_small() && filter == 0; }
     bool is_small() const { return mask < 16; }
   };
 

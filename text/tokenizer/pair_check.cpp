@@ -1,7 +1,6 @@
 #include "text/tokenizer/pair_check.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -65,8 +64,7 @@ PairCheck::Origin PairCheck::OriginOf(const MergeTable::Merge& merge) const {
 }
 
 bool PairCheck::AreCompatible(const MergeTable& merges, TokenId left, TokenId right) const {
-  const MergeTable::Entry* across = merges.Find(left, right);
-  return (across == nullptr || across->rank == MergeTable::kNoRank) && DoMeet(merges, left, right);
+  return merges.RankOf(left, right) == MergeTable::kNoRank && DoMeet(merges, left, right);
 }
 
 // Undoes the merges inside `left` and `right`, the latest merge first, until `left` and `right` are
@@ -87,8 +85,7 @@ bool PairCheck::DoMeet(const MergeTable& merges, TokenId left, TokenId right) co
     } else {
       return true;
     }
-    const MergeTable::Entry* across = merges.Find(left, right);
-    if (across != nullptr && across->rank < limit) return false;
+    if (merges.RankOf(left, right) < limit) return false;
   }
 }
 

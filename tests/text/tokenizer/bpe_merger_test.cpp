@@ -70,7 +70,7 @@ TEST(BpeMergerTest, LongWordsAreMergedAsOneByOne) {
     BpeMerger merger(*model);
     // Only symbols that no merge makes are merged in windows.
     const int num_symbols = round % 8 == 1 ? model->id_end() : num_letters;
-    for (const size_t length : {30, 49, 60, 150, 400}) {
+    for (const size_t length : {30, 49, 60, 64, 65, 150, 400}) {
       std::vector<TokenId> symbols(length);
       const size_t period = random() % 2 == 0 ? length : 1 + random() % 9;
       for (size_t i = 0; i < length; ++i) {
