@@ -57,7 +57,9 @@ bool IsUtf8(std::string_view text) {
 }
 
 void AppendUtf8(char32_t code_point, std::string& text) {
-  const auto put = [&](char32_t byte) { text.push_back(static_cast<char>(byte)); };
+  char bytes[4];
+  size_t length = 0;
+  const auto put = [&](char32_t byte) { bytes[length++] = static_cast<char>(byte); };
   if (code_point < 0x80) {
     put(code_point);
   } else if (code_point < 0x800) {
@@ -73,6 +75,7 @@ void AppendUtf8(char32_t code_point, std::string& text) {
     put(0x80 | (code_point >> 6 & 0x3F));
     put(0x80 | (code_point & 0x3F));
   }
+  text.append(bytes, length);
 }
 
 void Utf8Repair::Push(std::string_view bytes, std::string& text) {
