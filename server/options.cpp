@@ -356,9 +356,11 @@ void BindRequestLimits(RequestLimits& r, Flags& flags) {
                "Maximum size of each JSON text: template_arguments_json, the arguments of a tool "
                "call, and the parameters of a tool."},
               r.template_arguments_bytes_max, {2, 16 << 20});
-  flags.Integer({"json-values-max", "N",
-                 "Maximum number of members and elements in all JSON texts of a request."},
-                r.json_values_max, {1, 1 << 24});
+  flags.Integer(
+      {"json-values-max", "N",
+       "Maximum number of members and elements in all JSON texts of a request. Each tool call "
+       "counts as five members."},
+      r.json_values_max, {1, 1 << 24});
   flags.Bytes({"detokenize-bytes-max", "SIZE", "Maximum size of the text that Detokenize returns."},
               r.detokenize_bytes_max, {1 << 10});
   flags.Integer({"cache-salt-bytes-max", "N", "Maximum number of bytes in cache.salt."},

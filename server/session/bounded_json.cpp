@@ -142,16 +142,23 @@ absl::StatusOr<nlohmann::ordered_json> BoundedJsonReader::Read(
     return WithBound(InvalidField(field(), "is nested deeper than {} levels", kDepthMax),
                      kDepthMax);
   }
-  if (builder.too_many()) {
-    return WithBound(InvalidField(field(),
-                                  "has too many values; all JSON texts of one request together may "
-                                  "have at most {} members and elements",
-                                  members_max_),
-                     members_max_);
-  }
+  if (builder.too_many()) return TooManyValues(field);
   if (!is_parsed || !builder.root().is_object())
     return InvalidField(field(), "is not a JSON object");
   return std::move(builder.root());
+}
+
+absl::Status BoundedJsonReader::Count(absl::FunctionRef<std::string()> field, int64_t num_values) {
+  num_left_ -= num_values;
+  return num_left_ >= 0 ? absl::OkStatus() : TooManyValues(field);
+}
+
+absl::Status BoundedJsonReader::TooManyValues(absl::FunctionRef<std::string()> field) const {
+  return WithBound(InvalidField(field(),
+                                "has too many values; the JSON texts and tool calls of one request "
+                                "together may have at most {} members and elements",
+                                members_max_),
+                   members_max_);
 }
 
 }  // namespace incipit

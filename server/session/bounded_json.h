@@ -17,7 +17,8 @@ class BoundedJsonReader {
   static constexpr int kDepthMax = 32;  // maximum number of objects and arrays inside each other
 
   // `bytes_max` is the maximum size of each JSON text. `members_max` is the maximum number of
-  // object members and array elements that all texts of the reader have together.
+  // object members and array elements that all texts of the reader have together, with the values
+  // of Count.
   BoundedJsonReader(int64_t bytes_max, int64_t members_max)
       : bytes_max_(bytes_max), members_max_(members_max), num_left_(members_max) {}
 
@@ -26,8 +27,13 @@ class BoundedJsonReader {
   // the exceeded limit.
   absl::StatusOr<nlohmann::ordered_json> Read(absl::FunctionRef<std::string()> field,
                                               std::string_view text);
+  // Counts `num_values` values that are in no JSON text as if a text had them. Returns an error
+  // that names `field` if the request has too many values.
+  absl::Status Count(absl::FunctionRef<std::string()> field, int64_t num_values);
 
  private:
+  absl::Status TooManyValues(absl::FunctionRef<std::string()> field) const;
+
   const int64_t bytes_max_, members_max_;
   // Number of object members and array elements that the next texts may have together.
   int64_t num_left_;

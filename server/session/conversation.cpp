@@ -17,6 +17,9 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kRoleBytesMax = 64;
 // Maximum size in bytes of the name of a tool, the name of an author, and the id of a tool call.
 constexpr size_t kNameBytesMax = 256;
+// Number of values that a tool call adds to the limit RequestLimits::json_values_max: its id, type,
+// function, name and arguments.
+constexpr int64_t kValuesPerToolCall = 5;
 // Names of template variables that a client may not set with template_arguments_json. The server
 // sets most of these variables. `chat_template` is reserved, because a template is code.
 constexpr std::array<std::string_view, 13> kReservedArguments = {"messages",
@@ -124,6 +127,9 @@ absl::StatusOr<Json> MessageJson(FieldOf field, MessageDraft message, BoundedJso
   INCIPIT_RETURN_IF_ERROR(CheckCount(field(".tool_calls"),
                                      std::max(message.num_tool_calls, message.tool_calls.size()),
                                      "calls", kToolCallsMax));
+  INCIPIT_RETURN_IF_ERROR(
+      reader.Count([&] { return field(".tool_calls"); },
+                   kValuesPerToolCall * static_cast<int64_t>(message.tool_calls.size())));
   Json::array_t calls;
   calls.reserve(message.tool_calls.size());
   for (size_t i = 0; i < message.tool_calls.size(); ++i) {

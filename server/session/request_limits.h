@@ -26,6 +26,7 @@ struct RequestLimits {
   int32_t tools_max = 128;
   int64_t template_arguments_bytes_max = 64 << 10;
   // Maximum number of object members and array elements in all JSON texts of one request together.
+  // Each tool call counts as five members.
   int64_t json_values_max = 65'536;
   int64_t detokenize_bytes_max = 32 << 20;
   int32_t cache_salt_bytes_max = 256;

@@ -429,6 +429,8 @@ def conversation_cases():
         3, field(1, "f") + field(2, "\n" * size)))), MESSAGE)
     yield Case("tools.description", "one of quotes", "Chat", plain(lambda size: chat(USER, field(
         3, field(1, "f") + field(2, "\"" * size)))), MESSAGE)
+    yield Case("tools.description", "one of control characters", "Chat", plain(lambda size: chat(USER, field(
+        3, field(1, "f") + field(2, "\x01" * size)))), MESSAGE)
     yield Case("tools.name", "long", "Chat", plain(lambda size: chat(USER, field(3, field(1, "f" * size)))), MESSAGE)
 
 

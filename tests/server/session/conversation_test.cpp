@@ -207,6 +207,24 @@ TEST(ChatRequestTest, TheValuesOfAllJsonTextsTogetherAreBounded) {
   EXPECT_EQ(ErrorOf(status).bound, 100);
 }
 
+TEST(ChatRequestTest, AToolCallCountsAsFiveValues) {
+  RequestLimits limits;
+  limits.json_values_max = 10;
+  v1::ChatRequest message = ValidChat();
+  auto& reply = *message.add_messages();
+  reply.set_role("assistant");
+  for (int i = 0; i < 2; ++i) reply.add_tool_calls()->set_name("f");
+  EXPECT_TRUE(CheckConversation(message, limits).ok());
+  reply.mutable_tool_calls(1)->set_arguments_json(R"({"a": 1})");
+  absl::Status status = CheckConversation(message, limits).status();
+  EXPECT_EQ(ErrorOf(status).field, "messages[1].tool_calls[1].arguments_json");
+  EXPECT_EQ(ErrorOf(status).bound, 10);
+  reply.add_tool_calls()->set_name("f");
+  status = CheckConversation(message, limits).status();
+  EXPECT_EQ(ErrorOf(status).field, "messages[1].tool_calls");
+  EXPECT_EQ(ErrorOf(status).bound, 10);
+}
+
 // Looking each name up among all that came before takes minutes for this.
 TEST(ChatRequestTest, ManyNamesTakeTimeByTheirNumber) {
   RequestLimits limits;
