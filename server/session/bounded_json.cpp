@@ -137,7 +137,9 @@ absl::StatusOr<nlohmann::ordered_json> BoundedJsonReader::Read(
     return CheckBytes(field(), text.size(), bytes_max_);
   }
   Builder builder(num_left_);
-  const bool is_parsed = Json::sax_parse(text, &builder);
+  // The JSON library would treat a NUL byte as the end of the text.
+  const bool has_nul = text.find('\0') != std::string_view::npos;
+  const bool is_parsed = !has_nul && Json::sax_parse(text, &builder);
   if (builder.too_deep()) {
     return WithBound(InvalidField(field(), "is nested deeper than {} levels", kDepthMax),
                      kDepthMax);

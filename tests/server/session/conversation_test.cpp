@@ -124,6 +124,8 @@ const BadChat kBadCases[] = {
      "template_arguments_json", "deeper than 32"},
     {"NanArgument", [](auto& m) { m.set_template_arguments_json("{\"a\": NaN}"); },
      "template_arguments_json", "not a JSON object"},
+    {"BytesAfterNul", [](auto& m) { m.set_template_arguments_json(std::string("{}\0canary", 9)); },
+     "template_arguments_json", "not a JSON object"},
     {"HugeNumber", [](auto& m) { m.set_template_arguments_json("{\"a\": 1e999}"); },
      "template_arguments_json", "not a JSON object"},
 };
