@@ -8,9 +8,8 @@
 // returns the errors of the device in this step. An argument with a wrong shape is a bug of the
 // caller and aborts the program. Only one thread may call a backend.
 //
-// The bits of each row of a result depend only on the inputs of the same row. The bits do not
-// change with the other rows of the step, with the number of rows, or with the division of a prompt
-// into steps.
+// The bits of each row of a result depend only on the inputs of the same row. The other rows of the
+// step and the division of a prompt into steps do not change these bits.
 #pragma once
 
 #include <cstdint>
@@ -51,22 +50,21 @@ class Weight {
 enum class WeightRole : uint8_t { kQkv, kOutput, kGateUp, kDown, kHead, kEmbedding };
 // The use of a matrix in the model. A backend may choose the memory layout of a matrix by its use.
 struct WeightUse {
-  // NOLINTNEXTLINE(google-explicit-constructor): most callers pass only a WeightRole.
+  // NOLINTNEXTLINE(google-explicit-constructor): callers may pass a WeightRole instead.
   constexpr WeightUse(WeightRole role, int32_t rotated_head_dim = 0)
       : role(role), rotated_head_dim(rotated_head_dim) {}
 
   WeightRole role;
-  // If not 0: the head_dim of a weight of queries, keys and values (kQkv) whose query and key heads
-  // are rotated without a norm. A backend may then store the weight rows in the order of the
-  // rotation. 0 for every other weight.
+  // The head_dim of a weight of queries, keys and values (kQkv), if the query and key heads are
+  // rotated but not normalised; 0 for every other weight. If not 0, a backend may store the weight
+  // rows in the order of the rotation.
   // REQUIRES: if not 0, every QkvRopeAppend with this weight has this head_dim, and its
   // `query_norm` and `key_norm` are null.
   int32_t rotated_head_dim;
 };
 // The number format of a stored weight. kInt8 rounds each weight row to eight bits with one scale
 // per row (kernels/quantize.h). Before a product with a kInt8 weight, each row of activations is
-// rounded in the same way. An embedding with kInt8 also returns rounded rows, so that an embedding
-// and a head that share a tensor have the same values.
+// rounded in the same way. An embedding with kInt8 returns the rounded rows.
 enum class WeightFormat : uint8_t { kAsStored, kInt8 };
 
 // Selects the part of a matrix that one device stores: part `index` of `count` parts, one for each
@@ -88,11 +86,9 @@ class KvPool {
   virtual const KvPoolShape& shape() const = 0;
 };
 
-// Arguments of Sample, which samples one token for each element of `samples`. Sample applies
-// penalties, biases, bans, temperature, top-k, top-p and min-p. Log probabilities are computed from
-// the logits before penalties, biases and bans. All backends sample the same token from the same
-// logits (kernels/sampling.h). If a step calls Sample several times, the samples of all calls are
-// numbered consecutively from 0.
+// Arguments of Sample, which samples one token for each element of `samples`, by the rules of
+// kernels/sampling.h. If a step calls Sample several times, the samples of all calls are numbered
+// consecutively from 0.
 struct SampleArgs {
   TensorView logits;                     // shape [rows, vocab], f32
   std::span<const StepSample> samples;   // samples to compute; their field `row` is ignored
@@ -114,8 +110,8 @@ struct StepLogits {
   // Indices of the tokens whose logits are computed, in ascending order without duplicates.
   std::span<const int32_t> rows = {};
   // The arguments of Sample, or null. If not null, the step calls Logits once, for all `rows`, and
-  // then Sample once, with these arguments. A backend may therefore copy these arguments to the
-  // device together with the step.
+  // then Sample once, with these arguments. A backend may then copy these arguments to the device
+  // in Upload.
   const SampleArgs* samples = nullptr;
 };
 
@@ -132,10 +128,10 @@ struct EmbedArgs {
   TensorView hidden;              // output, shape [num_tokens, hidden_size]
 };
 
-// Arguments of QkvRopeAppend, which computes q|k|v = RmsNorm(hidden) * W^T + bias. W is `qkv`; q, k
-// and v are the queries, keys and values. If `query_norm` and `key_norm` are not null, a norm is
-// applied to each query and key head. RoPE then rotates q and k (element i of a head is paired with
-// element i + head_dim / 2). The rotated k and the v are stored in the cache blocks of the token's
+// Arguments of QkvRopeAppend, which computes the queries, keys and values of each token: q|k|v =
+// RmsNorm(hidden) * W^T + bias, where W is `qkv`. Each query and key head is then normalised (if
+// `query_norm` and `key_norm` are not null) and rotated by RoPE. RoPE pairs element i of a head
+// with element i + head_dim / 2. The keys and values are stored in the cache blocks of the token's
 // sequence.
 struct QkvRopeAppendArgs {
   TensorView hidden;  // input, shape [num_tokens, hidden_size]
@@ -155,9 +151,7 @@ struct QkvRopeAppendArgs {
 };
 
 // Arguments of causal attention. The token at position p attends to the positions [0, p] of its
-// sequence. With a window of w positions, the token attends to [p - w + 1, p] only. The block table
-// contains the cache block of each position. Sums over fixed ranges of positions are computed
-// separately and then combined in ascending order of position.
+// sequence. With a window of w positions, the token attends to the last w of these positions.
 struct AttentionArgs {
   TensorView query;  // shape [num_tokens, num_heads * head_dim]
   const KvPool* pool = nullptr;
@@ -176,8 +170,7 @@ struct ProjectAddArgs {
   const Buffer* bias = nullptr;  // shape [number of rows of W], f32; null: no bias
   TensorView hidden;             // input and output, shape [num_tokens, number of rows of W]
   // Weight of the RmsNorm that the next operation applies to `hidden`, or null. If not null, a
-  // backend may compute a part of this norm in ProjectAdd. The rounding of the norm must not depend
-  // on the number of tokens in the step.
+  // backend may compute a part of this norm in ProjectAdd.
   // REQUIRES: if not null, the next operation of this step is a QkvRopeAppend or GateUpSilu of the
   // same `hidden`.
   const Buffer* next_norm = nullptr;
@@ -194,8 +187,8 @@ struct GateUpSiluArgs {
   TensorView out;                // output, shape [num_tokens, intermediate_size]
 };
 
-// Arguments of Logits, which computes logits[i] = RmsNorm(hidden[row]) * W^T for each i in [0,
-// count), with row = StepLogits::rows[begin + i]. W is `head`.
+// Arguments of Logits, which computes the logits of `count` rows: logits[i] = RmsNorm(hidden[r]) *
+// W^T, where W is `head` and r is StepLogits::rows[begin + i].
 struct LogitsArgs {
   TensorView hidden;  // input, shape [num_tokens, hidden_size]
   NormArgs norm;
@@ -275,8 +268,9 @@ class Backend {
 
   // Allocates the memory for steps within `bounds`, so that these steps allocate nothing. A larger
   // step is allowed and allocates more memory. Returns RESOURCE_EXHAUSTED if there is not enough
-  // memory. Reserve discards the tokens that the previous step sampled, so the next step must not
-  // contain placeholders for these tokens.
+  // memory.
+  // REQUIRES: the next step has no placeholder for a token of the previous step, because Reserve
+  // discards the sampled tokens.
   virtual absl::Status Reserve(const StepBounds& bounds) = 0;
 
   // Begins a step. The arrays of `step` and `logits` must stay valid until Synchronize returns.
@@ -289,7 +283,7 @@ class Backend {
   virtual void RunStep(const void* owner, absl::FunctionRef<void()> enqueue) = 0;
   // Records the operations of `enqueue` for each number of tokens in [1, tokens_max], so that later
   // calls of RunStep only replay operations. Does nothing if the backend never replays operations.
-  // The recording uploads and runs `step`, which has one token.
+  // During the recording, the backend uploads and runs `step`, which has one token.
   virtual absl::Status RecordSteps(const void* /*owner*/, int32_t /*tokens_max*/,
                                    const Step& /*step*/, const StepLogits& /*logits*/,
                                    absl::FunctionRef<void()> /*enqueue*/) {

@@ -20,8 +20,8 @@ struct MachineRates {
   double read_bytes = 0;  // bytes per second that all threads together read from main memory
 };
 
-// Returns the larger of the two measured values of each rate. Other programs on the machine can
-// only lower a measured rate, so the largest value is the most accurate.
+// Returns, for each rate, the larger of the two measured values. Other programs on the machine can
+// only lower a measured rate, so the larger value is more accurate.
 inline MachineRates LargerRates(const MachineRates& one, const MachineRates& other) {
   MachineRates larger = one;
   larger.f32 = std::max(one.f32, other.f32);

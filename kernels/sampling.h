@@ -21,9 +21,10 @@
 //      the largest logits whose masses sum to at least top_p times the mass of the tokens that
 //      top_k keeps. Then min_p keeps the tokens whose mass is at least min_p times the largest
 //      mass. Among equal logits, the lower token id counts as the larger logit.
-//   7. The masses of the kept tokens are laid out one after the other, in ascending order of token
-//      id. 64 random bits, a function of (seed, choice, position) only, select a point in the sum
-//      of the masses. The token at this point is returned.
+//   7. The range [0, sum of the masses of all kept tokens) is divided into one interval per token,
+//      in ascending order of token id. The length of an interval is the mass of its token. 64
+//      random bits, a function of (seed, choice, position) only, select a point in the range. The
+//      token of the interval that contains the point is returned.
 //
 // Log probabilities are computed from the logits before any of these rules.
 #pragma once

@@ -5,14 +5,13 @@
 
 namespace incipit {
 
-// The mass of a token is its weight in fixed point. The mass of the likeliest token is 1 <<
-// kMassBits, so that the masses of 1 << kVocabBitsMax tokens sum without overflow. A token that is
-// 1e12 times less likely than the likeliest token has mass 0.
+// Number of fraction bits of a mass (the weight of a token in fixed point). The likeliest token has
+// the weight 1. A token that is 1e12 times less likely has mass 0.
 inline constexpr int kMassBits = 40;
+// The masses of at most 1 << kVocabBitsMax tokens sum without overflow.
 inline constexpr int kVocabBitsMax = 63 - kMassBits;
 
-// The smallest argument of the exponential function: a smaller x is replaced by this number.
-// the smallest x; a smaller number is replaced by kExpLowest
+// Smallest argument x of the exponential function: a smaller x is replaced by kExpLowest.
 inline constexpr float kExpLowest = -64.0f;
 // 1.5 * 2^23. If this constant is added to an f32 number and then subtracted, the result is the
 // number rounded to a whole number.

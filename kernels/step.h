@@ -34,18 +34,18 @@ struct StepScore {
   int32_t num_top = 0;  // number of likeliest tokens to return in addition to `target`
 };
 
-// The arrays of a step. A token row is an index into `tokens`. Sequence s of the step has:
+// The arrays of a step. Sequence s of the step has:
 // - the tokens [token_begin[s], token_begin[s + 1]), at consecutive positions;
 // - the cache blocks [block_begin[s], block_begin[s + 1]), where block i of the sequence holds the
 //   positions [i * block_size, (i + 1) * block_size);
 // - the samples [sample_begin[s], sample_begin[s + 1]) and the scores [score_begin[s],
-//   score_begin[s + 1]), both in ascending order of their token rows, which belong to sequence s.
-// The results of the step are in the same order as the samples and the scores. All arrays must
-// stay valid until the step has finished.
+//   score_begin[s + 1]), in ascending order of their token rows (indices into `tokens`).
+// The results of the step are in the same order as the samples and the scores. All arrays must stay
+// valid until the step has finished.
 //
 // A token -1 - i is a placeholder for the token of sample i of the previous step, which may not
-// have finished. If the logits of sample i are not finite, the placeholder becomes token 0. In this
-// case, the caller must discard all results that depend on the placeholder.
+// have finished. If the logits of sample i are not finite, the placeholder becomes token 0, and the
+// caller must discard all results that depend on the placeholder.
 struct Step {
   std::span<const TokenId> tokens = {};     // tokens of all sequences, one sequence after the other
   std::span<const int32_t> positions = {};  // element i: position of tokens[i] in its sequence

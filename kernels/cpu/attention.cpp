@@ -8,13 +8,13 @@ namespace incipit {
 namespace {
 
 // Maximum number of rows (pairs of a token and a query head) that one thread computes together.
-// These rows share each load of keys and values from the CPU cache. With many more rows, their sums
+// These rows share each load of keys and values from the CPU cache. The sums of many more rows
 // would not fit into the first-level cache.
 constexpr int32_t kTileRowsMax = 48;
 
-// If the attention of a tile (tokens and heads of one sequence) costs more than 1 / kPartMax of the
-// average work per thread, several threads compute the tile. Otherwise all other threads could wait
-// for one thread.
+// If a tile (tokens and heads of one sequence) needs more than 1 / kPartMax of the average work
+// per thread, several threads compute the tile. Otherwise all other threads could wait for one
+// thread.
 constexpr int64_t kPartMax = 4;
 
 // Maximum number of rows (pairs of a token and a query head) of each KV head, if one thread
@@ -74,8 +74,8 @@ void CpuAttention::CutIntoTiles(const AttentionArgs& args, const Step& step) {
   // otherwise be idle.
   const int64_t cuts = (threads + parts - 1) / parts;
   heads_per_tile_ = std::clamp(static_cast<int32_t>(group / cuts), 1, kTileRowsMax);
-  // A thread that computes several KV heads together reads a longer contiguous range of memory. KV
-  // heads are combined only if each thread still has at least two tiles of work.
+  // A thread computes several KV heads together in order to read kRunBytes contiguous bytes. KV
+  // heads are combined only if at least two pieces of work remain for each thread.
   const int64_t bytes = int64_t{2} * shape.block_size * shape.head_dim * ByteSize(shape.dtype);
   const int64_t wanted = std::min((kRunBytes + bytes - 1) / bytes, parts / (2 * threads));
   groups_per_tile_ = std::clamp(static_cast<int32_t>(wanted), 1, simd::kAttendGroupsMax);

@@ -31,8 +31,8 @@ class CpuAttention {
     // range of positions [i * kSplit, (i + 1) * kSplit).
     int32_t split_begin = 0, split_end = 0;
     int64_t cost = 0;
-    // If several threads compute this tile: index in `states_` of the tile's first sum. If one
-    // thread computes the tile: -1.
+    // If several threads compute this tile: index in `states_` where the intermediate sums of the
+    // tile begin. Otherwise -1.
     int64_t states = -1;
   };
   // A piece of work for one thread: a whole tile (tokens and heads of one sequence), or one range

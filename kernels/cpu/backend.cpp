@@ -180,8 +180,8 @@ class CpuBackend final : public Backend {
   std::optional<OneDnnContext> one_dnn_;
   CpuAttention attention_;
   CpuSampler sampler_;
-  // The current step, in which tokens of the previous step have replaced all placeholders (token
-  // ids below 0).
+  // The current step. Tokens that the previous step has sampled replace its placeholders (token ids
+  // below 0).
   Step step_;
   std::span<const int32_t> logits_rows_;
   FedTokens fed_tokens_;
@@ -191,8 +191,8 @@ class CpuBackend final : public Backend {
   Scratch<int8_t> rounded_;
 };
 
-// Packs a matrix for oneDNN if oneDNN supports the matrix, and the options force oneDNN or the CPU
-// has instructions for the type. Otherwise packs the matrix for the inner loops of
+// Packs a matrix for oneDNN if oneDNN supports the matrix, and if the CPU has instructions for the
+// type of the matrix or the options force oneDNN. Otherwise packs the matrix for the inner loops of
 // kernels/cpu/simd.
 absl::StatusOr<std::unique_ptr<PackedMatrix>> CpuBackend::PackMatrix(const MatrixSource& source) {
   const DType dtype = source.dtype();

@@ -20,9 +20,9 @@ void Candidates::KeepMass(uint64_t wanted) {
   KeepUpTo(FindCut(wanted, mass_of), mass_of);
 }
 
-// Finds the smallest logit to keep, by radix selection on its OrderKey. Each of three iterations
-// finds the next 10 or 11 bits of the key, from the highest bits down. An iteration sums the values
-// of the candidates whose keys begin with the bits that earlier iterations have found.
+// Finds the largest logit x for which the values of all candidates with logits >= x sum to at least
+// `wanted`. The value of candidate i is value_of(i). A radix selection on OrderKey finds 10 or 11
+// bits of the key of x per iteration, from the highest bits down.
 template <class ValueOf>
 Candidates::Cut Candidates::FindCut(uint64_t wanted, const ValueOf& value_of) {
   struct Digit {

@@ -10,9 +10,8 @@
 
 namespace incipit {
 
-// The candidates for sampling: arrays of token ids, logits and weights, sorted by token id. Element
-// i of each array belongs to candidate i. A mass is a weight in fixed point (MassOf of
-// kernels/sampling.h).
+// The candidates for sampling, sorted by token id. Element i of the arrays of token ids, logits and
+// weights belongs to candidate i.
 class Candidates {
  public:
   // Removes all candidates and reserves memory for `capacity` candidates.
@@ -33,6 +32,7 @@ class Candidates {
   const float* logits() const { return logits_; }
   float* weights() { return weights_; }
 
+  // Returns the mass of candidate i: its weight in fixed point (MassOf of kernels/sampling.h).
   uint64_t mass(int64_t i) const;
 
   // Keeps the `k` candidates with the largest logits. Among candidates with equal logits, lower
@@ -44,9 +44,10 @@ class Candidates {
   void KeepMass(uint64_t wanted);
 
  private:
-  // Describes the candidates to keep: all candidates with a logit above a limit, and some
-  // candidates with a logit equal to the limit. `key` is the OrderKey of the limit. Candidates
-  // equal to the limit are kept until their values sum to at least `wanted_of_equals`.
+  // The candidates to keep: all candidates with a logit above a limit, and some candidates with a
+  // logit equal to the limit. `key` is the OrderKey of the limit. `wanted_of_equals` is the number
+  // (for KeepLargest) or the sum of masses (for KeepMass) of the candidates to keep among the
+  // candidates equal to the limit.
   struct Cut {
     uint32_t key = 0;
     uint64_t wanted_of_equals = 0;

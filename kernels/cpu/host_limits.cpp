@@ -52,9 +52,9 @@ std::vector<std::string> WithAncestors(const std::string& mount, std::string pat
   return folders;
 }
 
-// Returns the path of this process's control group. Each line of /proc/self/cgroup has the form
-// "id:controllers:path". If `controller` is empty, the line of cgroup version 2 is selected.
-// Otherwise `controller` selects a line of version 1.
+// Returns the path of this process's control group, which /proc/self/cgroup contains: the group of
+// cgroup version 2 if `controller` is empty, otherwise the group of `controller` of cgroup version
+// 1.
 std::optional<std::string> GroupPath(const HostPaths& paths, std::string_view controller) {
   std::ifstream file(paths.proc + "/self/cgroup");
   std::string line;
@@ -115,7 +115,7 @@ uint64_t CpusInGroups(const HostPaths& paths) {
     if (file >> quota >> period) cpus = std::min(cpus, Cpus(quota, period));
   }
   for (const std::string& folder : Folders(paths, "cpu")) {
-    // If there is no quota, the file holds -1. ReadNumber returns -1 as a huge unsigned number.
+    // The file holds -1 if there is no quota. ReadNumber returns -1 as 2^64 - 1.
     const auto quota = ReadNumber(folder + "/cpu.cfs_quota_us");
     if (quota.value_or(kUnlimited) > kUnlimited / 2) continue;
     cpus = std::min(cpus, Cpus(quota, ReadNumber(folder + "/cpu.cfs_period_us")));

@@ -1,5 +1,5 @@
-// Returns the memory and the number of CPUs that this process may use, according to the kernel and
-// the control groups of the process (cgroup version 2 or 1).
+// Returns the memory and the number of CPUs that this process may use. The limits of the operating
+// system and of the process's control groups (cgroup version 2 or 1) apply.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,12 @@ struct HostPaths {
 
 // Returns the number of bytes of memory that this process can still allocate: the minimum of the
 // kernel's MemAvailable and the free memory of each control group of this process. The free memory
-// of a control group is its limit minus its use. Page cache that the kernel can drop does not count
-// as use.
+// of a control group is its limit minus its use, without the page cache that the kernel can drop.
 size_t AvailableHostBytes(const HostPaths& paths = {});
 
-// Returns the number of CPUs in the affinity mask. The CPU quota of the control groups, rounded
-// down to at least 1, limits the result. If threads exceeded the quota, the kernel would stop some
-// threads in every period of the quota, and the other threads would wait for the stopped threads.
+// Returns the number of CPUs in the affinity mask, but at most the CPU quota of the control groups
+// (in whole CPUs, at least 1). If there were more threads than the quota allows, the kernel would
+// stop some threads while the other threads wait for them.
 int32_t AvailableCpus(const HostPaths& paths = {});
 
 }  // namespace incipit

@@ -18,12 +18,11 @@ namespace incipit {
 // Alignment of buffers in bytes: the size of a cache line and of the widest vector.
 inline constexpr size_t kHostAlignment = 64;
 
-// Number of readable bytes after the end of each buffer. A vector load that starts in the last row
-// of a buffer may therefore read past the end of the buffer.
+// Number of bytes after the end of each buffer that may also be read. A vector load that starts in
+// the last row of a buffer may read past the end of the buffer.
 inline constexpr size_t kHostSlack = 64;
 
-// Size of a huge page in bytes. Large buffers are mapped in huge pages if the kernel provides huge
-// pages. Each step reads whole buffers, and huge pages reduce the cost of address translation.
+// Size of a huge page in bytes. Huge pages make the address translation of large buffers faster.
 inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 
 struct UnmapPages {
@@ -32,8 +31,8 @@ struct UnmapPages {
 };
 using Pages = std::unique_ptr<void, UnmapPages>;
 
-// Maps at least `bytes` zeroed bytes that start at a huge page. Returns null if the kernel refuses.
-// The kernel provides the memory of a page when the page is first written.
+// Maps at least `bytes` bytes of zeroed memory, aligned to a huge page. Returns null if the kernel
+// refuses. The kernel provides the memory of a page when the page is first written.
 Pages MapPages(size_t bytes);
 
 class HostMemory;
@@ -58,17 +57,16 @@ class HostBuffer final : public Buffer {
   const size_t bytes_;
 };
 
-// Allocates the buffers of a backend and counts their bytes. Small buffers come from the heap.
-// Larger buffers share mappings of huge pages. A mapping is unmapped when its last buffer is freed.
-// Thread-safe.
+// Allocates the buffers of a backend and counts their bytes. Small buffers are allocated from the
+// heap, larger buffers in mappings of huge pages. Thread-safe.
 class HostMemory {
  public:
   // `limit_bytes` limits the sum of the sizes of all buffers. 0: the limit is the memory that the
   // machine and its control group have free during this call.
   explicit HostMemory(size_t limit_bytes);
 
-  // Returns the number of bytes that can still be allocated: the unused part of the limit, or the
-  // free memory of the host if that is smaller.
+  // Returns the number of bytes that can still be allocated: the minimum of the unused part of the
+  // limit and the free memory of the host.
   size_t FreeBytes() const;
 
   // Allocates a buffer of `bytes` bytes. Returns RESOURCE_EXHAUSTED if there is not enough memory.

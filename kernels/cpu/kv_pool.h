@@ -18,8 +18,8 @@ namespace incipit {
 // Layout of the pool: [layer][block][kv_head][keys, values]. Layout within one block and KV head:
 //   keys    [block_size / g][head_dim][g], with g = min(16, block_size)
 //   values  [block_size][head_dim]
-// Keys are stored in groups of g consecutive positions. Within a group, the g elements of one
-// dimension are contiguous, so that a vector load reads one dimension of several keys.
+// The keys of g consecutive positions are stored together, dimension by dimension, so that a vector
+// load reads one dimension of several keys.
 class CpuKvPool final : public KvPool {
  public:
   CpuKvPool(const KvPoolShape& shape, std::unique_ptr<HostBuffer> memory)

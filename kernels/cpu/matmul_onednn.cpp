@@ -26,8 +26,8 @@ constexpr std::array<int64_t, 18> kRowBuckets = {1,  2,  3,  4,  6,   8,   12,  
                                                  32, 48, 64, 96, 128, 192, 256, 384, 512};
 
 // Forbids oneDNN to use AMX instructions, because AMX sums in a different order for one row than
-// for many rows. oneDNN accepts this limit only before the first use of the library. An environment
-// variable that the user has set for oneDNN keeps its effect.
+// for many rows. oneDNN accepts the prohibition only before the first use of the library. Does
+// nothing if the user has set oneDNN's environment variable for the instruction set.
 void LimitInstructionSet() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -37,7 +37,7 @@ void LimitInstructionSet() {
   });
 }
 
-// Types of the factors and of the sums of a product.
+// The types of the inputs (factors) and of the sums of a matrix product.
 struct Types {
   dnnl::memory::data_type factors, sums;
   size_t factor_bytes;
@@ -295,10 +295,9 @@ class OneDnnContext::Matrix final : public PackedMatrix {
 
 namespace {
 
-// Returns the address of the matrix `source` in row-major order, shape [outputs][inputs], with
-// elements of the type that shape.form requires. oneDNN later reorders this matrix to its own
-// format. If the memory of `source` is already one aligned array of this order and type, returns
-// its address. Otherwise copies the matrix to `plain`, and returns the address of the copy.
+// Returns the address of the matrix `source` in row-major order, with elements of the type that
+// shape.form requires. If `source` is not already one aligned array of this type, copies the matrix
+// to `plain`. Appends the scales of eight-bit rows to `scales`.
 void* PlainMatrix(const MatrixSource& source, const Shape& shape, const simd::Kernels& kernels,
                   std::vector<std::byte>& plain, std::vector<float>& scales) {
   const bool is_int8 = shape.form == Form::kInt8;

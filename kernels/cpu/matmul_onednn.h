@@ -1,7 +1,8 @@
 // Computes matrix products by oneDNN, with weights in oneDNN's blocked format. By default, oneDNN
-// is used if attention uses the bf16 dot instruction (simd/select.h) and the CPU has instructions
-// for the type of the weights: AVX-512 for f32, AVX512_BF16 for bf16, AVX512_VNNI for eight-bit
-// weights. On these CPUs, oneDNN computes each row with the same bits for every number of rows.
+// is used on CPUs with a fast bf16 dot instruction (PrefersOneDnn of simd/select.h), if the CPU has
+// instructions for the type of the weights: AVX-512 for f32, AVX512_BF16 for bf16, AVX512_VNNI for
+// eight-bit weights. On these CPUs, oneDNN computes each row with the same bits for every number of
+// rows.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,8 @@ namespace incipit {
 // States for which matrices oneDNN is used.
 enum class OneDnnUse : uint8_t {
   kWherePossible,
-  // Uses oneDNN only if its kernels for the matrix (brgemm) compute each row with the same bits for
-  // every number of rows.
+  // Uses oneDNN only for a matrix for which oneDNN computes each row with the same bits for every
+  // number of rows.
   kWhereRowsStayApart,
 };
 

@@ -89,11 +89,11 @@ class SimdMatrix final : public PackedMatrix {
                           .y_stride = output.Width(rows_)});
     };
     const int64_t work = input.num_rows * rows_ * cols_;
-    // Number of panels (groups of weight rows) in the smallest piece of work for a thread: one
-    // panel, or a panel of gate rows with its panel of up rows.
+    // A piece of work consists of whole units: a unit is one panel (a group of weight rows), or a
+    // panel of gate rows with its panel of up rows.
     const int64_t unit = shape_.is_gate_up ? 2 : 1, num_units = shape_.num_panels / unit;
-    // If all input rows form a single tile, only memory bandwidth limits the speed. Each thread
-    // therefore reads one contiguous range of panels (groups of weight rows).
+    // If there are few input rows (a single tile), only memory bandwidth limits the speed. Each
+    // thread therefore reads one contiguous range of panels (groups of weight rows).
     if (num_tiles == 1) {
       context_.threads.ForParts(num_units, work, [&](int64_t begin, int64_t end, int32_t) {
         multiply(begin * unit, end * unit, 0, 1);
@@ -140,8 +140,8 @@ class SimdMatrix final : public PackedMatrix {
   SimdMatmulContext& context_;
   const PanelShape shape_;
   const int64_t rows_, cols_;
-  // Contents in order: the panels (groups of weight rows), then, only for eight-bit weights, the
-  // scales and the initial sums.
+  // The panels (groups of weight rows). For eight-bit weights, the scale of each weight row and the
+  // initial sum of each output follow the panels.
   std::unique_ptr<HostBuffer> memory_;
 };
 

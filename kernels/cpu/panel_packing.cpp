@@ -13,7 +13,7 @@ namespace incipit {
 namespace {
 
 struct StoredRow {
-  const char* data = nullptr;  // null if the panel row is after the last row of the matrix
+  const char* data = nullptr;  // null for a padding row after the last row of the matrix
   DType dtype = DType::kF32;
 };
 
@@ -72,7 +72,8 @@ class PanelPacker {
     return FindRow(source_.parts, panel % 2 == 0 ? row : size + row);
   }
 
-  // Returns the index of row `lane` of a panel among the panel_width elements of a column.
+  // Returns the index of row `lane` of a panel in each stored column. A panel is a group of
+  // panel_width weight rows, stored column by column.
   int64_t PositionOf(int64_t lane) const {
     const int64_t lanes = shape_.pair_lanes, pair = lane / (2 * lanes) * 2 * lanes;
     if (!product_.interleaves_pairs || pair + 2 * lanes > shape_.panel_width) return lane;

@@ -12,8 +12,8 @@ namespace incipit {
 
 // The sizes of a matrix that is packed into panels (groups of panel_width weight rows).
 struct PanelShape {
-  // Returns the panel sizes of `source` for the inner loops `kernels`. `weights` of the result is
-  // simd::kInt8 for eight-bit weights, otherwise the index of the stored type.
+  // Returns the sizes of the matrix `source` after it is packed into panels (groups of weight rows)
+  // for the inner loops `kernels`.
   static PanelShape Of(const MatrixSource& source, const simd::Kernels& kernels);
 
   size_t byte_size() const { return static_cast<size_t>(num_panels * panel_bytes); }

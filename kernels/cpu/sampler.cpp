@@ -29,8 +29,8 @@ bool RowSampler::Survey(std::span<const float> logits) {
   return finite && max_ > -kInfinity;
 }
 
-// Copies the current row of logits, and applies penalties, biases and bans to the copy, which
-// becomes the current row. If the bans exclude every token, the bans are not applied.
+// Applies penalties, biases and bans to a copy of the current row of logits. The copy then becomes
+// the current row. If the bans exclude every token, the bans are not applied.
 void RowSampler::Adjust(const StepSample& sample) {
   const std::span<const float> original = logits_;
   adjusted_.assign(original.begin(), original.end());
@@ -87,9 +87,9 @@ void RowSampler::Collect(float lowest) {
   }
 }
 
-// Makes the k tokens with the largest logits the candidates. The row is divided into chunks whose
-// maxima are known. The k largest of these maxima are k logits of the row, so that all logits below
-// the k-th largest maximum can be skipped.
+// Makes the k tokens with the largest logits the candidates. The maximum of each chunk of the row
+// is known. At least k logits of the row are at least as large as the k-th largest of these maxima,
+// so that all smaller logits can be skipped.
 void RowSampler::CollectLargest(int64_t k) {
   float lowest = -kInfinity;
   if (k <= std::ssize(maxima_)) {

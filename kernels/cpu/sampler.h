@@ -24,10 +24,9 @@ struct LogprobSlot {
 };
 
 // Samples from one row of logits at a time, without sorting the vocabulary. The results have the
-// bits that kernels/sampling.h defines. The row is divided into chunks of simd::kChunk logits, and
-// the sampler first computes the maximum of each chunk. Greedy sampling needs only these maxima.
-// Other sampling then reads only the chunks that can contain a candidate. Not thread-safe: each
-// thread has its own sampler.
+// bits that kernels/sampling.h defines. The sampler first computes the maximum of each chunk of
+// simd::kChunk logits, and then reads only the chunks that can contain a candidate. Not
+// thread-safe: each thread has its own sampler.
 class RowSampler {
  public:
   explicit RowSampler(const simd::Kernels& kernels) : kernels_(&kernels) {}
@@ -87,7 +86,8 @@ class CpuSampler {
     int32_t logits_row = 0;
     TokenId token = -1;
     int32_t num_top = 0;
-    // If false, log probability 0, rank 0 and no likeliest tokens are stored for this row.
+    // If false (the logits of the row are not finite), log probability 0, rank 0 and no likeliest
+    // tokens are stored for this row.
     bool finite = false;
     size_t top_begin = 0;  // index in Logprobs::top of the first entry of this row
   };

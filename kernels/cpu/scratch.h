@@ -1,6 +1,5 @@
 // Allocates working memory of an operation. The memory grows to the largest requested size and is
-// not freed between steps. Once the largest step has run, other steps therefore allocate nothing.
-// Large memory is allocated in huge pages.
+// not freed between steps. Large memory is allocated in huge pages.
 #pragma once
 
 #include <cstddef>

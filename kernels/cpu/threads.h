@@ -25,7 +25,7 @@ class Threads {
 
   // If pinning was requested: binds the calling thread and each thread of the pool to one CPU. Two
   // threads share a CPU only if there are more threads than allowed CPUs.
-  // REQUIRES: all later calls of the backend come from the calling thread.
+  // REQUIRES: the same thread calls all later functions of the backend.
   void PinOnce() {
     if (pins_ && pinned_for_ != std::this_thread::get_id()) Pin();
   }

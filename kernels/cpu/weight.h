@@ -74,8 +74,8 @@ class CpuWeight final : public Weight {
 
   // Returns the packed matrix, or null for an embedding.
   PackedMatrix* matrix() const { return matrix_.get(); }
-  // Returns views of the original rows of the weight. Only for an embedding, the memory of the rows
-  // is guaranteed to stay valid.
+  // Returns views of the original rows of the weight. The memory of the rows is guaranteed to stay
+  // valid only if the weight is an embedding.
   std::span<const ConstTensorView> parts() const { return parts_; }
   WeightFormat format() const { return format_; }
 
@@ -99,8 +99,8 @@ struct MatrixSource {
     return sum;
   }
   int64_t cols() const { return parts.front().cols; }
-  // Returns the type of the packed matrix: the type of the parts, or f32 if the parts have
-  // different types.
+  // Returns the type of the packed matrix: the type of the matrices in `parts`, or f32 if these
+  // matrices have different types.
   DType dtype() const {
     for (const ConstTensorView& part : parts) {
       if (part.dtype != parts.front().dtype) return DType::kF32;

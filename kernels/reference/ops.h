@@ -1,6 +1,5 @@
-// Declares the operations of a Backend as plain loops over f32 rows. The loops follow the cited
-// papers and accumulate sums in double. tests/conformance compares every backend with these
-// functions.
+// Declares the operations of a Backend as plain loops over f32 rows. The loops accumulate sums in
+// double. tests/conformance compares every backend with these functions.
 #pragma once
 
 #include <cstdint>

@@ -4,14 +4,13 @@
 //
 // A call computes several rows that share a KV head. A row is one token and one query head. The
 // call processes groups of 64 positions in ascending order; each group starts at a multiple of 64.
-// For each group, the call computes the scores of all rows, the new maxima of the scores, and the
-// softmax weights. The call then adds the weighted values, position by position.
+// For each group, the call computes the scores of all rows, then the softmax weights, and then adds
+// the weighted values to the sums of the rows.
 //
-// A split is a range of kSplit consecutive positions that starts at a multiple of kSplit. Any
-// thread may compute a split, and the sums of each split start from zero. The sums of the splits
-// are then combined in ascending order. The terms of a row and their order therefore depend only on
-// the positions that the row attends to. All other positions are skipped instead of multiplied by
-// zero, because their memory may hold any value.
+// A split is a range of kSplit consecutive positions that starts at a multiple of kSplit. Several
+// threads may compute the splits of a sequence in parallel. The sums of the splits are then
+// combined in ascending order. The bits of a row depend only on the positions that the row attends
+// to. All other positions are skipped, because their memory may hold any value.
 #pragma once
 
 #include "kernels/cpu/simd/attend_dots.inl"
@@ -27,8 +26,8 @@ constexpr int64_t kRowPad = 16;
 // range of positions. Arrays with one element per row are padded to whole vectors.
 struct AttendState {
   int64_t sums_stride;
-  // Sums of weighted values, of shape [row][sums_stride]. In each pair of vectors, the dimensions
-  // have the order in which WidenPair loads them.
+  // Sums of weighted values, of shape [row][sums_stride]. The dimensions are in the order in which
+  // WidenPair loads them: in each pair of vectors, even dimensions may precede odd dimensions.
   float* sums;
   // Element i of `max` is the largest score of row i. Element i of `denominator` is the sum of the
   // softmax weights of row i.
@@ -59,7 +58,8 @@ struct AttendScratch {
   // For each row: the new maximum of its scores, and the factor by which its previous sums are
   // multiplied.
   float *new_max, *rescale;
-  // Copies of the keys and values of kStep positions, used if cache blocks are smaller than kBlock.
+  // Copies of the keys and values of kStep positions, used if cache blocks have fewer than 16
+  // positions (kBlock).
   void *keys, *values;
   float* states[2];  // memory for two objects of type AttendState
 
@@ -126,7 +126,7 @@ void ForEachRow(const AttendArgs& args, int64_t first, int64_t size, F f) {
 }
 
 // Copies the keys and values of up to kStep positions, starting with position `first`, into
-// contiguous memory. Used if cache blocks are smaller than kBlock.
+// contiguous memory. Used if cache blocks have fewer than 16 positions (kBlock).
 template <class T>
 void GatherStep(const KvView& kv, int64_t first, SeenRange range, const AttendScratch& scratch,
                 StepBlocks<T>& out) {
@@ -150,9 +150,9 @@ void GatherStep(const KvView& kv, int64_t first, SeenRange range, const AttendSc
   }
 }
 
-// The distance from the current keys to the keys to prefetch: `positions` later in the sequence,
-// and `elements` later in the cache block. `elements` is not 0 if the keys to prefetch belong to
-// another KV head.
+// The distance from the current keys to the keys to prefetch. `positions` is the distance in
+// positions of the sequence. `elements` is the additional distance in a cache block if the keys to
+// prefetch belong to another KV head, otherwise 0.
 struct NextKeys {
   int64_t positions, elements;
 };
@@ -236,8 +236,8 @@ void LoadQuery(const AttendArgs& args, const Tiles& tiles, const AttendScratch& 
 }
 
 // Replaces the scores of kStep positions by softmax weights, and updates the maximum and the
-// denominator of each row. Stores in s.rescale[row] the factor by which the previous sums of the
-// row must be multiplied.
+// denominator (sum of weights) of each row. Stores in s.rescale[row] the factor that adapts the
+// earlier sums of the row to the new maximum.
 template <class T>
 void WeighStep(const AttendArgs& args, int64_t first, const AttendScratch& s,
                const AttendState& state) {
@@ -261,9 +261,8 @@ void WeighStep(const AttendArgs& args, int64_t first, const AttendScratch& s,
   });
 }
 
-// Adds the weighted values of kStep positions to the sums of the rows [begin, begin + rows). If the
-// first positions of all rows are equal, the positions that all rows attend to are added for all
-// rows together. The remaining positions are added row by row.
+// Adds the weighted values of kStep positions to the sums of the rows [begin, begin + rows): if
+// possible for all rows together, otherwise row by row.
 // - `is_whole`: true if all rows attend to all kStep positions.
 // - `ahead`: the memory to prefetch, or null.
 template <class T>
@@ -289,8 +288,8 @@ void AccumulateRows(const AttendArgs& args, const StepBlocks<T>& blocks, int64_t
   };
   const SeenRange earliest = slots_of(begin), latest = slots_of(begin + rows - 1);
   const bool are_alike = earliest.end == latest.end;
-  // A dot instruction adds a pair of positions. If some rows attend to only the first position of a
-  // pair, this pair is added row by row.
+  // A dot instruction adds the values of two positions together. If only some rows attend to the
+  // second position, these two positions are added row by row.
   const int64_t common_end = kHasDots<T> && !are_alike ? earliest.end / 2 * 2 : earliest.end;
   const bool together = earliest.begin < common_end && earliest.begin == latest.begin;
   if (together) {
@@ -363,8 +362,8 @@ void AttendStep(const AttendArgs& args, int64_t first, const StepBlocks<T>& bloc
   }
 }
 
-// Computes the attention sums over the kSplit positions of split `split`, starting from zero. Each
-// group of kStep positions is processed for all KV heads before the next group.
+// Computes the attention sums of the kSplit positions of split `split`. Each group of kStep
+// positions is processed for all KV heads before the next group.
 template <class T>
 void AttendSplit(const AttendGroups& groups, int64_t split, const AttendState* states) {
   const AttendArgs& args = groups.args[0];
@@ -394,7 +393,8 @@ void FoldSplit(const AttendArgs& args, int64_t split, const AttendState& total,
     if (seen.empty()) return;
     float* const sums = total.sums + row * stride;
     const float* const more = part.sums + row * stride;
-    // If the row attends to no position before this split, its total becomes a copy of `part`.
+    // If the row attends to no position before this split, `total` has no sums of the row yet and
+    // becomes a copy of `part`.
     if (SeenPositions(args, row / args.num_heads).begin >= split * kSplit) {
       total.max[row] = part.max[row];
       total.denominator[row] = part.denominator[row];

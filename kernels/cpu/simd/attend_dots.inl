@@ -2,29 +2,18 @@
 // multiplies two pairs of bf16 numbers and adds both products to an f32 sum. attend.inl includes
 // this file.
 //
-// Queries (multiplied by the scale) and softmax weights are rounded to bf16. The denominator of a
-// row is the sum of the rounded weights. The result of a row is therefore an exact weighted mean of
-// values. If a row attends to a single value, or if all values are equal, the result is exactly
-// that value.
+// Queries (multiplied by the scale) and softmax weights are rounded to bf16. The softmax
+// denominator of a row is the sum of the rounded weights, so that the result of a row is exactly a
+// weighted mean of values.
 //
-// A score adds the products of pairs of dimensions in ascending order. A sum of weighted values
-// adds the products of pairs of positions 2i and 2i + 1 in ascending order. If a row attends to
-// only one position of a pair, zeros replace the values of the other position, because the memory
-// of that position may hold any value. The bits of a row therefore depend only on the positions
-// that the row attends to.
+// A score adds pairs of dimensions 2i and 2i + 1 in ascending order. A sum of weighted values adds
+// pairs of positions 2i and 2i + 1 in ascending order. If a row attends to only one position of a
+// pair, zeros replace the values of the other position, because the memory of that position may
+// hold any value.
 //
-// An instruction set with a bf16 dot instruction defines a type T named DottedBF16, stored like
-// BF16, with the static functions below. An instruction set without a bf16 dot instruction defines
-// DottedBF16 as BF16. A pair occupies the two halves of a 32-bit lane, with the first element in
-// the lower half.
-//   Vec Dot(IntVec a, IntVec b, Vec sum): adds to `sum` the products of the second elements, then
-//     of the first elements.
-//   IntVec Narrow(Vec a, Vec b): rounds the elements of `a`, then of `b`, to nearest even.
-//   IntVec PairKeys(const T* keys): pairs kLanes elements at `keys` with the elements at keys +
-//     kBlock.
-//   IntVec PairRows(const T* a, const T* b): pairs kLanes elements of `a` and `b`.
-//   void PairRows(const T* a, const T* b, IntVec& first, IntVec& second): pairs 2 * kLanes elements
-//     of `a` and `b`. PutInOrder restores the order of the elements.
+// An instruction set with a bf16 dot instruction defines a type DottedBF16, stored like BF16, with
+// functions that multiply pairs of elements (avx512_bf16.cpp). An instruction set without a bf16
+// dot instruction defines DottedBF16 as BF16.
 #pragma once
 
 #include "kernels/cpu/simd/attend_tile.inl"
@@ -70,8 +59,7 @@ void InterleavePairs(const float* const* queries, int64_t rows, int64_t head_dim
 }
 
 // Computes scores[r][t] = sum over d of query[d][r] * keys[d][t], for row r, position t and
-// dimension d. The positions are those of BLOCKS blocks of kBlock positions, starting with block
-// `first`.
+// dimension d. The positions are in BLOCKS consecutive blocks, the first of which is block `first`.
 template <HasDots T, int ROWS, int BLOCKS, bool FETCH>
 void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   const T* keys[BLOCKS];
@@ -171,8 +159,8 @@ float WeighSome(SeenRange seen, float* scores, float max) {
   return ReduceAdd(sum);
 }
 
-// Adds weighted values to the sums of ROWS rows, for some dimensions. The dimensions are those of
-// VECTORS vectors and start with dimension `d`.
+// Adds weighted values to the sums of ROWS rows, for the dimensions of VECTORS vectors from
+// dimension `d` on.
 template <HasDots T, int ROWS, int VECTORS, bool FETCH>
 void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
   static_assert(VECTORS <= kAccumulateVectorsMax);
@@ -197,8 +185,8 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
       if ((pair & (period - 1)) == 0) ahead->FetchMore<T, kCount>();
     }
     const int64_t block = pair / kBlockPairs;
-    // The inner loop ends after a block of kBlock positions, or earlier if the outer loop must
-    // prefetch memory.
+    // The inner loop ends at the end of a block of kBlock positions. It ends earlier if `period` is
+    // smaller, because the outer loop prefetches memory after every `period` pairs of positions.
     const int64_t run = period < kBlockPairs ? period : kBlockPairs;
     const int64_t run_end = (pair | (run - 1)) + 1;
     const int64_t end = run_end < last ? run_end : last;

@@ -25,10 +25,9 @@ constexpr int64_t kStep = 64;
 constexpr int64_t kStepBlocks = kStep / kBlock;
 constexpr int kBlockVectors = kBlock / Vec::kLanes;
 
-// Addresses of the blocks [begin, end) among the kStepBlocks blocks of a group of kStep positions.
-// Blocks are scattered in memory, so that the processor does not prefetch them. The functions below
-// therefore prefetch values during the computation of scores, and the next keys during the sums
-// over values.
+// Addresses of the keys and values of kStep positions, in blocks of kBlock positions. Only the
+// blocks [begin, end) are read. The functions of this file prefetch the blocks, because the
+// processor does not prefetch memory that is scattered.
 template <class T>
 struct StepBlocks {
   int64_t begin, end;
@@ -44,9 +43,8 @@ constexpr int64_t kLine = 64;
 inline void Fetch(const char* p) { __builtin_prefetch(p, 0, 2); }
 
 // Prefetches the cache line at `data` into the first-level cache, if T is f32 and a loop reads one
-// cache line (COUNT elements) per iteration. Such a loop would otherwise wait for the second-level
-// cache, which is slow while lines arrive from memory. A loop that reads more elements per
-// iteration does not wait.
+// cache line (COUNT elements) per iteration. Only a loop of this kind would wait for the
+// second-level cache.
 template <int64_t COUNT, class T>
 inline void FetchSoon(const T* data) {
   if constexpr (sizeof(T) == sizeof(float) && COUNT * int64_t{sizeof(T)} == kLine) {
@@ -54,10 +52,10 @@ inline void FetchSoon(const T* data) {
   }
 }
 
-// Prefetches memory in small portions during the computation of a few rows (a tile). The first 1, 2
-// or 4 tiles prefetch equal parts, a few cache lines per loop iteration, so that the memory always
-// has requests, but never too many. Consecutive requests belong to different blocks of kBlock
-// positions. This order is up to 50 % faster than one block after the other.
+// Prefetches memory during the computation of a few rows (a tile), a few cache lines per loop
+// iteration. If there are several tiles, the first 2 or 4 tiles prefetch equal parts. Consecutive
+// prefetches belong to different blocks of kBlock positions, which is up to 50 % faster than one
+// block after the other.
 class FetchAhead {
  public:
   // Element i of `begins` is the address of the memory to prefetch for block i (kBlock positions).
@@ -92,8 +90,9 @@ class FetchAhead {
   }
 
  private:
-  // Number of elements that are prefetched at a time: one cache line of each block for bf16, two
-  // cache lines of each block for f32. This number was the fastest in measurements.
+  // Number of elements that are prefetched at a time: one cache line of each block if the elements
+  // are bf16, two cache lines of each block if the elements are f32. This number was the fastest in
+  // measurements.
   static constexpr int64_t kAtOnce = kStepBlocks * kLine / 2;
   const char* begins_[kStepBlocks];
   int64_t offset_ = 0, log2_tiles_;
@@ -128,8 +127,7 @@ inline void WidenBlock(const T* keys, Vec out[kBlockVectors]) {
 }
 
 // Computes scores[r][t] = sum over d of query[d][r] * keys[d][t], for row r, position t and
-// dimension d. The positions are those of BLOCKS blocks of kBlock positions, starting with block
-// `first`.
+// dimension d. The positions are in BLOCKS consecutive blocks, the first of which is block `first`.
 template <class T, int ROWS, int BLOCKS, bool FETCH>
 void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   const T* keys[BLOCKS];
@@ -215,8 +213,8 @@ struct AccumulateArgs {
   FetchAhead* ahead;  // memory to prefetch; unused if FETCH is false
 };
 
-// Adds weighted values to the sums of ROWS rows, for some dimensions. The dimensions are those of
-// VECTORS vectors and start with dimension `d`.
+// Adds weighted values to the sums of ROWS rows, for the dimensions of VECTORS vectors from
+// dimension `d` on.
 template <class T, int ROWS, int VECTORS, bool FETCH>
 void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
   float* const out = args.sums + d;
@@ -237,8 +235,8 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
       if ((position & (period - 1)) == 0) ahead->FetchMore<T, kCount>();
     }
     const int64_t block = position / kBlock;
-    // The inner loop ends after a block of kBlock positions, or earlier if the outer loop must
-    // prefetch memory.
+    // The inner loop ends at the end of a block of kBlock positions. It ends earlier if `period` is
+    // smaller, because the outer loop prefetches memory after every `period` positions.
     const int64_t run = period < kBlock ? period : kBlock;
     const int64_t run_end = (position | (run - 1)) + 1;
     const int64_t end = run_end < args.end ? run_end : args.end;
@@ -278,9 +276,9 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
   }
 }
 
-// Adds weighted values to the sums of all dimensions. Dimensions are processed in pairs of vectors,
-// whose elements stay in the order of WidenPair. If one vector is left, it is processed alone. The
-// last vector may contain values of the next position, but the sums of these values are never read.
+// Adds weighted values to the sums of all dimensions. If head_dim is not a multiple of the vector
+// size, the last vector also contains values of the next position, but the sums of these values are
+// never read.
 template <class T, int ROWS, bool FETCH>
 void AccumulateTile(const AccumulateArgs<T>& args) {
   // With a dot instruction, registers hold the values of a pair of positions in addition to the

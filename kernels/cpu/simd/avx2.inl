@@ -16,7 +16,8 @@ struct Vec {
 using Mask = __m256;
 
 constexpr int kPanelVectors = 2;
-constexpr int kTileRows = 6;  // 12 sums, 2 weights and 1 factor use 15 of the 16 registers
+// 6 * kPanelVectors sums, 2 weights and 1 factor use 15 of the 16 registers
+constexpr int kTileRows = 6;
 // If a product has few input rows (a single tile), weights are prefetched this number of bytes
 // before their use.
 constexpr int64_t kPrefetchBytes = 2048;
@@ -63,9 +64,8 @@ inline void PutInOrder(const BF16*, Vec& even, Vec& odd) {
   odd = {_mm256_permute2f128_ps(low, high, 0x31)};
 }
 
-// A vector of whole numbers. A product of eight-bit numbers widens the numbers to 16 bits. One
-// instruction then multiplies pairs of columns, and another instruction adds each pair of products
-// to a 32-bit sum.
+// A vector of whole numbers. The factors of an eight-bit product are pairs of 16-bit numbers, and
+// the sums are 32-bit numbers.
 struct IntVec {
   __m256i v;
 };
@@ -148,8 +148,9 @@ inline Vec AddToExponent(Vec a, Vec n) {
   return {_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a.v), shifted))};
 }
 
-// A sum of masses. A mass is the weight of a token in fixed point (MassOf of kernels/sampling.h).
-// Each added term also contains the bits of the double 2^52, which TotalOf subtracts.
+// A sum of masses (token weights in fixed point, MassOf of kernels/sampling.h). Each of the
+// `num_terms` added numbers is too large by the same constant (the bits of the double 2^52), which
+// TotalOf subtracts.
 struct MassSum {
   __m256i v;
   uint64_t num_terms;

@@ -15,9 +15,8 @@ namespace {
 constexpr const char* kName = "avx512";
 using DottedBF16 = BF16;
 
-// Number of columns that one four-byte factor of an eight-bit product holds. The numbers are
-// widened to 16 bits. One instruction multiplies pairs of columns, and another instruction adds
-// each pair of products to a 32-bit sum.
+// Number of columns of an input row that one factor (four bytes) of an eight-bit product holds.
+// Each column has 16 bits.
 constexpr int64_t kColsPerFactor = 2;
 constexpr int32_t kFactorOffset = 0;
 

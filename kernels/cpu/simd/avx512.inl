@@ -16,7 +16,8 @@ struct Vec {
 using Mask = __mmask16;
 
 constexpr int kPanelVectors = 2;
-constexpr int kTileRows = 12;  // 24 sums, 2 weights and 1 factor use 27 of the 32 registers
+// 12 * kPanelVectors sums, 2 weights and 1 factor use 27 of the 32 registers
+constexpr int kTileRows = 12;
 // If a product has few input rows (a single tile), weights are prefetched this number of bytes
 // before their use.
 constexpr int64_t kPrefetchBytes = 8192;
@@ -132,8 +133,9 @@ inline Vec AddToExponent(Vec a, Vec n) {
   return {_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a.v), shifted))};
 }
 
-// A sum of masses. A mass is the weight of a token in fixed point (MassOf of kernels/sampling.h).
-// Each added term also contains the bits of the double 2^52, which TotalOf subtracts.
+// A sum of masses (token weights in fixed point, MassOf of kernels/sampling.h). Each of the
+// `num_terms` added numbers is too large by the same constant (the bits of the double 2^52), which
+// TotalOf subtracts.
 struct MassSum {
   __m512i v;
   uint64_t num_terms;

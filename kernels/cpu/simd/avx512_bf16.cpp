@@ -15,36 +15,41 @@ namespace {
 
 constexpr const char* kName = "avx512_bf16";
 
-// Interleaves two rows of 16 elements that `rows` holds one after the other: element i of the first
-// row, then element i of the second row, for each i.
+// Interleaves two rows of 16 elements, which `rows` holds one after the other. Element i of the
+// second row follows element i of the first row.
 inline __m512i Interleaved(__m512i rows) {
   const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24,
                                          8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   return _mm512_permutexvar_epi16(order, rows);
 }
 
-// The type of stored bf16 elements for which a dot instruction exists. attend_dots.inl describes
-// the functions of this type.
+// A stored bf16 element for which a dot instruction exists. A pair of elements occupies the two
+// halves of a 32-bit lane, with the first element in the lower half.
 struct DottedBF16 {
   uint16_t bits;
 
+  // Adds to `sum` the products of the second elements of all pairs, then of the first elements.
   static Vec Dot(IntVec a, IntVec b, Vec sum) {
     return {_mm512_dpbf16_ps(sum.v, __builtin_bit_cast(__m512bh, a.v),
                              __builtin_bit_cast(__m512bh, b.v))};
   }
-  // Does not use the instruction vcvtne2ps2bf16, because Bochs 3.0, the only emulator that runs
-  // this file, executes this instruction incorrectly (Bochs converts `a` twice).
+  // Rounds the elements of `a`, then of `b`, to bf16 (to nearest, ties to even). Does not use the
+  // instruction vcvtne2ps2bf16, because Bochs 3.0, the only emulator that runs this file, executes
+  // this instruction incorrectly (Bochs converts `a` twice).
   static IntVec Narrow(Vec a, Vec b) {
     const auto low = __builtin_bit_cast(__m256i, _mm512_cvtneps_pbh(a.v));
     const auto high = __builtin_bit_cast(__m256i, _mm512_cvtneps_pbh(b.v));
     return {_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1)};
   }
+  // Pairs Vec::kLanes elements at `keys` with the elements at keys + kBlock.
   static IntVec PairKeys(const DottedBF16* keys) { return {Interleaved(_mm512_loadu_si512(keys))}; }
+  // Pairs Vec::kLanes elements of `a` and `b`.
   static IntVec PairRows(const DottedBF16* a, const DottedBF16* b) {
     const __m256i first = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(a));
     const __m256i second = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b));
     return {Interleaved(_mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1))};
   }
+  // Pairs 2 * Vec::kLanes elements of `a` and `b`. PutInOrder restores the order of the elements.
   static void PairRows(const DottedBF16* a, const DottedBF16* b, IntVec& first, IntVec& second) {
     const __m512i row_a = _mm512_loadu_si512(a), row_b = _mm512_loadu_si512(b);
     first = {_mm512_unpacklo_epi16(row_a, row_b)};

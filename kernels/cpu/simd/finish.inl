@@ -17,8 +17,8 @@ inline Vec AddBias(Vec value, const float* bias, int64_t output, int64_t lanes) 
   return bias == nullptr ? value : Add(value, LoadSome(bias + output, lanes));
 }
 
-// Applies the operation args.finish to the sums of one panel (a group of weight rows). For kSilu,
-// `panel.panel` is a panel of gate rows, and the sums of the panel of up rows are stored
+// Applies the operation args.finish to the sums of panel `panel.panel` (a group of weight rows).
+// For kSilu, this panel holds gate rows. The sums of the matching up rows are stored
 // `panel.up_offset` elements later.
 template <class Format>
 void FinishPanel(const MultiplyArgs& args, const PanelSums& panel) {

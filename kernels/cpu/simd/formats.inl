@@ -14,7 +14,7 @@ struct FloatFormat {
   using Factor = float;
   using Weights = Vec;
   using Sum = Vec;
-  // Format of the weights after they have been widened to f32 for several groups of input rows.
+  // Format of weights that are converted to f32 once and then multiplied with many input rows.
   using Wide = FloatFormat<float>;
   // Number of columns that one iteration of the innermost loop multiplies.
   static constexpr int kUnroll = 4;
@@ -30,8 +30,7 @@ struct FloatFormat {
 
   static void LoadWeights(const char* panel, Weights weights[kVectors]) {
     const auto* const from = reinterpret_cast<const T*>(panel);
-    // WidenPair loads two vectors per iteration. If the number of vectors is odd, the last vector
-    // is loaded alone.
+    // Each iteration loads two vectors. If kVectors is odd, the last vector is loaded alone.
 #pragma GCC unroll 4
     for (int v = 0; v + 1 < kVectors; v += 2) {
       WidenPair(from + v * Vec::kLanes, weights[v], weights[v + 1]);
@@ -65,7 +64,7 @@ struct FloatFormat {
 };
 
 // The format of eight-bit weights, whose products are summed in 32-bit whole numbers. A factor
-// (four bytes) holds kColsPerFactor columns of an input row.
+// (four bytes of a packed input row) holds kColsPerFactor columns.
 struct Int8Format {
   using Weights = IntWeights;
   using Sum = IntVec;

@@ -15,19 +15,18 @@ namespace incipit::simd {
 // Number of types in which keys, values and weights may be stored. Elements of an array of this
 // size have the order of DType.
 inline constexpr int kNumStored = 3;  // f32, f16 and bf16
-// Index of the eight-bit weight format in an array of kNumWeightForms elements. The format has one
-// scale per output. The indices before are those of the stored types.
+// Index of the eight-bit weight format in an array of kNumWeightForms elements. Lower indices are
+// those of the stored types (f32, f16 and bf16).
 inline constexpr int kInt8 = kNumStored;
 inline constexpr int kNumWeightForms = kNumStored + 1;
 
 // Arguments of pack_rows, which converts rows of activations to the layout that `multiply` reads.
-// If `norm_weight` is not null, the rows are normalised first. The rows are divided into tiles of
-// at most tile_rows rows with nearly equal numbers of rows. Each tile is stored as [steps][rows of
-// the tile] factors of four bytes. One factor holds cols_per_step columns of a row, and columns
-// past the last column are zero.
+// If `norm_weight` is not null, the rows are normalised first. For eight-bit weights, each row is
+// also rounded like in QuantizeRow of kernels/quantize.h.
 //
-// For eight-bit weights, the numbers of a row are rounded to whole numbers in [-127, 127]. The
-// scale of the row is its largest magnitude / 127 (kernels/quantize.h).
+// The rows are divided into tiles of at most tile_rows rows. Each tile is stored as [steps][rows of
+// the tile] factors of four bytes. A factor holds cols_per_step columns of a row, and columns past
+// the last column are zero.
 struct PackRowsArgs {
   const float* x;  // shape [rows][cols]
   // Indices of the rows of `x` to pack, of shape [num_rows]; null: the first num_rows rows.
@@ -55,11 +54,10 @@ enum class Finish : uint8_t {
   kSilu,
 };
 
-// Arguments of `multiply`, which computes the sums over k of x[r][k] * w[n][k], for input row r and
-// output n, and applies `finish`. Floating-point weights are widened to f32, and their products are
-// added in ascending k, with one fused multiply-add each. Products of eight-bit weights are added
-// as whole numbers. The sum is multiplied by the scale of the output, then by the scale of the row.
-// The bits of a row of results therefore depend only on its own input row.
+// Arguments of `multiply`, which computes the sum over k of x[r][k] * w[n][k] for each input row r
+// and output n, and then applies `finish`. Floating-point products are added in f32, in ascending
+// order of k. Eight-bit products are added as whole numbers, and the sum is multiplied by the scale
+// of the output, then by the scale of the row.
 struct MultiplyArgs {
   const void* packed;  // the input rows, packed by pack_rows
   // For eight-bit weights only: scale of each input row, of shape [num_rows].
@@ -106,12 +104,13 @@ struct FinishRowArgs {
 // The functions of the matrix product for one weight format.
 struct Product {
   int32_t panel_width, tile_rows, cols_per_step;
-  // True if each column of a panel (a group of weight rows) interleaves the rows: in each group of
-  // 2 * pair_lanes rows, row i + pair_lanes follows row i. The rows of a smaller last group are
-  // stored in ascending order.
+  // True if the rows of a panel (a group of weight rows) are interleaved: in each group of 2 *
+  // pair_lanes rows, row i + pair_lanes follows row i. The rows of a smaller last group are stored
+  // in ascending order.
   bool interleaves_pairs;
-  // True if pack_rows adds 128 to each number and stores an unsigned number. To correct the result,
-  // the sum of an output then starts from -128 times the sum of its weights.
+  // True if pack_rows adds 128 to each number of an input row and stores an unsigned number. The
+  // sum of each output then starts from -128 times the sum of its weights, which cancels the
+  // addition.
   bool offsets_factors;
   // Returns the number of groups into which `multiply` divides `num_rows` input rows. All rows of a
   // group are multiplied with a range of weights while this range is in the CPU caches.
@@ -131,12 +130,11 @@ struct KvView {
   int32_t block_size, head_dim;
 };
 
-// Maximum number of KV heads that one call of `attend` computes. These KV heads are contiguous in
-// each cache block.
+// Maximum number of KV heads that one call of `attend` computes.
 inline constexpr int32_t kAttendGroupsMax = 3;
 
 // Arguments of causal attention for num_tokens consecutive tokens. The call computes num_groups KV
-// heads, starting with the KV head of `kv`. Each KV head has num_heads query heads.
+// heads, from the KV head of `kv` on, with num_heads query heads each.
 struct AttendArgs {
   KvView kv;
   // Shape [num_tokens][token_stride]. The query heads of a token are stored one after the other.
@@ -147,16 +145,15 @@ struct AttendArgs {
   int32_t window;  // number of positions of the sliding window; 0: no window
   float scale;
   // `attend` computes the splits [split_begin, split_end). Split i holds the positions [i * kSplit,
-  // (i + 1) * kSplit). If `states` is null, these splits must contain all positions that the tokens
-  // attend to.
+  // (i + 1) * kSplit).
+  // REQUIRES: if `states` is null, these splits contain all positions that the tokens attend to.
   int32_t split_begin, split_end;
   // Working memory of attend_scratch_floats(num_groups * RoundUp(num_tokens * num_heads, 16),
   // head_dim) floats.
   float* scratch;
-  // If not null, `attend` stores the sums of each split in `states` and writes nothing to `out`.
-  // The layout is [split][group][attend_state_floats(num_tokens * num_heads, head_dim)], where a
-  // group is one KV head. attend_combine then computes `out` from the sums of all splits that the
-  // tokens attend to.
+  // Output: the intermediate sums of each split, of shape [split][KV
+  // head][attend_state_floats(num_tokens * num_heads, head_dim)]. If not null, `attend` writes
+  // nothing to `out`, and a later call of attend_combine computes `out` from these sums.
   float* states;
 };
 

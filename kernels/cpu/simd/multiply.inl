@@ -2,33 +2,31 @@
 // includes this file inside its namespace, after formats.inl.
 //
 // A panel is a group of weight rows that are stored together. A tile is a few input rows, and a
-// group is several tiles. The innermost loop multiplies a tile with one or more panels. The loop
-// keeps all sums of the tile in registers and adds the products of one column k after the other.
+// group is several tiles. The innermost loop multiplies a tile with one or more panels and keeps
+// all sums of the tile in registers. For every size of tile, the products are added in ascending
+// order of their columns.
+//
 // The outer loops follow Goto, van de Geijn: "Anatomy of High-Performance Matrix Multiplication"
-// (2008).
-// - A range of columns of a panel is widened to f32. The range stays in the first-level cache while
-//   all tiles of a group are multiplied.
-// - A range of columns of the input rows stays in the second-level cache while several panels are
-//   multiplied.
-// - After each range of columns, the sums are stored in a small buffer. The next range loads the
-//   sums unchanged.
-// The order of additions is therefore k = 0, 1, 2, ... for every size of tile.
+// (2008). A part of a panel stays in the first-level cache while all tiles of a group are
+// multiplied. A part of the input rows stays in the second-level cache while several panels are
+// multiplied.
 #pragma once
 
 #include "kernels/cpu/simd/finish.inl"
 #include "kernels/cpu/simd/formats.inl"
 #include "kernels/cpu/simd/tiles.inl"
 
-// Maximum size in bytes of a range of columns of a panel (a group of weight rows). The range stays
-// in the first-level cache while all input rows of a group are multiplied.
+// Maximum size in bytes of the part of a panel (a group of weight rows) that stays in the
+// first-level cache while all input rows of a group are multiplied.
 constexpr int64_t kPassBytes = 16384;
-// Maximum size in bytes of a range of columns of the input rows. The range stays in the
-// second-level cache while up to kBlockPanels panels (groups of weight rows) are multiplied.
+// Maximum size in bytes of the part of the input rows that stays in the second-level cache while up
+// to kBlockPanels panels (groups of weight rows) are multiplied.
 constexpr int64_t kChunkBytes = 256 * 1024;
-// Maximum number of input rows that are multiplied with a range of weights before the next range.
+// Maximum number of input rows that are multiplied with a part of the weights while this part stays
+// in a CPU cache.
 constexpr int64_t kGroupRowsMax = 192;
-// Maximum number of panels (groups of weight rows) that are multiplied with a range of columns of
-// the input rows before the next range of columns.
+// Maximum number of panels (groups of weight rows) that are multiplied with a part of the input
+// rows while this part stays in the second-level cache.
 constexpr int64_t kBlockPanels = 8;
 // Minimum number of tiles (of a few input rows each) for which weights are widened to f32 in
 // advance. With fewer tiles, each tile widens the weights again.
@@ -42,17 +40,17 @@ struct TileArgs {
   int64_t panel_bytes;  // distance between the starts of two consecutive panels, in bytes
   int64_t steps;
   float* sums;            // shape [ROWS][PANELS * width]
-  bool resume;            // true: the call continues with the values in `sums`
+  bool resume;            // true: adds to the values in `sums`
   const int32_t* starts;  // initial sums if `resume` is false; null: zeros
   const char* prefetch;   // address of the memory to prefetch
-  // Number of bytes by which `prefetch` advances after Format::kUnroll steps.
+  // Number of bytes by which `prefetch` advances in each iteration of the loop over columns.
   int64_t prefetch_step;
   // Input rows of the next tile, which the call prefetches into the first-level cache.
   const char* next_x;
 };
 
-// Returns how many bytes before their use weights are prefetched, if a product multiplies `panels`
-// panels (groups of weight rows) simultaneously.
+// Returns how many bytes before their use weights are prefetched. `panels` is the number of panels
+// (groups of weight rows) that a product multiplies simultaneously.
 constexpr int64_t PrefetchBytes(int64_t panels) { return kPrefetchBytes / panels; }
 
 template <class Format, int ROWS, int PANELS>
@@ -78,10 +76,9 @@ __attribute__((always_inline)) inline void MultiplyStep(const char* x, const cha
   }
 }
 
-// Multiplies a tile of ROWS input rows with PANELS panels (groups of weight rows). If TILES is 1,
-// the product has a single tile, which prefetches all weights that it reads. Otherwise at least
-// TILES tiles share the prefetching of a panel. For widened weights, the prefetched size is that of
-// f32 instead of the stored type, so that some cache lines are prefetched twice.
+// Multiplies a tile of ROWS input rows with PANELS panels (groups of weight rows), and prefetches
+// weights. If TILES is 1, the product has a single tile, which prefetches all weights. Otherwise at
+// least TILES tiles each prefetch a share of the weights.
 template <class Format, int ROWS, int PANELS, int TILES>
 void MultiplyTile(const TileArgs& args) {
   constexpr bool kIsLone = TILES == 1;
@@ -124,7 +121,7 @@ void MultiplyTile(const TileArgs& args) {
     }
     prefetch += args.prefetch_step;
     if (kIsLone && left <= kAhead && left > kAhead - kUnroll) {
-      prefetch += (PANELS - 1) * panel_bytes;  // skips the panels that this call also multiplies
+      prefetch += (PANELS - 1) * panel_bytes;  // skips panels that this call already reads
     }
     panel += kUnroll * Format::kStepBytes;
     x += kUnroll * ROWS * kFactorBytes;
@@ -272,9 +269,9 @@ struct TiledProduct {
     }
   }
 
-  // Returns the number of steps (groups of kColsPerStep columns) that all tiles of a group multiply
-  // before the next steps. The result divides all steps into nearly equal ranges and is a multiple
-  // of Format::kUnroll.
+  // Returns the number of steps (groups of kColsPerStep columns) whose weights stay in the
+  // first-level cache while all tiles of a group are multiplied. The result is a multiple of
+  // Format::kUnroll.
   int64_t StepsOfPass(int64_t step_bytes) const {
     const int64_t max = kPassBytes / step_bytes, count = (steps + max - 1) / max;
     const int64_t least = (steps + count - 1) / count;
@@ -285,7 +282,7 @@ struct TiledProduct {
     // The range [begin, end) of steps (groups of kColsPerStep columns) of panel `panel`. The tiles
     // [first_tile, last_tile) are multiplied with this range.
     int64_t first_tile, last_tile, panel, begin, end;
-    int64_t pass;  // number of steps that each tile multiplies before the next tile
+    int64_t pass;  // number of steps whose weights stay in the first-level cache
   };
   // Multiplies a range of columns of several tiles (of a few input rows each) with a panel (a group
   // of weight rows). `sums` has the shape [rows of the tiles][width].

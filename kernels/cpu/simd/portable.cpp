@@ -27,7 +27,7 @@ using Mask = Ints;
 constexpr const char* kName = "portable";
 using DottedBF16 = BF16;
 constexpr int kPanelVectors = 2;
-constexpr int kTileRows = 4;  // 8 of the 16 registers hold sums
+constexpr int kTileRows = 4;  // 4 * kPanelVectors sums use 8 of the 16 registers
 // If a product has few input rows (a single tile), weights are prefetched this number of bytes
 // before their use.
 constexpr int64_t kPrefetchBytes = 2048;
@@ -153,8 +153,8 @@ inline float ReduceMax(Vec a) {
   return even > odd ? even : odd;
 }
 
-// Converts whole numbers in [-126, 127] to integers. A NaN becomes an arbitrary integer, which does
-// not affect results.
+// Converts floating-point whole numbers in [-126, 127] to integers. A NaN becomes an arbitrary
+// integer, which does not affect results.
 inline Ints ToInts(Vec n) { return __builtin_convertvector(Max(n, Broadcast(-127.0f)).v, Ints); }
 // Returns 2^n in each lane. REQUIRES: each n is a whole number in [-126, 127].
 inline Vec PowerOfTwo(Vec n) { return {reinterpret_cast<Floats>((ToInts(n) + 127) << 23)}; }

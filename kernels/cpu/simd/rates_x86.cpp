@@ -1,7 +1,6 @@
-// Defines loops that measure the maximum rates of x86 instruction sets. Each function is compiled
-// for its own instruction set by a target attribute, so that no other function executes
-// instructions of a newer machine. Empty asm statements prevent the compiler from moving work out
-// of the loops.
+// Defines loops that measure the maximum rates of x86 instruction sets. A target attribute compiles
+// each function for its own instruction set. Empty asm statements prevent the compiler from moving
+// work out of the loops.
 #include <immintrin.h>
 
 #include <cstring>

@@ -21,7 +21,8 @@ constexpr bool kPairsInterleave = kBF16PairsInterleave && sizeof(T) == sizeof(BF
 // [-87.33, 88], so that the lowest result is 2^-126. A NaN stays a NaN, and exp(0) is exactly 1.
 inline Vec Exp(Vec x) {
   x = Min(Broadcast(88.0f), Max(Broadcast(-87.33f), x));
-  const Vec round = Broadcast(12582912.0f);  // 1.5 * 2^23
+  // 1.5 * 2^23, whose addition rounds a number to a whole number
+  const Vec round = Broadcast(12582912.0f);
   const Vec n = Sub(MultiplyAdd(x, Broadcast(1.44269504f), round), round);
   // The product of n and this constant is exact, because the constant is ln 2 cut to 15 bits.
   Vec r = NegativeMultiplyAdd(n, Broadcast(0.693145752f), x);
@@ -36,10 +37,9 @@ inline Vec Exp(Vec x) {
   return Mul(y, PowerOfTwo(n));
 }
 
-// Replaces each element x <= 0 by 2^x. The result for x < -126 is 2^-126, for 0 exactly 1, and for
-// NaN a NaN. Each operation is applied to all COUNT vectors before the next operation. If the
-// vectors were computed one after the other, waiting instructions would fill the processor's
-// queues.
+// Replaces each element x <= 0 of COUNT vectors by 2^x. The result is 2^-126 for x < -126, exactly
+// 1 for 0, and NaN for NaN. Each operation is applied to all vectors before the next operation, so
+// that the processor does not wait for results.
 template <int COUNT>
 __attribute__((always_inline)) inline void Exp2(Vec (&x)[COUNT]) {
   // Coefficients of a polynomial that interpolates (2^r - 1) / r for |r| <= 1/2 at the Chebyshev
@@ -51,7 +51,7 @@ __attribute__((always_inline)) inline void Exp2(Vec (&x)[COUNT]) {
                               0.240226507f,
                               0.693147182f,
                               1};
-  // 1.5 * 2^23 for rounding, plus the exponent bias of f32
+  // 1.5 * 2^23, whose addition rounds to a whole number, plus the exponent bias of f32
   const Vec round = Broadcast(12582912.0f + 127);
   Vec y[COUNT], power[COUNT];
 #pragma GCC unroll 8
