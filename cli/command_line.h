@@ -26,7 +26,7 @@ std::optional<int> ParseArguments(const CommandText& text, Flags& flags,
                                   std::span<const std::string_view> args);
 
 // Parses `args` of a command that needs one argument in addition to its flags, such as LOG. Stores
-// this argument in `argument`. `name` is the name of the argument in error messages. Returns an
+// this argument in `argument`. `name` is the name of the argument in error messages. Returns the
 // exit code if the command must not run.
 std::optional<int> ParseArguments(const CommandText& text, Flags& flags,
                                   std::span<const std::string_view> args, std::string_view name,

@@ -20,8 +20,8 @@ int g_exit_code = 1;
 
 void HandleBusError(int signal, siginfo_t* info, void* /*context*/) {
   if (info->si_code != BUS_ADRERR) {
-    // After this handler returns, the instruction runs again and raises SIGBUS again, now with the
-    // default action.
+    // After this handler returns, the instruction that raised SIGBUS runs and raises SIGBUS again,
+    // now with the default action.
     std::signal(signal, SIG_DFL);
     return;
   }

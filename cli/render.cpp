@@ -27,9 +27,8 @@ constexpr CommandText kRenderText = {
     "\n"
     "--tokenizer uses the template and the special tokens (bos_token, eos_token and others) of\n"
     "a model folder. --template uses only the template in a file. Special tokens in a line take\n"
-    "precedence. If a line has no tools, documents or add_generation_prompt, then with\n"
-    "--tokenizer tools and documents are null and add_generation_prompt is false. With\n"
-    "--template, missing arguments are undefined.\n"
+    "precedence. With --tokenizer, a missing argument tools or documents is null, and a missing\n"
+    "add_generation_prompt is false. With --template, missing arguments are undefined.\n"
     "\n"
     "Exit codes: 0 success, 1 the template cannot be loaded or the input cannot be read, 2 a\n"
     "flag is wrong.",

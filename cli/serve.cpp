@@ -92,8 +92,10 @@ int ServeUntilStopped(const Options& options, Server& server, StopSignals& signa
   while (signals.Wait(std::nullopt) != StopSignals::Event::kSignal) {
     if (has_failed) return kExitFailure;
   }
-  spdlog::info("draining for at most {} s; a second stop signal ends the server immediately",
-               ToSeconds(options.drain_timeout));
+  spdlog::info(
+      "draining: waiting at most {} s for the calls in progress; a second stop signal ends the "
+      "server immediately",
+      ToSeconds(options.drain_timeout));
   const Time deadline = std::chrono::steady_clock::now() + options.drain_timeout;
   server.BeginDrain();
   server.WhenIdle([&signals] { signals.Wake(); });

@@ -40,8 +40,8 @@ absl::StatusOr<TransformerRunnerOptions> RunnerOptionsOf(const Options& options,
   out.kv_bytes = static_cast<size_t>(options.kv_memory);
   out.memory_fraction = IsCpu(backend) ? kCpuMemoryFraction : options.gpu_memory_fraction;
   out.block_size = options.block_size;
-  // The step that computes the last prompt token samples one token for each choice (output) of the
-  // request.
+  // Maximum number of tokens that a step (batch) samples: one token for each choice (output) of
+  // each running request.
   out.samples_max = options.running_max * kChoicesMax;
   out.max_model_len = options.max_model_len.value_or(0);
   out.kv_dtype = options.kv_dtype;

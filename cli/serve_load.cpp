@@ -237,10 +237,9 @@ absl::Status Load(const Options& options, Loaded& loaded) {
 
 }  // namespace
 
-// Runs Load() on a temporary thread. A backend attaches OpenMP worker threads to the thread that
-// calls the backend, and may pin this thread to one CPU. Without the temporary thread, the worker
-// threads of the main thread and of the engine thread would outnumber the CPUs, and threads started
-// later would be pinned to the same CPU.
+// Runs Load() on a temporary thread, because a backend attaches OpenMP worker threads to the thread
+// that calls the backend, and may pin this thread to one CPU. The main thread must have no such
+// worker threads and must not be pinned.
 absl::Status LoadApart(const Options& options, Loaded& loaded) {
   absl::Status status;
   std::thread([&] { status = Load(options, loaded); }).join();

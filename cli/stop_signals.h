@@ -10,8 +10,8 @@ namespace incipit {
 
 // Receives the stop signals SIGTERM, SIGINT, SIGQUIT and SIGHUP. The constructor blocks these
 // signals in the calling thread and in all threads started later, so that only Wait() receives
-// them. SIGHUP is ignored if it was already ignored when the process started. SIGUSR1 and SIGUSR2
-// are always ignored. Only one thread may call Wait(); any thread may call Wake().
+// them. A process started with SIGHUP ignored still ignores SIGHUP. SIGUSR1 and SIGUSR2 are always
+// ignored.
 class StopSignals {
  public:
   enum class Event { kSignal, kWake, kTimeout };
@@ -21,8 +21,9 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // Waits until a stop signal arrives, Wake() is called, or the time `deadline` is reached. If both
-  // a signal and a wake-up are pending, returns kSignal.
+  // Waits until a stop signal arrives, Wake() is called by any thread, or the time `deadline` is
+  // reached. If both a signal and a wake-up are pending, returns kSignal. REQUIRES: no other thread
+  // calls Wait().
   Event Wait(std::optional<Time> deadline);
   void Wake();
 

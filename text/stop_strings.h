@@ -30,11 +30,12 @@ class StopStringSet {
   // A node of the automaton stands for a prefix of at least one stop string. The children of a node
   // form a linked list. Most nodes have only one child.
   struct Node {
-    int32_t child = kNone;     // index in nodes_ of the first child, or kNone
-    int32_t sibling = kNone;   // index in nodes_ of the next child of the same parent, or kNone
-    int32_t fallback = kRoot;  // index of the node of the longest proper suffix that has a node
-    int32_t depth = 0;         // length of the prefix of the node in bytes
-    char byte = 0;             // last byte of the prefix of the node
+    int32_t child = kNone;    // index in nodes_ of the first child, or kNone
+    int32_t sibling = kNone;  // index in nodes_ of the next child of the same parent, or kNone
+    // Node of the longest proper suffix of this prefix that is also a prefix of a stop string.
+    int32_t fallback = kRoot;
+    int32_t depth = 0;  // length of the prefix of the node in bytes
+    char byte = 0;      // last byte of the prefix of the node
   };
 
   int32_t ChildOf(int32_t node, char byte) const {
@@ -83,8 +84,8 @@ class StopStrings {
   std::string Flush();
 
  private:
-  // Adds `text` to `held_`. Removes from `held_` and returns the text in which no stop string that
-  // is not yet complete begins.
+  // Appends `text` to `held_`. Removes from `held_` and returns all text before the earliest
+  // position at which an incomplete stop string begins.
   std::string Hold(std::string_view text);
 
   std::shared_ptr<const StopStringSet> set_;

@@ -86,7 +86,8 @@ class BlockLog {
   std::vector<LoggedRequest> requests_;
   // num_seen_[r]: number of blocks at the start of request r that an earlier request also has.
   std::vector<int64_t> num_seen_;
-  // chain_begin_[r]: index in `chains_` of the first block of request r.
+  // chain_begin_[r]: index of the first block of request r in `chains_` (the blocks of all
+  // requests).
   std::vector<size_t> chain_begin_;
   std::vector<BlockNode> chains_;
   std::vector<BlockNode> parents_;   // parents_[n]: node of the block before node n in the prompt
@@ -94,9 +95,9 @@ class BlockLog {
   absl::flat_hash_set<BlockNode, ChildHash, ChildEqual> nodes_;
 };
 
-// A BlockLog seen with larger blocks: `group` consecutive blocks of the log form one block of the
-// view. If the number of blocks of a request is not a multiple of `group`, the view ignores the
-// remaining blocks. The node of a block in the view is the node of the last of its `group` blocks.
+// A view of a BlockLog with larger blocks: each block of the view is `group` consecutive blocks of
+// the log. The number (BlockNode) of a block in the view is the number of the last of these log
+// blocks.
 class BlockView {
  public:
   // REQUIRES: `group` > 0, and `log` outlives this object.

@@ -14,8 +14,8 @@ namespace {
 
 // The block sizes that `incipit analyze` analyses, as multiples of the smallest block size.
 constexpr int32_t kGroups[] = {1, 2, 4, 8};
-// Index in kGroups of the block size for tables that show only one block size. With the default
-// smallest block size of 8 tokens, index 1 means blocks of 16 tokens, the default of the server.
+// Index in kGroups of the block size that tables with only one block size use. Index 1 stands for
+// twice the smallest block size.
 constexpr size_t kDefaultDetail = 1;
 
 // Finds contradictions in the requests of a log, such as decreasing timestamps, and describes each
@@ -43,23 +43,22 @@ class OddityNotes {
     std::vector<std::string> notes;
     if (num_misfits_ > 0) {
       notes.push_back(fmt::format(
-          "{} of {} requests have an input_length that contradicts their hash_ids, with {} tokens "
+          "in {} of {} requests, input_length does not fit the number of hash_ids, with {} tokens "
           "for each id; line {} has {} ids for {} tokens. Is --block-size right?",
           num_misfits_, num_requests_, block_size_, first_misfit_.line, first_misfit_.num_ids,
           first_misfit_.num_tokens));
     }
     if (form_ == TraceForm::kHashIds && num_nodes > ids_.size()) {
       notes.push_back(
-          fmt::format("some of the {} hash ids follow different blocks, so the log has {} distinct "
-                      "blocks. A hash "
-                      "id should stand for a block and all previous blocks of the prompt.",
+          fmt::format("some of the {} hash ids have different previous blocks in different prompts "
+                      "(counted as {} distinct blocks). A hash id should stand for a block and "
+                      "all previous blocks of the prompt.",
                       ids_.size(), num_nodes));
     }
     if (num_back_ > 0) {
       notes.push_back(fmt::format(
           "{} timestamps, the first in line {}, are earlier than a previous timestamp. The order "
-          "of "
-          "the log is kept; each such request counts as arriving at the latest previous time.",
+          "of the log is kept; these timestamps are replaced by the latest previous timestamp.",
           num_back_, first_back_));
     }
     return notes;

@@ -57,8 +57,9 @@ Plot HitRatioPlot(const Analysis& analysis) {
   const BlockSizeAnalysis& size = analysis.detailed();
   const double attainable = size.curve.TokenHitRatio(size.curve.attainable());
   chart.subtitle = fmt::format(
-      "{}: {} requests; LRU eviction; attainable with blocks of {} tokens: {}", ShortName(analysis),
-      Thousands(analysis.sharing.num_requests), size.block_tokens, PercentText(attainable));
+      "{}: {} requests; LRU eviction; hit ratio of an unlimited cache with blocks of {} tokens: {}",
+      ShortName(analysis), Thousands(analysis.sharing.num_requests), size.block_tokens,
+      PercentText(attainable));
   chart.x_label = "cache size (logarithmic)";
   chart.y_label = "prompt tokens found in the cache (%)";
   chart.x_scales = SizeScales(analysis);
@@ -122,8 +123,7 @@ Plot SharingPlot(const Analysis& analysis) {
   chart.subtitle = fmt::format("{}: {} of {} requests share at least one block of {} tokens",
                                ShortName(analysis), Thousands(sharing.num_sharing),
                                Thousands(sharing.num_requests), block_tokens);
-  chart.x_label =
-      "shared prefix (tokens; each bar counts lengths from its label to the next label)";
+  chart.x_label = "shared prefix (tokens; each bar: lengths from its label up to the next label)";
   chart.y_label = "requests";
   chart.y_text = ShortNumber;
   for (const Sharing::Bin& bin : sharing.bins) {

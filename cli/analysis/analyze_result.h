@@ -22,7 +22,8 @@ inline constexpr int32_t kWantedPercents[] = {50, 80, 95};
 struct BlockSizeAnalysis {
   int64_t block_tokens = 0;
   ReuseCurve curve;
-  // peaks[w]: largest number of distinct blocks that the requests in time window number w use.
+  // peaks[w]: for time windows of length number w, the largest number of distinct blocks used
+  // within one window.
   std::vector<WorkingSet::Peak> peaks;
   // `num_sharing_requests` is the number of requests that share a block with an earlier request.
   // `num_blocks_used_once` is the number of distinct blocks that only one request has.
@@ -36,7 +37,7 @@ struct Analysis {
   double seconds = 0;  // time from the first to the last request, in seconds; 0: no timestamps
   // One analysis for each block size, in ascending order of the block size.
   std::vector<BlockSizeAnalysis> sizes;
-  // Index in `sizes` of the block size of the members `sharing` and `beginnings`.
+  // Index in `sizes` of the block size for which `sharing` and `beginnings` were computed.
   size_t detail = 0;
   Sharing sharing;
   // beginnings[i]: start of the shared prefix sharing.top[i], as text or ids.

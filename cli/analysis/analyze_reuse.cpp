@@ -34,8 +34,8 @@ class MarkCounts {
   int64_t num_marks_ = 0;
 };
 
-// Orders the blocks by their last use. Each block of each prompt is one block use, and all block
-// uses of the log are numbered. `marks_` has a mark at the number of the last use of each block.
+// Orders the blocks by their last use. Each block of each prompt is one block use; block uses are
+// numbered in the order of the log.
 class LruStack {
  public:
   LruStack(size_t num_nodes, size_t num_uses) : marks_(num_uses), position_(num_nodes, kNever) {}
@@ -57,7 +57,8 @@ class LruStack {
  private:
   static constexpr uint32_t kNever = ~uint32_t{0};
   MarkCounts marks_;
-  std::vector<uint32_t> position_;  // position_[n]: number of the last use of node n
+  // position_[n]: index, in the order of all block uses, of the last use of node n.
+  std::vector<uint32_t> position_;
   size_t num_uses_ = 0;
 };
 
@@ -197,8 +198,7 @@ Reuse MeasureReuse(const BlockView& view, const WorkingSetOptions& options) {
   for (size_t request = 0; request < log.num_requests(); ++request) {
     windows.BeforeRequest(request, stack);
     const int64_t num_blocks = view.num_blocks(request);
-    // Look up all blocks of the prompt before the first call of Use(), so that the prompt does not
-    // evict its own blocks.
+    // Look up all blocks of the prompt before Use() changes the order of the blocks.
     for (int64_t i = 0; i < view.num_seen(request); ++i) {
       const auto depth = static_cast<size_t>(stack.Depth(view.block(request, i)));
       if (depth >= at.size()) at.resize(std::max(depth + 1, 2 * at.size()));

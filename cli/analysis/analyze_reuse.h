@@ -10,14 +10,13 @@
 namespace incipit {
 
 // The number of hits of an LRU cache for every cache size. A hit is a block at the start of a
-// prompt that the cache already holds when the prompt arrives. Every block of a prompt enters the
-// cache. Of the blocks of one prompt, the cache evicts the last block first. If a prompt is longer
-// than the cache, its first blocks stay in the cache.
+// prompt that the cache already holds when the prompt arrives. If a prompt is longer than the
+// cache, its first blocks stay in the cache.
 //
-// A cache of C + 1 blocks always holds all blocks of a cache of C blocks (a stack algorithm:
-// Mattson, Gecsei, Slutz, Traiger: "Evaluation techniques for storage hierarchies", 1970). A single
-// pass over the log therefore computes the hits for all cache sizes. The cache evicts a block only
-// after all blocks that follow it in a prompt, so the blocks found always form a prefix of the
+// A cache of C + 1 blocks always holds all blocks of a cache of C blocks, so one pass over the log
+// computes the hits for all cache sizes (a stack algorithm: Mattson, Gecsei, Slutz, Traiger:
+// "Evaluation techniques for storage hierarchies", 1970). Of the blocks of one prompt, the cache
+// evicts the last block first. The blocks found for a prompt are therefore always a prefix of the
 // prompt.
 class ReuseCurve {
  public:
@@ -51,9 +50,10 @@ class ReuseCurve {
 
 struct WorkingSet {
   struct Sample {
-    double at = 0;             // end of all windows: seconds or requests since the start of the log
-    int64_t num_requests = 0;  // number of requests from the start of the log to `at`
-    int64_t num_distinct = 0;  // number of distinct blocks from the start of the log to `at`
+    // End of the time windows of this sample, in seconds or requests since the start of the log.
+    double at = 0;
+    int64_t num_requests = 0;     // number of requests from the start of the log to `at`
+    int64_t num_distinct = 0;     // number of distinct blocks from the start of the log to `at`
     std::vector<int64_t> blocks;  // blocks[w]: number of distinct blocks used within time window w
   };
   struct Peak {

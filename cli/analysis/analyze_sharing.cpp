@@ -10,8 +10,8 @@
 namespace incipit {
 namespace {
 
-// The trees of the prompt blocks for one block size. If node n stands for no block of this size,
-// num_uses[n] is 0.
+// The trees of the prompt blocks for one block size. A node n with num_uses[n] = 0 is not used: it
+// belongs to a smaller block size.
 struct Forest {
   explicit Forest(const BlockView& view);
 
@@ -48,8 +48,8 @@ std::vector<SharedPrefix> FindPrefixes(const BlockView& view, const Forest& fore
     const BlockNode parent = forest.parents[node];
     return parent != kNoBlockNode && forest.num_uses[parent] == forest.num_uses[node];
   };
-  // A parent node has a smaller number than its child, so this loop visits a parent before its
-  // children.
+  // The loop over `node` visits a parent before its children, because a parent has a smaller number
+  // than its children.
   std::vector<uint32_t> depth_before(num_nodes);
   std::vector<bool> has_continuation(num_nodes);
   for (size_t node = 0; node < num_nodes; ++node) {
@@ -141,8 +141,7 @@ Sharing MeasureSharing(const BlockView& view, size_t num_top) {
 
 std::vector<BlockNode> FirstBlocks(const BlockView& view, const SharedPrefix& prefix,
                                    int64_t num_blocks_max) {
-  // Collect the blocks from the last block of the prefix to its first block. Each block of the view
-  // consists of `group` blocks of the log, and the parent of a node is a log block.
+  // Collect the blocks from the last block of the prefix to its first block.
   std::vector<BlockNode> blocks;
   const int64_t group = view.block_tokens() / view.log().block_tokens();
   BlockNode node = prefix.node;

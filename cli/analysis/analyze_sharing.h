@@ -9,9 +9,8 @@
 
 namespace incipit {
 
-// A stretch: consecutive blocks of a prompt that exactly the same requests share. Fewer requests
-// share the blocks after a stretch, so these blocks belong to another stretch. The saved blocks
-// (num_saved) of all stretches add up to the hits of a cache without a size limit.
+// A stretch: consecutive blocks of a prompt that exactly the same requests share. The blocks after
+// a stretch are shared by fewer requests.
 struct SharedPrefix {
   // Node of the last block of the stretch (consecutive blocks that the same requests share).
   BlockNode node = kNoBlockNode;
@@ -20,7 +19,8 @@ struct SharedPrefix {
   int64_t num_blocks = 0;
   // Number of consecutive blocks before and including `node` that the same requests share.
   int64_t num_own_blocks = 0;
-  int64_t num_saved = 0;   // number of block hits: (num_requests - 1) * num_own_blocks
+  // Number of blocks found in an unlimited cache: (num_requests - 1) * num_own_blocks.
+  int64_t num_saved = 0;
   int64_t first_line = 0;  // line number, in the log, of the first request with these blocks
 };
 
@@ -48,18 +48,19 @@ struct Sharing {
   // Histogram of the lengths of shared prefixes. The bars are for 0, 1, 2 to 3, 4 to 7 blocks, and
   // so on.
   std::vector<Bin> bins;
-  int64_t num_distinct = 0;       // number of distinct blocks in the log
-  int64_t num_used_once = 0;      // number of distinct blocks that only one request has
-  int64_t num_prefixes = 0;       // number of shared prefixes, including those not in `top`
-  std::vector<SharedPrefix> top;  // shared prefixes with the most saved blocks, in descending order
+  int64_t num_distinct = 0;   // number of distinct blocks in the log
+  int64_t num_used_once = 0;  // number of distinct blocks that only one request has
+  int64_t num_prefixes = 0;   // number of shared prefixes, including those not in `top`
+  // Shared prefixes in descending order of num_saved (blocks that a cache saves).
+  std::vector<SharedPrefix> top;
 };
 
 // Measures how the prompts of the log `view` share prefixes. The member `top` of the result has at
 // most `num_top` elements.
 Sharing MeasureSharing(const BlockView& view, size_t num_top);
 
-// Returns the nodes of at most `num_blocks_max` blocks of `prefix`, in the order of the prompt. The
-// first returned block is the first block that exactly the requests of `prefix` share.
+// Returns the nodes of the first blocks, at most `num_blocks_max`, of the stretch `prefix`
+// (consecutive blocks that the same requests share).
 std::vector<BlockNode> FirstBlocks(const BlockView& view, const SharedPrefix& prefix,
                                    int64_t num_blocks_max);
 

@@ -102,7 +102,8 @@ std::string NeededText(const Analysis& analysis) {
       table.Add(std::move(cells));
     }
   }
-  return "\nCache size needed for a share of these hits (LRU eviction)\n" + table.Text(kIndent);
+  return "\nCache size needed for a share of the hits of an unlimited cache (LRU eviction)\n" +
+         table.Text(kIndent);
 }
 
 std::string CurveText(const Analysis& analysis) {
@@ -134,8 +135,8 @@ class WindowTable {
   WindowTable(const WorkingSet& set, std::vector<Column> columns)
       : num_windows_(set.windows.size()), table_(AllColumns(set, std::move(columns))) {}
 
-  // Appends a row with the cells `cells`, one cell for each window (such as the last 5 minutes),
-  // and a cell with `num_distinct`. `blocks_of(w)` returns the number in the cell of window w.
+  // Appends a row: the cells `cells`, the number blocks_of(w) for each time window w (such as the
+  // last 5 minutes), and the number `num_distinct`.
   template <typename BlocksOf>
   void Add(std::vector<std::string> cells, const BlocksOf& blocks_of, int64_t num_distinct) {
     for (size_t w = 0; w < num_windows_; ++w) cells.push_back(Thousands(blocks_of(w)));
@@ -229,8 +230,8 @@ std::string PrefixesText(const Analysis& analysis) {
                analysis.beginnings[i]});
   }
   return fmt::format(
-      "\nStretches (consecutive blocks that the same requests share), by saved tokens: {} of {} "
-      "stretches\n{}",
+      "\nStretches (consecutive blocks that the same requests share): the {} of {} stretches that "
+      "save most tokens\n{}",
       sharing.top.size(), Thousands(sharing.num_prefixes), table.Text(kIndent));
 }
 

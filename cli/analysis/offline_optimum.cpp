@@ -77,8 +77,8 @@ std::vector<UseNumber> NextUses(const BlockLog& log) {
 
 }  // namespace
 
-// `kept` contains the number of the next use of each cached block. If the cache is full, the block
-// with the latest next use is evicted.
+// The set `kept` contains, for each cached block, the number of its next use. If the cache is full,
+// the block with the latest next use is evicted.
 int64_t OfflineOptimumHits(const BlockLog& log, int64_t capacity) {
   INCIPIT_CHECK(capacity >= 0);
   if (capacity == 0) return 0;
@@ -86,8 +86,7 @@ int64_t OfflineOptimumHits(const BlockLog& log, int64_t capacity) {
   UseSet kept(next.size());
   int64_t num_kept = 0, num_hits = 0;
   for (size_t use = 0; use < next.size(); ++use) {
-    // If true, the block was already in the cache when the request arrived. Blocks that the request
-    // itself inserts have a next use in a later request.
+    // `kept` has the number `use` if the block was in the cache when the request arrived.
     if (kept.Has(use)) {
       kept.Erase(use);
       --num_kept;

@@ -12,8 +12,7 @@ namespace incipit {
 // log is evicted (Belady: "A study of replacement algorithms for a virtual-storage computer",
 // 1966). Blocks of the current prompt may be evicted, and need not enter the cache.
 //
-// A request with a block also has all previous blocks of the prompt, so the cached blocks always
-// form whole prefixes. The time is O(1) per block of a prompt. REQUIRES: `capacity` >= 0.
+// The time is O(1) per block of a prompt. REQUIRES: `capacity` >= 0.
 int64_t OfflineOptimumHits(const BlockLog& log, int64_t capacity);
 
 }  // namespace incipit

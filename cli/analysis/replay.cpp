@@ -38,18 +38,18 @@ constexpr CommandText kReplayText = {
     "\n"
     "TRACE is a file with one request per line; - is stdin. All lines have the same form:\n"
     "  - an object with hash_ids: one id for each block and all previous blocks of the prompt\n"
-    "  - an array of token ids, or an object with the array as token_ids\n"
-    "  - a text, or an object with the text as prompt; this form needs --tokenizer\n"
+    "  - an array of token ids, or an object {\"token_ids\": array}\n"
+    "  - a text, or an object {\"prompt\": text}; this form needs --tokenizer\n"
     "timestamp and input_length are read if a line has them.\n"
     "\n"
-    "Requests run one at a time, in the order of the log. Every hash id is one full block; of\n"
-    "token ids only full blocks count. All blocks of a prompt can be hits, including the last\n"
-    "block. Output tokens are not cached. If a prompt is longer than the cache, its first\n"
-    "blocks enter the cache, and all its blocks count for the hit ratio.\n"
+    "Requests run one at a time, in the order of the log. Every hash id is one full block. In a\n"
+    "log of token ids, only full blocks count. All blocks of a prompt can be hits, including\n"
+    "the last block. Output tokens are not cached. If a prompt is longer than the cache, its\n"
+    "first blocks enter the cache, and all its blocks count for the hit ratio.\n"
     "\n"
     "By default, the pool has room for one prompt in addition to the cache, and a policy may\n"
     "evict blocks of the prompt that has just run. With --make-room-first, a policy evicts\n"
-    "before the prompt enters, as a server does. The optimum applies to the default.\n"
+    "before the prompt enters, as a server does. --make-room-first does not change the optimum.\n"
     "\n"
     "Evictions are counted in blocks. Regret is the number of blocks that were computed again\n"
     "soon after their eviction, that is, before the cache evicted as many further blocks as a\n"
@@ -89,8 +89,8 @@ void BindReplayFlags(Flags& flags, ReplayFlags& values) {
   flags.Group("Log");
   flags.Integer({"block-size", "N",
                  "Number of tokens of a block. For logs of texts or token ids: a power of two up "
-                 "to 256, default 16. For logs of hash ids: the number of tokens that a block hit "
-                 "saves, and the block size that the policy adaptive assumes; default 512."},
+                 "to 256, default 16. For logs of hash ids: the number of tokens that each hash id "
+                 "stands for; default 512."},
                 values.block_size, {1, kAnalyzedBlockSizeMax});
   flags.String({"tokenizer", "DIR", "Folder with tokenizer.json. A log of texts needs this flag."},
                values.tokenizer);
@@ -157,7 +157,8 @@ absl::StatusOr<Replay> ReplayLog(const ReplayFlags& values) {
     replay.num_tokens += log.request(r).input_tokens;
   }
   if (replay.num_blocks == 0) {
-    return InvalidArgument("{} has no full block of {} tokens", input.name, log.block_tokens());
+    return InvalidArgument("the prompts in {} have no full block of {} tokens", input.name,
+                           log.block_tokens());
   }
   INCIPIT_ASSIGN_OR_RETURN(replay.capacity, CapacityOf(values, replay.num_distinct));
   replay.optimum_hits = OfflineOptimumHits(log, replay.capacity);

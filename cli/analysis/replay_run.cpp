@@ -16,8 +16,8 @@ namespace {
 // by this maximum, because a clock in nanoseconds overflows at 9.2e9 seconds.
 constexpr double kReplaySecondsMax = 1e9;
 
-// Builds the token ids of a prompt for KvCacheManager. In a log of hash ids, each block becomes one
-// token: the number of its node.
+// Builds the token ids of a prompt for KvCacheManager. In a log of hash ids, each block is replaced
+// by one token. Equal blocks become equal tokens.
 class PromptTokens {
  public:
   PromptTokens(const BlockLog& log, TraceForm form) : log_(log), form_(form) {}

@@ -14,8 +14,7 @@ struct ReplayOptions {
   EvictionPolicyKind policy = EvictionPolicyKind::kLru;
   int64_t capacity = 1;  // cache size in blocks, at least 1
   // True: the policy evicts blocks before a prompt enters the cache, as in a server. False: the
-  // policy evicts blocks after the prompt has entered, so that the policy can also evict blocks of
-  // this prompt. The pool then has room for one more prompt.
+  // policy evicts blocks after the prompt has entered, and may evict blocks of this prompt.
   bool make_room_first = false;
 };
 
@@ -27,10 +26,9 @@ struct ReplayResult {
   int64_t regret = 0;     // number of blocks that were computed again soon after their eviction
 };
 
-// Runs the prompts of `log` through KvCacheManager with one eviction policy, and returns the hits
-// and evictions. The requests run one after the other, in the order of the log. The last block of a
-// prompt can be a hit. Output tokens are not cached. If a prompt is longer than the cache, its
-// first blocks enter the cache.
+// Runs the prompts of `log` through KvCacheManager, one after the other, with one eviction policy.
+// Returns the hits and evictions. The last block of a prompt can be a hit. If a prompt is longer
+// than the cache, its first blocks enter the cache. Output tokens are not cached.
 //
 // REQUIRES: if `log` holds token ids, ValidateKvCacheOptions() accepts its block size.
 ReplayResult ReplayPolicy(const BlockLog& log, const ReplayOptions& options);

@@ -59,7 +59,7 @@ std::string DrawBarChart(const BarChart& chart);
 // distances, and the last number is at least `max`. The result has about `count` + 1 numbers.
 std::vector<double> RoundTicks(double max, int32_t count);
 // Returns the powers of ten from `min` to `max` for a logarithmic axis. If there are fewer than
-// three, also returns 2 and 5 times the powers of ten.
+// three powers, also returns 2 and 5 times each power.
 std::vector<double> LogarithmicTicks(double min, double max);
 
 }  // namespace incipit

@@ -59,7 +59,7 @@ class TraceLine : public nlohmann::json_sax<json> {
   bool boolean(bool) override { return Other(); }
   bool number_integer(number_integer_t value) override {
     return Number(static_cast<double>(value),
-                  std::nullopt);  // nullopt: a negative number cannot be an id
+                  std::nullopt);  // nullopt: not an id, because the number is negative
   }
   bool number_unsigned(number_unsigned_t value) override {
     return Number(static_cast<double>(value), value);
@@ -132,7 +132,8 @@ class TraceLine : public nlohmann::json_sax<json> {
     }
     return depth_ > 0;
   }
-  // Handles a JSON value that no known key allows. The value is an error unless its key is unknown.
+  // Handles a JSON value of a wrong type. The value is an error if its key is known, and is ignored
+  // if its key is unknown.
   bool Other() {
     if (depth_ == 0) return NoPrompt();
     return in_ids_ || (depth_ == 1 && key_ != TraceKey::kOther) ? WrongType() : true;
@@ -164,8 +165,8 @@ class TraceLine : public nlohmann::json_sax<json> {
     return false;
   }
   std::string Position(size_t index) const {
-    return in_ids_ ? fmt::format("element {} is something else", index)
-                   : std::string("the value is something else");
+    return in_ids_ ? fmt::format("element {} is not such a number", index)
+                   : std::string("the value is not an array");
   }
 
   bool Number(double value, std::optional<uint64_t> whole) {
@@ -210,7 +211,7 @@ class TraceLine : public nlohmann::json_sax<json> {
   // inside the array of ids.
   int depth_ = 0, ids_depth_ = 0;
   TraceKey key_ = TraceKey::kOther;
-  std::string name_;     // name of the JSON key `key_`
+  std::string name_;     // name of the current JSON key in the log
   bool in_ids_ = false;  // true between the start and the end of an array of ids
 };
 

@@ -164,8 +164,8 @@ void ReportProgress(const BenchOptions& options, const BenchProgress& progress) 
 }
 
 absl::StatusOr<BenchResult> Measure(const BenchOptions& options, uint64_t seed) {
-  // When a thread of this process wakes up, the thread must not interrupt a server on the same
-  // machine.
+  // When a thread of the load test wakes up while all CPUs are busy, the thread waits for a free
+  // CPU. Otherwise the thread could preempt a server on the same machine.
   NeverInterruptOthers();
   const auto channel = OpenChannel(options.client);
   INCIPIT_ASSIGN_OR_RETURN(const auto info, GetModelInfo(options));

@@ -106,8 +106,8 @@ BenchResult BenchLoad::Run(const std::function<void(const BenchProgress&)>& repo
 }
 
 // Waits until request `index` may start. If `index` equals the number of requests, waits until all
-// requests have ended. Returns false if the next progress report is due before that; the caller
-// must then call WaitUntilDue() again.
+// requests have ended. Returns false early if a progress report is due; the caller must then call
+// WaitUntilDue() again.
 bool BenchLoad::WaitUntilDue(int32_t index, Time due,
                              const std::function<void(const BenchProgress&)>& report) {
   const Time report_at = report ? Now() + kReportEvery : kNoDeadline;

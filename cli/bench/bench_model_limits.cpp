@@ -85,7 +85,8 @@ OperationWork WorkOf(const ModelConfig& config, const ModelTypes& types, const S
     read += PositionsRead(step.position, step.num_tokens, window);
   }
   work[static_cast<size_t>(StepOperation::kAttention)] = {
-      // Attention computes two products: queries times keys, and attention weights times values.
+      // Attention computes two products (queries times keys, and attention weights times values) of
+      // two operations per multiply-add.
       .operations = 4 * num_sequences * seen * query,
       .bytes = num_sequences * read * 2 * key * static_cast<double>(ByteSize(types.kv))};
   return work;

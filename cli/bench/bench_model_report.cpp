@@ -45,7 +45,7 @@ std::vector<OperationFigures> ProfileOf(const ModelSpeed& speed, const BenchMode
     const double seconds = speed.operation_seconds[i];
     if (seconds <= 0) continue;
     const auto operation = static_cast<StepOperation>(i);
-    // Attention multiplies keys and values. Their type may differ from the type of the weights.
+    // Attention reads keys and values, whose type may differ from the type of the weights.
     const bool is_attention = operation == StepOperation::kAttention;
     const MatrixType type = is_attention ? MatrixTypeOf(result.types.kv) : result.types.weights;
     double least_seconds = 0;
@@ -101,9 +101,8 @@ std::string Rows(std::string_view name, const std::vector<ModelSpeed>& speeds,
                         figures.gbytes_per_s, 100 * figures.fraction_of_limit);
     if (!has_profile) continue;
     for (const OperationFigures& operation : ProfileOf(speed, result)) {
-      text +=
-          fmt::format("  {:<10}{:>6.1f} % of the time, {:>5.0f} % of the limit of this operation\n",
-                      operation.name, 100 * operation.share, 100 * operation.fraction_of_limit);
+      text += fmt::format("  {:<10}{:>6.1f} % of the time, {:>5.0f} % of the possible speed\n",
+                          operation.name, 100 * operation.share, 100 * operation.fraction_of_limit);
     }
   }
   return text;

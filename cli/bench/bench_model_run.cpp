@@ -64,8 +64,8 @@ class StepDriver {
   }
 
   // Copies the keys and values of the first `num_positions` positions of sequence 0 to the
-  // sequences [1, num_sequences). A step makes the copies. Because a step must compute at least one
-  // token, the step also computes the token at position `num_positions` - 1 again.
+  // sequences [1, num_sequences). A step (batch) needs at least one token, so the token at position
+  // `num_positions` - 1 is computed again.
   absl::Status CopyPrompt(int32_t num_sequences, int32_t num_positions) {
     copies_.clear();
     for (int32_t s = 1; s < num_sequences; ++s) {

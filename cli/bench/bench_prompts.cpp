@@ -10,10 +10,11 @@
 namespace incipit {
 namespace {
 
-// Numbers of independent streams of random numbers: kSharedStream for the prefix that all prompts
-// share, kArrivalStream for the arrival times, kFirstPromptStream + i for the rest of prompt i.
+// Index of the random number stream for the prefix that all prompts share.
 constexpr uint32_t kSharedStream = 0;
+// Index of the random number stream for the arrival times.
 constexpr uint32_t kArrivalStream = 1;
+// The rest of prompt i uses the random number stream kFirstPromptStream + i.
 constexpr uint32_t kFirstPromptStream = 2;
 
 // Maximum number of token ids in a range that OrdinaryTokens() passes to `has_special`.

@@ -56,9 +56,9 @@ std::vector<Span> OverlapsOf(std::span<const Span> spans, int32_t num_needed) {
   return overlaps;
 }
 
-// Returns the number of output tokens of the request `record` during the time spans `spans`. If
-// only a part of the time between two output tokens is in `spans`, the same part of a token is
-// counted. REQUIRES: the elements of `spans` do not overlap and are in ascending order.
+// Returns the number of output tokens of the request `record` during the time spans `spans`. A
+// token counts as a fraction if `spans` covers only a fraction of the time since the previous
+// token. REQUIRES: the elements of `spans` do not overlap and are in ascending order.
 double TokensWithin(const BenchRecord& record, std::span<const Span> spans) {
   double count = 0, time = record.due + record.first_token;
   auto span = spans.begin();

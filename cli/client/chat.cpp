@@ -93,9 +93,9 @@ class Conversation {
         stub_(v1::Inference::NewStub(OpenChannel(options.client))),
         system_(options.system) {}
 
-  // Sends the conversation and the user's `message` to the server. If the call succeeds, adds
-  // `message` and the output to the conversation. Does the same if the user stops the call after
-  // output text has arrived.
+  // Sends the conversation and the user's `message` to the server. If the call succeeds, or if the
+  // user stops the call after output text has arrived, adds `message` and the output to the
+  // conversation.
   grpc::Status Ask(std::string message, bool prints, CollectedOutput& output);
 
   void Reset() { turns_.clear(); }
@@ -151,7 +151,7 @@ grpc::Status Conversation::Ask(std::string message, bool prints, CollectedOutput
   }
   grpc::Status status = reader->Finish();
   if (prints && output.has_text()) Print(stdout, "\n");
-  // If the user stopped the call, the conversation keeps the output text that arrived before.
+  // If the user stopped the call, the conversation keeps the text that arrived before the stop.
   const bool stopped = status.error_code() == grpc::StatusCode::CANCELLED && output.has_text();
   if (status.ok() || stopped) turns_.push_back({std::move(message), output.choices()[0].text});
   return status;

@@ -24,9 +24,8 @@ std::shared_ptr<grpc::Channel> OpenChannel(const ClientOptions& options);
 // Adds the tenant and the deadline to `context`. The timeout of the gRPC call starts now.
 void PrepareCall(const ClientOptions& options, grpc::ClientContext& context);
 
-// Returns the code and the message of the gRPC status `status`. Adds one line for each invalid
-// field of the request and for the time after which the client may try again, if the server sent
-// this information.
+// Returns the code and the message of the gRPC status `status`, followed by one line for each
+// further detail that the server sent, such as an invalid field.
 std::string DescribeError(const ClientOptions& options, const grpc::Status& status);
 
 // Returns the canonical name of the gRPC status code `code`, for example INVALID_ARGUMENT.

@@ -125,7 +125,7 @@ std::string DescribeUsage(const v1::Usage& usage) {
   std::string why;
   const v1::CacheMiss& miss = usage.cache_miss();
   if (miss.reason() == v1::CACHE_MISS_REASON_EVICTED) {
-    why = fmt::format(" (the next prompt block was evicted {:.1f} s ago)",
+    why = fmt::format(" (the first uncached prompt block was evicted {:.1f} s ago)",
                       miss.evicted_seconds_ago());
   } else if (miss.reason() == v1::CACHE_MISS_REASON_OTHER_NAMESPACE) {
     why = " (the first prompt block is cached under another salt or adapter)";

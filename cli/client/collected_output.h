@@ -16,8 +16,8 @@ class CollectedOutput {
     std::string text;
     std::vector<uint32_t> token_ids;
     std::vector<v1::PositionLogprobs> logprobs;
-    // The message that ended this choice. The message contains the finish reason and, if the output
-    // ended at a stop string or stop token, this string or token.
+    // The message that ended this choice. The message contains the finish reason, and the stop
+    // string or stop token if the output ended at one.
     v1::Delta last;
   };
 

@@ -13,9 +13,9 @@
 namespace incipit {
 namespace {
 
-// The signal handler writes kStop, and the destructor of Interrupt writes kEnd, to the eventfd
-// `event_fd`. `event_fd` stays open until the process ends.
+// Value that the signal handler writes to the eventfd `event_fd`.
 constexpr uint64_t kStop = 1;
+// Value that the destructor of Interrupt writes to the eventfd `event_fd`.
 constexpr uint64_t kEnd = uint64_t{1} << 32;
 std::atomic<int> event_fd = -1;
 struct sigaction previous_action;

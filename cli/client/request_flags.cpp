@@ -33,8 +33,9 @@ absl::StatusOr<std::vector<uint32_t>> ParseTokenIds(std::string_view text) {
     while (item.starts_with(' ')) item.remove_prefix(1);
     const auto id = ParseNumber<uint32_t>(item);
     if (!id) {
-      return InvalidArgument("has \"{}\"; it must be token ids separated by commas, such as 1,2,3",
-                             item.substr(0, 80));
+      return InvalidArgument(
+          "must be token ids separated by commas, such as 1,2,3, but contains \"{}\"",
+          item.substr(0, 80));
     }
     ids.push_back(*id);
     if (comma == std::string_view::npos) return ids;
@@ -151,7 +152,7 @@ void RequestFlags::BindSampling(Flags& flags) {
                               ? std::nullopt
                               : ParseNumber<float>(text.substr(colon + 1));
         if (!id || !bias)
-          return InvalidArgument("is \"{}\"; it must be ID:BIAS, such as 15:-2", text);
+          return InvalidArgument("must be ID:BIAS, such as 15:-2, but is \"{}\"", text);
         logit_bias_.emplace_back(*id, *bias);
         return absl::OkStatus();
       },

@@ -24,7 +24,8 @@ class Regex {
   enum class Engine : uint8_t {
     // Finds matches in time linear in the text. Does not support every construct.
     kAutomaton,
-    // Supports every construct of the parser. The number of steps per search is limited.
+    // Supports every construct that the parser of regular expressions accepts. The number of steps
+    // per search is limited.
     kBacktracking,
     kBestAvailable,  // kAutomaton if kAutomaton supports the pattern, otherwise kBacktracking
   };
@@ -38,10 +39,10 @@ class Regex {
   Regex& operator=(Regex&&) noexcept;
   ~Regex();
 
-  // Splits `text` into matches and the unmatched ranges between matches, and passes all of them to
-  // `sink` from left to right. Ignores an empty match directly after another match. If `text` is
-  // empty, `sink` receives one empty unmatched range. Stops at the first error that `sink` returns.
-  // Returns INVALID_ARGUMENT if the search in `text` takes too many steps.
+  // Passes the matches in `text` and the unmatched ranges between them to `sink` from left to
+  // right. Ignores an empty match directly after another match. If `text` is empty, `sink` receives
+  // one empty unmatched range. Returns the first error of `sink`, or INVALID_ARGUMENT if the search
+  // takes too many steps.
   absl::Status FindAll(std::string_view text, SpanSink sink) const;
 
  private:

@@ -25,9 +25,9 @@ constexpr size_t kNowhere = static_cast<size_t>(-1);
 // plus kStepsMax. A step takes about 2 ns, so a search in 3 MiB of text takes at most about 0.1 s.
 constexpr size_t kStepsPerByteMax = 16;
 constexpr size_t kStepsMax = 1 << 22;
-// Limit for steps of failed match attempts, per byte of the text. If a search exceeds the limit,
-// Search computes all start positions of matches with one backward pass over the text. Search then
-// tries to match only at these positions.
+// Limit for the steps of match attempts that fail, per byte of the text. If a search exceeds the
+// limit, one backward pass over the text finds all start positions of matches. Then matches are
+// tried only at these positions.
 constexpr size_t kWastedStepsPerByteMax = 4;
 
 }  // namespace
@@ -42,8 +42,9 @@ std::optional<SymbolMap> SymbolMap::Create(const std::vector<const CodePointSet*
   }
   std::ranges::sort(borders);
   borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
-  // All characters between two neighbouring borders belong to the same sets. `signature[k]` is true
-  // if set k contains these characters. Characters with the same signature share a symbol.
+  // `borders` contains the character codes at which a range of a set begins or has ended, so the
+  // characters between two neighbouring borders are in the same sets. Characters that are in the
+  // same sets share a symbol.
   SymbolMap map;
   std::map<std::vector<bool>, CodePointSet> alike;
   std::vector<size_t> cursors(sets.size(), 0);
@@ -61,8 +62,7 @@ std::optional<SymbolMap> SymbolMap::Create(const std::vector<const CodePointSet*
   for (const auto& [signature, set] : alike) {
     const auto symbol = static_cast<uint8_t>(map.examples_.size());
     map.examples_.push_back(set.ranges()[0].first);
-    // `symbols_` maps every character to symbol 0 until Assign() is called, so symbol 0 needs no
-    // call of Assign().
+    // Symbol 0 needs no call of Assign(): a new `symbols_` maps every character to symbol 0.
     if (symbol > 0) map.symbols_.Assign(set, symbol);
   }
   for (size_t c = 0; c < map.ascii_.size(); ++c) map.ascii_[c] = map.symbols_[c];

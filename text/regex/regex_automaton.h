@@ -79,9 +79,9 @@ class Automaton {
 // text before the matcher. Immutable.
 class AutomatonRegex {
  public:
-  // Compiles the expression `root`. Returns null if the expression has no automaton of limited
-  // size. Examples are backreferences, atomic groups, large repetition counts, and unlimited
-  // repetition of an item that may match the empty string.
+  // Compiles the expression `root`. Returns null if no automaton of limited size can match the
+  // expression, for example because of a backreference, an atomic group or a large repetition
+  // count.
   static std::unique_ptr<const AutomatonRegex> Create(const RegexNode& root);
 
   // Finds all matches, like Regex::FindAll(). Returns INVALID_ARGUMENT if the search exceeds its
@@ -94,15 +94,15 @@ class AutomatonRegex {
   using ConditionTable = std::array<uint8_t, SymbolMap::kSymbolsMax + 1>;
   struct LookAround {
     Automaton automaton;
-    bool is_ahead = false;  // true if a look-ahead, whose automaton reads backwards
+    // true: a look-ahead, whose automaton reads the text backwards; false: a look-behind.
+    bool is_ahead = false;
   };
 
   explicit AutomatonRegex(SymbolMap symbols) : symbols_(std::move(symbols)) {}
 
   SymbolMap symbols_;
-  // Conditions that depend on the previously read character. Bit i of table[symbol] is 1 if
-  // condition i holds after `symbol` was read. One table is for automata that read forwards, the
-  // other table for automata that read backwards.
+  // Bit i of table[symbol] is 1 if condition i holds after an automaton has read `symbol`. One
+  // table is for automata that read forwards, the other table is for automata that read backwards.
   ConditionTable after_reading_forwards_{}, after_reading_backwards_{};
   bool has_conditions_ = false;  // true if `matcher_` checks any condition
   // Condition i is the result of look-around i. Look-around i may depend on the results of the

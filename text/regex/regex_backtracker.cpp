@@ -12,10 +12,11 @@
 namespace incipit {
 namespace {
 
-// The maximum number of steps of a search is kCalloutsMax, plus kCalloutsPerByteMax for each byte
-// of the text. In one step, PCRE2 tries one item of the expression or skips one byte. A step takes
-// about 10 ns. A search therefore takes at most about 0.4 s, plus 0.3 s per MiB of text.
+// Maximum number of steps of a search, in addition to kCalloutsPerByteMax steps for each byte of
+// the text. In one step of about 10 ns, PCRE2 tries one item of the expression or skips one byte.
 constexpr int64_t kCalloutsMax = 40'000'000;
+// Maximum number of steps of a search for each byte of the text. A step takes about 10 ns, so the
+// search takes at most about 0.3 s per MiB of text.
 constexpr int64_t kCalloutsPerByteMax = 32;
 
 // Appends `set` to `pattern` as a character class in PCRE2 syntax. The class lists all characters,
@@ -45,9 +46,9 @@ void AppendAlternatives(const RegexNode& node, std::string& pattern) {
   }
 }
 
-// Appends `opening`, the expression `node`, and a closing parenthesis. If `node` has alternatives,
-// AppendGroup() puts no inner group around them: in a look-behind, PCRE2 allows alternatives of
-// different lengths only directly inside the look-behind.
+// Appends `opening`, the expression `node`, and a closing parenthesis. The alternatives of `node`
+// get no parentheses of their own, because PCRE2 allows alternatives of different lengths in a
+// look-behind only at its top level.
 void AppendGroup(std::string_view opening, const RegexNode& node, std::string& pattern) {
   pattern += opening;
   if (node.kind == RegexNode::Kind::kAlternate) {

@@ -49,7 +49,7 @@ absl::StatusOr<CodePointSet> RegexParser::ParseClass() {
     return NotSupported(fmt::format("more than {} nested classes", kRegexDepthMax));
   }
   const bool negative = Take("^");
-  // Intersection of the parsed parts of the class; && separates parts.
+  // Intersection of the operands of &&, for a class such as [a-z&&[^b]].
   std::optional<CodePointSet> common;
   bool is_first = true;
   do {
@@ -91,11 +91,12 @@ absl::StatusOr<CodePointSet> RegexParser::ParseClassItems() {
 }
 
 absl::StatusOr<RegexParser::ClassItem> RegexParser::ParseRange(ClassItem first) {
-  if (!first.character) return Wrong("a character range begins with a class");
+  if (!first.character) return Wrong("a character range begins with a class such as \\d");
   Take("-");
-  if (Looking("[") || Looking("&&")) return NotSupported("a range that ends with a class");
+  if (Looking("[") || Looking("&&"))
+    return NotSupported("a character range that ends with a class such as [a-z]");
   INCIPIT_ASSIGN_OR_RETURN(const ClassItem last, ParseClassItem());
-  if (!last.character) return Wrong("a character range ends with a class");
+  if (!last.character) return Wrong("a character range ends with a class such as \\d");
   if (*last.character < *first.character) return Wrong("the end of a range is before its start");
   ClassItem range{.set = CodePointSet({{*first.character, *last.character}})};
   // A hyphen directly after a range stands for itself: [a-z-9] contains a to z, the hyphen, and 9.

@@ -14,9 +14,8 @@ constexpr size_t kAutomatonEntriesMax = 1 << 16;
 // Maximum number of conditions of an automaton. With n conditions, the table of the automaton has
 // 2^n entries for each state and symbol.
 constexpr size_t kConditionsMax = 5;
-// First temporary number of a condition on a character. The numbers of look-around conditions start
-// at 0. After all look-arounds are known, Build() replaces the temporary numbers by the numbers
-// after the last look-around.
+// Number of the first condition on a character until all look-arounds are known. Build() then gives
+// these conditions the numbers after the last look-around.
 constexpr int32_t kFirstCharacterCondition = 1 << 16;
 
 bool MayMatchNothing(const RegexNode& node) {
@@ -114,8 +113,8 @@ Automaton::Entry AutomatonBuilder::Transition(int32_t state, uint32_t symbol, ui
     const RegexInstruction& instruction = program_[pc];
     if (instruction.op == Op::kMatch) {
       has_matched = true;
-      // The remaining instructions of the list have lower preference than this match, so ignore
-      // them.
+      // Resolve() returns the most preferred instructions first, so ignore the instructions after
+      // this match.
       if (goal_ == AutomatonGoal::kMatchFromStart) break;
     } else if (instruction.members[symbol]) {
       add(instruction.next);
@@ -219,9 +218,9 @@ int32_t RegexCompiler::EmitRepeat(const RegexNode& node, int32_t next, Source& s
   return begin;
 }
 
-// Emits the check of the character after or before the current position (kNext or kPrevious). A
-// character that the program has not yet read is checked by kPeek. The last read character is
-// checked by kCondition.
+// Appends an instruction that checks the character after the current position (kNext) or before the
+// position (kPrevious). The instruction is kPeek if the program has not yet read this character,
+// and kCondition if the program has just read the character.
 int32_t RegexCompiler::EmitEdge(const RegexNode& node, int32_t next, Source& source) {
   const bool is_forwards = source.direction == Direction::kForwards;
   std::vector<bool> members = regex_->symbols_.Members(node.set, node.at_edge);

@@ -1,8 +1,7 @@
 // Compiles a parsed regular expression to automata. The first stage generates a program of simple
 // instructions (Thompson, "Regular Expression Search Algorithm"). The second stage converts the
-// program to a deterministic automaton. A state of the automaton is a list of instructions. The
-// order of the list gives the first alternative preference (Cox, "Regular Expression Matching in
-// the Wild").
+// program to a deterministic automaton. Each state of the automaton is a list of instructions, the
+// most preferred first (Cox, "Regular Expression Matching in the Wild").
 #pragma once
 
 #include <cstdint>

@@ -51,9 +51,9 @@ RegexNode WordBoundary(const CodePointSet& word, bool is_boundary) {
   return Both(Kind::kAlternate, std::move(after_word), std::move(after_other));
 }
 
-// Returns the possessive form of the repetition `repeat`, such as `x*+` for `x*`. A possessive
-// repetition matches as many `x` as possible and never gives a matched `x` back. If `x` is a single
-// character, a check that no further `x` follows has the same effect.
+// Returns the possessive form of the repetition `repeat`, such as `x*+` for `x*`: a repetition that
+// matches as many `x` as possible and never fewer. For a single character `x`, the result checks
+// that no further `x` follows.
 RegexNode Possessive(RegexNode repeat) {
   if (repeat.children[0].kind != Kind::kSet || repeat.min > 1) {
     RegexNode atomic{.kind = Kind::kAtomic};
@@ -63,7 +63,8 @@ RegexNode Possessive(RegexNode repeat) {
   const CodePointSet set = repeat.children[0].set;
   RegexNode none_follows = NextNode(Inverse(set), true);
   if (repeat.max < 0) return Both(Kind::kConcat, std::move(repeat), std::move(none_follows));
-  // The only possessive repetition with a maximum is x?+.
+  // The only possessive repetition with a maximum is x?+: either one `x`, or nothing if no `x`
+  // follows.
   return Both(Kind::kAlternate, SetNode(set), std::move(none_follows));
 }
 
@@ -247,7 +248,8 @@ absl::StatusOr<std::optional<std::pair<int, int>>> RegexParser::ParseInterval() 
   if (min > kRegexRepeatMax || max > kRegexRepeatMax) {
     return NotSupported(fmt::format("more than {} repetitions", kRegexRepeatMax));
   }
-  if (max >= 0 && max < min) return NotSupported("a repetition maximum below its minimum");
+  if (max >= 0 && max < min)
+    return NotSupported("a repetition whose maximum is below its minimum (such as {5,2})");
   return std::optional(std::pair(min, max));
 }
 

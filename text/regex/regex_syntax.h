@@ -26,8 +26,9 @@ struct RegexNode {
     kConcat,  // matches all children, in order
     // Matches the first child that lets the rest of the expression match.
     kAlternate,
-    kRepeat,   // matches children[0] at least `min` and at most `max` times
-    kAtomic,   // matches children[0] as (?>...): other ways to match are not tried later
+    kRepeat,  // matches children[0] at least `min` and at most `max` times
+    // (?>...): matches children[0]; after the first match, no other match of children[0] is tried.
+    kAtomic,
     kCapture,  // matches children[0] and stores the matched text as group number `group`
     kBackreference,
     // The kinds from kNext on match a position between two characters, not a character.

@@ -58,9 +58,9 @@ class Trie {
 class AddedVocabulary {
  public:
   // Creates the added vocabulary from `list`, the array `added_tokens` in tokenizer.json. `list`
-  // and `normalizer` may be null. A token that is also in the vocabulary of `model` has the id from
-  // `model`. The other tokens get the next free ids after the ids of `model`, as in Hugging Face
-  // tokenizers. The ids in `list` are only checked for duplicates.
+  // and `normalizer` may be null. A token that is also in the vocabulary of `model` keeps its id.
+  // The other tokens get the next free ids, as in Hugging Face tokenizers. The ids in `list` must
+  // be distinct, but are not used.
   static absl::StatusOr<AddedVocabulary> Create(const nlohmann::json* list, const BpeModel& model,
                                                 const Normalizer* normalizer);
 
@@ -108,8 +108,8 @@ class AddedVocabulary {
   TextMap<size_t> index_of_content_;
   absl::flat_hash_map<TokenId, size_t> index_of_id_;
   TextSet special_texts_;
-  // Prefix trees of the tokens, indexed by Pass. The value of a string is the index of the token in
-  // `tokens_`.
+  // Prefix trees of the tokens: one for the text before normalization (Pass::kRaw), one for the
+  // normalized text. The value of a string is the index of the token in `tokens_`.
   Trie tries_[2];
   bool has_special_[2] = {false, false};
   TokenId id_end_ = 0;

@@ -76,10 +76,9 @@ absl::Status BpeEncoder::EncodeNew(std::string_view word, std::vector<TokenId>& 
   return absl::OkStatus();
 }
 
-// Splits a word into segments, and replaces the symbols of each segment by tokens. The symbols of
-// the word are the elements of `ids` from index `begin` on. A segment ends between two symbols that
-// no merge ever joins, so the segments can be merged separately. A segment often occurs again and
-// is found in the cache.
+// Replaces the symbols (single characters as tokens) of a word by tokens. The word begins at index
+// `begin` of `ids`. No merge joins the symbols at the border of two segments, so each segment is
+// merged separately.
 void BpeEncoder::MergeInSegments(std::vector<TokenId>& ids, size_t begin) {
   const MergeTable& merges = model_.merges();
   const std::span<TokenId> symbols(ids.data() + begin, ids.size() - begin);

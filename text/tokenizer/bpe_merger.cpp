@@ -16,17 +16,15 @@ constexpr size_t kRarePassesMax = 6;
 // Minimum number of symbols in a window (the range of symbols that MergeInWindows() merges at a
 // time).
 constexpr size_t kWindowMin = 64;
-// Number of symbols at the end of a window of kWindowMin symbols whose tokens MergeInWindows()
-// discards. The symbols after the window may change these tokens. In a larger window, the number is
-// larger in proportion.
+// MergeInWindows() discards the tokens at the end of a window, because the symbols after the window
+// may change these tokens. The discarded part is kWindowEnd / kWindowMin of the window.
 constexpr size_t kWindowEnd = 10;
 
 }  // namespace
 
-// Merges the symbols of one short word. The symbols form a linked list; a symbol keeps its position
-// when other symbols merge. Each position has a key: 64 times the rank of the merge of the symbol
-// at this position with the next symbol, plus the position. The merge with the least key applies
-// next. `least_` contains the least key of each block of 4 keys, so that the search is fast.
+// Merges the symbols of one short word, which are a linked list of positions. The key of a position
+// is 64 * (rank of the merge of its symbol with the next symbol) + position. The merge with the
+// least key applies next.
 class BpeMerger::ShortWord {
  public:
   ShortWord(const MergeTable& merges, std::span<TokenId> symbols)
@@ -53,8 +51,8 @@ class BpeMerger::ShortWord {
  private:
   static constexpr uint32_t kPlaces = 64, kBlock = 4, kNumBlocks = kShortSymbolsMax / kBlock;
   static constexpr uint32_t kNoKey = std::numeric_limits<uint32_t>::max();
-  // Used for two symbols without an entry in FindCommon(). `rank_across` is -1, less than every
-  // rank, because any merge may join the two symbols inside longer tokens.
+  // Stands for two symbols whose merges are not in the table of common symbols. `rank_across` is
+  // -1, less than every rank, because any merge may join the two symbols inside longer tokens.
   static constexpr MergeTable::SymbolPair kUnknownPair = {
       .merged = -1, .rank = MergeTable::kNoRank, .rank_across = -1};
   static_assert(kShortSymbolsMax <= kPlaces && kNumBlocks == 16);
@@ -69,9 +67,8 @@ class BpeMerger::ShortWord {
     return std::min(least, std::min(LeastOf(&least_[8]), LeastOf(&least_[12])));
   }
 
-  // Merges two neighbouring symbols if their merge applies before every other merge that may join
-  // one of the two symbols with another neighbour. Returns the number of symbols after these
-  // merges.
+  // Merges two neighbouring symbols if no merge of one of the two symbols with its other neighbour
+  // can apply earlier. Returns the number of remaining symbols.
   uint32_t MergePairs() {
     constexpr static MergeTable::SymbolPair kNoPair;
     // pairs[i + 1] describes the merge of the symbols i and i + 1.
@@ -162,9 +159,8 @@ bool BpeMerger::CanMergeInWindows(std::span<const TokenId> symbols) const {
 // the window may change these tokens. The next window begins after the last kept token.
 //
 // The merge of a window fails if its first token is not compatible (pair_check.h) with the last
-// kept token. Then the last kept tokens are split into symbols again, and a larger window begins at
-// the first of these symbols. The size of a window doubles with each failure, up to the size of the
-// word.
+// kept token. Then the last kept tokens are split into symbols again, and a larger window begins
+// there.
 size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
   const PairCheck& check = *model_.pair_check();
   size_t begin = 0, size = kWindowMin / 2;
@@ -192,7 +188,7 @@ size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
       begin += check.LengthOf(window_[i]);
     }
     // Make the window smaller only if `begin` is larger than in all previous iterations. Otherwise
-    // a token that is longer than a small window would make every small window fail.
+    // a very long token could make windows fail again and again.
     if (begin <= furthest) continue;
     furthest = begin;
     size = std::max(kWindowMin / 2, size / 2);
@@ -205,8 +201,8 @@ int32_t BpeMerger::RankOf(TokenId left, TokenId right) const {
 }
 
 // Applies merges in ascending order of rank. Each merge is applied in one pass over all symbols.
-// Returns the number of remaining symbols when no merge is left, or when the next merge is rare and
-// the limit kRarePassesMax is reached.
+// Returns the number of remaining symbols when no merge is left, or when the limit kRarePassesMax
+// for passes of rare merges is reached.
 size_t BpeMerger::MergeCommon(std::span<TokenId> symbols) {
   ranks_.resize(symbols.size());
   for (size_t i = 0; i + 1 < symbols.size(); ++i) ranks_[i] = RankOf(symbols[i], symbols[i + 1]);
@@ -276,7 +272,7 @@ size_t BpeMerger::MergeLong(std::span<TokenId> symbols) {
   for (int32_t i = 0; i < num_symbols; ++i) {
     previous_[i] = i - 1;
     next_[i] = i + 1 < num_symbols ? i + 1 : -1;
-    // MergeCommon has left the rank of each pair in `ranks_`.
+    // ranks_[i] is the rank of the merge of the symbols i and i + 1.
     if (ranks_[i] != MergeTable::kNoRank) candidates_.push({.rank = ranks_[i], .place = i});
   }
   while (!candidates_.empty()) {

@@ -15,9 +15,8 @@ constexpr size_t kPageSize = 256;  // number of code points in one page of `char
 }  // namespace
 
 // Appends the tokens of a word that may have unknown characters (characters outside the
-// vocabulary), in the same order as Hugging Face tokenizers. The unknown token of a character is
-// appended only when the next known character follows, when the word ends, or, without fuse_unk,
-// when another unknown character follows.
+// vocabulary). The order of the tokens is the order in Hugging Face tokenizers: an unknown token is
+// appended later than the byte tokens of characters that follow it.
 class BpeModel::Unknown {
  public:
   Unknown(const BpeModel& model, std::vector<TokenId>& ids) : model_(model), ids_(ids) {}

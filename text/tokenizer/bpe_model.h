@@ -89,7 +89,8 @@ class BpeModel {
   Options options_;
   WordForm word_form_ = WordForm::kText;
   IdMap ids_;
-  // Tokens by their text as bytes. Filled only if ignore_merges is set and word_form_ is kBytes.
+  // Maps the text of a token, as bytes, to the token id. Filled only if ignore_merges is set and
+  // word_form_ is kBytes.
   IdMap ids_of_bytes_;
   // tokens_[id]: text of token `id`; empty if no token has this id.
   std::vector<std::string> tokens_;

@@ -32,8 +32,7 @@ class TokenSink {
 struct DecodeStart {
   // True if other tokens of the same output come before the list.
   bool is_continued = false;
-  // True if an earlier step joins all tokens into one token. If `is_continued` is also true, the
-  // list begins in the middle of this token.
+  // True if an earlier step joins all tokens of the output into one token.
   bool is_joined = false;
 };
 
@@ -65,7 +64,8 @@ class TokenDecoding {
  private:
   class Collector;
   std::unique_ptr<Collector> collector_;
-  // Objects that apply the decoding steps to the list. The object of the last step is first.
+  // Objects that apply the decoding steps to the list of tokens. The object of the last step is
+  // first.
   std::vector<std::unique_ptr<TokenSink>> stages_;
 };
 

@@ -62,9 +62,8 @@ class ByteLevelStage : public WholeTokenStage {
   Utf8Repair repair_;
 };
 
-// Decodes consecutive byte tokens such as `<0x0A>` together. If their bytes are valid UTF-8, the
-// output is one text. Otherwise, the output has U+FFFD for each byte. The bytes are therefore held
-// back until another token follows or the bytes are known to be invalid.
+// Decodes consecutive byte tokens such as `<0x0A>` together. The output is one text if their bytes
+// are valid UTF-8, and otherwise U+FFFD for each byte.
 class ByteFallbackStage : public WholeTokenStage {
  public:
   using WholeTokenStage::WholeTokenStage;
@@ -109,7 +108,7 @@ class ByteFallbackStage : public WholeTokenStage {
   }
 
   std::string run_;
-  size_t checked_ = 0;  // bytes [0, checked_) of `run_` are valid UTF-8
+  size_t checked_ = 0;  // bytes [0, checked_) of `run_` (the bytes held back) are valid UTF-8
   bool is_broken_ = false;
 };
 
@@ -200,8 +199,8 @@ class StripStage : public TokenSink {
   TokenSink& next_;
   // Maximum number of characters that may still be removed from the start of the token.
   uint64_t to_strip_;
-  // Number of copies of `content` that are held back, because they are removed if the token ends
-  // now.
+  // Number of copies of the character `content` that are held back: they are removed if the token
+  // ends after them.
   uint64_t held_ = 0;
 };
 

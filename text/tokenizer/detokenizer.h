@@ -12,8 +12,8 @@ namespace incipit {
 class TokenDecoding;
 
 // Decodes the token ids of one output, one id at a time. The texts of Push() and Flush() together
-// are equal to Tokenizer::Decode() of all ids, with one exception. If `after_prompt` is set, the
-// output continues a prompt, and the leading space of the first token is kept.
+// are equal to Tokenizer::Decode() of all ids. But if `after_prompt` is set, the first token keeps
+// its leading space, because the output continues a prompt.
 class Detokenizer {
  public:
   // REQUIRES: `tokenizer` outlives the detokenizer.

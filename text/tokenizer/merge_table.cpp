@@ -44,13 +44,12 @@ void MergeTable::Finish(size_t num_tokens) {
   if (knows_ends_) IndexCommonSymbols(joined);
 }
 
-// Returns a pair of symbols for each merge: the last symbol of the left token and the first symbol
-// of the right token. Omits duplicates. A symbol is a token that no merge makes. Sets knows_ends_
-// to false if the first or the last symbol of some token is not unique.
+// Returns the pairs of symbols at which merges join two tokens: the last symbol of the left token
+// and the first symbol of the right token. A symbol is a token that no merge makes. Sets
+// knows_ends_ to false if a token can begin or end with different symbols.
 std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
-  // A merged token begins with the first symbol of its left token and ends with the last symbol of
-  // its right token. left_of[token] and right_of[token] are the left and the right token of the
-  // merge that makes `token`; -1 if no merge makes `token`.
+  // left_of[token] and right_of[token] are the left and the right token of the merge that makes
+  // `token`; -1 if no merge makes `token`.
   std::vector<TokenId> left_of(num_tokens, -1), right_of(num_tokens, -1);
   for (const Merge& merge : merges_) {
     left_of[merge.merged] = merge.left;

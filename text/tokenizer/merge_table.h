@@ -99,8 +99,8 @@ class MergeTable {
   };
 
   // The hash table of all merges with the same left token, with linear probing. A bit filter has
-  // one bit for the hash of each entry. Most lookups are for pairs without a merge. For
-  // most of these pairs, Find() reads only the filter and no entry.
+  // one bit for the hash of each entry. For most pairs without a merge, Find() reads only this
+  // filter.
   struct Group {
     // If is_small(): the bit filter itself. Otherwise: index of the first word of the bit filter in
     // `filters_`.
@@ -126,14 +126,15 @@ class MergeTable {
 
   std::vector<Merge> merges_;  // all added merges, in the order of the calls of Add()
   std::vector<Group> groups_;  // groups_[left]: hash table of the merges with the left token `left`
-  // Bit filters of the groups that are not small; one word per 8 slots.
+  // Bit filters of the hash tables with 16 slots or more; one word per 8 slots.
   std::vector<uint64_t> filters_;
   std::vector<Entry> entries_;  // slots of the hash tables of all groups
   // common_[token]: index of a common symbol; kCommonMax if `token` is not a common symbol.
   std::vector<uint16_t> common_;
   // common_pairs_[common_[left] * kCommonMax + common_[right]]: merges of two common symbols.
   std::vector<SymbolPair> common_pairs_;
-  bool knows_ends_ = true;  // true if the first and the last symbol of every token are unique
+  // True if every token always begins with the same symbol and ends with the same symbol.
+  bool knows_ends_ = true;
 };
 
 }  // namespace incipit

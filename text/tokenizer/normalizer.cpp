@@ -40,8 +40,8 @@ class NormalizedText::Rewriter {
                            source_.origins.begin() + static_cast<ptrdiff_t>(end));
   }
 
-  // Appends `text` to the result. The origin of `text` is the origin of the character at the byte
-  // offset `position` of the source.
+  // Appends `text` to the result. `text` replaces the character at the byte offset `position` of
+  // the source.
   void Put(std::string_view text, size_t position) {
     result_.text += text;
     if (source_.origins.empty()) return;
@@ -169,7 +169,7 @@ void AppendBytesOf(char32_t character, std::string& text) {
 }
 
 // Cleans up text in the same way as the normalizer Nmt of Hugging Face tokenizers: removes control
-// characters, and replaces other blanks by spaces.
+// characters, and replaces line breaks, tabs and special blanks by spaces.
 void AppendForTranslation(char32_t c, std::string& text) {
   if ((c >= 0x1 && c <= 0x8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F ||
       c == 0x9F) {

@@ -12,9 +12,8 @@ std::unique_ptr<const PairCheck> PairCheck::Create(const MergeTable& merges, siz
   return result->FindOrigins(merges, num_tokens) ? std::move(result) : nullptr;
 }
 
-// Sets the origin of each token: the merge that makes the token. Skips merges that never apply,
-// because merging the symbols of their two tokens never results in these two tokens side by side.
-// Returns false if two of the other merges make the same token.
+// Sets the origin of each token: the merge that makes the token. Skips merges that never apply.
+// Returns false if two other merges make the same token.
 bool PairCheck::FindOrigins(const MergeTable& merges, size_t num_tokens) {
   origins_.resize(num_tokens);
   is_merged_.assign(num_tokens, false);
@@ -49,10 +48,10 @@ PairCheck::Origin PairCheck::OriginOf(const MergeTable::Merge& merge) const {
   const Origin& left = origins_[merge.left];
   const Origin& right = origins_[merge.right];
   const int32_t time = std::max({merge.rank, left.time, right.time});
-  // A hasty merge (see pair_check.h) applies as soon as both of its tokens exist. If both tokens
-  // are made by merges of rank `time`, the right token is made later, because merges of equal rank
-  // apply from left to right. Only the token that is made earlier can take part in other merges
-  // before the hasty merge, if their rank is less than `time`.
+  // A hasty merge (with a rank less than `time`, see pair_check.h) applies as soon as its left and
+  // right tokens exist. Until then, the token that exists first can merge with its other neighbour
+  // by a merge with a rank less than `time`. If left.time equals right.time, the left token exists
+  // first.
   const bool behind_waits = right.time < time;
   const bool before_waits = right.time == time || left.time < time;
   return {.time = time,
@@ -67,14 +66,15 @@ bool PairCheck::AreCompatible(const MergeTable& merges, TokenId left, TokenId ri
   return merges.RankOf(left, right) == MergeTable::kNoRank && DoMeet(merges, left, right);
 }
 
-// Undoes the merges inside `left` and `right`, the latest merge first, until `left` and `right` are
-// symbols. After each undone merge, looks up the merge of the current `left` and `right`. Returns
-// false if the merge of `left` and `right` applies before the undone merge.
+// Undoes the merges inside `left` and `right`, the latest merge first, until only the symbols at
+// their border are left. Returns false if a merge across the border would have applied before an
+// undone merge.
 bool PairCheck::DoMeet(const MergeTable& merges, TokenId left, TokenId right) const {
   while (true) {
     const Origin& left_origin = origins_[left];
     const Origin& right_origin = origins_[right];
-    // A merge of `left` and `right` with a rank less than `limit` applies before the undone merge.
+    // The merge of `left` and `right` applies before the undone merge if its rank is less than
+    // `limit`.
     int32_t limit;
     if (left_origin.time > right_origin.time) {
       limit = left_origin.limit_behind;

@@ -43,16 +43,16 @@ class PairCheck {
   void Unmerge(TokenId token, std::span<TokenId> symbols) const;
 
  private:
-  // Value of Origin::time for a symbol; less than every rank.
+  // Value of Origin::time for a symbol (a token that no merge makes); less than every rank.
   static constexpr int32_t kNotMade = -1;
 
-  // The origin of a token: the last merge when only the symbols of this token are merged.
+  // The origin of a token: the merge of the tokens `left` and `right` that makes the token.
   struct Origin {
     // Highest rank of all merges inside the token; kNotMade if the token is a symbol.
     int32_t time = kNotMade;
-    // Rank limits for merges that compete with the merge of `left` and `right`. A merge of `right`
-    // with the token after it applies first if its rank is less than `limit_behind`. A merge of
-    // `left` with the token before it applies first if its rank is less than `limit_before`.
+    // A merge of `right` with the next token applies before the merge of `left` and `right` if its
+    // rank is less than `limit_behind`. A merge of `left` with the previous token applies before if
+    // its rank is less than `limit_before`.
     int32_t limit_behind = 0, limit_before = 0;
     TokenId left = -1, right = -1;
     uint32_t length = 1;  // number of symbols from which the token is merged
@@ -61,12 +61,12 @@ class PairCheck {
   PairCheck() = default;
   bool FindOrigins(const MergeTable& merges, size_t num_tokens);
   bool IsKnown(TokenId id) const { return !is_merged_[id] || origins_[id].time != kNotMade; }
-  // Returns true if merging the symbols of `left` and `right` makes the tokens `left` and `right`
-  // before any merge joins symbols of both tokens.
+  // Returns true if the merges of the symbols of `left` and `right` make these two tokens before
+  // any merge across their border applies.
   bool DoMeet(const MergeTable& merges, TokenId left, TokenId right) const;
   Origin OriginOf(const MergeTable::Merge& merge) const;
 
-  std::vector<Origin> origins_;  // origins_[id]: origin of token `id`
+  std::vector<Origin> origins_;  // origins_[id]: the merge that makes token `id`
   std::vector<bool> is_merged_;  // is_merged_[id]: true if some merge makes token `id`
 };
 

@@ -13,8 +13,9 @@ namespace {
 // can multiply the number of items.
 constexpr size_t kTemplateItemsMax = 4096;
 
-// The parts that one processor outputs and the next processor reads. A TemplateProcessing processor
-// applies its template `single` to one part, and its template `pair` to two parts.
+// The lists of tokens (parts) that one post-processor outputs and the next post-processor reads. A
+// TemplateProcessing processor applies its template `single` to one part, and its template `pair`
+// to two parts.
 using Parts = std::vector<TextTemplate>;
 
 absl::Status ApplyProcessor(const JsonFields& fields, bool add_special_tokens, Parts& parts);

@@ -12,8 +12,8 @@ namespace incipit {
 
 inline constexpr size_t kChatTemplateBytesMax = 1 << 20;
 
-// Limits for the JSON files of a tokenizer. values_max is so large that bytes_max is the limit in
-// practice, because vocabularies have many values.
+// Limits for the JSON files of a tokenizer. A file with many values, such as a vocabulary, reaches
+// bytes_max before values_max.
 inline constexpr JsonLimits kTokenizerJsonLimits = {.bytes_max = size_t{256} << 20,
                                                     .values_max = int64_t{256} << 20,
                                                     .depth_max = 32,

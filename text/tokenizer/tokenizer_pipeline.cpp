@@ -95,8 +95,8 @@ class Tokenizer::Pipeline::Encoding {
   BpeEncoder encoder_;
   std::vector<TokenId>* ids_ = nullptr;
   size_t section_begin_ = 0;
-  // origins_[i]: byte offset in the original section from which byte i of the normalized section
-  // was made. Empty if origins are not necessary.
+  // origins_[i]: byte offset of the character from which byte i of the normalized text was made, in
+  // the text between two added tokens. Empty if origins are not necessary.
   std::vector<uint32_t> origins_;
 };
 

@@ -37,14 +37,13 @@ inline constexpr CategoryMask kAny = kL | kM | kN | kP | kS | kZ | kC;
 // except in the ranges of `exceptions`. A call takes milliseconds.
 std::vector<UnicodeException> CategoryRanges(UnicodeExceptions exceptions);
 
-// Returns all characters whose category is in `categories`. `category_ranges` is the result of
-// CategoryRanges(). An exception with value 1 adds its range to the result, and an exception with
-// value 0 removes its range.
+// Returns all characters whose category is in `categories`, corrected by Apply(`exceptions`).
+// `category_ranges` is the result of CategoryRanges().
 CodePointSet CharactersOf(UnicodeExceptions category_ranges, CategoryMask categories,
                           UnicodeExceptions exceptions = {});
 
-// Adds the range of each exception with value 1 to `set`, and removes the range of each exception
-// with value 0 from `set`.
+// Corrects `set` by `exceptions`, which are ranges of characters: adds the ranges with value 1 and
+// removes the ranges with value 0.
 void Apply(UnicodeExceptions exceptions, CodePointSet& set);
 
 }  // namespace incipit

@@ -23,8 +23,8 @@ bool HasDecomposition(const utf8proc_property_t& property) {
   return property.decomp_seqindex != kNoDecomposition;
 }
 
-// Returns true only if normalization to `form` never changes `character` and never combines it with
-// the previous character. May return false for such a character, too.
+// Returns true if it is known that normalization to `form` never changes `character` and never
+// combines it with the previous character.
 bool IsStableIn(NormalForm form, char32_t character, const utf8proc_property_t& property) {
   if (character < 0xA0) return true;
   if (form == NormalForm::kNfc && character < 0x300) return true;
@@ -45,8 +45,8 @@ utf8proc_option_t OptionsOf(NormalForm form) {
 }  // namespace
 
 Normalization::Normalization(NormalForm form) : form_(form) {
-  // Code points in [0x40000, 0xE0000) need no entry, because normalization never changes or
-  // combines them.
+  // Store no properties for the code points in [0x40000, 0xE0000), because normalization never
+  // changes or combines them.
   const CodePointSet with_properties({{0, 0x3FFFF}, {0xE0000, 0xE0FFF}});
   for (const auto& [first, last] : with_properties.ranges()) {
     for (char32_t c = first; c <= last; ++c) {

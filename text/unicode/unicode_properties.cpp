@@ -158,8 +158,8 @@ CodePointSet RegexProperties::Categories(CategoryMask mask) {
   return CharactersOf(category_ranges_, mask);
 }
 
-// Returns the characters of the POSIX bracket [:name:], for example for `name` = "xdigit". Supports
-// only brackets that are not also general categories. Returns nothing for other names.
+// Returns the characters of the POSIX bracket [:name:], for example for `name` = "xdigit". Returns
+// nothing if `name` is unknown or is the name of a general category.
 std::optional<CodePointSet> RegexProperties::PosixClass(const std::string& name) {
   if (name == "ascii") return CodePointSet({{0, 0x7F}});
   if (name == "xdigit") return CodePointSet({{'0', '9'}, {'A', 'F'}, {'a', 'f'}});

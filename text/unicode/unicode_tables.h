@@ -35,8 +35,8 @@ inline const UnicodeException* FindException(UnicodeExceptions exceptions, char3
 // Characters whose general category differs from the category in the library utf8proc.
 extern const UnicodeExceptions kRegexCategories, kPythonCategories;
 
-// Differences between sets of characters and unions of general categories. unicode_tables.cpp names
-// the categories of each set.
+// Corrections for sets of characters: each set contains the characters of some general categories,
+// except for these corrections. unicode_tables.cpp names the categories of each set.
 extern const UnicodeExceptions kRustNumeric, kRustPunctuation, kRustWord, kRustMark,
     kInertInNormalForms, kPythonDigit, kPythonNumeric, kPythonLowercase, kPythonUppercase,
     kPythonCaseIgnorable;

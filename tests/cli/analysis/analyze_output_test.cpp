@@ -143,7 +143,7 @@ TEST(AnalysisTest, WhatDoesNotFitTogetherIsNoted) {
   EXPECT_THAT(AnalysisOf(wrong_size).notes,
               ElementsAre(HasSubstr("line 2 has 2 ids for 8000 tokens. Is --block-size right?")));
   EXPECT_THAT(AnalysisOf(HashTrace({{1, 2}, {3, 2}})).notes,
-              ElementsAre(HasSubstr("3 hash ids follow different blocks")));
+              ElementsAre(HasSubstr("3 hash ids have different previous blocks")));
   Trace backwards = HashTrace({{1}, {2}, {3}});
   backwards.requests[0].timestamp = 5;
   backwards.requests[1].timestamp = 9;

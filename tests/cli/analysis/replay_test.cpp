@@ -183,7 +183,7 @@ TEST_F(ReplayTest, WhatDoesNotFitTogetherIsNoted) {
   const std::string log =
       "{\"input_length\": 16, \"hash_ids\": [1]}\n{\"input_length\": 32, \"hash_ids\": [1, 2]}\n";
   ASSERT_EQ(Replay({"--blocks=2", "--policy=lru"}, log), kExitOk) << err();
-  EXPECT_THAT(Text(), HasSubstr("Note: 1 of 2 requests have an input_length"));
+  EXPECT_THAT(Text(), HasSubstr("Note: in 1 of 2 requests, input_length does not fit"));
   ASSERT_EQ(Replay({"--blocks=2", "--policy=lru", "--block-size=16"}, log), kExitOk) << err();
   EXPECT_THAT(Text(), Not(HasSubstr("Note:")));
 }
