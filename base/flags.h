@@ -45,13 +45,13 @@ struct FlagText {
   bool is_private = false;
 };
 
-// A table of command-line flags. Each flag sets a variable, which must outlive the table. The value
-// of the variable when the flag is added is the default of the flag. Names and texts must be string
-// literals.
+// A table of command-line flags. Each flag sets a variable. The initial value of the variable is
+// the default of the flag. REQUIRES: the variables outlive the table, and all names and texts are
+// string literals.
 //
-// The parser accepts `--flag value` and `--flag=value`. A switch needs no value. If a flag is
-// repeated, the last value is used. All errors of the parser are INVALID_ARGUMENT. An error message
-// contains the flag, the value and the allowed range.
+// The parser accepts `--flag value` and `--flag=value`. If a flag is repeated, the last value is
+// used. All errors of the parser are INVALID_ARGUMENT. An error message contains the flag, the
+// value and the allowed range.
 class Flags {
  public:
   // Begins a group of flags with the heading `title`. The group contains all flags that are added
@@ -66,8 +66,8 @@ class Flags {
   // Adds a flag that is on or off. `--flag` alone means on. The values on, true, off and false are
   // accepted too.
   void Switch(FlagText text, bool& target);
-  // Adds a flag whose value is one of the names in `names`, which must outlive the table. If the
-  // user passes an alias, Values() returns the alias.
+  // Adds a flag whose value is one of the names in `names`. If a value has several names, Values()
+  // returns the name that the user passed. REQUIRES: `names` outlives the table.
   template <typename T>
   requires std::is_enum_v<T>
   void Enum(FlagText text, T& target, std::type_identity_t<EnumNames<T>> names) {
@@ -77,8 +77,8 @@ class Flags {
         text, std::move(all), [&target, names](size_t index) { target = names[index].value; },
         [&target, names] { return IndexOf(names, target); });
   }
-  // Adds a flag whose value may be absent. If the user passes the name `absent`, `target` becomes
-  // nullopt. The help lists the name `absent` first.
+  // Adds a flag whose value may be absent. The string `absent`, such as "auto", is the name of the
+  // absent value: if the user passes this name, `target` becomes nullopt.
   template <typename T>
   requires std::is_enum_v<T>
   void Enum(FlagText text, std::optional<T>& target, std::string_view absent,
@@ -187,7 +187,7 @@ class Flags {
     return static_cast<size_t>(found - names.begin());
   }
   // Adds a flag whose value is one of `names`. When the user passes names[i], the parser calls
-  // set(i). `get` returns the index of the canonical name of the current value.
+  // set(i). `get` returns the index of the first name of the current value.
   void AddNames(FlagText text, std::vector<std::string_view> names, std::function<void(size_t)> set,
                 std::function<size_t()> get);
   void AddInteger(FlagText text, FlagRange<int64_t> range, std::function<void(int64_t)> set,

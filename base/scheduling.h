@@ -3,10 +3,10 @@
 
 namespace incipit {
 
-// Sets a scheduling policy for the calling thread and the threads that it starts later. If all CPUs
-// are busy when such a thread becomes runnable, it waits for the end of a time slice instead of
-// interrupting another thread. Does nothing if the process does not have the default policy, or if
-// the kernel refuses the change.
+// Sets the scheduling policy SCHED_BATCH for the calling thread and for all threads that the
+// calling thread starts later. A thread with this policy does not interrupt another thread. Does
+// nothing if the calling thread does not have the default policy, or if the kernel refuses the
+// change.
 void NeverInterruptOthers();
 
 }  // namespace incipit

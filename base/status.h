@@ -1,6 +1,5 @@
-// Creates errors (absl::Status) with formatted messages, and returns errors to the caller. Each
-// message names the object with the error, its value and the allowed range, so that a user can
-// correct the error.
+// Creates errors (absl::Status) with formatted messages, and returns errors to the caller. An error
+// message names the wrong object, its value and the allowed range.
 #pragma once
 
 #include <fmt/format.h>

@@ -27,7 +27,7 @@ enum class RowStatus : uint8_t { kOk, kNonFinite };
 
 // A copy between two cache blocks: in every layer, the keys and values of the first `num_tokens`
 // tokens of block `from` are copied to block `to`. The device makes the copy before it computes the
-// first layer of the step.
+// first layer.
 struct BlockCopy {
   BlockId from{-1}, to{-1};
   int32_t num_tokens = 0;
@@ -81,13 +81,15 @@ struct TokenLogprob {
   float logprob = 0;
 };
 
-// Log probabilities of several rows of logits. For row i, chosen[i] is the sampled or given token,
-// and rank[i] is its rank by probability (1: the likeliest). top[top_begin[i], top_begin[i + 1])
-// holds the likeliest tokens of row i, sorted by descending probability, then by ascending token
-// id.
+// Log probabilities of tokens, computed from several rows of logits.
 struct Logprobs {
+  // chosen[i] is the token that was sampled from row i. If row i is a row of a prompt, chosen[i] is
+  // the next token of the prompt.
   std::vector<TokenLogprob> chosen;
+  // rank[i] is the rank of the token chosen[i] by probability in row i; 1: the likeliest token.
   std::vector<int32_t> rank;
+  // The likeliest tokens of row i are the elements [top_begin[i], top_begin[i + 1]) of `top`. The
+  // tokens of a row are sorted by descending probability, then by ascending token id.
   std::vector<int32_t> top_begin{0};
   std::vector<TokenLogprob> top;
 

@@ -79,9 +79,8 @@ absl::Status ReadActivation(const JsonFields& fields) {
   return Unimplemented("hidden_act is \"{}\"; the only supported value is silu", *name);
 }
 
-// Reads the keys that add bias tensors to a model of the family `family`. Bias keys that only other
-// families use are ignored. If the checkpoint contains tensors for an ignored key, CheckTensors
-// later reports them as unknown tensors.
+// Reads the keys that add bias tensors to a model of the family `family`. Ignores keys that add
+// bias tensors only in other families.
 absl::Status ReadBiases(const JsonFields& fields, const Family& family, ModelConfig& config) {
   const bool is_llama = family.model_type == "llama", is_qwen3 = family.model_type == "qwen3";
   bool attention_bias = false;
@@ -105,8 +104,10 @@ absl::StatusOr<std::vector<LayerType>> ReadLayerTypes(const JsonFields& fields,
   const Json* names = fields.Find("layer_types");
   if (names == nullptr) return types;
   if (!names->is_array() || names->size() != static_cast<size_t>(num_layers)) {
-    return InvalidArgument("layer_types is {}; it must be an array of num_hidden_layers, {}, names",
-                           ShownValue(*names), num_layers);
+    return InvalidArgument(
+        "layer_types is {}; it must be an array with a name for each of the {} layers "
+        "(num_hidden_layers)",
+        ShownValue(*names), num_layers);
   }
   for (const Json& name : *names) {
     if (name == "full_attention" || name == "attention") {
@@ -135,8 +136,7 @@ absl::StatusOr<int32_t> ReadWindow(const JsonFields& fields, const Family& famil
 }
 
 // Returns an error if an element of `layer_types` differs from `expected`. Mistral models use the
-// attention window in every layer, and Llama models have no window. A list with other elements
-// therefore describes an unsupported model.
+// attention window in every layer, and Llama models have no window.
 absl::Status CheckUniformLayers(std::span<const LayerType> types, LayerType expected,
                                 std::string_view architecture) {
   if (std::ranges::all_of(types, [&](LayerType type) { return type == expected; })) {
@@ -144,7 +144,7 @@ absl::Status CheckUniformLayers(std::span<const LayerType> types, LayerType expe
   }
   return Unimplemented(
       "layer_types contains {}, which the architecture {} does not support with this "
-      "sliding_window",
+      "value of sliding_window",
       expected == LayerType::kFull ? "sliding_attention" : "full_attention", architecture);
 }
 
@@ -181,8 +181,7 @@ absl::Status ReadWindows(const JsonFields& fields, const Family& family, ModelCo
     if (is_sliding && window == 0) {
       return InvalidArgument(
           "layer_types contains sliding_attention, but no window is set: use_sliding_window must "
-          "be "
-          "true and sliding_window an integer");
+          "be true and sliding_window an integer");
     }
     config.layer_windows.push_back(is_sliding ? window : 0);
   }
@@ -209,8 +208,8 @@ absl::Status ReadDType(const JsonFields& fields, ModelConfig& config) {
 constexpr double kTemperatureMax = 100;
 constexpr double kRepetitionPenaltyMax = 100;
 
-// Reads the end-of-sequence token ids from the key eos_token_id, which is one id or a list of ids.
-// Adds them to config.eos_ids.
+// Adds the end-of-sequence token ids to config.eos_ids. The key eos_token_id holds one id or a list
+// of ids.
 absl::Status ReadEosIds(const JsonFields& fields, ModelConfig& config) {
   const Json* value = fields.Find("eos_token_id");
   if (value == nullptr) return absl::OkStatus();

@@ -48,11 +48,11 @@ struct ModelConfig {
   int32_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
   int32_t vocab_size = 0, max_positions = 0;
   float rms_norm_epsilon = 0;
-  // True: the output head (lm_head) uses the tensor of the token embedding. If the weights contain
-  // a tensor for the head, the head uses that tensor instead.
+  // True if the output head (lm_head) uses the tensor of the token embedding. A separate tensor for
+  // the head in the checkpoint has priority.
   bool tied_embeddings = false;
-  // True if config.json contains the key tie_word_embeddings. False: the output head (lm_head) uses
-  // the tensor of the token embedding only if the weights contain no tensor for the head.
+  // True if config.json contains the key tie_word_embeddings. An absent key has the same effect as
+  // the value true.
   bool tying_is_given = false;
   bool qkv_bias = false, output_bias = false, mlp_bias = false, qk_norm = false;
   RopeConfig rope;

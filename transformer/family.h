@@ -16,9 +16,9 @@ namespace incipit {
 struct Family {
   std::string_view architecture, model_type;
   int32_t intermediate_size, vocab_size, max_positions;
-  // Default values of num_key_value_heads and head_dim in config.json. If the family has no
-  // `num_kv_heads`, the default is the number of query heads. If the family has no `head_dim`, the
-  // default is hidden_size / num_heads.
+  // Default values of num_key_value_heads and head_dim in config.json. If `num_kv_heads` is empty,
+  // the default is the number of query heads. If `head_dim` is empty, the default is hidden_size
+  // divided by the number of query heads.
   std::optional<int32_t> num_kv_heads, head_dim;
   // Default size of the attention window, in positions. 0: the default is no window.
   int32_t sliding_window = 0;

@@ -34,8 +34,8 @@ absl::Status Require(const JsonFields& scaling, std::string_view key) {
   return InvalidArgument("{} is missing", scaling.PathOf(key));
 }
 
-// Reads the context length that the model had before RoPE scaling. The key in `config` has priority
-// over the key in `scaling`. If both are absent, rope.original_max_positions is unchanged.
+// Reads the context length before RoPE scaling from `config` or, if `config` does not contain the
+// key, from `scaling`. If neither contains the key, rope.original_max_positions is unchanged.
 absl::Status ReadOriginalMaxPositions(const JsonFields& config, const JsonFields& scaling,
                                       RopeConfig& rope) {
   constexpr std::string_view kKey = "original_max_position_embeddings";
@@ -108,7 +108,9 @@ absl::StatusOr<RopeConfig> ParseRopeConfig(const Json& config_json, int32_t max_
   }
   for (const std::string_view nested : {"full_attention", "sliding_attention"}) {
     if (!scaling_json.contains(nested)) continue;
-    return Unimplemented("{} differs by layer ({}); this option is not supported", key, nested);
+    return Unimplemented(
+        "{} has separate values for layers of the type {}; this option is not supported", key,
+        nested);
   }
   const JsonFields scaling(scaling_json, std::string(key));
   INCIPIT_RETURN_IF_ERROR(RefusePartialRotation(scaling));

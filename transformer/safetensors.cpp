@@ -77,7 +77,8 @@ absl::Status CheckMetadata(const Json& metadata) {
   const bool is_valid =
       metadata.is_object() &&
       std::ranges::all_of(metadata, [](const Json& value) { return value.is_string(); });
-  return is_valid ? absl::OkStatus() : InvalidArgument("__metadata__ must be an object of strings");
+  return is_valid ? absl::OkStatus()
+                  : InvalidArgument("__metadata__ must be an object whose values are strings");
 }
 
 absl::Status ReadShape(const Json& entry, StoredTensor& tensor) {
@@ -102,12 +103,12 @@ absl::StatusOr<uint64_t> ByteSizeOf(const FileType& type, std::span<const int64_
   uint64_t num_bits = type.num_bits;
   for (const int64_t size : shape) {
     if (!MultiplyFits(num_bits, static_cast<uint64_t>(size), num_bits)) {
-      return InvalidArgument("shape is {}; its size in bits does not fit 64 bits",
+      return InvalidArgument("shape is {}; the number of bits of the tensor does not fit 64 bits",
                              ShownShape(shape));
     }
   }
   if (num_bits % 8 != 0) {
-    return InvalidArgument("shape is {} of {}; its size is not a whole number of bytes",
+    return InvalidArgument("a tensor of shape {} and type {} does not have a whole number of bytes",
                            ShownShape(shape), type.name);
   }
   return num_bits / 8;

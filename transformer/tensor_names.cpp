@@ -68,7 +68,7 @@ absl::Status CheckShape(const ExpectedTensor& expected, const StoredTensor& stor
 }
 
 // Returns an error if the element type of `stored` differs from the type in config.json, or from
-// `first_dtype_name`, the type of the first checked tensor.
+// `first_dtype_name`, the type of another tensor of the model.
 absl::Status CheckDType(const ModelConfig& config, const ExpectedTensor& expected,
                         const StoredTensor& stored, std::string_view first_dtype_name) {
   if (!stored.dtype) {

@@ -12,8 +12,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The only accepted value of a key that stands for an unsupported option. With this value, the
-// option is off. Any other value of the key is an error. kEmpty means null, false, 0, "", [] or {}.
+// The value that turns off the unsupported option of a key. Any other value of the key is an error.
+// kEmpty means null, false, 0, "", [] or {}.
 enum class Neutral : uint8_t { kEmpty, kOne, kTrue };
 struct UnsupportedKey {
   std::string_view key;

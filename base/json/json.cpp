@@ -8,10 +8,7 @@
 namespace incipit {
 namespace {
 
-// Builds a JSON value from the events of the JSON parser, and stops at the first error. `open_`
-// holds pointers to the arrays and objects whose end has not been parsed yet, from the outermost to
-// the innermost. These pointers stay valid, because elements are added only to the innermost array
-// or object.
+// Builds a JSON value from the events of the JSON parser, and stops at the first error.
 template <typename Json>
 class LimitedBuilder final : public nlohmann::json_sax<Json> {
  public:
@@ -99,8 +96,10 @@ class LimitedBuilder final : public nlohmann::json_sax<Json> {
   const JsonLimits limits_;
   int64_t num_values_ = 0;
   Json root_;
+  // Arrays and objects whose end has not been parsed yet, from the outermost to the innermost. Only
+  // the innermost array or object gets new elements, so all pointers stay valid.
   std::vector<Json*> open_;
-  // Address at which the value of the latest key is stored.
+  // Address of the value for the last key that was parsed in the innermost object.
   Json* slot_ = nullptr;
   std::string error_;
 };

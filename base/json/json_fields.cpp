@@ -11,9 +11,8 @@
 namespace incipit {
 namespace {
 
-// Returns `value` as an integer, or nullopt if `value` is no integer. The parser returns integers
-// beyond 64 bits as floating-point numbers. An unsigned value above the signed maximum becomes the
-// signed maximum, which exceeds every bound.
+// Returns `value` as an integer. Returns nullopt if `value` is not an integer of at most 64 bits.
+// Returns the maximum of int64_t for a greater unsigned value.
 std::optional<int64_t> AsInt(const nlohmann::json& value) {
   if (value.is_number_unsigned()) {
     const auto bits = value.get<uint64_t>();

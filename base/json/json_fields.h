@@ -18,8 +18,8 @@ struct IntRange {
   int64_t max = 0;
 };
 
-// A range of allowed numbers up to `max`. The number `min` is allowed only if `includes_min` is
-// true.
+// A range of allowed numbers from `min` to `max`. The number `max` is allowed. The number `min` is
+// allowed only if `includes_min` is true.
 struct NumberRange {
   double min = 0;
   double max = 0;

@@ -145,8 +145,9 @@ TEST_F(FlagsTest, AWrongValueIsNamedWithItsFlagAndItsBound) {
   EXPECT_EQ(
       ErrorOf({"--memory=10KiB"}),
       "--memory is \"10KiB\"; it must be a size in bytes, KiB, MiB, GiB or TiB at least 1MiB");
-  EXPECT_EQ(ErrorOf({"--timeout=1ms"}),
-            "--timeout is \"1ms\"; it must be a time such as 500ms, 30s or 5m, from 10ms to 3600s");
+  EXPECT_EQ(
+      ErrorOf({"--timeout=1ms"}),
+      "--timeout is \"1ms\"; it must be a time (examples: 500ms, 30s, 5m) from 10ms to 3600s");
   for (const std::string_view bad : {"--memory=9e30", "--memory=1.0000001KiB", "--timeout=s",
                                      "--timeout=nan", "--max-tokens=", "--rate= 1"}) {
     EXPECT_EQ(flags_.ParseAll(Args{bad}).code(), absl::StatusCode::kInvalidArgument) << bad;

@@ -144,7 +144,7 @@ TEST(ModelConfigTest, WindowsThatAFamilyDoesNotHaveAreRefused) {
   ExpectUnimplemented(Llama(R"("sliding_window": 100)"), HasSubstr("sliding_window is 100"));
   ExpectInvalid(Qwen3(kSliding), HasSubstr("use_sliding_window"));
   ExpectInvalid(Qwen2(R"("num_key_value_heads": 2, "layer_types": ["full_attention"])"),
-                HasSubstr("num_hidden_layers, 4"));
+                HasSubstr("4 layers (num_hidden_layers)"));
   ExpectUnimplemented(
       Qwen2(R"("num_key_value_heads": 2, "layer_types": ["full_attention", "full_attention",
                "full_attention", "linear_attention"])"),

@@ -21,8 +21,7 @@ using jinja::Value;
 constexpr size_t kRoleSizeMax = 64;
 
 // Returns true if `role` (such as "user") consists of at most kRoleSizeMax ASCII letters, digits,
-// '_' and '-'. A plain role counts as text of the template, because a template may build a special
-// token from the role ("<|" + role + "|>").
+// '_' and '-'. A template may build a special token, such as <|user|>, from such a role.
 bool IsPlainRole(std::string_view role) {
   return !role.empty() && role.size() <= kRoleSizeMax &&
          std::all_of(role.begin(), role.end(), [](char c) {
@@ -49,8 +48,7 @@ absl::StatusOr<jinja::Variables> ReadVariables(Heap& heap, const nlohmann::order
 }
 
 // Sets the template variables that hold special tokens of the model, such as bos_token. The
-// tokenizer will encode the values as special tokens, because the values do not come from the
-// request.
+// tokenizer encodes the values as special tokens, unlike text of the request.
 absl::Status AddSpecialTokens(Heap& heap, const TokenizerConfig& config, const jinja::Program& code,
                               jinja::Variables& variables) {
   // Returns a pointer to the variable `name`. Returns null if the template does not use the
@@ -80,9 +78,9 @@ absl::Status AddSpecialTokens(Heap& heap, const TokenizerConfig& config, const j
 
 class ChatTemplate::Program {
  public:
-  // `tool_code` is the template for requests with tools. `code` is the template for all other
-  // requests, and for requests with tools if `tool_code` is empty. At least one of both has a
-  // value.
+  // `tool_code` is the template for requests with tools, and `code` is the template for all other
+  // requests. If `tool_code` is empty, `code` is the template for all requests. `code` and
+  // `tool_code` are not both empty.
   std::optional<jinja::Program> code, tool_code;
   TokenizerConfig config;
   ChatTemplateLimits limits;

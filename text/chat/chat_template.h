@@ -33,10 +33,9 @@ class ChatTemplate {
   static absl::StatusOr<ChatTemplate> Parse(std::string_view source,
                                             ChatTemplateLimits limits = {});
 
-  // Parses the one or two chat templates of a model folder. If there are two templates, Render()
-  // uses the template `tool_use` if the variable `tools` is set and not null, and the template
-  // `default` otherwise. The templates can use special tokens of the model folder, such as
-  // bos_token, as variables. Returns FAILED_PRECONDITION if there is no template.
+  // Parses the chat templates of a model folder. If there are two templates, Render() uses the
+  // template `tool_use` if the variable `tools` is set and not null, and the template `default`
+  // otherwise. Returns FAILED_PRECONDITION if there is no template.
   static absl::StatusOr<ChatTemplate> Parse(const TokenizerConfig& config);
 
   ChatTemplate(ChatTemplate&&) noexcept;
@@ -44,13 +43,11 @@ class ChatTemplate {
   ~ChatTemplate();
 
   // Renders the prompt. `variables` is a JSON object with the variables of the template, such as
-  // messages, tools, documents and add_generation_prompt. A variable with the name of a special
-  // token, such as bos_token, replaces the special token of the model.
+  // messages and tools. A variable such as bos_token replaces the special token of the model.
   //
   // Returns INVALID_ARGUMENT with the message of the template if the template raises an error.
   // Returns FAILED_PRECONDITION if the only template is for tools and the request has no tools.
-  // Returns UNIMPLEMENTED for an unsupported construct of the template language that Parse() could
-  // not detect.
+  // Returns UNIMPLEMENTED for an unsupported construct that Parse() could not detect.
   absl::StatusOr<RenderedPrompt> Render(const nlohmann::ordered_json& variables) const;
   // Renders the prompt. The template function strftime_now() formats the time `now`, in the time
   // zone of the process.

@@ -15,14 +15,14 @@ class AttributePath {
  public:
   // Creates the path that `attribute`, an argument of a filter, describes. If `attribute` is None,
   // the path selects the item itself. Returns INVALID_ARGUMENT if a part of the path consists of
-  // digits that Python cannot convert to an integer.
+  // digits but is not an integer, such as a superscript 2.
   static absl::StatusOr<AttributePath> Make(Interpreter& in, const Value& attribute);
   // Splits `attribute` at commas, and creates one path for each part.
   static absl::StatusOr<std::vector<AttributePath>> MakeSeveral(Interpreter& in,
                                                                 const Value& attribute);
 
-  // Returns the part of `item` that the path selects. If `otherwise` is neither missing nor none,
-  // replaces every undefined value on the path by `otherwise`.
+  // Returns the part of `item` that the path selects. If a part of the path does not exist, uses
+  // the value `otherwise` for this part, unless `otherwise` is missing or none.
   absl::StatusOr<Value> Get(Interpreter& in, Value item, const Value& otherwise = Value()) const;
   // Returns the part of `item` that the path selects, as a key for comparisons. If `case_sensitive`
   // is false and the key is a string, converts the key to lower case.

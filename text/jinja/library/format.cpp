@@ -13,7 +13,7 @@ namespace incipit::jinja {
 namespace {
 
 absl::Status RefuseFormat(std::string_view what) {
-  return Unimplemented("{} in a format is not supported", what);
+  return Unimplemented("this part of a format string is not supported: {}", what);
 }
 
 absl::StatusOr<Value> Convert(Interpreter& in, const Value& value, char conversion) {
@@ -61,7 +61,8 @@ absl::StatusOr<PercentDirective> ParseDirective(std::string_view format, size_t&
   if (std::string_view("#*hlLac").find(type) != std::string_view::npos) {
     return RefuseFormat(fmt::format("the '{}'", type));
   }
-  if (is_integer && spec.precision) return RefuseFormat("the precision of an integer");
+  if (is_integer && spec.precision)
+    return RefuseFormat("the precision of an integer, such as %.3d");
   if (!is_integer && kOthers.find(type) == std::string_view::npos) {
     return InvalidArgument("unsupported format character");
   }
@@ -180,7 +181,7 @@ absl::Status ParseField(std::string_view field, BracesPart& part) {
   part.name = field.substr(0, name_end);
   field.remove_prefix(name_end);
   if (part.name.find_first_of(".[") != std::string_view::npos) {
-    return RefuseFormat("an attribute or an index of a field");
+    return RefuseFormat("an attribute or an index of a field, such as {a.b}");
   }
   if (field.starts_with('!')) {
     part.conversion = field.size() > 1 ? field[1] : '\0';

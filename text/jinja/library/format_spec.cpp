@@ -102,7 +102,8 @@ absl::Status AppendNumber(Interpreter& in, const Value& value, const FormatSpec&
       digits = RealDigits(std::fabs(real), spec.type == '%' ? 'f' : spec.type,
                           spec.precision.value_or(6));
     } else if (spec.precision) {
-      return Unimplemented("the precision of a float without a type is not supported");
+      return Unimplemented(
+          "the format of a float has a precision but no type letter; this is not supported");
     } else {
       digits = FormatReal(std::fabs(real));
     }
@@ -125,7 +126,7 @@ absl::Status AppendText(Interpreter& in, Value text, const FormatSpec& spec, Tex
     return InvalidArgument("unknown format code '{}' for object of type 'str'", spec.type);
   }
   if (spec.sign != '-' || spec.grouping || spec.align == '=') {
-    return InvalidArgument("a sign, grouping or '=' is not allowed in a string format");
+    return InvalidArgument("a sign, a comma or '=' is not allowed in the format of a string");
   }
   if (spec.precision && *spec.precision < static_cast<int64_t>(text.text().num_chars)) {
     INCIPIT_ASSIGN_OR_RETURN(
@@ -171,7 +172,7 @@ absl::StatusOr<FormatSpec> ParseFormatSpec(std::string_view text) {
   if (at(",")) {
     ++pos;
     spec.grouping = true;
-    if (spec.zero) return Unimplemented("zeros and commas in a format are not supported");
+    if (spec.zero) return Unimplemented("zeros and commas in the same format are not supported");
   }
   if (at(".")) {
     spec.precision = ParseFormatNumber(text, ++pos);

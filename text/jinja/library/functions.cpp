@@ -96,9 +96,8 @@ Result RaiseException(Interpreter& in, Arguments& arguments) {
   return in.Raise(std::string(message.bytes()));
 }
 
-// Formats the time `now` of the rendering in local time. The argument is a format of strftime().
-// Replaces %f by the microseconds. Removes %z and %Z, as Python does for a time without a time
-// zone.
+// Formats in.now() as local time. The argument is the format, as for strftime() of C. As in Python,
+// replaces %f by the microseconds, and removes %z and %Z.
 Result StrftimeNow(Interpreter& in, Arguments& arguments) {
   INCIPIT_ASSIGN_OR_RETURN(const Value given, arguments.String(0));
   const auto since_epoch = in.now().time_since_epoch();

@@ -53,8 +53,8 @@ Value TakeFirst(std::vector<Value>& values) {
   return first;
 }
 
-// Returns an iterator over `value`. Returns null if `value` is false in Python, such as none. If
-// `value` is false, the filters of Jinja2 ignore their other arguments.
+// Returns an iterator over `value`. Returns null if `value` is false in Python, such as none. The
+// result of the filter then has no items.
 absl::StatusOr<Iterator*> IterateIfTrue(Interpreter& in, const Value& value) {
   INCIPIT_ASSIGN_OR_RETURN(const bool truth, IsTrue(in, value));
   if (!truth) return nullptr;
@@ -122,8 +122,8 @@ Result Lazy(Interpreter& in, Arguments& args) {
       [args = std::move(args)](Interpreter& interpreter) { return start(interpreter, args); }));
 }
 
-// Returns the function that produces the items of a generator one at a time. One call of `make`
-// creates all items in advance.
+// Creates all items of a generator with one call of `make`. Returns a function that returns these
+// items one at a time.
 template <Items (*make)(Interpreter&, const Arguments&)>
 absl::StatusOr<Produce> MakeAll(Interpreter& in, Arguments args) {
   INCIPIT_ASSIGN_OR_RETURN(std::vector<Value> items, make(in, args));

@@ -1,5 +1,5 @@
-// The methods of Python's str that return strings or lists of strings, such as upper(). Also the
-// filters that do the same for values of all types.
+// Defines the methods of Python's str that return strings or lists of strings, such as upper().
+// Also defines the corresponding filters, such as `upper`, which accept values of all types.
 #include <algorithm>
 
 #include "base/status.h"

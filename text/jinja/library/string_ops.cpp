@@ -93,7 +93,7 @@ Ranges SplitSpace(std::string_view bytes, Int splits_max, bool from_right) {
     i = SkipSpace(bytes, end, true);
   }
   if (from_right && words.size() > words_max) {
-    const size_t rest = words.size() - words_max;  // number of words at the left that are not split
+    const size_t rest = words.size() - words_max;  // number of words in the first range
     words[rest - 1].begin = 0;
     words.erase(words.begin(), words.begin() + static_cast<ptrdiff_t>(rest - 1));
   }

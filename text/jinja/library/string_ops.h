@@ -1,6 +1,6 @@
-// Python's operations on strings, for methods and filters. Characters that a client wrote stay
-// marked (text.h). If a string is marked safe (not to be HTML-escaped), the results of operations
-// on the string are marked safe.
+// Python's operations on strings, for methods and filters. The operations keep the marks of the
+// bytes that a client wrote (text.h). If a string is marked safe (not to be HTML-escaped), the
+// results of operations on the string are marked safe too.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// Looks up attributes and items of values, with the rules of the sandbox of Jinja2 that forbids
-// changes of values.
+// Looks up attributes and items of values. As in the immutable sandbox of Jinja2, a method that
+// changes a value is forbidden.
 #include "base/status.h"
 #include "text/jinja/library/builtins.h"
 #include "text/jinja/runtime/interpreter.h"

@@ -42,9 +42,9 @@ class Interpreter {
   // Returns the heap that owns the values of the rendering.
   Heap& heap() { return heap_; }
   std::chrono::system_clock::time_point now() const { return now_; }
-  // Applies the filter or test `builtin` with the name `name` to `arguments`. `kind` is "filter" or
-  // "test". If no filter or test has the name `name`, `builtin` is null and Apply() returns an
-  // error.
+  // Applies the filter or test `builtin` to `arguments`. `kind` ("filter" or "test") and `name` are
+  // used in error messages. Returns an error if `builtin` is null, which means that the name is
+  // unknown.
   absl::StatusOr<Value> Apply(std::string_view kind, std::string_view name,
                               const NamedBuiltin* builtin, Arguments& arguments);
   // Increases the recursion depth by 1, and counts one step of work. Returns INVALID_ARGUMENT if a
@@ -64,9 +64,9 @@ class Interpreter {
   absl::StatusOr<Value> CallMacro(const MacroStmt& code, Activation* closure, Arguments& arguments);
 
  private:
-  // The maximum recursion depth is kRecursionPerDepth times the limit depth_max. One call of a
-  // macro takes about ten levels of recursion. With the default depth_max, the stack stays below a
-  // few megabytes.
+  // Maximum recursion depth, divided by the limit depth_max. One call of a macro takes about ten
+  // levels of recursion. With the default depth_max, the recursion needs at most a few megabytes of
+  // stack.
   static constexpr int kRecursionPerDepth = 16;
 
   enum class Flow : uint8_t { kNormal, kBreak, kContinue };

@@ -240,8 +240,8 @@ std::optional<double> ParseReal(std::string_view text) {
   for (char& c : word) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
   const bool has_sign = word.starts_with('-') || word.starts_with('+');
   const std::string_view magnitude = std::string_view(word).substr(has_sign);
-  // strtod() accepts more forms than Python's float(): hexadecimal numbers, nan(...) and a second
-  // sign. `named` and `plain` are true only for forms that float() accepts.
+  // strtod() also accepts forms that Python's float() refuses: hexadecimal numbers, nan(...) and a
+  // second sign. For these forms, `named` and `plain` are false.
   const bool named = magnitude == "inf" || magnitude == "infinity" || magnitude == "nan";
   const bool plain = magnitude.find_first_not_of("0123456789.e+-") == std::string_view::npos &&
                      !magnitude.starts_with('+') && !magnitude.starts_with('-');
@@ -254,7 +254,7 @@ std::optional<double> ParseReal(std::string_view text) {
 absl::StatusOr<Int> RoundInt(Int value, int64_t num_digits) {
   if (num_digits >= 0) return value;
   if (num_digits < -18) {
-    // Half of 10^19, the unit to which the value is rounded.
+    // Half of 10^19. A greater value is rounded to 10^19, which does not fit into an Int.
     constexpr Int kHalf = 5'000'000'000'000'000'000;
     if (num_digits == -19 && (value > kHalf || value < -kHalf)) return IntegerTooLarge();
     return Int{0};

@@ -47,10 +47,10 @@ absl::StatusOr<Value> Slice(Interpreter& in, const Value& object, const Value& s
                             const Value& stop, const Value& step);
 
 // Returns object.name with the rules of Jinja2's sandbox: the attribute `name` or, if there is
-// none, the item object[name]. Returns an undefined value if both do not exist.
+// none, the item object[name]. Returns an undefined value if neither exists.
 absl::StatusOr<Value> GetAttribute(Interpreter& in, const Value& object, const Value& name);
 // Returns object[key] with the rules of Jinja2's sandbox: the item or, if there is none, the
-// attribute with the name `key`. Returns an undefined value if both do not exist.
+// attribute with the name `key`. Returns an undefined value if neither exists.
 absl::StatusOr<Value> GetItem(Interpreter& in, const Value& object, const Value& key);
 // Returns the attribute `name` of `object`, without looking for an item object[name]. Returns
 // nullopt if `object` has no such attribute.

@@ -43,8 +43,8 @@ uint8_t Properties(uint32_t c) {
 
 }  // namespace
 
-// Counts the continuation bytes of UTF-8, eight bytes at a time. The result is the number of all
-// other bytes, because each character has exactly one byte that is not a continuation byte.
+// Returns the number of bytes minus the number of continuation bytes of UTF-8. Checks eight bytes
+// at a time.
 size_t CountCodePoints(std::string_view bytes) {
   constexpr uint64_t kOnes = 0x0101010101010101;
   size_t num_continued = 0, i = 0;
@@ -89,8 +89,8 @@ bool IsPrintable(uint32_t c) { return Properties(c) & kPrintable; }
 int DecimalValue(uint32_t c) {
   if (c >= '0' && c <= '9') return static_cast<int>(c - '0');
   if (c < 0x80 || !IsDecimal(c)) return -1;
-  // The digits 0 to 9 of a script have consecutive code points. Several such sequences may be
-  // adjacent, so `zero` becomes the first digit of the first adjacent sequence.
+  // The digits 0 to 9 of a script have consecutive code points. `zero` becomes a digit 0: the first
+  // of all consecutive digits before `c`, which may belong to several scripts.
   uint32_t zero = c;
   while (IsDecimal(zero - 1)) --zero;
   return static_cast<int>((c - zero) % 10);

@@ -25,7 +25,7 @@ inline CodePoint DecodeAt(std::string_view bytes, size_t offset) {
 // Returns the number of characters in the UTF-8 text `bytes`.
 size_t CountCodePoints(std::string_view bytes);
 // Returns the byte offset of the character that is `num_chars` characters after the byte offset
-// `offset`. Returns bytes.size() if the text ends before.
+// `offset`. Returns bytes.size() if fewer characters follow.
 size_t OffsetOfChar(std::string_view bytes, size_t offset, size_t num_chars);
 
 bool IsSpace(uint32_t c);      // true if Python's str.isspace() is true for `c`

@@ -13,8 +13,9 @@
 namespace incipit::jinja {
 
 // Converts the JSON values of one request to values of a template. All values get the origin
-// kRequest, except plain roles of messages. All functions return INVALID_ARGUMENT for a string that
-// is not UTF-8, an integer of more than 64 bits, and a value that is nested too deep.
+// kRequest (written by a client), except the roles of messages, such as "user". All functions
+// return INVALID_ARGUMENT for a string that is not UTF-8, an integer of more than 64 bits, or a
+// value that is nested too deep.
 class JsonReader {
  public:
   using Json = nlohmann::ordered_json;
@@ -23,7 +24,8 @@ class JsonReader {
 
   absl::StatusOr<Value> Read(const Json& json) { return Read(json, 1); }
   // Reads the list `json` of messages. A role for which is_plain(role) is true gets the origin
-  // kTemplate. All other text of the messages gets the origin kRequest.
+  // kTemplate, like text of the template. All other text gets the origin kRequest (written by a
+  // client).
   absl::StatusOr<Value> ReadMessages(const Json& json, bool (*is_plain)(std::string_view role));
 
  private:

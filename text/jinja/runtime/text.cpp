@@ -71,7 +71,8 @@ void TextBuilder::Append(const Text& text, size_t begin, size_t end) {
 
 void TextBuilder::MarkAs(const Text& text, size_t begin, size_t end) {
   const size_t base = bytes_.size();
-  // Mark() also appends to `ranges` if `text` shares the memory of this builder.
+  // If `text` shares the memory of this builder, Mark() appends to `ranges` during the loop. The
+  // loop visits only the ranges that existed before.
   const auto& ranges = text.content().literal_;
   const size_t num_ranges = ranges.size();
   for (size_t i = static_cast<size_t>(RangeAfter(ranges, begin) - ranges.begin());

@@ -36,7 +36,8 @@ class TextBuilder {
   friend struct Text;
   // Marks the bytes [begin, end) of the builder as written by a client.
   void Mark(size_t begin, size_t end);
-  // Copies the marks of the bytes [begin, end) of `text`. The caller must then append these bytes.
+  // Copies the marks of the bytes [begin, end) of `text`; a mark means that a client wrote the
+  // byte. The caller must then append these bytes.
   void MarkAs(const Text& text, size_t begin, size_t end);
 
   std::string bytes_;
@@ -81,7 +82,7 @@ struct Text {
 
   Heap* heap_ = nullptr;         // heap that owns the Text; null for a constant string
   mutable size_t num_uses_ = 0;  // number of Values and Texts that use this Text
-  Text* owner_ = nullptr;        // Text that owns the memory of `bytes`; null if this Text does
+  Text* owner_ = nullptr;        // Text that owns the memory of `bytes`; null: this Text
   TextBuilder content_;
   size_t counted_bytes_ = 0;  // number of bytes that the heap has counted for this Text
 };

@@ -28,7 +28,7 @@ int CompareIntWithReal(Int integer, double real) {
   return std::floor(real) < real ? -1 : 0;
 }
 
-// Returns the rank of the kind of `value` in the order of dict keys. All numbers have the same
+// Returns the rank by which CompareKeys() orders keys of different kinds. All numbers have the same
 // rank, because an integer, a float and a boolean may be equal.
 int KeyRank(const Value& value) {
   return value.is_number() ? static_cast<int>(Kind::kInt) : static_cast<int>(value.kind());

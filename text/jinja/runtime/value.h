@@ -58,8 +58,8 @@ class Value {
   static Value Bool(bool value) { return {Kind::kBool, {.boolean = value}}; }
   static Value Integer(Int value) { return {Kind::kInt, {.integer = value}}; }
   static Value Real(double value) { return {Kind::kFloat, {.real = value}}; }
-  // Returns a string value that refers to `text` without counting as a use of `text`. REQUIRES:
-  // `text` outlives the value.
+  // Returns a string value that refers to `text` but does not keep `text` alive. REQUIRES: `text`
+  // outlives the value.
   static Value Constant(const Text& text) { return {Kind::kString, {.text = &text}}; }
   static Value OfList(const List* list) { return {Kind::kList, {.list = list}}; }
   static Value OfTuple(const List* tuple) { return {Kind::kTuple, {.list = tuple}}; }
@@ -174,7 +174,7 @@ struct List final : Cell {
   std::vector<Value> items;
   Origin origin = Origin::kTemplate;
   int32_t depth = 1;      // nesting depth; limited by Heap, so that recursion over items is safe
-  bool is_group = false;  // true for a tuple (grouper, list) from the filter groupby
+  bool is_group = false;  // true for a tuple (key, items) of the filter groupby
 };
 
 struct Range final : Cell {
@@ -195,7 +195,8 @@ struct UndefinedReason final : Cell {
   std::string Message() const;
 
   std::string message;
-  std::string_view type;  // type of the accessed value; empty if `message` is complete
+  // Name of the type of the value that has no attribute or item `key`. Empty if `message` is set.
+  std::string_view type;
   Value key;
 };
 
@@ -214,8 +215,8 @@ int CompareKeys(const Value& left, const Value& right);
 // REQUIRES: `left` and `right` are numbers, and neither is NaN.
 int CompareNumbers(const Value& left, const Value& right);
 
-// A dict that keeps the order of insertion, like in Python. A lookup takes at most logarithmic
-// time, even if a client chooses bad keys.
+// A dict that keeps the order of insertion, like in Python. The time of a lookup is at most
+// logarithmic in the number of entries, whichever keys a client chooses.
 class Dict final : public Cell {
  public:
   struct Entry {

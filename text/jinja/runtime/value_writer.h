@@ -1,6 +1,6 @@
-// Writes values as text, like Python's str(), repr() and json.dumps(), or with HTML escapes. Text
-// that a client wrote stays marked (text.h). Quotes and brackets get the origin of their string or
-// container.
+// Writes values as text, like Python's str(), repr() and json.dumps(), or with HTML escapes. The
+// result marks the bytes that a client wrote (text.h). Quotes and brackets have the origin (client
+// or template) of their string or container.
 #pragma once
 
 #include <optional>

@@ -24,8 +24,8 @@ using ExprPtr = std::unique_ptr<Expr>;
 using Body = std::vector<std::unique_ptr<Stmt>>;
 
 // The position of a local variable: element `slot` of Activation::slots of a function.
-// `functions_up` is the number of functions to go outwards from the function that uses the
-// variable; 0 is that function itself.
+// `functions_up` is 0 for the function that uses the variable, 1 for the function around that
+// function, and so on.
 struct SlotRef {
   uint16_t functions_up = 0;
   uint16_t slot = 0;
@@ -34,7 +34,7 @@ struct SlotRef {
 // The initial value of one variable when the interpreter enters a scope.
 struct ScopeLoad {
   enum class Source : uint8_t {
-    kParameter,  // no value: the statement itself assigns the variable
+    kParameter,  // no value: a parameter of a macro, or the target of a loop
     kContext,    // value that the request or the globals have for the variable's name
     kOuter,      // value that an outer scope has for the variable's name
     kMissing,    // a missing value: no statement has assigned the variable yet
@@ -86,7 +86,7 @@ struct Expr {
 struct ValueExpr final : Expr {
   ValueExpr(ExprKind k, Value v) : Expr(k), value(std::move(v)) {}
   Value value;
-  bool is_item = false;  // for kGetAttribute: true if Python's dict has no attribute of this name
+  bool is_item = false;  // true if `d.name` of a dict `d` can only be the item d[name]
 };
 
 enum class NameContext : uint8_t { kLoad, kStore, kParameter };
@@ -97,7 +97,7 @@ struct NameExpr final : Expr {
   NameContext context = NameContext::kLoad;
   Value attribute;  // for kNamespaceRef: name of the attribute
   SlotRef slot;
-  UndefinedReason undefined;  // error message if the template uses the variable without a value
+  UndefinedReason undefined;  // error if the variable is used while it has no value
 };
 
 enum class ArithmeticOp : uint8_t { kAdd, kSub, kMul, kDiv, kFloorDiv, kMod, kPow };
@@ -179,7 +179,7 @@ struct ForStmt final : Stmt {
   bool uses_loop = false;  // true if the loop body uses the variable `loop`
   // ResolveNames() fills the following fields.
   SlotRef loop_slot;    // slot of the variable `loop`, if `uses_loop` is true
-  ExprPtr test_target;  // copy of `target` that is used while `test` is evaluated
+  ExprPtr test_target;  // copy of `target`, assigned before `test` is evaluated
   Scope scope, test_scope, otherwise_scope;
   uint16_t num_test_slots = 0;  // number of local variables while `test` is evaluated
 };
@@ -208,7 +208,7 @@ struct MacroStmt final : Stmt {
   std::vector<ExprPtr> defaults;  // default values of the last defaults.size() parameters
   Body body;
   bool uses_caller = false;  // true if the body uses `caller` and no parameter is named `caller`
-  ExprPtr call;              // expression after {% call %}; null for {% generation %}
+  ExprPtr call;              // call after {% call %}; null for {% generation %}
   // ResolveNames() fills the following fields.
   SlotRef slot;  // slot of the variable that holds the macro
   Scope scope;
@@ -225,7 +225,7 @@ struct Program {
   std::map<std::string, uint16_t, std::less<>> context;
   Body body;
   Scope scope;
-  uint16_t num_slots = 0;  // number of local variables of the template, without macros
+  uint16_t num_slots = 0;  // number of local variables outside of macros
 };
 
 // Returns a copy of the target of an assignment: a name, or a tuple of names.

@@ -47,18 +47,18 @@ class ExpressionParser {
   // Parses an expression. `with_condition` allows the form `a if b else c` without parentheses.
   ParsedExpr ParseExpression(bool with_condition = true);
 
-  // The special variables of Jinja2. num_special() returns, for each special variable, how often
-  // the already parsed part of the template uses the variable.
+  // The special variables of Jinja2. num_special() returns the number of uses of each special
+  // variable in the expressions that are already parsed.
   enum Special : uint8_t { kLoop, kCaller, kKwargs, kVarargs };
   static constexpr std::string_view kSpecialNames[] = {"loop", "caller", "kwargs", "varargs"};
   const std::array<int, 4>& num_special() const { return num_special_; }
 
   struct TupleOptions {
-    bool simplified = false;  // true to allow only names and literals
+    bool simplified = false;  // true: each item must be a name or a literal
     bool with_condition = true;
     std::string_view end_name = {};  // name at which the tuple ends, such as `in`; may be empty
     bool in_parentheses = false;
-    bool with_namespace = false;  // true to also allow `ns.attribute` as an item
+    bool with_namespace = false;  // true: an item may also be `ns.attribute`
   };
   // Parses one expression, or a tuple of several expressions separated by commas.
   ParsedExpr ParseTuple(const TupleOptions& options);

@@ -247,7 +247,9 @@ class Parser {
   TokenStream stream_;
   Nesting nesting_;
   ExpressionParser expressions_;
-  int num_loops_ = 0;  // number of loops around the current position, inside the macro
+  // Number of loops that contain the current position. Loops outside of the current macro do not
+  // count.
+  int num_loops_ = 0;
 };
 
 }  // namespace

@@ -186,8 +186,8 @@ class Resolver {
     if (filter.builtin->function == nullptr) return Refuse(filter.line, "filter", filter.name);
     if (filter.name == "format") return CheckFormat(*filter.children[0], filter.line, true);
     if (filter.name != "map" || filter.children.size() < 2) return absl::OkStatus();
-    // In `map("name")`, the filter `name` is applied to each item. If the filter is unsupported,
-    // the template cannot be loaded, as if the template applied the filter directly.
+    // In `map("name")`, the filter `name` is applied to each item. If this interpreter does not
+    // support the filter, the template is refused.
     const Value* name = ConstantString(filter.children[1].get());
     if (name == nullptr || filter.keywords.size() == filter.children.size() - 1) {
       return absl::OkStatus();
@@ -232,7 +232,8 @@ class Resolver {
     if (callee.kind == ExprKind::kName) {
       const std::string& name = static_cast<const NameExpr&>(callee).name;
       // A call of an unsupported function is an error, unless the template itself defines a
-      // variable or a macro with the name `name`. Run() decides after all statements are resolved.
+      // variable or a macro with the name `name`. Run() checks this condition after the whole
+      // template is resolved.
       if (IsRefusedFunction(name)) refused_calls_.try_emplace(name, call.line);
       return absl::OkStatus();
     }
@@ -380,12 +381,14 @@ class Resolver {
 
   std::vector<Function> functions_;
   std::map<std::string, uint16_t, std::less<>> context_;
-  int num_loops_ = 0;  // number of loops around the current position, inside and outside of macros
+  // Number of loops that contain the current position. Loops outside of the current macro count
+  // too.
+  int num_loops_ = 0;
   bool soft_ = false;  // true if unknown filters and tests are errors only when executed
   // Line of the first call of each unsupported function. The key is the name of the function.
   std::map<std::string, int> refused_calls_;
   // Maps a name to the first expression such as `name.arguments`, which reads an attribute that
-  // macros of Jinja2 have. The expression is an error if `name` is a macro and not also a variable.
+  // macros have in Jinja2. Run() returns an error if `name` is a macro and never a variable.
   std::map<std::string, const ValueExpr*> macro_attributes_;
   std::set<std::string> variables_, macros_;  // names of assigned variables, and names of macros
 };

@@ -1,6 +1,6 @@
 // Finds the variable to which each name in a template refers, with the rules of the compiler of
-// Jinja2. When the interpreter enters a scope, the scope loads variables from the request and from
-// outer scopes.
+// Jinja2. Also lists the variables of each scope that have an initial value, which is a value of
+// the request or of an outer scope.
 #pragma once
 
 #include "absl/status/status.h"
