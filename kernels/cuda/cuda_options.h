@@ -13,24 +13,23 @@
 
 namespace incipit {
 
-// Implementation of large matrix products (products of large_rows_min rows or more). kOwn: our own
-// kernels; the bits of a row of results do not depend on the other rows. kFastest: our own kernels
-// or cuBLASLt, whichever is faster for the size of the product in a measurement. kLibrary: always
-// cuBLASLt; for comparisons.
+// Chooses the implementation of large matrix products (large_rows_min rows or more). kOwn: the
+// kernels of this project; a result row has the same bits with any other rows. kLibrary: cuBLASLt,
+// for comparisons. kFastest: the faster of the two in a measurement for each product size.
 enum class LargeProducts : uint8_t { kOwn, kFastest, kLibrary };
 
 struct CudaOptions {
   int32_t device = 0;
   LargeProducts large_products = LargeProducts::kOwn;
-  // Path of the file that stores which implementation is faster for each product size (kFastest).
-  // If the path is empty, no file is read or written.
+  // Path of the file that stores, for each product size, whether cuBLASLt is faster than our
+  // kernels. Only kFastest uses the file. An empty path means no file.
   std::string tuning_file = {};
   // Function that the backend calls with each message for the operator, always before the first
-  // step. `is_warning` is true if cuBLASLt, the tuning file or memory for measurements is not
+  // step. `is_warning` is true if the message reports a problem, for example that cuBLASLt is not
   // available.
   std::function<void(std::string_view text, bool is_warning)> note = {};
-  int32_t large_rows_min = 1024;  // a product of this many rows or more is large; a power of two
-  // Maximum size in bytes of the device memory for the sums of a cuBLASLt product
+  int32_t large_rows_min = 1024;  // minimum number of rows of a large product; a power of two
+  // Maximum size in bytes of the buffer in device memory for the f32 results of a cuBLASLt product
   int64_t large_sums_bytes_max = int64_t{256} << 20;
 };
 // Creates a CUDA backend. Returns UNIMPLEMENTED in a build without CUDA, and UNAVAILABLE if there

@@ -1,6 +1,6 @@
 // Integer sums over the threads of a thread block, and a histogram in shared memory whose bins are
-// 64-bit sums. Integer sums do not depend on the order of additions. All threads of the thread
-// block call each function together, except Add.
+// 64-bit sums. Integer sums do not depend on the order of additions. All threads must call each
+// function together; only Add may be called by single threads.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,13 @@ template <int kThreads>
 class BlockSums {
  public:
   struct Scan {
-    // `before`: sum of the values of all threads with lower indices. `own`: value of this thread.
-    // `total`: sum of the values of all threads of the thread block.
+    // `own`: the value of this thread. `before`: the sum of the values of all threads with lower
+    // indices. `total`: the sum of the values of all threads of the thread block.
     uint64_t before = 0, own = 0, total = 0;
   };
   struct Found {
     uint32_t bin = 0;
-    uint64_t wanted = 0;  // the requested sum minus the sums of all bins below `bin`
+    uint64_t wanted = 0;  // argument `wanted` of Find, minus the sums of all bins below `bin`
     uint64_t sum = 0;     // sum of the values that were added to `bin`
   };
 
@@ -90,9 +90,9 @@ class BlockSums {
     if (high != 0) dev::AtomicAddShared(&memory_->high[bin], high);
   }
 
-  // Returns prefix sums over the bins of the histogram. The value of thread t is the sum of bins [t
-  // * kBinsPerThread, (t + 1) * kBinsPerThread). Waits until all threads have called ScanBins, so
-  // earlier Add calls are included.
+  // Waits until all threads have called ScanBins, then returns prefix sums over the bins of the
+  // histogram. The value of thread t is the sum of bins [t * kBinsPerThread, (t + 1) *
+  // kBinsPerThread).
   INCIPIT_DEVICE Scan ScanBins() const {
     dev::SyncBlock();
     uint64_t sum = 0;

@@ -1,15 +1,14 @@
 // Kernel CopyPages: copies the keys and values of the first tokens of a page to another page, for
-// all heads and layers. A sequence that shares only the first tokens of a page with another
-// sequence needs its own copy of these tokens.
+// all heads and layers. If two sequences have only the first tokens of a page in common, each
+// sequence needs its own page.
 //
-//   pool    the KV pool (kernels/cuda/device/attention/page_layout.h). A page of a layer is
-//           tiles_per_page consecutive tiles of tile_bytes each. A tile has page_size rows of
-//           row_bytes each, one row for each token
-//   copies  i32 [count][4]: source page, target page, number of tokens, 0. REQUIRES: no copy reads
-//           a page that another copy writes
+// - `pool`: the KV pool (kernels/cuda/device/attention/page_layout.h). A page of a layer has
+//   tiles_per_page consecutive tiles of tile_bytes each. A tile has page_size rows, one for each
+//   token, of row_bytes each.
+// - `copies`: i32 [count][4]. The numbers of a copy are source page, target page, number of tokens,
+//   and 0. REQUIRES: no copy reads a page that another copy writes.
 //
-// A thread block copies one page of one layer at a time; a thread copies 16 bytes at a time. Memory
-// traffic of a copy: 2 * num_layers * tiles_per_page * tokens * row_bytes bytes.
+// Memory traffic of a copy: 2 * num_layers * tiles_per_page * tokens * row_bytes bytes.
 #pragma once
 
 #include <cstdint>

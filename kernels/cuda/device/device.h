@@ -1,22 +1,23 @@
 // Defines every machine operation that a CUDA kernel may use. Only this file contains PTX and
-// compiler intrinsics. A kernel is a struct of this form:
+// compiler intrinsics.
+//
+// A kernel is a struct of this form:
 //
 //   template <class Shape> struct Kernel {
 //     static constexpr int kThreads = ..., kSharedBytes = ..., kBlocksPerSm = ...;
 //     struct Args { ... };                                // plain data, at most 4,096 bytes
-//     static INCIPIT_DEVICE void Run(const Args& args);   // every thread runs it
+//     static INCIPIT_DEVICE void Run(const Args& args);   // every thread calls Run
 //   };
 //
-// A kernel uses no machine operation outside this namespace, so one kernel source has two builds.
-// nvcc compiles the kernel with this file to machine code for sm_90a. Any C++ compiler compiles the
-// kernel with kernels/emulator/device.h, which defines the same functions. The emulator runs the
-// kernel thread by thread on the host and checks memory accesses that a GPU does not check.
+// A kernel has two builds from the same source. nvcc compiles the kernel for sm_90a, with this
+// file. Any C++ compiler compiles the kernel for the CPU, with the same functions from
+// kernels/emulator/device.h. The emulator checks memory accesses that a GPU does not check.
 //
 // Rules for kernels:
 // - Shared memory is dynamic only.
 // - Kernels access shared memory through LoadShared and StoreShared, global memory through
 //   LoadGlobal and StoreGlobal. The emulator cannot check other accesses.
-// - "Warp" in a function's name means that all 32 lanes of the warp call the function together.
+// - If the name of a function contains "Warp", all 32 lanes of the warp call the function together.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,7 @@
 
 #define INCIPIT_DEVICE __device__ __forceinline__
 #define INCIPIT_UNROLL _Pragma("unroll")
-// Tells the compiler not to unroll the next loop; used for loops with a long body
+// Prevents the compiler from unrolling the next loop.
 #define INCIPIT_KEEP_LOOP _Pragma("unroll 1")
 
 namespace incipit::dev {
@@ -109,7 +110,7 @@ INCIPIT_DEVICE bf16 LoadConstant(const bf16* address) {
 // Waits until all threads of the thread block have called SyncBlock.
 INCIPIT_DEVICE void SyncBlock() { __syncthreads(); }
 // Waits until `num_threads` threads (all lanes of some warps) have called SyncThreads with the same
-// `id`. An `id` in [1, 16) names a barrier of the thread block.
+// `id`. REQUIRES: `id` is in [1, 16).
 INCIPIT_DEVICE void SyncThreads(int id, int num_threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(num_threads) : "memory");
 }
@@ -133,28 +134,28 @@ INCIPIT_DEVICE T ShuffleUpWarp(T value, int distance) {
   return __shfl_up_sync(~0u, value, distance);
 }
 
-// Returns the address of `shared` in the form that PTX instructions for shared memory require.
+// Converts the pointer `shared` to the 32-bit shared-memory address that PTX instructions use.
 INCIPIT_DEVICE uint32_t SharedAddress(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
 }
-// Starts an asynchronous write of 16 bytes to `shared`: copies the first `bytes` bytes from
-// `global` and sets the rest to zero. `bytes` is 0 or 16 in most calls.
+// Starts an asynchronous write of 16 bytes to `shared`. The first `bytes` bytes are copied from
+// `global`; the others are set to zero.
 INCIPIT_DEVICE void CopyAsync16(void* shared, const void* global, int bytes = 16) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(SharedAddress(shared)),
                "l"(global), "r"(bytes)
                : "memory");
 }
 INCIPIT_DEVICE void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Waits until at most `kLeft` of the calling thread's groups of copies (CommitCopies) are
-// unfinished. Other threads may read the copied bytes after the next barrier.
+// Waits until at most `kLeft` groups of the calling thread's asynchronous copies are unfinished.
+// CommitCopies ends a group. Other threads may read the copied bytes after the next barrier.
 template <int kLeft>
 INCIPIT_DEVICE void WaitCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 
-// A barrier of 8 bytes in shared memory (mbarrier), which is used in successive phases. A phase
-// ends when the expected number of threads has arrived and the expected number of bytes has been
-// copied. The parity of successive phases is 0, 1, 0, 1 and so on.
+// A barrier (mbarrier) in shared memory, used again and again in phases. A phase ends when the
+// expected number of threads has arrived and the expected number of bytes has been copied. Phases
+// have parity 0, 1, 0, 1 and so on.
 using Barrier = uint64_t;
 // Initialises `barrier`: a phase ends after `num_arrivals` arrivals. REQUIRES: one thread calls
 // InitBarrier and then FenceBarriers; all threads then call SyncBlock before they use `barrier`.
@@ -175,8 +176,8 @@ INCIPIT_DEVICE void ArriveExpecting(Barrier* barrier, uint32_t bytes) {
                "r"(bytes)
                : "memory");
 }
-// Waits until the phase of `barrier` with parity `parity` has ended. Successive phases have parity
-// 0, 1, 0, 1 and so on.
+// Waits until the current phase of `barrier` has ended, if the parity of the phase is `parity`.
+// Phases have parity 0, 1, 0, 1 and so on.
 INCIPIT_DEVICE void WaitBarrier(Barrier* barrier, uint32_t parity) {
   asm volatile(
       "{\n.reg .pred done;\nAGAIN_%=:\n"
@@ -185,8 +186,8 @@ INCIPIT_DEVICE void WaitBarrier(Barrier* barrier, uint32_t parity) {
       "r"(parity)
       : "memory");
 }
-// States whether the bytes of a bulk copy will be read again. With kNone, the L2 cache evicts the
-// bytes first.
+// States whether a bulk copy's source bytes will be read again. kNone: the L2 cache evicts the
+// bytes before other data.
 enum class Reuse : uint8_t { kNone, kSome };
 // Starts a bulk copy of `bytes` bytes from global to shared memory; `barrier` counts the copied
 // bytes. One thread calls CopyBulk. REQUIRES: `bytes` is a multiple of 16; both addresses are
@@ -208,12 +209,12 @@ INCIPIT_DEVICE void CopyBulk(void* shared, const void* global, uint32_t bytes, B
         : "memory");
   }
 }
-// Makes ordinary stores to global memory visible to this thread's later bulk copies of the same
-// bytes. REQUIRES: the thread has waited for the kernel that stored the bytes.
+// Makes earlier stores to global memory visible to this thread's later bulk copies. REQUIRES: the
+// thread has called WaitForEarlierKernels, if an earlier kernel stored the bytes.
 INCIPIT_DEVICE void FenceBulkGlobal() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
-// Orders this thread's ordinary accesses to shared memory before later bulk copies into the same
-// bytes, and before reads of the same bytes by MultiplyAddWarpgroup. The fence covers shared memory
-// only, so the thread does not wait for its stores to global memory.
+// Makes this thread's earlier accesses to shared memory finish before later bulk copies to the same
+// bytes and before MultiplyAddWarpgroup reads the same bytes. Does not wait for stores to global
+// memory.
 INCIPIT_DEVICE void FenceBulkShared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -237,16 +238,16 @@ INCIPIT_DEVICE void LoadMatricesTransposedWarp(uint32_t (&words)[4], const void*
                : "r"(SharedAddress(row))
                : "memory");
 }
-// Computes sums[16 x 8] += a[16 x 16] * b[16 x 8] on bf16 elements. With g = lane / 4 and
-// q = lane % 4, the words of a lane hold these elements:
-//   a[0]        row g, columns 2q and 2q + 1
-//   a[1]        row g + 8, columns 2q and 2q + 1
-//   a[2]        row g, columns 2q + 8 and 2q + 9
-//   a[3]        row g + 8, columns 2q + 8 and 2q + 9
-//   b0          rows 2q and 2q + 1 of column g
-//   b1          rows 2q + 8 and 2q + 9 of column g
-//   sums[0, 1]  row g, columns 2q and 2q + 1
-//   sums[2, 3]  row g + 8, columns 2q and 2q + 1
+// Computes sums[16 x 8] += a[16 x 16] * b[16 x 8] on bf16 elements. With g = lane / 4 and q = lane
+// % 4, a lane holds these elements:
+// - a[0]: row g, columns 2q and 2q + 1;
+// - a[1]: row g + 8, columns 2q and 2q + 1;
+// - a[2]: row g, columns 2q + 8 and 2q + 9;
+// - a[3]: row g + 8, columns 2q + 8 and 2q + 9;
+// - b0: rows 2q and 2q + 1 of column g;
+// - b1: rows 2q + 8 and 2q + 9 of column g;
+// - sums[0] and sums[1]: row g, columns 2q and 2q + 1;
+// - sums[2] and sums[3]: row g + 8, columns 2q and 2q + 1.
 INCIPIT_DEVICE void MultiplyAddWarp(float (&sums)[4], const uint32_t (&a)[4], uint32_t b0,
                                     uint32_t b1) {
   asm volatile(
@@ -256,22 +257,23 @@ INCIPIT_DEVICE void MultiplyAddWarp(float (&sums)[4], const uint32_t (&a)[4], ui
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// ---- tensor instructions of a warpgroup: warps [4w, 4w + 4) of a thread block. The instructions
-// run asynchronously, in groups. A thread must wait for a group before it uses the sums of the
-// group or changes the group's operands in shared memory.
+// ---- tensor instructions of a warpgroup (four consecutive warps). The instructions run
+// asynchronously, in groups. A thread must wait for the end of a group (WaitMultiplies) before it
+// uses the group's sums or changes the group's operands in shared memory.
 #define INCIPIT_FLOATS(s, i) "+f"(s[i][0]), "+f"(s[i][1]), "+f"(s[i][2]), "+f"(s[i][3])
 #define INCIPIT_FLOATS8(s, i)                                                       \
   INCIPIT_FLOATS(s, i), INCIPIT_FLOATS(s, i + 1), INCIPIT_FLOATS(s, i + 2),         \
       INCIPIT_FLOATS(s, i + 3), INCIPIT_FLOATS(s, i + 4), INCIPIT_FLOATS(s, i + 5), \
       INCIPIT_FLOATS(s, i + 6), INCIPIT_FLOATS(s, i + 7)
-// Prevents the compiler from moving code that uses `sums` across this call.
+// Prevents the compiler from moving code that uses `sums` from before this call to after the call,
+// or in the other direction.
 template <int kBlocks>
 INCIPIT_DEVICE void KeepInPlace(float (&sums)[kBlocks][4]) {
   INCIPIT_UNROLL
   for (int i = 0; i < kBlocks; ++i) asm volatile("" : INCIPIT_FLOATS(sums, i)::"memory");
 }
-// Makes changes of `sums` visible to the next MultiplyAddWarpgroup. Must be called before the first
-// MultiplyAddWarpgroup on `sums`, and again after other code has changed `sums`.
+// Makes changes of `sums` visible to the next MultiplyAddWarpgroup. REQUIRES: called before the
+// first MultiplyAddWarpgroup on `sums`, and again after other code has changed `sums`.
 template <int kBlocks>
 INCIPIT_DEVICE void FenceMultiplies(float (&sums)[kBlocks][4]) {
   KeepInPlace(sums);
@@ -282,15 +284,14 @@ INCIPIT_DEVICE void FenceMultiplies(float (&sums)[kBlocks][4]) {
 // stored at chunk position c ^ (r % 8).
 INCIPIT_DEVICE uint64_t DescribeMatrix(const char* matrix) {
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62, kEightRows = uint64_t{1024 >> 4} << 32;
-  // Descriptor field for matrices whose rows are longer than 128 bytes; has no effect for this
-  // matrix
+  // descriptor field for matrices with rows longer than 128 bytes; without effect here
   constexpr uint64_t kUnused = 1 << 16;
   return kSwizzle128 | kEightRows | kUnused | (SharedAddress(matrix) >> 4 & 0x3FFF);
 }
 // Computes sums[64 x N] += a[64 x 16] * transpose of b[N x 16] on bf16 elements, with N = 128 or
-// 192. `a` and `b` each point to an even 16-byte chunk in the first row of a matrix with the layout
-// that DescribeMatrix requires. Warp w of the warpgroup holds rows [16w, 16w + 16) of the result.
-// sums[i] holds columns [8i, 8i + 8) in the element order of MultiplyAddWarp.
+// 192. `a` and `b` point to an even 16-byte chunk in the first row of a matrix (DescribeMatrix).
+// Warp w of the warpgroup holds result rows [16 * w, 16 * w + 16). sums[i] holds columns [8 * i, 8
+// * i + 8), as in MultiplyAddWarp.
 INCIPIT_DEVICE void MultiplyAddWarpgroup(float (&sums)[16][4], const char* a, const char* b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
@@ -315,12 +316,13 @@ INCIPIT_DEVICE void MultiplyAddWarpgroup(float (&sums)[24][4], const char* a, co
       : "l"(DescribeMatrix(a)), "l"(DescribeMatrix(b))
       : "memory");
 }
-// Forms one group of all MultiplyAddWarpgroup calls since the previous CommitMultiplies.
+// Makes one group of all MultiplyAddWarpgroup calls since the previous CommitMultiplies.
+// WaitMultiplies can wait for the group.
 INCIPIT_DEVICE void CommitMultiplies() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-// Waits until at most `kLeft` groups of MultiplyAddWarpgroup calls (CommitMultiplies) are
-// unfinished.
+// Waits until at most `kLeft` groups of MultiplyAddWarpgroup calls are unfinished. CommitMultiplies
+// ends a group.
 template <int kLeft>
 INCIPIT_DEVICE void WaitMultiplies() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
@@ -366,18 +368,18 @@ INCIPIT_DEVICE int ClusterRank() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return static_cast<int>(rank);
 }
-// Waits until all threads of the cluster have called SyncCluster. After the call, LoadCluster
-// returns the values that a thread block stored in its own shared memory before the call.
-// SyncCluster does not order accesses to global memory, nor loads from other thread blocks' shared
-// memory, so the thread does not wait for its stores to global memory.
+// Waits until all threads of the cluster have called SyncCluster. LoadCluster then returns the
+// values that other thread blocks had stored in their shared memory. SyncCluster orders only these
+// accesses; it does not wait for stores to global memory.
 INCIPIT_DEVICE void SyncCluster() {
   asm volatile(
       "fence.release.sync_restrict::shared::cta.cluster;\nbarrier.cluster.arrive.relaxed.aligned;\n"
       "barrier.cluster.wait.acquire.aligned;" ::
           : "memory");
 }
-// Starts a barrier of all threads of the cluster; WaitCluster waits for the end of the barrier.
-// REQUIRES: the thread does not call LoadCluster between ArriveCluster and WaitCluster.
+// Marks that this thread has reached a barrier of the cluster, without waiting. WaitCluster waits
+// for the other threads. REQUIRES: the thread does not call LoadCluster between ArriveCluster and
+// WaitCluster.
 INCIPIT_DEVICE void ArriveCluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
@@ -386,8 +388,8 @@ INCIPIT_DEVICE void ArriveCluster() {
 INCIPIT_DEVICE void WaitCluster() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-// Returns the address of the same variable in the shared memory of thread block `rank` of the
-// cluster. `shared` is the address of the variable in the calling thread block.
+// Converts `shared`, an address in the shared memory of this thread block, to the address of the
+// same variable in the shared memory of thread block `rank` of the cluster.
 INCIPIT_DEVICE uint32_t ClusterAddress(const void* shared, int rank) {
   uint32_t remote;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
@@ -412,8 +414,8 @@ INCIPIT_DEVICE Vec4 LoadCluster(const Vec4* shared, int rank) {
   return value;
 }
 
-// ---- atomic operations. Only operations on integers: the sum of integers does not depend on the
-// order of additions, and the order of atomic additions is undefined.
+// ---- atomic additions, only of integers. The GPU executes atomic additions in an undefined order,
+// and only integer sums do not depend on the order.
 INCIPIT_DEVICE uint32_t AtomicAddShared(uint32_t* address, uint32_t value) {
   return atomicAdd(address, value);
 }
@@ -423,9 +425,9 @@ INCIPIT_DEVICE uint64_t AtomicAddShared(uint64_t* address, uint64_t value) {
 INCIPIT_DEVICE uint32_t AtomicMaxShared(uint32_t* address, uint32_t value) {
   return atomicMax(address, value);
 }
-// Adds `value` to the integer at `address` and returns the integer before the addition. If a thread
-// block stores data, calls SyncBlock, and then calls AtomicAddGlobal, the data are visible to any
-// thread block that later calls AtomicAddGlobal on the same address and then SyncBlock.
+// Adds `value` to the integer at `address` and returns the old integer. Data that a thread block
+// stored before SyncBlock and AtomicAddGlobal are visible to each thread block that later calls
+// AtomicAddGlobal on the same address and then SyncBlock.
 INCIPIT_DEVICE uint32_t AtomicAddGlobal(uint32_t* address, uint32_t value) {
   uint32_t before;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
@@ -451,9 +453,8 @@ INCIPIT_DEVICE uint32_t PackBF16(float low, float high) {
 INCIPIT_DEVICE bf16 ToBF16(float value) {
   return {static_cast<uint16_t>(PackBF16(value, 0) & 0xFFFF)};
 }
-// Returns `number`. The compiler does not know that the result equals `number`. The compiler
-// therefore recomputes values that depend on the result at each use, instead of keeping these
-// values in registers.
+// Returns `number`, but hides from the compiler that the result equals `number`. The compiler then
+// recomputes values from the result at each use instead of keeping these values in registers.
 INCIPIT_DEVICE int Fresh(int number) {
   asm volatile("" : "+r"(number));
   return number;
@@ -479,8 +480,7 @@ INCIPIT_DEVICE float Reciprocal(float x) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-// Returns a + b, rounded. The compiler never fuses Add with another operation, so every result is
-// rounded separately.
+// Returns a + b, rounded to nearest. The compiler never fuses the addition with a multiplication.
 INCIPIT_DEVICE float Add(float a, float b) { return __fadd_rn(a, b); }
 INCIPIT_DEVICE float Multiply(float a, float b) { return __fmul_rn(a, b); }
 INCIPIT_DEVICE float Divide(float a, float b) { return __fdiv_rn(a, b); }

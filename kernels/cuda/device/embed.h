@@ -1,16 +1,14 @@
-// Kernel Embed: stores the embedding of each token of a step: hidden[row] = table[token of row].
+// Kernel Embed: stores the embedding of each token of a step in hidden[row], f32 [rows,
+// hidden_size]. hidden_size is a multiple of 8.
 //
-//   step     the step's plan with its tokens. A token is a vocabulary entry, or -1 - i for the
-//            token that the previous step sampled as sample i
-//   sampled  i32: the tokens that the previous step sampled. A value outside the vocabulary (the
-//            logits were not finite) is replaced by token 0
-//   table    bf16 [vocab, hidden_size], packed (kernels/cuda/device/product/packed_order.h) like
-//            the output head, because a model may use one matrix as embedding and as head
-//   hidden   f32 [rows, hidden_size]; hidden_size is a multiple of 8
+// - `step`: the step's plan, with the tokens. A token number below 0 stands for a token that the
+//   previous step sampled: -1 - i stands for sampled[i].
+// - `sampled`: the token ids that the previous step sampled, i32. An id outside the vocabulary (the
+//   logits were not finite) is replaced by 0.
+// - `table`: the embedding matrix, bf16 [vocab, hidden_size]. The matrix is packed like the output
+//   head, because a model may use one matrix for both.
 //
-// A thread block processes rows Block(), Block() + NumBlocks(), Block() + 2 * NumBlocks() and so
-// on; a thread processes eight columns at a time. Memory traffic: rows * (6 * hidden_size + 4)
-// bytes.
+// Memory traffic: rows * (6 * hidden_size + 4) bytes.
 #pragma once
 
 #include <cstdint>

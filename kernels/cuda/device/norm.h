@@ -1,21 +1,14 @@
-// Kernel Norm: computes the RMSNorm of rows: x[i] = hidden[source(i)] * weight / sqrt(mean of
-// squares + epsilon).
+// Kernel Norm: computes the RMSNorm of rows of `hidden`, f32 [.., hidden_size]. hidden_size is a
+// multiple of 8. Output row i in `x` (bf16) is hidden[source] * weight / sqrt(mean of squares +
+// epsilon). `source` is rows[i], or i if `rows` is null. Rows with a negative source are padding
+// and are skipped.
 //
-// hidden   f32 [.., hidden_size]; hidden_size is a multiple of 8. source(i) is rows[i], or i if
-//          `rows` is null. Rows with a negative source are padding and are skipped
-// weight   f32 [hidden_size]
-// x        bf16 [num_rows, hidden_size], rounded once
-// squares  f32 [num_rows], or null. If `squares` is not null, Norm stores the sum of squares of
-//          each row in `squares`, and x is hidden * weight without the scale. The product that
-//          reads
-//          x then scales its results (ProductInput in kernels/cuda/device/product/product.h). The
-//          sums have the same bits as the sums of epilogue AddToHidden, which stores one sum for
-//          every 16 columns
+// If `squares` (f32 [num_rows]) is not null, x is hidden[source] * weight only, and `squares`
+// receives the sum of squares of each row. The product that reads x then scales its own results
+// (ProductInput). The sums have the same bits as those of epilogue AddToHidden.
 //
-// A thread block processes rows Block(), Block() + NumBlocks(), Block() + 2 * NumBlocks() and so
-// on. A row is read twice; the second read hits a cache. Memory traffic: num_rows * 6 * hidden_size
-// + 4 * hidden_size bytes. Traffic from caches: num_rows * 8 * hidden_size bytes more, for the
-// second read and for the weight.
+// Memory traffic: num_rows * 6 * hidden_size + 4 * hidden_size bytes. Traffic from caches: num_rows
+// * 8 * hidden_size bytes more, for the second read of a row and for the weight.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +27,9 @@ template <class Shape>
 struct Norm {
   static constexpr int kThreads = Shape::kThreads, kBlocksPerSm = 2;
   static constexpr int kMaxHiddenSize = 32768;
-  // Shared memory holds the sums of squares of two rows, one sum for every 16 columns. The current
-  // row uses one half of shared memory, and the next row uses the other half, because some threads
-  // may still read the sums of the current row.
+  // Shared memory has two halves. A half holds the sums of squares of one row, one sum for every 16
+  // columns. Successive rows use alternate halves, because some threads may still read the sums of
+  // the previous row.
   static constexpr int kParts = kMaxHiddenSize / kUnitRows, kSharedBytes = 2 * kParts * 4;
 
   struct Args {
@@ -49,8 +42,8 @@ struct Norm {
     float epsilon = 0;
     int32_t hidden_size = 0;
     dev::bf16* x = nullptr;
-    // Output, or null: the sum of squares of each row. If `squares` is not null, x is not
-    // multiplied by the scale.
+    // Output, or null: the sum of squares of each row. If not null, x is hidden * weight without
+    // the RMSNorm factor.
     float* squares = nullptr;
   };
 
@@ -58,8 +51,8 @@ struct Norm {
     dev::LetNextKernelStart();
     const int num_rows = dev::LoadConstant(args.num_rows);
     dev::WaitForEarlierKernels();
-    // Number of rows that this thread block has processed; an odd number selects the second half of
-    // shared memory
+    // Number of rows that this thread block has processed. Even and odd rows use different halves
+    // of shared memory.
     int turn = 0;
     for (int row = dev::Block(); row < num_rows; row += dev::NumBlocks()) {
       const int source = args.rows == nullptr ? row : dev::LoadConstant(args.rows + row);
@@ -78,10 +71,9 @@ struct Norm {
   }
 
  private:
-  // Returns the sum of squares of a row. All threads of the thread block call SumOfSquares
-  // together. Four lanes add up the squares of 16 columns; then each warp adds up the sums of all
-  // groups of 16 columns. Epilogue AddToHidden and FindScalesWarp use the same order of additions,
-  // so their result has the same bits.
+  // Returns the sum of squares of a row. Four lanes add the squares of 16 columns; then each warp
+  // adds the sums of all groups of 16 columns. Epilogue AddToHidden and FindScalesWarp add in the
+  // same order. All threads of the thread block call SumOfSquares together.
   static INCIPIT_DEVICE float SumOfSquares(const float* values, int size, int half) {
     float* const parts = reinterpret_cast<float*>(dev::SharedMemory()) + half * kParts;
     const int num_parts = (size + kUnitRows - 1) / kUnitRows;

@@ -1,11 +1,8 @@
-// Kernel PadRows: copies rows so that each row starts at a multiple of 16 bytes and is followed by
-// zeros. The product kernels load 16 bytes at a time, so they need the copy if the row length is
-// not a multiple of 8 elements.
+// Kernel PadRows: copies the rows of `x`, bf16 [num_rows, columns], to `out`, bf16 [num_rows,
+// padded]. `columns` is even; `padded` is `columns` rounded up to a multiple of 8. The padding is
+// zero. The product kernels load 8 elements (16 bytes) at a time, so they need padded rows.
 //
-// x    bf16 [num_rows, columns]; `columns` is even
-// out  bf16 [num_rows, padded]; `padded` is `columns` rounded up to a multiple of 8
-//
-// A thread copies two columns at a time. Memory traffic: 2 * num_rows * (columns + padded) bytes.
+// Memory traffic: 2 * num_rows * (columns + padded) bytes.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Functions that load, store and convert four f32 numbers at a time; in memory the numbers are f32
+// Functions that load, store and convert four f32 numbers at a time. In memory, the numbers are f32
 // or bf16.
 #pragma once
 

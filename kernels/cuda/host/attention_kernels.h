@@ -1,4 +1,4 @@
-// Selects and launches the attention kernel for a head dimension and a page size.
+// Selects and launches the attention kernels for a head dimension and a page size.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,8 @@ void LaunchAppend(Stream& stream, int32_t num_sms, int64_t rows_max, const Appen
 size_t AttentionScratchBytes(const KvPoolShape& shape, int32_t num_sms);
 
 // Launches the attention kernels for one AttentionList: the attention work of a step for layers
-// with the same sliding window. `list` is the host's copy of the list. Whether the list has prefill
-// tiles decides which kernels are launched; the number of decode items does not. A recorded graph
-// therefore serves any number of decode items.
+// with the same sliding window. `list` is the host's copy of the list. A recorded CUDA graph may be
+// replayed with other decode items, but not with prefill work if it was recorded without.
 void LaunchAttention(Stream& stream, int32_t num_sms, const AttentionList& list,
                      const PagedAttentionArgs& args);
 

@@ -19,16 +19,17 @@ int32_t CeilDivide(int32_t a, int32_t b) { return (a + b - 1) / b; }
 // window in positions, or 0.
 int32_t Lowest(int32_t position, int32_t window) { return position + 1 - Span(position, window); }
 
-// Returns the maximum number of PrefillTiles of an AttentionList. The tokens of a sequence form
-// several parts if the split length (SplitLength) changes between two tokens. The first change may
-// be at any token; further changes are at least 8,192 positions apart.
+// Returns the maximum number of PrefillTiles of an AttentionList. All tokens of a tile have the
+// same split length (SplitLength). The split length changes at most once within any 8,192
+// consecutive positions of a sequence.
 size_t MaxPrefillTiles(const AttentionPlanOptions& options) {
   const int64_t rows = int64_t{options.max_tokens} * options.group;
   const int64_t parts = 2 * int64_t{options.max_sequences} + options.max_tokens / 8192 + 1;
   return static_cast<size_t>(rows / kPrefillRows + parts);
 }
 
-// Appends arrays to a memory range. Each array begins at a multiple of kAlignment bytes.
+// Appends arrays to a preallocated memory range. Each array begins at a multiple of kAlignment
+// bytes.
 class Writer {
  public:
   explicit Writer(std::span<std::byte> out) : out_(out) {}
@@ -79,8 +80,8 @@ struct AttentionPlan::Part {
   int32_t window = 0, split_length = 0, group = 1;
 
   int32_t num_rows() const { return num_tokens * group; }
-  // Returns the first position that attention rows from `first` on attend to. An attention row is a
-  // pair of token and query head.
+  // Returns the first position that attention row `first` attends to. No later row attends to an
+  // earlier position. An attention row is a pair of token and query head.
   int32_t begin(int32_t first) const { return Lowest(position + first / group, window); }
   // Returns the end of the positions that attention rows [first, first + count) attend to. An
   // attention row is a pair of token and query head.
@@ -156,8 +157,8 @@ void AttentionPlan::AddSequence(const Step& step, size_t sequence, int32_t windo
   }
 }
 
-// Adds the decode items of a part (consecutive tokens of one sequence). If the list of items or the
-// workspace is too small, returns false and adds no item of the part.
+// Adds the decode items (work items) of a part (consecutive tokens of one sequence). Returns false,
+// and adds nothing, if the list of items or the workspace is too small.
 bool AttentionPlan::AddDecodeItems(const Part& part) {
   const size_t num_items_before = decode_items_.size();
   const int32_t num_tiles_before = num_decode_tiles_, num_rows_before = num_partial_rows_;
@@ -205,8 +206,8 @@ void AttentionPlan::AddPrefillTiles(const Part& part) {
   }
 }
 
-// Sorts the decode items by number of positions, the largest number first, so that all thread
-// blocks finish at about the same time. Items with equal numbers keep their order.
+// Sorts the decode items (work items) by number of positions, the largest first, so that all thread
+// blocks finish at about the same time. The sort is stable.
 void AttentionPlan::SortDecodeItems() {
   constexpr int32_t kNumKeys = 64;
   const auto key = [](const DecodeItem& item) {

@@ -16,22 +16,22 @@ struct AttentionPlanOptions {
   int32_t page_size = 16;
   int32_t group = 1;  // number of query heads that share a kv head
   int32_t max_tokens = 0, max_sequences = 0;
-  int32_t max_pages = 0;  // maximum number of entries of all page tables of a step
-  // Sliding windows of the model's layers, in positions (0: no window). List i of the plan is for
-  // the layers with window windows[i]. REQUIRES: the number of windows is in [1, kMaxWindows].
+  int32_t max_pages = 0;  // maximum number of pages of all sequences of a step together
+  // Sliding windows of the model's layers, in positions (0: no window). AttentionList i is for the
+  // layers with window windows[i]. REQUIRES: the number of windows is in [1, kMaxWindows].
   std::vector<int32_t> windows = {0};
-  // If a sequence has more tokens than this in a step, its attention is computed in PrefillTiles
+  // If a sequence has more tokens in a step than this number, kernel PrefillAttention computes its
+  // attention, not DecodeAttention
   int32_t max_decode_tokens = 16;
-  int32_t max_decode_items = 8192;  // maximum number of DecodeItems in a list
-  // Maximum number of partial rows of a list. A partial row is the result of one attention row
-  // (token and query head) over one split (range of positions); the results of all splits are added
-  // later.
+  int32_t max_decode_items = 8192;  // maximum number of DecodeItems in an AttentionList
+  // Maximum number of partial rows of an AttentionList. A partial row is the result of one token
+  // and query head over one split (a part of the token's positions).
   int32_t max_partial_rows = 64 * 1024;
 };
 
-// Builds the plan of the attention of a step (a batch of prefill and decode). If there are too many
-// DecodeItems or partial results, the rest of the work becomes PrefillTiles, which are slower and
-// compute the same bits.
+// Builds the attention plan of a step (a batch of prefill and decode): work items for the kernels
+// DecodeAttention and PrefillAttention. PrefillAttention, which is slower for few tokens and
+// computes the same bits, also computes work that exceeds the limits of DecodeAttention.
 class AttentionPlan {
  public:
   explicit AttentionPlan(const AttentionPlanOptions& options);
@@ -39,8 +39,8 @@ class AttentionPlan {
   const AttentionPlanOptions& options() const { return options_; }
   // Returns the maximum size in bytes of a plan that Build writes.
   size_t max_bytes() const { return max_bytes_; }
-  // Returns the maximum number of different values of DecodeItem::tile in one list. Items with the
-  // same value have the same attention rows and share a counter of finished items.
+  // Returns the maximum number of counters of finished items that an AttentionList needs. Items
+  // that process the same tokens and query heads share a counter (DecodeItem::tile).
   int32_t max_decode_tiles() const { return options_.max_decode_items; }
   int32_t max_partial_rows() const { return options_.max_partial_rows; }
 

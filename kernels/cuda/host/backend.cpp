@@ -20,13 +20,12 @@
 namespace incipit::cuda {
 namespace {
 
-// Limits of a step (numbers of tokens, sequences, blocks and samples) that apply before the first
-// call of Reserve.
+// Limits of a step before the first call of Reserve: numbers of tokens, sequences, blocks and
+// samples.
 constexpr StepBounds kFirstBounds = {
     .tokens_max = 512, .sequences_max = 512, .blocks_max = 8192, .samples_max = 512};
 
-// The hidden size of a model must be a multiple of this number. BackendLimits::width_multiple has
-// the multiple for all other widths.
+// The hidden size of a model must be a multiple of this number.
 constexpr int32_t kHiddenMultiple = 8;
 
 // Returns the size in bytes of the device array that describes page copies. The first element holds
@@ -165,8 +164,8 @@ absl::Status CudaBackend::Reserve(const StepBounds& bounds) {
   return library_products_.Reserve(bounds.tokens_max, stream_);
 }
 
-// Allocates all scratch memory for steps within `bounds`. If there is too little free device
-// memory, the returned error has the number of bytes of all these allocations together.
+// Allocates all scratch memory for steps within `bounds`. If too little device memory is free, the
+// error message states the total number of bytes that are needed.
 absl::Status CudaBackend::ReserveScratch(const StepBounds& bounds) {
   struct Wanted {
     Memory* memory;
@@ -223,7 +222,7 @@ bool CudaBackend::Note(const absl::Status& status) {
 bool CudaBackend::Grow(Memory& scratch, size_t bytes) {
   if (scratch.byte_size() >= bytes) return true;
   INCIPIT_CHECK(!is_recording_);
-  // Kernels in flight may still use the memory that is freed below.
+  // Waits for kernels in flight, which may still use the memory that is freed below.
   if (!Note(stream_.Wait())) return false;
   ForgetGraphs();
   scratch = Memory();
@@ -239,8 +238,8 @@ LaunchShape CudaBackend::Shape(int64_t num_blocks, int32_t blocks_per_sm) const 
 
 void CudaBackend::Upload(const Step& step, const StepLogits& logits) {
   CheckStep(step, logits);
-  // A negative token -1 - i stands for sample i of the previous step. If an error has occurred, the
-  // previous step may have too few samples; no kernel reads them then.
+  // A token id -1 - i stands for sample i of the previous step. After an error, the previous step
+  // may have fewer samples, but then no kernel reads them.
   for (const TokenId token : step.tokens) {
     INCIPIT_CHECK(-1 - int64_t{token} < num_sampled_ || !status_.ok());
   }
@@ -301,8 +300,7 @@ bool CudaBackend::Plan(const KvPool& pool, int32_t num_heads, std::optional<int3
   if (step_is_planned_ && form == has) return status_.ok();
   INCIPIT_CHECK(!is_recording_);
   if (form != has && !Rebuild(step_.bounds(), form)) return false;
-  // Upload overwrites the step's pinned memory, so the earlier copy from this memory must have
-  // ended.
+  // Upload overwrites pinned host memory, so the previous copy from this memory must have ended.
   if (!Note(stream_.Wait())) return false;
   step_is_planned_ = step_.Upload(uploaded_, logits_.rows, packed_samples_, latest_, stream_);
   INCIPIT_CHECK(step_is_planned_);
@@ -310,7 +308,9 @@ bool CudaBackend::Plan(const KvPool& pool, int32_t num_heads, std::optional<int3
 }
 
 absl::Status CudaBackend::Synchronize() {
-  next_norm_ = {};  // a precomputed norm becomes invalid: the host may now change the hidden state
+  // the host may now change the hidden state, so the precomputed norm of the next product becomes
+  // invalid
+  next_norm_ = {};
   if (num_in_flight_ == 0) {
     if (Note(stream_.Wait())) sampler_.TakeResults(latest_);
     return status_;
@@ -361,8 +361,7 @@ void CudaBackend::Embed(const EmbedArgs& args) {
   INCIPIT_CHECK(table.order() == RowOrder::kPlain);
   next_norm_ = {};
   if (rows_ == 0 || !status_.ok()) return;
-  // This launch does not set `dependent`: the kernel follows a copy and cannot overlap an earlier
-  // kernel.
+  // `dependent` is not set: the kernel follows a copy and cannot start before the copy has ended.
   Launch<cuda::Embed<EmbedShape>>(stream_, {.num_blocks = Shape(rows_, 2).num_blocks},
                                   {.step = step_.header(),
                                    .sampled = sampled_.as<int32_t>(),
@@ -428,8 +427,8 @@ void CudaBackend::Multiply(const DeviceWeight& weight, const ProductRows& x,
                                                 .num_squares = x.num_squares,
                                                 .epsilon = x.epsilon},
                                       .epilogue = epilogue};
-  // A recorded graph also serves steps with fewer rows than `rows_max`, so recorded products use
-  // our own kernels, never cuBLASLt.
+  // A recorded graph may be replayed with fewer rows than `rows_max`. Recorded products use our own
+  // kernels, never cuBLASLt.
   if (rows_max == num_tokens() && !is_recording_) {
     const auto is_done = library_products_.Multiply(stream_, args, rows_max);
     if (!Note(is_done.status()) || *is_done) return;
@@ -513,8 +512,9 @@ void CudaBackend::ProjectAdd(const ProjectAddArgs& args) {
     x = PadRowsOf(args.x);
     if (x == nullptr) return;
   }
-  // True if the product's epilogue also computes the input of the next product. With more rows,
-  // TiledProduct runs, and each of its tiles would have to add up the sums of squares again.
+  // True if the product's epilogue also computes the input of the next product (its RMSNorm). Only
+  // for few rows: with many rows, each tile of TiledProduct would have to add up the sums of
+  // squares again.
   const bool begins = args.next_norm != nullptr && rows_ <= kSkinnyRowsMax;
   if (begins && (!Grow(x_, NormalizedBytes(rows_, weight.rows())) ||
                  !Grow(squares_, SquaresBytes(rows_, weight.rows())))) {
@@ -549,8 +549,8 @@ void CudaBackend::Logits(const LogitsArgs& args) {
   const bool is_all = args.begin == 0 && args.count == std::ssize(logits_.rows);
   for (int32_t done = 0; done < args.count && status_.ok(); done += StepMemory::kFirstRows) {
     const int32_t count = std::min(StepMemory::kFirstRows, args.count - done);
-    // True if the kernels can read the list of rows at a fixed address. A recorded graph must serve
-    // any step, so its kernels need a fixed address.
+    // True if the list of rows of logits is at a fixed address. Kernels in a recorded graph need
+    // fixed addresses, because the graph is replayed in other steps.
     const bool is_at_front = is_all && count == args.count;
     const int64_t rows_max = is_at_front && has_graph_ ? rows_ : count;
     const int32_t* const num_rows = is_at_front ? step_.num_logits_rows() : step_.counts() + count;

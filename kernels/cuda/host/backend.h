@@ -1,6 +1,6 @@
-// The Backend on an H100 or H200 GPU, or on the emulated device, depending on the linked runtime.
-// All work is enqueued on one stream. At most two steps are in flight (uploaded, and Synchronize
-// has not been called).
+// The Backend for an H100 or H200 GPU, or for the emulated device if a program links the emulator.
+// All work is enqueued on one stream. At most two steps are in flight: uploaded, but not yet waited
+// for with Synchronize.
 #pragma once
 
 #include <array>
@@ -55,7 +55,8 @@ class CudaBackend final : public Backend {
   LibraryProducts& library_products() { return library_products_; }
 
  private:
-  // A step that has been uploaded and for which Synchronize has not been called.
+  // A step that Upload has copied to the device and for which the host has not waited yet
+  // (Synchronize).
   struct StepInFlight {
     std::optional<Event> end;
     bool is_recorded = false;
@@ -66,15 +67,16 @@ class CudaBackend final : public Backend {
     auto operator<=>(const GraphKey&) const = default;
   };
 
-  // The norm that the next product must apply to its input, as announced by ProjectAdd (next_norm).
-  // If `is_begun` is true, x_ and squares_ already contain the input of this product. Any operation
-  // that changes x_ or the hidden state clears the NextNorm.
+  // The RMSNorm that the next product must apply to its input, as announced by ProjectAdd
+  // (next_norm). If `is_begun` is true, x_ and squares_ already contain the normalised input. Any
+  // other change of x_ or of the hidden state clears the NextNorm.
   struct NextNorm {
     const void* hidden = nullptr;
-    const Buffer* weight = nullptr;  // null: the latest ProjectAdd had no next_norm
+    const Buffer* weight = nullptr;  // norm weight; null if the latest ProjectAdd announced no norm
     bool is_begun = false;
   };
-  // The input x of a product, with the fields of ProductInput that belong to x.
+  // The input x of a product, and the data from which the product computes the scale of each row of
+  // x (ProductInput).
   struct ProductRows {
     const dev::bf16* x = nullptr;
     const float* squares = nullptr;
@@ -84,7 +86,8 @@ class CudaBackend final : public Backend {
 
   CudaBackend(const CudaOptions& options, const DeviceProperties& device, Stream stream);
 
-  // Logs a message once if `dtype` is not bf16: the weights are then rounded to bf16.
+  // Logs one message that weights are rounded to bf16, if `dtype` is not bf16. Later calls log
+  // nothing.
   void SayIfRounded(DType dtype);
   int32_t num_tokens() const { return static_cast<int32_t>(uploaded_.tokens.size()); }
   // Stores `status` as the backend's error, unless an earlier error is stored. Returns true if no
@@ -93,11 +96,11 @@ class CudaBackend final : public Backend {
   bool Grow(Memory& scratch, size_t bytes);
   absl::Status ReserveScratch(const StepBounds& bounds);
   bool GrowSampled(int64_t num_samples);
-  // Rebuilds the plan of attention of the current step if the plan is not valid for this pool,
-  // number of heads and sliding window. Returns false if an error occurs.
+  // Rebuilds the current step's attention plan if the plan does not match the KV pool, the number
+  // of heads or the sliding window. Returns false if an error occurs.
   bool Plan(const KvPool& pool, int32_t num_heads, std::optional<int32_t> window);
   bool Rebuild(const StepBounds& bounds, const AttentionForm& form);
-  // Returns the number of rows of the graph that serves a step of `num_tokens` tokens, or 0 if no
+  // Returns the number of rows of the graph to launch for a step of `num_tokens` tokens, or 0 if no
   // graph is large enough.
   static int32_t GraphRowsFor(int32_t num_tokens);
   // Discards all recorded graphs. REQUIRES: no graph is being recorded.
@@ -105,12 +108,12 @@ class CudaBackend final : public Backend {
   bool Record(std::optional<Graph>& graph, absl::FunctionRef<void()> enqueue);
   LaunchShape Shape(int64_t num_blocks, int32_t blocks_per_sm) const;
   // Writes rows of `hidden` to x_ as bf16, with kernel Norm. If `squares` is null, the rows are
-  // normalised; otherwise the rows are only multiplied by the norm weight. `rows`: device array
-  // with the indices of the rows, or null for all rows.
+  // normalised; otherwise they are only multiplied by the norm weight. `rows` holds the indices of
+  // the rows in device memory, or is null for all rows.
   bool NormalizeRows(const TensorView& hidden, const NormArgs& norm, const int32_t* num_rows,
                      const int32_t* rows, int64_t rows_max, float* squares);
-  // Returns the input of a product that reads the normalised rows of `hidden`, for all tokens of
-  // the step. Returns nullopt if an allocation fails.
+  // Normalises the rows of `hidden` for all tokens of the step, and returns them as the input of a
+  // product. Returns nullopt if an allocation fails.
   std::optional<ProductRows> Normalized(const TensorView& hidden, const NormArgs& norm);
   // Copies the rows of `x` to padded_, where each row begins at a multiple of 16 bytes. Returns
   // nullptr if an allocation fails.
@@ -123,47 +126,49 @@ class CudaBackend final : public Backend {
   Stream stream_;
   RowSampler sampler_;
   LibraryProducts library_products_;
-  // Function that logs a message for the operator; null after the message that weights are rounded
-  // to bf16
+  // Function that logs a message for the operator. Set to null after the message that weights are
+  // rounded to bf16, so that the message appears once.
   std::function<void(std::string_view, bool)> note_;
   absl::Status status_;
   Step uploaded_;
-  StepLogits logits_;  // rows of logits and samples that the uploaded step needs
+  StepLogits logits_;  // rows of logits to compute for the uploaded step, and its samples
   StepMemory step_;
-  // The samples of the current step, if Upload copies them to the device together with the step
+  // Samples of the current step, if Upload copies them together with the step to the device
   std::optional<PackedSamples> packed_samples_;
   bool step_is_planned_ = false;
-  // Number of rows that kernels process: the number of tokens of the step, or the number of rows of
-  // the step's graph
+  // Number of rows that kernels process: the step's number of tokens, or the number of rows of the
+  // graph that replays the step
   int32_t rows_ = 0;
-  // True if a recorded graph serves the current step. The operations must then enqueue work that is
-  // valid for every step of at most rows_ tokens.
+  // True if a recorded graph runs the current step, or will run later steps of this kind. All
+  // enqueued work must then be valid for every step of at most rows_ tokens.
   bool has_graph_ = false;
   std::array<StepInFlight, 2> in_flight_;
   size_t latest_ = 0, num_in_flight_ = 0;
-  // Device array of the tokens that the latest step sampled. The next step reads these tokens as
-  // its input (kernel Embed), and later overwrites the array with its own samples.
+  // Device array of the tokens that the latest step sampled. Kernel Embed of the next step reads
+  // the tokens as its input.
   Memory sampled_;
   int64_t num_sampled_ = 0;
   NextNorm next_norm_;
-  // The largest of every 16 consecutive logits of the latest Logits call, and the token ids of
-  // these logits (BestOfUnits).
+  // Device arrays: the largest of every 16 consecutive logits of the latest Logits call, and the
+  // token ids of these logits.
   Memory best_logits_, best_tokens_;
-  // Scratch memory of operations. Each array grows to the size that the largest step needs.
+  // Scratch memory of the operations of a step (products, attention, copies of blocks). Each array
+  // grows to the size that the largest step needs.
   Memory x_, squares_, padded_, qkv_, partial_sums_, partial_stats_, arrivals_, tile_scratch_,
       copies_;
-  Memory staging_;  // pinned memory through which weights are copied; released by Reserve
+  Memory staging_;  // pinned memory through which weights are copied to the device
   std::array<Memory, 2> pinned_copies_;
   std::array<bool, 2> copies_are_staged_ = {};
-  // Recorded graphs. nullopt: a step with this key has run once, without recording
+  // Recorded graphs by owner and number of rows. nullopt: a first step with this key has run
+  // without recording.
   std::map<GraphKey, std::optional<Graph>> graphs_;
-  int64_t num_forgotten_ = 0;  // number of ForgetGraphs calls
+  int64_t num_forgotten_ = 0;  // number of ForgetGraphs calls, which discard all graphs
   bool is_recording_ = false;
-  // True if any product stores queries, keys and values in qkv_. Kernel Append then moves them from
-  // qkv_ to the array of queries and the KV pool.
+  // True if a product stores queries, keys and values in qkv_ first. Kernel Append then stores them
+  // in the array of queries and in the KV pool.
   bool has_plain_qkv_ = false;
-  // Address in the checkpoint of the matrix that was packed last as output head. An embedding with
-  // the same address shares the device memory of the head.
+  // Address in the checkpoint of the latest matrix that was packed as an output head. If an
+  // embedding has the same address, both share one copy in device memory.
   const void* head_source_ = nullptr;
   std::weak_ptr<Memory> head_memory_;
 };

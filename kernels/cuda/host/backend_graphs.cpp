@@ -1,5 +1,5 @@
 // CUDA graphs of the backend. For each number of rows in kGraphRows, one step without prefill is
-// recorded as a graph. Later steps without prefill launch the smallest graph that has enough rows.
+// recorded as a CUDA graph. Later steps without prefill launch the smallest graph with enough rows.
 #include <algorithm>
 #include <utility>
 
@@ -10,8 +10,8 @@
 namespace incipit::cuda {
 namespace {
 
-// Numbers of rows for which graphs are recorded. A step without prefill uses the graph with the
-// smallest number of rows that is at least the step's number of tokens.
+// Numbers of rows for which CUDA graphs are recorded. A step without prefill uses the graph with
+// the smallest sufficient number of rows.
 constexpr int32_t kGraphRows[] = {8, 16, 24, 32, 48, 64, 96, 128, 192, 256};
 
 }  // namespace
@@ -36,8 +36,8 @@ void CudaBackend::RunStep(const void* owner, absl::FunctionRef<void()> enqueue) 
   const GraphKey key = {.owner = owner, .rows = rows};
   const auto found = graphs_.find(key);
   if (found == graphs_.end()) {
-    // The first step with this key runs without a graph. If an operation of this step allocates
-    // memory, all graphs are discarded (ForgetGraphs).
+    // The first step for this graph runs without recording, because its operations may allocate
+    // memory. An allocation discards all graphs and increases num_forgotten_.
     const int64_t num_forgotten = num_forgotten_;
     enqueue();
     if (num_forgotten == num_forgotten_) graphs_.emplace(key, std::nullopt);
@@ -57,8 +57,8 @@ absl::Status CudaBackend::RecordSteps(const void* owner, int32_t tokens_max, con
   for (const int32_t rows : kGraphRows) {
     if (rows > most) break;
     Upload(step, logits);
-    // The first run of the operations is not recorded: the first launch of a kernel may load code
-    // or allocate memory, which CUDA does not allow while a graph is being recorded.
+    // The operations first run without recording: the first launch of a kernel may load code or
+    // allocate memory, which CUDA does not allow during recording.
     const int64_t num_forgotten = num_forgotten_;
     rows_ = rows;
     has_graph_ = true;
@@ -78,7 +78,8 @@ void CudaBackend::ForgetGraphs() {
 bool CudaBackend::Record(std::optional<Graph>& graph, absl::FunctionRef<void()> enqueue) {
   Graph::Begin(stream_);
   is_recording_ = true;
-  next_norm_ = {};  // the graph must itself compute the norm for its first product
+  // the graph must itself compute the norm of its first product's input
+  next_norm_ = {};
   enqueue();
   is_recording_ = false;
   auto recorded = Graph::End(stream_);

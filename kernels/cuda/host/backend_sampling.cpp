@@ -6,8 +6,8 @@
 
 namespace incipit::cuda {
 
-// Makes sampled_ large enough for `num_samples` tokens. Keeps the tokens that earlier Sample calls
-// of this step have stored in sampled_.
+// Makes the device array sampled_ large enough for `num_samples` tokens. Keeps the tokens that are
+// already stored in the array.
 bool CudaBackend::GrowSampled(int64_t num_samples) {
   const size_t bytes = static_cast<size_t>(num_samples) * sizeof(int32_t);
   if (sampled_.byte_size() >= bytes) return true;
@@ -40,8 +40,8 @@ void CudaBackend::Sample(const SampleArgs& args) {
   if (!GrowSampled(num_sampled_)) return;
   const int64_t vocab_size = sampler_.vocab_size();
   Note(sampler_.Sample(args, best, sampled_.as<int32_t>() + first, latest_, stream_));
-  // A recorded graph is invalid after the sampler has reallocated its memory, because the graph
-  // contains the old addresses
+  // If the sampler has reallocated its memory, recorded graphs are invalid, because they contain
+  // the old addresses.
   if (sampler_.vocab_size() != vocab_size) ForgetGraphs();
 }
 

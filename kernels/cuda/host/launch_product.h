@@ -1,4 +1,4 @@
-// Selects the matrix-product kernel for a number of rows, and launches the kernel.
+// Selects one of the matrix-product kernels for the number of rows, and launches the kernel.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace incipit::cuda {
 
-// Maximum number of rows that kernel SkinnyProduct can process.
+// Maximum number of rows of x that kernel SkinnyProduct can process.
 constexpr int64_t kSkinnyRowsMax = 64;
 
 template <int kTokens, class Epilogue>
@@ -29,10 +29,9 @@ int64_t TilesOf(int64_t rows, int64_t num_units) {
   return ((rows - 1) / Kernel::kTokenTile + 1) * ((num_units - 1) / Kernel::kUnits + 1);
 }
 
-// Estimates the clock cycles that kernel TiledProduct needs for 64 columns of a result tile of this
-// shape. The estimate is the maximum of three times: tensor instructions, shared-memory traffic,
-// and L2 traffic. Shared-memory traffic consists of the copies into shared memory and of the reads
-// by each warpgroup's tensor instructions.
+// Estimates the clock cycles of kernel TiledProduct for 64 columns of the result tiles of a
+// product. The estimate is the longest of three times: tensor instructions, shared-memory traffic
+// (copies, and reads by tensor instructions), and L2 traffic.
 template <class Shape>
 int64_t TiledClocks(int64_t num_sms, int64_t rows, int64_t num_units) {
   using Kernel = TiledProduct<Shape>;
@@ -56,8 +55,8 @@ void LaunchTiled(Stream& stream, int32_t num_sms, int64_t rows_max,
       stream, {.num_blocks = static_cast<int32_t>(std::min(tiles, most)), .dependent = true}, args);
 }
 
-// Launches the kernel that computes the product. REQUIRES: `rows_max` is at least the value of
-// *num_rows at the time when the kernel runs.
+// Launches the kernel that computes the product. REQUIRES: when the kernel runs, *num_rows in
+// device memory is at most `rows_max`.
 template <class Epilogue>
 void LaunchProduct(Stream& stream, int32_t num_sms, int64_t rows_max,
                    const ProductArgs<Epilogue>& args) {

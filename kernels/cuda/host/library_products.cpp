@@ -15,9 +15,8 @@
 namespace incipit::cuda {
 namespace {
 
-// cuBLASLt computes a product in several parts, each for a range of rows. The number of rows of
-// each part, except the last, is a multiple of this number, so that x is aligned as cuBLASLt
-// requires.
+// A call of cuBLASLt computes a part of the rows of a product. The number of rows of a part, except
+// the last, is a multiple of this number, so that each part of x is aligned as cuBLASLt requires.
 constexpr int64_t kRowMultiple = 128;
 
 std::optional<ProductKind> KindOf(WeightRole role) {
@@ -106,7 +105,7 @@ absl::Status LibraryProducts::GrowScratch(const ScratchBytes& bytes, Stream& str
       {&weight_, bytes.weight}, {&sums_, bytes.sums}, {&workspace_, kProductWorkspaceBytes}};
   const auto is_there = [](const auto& one) { return one.first->byte_size() >= one.second; };
   if (std::ranges::all_of(wanted, is_there)) return absl::OkStatus();
-  // Kernels in flight may still use the memory that is freed below.
+  // Waits for kernels in flight, which may still use the memory that is freed below.
   INCIPIT_RETURN_IF_ERROR(stream.Wait());
   size_t missing = 0;
   for (const auto& [memory, size] : wanted) {

@@ -1,7 +1,7 @@
 // Computes large matrix products with cuBLASLt (NVIDIA's library) if cuBLASLt is faster than our
-// own kernel. First the weight is unpacked into scratch memory. Then, for a range of rows at a
-// time, cuBLASLt computes the product and our kernel FinishProduct runs the epilogue. An object
-// must be used with one stream only.
+// own kernel. A kernel first unpacks the weight into scratch memory. cuBLASLt then computes the
+// product for a range of rows at a time, and kernel FinishProduct processes the results of the
+// range. An object must be used with one stream only.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ template <class Epilogue>
 inline constexpr std::optional<ProductKind> kKindOf = std::nullopt;
 template <>
 inline constexpr std::optional<ProductKind> kKindOf<StoreRows<float>> = ProductKind::kStore;
-// Products with epilogue AppendRows are measured with epilogue StoreRows<float> instead. The
-// measured products store twice as many bytes, both with cuBLASLt and with our kernel.
+// For a measurement, epilogue StoreRows<float> replaces AppendRows. StoreRows<float> stores twice
+// as many bytes, for cuBLASLt and for our kernel.
 template <>
 inline constexpr std::optional<ProductKind> kKindOf<AppendRows> = ProductKind::kStore;
 template <>
@@ -43,18 +43,18 @@ class LibraryProducts {
  public:
   LibraryProducts(const CudaOptions& options, const DeviceProperties& device);
 
-  // Registers a weight of the model. A later Reserve allocates memory for products with this
-  // weight, and measures these products if the weight still exists.
+  // Registers a weight of the model. Reserve later allocates memory for products with this weight
+  // and measures these products.
   void Add(const DeviceWeight& weight, WeightRole role);
 
   // Allocates memory for steps of up to `rows_max` rows. Selects cuBLASLt or our own kernel for
-  // each product size, from the tuning file or by measuring. If there is too little memory, returns
-  // RESOURCE_EXHAUSTED as Memory::Allocate does. REQUIRES: the stream is idle.
+  // each product size, from the tuning file or by measurements. Returns RESOURCE_EXHAUSTED if there
+  // is too little memory. REQUIRES: the stream is idle.
   absl::Status Reserve(int64_t rows_max, Stream& stream);
 
-  // Enqueues the product and returns true if cuBLASLt was selected for its size. Enqueues nothing
-  // and returns false if our own kernel must compute the product. REQUIRES: `rows` is the value of
-  // *num_rows.
+  // Enqueues the product and returns true if cuBLASLt was selected for this size. Otherwise returns
+  // false, and the caller must launch our own kernel. REQUIRES: `rows` equals *num_rows in device
+  // memory.
   template <class Epilogue>
   absl::StatusOr<bool> Multiply(Stream& stream, const ProductArgs<Epilogue>& args, int64_t rows) {
     if constexpr (!kKindOf<Epilogue>.has_value()) {
@@ -71,7 +71,7 @@ class LibraryProducts {
 
   // Returns true if cuBLASLt has been loaded. With LargeProducts::kOwn, cuBLASLt is not loaded.
   bool is_there() const { return library_.has_value(); }
-  // Sets the implementation that all later large products use.
+  // Selects cuBLASLt or our own kernels for all later large products.
   void Use(LargeProducts whose) { whose_ = whose; }
 
  private:
@@ -85,18 +85,18 @@ class LibraryProducts {
   };
 
   ProductKey KeyOf(ProductKind kind, const ProductInput& input, int64_t rows) const;
-  // Returns the number of rows that cuBLASLt computes in one call, for a product with `rows` rows.
-  // The last call computes the remaining rows.
+  // Returns the number of rows that one call of cuBLASLt computes, for a product with `rows` rows.
+  // The last call of the product may compute fewer rows.
   int64_t PartRows(int64_t rows, int64_t outputs) const;
-  // Returns the maximum number of rows that cuBLASLt computes in one call, for products with up to
+  // Returns the maximum number of rows that one call of cuBLASLt computes, for products with up to
   // `rows` rows.
   int64_t PartRowsMax(int64_t rows, int64_t outputs) const;
   ScratchBytes ScratchOf(const ProductKey& key, int64_t rows) const;
   absl::Status GrowScratch(const ScratchBytes& bytes, Stream& stream);
   absl::StatusOr<ProductChoice> ChoiceFor(const ProductKey& key, int64_t rows, Stream& stream);
 
-  // Returns true if `algorithm` can compute products with any number of rows in [key.rows, 2 *
-  // key.rows). Only a few numbers of rows are checked.
+  // Returns true if `algorithm` can compute products with [key.rows, 2 * key.rows) rows. Checks
+  // only some of these numbers of rows.
   bool Serves(const ProductKey& key, const ProductAlgorithm& algorithm) const;
   std::vector<ProductAlgorithm> AlgorithmsFor(const ProductKey& key, int32_t count) const;
   bool IsKnown(const ProductKey& key) const;
@@ -104,9 +104,9 @@ class LibraryProducts {
   void WriteChoices() const;
   absl::Status Measure(const Shape& shape, const ProductKey& key, ProductMeter& meter);
   absl::Status MeasureAll(const std::vector<ProductKey>& keys, Stream& stream);
-  // Selects our kernel or an algorithm of cuBLASLt for the product size `key`, if the selection is
-  // not known yet: measures the candidates and stores the fastest. If the selection is already
-  // known to be cuBLASLt, computes the product once, so that cuBLASLt loads its kernel.
+  // If no selection for `key` (a product size) is known, measures our kernel and the algorithms of
+  // cuBLASLt and stores the fastest. If cuBLASLt is already selected, computes the product once, so
+  // that cuBLASLt loads its kernel.
   template <class Epilogue>
   absl::Status Try(const ProductKey& key, const ProductArgs<Epilogue>& args, ProductMeter& meter);
   template <class Epilogue>
@@ -134,8 +134,8 @@ class LibraryProducts {
   Memory weight_, sums_, workspace_;
 };
 
-// Returns the arguments of an epilogue for a measurement, without bias and without next_norm. `out`
-// is the memory for the results. The weight has `outputs` rows.
+// Returns arguments with which the epilogue stores `outputs` results of each row in `out`, without
+// bias and without next_norm; for measurements.
 template <class Epilogue>
 typename Epilogue::Args EpilogueInto(void* out, int64_t outputs) {
   typename Epilogue::Args args;

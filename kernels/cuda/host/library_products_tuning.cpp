@@ -1,4 +1,4 @@
-// Selects cuBLASLt or our own kernel for each size of a matrix product, by measurement.
+// Measures each size of a matrix product, to select cuBLASLt or our own kernel for the size.
 #include <algorithm>
 
 #include "kernels/cuda/host/launch_product.h"
@@ -88,8 +88,9 @@ absl::Status LibraryProducts::Reserve(int64_t rows_max, Stream& stream) {
   if (count == 0) {
     for (Memory* const scratch : {&weight_, &sums_, &workspace_}) *scratch = Memory();
   }
-  Note(fmt::format("large products: {} of {} sizes by {}, {} measured now", count, keys.size(),
-                   library_->version(), std::ranges::count_if(keys, is_known) - num_known));
+  Note(fmt::format("large matrix products are computed for {} of {} sizes by {}, {} measured now",
+                   count, keys.size(), library_->version(),
+                   std::ranges::count_if(keys, is_known) - num_known));
   return absl::OkStatus();
 }
 

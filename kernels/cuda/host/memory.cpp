@@ -11,8 +11,8 @@
 namespace incipit::cuda {
 namespace {
 
-// Size in bytes of the pinned memory through which a weight is copied to the device, piece by
-// piece.
+// Size in bytes of the pinned memory through which a weight is copied to the device; larger weights
+// are copied in pieces.
 constexpr size_t kStagingBytes = size_t{32} << 20;
 
 absl::Status GrowStaging(size_t bytes, Memory& staging) {
@@ -28,8 +28,8 @@ absl::Status OutOfMemory(Place place, size_t bytes) {
   if (place == Place::kPinned)
     return ResourceExhausted("{} bytes of pinned host memory are not available", bytes);
   const size_t free = FreeDeviceBytes();
-  // If the free memory is fragmented, an allocation can fail although enough bytes are free. The
-  // message then says that 0 bytes are missing.
+  // The message may state that 0 bytes are missing: if the free memory is fragmented, an allocation
+  // can fail although enough bytes are free.
   return ResourceExhausted("{} bytes of device memory were asked for, {} are free: {} are missing",
                            bytes, free, bytes > free ? bytes - free : 0);
 }

@@ -28,12 +28,12 @@ class DeviceBuffer final : public Buffer {
   Memory memory_;
 };
 
-// A KV pool in device memory: the keys and values of all pages, bf16, in the order
-// [layer][page][K | V][kv_head][tile] (page_layout.h).
+// A KV pool in device memory: the keys and values of all pages as bf16. page_layout.h defines the
+// layout.
 class DeviceKvPool final : public KvPool {
  public:
-  // Allocates a pool. If the backend does not support `shape`, returns UNIMPLEMENTED with a message
-  // that names the unsupported property.
+  // Allocates a pool. Returns UNIMPLEMENTED if the backend does not support `shape`; the message
+  // names the unsupported property.
   static absl::StatusOr<std::unique_ptr<DeviceKvPool>> Create(const KvPoolShape& shape,
                                                               const BackendLimits& offered);
 
@@ -54,11 +54,11 @@ class DeviceKvPool final : public KvPool {
 // A bf16 matrix on the device, in packed order (packed_order.h).
 class DeviceWeight final : public Weight {
  public:
-  // Rounds the matrix to bf16 and copies the packed matrix to the device. `staging` is pinned
-  // memory for the copies; `staging` grows if needed and can be reused for the next weight.
+  // Rounds the matrix to bf16, packs the matrix and copies it to the device. `staging` is pinned
+  // memory for the copies; Pack enlarges `staging` if needed.
   static absl::StatusOr<std::unique_ptr<DeviceWeight>> Pack(const UnpackedWeight& source,
                                                             Memory& staging, Stream& stream);
-  // Returns a weight that uses `memory`, which already holds the same matrix packed with
+  // Returns a weight that shares `memory`, which already holds the matrix `parts`, packed with
   // RowOrder::kPlain.
   static std::unique_ptr<DeviceWeight> Of(std::span<const ConstTensorView> parts,
                                           std::shared_ptr<Memory> memory);
@@ -70,11 +70,11 @@ class DeviceWeight final : public Weight {
   const std::shared_ptr<Memory>& memory() const { return memory_; }
   const dev::bf16* data() const { return memory_->as<dev::bf16>(); }
   RowOrder order() const { return order_; }
-  // number of rows of a head; used only with RowOrder::kRotary
+  // number of matrix rows of one attention head; used only with RowOrder::kRotary
   int32_t head_dim() const { return head_dim_; }
   int32_t num_units() const { return static_cast<int32_t>(NumUnits(order_, rows_)); }
-  // Returns the number of columns of the packed matrix that products read (ProductInput::columns):
-  // the number of columns rounded up to a multiple of 8. The added columns are zero.
+  // Returns the number of columns of the packed matrix: the number of matrix columns, rounded up to
+  // a multiple of 8. The padding is zero.
   int32_t product_columns() const { return static_cast<int32_t>((columns_ + 7) / 8 * 8); }
 
  private:
@@ -83,13 +83,12 @@ class DeviceWeight final : public Weight {
   RowOrder order_ = RowOrder::kPlain;
   int32_t head_dim_ = 0;
   int64_t rows_ = 0, columns_ = 0;
-  // shared by an output head and an embedding with the same matrix
+  // packed matrix in device memory; an output head and an embedding may share it
   std::shared_ptr<Memory> memory_;
 };
 
-// Converts the parts to f32 and copies the parts, one after the other, into one device buffer.
-// `staging` is pinned memory for the copies; `staging` grows if needed and can be reused for the
-// next call.
+// Converts the tensors `parts` to f32 and copies them, one after the other, into one device buffer.
+// `staging` is pinned memory for the copies; StoreOnDevice enlarges `staging` if needed.
 absl::StatusOr<std::unique_ptr<Buffer>> StoreOnDevice(std::span<const ConstTensorView> parts,
                                                       Memory& staging, Stream& stream);
 

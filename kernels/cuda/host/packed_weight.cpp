@@ -23,8 +23,8 @@ SourceOfRow FindRow(const UnpackedWeight& weight, int64_t row) {
   return {static_cast<const char*>(view.data) + bytes, view.dtype};
 }
 
-// Reads elements [column, column + columns) of a row and rounds them to bf16. Does not change the
-// rest of `out`. REQUIRES: `columns` is at most kTileColumns.
+// Stores elements [column, column + columns) of a row in `out`, rounded to bf16. REQUIRES:
+// `columns` is at most kTileColumns.
 void ReadColumns(const SourceOfRow& row, int64_t column, int64_t columns, uint16_t* out) {
   if (row.dtype == DType::kBF16) {
     std::memcpy(out, row.data + column * 2, static_cast<size_t>(columns) * 2);
@@ -35,8 +35,8 @@ void ReadColumns(const SourceOfRow& row, int64_t column, int64_t columns, uint16
   }
 }
 
-// Stores one row of the matrix as row `row` of a unit (16 packed rows). `unit` is the address of
-// the first tile of the unit.
+// Stores one row of the matrix as packed row `row` of a unit (16 packed rows). `unit` is the start
+// address of the unit.
 void PackRow(const SourceOfRow& source, int64_t columns, int row, uint16_t* unit) {
   constexpr int kChunk = 8;
   const int num_tiles = NumTiles(static_cast<int>(columns));

@@ -10,13 +10,13 @@
 
 namespace incipit::cuda {
 
-// A matrix that consists of the rows of several matrices of the checkpoint (parts), one after the
-// other. All parts have the same number of columns. A part may begin at any address.
+// A matrix that consists of several matrices of the checkpoint (parts), one below the other. All
+// parts have the same number of columns, and may begin at any address.
 struct UnpackedWeight {
   std::span<const ConstTensorView> parts;
   RowOrder order = RowOrder::kPlain;
-  // Number of rows of a head; used only with RowOrder::kRotary. The number of rows is a multiple of
-  // head_dim.
+  // Number of matrix rows of one attention head; used only with RowOrder::kRotary. The matrix has a
+  // multiple of head_dim rows.
   int32_t head_dim = 0;
 
   int64_t rows() const;
@@ -28,11 +28,11 @@ struct UnpackedWeight {
   int64_t packed_bytes() const { return num_units() * unit_elements() * 2; }
 };
 
-// Packs units (16 packed rows each) from unit `first_unit` on, until `out` is full. Rounds numbers
-// to bf16. Uses all CPUs of this process.
+// Packs the rows of a matrix, rounded to bf16, into units (16 packed rows each). Starts with unit
+// `first_unit` and continues until `out` is full. Uses all CPUs of this process.
 void PackUnits(const UnpackedWeight& weight, int64_t first_unit, std::span<uint16_t> out);
 
-// Copies matrix row `row` from the packed weight `packed` to `out`.
+// Copies row `row` of the matrix from the packed matrix `packed` to `out`.
 void UnpackRow(std::span<const uint16_t> packed, RowOrder order, int64_t rows, int64_t row,
                std::span<uint16_t> out, int64_t head_dim = 0);
 

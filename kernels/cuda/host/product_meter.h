@@ -1,4 +1,4 @@
-// Measures the time of matrix products while the device has no other work. The input x is not zero,
+// Measures the time of matrix products on an otherwise idle device. The input x is not zero,
 // because products of zeros use less power and are faster.
 #pragma once
 
@@ -15,8 +15,8 @@ namespace incipit::cuda {
 
 class ProductMeter {
  public:
-  // Allocates memory for `x_count` elements of the input x and for `out_bytes` bytes of results. If
-  // there is too little memory, returns RESOURCE_EXHAUSTED as Memory::Allocate does.
+  // Allocates memory for `x_count` elements of the input x and for `out_bytes` bytes of results.
+  // Returns RESOURCE_EXHAUSTED if there is too little memory.
   static absl::StatusOr<ProductMeter> Create(Stream& stream, int64_t x_count, size_t out_bytes);
 
   absl::Status SetRows(int64_t rows);
@@ -25,8 +25,8 @@ class ProductMeter {
   void* out() const { return out_.data(); }
   Stream& stream() { return *stream_; }
 
-  // Returns the time in seconds that the device needs for the work that one call of `enqueue`
-  // enqueues: the shortest of a few measurements.
+  // Returns the time in seconds that the device needs for one call of `enqueue`, which enqueues
+  // work on the stream. The result is the shortest of a few measurements.
   absl::StatusOr<double> SecondsOf(absl::FunctionRef<absl::Status()> enqueue);
 
  private:

@@ -1,5 +1,5 @@
-// Stores for each product size whether cuBLASLt or our own kernel is faster. The tuning file is a
-// text file and is valid for one machine.
+// Reads and writes the tuning file, which stores for each product size whether cuBLASLt or our own
+// kernel is faster. The file is a text file and is valid for one machine.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace incipit::cuda {
 
-// The epilogue of a product: stores the results, adds the results to the hidden state, or computes
-// SiLU(gate) * up.
+// What happens with the results of a product. kStore: stored. kAdd: added to the hidden state.
+// kGate: SiLU(gate) * up is stored.
 enum class ProductKind : uint8_t { kStore, kAdd, kGate };
 
 struct ProductKey {
   ProductKind kind = ProductKind::kStore;
   int64_t outputs = 0, columns = 0;
-  int64_t rows = 0;  // the choice is valid for products with [rows, 2 * rows) rows
+  int64_t rows = 0;  // minimum number of rows; the choice is valid for [rows, 2 * rows) rows
 
   auto operator<=>(const ProductKey&) const = default;
 };
@@ -37,12 +37,11 @@ class ProductChoices {
   void Set(const ProductKey& key, const ProductChoice& choice) { choices_[key] = choice; }
   const std::map<ProductKey, ProductChoice>& all() const { return choices_; }
 
-  // Reads the tuning file at `path`. `machine` is a line of text with the names and versions of
-  // everything on which a choice depends. Returns NOT_FOUND if the file does not exist,
-  // FAILED_PRECONDITION if the file has another `machine`, and INVALID_ARGUMENT if the file has
-  // another format or is incomplete.
+  // Reads the tuning file at `path`. `machine` is a text with the names and versions of the GPU and
+  // of the software. Errors: NOT_FOUND if the file does not exist, FAILED_PRECONDITION if the file
+  // is for another `machine`, INVALID_ARGUMENT if the file is incomplete or has another format.
   static absl::StatusOr<ProductChoices> Read(const std::string& path, const std::string& machine);
-  // Writes the tuning file atomically. Creates the folder of the file if the folder does not exist.
+  // Writes the tuning file atomically. Creates the folder of the file if needed.
   absl::Status Write(const std::string& path, const std::string& machine) const;
 
  private:

@@ -12,8 +12,8 @@
 namespace incipit::cuda {
 namespace {
 
-// Reserves the `bytes` bytes at offset `end` of a memory range and returns their offset. Sets `end`
-// to the end of these bytes, rounded up to a multiple of 16.
+// Reserves `bytes` bytes of a memory range and returns their offset, which is `end` before the
+// call. Increases `end` by `bytes`, rounded up to a multiple of 16.
 size_t Place(size_t& end, size_t bytes) {
   const size_t begin = end;
   end = (end + bytes + 15) / 16 * 16;
@@ -33,7 +33,7 @@ int32_t NumTopOf(int32_t wanted, int64_t vocab_size) {
 
 constexpr TokenId kNoToken = std::numeric_limits<TokenId>::max();
 
-// Iterates over a list that is sorted by token id, so that several lists can be merged.
+// Iterates over a list that is sorted by token id. CollectPatches merges several such lists.
 template <class List>
 class SortedTokens {
  public:
@@ -187,8 +187,8 @@ SampleEntry SamplePlan::EntryOf(const StepSample& sample) const {
   return entry;
 }
 
-// Writes the samples of one launch into the inputs, sorted by row of logits, and one SampleGroup
-// for each row of logits.
+// Writes the samples of one kernel launch, sorted by row of logits, and one SampleGroup for each
+// row of logits. Kernel Sample reads both.
 void SamplePlan::StoreSamples() {
   std::sort(samples_.begin(), samples_.end(), [](const RowEntry& a, const RowEntry& b) {
     return std::pair(a.logits_row, a.entry.index) < std::pair(b.logits_row, b.entry.index);

@@ -1,12 +1,14 @@
-// Converts sampling and scoring requests (SampleArgs, ScoreArgs) into the arrays that the kernels
-// of sample.h and score.h read. Converts the kernels' outputs into tokens, statuses and log
+// Converts sampling and scoring requests (SampleArgs, ScoreArgs) into the input arrays of the
+// kernels Sample and Score. Converts the outputs of the kernels into tokens, statuses and log
 // probabilities.
 //
-// A round is one launch of a kernel. In each round, the caller copies input_bytes() bytes from the
-// host to the device, launches the kernel, and copies output_bytes() bytes back. If not all rows
-// fit, the rest is packed in later rounds. The inputs and the outputs are one memory range each;
-// the offsets in a range depend on the capacity only. samples() returns the arrays of the samples,
-// so that the caller can copy them to the device together with other data.
+// A round is one launch of a kernel. In each round, the caller copies input_bytes() bytes to the
+// device, launches the kernel, and copies output_bytes() bytes back. Rows that do not fit are
+// packed in later rounds.
+//
+// All inputs are in one memory range, and all outputs in another. The offsets in a range depend
+// only on the capacity. With samples(), the caller can copy the inputs to the device together with
+// other data.
 #pragma once
 
 #include <cstddef>
@@ -23,23 +25,24 @@ namespace incipit::cuda {
 struct SampleCapacity {
   int32_t rows = 0;  // maximum number of rows in a round (one launch of a sampling kernel)
   // Maximum number of penalized, biased and banned tokens of all rows of a round (one launch of a
-  // sampling kernel); at least the vocabulary size
+  // sampling kernel). At least the vocabulary size.
   int32_t patches = 0;
-  // Maximum number of likeliest tokens of all rows of a round (one launch of a sampling kernel); at
-  // least kTopMax or the vocabulary size
+  // Maximum number of likeliest tokens of all rows of a round (one launch of a sampling kernel). At
+  // least kTopMax, or the vocabulary size if that is smaller.
   int32_t tops = 0;
 };
 // Maximum number of log probabilities of one row. The limit follows from the size of a thread
 // block's shared memory.
 inline constexpr int32_t kTopMax = 4096;
 
-// The arrays of samples that kernel Sample reads, as packed by SamplePlan::Pack.
+// The arrays that SamplePlan::Pack has stored for kernel Sample.
 struct PackedSamples {
   int32_t num_groups = 0;
   std::span<const std::byte> groups, entries, patches;
 };
 
-// Offsets of the arrays in the memory range of inputs and in the memory range of outputs.
+// Offsets of the arrays in the memory ranges with the inputs and with the outputs of a sampling
+// kernel.
 class SampleLayout {
  public:
   explicit SampleLayout(const SampleCapacity& capacity);
@@ -74,7 +77,8 @@ class SampleLayout {
 };
 
 // Packs the rows of one round (one launch of a sampling kernel) and unpacks the outputs. A
-// SamplePlan may be used for many rounds; after the first full round, it allocates no memory.
+// SamplePlan may be used for many rounds; after the first round of the maximum size, it allocates
+// no memory.
 class SamplePlan {
  public:
   // Creates a plan that writes `inputs` and reads `outputs` in host memory. REQUIRES: `inputs` has
@@ -83,8 +87,8 @@ class SamplePlan {
 
   const SampleLayout& layout() const { return layout_; }
 
-  // Packs rows from row `begin` on, as many as fit in one round (at least one row). Returns the
-  // index of the first row that was not packed.
+  // Packs as many rows as fit in one round (one launch of a sampling kernel), at least one row,
+  // beginning with row `begin`. Returns the index of the first row that was not packed.
   size_t Pack(const SampleArgs& args, size_t begin);
   size_t Pack(const ScoreArgs& args, size_t begin);
   size_t input_bytes() const { return layout_.input_bytes(num_patches_); }
@@ -92,9 +96,9 @@ class SamplePlan {
   PackedSamples samples() const;
   size_t output_bytes() const { return layout_.output_bytes(has_scores_, num_tops_); }
 
-  // Stores the results of rows [begin, end) in `args`. Pack(args, begin) must have packed these
-  // rows. REQUIRES: the outputs have been copied to the host; the rows before `begin` have been
-  // unpacked.
+  // Stores the results of rows [begin, end) in the outputs of `args`. REQUIRES: Pack(args, begin)
+  // has packed these rows; the kernel's outputs have been copied to the host; the rows before
+  // `begin` have been unpacked.
   void Unpack(const SampleArgs& args, size_t begin, size_t end) const;
   void Unpack(const ScoreArgs& args, size_t begin, size_t end) const;
 
@@ -115,7 +119,7 @@ class SamplePlan {
   SampleLayout layout_;
   std::byte* inputs_;
   SampleOutputs outputs_;
-  std::vector<LogitPatch> patches_;  // changed logits of the row that Pack is packing
+  std::vector<LogitPatch> patches_;  // changes of logits of the row that Pack is packing
   std::vector<TokenId> banned_;
   std::vector<RowEntry> samples_;  // samples that the current Pack call has packed
   int32_t num_groups_ = 0, num_patches_ = 0, num_tops_ = 0;

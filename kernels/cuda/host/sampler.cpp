@@ -13,8 +13,8 @@
 namespace incipit::cuda {
 namespace {
 
-// Maximum number of changed logits and maximum number of likeliest tokens in one round (launch of a
-// sampling kernel).
+// kPatchesAtOnce: maximum number of changed logits in one launch of a sampling kernel. kTopsAtOnce:
+// maximum number of likeliest tokens in one launch.
 constexpr int32_t kPatchesAtOnce = 1 << 16, kTopsAtOnce = 1 << 14;
 
 }  // namespace

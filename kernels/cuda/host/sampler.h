@@ -1,5 +1,5 @@
-// Runs the sampling kernels (sample.h, score.h): packs rows, enqueues copies and kernels, and
-// stores the results in the caller's arguments after the step has ended.
+// Runs the kernels Sample and Score for the rows of a step. Enqueues copies and kernels, and stores
+// the results in the caller's arguments after the step has ended.
 #pragma once
 
 #include <array>
@@ -17,63 +17,62 @@
 
 namespace incipit::cuda {
 
-// Device arrays with the largest of every 16 consecutive logits of each row, and with the token ids
-// of these logits.
+// Two device arrays: the largest of every 16 consecutive logits of each row, and the token ids of
+// these logits.
 struct BestOfUnits {
-  const float* logits = nullptr;  // null: kernel Sample searches the logits themselves
+  const float* logits = nullptr;  // null: not available, so kernel Sample reads all logits
   const int32_t* tokens = nullptr;
 };
 
-// Samples tokens for up to two steps in flight. Both steps use the same device memory, one after
-// the other, because their work is on one stream.
+// Samples tokens. Up to two steps may be in flight. Both use the same device memory: their work is
+// on one stream, so it does not overlap.
 class RowSampler {
  public:
   explicit RowSampler(int32_t num_sms) : num_sms_(num_sms) {}
 
-  // Allocates memory for rows of `vocab_size` logits. A later Sample or Score call with longer rows
+  // Allocates memory for rows of `vocab_size` logits. If a later call has longer rows, the sampler
   // waits for the stream and allocates again. REQUIRES: TakeResults has been called for all earlier
   // steps.
   absl::Status Reserve(int64_t vocab_size);
-  // Returns the maximum number of logits of a row for which memory is allocated.
+  // Returns the maximum length, in logits, of the rows for which memory is allocated.
   int64_t vocab_size() const { return vocab_size_; }
 
   void BeginStep(size_t which);
-  // Enqueues the sampling of tokens for the step with index `which` (0 or 1). The memory to which
-  // `args` refers must stay valid until TakeResults. `sampled` is device memory for the token of
-  // each sample. `best` has the largest logits that StoreLogits has stored for these rows, if
-  // available.
+  // Enqueues the sampling of tokens for step `which` (0 or 1). The device stores the tokens in
+  // `sampled`. `best` has the largest logits that StoreLogits stored for these rows, if available.
+  // REQUIRES: the memory to which `args` refers stays valid until TakeResults.
   absl::Status Sample(const SampleArgs& args, const BestOfUnits& best, int32_t* sampled,
                       size_t which, Stream& stream);
   absl::Status Score(const ScoreArgs& args, size_t which, Stream& stream);
 
-  // Packs the samples of a step so that the caller can copy them to the device together with the
-  // step; replaces Sample. Returns nullopt if one launch is not enough for the samples, or if
-  // memory must be reallocated; the caller must then call Sample.
+  // Packs the samples of a step for LaunchPacked, so that the caller can copy them to the device
+  // together with the step. Returns nullopt if one launch is not enough or if memory must be
+  // reallocated; the caller must then call Sample.
   std::optional<PackedSamples> Pack(const SampleArgs& args, size_t which);
-  // Enqueues kernel Sample for packed samples; `samples` is the device address of their header. If
-  // the launch is recorded in a graph, the graph serves every step with at most `groups_max` rows
-  // of logits.
+  // Enqueues kernel Sample for packed samples (Pack); `samples` is the device address of their
+  // header. A recorded launch may be replayed for any step with at most `groups_max` rows of
+  // logits.
   void LaunchPacked(const TensorView& logits, const SampleHeader* samples, const BestOfUnits& best,
                     int32_t groups_max, int32_t* sampled, Stream& stream);
   // Enqueues the copy of the results of packed samples (Pack) from the device to the host.
   void FetchPacked(size_t which, Stream& stream);
-  // Stores the results of step `which` (0 or 1) in the arguments of its Sample and Score calls.
-  // REQUIRES: the device has finished the step.
+  // Stores the results of step `which` (0 or 1) in the arguments that the caller passed to Sample
+  // and Score. REQUIRES: the device has finished the step.
   void TakeResults(size_t which);
 
-  // Maximum number of rows of a round (one launch of a sampling kernel). Steps with more rows need
-  // several rounds.
+  // Maximum number of rows in a round (one launch of a sampling kernel). More rows need several
+  // rounds.
   static constexpr int32_t kRowsAtOnce = 256;
-  // Returns the maximum size in bytes of packed samples (Pack).
+  // Returns the maximum size in bytes of the samples that Pack packs.
   static size_t PackedBytesMax();
 
  private:
   // Maximum number of rounds (launches of a sampling kernel) in flight for a step. If a step needs
-  // more rounds, the sampler first waits for the rounds in flight.
+  // more rounds, the sampler first waits until these rounds have finished.
   static constexpr size_t kRoundsMax = 8;
 
-  // The data of one launch of a sampling kernel: pinned memory for its inputs and outputs, and the
-  // range [begin, end) of its rows.
+  // One launch of a sampling kernel: pinned memory for the inputs and outputs, and the range
+  // [begin, end) of the rows that the kernel processes.
   struct Round {
     Memory pinned_inputs, pinned_outputs;
     std::optional<SamplePlan> plan;
@@ -86,9 +85,9 @@ class RowSampler {
   };
 
   absl::StatusOr<Round*> NextRound(StepRounds& step, int64_t vocab_size, Stream& stream);
-  // Packs and enqueues all rows of `args` in one or more rounds (launches of a sampling kernel). In
-  // each round, copies the inputs to the device, calls `launch` with the round and its number of
-  // rows, and copies the results back.
+  // Processes all rows of `args` in one or more rounds (launches of a sampling kernel). Each round
+  // copies the inputs to the device, calls `launch`, and copies the results back. The second
+  // argument of `launch` is the round's number of rows.
   template <class Args>
   absl::Status EnqueueRounds(const Args& args, StepRounds& step, Stream& stream,
                              absl::FunctionRef<void(const Round&, int32_t)> launch);

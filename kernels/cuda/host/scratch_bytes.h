@@ -1,4 +1,4 @@
-// Computes the sizes of the scratch memory that the operations of a step need.
+// Computes the sizes of the scratch memory for a step (products and attention).
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace incipit::cuda {
 
-// Sizes in bytes of the scratch memory of attention, sufficient for every step that the plan of
-// attention can hold.
+// Sizes in bytes of the scratch memory of attention. The sizes are sufficient for every step for
+// which AttentionPlan::Build can build a plan.
 struct AttentionScratch {
   size_t sums = 0, stats = 0, arrivals = 0, tiles = 0;
 };
@@ -27,12 +27,12 @@ ProductScratch ScratchOfProducts(const ModelShape& model, int64_t rows);
 // for `rows` rows.
 size_t NormalizedBytes(int64_t rows, int64_t hidden_size);
 
-// Returns the size in bytes of the sums of squares of `rows` rows of the hidden state: one sum for
-// each row, or, for few rows, one sum for every 16 columns of each row.
+// Returns the size in bytes of the sums of squares of `rows` rows of the hidden state. With few
+// rows, there is one sum for every 16 columns of each row, otherwise one sum for each row.
 size_t SquaresBytes(int64_t rows, int64_t hidden_size);
 
-// Returns the size in bytes of an array with one f32 number for every 16 logits of each row
-// (BestOfUnits). The array of token ids has the same size.
+// Returns the size in bytes of an array with one f32 number (or one token id) for every 16 logits
+// of each row.
 size_t BestOfUnitsBytes(int64_t rows, int64_t vocab_size);
 
 // Returns the size in bytes of the padded copy of an input matrix, in which each row begins at a

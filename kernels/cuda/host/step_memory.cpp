@@ -17,27 +17,27 @@ constexpr size_t kAlignment = 16;
 
 size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Limits for the memory of partial results (a partial result covers one attention row and one range
-// of positions). The memory is sufficient for kPartialSequences sequences that decode one token
-// each and have kPartialPositions positions together. If a step needs more, the rest of its
-// attention is computed in PrefillTiles.
+// The memory for partial attention results is sufficient for kPartialSequences sequences that
+// decode one token each and have kPartialPositions positions together. If a step needs more,
+// PrefillAttention computes the rest of its attention.
 constexpr int64_t kPartialSequences = 256, kPartialPositions = 1 << 20;
 
 int32_t PartialRowsMax(const StepBounds& bounds, const AttentionForm& form) {
   const int64_t positions = std::min(bounds.blocks_max * form.page_size, kPartialPositions);
   const int64_t sequences =
       std::min({int64_t{bounds.tokens_max}, int64_t{bounds.sequences_max}, kPartialSequences});
-  // The first and the last split of a sequence may be shorter than the minimum split length. Each
-  // sequence therefore counts two more splits.
+  // The first and the last split of a sequence may be shorter than the minimum split length, so
+  // each sequence may have two more splits.
   const int64_t splits =
       std::min(positions / SplitLength(0) + 2 * sequences, sequences * kMaxSplits);
-  // The memory must also be sufficient for one long sequence that decodes several tokens in a step.
+  // The memory for partial results must also be sufficient for one long sequence that decodes
+  // several tokens in a step.
   const int64_t alone = int64_t{kMaxSplits} * AttentionPlanOptions{}.max_decode_tokens;
   return static_cast<int32_t>(form.group * std::max(splits, alone));
 }
 
-// Copies `array` to the next aligned offset of `memory` from `used` on. Returns the offset of the
-// array and sets `used` to the end of the array.
+// Copies `array` to `memory`, at offset `used` rounded up to a multiple of kAlignment. Returns the
+// offset of the array and sets `used` to the end of the array.
 template <class T>
 size_t PutBehind(std::span<const T> array, char* memory, size_t& used) {
   const size_t begin = Aligned(used);
@@ -65,8 +65,8 @@ absl::Status StepMemory::Reserve(const StepBounds& bounds, const AttentionForm& 
     INCIPIT_ASSIGN_OR_RETURN(memory, Memory::Allocate(Place::kPinned, bytes));
     for (int32_t i = 0; i <= kFirstRows; ++i) memory.as<int32_t>()[i] = i;
   }
-  // If an allocation fails, the members keep their values, so bounds_ always matches the allocated
-  // memory.
+  // All allocations have succeeded. After a failed allocation, the members would still describe the
+  // old memory.
   bounds_ = bounds;
   form_ = form;
   attention_.emplace(std::move(attention));
@@ -82,8 +82,8 @@ bool StepMemory::Holds(const Step& step, std::span<const int32_t> logits_rows) c
          std::ssize(step.blocks) <= bounds_.blocks_max;
 }
 
-// Returns true if the plan of attention (form_) can be used for `step`: with the page size of the
-// plan, each sequence has enough pages for its positions.
+// Returns true if an attention plan with the page size of form_ is possible for `step`: each
+// sequence has enough pages for its positions.
 bool StepMemory::FitsForm(const Step& step) const {
   if (form_.windows.empty()) return false;
   for (size_t s = 0; s + 1 < step.token_begin.size(); ++s) {

@@ -1,6 +1,6 @@
-// The data of a step that are copied to the device: the plan of attention, tokens, rows of logits
-// and samples. Two steps may be in flight. Each has its own pinned memory, but both use the same
-// device memory, because their work is on one stream.
+// The data of a step that are copied to the device: attention plan, tokens, rows of logits and
+// samples. Two steps may be in flight. Each step has its own pinned memory. The steps share the
+// device memory, because one stream runs them one after the other.
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@
 
 namespace incipit::cuda {
 
-// Properties of the model that determine the plan of attention of a step. The properties are known
-// after the first attention operation.
+// Properties of the model on which the attention plan of a step depends. They are known after the
+// first attention operation.
 struct AttentionForm {
   int32_t page_size = 16, group = 1;
   std::vector<int32_t> windows;
@@ -37,31 +37,28 @@ class StepMemory {
   const StepBounds& bounds() const { return bounds_; }
   const AttentionForm& form() const { return form_; }
 
-  // Enqueues the copy of a step to the device, and of its samples if there are any. Returns false
-  // if the copy has no plan of attention, because form() does not match the step. `which`
-  // alternates between 0 and 1; the earlier step with the same `which` must have ended.
+  // Enqueues the copy of a step, and of its samples if given, to the device. Returns false if the
+  // copy has no attention plan, because form() does not match the step. REQUIRES: `which`
+  // alternates between 0 and 1; the earlier step with the same `which` has ended.
   bool Upload(const Step& step, std::span<const int32_t> logits_rows,
               const std::optional<PackedSamples>& samples, size_t which, Stream& stream);
 
-  // Returns the device address of the number of tokens of the uploaded step. The address is the
-  // same for all steps.
+  // Returns the device address of the step's number of tokens; the same address for all steps.
   const int32_t* num_tokens() const { return &header()->num_tokens; }
   const StepHeader* header() const { return At<const StepHeader>(kPlanAt); }
   const SampleHeader* samples() const { return At<const SampleHeader>(kSamplesAt); }
-  // Returns the device address of the number of rows of logits of the uploaded step, limited to
-  // kFirstRows.
+  // Returns the device address of the number of rows of logits of the step, at most kFirstRows.
   const int32_t* num_logits_rows() const { return At<int32_t>(kNumRowsAt); }
-  // Returns the device address of an array with an element for each of the first kFirstRows rows of
-  // logits. Element i is the index, within the uploaded step, of the token to which row i of the
-  // logits belongs. The address is the same for all steps.
+  // Returns the device address of an array for the first kFirstRows rows of logits; the same
+  // address for all steps. Element i is the index, in the step, of the token to which row i of the
+  // logits belongs.
   const int32_t* first_logits_rows() const { return At<int32_t>(kRowsAt); }
   static constexpr int32_t kFirstRows = 256;
-  // Returns the device address of an array with an element for each row of logits of the uploaded
-  // step. Element i is the index, within the step, of the token to which row i of the logits
-  // belongs. The address may differ between steps.
+  // Returns the device address of an array for all rows of logits. Element i is the index, in the
+  // step, of the token to which row i of the logits belongs. The address may differ between steps.
   const int32_t* logits_rows() const { return At<int32_t>(logits_rows_); }
-  // Returns the device address of the array 0, 1, 2, ..., kFirstRows. A kernel that needs the
-  // address of a number i uses element i.
+  // Returns the device address of the numbers 0, 1, 2, ..., kFirstRows, for kernels that need the
+  // address of a number.
   const int32_t* counts() const { return At<int32_t>(0); }
 
   // Returns the host's copy of the StepHeader of the step that was uploaded last.
@@ -86,7 +83,7 @@ class StepMemory {
   AttentionForm form_;
   std::optional<AttentionPlan> attention_;
   StepHeader host_header_;
-  size_t logits_rows_ = 0;  // offset in bytes, in device_, of the array logits_rows()
+  size_t logits_rows_ = 0;  // offset of the array logits_rows() in bytes from the start of device_
   Memory device_;
   std::array<Memory, 2> pinned_;
 };

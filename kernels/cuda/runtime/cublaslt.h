@@ -8,7 +8,7 @@
 
 namespace incipit::cuda::lt {
 
-// ---- values of enumerations of cuBLASLt; the enumerations have the size of int
+// ---- values of cuBLASLt's enumerations, which have the size of int
 inline constexpr int kSuccess = 0;
 inline constexpr int kF32 = 0, kBF16 = 14;          // values of the enumeration cudaDataType_t
 inline constexpr int kComputeF32 = 68;              // value of the enumeration cublasComputeType_t
@@ -35,12 +35,12 @@ struct HeuristicResult {
   int reserved[4];
 };
 
-// Opaque pointer to an object of cuBLASLt (the library's state or a descriptor).
+// Pointer to an opaque object of cuBLASLt, for example a descriptor.
 using Handle = void*;
 using Stream = void*;
 
-// ---- types of cuBLASLt's functions, for pointers loaded with dlsym. All functions except
-// GetVersion and GetStatusName return a cublasStatus_t
+// ---- types of cuBLASLt's functions, for pointers from dlsym. The functions return a
+// cublasStatus_t, except GetVersion and GetStatusName.
 using GetVersion = size_t();
 using GetStatusName = const char*(int status);
 using Create = int(Handle* library);

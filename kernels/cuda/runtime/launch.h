@@ -15,8 +15,8 @@
 
 namespace incipit::cuda {
 
-// The __global__ function that runs `Kernel`. The other template arguments repeat the launch
-// parameters, so that tools/cuda_gates.py can read them from the symbol name.
+// The __global__ function that runs `Kernel`. tools/cuda_gates.py reads the other template
+// arguments, the launch parameters, from the symbol name.
 template <class Kernel, int kThreads = Kernel::kThreads, int kSharedBytes = Kernel::kSharedBytes,
           int kBlocksPerSm = Kernel::kBlocksPerSm>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
@@ -38,17 +38,16 @@ const Listed<Kernel> Listed<Kernel>::kOne;
 void Note(Stream& stream, int error);
 void* HandleOf(Stream& stream);
 // Returns true if kernels may start before the previous kernel has ended. Returns false if the
-// environment variable INCIPIT_CUDA_IN_ORDER is set: if a fault does not occur then, overlapping
-// kernels cause the fault.
+// environment variable INCIPIT_CUDA_IN_ORDER is set, to find out whether overlapping kernels cause
+// a fault.
 bool MayStartEarly();
 
 template <class Kernel>
 void Launch(Stream& stream, const LaunchShape& shape, const typename Kernel::Args& args) {
   static_assert(sizeof(typename Kernel::Args) <= 4096);
   static_cast<void>(Listed<Kernel>::kOne);
-  // Each kernel sets the largest possible share of on-chip memory as shared memory. If two
-  // successive kernels had different shares, a multiprocessor would have to finish one kernel
-  // before the next kernel starts.
+  // All kernels use the maximum share of on-chip memory as shared memory. With different shares, a
+  // multiprocessor could start a kernel only after the previous kernel has ended.
   static const cudaError_t prepared = [] {
     const auto error = cudaFuncSetAttribute(
         Entry<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, Kernel::kSharedBytes);

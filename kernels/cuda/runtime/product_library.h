@@ -1,10 +1,10 @@
-// Matrix products of a vendor library. There are two implementations, and the linker selects one:
-// cuBLASLt for a GPU (product_library_cuda.cpp, which loads the library on demand), and a host
-// implementation for the emulator (kernels/emulator/product_library.cpp).
+// Matrix products of a vendor library. The linker selects one of two implementations: cuBLASLt for
+// a GPU (product_library_cuda.cpp), or code for the emulator
+// (kernels/emulator/product_library.cpp).
 //
 // A product is y = x * transpose of w, with x bf16 [rows, columns], w bf16 [outputs, columns] and y
 // f32 [rows, outputs]. All matrices are stored row by row and begin at multiples of
-// kProductAlignment bytes. Each result is one f32 sum that is not split.
+// kProductAlignment bytes. The algorithm does not divide the sum of a result among thread blocks.
 #pragma once
 
 #include <array>
@@ -29,8 +29,8 @@ struct ProductSize {
   int64_t rows = 0, outputs = 0, columns = 0;
 };
 
-// An algorithm of the library for one product size, in the library's own encoding. Valid only for
-// one version of the library.
+// An algorithm of cuBLASLt for one product size, in cuBLASLt's own encoding. Valid only for one
+// version of cuBLASLt.
 struct ProductAlgorithm {
   std::array<uint64_t, 8> words = {};
 
@@ -41,8 +41,8 @@ struct ProductOperands {
   const dev::bf16* x = nullptr;
   const dev::bf16* w = nullptr;
   float* y = nullptr;
-  // kProductWorkspaceBytes bytes of device memory. No other stream may use this memory during the
-  // product.
+  // Device memory of kProductWorkspaceBytes bytes. REQUIRES: no other stream uses this memory
+  // during the product.
   void* workspace = nullptr;
 };
 
@@ -57,8 +57,8 @@ class ProductLibrary {
   ProductLibrary(ProductLibrary&&) noexcept;
   ProductLibrary& operator=(ProductLibrary&&) noexcept;
 
-  // Returns a text with the versions of the library and of the driver. A stored algorithm and its
-  // measured speed are valid only for the same text.
+  // Returns a text with the versions of the library and of the driver. If the text has changed,
+  // stored algorithms and measured times are no longer valid.
   const std::string& version() const;
   // Returns at most `count` algorithms for products of this size, in descending order of expected
   // speed. The list is empty if the library has no algorithm for the size.

@@ -1,6 +1,6 @@
 // Implements kernels/cuda/runtime/product_library.h with cuBLASLt. cuBLASLt stores matrices column
-// by column, so cuBLASLt reads a row-major matrix as its transpose. Therefore the operand A of
-// cuBLASLt is w (transposed), the operand B is x, and the result D is y.
+// by column, so it reads a row-major matrix as its transpose. The operands of cuBLASLt are A = w
+// (transposed) and B = x; the result is D = y.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace incipit::cuda {
 
-void* HandleOf(Stream& stream);  // runtime_cuda.cpp defines HandleOf
+void* HandleOf(Stream& stream);  // defined in runtime_cuda.cpp
 
 namespace {
 
@@ -61,8 +61,7 @@ bool FindAll(void* library, Functions& f) {
          Find(library, "cublasLtMatmul", f.matmul);
 }
 
-// Returns the first line of the file with the version of NVIDIA's kernel module, or an empty
-// string.
+// Returns the first line of the file with the version of NVIDIA's driver, or an empty string.
 std::string DriverBuild() {
   std::ifstream file("/proc/driver/nvidia/version");
   std::string line;
@@ -105,8 +104,8 @@ class Product {
 
 }  // namespace
 
-// State of the library. cuBLASLt stays loaded until the process ends, because cuBLASLt holds
-// resources of the device.
+// State of a ProductLibrary. cuBLASLt is never unloaded, because cuBLASLt holds resources of the
+// device.
 struct ProductLibrary::State {
   Functions f;
   lt::Handle handle = nullptr;

@@ -1,8 +1,9 @@
-// The functions of the CUDA runtime that the backend uses. There are two implementations, and the
-// linker selects one: runtime_cuda.cpp for a GPU, kernels/emulator/runtime.cpp for the emulator on
-// the host. Work on a stream runs later, in the order in which the work was enqueued; until then,
-// the memory that the work reads must not change. After the first error of the device, every Wait
-// returns this error.
+// The functions of the CUDA runtime that the backend uses. The linker selects one of two
+// implementations: runtime_cuda.cpp for a GPU, or kernels/emulator/runtime.cpp for the emulator.
+//
+// A stream runs work later, in the order in which the work was enqueued. Memory that the work reads
+// must not change before the work has run. After the first error of the device, every Wait returns
+// this error.
 #pragma once
 
 #include <algorithm>
@@ -24,10 +25,10 @@ struct DeviceProperties {
   size_t memory_bytes = 0, l2_bytes = 0;
 };
 
-// Makes device `ordinal` the current device of this thread and loads our own kernels. Returns
-// UNAVAILABLE if there is no driver, no such device, or a compute capability other than 9.0. If
+// Makes device `ordinal` the current device of this thread and loads our own kernels. If
 // `loads_all` is true, also loads all kernels of libraries, which need hundreds of megabytes.
-// Otherwise a kernel of a library is loaded at its first use.
+// Returns UNAVAILABLE if there is no driver or no such device, or if its compute capability is not
+// 9.0.
 absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal, bool loads_all = true);
 
 // Returns the number of free bytes of device memory.
@@ -35,13 +36,12 @@ size_t FreeDeviceBytes();
 
 enum class Place : uint8_t {
   kDevice,
-  // pinned host memory: the device can copy to and from this memory, and kernels can read this
-  // memory
+  // pinned host memory: kernels can read it, and the device can copy from and to it
   kPinned,
 };
 
-// Returns a RESOURCE_EXHAUSTED error for a failed allocation of `bytes` bytes. For device memory,
-// the message has the number of requested bytes and the number of missing bytes.
+// Returns the RESOURCE_EXHAUSTED error for a failed allocation of `bytes` bytes. For device memory,
+// the message states how many bytes are missing.
 absl::Status OutOfMemory(Place place, size_t bytes);
 
 // Owns a range of device memory or pinned memory. All bytes are zero after the allocation.
@@ -79,16 +79,16 @@ class Memory {
 
 struct LaunchShape {
   int32_t num_blocks = 1;
-  // number of thread blocks of a cluster (can read each other's shared memory)
+  // Number of thread blocks of a cluster; they can read each other's shared memory
   int32_t cluster = 1;
-  // True if the kernel may start before the previous kernel has ended. The kernel must call
+  // True if the kernel may start before the previous kernel has ended. REQUIRES: the kernel calls
   // WaitForEarlierKernels.
   bool dependent = false;
 };
 
-// Returns the launch shape of a kernel that has work for `num_blocks` thread blocks. The shape has
-// at most as many thread blocks as can run at the same time; each thread block then processes
-// several pieces of work, one after the other.
+// Returns a launch shape for a kernel whose work needs `num_blocks` thread blocks. The shape has at
+// most as many thread blocks as can run at the same time. A thread block then processes several
+// work items, one after the other.
 inline LaunchShape PersistentShape(int64_t num_blocks, int32_t num_sms, int32_t blocks_per_sm) {
   const int64_t at_once = int64_t{num_sms} * blocks_per_sm;
   return {.num_blocks = static_cast<int32_t>(std::clamp<int64_t>(num_blocks, 1, at_once)),
@@ -111,7 +111,7 @@ class Stream {
   // the stream.
   absl::Status Wait();
 
-  // The state of a stream, which the implementations of Launch, Event and Graph use.
+  // Data of a stream for the implementations of Launch, Event and Graph.
   struct State;
   State& state() { return *state_; }
 
@@ -120,8 +120,8 @@ class Stream {
   std::unique_ptr<State> state_;
 };
 
-// Enqueues a launch of `Kernel` (kernels/cuda/device/device.h describes the form of a kernel). The
-// files kernels/cuda/device/*.cu instantiate Launch.
+// Enqueues a launch of `Kernel`, a struct as described in kernels/cuda/device/device.h. The files
+// kernels/cuda/device/*.cu instantiate Launch.
 template <class Kernel>
 void Launch(Stream& stream, const LaunchShape& shape, const typename Kernel::Args& args);
 

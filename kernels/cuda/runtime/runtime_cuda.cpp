@@ -32,9 +32,9 @@ std::string Version(int number) { return fmt::format("{}.{}", number / 1000, num
 }  // namespace
 
 absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal, bool loads_all) {
-  // EAGER loads all kernels when the device is opened; our own kernels need two megabytes. With
-  // LAZY, a kernel is loaded at its first use and may find no free memory, because the KV cache
-  // uses all memory. The variable must be set before the first call of the driver.
+  // EAGER loads all kernels when the device is opened. With LAZY, a kernel is loaded at its first
+  // use, which fails if the KV cache uses all memory. The variable must be set before the first
+  // call of the driver.
   (void)setenv("CUDA_MODULE_LOADING", loads_all ? "EAGER" : "LAZY", /*overwrite=*/0);
   int driver = 0, runtime = 0, count = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
@@ -89,7 +89,7 @@ absl::StatusOr<Memory> Memory::Allocate(Place place, size_t bytes) {
   const cudaError_t error = on_device ? cudaMalloc(&memory.data_, bytes)
                                       : cudaHostAlloc(&memory.data_, bytes, cudaHostAllocDefault);
   if (error != cudaSuccess) {
-    // Clears the last error of the CUDA runtime, so that a later launch does not return this error
+    // Clears the error, so that a later launch does not return this error
     (void)cudaGetLastError();
     memory.data_ = nullptr;
     if (error != cudaErrorMemoryAllocation) return Failure(error, "allocating memory");
@@ -101,15 +101,15 @@ absl::StatusOr<Memory> Memory::Allocate(Place place, size_t bytes) {
     return memory;
   }
   INCIPIT_RETURN_IF_ERROR(Failure(cudaMemset(memory.data_, 0, bytes), "clearing memory"));
-  // cudaMemset runs on the default stream, and our own streams do not wait for the default stream.
+  // Waits for cudaMemset: it runs on the default stream, for which our own streams do not wait.
   INCIPIT_RETURN_IF_ERROR(Failure(cudaDeviceSynchronize(), "clearing memory"));
   return memory;
 }
 
 void Memory::Release() {
   if (data_ == nullptr) return;
-  // An error is ignored: when the process exits, the CUDA runtime may have released the device
-  // before the last Memory is destroyed.
+  // Errors are ignored. If the process exits, the CUDA runtime may have released the device before
+  // the last Memory is destroyed.
   (void)(place_ == Place::kDevice ? cudaFree(data_) : cudaFreeHost(data_));
   data_ = nullptr;
 }

@@ -1,15 +1,13 @@
-// Finishes the product that computes queries, keys and values: adds the bias, applies RMSNorm to
-// each head of queries and keys, applies the rotary embedding to queries and keys, and stores the
+// Code that runs after the product that computes queries, keys and values. The code adds the bias,
+// applies RMSNorm and the rotary embedding to each head of queries and keys, and stores the
 // results. Queries are stored in an array, keys and values in the pages of the KV pool.
 //
-// AppendHead finishes one head of one token from values in registers. Kernel Append loads the
-// product from global memory and calls AppendHead. If heads have no norm and head_dim is a multiple
-// of 16, the product kernel can finish the results itself (append_rows.h).
+// AppendHead processes one head of one token. Kernel Append loads the results of the product from
+// global memory and calls AppendHead. For models without head norms, the product kernel can do the
+// same work (append_rows.h).
 //
-// LanesPerHead(head_dim) lanes of a warp finish a head. Each lane has four elements of the head's
-// first half, and the four elements of the second half with which they are rotated. Memory traffic
-// for each token: (num_heads + 2 * num_kv_heads) * head_dim * (sizeof(T) + 2) bytes, and head_dim *
-// 4 bytes of the rope table for each head of queries and keys.
+// Memory traffic of Append for each token: (num_heads + 2 * num_kv_heads) * head_dim * (sizeof(T) +
+// 2) bytes. Each head of queries and keys also loads head_dim * 4 bytes of the rope table.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -18,8 +16,8 @@
 
 namespace incipit::cuda {
 
-// Eight elements of a head, held by one lane: elements [4 * chunk, 4 * chunk + 4) of the head's
-// first half, and the elements at the same indices of the second half.
+// Eight elements of a head that one lane holds. `low`: four elements of the head's first half.
+// `high`: the elements at the same indices of the second half.
 struct HeadChunk {
   float low[4], high[4];
 };
@@ -27,7 +25,7 @@ struct HeadChunk {
 INCIPIT_ANYWHERE constexpr int LanesPerHead(int head_dim) {
   int lanes = 1;
   while (lanes * 8 < head_dim) lanes *= 2;
-  return lanes;  // `lanes` is at most 32, because head_dim is at most kMaxHeadDim
+  return lanes;  // at most 32: head_dim is at most 256, and each lane has 8 elements
 }
 
 // Returns element `x` of a head after the rotary embedding. `other` is the element at the same
@@ -37,9 +35,9 @@ INCIPIT_DEVICE float Rotated(float x, float other, float cosine, float sine) {
   return dev::Fma(x, cosine, dev::Multiply(other, sine));
 }
 
-// Returns the address where element `dim` of head `head` of token `token` of the step is stored.
-// `head` counts the query heads first, then the key heads, then the value heads. The elements from
-// `dim` to the next multiple of 8 have consecutive addresses. `slot` is the token's StepRow::slot.
+// Returns the address of element `dim` of a head of token `token`, in the array of queries or in
+// the KV pool. `head` is an index in the list of query heads, key heads and value heads. `slot` is
+// the token's position in the KV pool.
 INCIPIT_DEVICE dev::bf16* ElementOf(const AppendArgs& args, int slot, int token, int head,
                                     int dim) {
   const KvLayout& layout = args.layout;
@@ -74,11 +72,10 @@ INCIPIT_DEVICE void LoadProduct(const dev::bf16* address, float (&x)[4]) {
   }
 }
 
-// Finishes one head of token `token` of the step: adds the bias, applies the norm and the rotary
-// embedding, and stores the head. `head` counts the query heads first, then the key heads, then the
-// value heads. All lanes of a warp call AppendHead together; each LanesPerHead lanes finish one
-// head. A lane stores nothing if `chunk` >= head_dim / 8 or if `row.slot` is -1. The order of
-// additions depends on head_dim only.
+// Finishes one head of token `token`: adds the bias, applies the norm and the rotary embedding, and
+// stores the head. All lanes of a warp call AppendHead together; each LanesPerHead(head_dim) lanes
+// finish one head. `head` is an index in the list of query heads, key heads and value heads. A lane
+// stores nothing if `chunk` >= head_dim / 8 or if `row.slot` is -1.
 INCIPIT_DEVICE void AppendHead(const AppendArgs& args, const StepRow& row, int token, int head,
                                int chunk, HeadChunk x) {
   const int head_dim = args.layout.head_dim, half = head_dim / 2;
@@ -132,9 +129,9 @@ INCIPIT_DEVICE void AppendHead(const AppendArgs& args, const StepRow& row, int t
   StoreBF16s(ElementOf(args, row.slot, token, head, high), x.high);
 }
 
-// Kernel Append: adds the bias, applies norm and rotary embedding, and stores queries, keys and
-// values (AppendHead). T is the number type of the product's results: float or dev::bf16. The
-// kernel works with any number of thread blocks.
+// Kernel Append: adds the bias to queries, keys and values, applies norm and rotary embedding, and
+// stores the results. T is the number type of the product that the kernel reads: float or
+// dev::bf16.
 template <class T>
 struct Append {
   static constexpr int kThreads = 256, kSharedBytes = 0, kBlocksPerSm = 4;

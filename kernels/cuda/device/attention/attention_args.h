@@ -32,8 +32,8 @@ struct AppendArgs {
 };
 
 // Arguments of the attention kernels (decode_attention.h, prefill_attention.h, simple_attention.h).
-// One launch of DecodeAttention or PrefillAttention processes one AttentionList: the attention work
-// of a step for all layers with the same sliding window.
+// One launch computes the attention of one layer. The launch reads an AttentionList, the list of
+// work items for the layer's sliding window.
 struct PagedAttentionArgs {
   const StepHeader* step = nullptr;
   int32_t list = 0;    // index in StepHeader::lists of the AttentionList to process
@@ -44,15 +44,17 @@ struct PagedAttentionArgs {
   int32_t num_heads = 0, num_kv_heads = 0;
   float scale = 0;
   int32_t page_size = 0, head_dim = 0;  // only kernel SimpleAttention reads these sizes
-  // Workspace of DecodeAttention: weighted sums of values, f32 [max_partial_rows, num_kv_heads,
-  // head_dim]. A partial row is the result of one attention row (token and query head) over one
-  // split (range of positions).
+  // Workspace of DecodeAttention for weighted sums of values, f32 [max_partial_rows, num_kv_heads,
+  // head_dim]. A partial row is the result of one token and query head over one split (a part of
+  // the token's positions).
   float* partial_sums = nullptr;
-  // Workspace of DecodeAttention: maximum score and sum of weights of each partial row, f32
-  // [max_partial_rows, num_kv_heads, 2].
+  // Workspace of DecodeAttention, f32 [max_partial_rows, num_kv_heads, 2]: the maximum score and
+  // the sum of softmax weights of each partial row. A partial row is the result of one token and
+  // query head over one split (a part of the token's positions).
   float* partial_stats = nullptr;
-  // Workspace of DecodeAttention: counters of finished DecodeItems, [max_decode_tiles,
-  // num_kv_heads]. REQUIRES: the counters are zero before the first step.
+  // Workspace of DecodeAttention, [max_decode_tiles, num_kv_heads]. Each counter counts the
+  // finished work items that process the same tokens and query heads. REQUIRES: the counters are
+  // zero before the first step.
   uint32_t* arrivals = nullptr;
   // Workspace of PrefillAttention: PrefillAttention::kScratchBytes for each thread block.
   void* scratch = nullptr;

@@ -1,18 +1,17 @@
-// Attention of one warp over 64 positions, for the two attention kernels that use tensor
-// instructions.
+// Attention of one warp to 64 positions. DecodeAttention and PrefillAttention, the kernels that use
+// tensor instructions, include this file.
 //
-// An attention row is a token and a query head. In one iteration, a warp computes 16 attention rows
-// over 64 positions that begin at a multiple of 64. The sums of successive iterations are combined
-// with a running maximum of the scores (online softmax). This file fixes the order of all
-// operations. The bits of the result of a row are therefore equal in both kernels, and do not
-// depend on the other rows of the warp.
+// An attention row is a pair of token and query head. In one iteration, a warp computes 16
+// attention rows over 64 positions. Online softmax, with a running maximum of the scores, combines
+// the sums of all iterations. Both kernels use the same order of operations, so a row has the same
+// bits in both.
 //
-// Registers have the layout of dev::MultiplyAddWarp: lane l holds the rows l / 4 and l / 4 + 8, and
-// of each 8 columns the columns 2 * (l % 4) and 2 * (l % 4) + 1.
+// Registers have the layout of dev::MultiplyAddWarp: lane l holds rows l / 4 and l / 4 + 8, and of
+// each 8 columns the columns 2 * (l % 4) and 2 * (l % 4) + 1.
 //
 // Keys and values in shared memory have the layout of the KV pool (page_layout.h). A page is a
-// cache block of kPageSize positions. A tile holds the keys, or the values, of one page for one kv
-// head. 64 positions are therefore stored as 64 / kPageSize consecutive tiles.
+// cache block of kPageSize positions. A tile is the keys, or the values, of one page for one kv
+// head.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -25,33 +24,32 @@ namespace incipit::cuda {
 template <int kDims, int kPage>
 struct AttentionShape {
   static constexpr int kHeadDim = kDims, kPageSize = kPage;
-  // True if a kernel sets the values to zero at positions that are in a loaded page but outside the
-  // positions [begin, end) of the work item. A page may hold NaN at these positions, and weight
-  // zero times NaN is NaN.
+  // True if the kernel sets values to zero at positions outside the range [begin, end) that the
+  // kernel processes. A loaded page may hold NaN at these positions, and 0 * NaN is NaN.
   static constexpr bool kClearsValues = true;
 
   static INCIPIT_DEVICE bool Sees(int lowest, int highest, int position) {
     return position >= lowest && position <= highest;
   }
   static INCIPIT_DEVICE int PageOf(int position) { return position / kPageSize; }
-  // Returns the index of the split to add when `turn` splits have already been added. A split is a
-  // range of positions whose sums are computed separately.
+  // Returns the index of the split whose sums are added next, after the sums of `turn` splits. A
+  // split is a range of positions whose sums are computed separately.
   static INCIPIT_DEVICE int SplitAt(int turn, int num_splits) {
     static_cast<void>(num_splits);
     return turn;
   }
 };
 
-// Softmax statistics of the two attention rows (token and query head) of a lane. maximum: the
-// highest processed score, multiplied by log2(e). weight: the sum of 2^(score * log2(e) - maximum)
-// over the positions of this lane; after SumWeights, over all positions.
+// Softmax statistics of the two attention rows (pairs of token and query head) that a lane holds.
+// `maximum`: highest score so far, multiplied by log2(e). `weight`: sum of the softmax weights over
+// the positions of this lane; after SumWeights, over all positions.
 struct RowStats {
   float maximum[2] = {-kInfinity, -kInfinity}, weight[2] = {0, 0};
 };
 
-// Returns the index of the first element of attention row `row` in the arrays of queries and of
-// results. An attention row is a token and one of the query heads of `kv_head`. Row 0 belongs to
-// token `first_token` of the step.
+// Returns the index of the first element of attention row `row` in the arrays of queries and
+// results. An attention row is a pair of a token and a query head of `kv_head`. Row 0 belongs to
+// token `first_token`.
 INCIPIT_DEVICE int64_t RowOffset(const PagedAttentionArgs& args, int head_dim, int first_token,
                                  int row, int kv_head) {
   const int group = dev::Fresh(args.num_heads) / args.num_kv_heads;
@@ -59,19 +57,17 @@ INCIPIT_DEVICE int64_t RowOffset(const PagedAttentionArgs& args, int head_dim, i
   return (int64_t{token} * args.num_heads + head) * head_dim;
 }
 
-// The positions that up to 16 attention rows (token and query head) attend to. lowest[i] and
-// highest[i] are the first and the last position that row i of this lane attends to; a lane has two
-// rows.
+// Positions that the two attention rows (pairs of token and query head) of a lane attend to.
+// lowest[i] and highest[i] are the first and the last position for row i of the lane.
 struct RowView {
   int lowest[2], highest[2];
-  int common_begin, common_end;  // [begin, end) of the positions that all rows attend to
+  int common_begin, common_end;  // positions [begin, end) that all rows of the warp attend to
 };
 
-// Returns the positions that the attention rows [first_row, first_row + num_rows) attend to. An
-// attention row is a token and a query head. Row 0 is the first query head of the token at position
-// `position`. A lane has two rows: rows lane / 4 and lane / 4 + 8, counted from `first_row`. For a
-// row outside of the range, the result has the positions of row `first_row`. REQUIRES: num_rows >=
-// 1.
+// Returns the positions that the two attention rows of this lane attend to: rows lane / 4 and lane
+// / 4 + 8, counted from `first_row`. An attention row is a pair of token and query head. Row 0 is
+// the first query head of the token at `position`. For a row that does not exist (`num_rows` rows
+// exist), the result is that of row `first_row`. REQUIRES: num_rows >= 1.
 INCIPIT_DEVICE RowView ViewOf(const PagedAttentionArgs& args, int position, int first_row,
                               int num_rows) {
   const int group = dev::Fresh(args.num_heads) / args.num_kv_heads;
@@ -95,15 +91,15 @@ INCIPIT_DEVICE float FactorTo(float to, float from) {
   return dev::Exp2(dev::Add(from, to == -kInfinity ? 0 : -to));
 }
 
-// Returns sum * keep + added * take: the sum over two sets of positions. `keep` and `take` are
-// factors (FactorTo) that convert the two sums to the same maximum score.
+// Returns sum * keep + added * take: adds the sums over two sets of positions. The factors `keep`
+// and `take` correct for the different maximum scores that were subtracted in the two sums.
 INCIPIT_DEVICE float MergeSums(float sum, float keep, float added, float take) {
   return dev::Fma(sum, keep, dev::Multiply(added, take));
 }
 
 // Returns the attention result: the sum of weighted values times `inverse_weight` (1 / sum of
-// weights). The addition of 0 turns -0 into +0, so the result has the same bits whether or not an
-// empty sum was merged.
+// weights). The fused addition of 0 turns -0 into +0, so the result has the same bits if +0 was
+// added to the sum before.
 INCIPIT_DEVICE float Normalized(float sum, float inverse_weight) {
   return dev::Fma(sum, inverse_weight, 0);
 }
@@ -120,17 +116,17 @@ struct AttentionStep {
   static_assert(kHeadDim == 64 || kHeadDim == 128);
   static_assert(kPageSize == 16 || kPageSize == 32 || kPageSize == 64);
 
-  // Returns the offset in bytes, from the start of the keys (or of the values) of 64 positions, at
-  // which the data of positions [16 * block, 16 * block + 16) begins. A page stores its dimensions
-  // in slices of 64 dimensions. The offset is that of the slice with dimensions [64 * (pair / 4),
-  // 64 * (pair / 4) + 64).
+  // Returns the offset in bytes of the data of positions [16 * block, 16 * block + 16) from the
+  // start of the keys (or values) of 64 positions. A page stores slices of 64 dimensions. The
+  // offset is that of the slice that contains dimension 16 * pair.
   static INCIPIT_ANYWHERE constexpr int BlockOffset(int block, int pair) {
     const int row = 16 * block;
     return row / kPageSize * kTileBytes + pair / 4 * kPageSize * 128 + row % kPageSize * 128;
   }
-  // Returns the offset in bytes of the 16 bytes of keys that lane `lane` loads for a tensor
-  // instruction, from the start of a block of 16 positions (BlockOffset), for dimensions [0, 16).
-  // For dimensions [16 * i, 16 * i + 16) with i < 4, the offset is KeyLane(lane) ^ (32 * i).
+  // Returns the offset in bytes of the 16 bytes of keys that lane `lane` loads for dimensions [0,
+  // 16), relative to the offset that BlockOffset returns. For group i of 16 dimensions, i < 4, the
+  // offset is KeyLane(lane) ^ (32 * i), because pages store 16-byte chunks at XORed indices
+  // (page_layout.h).
   static INCIPIT_DEVICE int KeyLane(int lane) {
     const int row = (lane >> 4) * 8 + (lane & 7), chunk = (lane >> 3) & 1;
     return row * 128 + (chunk ^ (lane & 7)) * 16;
@@ -163,8 +159,8 @@ struct AttentionStep {
     dev::MultiplyAddWarp(high, weights, v[2], v[3]);
   }
 
-  // Sets a score to -infinity if the attention row (token and query head) does not attend to the
-  // position of the score. Such a score may be NaN before the call.
+  // Sets each score to -infinity whose attention row (pair of token and query head) does not attend
+  // to the position of the score.
   static INCIPIT_DEVICE void Mask(float (&scores)[kScoreTiles][4], int first_position,
                                   const RowView& view) {
     const int first = first_position + 2 * (dev::Lane() & 3);
@@ -180,10 +176,9 @@ struct AttentionStep {
     }
   }
 
-  // Computes the softmax weights of 64 positions, rounded to bf16, as left operands of
-  // MultiplyAddWarp: weights[i] holds positions [16 * i, 16 * i + 16). A weight is 2^(score *
-  // factor - maximum). `keep` receives the factor by which the caller must multiply its sums over
-  // earlier positions, because the maximum may have grown. REQUIRES: factor > 0.
+  // Computes the softmax weights 2^(score * factor - maximum) of 64 positions, rounded to bf16, as
+  // left operands of MultiplyAddWarp. Afterwards, the caller must multiply its sums over earlier
+  // positions by `keep`, because the maximum score may have grown. REQUIRES: factor > 0.
   static INCIPIT_DEVICE void Weigh(const float (&scores)[kScoreTiles][4], float factor,
                                    RowStats& stats, float (&keep)[2],
                                    uint32_t (&weights)[kScoreTiles / 2][4]) {
@@ -224,9 +219,9 @@ struct AttentionStep {
     }
   }
 
-  // Sets values in shared memory to zero for those of the 64 positions that are outside [begin,
-  // end), in 16-byte chunks [first_chunk, first_chunk + num_chunks) of each position. All lanes of
-  // one warp call ClearValues together.
+  // Sets values in shared memory to zero at all positions from 0 to 63 that are outside [begin,
+  // end). Only 16-byte chunks [first_chunk, first_chunk + num_chunks) of each position are set. All
+  // lanes of a warp call ClearValues together.
   static INCIPIT_DEVICE void ClearValues(char* values, int begin, int end, int first_chunk,
                                          int num_chunks) {
     for (int i = dev::Fresh(dev::Lane()); i < kStepPositions * num_chunks; i += 32) {
@@ -239,16 +234,16 @@ struct AttentionStep {
   }
 };
 
-// The next work item of a thread block: a DecodeItem or a PrefillTile for one kv head. `exists` is
-// false if the thread block has no more work.
+// The next work item of a thread block: a DecodeItem (decode attention) or a PrefillTile (prefill
+// attention), for one kv head. `exists` is false if the thread block has no more work.
 struct Turn {
   int item, kv_head;
   bool exists;
 };
 
-// Returns the work item that this thread block processes after `round` other items. The list of
-// items begins with the longest items. Thread blocks are assigned alternately in ascending and in
-// descending order, so that all thread blocks have about the same work.
+// Returns the work item that this thread block processes after `round` other items. The longest
+// items are first in the list. In each round, the order of the thread blocks is reversed, so that
+// all thread blocks have about the same work.
 INCIPIT_DEVICE Turn TurnOf(int round, int num_items, int num_kv_heads) {
   const int rank = (round & 1) == 0 ? dev::Block() : dev::NumBlocks() - 1 - dev::Block();
   const int index = round * dev::NumBlocks() + rank;

@@ -1,18 +1,19 @@
 // Kernel DecodeAttention: attention of a few tokens of a sequence to the keys and values in the
-// pages of the sequence. The kernel processes the DecodeItems of an AttentionList, each item for
-// every kv head. Items with the same attention rows (token and query head) cover different splits
-// (ranges of positions). If there is more than one split, each thread block stores its sums in the
-// workspace. The thread block that finishes last adds up the sums of all splits in order.
+// pages of the sequence.
 //
-// One warp copies pages into a ring of stages (buffers for the keys and values of 64 positions),
-// with one bulk copy for the keys and one for the values of a page. Four warps compute. For each 64
-// positions, each warp computes the scores of 16 positions for all 16 attention rows, and the warps
-// exchange the scores through shared memory. Every warp then computes all softmax weights, with the
-// same operations as prefill_attention.h, and sums the values of a quarter of the dimensions.
+// An attention row is a pair of token and query head. A DecodeItem (work item) is up to 16
+// attention rows and one split (range of positions). If the rows have several splits, each thread
+// block stores the sums of its split in the workspace. The last thread block to finish adds up the
+// sums of all splits in order.
 //
-// Memory traffic for each item and kv head: 4 * head_dim bytes for each position of the pages that
-// overlap [begin, end), and 4 * head_dim bytes for each attention row. If there is more than one
-// split, each row of each split moves 8 * (head_dim + 2) bytes more.
+// One warp copies pages into a ring of buffers in shared memory, for 64 positions each. Four other
+// warps compute. For each 64 positions, each of the four warps computes 16 scores for all attention
+// rows and shares the scores through shared memory. Each warp then computes all softmax weights and
+// sums the weighted values of a quarter of the dimensions.
+//
+// Memory traffic for each item and kv head: 4 * head_dim bytes for each position of the loaded
+// pages, and 4 * head_dim bytes for each attention row. With several splits, each row of each split
+// adds 8 * (head_dim + 2) bytes.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -28,8 +29,8 @@ struct DecodeAttention {
   using Args = PagedAttentionArgs;
 
   static constexpr int kHeadDim = Shape::kHeadDim, kPageSize = Shape::kPageSize;
-  // kWarps: number of warps that compute attention. kAttending: number of their threads. One more
-  // warp copies pages.
+  // kWarps: number of warps that compute attention. kAttending: number of threads of these warps.
+  // Another warp copies pages.
   static constexpr int kWarps = 4, kAttending = 32 * kWarps;
   static constexpr int kThreads = kAttending + 32, kBlocksPerSm = 2;
   static constexpr int kStages = 384 / kHeadDim;
@@ -73,8 +74,8 @@ struct DecodeAttention {
     const int32_t* page_tables;
     int num_items;
   };
-  // Index of a stage (a buffer in shared memory) in the ring of stages. The parity changes whenever
-  // the index returns to stage 0.
+  // Index of a stage (a buffer in shared memory) in the ring of stages, and the phase parity of the
+  // stage's mbarriers. The parity changes whenever the index returns to stage 0.
   struct RingPosition {
     int stage = 0;
     uint32_t parity = 0;
@@ -102,11 +103,12 @@ struct DecodeAttention {
     return dev::BitCast<DecodeItem>(words);
   }
 
-  // Copies keys and values into the ring of stages (buffers for 64 positions). One warp calls
-  // Bring. For each 64 positions, a lane copies at most one tile (the keys or the values of one
-  // page).
+  // Copies keys and values from the KV pool into the ring of buffers in shared memory, 64 positions
+  // in an iteration. One warp calls Bring. In each iteration, a lane copies the keys or the values
+  // of at most one page.
   static INCIPIT_DEVICE void Bring(const Args& args, const Work& work) {
-    dev::FenceBulkGlobal();  // bulk copies read the keys and values that kernel Append stored
+    // makes the keys and values that kernel Append stored visible to bulk copies
+    dev::FenceBulkGlobal();
     const KvLayout layout = {kPageSize, args.num_kv_heads, kHeadDim};
     const int page_of_step = dev::Lane() / 2;
     const KvPart part = (dev::Lane() & 1) == 0 ? KvPart::kKey : KvPart::kValue;
@@ -186,8 +188,8 @@ struct DecodeAttention {
     }
   }
 
-  // Loads the queries of all attention rows (token and query head) of the item into the registers
-  // of each warp.
+  // Loads the queries of all attention rows (pairs of token and query head) of `item` into
+  // registers. Each of the four warps loads all queries.
   static INCIPIT_DEVICE void LoadQuery(const Args& args, const DecodeItem& item, int kv_head,
                                        uint32_t (&query)[Step::kDimSteps][4]) {
     char* const shared = dev::SharedMemory() + kQueryAt;
@@ -262,10 +264,9 @@ struct DecodeAttention {
     dev::MultiplyAddWarp(sums[2 * pair + 1], weights, v[2], v[3]);
   }
 
-  // Computes the scores of 64 positions. Each warp computes the scores of 16 positions, and then
-  // loads the scores of all 64 positions from shared memory. Successive calls must alternate `half`
-  // between 0 and 1: a call may overwrite its half of the buffer of scores, because all warps
-  // finished reading this half before the barrier of the previous call.
+  // Computes the scores of 64 positions. Each warp computes 16 of them and loads the others from
+  // shared memory. REQUIRES: `half`, the half of the buffer in shared memory, alternates between 0
+  // and 1 in successive calls. A call then does not overwrite scores that another warp still reads.
   static INCIPIT_DEVICE void ScoreAll(const char* keys, int half,
                                       const uint32_t (&query)[Step::kDimSteps][4],
                                       float (&scores)[Step::kScoreTiles][4]) {
@@ -344,9 +345,9 @@ struct DecodeAttention {
     dev::StoreGlobal(reinterpret_cast<dev::Vec2*>(to), pair);
   }
 
-  // Returns true if this thread block is the last to finish among the items with the same attention
-  // rows (token and query head). Then also resets the counter of finished items to zero for the
-  // next step.
+  // Returns true if this thread block is the last of the thread blocks that process the same
+  // attention rows (pairs of token and query head). In this case, also resets their counter of
+  // finished items to zero for the next step.
   static INCIPIT_DEVICE bool IsLast(const Args& args, const DecodeItem& item, int kv_head) {
     auto* const last = reinterpret_cast<uint32_t*>(dev::SharedMemory() + kLastAt);
     SyncAttending();

@@ -1,13 +1,11 @@
 // Defines where a key or a value is stored in the KV pool: [layer][page][K | V][kv_head][tile] of
 // bf16. A tile holds the keys (or the values) of one page for one kv head: page_size x head_dim
-// numbers. A tile is contiguous, so one bulk copy loads a tile into shared memory. Sizes and
-// offsets count elements.
+// numbers. One bulk copy loads a tile into shared memory. Sizes and offsets count elements.
 //
-// If head_dim is 64 or 128, a tile consists of one or two consecutive half tiles of 64 dimensions
-// each. A row of a half tile has 128 bytes. 16-byte chunk c of row r is stored at chunk position c
-// ^ (r & 7), so the same chunk of eight consecutive rows lies in eight different groups of
-// shared-memory banks. With any other head_dim (a multiple of 8), a tile consists of rows of
-// head_dim elements, one after the other.
+// If head_dim is 64 or 128, a tile consists of one or two half tiles of 64 dimensions. A row of a
+// half tile is one token: 128 bytes, or 8 chunks. Chunk c of row r is stored at chunk index c ^ (r
+// & 7), which avoids bank conflicts in shared memory. With any other head_dim (a multiple of 8), a
+// tile consists of page_size rows of head_dim elements.
 #pragma once
 
 #include <cstdint>

@@ -1,17 +1,17 @@
 // Kernel PrefillAttention: causal attention of many tokens of a sequence (a prompt or a chunk of a
-// prompt) to the keys and values in the pages of the sequence. The kernel processes the
-// PrefillTiles of an AttentionList, each tile for every kv head. The positions of a tile are
-// divided into the same splits (ranges of positions) as in decode_attention.h, and the sums of the
-// splits are added in the same order. A thread keeps the sums of the earlier splits in `scratch`.
+// prompt) to the keys and values in the pages of the sequence.
 //
-// Each of eight warps computes 16 attention rows (token and query head). Every warp processes all
-// positions that at least one row of the tile attends to, 64 positions in an iteration. The first
-// warp also copies keys and values into two rings of stages (buffers for 64 positions), with one
-// bulk copy for the keys and one for the values of a page.
+// An attention row is a pair of token and query head. A PrefillTile (work item) is up to 128
+// attention rows of one sequence. Each of eight warps computes 16 of the rows over all positions of
+// the tile, 64 positions in an iteration. The first warp also copies keys and values into two rings
+// of buffers in shared memory.
 //
-// Memory traffic for each tile and kv head: 4 * head_dim bytes for each position of the pages that
-// overlap [begin, end), and 4 * head_dim bytes for each attention row. Each split except one adds 2
-// * kScratchBytes of traffic, which stays in L2.
+// Positions are divided into the same splits (ranges) as in decode_attention.h, and the sums of the
+// splits are added in the same order. A thread keeps the sums of earlier splits in `scratch`.
+//
+// Memory traffic for each tile and kv head: 4 * head_dim bytes for each position of the loaded
+// pages, and 4 * head_dim bytes for each attention row. Each split except one adds 2 *
+// kScratchBytes, which stay in the L2 cache.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -28,7 +28,7 @@ struct PrefillAttention {
 
   static constexpr int kHeadDim = Shape::kHeadDim, kPageSize = Shape::kPageSize;
   static constexpr int kWarps = kPrefillRows / 16, kThreads = 32 * kWarps, kBlocksPerSm = 2;
-  // Number of stages (buffers for 64 positions) of the ring of keys, and of the ring of values
+  // Number of buffers in the ring of keys, and in the ring of values; a buffer holds 64 positions
   static constexpr int kStages = 256 / kHeadDim;
   static constexpr int kWarpQueryBytes = 16 * kHeadDim * 2;
   static constexpr int kKeysAt = kWarps * kWarpQueryBytes;
@@ -61,13 +61,14 @@ struct PrefillAttention {
 
   INCIPIT_DEVICE void DoTiles() {
     dev::WaitForEarlierKernels();
-    dev::FenceBulkGlobal();  // bulk copies read the keys and values that kernel Append stored
+    // makes the keys and values that kernel Append stored visible to bulk copies
+    dev::FenceBulkGlobal();
     for (int round = 0, turn = 0; NoteTile(round); ++round) turn = DoTile(turn);
     dev::LetNextKernelStart();
   }
 
-  // Returns the index of the calling warp. dev::Fresh makes the compiler recompute addresses that
-  // depend on the index, instead of keeping them in registers.
+  // Returns the index of the calling warp. dev::Fresh hides the value from the compiler, so the
+  // compiler recomputes addresses from the index instead of keeping the addresses in registers.
   INCIPIT_DEVICE int Warp() const { return dev::Fresh(warp_); }
 
   static INCIPIT_DEVICE dev::Barrier* Full(KvPart part, int stage) {
@@ -77,8 +78,8 @@ struct PrefillAttention {
   static INCIPIT_DEVICE dev::Barrier* Empty(KvPart part, int stage) {
     return Full(part, stage) + 2 * kStages;
   }
-  // Returns the index of the ring's stage (buffer for 64 positions) that iteration `turn` uses.
-  // `turn` counts the iterations of the thread block over all its tiles.
+  // Returns the index of the buffer (64 positions) in the ring that iteration `turn` uses. `turn`
+  // counts the iterations of the thread block over all its tiles.
   static INCIPIT_DEVICE int StageOf(int turn) { return turn % kStages; }
   static INCIPIT_DEVICE uint32_t ParityOf(int turn) {
     return static_cast<uint32_t>(turn / kStages) & 1;
@@ -92,14 +93,15 @@ struct PrefillAttention {
   struct alignas(8) Bounds {
     int begin, end;
   };
-  // The data of a warp's current tile, stored in shared memory because registers are scarce.
+  // Data about the PrefillTile (work item) that a warp processes. The data are in shared memory,
+  // because registers are scarce.
   struct TileNotes {
     PrefillTile tile;
-    const int32_t* pages;  // page table of the sequence to which the tile belongs
+    const int32_t* pages;  // page table of the tile's sequence
     Bounds common;         // positions [begin, end) that all rows of the warp attend to
     int kv_head;
-    // Difference from which TurnAt computes the number of an iteration: the number of the tile's
-    // first iteration minus (first position of this iteration / 64)
+    // Number that TurnAt adds to position / 64: the sum is the index of the thread block's
+    // iteration that processes the position.
     int first_turn;
     int unused[2];
   };
@@ -121,7 +123,7 @@ struct PrefillAttention {
     return ViewOf(args_, Note(&PrefillTile::position), FirstRow(), num_rows < 1 ? 1 : num_rows);
   }
 
-  // Loads the next tile of the thread block and stores its data in this warp's TileNotes. `round`
+  // Loads the next PrefillTile (work item) of the thread block into this warp's TileNotes. `round`
   // is the number of tiles that the thread block has processed. Returns false if no tile is left.
   INCIPIT_DEVICE bool NoteTile(int round) {
     const char* const step = reinterpret_cast<const char*>(args_.step);
@@ -148,8 +150,8 @@ struct PrefillAttention {
     return true;
   }
 
-  // Copies the keys (or values) of the 64 positions from `position` on into the stage of iteration
-  // `turn`. Only the first warp calls Bring; a lane copies at most one page.
+  // Starts bulk copies of the keys (or values) of 64 positions, from `position` on, into the buffer
+  // of iteration `turn`. Only the first warp calls Bring; each lane copies at most one page.
   INCIPIT_DEVICE void Bring(KvPart part, int turn, int position) {
     const KvLayout layout = {kPageSize, dev::Fresh(args_.num_kv_heads), kHeadDim};
     const int index = Shape::PageOf(position) + dev::Lane();
@@ -171,9 +173,9 @@ struct PrefillAttention {
     }
   }
 
-  // Computes one tile, whose data are in TileNotes. `turn` is the number of iterations (64
-  // positions each) that the thread block has executed. Returns the number of executed iterations
-  // after the tile.
+  // Computes the attention of the tile (work item) that NoteTile loaded. `turn` is the number of
+  // 64-position iterations that the thread block has executed before. Returns this number after the
+  // tile.
   INCIPIT_DEVICE int DoTile(int turn) {
     const int first_step = Note(&PrefillTile::begin) / kStepPositions * kStepPositions;
     if (dev::Lane() == 0) {
@@ -203,8 +205,8 @@ struct PrefillAttention {
     return TurnAt(position);
   }
 
-  // Returns the number of the thread block's iteration that processes `position` of the current
-  // tile. The number counts the iterations over all tiles of the thread block.
+  // Returns the index of the iteration that processes `position` of the current tile. The index
+  // counts the thread block's iterations over all its tiles.
   INCIPIT_DEVICE int TurnAt(int position) {
     return position / kStepPositions + dev::LoadShared(&Notes()->first_turn);
   }
@@ -221,10 +223,10 @@ struct PrefillAttention {
     dev::StoreShared(Stats(), dev::BitCast<dev::Vec4>(stats));
   }
 
-  // Returns true if a split (a range of positions that is summed alone) begins at `position` and
-  // `position` is not the first position of the tile.
+  // Returns true if a split begins at `position`, unless `position` is the first position of the
+  // tile. A split is a range of positions whose sums are computed separately.
   INCIPIT_DEVICE bool HasCutAt(int position) {
-    // The bit mask computes position % split_length, because the split length is a power of two.
+    // Computes position % split_length; the split length is a power of two.
     const int inside = position & (Note(&PrefillTile::split_length) - 1);
     return inside == 0 && position > Note(&PrefillTile::begin);
   }
@@ -237,9 +239,9 @@ struct PrefillAttention {
     }
   }
 
-  // Starts copies of keys and values of later positions. The copied keys replace the keys at
-  // `position`. The copied values replace the values of the previous 64 positions. Bring waits
-  // until all warps have finished reading the replaced data.
+  // Starts copies of keys and values of later positions. The new keys replace the keys at
+  // `position`. The new values replace the values of the 64 positions before `position`. Bring
+  // waits until all warps have read the old data.
   INCIPIT_DEVICE void BringNext(int position, int turn) {
     constexpr int kAhead = kStages * kStepPositions;
     const int end = Note(&PrefillTile::end);
@@ -280,9 +282,8 @@ struct PrefillAttention {
     if (Warp() == 0) BringNext(position, turn);
   }
 
-  // Waits until the values of the 64 positions from `position` on are in shared memory. If some of
-  // these positions are outside the tile's positions [begin, end), all warps together set the
-  // values at these positions to zero.
+  // Waits until the values of 64 positions, from `position` on, are in shared memory. Sets the
+  // values at positions outside the tile's range [begin, end) to zero. All warps call TakeValues.
   INCIPIT_DEVICE void TakeValues(int position) {
     const int turn = TurnAt(position);
     dev::WaitBarrier(Full(KvPart::kValue, StageOf(turn)), ParityOf(turn));
@@ -376,8 +377,8 @@ struct PrefillAttention {
     }
   }
 
-  // Returns the address of group `index` of four floats in this thread's part of the workspace. The
-  // thread stores its sums of the earlier splits (ranges of positions) there.
+  // Returns the address of four floats in the workspace: the `index`-th group of this thread. The
+  // thread stores sums of earlier splits (ranges of positions) in these groups.
   INCIPIT_DEVICE float* Scratch(int index) {
     return static_cast<float*>(args_.scratch) +
            (int64_t{dev::Block()} * (kSumTiles + 1) + index) * (kThreads * 4) +
@@ -391,9 +392,9 @@ struct PrefillAttention {
                 {stats.maximum[0], stats.maximum[1], stats.weight[0], stats.weight[1]});
   }
 
-  // Adds the stored sums of the earlier splits (ranges of positions) to `stats` and `sums`, the
-  // sums of the current split. Uses the same operations as DecodeAttention::Combine, so the bits
-  // are the same.
+  // Adds the sums of earlier splits (ranges of positions) to `stats` and `sums`, which are the sums
+  // of the current split. DecodeAttention::Combine uses the same operations and computes the same
+  // bits.
   INCIPIT_DEVICE void Merge(RowStats& stats, float (&sums)[kSumTiles][4]) {
     float before[4], keep[2], take[2];
     LoadFloats(Scratch(kSumTiles), before);
@@ -416,8 +417,9 @@ struct PrefillAttention {
     }
   }
 
-  // Stores the results of this warp's rows in `out`. First stores the results in shared memory,
-  // where they replace the queries. Each lane can then store 16 consecutive bytes to global memory.
+  // Stores the results of this warp's rows in `out`. The results are first collected in shared
+  // memory, in the buffer of the queries, so that each lane stores 16 consecutive bytes to global
+  // memory.
   INCIPIT_DEVICE void StoreResult(const RowStats& stats, const float (&sums)[kSumTiles][4]) {
     const int group_of_lanes = dev::Lane() / 4, column = 2 * (dev::Lane() & 3);
     INCIPIT_UNROLL

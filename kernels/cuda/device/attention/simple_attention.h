@@ -1,11 +1,13 @@
-// Kernel SimpleAttention: causal attention through page tables, for shapes that decode_attention.h
-// and prefill_attention.h do not support. head_dim is a multiple of 8 up to kMaxHeadDim; the number
-// of query heads for each kv head is arbitrary.
+// Kernel SimpleAttention: causal attention for shapes that decode_attention.h and
+// prefill_attention.h do not support. head_dim is a multiple of 8 up to kMaxHeadDim; the number of
+// query heads for each kv head is arbitrary.
 //
-// A warp computes one query head of one token. The warp processes 32 positions in an iteration,
-// from a multiple of 32 on. In an iteration, a lane first computes the score of one position, then
-// adds the weighted values of all 32 positions for eight dimensions. Memory traffic of a token: the
-// keys and values that the token attends to, read (num_heads / num_kv_heads) times.
+// A warp computes one query head of one token, 32 positions in an iteration. In an iteration, each
+// lane computes the score of one position. Each lane then adds the weighted values of all 32
+// positions, for eight dimensions.
+//
+// Memory traffic of a token: the keys and values that the token attends to, read (num_heads /
+// num_kv_heads) times.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -126,9 +128,9 @@ struct SimpleAttention {
     return sum;
   }
 
-  // Updates `sums` for 32 more positions: sets the new maximum score, converts the sums to the new
-  // maximum, and adds the 32 weights to the sum of weights. `score` is the score of this lane's
-  // position, multiplied by log2(e). Returns the weight of this lane's position.
+  // Updates the maximum score and the sum of weights in `sums` for 32 more positions. `score` is
+  // the score of this lane's position, multiplied by log2(e); `seen` is true if the head attends to
+  // the position. Returns the weight of this lane's position.
   static INCIPIT_DEVICE float Rescale(float score, bool seen, Sums& sums) {
     float maximum = score;
     for (int mask = 16; mask > 0; mask /= 2) {

@@ -1,13 +1,13 @@
-// Epilogue AppendRows (product.h) of the product that computes queries, keys and values: adds the
-// bias, applies the rotary embedding to queries and keys, and stores the results. The stored bits
-// are the same as those of a plain product followed by kernel Append (append.h) without head norms.
-// The weight is packed with RowOrder::kRotary, so four lanes hold 8 elements of a head's first half
-// for a token, and the 8 elements of the second half with which they are rotated. Rows of the
-// product are tokens of the step.
+// Epilogue AppendRows (product.h) of the product that computes queries, keys and values. The
+// epilogue adds the bias, applies the rotary embedding to queries and keys, and stores the results.
+// Kernel Append (append.h) without head norms stores the same bits.
 //
-// Memory traffic for each row and head: 2 * head_dim bytes of results, in pieces of 16 bytes. For
-// each 16 elements of a head, a row loads its StepRow and, except for values, 64 bytes of the rope
-// table. These loads do not wait for the results of the product.
+// Rows of the product are tokens of the step. The weight is packed with RowOrder::kRotary, so that
+// lanes of one warp have both elements of each rotated pair.
+//
+// Memory traffic for each row and head: 2 * head_dim bytes of results. For each 16 elements of a
+// head, a row also loads its StepRow and, for queries and keys, 64 bytes of the rope table. These
+// loads do not wait for the results of the product.
 #pragma once
 
 #include "kernels/cuda/device/attention/append.h"
@@ -19,7 +19,7 @@
 namespace incipit::cuda {
 
 struct AppendRows {
-  // AppendArgs::product, query_norm and key_norm are not used. REQUIRES: head_dim is a multiple of
+  // The fields product, query_norm and key_norm are not used. REQUIRES: head_dim is a multiple of
   // 16.
   using Args = AppendArgs;
 

@@ -1,12 +1,12 @@
-// Kernel FinishProduct: multiplies each row of a product that cuBLASLt has computed by scale(row),
-// and calls an epilogue (product.h) with the results. The kernel processes rows of the product from
-// first_row on, at most max_rows rows.
+// Kernel FinishProduct runs after a product of cuBLASLt: multiplies each row of the product by
+// scale(row), then calls an epilogue, which stores the results (product.h). One launch processes at
+// most max_rows rows, from first_row on.
 //
-//   sums  f32 [max_rows, 16 * num_units]: x * transpose of W, with the rows of W in packed order
+// `sums` is the product, f32 [max_rows, 16 * num_units]: x * transpose of W, with the rows of W in
+// packed order. A unit is 16 packed rows of W (16 columns of `sums`). A warp processes 8 rows of 32
+// units at a time.
 //
-// A unit is 16 packed rows of W, that is 16 columns of `sums`. A warp processes 8 rows of 32 units
-// at a time. A lane loads four neighbouring results of a row from each of four units together.
-// Memory traffic: 4 * rows * 16 * num_units bytes of sums, and the traffic of the epilogue.
+// Memory traffic: 4 * rows * 16 * num_units bytes of `sums`, and the traffic of the epilogue.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,13 @@ template <class Epilogue>
 struct FinishProduct {
   static constexpr int kThreads = 256, kBlocksPerSm = 4;
   static constexpr int kWarps = kThreads / 32, kRows = 8, kUnits = 32, kUnitsAtOnce = 4;
-  // Bytes for the scales (f32) of the 8 rows that each warp processes
+  // Size in bytes of the scales (f32) of the 8 rows that each warp processes
   static constexpr int kSharedBytes = kWarps * kRows * 4;
 
   struct Args {
-    ProductArgs<Epilogue> product;  // product.input.x and product.input.weight are not read
+    // product.input.x and product.input.weight are not read, because cuBLASLt has already
+    // multiplied them
+    ProductArgs<Epilogue> product;
     const float* sums = nullptr;
     int32_t first_row = 0, max_rows = 0;
   };
@@ -56,9 +58,9 @@ struct FinishProduct {
   }
 
  private:
-  // Finishes units [first, first + kUnitsAtOnce) of row `row`, except units from `end` on. A unit
-  // is 16 columns of the sums. All lanes of the warp call Finish, also lanes without a row, because
-  // the lanes of an epilogue exchange results.
+  // Multiplies results of row `row` by `scale` and calls the epilogue with them. The results belong
+  // to units (16 columns each) [first, first + kUnitsAtOnce), except units >= `end`. All lanes of a
+  // warp must call Finish together, because lanes exchange results in an epilogue.
   static INCIPIT_DEVICE void Finish(const Args& args, LanePosition position, int row, int end_row,
                                     int first, int end, float scale) {
     const int64_t width = int64_t{args.product.input.num_units} * kUnitRows;

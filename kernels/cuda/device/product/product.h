@@ -1,22 +1,20 @@
 // The common parts of the matrix-product kernels. A product computes y[row] = scale(row) * x[row] *
-// transpose of W. Then an epilogue (a class that stores the results) processes four neighbouring
-// results of a row at a time.
+// transpose of W. An epilogue (a class) then stores the results, four neighbouring results of a row
+// at a time.
 //
-//   x        bf16 [num_rows, columns]; `columns` is a multiple of 8
-//   weight   W, packed as num_units units of 16 rows (kernels/cuda/device/product/packed_order.h)
-//   squares  f32 [num_rows, num_squares], or null (then scale(row) is 1). The sum of a row of
-//            `squares` is the sum of squares of the hidden row from which x was computed:
-//            scale(row) = 1 / sqrt(sum / columns + epsilon)
+// - `x`: bf16 [num_rows, columns]. `columns` is a multiple of 8.
+// - `weight`: W, packed as num_units units of 16 rows (packed_order.h).
+// - `squares`: f32 [num_rows, num_squares], or null. The values of a row add up to the sum of
+//   squares of the hidden state from which x was computed. scale(row) is 1 / sqrt(sum / columns +
+//   epsilon), or 1 if `squares` is null.
 //
-// A kernel neither reads nor writes rows from num_rows on. Results are summed in the order that
-// packed_order.h defines, so the bits of a row of results depend neither on the product kernel nor
-// on the other rows.
+// packed_order.h defines the order of additions. A row of results therefore has the same bits in
+// all product kernels and with any other rows.
 //
-// An epilogue has three functions. LoadRow loads the constants of a row; a kernel calls LoadRow
-// once for each row, with any unit. Begin loads the constants for four neighbouring results. Run
-// receives these results and the value that Begin returned, and stores the results. Kernels call
-// LoadRow and Begin before the results exist, so that these loads overlap the multiplication. All
-// lanes of a warp call a function together, for the same unit.
+// An epilogue has three functions. LoadRow loads constants of a row, and Begin loads constants for
+// four results. Run stores the four results. Kernels call LoadRow and Begin before the results
+// exist, so that the loads overlap the multiplication. All lanes of a warp call a function
+// together.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +31,8 @@ struct ProductInput {
   const dev::bf16* x = nullptr;
   const dev::bf16* weight = nullptr;
   int32_t columns = 0, num_units = 0;
-  // Partial sums of squares of each row of the hidden state, from which the row's scale is
-  // computed; null: rows are not scaled
+  // Partial sums of squares of each row of the hidden state. The scale of the row is computed from
+  // their sum. Null: rows are not scaled.
   const float* squares = nullptr;
   int32_t num_squares = 0;
   float epsilon = 0;
@@ -46,11 +44,11 @@ struct ProductArgs {
   typename Epilogue::Args epilogue;
 };
 
-// The results that a lane of a warp finishes. A warp finishes 16 results (with 16 packed rows of
-// the weight) for each of 8 tokens. A lane finishes four consecutive results of one token; `quad`
-// is the index of these four results among the four groups of four.
+// Position of the four results that a lane passes to the epilogue. A warp has 16 results for each
+// of 8 tokens: four groups of four consecutive results.
 struct LanePosition {
-  // token: index in [0, 8). quad: index in [0, 4) of a group of four consecutive results.
+  // token: index of the token, in [0, 8). quad: index of the lane's group of four consecutive
+  // results, in [0, 4).
   int token, quad;
 };
 INCIPIT_DEVICE LanePosition PositionOfLane() {
@@ -58,15 +56,15 @@ INCIPIT_DEVICE LanePosition PositionOfLane() {
   return {(lane >> 1 & 3) * 2 + (lane >> 3 & 1), (lane & 1) + (lane >> 4) * 2};
 }
 
-// Four results of a product for row `row` of x. y[i] is the product of this row with packed weight
-// row 16 * unit + 4 * quad + i. `valid` is false if x has no such row.
+// Four results of a product. y[i] is the product of row `row` of x with packed row 16 * unit + 4 *
+// quad + i of the weight. `valid` is false if x has no row `row`.
 struct Results {
   int unit = 0, quad = 0, row = 0;
   bool valid = false;
   float y[4];
 };
-// Base class of an epilogue that loads nothing before the results of the product exist. An epilogue
-// is a class that stores results; all lanes of a warp call its functions together.
+// Base class of an epilogue without early loads: LoadRow and Begin do nothing. An epilogue is a
+// class that stores the results of a product.
 struct BeginsWithResults {
   struct Row {};
   struct Early {};
@@ -80,7 +78,7 @@ struct BeginsWithResults {
   }
 };
 
-// Epilogue StoreRows: stores product + bias in `out`.
+// Epilogue StoreRows: adds the bias to the results of a product and stores the sums in `out`.
 template <class OutputType>
 struct StoreRows : BeginsWithResults {
   using Output = OutputType;  // number type of the stored results: float or dev::bf16
@@ -121,10 +119,11 @@ struct StoreRows : BeginsWithResults {
   }
 };
 
-// Epilogue AddToHidden: adds product + bias to `hidden`. If `next_norm` is not null, the epilogue
-// also stores x = hidden * next_norm (the input of the next product), and the sum of squares of
-// every 16 columns of `hidden`. Memory traffic: 8 bytes for each result; with next_norm, also 2
-// bytes for each result and 4 bytes for every 16 columns of each row.
+// Epilogue AddToHidden: adds product + bias to `hidden`. If `next_norm` is not null, also stores
+// the unscaled input of the next product, x = hidden * next_norm, and sums of squares of `hidden`.
+//
+// Memory traffic: 8 bytes for each result. With next_norm, 2 bytes more for each result and 4 bytes
+// more for every 16 columns of a row.
 struct AddToHidden : BeginsWithResults {
   struct Args {
     // Input and output: f32 [num_rows, hidden_size]; hidden_size is a multiple of 8
@@ -133,8 +132,8 @@ struct AddToHidden : BeginsWithResults {
     // RMSNorm weight of the next product's input, f32 [hidden_size]; null: x and squares are not
     // stored
     const float* next_norm = nullptr;
-    // Output [num_rows, hidden_size], stored only if next_norm is not null. REQUIRES: `x` is not
-    // the array that this product reads as input.
+    // Output [num_rows, hidden_size]: the input of the next product, hidden * next_norm; stored
+    // only if next_norm is not null. REQUIRES: `x` is not the array that this product reads.
     dev::bf16* x = nullptr;
     // Output: sum of squares of every 16 columns of `hidden`, [num_rows, hidden_size / 16 rounded
     // up]; stored only if next_norm is not null
@@ -180,15 +179,15 @@ INCIPIT_DEVICE float Silu(float x) {
   return dev::Multiply(x, dev::Reciprocal(dev::Add(1, dev::Exp2(dev::Multiply(-x, kLog2E)))));
 }
 
-// Epilogue SiluGate: stores SiLU(gate + bias) * (up + bias). `gate` is the first half of the
-// results of a row, `up` the second half. REQUIRES: the weight is packed with RowOrder::kGateUp.
+// Epilogue SiluGate: stores SiLU(gate + bias) * (up + bias), where `gate` and `up` are the results
+// for the two matrices in the weight. REQUIRES: the weight is packed with RowOrder::kGateUp.
 struct SiluGate : BeginsWithResults {
   struct Args {
     dev::bf16* out = nullptr;  // output: bf16 [num_rows, width]
     // f32 [2 * width]: biases of gate, then biases of up; null: no biases
     const float* bias = nullptr;
-    // Number of columns of `out`: the weight has `width` rows of gate and `width` rows of up. A
-    // multiple of 8.
+    // Number of columns of `out`, a multiple of 8. The weight has `width` rows of matrix gate and
+    // `width` rows of matrix up.
     int32_t width = 0;
   };
   static INCIPIT_DEVICE void Run(const Args& args, Results& results, Early) {
@@ -209,16 +208,16 @@ struct SiluGate : BeginsWithResults {
   }
 };
 
-// Epilogue StoreLogits: stores the logits. If `best_logits` is not null, also stores the largest of
-// every 16 consecutive logits of a row, with its token id. If several logits are equal, the lowest
-// token id is stored. A NaN counts as larger than any number.
+// Epilogue StoreLogits: stores the logits and, if `best_logits` is not null, the largest of every
+// 16 consecutive logits with its token id. The lowest token id wins if logits are equal. A NaN
+// counts as larger than any number.
 struct StoreLogits : BeginsWithResults {
   struct Args {
     float* logits = nullptr;  // [num_rows, vocab]
     // Output: the largest of every 16 consecutive logits, [num_rows, vocab / 16 rounded up], or
     // null
     float* best_logits = nullptr;
-    // Output: the token ids of best_logits, [num_rows, vocab / 16 rounded up], or null
+    // Output: the token id of each logit in best_logits, [num_rows, vocab / 16 rounded up], or null
     int32_t* best_tokens = nullptr;
     int32_t vocab = 0;
   };
@@ -246,9 +245,9 @@ struct StoreLogits : BeginsWithResults {
   }
 
  private:
-  // Replaces `best` and `token` by `other` and `other_token` if `other` is larger. If both logits
-  // are equal, keeps the lower token id. A NaN counts as larger than any number. A token id equal
-  // to `vocab` means that there is no logit.
+  // Sets `best` and `token` to `other` and `other_token` if `other` is larger, or equal with a
+  // lower token id. A NaN counts as larger than any number. `vocab` as a token id means that there
+  // is no logit.
   static INCIPIT_DEVICE void Keep(float& best, int& token, float other, int other_token,
                                   int vocab) {
     if (other_token == vocab) return;
@@ -267,9 +266,9 @@ INCIPIT_DEVICE float ScaleOf(const ProductInput& input, float squares) {
   return dev::Divide(1, dev::SquareRoot(dev::Add(mean, input.epsilon)));
 }
 
-// Computes scale(row), the RMSNorm factor of a row, for rows [first, first + kCount), and stores
-// the scales in shared memory. All lanes of one warp call FindScalesWarp together. The scales of
-// rows from num_rows on are undefined.
+// Stores scale(row), the RMSNorm factor of a row, in shared memory for rows [first, first +
+// kCount). The scales of rows >= num_rows are undefined. All lanes of a warp call FindScalesWarp
+// together.
 template <int kCount>
 INCIPIT_DEVICE void FindScalesWarp(const ProductInput& input, int first, int num_rows,
                                    float* scales) {
@@ -283,8 +282,7 @@ INCIPIT_DEVICE void FindScalesWarp(const ProductInput& input, int first, int num
     dev::SyncWarp();
     return;
   }
-  // Each lane starts 32 loads before it uses their results. With one load at a time, this function
-  // would take longer than a separate kernel for the scales.
+  // Each lane has 32 loads in flight, to hide the latency of memory.
   constexpr int kTogether = kCount % 8 == 0 ? 8 : kCount % 4 == 0 ? 4 : 2, kDeep = 32 / kTogether;
   INCIPIT_KEEP_LOOP
   for (int begin = 0; begin < kCount && first + begin < num_rows; begin += kTogether) {

@@ -1,28 +1,25 @@
-// Kernel SkinnyProduct: the product (kernels/cuda/device/product/product.h) of up to 64 rows.
-// Reading the weight once bounds the time of the kernel.
+// Kernel SkinnyProduct: the product (product.h) of up to 64 rows of x. The time to read the weight
+// once bounds the time of the kernel.
 //
-// Clusters of kCluster thread blocks divide the units (16 packed rows each) of the weight evenly;
-// each cluster has a contiguous range of units. In one pass over the columns a cluster computes up
-// to kMaxUnits * kCluster units. A thread block computes 4 / kCluster of the runs (packed_order.h)
-// of these units, so the thread block reads only the columns of x in those runs. With many tokens
-// and one thread block in a cluster, x would be most of the bytes read from L2.
+// A unit is 16 packed rows of the weight. Each cluster of kCluster thread blocks computes a
+// contiguous range of units, up to kMaxUnits * kCluster units in one pass over the columns. The
+// columns are divided into four runs (packed_order.h). In a cluster of two thread blocks, each
+// thread block computes two of the runs, so it reads only half of the columns of x.
 //
-// Four consumer warps multiply. kCluster warps share a run; each of these warps computes every
-// kCluster-th unit. The weight is the 16-row operand of the tensor instructions; the columns of the
-// other operand are kTokens rows of x. After a pass, the sums of the runs are added in order
-// through the shared memory of the cluster. If kCluster is 1, the first lane of a fifth warp copies
-// the weight; otherwise thread 0 copies the weight. The copies fill a ring of 8,192-byte slots, and
-// the first copies start before earlier kernels have ended. The warps of a run copy x themselves,
-// in chunks.
+// Four warps of a thread block multiply: kCluster warps for each run, and each of these warps
+// computes every kCluster-th unit. After a pass, the warps add the sums of the four runs in order,
+// through the shared memory of the cluster. One thread copies the weight into a ring of 8,192-byte
+// slots in shared memory; the first copies start before earlier kernels have ended. The warps copy
+// x themselves.
 //
-// Launch: in clusters of kCluster thread blocks; NumBlocks() is a multiple of kCluster. One thread
-// block for each multiprocessor is fastest: more thread blocks would read x more often and would
-// leave no room for the thread blocks of the next kernel.
+// Launch: NumBlocks() is a multiple of kCluster. One thread block for each multiprocessor is
+// fastest. More thread blocks would read x more often and leave no room for the next kernel.
 //
-// Memory traffic: num_units * NumTiles(columns) * 2,048 bytes of the weight; 2 * num_rows * columns
-// bytes of x for every pass of every cluster; 4 * num_rows * num_squares bytes for every thread
-// block; and the epilogue's traffic. The first read of x and of the squares comes from memory, the
-// later reads come from L2.
+// Memory traffic in bytes:
+// - weight: 2,048 * num_units * NumTiles(columns);
+// - x: 2 * num_rows * columns for every pass of every cluster, from L2 after the first read;
+// - squares: 4 * num_rows * num_squares for every thread block, from L2 after the first read;
+// - the traffic of the epilogue.
 #pragma once
 
 #include <cstdint>
@@ -35,22 +32,21 @@ namespace incipit::cuda {
 template <int kTokenColumns, class EpilogueType>
 struct SkinnyShape {
   using Epilogue = EpilogueType;
-  // maximum number of rows of x: 8, 16, 24, 32, 48 or 64
+  // maximum number of rows of x (8, 16, 24, 32, 48 or 64)
   static constexpr int kTokens = kTokenColumns;
   static constexpr int kCluster = kTokens < 32 ? 1 : 2;
-  // Maximum number of units (16 packed weight rows) that a warp computes in one pass over the
+  // Maximum number of units (16 packed weight rows each) that a warp computes in one pass over the
   // columns
   static constexpr int kMaxUnits = kTokens <= 32 ? 4 : 3;
-  // Number of chunks of x (64 columns each) in shared memory, for each run (one of the four ranges
-  // of columns that are summed separately)
+  // Number of 64-column chunks of x in shared memory for each run. A run is one of the four ranges
+  // of columns that are summed separately.
   static constexpr int kChunkStages = kTokens <= 16 ? 4 : kTokens == 64 ? 2 : 3;
   static constexpr int kSlots = kTokens <= 8 ? 10 : 8;
 };
 
-// Copies columns of x to shared memory in chunks of 64 columns: the columns of one run (a range of
-// columns that is summed separately), repeated for each pass over the columns. All warps that
-// multiply the columns of the run call each function together. The rows of a chunk are swizzled
-// like the rows of a weight tile (packed_order.h).
+// Copies one run of x, in chunks of 64 columns, to shared memory. A run is one of the four ranges
+// of columns that are summed separately. The run is copied again in each pass over the columns. All
+// warps that multiply the run call each function together.
 template <class Shape>
 class ChunkStream {
  public:
@@ -60,8 +56,8 @@ class ChunkStream {
 
   struct Run {
     int first_tile, num_tiles;
-    // warp: index of this warp among the warps of its run (range of columns). barrier: index of the
-    // barrier of these warps, 0 or 1.
+    // warp: index of this warp among the warps that multiply its run (range of columns). barrier:
+    // index (0 or 1) of the barrier that these warps share.
     int warp, barrier;
   };
 
@@ -82,15 +78,15 @@ class ChunkStream {
     for (int i = 0; i < Shape::kChunkStages - 1; ++i) Copy(i);
   }
 
-  // Returns the address of the next chunk (64 columns of x). Waits until all warps of the run
-  // (range of columns) have copied their part of the chunk. REQUIRES: these warps have finished
-  // reading the previous chunk.
+  // Returns the address of the next chunk (64 columns of x), after all warps of the run (range of
+  // columns) have copied their parts of the chunk. REQUIRES: the warps have finished reading the
+  // previous chunk.
   INCIPIT_DEVICE const char* Next() {
     dev::WaitCopies<Shape::kChunkStages - 2>();
     if constexpr (kWarps == 1) {
       dev::SyncWarp();
     } else {
-      // Each call has a constant barrier number, so that the compiler knows which barriers the
+      // The barrier numbers are constants (2 and 3), so that the compiler knows which barriers the
       // kernel uses.
       if (barrier_ == 0) dev::SyncThreads(2, 32 * kWarps);
       if (barrier_ != 0) dev::SyncThreads(3, 32 * kWarps);
@@ -101,8 +97,7 @@ class ChunkStream {
     return chunk;
   }
 
-  // Returns the offset in bytes, from the start of a chunk (64 columns of x), of 16-byte piece
-  // `part` of row `row`.
+  // Returns the offset in bytes of 16-byte piece `part` of row `row` in a chunk (64 columns of x).
   static INCIPIT_DEVICE int OffsetOf(int row, int part) {
     return row * 128 + (part ^ (row & 7)) * 16;
   }
@@ -133,10 +128,10 @@ class ChunkStream {
   char* shared_;
   int barrier_;
   // length_: number of columns of the run (range of columns). columns_: number of columns of x.
-  // left_: number of chunks left to copy.
+  // left_: number of chunks (64 columns) that are not copied yet.
   int length_, columns_, left_;
-  // column_: the next column that this lane copies. end_: the column at which the lane returns to
-  // the start of the run (range of columns).
+  // column_: the next column that this lane copies. end_: after this column, the lane starts again
+  // at the first column of the run (range of columns).
   int column_, end_;
   int rows_left_, offset_;
   int stage_ = 0;
@@ -151,11 +146,11 @@ struct SkinnyProduct {
   static constexpr int kTokens = Shape::kTokens, kMaxUnits = Shape::kMaxUnits;
   static constexpr int kCluster = Shape::kCluster, kBlockRuns = kNumRuns / kCluster;
   static constexpr int kBlocksOfTokens = kTokens / 8, kSlots = Shape::kSlots;
-  // Number of columns that one load of x from shared memory reads. If the number of blocks of 8
-  // tokens is even, a load reads 16 columns of two blocks, otherwise 32 columns of one block.
+  // Number of columns that one load instruction reads from shared memory: 16 columns for two blocks
+  // of 8 tokens, or 32 columns for one block.
   static constexpr int kStep = kBlocksOfTokens % 2 == 0 ? 16 : 32;
-  // True if the epilogue loads its constants before the multiplication. With at most 8 tokens, each
-  // lane loads the constants of only one row, and enough registers are free.
+  // True if the epilogue loads its constants before the multiplication. With 8 tokens, enough
+  // registers are free for the constants.
   static constexpr bool kBeginsEarly = kTokens == 8;
   static constexpr int kWarps = 4, kConsumers = 32 * kWarps;
   static constexpr int kThreads = kConsumers + (kCluster == 1 ? 32 : 0), kBlocksPerSm = 2;
@@ -163,8 +158,8 @@ struct SkinnyProduct {
   // Size of a slot of the ring in shared memory: one weight tile (16 x 64 elements) for each of the
   // four warps.
   static constexpr int kSlotBytes = kWarps * kTileBytes;
-  // Distance in floats between the sums of successive tokens in shared memory; 4 floats of padding
-  // avoid bank conflicts
+  // Distance in floats, in shared memory, from the sums of a token to the sums of the next token. 4
+  // floats of padding avoid bank conflicts.
   static constexpr int kStageStride = kUnitRows + 4;
   static constexpr int kStageFloats = 8 * kStageStride;
   static constexpr int kChunksAt = kSlots * kSlotBytes;
@@ -198,7 +193,7 @@ struct SkinnyProduct {
       }
     } else {
       for (int i = 0; i < kSlots && dev::Thread() == 0; ++i) weight.CopyNext(args.input);
-      dev::SyncWarp();  // all lanes of the warp wait for thread 0, which starts copies
+      dev::SyncWarp();  // the other lanes of the warp wait until thread 0 has started the copies
     }
     Multiply(args, units, shared, full, weight);
   }
@@ -207,8 +202,8 @@ struct SkinnyProduct {
   struct Range {
     int begin, end;
   };
-  // Index of a slot in the ring of slots that hold weight tiles. The parity changes whenever the
-  // index returns to slot 0.
+  // Index of a slot in the ring of slots that hold weight tiles, and the phase parity of the slot's
+  // mbarriers. The parity changes whenever the index returns to slot 0.
   struct Cursor {
     int slot = 0;
     uint32_t parity = 0;
@@ -220,8 +215,8 @@ struct SkinnyProduct {
     }
   };
 
-  // Maximum number of units (16 packed weight rows) that a cluster computes in one pass over the
-  // columns
+  // Maximum number of units (16 packed weight rows each) that a cluster computes in one pass over
+  // the columns
   static constexpr int kMost = kMaxUnits * kCluster;
 
   static INCIPIT_DEVICE int Rank() {
@@ -232,8 +227,8 @@ struct SkinnyProduct {
     return units.end - pass < kMost ? units.end - pass : kMost;
   }
 
-  // Copies the weight tiles that this thread block multiplies into the ring of slots in shared
-  // memory. Only one thread calls CopyNext.
+  // Copies the weight tiles of this thread block into a ring of slots in shared memory. Only one
+  // thread calls CopyNext.
   class WeightStream {
    public:
     INCIPIT_DEVICE WeightStream(const ProductInput& input, Range units, char* shared,
@@ -251,8 +246,8 @@ struct SkinnyProduct {
 
     INCIPIT_DEVICE bool done() const { return pass_ >= units_.end; }
 
-    // Waits until the next slot of the ring is free, and starts the copies that fill the slot. Does
-    // nothing if all tiles of this thread block have been copied.
+    // Waits until the next slot of the ring in shared memory is free, then starts the copies that
+    // fill the slot. Does nothing if all weight tiles of this thread block have been copied.
     INCIPIT_DEVICE void CopyNext(const ProductInput& input) {
       if (done()) return;
       if (!first_turn_) dev::WaitBarrier(full_ + kSlots + cursor_.slot, cursor_.parity ^ 1);
@@ -285,9 +280,9 @@ struct SkinnyProduct {
     char* shared_;
     dev::Barrier* full_;
     int num_tiles_, first_tile_;
-    // Position of the next copy. tile_: index of the tile in its unit (16 packed weight rows).
-    // pass_: first unit of the current pass over the columns. unit_: number of units of this pass
-    // before the copied unit.
+    // Position of the next copy in the weight. A unit is 16 packed weight rows. tile_: index of the
+    // tile in its unit. pass_: first unit of the current pass over the columns. unit_: index of the
+    // unit, from pass_ on.
     int tile_, pass_, unit_ = 0;
     Range units_;
     Cursor cursor_;
@@ -307,7 +302,7 @@ struct SkinnyProduct {
     Chunks chunks(shared + kChunksAt + block_run * Chunks::kAllBytes, args.input, num_rows,
                   {RunBegin(num_tiles, run), RunLength(num_tiles, run), warp % kCluster, block_run},
                   (units.end - units.begin + kMost - 1) / kMost);
-    // Constants that the epilogue loads for each row; the same in every pass over the columns
+    // Constants that the epilogue loads for each row of x; used in every pass over the columns
     typename Epilogue::Row row;
     if constexpr (kBeginsEarly) {
       row = Epilogue::LoadRow(args.epilogue, ResultsIn(units, warp, num_rows));
@@ -349,13 +344,13 @@ struct SkinnyProduct {
   }
 
   // Multiplies weight tiles by the next chunk of x (64 columns) and adds the results to `sums`. The
-  // tiles are in `slots` consecutive slots of the ring, from slot `cursor` on; each slot has one
-  // tile for this warp.
+  // weight tiles of this warp are in `slots` slots of the ring in shared memory, one tile in each
+  // slot, from slot `cursor` on.
   static INCIPIT_DEVICE void MultiplyTiles(const char* tiles, const Cursor& cursor, int slots,
                                            Chunks& chunks,
                                            float (&sums)[kMaxUnits][kBlocksOfTokens][4]) {
     const int lane = dev::Lane(), row = lane % 16;
-    int weight[kMaxUnits];  // offset in bytes, from `tiles`, of the weight tile of each unit
+    int weight[kMaxUnits];  // offset in bytes, from `tiles`, of each unit's tile
     int slot = cursor.slot;
     INCIPIT_UNROLL
     for (int unit = 0; unit < kMaxUnits; ++unit) {
@@ -409,8 +404,8 @@ struct SkinnyProduct {
     }
   }
 
-  // Waits until all threads have stored their sums in shared memory: all threads of the thread
-  // block, or of the cluster if kCluster > 1.
+  // Waits until all threads of the thread block (of the cluster if kCluster > 1) have stored their
+  // sums in shared memory.
   static INCIPIT_DEVICE void TakeStages() {
     if constexpr (kCluster == 1) {
       dev::SyncThreads(1, kConsumers);
@@ -418,9 +413,8 @@ struct SkinnyProduct {
       dev::SyncCluster();
     }
   }
-  // Announces that this thread has finished reading other threads' sums in shared memory. The
-  // epilogue stores its results after LeaveStages, because ArriveCluster waits for all earlier
-  // stores of the thread.
+  // Announces that this thread no longer reads other threads' sums in shared memory. Called before
+  // the epilogue stores its results, because ArriveCluster would wait for these stores.
   static INCIPIT_DEVICE void LeaveStages() {
     if constexpr (kCluster > 1) dev::ArriveCluster();
   }
@@ -434,9 +428,9 @@ struct SkinnyProduct {
     }
   }
 
-  // Returns the unit (16 packed weight rows), the quad (four of these rows) and the row of x of the
-  // four results that this lane finishes in block `block` of 8 tokens. Does not set the results'
-  // values y. The unit may lie beyond `units`.
+  // Returns the position of the four results that this lane finishes in block `block` of 8 tokens:
+  // unit (16 packed weight rows), quad (four of these rows) and row of x. `valid` is false if the
+  // unit is not in `units`. The results `y` are not set.
   static INCIPIT_DEVICE Results ResultsIn(Range units, int block, int num_rows) {
     const LanePosition position = PositionOfLane();
     Results results;
@@ -450,10 +444,10 @@ struct SkinnyProduct {
     return results;
   }
 
-  // Adds up the sums of the four runs (ranges of columns), and calls the epilogue with the results.
-  // The warps store the sums of four blocks of 8 tokens at a time in shared memory, and warp w then
-  // finishes block w. In a cluster of two thread blocks, each thread block finishes every second
-  // unit (16 packed weight rows). `early` is set only if kBeginsEarly is true.
+  // Adds up the sums of the four runs (ranges of columns) and calls the epilogue with the results.
+  // In each iteration, the warps exchange the sums of four blocks of 8 tokens through shared
+  // memory, and each warp finishes one block. A cluster of two thread blocks divides the units (16
+  // packed weight rows). `early` is set only if kBeginsEarly is true.
   static INCIPIT_DEVICE void Finish(const Args& args, Range units, int num_rows, char* shared,
                                     const float (&sums)[kMaxUnits][kBlocksOfTokens][4],
                                     typename Epilogue::Early early) {
@@ -468,8 +462,8 @@ struct SkinnyProduct {
       if constexpr (!kBeginsEarly) row = Epilogue::LoadRow(args.epilogue, results);
       INCIPIT_UNROLL
       for (int i = 0; i < 4; ++i) {
-        // If fewer than four blocks of 8 tokens are left, the last block is stored again. Every
-        // iteration therefore stores four blocks.
+        // Every iteration stores four blocks of 8 tokens. If fewer blocks are left, the last block
+        // is stored again.
         const int last = kMaxUnits * kBlocksOfTokens - 1,
                   block = first + i < last ? first + i : last;
         const float(&sum)[4] = sums[block / kBlocksOfTokens][block % kBlocksOfTokens];
@@ -500,9 +494,8 @@ struct SkinnyProduct {
     }
   }
 
-  // Stores in `y` the total of the sums of all runs (four ranges of columns). `stage` is the
-  // address, in shared memory, of the first four floats to add: the sums that warp 0 stored for the
-  // results of this lane.
+  // Stores in `y` the sum over all runs (four ranges of columns) of this lane's results. `stage` is
+  // the address in shared memory of this lane's results from warp 0.
   static INCIPIT_DEVICE void AddRuns(const float* stage, int num_tiles, float (&y)[4]) {
     LoadRun(stage, 0, y);
     INCIPIT_UNROLL

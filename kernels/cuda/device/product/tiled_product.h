@@ -1,13 +1,14 @@
-// Kernel TiledProduct: the product (kernels/cuda/device/product/product.h) of many rows. L2
-// bandwidth and arithmetic bound the time of the kernel.
+// Kernel TiledProduct: the product (product.h) of many rows. L2 bandwidth and arithmetic bound the
+// time of the kernel.
 //
-// A thread block computes tiles of the result one after the other. A tile has 64 packed rows for
-// each of kGroups warpgroups and kTokenTile rows of x. The first warpgroup only copies: one warp
-// copies the weight in bulk copies, two warps copy x in 16-byte copies. The copies fill a ring of
-// kStages stages of 64 columns each and continue across tiles. At the end of a run
-// (packed_order.h), the sums of the run are added to the sums of the earlier runs. A thread
-// therefore holds two sets of sums in registers. The tiles are ordered so that up to 16 tiles with
-// different rows of x share the same rows of the weight in L2.
+// A thread block computes tiles of the result, one after the other. A tile has 64 packed weight
+// rows for each of kGroups warpgroups, and kTokenTile rows of x. The warps of another warpgroup
+// only copy the weight and x into a ring of kStages buffers in shared memory. A buffer holds 64
+// columns.
+//
+// The columns are divided into four runs (packed_order.h). At the end of a run, the sums of the run
+// are added to the sums of the earlier runs, so a thread holds two sets of sums in registers. Up to
+// 16 successive tiles use the same rows of the weight, which stay in L2.
 //
 // Memory traffic for each tile: NumTiles(columns) * (8,192 * kGroups + 128 * kTokenTile) bytes,
 // mostly from L2. Each multiplying warp also reads 4 * kTokenTile * num_squares bytes, so
@@ -21,17 +22,17 @@
 
 namespace incipit::cuda {
 
-// Shape of large tiles of the result. A multiprocessor has room for one thread block with large
-// tiles. A tile moves 13 bytes per 1,000 floating-point operations.
+// Shape of large tiles of the result. Only one thread block fits on a multiprocessor. The kernel
+// loads 13 bytes for each 1,000 floating-point operations.
 template <class EpilogueType>
 struct LargeTiles {
   using Epilogue = EpilogueType;
   static constexpr int kGroups = 2, kTokenTile = 192, kBlocksPerSm = 1;
   static constexpr int kCopyRegisters = 40, kMultiplyRegisters = 232;
 };
-// Shape of small tiles of the result. A multiprocessor has room for two thread blocks with small
-// tiles. A tile moves 23 bytes per 1,000 floating-point operations. Products of few rows use small
-// tiles, so that all multiprocessors have work.
+// Shape of small tiles of the result, for products of few rows: with small tiles, all
+// multiprocessors have work. Two thread blocks fit on a multiprocessor. The kernel loads 23 bytes
+// for each 1,000 floating-point operations.
 template <class EpilogueType>
 struct SmallTiles {
   using Epilogue = EpilogueType;
@@ -50,7 +51,7 @@ struct TiledProduct {
   static constexpr int kBlocks = kTokenTile / 8;  // number of blocks of 8 tokens in a result tile
   static constexpr int kStages = 4;
 
-  // Sizes in bytes of the weight and of x in one stage (64 columns) of the ring in shared memory.
+  // Sizes in bytes of the weight and of x in one buffer (64 columns) of the ring in shared memory.
   static constexpr int kWeightBytes = kUnits * kTileBytes, kXBytes = kTokenTile * 128;
   static constexpr int kStageBytes = kWeightBytes + kXBytes;
   static constexpr int kStaged = 2, kResultStride = kUnitRows + 4;
@@ -83,8 +84,8 @@ struct TiledProduct {
       const int warp = dev::Warp();
       if (warp == 0 && dev::Lane() == 0) CopyWeight(args.input, work, shared);
       if (warp >= kCopyWarps - kXWarps) CopyX(args.input, work, shared);
-      // The next kernel may start before this kernel has ended: the next kernel calls
-      // WaitForEarlierKernels before it reads this kernel's results.
+      // The next kernel may start now: it calls WaitForEarlierKernels before it reads this kernel's
+      // results.
       if (warp == 1) dev::LetNextKernelStart();
     } else {
       dev::TakeRegisters<Shape::kMultiplyRegisters>();
@@ -94,11 +95,10 @@ struct TiledProduct {
 
  private:
   static constexpr int kXWarps = 2;
-  // Number of stages (64 columns of x each) whose copies stay in flight while a thread waits for
-  // the copy of the stage before them
+  // Number of later copies of x that stay in flight while a thread waits for a copy
   static constexpr int kXLag = 1;
-  // The warps that multiply release a stage of the ring only after they have started the
-  // multiplication of the next stage.
+  // Besides buffers for kXLag copies in flight, the ring needs two buffers: the multiplying warps
+  // release a buffer only after they have started to multiply the next buffer.
   static_assert(kXLag + 2 <= kStages);
 
   static INCIPIT_DEVICE dev::Barrier* Full(char* shared) {
@@ -109,8 +109,8 @@ struct TiledProduct {
   struct TileOrigin {
     int row, unit;  // first row of x and first unit (16 packed weight rows) of a result tile
   };
-  // The numbers of result tiles of a product. Find defines the order in which thread blocks compute
-  // the tiles.
+  // Numbers of rows, columns and result tiles of a product. Find defines the order in which thread
+  // blocks compute the tiles.
   struct Work {
     int num_rows, num_columns, tiles_of_rows, tiles_of_units, num_tiles;
 
@@ -130,7 +130,8 @@ struct TiledProduct {
     }
   };
 
-  // Index of a stage in the ring of stages (buffers for 64 columns of the weight and of x).
+  // Index of a buffer (64 columns of the weight and of x) in the ring, and the phase parity of the
+  // buffer's mbarriers.
   struct Cursor {
     int stage = 0;
     uint32_t parity = 0;
@@ -142,8 +143,8 @@ struct TiledProduct {
     }
   };
 
-  // Copies the weight into the ring of stages (buffers for 64 columns). One thread calls
-  // CopyWeight. The thread does not wait for earlier kernels, because no kernel writes the weight.
+  // Copies the weight into the ring of buffers in shared memory. Only one thread calls CopyWeight.
+  // The copies start before earlier kernels have ended, because no kernel writes the weight.
   static INCIPIT_DEVICE void CopyWeight(const ProductInput& input, const Work& work, char* shared) {
     Cursor cursor;
     for (int tile = dev::Block(); tile < work.num_tiles; tile += dev::NumBlocks()) {
@@ -170,15 +171,16 @@ struct TiledProduct {
     }
   }
 
-  // Copies x into the ring of stages (buffers for 64 columns). kXWarps warps call CopyX. Tensor
-  // instructions read the copied bytes, so each of these warps executes a fence before it arrives
-  // at the barrier of a stage (HandOver).
+  // Copies x into the ring of buffers in shared memory. kXWarps warps call CopyX. Each warp
+  // executes a fence (HandOver) after its copies, because tensor instructions read the copied
+  // bytes.
   static INCIPIT_DEVICE void CopyX(const ProductInput& input, const Work& work, char* shared) {
     constexpr int kRowsAtOnce = kXWarps * 32 / 8;
     const int thread = dev::Thread() - (kCopyWarps - kXWarps) * 32, part = thread % 8,
               row = thread / 8;
     const int offset = kWeightBytes + row * 128 + (part ^ (row & 7)) * 16;
-    // A thread copies every 8th row, so all its rows have the same row % 8 and the same swizzle.
+    // A thread copies every 8th row. The storage index of a 16-byte chunk depends on row % 8, which
+    // is the same for all these rows.
     static_assert(kRowsAtOnce == 8);
     Cursor cursor, landed;
     int in_flight = 0;
@@ -264,9 +266,9 @@ struct TiledProduct {
     if (dev::Lane() == 0) dev::Arrive(Empty(shared) + stage);
   }
 
-  // Returns the unit (16 packed weight rows), the quad (four of these rows) and the row of x of the
-  // four results that this lane finishes in block `block` of 8 tokens of the tile. Does not set the
-  // results' values y.
+  // Returns the position of the four results that this lane finishes in block `block` of 8 tokens:
+  // unit (16 packed weight rows), quad (four of these rows) and row of x. The results `y` are not
+  // set.
   static INCIPIT_DEVICE Results ResultsIn(TileOrigin origin, int unit, LanePosition mine, int block,
                                           int num_rows) {
     Results results;
@@ -277,9 +279,9 @@ struct TiledProduct {
     return results;
   }
 
-  // Calls the epilogue with the results of this warp, which all belong to one unit (16 packed
-  // weight rows). The warp stores the results of kStaged * 8 tokens at a time in shared memory.
-  // Meanwhile the epilogue loads the constants for the next tokens.
+  // Calls the epilogue with this warp's results, which belong to one unit (16 packed weight rows).
+  // In each iteration, the warp reorders the results of kStaged * 8 tokens through shared memory,
+  // while the epilogue loads the constants for the next tokens.
   static INCIPIT_DEVICE void Finish(const Args& args, TileOrigin origin, int num_rows, char* shared,
                                     const float (&sums)[kBlocks][4]) {
     const int lane = dev::Lane(), warp = dev::Warp() - kCopyWarps, unit = origin.unit + warp;
@@ -288,7 +290,8 @@ struct TiledProduct {
     float* const stage = reinterpret_cast<float*>(shared + kResultsAt) + warp * kResultFloats;
     const LanePosition mine = PositionOfLane();
     const auto at = [&](int block) { return ResultsIn(origin, unit, mine, block, num_rows); };
-    // Constants that the epilogue loads for each row, two iterations before their use
+    // Constants that the epilogue loads for each row of x, two iterations before it uses the
+    // constants
     typename Epilogue::Row rows[kStaged];
     typename Epilogue::Early early[kStaged], next[kStaged];
     INCIPIT_UNROLL

@@ -1,12 +1,11 @@
-// Kernel UnpackWeight: copies a packed weight into row-major order, which cuBLASLt products read.
+// Kernel UnpackWeight: copies a packed weight into row-major order for products of cuBLASLt.
 //
-// weight  packed (packed_order.h), num_units units of 16 rows
-// out     bf16 [16 * num_units, columns]; `columns` is a multiple of 8. The rows are in packed
-//         order; rows beyond the matrix are zero
+// - `weight`: num_units units of 16 packed rows (packed_order.h).
+// - `out`: bf16 [16 * num_units, columns]. `columns` is a multiple of 8. The rows stay in packed
+//   order; padding rows are zero.
 //
-// 128 threads copy a tile (16 rows x 64 columns); eight lanes copy one row of the tile. A thread
-// has loads of four tiles in flight. Memory traffic: 2 * 16 * num_units * (64 * tiles + columns)
-// bytes, with `tiles` the number of tiles of a unit.
+// Memory traffic: 2 * 16 * num_units * (64 * tiles + columns) bytes. `tiles` is the number of
+// 64-column tiles of a unit.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +57,7 @@ struct UnpackWeight {
   }
 
  private:
-  // Returns the first column of the tile (64 columns) that is stored as tile `slot` of its unit (16
+  // Returns the first column of the tile (64 columns) with storage index `slot` in its unit (16
   // packed rows). `tiles_of_unit` is the number of tiles of a unit.
   static INCIPIT_DEVICE int ColumnOfSlot(int tiles_of_unit, int slot) {
     return (RunBegin(tiles_of_unit, slot % kNumRuns) + slot / kNumRuns) * kTileColumns;

@@ -1,4 +1,4 @@
-// Access to one row of logits by all threads of a thread block.
+// Defines LogitsRow, with which the threads of a thread block read one row of logits.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace incipit::cuda {
 
-// A row of f32 logits in global memory, aligned to 4 bytes. The row is read in chunks of four
-// logits that are aligned to 16 bytes. The first and the last chunk may lie partly outside the row.
+// A row of f32 logits in global memory, aligned to 4 bytes. Threads read the row in chunks of four
+// logits, aligned to 16 bytes. The first and the last chunk may lie partly outside the row.
 class LogitsRow {
  public:
   INCIPIT_DEVICE LogitsRow(const float* logits, int num_tokens)
@@ -41,8 +41,8 @@ class LogitsRow {
   }
 
   // Calls visit(token, logit) once for each token of the row. The threads of the thread block
-  // divide the tokens; each thread visits its tokens in ascending order. A thread starts the loads
-  // of kDepth chunks (four logits each) before it uses their logits.
+  // divide the tokens; each thread visits its tokens in ascending order. A thread loads kDepth
+  // chunks (four logits each) at a time.
   template <int kThreads, int kDepth, class Visit>
   INCIPIT_DEVICE void ForEach(const Visit& visit) const {
     const int end = num_chunks();
@@ -66,7 +66,7 @@ class LogitsRow {
  private:
   const float* logits_;
   int num_tokens_;
-  // number of elements of the first chunk (four logits) that lie before the start of the row
+  // number of logits of the first chunk (four logits) that lie before the row
   int skipped_;
 };
 

@@ -1,16 +1,17 @@
 // Selects tokens of one row of logits: applies top_k and top_p, samples a token, and finds the
-// likeliest tokens. The mass of a token is an integer weight proportional to its probability.
-// Tokens are ordered by a sort key (logit, then token id), called order. Radix selection over this
-// key is exact for any row. A thread block has one selector; all its threads call each function
-// together.
+// likeliest tokens.
 //
-// A row is read from global memory a few times:
-// - once to find the maximum (Survey);
-// - for top_k, once to collect a list of tokens in shared memory: each thread knows the maximum of
-//   its logits, and all tokens that reach the k-th largest of these maxima are collected;
-// - for top_p, once to add up the masses in a histogram of distances from the maximum, and once to
-//   collect the list;
-// - once to sample.
+// The mass of a token is an integer weight, proportional to its probability. The order of a token
+// is its sort key: logit, then token id. The results are exact, because tokens are selected by
+// their sort keys. A thread block has one selector; all threads call each function together.
+//
+// The row is read from global memory once to find the maximum (Survey) and once to sample. top_k
+// and top_p read the row again and collect the candidates in a list in shared memory:
+// - top_k reads the row once. Candidates are all tokens that reach the k-th largest of the threads'
+//   maxima.
+// - top_p reads the row twice: once to add up the masses in a histogram of distances from the
+//   maximum, and once to collect the candidates.
+//
 // If thousands of tokens have nearly equal logits, the list is too small. The tokens are then
 // selected from the row itself, digit by digit of the sort key.
 #pragma once
@@ -24,13 +25,13 @@
 
 namespace incipit::cuda {
 
-// Maximum number of tokens in the list of selected tokens; also the maximum number of log
-// probabilities of one row.
+// Maximum number of tokens in the list of candidates, and maximum number of log probabilities of
+// one row
 inline constexpr int kListMax = 4096;
 
 struct RowSelectorMemory {
   BlockSumsMemory sums;
-  uint64_t list[kListMax];  // sort keys of the tokens in the list (OrderOf in sample_math.h)
+  uint64_t list[kListMax];  // Sort keys (OrderOf in sample_math.h) of the candidate tokens
   uint32_t list_size;
   uint32_t bad;
   int32_t sampled;
@@ -44,9 +45,9 @@ class RowSelector {
   INCIPIT_DEVICE RowSelector(RowSelectorMemory* memory, const LogitsRow& row)
       : memory_(memory), sums_(&memory->sums), row_(row) {}
 
-  // Reads the whole row and finds its maximum. Must be called again after a change of the row.
-  // Returns false if the row contains a NaN or +infinity, or if all logits are -infinity; the
-  // caller must then not call other functions.
+  // Finds the maximum of the row. Returns false if the row contains a NaN or +infinity, or if all
+  // logits are -infinity; the caller must then call no other function. After a change of the row,
+  // the caller must call Survey again.
   INCIPIT_DEVICE bool Survey() {
     listed_ = -1;
     float best = 0;
@@ -74,9 +75,9 @@ class RowSelector {
   INCIPIT_DEVICE int LowestOfLargest() const { return TokenOf(best_); }
   INCIPIT_DEVICE void SetTemperature(float inverse) { inverse_temperature_ = inverse; }
 
-  // Returns the order (sort key) of the `count`-th likeliest token. After the call, the list
-  // contains the `count` likeliest tokens, unsorted, and possibly other tokens. REQUIRES: `count`
-  // is at most the number of tokens and at most kListMax.
+  // Returns the order (sort key) of the `count`-th likeliest token. Also collects the `count`
+  // likeliest tokens, and possibly others, in the list (Listed), unsorted. REQUIRES: `count` is at
+  // most the number of tokens and at most kListMax.
   INCIPIT_DEVICE uint64_t ListFirst(int count) {
     const uint64_t last = CutByThreads(count);
     if (listed_ < 0) Collect([&](uint64_t order) { return order <= last; });
@@ -85,16 +86,16 @@ class RowSelector {
   INCIPIT_DEVICE int listed() const { return listed_; }
   INCIPIT_DEVICE uint64_t Listed(int i) const { return dev::LoadShared(&memory_->list[i]); }
 
-  // Applies the sampling rule top_k with k = `count`. Returns an order (sort key): the rule keeps
-  // the tokens up to this order whose mass (integer probability weight) is not zero.
+  // Applies top_k with k = `count`. Returns a sort key (order): top_k keeps the tokens whose sort
+  // key is not above this key and whose mass (integer probability weight) is not zero.
   INCIPIT_DEVICE uint64_t KeepTopK(int count) {
     if (count >= row_.num_tokens()) return kLastOrder;
     if (count <= kThreads) return CutByThreads(count);
     return CutByDistance<false>(static_cast<uint64_t>(count), kLastOrder);
   }
 
-  // Applies the sampling rule top_p to the tokens whose order (sort key) is at most `last`. `share`
-  // is p in units of 2^-63. Returns the order of the last token that the rule keeps.
+  // Applies top_p to the tokens whose sort key (order) is at most `last`. `share` is p in units of
+  // 2^-63. Returns the sort key of the last token that top_p keeps.
   INCIPIT_DEVICE uint64_t KeepTopP(uint64_t share, uint64_t last) {
     if (listed_ < 0) return CutByDistance<true>(share, last);
     const auto visit_all = [&](const auto& visit) {
@@ -108,10 +109,10 @@ class RowSelector {
     return Cut<true>(ShareOfMass(share, total), visit_all);
   }
 
-  // Samples a token among the tokens whose order (sort key) is at most `last` and whose mass
-  // (integer probability weight) is at least `enough`. The masses are added up in ascending order
-  // of token ids. `random_bits` selects a point between 0 and the total, and the token whose mass
-  // covers the point is returned.
+  // Samples a token among the tokens with a sort key (order) of at most `last` and a mass (integer
+  // probability weight) of at least `enough`. `random_bits` selects a point between 0 and the total
+  // mass. Returns the token at which the sum of the masses, in ascending order of token ids,
+  // exceeds the point.
   INCIPIT_DEVICE int Sample(uint64_t random_bits, uint64_t last, uint64_t enough) {
     const int num_pieces = (row_.num_chunks() + 31) / 32;
     int shift = 0;
@@ -151,10 +152,10 @@ class RowSelector {
   static_assert(kDigits * kBinBits == kOrderBits && 4 * kThreads <= kListMax);
   static constexpr uint32_t kInfinity = 0x7F800000, kMinusInfinity = 0xFF800000;
 
-  // Number of histogram bins for each unit of distance between a scaled logit and the maximum.
+  // Number of histogram bins for a distance of 1 between a scaled logit and the maximum.
   static constexpr float kBinsPerNat = 64;
-  // A token has mass (integer probability weight) zero if the distance between its scaled logit and
-  // the maximum is at least kNoMass.
+  // Distance between a scaled logit and the maximum from which on the token's mass (integer
+  // probability weight) is zero.
   static constexpr float kNoMass = kBins / kBinsPerNat;
   static_assert(kNoMass > (kMassBits + 1) * 0.6931472f + 0.1f);
 
@@ -163,9 +164,9 @@ class RowSelector {
   }
   INCIPIT_DEVICE uint64_t MassOf(float logit) const { return SampleMass(SampleExp(Scaled(logit))); }
   INCIPIT_DEVICE uint64_t MassOf(uint64_t order) const { return MassOf(LogitOf(order)); }
-  // Returns the histogram bin of a logit: its distance from the maximum times kBinsPerNat, rounded
-  // down. A smaller logit never has a smaller bin. Returns kBins if the logit's mass (integer
-  // probability weight) is zero.
+  // Returns the histogram bin of a logit: the distance of the scaled logit from the maximum, times
+  // kBinsPerNat, rounded down. Returns kBins if the token's mass (integer probability weight) is
+  // zero.
   INCIPIT_DEVICE uint32_t BinOf(float logit) const {
     const float distance = -Scaled(logit);
     return distance < kNoMass ? static_cast<uint32_t>(dev::Multiply(distance, kBinsPerNat)) : kBins;
@@ -176,8 +177,8 @@ class RowSelector {
     for (int i = dev::Thread(); i < listed_; i += kThreads) visit(Listed(i));
   }
 
-  // Stores in the list in shared memory all tokens for which `wanted` is true. If the list is too
-  // small for these tokens, returns false and discards the list.
+  // Collects all tokens for which `wanted` is true in the list in shared memory. If the list is too
+  // small, returns false, and there is no list.
   template <class Wanted>
   INCIPIT_DEVICE bool Collect(const Wanted& wanted) {
     dev::SyncBlock();
@@ -195,10 +196,10 @@ class RowSelector {
     return listed_ >= 0;
   }
 
-  // Visits orders (sort keys of tokens) with `visit_all` and returns the order at which the sum of
-  // their values reaches `wanted`, added in ascending order. The value of an order is the mass
-  // (integer probability weight) of the token if kMass is true, otherwise 1. A later order may be
-  // returned if only orders of mass zero lie between.
+  // Returns the sort key (order) of the token at which a sum over all tokens, in ascending order of
+  // keys, reaches `wanted`. Each token adds its mass (integer probability weight) if kMass is true,
+  // otherwise 1. `visit_all` calls a function with the key of each token. The result may be the key
+  // of a later token if only tokens of mass zero are between.
   template <bool kMass, class VisitAll>
   INCIPIT_DEVICE uint64_t Cut(uint64_t wanted, const VisitAll& visit_all) const {
     uint64_t prefix = 0;
@@ -213,7 +214,7 @@ class RowSelector {
       wanted = found.wanted;
       if (shift == 0) return prefix;
       if (wanted != found.sum) continue;
-      uint64_t last = 0;  // the largest order (sort key) that begins with the bits of `prefix`
+      uint64_t last = 0;  // the largest sort key that begins with the bits of `prefix`
       visit_all([&](uint64_t order) {
         if (order >> shift == prefix && order > last) last = order;
       });
@@ -240,8 +241,8 @@ class RowSelector {
   }
 
   // Returns the order (sort key) of the `count`-th likeliest token. Each thread knows the lowest
-  // order of its own tokens. At least `count` tokens have an order up to the `count`-th lowest of
-  // these orders, so only tokens up to this bound are collected.
+  // key of its own tokens. The result is at most the `count`-th lowest of these keys, so only
+  // tokens up to this key are compared.
   INCIPIT_DEVICE uint64_t CutByThreads(int count) {
     uint64_t bound = kLastOrder;
     if (count <= kThreads && count <= row_.num_chunks()) {
@@ -257,10 +258,9 @@ class RowSelector {
                               : CutRow<false>(wanted, is_wanted);
   }
 
-  // Returns the order (sort key) of the last token that top_p or top_k keeps, found with a
-  // histogram of distances from the maximum. If kMass is true, `asked` is p of top_p in units of
-  // 2^-63. Otherwise `asked` is k of top_k; tokens of mass zero (integer probability weight) do not
-  // count.
+  // Returns the sort key (order) of the last token that top_p (kMass) or top_k (!kMass) keeps.
+  // `asked` is p in units of 2^-63, or k. Finds the key with a histogram of distances from the
+  // maximum. Tokens of mass zero (integer probability weight) do not count.
   template <bool kMass>
   INCIPIT_DEVICE uint64_t CutByDistance(uint64_t asked, uint64_t last) {
     sums_.Clear();
@@ -299,8 +299,9 @@ class RowSelector {
     return sum;
   }
 
-  // Adds the masses (integer probability weights) of the kept tokens to the histogram. A piece is
-  // 128 consecutive logits of the row. Each bin receives the mass of 2^shift consecutive pieces.
+  // Adds masses (integer probability weights) to the histogram, for tokens with an order of at most
+  // `last` and a mass of at least `enough`. A piece is 128 consecutive logits of the row. Each bin
+  // receives the mass of 2^shift pieces.
   INCIPIT_DEVICE void SumPieces(int num_pieces, int shift, uint64_t last, uint64_t enough) const {
     constexpr int kDepth = 4, kWarps = kThreads / 32;
     sums_.Clear();
@@ -323,7 +324,7 @@ class RowSelector {
     }
   }
 
-  // Adds up the masses (integer probability weights) of the kept tokens from piece `piece` (128
+  // Finds the sampled token: adds up masses (integer probability weights) from piece `piece` (128
   // logits) on, and stores the token at which the sum reaches `wanted`. All lanes of one warp call
   // FindInPieces together.
   INCIPIT_DEVICE void FindInPieces(int piece, uint64_t wanted, uint64_t last,
@@ -361,7 +362,7 @@ class RowSelector {
   LogitsRow row_;
   float max_ = 0, inverse_temperature_ = 1;
   uint64_t best_ = 0, best_of_thread_ = 0;
-  int listed_ = -1;  // number of tokens in the list; -1 if there is no list
+  int listed_ = -1;  // number of tokens in the list of candidates, or -1 if there is no list
 };
 
 }  // namespace incipit::cuda

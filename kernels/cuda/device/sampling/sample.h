@@ -1,30 +1,29 @@
-// Kernel Sample: samples tokens by the rules of kernels/sampling.h. Equal logits give the same
-// token as on any other backend: every operation is rounded separately, sums are integers, and the
-// host computes the 64 random bits from seed, choice and position.
+// Kernel Sample: samples tokens by the rules of kernels/sampling.h. Every backend samples the same
+// token from equal logits: operations are rounded separately, sums are integers, and the host
+// computes the random bits.
 //
-// Thread blocks have 512 threads. Thread block b processes groups b, b + NumBlocks(), b + 2 *
-// NumBlocks() and so on. A group has all samples from one row of logits. For each sample, the
-// kernel first stores the patches (changes of logits by penalties, biases and bans) into the row
-// and finds the maximum of the row. The kernel then applies top_k, top_p and min_p and samples the
-// token (row_selector.h). At last the kernel restores the patched logits, because the next sample
-// and the log probabilities need the original row.
-//   logits     f32 [rows, vocab_size], contiguous, aligned to 16 bytes; unchanged after the kernel
-//   samples    the step's plan of samples
-//   best       best_logits and best_tokens, the maximum of every 16 tokens as stored by StoreLogits
-//              (product.h), or null
-//   originals  f32 [patches]: the original logits of patched tokens
-//   sampled    i32 [sample]: a second copy of each token, which the next step's embed.h reads
-//   outputs    tokens and status [sample]; if requested, scores [sample] and tops from top_begin on
-// Memory traffic: the number of times that a sample reads its row of 4 * vocab_size bytes:
-//   greedy                                        1
-//   greedy with `best`, without patches and
-//     without log probabilities                   1/16
-//   temperature only                              2
-//   top_k up to 512, with or without top_p        3
-//   top_p only                                    4
-//   patches                                       1 more
-//   log probability of the sampled token          1 more; with patches 2 more
-//   log probabilities of the likeliest tokens     2 more; with patches 3 more
+// A group is all samples from one row of logits; one thread block processes a group. For each
+// sample, the kernel first applies the patches (changes of logits by penalties, biases and bans) to
+// the row. The kernel then applies top_k, top_p and min_p and samples the token (row_selector.h).
+// At last the kernel restores the patched logits for the next sample and for log probabilities.
+//
+// - `logits`: f32 [rows, vocab_size], contiguous, aligned to 16 bytes; unchanged after the kernel.
+// - `samples`: the step's plan of samples.
+// - `best_logits` and `best_tokens`: the maximum of every 16 logits (StoreLogits in product.h), or
+//   null.
+// - `originals`: f32 [patches], the original logits of patched tokens.
+// - `sampled`: i32 [sample], the sampled tokens for kernel Embed of the next step.
+// - `outputs`: token and status of each sample; if requested, also its scores and likeliest tokens.
+//
+// Number of times that a sample reads its row (4 * vocab_size bytes):
+// - greedy: 1.
+// - greedy with best_logits, without patches and log probabilities: 1/16.
+// - temperature only: 2.
+// - top_k up to 512, with or without top_p: 3.
+// - top_p only: 4.
+// - patches: 1 more.
+// - log probability of the sampled token: 1 more, or 2 more with patches.
+// - log probabilities of the likeliest tokens: 2 more, or 3 more with patches.
 // The first read of a row is from memory, the later reads are from L2.
 #pragma once
 
@@ -40,7 +39,7 @@ namespace incipit::cuda {
 
 struct SampleMemory {
   RowSelectorMemory selector;
-  // copy of the current SampleEntry, so that its address needs no registers
+  // Copy of the current SampleEntry in shared memory, so that no registers hold the entry's address
   SampleEntry entry;
 };
 
@@ -52,7 +51,7 @@ struct Sample {
 
   struct Args {
     float* logits = nullptr;
-    int32_t vocab_size = 0;  // number of logits of a row, at most 1 << kVocabBitsMax
+    int32_t vocab_size = 0;  // number of logits of a row; at most 2^kVocabBitsMax
     const SampleHeader* samples = nullptr;
     // Largest of every 16 consecutive logits, [rows, vocab_size / 16 rounded up], or null
     const float* best_logits = nullptr;
@@ -127,8 +126,8 @@ struct Sample {
     return dev::LoadShared(&entry->greedy) != 0 && dev::LoadShared(&entry->num_top) < 0;
   }
 
-  // Samples the token with the largest logit, from best_logits: the largest of every 16 consecutive
-  // logits. If several logits are equal, the lowest token id is sampled.
+  // Samples the token with the largest logit, the lowest token id if logits are equal. Reads only
+  // best_logits, the largest of every 16 consecutive logits.
   static INCIPIT_DEVICE void TakeBest(const Args& args, const SampleEntry* entry, int logits_row) {
     const auto num_units = static_cast<int>(NumUnits(RowOrder::kPlain, args.vocab_size));
     const int64_t first = int64_t{logits_row} * num_units;
@@ -139,8 +138,8 @@ struct Sample {
     StoreToken(args, entry, finite ? dev::LoadGlobal(args.best_tokens + unit) : -1);
   }
 
-  // Stores the sampled token in the outputs of the sample. `token` is -1 if the logits are not
-  // finite.
+  // Stores `token`, the sampled token, in the outputs of the sample. `token` is -1 if the logits
+  // are not finite.
   static INCIPIT_DEVICE void StoreToken(const Args& args, const SampleEntry* entry, int token) {
     const int index = dev::LoadShared(&entry->index);
     dev::StoreGlobal(args.sampled + index, token);
@@ -148,9 +147,8 @@ struct Sample {
     dev::StoreGlobal(args.outputs.status + index, token < 0 ? 1 : 0);
   }
 
-  // Applies the penalties, biases and bans of a sample to its row of logits (rules 2 and 3 of
-  // kernels/sampling.h), and finds the maximum of the changed row. If all tokens are banned, the
-  // bans are ignored.
+  // Applies the penalties, biases and bans of a sample to its row of logits, and finds the maximum
+  // of the changed row. If all tokens are banned, the bans are ignored.
   static INCIPIT_DEVICE void SurveyPatched(const Args& args, const SampleEntry* entry,
                                            float* logits, Selector& selector) {
     const auto* const patches = ArrayAt<LogitPatch>(args, &args.samples->patches);
@@ -205,7 +203,7 @@ struct Sample {
     return kLargest < value ? kLargest : value;
   }
 
-  // Samples a token by rules 4 to 7 of kernels/sampling.h (temperature, top_k, top_p, min_p).
+  // Samples a token: applies temperature, top_k, top_p and min_p.
   static INCIPIT_DEVICE int SampleToken(const SampleEntry* entry, Selector& selector) {
     if (dev::LoadShared(&entry->greedy) != 0) return selector.LowestOfLargest();
     selector.SetTemperature(dev::LoadShared(&entry->inverse_temperature));

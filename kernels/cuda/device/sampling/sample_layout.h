@@ -1,7 +1,6 @@
-// Memory layout of the inputs that the kernels Sample and Score read, and of the outputs that the
-// kernels write. The inputs are one contiguous memory range, and the outputs are another, so each
-// is copied at a time between host and device. kernels/cuda/host/sample_plan.h writes the inputs
-// and reads the outputs.
+// Memory layout of the inputs and outputs of the kernels Sample and Score. One copy between host
+// and device transfers all inputs, another all outputs. kernels/cuda/host/sample_plan.h writes the
+// inputs and reads the outputs.
 #pragma once
 
 #include <cstddef>
@@ -13,20 +12,20 @@ namespace incipit::cuda {
 // for each token id.
 struct alignas(16) LogitPatch {
   int32_t token = 0;
-  uint32_t kinds = 0;     // any of the bits kPenalized, kBiased and kBanned
-  int32_t in_output = 0;  // number of times the token occurs in the output; used with kPenalized
-  float bias = 0;         // number added to the logit; used with kBiased
+  uint32_t kinds = 0;  // any of the bits kPenalized, kBiased and kBanned
+  // how often the token occurs in the request's output; used with kPenalized
+  int32_t in_output = 0;
+  float bias = 0;  // number added to the logit; used with kBiased
 
   static constexpr uint32_t kPenalized = 1, kBiased = 2, kBanned = 4;
 };
 
-// The parameters of one sample (one token to choose). The host precomputes all values that depend
-// only on the request's sampling parameters.
+// The parameters of one sample (one token to sample), computed by the host.
 struct alignas(16) SampleEntry {
   int32_t index = 0;  // index of this sample in the arrays of SampleOutputs
   int32_t greedy = 0;
   float inverse_temperature = 0;
-  int32_t top_k = 0;         // k of top_k; 0: no limit
+  int32_t top_k = 0;         // number of tokens that top_k keeps; 0: all tokens
   uint64_t top_p_share = 0;  // p of top_p in units of 2^-63; 2^63 keeps all tokens
   uint64_t min_p_mass = 0;
   uint64_t random_bits = 0;
@@ -39,15 +38,15 @@ struct alignas(16) SampleEntry {
   int32_t unused[3] = {};
 };
 
-// All samples that use the same row of logits. One thread block processes all samples of the group;
-// no other thread block reads or changes the row at that time.
+// All samples that use the same row of logits. One thread block processes the group, because
+// samples change the row temporarily.
 struct alignas(16) SampleGroup {
   int32_t logits_row = 0;
   int32_t entry_begin = 0, entry_end = 0;
   int32_t unused = 0;
 };
 
-// A given (not sampled) token whose log probability kernel Score computes.
+// A token of the prompt (not sampled) whose log probability kernel Score computes.
 struct alignas(16) ScoreEntry {
   int32_t logits_row = 0;
   int32_t target = 0;
@@ -69,8 +68,8 @@ struct alignas(8) TopLogit {
   float logit = 0;
 };
 
-// Header of the memory range with all samples of a launch. A captured graph contains only the
-// address of the header, so the graph serves any samples.
+// Header of the memory range with all samples of a launch. A recorded CUDA graph contains only the
+// address of the header, so each replay may have other samples.
 struct alignas(16) SampleHeader {
   int32_t num_groups = 0;
   int32_t groups = 0;   // offset in bytes of SampleGroup[num_groups] from the SampleHeader
@@ -82,9 +81,9 @@ struct ScoreInputs {
   const ScoreEntry* entries = nullptr;
 };
 struct SampleOutputs {
-  int32_t* tokens = nullptr;     // the token of each sample; -1: the logits are not finite
-  int32_t* status = nullptr;     // a RowStatus as integer for each sample or ScoreEntry
-  TokenScore* scores = nullptr;  // numbers for log probabilities, where requested
+  int32_t* tokens = nullptr;  // the sampled token of each sample; -1 if the logits are not finite
+  int32_t* status = nullptr;  // RowStatus of each sample or ScoreEntry, as an integer
+  TokenScore* scores = nullptr;  // numbers for the requested log probabilities
   // The likeliest tokens of all samples. The tokens of a sample begin at index
   // SampleEntry::top_begin, the likeliest token first.
   TopLogit* tops = nullptr;

@@ -1,6 +1,5 @@
-// The arithmetic of kernels/sampling.h as device code. Operations and their order are the same as
-// on the host, and each operation is rounded separately. The results therefore have the same bits
-// as on the host.
+// The arithmetic of kernels/sampling.h as device code. The operations, their order and their
+// rounding are the same as on the host, so the results have the same bits.
 #pragma once
 
 #include <cstdint>
@@ -38,15 +37,15 @@ INCIPIT_DEVICE float ScaledLogit(float logit, float max, float inverse_temperatu
   return dev::Multiply(dev::Add(logit, -max), inverse_temperature);
 }
 
-// Returns total * share / 2^63, but at least 1. `total` is a sum of integer probability weights.
-// Equals TopPMass of kernels/sampling.h.
+// Returns total * share / 2^63, but at least 1: the mass that top_p keeps. `total` is the mass (sum
+// of integer probability weights) of all tokens. Equals TopPMass of kernels/sampling.h.
 INCIPIT_DEVICE uint64_t ShareOfMass(uint64_t share, uint64_t total) {
   const uint64_t mass = dev::MultiplyHigh(total, share) << 1 | (total * share) >> 63;
   return mass > 1 ? mass : 1;
 }
 
-// Number of bits of an order: the sort key of a token in its row. A larger logit has a smaller
-// order. Of two equal logits, the lower token id has the smaller order. -0 and +0 are equal.
+// Number of bits of an order, the sort key of a token in its row. A larger logit has a smaller
+// order. If two logits are equal, the lower token id has the smaller order. -0 equals +0.
 inline constexpr int kOrderBits = 32 + kVocabBitsMax;
 inline constexpr uint64_t kLastOrder = (uint64_t{1} << kOrderBits) - 1;
 inline constexpr uint64_t kNoOrder = ~uint64_t{0};

@@ -1,11 +1,12 @@
-// Kernel Score: computes the numbers from which the host computes log probabilities of given tokens
-// (kernels/cuda/host/sample_plan.h). The host computes the logarithms, so that log probabilities
-// have the same bits on every backend.
+// Kernel Score: computes numbers for log probabilities of given tokens. The host computes the
+// logarithms (kernels/cuda/host/sample_plan.h), so that log probabilities have the same bits on
+// every backend.
 //
-// Thread block b processes entries b, b + NumBlocks(), b + 2 * NumBlocks() and so on.
-//   logits   f32 [rows, vocab_size], contiguous, aligned to 16 bytes
-//   inputs   entries[*num_entries]: the row, the token, the number of likeliest tokens
-//   outputs  status and scores, one for each entry; tops from the entry's top_begin on
+// - `logits`: f32 [rows, vocab_size], contiguous, aligned to 16 bytes.
+// - `inputs`: an array of *num_entries entries. An entry has the row, the token and the number of
+//   likeliest tokens.
+// - `outputs`: status and score of each entry, and its likeliest tokens from index top_begin on.
+//
 // Memory traffic: an entry with num_top = 0 reads its row twice, most other entries read their rows
 // three times. A read of a row is 4 * vocab_size bytes. The first read is from memory, the later
 // reads are from L2.
@@ -23,15 +24,14 @@ struct SampleShape {
   static constexpr int kThreads = 512;
 };
 
-// Addresses at which WriteScore stores the numbers for the log probabilities of one row.
+// Addresses at which WriteScore stores its outputs for one row of logits.
 struct ScoreSlot {
   TokenScore* score = nullptr;
   TopLogit* tops = nullptr;
 };
 
-// Stores the numbers for the log probability of `token` and of the `num_top` likeliest tokens. The
-// row is the row that the latest selector.Survey read. A likeliest token is stored at the index
-// that equals its number of likelier tokens.
+// Stores the numbers for the log probability of `token` and of the `num_top` likeliest tokens, the
+// likeliest first. REQUIRES: selector.Survey has read `row` since its last change.
 template <int kThreads>
 INCIPIT_DEVICE void WriteScore(RowSelector<kThreads>& selector, const LogitsRow& row, int token,
                                int num_top, const ScoreSlot& slot) {
@@ -65,7 +65,7 @@ struct Score {
 
   struct Args {
     const float* logits = nullptr;
-    int32_t vocab_size = 0;  // number of logits of a row, at most 1 << kVocabBitsMax
+    int32_t vocab_size = 0;  // number of logits of a row; at most 2^kVocabBitsMax
     ScoreInputs inputs;
     SampleOutputs outputs;
   };
