@@ -11,10 +11,9 @@
 
 namespace incipit {
 
-// Changes the engine and the health state together. Thread-safe. DrainSwitch holds its lock while
-// it calls the engine and the health state, so concurrent calls of Drain and Resume cannot leave
-// the two states different. No deadlock is possible, because neither Engine nor Health calls
-// DrainSwitch.
+// Makes the engine refuse or accept requests, and changes the reported health in the same way.
+// Thread-safe. Only one call of Drain, Stop or Resume runs at a time, so the engine and the
+// reported health always agree afterwards.
 class DrainSwitch {
  public:
   // REQUIRES: `engine`, `health` and `clock` outlive the DrainSwitch.
@@ -32,8 +31,8 @@ class DrainSwitch {
     is_stopping_ = true;
     DrainLocked();
   }
-  // Makes the engine accept new requests again, and ends the state NOT_SERVING that Drain caused.
-  // Returns FAILED_PRECONDITION after Stop, or if the engine has failed.
+  // Makes the engine accept new requests again, and ends the health state NOT_SERVING that Drain
+  // set. Returns FAILED_PRECONDITION after Stop, or if the engine has failed.
   absl::Status Resume() {
     MutexLock lock(mutex_);
     if (is_stopping_) return FailedPrecondition("the server is stopping");

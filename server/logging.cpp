@@ -28,8 +28,8 @@ spdlog::level::level_enum LevelOf(LogLevel level) {
   INCIPIT_CHECK(false);
 }
 
-// Logs a message of gRPC at level debug, because gRPC reports every failed connection as an error.
-// An operator sees important failures in the status of a call or in the error of the start.
+// Logs a message of gRPC only at level debug, because gRPC reports every failed connection as an
+// error.
 void ForwardGrpcLog(gpr_log_func_args* args) { spdlog::debug("grpc: {}", args->message); }
 
 // Logs a message of protobuf at level debug. If a message from a client cannot be parsed, the

@@ -167,15 +167,16 @@ void BindModel(Options& o, Flags& flags) {
              o.cpu_isa, kAuto, kCpuIsaNames);
   flags.Enum(
       {"gpu-large-products", "NAME",
-       "Kernels for the matrix products of steps of 1,024 tokens and more. own: our kernels; the "
-       "same output then has the same bits in any batch, if the tensor instructions of the GPU add "
-       "up few and many rows in the same way (gpu_check tests this). fastest: for each size, "
-       "either our kernel or cuBLASLt, whichever is faster in a measurement at the start."},
+       "Kernels for the matrix products of steps (batches) of 1,024 tokens and more. own: the "
+       "kernels of Incipit; on a GPU that passes gpu_check, the output of a request then does not "
+       "depend on the other requests in the step. fastest: for each matrix size, the faster of two "
+       "kernels, Incipit's or cuBLASLt's, as measured when the server starts."},
       o.gpu_large_products, kLargeProductsNames);
   File(flags,
        {"gpu-tuning-file", "FILE|auto|none",
         "File that stores the measurements of --gpu-large-products fastest. auto: "
-        "incipit/gpu_products in XDG_CACHE_HOME or ~/.cache. none: each start measures.",
+        "incipit/gpu_products in XDG_CACHE_HOME or ~/.cache. none: no file, so each start of the "
+        "server measures again.",
         kPrivate},
        o.gpu_tuning_file, kAuto);
 }
@@ -184,11 +185,12 @@ void BindPrefixCache(Options& o, Flags& flags) {
   flags.Switch(
       {"prefix-cache", "", "Keep computed prefixes and share them between requests (on or off)."},
       o.prefix_cache);
-  flags.Enum({"prefix-cache-hash", "NAME",
-              "Hash function for the keys of cache blocks. xxh3_128 is faster than sha256, and its "
-              "hits are compared token by token. The cbor variants compute the same keys as other "
-              "engines. xxhash is another name for xxh3_128."},
-             o.prefix_cache_hash, kHashAlgorithmNames);
+  flags.Enum(
+      {"prefix-cache-hash", "NAME",
+       "Hash function for the keys of cache blocks. xxh3_128 is faster than sha256; the server "
+       "then also compares the tokens of blocks with equal keys. sha256_cbor and xxh3_128_cbor "
+       "compute the same keys as other inference servers. xxhash is another name for xxh3_128."},
+      o.prefix_cache_hash, kHashAlgorithmNames);
   flags.String({"prefix-cache-seed", "TEXT",
                 "Seed of the keys of cache blocks. Servers with equal seeds compute equal keys for "
                 "equal blocks.",
@@ -198,16 +200,16 @@ void BindPrefixCache(Options& o, Flags& flags) {
               "Eviction policy: decides which cached blocks are evicted first."},
              o.prefix_cache_policy, kEvictionPolicyNames);
   flags.Switch({"copy-on-write", "",
-                "If a quarter or more of a cached block matches the prompt, copy the matching "
-                "tokens instead of computing them (on or off)."},
+                "If a quarter or more of a cached block matches the prompt, copy the keys and "
+                "values of the matching tokens instead of computing them (on or off)."},
                o.copy_on_write);
   flags.Real({"cache-retention-share-max", "X",
-              "Maximum share of the cache blocks that one tenant may keep by a pin or by a "
-              "cache.retention.priority above the default."},
+              "Maximum share of the cache blocks that one tenant may keep with cache.retention.pin "
+              "or with a cache.retention.priority above the default."},
              o.cache_retention_share_max, {0, 1});
   flags.Integer({"cache-retention-max-s", "SECONDS",
-                 "Time after which a raised cache.retention.priority has decayed to the default, "
-                 "and after which a pin ends."},
+                 "Time from the end of a request until a cache.retention.priority above the "
+                 "default has fallen to the default. Also the maximum of cache.retention.pin."},
                 o.cache_retention_max_s, {1, 86400});
 }
 
@@ -223,35 +225,37 @@ void BindCacheAndScheduler(Options& o, Flags& flags) {
       {"kv-memory", "SIZE", "Memory of the cache. 0: a share of the free memory of the device."},
       o.kv_memory, {0});
   flags.Real({"gpu-memory-fraction", "X",
-              "Share of the GPU memory free after loading the weights that the cache takes. "
-              "Applies to --backend cuda without --kv-blocks and --kv-memory."},
+              "Share of the GPU memory for the cache, relative to the memory that is free after "
+              "the weights are loaded. Used with --backend cuda if neither --kv-blocks nor "
+              "--kv-memory is set."},
              o.gpu_memory_fraction, {0.01, 0.95});
   flags.Group("Scheduling");
   AutoInteger(flags,
               {"step-tokens", "N|auto",
-               "Maximum number of tokens in one step. auto: measured, so that a step takes less "
-               "than half a second."},
+               "Maximum number of tokens in one step (batch). auto: measured, so that a step takes "
+               "less than half a second."},
               o.step_tokens, 1);
   flags.Integer({"prompt-steps-max", "N",
-                 "Maximum number of steps for the queued prompts while other requests decode. "
-                 "Prompts then get a small part of each step, so that output tokens arrive evenly. "
-                 "1: prompts may fill each step."},
+                 "Maximum number of steps (batches) over which the queued prompts are spread while "
+                 "other requests generate tokens. With fewer prompt tokens in each step, output "
+                 "tokens arrive more evenly. 1: prompt tokens may fill each step."},
                 o.prompt_steps_max, {1, 1 << 20});
-  AutoInteger(flags,
-              {"steps-in-flight", "N|auto",
-               "Maximum number of steps that are planned but not complete. 2: the next step is "
-               "planned while the current step is computed. auto: 2 on a GPU, 1 on the CPU."},
-              o.steps_in_flight, 1, kStepsInFlightMax);
-  flags.Integer(
-      {"running-max", "N", "Maximum number of sequences (choices) that run at the same time."},
-      o.running_max, {1, kBlockUsersMax});
+  AutoInteger(
+      flags,
+      {"steps-in-flight", "N|auto",
+       "Maximum number of steps (batches) that are planned but not complete. 2: the next step is "
+       "planned while the current step is computed. auto: 2 on a GPU, 1 on the CPU."},
+      o.steps_in_flight, 1, kStepsInFlightMax);
+  flags.Integer({"running-max", "N",
+                 "Maximum number of sequences (outputs of requests) that run at the same time."},
+                o.running_max, {1, kBlockUsersMax});
   flags.Integer({"requests-max", "N",
-                 "Maximum number of requests in preparation, waiting and running; further requests "
-                 "get RESOURCE_EXHAUSTED with a retry delay."},
+                 "Maximum number of requests that are prepared, wait or run at the same time; "
+                 "further requests get RESOURCE_EXHAUSTED with a retry delay."},
                 o.requests_max, {1, 1 << 20});
   flags.Integer({"waiting-prompt-tokens-max", "N",
-                 "Maximum number of prompt tokens in the queues for a text thread and for the "
-                 "engine; further requests get RESOURCE_EXHAUSTED with a retry delay."},
+                 "Maximum number of prompt tokens of all waiting requests together; further "
+                 "requests get RESOURCE_EXHAUSTED with a retry delay."},
                 o.waiting_prompt_tokens_max, {1});
 }
 
@@ -276,7 +280,8 @@ void BindAddresses(Options& o, Flags& flags) {
                 kPrivate},
                o.port_file);
   flags.Enum({"metrics-compat", "NAME",
-              "vllm: publish the values also under the metric names of vLLM (vllm:...)."},
+              "Additional names for the metrics. vllm: the server also publishes metrics under the "
+              "names that vLLM uses (vllm:...)."},
              o.metrics_compat, kMetricsCompatNames);
 }
 
@@ -298,40 +303,43 @@ void BindServerLimits(Options& o, Flags& flags) {
       {"text-threads", "N", "Number of threads that tokenise text and render chat templates."},
       o.text_threads, {1, 256});
   flags.Integer({"text-queue-max", "N",
-                 "Maximum number of calls that wait for a text thread; further calls get "
-                 "RESOURCE_EXHAUSTED."},
+                 "Maximum number of calls that wait for a thread of --text-threads; further calls "
+                 "get RESOURCE_EXHAUSTED."},
                 o.text_queue_max, {1, 1 << 20});
   flags.Bytes({"text-queue-bytes-max", "SIZE",
-               "Maximum total size of the messages that wait for a text thread; further calls get "
-               "RESOURCE_EXHAUSTED. At least --message-bytes-max."},
+               "Maximum total size of the messages that wait for a thread of --text-threads; "
+               "further calls get RESOURCE_EXHAUSTED. At least --message-bytes-max."},
               o.text_queue_bytes_max, {1 << 20});
   using std::chrono::hours;
   using std::chrono::milliseconds;
   flags.Bytes({"output-queue-bytes-max", "SIZE",
-               "Maximum total size of the output that clients have not taken yet. The calls with "
-               "the most such output get RESOURCE_EXHAUSTED."},
+               "Maximum total size of the output that clients have not read yet. Beyond this size, "
+               "the calls with the most unread output get RESOURCE_EXHAUSTED."},
               o.output_queue_bytes_max, {1 << 20});
   flags.Interval(
       {"write-stall-timeout", "TIME",
        "A call ends with RESOURCE_EXHAUSTED if its client reads no output for this time."},
       o.write_stall_timeout, {milliseconds(10), hours(24)});
   flags.Interval({"request-time-max", "TIME",
-                  "Maximum time from the arrival of a request to its last token. A later deadline "
-                  "of a client is shortened."},
+                  "Maximum time from the arrival of a request to its last token, even if the "
+                  "deadline of the client is later."},
                  o.request_time_max, {milliseconds(10), hours(24 * 365)});
   flags.Interval(
-      {"keepalive-time", "TIME", "Time of silence after which the server probes a connection."},
+      {"keepalive-time", "TIME",
+       "Time without data from a client after which the server sends a ping on the connection."},
       o.keepalive_time, {milliseconds(1000), hours(24)});
   flags.Interval({"keepalive-timeout", "TIME",
-                  "Maximum time for a client to reply to a probe of its connection."},
+                  "Maximum time for a client to reply to a ping; otherwise, the server closes the "
+                  "connection."},
                  o.keepalive_timeout, {milliseconds(100), hours(1)});
 }
 
 void BindRequestLimits(RequestLimits& r, Flags& flags) {
-  flags.Group("Limits of a request (more gets INVALID_ARGUMENT)");
-  flags.Integer({"prompt-tokens-max", "N",
-                 "Maximum number of tokens in a prompt. 0: the limit of the context of the model."},
-                r.prompt_tokens_max, {0});
+  flags.Group("Limits of a request (a request beyond a limit gets INVALID_ARGUMENT)");
+  flags.Integer(
+      {"prompt-tokens-max", "N",
+       "Maximum number of tokens in a prompt. 0: only the context of the model limits the number."},
+      r.prompt_tokens_max, {0});
   flags.Integer({"choices-max", "N", "Maximum value of output.n."}, r.choices_max,
                 {1, kChoicesMax});
   flags.Integer(
@@ -356,11 +364,10 @@ void BindRequestLimits(RequestLimits& r, Flags& flags) {
                "Maximum size of each JSON text: template_arguments_json, the arguments of a tool "
                "call, and the parameters of a tool."},
               r.template_arguments_bytes_max, {2, 16 << 20});
-  flags.Integer(
-      {"json-values-max", "N",
-       "Maximum number of members and elements in all JSON texts of a request. Each tool call "
-       "counts as five members."},
-      r.json_values_max, {1, 1 << 24});
+  flags.Integer({"json-values-max", "N",
+                 "Maximum number of object members and array elements in all JSON texts of a "
+                 "request together."},
+                r.json_values_max, {1, 1 << 24});
   flags.Bytes({"detokenize-bytes-max", "SIZE", "Maximum size of the text that Detokenize returns."},
               r.detokenize_bytes_max, {1 << 10});
   flags.Integer({"cache-salt-bytes-max", "N", "Maximum number of bytes in cache.salt."},
@@ -386,8 +393,8 @@ void BindOperation(Options& o, Flags& flags) {
                o.allow_special_tokens_in_chat);
   flags.Group("Operation");
   flags.String({"config", "FILE",
-                "YAML file with the names of these flags as keys. A flag on the command line "
-                "overrides the file.",
+                "YAML file that sets flags: each key is the name of a flag. A flag on the command "
+                "line overrides the file.",
                 kPrivate},
                o.config);
   flags.Enum({"log-level", "LEVEL",
@@ -420,7 +427,7 @@ void BindOptions(Options& options, Flags& flags) {
 std::string ServeHelp(const Flags& flags) {
   return fmt::format(
       "Serves a model over gRPC until SIGTERM, then finishes running requests (drains).\n"
-      "A second signal stops the server at once.\n\n"
+      "A second signal stops the server immediately.\n\n"
       "Usage: incipit serve --model DIR [--flag value | --flag=value]...\n\n"
       "  incipit serve --model models/incipit-tiny\n"
       "  incipit serve --model DIR --address 0.0.0.0:50051 --metrics-address 0.0.0.0:9464\n"
@@ -486,7 +493,7 @@ absl::Status ApplyConfig(std::string_view yaml, std::string_view name, Flags& fl
         return InvalidArgument("{}: {} must be a single value", where, key);
       if (!seen.insert(key).second) return InvalidArgument("{}: {} is given twice", where, key);
       if (key == "config")
-        return InvalidArgument("{}: config is not allowed in a configuration file", where);
+        return InvalidArgument("{}: the key config is not allowed in a configuration file", where);
       const absl::Status status = flags.Set(key, entry.second.Scalar());
       if (!status.ok()) return InvalidArgument("{}: {}", where, MessageOf(status));
     }

@@ -62,7 +62,7 @@ struct Options {
   EvictionPolicyKind prefix_cache_policy = EvictionPolicyKind::kAdaptive;
   bool copy_on_write = true;
   double gpu_memory_fraction = 0.9;
-  // Maximum share of all cache blocks that the retention hints of one tenant may keep.
+  // Maximum share of all cache blocks that one tenant may keep with retention hints.
   double cache_retention_share_max = 0.25;
   int32_t cache_retention_max_s = 600;
   int32_t block_size = 16;
@@ -70,10 +70,11 @@ struct Options {
   // Memory of the KV cache in bytes. 0 means a share of the free memory of the device.
   int64_t kv_memory = 0;
 
-  // Maximum number of tokens in one step; absent: measured when the server starts.
+  // Maximum number of tokens in one step (batch); absent: measured when the server starts.
   std::optional<int32_t> step_tokens;
   int32_t prompt_steps_max = 128;
-  // Maximum number of steps in flight; absent: 2 on a GPU, 1 on the CPU.
+  // Maximum number of steps (batches) that are planned but not complete; absent: 2 on a GPU, 1 on
+  // the CPU.
   std::optional<int32_t> steps_in_flight;
   int32_t running_max = 128;
   int32_t requests_max = 1024;
@@ -126,9 +127,9 @@ absl::Status Validate(const Options& options);
 // values. `name` is the file name for error messages.
 absl::Status ApplyConfig(std::string_view yaml, std::string_view name, Flags& flags);
 
-// Parses the arguments `args` of `incipit serve` into `options`. A flag in `args` overrides the
-// value in the configuration file of --config. Calls Validate unless `args` contains --help.
-// `flags` keeps pointers to `options`.
+// Sets `options` to the values in `args`, the arguments of `incipit serve`, and in the
+// configuration file of --config. Calls Validate unless `args` contains --help. REQUIRES: `options`
+// outlives `flags`.
 absl::Status ParseOptions(std::span<const std::string_view> args, Options& options, Flags& flags);
 
 }  // namespace incipit

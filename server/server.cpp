@@ -28,21 +28,21 @@
 namespace incipit {
 namespace {
 
-// When the server stops, maximum time to wait until the cancelled calls of Generate and Chat have
-// ended.
+// Maximum time that a stopping server waits until the calls of Generate and Chat that it cancelled
+// have ended.
 constexpr Duration kFarewell = std::chrono::seconds(2);
-// When the gRPC servers stop, maximum time to wait for calls that are still in progress. Calls of
-// Health.Watch end only by cancellation.
+// Maximum time that a stopping gRPC server waits for calls in progress before it cancels the calls.
+// Calls of Health.Watch end only by cancellation.
 constexpr Duration kLastReplies = std::chrono::milliseconds(100);
 constexpr int kHandshakeTimeoutMs = 5000;
-// Limit on the metadata of a call that gRPC itself applies, in bytes. Above this limit, gRPC before
-// 1.53 corrupts later calls of the same connection. The limit is therefore twice the maximum of
-// --metadata-bytes-max, and InferenceService checks --metadata-bytes-max.
+// Limit in bytes that the gRPC library applies to the metadata of a call. The limit is above every
+// value of --metadata-bytes-max, which InferenceService checks, because gRPC before 1.53 corrupts
+// later calls of a connection if its own limit is exceeded.
 constexpr int kWireMetadataBytesMax = 2 * kMetadataBytesLimitMax;
-// Time that no step should exceed if the step size was measured at the start of the server.
+// Time that no step (batch) should exceed if the server measured the step size at its start.
 constexpr Duration kMeasuredStep = std::chrono::milliseconds(500);
-// Time that no step should exceed if --step-tokens sets the step size. The real time of a step is
-// unknown until the first full step.
+// Time that no step (batch) should exceed if --step-tokens sets the step size. The real time of a
+// step is unknown until the first full step.
 constexpr Duration kUnknownStep = std::chrono::seconds(5);
 
 int Milliseconds(Duration duration) {
@@ -63,15 +63,15 @@ void Configure(const Options& options, grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
                              Milliseconds(options.keepalive_timeout));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
-  // Disables compression, because a small compressed message could become arbitrarily large before
-  // its size is checked.
+  // Disables compression: a small compressed message could become arbitrarily large before its size
+  // is checked.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
 }
 
-// Returns the limit on counted calls of one connection: twice --connection-streams-max. gRPC
-// applies --connection-streams-max, but a client can exceed the limit for a short time: until the
-// client has received the limit, or until the server has received a cancellation.
+// Returns the maximum number of calls that CallTracker allows on one connection: twice
+// --connection-streams-max. The gRPC library applies --connection-streams-max itself, but a client
+// may exceed this limit for a short time.
 int32_t ConnectionCallsMax(int32_t streams_max) {
   return streams_max > std::numeric_limits<int32_t>::max() / 2 ? streams_max : 2 * streams_max;
 }
@@ -125,12 +125,11 @@ ServedModel WithCacheTokens(const ServerParts& parts) {
   return model;
 }
 
-// Returns `engine` with a limit of twice `requests_max` requests. RequestCounter applies
-// --requests-max. A request that ended by a stop string no longer counts in RequestCounter, but
-// stays in the engine until the end of its step. The engine may therefore hold more requests than
-// --requests-max.
+// Returns `engine` with a limit of twice `requests_max` requests. The engine can hold more than
+// --requests-max requests for a short time, because a request that a stop string has ended stays in
+// the engine until the end of the step (batch).
 EngineOptions WithSlack(EngineOptions engine, int32_t requests_max) {
-  engine.requests_max = 2 * requests_max;  // --requests-max is at most 2^20
+  engine.requests_max = 2 * requests_max;  // no overflow: at most 2^21
   return engine;
 }
 
@@ -191,9 +190,8 @@ ModelMetrics MetricsModel(const ServerParts& parts) {
 
 }  // namespace
 
-// The objects that a server consists of. An object is declared after the objects that its
-// construction needs. The destructor first stops the gRPC servers, whose calls use the other
-// objects.
+// The objects of a server. Each object is declared after the objects that it uses. The destructor
+// stops the gRPC servers first, because their calls use the other objects.
 class Server::Parts {
  public:
   Parts(const Options& server_options, ServerParts parts, ServerHooks server_hooks);
@@ -202,7 +200,7 @@ class Server::Parts {
   absl::Status Listen();
   // Waits until no call of Generate or Chat is in progress, or until the time `longest` has passed.
   void AwaitIdle(Duration longest);
-  // Returns the maximum time that a step is expected to take.
+  // Returns the maximum time that a step (batch) of the engine is expected to take.
   Duration StepLongest() const;
 
   const Options options;
@@ -216,7 +214,8 @@ class Server::Parts {
   Health health;
   CallTracker calls;
   Metrics metrics;
-  // Declared before `dispatcher`, because the sessions in `dispatcher` hold slots of `requests`.
+  // Declared before `dispatcher`, because the sessions in `dispatcher` hold objects (slots) that
+  // refer to `requests`.
   RequestCounter requests;
   TokenDispatcher dispatcher;
   Engine engine;

@@ -13,16 +13,16 @@
 
 namespace incipit {
 
-// Checks once per second whether the engine makes progress. Each check counts at most two seconds
-// as time without progress. If the process was suspended, the suspended time is therefore not
-// reported as a hang.
+// Checks once per second whether the engine makes progress. A check adds at most two seconds to the
+// time without progress, so that a time in which the process was suspended is not reported as a
+// hang.
 class Watchdog {
  public:
   struct Hooks {
-    // Returns a time that differs from call to call while the engine is idle or makes progress, and
+    // Returns a time that changes from call to call while the engine is idle or makes progress, and
     // stays the same while the engine hangs.
     std::function<Time()> heartbeat;
-    // Returns the time that no step should exceed.
+    // Returns the time that no step (batch) of the engine should exceed.
     std::function<Duration()> step_longest;
     // Called with false when the engine has made no progress for too long, and with true when the
     // engine makes progress again.

@@ -34,12 +34,12 @@ struct ModelMetrics {
 
 // The end of an accepted request: finish reason and times.
 struct RequestOutcome {
-  // Most severe finish reason of all choices. If every choice ended with kStop or kLength, the
-  // finish reason of the choice that ended last.
+  // Most severe finish reason of all choices: kError, else kDeadline, else kCancelled. If no choice
+  // ended with these reasons: the reason (kStop or kLength) of the choice that ended last.
   FinishReason finish = FinishReason::kError;
   double total_seconds = 0;  // time from the arrival of the request to its end
-  // Time from the first step that computed tokens for the request to the first output token. Absent
-  // if the request has no output token.
+  // Time from the first step (batch) that computed tokens for the request to the first output
+  // token. Absent if the request has no output token.
   std::optional<double> prefill_seconds;
   // Time from the first output token to the last output token. Absent if the request has no output
   // token.
@@ -48,7 +48,7 @@ struct RequestOutcome {
 
 // Counts events of the server, and publishes the counts over HTTP on a separate thread. The
 // counting functions (OnStep, OnGeneratedTokens, ...) are thread-safe, take no lock and allocate no
-// memory. No label has a value from a client, so clients cannot create new metrics.
+// memory. Labels of metrics never contain data from clients.
 class Metrics {
  public:
   explicit Metrics(MetricsOptions options);
@@ -56,22 +56,21 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  // Sets the values of the metrics that describe the model. REQUIRES: Start has not been called.
+  // Sets the labels and values of the metrics that describe the model, such as incipit_model_info.
+  // REQUIRES: Start has not been called.
   void SetModelInfo(const ModelMetrics& model);
 
-  // Sets the function that returns the load of the engine. Metrics calls `source` whenever
-  // Prometheus reads the metrics. `source` must be thread-safe and must not wait for a step. Before
-  // the engine is destroyed, the caller must set an empty `source`; the metrics then keep the last
-  // known load.
+  // Sets the function that returns the load of the engine. Metrics calls `source` on any thread
+  // whenever Prometheus reads the metrics. The caller must set an empty `source` before the engine
+  // is destroyed; the metrics then keep the last known load.
   void SetLoadSource(std::function<EngineLoad()> source);
 
-  // Adds the events of one step to the metrics: queue times, prompt tokens, cache events and times
-  // of the step. Called by the engine thread.
+  // Adds the events of one step (batch) of the engine to the metrics. Called by the engine thread.
   void OnStep(const StepEvents& events);
   // Adds `num_tokens` to the number of output tokens. Tokens after a stop string are not counted.
   void OnGeneratedTokens(int64_t num_tokens);
 
-  // Counts a request that the server refused. `reason` selects the label of the count.
+  // Counts a request that the server refused because of `reason`.
   void OnRequestRejected(Reason reason);
   // Records the time from the arrival of a request to its first output token. Called at most once
   // per request.

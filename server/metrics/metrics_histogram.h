@@ -18,7 +18,7 @@ namespace incipit {
 inline constexpr std::array kLatencyBounds = {
     0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1,   0.15,  0.2,
     0.3,   0.5,   0.75,  1.0,   2.0,    3.0,  5.0,   10.0, 20.0, 30.0, 60.0,  120.0, 300.0, 600.0};
-// Upper bounds of the buckets of a histogram of step times, in seconds.
+// Upper bounds, in seconds, of the buckets of a histogram of the times of steps (batches).
 inline constexpr std::array kStepBounds = {0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02,
                                            0.05,   0.1,    0.2,    0.5,   1.0,   2.0,   5.0,  10.0};
 // Upper bounds, in seconds, of the buckets of the histograms of block ages at eviction.

@@ -9,7 +9,7 @@
 #include <vector>
 
 #ifndef INCIPIT_VERSION
-#error "INCIPIT_VERSION is the project's version"
+#error "define INCIPIT_VERSION, the version of Incipit as a string"
 #endif
 
 namespace incipit {
@@ -111,24 +111,24 @@ void WriteRequests(FamilyWriter& out, const MetricsValues& values, const EngineL
               "Number of requests that were refused before the engine accepted them, by reason.",
               RejectionSamples(values));
   out.Gauge("incipit_requests_running",
-            "Number of sequences that hold cache blocks. Each choice of a request "
-            "is a sequence.",
+            "Number of sequences that hold cache blocks. Each output (choice) of a request is a "
+            "sequence.",
             load.num_running);
   out.Gauge("incipit_requests_waiting", "Number of requests in the queue.", load.num_waiting);
   out.Gauge("incipit_waiting_prompt_tokens",
             "Number of prompt tokens of all requests in the queue.",
             static_cast<double>(load.num_waiting_prompt_tokens));
-  out.Gauge("incipit_draining", "1 while the server drains and refuses new requests, else 0.",
+  out.Gauge("incipit_draining", "1 while the server drains (refuses new requests), else 0.",
             load.draining ? 1 : 0);
   out.Counter("incipit_preemptions_total",
-              "Number of preemptions: the scheduler takes the blocks of a running sequence, and "
-              "the sequence is computed again later.",
+              "Number of preemptions: a running sequence loses its cache blocks and is computed "
+              "again later.",
               Read(values.preemptions));
   const auto kind = [](const char* name, const MetricsCounter& counter) {
     return Sample{{{"kind", name}}, static_cast<double>(Read(counter))};
   };
   out.Counter("incipit_tokens_total",
-              "Number of tokens of requests: computed prompt tokens, prompt tokens found in the "
+              "Number of tokens by kind: computed prompt tokens, prompt tokens found in the prefix "
               "cache, and output tokens.",
               {kind("prompt_computed", values.prompt_computed_tokens),
                kind("prompt_cached", values.prompt_cached_tokens),
@@ -139,16 +139,17 @@ void WriteLatencies(FamilyWriter& out, const MetricsValues& values) {
   out.Histogram("incipit_time_to_first_token_seconds",
                 "Time from the arrival of a request to its first token.", values.first_token);
   out.Histogram("incipit_inter_token_latency_seconds",
-                "Time between two consecutive output tokens of one choice.", values.inter_token);
+                "Time between two consecutive tokens of one output (choice).", values.inter_token);
   out.Histogram("incipit_request_duration_seconds",
-                "Time from the arrival of a request to the end of its last choice.", values.total);
-  out.Histogram(
-      "incipit_request_queue_seconds",
-      "Time from the arrival of a request to the first step that computed tokens for the request.",
-      values.queue);
+                "Time from the arrival of a request until all of its outputs (choices) have ended.",
+                values.total);
+  out.Histogram("incipit_request_queue_seconds",
+                "Time from the arrival of a request to the first step (batch) that computed tokens "
+                "for the request.",
+                values.queue);
   out.Histogram("incipit_request_prefill_seconds",
-                "Time from the first step that computed tokens for a request to the request's "
-                "first output token.",
+                "Time from the first step (batch) that computed tokens for a request to the "
+                "request's first output token.",
                 values.prefill);
   out.Histogram("incipit_request_decode_seconds",
                 "Time from the first output token of a request to the last output token.",
@@ -166,24 +167,24 @@ std::vector<Sample> EvictionSamples(const MetricsValues& values) {
 
 void WriteCacheTokens(FamilyWriter& out, const MetricsValues& values, const HitRatios& ratios) {
   out.Counter("incipit_prefix_cache_queried_tokens_total",
-              "Number of prompt tokens that were looked up in the prefix cache. Each admitted "
-              "request counts once.",
+              "Number of prompt tokens that were looked up in the prefix cache. A preempted "
+              "request is counted only once.",
               Read(values.queried_tokens));
   out.Counter("incipit_prefix_cache_hit_tokens_total",
-              "Number of the looked-up prompt tokens that were found in the prefix cache.",
+              "Number of prompt tokens that were looked up and found in the prefix cache.",
               Read(values.hit_tokens));
   out.Counter("incipit_prefix_cache_copied_tokens_total",
-              "Number of prompt tokens whose keys and values were copied from a "
-              "cached block that equals the prompt only at its beginning.",
+              "Number of prompt tokens whose keys and values were copied from a cached block of "
+              "which only the first tokens match the prompt.",
               Read(values.copied_tokens));
   out.Counter("incipit_prefix_cache_requeried_tokens_total",
-              "Number of tokens of preempted sequences that were looked up in the "
-              "prefix cache again when the sequence continued.",
+              "Number of tokens that were looked up in the prefix cache when preempted sequences "
+              "continued.",
               Read(values.requeried_tokens));
-  out.Counter("incipit_prefix_cache_rehit_tokens_total",
-              "Number of tokens of preempted sequences that were found in the prefix "
-              "cache when the sequence continued.",
-              Read(values.rehit_tokens));
+  out.Counter(
+      "incipit_prefix_cache_rehit_tokens_total",
+      "Number of tokens that were found in the prefix cache when preempted sequences continued.",
+      Read(values.rehit_tokens));
   const auto window = [](const char* name, double ratio) {
     return Sample{{{"window", name}}, ratio};
   };
@@ -202,9 +203,10 @@ void WriteCacheTokens(FamilyWriter& out, const MetricsValues& values, const HitR
 void WriteCacheBlocks(FamilyWriter& out, const MetricsValues& values, const EngineLoad& load) {
   out.Counter("incipit_prefix_cache_stored_blocks_total",
               "Number of blocks that were added to the prefix cache.", Read(values.stored_blocks));
-  out.Counter("incipit_prefix_cache_evictions_total",
-              "Number of blocks that were evicted from the prefix cache, by reason.",
-              EvictionSamples(values));
+  out.Counter(
+      "incipit_prefix_cache_evictions_total",
+      "Number of blocks that were evicted from the prefix cache, by reason of the eviction.",
+      EvictionSamples(values));
   out.Histogram("incipit_prefix_cache_eviction_age_seconds",
                 "Time from the addition of a block to the prefix cache to its eviction. "
                 "Evictions by a reset are not counted.",
@@ -226,27 +228,26 @@ void WriteCacheBlocks(FamilyWriter& out, const MetricsValues& values, const Engi
   };
   const int32_t num_free = load.num_blocks - load.num_used_blocks - load.num_cached_blocks;
   out.Gauge("incipit_kv_blocks",
-            "Number of blocks of keys and values, by state. used: held by requests. cached: "
-            "findable and held by no request. retained: cached, but kept or evicted as a "
-            "cache.retention asks, not as the policy decides. free: neither used nor findable.",
+            "Number of blocks of keys and values, by state. used: held by requests. cached: in the "
+            "prefix cache and held by no request. retained: like cached, but a cache.retention "
+            "decides when the block is evicted, not the eviction policy. free: all other blocks.",
             {state("used", load.num_used_blocks),
              state("cached", load.num_cached_blocks - load.num_retained_blocks),
              state("retained", load.num_retained_blocks), state("free", num_free)});
   out.Gauge("incipit_kv_usage_ratio",
-            "Cache blocks that requests use, divided by all cache blocks; from 0 to "
-            "1.",
+            "Number of cache blocks that requests hold, divided by the number of all cache blocks: "
+            "from 0 to 1.",
             UsedRatio(load));
 }
 
 void WriteSteps(FamilyWriter& out, const MetricsValues& values) {
-  out.Histogram("incipit_step_duration_seconds", "Time that one step of the engine took.",
+  out.Histogram("incipit_step_duration_seconds", "Time that one step (batch) of the engine took.",
                 values.step);
   const auto part = [](const char* name, const std::atomic<double>& seconds) {
     return Sample{{{"part", name}}, Read(seconds)};
   };
   out.Counter("incipit_step_part_seconds_total",
-              "Total time that all steps spent in one part of the step: plan, run or "
-              "commit.",
+              "Total time of one part (plan, run or commit) of all steps (batches).",
               {part("plan", values.plan_seconds), part("run", values.run_seconds),
                part("commit", values.commit_seconds)});
   const auto kind = [](const char* name, const MetricsCounter& counter) {
@@ -254,16 +255,17 @@ void WriteSteps(FamilyWriter& out, const MetricsValues& values) {
   };
   out.Counter(
       "incipit_step_tokens_total",
-      "Number of tokens computed in steps. Tokens that are computed again after a preemption are "
-      "included.",
+      "Number of tokens that the model has computed, including tokens that were computed again "
+      "after a preemption.",
       {kind("prefill", values.step_prefill_tokens), kind("decode", values.step_decode_tokens)});
 }
 
 void WriteInfo(FamilyWriter& out, const MetricsFacts& facts) {
   const ModelMetrics& model = facts.model;
-  out.Gauge("incipit_build_info", "Always 1; the labels hold the program's version and compiler.",
+  out.Gauge("incipit_build_info",
+            "Always 1. The labels contain the version of Incipit and the compiler.",
             {{{{"version", INCIPIT_VERSION}, {"compiler", __VERSION__}}, 1}});
-  out.Gauge("incipit_model_info", "Always 1; the labels describe the served model.",
+  out.Gauge("incipit_model_info", "Always 1. The labels describe the served model.",
             {{{{"model_name", model.name},
                {"architecture", model.architecture},
                {"dtype", model.dtype},
@@ -293,20 +295,20 @@ std::vector<Sample> VllmFinishedSamples(const MetricsValues& values) {
 // and routers read.
 void WriteVllmCounts(FamilyWriter& out, const MetricsValues& values, const MetricsFacts& facts) {
   out.Gauge("vllm:num_requests_running",
-            "Number of sequences that hold cache blocks. Each choice of a request "
-            "is a sequence.",
+            "Number of sequences that hold cache blocks. Each output (choice) of a request is a "
+            "sequence.",
             facts.load.num_running);
   out.Gauge("vllm:num_requests_waiting", "Number of requests in the queue.",
             facts.load.num_waiting);
   out.Gauge("vllm:kv_cache_usage_perc",
-            "Cache blocks that requests use, divided by all cache blocks; from 0 to "
-            "1.",
+            "Number of cache blocks that requests hold, divided by the number of all cache blocks: "
+            "from 0 to 1.",
             UsedRatio(facts.load));
   out.Counter("vllm:prefix_cache_queries_total",
               "Number of prompt tokens that were looked up in the prefix cache.",
               Read(values.queried_tokens));
   out.Counter("vllm:prefix_cache_hits_total",
-              "Number of the looked-up prompt tokens that were found in the prefix cache.",
+              "Number of prompt tokens that were looked up and found in the prefix cache.",
               Read(values.hit_tokens));
   out.Counter("vllm:num_preemptions_total", "Number of preemptions of running sequences.",
               Read(values.preemptions));
@@ -316,26 +318,28 @@ void WriteVllmCounts(FamilyWriter& out, const MetricsValues& values, const Metri
               Read(values.generated_tokens));
   out.Counter("vllm:request_success_total", "Number of requests that have ended, by finish reason.",
               VllmFinishedSamples(values));
-  out.Gauge("vllm:cache_config_info",
-            "Always 1; the labels hold the size of a cache block and the number of "
-            "cache blocks.",
-            {{{{"block_size", std::to_string(facts.model.block_size)},
-               {"num_gpu_blocks", std::to_string(facts.model.num_blocks)}},
-              1}});
+  out.Gauge(
+      "vllm:cache_config_info",
+      "Always 1. The labels contain the size of a cache block and the number of cache blocks.",
+      {{{{"block_size", std::to_string(facts.model.block_size)},
+         {"num_gpu_blocks", std::to_string(facts.model.num_blocks)}},
+        1}});
 }
 
 void WriteVllmLatencies(FamilyWriter& out, const MetricsValues& values) {
   out.Histogram("vllm:time_to_first_token_seconds",
                 "Time from the arrival of a request to its first token.", values.first_token);
   out.Histogram("vllm:inter_token_latency_seconds",
-                "Time between two consecutive output tokens of one choice.", values.inter_token);
+                "Time between two consecutive tokens of one output (choice).", values.inter_token);
   out.Histogram("vllm:e2e_request_latency_seconds",
                 "Time from the arrival of a request to its end.", values.total);
   out.Histogram("vllm:request_queue_time_seconds",
-                "Time from the arrival of a request to its first step.", values.queue);
+                "Time from the arrival of a request to the first step (batch) that computed tokens "
+                "for the request.",
+                values.queue);
   out.Histogram("vllm:request_prefill_time_seconds",
-                "Time from the first step that computed tokens for a request to its "
-                "first output token.",
+                "Time from the first step (batch) that computed tokens for a request to the "
+                "request's first output token.",
                 values.prefill);
   out.Histogram("vllm:request_decode_time_seconds",
                 "Time from the first to the last output token of a request.", values.decode);

@@ -9,7 +9,7 @@
 
 namespace incipit {
 
-// Values of metrics that are not counted by events but read when Prometheus requests the metrics.
+// Values of metrics that the server does not count, but reads when Prometheus requests the metrics.
 struct MetricsFacts {
   ModelMetrics model;
   EngineLoad load;

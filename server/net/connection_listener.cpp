@@ -27,8 +27,8 @@ namespace {
 // Maximum number of connections that the thread accepts from one socket before the thread checks
 // the other sockets.
 constexpr int kAcceptsMax = 64;
-// If no file descriptor was free, time in milliseconds until the thread tries again to accept a
-// connection.
+// Time in milliseconds to wait before the next attempt to accept a connection, if no file
+// descriptor was free.
 constexpr int kPauseMs = 100;
 // Minimum time between two warnings in the log that connections are closed.
 constexpr Duration kWarnEvery = std::chrono::seconds(10);

@@ -27,10 +27,10 @@ class ConnectionListener {
   // which the callback must close.
   using OnConnection = std::function<void(int listening, int connection)>;
 
-  // Binds a socket to each address of the host name in `address` that can be bound. With port 0,
-  // the system chooses a free port. The system closes a connection whose client acknowledges no
-  // data for `unacknowledged_max`. Returns UNAVAILABLE if no address can be bound; the error
-  // contains the name `flag`, the address and the reason.
+  // Listens at each address of the host name in `address` that can be bound. With port 0, the
+  // system chooses a free port. Connections whose client does not acknowledge sent data (TCP ACK)
+  // within `unacknowledged_max` are closed. Returns UNAVAILABLE if no address can be bound; the
+  // error names `flag`.
   static absl::StatusOr<std::unique_ptr<ConnectionListener>> Bind(std::string_view flag,
                                                                   const HostPort& address,
                                                                   Duration unacknowledged_max);

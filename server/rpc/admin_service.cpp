@@ -18,7 +18,7 @@
 #include "server/session/request_error.h"
 
 namespace incipit {
-// The state of a unary call whose response may be sent after the handler has returned. The call
+// A call whose response may be sent after AdminService has returned the reactor to gRPC. The call
 // ends with the first call of Complete, or when the client cancels.
 class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
  public:
@@ -29,7 +29,7 @@ class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
   }
 
   // Calls `fill`, which writes the response, and ends the call with `status`. Does nothing if the
-  // call has already ended, because the response may no longer exist.
+  // call has already ended: the response may no longer exist.
   void Complete(
       const absl::Status& status, const std::function<void()>& fill = [] {}) {
     {
@@ -107,17 +107,16 @@ class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
 
 namespace {
 
-// Maximum size in bytes of a GetLoad request that a gRPC thread parses. A text thread (a thread
-// that prepares requests) parses a longer request, so that a long parse does not block the gRPC
-// thread.
+// Maximum size in bytes of a GetLoad request that a gRPC thread parses. A longer request is parsed
+// on another thread, so that the gRPC thread is not blocked.
 constexpr size_t kShortMessageBytes = 1024;
 
-// Time after which a client should repeat a preview or a reset that was refused because too many
-// previews or resets wait.
+// Time after which a client should repeat GetLoad or ResetPrefixCache if the call was refused
+// because too many of these calls wait.
 constexpr Duration kRetryDelay = std::chrono::seconds(1);
 
-// Returns a copy of `status`, with a retry delay if the code is RESOURCE_EXHAUSTED (too many
-// previews or resets wait).
+// Returns a copy of `status`, with a retry delay if the code is RESOURCE_EXHAUSTED: too many calls
+// of GetLoad or ResetPrefixCache wait.
 absl::Status RetryLater(absl::Status status) {
   if (!absl::IsResourceExhausted(status)) return status;
   return WithRetryDelay(status, kRetryDelay);
@@ -257,8 +256,8 @@ grpc::ServerUnaryReactor* AdminService::ResetPrefixCache(
     return reactor.get();
   }
   absl::Status status = context_.engine.ResetPrefixCache([reactor](bool was_reset) {
-    // The engine thread must not write to the log, because a full stderr pipe would block the
-    // steps. A gRPC thread therefore writes the message after the end of the call.
+    // The message is logged by a gRPC thread, after the end of the call. If the engine thread
+    // logged the message, a full stderr pipe could block the engine.
     if (was_reset) reactor->OnDoneCall([] { spdlog::info("the prefix cache was reset"); });
     reactor->Complete(was_reset
                           ? absl::OkStatus()

@@ -34,9 +34,8 @@ struct AdminContext {
   const Clock& clock;
 };
 
-// The Admin service, in which the request and the response of GetLoad are serialized bytes. A
-// GetLoad request may contain a long prompt, which a text thread (a thread that prepares requests,
-// not a gRPC thread) must parse.
+// The Admin service, in which the request and the response of GetLoad are serialized bytes: gRPC
+// does not parse the request, which may contain a long prompt.
 using RawAdminService =
     v1::Admin::WithRawCallbackMethod_GetLoad<v1::Admin::WithCallbackMethod_GetModelInfo<
         v1::Admin::WithCallbackMethod_GetServerInfo<v1::Admin::WithCallbackMethod_ResetPrefixCache<
@@ -75,12 +74,12 @@ class AdminService final : public RawAdminService {
   // Returns PERMISSION_DENIED if the client is on another machine and --admin-address is not set.
   absl::Status CheckIsLocal(const grpc::CallbackServerContext& call) const;
   // Parses the GetLoad request `bytes`, fills `response` and completes the call. Does not access
-  // `response` if the call has already ended, because `response` no longer exists then.
+  // `response` if the call has already ended: `response` may no longer exist.
   void AnswerLoad(const std::shared_ptr<DeferredReactor>& reactor,
                   const absl::StatusOr<std::string>& tenant, const grpc::ByteBuffer& bytes,
                   grpc::ByteBuffer& response) const;
-  // Returns an engine request for an admission preview, with the token ids of `message` as its
-  // prompt. `tenant` and the cache salt of `message` select the cache namespace.
+  // Returns a request for Engine::PreviewAdmission whose prompt is the token ids of `message`. The
+  // request can find only cached blocks of `tenant` with the cache salt of `message`.
   absl::StatusOr<Request> LoadPrompt(const absl::StatusOr<std::string>& tenant,
                                      const v1::GetLoadRequest& message) const;
 

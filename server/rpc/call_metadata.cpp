@@ -44,8 +44,8 @@ absl::Status CheckMetadataBytes(const grpc::ServerContextBase& call, int64_t byt
 }
 
 Time DeadlineOf(const grpc::ServerContextBase& call, Time arrival, Duration longest) {
-  // The remaining time of a call without deadline is too large for a Duration, so the seconds are
-  // compared with `longest` before the conversion.
+  // Compares the seconds with `longest` before the conversion to a Duration: the remaining time of
+  // a call without deadline would overflow.
   const gpr_timespec deadline = call.raw_deadline();
   const gpr_timespec remaining = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
   const std::chrono::seconds longest_seconds =

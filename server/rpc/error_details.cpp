@@ -49,7 +49,7 @@ grpc::StatusCode GrpcCodeOf(Reason reason) {
       return grpc::StatusCode::CANCELLED;
     case Reason::kAdminNotLocal:
       return grpc::StatusCode::PERMISSION_DENIED;
-    case Reason::kMalformedMessage:  // grpc::SerializationTraits also returns INTERNAL
+    case Reason::kMalformedMessage:  // gRPC also returns INTERNAL for an unreadable message
     case Reason::kInternal:
       return grpc::StatusCode::INTERNAL;
   }

@@ -10,9 +10,9 @@ class Status;
 
 namespace incipit {
 
-// Converts `status` to a grpc::Status with details. ErrorInfo contains the name of the reason, and
-// the bound if any. BadRequest names the invalid field. RetryInfo contains the retry delay. The
-// message is shortened to 1,024 bytes.
+// Converts `status` to a grpc::Status with details: ErrorInfo (reason, and the limit that was
+// exceeded), BadRequest (invalid field) and RetryInfo (retry delay). Shortens the message to 1,024
+// bytes.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
 }  // namespace incipit

@@ -30,8 +30,8 @@ void GenerateStream::End(const absl::Status& status) {
 
 void GenerateStream::Reset() { context_.TryCancel(); }
 
-// Copies `session_`, so that the session exists until OnDelivered returns. OnDelivered may end the
-// call, and OnDone then releases `session_`.
+// Copies the pointer `session_`, so that the session exists until OnDelivered returns, even if
+// OnDelivered ends the call.
 void GenerateStream::OnWriteDone(bool ok) { std::shared_ptr<Session>(session_)->OnDelivered(ok); }
 void GenerateStream::OnCancel() { std::shared_ptr<Session>(session_)->OnCancelled(); }
 

@@ -41,7 +41,7 @@ void Health::Stop() {
 }
 
 // Writes the current state to the health services of all gRPC servers. The caller holds the lock,
-// so that clients see the changes in the right order.
+// so that the changes are written in the right order.
 void Health::Publish() {
   const bool serving = !hanging_ && !draining_ && !stopped_;
   for (auto* const service : services_) {

@@ -14,7 +14,7 @@ namespace incipit {
 
 // Reports the health of the gRPC services to clients. incipit.v1.Inference is NOT_SERVING while the
 // server drains or the engine hangs, and after Stop; otherwise SERVING. incipit.v1.Admin is always
-// SERVING, so a probe of incipit.v1.Admin fails only if the process does not reply. Thread-safe.
+// SERVING: a probe of Admin fails only if the process does not reply. Thread-safe.
 class Health {
  public:
   // Starts to write the health state to `services`, the health services of the gRPC servers.
@@ -22,8 +22,8 @@ class Health {
   void Start(std::vector<grpc::HealthCheckServiceInterface*> services);
   void SetHanging(bool hanging);
   void SetDraining(bool draining);
-  // Writes NOT_SERVING to all health services. The Health object does not access the services
-  // afterwards.
+  // Writes NOT_SERVING to the health services for all gRPC services except Admin. Later calls do
+  // not access the health services.
   void Stop();
 
  private:

@@ -53,8 +53,8 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Start(
     return stream.get();
   }
   if (!bytes.Valid()) {
-    // If the message is missing, the client has cancelled the call or has sent no message. Refuse
-    // must know which, so Refuse is called at the end of the call, after gRPC has reported a
+    // The message is missing: either the client has cancelled the call, or the client has sent no
+    // message. Refuse is called at the end of the call, because gRPC has then reported a
     // cancellation.
     const absl::Status status = read().status();
     stream->OnDoneCall([this, ended = stream.get(), status] {

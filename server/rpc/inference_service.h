@@ -63,14 +63,14 @@ class InferenceService final : public RawInferenceService {
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(grpc::CallbackServerContext& call,
                                                     const grpc::ByteBuffer& bytes, SizeOf size_of,
                                                     SessionStarter::Read read);
-  // Adds a call of `connection` to the number of calls in progress. Returns TOO_MANY_STREAMS if a
-  // limit on calls is reached.
+  // Counts a new call of the connection named `connection`. Returns TOO_MANY_STREAMS if a limit on
+  // the number of calls is reached.
   absl::Status Track(const std::string& connection, GenerateStream& stream);
   // Checks the metadata of `call`, and that the engine accepts requests. Returns the name of the
   // tenant.
   absl::StatusOr<std::string> Admit(const grpc::CallbackServerContext& call) const;
-  // Handles a unary call (with one response) on a text thread (a thread that parses and prepares
-  // requests): parses `bytes` and calls `work`, which fills the response.
+  // Handles a call with one response on a text thread (a thread that prepares requests): parses
+  // `bytes` and calls `work`, which fills the response.
   template <typename Message, typename Response>
   grpc::ServerUnaryReactor* RunText(grpc::CallbackServerContext& call,
                                     const grpc::ByteBuffer& bytes, grpc::ByteBuffer& response,
@@ -80,8 +80,8 @@ class InferenceService final : public RawInferenceService {
                             v1::TokenizeResponse& response) const;
   absl::Status DetokenizeIds(const v1::DetokenizeRequest& message,
                              v1::DetokenizeResponse& response) const;
-  // Ends a unary call (with one response) with `status`. Counts a rejected request in the metrics
-  // unless `status` is OK or CANCELLED.
+  // Ends a call with one response. Counts a rejected request in the metrics unless `status` is OK
+  // or CANCELLED.
   void Finish(grpc::ServerUnaryReactor& reactor, const absl::Status& status) const;
 
   const InferenceContext context_;

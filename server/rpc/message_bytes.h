@@ -15,7 +15,8 @@ namespace incipit {
 // Parses `bytes` to `message`. Returns MALFORMED_MESSAGE if `bytes` is not a valid `Message`.
 template <typename Message>
 absl::Status FromBytes(const grpc::ByteBuffer& bytes, Message& message) {
-  // Deserialize empties its buffer, so a copy is read. The copy shares its data with `bytes`.
+  // Deserialize would empty `bytes`, so Deserialize gets a copy. The copy shares its data with
+  // `bytes`.
   grpc::ByteBuffer copy = bytes;
   if (grpc::SerializationTraits<Message>::Deserialize(&copy, &message).ok()) {
     return absl::OkStatus();

@@ -34,9 +34,9 @@ class Outline {
     while (const uint32_t tag = stream_.ReadTag()) {
       uint32_t length = 0;
       if (!Enter(tag, length)) return false;
-      // A message may have several `text` and `token_ids` fields. Like protobuf, a later field of
-      // the other kind replaces earlier fields, and the ids of several `token_ids` fields are
-      // added.
+      // A message may have several prompt fields. As in protobuf, a `text` field replaces all
+      // earlier prompt fields. A `token_ids` field replaces an earlier `text` field, and adds its
+      // ids to those of earlier `token_ids` fields.
       if (tag == kTextTag) {
         size.text_bytes = length;
         id_bytes = 0;
@@ -52,13 +52,14 @@ class Outline {
   }
 
  private:
-  // Enters the field with `tag`: sets `length` to the number of bytes of its contents, which are
-  // read next. A field of fixed or varint type is skipped whole, and `length` is not changed.
-  // Returns false if the field is invalid or is a group.
+  // Reads the length of a field of type LENGTH_DELIMITED, and sets `length`. Skips a field of a
+  // fixed or varint type, and does not change `length`. Returns false if the field is invalid or is
+  // a group.
   bool Enter(uint32_t tag, uint32_t& length) {
     if (++num_fields_ > kFieldsMax) return false;
     const auto type = WireFormatLite::GetTagWireType(tag);
-    // A group is refused, because skipping a group would read each field in the group.
+    // A field of the old protobuf type group is refused, because the parser would have to read all
+    // fields in the group.
     if (type == WireFormatLite::WIRETYPE_START_GROUP) return false;
     if (type != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
       return WireFormatLite::SkipField(&stream_, tag);

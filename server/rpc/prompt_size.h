@@ -9,8 +9,8 @@ class ByteBuffer;
 
 namespace incipit {
 
-// The size of a prompt that is either a text or a list of token ids. The member for the other kind
-// is 0.
+// The size of a prompt: `text_bytes` for a text, `num_ids_min` for token ids. The other member is
+// 0.
 struct PromptSize {
   int64_t text_bytes = 0;   // size of the prompt text in bytes
   int64_t num_ids_min = 0;  // minimum number of token ids in the prompt

@@ -54,7 +54,7 @@ v1::FinishReason WireFinish(FinishReason finish) {
     case FinishReason::kCancelled:
     case FinishReason::kDeadline:
     case FinishReason::kError:
-      // The error status of the call reports kCancelled, kDeadline and kError.
+      // A message contains no such finish reason: the call ends with an error status instead.
       break;
   }
   return v1::FINISH_REASON_UNSPECIFIED;

@@ -15,8 +15,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Builds a JSON value while the nlohmann library parses a text. The library's own builder is not
-// used, because it takes quadratic time to find members of equal names in an object.
+// Builds a JSON value while the nlohmann library parses a text. The builder of the library is too
+// slow: its time for one object grows with the square of the number of members.
 class Builder {
  public:
   explicit Builder(int64_t& num_left) : num_left_(num_left) {}
@@ -49,8 +49,8 @@ class Builder {
     std::string name;  // name of the object member; empty for an element of an array
     Json value;
   };
-  // An array or object whose end the parser has not reached. Its own entry in `children_` has the
-  // index `first_child` - 1; the entries of its children follow.
+  // An array or object whose end the parser has not reached. `children_` has the array or object at
+  // index `first_child` - 1, and its elements or members from `first_child` on.
   struct Level {
     bool is_object;
     size_t first_child;
@@ -102,8 +102,8 @@ Json Builder::MakeArray(Children children) {
 }
 
 Json Builder::MakeObject(Children children) {
-  // Maximum number of members of an object in which names are compared one by one. For more
-  // members, a hash table finds equal names.
+  // An object with at most this many members is searched for equal names member by member; a larger
+  // object is searched with a hash table.
   constexpr size_t kIndexedMembers = 16;
   Json object = Json::object();
   auto& members = object.get_ref<Json::object_t&>();

@@ -35,7 +35,8 @@ class BoundedJsonReader {
   absl::Status TooManyValues(absl::FunctionRef<std::string()> field) const;
 
   const int64_t bytes_max_, members_max_;
-  // Number of object members and array elements that the next texts may have together.
+  // Number of object members and array elements that the texts of later calls of Read may have
+  // together.
   int64_t num_left_;
 };
 

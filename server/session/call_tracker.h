@@ -18,19 +18,19 @@ struct CallLimits {
   int32_t connection_calls_max = 0;  // maximum number of calls in progress on one connection
 };
 
-// Counts the calls in progress. A call counts against the limits from Begin to Release, but is in
-// progress until End, which a client that reads no output can delay. Thread-safe. Callbacks are
-// called without a lock.
+// Counts the calls in progress, and limits their number. A call is in progress from Begin to End,
+// but the limits count the call only from Begin to Release. Thread-safe. Callbacks are called
+// without a lock.
 class CallTracker {
  public:
   enum class Verdict { kAdmitted, kTooMany, kTooManyOfConnection };
 
   explicit CallTracker(CallLimits limits) : limits_(limits) {}
 
-  // Counts a new call of the connection `connection`, or returns the limit that is reached. After
-  // kAdmitted, the caller must call Release once and then End once.
+  // Counts a new call of the connection `connection`. Returns kAdmitted, or the limit that is
+  // reached. After kAdmitted, the caller must call Release once and then End once.
   [[nodiscard]] Verdict Begin(const std::string& connection);
-  // Removes one call of `connection` from the number that the limits apply to.
+  // Removes one call of `connection` from the number of calls that the limits count.
   void Release(const std::string& connection);
   // Removes one call from the calls in progress. If no call is in progress then, calls the
   // callbacks of WhenIdle.

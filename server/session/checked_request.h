@@ -29,8 +29,8 @@ struct ServedModel {
   bool has_tokenizer = false;
   bool has_chat_template = false;
   std::vector<TokenId> eos_ids;
-  // Sampling values for requests that do not set them. `do_sample` is not used: greedy sampling is
-  // a temperature of 0.
+  // Default sampling options of requests. `do_sample` is ignored: a temperature of 0 selects greedy
+  // sampling.
   GenerationDefaults defaults;
 };
 
@@ -48,9 +48,9 @@ struct CheckedRequest {
   std::string label;  // request_id that the client sent; empty: the server generates a label
   // The prompt: a text, at least one valid token id, or a conversation.
   std::variant<std::string, std::vector<TokenId>, Conversation> prompt;
-  // The request for the engine. Id, prompt, arrival, deadline, namespace and tenant are set later.
-  // The caller of CheckDraft must set the seed if `has_seed` is false. Until SetPrompt,
-  // `output_tokens_max` = 0 means as many tokens as the context allows.
+  // The request for the engine. CheckDraft sets only the options, without the seed if `has_seed` is
+  // false. Before SetPrompt, `output_tokens_max` = 0 means as many tokens as the model's context
+  // allows.
   Request request;
   bool has_seed = false;
   OutputOptions output;
@@ -67,14 +67,13 @@ absl::StatusOr<CheckedRequest> CheckDraft(RequestDraft draft, const ServedModel&
 absl::Status CheckPromptLength(int64_t num_tokens, bool is_exact, std::string_view field,
                                const ServedModel& model, const RequestLimits& limits);
 
-// Sets the token ids of the prompt in `request`. Then checks `output_tokens_max`,
-// `output_tokens_min` and the size of the prompt log probabilities, which depend on the length of
-// the prompt. An error about the prompt names `field`.
+// Sets the token ids of the prompt in `request`, and checks the options whose limits depend on the
+// length of the prompt. An error about the prompt names `field`.
 absl::Status SetPrompt(std::vector<TokenId> prompt, std::string_view field,
                        const ServedModel& model, const RequestLimits& limits,
                        CheckedRequest& request);
 
-// Returns a request whose prompt is the token ids `ids` and whose output has at most one token.
+// Returns a checked request with the prompt `ids` and at most one output token.
 absl::StatusOr<CheckedRequest> CheckPrompt(TokensDraft ids, std::string salt,
                                            const ServedModel& model, const RequestLimits& limits);
 
@@ -85,9 +84,8 @@ absl::Status CheckTokens(std::string_view field, const TokensDraft& ids, const S
 // Returns INVALID_FIELD unless `tenant` is a valid name: letters, digits, '.', '_' and '-'.
 absl::Status CheckTenant(std::string_view tenant, const RequestLimits& limits);
 
-// Sets the cache namespace and the tenant of `request`. The tenant determines whose limit the
-// retention hints of the request count against. If `is_isolated` is false, all tenants share cache
-// blocks and one limit.
+// Sets the cache namespace and the tenant of `request`. If `is_isolated` is false, all tenants
+// share cached blocks and one limit on retention hints.
 void SetTenant(std::string_view tenant, bool is_isolated, std::string_view salt, Request& request);
 
 }  // namespace incipit

@@ -17,11 +17,8 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kRoleBytesMax = 64;
 // Maximum size in bytes of the name of a tool, the name of an author, and the id of a tool call.
 constexpr size_t kNameBytesMax = 256;
-// Number of values that a tool call adds to the limit RequestLimits::json_values_max: its id, type,
-// function, name and arguments.
-constexpr int64_t kValuesPerToolCall = 5;
-// Names of template variables that a client may not set with template_arguments_json. The server
-// sets most of these variables. `chat_template` is reserved, because a template is code.
+// Names of template variables that a client may not set with template_arguments_json, because the
+// server sets the variables or because a template is code (`chat_template`).
 constexpr std::array<std::string_view, 13> kReservedArguments = {"messages",
                                                                  "tools",
                                                                  "documents",
@@ -36,8 +33,8 @@ constexpr std::array<std::string_view, 13> kReservedArguments = {"messages",
                                                                  "mask_token",
                                                                  "additional_special_tokens"};
 
-// A callback that returns the path of a field for error messages. Example for the name of the
-// fourth tool: the callback for ".name" returns "tools[3].name".
+// A callback that returns the path of a field for error messages: for example, "tools[3].name" for
+// the part ".name" of the fourth tool.
 using FieldOf = absl::FunctionRef<std::string(std::string_view part)>;
 
 absl::Status CheckName(FieldOf field, std::string_view part, std::string_view name) {
@@ -73,8 +70,8 @@ void Put(Json& object, std::string_view name, Json value) {
   object.get_ref<Json::object_t&>().emplace_back(name, std::move(value));
 }
 
-// Removes all contents of `json`, the innermost arrays and objects first. Clear is faster than the
-// destructor of the library, which first moves all values to a temporary list.
+// Removes all contents of `json`. Clear is faster than the destructor of the library, which first
+// moves all values to a temporary list.
 void Clear(Json& json) {
   if (json.is_object()) {
     auto& members = json.get_ref<Json::object_t&>();
@@ -167,8 +164,8 @@ absl::Status AddArguments(const std::string& text, BoundedJsonReader& reader, Js
   if (text.empty()) return absl::OkStatus();
   constexpr std::string_view kField = "template_arguments_json";
   INCIPIT_ASSIGN_OR_RETURN(Json arguments, reader.Read([&] { return std::string(kField); }, text));
-  // Each name in `arguments` occurs once and is not in `variables` yet, so the members can be added
-  // without a search for equal names.
+  // The members of `arguments` are added to `variables` without a search for equal names: no name
+  // occurs twice.
   auto& members = variables.get_ref<Json::object_t&>();
   members.reserve(members.size() + arguments.size());
   for (auto& [name, value] : arguments.get_ref<Json::object_t&>()) {

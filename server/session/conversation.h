@@ -27,10 +27,8 @@ struct Conversation {
 // disconnected, or the deadline has passed. Otherwise, the callback returns OK.
 using CheckWanted = absl::FunctionRef<absl::Status()>;
 
-// Checks `draft` and returns the variables of the chat template: messages and tools in the format
-// of Hugging Face, add_generation_prompt, and the template arguments of the request. ChatTemplate
-// adds the special tokens of the model. Takes time linear in the bytes of `draft`, and calls
-// `check_wanted` between the JSON texts.
+// Checks `draft` and returns the variables of the chat template, except the special tokens of the
+// model. Takes time linear in the size of `draft`, and calls `check_wanted` between the JSON texts.
 absl::StatusOr<Conversation> CheckConversation(ConversationDraft draft, const RequestLimits& limits,
                                                CheckWanted check_wanted);
 

@@ -9,12 +9,12 @@
 namespace incipit {
 namespace {
 
-// Maximum number of tokens that a request may ask for, so that sums of token numbers fit in 32
-// bits. No model has such a long context.
+// Maximum of max_tokens and min_tokens in a request, so that sums fit in 32 bits. No model has such
+// a long context.
 constexpr uint32_t kTokensMax = 1u << 30;
 constexpr float kGreedyBelow = 1e-5f;  // a request with a lower temperature gets greedy sampling
-// Maximum time to live or pin time of cache blocks that a request may ask for, so that sums of
-// times do not overflow. The server then applies its own, lower limits.
+// Longer values of cache.retention.ttl and cache.retention.pin are shortened to this time, so that
+// sums of times do not overflow. The server's own, lower limits apply later.
 constexpr Duration kRetentionMax = std::chrono::hours(24 * 365);
 
 absl::Status CheckLogitBias(const SamplingDraft& draft, const ServedModel& model,
@@ -48,11 +48,10 @@ absl::Status CheckStopTokens(OutputDraft& draft, const ServedModel& model,
   std::sort(tokens.begin(), tokens.end());
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
   if (out.request.output_tokens_min > 0 && std::ssize(tokens) == model.vocab_size) {
-    return InvalidField(
-        kField,
-        "must not, together with the model's end-of-sequence ids, contain all {} tokens of the "
-        "vocabulary, because the server samples none of these tokens before min_tokens",
-        model.vocab_size);
+    return InvalidField(kField,
+                        "must not contain all {} tokens of the vocabulary (end-of-sequence tokens "
+                        "included) if min_tokens is above 0",
+                        model.vocab_size);
   }
   return absl::OkStatus();
 }

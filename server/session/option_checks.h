@@ -1,5 +1,5 @@
-// Checks the options of a request for sampling, output and cache, which do not depend on the
-// prompt. Each function writes the checked values to `out`.
+// Checks the options of a request for sampling, output and cache. Each function writes the checked
+// values to `out`.
 #pragma once
 
 #include "absl/status/status.h"

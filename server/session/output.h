@@ -33,13 +33,13 @@ struct ScoredPosition {
 struct OutputDelta {
   int32_t choice = 0;
   std::string text;  // new text of the choice; contains only whole UTF-8 characters
-  // New tokens of the choice; the next delta may contain the end of their text.
+  // New tokens of the choice. A later delta may contain the end of the text of these tokens.
   std::vector<TokenId> tokens;
   // Log probabilities of each token in `tokens`. Empty if the client did not request log
   // probabilities.
   std::vector<ScoredPosition> logprobs;
-  // Reason for the end of the choice (kStop or kLength), in the last delta of the choice. Absent if
-  // the choice has not ended, or if the request was cancelled, exceeded its deadline or failed.
+  // kStop or kLength if the choice (output) has ended with this delta. Absent if the choice has not
+  // ended, was cancelled, exceeded its deadline or failed.
   std::optional<FinishReason> finish;
   // Stop string that ended the choice; absent if no stop string ended the choice.
   std::optional<std::string> stop_string;
@@ -51,11 +51,11 @@ struct OutputUsage {
   int32_t num_prompt_tokens = 0;
   int32_t num_output_tokens = 0;  // number of output tokens of all choices, including stop tokens
   int32_t num_cached_tokens = 0;  // number of prompt tokens that were found in the prefix cache
-  // Number of prompt tokens whose keys and values were copied from another cache block. These
-  // tokens are also in `num_cached_tokens`.
+  // Number of prompt tokens, among `num_cached_tokens`, whose keys and values were copied from
+  // another cache block.
   int32_t num_copied_tokens = 0;
-  // Reason why the cache did not contain the first missing block of the prompt. Absent if the
-  // request did not use the cache.
+  // Explains why the cache did not contain more of the prompt. Absent if the request did not use
+  // the cache.
   std::optional<Miss> miss;
   double queue_seconds = 0;  // time in seconds that the request waited in the queue
   // Time in seconds from the arrival of the request to its first output token.

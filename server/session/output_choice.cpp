@@ -48,8 +48,8 @@ bool OutputChoice::Push(const TokenEvent& event, const Logprobs& logprobs, Outpu
     }
   }
   if (!event.finish) return false;
-  // Flush returns the text that the detokenizer still holds. Even if the text completes a stop
-  // string, Push returns false, because the engine has already ended the choice.
+  // Flush returns the text that the detokenizer has held back. The caller need not cancel the
+  // choice if this text completes a stop string: the engine has already ended the choice.
   if (!detokenizer_ || !AppendText(detokenizer_->Flush(), delta)) End(event, delta);
   return false;
 }

@@ -1,5 +1,5 @@
-// Converts the token ids of one choice to the output for the client: text and log probabilities.
-// The text ends at the first stop string.
+// Converts the token ids of one choice (output of a request) to the text and log probabilities for
+// the client. The text ends at the first stop string.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ ScoredPosition ScoredPositionOf(const Logprobs& logprobs, int32_t row, const Tok
 class OutputChoice {
  public:
   // If `tokenizer` is null, the output has token ids without text. If `after_prompt` is true, the
-  // first output token keeps its leading space. REQUIRES: `options` and `tokenizer` outlive the
-  // OutputChoice.
+  // text of the first output token keeps its leading space. REQUIRES: `options` and `tokenizer`
+  // outlive the OutputChoice.
   OutputChoice(const OutputOptions& options, const Tokenizer* tokenizer, bool after_prompt);
 
   // Adds the output token in `event` to `delta`. Returns true if a stop string ended the choice

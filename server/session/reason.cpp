@@ -176,7 +176,8 @@ RejectionLabel LabelOf(Reason reason) {
     case Reason::kBlocksInUse:
     case Reason::kAdminNotLocal:
     case Reason::kCannotResume:
-      // kWriteStalled, kCancelled and the reasons of the Admin service never refuse a request.
+      // The server never refuses a request with kWriteStalled, kCancelled or a reason of the Admin
+      // service.
       return RejectionLabel::kOther;
   }
   INCIPIT_CHECK(false);

@@ -73,8 +73,8 @@ struct ToolDraft {
 struct ConversationDraft {
   std::vector<MessageDraft> messages;
   std::vector<ToolDraft> tools;
-  // Numbers of chat messages and tools that the client sent. 0 means that `messages` or `tools` is
-  // complete.
+  // Numbers of chat messages and tools that the client sent; 0: `messages` and `tools` contain all
+  // of them.
   size_t num_messages = 0, num_tools = 0;
   std::string template_arguments_json;
   bool add_generation_prompt = true;

@@ -7,8 +7,8 @@
 namespace incipit {
 namespace {
 
-// Maximum time that a call needs from the client to the server. The server counts the time to the
-// deadline from the arrival, so its deadline is later than the client's by up to this time.
+// Maximum difference between the client's deadline of a call and the later deadline that the server
+// computes: the time that the call needs from the client to the server.
 constexpr Duration kDeadlineTravel = std::chrono::milliseconds(10);
 
 absl::Status ClientIsGone() {
@@ -76,8 +76,8 @@ void Session::Reset() {
   {
     MutexLock lock(mutex_);
     if (ended_ || is_resetting_) return;
-    // While `is_resetting_` is true, Advance does not end the call. The call therefore still exists
-    // when `sink_->Reset()` uses it.
+    // While `is_resetting_` is true, Advance does not end the call, so the call exists at least
+    // until `sink_->Reset()` has returned.
     is_resetting_ = true;
     pending_.Clear();
     if (!end_) end_ = Refuse(Reason::kCancelled, "the client read no output");
@@ -156,8 +156,8 @@ Session::Action Session::Advance() {
     write_begin_ = clock_.Now();
     return Action::kDeliver;
   }
-  // The status is sent only after the client has read all output. Until the status is sent, Reset
-  // can end the call of a client that reads no output.
+  // The status is sent only after the client has read all output. Before that, Reset can end the
+  // call if the client reads no output.
   if (!end_) return Action::kNone;
   ended_ = true;
   return Action::kEnd;

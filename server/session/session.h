@@ -21,8 +21,8 @@
 namespace incipit {
 
 // Sends the output of one request to an OutputSink. While the client reads one part of the output,
-// the session merges new output into the next part. Thread-safe. The session holds no lock while it
-// calls the OutputSink or the cancellation callback.
+// the session merges new output into the next part. Thread-safe; the session calls the OutputSink
+// and callbacks without a lock.
 class Session {
  public:
   // `clock` must outlive the session.
@@ -44,9 +44,8 @@ class Session {
   // Sets a callback that is called once if the client cancels. If the client has already cancelled,
   // calls `on_cancel` immediately.
   void OnCancelCall(std::function<void()> on_cancel);
-  // Queues `part` for the client. Does nothing after End or a cancellation. Returns the estimated
-  // number of bytes by which the waiting output grows, or 0 if `part` is discarded or passed to the
-  // OutputSink immediately.
+  // Queues `part` for the client, or discards `part` after End or a cancellation. Returns the
+  // estimated number of bytes by which the waiting output grows.
   size_t Write(OutputPart part);
   // Ends the call with `status` after the client has read all output. If End was called before,
   // does nothing.
@@ -64,12 +63,11 @@ class Session {
   // Returns CANCELLED if the client has cancelled or disconnected, and DEADLINE_EXCEEDED if the
   // deadline has passed. Otherwise returns OK.
   absl::Status CheckWanted() const;
-  // Returns the reason of a cancellation: kDeadline if the call was cancelled at or shortly before
-  // its deadline, otherwise kCancelled. A client cancels a call at its deadline, which may be
-  // slightly earlier than `deadline()` because of rounding and different clocks.
+  // Returns why the call was cancelled: kDeadline if the cancellation was at, or a few milliseconds
+  // before, `deadline()`; otherwise kCancelled.
   FinishReason CancelReason() const;
-  // Returns the time at which the part in flight (sent, but not read by the client yet) was passed
-  // to the OutputSink. Returns nullopt if no part is in flight.
+  // Returns the time at which the last part of the output was sent. Returns nullopt if the client
+  // has read this part.
   std::optional<Time> write_begin() const;
 
   // The OutputSink calls OnDelivered when the client has read the part that Deliver sent. `ok` is
@@ -82,8 +80,8 @@ class Session {
  private:
   enum class Action { kNone, kDeliver, kEnd };
 
-  // Returns which function of the OutputSink must be called next, and records that the call has
-  // begun. The caller must release the lock and then call Act.
+  // Selects the function of the OutputSink that must be called next, and changes the state as if
+  // this function had already been called. The caller must release the lock and then call Act.
   Action Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Calls the function of the OutputSink that `action` selects.
   void Act(Action action);
@@ -100,8 +98,7 @@ class Session {
   OutputMerger pending_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_);
-  // Time at which the part in flight (sent, but not read by the client yet) was passed to the
-  // OutputSink. Absent if no part is in flight.
+  // Time at which the last part of the output was sent. Absent if the client has read this part.
   std::optional<Time> write_begin_ ABSL_GUARDED_BY(mutex_);
   std::optional<Time> cancel_time_ ABSL_GUARDED_BY(mutex_);
   bool is_resetting_ ABSL_GUARDED_BY(mutex_) = false;

@@ -31,8 +31,7 @@ absl::Status SessionStarter::CheckOpen() const {
   return load.failed || load.draining ? Closed(load) : absl::OkStatus();
 }
 
-// Returns ENGINE_FAILED or DRAINING. A failed engine has the draining state too, so the failure is
-// tested first.
+// Tests `load.failed` first, because a failed engine also has the state `draining`.
 absl::Status SessionStarter::Closed(const EngineLoad& load) const {
   const absl::Status status = load.failed
                                   ? incipit::Refuse(Reason::kEngineFailed, "the engine has failed")
@@ -50,18 +49,19 @@ absl::Status SessionStarter::TextQueueFull(TextQueueLimit limit) const {
   switch (limit) {
     case TextQueueLimit::kTasks:
       return Busy(Reason::kTextQueueFull,
-                  fmt::format("too many calls wait for a text thread; text-queue-max is {}",
+                  fmt::format("too many calls wait to be parsed; text-queue-max is {}",
                               options.text_queue_max),
                   options.text_queue_max);
     case TextQueueLimit::kBytes:
       return Busy(
           Reason::kTextQueueFull,
-          fmt::format("too many bytes of calls wait for a text thread; text-queue-bytes-max is {}",
-                      options.text_queue_bytes_max),
+          fmt::format(
+              "the calls that wait to be parsed have too many bytes; text-queue-bytes-max is {}",
+              options.text_queue_bytes_max),
           options.text_queue_bytes_max);
     case TextQueueLimit::kTokens:
       return Busy(Reason::kQueueFull,
-                  fmt::format("too many prompt tokens are waiting; the limit is {}",
+                  fmt::format("the waiting requests have too many prompt tokens; the limit is {}",
                               options.waiting_prompt_tokens_max),
                   options.waiting_prompt_tokens_max);
   }
@@ -76,7 +76,7 @@ void SessionStarter::RunText(std::string_view connection, const TextLoad& load,
   };
   const std::optional<TextQueueLimit> limit =
       context_.text_pool.Run(connection, load, tokens_behind, std::move(pooled));
-  if (limit) pooled(limit);  // Run has left `pooled` unchanged
+  if (limit) pooled(limit);  // if Run returns a limit, Run has not called `pooled`
 }
 
 void SessionStarter::Refuse(Session& session, const absl::Status& status) const {
@@ -117,8 +117,8 @@ absl::StatusOr<SessionStarter::Room> SessionStarter::CheckRoom(const RequestArri
   std::optional<RequestCounter::Slot> slot = context_.requests.Take();
   if (!slot) {
     return Busy(Reason::kQueueFull,
-                fmt::format("{} requests are waiting or running; the limit is {}",
-                            context_.requests.count(), context_.requests.max()),
+                fmt::format("{} requests wait or run; the limit is {}", context_.requests.count(),
+                            context_.requests.max()),
                 context_.requests.max());
   }
   session.KeepSlot(*std::move(slot));
@@ -128,11 +128,11 @@ absl::StatusOr<SessionStarter::Room> SessionStarter::CheckRoom(const RequestArri
   const int64_t num_waiting = context_.engine.Load().num_waiting_prompt_tokens;
   const int64_t limit = context_.options.waiting_prompt_tokens_max;
   if (num_waiting > 0 && num_waiting + num_tokens > limit) {
-    return Busy(
-        Reason::kQueueFull,
-        fmt::format("{} prompt tokens are waiting and this prompt has {} or more; the limit is {}",
-                    num_waiting, num_tokens, limit),
-        limit);
+    return Busy(Reason::kQueueFull,
+                fmt::format("the waiting requests have {} prompt tokens, and this prompt has {} or "
+                            "more; together, at most {} are allowed",
+                            num_waiting, num_tokens, limit),
+                limit);
   }
   return Room{.load = {.num_bytes = arrival.num_bytes, .num_tokens = num_tokens},
               .tokens_behind = num_waiting};
@@ -177,8 +177,7 @@ absl::Status SessionStarter::CheckDeadline(const Session& session) const {
   const int32_t num_waiting = load.num_waiting;
   const Duration wait = context_.dispatcher.wait().ExpectedWait(num_waiting);
   const Duration left = session.deadline() - context_.clock.Now();
-  // Returns OK if the deadline has already passed, because Engine::Submit then returns
-  // DEADLINE_EXCEEDED.
+  // If the deadline has already passed, returns OK: Engine::Submit will return DEADLINE_EXCEEDED.
   if (left <= Duration::zero() || wait <= left) return absl::OkStatus();
   return WithRetryDelay(
       incipit::Refuse(Reason::kQueueTooLong,

@@ -1,6 +1,5 @@
-// Starts a session for each request: checks limits when the request arrives, parses and checks the
-// request on a text thread (a thread that prepares requests), and submits the request to the
-// engine.
+// Starts a session for each request that arrives: checks limits, parses the request on a text
+// thread (a thread that prepares requests), and submits the request to the engine.
 #pragma once
 
 #include <atomic>
@@ -61,7 +60,7 @@ class SessionStarter {
   // thread that prepares requests for the engine).
   using Read = absl::AnyInvocable<absl::StatusOr<RequestDraft>()>;
   // A callback that estimates the prompt size of a request whose message is not parsed yet. Start
-  // calls the callback before Start returns, but not if the limit --requests-max is reached.
+  // calls the callback at most once, before Start returns.
   using Estimate = absl::FunctionRef<PromptEstimate()>;
 
   // A task of RunText.
@@ -76,15 +75,15 @@ class SessionStarter {
   // `session` with the error.
   void Start(std::shared_ptr<Session> session, RequestArrival arrival, Estimate estimate,
              Read read);
-  // Ends `session` with `status`. The metrics count a refused request, or a cancelled request if
-  // the client has cancelled.
+  // Ends `session` with `status`, and counts a refused request in the metrics, or a cancelled
+  // request if the client has cancelled.
   void Refuse(Session& session, const absl::Status& status) const;
 
   // Returns an error with `reason`, `message`, the bound `limit` and a retry delay.
   absl::Status Busy(Reason reason, std::string_view message, int64_t limit) const;
-  // Queues `task` for a text thread (a thread that prepares requests). Calls `task` once: with OK
-  // on a text thread, or with TEXT_QUEUE_FULL or QUEUE_FULL if the queue has no room for `load`.
-  // `tokens_behind` is the number of prompt tokens that wait in the engine's queue.
+  // Queues `task` for a text thread (a thread that prepares requests), which calls `task` with OK.
+  // If the queue is full, `task` is called with TEXT_QUEUE_FULL or QUEUE_FULL instead.
+  // `tokens_behind` is the number of prompt tokens in the engine's queue.
   void RunText(std::string_view connection, const TextLoad& load, int64_t tokens_behind,
                TextTask task) const;
 
@@ -100,8 +99,8 @@ class SessionStarter {
     TextLoad load;  // tasks, bytes and prompt tokens that the request adds to the queue of TextPool
     int64_t tokens_behind = 0;  // number of prompt tokens of the requests in the engine's queue
   };
-  // Counts the request of `session` in RequestCounter, and checks the limits that do not require
-  // the parsed message. Returns an error for the client if a limit is exceeded.
+  // Counts the request of `session`, and checks the limits that can be checked before the message
+  // is parsed. Returns an error for the client if a limit is exceeded.
   absl::StatusOr<Room> CheckRoom(const RequestArrival& arrival, Session& session,
                                  Estimate estimate) const;
   // Parses and checks the request of `job`, and submits the request to the engine. Runs on a text

@@ -26,8 +26,8 @@ void StallWatch::CheckEnded(Time now) {
     } else if (!ended.is_abandoned && IsStalled(*ended.session, now)) {
       ended.Abandon(Refusal());
     } else if (!ended.is_abandoned && now >= ended.session->deadline()) {
-      ended.Abandon(
-          Refuse(Reason::kDeadline, "the deadline passed before the client took the whole output"));
+      ended.Abandon(Refuse(Reason::kDeadline,
+                           "the deadline passed before the client had read the whole output"));
     }
   }
 }
@@ -37,8 +37,8 @@ bool StallWatch::Stalls(const Session& session, Time now, int num_timeouts) cons
   return begin && now - *begin >= num_timeouts * timeout_;
 }
 
-// Removes the sessions whose client has read all output. AddEnded calls DropTaken only when the
-// list has doubled since the last call, so the cost per session is constant on average.
+// Removes the sessions whose client has read all output. AddEnded calls DropTaken only after the
+// list has doubled in length: the time per session is then constant on average.
 void StallWatch::DropTaken() {
   std::erase_if(
       ended_, [](const EndedSession& ended) { return !ended.session->write_begin().has_value(); });

@@ -12,16 +12,16 @@
 
 namespace incipit {
 
-// Finds sessions whose client reads too slowly. If a client does not read a part of the output
-// within the timeout, the rest of its output is discarded. If the client has not read the part
-// within twice the timeout, the call is reset. Not thread-safe.
+// Finds sessions whose client does not read a part of its output within the timeout, and discards
+// the output after this part. Resets the call if the client has not read the part after twice the
+// timeout. Not thread-safe.
 class StallWatch {
  public:
   struct EndedSession {
     std::shared_ptr<Session> session;
     bool is_abandoned = false;
 
-    // Discards the rest of the output and ends the call with `status`.
+    // Discards the output that has not been sent yet, and ends the call with `status`.
     void Abandon(absl::Status status) {
       is_abandoned = true;
       session->Abandon(std::move(status));
@@ -40,9 +40,9 @@ class StallWatch {
   // all output.
   void AddEnded(std::shared_ptr<Session> session, bool is_abandoned);
   bool empty() const { return ended_.empty(); }
-  // Checks the sessions of AddEnded. If a client has read nothing for the timeout, or if the
-  // deadline has passed, discards the waiting output. If a client has read nothing for twice the
-  // timeout, resets the call.
+  // Checks the sessions of AddEnded. Discards the waiting output of a client that has read nothing
+  // for the timeout or whose deadline has passed. Resets the call of a client that has read nothing
+  // for twice the timeout.
   void CheckEnded(Time now);
   // Returns the sessions whose request has ended but whose client may not have read all output.
   std::vector<EndedSession>& ended() { return ended_; }
@@ -55,7 +55,7 @@ class StallWatch {
 
   const Duration timeout_;
   std::vector<EndedSession> ended_;
-  size_t ended_max_ = 64;  // if `ended_` has more sessions, AddEnded calls DropTaken
+  size_t ended_max_ = 64;  // AddEnded calls DropTaken if `ended_` has more sessions
 };
 
 }  // namespace incipit

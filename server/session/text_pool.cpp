@@ -69,8 +69,8 @@ bool TextPool::MakeRoom(std::string_view connection, const TextLoad& load, int64
   TextLoad own_load = load;
   if (own != by_connection_.end()) own_load += own->second->load;
   const int64_t own_part = PartOf(own_load);
-  // A queue of one connection. `load` is the load of the tasks that would remain in the queue,
-  // without the tasks to displace.
+  // The queue of one connection (`line`). `load` is the load of the tasks that stay in this queue
+  // if the tasks in `chosen` are removed.
   struct Rest {
     Lines::iterator line;
     TextLoad load;
@@ -111,7 +111,8 @@ TextPool::Item TextPool::Take(Lines::iterator line, bool first) {
     by_connection_.erase(line->connection);
     lines_.erase(line);
   } else if (first) {
-    // Moves the connection to the end of the list, so that other connections are next.
+    // Moves the connection to the end of the list, so that the threads run tasks of the other
+    // connections first.
     lines_.splice(lines_.end(), lines_, line);
   }
   return item;

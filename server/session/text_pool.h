@@ -1,5 +1,5 @@
-// Threads for work on text: parsing of messages, chat templates and tokenisation. A long prompt
-// therefore does not block the gRPC threads.
+// Threads that parse messages, render chat templates and tokenise text, so that a long prompt does
+// not block a gRPC thread.
 #pragma once
 
 #include <condition_variable>
@@ -55,22 +55,21 @@ struct TextLoad {
   }
 };
 
-// Threads that run queued tasks. The threads run one task of each connection in turn. If the queue
-// is full, a new task can replace queued tasks of the connection with the largest share of the
-// queue. The new task is refused if its own connection would then have the largest share.
+// Threads that run queued tasks: one task of each connection in turn. If the queue is full, a new
+// task replaces tasks of the connection that uses the most of the queue. A new task is refused if
+// its own connection would use the most.
 class TextPool {
  public:
-  // A task, which is called once. A thread of the TextPool calls the task with nullopt. If a newer
-  // task replaces the task in a full queue, the task is called with the limit that the queue has
-  // reached.
+  // A task, which is called once: with nullopt on a thread of the TextPool, or with the reached
+  // limit if a newer task replaces the task in a full queue.
   using Task = absl::AnyInvocable<void(std::optional<TextQueueLimit>)>;
 
   explicit TextPool(const TextPoolOptions& options);
   ~TextPool();  // calls Stop
 
-  // Adds `task` of the connection `connection` to the queue. `tokens_behind` is the number of
-  // prompt tokens in the engine's queue. Returns nullopt if the task was added. Otherwise returns
-  // the limit that the queue has reached, and does not change `task`. Thread-safe; does not wait.
+  // Adds `task` of the connection `connection` to the queue, and returns nullopt. If the queue is
+  // full, returns the reached limit and does not change `task`. `tokens_behind` is the number of
+  // prompt tokens in the engine's queue. Thread-safe; does not wait.
   [[nodiscard]] std::optional<TextQueueLimit> Run(std::string_view connection, const TextLoad& load,
                                                   int64_t tokens_behind, Task&& task);
   // Waits until the queued tasks have run, then ends the threads. A second call does nothing. All
@@ -91,22 +90,21 @@ class TextPool {
   using Lines = std::list<Line>;
 
   void Work();
-  // Returns the limit that is exceeded if a task with `load` is added to queued tasks with the
-  // total load `queued`. Returns nullopt if no limit is exceeded. `tokens_behind` is the number of
-  // prompt tokens in the engine's queue.
+  // Returns the limit that a new task with `load` would exceed if the queued tasks have the total
+  // load `queued`, or nullopt. `tokens_behind` is the number of prompt tokens in the engine's
+  // queue.
   std::optional<TextQueueLimit> LimitMet(const TextLoad& queued, const TextLoad& load,
                                          int64_t tokens_behind) const;
-  // Moves queued tasks to `displaced` until a new task of `connection` with `load` fits in the
-  // queue. Each moved task is the last task of the connection with the largest share of the queue.
-  // Returns false and moves no task if `connection` itself, with the new task, would have the
-  // largest share.
+  // Moves tasks of the connections with the most load from the queue to `displaced`, until a new
+  // task of `connection` with `load` fits in the queue. Returns false and moves no task if
+  // `connection`, with the new task, would have the most load.
   bool MakeRoom(std::string_view connection, const TextLoad& load, int64_t tokens_behind,
                 std::vector<Task>& displaced) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns the share of the queue's limits that `load` uses, in thousandths. The share is the
-  // largest of three: tasks, bytes and prompt tokens.
+  // Returns the largest of three ratios, in thousandths: tasks, bytes and prompt tokens of `load`,
+  // each divided by the limit of the queue.
   int64_t PartOf(const TextLoad& load) const;
-  // Removes and returns a task of the connection `line`: the first task if `first` is true,
-  // otherwise the last.
+  // Removes a task of the connection `line` from the queue, and returns the task: the first task if
+  // `first` is true, otherwise the last task.
   Item Take(Lines::iterator line, bool first) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const TextPoolOptions options_;

@@ -15,16 +15,17 @@ struct TokenDispatcher::Call {
   std::vector<Time> last_token;  // time of the last output token of each choice
   OutputPart part;               // output that has not been passed to the session yet
   size_t part_bytes = 0;         // estimated size in bytes of the log probabilities in `part`
-  bool is_touched = false;       // true if `touched_` contains a pointer to this Call
+  bool is_touched = false;       // true: Flush must still send `part`
   int32_t num_open = 0;          // number of choices that have not ended
-  // num_cached: number of prompt tokens found in the cache. num_copied: number of these tokens that
-  // were copied from another block.
+  // num_cached: number of prompt tokens found in the cache. num_copied: number of tokens, among
+  // num_cached, that were copied from another block.
   int32_t num_cached = 0, num_copied = 0;
   Miss miss;
-  bool is_abandoned = false;  // true after a call of Abandon: the client reads too slowly
-  // If set, status with which a cancelled call ends, instead of CANCELLED.
+  bool is_abandoned = false;  // true: Abandon has discarded the output
+  // Status with which the call ends if the engine reports kCancelled; absent: CANCELLED.
   std::optional<absl::Status> end_status;
-  // Most severe finish reason of the choices that have ended.
+  // Most severe finish reason of the choices that have ended: kError, else kDeadline, else
+  // kCancelled, else kStop.
   FinishReason finish = FinishReason::kStop;
   FinishReason last_finish = FinishReason::kStop;
   // Time in seconds that the request waited in the queue. Absent while the request waits.
@@ -195,8 +196,8 @@ void TokenDispatcher::Work() {
     {
       MutexLock lock(mutex_);
       while (inbox_.empty() && !stopping_) {
-        // While requests are in progress, the thread wakes up at `stall_check_` even without
-        // events, to find clients that do not read.
+        // While requests are in progress, the thread wakes up at the time `stall_check_` even
+        // without events, to find clients that do not read.
         if (calls_.empty() && stalls_.empty()) {
           changed_.wait(mutex_);
         } else if (changed_.wait_until(mutex_, stall_check_) == std::cv_status::timeout) {
@@ -275,7 +276,8 @@ void TokenDispatcher::HandleToken(const TimedToken& token, const Logprobs& logpr
   const auto index = static_cast<size_t>(event.choice);
   INCIPIT_CHECK(index < call->choices.size());
   OutputChoice& choice = call->choices[index];
-  // Ignores a token that a step in flight computed after a stop string had ended the choice.
+  // The engine may still report a token of a choice that a stop string has ended, because the
+  // engine computes tokens in advance.
   if (choice.ended()) return;
   if (event.token >= 0) {
     ++num_generated_;
@@ -381,8 +383,8 @@ void TokenDispatcher::CountFinish(const Call& call, Time now) {
     outcome.decode_seconds = ToSeconds(call.last_token_of_all - *call.first_token);
   }
   metrics_.OnRequestFinished(outcome);
-  // `busy_since_` is the time of the previous end, or of the first request after an idle time. Idle
-  // times are therefore not counted.
+  // Reports the time since the previous end of a request, or, if the server was idle since then,
+  // since the arrival of the next request.
   wait_.OnFinish(now - std::exchange(busy_since_, now));
 }
 
@@ -404,7 +406,7 @@ void TokenDispatcher::BoundWaitingOutput() {
   if (waiting_bytes_ <= options_.output_queue_bytes_max) return;
   struct Holder {
     int64_t num_bytes = 0;
-    // Call in progress; null if the request has ended, and `ended` is set instead.
+    // The call of a request in progress. Null if the request has ended; then `ended` is not null.
     Call* call = nullptr;
     StallWatch::EndedSession* ended = nullptr;
   };
@@ -419,12 +421,12 @@ void TokenDispatcher::BoundWaitingOutput() {
   for (StallWatch::EndedSession& ended : stalls_.ended()) add(*ended.session, nullptr, &ended);
   std::sort(holders.begin(), holders.end(),
             [](const Holder& a, const Holder& b) { return a.num_bytes > b.num_bytes; });
-  const absl::Status status =
-      WithBound(Refuse(Reason::kWriteStalled,
-                       fmt::format("more than {} bytes of output wait for slow clients, which is "
-                                   "output-queue-bytes-max; this call is among those with the most",
-                                   options_.output_queue_bytes_max)),
-                options_.output_queue_bytes_max);
+  const absl::Status status = WithBound(
+      Refuse(Reason::kWriteStalled,
+             fmt::format("the unread output of all clients exceeds output-queue-bytes-max, which "
+                         "is {} bytes; the client of this call has read too slowly",
+                         options_.output_queue_bytes_max)),
+      options_.output_queue_bytes_max);
   for (const Holder& holder : holders) {
     if (waiting_bytes_ <= options_.output_queue_bytes_max) break;
     waiting_bytes_ -= holder.num_bytes;

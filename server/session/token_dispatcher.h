@@ -41,7 +41,7 @@ struct PendingOutput {
 struct DispatcherOptions {
   const Tokenizer* tokenizer = nullptr;  // null: clients get token ids without text
   Duration write_stall_timeout{};
-  // Maximum estimated size in bytes of the output of all requests that clients have not read.
+  // Maximum estimated size in bytes of the unread output of all clients.
   int64_t output_queue_bytes_max = 512 << 20;
   // Called on the thread of the dispatcher when the engine has failed and cannot continue.
   std::function<void(const absl::Status&)> on_fatal = {};
@@ -72,7 +72,7 @@ class TokenDispatcher final : public EngineListener {
   // Returns the object that estimates how long new requests will wait in the queue.
   const WaitEstimate& wait() const { return wait_; }
 
-  // Returns the longest time that the model has needed to compute one step since the start of the
+  // Returns the longest time that the model has needed for one step (batch) since the start of the
   // server.
   Duration step_longest() const { return Duration(step_longest_.load()); }
 
@@ -113,8 +113,8 @@ class TokenDispatcher final : public EngineListener {
   static OutputUsage UsageOf(const Call& call, Time now);
   void CountFinish(const Call& call, Time now);
   void CheckStalls(Time now);
-  // If the waiting output of all requests exceeds `output_queue_bytes_max`, abandons the requests
-  // with the most waiting output until the limit is met.
+  // If the unread output of all requests exceeds `output_queue_bytes_max`, ends the requests with
+  // the most unread output, until the unread output is below the limit.
   void BoundWaitingOutput();
   // Discards the waiting output of `call`, ends its session with `status` and cancels the request
   // in the engine.
@@ -127,20 +127,20 @@ class TokenDispatcher final : public EngineListener {
   Metrics& metrics_;
   std::atomic<Engine*> engine_{nullptr};
   WaitEstimate wait_;
-  // Longest time that the model has needed to compute one step. Written by the engine thread.
+  // Longest time that the model has needed for one step (batch). Written by the engine thread.
   std::atomic<Duration::rep> step_longest_{0};
 
   // Only the thread of the dispatcher uses the members from `calls_` to `busy_since_`.
   absl::flat_hash_map<RequestId, std::unique_ptr<Call>> calls_;
   std::vector<Call*> touched_;
-  int64_t num_generated_ = 0;  // number of output tokens that must still be added to `metrics_`
-  // Upper bound of the estimated size in bytes of the output that clients have not read. Output
-  // that clients have read is subtracted only when BoundWaitingOutput computes the exact size.
+  int64_t num_generated_ = 0;  // number of output tokens that are not counted in `metrics_` yet
+  // Estimated size in bytes of the output that clients have not read. May be too large, because
+  // output that clients have read is subtracted only in BoundWaitingOutput.
   int64_t waiting_bytes_ = 0;
   StallWatch stalls_;
   Time stall_check_{};  // time at which the thread next looks for clients that do not read
-  // Time at which a request last ended. If the server was idle since then, the time at which the
-  // next request arrived.
+  // Time at which the last request ended; if a request arrived later at an idle server, the time of
+  // the arrival.
   Time busy_since_{};
 
   Mutex mutex_;

@@ -163,7 +163,7 @@ TEST(OptionsTest, AWrongLineOfTheFileNamesItself) {
       {"model: m\nmodel: n\n", ":2: model is given twice"},
       {"model: m\nrunning-max: many\n", ":2: --running-max is \"many\""},
       {"- model\n", "must be a mapping"},
-      {"model: m\nconfig: other.yaml\n", ":2: config is not allowed"},
+      {"model: m\nconfig: other.yaml\n", ":2: the key config is not allowed"},
       {"model: [m\n", ":2:"},
       {"? [a, b]\n: c\n", ":1"},
   };
