@@ -366,7 +366,7 @@ void BindRequestLimits(RequestLimits& r, Flags& flags) {
               r.template_arguments_bytes_max, {2, 16 << 20});
   flags.Integer({"json-values-max", "N",
                  "Maximum number of object members and array elements in all JSON texts of a "
-                 "request together."},
+                 "request together. Each tool call counts as five members."},
                 r.json_values_max, {1, 1 << 24});
   flags.Bytes({"detokenize-bytes-max", "SIZE", "Maximum size of the text that Detokenize returns."},
               r.detokenize_bytes_max, {1 << 10});

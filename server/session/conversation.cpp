@@ -17,6 +17,9 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kRoleBytesMax = 64;
 // Maximum size in bytes of the name of a tool, the name of an author, and the id of a tool call.
 constexpr size_t kNameBytesMax = 256;
+// Number of values that a tool call adds to the limit RequestLimits::json_values_max: its id, type,
+// function, name and arguments.
+constexpr int64_t kValuesPerToolCall = 5;
 // Names of template variables that a client may not set with template_arguments_json, because the
 // server sets the variables or because a template is code (`chat_template`).
 constexpr std::array<std::string_view, 13> kReservedArguments = {"messages",
