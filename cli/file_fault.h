@@ -7,9 +7,9 @@
 namespace incipit {
 
 // Installs a handler for SIGBUS. After an access beyond the end of a mapped file, the handler
-// prints a message that names `folder`, and ends the process with `exit_code`. For any other cause
-// of SIGBUS, the default action applies. REQUIRES: called at most once, before other threads read
-// mapped files.
+// prints a message that names `folder`, and ends the process with `exit_code`.
+//
+// REQUIRES: called at most once, before other threads read mapped files.
 void ExitOnFileFault(std::string_view folder, int exit_code);
 
 }  // namespace incipit

@@ -26,9 +26,10 @@ constexpr CommandText kRenderText = {
     "{\"error\": ...} if the line is wrong or the template rejects the line.\n"
     "\n"
     "--tokenizer uses the template and the special tokens (bos_token, eos_token and others) of\n"
-    "a model folder. --template uses only the template in a file. Special tokens in a line take\n"
-    "precedence. With --tokenizer, a missing argument tools or documents is null, and a missing\n"
-    "add_generation_prompt is false. With --template, missing arguments are undefined.\n"
+    "a model folder; an input line may replace a special token by an argument with its name.\n"
+    "--template uses only the template in a file. With --tokenizer, a missing argument tools or\n"
+    "documents is null, and a missing add_generation_prompt is false. With --template, missing\n"
+    "arguments are undefined.\n"
     "\n"
     "Exit codes: 0 success, 1 the template cannot be loaded or the input cannot be read, 2 a\n"
     "flag is wrong.",

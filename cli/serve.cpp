@@ -45,7 +45,8 @@ void RaiseFileLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) spdlog::warn("cannot raise the limit of open files");
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+    spdlog::warn("the limit of open files of this process cannot be raised");
 }
 
 // Writes the port numbers of the server to the file --port-file. Writes a temporary file first and
@@ -102,7 +103,7 @@ int ServeUntilStopped(const Options& options, Server& server, StopSignals& signa
   const StopSignals::Event event = signals.Wait(deadline);
   if (has_failed) return kExitFailure;
   if (event != StopSignals::Event::kWake)
-    spdlog::warn("stopping the server with calls in progress");
+    spdlog::warn("stopping the server; calls in progress are aborted");
   return kExitOk;
 }
 
@@ -149,8 +150,8 @@ int RunServe(std::span<const std::string_view> args) {
   // End the process without waiting for the engine thread, because the engine thread may wait for
   // the device forever.
   hooks.on_stuck = [] { _exit(kExitFailure); };
-  // Keep gRPC initialised until the process ends: if the last user of gRPC 1.51 calls
-  // grpc_shutdown(), the call may wait 10 seconds for a gRPC thread.
+  // Keep gRPC initialised until the process ends: the last call of grpc_shutdown() in gRPC 1.51 may
+  // wait 10 seconds for a gRPC thread.
   grpc_init();
   auto server = Server::Start(options, std::move(loaded.parts), std::move(hooks));
   if (!server.ok()) return Report(server.status(), kExitAddress);

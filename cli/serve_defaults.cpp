@@ -54,8 +54,8 @@ absl::StatusOr<TransformerRunnerOptions> RunnerOptionsOf(const Options& options,
   return out;
 }
 
-// On the CPU, the default is one step in flight: Launch() returns after the step is computed, so
-// two steps cannot overlap.
+// On the CPU, the default is one step (batch) in flight: Launch() returns after the batch is
+// computed, so two batches cannot overlap.
 int32_t StepsInFlightOf(const Options& options, const Backend& backend) {
   return options.steps_in_flight.value_or(IsCpu(backend) ? 1 : kStepsInFlightMax);
 }

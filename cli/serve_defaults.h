@@ -18,9 +18,9 @@ bool IsCpu(const Backend& backend);
 // if no file is used.
 std::string TuningFileOf(const Options& options);
 
-// Returns the options of the model runner, such as the size of the cache and the maximum number of
-// tokens in a step (batch). If --step-tokens is not set, measures a suitable number, and returns an
-// error if the measurement fails.
+// Returns the options of the model runner, such as the size of the cache. If --step-tokens (maximum
+// number of tokens in a batch) is not set, measures a suitable number. Returns an error if the
+// measurement fails.
 absl::StatusOr<TransformerRunnerOptions> RunnerOptionsOf(const Options& options, Backend& backend,
                                                          const Model& model);
 

@@ -237,9 +237,8 @@ absl::Status Load(const Options& options, Loaded& loaded) {
 
 }  // namespace
 
-// Runs Load() on a temporary thread, because a backend attaches OpenMP worker threads to the thread
-// that calls the backend, and may pin this thread to one CPU. The main thread must have no such
-// worker threads and must not be pinned.
+// Runs Load() on a temporary thread, because a backend changes the thread that calls it: the
+// backend attaches OpenMP worker threads to the thread, and may pin the thread to one CPU.
 absl::Status LoadApart(const Options& options, Loaded& loaded) {
   absl::Status status;
   std::thread([&] { status = Load(options, loaded); }).join();

@@ -13,8 +13,7 @@
 namespace incipit {
 
 // The loaded backend, the loaded model and the other parts of a server. REQUIRES: this object
-// outlives the server that is started with `parts`, because the runner in `parts` refers to
-// `backend` and `model`.
+// outlives the server, because the runner in `parts` refers to `backend` and `model`.
 struct Loaded {
   std::unique_ptr<Backend> backend;
   std::optional<Model> model;

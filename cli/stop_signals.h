@@ -9,9 +9,8 @@
 namespace incipit {
 
 // Receives the stop signals SIGTERM, SIGINT, SIGQUIT and SIGHUP. The constructor blocks these
-// signals in the calling thread and in all threads started later, so that only Wait() receives
-// them. A process started with SIGHUP ignored still ignores SIGHUP. SIGUSR1 and SIGUSR2 are always
-// ignored.
+// signals in the calling thread and in all threads started later, so only Wait() receives them. If
+// SIGHUP was ignored when the process started (as by nohup), SIGHUP stays ignored.
 class StopSignals {
  public:
   enum class Event { kSignal, kWake, kTimeout };
@@ -31,9 +30,9 @@ class StopSignals {
   int signal_fd_ = -1, wake_fd_ = -1;
 };
 
-// Starts a thread that ends the process with `exit_code` when the next stop signal arrives, or when
-// the time `longest` has passed. The process therefore ends even if the device hangs. REQUIRES: no
-// other thread waits for `signals`, and `signals` is never destroyed.
+// Starts a thread that ends the process with `exit_code` at the next stop signal, or after the time
+// `longest`, even if the device hangs. REQUIRES: no other thread waits for `signals`, and `signals`
+// is never destroyed.
 void ExitOnSignalOrAfter(StopSignals& signals, Duration longest, int exit_code);
 
 }  // namespace incipit

@@ -13,9 +13,9 @@
 
 namespace incipit {
 
-// The stop strings of one request, as an automaton that searches for all stop strings while it
-// reads the text once (Aho and Corasick, "Efficient string matching", CACM 18, 1975). Uses 24 bytes
-// of memory for each byte of the stop strings. Immutable.
+// The stop strings of one request. An automaton finds all of them in one pass over the text (Aho
+// and Corasick, "Efficient string matching", CACM 18, 1975). The automaton uses 24 bytes of memory
+// for each byte of the stop strings. Immutable.
 class StopStringSet {
  public:
   // REQUIRES: no string is empty.
@@ -49,9 +49,8 @@ class StopStringSet {
   void LinkFallbacks();
   // Returns the node that the automaton reaches from the node `node` when it reads the byte `byte`.
   int32_t Next(int32_t node, char byte) const;
-  // Returns the number of bytes at the end of the searched text that may be the start of a stop
-  // string. `node` is the current node of the automaton. A complete stop string counts only if it
-  // is also the start of a longer stop string.
+  // Returns the number of bytes at the end of the searched text that later text may extend to a
+  // stop string. `node` is the current node of the automaton.
   size_t NumBegun(int32_t node) const;
 
   std::vector<std::string> strings_;
@@ -62,9 +61,9 @@ class StopStringSet {
   std::vector<int32_t> children_;  // element b: child of the root for byte b, or kRoot
 };
 
-// Searches for stop strings in the text of one choice (one output of a request). The time is linear
-// in the length of the text, for any number of stop strings. Finds the stop string that ends first.
-// If two stop strings end at the same byte, finds the longer stop string.
+// Searches for stop strings in the text of one choice (one output of a request), in time linear in
+// the length of the text. Finds the stop string that ends first. If two stop strings end at the
+// same byte, finds the longer stop string.
 class StopStrings {
  public:
   explicit StopStrings(std::shared_ptr<const StopStringSet> set) : set_(std::move(set)) {}

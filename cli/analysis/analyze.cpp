@@ -78,7 +78,7 @@ void BindAnalyzeFlags(Flags& flags, AnalyzeFlags& values) {
   flags.Group("Figures");
   flags.Interval({"window", "TIME",
                   "Length of the window of the working set (distinct blocks used within a window). "
-                  "0s: three windows, which are round fractions of the log's duration."},
+                  "0s: three windows of about 1/60, 1/15 and 1/4 of the log's duration."},
                  values.window, {Duration::zero(), FromSeconds(1e8)});
   flags.Integer({"top", "N", "Maximum number of shared prefixes that the output lists."},
                 values.top, {0, 10'000});
@@ -91,8 +91,8 @@ void BindAnalyzeFlags(Flags& flags, AnalyzeFlags& values) {
        "Model folder. The size of the keys and values of one token follows from its config.json."},
       values.model);
   flags.Enum({"kv-dtype", "TYPE",
-              "Element type of keys and values for the size that --model computes. auto: f32 for "
-              "f32 checkpoints, otherwise bf16."},
+              "With --model: element type of keys and values. auto: f32 for f32 checkpoints, "
+              "otherwise bf16."},
              values.kv_dtype, "auto", kDTypeNames);
   flags.Group("Output");
   flags.Switch({"json", "", "Print the analysis as one JSON object."}, values.json);

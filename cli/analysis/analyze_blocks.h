@@ -29,9 +29,9 @@ struct LoggedRequest {
   int64_t line = 0;  // line number of the request in the file, starting at 1
 };
 
-// The prompt blocks of all requests in a log, stored as trees. Two blocks have the same node if
-// their contents are equal and all previous blocks of their prompts are equal. The number of a node
-// is larger than the number of its parent.
+// The prompt blocks of all requests in a log, stored as trees. Blocks of two prompts have the same
+// node if the prompts are equal up to the end of these blocks. A node has a larger number than its
+// parent.
 class BlockLog {
  public:
   // Creates an empty log for at most `blocks_max` blocks. A block has `block_tokens` tokens and is
@@ -95,9 +95,8 @@ class BlockLog {
   absl::flat_hash_set<BlockNode, ChildHash, ChildEqual> nodes_;
 };
 
-// A view of a BlockLog with larger blocks: each block of the view is `group` consecutive blocks of
-// the log. The number (BlockNode) of a block in the view is the number of the last of these log
-// blocks.
+// A view of a BlockLog with larger blocks: a block of the view consists of `group` consecutive
+// blocks of the log. The view identifies a block by the node of the last of these `group` blocks.
 class BlockView {
  public:
   // REQUIRES: `group` > 0, and `log` outlives this object.

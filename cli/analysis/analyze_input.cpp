@@ -14,8 +14,8 @@ namespace {
 
 // The block sizes that `incipit analyze` analyses, as multiples of the smallest block size.
 constexpr int32_t kGroups[] = {1, 2, 4, 8};
-// Index in kGroups of the block size that tables with only one block size use. Index 1 stands for
-// twice the smallest block size.
+// Index in kGroups of the block size for tables with only one block size: twice the smallest block
+// size.
 constexpr size_t kDefaultDetail = 1;
 
 // Finds contradictions in the requests of a log, such as decreasing timestamps, and describes each

@@ -22,11 +22,11 @@ inline constexpr int32_t kWantedPercents[] = {50, 80, 95};
 struct BlockSizeAnalysis {
   int64_t block_tokens = 0;
   ReuseCurve curve;
-  // peaks[w]: for time windows of length number w, the largest number of distinct blocks used
-  // within one window.
+  // peaks[w]: the largest number of distinct blocks used within one time window of the length
+  // Analysis::working_set.windows[w].
   std::vector<WorkingSet::Peak> peaks;
-  // `num_sharing_requests` is the number of requests that share a block with an earlier request.
-  // `num_blocks_used_once` is the number of distinct blocks that only one request has.
+  // Number of requests that share a block with an earlier request, and number of distinct blocks
+  // that only one request has.
   int64_t num_sharing_requests = 0, num_blocks_used_once = 0;
 };
 
@@ -37,7 +37,7 @@ struct Analysis {
   double seconds = 0;  // time from the first to the last request, in seconds; 0: no timestamps
   // One analysis for each block size, in ascending order of the block size.
   std::vector<BlockSizeAnalysis> sizes;
-  // Index in `sizes` of the block size for which `sharing` and `beginnings` were computed.
+  // Index in `sizes` of the block size for tables and plots with only one block size.
   size_t detail = 0;
   Sharing sharing;
   // beginnings[i]: start of the shared prefix sharing.top[i], as text or ids.
@@ -68,8 +68,7 @@ absl::StatusOr<Analysis> Analyze(const AnalysisInput& input, const AnalysisOptio
 // analysis.bytes_per_token is absent.
 std::optional<double> GibOf(const Analysis& analysis, int64_t num_tokens);
 
-// Returns the length of time window number `window` of the working set as text, such as "5 min" or
-// "1,000 requests".
+// Returns the length set.windows[window] as text, such as "5 min" or "1,000 requests".
 std::string WindowText(const WorkingSet& set, size_t window);
 
 // A cache size for which tables or plots show the hit ratio.

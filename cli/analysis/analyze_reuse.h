@@ -1,5 +1,5 @@
-// Computes the hits of an LRU cache for every cache size, and the working set (the number of
-// distinct blocks used within a time window).
+// Computes the hits of an LRU cache for every cache size. Also computes the working set: the number
+// of distinct blocks used within a time window.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +9,23 @@
 
 namespace incipit {
 
-// The number of hits of an LRU cache for every cache size. A hit is a block at the start of a
-// prompt that the cache already holds when the prompt arrives. If a prompt is longer than the
-// cache, its first blocks stay in the cache.
+// The number of hits of an LRU cache for every cache size. A hit is a prompt block that is in the
+// cache when the prompt arrives.
 //
-// A cache of C + 1 blocks always holds all blocks of a cache of C blocks, so one pass over the log
-// computes the hits for all cache sizes (a stack algorithm: Mattson, Gecsei, Slutz, Traiger:
-// "Evaluation techniques for storage hierarchies", 1970). Of the blocks of one prompt, the cache
-// evicts the last block first. The blocks found for a prompt are therefore always a prefix of the
-// prompt.
+// One pass over the log computes the hits for all cache sizes, because a cache of C + 1 blocks
+// always holds all blocks of a cache of C blocks (a stack algorithm: Mattson et al., "Evaluation
+// techniques for storage hierarchies", 1970).
+//
+// Of the blocks of one prompt, the cache evicts the last block first. If a prompt is longer than
+// the cache, the cache keeps the first blocks of the prompt.
 class ReuseCurve {
  public:
   struct Hits {
     int64_t blocks = 0, tokens = 0;
   };
 
-  // `at[d]` is the number of hits that a cache of d blocks has in addition to the hits of a cache
-  // of d - 1 blocks. `all` is the total number of prompt blocks and prompt tokens. `num_distinct`
-  // is the number of distinct blocks in the log. REQUIRES: `at[0]` has no hits.
+  // `at[d]`: number of hits that a cache of d blocks has, but a cache of d - 1 blocks does not
+  // have. `all`: number of blocks and tokens of all prompts. REQUIRES: `at[0]` has no hits.
   ReuseCurve(std::vector<Hits> at, Hits all, int64_t num_distinct);
 
   const Hits& all() const { return all_; }
@@ -61,13 +60,14 @@ struct WorkingSet {
     double at = 0;
   };
 
-  bool is_timed = false;  // true: lengths in `windows` are seconds; false: numbers of requests
+  // true: `windows` holds seconds; false: `windows` holds numbers of requests
+  bool is_timed = false;
   std::vector<double> windows;  // lengths of the time windows in ascending order
   // Samples of the working set, at equal intervals of seconds (or of requests, if `is_timed` is
   // false). The last sample is at the end of the log.
   std::vector<Sample> samples;
-  // peaks[w]: largest number of distinct blocks that the requests in a time window of length
-  // windows[w] use, over all such windows of the log.
+  // peaks[w]: the largest number of distinct blocks used within one time window of the length
+  // windows[w].
   std::vector<Peak> peaks;
 };
 
@@ -84,9 +84,8 @@ struct Reuse {
   WorkingSet working_set;
 };
 
-// Computes the hits for every cache size and the working set (distinct blocks used within a window)
-// in one pass over the log. The time is O(log n) per block, where n is the number of blocks in the
-// log. A window of length w that ends at time t is the interval (t - w, t].
+// Computes the hits for every cache size, and the working set (distinct blocks used within a time
+// window). The time is O(log n) per block, where n is the number of blocks in the log.
 Reuse MeasureReuse(const BlockView& view, const WorkingSetOptions& options);
 
 // Returns round window lengths (such as 5 minutes) close to 1/60, 1/15 and 1/4 of the duration of

@@ -10,8 +10,8 @@
 namespace incipit {
 namespace {
 
-// The trees of the prompt blocks for one block size. A node n with num_uses[n] = 0 is not used: it
-// belongs to a smaller block size.
+// The trees of the prompt blocks for one block size. Node n is not in these trees if num_uses[n] is
+// 0, because then no block of this size ends at node n.
 struct Forest {
   explicit Forest(const BlockView& view);
 
@@ -90,7 +90,7 @@ Sharing::Lengths LengthsOf(std::vector<int64_t> values) {
 }
 
 // Returns the index of the histogram bar for requests with `num_blocks` shared blocks. Bar 0 is for
-// 0 blocks, bar 1 for 1 block, bar 2 for 2 or 3 blocks, bar 3 for 4 to 7 blocks, and so on.
+// 0 blocks. Bar i > 0 is for [2^(i - 1), 2^i) blocks.
 size_t BinOf(int64_t num_blocks) {
   return static_cast<size_t>(std::bit_width(static_cast<uint64_t>(num_blocks)));
 }

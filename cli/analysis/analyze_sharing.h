@@ -1,5 +1,5 @@
-// Measures how many blocks at the start of each prompt an earlier prompt of the log also has, and
-// finds the prefixes that several requests share.
+// Finds the prefixes that several prompts share. Counts, for each prompt, the blocks at its start
+// that an earlier prompt of the log also has.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +59,8 @@ struct Sharing {
 // most `num_top` elements.
 Sharing MeasureSharing(const BlockView& view, size_t num_top);
 
-// Returns the nodes of the first blocks, at most `num_blocks_max`, of the stretch `prefix`
-// (consecutive blocks that the same requests share).
+// Returns the first blocks of the stretch `prefix` (consecutive blocks that the same requests
+// share). Returns at most `num_blocks_max` blocks.
 std::vector<BlockNode> FirstBlocks(const BlockView& view, const SharedPrefix& prefix,
                                    int64_t num_blocks_max);
 

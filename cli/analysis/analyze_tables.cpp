@@ -127,9 +127,8 @@ std::string CurveText(const Analysis& analysis) {
                      size.block_tokens, table.Text(kIndent));
 }
 
-// A text table with the given `columns`, followed by one column for each window of the working set
-// (the last 5 minutes or the last 100 requests, for example). A cell in the column of a window is a
-// number of blocks.
+// A text table with the given `columns`, followed by one column for each time window, such as the
+// last 5 minutes. A cell in the column of a window is a number of blocks.
 class WindowTable {
  public:
   WindowTable(const WorkingSet& set, std::vector<Column> columns)

@@ -7,12 +7,12 @@
 
 namespace incipit {
 
-// Returns the maximum number of block hits that a cache of `capacity` blocks can have for `log`.
-// The function knows the future: when the cache is full, the block whose next use is latest in the
-// log is evicted (Belady: "A study of replacement algorithms for a virtual-storage computer",
-// 1966). Blocks of the current prompt may be evicted, and need not enter the cache.
+// Returns the largest number of block hits that any cache of `capacity` blocks can have for `log`.
+// A full cache evicts the block whose next use is latest in the log (Belady: "A study of
+// replacement algorithms for a virtual-storage computer", 1966).
 //
-// The time is O(1) per block of a prompt. REQUIRES: `capacity` >= 0.
+// The cache may also evict a block of the current prompt, or not store it at all. The time is O(1)
+// per block of a prompt. REQUIRES: `capacity` >= 0.
 int64_t OfflineOptimumHits(const BlockLog& log, int64_t capacity);
 
 }  // namespace incipit

@@ -52,8 +52,8 @@ constexpr CommandText kReplayText = {
     "before the prompt enters, as a server does. --make-room-first does not change the optimum.\n"
     "\n"
     "Evictions are counted in blocks. Regret is the number of blocks that were computed again\n"
-    "soon after their eviction, that is, before the cache evicted as many further blocks as a\n"
-    "quarter of the pool.\n"
+    "soon after their eviction. Soon means: before N further blocks were evicted, where N is a\n"
+    "quarter of the number of blocks in the pool.\n"
     "\n"
     "Exit codes: 0 success, 1 the log cannot be read or is wrong (the message names file and\n"
     "line), 2 a flag is wrong.",

@@ -29,9 +29,7 @@ struct Replay {
 // Returns the results of the replay as a text table.
 std::string Describe(const Replay& replay);
 
-// Returns the results of the replay as one JSON object: {distinct_blocks, capacity, optimum,
-// results: [{policy, block_hit_ratio, token_hit_ratio, evictions, regret}]}. regret counts blocks
-// that were computed again soon after their eviction.
+// Returns the results of the replay as one JSON object, whose keys docs/replay.md lists.
 nlohmann::ordered_json ToJson(const Replay& replay);
 
 }  // namespace incipit

@@ -23,9 +23,9 @@ class PromptTokens {
   PromptTokens(const BlockLog& log, TraceForm form) : log_(log), form_(form) {}
 
   int32_t block_size() const { return form_ == TraceForm::kHashIds ? 1 : log_.block_tokens(); }
-  // Returns the tokens of the first `num_blocks` blocks of `request`, followed by one extra token.
-  // The extra token is needed because KvCacheManager never finds the last token of a prompt in the
-  // cache. The result is valid until the next call.
+  // Returns the tokens of the first `num_blocks` blocks of `request`, followed by one extra token,
+  // because KvCacheManager never finds the last token of a prompt in the cache. The result is valid
+  // until the next call.
   std::span<const TokenId> Of(size_t request, size_t num_blocks) {
     const auto chain = log_.chain(request).first(num_blocks);
     const auto block_size = static_cast<size_t>(this->block_size());

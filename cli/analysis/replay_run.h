@@ -27,8 +27,7 @@ struct ReplayResult {
 };
 
 // Runs the prompts of `log` through KvCacheManager, one after the other, with one eviction policy.
-// Returns the hits and evictions. The last block of a prompt can be a hit. If a prompt is longer
-// than the cache, its first blocks enter the cache. Output tokens are not cached.
+// If a prompt is longer than the cache, only its first blocks enter the cache.
 //
 // REQUIRES: if `log` holds token ids, ValidateKvCacheOptions() accepts its block size.
 ReplayResult ReplayPolicy(const BlockLog& log, const ReplayOptions& options);

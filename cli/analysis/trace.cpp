@@ -59,7 +59,7 @@ class TraceLine : public nlohmann::json_sax<json> {
   bool boolean(bool) override { return Other(); }
   bool number_integer(number_integer_t value) override {
     return Number(static_cast<double>(value),
-                  std::nullopt);  // nullopt: not an id, because the number is negative
+                  std::nullopt);  // no id: the number is negative
   }
   bool number_unsigned(number_unsigned_t value) override {
     return Number(static_cast<double>(value), value);
@@ -165,7 +165,7 @@ class TraceLine : public nlohmann::json_sax<json> {
     return false;
   }
   std::string Position(size_t index) const {
-    return in_ids_ ? fmt::format("element {} is not such a number", index)
+    return in_ids_ ? fmt::format("element {} is wrong", index)
                    : std::string("the value is not an array");
   }
 

@@ -41,15 +41,17 @@ struct Trace {
 
 using TraceTokenizer = std::function<absl::StatusOr<std::vector<TokenId>>(std::string_view text)>;
 
-// Reads a log with one request per line. A line is an object with one of these keys, in order of
-// priority: `hash_ids`; `token_ids`, `prompt_token_ids`, `input_ids` or `ids`; `prompt` or `text`.
-// The value of `prompt` or `text` is an array of token ids or a text. A line may also be the array
-// or the text itself. The keys `timestamp`, `input_length` and `output_length` are optional. Other
-// keys and blank lines are ignored, and null counts as absent.
+// Reads a log with one request per line. A line is the prompt itself (a text or an array of token
+// ids), or an object with one of these keys, in order of priority:
+// - `hash_ids`: an array of hash ids
+// - `token_ids`, `prompt_token_ids`, `input_ids` or `ids`: an array of token ids
+// - `prompt` or `text`: a text or an array of token ids
+//
+// An object may also have the keys `timestamp`, `input_length` and `output_length`. Other keys,
+// null values and blank lines are ignored.
 //
 // `tokenizer` converts texts to token ids; if `tokenizer` is empty, a text is an error. Returns
-// INVALID_ARGUMENT if a line is wrong or the log has no request. The message contains `name`, the
-// line number and the fault.
+// INVALID_ARGUMENT if a line is wrong or the log has no request.
 absl::StatusOr<Trace> ReadTrace(std::FILE* in, const std::string& name,
                                 const TraceTokenizer& tokenizer);
 

@@ -10,9 +10,9 @@ double BytesOf(MatrixType type) {
   return type == MatrixType::kInt8 ? 1 : 2;
 }
 
-// Counts the pairs (token, position) in which the token attends to the position, for the tokens at
-// positions [first, first + num_tokens). The token at position p attends to the positions [0, p +
-// 1). If `window` is above 0, the token attends only to the last `window` of these positions.
+// Returns the sum, over the tokens at the positions [first, first + num_tokens), of the number of
+// positions to which the token attends. A token attends to its own position and all earlier
+// positions, or only to the last `window` of them if `window` is above 0.
 double PositionsSeen(int64_t first, int64_t num_tokens, int32_t window) {
   double sum = 0;
   for (int64_t position = first; position < first + num_tokens; ++position) {
@@ -76,17 +76,17 @@ OperationWork WorkOf(const ModelConfig& config, const ModelTypes& types, const S
   add(StepOperation::kGateUp, layers * hidden * 2 * intermediate, num_tokens);
   add(StepOperation::kDown, layers * intermediate * hidden, num_tokens);
   if (step.has_logits) add(StepOperation::kLogits, hidden * config.vocab_size, num_sequences);
-  // Sums over all layers, for one sequence. `seen` is the number of pairs (token, position) in
-  // which the token attends to the position. `read` is the number of positions whose keys and
-  // values are read.
+  // `seen`: number of positions to which a token attends, summed over tokens and layers. `read`:
+  // number of positions whose keys and values are read, summed over layers. Both are for one
+  // sequence.
   double seen = 0, read = 0;
   for (const int32_t window : config.layer_windows) {
     seen += PositionsSeen(step.position, step.num_tokens, window);
     read += PositionsRead(step.position, step.num_tokens, window);
   }
   work[static_cast<size_t>(StepOperation::kAttention)] = {
-      // Attention computes two products (queries times keys, and attention weights times values) of
-      // two operations per multiply-add.
+      // Attention computes two matrix products: queries times keys, and attention weights times
+      // values. A multiply-add counts as two operations, so the factor is 4.
       .operations = 4 * num_sequences * seen * query,
       .bytes = num_sequences * read * 2 * key * static_cast<double>(ByteSize(types.kv))};
   return work;

@@ -1,5 +1,5 @@
-// Computes the minimum number of arithmetic operations and of bytes read in a step (batch) of a
-// model, and the minimum time that a machine needs for such a step.
+// Computes the minimum work of a step (batch) of a model: arithmetic operations, and bytes read
+// from memory. Also computes the minimum time that a machine needs for this work.
 #pragma once
 
 #include <array>

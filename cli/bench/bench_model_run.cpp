@@ -64,8 +64,8 @@ class StepDriver {
   }
 
   // Copies the keys and values of the first `num_positions` positions of sequence 0 to the
-  // sequences [1, num_sequences). A step (batch) needs at least one token, so the token at position
-  // `num_positions` - 1 is computed again.
+  // sequences [1, num_sequences), in one step (batch). A step must compute a token, so this step
+  // computes the token at position `num_positions` - 1 again.
   absl::Status CopyPrompt(int32_t num_sequences, int32_t num_positions) {
     copies_.clear();
     for (int32_t s = 1; s < num_sequences; ++s) {
@@ -264,9 +264,8 @@ absl::Status CheckLengths(const BenchModelPlan& plan, const ModelConfig& config)
                     plan.decode_prompt + plan.generate, config.max_positions);
 }
 
-// Runs all measurements of `plan`. Also measures the rates of the machine (arithmetic operations
-// and bytes read per second) several times and keeps the highest rates, because other processes may
-// lower the rates for a while.
+// Runs all measurements of `plan`. Also measures the arithmetic rates and the read bandwidth of the
+// machine several times, and keeps the highest values.
 absl::Status Measure(const BenchModelPlan& plan, Backend& backend, Measurement& measurement,
                      BenchModelResult& result,
                      const std::function<void(std::string_view)>& report) {

@@ -48,8 +48,8 @@ struct BenchModelResult {
 };
 
 // Loads the model and runs all measurements of `plan`. Calls `report` with the name of each
-// measurement before the measurement starts. Returns OUT_OF_RANGE if the model or the machine does
-// not support a value of `plan`. The message of the error names the value.
+// measurement before its start. Returns OUT_OF_RANGE if the model or the machine does not support a
+// value of `plan`.
 absl::StatusOr<BenchModelResult> BenchModel(const BenchModelPlan& plan,
                                             const std::function<void(std::string_view)>& report);
 

@@ -38,7 +38,7 @@ struct Span {
   double begin = 0, end = 0;
 };
 
-// Returns the time spans during which at least `num_needed` of the time spans `spans` overlap, in
+// Returns the time spans during which at least `num_needed` elements of `spans` overlap, in
 // ascending order.
 std::vector<Span> OverlapsOf(std::span<const Span> spans, int32_t num_needed) {
   std::vector<std::pair<double, int32_t>> changes;
@@ -57,8 +57,8 @@ std::vector<Span> OverlapsOf(std::span<const Span> spans, int32_t num_needed) {
 }
 
 // Returns the number of output tokens of the request `record` during the time spans `spans`. A
-// token counts as a fraction if `spans` covers only a fraction of the time since the previous
-// token. REQUIRES: the elements of `spans` do not overlap and are in ascending order.
+// token counts in proportion to the share of the time since its predecessor that `spans` covers.
+// REQUIRES: `spans` is in ascending order without overlaps.
 double TokensWithin(const BenchRecord& record, std::span<const Span> spans) {
   double count = 0, time = record.due + record.first_token;
   auto span = spans.begin();

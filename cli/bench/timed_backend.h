@@ -30,9 +30,9 @@ using OperationSeconds = std::array<double, kNumStepOperations>;
 
 class TimedBackend final : public Backend {
  public:
-  // Forwards calls to `backend`. The time of a ProjectAdd() call is added to kDown (down projection
-  // of the MLP) if the weight has `intermediate_size` columns, and otherwise to kOutput (output
-  // projection of attention). REQUIRES: `backend` outlives this object.
+  // Forwards calls to `backend`. The time of ProjectAdd() counts as kDown (MLP) if the weight has
+  // `intermediate_size` columns, and otherwise as kOutput (attention). REQUIRES: `backend` outlives
+  // this object.
   TimedBackend(Backend& backend, int32_t intermediate_size)
       : backend_(backend), intermediate_size_(intermediate_size) {}
 

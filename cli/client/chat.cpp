@@ -77,7 +77,7 @@ void Bind(Flags& flags, ChatOptions& options) {
 absl::Status Check(const ChatOptions& options) {
   if (options.json && !options.message) return InvalidArgument("--json needs --message");
   if (options.request.num_choices() != 1 && !options.json) {
-    return InvalidArgument("--n is {}; without --message and --json it must be 1",
+    return InvalidArgument("--n is {}; it must be 1 unless --message and --json are set",
                            options.request.num_choices());
   }
   for (const std::string& text : {options.message.value_or(""), options.system}) {

@@ -24,8 +24,8 @@ std::shared_ptr<grpc::Channel> OpenChannel(const ClientOptions& options);
 // Adds the tenant and the deadline to `context`. The timeout of the gRPC call starts now.
 void PrepareCall(const ClientOptions& options, grpc::ClientContext& context);
 
-// Returns the code and the message of the gRPC status `status`, followed by one line for each
-// further detail that the server sent, such as an invalid field.
+// Returns the code and the message of the gRPC status `status`. Appends one line for each detail in
+// the status, such as the name of an invalid field.
 std::string DescribeError(const ClientOptions& options, const grpc::Status& status);
 
 // Returns the canonical name of the gRPC status code `code`, for example INVALID_ARGUMENT.

@@ -128,7 +128,7 @@ std::string DescribeUsage(const v1::Usage& usage) {
     why = fmt::format(" (the first uncached prompt block was evicted {:.1f} s ago)",
                       miss.evicted_seconds_ago());
   } else if (miss.reason() == v1::CACHE_MISS_REASON_OTHER_NAMESPACE) {
-    why = " (the first prompt block is cached under another salt or adapter)";
+    why = " (the first prompt block is cached under another cache salt or adapter)";
   }
   return fmt::format(
       "{} tokens; {} of {} prompt tokens cached{}; first token after {:.1f} ms, all "

@@ -12,8 +12,8 @@
 
 namespace incipit {
 
-// The flags of a request. A flag that is not set is not sent, and the server then uses its default.
-// The server, not the client, checks the range of each value.
+// The flags of a request. If a flag is not set, the server uses its own default value. The server,
+// not the client, checks the range of each value.
 class RequestFlags {
  public:
   void Bind(Flags& flags);

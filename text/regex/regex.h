@@ -22,7 +22,7 @@ using SpanSink = absl::FunctionRef<absl::Status(const Span&)>;
 class Regex {
  public:
   enum class Engine : uint8_t {
-    // Finds matches in time linear in the text. Does not support every construct.
+    // Finds matches in time linear in the length of the text. Does not support every construct.
     kAutomaton,
     // Supports every construct that the parser of regular expressions accepts. The number of steps
     // per search is limited.
@@ -40,9 +40,8 @@ class Regex {
   ~Regex();
 
   // Passes the matches in `text` and the unmatched ranges between them to `sink` from left to
-  // right. Ignores an empty match directly after another match. If `text` is empty, `sink` receives
-  // one empty unmatched range. Returns the first error of `sink`, or INVALID_ARGUMENT if the search
-  // takes too many steps.
+  // right. If `text` is empty, `sink` receives one empty unmatched range. Returns the first error
+  // of `sink`, or INVALID_ARGUMENT if the search takes too many steps.
   absl::Status FindAll(std::string_view text, SpanSink sink) const;
 
  private:

@@ -42,9 +42,8 @@ std::optional<SymbolMap> SymbolMap::Create(const std::vector<const CodePointSet*
   }
   std::ranges::sort(borders);
   borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
-  // `borders` contains the character codes at which a range of a set begins or has ended, so the
-  // characters between two neighbouring borders are in the same sets. Characters that are in the
-  // same sets share a symbol.
+  // `borders` contains every start and end of a range, so the characters between two neighbouring
+  // borders are in the same sets. All characters that are in the same sets get the same symbol.
   SymbolMap map;
   std::map<std::vector<bool>, CodePointSet> alike;
   std::vector<size_t> cursors(sets.size(), 0);

@@ -22,7 +22,7 @@ namespace incipit {
 // and the end of the text.
 class SymbolMap {
  public:
-  // Maximum number of symbols, not counting the edge symbol.
+  // Maximum number of symbols, without the edge symbol (start or end of the text).
   static constexpr size_t kSymbolsMax = 250;
 
   // Creates the map for `sets`, all character sets of an expression. Returns nothing if the map
@@ -55,8 +55,8 @@ class SymbolMap {
 // holds at the current position of the text.
 class Automaton {
  public:
-  // Bit 0 is 1 if a match ends before the symbol that was read. The other bits are the index in
-  // `entries_` of the first entry of the next state.
+  // An entry of the transition table. Bit 0 is 1 if a match ends before the symbol that was read.
+  // The other bits are the index in `entries_` of the first entry of the next state.
   using Entry = uint32_t;
   static constexpr uint32_t kDeadRow = 0;
 
@@ -74,14 +74,13 @@ class Automaton {
   uint32_t num_symbols_ = 0;
 };
 
-// The automata of one regular expression. The matcher finds matches of the whole expression. Each
-// look-around of more than one character has an automaton of its own, which runs over the whole
-// text before the matcher. Immutable.
+// The automata of one regular expression. The matcher finds matches of the whole expression. A
+// look-around of more than one character has its own automaton, which reads the whole text before
+// the matcher starts. Immutable.
 class AutomatonRegex {
  public:
-  // Compiles the expression `root`. Returns null if no automaton of limited size can match the
-  // expression, for example because of a backreference, an atomic group or a large repetition
-  // count.
+  // Compiles the expression `root`. Returns null if automata cannot match the expression (for
+  // example, because of a backreference), or if an automaton would be too large.
   static std::unique_ptr<const AutomatonRegex> Create(const RegexNode& root);
 
   // Finds all matches, like Regex::FindAll(). Returns INVALID_ARGUMENT if the search exceeds its
@@ -101,8 +100,8 @@ class AutomatonRegex {
   explicit AutomatonRegex(SymbolMap symbols) : symbols_(std::move(symbols)) {}
 
   SymbolMap symbols_;
-  // Bit i of table[symbol] is 1 if condition i holds after an automaton has read `symbol`. One
-  // table is for automata that read forwards, the other table is for automata that read backwards.
+  // Bit i of after_reading_forwards_[symbol] is 1 if condition i holds after an automaton has read
+  // `symbol` forwards. The other table is for automata that read backwards.
   ConditionTable after_reading_forwards_{}, after_reading_backwards_{};
   bool has_conditions_ = false;  // true if `matcher_` checks any condition
   // Condition i is the result of look-around i. Look-around i may depend on the results of the

@@ -46,9 +46,9 @@ void AppendAlternatives(const RegexNode& node, std::string& pattern) {
   }
 }
 
-// Appends `opening`, the expression `node`, and a closing parenthesis. The alternatives of `node`
-// get no parentheses of their own, because PCRE2 allows alternatives of different lengths in a
-// look-behind only at its top level.
+// Appends `opening`, the expression `node`, and a closing parenthesis. Adds no further parentheses
+// around alternatives of `node`, because PCRE2 allows alternatives of different lengths in a
+// look-behind only directly inside its own parentheses.
 void AppendGroup(std::string_view opening, const RegexNode& node, std::string& pattern) {
   pattern += opening;
   if (node.kind == RegexNode::Kind::kAlternate) {

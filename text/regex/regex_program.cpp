@@ -14,8 +14,9 @@ constexpr size_t kAutomatonEntriesMax = 1 << 16;
 // Maximum number of conditions of an automaton. With n conditions, the table of the automaton has
 // 2^n entries for each state and symbol.
 constexpr size_t kConditionsMax = 5;
-// Number of the first condition on a character until all look-arounds are known. Build() then gives
-// these conditions the numbers after the last look-around.
+// Conditions on a character are numbered from kFirstCharacterCondition on until the number of
+// look-arounds is known. Build() then gives these conditions the numbers after the last
+// look-around.
 constexpr int32_t kFirstCharacterCondition = 1 << 16;
 
 bool MayMatchNothing(const RegexNode& node) {
@@ -219,8 +220,8 @@ int32_t RegexCompiler::EmitRepeat(const RegexNode& node, int32_t next, Source& s
 }
 
 // Appends an instruction that checks the character after the current position (kNext) or before the
-// position (kPrevious). The instruction is kPeek if the program has not yet read this character,
-// and kCondition if the program has just read the character.
+// position (kPrevious). The instruction is kPeek if the program reads this character next, and
+// kCondition if the program has just read it.
 int32_t RegexCompiler::EmitEdge(const RegexNode& node, int32_t next, Source& source) {
   const bool is_forwards = source.direction == Direction::kForwards;
   std::vector<bool> members = regex_->symbols_.Members(node.set, node.at_edge);

@@ -101,8 +101,8 @@ class RegexCompiler {
   size_t num_instructions_ = 0;
   std::vector<Source> look_arounds_;
   std::map<const RegexNode*, int32_t> look_around_of_;
-  // Conditions on the last read symbol. forward_conditions_[i][symbol] is true if condition i holds
-  // after a forward program has read `symbol`; backward_conditions_ is for backward programs.
+  // forward_conditions_[i][symbol] is true if condition i holds after a program has read `symbol`
+  // forwards. backward_conditions_ is for programs that read backwards.
   std::vector<std::vector<bool>> forward_conditions_, backward_conditions_;
 };
 

@@ -39,9 +39,9 @@ CodePointSet None() { return {}; }
 CodePointSet Newline() { return CodePointSet({{'\n', '\n'}}); }
 CodePointSet AnyCharacter() { return Inverse({}); }
 
-// Returns a node that matches at word boundaries (\b). If `is_boundary` is false, the node matches
-// at all other positions (\B). A word boundary is a position between a word character and a
-// character (or text edge) that is not a word character.
+// Returns a node that matches at word boundaries (\b), or at all other positions (\B) if
+// `is_boundary` is false. A word boundary is between a word character and a character (or text
+// edge) that is not a word character.
 RegexNode WordBoundary(const CodePointSet& word, bool is_boundary) {
   const CodePointSet other = Inverse(word);
   RegexNode after_word = Both(Kind::kConcat, PreviousNode(word, false),
@@ -51,9 +51,8 @@ RegexNode WordBoundary(const CodePointSet& word, bool is_boundary) {
   return Both(Kind::kAlternate, std::move(after_word), std::move(after_other));
 }
 
-// Returns the possessive form of the repetition `repeat`, such as `x*+` for `x*`: a repetition that
-// matches as many `x` as possible and never fewer. For a single character `x`, the result checks
-// that no further `x` follows.
+// Returns the possessive form of the repetition `repeat`. For example, `x*+` matches as many `x` as
+// possible and never fewer. If `x` is a single character, the result checks that no `x` follows.
 RegexNode Possessive(RegexNode repeat) {
   if (repeat.children[0].kind != Kind::kSet || repeat.min > 1) {
     RegexNode atomic{.kind = Kind::kAtomic};
@@ -63,8 +62,8 @@ RegexNode Possessive(RegexNode repeat) {
   const CodePointSet set = repeat.children[0].set;
   RegexNode none_follows = NextNode(Inverse(set), true);
   if (repeat.max < 0) return Both(Kind::kConcat, std::move(repeat), std::move(none_follows));
-  // The only possessive repetition with a maximum is x?+: either one `x`, or nothing if no `x`
-  // follows.
+  // `repeat` is x?+, the only possessive repetition with a maximum in the syntax. The result
+  // matches one `x`, or nothing if no `x` follows.
   return Both(Kind::kAlternate, SetNode(set), std::move(none_follows));
 }
 

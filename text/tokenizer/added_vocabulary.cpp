@@ -139,8 +139,8 @@ void AddedVocabulary::IndexTokens() {
     if (token.special) special_texts_.insert(token.content);
     const auto pass = static_cast<size_t>(token.normalized ? Pass::kNormalized : Pass::kRaw);
     has_special_[pass] = has_special_[pass] || token.special;
-    // If several added tokens have the same normalized text, Split() finds only the first of these
-    // tokens. Split() never finds a token whose normalized text is empty.
+    // Split() does not find a token whose normalized text is empty. If several tokens have the same
+    // normalized text, Split() finds only the first of these tokens.
     if (!token.decoded.empty()) tries_[pass].Add(token.decoded, static_cast<int32_t>(i));
   }
 }

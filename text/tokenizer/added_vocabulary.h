@@ -57,10 +57,9 @@ class Trie {
 // The added tokens of a tokenizer. Immutable after Create().
 class AddedVocabulary {
  public:
-  // Creates the added vocabulary from `list`, the array `added_tokens` in tokenizer.json. `list`
-  // and `normalizer` may be null. A token that is also in the vocabulary of `model` keeps its id.
-  // The other tokens get the next free ids, as in Hugging Face tokenizers. The ids in `list` must
-  // be distinct, but are not used.
+  // Creates the added vocabulary from `list`, the array `added_tokens` in tokenizer.json. A token
+  // that is not in the vocabulary of `model` gets the next free id, as in Hugging Face tokenizers.
+  // The ids in `list` are not used, but must be distinct. `list` and `normalizer` may be null.
   static absl::StatusOr<AddedVocabulary> Create(const nlohmann::json* list, const BpeModel& model,
                                                 const Normalizer* normalizer);
 
@@ -69,7 +68,7 @@ class AddedVocabulary {
   const std::string* TokenOf(TokenId id) const;
   bool IsSpecial(TokenId id) const;
   // Returns true if `token` is the text of a special token. Decoding with skip_special_tokens omits
-  // all tokens with such a text, even if the token id is not special.
+  // every token with the text of a special token.
   bool IsSpecialText(std::string_view token) const { return special_texts_.contains(token); }
   TokenId id_end() const { return id_end_; }
   // Returns true if some added token also covers blanks next to its text (options lstrip and rstrip

@@ -52,7 +52,8 @@ class BpeEncoder {
   BpeMerger merger_;
   // Cache of words. The key of an entry is the text of the word.
   Memory words_;
-  // Cache of word segments. The key of an entry is the bytes of the segment's symbol ids.
+  // Cache of word segments (parts of a word that are merged separately). The key of an entry is the
+  // bytes of the segment's symbol ids.
   Memory segments_;
 };
 

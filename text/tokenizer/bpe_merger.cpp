@@ -22,9 +22,8 @@ constexpr size_t kWindowEnd = 10;
 
 }  // namespace
 
-// Merges the symbols of one short word, which are a linked list of positions. The key of a position
-// is 64 * (rank of the merge of its symbol with the next symbol) + position. The merge with the
-// least key applies next.
+// Merges the symbols of one short word. The symbols form a linked list of positions. The merge with
+// the least key applies next. The key of a merge is 64 * rank + (position of the left symbol).
 class BpeMerger::ShortWord {
  public:
   ShortWord(const MergeTable& merges, std::span<TokenId> symbols)
@@ -51,8 +50,8 @@ class BpeMerger::ShortWord {
  private:
   static constexpr uint32_t kPlaces = 64, kBlock = 4, kNumBlocks = kShortSymbolsMax / kBlock;
   static constexpr uint32_t kNoKey = std::numeric_limits<uint32_t>::max();
-  // Stands for two symbols whose merges are not in the table of common symbols. `rank_across` is
-  // -1, less than every rank, because any merge may join the two symbols inside longer tokens.
+  // Stands for two symbols that are not in the table of common symbols. Any merge may join tokens
+  // at their border, so `rank_across` is less than every rank.
   static constexpr MergeTable::SymbolPair kUnknownPair = {
       .merged = -1, .rank = MergeTable::kNoRank, .rank_across = -1};
   static_assert(kShortSymbolsMax <= kPlaces && kNumBlocks == 16);
@@ -155,12 +154,11 @@ bool BpeMerger::CanMergeInWindows(std::span<const TokenId> symbols) const {
 }
 
 // Merges a long word in windows (ranges of neighbouring symbols). Each window is merged as if the
-// word had no other symbols. The last tokens of the window are discarded, because the symbols after
-// the window may change these tokens. The next window begins after the last kept token.
+// word had no other symbols. Its last tokens are discarded, because the symbols after the window
+// may change them. The next window begins after the last kept token.
 //
-// The merge of a window fails if its first token is not compatible (pair_check.h) with the last
-// kept token. Then the last kept tokens are split into symbols again, and a larger window begins
-// there.
+// If the first token of a window cannot be the neighbour of the last kept token (PairCheck), the
+// last kept tokens are split into symbols again. A larger window then begins at these symbols.
 size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
   const PairCheck& check = *model_.pair_check();
   size_t begin = 0, size = kWindowMin / 2;
@@ -200,9 +198,9 @@ int32_t BpeMerger::RankOf(TokenId left, TokenId right) const {
   return model_.merges().RankOf(left, right);
 }
 
-// Applies merges in ascending order of rank. Each merge is applied in one pass over all symbols.
-// Returns the number of remaining symbols when no merge is left, or when the limit kRarePassesMax
-// for passes of rare merges is reached.
+// Applies merges in ascending order of rank, each merge in one pass over all symbols. Stops when no
+// merge is left, or at the limit kRarePassesMax for passes of rare merges. Returns the number of
+// remaining symbols.
 size_t BpeMerger::MergeCommon(std::span<TokenId> symbols) {
   ranks_.resize(symbols.size());
   for (size_t i = 0; i + 1 < symbols.size(); ++i) ranks_[i] = RankOf(symbols[i], symbols[i + 1]);
@@ -221,10 +219,9 @@ size_t BpeMerger::MergeCommon(std::span<TokenId> symbols) {
   }
 }
 
-// Applies the merge with rank `rank` to all symbols in one pass from left to right. If a new token
-// can merge with a neighbour by a merge of rank `rank` or less, this merge is applied immediately.
-// Returns the number of remaining symbols. REQUIRES: no two neighbouring symbols have a merge with
-// a rank less than `rank`.
+// Applies the merge with rank `rank` in one pass from left to right. If a new token makes a merge
+// of rank `rank` or less possible, applies this merge immediately. Returns the number of remaining
+// symbols. REQUIRES: no possible merge has a rank less than `rank`.
 size_t BpeMerger::MergeEverywhere(int32_t rank, std::span<TokenId> symbols) {
   const std::span<const MergeTable::Merge> merges = model_.merges().in_order();
   // The result is symbols[0, num_done). Only its last symbol can merge again.

@@ -15,8 +15,8 @@ constexpr size_t kPageSize = 256;  // number of code points in one page of `char
 }  // namespace
 
 // Appends the tokens of a word that may have unknown characters (characters outside the
-// vocabulary). The order of the tokens is the order in Hugging Face tokenizers: an unknown token is
-// appended later than the byte tokens of characters that follow it.
+// vocabulary). As in Hugging Face tokenizers, the unknown token may be appended after the byte
+// tokens of later characters.
 class BpeModel::Unknown {
  public:
   Unknown(const BpeModel& model, std::vector<TokenId>& ids) : model_(model), ids_(ids) {}

@@ -22,9 +22,9 @@ namespace incipit {
 inline constexpr TokenId kTokenIdMax = (1 << 24) - 1;
 inline constexpr size_t kMergesMax = 1 << 22;  // maximum number of merges of a model
 
-// The form of the words that the encoder passes to the model. kText: text, in which a byte-level
-// tokenizer represents each byte by a character (byte_alphabet.h). kBytes: the bytes themselves.
-// The tokens are the same in both forms, but kBytes needs less memory.
+// The form in which a model receives words: as text or as bytes. In the text form of a byte-level
+// tokenizer, one character represents each byte (byte_alphabet.h). The resulting tokens are the
+// same, but kBytes needs less memory.
 enum class WordForm : uint8_t { kText, kBytes };
 
 // The vocabulary and the merges of a model with byte-pair encoding (BPE). Immutable.
@@ -46,8 +46,8 @@ class BpeModel {
   // that mark the parts of a word always uses kText.
   WordForm word_form() const { return word_form_; }
   const MergeTable& merges() const { return merges_; }
-  // Returns an object that checks whether two tokens can be neighbours in the encoding of a word
-  // (pair_check.h). Returns null if two different merges can make the same token.
+  // Returns an object that checks whether two tokens can be neighbours in the encoding of a word.
+  // Returns null if two different merges can make the same token.
   const PairCheck* pair_check() const { return pair_check_.get(); }
 
   // If the option ignore_merges of the model is set, returns the token whose text is `word`.
@@ -96,9 +96,9 @@ class BpeModel {
   std::vector<std::string> tokens_;
   MergeTable merges_;
   std::unique_ptr<const PairCheck> pair_check_;
-  // Tokens of single characters, in pages of 256 code points. The token of code point c is
-  // character_ids_[character_pages_[c / 256] + c % 256], or -1 if c has no token.
-  // character_pages_[c / 256] is -1 if no code point of the page has a token.
+  // The token of the single character with code point c is character_ids_[character_pages_[c / 256]
+  // + c % 256]. The value is -1 for a character without a token, and for a page of 256 code points
+  // without tokens.
   std::vector<int32_t> character_pages_;
   std::vector<TokenId> character_ids_;
   // byte_ids_[b]: token of the character that represents byte b in the byte alphabet

@@ -11,9 +11,9 @@ namespace incipit {
 
 class TokenDecoding;
 
-// Decodes the token ids of one output, one id at a time. The texts of Push() and Flush() together
-// are equal to Tokenizer::Decode() of all ids. But if `after_prompt` is set, the first token keeps
-// its leading space, because the output continues a prompt.
+// Decodes the token ids of one output, one id at a time, to the same text as Tokenizer::Decode().
+// Exception: if `after_prompt` is set, the first token keeps its leading space, because the output
+// continues a prompt.
 class Detokenizer {
  public:
   // REQUIRES: `tokenizer` outlives the detokenizer.

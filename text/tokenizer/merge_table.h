@@ -12,9 +12,8 @@
 
 namespace incipit {
 
-// Maps two neighbouring tokens to the merge that joins them. Lookups must be fast, because BPE
-// spends most of the time in lookups. The table also stores which symbols (tokens that no merge
-// makes) can be joined inside longer tokens.
+// Maps two neighbouring tokens to the merge that joins them. For each merge, the table also stores
+// the two symbols at the border of the joined tokens. A symbol is a token that no merge makes.
 class MergeTable {
  public:
   static constexpr int32_t kNoRank = std::numeric_limits<int32_t>::max();
@@ -26,8 +25,8 @@ class MergeTable {
   // `right`.
   struct Entry {
     TokenId right = -1, merged = -1;
-    // Rank of the merge of the two tokens. kNoRank: the two tokens are joined only as parts of
-    // longer tokens.
+    // Rank of the merge of the two tokens. kNoRank: no merge joins the two tokens themselves, but a
+    // merge joins longer tokens, which end and begin with the two tokens.
     int32_t rank = kNoRank;
   };
 
@@ -35,8 +34,8 @@ class MergeTable {
   struct SymbolPair {
     TokenId merged = -1;
     int32_t rank = kNoRank;
-    // Lowest rank of all merges that join the two symbols directly or as parts of longer tokens;
-    // kNoRank if no merge does.
+    // Lowest rank of all merges of a token that ends with the left symbol and a token that begins
+    // with the right symbol; kNoRank if no merge joins two such tokens.
     int32_t rank_across = kNoRank;
   };
 
@@ -48,9 +47,9 @@ class MergeTable {
   // id.
   void Finish(size_t num_tokens);
 
-  // Returns the merge of the tokens `left` and `right`. The rank of the result is kNoRank if
-  // the two tokens are joined only as parts of longer tokens. Returns null if no merge ever joins
-  // the two tokens. REQUIRES: Finish() was called.
+  // Returns the merge of the tokens `left` and `right`. Its rank is kNoRank if only longer tokens,
+  // which end with `left` and begin with `right`, are joined by a merge. Returns null if no merge
+  // joins the tokens or such longer tokens. REQUIRES: Finish() was called.
   const Entry* Find(TokenId left, TokenId right) const {
     const Group& group = groups_[left];
     const uint64_t hash = HashOf(right);
@@ -74,9 +73,8 @@ class MergeTable {
     if (row == kCommonMax || column == kCommonMax) return nullptr;
     return &common_pairs_[row * kCommonMax + column];
   }
-  // Returns false if no merge ever joins the symbols `left` and `right`, directly or as parts of
-  // longer tokens. Returns true if the table does not know the first and last symbols of all
-  // tokens.
+  // Returns false if no merge joins a token that ends with the symbol `left` and a token that
+  // begins with the symbol `right`. Always returns true if knows_ends_ is false.
   bool MayJoin(TokenId left, TokenId right) const {
     if (!knows_ends_) return true;
     const SymbolPair* pair = FindCommon(left, right);
@@ -92,10 +90,11 @@ class MergeTable {
   // Maximum number of common symbols (see FindCommon()).
   static constexpr uint16_t kCommonMax = 256;
 
-  // Two neighbouring symbols that some merge joins, directly or as parts of longer tokens.
+  // Some merge joins a token that ends with the symbol `left` and a token that begins with the
+  // symbol `right`.
   struct Joined {
     TokenId left = -1, right = -1;
-    int32_t rank = kNoRank;  // lowest rank of all merges that join the two symbols
+    int32_t rank = kNoRank;  // lowest rank of all merges with these two symbols at the border
   };
 
   // The hash table of all merges with the same left token, with linear probing. A bit filter has
@@ -133,7 +132,7 @@ class MergeTable {
   std::vector<uint16_t> common_;
   // common_pairs_[common_[left] * kCommonMax + common_[right]]: merges of two common symbols.
   std::vector<SymbolPair> common_pairs_;
-  // True if every token always begins with the same symbol and ends with the same symbol.
+  // True if the first and last symbols of a token never depend on the merge that made the token.
   bool knows_ends_ = true;
 };
 

@@ -128,8 +128,8 @@ class UnicodeForm : public Normalizer {
     rewriter.Finish();
     return absl::OkStatus();
   }
-  // Returns 4 for NFC, a safe upper bound. NFC replaces at most 3 bytes by one byte: for example,
-  // the Kelvin sign (3 bytes) by K (1 byte).
+  // Returns 4 for NFC, which is more than necessary: NFC replaces at most 3 bytes by one byte. For
+  // example, NFC replaces the Kelvin sign (3 bytes) by K (1 byte).
   std::optional<size_t> ShrinksBy() const override {
     return kForm == NormalForm::kNfc ? std::optional<size_t>(4) : std::nullopt;
   }

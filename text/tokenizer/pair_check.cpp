@@ -12,8 +12,8 @@ std::unique_ptr<const PairCheck> PairCheck::Create(const MergeTable& merges, siz
   return result->FindOrigins(merges, num_tokens) ? std::move(result) : nullptr;
 }
 
-// Sets the origin of each token: the merge that makes the token. Skips merges that never apply.
-// Returns false if two other merges make the same token.
+// Sets the origin of each token: the merge that makes the token. Ignores merges that can never
+// apply. Returns false if several merges can make the same token.
 bool PairCheck::FindOrigins(const MergeTable& merges, size_t num_tokens) {
   origins_.resize(num_tokens);
   is_merged_.assign(num_tokens, false);
@@ -48,10 +48,9 @@ PairCheck::Origin PairCheck::OriginOf(const MergeTable::Merge& merge) const {
   const Origin& left = origins_[merge.left];
   const Origin& right = origins_[merge.right];
   const int32_t time = std::max({merge.rank, left.time, right.time});
-  // A hasty merge (with a rank less than `time`, see pair_check.h) applies as soon as its left and
-  // right tokens exist. Until then, the token that exists first can merge with its other neighbour
-  // by a merge with a rank less than `time`. If left.time equals right.time, the left token exists
-  // first.
+  // Of the left and the right token, the token that exists first waits for the other token.
+  // Meanwhile, a merge with a rank less than `time` can join the waiting token with its other
+  // neighbour. If left.time equals right.time, the left token waits.
   const bool behind_waits = right.time < time;
   const bool before_waits = right.time == time || left.time < time;
   return {.time = time,
@@ -73,8 +72,8 @@ bool PairCheck::DoMeet(const MergeTable& merges, TokenId left, TokenId right) co
   while (true) {
     const Origin& left_origin = origins_[left];
     const Origin& right_origin = origins_[right];
-    // The merge of `left` and `right` applies before the undone merge if its rank is less than
-    // `limit`.
+    // If the rank of the merge of `left` and `right` is less than `limit`, this merge applies
+    // before the undone merge.
     int32_t limit;
     if (left_origin.time > right_origin.time) {
       limit = left_origin.limit_behind;

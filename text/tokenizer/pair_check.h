@@ -50,9 +50,9 @@ class PairCheck {
   struct Origin {
     // Highest rank of all merges inside the token; kNotMade if the token is a symbol.
     int32_t time = kNotMade;
-    // A merge of `right` with the next token applies before the merge of `left` and `right` if its
-    // rank is less than `limit_behind`. A merge of `left` with the previous token applies before if
-    // its rank is less than `limit_before`.
+    // Limits for the merges that apply before the merge of `left` and `right`. A merge of `right`
+    // with the next token has a rank less than `limit_behind`; a merge of `left` with the previous
+    // token has a rank less than `limit_before`.
     int32_t limit_behind = 0, limit_before = 0;
     TokenId left = -1, right = -1;
     uint32_t length = 1;  // number of symbols from which the token is merged

@@ -45,7 +45,8 @@ struct PreTokenization {
   // True if the model receives words as bytes. `steps` then omits the last step, which would
   // convert the bytes to characters of the byte alphabet (byte_alphabet.h).
   bool words_are_bytes = false;
-  // True if some step treats the first word of the text in a special way.
+  // True if some step treats the first word of the text in a special way. Such a step needs the
+  // origin of each word in the text.
   bool needs_origins = false;
 
   absl::Status Split(const Word& word, WordSink sink) const;

@@ -95,8 +95,8 @@ class Tokenizer::Pipeline::Encoding {
   BpeEncoder encoder_;
   std::vector<TokenId>* ids_ = nullptr;
   size_t section_begin_ = 0;
-  // origins_[i]: byte offset of the character from which byte i of the normalized text was made, in
-  // the text between two added tokens. Empty if origins are not necessary.
+  // origins_[i]: byte offset, in the text between two added tokens, of the character from which
+  // byte i of the normalized text was made. Empty if origins are not necessary.
   std::vector<uint32_t> origins_;
 };
 
@@ -115,8 +115,8 @@ Tokenizer::Pipeline::Pipeline(Parts parts) : parts_(std::move(parts)) {
 std::optional<size_t> Tokenizer::Pipeline::FindTokenBytesMax() const {
   const std::optional<size_t> shrinks_by =
       parts_.normalizer == nullptr ? std::optional<size_t>(1) : parts_.normalizer->ShrinksBy();
-  // A model with a token for every byte encodes every byte of the text. Other models may use one
-  // unknown token for any number of characters, so that one token may cover any number of bytes.
+  // The number of bytes in a token is limited only if every byte has a token. Otherwise, one
+  // unknown token may stand for any number of characters.
   const bool knows_bytes = parts_.pre_tokenization.words_are_bytes && parts_.model.has_all_bytes();
   if (!shrinks_by || !knows_bytes || parts_.pre_tokenization.DropsText() ||
       parts_.added.TakesBlanks()) {

@@ -32,9 +32,9 @@ inline constexpr CategoryMask kLC = kLu | kLl | kLt, kL = kLC | kLm | kLo, kM = 
 inline constexpr CategoryMask kAny = kL | kM | kN | kP | kS | kZ | kC;
 }  // namespace category
 
-// Returns the general category of every character, as ranges of characters in ascending order. The
-// value of a range is the number of the category. The categories are those of the library utf8proc,
-// except in the ranges of `exceptions`. A call takes milliseconds.
+// Returns the general category of every character, as ranges in ascending order. The value of a
+// range is the number of its category in the library utf8proc. `exceptions` replaces the categories
+// of utf8proc in its ranges. A call takes milliseconds.
 std::vector<UnicodeException> CategoryRanges(UnicodeExceptions exceptions);
 
 // Returns all characters whose category is in `categories`, corrected by Apply(`exceptions`).

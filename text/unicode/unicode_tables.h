@@ -1,7 +1,6 @@
-// Tables of characters whose properties differ between the libraries utf8proc and PCRE2 and the
-// programs whose results must be reproduced. These programs are Hugging Face tokenizers (Unicode 11
-// to 17, depending on the part) and Python's str (Unicode 14). The script
-// tools/make_unicode_tables.py generates the tables.
+// Tables of the characters for which the libraries utf8proc and PCRE2 have other properties than
+// Hugging Face tokenizers (Unicode 11 to 17, depending on the part) or Python's str (Unicode 14).
+// The script tools/make_unicode_tables.py generates the tables.
 #pragma once
 
 #include <algorithm>

@@ -106,7 +106,7 @@ TEST(TraceTest, ABadLineIsNamedWithItsNumberAndWhatIsWrong) {
       ErrorOf(good + "{}"),
       "log.jsonl:3: the line has none of hash_ids, token_ids, prompt_token_ids, prompt and text");
   EXPECT_THAT(ErrorOf("[1, [2]]"), AllOf(StartsWith("log.jsonl:1: a line must be an array"),
-                                         HasSubstr("element 1 is not such a number")));
+                                         HasSubstr("element 1 is wrong")));
   EXPECT_THAT(ErrorOf(good + "{\"hash_ids\": [1, -2]}"),
               AllOf(StartsWith("log.jsonl:3: hash_ids"), HasSubstr("element 1")));
   EXPECT_THAT(ErrorOf("{\"hash_ids\": [18446744073709551616]}"), HasSubstr("2^64 - 1"));
