@@ -97,9 +97,9 @@ class Flags {
   // Adds a flag whose value is a duration. The user may append a unit: ms, s, m or h. A duration
   // without a unit is in seconds.
   void Interval(FlagText text, Duration& target, FlagRange<Duration> range);
-  // Adds a flag with a value of another type. `set` checks and stores the value. If `set` returns
-  // an error, the error message begins with the name of the flag. `show` returns the current value
-  // as text.
+  // Adds a flag with a value of any type. `set` checks and stores the value. If `set` returns an
+  // error, the error message begins with the name of the flag. `show` returns the current value as
+  // text.
   void Custom(FlagText text, std::function<absl::Status(std::string_view)> set,
               std::function<std::string()> show);
 

@@ -3,10 +3,9 @@
 
 namespace incipit {
 
-// Sets the scheduling policy SCHED_BATCH for the calling thread and for all threads that the
-// calling thread starts later. A thread with this policy does not interrupt another thread. Does
-// nothing if the calling thread does not have the default policy, or if the kernel refuses the
-// change.
+// Sets the scheduling policy SCHED_BATCH for the calling thread and for all threads that it starts
+// later. A thread with this policy does not interrupt another thread. Does nothing if the calling
+// thread has another policy than the default, or if the kernel refuses.
 void NeverInterruptOthers();
 
 }  // namespace incipit

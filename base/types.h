@@ -25,8 +25,8 @@ enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kDeadline, kErro
 // values of the row are -infinity.
 enum class RowStatus : uint8_t { kOk, kNonFinite };
 
-// A copy between two cache blocks: in every layer, the keys and values of the first `num_tokens`
-// tokens of block `from` are copied to block `to`. The device makes the copy before it computes the
+// A copy between two cache blocks: the keys and values of the first `num_tokens` tokens of block
+// `from` are copied to block `to`, in every layer. The device makes the copy before it computes the
 // first layer.
 struct BlockCopy {
   BlockId from{-1}, to{-1};

@@ -1,15 +1,13 @@
 // Declares the interface of a device that computes the operations of a model (Backend).
-// kernels/reference defines each operation as plain loops. Each operation combines several
-// computations (for example a norm, a matrix product and a rotation), because a device runs
-// combined computations faster.
+// kernels/reference defines each operation as plain loops.
 //
 // To compute a batch of tokens (a step), the caller calls Upload, then the operations in the order
 // of the model's layers, then Synchronize. An operation enqueues its work and returns. Synchronize
-// returns the errors of the device in this step. An argument with a wrong shape is a bug of the
-// caller and aborts the program. Only one thread may call a backend.
+// returns the errors of the device in this step. An argument with a wrong shape aborts the program.
+// Only one thread may call a backend.
 //
-// The bits of each row of a result depend only on the inputs of the same row. The other rows of the
-// step and the division of a prompt into steps do not change these bits.
+// The bits of a result row depend only on the inputs of the same row. Other rows of the step do not
+// change these bits.
 #pragma once
 
 #include <cstdint>
@@ -50,21 +48,21 @@ class Weight {
 enum class WeightRole : uint8_t { kQkv, kOutput, kGateUp, kDown, kHead, kEmbedding };
 // The use of a matrix in the model. A backend may choose the memory layout of a matrix by its use.
 struct WeightUse {
-  // NOLINTNEXTLINE(google-explicit-constructor): callers may pass a WeightRole instead.
+  // NOLINTNEXTLINE(google-explicit-constructor): a WeightRole converts implicitly to a WeightUse.
   constexpr WeightUse(WeightRole role, int32_t rotated_head_dim = 0)
       : role(role), rotated_head_dim(rotated_head_dim) {}
 
   WeightRole role;
-  // The head_dim of a weight of queries, keys and values (kQkv), if the query and key heads are
-  // rotated but not normalised; 0 for every other weight. If not 0, a backend may store the weight
-  // rows in the order of the rotation.
-  // REQUIRES: if not 0, every QkvRopeAppend with this weight has this head_dim, and its
-  // `query_norm` and `key_norm` are null.
+  // For a weight of queries, keys and values (kQkv) whose heads are rotated by RoPE but not
+  // normalised: head_dim. 0 for every other weight. If not 0, a backend may reorder the weight rows
+  // so that the two rows of each rotated pair are close together.
+  // REQUIRES: if not 0, every QkvRopeAppend with this weight has this head_dim and null
+  // `query_norm` and `key_norm`.
   int32_t rotated_head_dim;
 };
-// The number format of a stored weight. kInt8 rounds each weight row to eight bits with one scale
-// per row (kernels/quantize.h). Before a product with a kInt8 weight, each row of activations is
-// rounded in the same way. An embedding with kInt8 returns the rounded rows.
+// The number format of a stored weight. kAsStored keeps the type of the checkpoint. kInt8 rounds
+// each weight row to eight bits with one scale per row (kernels/quantize.h). A product with a kInt8
+// weight rounds each row of activations in the same way.
 enum class WeightFormat : uint8_t { kAsStored, kInt8 };
 
 // Selects the part of a matrix that one device stores: part `index` of `count` parts, one for each
@@ -90,9 +88,10 @@ class KvPool {
 // kernels/sampling.h. If a step calls Sample several times, the samples of all calls are numbered
 // consecutively from 0.
 struct SampleArgs {
-  TensorView logits;                     // shape [rows, vocab], f32
-  std::span<const StepSample> samples;   // samples to compute; their field `row` is ignored
-  std::span<const int32_t> logits_rows;  // element i is the row of `logits` for samples[i]
+  TensorView logits;                    // shape [rows, vocab], f32
+  std::span<const StepSample> samples;  // samples to compute; their field `row` is ignored
+  // element i is the index in `logits` of the row for samples[i]
+  std::span<const int32_t> logits_rows;
   // Output: element i is the token of samples[i], or -1 if its row of logits is not finite.
   std::span<TokenId> tokens;
   std::span<RowStatus> status;  // output: element i is the status of samples[i]
@@ -104,8 +103,8 @@ struct SampleArgs {
   bool is_latest = false;
 };
 
-// The token rows of a step for which the runner will compute logits, and the arguments with which
-// the runner will call Sample in this step.
+// The token rows of a step for which logits will be computed, and the arguments with which Sample
+// will be called in this step.
 struct StepLogits {
   // Indices of the tokens whose logits are computed, in ascending order without duplicates.
   std::span<const int32_t> rows = {};
@@ -128,11 +127,10 @@ struct EmbedArgs {
   TensorView hidden;              // output, shape [num_tokens, hidden_size]
 };
 
-// Arguments of QkvRopeAppend, which computes the queries, keys and values of each token: q|k|v =
-// RmsNorm(hidden) * W^T + bias, where W is `qkv`. Each query and key head is then normalised (if
-// `query_norm` and `key_norm` are not null) and rotated by RoPE. RoPE pairs element i of a head
-// with element i + head_dim / 2. The keys and values are stored in the cache blocks of the token's
-// sequence.
+// Arguments of QkvRopeAppend, which multiplies RmsNorm(hidden) by the weight `qkv` and adds `bias`.
+// The result holds the query, key and value heads of each token. Query and key heads are then
+// normalised (if `query_norm` and `key_norm` are not null) and rotated by RoPE. Keys and values are
+// stored in the cache blocks of the token's sequence.
 struct QkvRopeAppendArgs {
   TensorView hidden;  // input, shape [num_tokens, hidden_size]
   NormArgs norm;
@@ -169,10 +167,9 @@ struct ProjectAddArgs {
   const Weight* weight = nullptr;
   const Buffer* bias = nullptr;  // shape [number of rows of W], f32; null: no bias
   TensorView hidden;             // input and output, shape [num_tokens, number of rows of W]
-  // Weight of the RmsNorm that the next operation applies to `hidden`, or null. If not null, a
-  // backend may compute a part of this norm in ProjectAdd.
-  // REQUIRES: if not null, the next operation of this step is a QkvRopeAppend or GateUpSilu of the
-  // same `hidden`.
+  // Weight of the RmsNorm that the next operation applies to `hidden`, or null. A backend may
+  // compute a part of this norm in ProjectAdd. REQUIRES: if not null, the next operation of the
+  // step is a QkvRopeAppend or GateUpSilu of the same `hidden`.
   const Buffer* next_norm = nullptr;
 };
 
@@ -200,10 +197,11 @@ struct LogitsArgs {
 // Arguments of Score. For each element of `scores`, Score computes the log probability of the
 // target token and the likeliest tokens, both from one row of logits.
 struct ScoreArgs {
-  TensorView logits;                     // shape [rows, vocab], f32
-  std::span<const StepScore> scores;     // scores to compute; their field `row` is ignored
-  std::span<const int32_t> logits_rows;  // element i is the row of `logits` for scores[i]
-  std::span<RowStatus> status;           // output: element i is the status of scores[i]
+  TensorView logits;                  // shape [rows, vocab], f32
+  std::span<const StepScore> scores;  // scores to compute; their field `row` is ignored
+  // element i is the index in `logits` of the row for scores[i]
+  std::span<const int32_t> logits_rows;
+  std::span<RowStatus> status;   // output: element i is the status of scores[i]
   Logprobs* logprobs = nullptr;  // output: Score appends one row for each element of `scores`
 };
 
@@ -239,7 +237,9 @@ struct StepBounds {
   int32_t tokens_max = 0, sequences_max = 0;
   int64_t blocks_max = 0;  // maximum number of cache blocks of all sequences of a step together
   int32_t samples_max = 0;
-  ModelShape model = {};  // all 0: the sizes are unknown, so the first steps may allocate memory
+  // Shape of the model; all fields are 0 if unknown. Without the shape, Reserve allocates less
+  // memory, and the first steps allocate the rest.
+  ModelShape model = {};
 };
 
 class Backend {
@@ -256,9 +256,9 @@ class Backend {
   // the message contains the requested bytes and the free bytes.
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) = 0;
   virtual absl::StatusOr<std::unique_ptr<KvPool>> CreateKvPool(const KvPoolShape& shape) = 0;
-  // Packs matrices that are multiplied together (q|k|v or gate|up) into one weight. The rows of the
-  // weight are the rows of `parts`, one part after the other. A part need not be aligned. Each part
-  // must outlive the weight, because a backend may read the part without a copy.
+  // Packs matrices that are multiplied together (q|k|v or gate|up) into one weight, which has the
+  // rows of all `parts` in order. A part may start at any address. Each part must outlive the
+  // weight, because a backend may read the part without a copy.
   virtual absl::StatusOr<std::unique_ptr<Weight>> PackWeight(std::span<const ConstTensorView> parts,
                                                              WeightUse use, WeightFormat format,
                                                              Shard shard) = 0;
@@ -269,8 +269,8 @@ class Backend {
   // Allocates the memory for steps within `bounds`, so that these steps allocate nothing. A larger
   // step is allowed and allocates more memory. Returns RESOURCE_EXHAUSTED if there is not enough
   // memory.
-  // REQUIRES: the next step has no placeholder for a token of the previous step, because Reserve
-  // discards the sampled tokens.
+  // REQUIRES: the next step does not use tokens that the previous step sampled, because Reserve
+  // discards these tokens.
   virtual absl::Status Reserve(const StepBounds& bounds) = 0;
 
   // Begins a step. The arrays of `step` and `logits` must stay valid until Synchronize returns.
@@ -278,12 +278,12 @@ class Backend {
   // Enqueues the operations that `enqueue` calls. A backend may record these operations. For a
   // later step with the same `owner` (the address of the calling object) and number of tokens, the
   // backend may replay the recorded operations instead of calling `enqueue`.
-  // REQUIRES: the operations and their memory depend only on `owner`, the number of tokens and the
-  // arguments of Upload.
+  // REQUIRES: the operations and the addresses of their arguments depend only on `owner`, the
+  // number of tokens and the arguments of Upload.
   virtual void RunStep(const void* owner, absl::FunctionRef<void()> enqueue) = 0;
-  // Records the operations of `enqueue` for each number of tokens in [1, tokens_max], so that later
-  // calls of RunStep only replay operations. Does nothing if the backend never replays operations.
-  // During the recording, the backend uploads and runs `step`, which has one token.
+  // Records the operations of `enqueue` for each number of tokens up to `tokens_max`, so that later
+  // calls of RunStep only replay operations. The default does nothing. `step` is a step of one
+  // token that the backend runs during the recording.
   virtual absl::Status RecordSteps(const void* /*owner*/, int32_t /*tokens_max*/,
                                    const Step& /*step*/, const StepLogits& /*logits*/,
                                    absl::FunctionRef<void()> /*enqueue*/) {

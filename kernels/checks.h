@@ -25,8 +25,8 @@ void CheckStep(const Step& step, const StepLogits& logits);
 void CheckPoolCovers(const Step& step, const KvPoolShape& shape);
 
 void CheckLogits(const TensorView& logits);
-// Aborts if the arrays of `args` have different sizes, or if a row or a token of `args` is outside
-// of the shape of the logits.
+// Aborts if the arrays of `args` have different sizes, or if the index of a row or of a token is
+// outside of the shape of the logits.
 void CheckSampleArgs(const SampleArgs& args);
 void CheckScoreArgs(const ScoreArgs& args);
 

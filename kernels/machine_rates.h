@@ -14,8 +14,7 @@ struct MachineRates {
   std::string isa;  // name of the instruction set of the inner loops
   int32_t num_threads = 0;
   // Operations per second of all threads together, for each number type. One multiply-add counts as
-  // two operations. 0: the machine has no instruction for the type. `bf16` is measured even if the
-  // inner loops do not use the machine's bf16 instruction.
+  // two operations. 0: the machine has no instruction for the type.
   double f32 = 0, bf16 = 0, int8 = 0;
   double read_bytes = 0;  // bytes per second that all threads together read from main memory
 };

@@ -17,10 +17,9 @@ inline constexpr float kInt8Max = 127;
 // reciprocal of its scale could overflow.
 inline constexpr float kInt8LeastMagnitude = 1e-30f;
 
-// Rounds a row to eight-bit numbers and returns the scale of the row, which is the largest
-// magnitude divided by 127. numbers[i] is x[i] divided by the scale, rounded to nearest, ties to
-// even. If a value of `x` is not finite, all numbers are 0 and the scale is NaN, so that products
-// with the row are NaN.
+// Rounds a row to eight-bit numbers and returns the scale of the row: the largest magnitude divided
+// by 127. numbers[i] is x[i] / scale, rounded to nearest, ties to even. If a value of `x` is not
+// finite, all numbers are 0 and the scale is NaN.
 inline float QuantizeRow(std::span<const float> x, std::span<int8_t> numbers) {
   INCIPIT_CHECK(x.size() == numbers.size());
   float max = 0;

@@ -43,8 +43,8 @@ namespace incipit {
 // instruction sets return the same bits.
 float SamplingExp(float x);
 
-// Returns the mass of a token, which is the token's weight in fixed point: weight * 2^kMassBits,
-// rounded to the nearest whole number, ties to even. `weight` may be slightly above 1.
+// Returns the mass of a token: weight * 2^kMassBits, rounded to the nearest whole number, ties to
+// even. `weight` is the weight of the token and may be slightly above 1.
 uint64_t MassOf(float weight);
 
 // Returns 1 / temperature, or the largest finite number if 1 / temperature is infinite.

@@ -6,7 +6,7 @@
 namespace incipit {
 
 // Number of fraction bits of a mass (the weight of a token in fixed point). The likeliest token has
-// the weight 1. A token that is 1e12 times less likely has mass 0.
+// the weight 1. A token with a weight of at most 2^-41 has mass 0.
 inline constexpr int kMassBits = 40;
 // The masses of at most 1 << kVocabBitsMax tokens sum without overflow.
 inline constexpr int kVocabBitsMax = 63 - kMassBits;
@@ -29,8 +29,8 @@ inline constexpr float kExpQ1 = 0.0416665561f;
 inline constexpr float kExpQ0 = 0.166665763f;
 inline constexpr float kExpHalf = 0.5f;
 
-// The low 52 bits of the double weight * kMassScale + kMassRound are the rounded mass (fixed-point
-// weight) of a token.
+// The low 52 bits of the double `weight * kMassScale + kMassRound` are the mass of a token: the
+// token's weight as a fixed-point number, rounded.
 inline constexpr double kMassScale = 0x1p40;
 inline constexpr double kMassRound = 0x1p52;
 static_assert(kMassScale == static_cast<double>(1ull << kMassBits));

@@ -36,16 +36,16 @@ struct StepScore {
 
 // The arrays of a step. Sequence s of the step has:
 // - the tokens [token_begin[s], token_begin[s + 1]), at consecutive positions;
-// - the cache blocks [block_begin[s], block_begin[s + 1]), where block i of the sequence holds the
-//   positions [i * block_size, (i + 1) * block_size);
-// - the samples [sample_begin[s], sample_begin[s + 1]) and the scores [score_begin[s],
-//   score_begin[s + 1]), in ascending order of their token rows (indices into `tokens`).
+// - the cache blocks [block_begin[s], block_begin[s + 1]), each with the keys and values of
+//   block_size consecutive positions;
+// - the samples [sample_begin[s], sample_begin[s + 1]), in ascending order of `row`;
+// - the scores [score_begin[s], score_begin[s + 1]), in ascending order of `row`.
 // The results of the step are in the same order as the samples and the scores. All arrays must stay
 // valid until the step has finished.
 //
-// A token -1 - i is a placeholder for the token of sample i of the previous step, which may not
-// have finished. If the logits of sample i are not finite, the placeholder becomes token 0, and the
-// caller must discard all results that depend on the placeholder.
+// A token -1 - i is a placeholder for the token of sample i of the previous step. If the logits of
+// that sample are not finite, the placeholder becomes token 0, and the caller must discard all
+// results that depend on the placeholder.
 struct Step {
   std::span<const TokenId> tokens = {};     // tokens of all sequences, one sequence after the other
   std::span<const int32_t> positions = {};  // element i: position of tokens[i] in its sequence
@@ -68,7 +68,7 @@ struct Step {
   // For each sequence, the index of its first score in `scores`. The last element is the size of
   // `scores`.
   std::span<const int32_t> score_begin = {};
-  // Prompt tokens of all sequences whose log probability is requested.
+  // Prompt tokens for which log probabilities are requested, of all sequences.
   std::span<const StepScore> scores = {};
 };
 

@@ -23,10 +23,9 @@ class Checkpoint {
   // Opens model.safetensors in `folder`. If this file does not exist, opens the files (shards) that
   // model.safetensors.index.json names.
   //
-  // Each shard must be a file in `folder`. A link to a file in another folder is an error, except a
-  // link of the Hugging Face cache (from snapshots/<revision>/ to blobs/). Returns NOT_FOUND if the
-  // folder contains no weights. Returns INVALID_ARGUMENT if a file is malformed; the message names
-  // the file and the tensor.
+  // Each shard must be a file in `folder`, not a link to another folder. Links within the Hugging
+  // Face cache are allowed. Returns NOT_FOUND if the folder contains no weights, and
+  // INVALID_ARGUMENT if a file is malformed.
   static absl::StatusOr<Checkpoint> Open(const std::filesystem::path& folder);
 
   const StoredTensors& tensors() const { return tensors_; }

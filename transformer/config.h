@@ -74,11 +74,9 @@ struct GenerationDefaults {
   bool do_sample = true;
 };
 
-// Parses the contents of the files config.json and generation_config.json. If
-// generation_config.json does not exist, `generation_config_json` is empty. Returns
-// INVALID_ARGUMENT if a value is invalid; the message contains the key, the value and the allowed
-// range. Returns UNIMPLEMENTED if the architecture or an option is not supported; the message names
-// the architecture or the option.
+// Parses the contents of the files config.json and generation_config.json (empty if the file does
+// not exist). Returns INVALID_ARGUMENT for an invalid value, and UNIMPLEMENTED for an unsupported
+// architecture or option. The message contains the key.
 absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view config_json,
                                              std::string_view generation_config_json);
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::filesystem::path& folder);

@@ -117,7 +117,7 @@ absl::StatusOr<uint64_t> ByteSizeOf(const FileType& type, std::span<const int64_
 // Checks one entry of the JSON header, and returns the tensor that the entry describes. `data`
 // holds the bytes of the file after the header.
 absl::StatusOr<StoredTensor> ReadTensor(const Json& entry, std::span<const std::byte> data) {
-  if (!entry.is_object()) return InvalidArgument("the entry is not an object");
+  if (!entry.is_object()) return InvalidArgument("the tensor's header entry is not an object");
   StoredTensor tensor;
   const auto dtype = entry.find("dtype");
   if (dtype == entry.end() || !dtype->is_string()) return InvalidArgument("dtype is not a string");

@@ -68,22 +68,23 @@ absl::Status CheckShape(const ExpectedTensor& expected, const StoredTensor& stor
 }
 
 // Returns an error if the element type of `stored` differs from the type in config.json, or from
-// `first_dtype_name`, the type of another tensor of the model.
+// the type `first_dtype_name` of another tensor.
 absl::Status CheckDType(const ModelConfig& config, const ExpectedTensor& expected,
                         const StoredTensor& stored, std::string_view first_dtype_name) {
   if (!stored.dtype) {
-    return Unimplemented("tensor {} is {}; the supported types are F32, F16 and BF16",
+    return Unimplemented("tensor {} has the type {}; the supported types are F32, F16 and BF16",
                          expected.name, stored.dtype_name);
   }
   if (config.dtype && *stored.dtype != *config.dtype) {
     return InvalidArgument(
-        "tensor {} is {}, but the dtype of config.json is {}; correct one of them", expected.name,
-        stored.dtype_name, NameOf(*config.dtype));
+        "tensor {} has the type {}, but the dtype of config.json is {}; correct one of them",
+        expected.name, stored.dtype_name, NameOf(*config.dtype));
   }
   if (stored.dtype_name != first_dtype_name) {
     return InvalidArgument(
-        "tensor {} is {}, but tensor {} is {}; all tensors must have the same dtype", expected.name,
-        stored.dtype_name, kFinalNormName, first_dtype_name);
+        "tensor {} has the type {}, but tensor {} has the type {}; all tensors must have the same "
+        "type",
+        expected.name, stored.dtype_name, kFinalNormName, first_dtype_name);
   }
   return absl::OkStatus();
 }

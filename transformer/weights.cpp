@@ -16,9 +16,8 @@
 namespace incipit {
 namespace {
 
-// Returns true if a number in `bytes` is an infinity or a NaN, which means that all bits of the
-// exponent are ones. `exponent` is the mask of the exponent bits. If all exponent bits are ones,
-// adding one to the lowest exponent bit sets the sign bit.
+// Returns true if a number in `bytes` is an infinity or a NaN: all of its exponent bits (the mask
+// `exponent`) are ones. Adding 1 to the lowest exponent bit then sets the sign bit.
 template <typename Bits>
 bool HasNonFinite(std::span<const std::byte> bytes, Bits exponent) {
   constexpr uint64_t kLanes = ~uint64_t{0} / std::numeric_limits<Bits>::max();
@@ -59,8 +58,8 @@ class WeightLoader {
   absl::Status Load() {
     const EndNames ends = NamesOfEnds(config_, tensors_);
     is_tied_ = ends.embedding == ends.head;
-    // Packs the head, the largest matrix, before the other weights occupy memory. Packing needs
-    // temporary memory.
+    // Packs the head before the other weights occupy memory, because the head is the largest matrix
+    // and packing needs temporary memory.
     INCIPIT_RETURN_IF_ERROR(Pack({ends.head}, WeightRole::kHead, weights_.head));
     INCIPIT_RETURN_IF_ERROR(Pack({ends.embedding}, WeightRole::kEmbedding, weights_.embedding));
     for (int32_t layer = 0; layer < config_.num_layers; ++layer) {

@@ -1,5 +1,5 @@
 // Parses JSON from untrusted sources. The size, the number of values and the depth of the text are
-// limited, so a hostile text cannot exhaust the memory or overflow the stack.
+// limited. A hostile text cannot exhaust the memory or overflow the stack.
 #pragma once
 
 #include <cstddef>

@@ -26,9 +26,9 @@ struct NumberRange {
   bool includes_min = false;
 };
 
-// A view of a JSON object. `path` is the position of the object in its file, such as
-// `normalizer.normalizers[2]`. Error messages show the path and the key. A key with the value null
-// is treated as absent. All errors are INVALID_ARGUMENT.
+// A view of a JSON object. `path`, such as `normalizer.normalizers[2]`, is the position of the
+// object in its file, for error messages. A key with the value null is treated as absent. All
+// errors are INVALID_ARGUMENT.
 class JsonFields {
  public:
   // REQUIRES: `object` is a JSON object, and outlives this view.

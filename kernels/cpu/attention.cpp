@@ -8,13 +8,12 @@ namespace incipit {
 namespace {
 
 // Maximum number of rows (pairs of a token and a query head) that one thread computes together.
-// These rows share each load of keys and values from the CPU cache. The sums of many more rows
-// would not fit into the first-level cache.
+// These rows share each load of keys and values. The sums of many more rows would not fit into the
+// first-level cache.
 constexpr int32_t kTileRowsMax = 48;
 
-// If a tile (tokens and heads of one sequence) needs more than 1 / kPartMax of the average work
-// per thread, several threads compute the tile. Otherwise all other threads could wait for one
-// thread.
+// Several threads compute a tile (tokens and heads of one sequence) together if the work of the
+// tile exceeds 1 / kPartMax of the average work per thread.
 constexpr int64_t kPartMax = 4;
 
 // Maximum number of rows (pairs of a token and a query head) of each KV head, if one thread

@@ -22,8 +22,8 @@ class CpuAttention {
   void Run(const AttentionArgs& args, const Step& step);
 
  private:
-  // A part of a step's attention: consecutive tokens of one sequence, with some query heads of one
-  // KV head, or with all query heads of several KV heads.
+  // A part of a step's attention: consecutive tokens of one sequence, with some of their query
+  // heads. These are query heads of one KV head, or all query heads of several KV heads.
   struct Tile {
     int32_t sequence = 0, token_begin = 0, num_tokens = 0;
     int32_t head_begin = 0, num_heads = 0, num_groups = 0;

@@ -114,7 +114,8 @@ class CpuBackend final : public Backend {
     return StoreAsF32(memory_, parts);
   }
 
-  // Allocates nothing, because the working memory grows during steps and is never freed.
+  // Does nothing: this backend allocates its working memory in the first step that needs the
+  // memory.
   absl::Status Reserve(const StepBounds&) override { return absl::OkStatus(); }
 
   void Upload(const Step& step, const StepLogits& logits) override {
@@ -191,8 +192,8 @@ class CpuBackend final : public Backend {
   Scratch<int8_t> rounded_;
 };
 
-// Packs a matrix for oneDNN if oneDNN supports the matrix, and if the CPU has instructions for the
-// type of the matrix or the options force oneDNN. Otherwise packs the matrix for the inner loops of
+// Packs a matrix for oneDNN if oneDNN supports the matrix, and if the options force oneDNN or the
+// CPU has instructions for the matrix type. Otherwise packs the matrix for the inner loops of
 // kernels/cpu/simd.
 absl::StatusOr<std::unique_ptr<PackedMatrix>> CpuBackend::PackMatrix(const MatrixSource& source) {
   const DType dtype = source.dtype();

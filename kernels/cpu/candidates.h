@@ -44,10 +44,10 @@ class Candidates {
   void KeepMass(uint64_t wanted);
 
  private:
-  // The candidates to keep: all candidates with a logit above a limit, and some candidates with a
-  // logit equal to the limit. `key` is the OrderKey of the limit. `wanted_of_equals` is the number
-  // (for KeepLargest) or the sum of masses (for KeepMass) of the candidates to keep among the
-  // candidates equal to the limit.
+  // The candidates to keep: all candidates with a logit above a limit, and some of the candidates
+  // with a logit equal to the limit. `key` is the OrderKey of the limit. KeepLargest keeps
+  // `wanted_of_equals` candidates with this logit. KeepMass keeps candidates with this logit whose
+  // masses sum to at least `wanted_of_equals`.
   struct Cut {
     uint32_t key = 0;
     uint64_t wanted_of_equals = 0;

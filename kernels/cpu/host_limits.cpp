@@ -52,9 +52,9 @@ std::vector<std::string> WithAncestors(const std::string& mount, std::string pat
   return folders;
 }
 
-// Returns the path of this process's control group, which /proc/self/cgroup contains: the group of
-// cgroup version 2 if `controller` is empty, otherwise the group of `controller` of cgroup version
-// 1.
+// Reads the path of this process's control group from /proc/self/cgroup. If `controller` is empty,
+// returns the path of the cgroup of version 2. Otherwise returns the path of the cgroup of version
+// 1 for `controller`.
 std::optional<std::string> GroupPath(const HostPaths& paths, std::string_view controller) {
   std::ifstream file(paths.proc + "/self/cgroup");
   std::string line;

@@ -15,13 +15,13 @@ struct HostPaths {
 };
 
 // Returns the number of bytes of memory that this process can still allocate: the minimum of the
-// kernel's MemAvailable and the free memory of each control group of this process. The free memory
-// of a control group is its limit minus its use, without the page cache that the kernel can drop.
+// kernel's MemAvailable and the free memory of each of its control groups. Page cache that the
+// kernel can drop counts as free.
 size_t AvailableHostBytes(const HostPaths& paths = {});
 
 // Returns the number of CPUs in the affinity mask, but at most the CPU quota of the control groups
-// (in whole CPUs, at least 1). If there were more threads than the quota allows, the kernel would
-// stop some threads while the other threads wait for them.
+// (in whole CPUs, at least 1). The kernel would often stop threads if there were more threads than
+// the quota allows.
 int32_t AvailableCpus(const HostPaths& paths = {});
 
 }  // namespace incipit

@@ -61,12 +61,12 @@ class HostBuffer final : public Buffer {
 // heap, larger buffers in mappings of huge pages. Thread-safe.
 class HostMemory {
  public:
-  // `limit_bytes` limits the sum of the sizes of all buffers. 0: the limit is the memory that the
-  // machine and its control group have free during this call.
+  // `limit_bytes` is the maximum sum of the sizes of all buffers. If it is 0, the limit is the free
+  // memory of the machine and its control group at this time.
   explicit HostMemory(size_t limit_bytes);
 
-  // Returns the number of bytes that can still be allocated: the minimum of the unused part of the
-  // limit and the free memory of the host.
+  // Returns the number of bytes that can still be allocated: the minimum of the unused limit and
+  // the free memory of the host.
   size_t FreeBytes() const;
 
   // Allocates a buffer of `bytes` bytes. Returns RESOURCE_EXHAUSTED if there is not enough memory.

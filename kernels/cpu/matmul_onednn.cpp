@@ -26,8 +26,8 @@ constexpr std::array<int64_t, 18> kRowBuckets = {1,  2,  3,  4,  6,   8,   12,  
                                                  32, 48, 64, 96, 128, 192, 256, 384, 512};
 
 // Forbids oneDNN to use AMX instructions, because AMX sums in a different order for one row than
-// for many rows. oneDNN accepts the prohibition only before the first use of the library. Does
-// nothing if the user has set oneDNN's environment variable for the instruction set.
+// for many rows. Has an effect only before the first use of oneDNN. Does nothing if the user has
+// set oneDNN's environment variable for the instruction set.
 void LimitInstructionSet() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -100,8 +100,8 @@ class OneDnnContext::State {
     dnnl::memory::desc weights;
     bool rows_stay_apart = false;
   };
-  // Returns the weight format for a matrix shape. The format is the same for every number of rows.
-  // Throws dnnl::error if oneDNN has no product for this shape.
+  // Returns oneDNN's memory format for the weights of a matrix shape. The format is the same for
+  // every number of rows. Throws dnnl::error if oneDNN has no product for this shape.
   const Format& FormatOf(const Shape& shape) {
     threads_.UseForCallingThread();
     const auto found = formats_.find(shape);
@@ -183,8 +183,8 @@ class OneDnnContext::State {
     return {dnnl::matmul::desc(x, weights, y), attributes, engine_};
   }
 
-  // On a CPU without bf16 instructions, oneDNN uses another code path for a single row than for
-  // several rows. A single bf16 row is therefore padded to two rows.
+  // Pads a single bf16 row to two rows if the CPU has no bf16 instructions. On such a CPU, oneDNN
+  // could compute a single row with other bits than the same row among several rows.
   int64_t BucketOf(const Shape& shape, int64_t num_rows) const {
     const int64_t least = shape.form == Form::kBF16 && !native_.bf16 ? 2 : 1;
     return *std::ranges::lower_bound(kRowBuckets, std::max(least, num_rows));
@@ -296,8 +296,8 @@ class OneDnnContext::Matrix final : public PackedMatrix {
 namespace {
 
 // Returns the address of the matrix `source` in row-major order, with elements of the type that
-// shape.form requires. If `source` is not already one aligned array of this type, copies the matrix
-// to `plain`. Appends the scales of eight-bit rows to `scales`.
+// shape.form requires. Copies the matrix to `plain` if it is not stored in this form. Appends the
+// scales of eight-bit rows to `scales`.
 void* PlainMatrix(const MatrixSource& source, const Shape& shape, const simd::Kernels& kernels,
                   std::vector<std::byte>& plain, std::vector<float>& scales) {
   const bool is_int8 = shape.form == Form::kInt8;

@@ -1,8 +1,9 @@
-// Computes matrix products by oneDNN, with weights in oneDNN's blocked format. By default, oneDNN
-// is used on CPUs with a fast bf16 dot instruction (PrefersOneDnn of simd/select.h), if the CPU has
-// instructions for the type of the weights: AVX-512 for f32, AVX512_BF16 for bf16, AVX512_VNNI for
-// eight-bit weights. On these CPUs, oneDNN computes each row with the same bits for every number of
-// rows.
+// Computes matrix products by oneDNN, with weights in oneDNN's blocked format.
+//
+// By default, oneDNN is used on CPUs with a fast bf16 dot instruction (PrefersOneDnn of
+// simd/select.h). The CPU must also have instructions for the type of the weights: AVX-512 for f32,
+// AVX512_BF16 for bf16, AVX512_VNNI for eight-bit weights.
+// On these CPUs, oneDNN computes each row with the same bits for every number of rows.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,8 @@ enum class OneDnnUse : uint8_t {
   kWhereRowsStayApart,
 };
 
-// The state that all oneDNN matrices of a backend share: the engine, the stream, and a primitive
-// for each pair of matrix shape and number of rows. The context must outlive the matrices.
+// The state that all oneDNN matrices of a backend share: the engine, the stream, and one primitive
+// for each matrix shape and number of rows. The context must outlive the matrices.
 class OneDnnContext {
  public:
   OneDnnContext(const simd::Kernels& kernels, const Threads& threads, HostMemory& memory);

@@ -89,8 +89,8 @@ class SimdMatrix final : public PackedMatrix {
                           .y_stride = output.Width(rows_)});
     };
     const int64_t work = input.num_rows * rows_ * cols_;
-    // A piece of work consists of whole units: a unit is one panel (a group of weight rows), or a
-    // panel of gate rows with its panel of up rows.
+    // A unit of work is one panel (a group of weight rows). For gate and up, a unit is a panel of
+    // gate rows and a panel of up rows.
     const int64_t unit = shape_.is_gate_up ? 2 : 1, num_units = shape_.num_panels / unit;
     // If there are few input rows (a single tile), only memory bandwidth limits the speed. Each
     // thread therefore reads one contiguous range of panels (groups of weight rows).
@@ -140,8 +140,8 @@ class SimdMatrix final : public PackedMatrix {
   SimdMatmulContext& context_;
   const PanelShape shape_;
   const int64_t rows_, cols_;
-  // The panels (groups of weight rows). For eight-bit weights, the scale of each weight row and the
-  // initial sum of each output follow the panels.
+  // The panels (groups of weight rows). For eight-bit weights, the panels are followed by one scale
+  // for each weight row, and by the number from which the sum of each output starts.
   std::unique_ptr<HostBuffer> memory_;
 };
 

@@ -17,8 +17,8 @@ constexpr int64_t kRounds = 2'000'000;
 constexpr size_t kReadBytes = 256 << 20;
 
 // Calls `work(thread)` on all threads simultaneously. `work` returns the number of operations or
-// bytes that it has processed. Returns the sum of these numbers of all threads, divided by the
-// seconds until the last thread has finished. The result is the maximum of kRepeats measurements.
+// bytes that it has processed. Returns the highest total number per second of kRepeats
+// measurements.
 template <class F>
 double BestRate(const Threads& threads, const F& work) {
   double best = 0;

@@ -72,8 +72,8 @@ class PanelPacker {
     return FindRow(source_.parts, panel % 2 == 0 ? row : size + row);
   }
 
-  // Returns the index of row `lane` of a panel in each stored column. A panel is a group of
-  // panel_width weight rows, stored column by column.
+  // Returns the position at which row `lane` of a panel is stored within each column. A panel is a
+  // group of panel_width weight rows, stored column by column.
   int64_t PositionOf(int64_t lane) const {
     const int64_t lanes = shape_.pair_lanes, pair = lane / (2 * lanes) * 2 * lanes;
     if (!product_.interleaves_pairs || pair + 2 * lanes > shape_.panel_width) return lane;
@@ -81,8 +81,8 @@ class PanelPacker {
     return pair + (in_pair < lanes ? 2 * in_pair : 2 * (in_pair - lanes) + 1);
   }
 
-  // Writes a panel (a group of weight rows) in groups of 64 columns, so that a cache line stays in
-  // the CPU cache until all of its elements are written.
+  // Writes a panel (a group of weight rows) in groups of 64 columns, so that each cache line is
+  // filled while it is in the CPU cache.
   template <class Element, class ReadElement>
   void Interleave(Element* out, const ReadElement& read) const {
     constexpr int64_t kColumns = 64;

@@ -87,9 +87,9 @@ void RowSampler::Collect(float lowest) {
   }
 }
 
-// Makes the k tokens with the largest logits the candidates. The maximum of each chunk of the row
-// is known. At least k logits of the row are at least as large as the k-th largest of these maxima,
-// so that all smaller logits can be skipped.
+// Makes the k tokens with the largest logits the candidates. `maxima_` holds the largest logit of
+// each chunk of the row. Logits below the k-th largest of these maxima are skipped, because at
+// least k logits are not below it.
 void RowSampler::CollectLargest(int64_t k) {
   float lowest = -kInfinity;
   if (k <= std::ssize(maxima_)) {
@@ -102,9 +102,9 @@ void RowSampler::CollectLargest(int64_t k) {
   candidates_.KeepLargest(k);
 }
 
-// Collects in `candidates_` the tokens that top_p keeps: the most probable tokens. In most rows,
-// the logits of these tokens are close to the largest logit. The first attempt therefore considers
-// only logits that are at most 8 times the temperature below the largest logit.
+// Collects in `candidates_` the tokens that top_p keeps: the most probable tokens. First considers
+// only logits that are at most 8 times the temperature below the largest logit. In most rows, these
+// logits are enough.
 void RowSampler::CollectMass(const StepSample& sample) {
   const SamplingParams& params = *sample.params;
   const float inverse = InverseTemperature(params.temperature);

@@ -23,10 +23,9 @@ struct LogprobSlot {
   std::span<TokenLogprob> top;
 };
 
-// Samples from one row of logits at a time, without sorting the vocabulary. The results have the
-// bits that kernels/sampling.h defines. The sampler first computes the maximum of each chunk of
-// simd::kChunk logits, and then reads only the chunks that can contain a candidate. Not
-// thread-safe: each thread has its own sampler.
+// Samples from one row of logits at a time by the rules of kernels/sampling.h, without sorting the
+// vocabulary. Computes the maximum of each chunk of logits, and then reads only chunks that can
+// contain a candidate. Each thread needs its own sampler.
 class RowSampler {
  public:
   explicit RowSampler(const simd::Kernels& kernels) : kernels_(&kernels) {}

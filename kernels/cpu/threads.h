@@ -24,16 +24,15 @@ class Threads {
   }
 
   // If pinning was requested: binds the calling thread and each thread of the pool to one CPU. Two
-  // threads share a CPU only if there are more threads than allowed CPUs.
-  // REQUIRES: the same thread calls all later functions of the backend.
+  // threads share a CPU only if there are more threads than CPUs. REQUIRES: the same thread calls
+  // all later functions of the backend.
   void PinOnce() {
     if (pins_ && pinned_for_ != std::this_thread::get_id()) Pin();
   }
 
   // Divides [0, size) into one contiguous range [begin, end) for each thread, and calls f(begin,
-  // end, thread) on this thread. `work` is the approximate number of multiplications of all ranges
-  // together. If `work` is small, the calling thread computes all ranges alone, because waking
-  // other threads would take longer.
+  // end, thread) on this thread. If `work`, the approximate number of multiplications, is small,
+  // the calling thread computes all ranges alone.
   template <class F>
   void ForParts(int64_t size, int64_t work, const F& f) const {
     if (count_ == 1 || size == 1 || work < kWorkMin) {

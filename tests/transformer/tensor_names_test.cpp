@@ -99,12 +99,13 @@ TEST(TensorNamesTest, AllTensorsAreOfTheModelsDType) {
   StoredTensor& odd = tensors.find("model.layers.0.mlp.down_proj.weight")->second;
   odd.dtype = DType::kBF16;
   odd.dtype_name = "BF16";
-  ExpectInvalid(config, tensors,
-                AllOf(HasSubstr("model.layers.0.mlp.down_proj.weight is BF16"), HasSubstr("F32")));
+  ExpectInvalid(
+      config, tensors,
+      AllOf(HasSubstr("model.layers.0.mlp.down_proj.weight has the type BF16"), HasSubstr("F32")));
   odd.dtype.reset();
   odd.dtype_name = "F8_E4M3";
   ExpectError(absl::StatusCode::kUnimplemented, config, tensors,
-              HasSubstr("model.layers.0.mlp.down_proj.weight is F8_E4M3"));
+              HasSubstr("model.layers.0.mlp.down_proj.weight has the type F8_E4M3"));
   config.dtype = DType::kF16;
   ExpectInvalid(config, TensorsOf(config),
                 AllOf(HasSubstr("F32"), HasSubstr("config.json is f16")));

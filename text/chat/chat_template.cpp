@@ -100,7 +100,7 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Parse(std::string_view source,
 }
 
 absl::StatusOr<ChatTemplate> ChatTemplate::Parse(const TokenizerConfig& config) {
-  if (!config.has_chat_template()) return FailedPrecondition("there is no chat template");
+  if (!config.has_chat_template()) return FailedPrecondition("the model has no chat template");
   auto program = std::make_unique<Program>();
   program->config = config;
   if (config.chat_template) {

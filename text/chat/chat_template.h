@@ -43,7 +43,7 @@ class ChatTemplate {
   ~ChatTemplate();
 
   // Renders the prompt. `variables` is a JSON object with the variables of the template, such as
-  // messages and tools. A variable such as bos_token replaces the special token of the model.
+  // messages and tools.
   //
   // Returns INVALID_ARGUMENT with the message of the template if the template raises an error.
   // Returns FAILED_PRECONDITION if the only template is for tools and the request has no tools.

@@ -1,16 +1,15 @@
 // Computes paged attention with an online softmax (Milakov, Gimelshein: "Online normalizer
-// calculation for softmax", 2018; Dao: "FlashAttention-2", 2023). The file of every instruction set
-// includes this file inside its namespace.
+// calculation for softmax", 2018; Dao: "FlashAttention-2", 2023). The source file of every
+// instruction set includes this file.
 //
-// A call computes several rows that share a KV head. A row is one token and one query head. The
-// call processes groups of 64 positions in ascending order; each group starts at a multiple of 64.
-// For each group, the call computes the scores of all rows, then the softmax weights, and then adds
-// the weighted values to the sums of the rows.
+// A call computes several rows (pairs of a token and a query head) that share a KV head. The call
+// processes groups of 64 positions in ascending order: it computes the scores of all rows, then the
+// softmax weights, and then adds the weighted values to the sums of the rows.
 //
-// A split is a range of kSplit consecutive positions that starts at a multiple of kSplit. Several
-// threads may compute the splits of a sequence in parallel. The sums of the splits are then
-// combined in ascending order. The bits of a row depend only on the positions that the row attends
-// to. All other positions are skipped, because their memory may hold any value.
+// A split is a range of kSplit positions. Several threads may compute the splits of a sequence in
+// parallel. The sums of the splits are then combined in ascending order.
+//
+// The bits of a row depend only on the positions that the row attends to.
 #pragma once
 
 #include "kernels/cpu/simd/attend_dots.inl"
@@ -26,8 +25,8 @@ constexpr int64_t kRowPad = 16;
 // range of positions. Arrays with one element per row are padded to whole vectors.
 struct AttendState {
   int64_t sums_stride;
-  // Sums of weighted values, of shape [row][sums_stride]. The dimensions are in the order in which
-  // WidenPair loads them: in each pair of vectors, even dimensions may precede odd dimensions.
+  // Sums of weighted values, of shape [row][sums_stride]. Even dimensions may precede odd
+  // dimensions within each pair of vectors, which is the order in which WidenPair loads values.
   float* sums;
   // Element i of `max` is the largest score of row i. Element i of `denominator` is the sum of the
   // softmax weights of row i.
@@ -53,7 +52,8 @@ struct AttendState {
 // Working memory of an attention call for one KV head. Each KV head of the call has its own `query`
 // and `states`. All KV heads of the call share the other arrays.
 struct AttendScratch {
-  float* query;   // the query multiplied by the scale, of shape [tiles][head_dim][rows of the tile]
+  // queries multiplied by the attention scale; shape [tiles][head_dim][rows of the tile]
+  float* query;
   float* scores;  // scores, which softmax weights later replace; shape [rows][kStep]
   // For each row: the new maximum of its scores, and the factor by which its previous sums are
   // multiplied.
@@ -150,9 +150,8 @@ void GatherStep(const KvView& kv, int64_t first, SeenRange range, const AttendSc
   }
 }
 
-// The distance from the current keys to the keys to prefetch. `positions` is the distance in
-// positions of the sequence. `elements` is the additional distance in a cache block if the keys to
-// prefetch belong to another KV head, otherwise 0.
+// The distance from the current keys to the keys to prefetch: a number of positions in the
+// sequence, plus a number of elements from one KV head to another KV head of a cache block.
 struct NextKeys {
   int64_t positions, elements;
 };
@@ -261,10 +260,9 @@ void WeighStep(const AttendArgs& args, int64_t first, const AttendScratch& s,
   });
 }
 
-// Adds the weighted values of kStep positions to the sums of the rows [begin, begin + rows): if
-// possible for all rows together, otherwise row by row.
-// - `is_whole`: true if all rows attend to all kStep positions.
-// - `ahead`: the memory to prefetch, or null.
+// Adds the weighted values of kStep positions to the sums of the rows [begin, begin + rows).
+// `is_whole` is true if all rows attend to all kStep positions. `ahead` is the memory to prefetch,
+// or null.
 template <class T>
 void AccumulateRows(const AttendArgs& args, const StepBlocks<T>& blocks, int64_t first,
                     int64_t begin, int64_t rows, bool is_whole, FetchAhead* ahead,

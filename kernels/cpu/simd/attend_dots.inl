@@ -1,19 +1,16 @@
-// Computes the matrix products of attention with the bf16 dot instruction. The instruction
-// multiplies two pairs of bf16 numbers and adds both products to an f32 sum. attend.inl includes
-// this file.
+// Computes the matrix products of attention with the bf16 dot instruction, which multiplies two
+// pairs of bf16 numbers and adds both products to an f32 sum. attend.inl includes this file.
 //
-// Queries (multiplied by the scale) and softmax weights are rounded to bf16. The softmax
-// denominator of a row is the sum of the rounded weights, so that the result of a row is exactly a
-// weighted mean of values.
+// Queries and softmax weights are rounded to bf16. The softmax denominator is the sum of the
+// rounded weights.
 //
 // A score adds pairs of dimensions 2i and 2i + 1 in ascending order. A sum of weighted values adds
 // pairs of positions 2i and 2i + 1 in ascending order. If a row attends to only one position of a
-// pair, zeros replace the values of the other position, because the memory of that position may
-// hold any value.
+// pair, zeros replace the values of the other position.
 //
 // An instruction set with a bf16 dot instruction defines a type DottedBF16, stored like BF16, with
-// functions that multiply pairs of elements (avx512_bf16.cpp). An instruction set without a bf16
-// dot instruction defines DottedBF16 as BF16.
+// functions that multiply pairs of elements (avx512_bf16.cpp). Any other instruction set defines
+// DottedBF16 as BF16.
 #pragma once
 
 #include "kernels/cpu/simd/attend_tile.inl"

@@ -16,7 +16,8 @@ struct Vec {
 using Mask = __m256;
 
 constexpr int kPanelVectors = 2;
-// 6 * kPanelVectors sums, 2 weights and 1 factor use 15 of the 16 registers
+// 6 input rows per tile: the sums (6 * kPanelVectors vectors), 2 vectors of weights and 1 vector of
+// an input element use 15 of the 16 vector registers.
 constexpr int kTileRows = 6;
 // If a product has few input rows (a single tile), weights are prefetched this number of bytes
 // before their use.

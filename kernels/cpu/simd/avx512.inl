@@ -16,7 +16,8 @@ struct Vec {
 using Mask = __mmask16;
 
 constexpr int kPanelVectors = 2;
-// 12 * kPanelVectors sums, 2 weights and 1 factor use 27 of the 32 registers
+// 12 input rows per tile: the sums (12 * kPanelVectors vectors), 2 vectors of weights and 1 vector
+// of an input element use 27 of the 32 vector registers.
 constexpr int kTileRows = 12;
 // If a product has few input rows (a single tile), weights are prefetched this number of bytes
 // before their use.

@@ -33,9 +33,9 @@ struct DottedBF16 {
     return {_mm512_dpbf16_ps(sum.v, __builtin_bit_cast(__m512bh, a.v),
                              __builtin_bit_cast(__m512bh, b.v))};
   }
-  // Rounds the elements of `a`, then of `b`, to bf16 (to nearest, ties to even). Does not use the
-  // instruction vcvtne2ps2bf16, because Bochs 3.0, the only emulator that runs this file, executes
-  // this instruction incorrectly (Bochs converts `a` twice).
+  // Rounds the elements of `a`, then of `b`, to bf16 (to nearest, ties to even). Avoids the
+  // instruction vcvtne2ps2bf16, because the emulator Bochs 3.0 executes this instruction
+  // incorrectly.
   static IntVec Narrow(Vec a, Vec b) {
     const auto low = __builtin_bit_cast(__m256i, _mm512_cvtneps_pbh(a.v));
     const auto high = __builtin_bit_cast(__m256i, _mm512_cvtneps_pbh(b.v));
@@ -49,7 +49,8 @@ struct DottedBF16 {
     const __m256i second = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b));
     return {Interleaved(_mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1))};
   }
-  // Pairs 2 * Vec::kLanes elements of `a` and `b`. PutInOrder restores the order of the elements.
+  // Pairs 2 * Vec::kLanes elements of `a` and `b`, in a changed order. PutInOrder restores the
+  // order of sums that are computed from these pairs.
   static void PairRows(const DottedBF16* a, const DottedBF16* b, IntVec& first, IntVec& second) {
     const __m512i row_a = _mm512_loadu_si512(a), row_b = _mm512_loadu_si512(b);
     first = {_mm512_unpacklo_epi16(row_a, row_b)};
@@ -58,7 +59,7 @@ struct DottedBF16 {
 };
 
 // Restores the order of elements that PairRows has changed. The order after PairRows is: lanes [0,
-// 4) of `a`, lanes [0, 4) of `b`, lanes [4, 8) of `a`, lanes [4, 8) of `b`, and so on.
+// 4) of `a`, [0, 4) of `b`, [4, 8) of `a`, [4, 8) of `b`, and so on.
 inline void PutInOrder(const DottedBF16*, Vec& a, Vec& b) {
   const __m512i low = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
   const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));

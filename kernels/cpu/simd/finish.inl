@@ -1,6 +1,6 @@
-// Applies the Finish operation (for example the addition of a bias) to the sums of a matrix product
-// while the sums are still in the CPU caches. The file of every instruction set includes this file
-// inside its namespace.
+// Applies the Finish operation, for example the addition of a bias, to the sums of a matrix product
+// while these sums are in the CPU caches. The source file of every instruction set includes this
+// file inside its namespace.
 #pragma once
 
 #include "kernels/cpu/simd/formats.inl"

@@ -20,13 +20,13 @@ inline constexpr int kNumStored = 3;  // f32, f16 and bf16
 inline constexpr int kInt8 = kNumStored;
 inline constexpr int kNumWeightForms = kNumStored + 1;
 
-// Arguments of pack_rows, which converts rows of activations to the layout that `multiply` reads.
-// If `norm_weight` is not null, the rows are normalised first. For eight-bit weights, each row is
-// also rounded like in QuantizeRow of kernels/quantize.h.
+// Arguments of pack_rows, which normalises (if `norm_weight` is not null) and packs rows of
+// activations for `multiply`. For eight-bit weights, each row is also rounded like in QuantizeRow
+// of kernels/quantize.h.
 //
-// The rows are divided into tiles of at most tile_rows rows. Each tile is stored as [steps][rows of
-// the tile] factors of four bytes. A factor holds cols_per_step columns of a row, and columns past
-// the last column are zero.
+// Rows are packed in tiles of at most tile_rows rows, with the layout [steps][rows of the tile]. An
+// element of this layout has four bytes and holds cols_per_step columns of a row. Columns past the
+// last column are zero.
 struct PackRowsArgs {
   const float* x;  // shape [rows][cols]
   // Indices of the rows of `x` to pack, of shape [num_rows]; null: the first num_rows rows.
@@ -55,9 +55,9 @@ enum class Finish : uint8_t {
 };
 
 // Arguments of `multiply`, which computes the sum over k of x[r][k] * w[n][k] for each input row r
-// and output n, and then applies `finish`. Floating-point products are added in f32, in ascending
-// order of k. Eight-bit products are added as whole numbers, and the sum is multiplied by the scale
-// of the output, then by the scale of the row.
+// and output n, and then applies `finish`. Products of floating-point weights are added in f32, in
+// ascending order of k. Products of eight-bit weights are added as integers, and the scales
+// multiply the sum.
 struct MultiplyArgs {
   const void* packed;  // the input rows, packed by pack_rows
   // For eight-bit weights only: scale of each input row, of shape [num_rows].
@@ -82,9 +82,9 @@ struct MultiplyArgs {
   int64_t y_stride;
 };
 
-// Number of positions of a split. Attention sums the positions of each split separately and then
-// combines the splits in ascending order, so that several threads can share a long sequence. Each
-// split starts at a multiple of kSplit, for every number of threads.
+// Number of positions of a split: split i holds the positions [i * kSplit, (i + 1) * kSplit) of a
+// sequence. Attention sums each split separately and then combines the splits in ascending order.
+// Several threads can share a long sequence.
 inline constexpr int64_t kSplit = 1024;
 
 // Arguments of finish_row, which applies `finish` to a row of sums that oneDNN has computed. The
@@ -104,9 +104,9 @@ struct FinishRowArgs {
 // The functions of the matrix product for one weight format.
 struct Product {
   int32_t panel_width, tile_rows, cols_per_step;
-  // True if the rows of a panel (a group of weight rows) are interleaved: in each group of 2 *
-  // pair_lanes rows, row i + pair_lanes follows row i. The rows of a smaller last group are stored
-  // in ascending order.
+  // True if rows of a panel (a group of weight rows) are stored in pairs: in each group of 2 *
+  // Kernels::pair_lanes rows, row i is followed by row i + pair_lanes. Otherwise the rows are
+  // stored in ascending order.
   bool interleaves_pairs;
   // True if pack_rows adds 128 to each number of an input row and stores an unsigned number. The
   // sum of each output then starts from -128 times the sum of its weights, which cancels the

@@ -1,32 +1,30 @@
-// Computes the matrix product of packed rows and packed weights. The file of every instruction set
-// includes this file inside its namespace, after formats.inl.
+// Computes the matrix product of packed rows and packed weights. The source file of every
+// instruction set includes this file inside its namespace, after formats.inl.
 //
 // A panel is a group of weight rows that are stored together. A tile is a few input rows, and a
 // group is several tiles. The innermost loop multiplies a tile with one or more panels and keeps
-// all sums of the tile in registers. For every size of tile, the products are added in ascending
-// order of their columns.
+// all sums in registers. The products of each sum are added in ascending order of columns.
 //
-// The outer loops follow Goto, van de Geijn: "Anatomy of High-Performance Matrix Multiplication"
-// (2008). A part of a panel stays in the first-level cache while all tiles of a group are
-// multiplied. A part of the input rows stays in the second-level cache while several panels are
-// multiplied.
+// A part of a panel stays in the first-level cache while all tiles of a group are multiplied. A
+// part of the input rows stays in the second-level cache while several panels are multiplied.
+// (Goto, van de Geijn: "Anatomy of High-Performance Matrix Multiplication", 2008.)
 #pragma once
 
 #include "kernels/cpu/simd/finish.inl"
 #include "kernels/cpu/simd/formats.inl"
 #include "kernels/cpu/simd/tiles.inl"
 
-// Maximum size in bytes of the part of a panel (a group of weight rows) that stays in the
-// first-level cache while all input rows of a group are multiplied.
+// Maximum size in bytes of a part of a panel (a group of weight rows). This part stays in the
+// first-level cache while many input rows are multiplied.
 constexpr int64_t kPassBytes = 16384;
-// Maximum size in bytes of the part of the input rows that stays in the second-level cache while up
-// to kBlockPanels panels (groups of weight rows) are multiplied.
+// Maximum size in bytes of a part of the input rows. This part stays in the second-level cache
+// while up to kBlockPanels panels (groups of weight rows) are multiplied.
 constexpr int64_t kChunkBytes = 256 * 1024;
 // Maximum number of input rows that are multiplied with a part of the weights while this part stays
 // in a CPU cache.
 constexpr int64_t kGroupRowsMax = 192;
-// Maximum number of panels (groups of weight rows) that are multiplied with a part of the input
-// rows while this part stays in the second-level cache.
+// Maximum number of panels (groups of weight rows) that are multiplied with the same part of the
+// input rows in the second-level cache.
 constexpr int64_t kBlockPanels = 8;
 // Minimum number of tiles (of a few input rows each) for which weights are widened to f32 in
 // advance. With fewer tiles, each tile widens the weights again.
@@ -49,8 +47,9 @@ struct TileArgs {
   const char* next_x;
 };
 
-// Returns how many bytes before their use weights are prefetched. `panels` is the number of panels
-// (groups of weight rows) that a product multiplies simultaneously.
+// Returns the distance in bytes from the weights that are multiplied to the weights that are
+// prefetched. `panels` is the number of panels (groups of weight rows) that are multiplied
+// simultaneously.
 constexpr int64_t PrefetchBytes(int64_t panels) { return kPrefetchBytes / panels; }
 
 template <class Format, int ROWS, int PANELS>
@@ -76,9 +75,8 @@ __attribute__((always_inline)) inline void MultiplyStep(const char* x, const cha
   }
 }
 
-// Multiplies a tile of ROWS input rows with PANELS panels (groups of weight rows), and prefetches
-// weights. If TILES is 1, the product has a single tile, which prefetches all weights. Otherwise at
-// least TILES tiles each prefetch a share of the weights.
+// Multiplies a tile of ROWS input rows with PANELS panels (groups of weight rows), and prefetches 1
+// / TILES of the weights. TILES is 1 if the product has a single tile.
 template <class Format, int ROWS, int PANELS, int TILES>
 void MultiplyTile(const TileArgs& args) {
   constexpr bool kIsLone = TILES == 1;
@@ -189,8 +187,8 @@ struct TiledProduct {
     return args.starts == nullptr ? nullptr : args.starts + panel * Format::kWidth;
   }
 
-  // Returns the number of panels (groups of weight rows) whose sums are finished together: 2 for a
-  // panel of gate with its panel of up, otherwise 1.
+  // Returns the number of panels (groups of weight rows) whose sums are finished together: 2 (gate
+  // and up) for kSilu, otherwise 1.
   int64_t Unit() const { return args.finish == Finish::kSilu ? 2 : 1; }
 
   // Multiplies all input rows with all panels (groups of weight rows). Reads each panel from memory
@@ -282,7 +280,8 @@ struct TiledProduct {
     // The range [begin, end) of steps (groups of kColsPerStep columns) of panel `panel`. The tiles
     // [first_tile, last_tile) are multiplied with this range.
     int64_t first_tile, last_tile, panel, begin, end;
-    int64_t pass;  // number of steps whose weights stay in the first-level cache
+    // Number of steps (groups of kColsPerStep columns) whose weights stay in the first-level cache.
+    int64_t pass;
   };
   // Multiplies a range of columns of several tiles (of a few input rows each) with a panel (a group
   // of weight rows). `sums` has the shape [rows of the tiles][width].

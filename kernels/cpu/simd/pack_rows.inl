@@ -6,9 +6,9 @@
 #include "kernels/cpu/simd/rows.inl"
 #include "kernels/cpu/simd/tiles.inl"
 
-// Rounds a row to eight-bit numbers, with the same bits as QuantizeRow of kernels/quantize.h, and
-// returns the scale of the row. Calls store(column, lanes, numbers) for each vector of the row.
-// `numbers` is zero in the lanes past the end of the row.
+// Rounds a row to eight-bit numbers like QuantizeRow of kernels/quantize.h, and returns the scale
+// of the row. Calls store(column, lanes, numbers) for each vector of the row. `numbers` is zero in
+// lanes past the end of the row.
 template <class Store>
 float RoundRow(const float* x, int64_t size, const Store& store) {
   constexpr float kLeastMagnitude = 1e-30f;

@@ -27,7 +27,8 @@ using Mask = Ints;
 constexpr const char* kName = "portable";
 using DottedBF16 = BF16;
 constexpr int kPanelVectors = 2;
-constexpr int kTileRows = 4;  // 4 * kPanelVectors sums use 8 of the 16 registers
+// 4 input rows per tile: the sums (4 * kPanelVectors vectors) use 8 of the 16 vector registers.
+constexpr int kTileRows = 4;
 // If a product has few input rows (a single tile), weights are prefetched this number of bytes
 // before their use.
 constexpr int64_t kPrefetchBytes = 2048;

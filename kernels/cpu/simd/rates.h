@@ -10,8 +10,8 @@
 namespace incipit::simd {
 
 // The measuring loops of one instruction set. `f32`, `bf16` and `int8` run `rounds` iterations and
-// return the number of multiply-adds. These loops wait neither for memory nor for their own
-// results. A pointer is null if the instruction set has no instruction for the type.
+// return the number of multiply-adds. A pointer is null if the instruction set has no instruction
+// for the type.
 struct RateLoops {
   int64_t (*f32)(int64_t rounds);
   int64_t (*bf16)(int64_t rounds);  // multiplies bf16 numbers and adds the products in f32

@@ -11,14 +11,14 @@ inline void WidenPair(const T* p, Vec& first, Vec& second) {
 }
 template <class T>
 inline void PutInOrder(const T*, Vec&, Vec&) {}
-// True if WidenPair changes the order of elements: element 2i is loaded to lane i of the first
-// vector, and element 2i + 1 to lane i of the second vector.
+// True if WidenPair separates elements with even and odd indices. Element 2i is then in lane i of
+// the first vector, and element 2i + 1 in lane i of the second vector.
 template <class T>
 constexpr bool kPairsInterleave = kBF16PairsInterleave && sizeof(T) == sizeof(BF16) &&
                                   !__is_same(T, F16);
 
-// Returns exp(x) = 2^n * e^r with n = round(x / ln 2) and |r| <= ln(2) / 2. x is clamped to
-// [-87.33, 88], so that the lowest result is 2^-126. A NaN stays a NaN, and exp(0) is exactly 1.
+// Returns exp(x), computed as 2^n * e^r with n = round(x / ln 2). x is clamped to [-87.33, 88], so
+// that the lowest result is 2^-126. A NaN stays a NaN, and exp(0) is exactly 1.
 inline Vec Exp(Vec x) {
   x = Min(Broadcast(88.0f), Max(Broadcast(-87.33f), x));
   // 1.5 * 2^23, whose addition rounds a number to a whole number
@@ -38,8 +38,8 @@ inline Vec Exp(Vec x) {
 }
 
 // Replaces each element x <= 0 of COUNT vectors by 2^x. The result is 2^-126 for x < -126, exactly
-// 1 for 0, and NaN for NaN. Each operation is applied to all vectors before the next operation, so
-// that the processor does not wait for results.
+// 1 for 0, and NaN for NaN. The vectors are computed together, so that the processor waits less for
+// results.
 template <int COUNT>
 __attribute__((always_inline)) inline void Exp2(Vec (&x)[COUNT]) {
   // Coefficients of a polynomial that interpolates (2^r - 1) / r for |r| <= 1/2 at the Chebyshev

@@ -13,9 +13,9 @@ class Interpreter;
 
 class AttributePath {
  public:
-  // Creates the path that `attribute`, an argument of a filter, describes. If `attribute` is None,
-  // the path selects the item itself. Returns INVALID_ARGUMENT if a part of the path consists of
-  // digits but is not an integer, such as a superscript 2.
+  // Creates the path that `attribute`, an argument of a filter, describes. None selects the item
+  // itself. Returns INVALID_ARGUMENT if a part of the path has only digits but is not an integer,
+  // such as a superscript 2.
   static absl::StatusOr<AttributePath> Make(Interpreter& in, const Value& attribute);
   // Splits `attribute` at commas, and creates one path for each part.
   static absl::StatusOr<std::vector<AttributePath>> MakeSeveral(Interpreter& in,

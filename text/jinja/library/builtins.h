@@ -92,8 +92,8 @@ bool IsMutatingMethod(Kind self, std::string_view name);
 // Returns true if a type of Python has the method `name`, but no type of this interpreter has the
 // method.
 bool IsRefusedMethod(std::string_view name);
-// Returns true if macros of Jinja2 have the attribute `name`. This interpreter does not support the
-// attribute.
+// Returns true if macros of Jinja2 have the attribute `name`, which this interpreter does not
+// support.
 bool IsMacroAttribute(std::string_view name);
 // Returns true if Jinja2 has the global function `name`, which this interpreter does not support.
 bool IsRefusedFunction(std::string_view name);

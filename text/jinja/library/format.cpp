@@ -13,7 +13,7 @@ namespace incipit::jinja {
 namespace {
 
 absl::Status RefuseFormat(std::string_view what) {
-  return Unimplemented("this part of a format string is not supported: {}", what);
+  return Unimplemented("error in a format string: {}", what);
 }
 
 absl::StatusOr<Value> Convert(Interpreter& in, const Value& value, char conversion) {
@@ -59,10 +59,10 @@ absl::StatusOr<PercentDirective> ParseDirective(std::string_view format, size_t&
   if (type == '\0') return InvalidArgument("incomplete format");
   const bool is_integer = kIntegers.find(type) != std::string_view::npos;
   if (std::string_view("#*hlLac").find(type) != std::string_view::npos) {
-    return RefuseFormat(fmt::format("the '{}'", type));
+    return RefuseFormat(fmt::format("the '{}' is not supported", type));
   }
   if (is_integer && spec.precision)
-    return RefuseFormat("the precision of an integer, such as %.3d");
+    return RefuseFormat("the precision of an integer, such as %.3d, is not supported");
   if (!is_integer && kOthers.find(type) == std::string_view::npos) {
     return InvalidArgument("unsupported format character");
   }
@@ -181,11 +181,11 @@ absl::Status ParseField(std::string_view field, BracesPart& part) {
   part.name = field.substr(0, name_end);
   field.remove_prefix(name_end);
   if (part.name.find_first_of(".[") != std::string_view::npos) {
-    return RefuseFormat("an attribute or an index of a field, such as {a.b}");
+    return RefuseFormat("an attribute or an index of a field, such as {a.b}, is not supported");
   }
   if (field.starts_with('!')) {
     part.conversion = field.size() > 1 ? field[1] : '\0';
-    if (part.conversion == 'a') return RefuseFormat("the conversion !a");
+    if (part.conversion == 'a') return RefuseFormat("the conversion !a is not supported");
     if (part.conversion != 's' && part.conversion != 'r') {
       return InvalidArgument("unknown conversion specifier");
     }
@@ -216,7 +216,7 @@ absl::StatusOr<BracesPart> ParsePart(std::string_view format, size_t& pos) {
   if (format[brace] == '}') return InvalidArgument("single '}}' encountered in format string");
   const size_t end = format.find_first_of("{}", pos);
   if (end == std::string_view::npos) return InvalidArgument("expected '}}' before end of string");
-  if (format[end] == '{') return RefuseFormat("a field within a field");
+  if (format[end] == '{') return RefuseFormat("a field within a field is not supported");
   INCIPIT_RETURN_IF_ERROR(ParseField(format.substr(pos, end - pos), part));
   pos = end + 1;
   return part;

@@ -1,6 +1,6 @@
-// Python's operations on strings, for methods and filters. The operations keep the marks of the
-// bytes that a client wrote (text.h). If a string is marked safe (not to be HTML-escaped), the
-// results of operations on the string are marked safe too.
+// Python's operations on strings, for methods and filters. Bytes that are marked as written by a
+// client (text.h) are also marked in the results. If a string is marked safe (not to be
+// HTML-escaped), the results are marked safe too.
 #pragma once
 
 #include <optional>

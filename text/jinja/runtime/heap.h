@@ -68,9 +68,8 @@ class Heap {
   // Returns a string with the bytes `bytes`. `origin` is the source of the text: the template
   // or the request.
   absl::StatusOr<Value> MakeString(std::string_view bytes, Origin origin = Origin::kTemplate);
-  // Returns the bytes [begin, end) of `string` as a string. The result keeps the marks of bytes
-  // that a client wrote. If the range is the whole string, the result shares the memory of
-  // `string`.
+  // Returns the bytes [begin, end) of `string` as a string. Bytes that are marked as written by a
+  // client stay marked. If the range is the whole string, the result shares the memory of `string`.
   absl::StatusOr<Value> Substring(const Value& string, size_t begin, size_t end);
   // Returns `left` followed by `right`. If the memory of `left` has room and no other string
   // already uses that room, appends `right` in place. Appending in place takes time linear in the

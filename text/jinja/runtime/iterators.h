@@ -1,4 +1,5 @@
-// Iterators over the items of containers and strings. Generators, which produce items on request.
+// Declares iterators over the items of containers and strings, and generators, which produce items
+// on request.
 #pragma once
 
 #include <functional>

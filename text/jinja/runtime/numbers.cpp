@@ -254,7 +254,8 @@ std::optional<double> ParseReal(std::string_view text) {
 absl::StatusOr<Int> RoundInt(Int value, int64_t num_digits) {
   if (num_digits >= 0) return value;
   if (num_digits < -18) {
-    // Half of 10^19. A greater value is rounded to 10^19, which does not fit into an Int.
+    // For num_digits == -19: a value above half of 10^19 is rounded to 10^19, which does not fit
+    // into an Int.
     constexpr Int kHalf = 5'000'000'000'000'000'000;
     if (num_digits == -19 && (value > kHalf || value < -kHalf)) return IntegerTooLarge();
     return Int{0};

@@ -89,8 +89,8 @@ bool IsPrintable(uint32_t c) { return Properties(c) & kPrintable; }
 int DecimalValue(uint32_t c) {
   if (c >= '0' && c <= '9') return static_cast<int>(c - '0');
   if (c < 0x80 || !IsDecimal(c)) return -1;
-  // The digits 0 to 9 of a script have consecutive code points. `zero` becomes a digit 0: the first
-  // of all consecutive digits before `c`, which may belong to several scripts.
+  // `zero` becomes the first code point of an uninterrupted range of decimal digits. The range
+  // holds the digits 0 to 9 of one or more scripts.
   uint32_t zero = c;
   while (IsDecimal(zero - 1)) --zero;
   return static_cast<int>((c - zero) % 10);

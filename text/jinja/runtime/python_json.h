@@ -13,9 +13,8 @@
 namespace incipit::jinja {
 
 // Converts the JSON values of one request to values of a template. All values get the origin
-// kRequest (written by a client), except the roles of messages, such as "user". All functions
-// return INVALID_ARGUMENT for a string that is not UTF-8, an integer of more than 64 bits, or a
-// value that is nested too deep.
+// kRequest (written by a client), except the roles of messages, such as "user". Returns
+// INVALID_ARGUMENT for invalid UTF-8, an integer of more than 64 bits, or too deep nesting.
 class JsonReader {
  public:
   using Json = nlohmann::ordered_json;

@@ -25,7 +25,8 @@ class TextBuilder {
  public:
   void Append(std::string_view bytes, Origin origin = Origin::kTemplate);
   void Append(const Text& text);
-  void Append(const Text& text, size_t begin, size_t end);  // bytes [begin, end) of `text`
+  // Appends the bytes [begin, end) of `text`.
+  void Append(const Text& text, size_t begin, size_t end);
 
   size_t size() const { return bytes_.size(); }
   size_t capacity() const { return bytes_.capacity(); }
@@ -36,8 +37,8 @@ class TextBuilder {
   friend struct Text;
   // Marks the bytes [begin, end) of the builder as written by a client.
   void Mark(size_t begin, size_t end);
-  // Copies the marks of the bytes [begin, end) of `text`; a mark means that a client wrote the
-  // byte. The caller must then append these bytes.
+  // Marks the next bytes as written by a client or not, like the bytes [begin, end) of `text`.
+  // REQUIRES: the caller appends these bytes next.
   void MarkAs(const Text& text, size_t begin, size_t end);
 
   std::string bytes_;

@@ -50,7 +50,7 @@ Value Value::Shared(const Text* text, bool markup) {
 }
 
 void Value::Free() {
-  Text& text = const_cast<Text&>(*data_.text);  // no other Value uses this Text
+  Text& text = const_cast<Text&>(*data_.text);  // can be changed: no other Value uses this Text
   text.heap_->Free(text);
 }
 

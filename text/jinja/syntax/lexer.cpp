@@ -97,8 +97,8 @@ class Lexer {
     return offset == std::string::npos ? offset : ClosingEnd(offset, '%');
   }
 
-  // Returns the offset after the end of a tag (`%}` or `#}`) at `offset`, and after the white space
-  // that the end of the tag removes. Returns npos if no tag ends at `offset`.
+  // Returns the offset after the end of a tag (`%}` or `#}`) at `offset`, and after white space
+  // that this tag removes. Returns npos if no tag ends at `offset`.
   size_t ClosingEnd(size_t offset, char kind) const {
     const char close[] = {kind, '}', '\0'};
     if (AtOffset(offset, "+") && AtOffset(offset + 1, close)) return offset + 3;

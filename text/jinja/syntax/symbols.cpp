@@ -104,8 +104,8 @@ void Symbols::VisitIf(const IfStmt& node, size_t index) {
 }
 
 // Adds the names that the branches of an if statement use. A variable that is first assigned in a
-// branch gets an initial value from an outer scope or from the request. The variable has this value
-// if the branch is skipped.
+// branch also gets an initial value from an outer scope or from the request, which it keeps if the
+// branch is skipped.
 void Symbols::Merge(std::span<const Symbols> branches) {
   std::set<std::string> stored;
   for (const Symbols& branch : branches) {
