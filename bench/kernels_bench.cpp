@@ -146,9 +146,9 @@ void ProductArguments(benchmark::internal::Benchmark* benchmark) {
 }
 BENCHMARK(Product)->Apply(ProductArguments);
 
-// Measures the rates of this machine with `num_threads` threads. Returns the highest rates of this
-// call and all previous calls with `num_threads` threads. REQUIRES: `backend` has `num_threads`
-// threads.
+// Measures the maximum rates of this machine (multiply-adds and bytes read per second) with the
+// `num_threads` threads of `backend`. Returns the highest rates of all calls with the same
+// `num_threads`.
 const MachineRates& RatesSoFar(Backend& backend, int64_t num_threads) {
   static std::map<int64_t, MachineRates> rates;
   MachineRates& best = rates[num_threads];
@@ -165,10 +165,11 @@ constexpr Heads kHeads[] = {{14, 2, 64}, {12, 4, 64}, {32, 8, 128}};
 
 // Measures attention. Benchmark arguments: number of threads, number of sequences, tokens that each
 // sequence computes, number of earlier tokens of each sequence, type of keys and values, index into
-// kHeads, and 1 if the cache blocks of a sequence are scattered in memory (otherwise 0). The
-// counters of_read, of_fma and of_dot divide the measured rate by the maximum rate of the machine
-// with the same number of threads: of_read for bytes read, of_fma for f32 multiply-adds, of_dot for
-// bf16 dot instructions.
+// kHeads, and 1 if the cache blocks of a sequence are scattered in memory (otherwise 0).
+//
+// The counter of_read is the measured rate of bytes read, divided by the maximum rate of this
+// machine. The counters of_fma and of_dot are the same quotient for f32 multiply-adds and for bf16
+// dot instructions.
 void Attention(benchmark::State& state) {
   constexpr int32_t kBlockSize = 16;
   const Heads& heads = kHeads[state.range(5)];

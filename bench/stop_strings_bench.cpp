@@ -28,11 +28,14 @@ std::vector<std::string> Strings(Shape shape) {
   for (int i = 0; i < kStrings; ++i) {
     const auto at = static_cast<size_t>(i);
     switch (shape) {
-      // The output text always matches all bytes of a stop string except the last byte.
+      // Each stop string is a run of the letter a and then b. The output has only letters a, so its
+      // end always matches the whole stop string except the letter b.
       case kOneLetter:
         strings.push_back(std::string(kBytes - 1 - at, 'a') + "b");
         break;
-      case kNearMatch:  // the output text repeatedly matches almost half of a stop string
+      // The output repeats the first half (almost) of the stop strings and a letter c, which ends
+      // the match.
+      case kNearMatch:
         strings.push_back(std::string(kBytes / 2 + at, 'a') + "b" +
                           std::string(kBytes / 2 - 1 - at, 'a'));
         break;

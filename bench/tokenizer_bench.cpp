@@ -61,7 +61,8 @@ int Run(const std::filesystem::path& folder, const std::vector<std::string>& fil
     const double decode = CpuSeconds() - decode_begin;
     const auto num_ids = static_cast<double>(std::max<size_t>(ids.size(), 1));
     fmt::print(
-        "{:40} {:6.1f} ns a byte, {:5.2f} bytes a token, decoded in {:5.1f} ns a token, {:016x}\n",
+        "{:40} {:6.1f} ns per byte, {:5.2f} bytes per token, decoding {:5.1f} ns per token, "
+        "hash of the token ids {:016x}\n",
         std::filesystem::path(file).stem().string(), best * 1e9 / static_cast<double>(text.size()),
         static_cast<double>(text.size()) / num_ids, decode * 1e9 / num_ids, HashOf(ids));
   }

@@ -51,8 +51,8 @@ void BatchBuilder::AddTokens(const StepPlan::Item& item) {
   block_begin_.push_back(static_cast<int32_t>(blocks_.size()));
 }
 
-// Appends the samples that follow the last token of `item`. If several choices (outputs) of a
-// request start at this token, their samples use the same row of logits.
+// Appends the samples of `item`: the tokens to sample after the last token of `item`. If several
+// choices (outputs) of a request begin here, all of them use the logits of this last token.
 void BatchBuilder::AddSamples(const StepPlan& plan, const StepPlan::Item& item) {
   const int32_t position = item.first_token + item.num_tokens;
   for (int32_t i = item.sample_begin; i < item.sample_begin + item.num_samples; ++i) {

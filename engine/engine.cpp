@@ -64,8 +64,8 @@ class Engine::Loop {
   // A request from the call of Submit to the last event of the request. `queued` is true if Submit
   // has put the request into the inbox.
   struct Live {
-    // Bit i is 1 if choice i was cancelled. Cancel ignores a second order for the same choice, so
-    // the inbox stays bounded.
+    // Bit i is 1 if choice i was cancelled. Cancel ignores the second cancellation of a choice. The
+    // inbox therefore holds at most one cancellation for each choice.
     uint32_t cancelled_choices = 0;
     bool queued = false;
   };
@@ -115,7 +115,7 @@ class Engine::Loop {
   std::array<StepInFlight, kStepsInFlightMax> steps_;
   size_t oldest_ = 0;
   Time done_at_{};  // time when the previous step was done on the device
-  // Statistics of a rolled-back step. The next step adds its own statistics to these values.
+  // Statistics of a failed, rolled-back step. The statistics of the next step include them.
   StepStats taken_back_;
   StepResult result_;
   // Empty log probabilities, for events that are emitted without a step.
@@ -132,7 +132,7 @@ class Engine::Loop {
   size_t num_resets_ ABSL_GUARDED_BY(mutex_) = 0;  // number of cache resets that wait for execution
   // Number of admission previews that wait in inbox_ or whose prompt is being hashed.
   size_t num_previews_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Groups of ended requests. The next call of TakeEnded returns these groups.
+  // Sequence groups (requests) that have ended. The next call of TakeEnded returns these groups.
   SequenceGroups ended_ ABSL_GUARDED_BY(mutex_);
   int64_t inbox_prompt_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<RequestId, Live> live_ ABSL_GUARDED_BY(mutex_);
@@ -272,8 +272,8 @@ absl::Status Engine::Loop::PreviewAdmission(std::shared_ptr<const Request> reque
   const SequenceGroups ended = TakeEnded();
   INCIPIT_RETURN_IF_ERROR(CheckRequest(*request, cache_));
   {
-    // Check the limit of previews before MakeSequenceGroup hashes the prompt, because hashing may
-    // take long.
+    // Check the limit of waiting admission previews before MakeSequenceGroup hashes the prompt,
+    // because hashing may take long.
     MutexLock lock(mutex_);
     if (num_previews_ >= kPreviewsMax) {
       return ResourceExhausted("{} admission previews are waiting; the limit is {}", num_previews_,
@@ -364,8 +364,8 @@ bool Engine::Loop::TakeInbox() {
 
 void Engine::Loop::EmptyInbox() {
   std::swap(taken_, inbox_);
-  // Subtract these previews before their callers get a reply, because a caller may request another
-  // preview immediately after its reply.
+  // Subtract the taken previews here, before their callers get a reply. A caller may request
+  // another preview immediately after its reply.
   num_previews_ -= taken_.previews.size();
   load_.num_waiting += static_cast<int32_t>(taken_.submitted.size());
   for (const auto& group : taken_.submitted) {
@@ -397,8 +397,8 @@ void Engine::Loop::ReplyToPreviews() {
 }
 
 void Engine::Loop::ReplyToResets() {
-  // If no request is left, wait until no step is in flight. A step in flight may still use blocks
-  // of ended requests, and the reset would fail.
+  // If all requests have ended, wait until no step is in flight. A step in flight may still use
+  // blocks of ended requests. The cache reset fails if a block is in use.
   if (scheduler_.all_ended() && scheduler_.num_in_flight() > 0) return;
   if (resets_.empty()) return;
   {
@@ -407,8 +407,8 @@ void Engine::Loop::ReplyToResets() {
   }
   for (const auto& done : resets_) {
     const bool was_reset = !failed_ && cache_.ResetPrefixCache();
-    // Report the statistics of the reset now, because there may be no later step that reports the
-    // statistics.
+    // Report the statistics of the cache reset in an event without a step, because there may be no
+    // later step.
     if (was_reset) {
       stats_ = {};
       stats_.begin = clock_.Now();

@@ -22,12 +22,11 @@ namespace incipit {
 
 struct StepStats {
   Time begin{};
-  // Durations of planning, computing and committing the step. `run` begins when the step is
-  // launched. If the previous step ends later than this launch, `run` begins at the end of the
-  // previous step.
+  // Durations of planning, computing and committing the step. `run` begins at the launch of the
+  // step, or at the end of the previous step if the previous step ends later.
   Duration plan{}, run{}, commit{};
   int32_t num_tokens = 0;  // tokens computed in this step
-  // Prompt tokens, and tokens that are computed again after a preemption.
+  // Number of prompt tokens, and of tokens that are computed again after a preemption.
   int32_t num_prefill_tokens = 0;
   int32_t num_decode_tokens = 0;
   int32_t num_running = 0, num_waiting = 0;
@@ -76,8 +75,8 @@ struct EngineOptions {
   SchedulerOptions scheduler;
   KvCacheOptions cache;
   int32_t requests_max = 1024;  // maximum number of waiting and running requests
-  // Maximum sum of the prompt tokens of all waiting requests. If no request waits, one longer
-  // prompt is accepted.
+  // Maximum sum of the prompt tokens of all waiting requests. If no request waits, a prompt that is
+  // longer than this maximum is also accepted.
   int64_t waiting_prompt_tokens_max = 4'000'000;
 };
 

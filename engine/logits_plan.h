@@ -34,9 +34,11 @@ class LogitsPlan {
   // ascending order, without duplicates.
   std::span<const int32_t> rows() const { return rows_; }
   std::span<const Chunk> chunks() const { return chunks_; }
-  // Element i of the result is the row of sample i, counted from the first row of its chunk.
+  // Element i of the result is the row of logits for sample i, counted from the first row of the
+  // chunk.
   std::span<const int32_t> sample_rows() const { return sample_rows_; }
-  // Element i of the result is the row of score i, counted from the first row of its chunk.
+  // Element i of the result is the row of logits for score i, counted from the first row of the
+  // chunk.
   std::span<const int32_t> score_rows() const { return score_rows_; }
 
  private:

@@ -12,7 +12,7 @@ namespace {
 constexpr int32_t kFirstProbeTokens = 8;
 constexpr int32_t kLastProbeTokens = 128;
 constexpr int32_t kProbeGrowth = 4;
-// Maximum number of measurements of one step size. The first measurement warms up caches.
+// Maximum number of measurements of a step with the same number of tokens.
 constexpr int32_t kProbeRoundsMax = 4;
 
 // Estimates the duration of a step as a fixed time plus a time per token. The two largest measured
@@ -20,8 +20,8 @@ constexpr int32_t kProbeRoundsMax = 4;
 class StepCost {
  public:
   void Add(int32_t num_tokens, double seconds) {
-    // The growth of the duration per token may be hidden by noise. The time per token is therefore
-    // at least half of the duration divided by the number of tokens.
+    // Noise may hide how the duration grows with the number of tokens. The estimated time per token
+    // is therefore at least half of `seconds` / `num_tokens`.
     double per_token = seconds / num_tokens;
     if (num_tokens_ > 0) {
       const double growth = (seconds - seconds_) / (num_tokens - num_tokens_);
@@ -107,8 +107,8 @@ absl::StatusOr<int32_t> ChooseStepTokens(
     }
     spent += spent_here;
     cost.Add(num_tokens, ToSeconds(best));
-    // Predict the time of the next, larger measurement. After the smallest step, predict the same
-    // time again, because the duration of the smallest step may be only fixed cost or noise.
+    // Predict the duration of the next measurement, which has kProbeGrowth times as many tokens.
+    // The first prediction assumes no growth, because a small step may take only fixed time.
     const int32_t growth = num_tokens == kFirstProbeTokens ? 1 : kProbeGrowth;
     if (spent + growth * best > options.probe_time_max) break;
   }

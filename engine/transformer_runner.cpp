@@ -15,8 +15,8 @@ namespace {
 // 64 bits. Useful values are far lower.
 constexpr int32_t kStepTokensLimit = 1 << 20;
 constexpr int32_t kSamplesLimit = 1 << 20;
-// Minimum size of the block lists of a step, summed over all sequences, for which a backend
-// reserves memory.
+// A backend reserves memory for at least this number of block ids in a step, summed over all
+// sequences.
 constexpr int32_t kReservedBlocks = 1 << 16;
 
 absl::Status CheckRange(std::string_view name, int64_t value, int64_t min, int64_t max) {
@@ -68,7 +68,8 @@ absl::StatusOr<std::unique_ptr<TransformerRunner>> TransformerRunner::Create(
   absl::Status status = runner->Allocate();
   if (status.ok()) status = runner->Reserve();
   if (absl::IsResourceExhausted(status)) {
-    return Annotate(status, fmt::format("no room for steps of {} tokens", options.step_tokens_max));
+    return Annotate(
+        status, fmt::format("not enough memory for steps of {} tokens", options.step_tokens_max));
   }
   INCIPIT_RETURN_IF_ERROR(status);
   INCIPIT_RETURN_IF_ERROR(runner->AllocatePool());
@@ -209,7 +210,7 @@ void TransformerRunner::CheckStep(const Step& step) const {
   INCIPIT_CHECK(std::ssize(step.scores) <= options_.step_tokens_max);
   INCIPIT_CHECK(step.positions.size() == step.tokens.size());
   for (const TokenId token : step.tokens) {
-    // A negative value is not a token id: it refers to a sampled token.
+    // A negative `token` is not a token id. It refers to a token that is sampled on the device.
     INCIPIT_CHECK(token < model_.config.vocab_size);
   }
   for (const int32_t position : step.positions) {
@@ -346,8 +347,8 @@ absl::Status TransformerRunner::Launch(const Step& step) {
     backend_.RunStep(this, [&] { RunAndSample(activations, slot.samples); });
     return absl::OkStatus();
   }
-  // No recording exists for steps with scores or with several chunks of logits, because such steps
-  // are rare. Run the step without a recording.
+  // Steps with scores or with several chunks of logits are rare. Such a step runs without a
+  // recorded CUDA graph.
   transformer_->Forward(activations, *pool_);
   ComputeLogits(step, activations, slot);
   return absl::OkStatus();

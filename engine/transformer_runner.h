@@ -24,7 +24,7 @@ struct TransformerRunnerOptions {
   // Share of the free memory that is used for keys and values. The free memory is measured after
   // all other allocations.
   double memory_fraction = 0.9;
-  // Maximum for the number of blocks that is computed if num_blocks is 0. 0: no maximum.
+  // Maximum number of blocks if num_blocks is 0 (computed from the memory size). 0: no maximum.
   int32_t num_blocks_max = 0;
   int32_t block_size = 16;        // tokens per block
   int32_t step_tokens_max = 512;  // maximum number of tokens in a step, over all sequences
@@ -81,8 +81,8 @@ class TransformerRunner final : public ModelRunner {
   // Returns true if one call of Sample suffices: the step has no scores, and all rows of logits are
   // in one chunk.
   static bool SamplesAtOnce(const Step& step, const Slot& slot);
-  // Asks the backend to record the operations of steps that sample a token for each row, such as
-  // decode steps.
+  // Asks the backend to record its operations (as a CUDA graph) for steps that sample a token for
+  // each row, such as decode steps.
   absl::Status RecordSteps();
   void RunAndSample(const Activations& activations, const SampleArgs& samples) const;
   void ComputeLogits(const Step& step, const Activations& activations, Slot& slot);

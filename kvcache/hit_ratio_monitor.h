@@ -29,13 +29,13 @@ struct HitRatios {
   bool decayed = false;
 };
 
-// Counts looked-up tokens and found tokens. The monitor divides time into intervals of kResolution,
-// and stores the total counts at the start of each interval. The counts of a time window are the
+// Counts looked-up tokens and found tokens. Time is divided into intervals of kResolution, and the
+// total counts at the start of each interval are stored. The counts of a time window are the
 // difference of two totals. A time window may therefore be up to kResolution longer than requested.
 //
-// Read costs O(1). Add costs O(1), plus one store for each interval since the previous call. The
-// caller passes the present time. A time before the latest time is treated as the latest time. The
-// monitor allocates no memory.
+// Read takes constant time. Add takes constant time, plus one store for each interval since the
+// previous call. The caller passes the present time. A time before the latest time is treated as
+// the latest time. The monitor allocates no memory.
 class HitRatioMonitor {
  public:
   static constexpr Duration kResolution = std::chrono::seconds(5);
@@ -67,8 +67,8 @@ class HitRatioMonitor {
     return starts_[static_cast<size_t>(step) % kNumSteps];
   }
 
-  // Ring buffer: the values of totals_ at the starts of the latest intervals. An interval is
-  // kResolution long.
+  // Ring buffer of the values that totals_ had at the starts of the latest intervals. An interval
+  // is kResolution long.
   std::array<HitCounts, kNumSteps> starts_{};
   HitCounts totals_;
   int64_t last_step_ = -1;  // number of the latest interval in `starts_`; -1: Add was never called

@@ -52,12 +52,13 @@ bool KvCacheManager::Follows(BlockId id, BlockId before) const {
   return before == kNoBlock ? pool_.starts_chain(id) : pool_.parent(id) == before;
 }
 
-// Returns whether block `id` has the same contents as block `index` of a sequence. This block has
-// the tokens `block`, and `table` belongs to the sequence. `before` is the block that lookups
-// return for the key of block `index` - 1. With sha256, equal digests prove equal contents. With
-// other hashes, Holds compares the keys, the previous blocks and the tokens. For the first block of
-// a sequence, Holds also compares the namespace digests. REQUIRES: the digests of the two blocks
-// are equal.
+// Returns whether block `id` has the same contents as block `index` of the sequence of `table`. The
+// tokens of block `index` are `block`. `before` is the block that lookups return for the key of
+// block `index` - 1.
+//
+// With sha256, equal digests prove equal contents. With other hashes, Holds compares the keys, the
+// previous blocks and the tokens. For the first block of a sequence, Holds also compares the
+// namespace digests. REQUIRES: the digests of the two blocks are equal.
 bool KvCacheManager::Holds(BlockId id, BlockId before, size_t index, std::span<const TokenId> block,
                            const BlockTable& table) const {
   if (!verifies_) return true;
@@ -104,8 +105,9 @@ bool KvCacheManager::IsWorthCopying(const PartialHit& hit, size_t num_left) cons
   return static_cast<size_t>(hit.num_tokens) == num_left || hit.num_tokens >= copy_min_tokens_;
 }
 
-// Returns the number of leading blocks of `found` that have the same contents as the first blocks
-// of the sequence. If the hash is not sha256, blocks with equal keys may have different contents.
+// Returns the number of leading blocks of `found` whose contents equal the contents of the first
+// blocks of the sequence. With sha256, these are all blocks. With other hashes, blocks with equal
+// keys may have different contents.
 size_t KvCacheManager::NumVerified(const SequenceTokens& tokens, const BlockTable& table,
                                    std::span<const BlockId> found) const {
   const auto block_size = static_cast<size_t>(options_.block_size);
@@ -118,8 +120,8 @@ size_t KvCacheManager::NumVerified(const SequenceTokens& tokens, const BlockTabl
 }
 
 // Returns the cached block that continues the blocks `found` and has the most leading tokens in
-// common with `rest`. Ignores pending blocks (blocks that no committed step has filled). The copy
-// of a pending block would run before the block is filled.
+// common with `rest`. Ignores pending blocks (blocks that no committed step has filled), because a
+// block copy would read a pending block before it is filled.
 KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> rest,
                                                        const BlockTable& table,
                                                        std::span<const BlockId> found) const {
@@ -133,9 +135,8 @@ KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> 
     if (!HasKeyOf(id, found, table)) return;
     best = {.block = id, .num_tokens = num_equal};
   };
-  // Consider the block with the key of the next full block of the sequence. The lookup of full
-  // blocks skips this block if the block contains the last prompt token, although all its tokens
-  // may match.
+  // Consider the cached block that has the key of the next full block. The lookup of full blocks
+  // has left out this block if it contains the last prompt token.
   if (found.size() < table.hashes.size()) {
     const BlockId whole = pool_.Find(table.hashes[found.size()]);
     const BlockId before = found.empty() ? kNoBlock : found.back();

@@ -11,11 +11,12 @@
 namespace incipit {
 namespace {
 
-// `contents_` has one entry for each kBlocksPerContent blocks of the pool.
+// Number of pool blocks per entry of `contents_`, the table that finds first blocks of sequences by
+// their tokens.
 constexpr size_t kBlocksPerContent = 16;
 
-// Announce writes the tokens of one block after another. Announce prefetches the memory for the
-// tokens of the block that is kRowsAhead blocks ahead.
+// Announce writes the tokens of consecutive blocks. Before each block, Announce prefetches the
+// memory for the tokens of the block that is kRowsAhead blocks later.
 constexpr size_t kRowsAhead = 12;
 
 void CopyBlock(std::span<const TokenId> block, std::span<TokenId> stored) {
@@ -167,7 +168,7 @@ void KvCacheManager::CacheBlocks(BlockTable& table, const SequenceTokens& tokens
                                  int32_t num_computed) {
   INCIPIT_CHECK(num_computed <= static_cast<int32_t>(tokens.size()));
   Announce(table, tokens.first(static_cast<size_t>(num_computed)));
-  // Count only blocks of committed steps. `blocks` may also contain blocks of a later step.
+  // Count only blocks of committed steps. table.blocks may also contain blocks of a later step.
   table.num_committed = BlocksFor(num_computed);
   const int32_t num_full = num_computed / options_.block_size;
   const int32_t num_ready = std::min(num_full, table.num_published);

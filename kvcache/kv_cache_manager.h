@@ -64,7 +64,8 @@ struct KvCacheStats {
   int64_t queries = 0;       // number of requests whose lookup was counted
   int64_t query_tokens = 0;  // number of prompt tokens that were looked up
   int64_t hit_tokens = 0;    // number of tokens, among query_tokens, that were found in the cache
-  // Number of tokens, among hit_tokens, that were found in copied blocks.
+  // Number of tokens, among hit_tokens, that were found in a cached block of which only the first
+  // tokens match. Their keys and values were copied to a new block.
   int64_t copied_tokens = 0;
   // Number of tokens that preempted sequences looked up when they were resumed.
   int64_t self_query_tokens = 0;
@@ -126,8 +127,10 @@ struct ComputedBlocks {
 enum class PartialMatch : uint8_t { kNo, kAllowed };
 
 enum class MissReason : uint8_t {
-  kNone,            // all full blocks of the prompt were found
-  kUnseen,          // the first missing block was never cached, or its eviction is forgotten
+  kNone,  // all full blocks of the prompt were found
+  // The first missing block was never cached, or was evicted so long ago that the cache has
+  // forgotten it.
+  kUnseen,
   kEvicted,         // the first missing block was cached and evicted
   kOtherNamespace,  // the same tenant cached the same tokens with another salt or adapter
 };
@@ -307,9 +310,9 @@ class KvCacheManager {
   bool IsKeyTaken(const BlockTable& table, size_t index, std::span<const TokenId> block) const;
   uint64_t BeginChain(const BlockTable& table, BlockId id, std::span<const TokenId> block);
 
-  // An entry of `contents_`: the last block that was the first block of a sequence with certain
-  // tokens, and the tenant of this block. `contents_` finds the block by its tokens, whatever the
-  // salt and the adapter are.
+  // An entry of `contents_`: the newest block that is the first block of a sequence with certain
+  // tokens, and the tenant of this block. The slot of an entry depends on the tokens only, not on
+  // salt and adapter.
   struct Content {
     BlockId block = kNoBlock;
     uint64_t tenant = 0;
@@ -322,8 +325,8 @@ class KvCacheManager {
   bool verifies_;               // true if blocks with equal keys may have different contents
   std::vector<BlockId> found_;  // blocks that the last call of GetComputedBlocks found
   Table<TokenId> tokens_;       // token ids of the blocks that lookups can find
-  // Namespace digest of each block that is the first block of a sequence. Empty if blocks with
-  // equal keys always have equal contents.
+  // Digest of seed and namespace for each block that is the first of a sequence. Lookups compare
+  // these digests if blocks with equal keys may differ in contents. Otherwise the vector is empty.
   std::vector<std::array<uint8_t, 32>> namespace_keys_;
   std::vector<Content> contents_;
   KvCacheStats stats_;

@@ -72,7 +72,7 @@ bool RetainedBlocks::CountsAbove(const BlockGroup& group, uint64_t tenant) const
   return group.num_blocks > 0 && group.tenant == tenant && group.level > kDefaultLevel;
 }
 
-// Returns how many more blocks the tenant may keep at a level above the default.
+// Returns how many more blocks of `tenant` may have an eviction level above the default.
 int64_t RetainedBlocks::RoomAbove(uint64_t tenant) const {
   const double share = limits_.tenant_share_max * static_cast<double>(blocks_.size());
   auto room = static_cast<int64_t>(share);
@@ -95,8 +95,8 @@ int32_t RetainedBlocks::LevelAt(const BlockGroup& group, Time now) const {
   return level;
 }
 
-// Returns the next time at which the level of the group changes or the time to live of the group
-// ends. Returns Time::max() if neither will happen.
+// Returns the next time at which the eviction level of `group` (the blocks of one request) changes
+// or its time to live ends. Returns Time::max() if neither will happen.
 Time RetainedBlocks::NextChange(const BlockGroup& group, Time now) const {
   Time change = Time::max();
   const Duration life = group.hint.time_to_live;

@@ -146,7 +146,9 @@ class RetainedBlocks {
   // Element i identifies the group (the blocks of one request with a retention hint) of block i by
   // group index and generation. 0: block i is in no group.
   std::vector<uint32_t> marks_;
-  Time next_due_ = Time::max();  // before this time, no group changes its level or ends
+  // Before this time, no group (the retained blocks of one request) changes its eviction level or
+  // ends.
+  Time next_due_ = Time::max();
   // Index, in `groups_`, of the group that the next call of TakeDue examines first. A group is the
   // blocks of one request with a retention hint. TakeDue ends the retention of due blocks.
   int32_t due_index_ = 0;

@@ -8,8 +8,8 @@ namespace {
 constexpr uint64_t kBanks = 32, kBankBytes = 4, kSectorBytes = 32;
 constexpr int kServedBytes = 128;
 // Maximum number of incomplete accesses of a warp at one source line. An access is incomplete until
-// all 32 lanes have made it. If there are more, the oldest one is counted without the missing
-// lanes, because these lanes may have taken another branch.
+// all 32 lanes have made it. Beyond the maximum, the oldest incomplete access is counted with the
+// lanes that have made it.
 constexpr size_t kMostOpen = 256;
 
 bool IsShared(AccessKind kind) {

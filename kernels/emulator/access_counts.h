@@ -38,8 +38,8 @@ class AccessCounts {
   // Records an access of `bytes` bytes by lane `lane`. `warp` is the index of the warp among all
   // warps of the run.
   void Note(int64_t warp, int lane, AccessKind kind, uint64_t address, int bytes, Site site);
-  // Records one call of LoadMatricesWarp by a warp. Element i of `rows` is the address that lane i
-  // passes, of 16 bytes.
+  // Records one call of LoadMatricesWarp by a warp. Element i of `rows` is the address of the 16
+  // bytes that lane i passes.
   void NoteRows(std::span<const uint64_t> rows, Site site);
   // Counts the incomplete accesses of warp `warp`, which only some of its lanes have made. Must be
   // called after the warp has ended.

@@ -75,16 +75,15 @@ void CommitMultiplies(Site site);
 void WaitMultiplies(int left, Site site);
 void EndMultiplies(const LaneSums& sums, Site site);
 
-// ---- order between kernels (first two functions) and between blocks of a cluster (other
-// functions)
+// ---- order of kernels and of the blocks of a cluster
 void WaitForEarlierKernels(Site site);
 void LetNextKernelStart();
 void SyncCluster(Site site);
 void ArriveCluster(Site site);
 void WaitCluster(Site site);
 // Checks a read of `bytes` bytes from the shared memory of another block of the cluster, and
-// returns their address. `rank` is the index of the other block in the cluster. `shared` is the
-// corresponding address in the shared memory of the calling thread's block.
+// returns the address of these bytes. `rank` is the index of the other block in the cluster.
+// `shared` is the address of the same offset in the shared memory of the calling thread's block.
 const void* ReadCluster(const void* shared, int bytes, int rank, Site site);
 
 }  // namespace incipit::emulator

@@ -46,8 +46,8 @@ void Clocks::Join(ClockVector& into, const ClockVector& other) {
 }
 
 void Clocks::SyncWarps(std::span<const int> warps) {
-  // Adds the vectors that single lanes have acquired to the vector of their warp. Lanes of a warp
-  // often acquire the same vector, so a vector that equals the latest one is not added again.
+  // Adds the events that single lanes know to the events that their warp knows. Often many lanes
+  // share one vector of known events, so a vector that equals the latest one is skipped.
   for (const int warp : warps) {
     const ClockVector* latest = nullptr;
     for (int lane = 0; lane < kLanes; ++lane) {

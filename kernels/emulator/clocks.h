@@ -1,9 +1,9 @@
-// Stores which events happened before which other events, for the threads of one block, as vector
-// clocks. A thread knows an event if the event happened before the thread's current event.
+// Stores, for the threads of one block, which events happened before which other events (vector
+// clocks). A thread knows an event if the event happened before the thread's current event.
 //
-// The clock of a warp numbers the events of its lanes. The clock advances whenever a lane makes its
-// known events available to other threads, for example at a barrier. Events before and after that
-// moment therefore have different numbers.
+// Each warp has a clock. The number of an event is the value of its warp's clock. The clock
+// advances whenever a lane makes its known events available to other threads, for example at a
+// barrier.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace incipit::emulator {
 inline constexpr int kLanes = 32;  // number of lanes of a warp
 
 using Clock = uint32_t;
-// Element i is the number of the latest event of agent i that is known. An agent is a thread of the
-// block, or another actor such as a bulk copy.
+// Element i is the number of the latest known event of agent i. An agent is a thread of the block,
+// or another actor such as a bulk copy.
 using ClockVector = std::vector<Clock>;
 
 class Clocks {
@@ -27,20 +27,20 @@ class Clocks {
   explicit Clocks(int num_threads);
 
   int num_warps() const { return static_cast<int>(warps_.size()); }
-  // Returns the agent (the actor with events) for the bulk copies of mbarrier `barrier`. Event n is
-  // the end of phase n of the mbarrier, counted from 1.
+  // Returns the agent number of the bulk copies that mbarrier `barrier` counts. (An agent is a
+  // thread or another actor with events.) Event n is the end of phase n of the mbarrier, counted
+  // from 1.
   int bulk_agent(int barrier) const { return num_threads_ + barrier; }
-  // Returns the agent for all blocks of the cluster that read this block's shared memory. Event n
-  // is the n-th ArriveCluster, counted from 1.
+  // Returns the agent number of all blocks of the cluster that read this block's shared memory. (An
+  // agent is a thread or another actor with events.) Event n is the n-th ArriveCluster.
   int remote_agent() const { return num_threads_ + kMostBarriers; }
-  // Returns the agent for all earlier kernels of the stream. Event 1 is the end of these kernels.
+  // Returns the agent number of all earlier kernels of the stream. (An agent is a thread or another
+  // actor with events.) Their only event is their end.
   int kernels_agent() const { return num_threads_ + kMostBarriers + 1; }
 
   // Returns the number of the current event of thread `thread`.
   Clock Now(int thread) const { return warps_[static_cast<size_t>(thread / 32)].now; }
-  // Returns how many times ArriveCluster has been called by all blocks of the cluster. When a block
-  // reads another block's shared memory, the read ends at the next ArriveCluster of the reading
-  // block.
+  // Returns how many times ArriveCluster has been called by all blocks of the cluster.
   Clock ClusterArrivals() const { return num_cluster_arrivals_; }
   // Returns true if event number `clock` of agent `agent` happened before the latest cluster
   // barrier that all blocks of the cluster have reached.
@@ -58,7 +58,8 @@ class Clocks {
   void SyncWarps(std::span<const int> warps);
   // Records that the warp with the index `warp` has arrived at the barrier of the cluster.
   void ArriveAtCluster(int warp);
-  // Completes the barrier of the cluster, when all warps of all blocks in `blocks` have arrived.
+  // Completes the barrier of the cluster. REQUIRES: all warps of all blocks in `blocks` have
+  // arrived at the barrier.
   static void MeetAsCluster(std::span<Clocks* const> blocks, bool orders_reads);
   // Adds the events that all threads of the cluster knew at their arrival to the events that
   // `thread` knows.
@@ -68,15 +69,15 @@ class Clocks {
   // that later acquires `into` then knows these events.
   void Release(int thread, ClockVector& into);
   std::shared_ptr<const ClockVector> Snapshot(int thread);
-  // Adds the events in `known` to the events that `thread` knows. `source` identifies the origin of
-  // `known`. A later call with the same `source` replaces `known`.
+  // Adds the events in `known` to the events that `thread` knows. A later call with the same
+  // `source` replaces the events of this call.
   void Acquire(int thread, int source, std::shared_ptr<const ClockVector> known);
   ClockVector MakeVector() const { return ClockVector(static_cast<size_t>(num_agents_)); }
 
  private:
   struct WarpClock {
     Clock now = 1;
-    // Every lane of the warp knows all events of the warp whose number is at most `within`.
+    // Every lane of the warp knows all events of the other lanes whose number is at most `within`.
     Clock within = 0;
     // Number of the warp's latest event before the warp arrived at the cluster's barrier.
     Clock arrived = 0;
@@ -90,7 +91,8 @@ class Clocks {
     // The events that this thread has acquired from other threads since the latest barrier of its
     // warp.
     std::vector<Acquired> acquired;
-    // Element i caches the highest clock for which KnowsWarp returned true for warp i.
+    // Element i is the highest event number for which KnowsWarp returned true for warp i. It makes
+    // later calls of KnowsWarp faster.
     std::vector<Clock> whole_warps;
   };
 

@@ -21,8 +21,8 @@
 namespace incipit::emulator {
 #ifdef INCIPIT_FIBERS_NOTIFY_SANITIZER
 namespace {
-// The fiber from which the latest switch was made. AddressSanitizer returns the address range of
-// its stack only after the switch.
+// The fiber that ran before the latest switch. AddressSanitizer returns the address range of this
+// fiber's stack only after the switch.
 thread_local Fiber* g_left = nullptr;
 // Upper bound on the size of the stack frame of the function Switch, in bytes.
 constexpr ptrdiff_t kSwitchFrameBytes = 1024;

@@ -28,7 +28,7 @@ struct BlockKnowledge {
   std::shared_ptr<const ClockVector> known;
 };
 // The events of other blocks that thread `thread` learned through one atomic operation. `clock` is
-// the time of that operation on the thread's clock.
+// the number of this operation's event in the vector clocks of the block.
 struct LearnedOfBlocks {
   int thread = 0;
   Clock clock = 0;
@@ -48,7 +48,7 @@ class GlobalRaces {
  private:
   static constexpr uintptr_t kPageBytes = 4096;
   struct Event {
-    // Index in the stream of the kernel that made the access. -1: there was no access.
+    // Index of the accessing kernel among the kernels of its stream. -1: there was no access.
     int32_t grid = -1;
     int32_t block = 0;
     Clock clock = 0;

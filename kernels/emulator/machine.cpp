@@ -21,8 +21,8 @@ namespace {
 
 constexpr int kSharedAlignment = 1024;
 constexpr size_t kGridsInFlight = 3;
-// Initial value of each byte of shared memory. Four or two such bytes are a NaN in f32 or bf16, and
-// -1 as an index.
+// Initial value of each byte of shared memory. Uninitialised f32 and bf16 numbers are then NaN, and
+// uninitialised signed indices are -1.
 constexpr int kPoison = 0xFF;
 constinit thread_local Machine* g_machine = nullptr;
 

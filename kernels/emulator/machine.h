@@ -142,7 +142,8 @@ struct MemoryBarrier {
   bool is_fenced = false;  // true if FenceBarriers was called after InitBarrier
   // Events that were known to the threads that have arrived in the current phase.
   ClockVector released;
-  // The events that a thread learns when it waits for the latest completed phase of the barrier.
+  // The events that a thread knows after it has waited for the latest completed phase of the
+  // barrier.
   std::shared_ptr<const ClockVector> known;
 };
 
@@ -169,7 +170,7 @@ struct Block {
   // Detector of races in shared memory. Null if races are not detected.
   std::unique_ptr<SharedRaces> races;
   std::vector<LearnedOfBlocks> learned;
-  // The events that a thread learns when it calls WaitForEarlierKernels.
+  // The events that a thread knows after it has called WaitForEarlierKernels.
   std::shared_ptr<const ClockVector> kernels_ended;
   // Element i lists the multiplications that warpgroup i (four warps) has requested. A
   // multiplication is described by the offsets of its two factors and the number of groups of 8
@@ -237,8 +238,8 @@ class Machine {
   // when no CUDA thread is running.
   void SetFault(std::string what);
   bool has_fault() const { return !report_.fault.empty(); }
-  // Suspends the running thread until another thread wakes it. The other arguments describe the
-  // reason of the wait, for the report of a deadlock.
+  // Suspends the running thread until another thread wakes it. The report of a deadlock uses
+  // `wait`, `id`, `name` and `site` to describe what the thread waits for.
   void WaitFor(Wait wait, int id, const char* name, Site site);
   void Wake(Thread& thread);
   void WakeAll(std::vector<Thread*>& threads);
@@ -289,7 +290,8 @@ class Machine {
   Fiber scheduler_;
   Machine* outer_ = nullptr;
   std::vector<std::unique_ptr<Grid>> grids_;
-  // Clusters of which all blocks have ended. The last thread of a cluster may still be running.
+  // Clusters of which all blocks have ended. They are destroyed later, because the fiber of the
+  // last thread may still use its cluster.
   std::vector<std::unique_ptr<Cluster>> finished_;
   std::vector<Warp*> runnable_;
   std::vector<BulkCopy> bulk_;

@@ -1,6 +1,6 @@
 // Implements the matrix product library (kernels/cuda/runtime/product_library.h) on the CPU. Each
-// element of a product is a sum in f32. One algorithm adds from the first column to the last, the
-// other from the last column to the first.
+// element of a product is a sum in f32. The library has two algorithms: one adds the products of a
+// sum from the first column to the last, and the other in the reverse order.
 #include "kernels/cuda/runtime/product_library.h"
 
 #include <atomic>
@@ -26,7 +26,8 @@ absl::Status CheckOperand(std::string_view name, const void* data, int64_t bytes
     return Internal("the operand {} has {} bytes in memory that is not allocated", name, bytes);
   }
   if (reinterpret_cast<uintptr_t>(data) % kProductAlignment != 0) {
-    return Internal("the operand {} is not at a multiple of {} bytes", name, kProductAlignment);
+    return Internal("the address of operand {} is not a multiple of {} bytes", name,
+                    kProductAlignment);
   }
   return absl::OkStatus();
 }

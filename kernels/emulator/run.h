@@ -70,8 +70,9 @@ struct SiteCounts {
 struct Report {
   std::string fault;  // message of the fault that stopped the run; empty if there was no fault
   int64_t num_blocks = 0;
-  int64_t switches = 0;       // number of switches between fibers
-  int64_t multiply_adds = 0;  // number of matrix products of 16 x 8 x 16 elements, per warp
+  int64_t switches = 0;  // number of switches between fibers
+  // Number of matrix products of 16 x 8 x 16 elements, each computed by a warp.
+  int64_t multiply_adds = 0;
   int64_t load_matrices = 0;  // number of calls of LoadMatricesWarp, counted once per warp
   // Number of bytes that kernels read by LoadGlobal. A byte that is read twice counts twice.
   int64_t load_bytes = 0;

@@ -64,7 +64,7 @@ class SharedRaces {
   static constexpr Clock kInFlight = ~Clock{0};
   enum Kind : uint8_t { kStore, kAtomicOp, kCopy, kBulk };
   struct Write {
-    Clock clock = 0;  // time of the write on the writer's clock; 0: no write
+    Clock clock = 0;  // number of the write's event; 0: no write
     uint16_t agent = 0;
     uint8_t bytes = 0;  // bit i is set if byte i of the word (4 bytes) was written
     Kind kind = kStore;
@@ -72,8 +72,7 @@ class SharedRaces {
   };
   // The latest read of a word (4 bytes of shared memory) by a lane of one warp.
   struct Read {
-    // Value of the member `lane` if several lanes of the warp read the word at the same clock
-    // value.
+    // Value of the member `lane` if several lanes of the warp read the word in the same event.
     static constexpr uint32_t kSeveral = 32;
     uint32_t clock : 22, lane : 6, bytes : 4;
   };
@@ -107,14 +106,15 @@ class SharedRaces {
   // Element i * num_warps_ + j is the latest read of word i of shared memory by warp j.
   ZeroArray<Read> reads_;
   // Element i describes the latest read of word i by another block of the cluster. The read ends
-  // with the n-th ArriveCluster, where n is the value of the element.
+  // when ArriveCluster has been called as many times as the value of the element.
   ZeroArray<Clock> remote_reads_;
   Clock last_remote_read_ = 0;
-  // Element i identifies a write that thread i knows. The high 32 bits hold the agent (thread or
-  // copy) that wrote, and the low 32 bits hold the agent's clock.
+  // Element i identifies a write that happened before the current event of thread i. The high 32
+  // bits hold the agent (thread or copy) that wrote, and the low 32 bits hold the number of the
+  // write's event.
   std::vector<uint64_t> known_writes_;
-  // The calls of FenceBulk by one thread. `clocks` holds the clock of each call. `known` holds the
-  // events that the thread knew at its latest call.
+  // The calls of FenceBulk by one thread. `clocks` holds the event number of each call. `known`
+  // holds the events that the thread knew at its latest call.
   struct Fences {
     std::vector<Clock> clocks;
     std::shared_ptr<const ClockVector> known;

@@ -1,5 +1,5 @@
 // Emulates the matrix product instruction wgmma of a warpgroup (four warps). The instruction runs
-// asynchronously: a warp computes its 16 rows at the request, or as late as at the wait.
+// asynchronously: the 16 rows of a warp are computed at some time between the request and the wait.
 //
 // From the first request to EndMultiplies, a NaN replaces the sums of the lanes. If the kernel
 // overwrites the NaN, a fault is reported. Each sum adds products in ascending order of the
@@ -63,8 +63,8 @@ void ForChunks(const Warp& warp, const Multiplication& one, Each each) {
   }
 }
 
-// Returns the element of Warp::sums in which `home` is the address of the sums of lane 0. Returns
-// null if there is no such element.
+// Returns the element of Warp::sums for the sums that lane 0 stores at address `home`. Returns null
+// if there is no such element.
 WarpSums* FindSums(Warp& warp, const float* home) {
   const auto at = std::find_if(warp.sums.begin(), warp.sums.end(),
                                [&](const WarpSums& each) { return each.home[0] == home; });
@@ -178,9 +178,10 @@ void CheckMatrix(const char* matrix, int rows, Site site) {
   const int offset = static_cast<int>(matrix - Running().shared);
   if (offset % kAlignment >= kRowBytes || offset % (2 * kChunkBytes) != 0) {
     Machine::Get().Fail(
-        site, fmt::format("the matrix at byte {} does not begin at an even 16-byte chunk of a row "
-                          "that is aligned to {}",
-                          offset, kAlignment));
+        site,
+        fmt::format("the matrix at byte {} must begin at a multiple of 32 bytes, in the first "
+                    "128 bytes of a range that is aligned to {} bytes",
+                    offset, kAlignment));
   }
   CheckShared(Running().shared + offset / kAlignment * kAlignment, rows * kRowBytes, site);
 }

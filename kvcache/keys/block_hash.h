@@ -22,9 +22,9 @@
 
 namespace incipit {
 
-// The key of a block. The first bytes are the digest of the block. If digests have only 16 bytes,
-// the last 16 bytes are the digest of the previous block. For the first block, the last 16 bytes
-// are then the digest of the root (seed and namespace).
+// The key of a block. If digests have 32 bytes, the key is the digest of the block. If digests have
+// 16 bytes, the key is the digest of the block and then the digest of the previous block. The first
+// block of a sequence uses the digest of the root (seed and namespace) as its previous digest.
 struct BlockHash {
   std::array<uint8_t, 32> bytes{};
 
@@ -41,7 +41,7 @@ struct BlockHash {
 // all blocks of the sequence.
 struct ChainRoot {
   BlockHash parent{};  // digest that the key of the first block uses instead of a previous block
-  // Sha256 digest of the seed and the namespace. The algorithm of the block keys does not matter.
+  // Sha256 digest of the seed and the namespace, even if the block keys use another hash function.
   std::array<uint8_t, 32> digest{};
   // Namespace of the sequence. Set only for CBOR keys, because CBOR messages contain the names of
   // tenant, salt and adapter.
@@ -128,8 +128,8 @@ class BlockHasher {
   BlockHasherOptions options_;
   int32_t digest_bits_;
   const Sha256Implementation* sha256_;
-  // The last bytes of each hashed message in the own format (not CBOR), which are the same for all
-  // blocks without extras. For sha256, these bytes include the padding.
+  // The last bytes of each hashed message in the own format (not CBOR). They are the same for all
+  // blocks without extras (inputs other than tokens). For sha256, these bytes include the padding.
   std::array<uint8_t, sizeof(MessageTrailer) + 2 * kSha256ChunkBytes> tail_{};
   size_t tail_bytes_ = 0;
 };

@@ -25,11 +25,12 @@ struct BlockMessage {
 
 // The last 16 bytes (trailer) of each message in the own format (not CBOR). The trailer contains
 // the kind of the message. The trailer has a fixed length, so a message can be decoded from the
-// end. For blocks without extras, the trailer does not depend on the token ids.
+// end. For blocks without extras (inputs other than tokens), the trailer does not depend on the
+// token ids.
 using MessageTrailer = std::array<uint8_t, 16>;
 
-// Returns the last 16 bytes (trailer) of the message of a block with `num_tokens` tokens and
-// without extras.
+// Returns the last 16 bytes (trailer) of the message of a block with `num_tokens` tokens and no
+// other inputs, such as media.
 MessageTrailer PlainBlockTrailer(size_t num_tokens);
 
 // Writes the message of a block in the own format (not CBOR): the digest of the previous block, the
@@ -56,7 +57,7 @@ void WriteCborBlock(const BlockMessage& message, ByteSink sink);
 void WriteCborText(std::string_view text, ByteSink sink);
 
 // Returns an upper bound, in bytes, of the size of the message of a block with `num_tokens` tokens
-// and without extras. The bound holds for both message formats, own and CBOR.
+// and no other inputs, such as media. The bound holds for both message formats, own and CBOR.
 constexpr size_t PlainMessageBytesMax(size_t num_tokens) { return 64 + 5 * num_tokens; }
 
 }  // namespace incipit

@@ -15,21 +15,21 @@ namespace {
 constexpr int32_t kTokensPerUnit = 512;
 
 // The policy updates its statistics once per epoch. An epoch lasts for capacity /
-// kEpochsPerCapacity block uses, where `capacity` is the number of cache blocks. An epoch is not
-// shorter than the uses of kUnitsPerEpochMin * kTokensPerUnit tokens.
+// kEpochsPerCapacity block uses, where `capacity` is the number of cache blocks. The minimum length
+// is the uses of all blocks of kUnitsPerEpochMin * kTokensPerUnit tokens.
 constexpr int32_t kEpochsPerCapacity = 32, kUnitsPerEpochMin = 16;
 
-// Number of remembered series of evicted blocks for each kTokensPerUnit tokens of cache capacity. A
-// larger memory makes the policy worse: an evicted block that returns after a long time is usually
-// not used again soon.
+// Number of series (consecutive evicted blocks) that the policy remembers, for each kTokensPerUnit
+// tokens of cache capacity. More remembered series make the policy worse: a block that returns long
+// after its eviction is usually not used again soon.
 constexpr double kGhostRuns = 1;
 
 // Many requests begin with a common prefix, such as a system prompt. The common prefix of a request
 // ends with the last block of the request that more than kPrefixUses requests have used.
 constexpr int kPrefixUses = 16;
 
-// If plain LRU had more hits than the policy, all counts of the reuse statistics are multiplied by
-// this factor.
+// If plain LRU would have had more hits than the adaptive policy, all counts of the reuse
+// statistics are multiplied by this factor.
 constexpr double kKeptWhenFooled = 0.25;
 
 constexpr double kMeanStep = 0.01;
@@ -83,7 +83,7 @@ void AdaptivePolicy::PassTime() {
 // new.
 void AdaptivePolicy::RestrainAncient() {
   while (const auto ancient = ghosts_.ForgetAncient()) ForgetGhosts(*ancient);
-  // Each call examines only some of the records. All records are examined before the clock has
+  // Each call examines only some of the blocks. All blocks are examined before the clock has
   // advanced by kAgeMax / 4 block uses.
   const size_t num_epochs = kAgeMax / 4 / clock_.epoch_touches() + 1;
   for (size_t i = 0; i < records_.size() / num_epochs + 1; ++i) {
@@ -109,7 +109,8 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   if (found.empty()) return;
   int32_t lru_hits = 0, own_hits = 0;
   // Sums over the found blocks that only one request had used before. `runs_reused` is the number
-  // of series of such blocks, and `ages` is the sum of the ages of these series.
+  // of groups of these blocks that were released together, and `ages` is the sum of the ages of
+  // these groups.
   double runs_reused = 0, ages = 0;
   size_t shared_end = 0;
   uint8_t turn_seen = use.turn_seen;
@@ -134,8 +135,8 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
     own_hits += length;
   }
   Suffer(lru_hits, own_hits);
-  // In a second call of Use for the same sequence, `found` is the source of a block copy. This
-  // block does not describe the sequence, because many sequences copy a block of one other
+  // In a second call of Use for the same sequence, `found` is the block that is copied for the
+  // sequence. Many sequences copy the same block, so this block does not describe the prefix of the
   // sequence.
   if (!begins) return;
   use.turn_seen = turn_seen;
@@ -164,7 +165,7 @@ double AdaptivePolicy::MeanAgeOf(int age_class) const {
   return (begin + end) / 2 / clock_.units_per_touch();
 }
 
-// Examines the leading blocks of `found` whose statistics equal those of the first block
+// Examines the leading blocks of `found` that have the same statistics as the first block
 // (IsUsedLike). Adds a use to each of these blocks, and removes these blocks from the eviction
 // order. Returns the number of these blocks. Raises `turn` to the latest conversation turn in which
 // one of these blocks was new.
@@ -177,8 +178,8 @@ size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   return length;
 }
 
-// Does the work of TakeUp for those leading blocks of `found` that one operation can remove from
-// their list. These blocks have equal list states, and are neighbours in the list.
+// Like TakeUp, but only for the leading blocks of `found` that are neighbours in one list. One
+// operation removes all of these blocks from the list.
 size_t AdaptivePolicy::TakeUpNeighbours(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   const bool listed = first.list_state == kListed;
@@ -226,9 +227,9 @@ void AdaptivePolicy::Add(BlockId id, SequenceUse& use) {
   record.born = PlusOne(use.turn_seen);
 }
 
-// Returns true if block `id` was evicted before and the policy remembers the eviction. The policy
-// remembers series of evicted blocks. Block `id` is either the next block of the series that the
-// sequence has begun, or the first block of another series.
+// Returns true if the policy remembers the eviction of block `id`. The policy remembers series of
+// consecutive evicted blocks, and `use` holds the series that the sequence computes again. Block
+// `id` is either the next block of this series, or the first block of another series.
 bool AdaptivePolicy::MeetGhosts(BlockId id, SequenceUse& use) {
   if (use.ghosts_left > 0) {
     --use.ghosts_left;
@@ -268,9 +269,8 @@ void AdaptivePolicy::Release(std::span<const BlockId> freed, const SequenceUse& 
     };
     size_t begin = end - 1;
     while (begin > 0 && is_alike(freed[begin - 1])) --begin;
-    // If `has_begun` is false, the blocks are released without their sequence because their
-    // retention ended. Such blocks are released one by one, so they are not counted as new blocks
-    // of a request.
+    // If `has_begun` is false, the call is not for a sequence, but for single blocks whose
+    // retention ended. These blocks are not counted as new blocks of a request.
     const bool is_new = IsUsedOnce(reuse_class) && use.has_begun;
     const bool is_one_off = is_new && one_off_prefixes_.Contains(use.prefix);
     if (is_new) one_off_prefixes_.CountNew(use.prefix, paced_clock_.now());
@@ -385,9 +385,9 @@ AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
   return least;
 }
 
-// `end` is the list end from which the last victim was chosen. Returns whether the block that is
-// now at this end has the same last use as the last victim. The block is then the next victim,
-// because nothing else has changed.
+// `end` is the list end from which the last victim (evicted block) was taken. Returns whether the
+// block that is now at this end has the same last use as the last victim. If so, this block is the
+// next victim, because nothing else has changed.
 bool AdaptivePolicy::StillStands(const End& end) {
   if (end.reuse_class < 0) return false;
   const BlockId id = EndOf(end.reuse_class, end.newest);

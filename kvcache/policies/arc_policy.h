@@ -30,9 +30,9 @@ class ArcPolicy final : public EvictionPolicy {
   size_t num_bytes() const override;
 
  private:
-  // The remembered evicted blocks of one list. Each of these blocks has a stamp, the number of its
-  // eviction, which is at least `oldest`. Only the number of these blocks is stored, so their
-  // stamps are assumed to be spread evenly.
+  // The remembered evicted blocks of one list: their number, and the lowest eviction number (stamp)
+  // that is remembered. To forget one block, the policy raises `oldest` as if the stamps were
+  // spread evenly.
   struct Ghosts {
     double count = 0;
     double oldest = 0;

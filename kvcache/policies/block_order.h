@@ -21,8 +21,8 @@ class BlockOrder {
 
   std::span<Block> blocks() const { return blocks_; }
   bool has(BlockId id) const { return PositionOf(id) != kNowhere; }
-  // Returns the index of the list to which block `id` belongs, even if the block is parked.
-  // REQUIRES: has(`id`).
+  // Returns the index of the list to which block `id` belongs. A block that Park has removed from
+  // its list still belongs to this list. REQUIRES: has(`id`).
   int ListOf(BlockId id) const { return (PositionOf(id) - 1) / 2; }
 
   void PushBack(int list, BlockId id) {
@@ -33,15 +33,15 @@ class BlockOrder {
     ListAt(list).PushFront(blocks_, id);
     SetListed(list, id);
   }
-  // Removes block `id` from its list, or from the parked blocks if the block is parked. REQUIRES:
+  // Removes block `id`, which is in a list or was removed from its list by Park. REQUIRES:
   // has(`id`).
   void Remove(BlockId id) {
     if (!is_parked(id)) Unlink(id);
     PositionOf(id) = kNowhere;
   }
 
-  // Returns the oldest block of `list` that is not needed (Block::is_needed), or kNoBlock. Removes
-  // older, needed blocks from the list and parks these blocks.
+  // Returns the oldest block of `list` that may be evicted, or kNoBlock. If older blocks are needed
+  // (Block::is_needed), removes these blocks from the list until they may be evicted (Park).
   BlockId Oldest(int list) {
     while (true) {
       const BlockId id = Front(list);
@@ -49,7 +49,8 @@ class BlockOrder {
       Park(id);
     }
   }
-  // Parks block `id`: removes the block from its list, but keeps its list index.
+  // Removes block `id` from its list until the block may be evicted (parks the block). The block
+  // keeps its list index.
   void Park(BlockId id) {
     Unlink(id);
     ++PositionOf(id);
@@ -83,8 +84,8 @@ class BlockOrder {
   uint16_t PositionOf(BlockId id) const { return positions_[static_cast<size_t>(id)]; }
 
   std::span<Block> blocks_;
-  // State of each block: kNowhere, 2 * list + 1 if the block is in a list, or 2 * list + 2 if the
-  // block is parked.
+  // State of each block: kNowhere, 2 * list + 1 if the block is in the list, or 2 * list + 2 if
+  // Park has removed the block from the list.
   std::vector<uint16_t> positions_;
   std::vector<BlockList> lists_;
   std::vector<uint64_t> occupied_;  // bit i is 1 if list i is not empty

@@ -76,9 +76,9 @@ class EvictionPolicy {
   virtual void OnTime(Time /*now*/) {}
 
   // Records that a sequence begins with the cached blocks `found`, in the order of the tokens.
-  // `found` may be empty. Removes the blocks of `found` from the eviction order, also if they are
-  // parked. Retained blocks of `found` and blocks with users are not in the eviction order. The
-  // pool calls Use before it counts the sequence as a user.
+  // `found` may be empty. Removes the blocks of `found` from the eviction order. Retained blocks of
+  // `found` and blocks with users are not in the eviction order. The pool calls Use before it
+  // counts the sequence as a user.
   virtual void Use(std::span<const BlockId> found, SequenceUse& use) = 0;
 
   // Records that lookups can now find block `id` by a key that no other block has. REQUIRES: a

@@ -60,7 +60,8 @@ class GhostRuns {
  private:
   struct Entry {
     uint64_t tag : 17 = 0;
-    uint64_t time : 14 = 0;  // time of the last use, in units of an eighth of an epoch
+    // Time of the last use; the unit is an eighth of an epoch (a fixed number of block uses).
+    uint64_t time : 14 = 0;
     uint64_t length : 11 = 0;
     uint64_t uses : 8 = 0;
     uint64_t born : 8 = 0;
@@ -74,11 +75,12 @@ class GhostRuns {
   };
   static constexpr int kTicksPerEpochLog2 = 3;
   static constexpr uint64_t kTimeMask = (uint64_t{1} << 14) - 1;
-  // Age at which ForgetAncient forgets a series of evicted blocks, in units of an eighth of an
-  // epoch. The age is half of the range of stored times, so ForgetAncient examines every series
-  // before its time wraps.
+  // Age at which ForgetAncient forgets a series of evicted blocks. The unit is an eighth of an
+  // epoch (a fixed number of block uses). The age is half of the range of stored times, so
+  // ForgetAncient examines every series before its time wraps.
   static constexpr uint64_t kAncientTicks = kTimeMask / 2;
-  // Number of epochs in which ForgetAncient examines each series of evicted blocks once.
+  // Number of epochs (periods with a fixed number of block uses) in which ForgetAncient examines
+  // each series of evicted blocks once.
   static constexpr uint64_t kRounds = (kTimeMask / 4) >> kTicksPerEpochLog2;
 
   static uint64_t TagOf(uint64_t key) { return key & ((uint64_t{1} << 17) - 1); }

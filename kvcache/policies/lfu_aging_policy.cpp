@@ -17,8 +17,8 @@ void LfuAgingPolicy::Release(std::span<const BlockId> freed, const SequenceUse&)
 
 BlockId LfuAgingPolicy::Evict() {
   for (int list = order_.FirstOccupied(age_); list >= 0; list = order_.FirstOccupied(age_)) {
-    // Set the age of the cache to the priority of `list`, even if all blocks of `list` are parked.
-    // All lists between `age_` and `list` are empty, so no listed block has a lower priority.
+    // `list` is the list with the lowest priority that has blocks. Set the age of the cache to this
+    // priority, even if no block of `list` may be evicted now.
     age_ = list;
     const BlockId victim = order_.Oldest(list);
     if (victim == kNoBlock) continue;
@@ -31,8 +31,8 @@ BlockId LfuAgingPolicy::Evict() {
 void LfuAgingPolicy::OnChildless(BlockId id) {
   if (!order_.is_parked(id)) return;
   order_.Remove(id);
-  // Insert `id` at the front of the list with the lowest priority. No block that was evicted while
-  // `id` was parked had a lower priority than `id`.
+  // Block `id` may be evicted again. Insert `id` before all other blocks, because no block that was
+  // evicted in the meantime had a lower priority.
   order_.PushFront(age_, id);
 }
 

@@ -11,14 +11,15 @@
 namespace incipit {
 
 // Compares the hits of the adaptive policy with the hits that plain LRU would have. Plain LRU would
-// hold the `capacity` blocks that were used last. The guard counts cached and remembered evicted
-// blocks by their last use, and therefore knows which blocks plain LRU would hold.
+// hold the `capacity` blocks that were used last. The guard counts blocks by their last use, both
+// cached blocks and remembered evicted blocks. The guard therefore knows which blocks plain LRU
+// would hold.
 //
-// The lead of LRU is the number of hits of plain LRU minus the number of hits of the adaptive
-// policy, and at least 0. If the lead exceeds a limit, the adaptive policy evicts in LRU order for
-// some time (a relief). The limit is kDebtCapacities times the capacity, plus the blocks of
-// kDebtRequests mean requests. A relief lasts for kRelief * capacity block uses, and longer if the
-// last relief ended recently.
+// The guard counts by how many hits plain LRU is ahead of the adaptive policy (at least 0). If this
+// number exceeds a limit, the adaptive policy evicts in LRU order for some time, called a relief.
+// The limit is kDebtCapacities times the capacity, plus kDebtRequests times the mean number of
+// blocks of a request. A relief lasts for kRelief * capacity block uses, and longer if the last
+// relief ended recently.
 class LruGuard {
  public:
   LruGuard(const TouchClock& clock, int32_t capacity);
@@ -48,9 +49,9 @@ class LruGuard {
   static constexpr size_t kEpochs = 1024;
   static constexpr double kDebtCapacities = 0.25, kDebtRequests = 6;
   static constexpr double kRelief = 2;
-  // A relief is a period in which blocks are evicted in LRU order. A new relief is twice as long as
-  // the previous relief if fewer than kSoonCapacities * capacity blocks were used between them. The
-  // longest relief is kReliefFactorMax times as long as the first.
+  // A relief is a period in which blocks are evicted in LRU order. A relief is twice as long as the
+  // previous relief if fewer than kSoonCapacities * capacity blocks were used since the previous
+  // relief. The longest relief is kReliefFactorMax times as long as the first relief.
   static constexpr double kReliefFactorMax = 64, kSoonCapacities = 8;
   static constexpr double kMeanStep = 0.01;
 
@@ -62,9 +63,10 @@ class LruGuard {
   // Number of an epoch (a period with a fixed number of block uses). Plain LRU would hold each
   // block whose last use was in epoch `held_from_` or later.
   uint64_t held_from_ = 0;
-  std::vector<int32_t> last_used_;  // number of blocks by the epoch of their last use
-  int64_t num_known_ = 0;           // sum of the numbers in last_used_
-  double mean_request_ = 16;        // mean number of blocks that a request releases
+  // One number for each epoch (a fixed number of block uses): how many blocks were last used in it.
+  std::vector<int32_t> last_used_;
+  int64_t num_known_ = 0;     // sum of the numbers in last_used_
+  double mean_request_ = 16;  // mean number of blocks that a request releases
   // Number of hits by which plain LRU is ahead of the adaptive policy, at least 0.
   double debt_ = 0;
   double relief_factor_ = 1;

@@ -13,13 +13,14 @@ namespace incipit {
 // system prompts precedes the block, so OneOffPrefixes counts for each prefix.
 //
 // For each prefix, OneOffPrefixes counts the requests with new blocks after the prefix, and the
-// requests whose new blocks were used again. A prefix is one-off if fewer than kOneOffShare of the
-// expected number of requests had blocks that were used again. The expected number is computed from
-// the requests with other prefixes. A request is counted with a delay, so that its user has time to
-// continue the conversation.
+// requests whose new blocks were used again. The requests with other prefixes predict the number of
+// requests whose new blocks are used again. A prefix is one-off if the counted number is less than
+// kOneOffShare of the predicted number. A request is counted with a delay, so that its user has
+// time to continue the conversation.
 //
 // At most 256 prefixes are stored. A new prefix replaces the prefix with the fewest counted
-// requests in its set. Requests without a common prefix are counted as if they had the prefix 0.
+// requests in its set of table entries. Requests without a common prefix are counted as if they had
+// the prefix 0.
 class OneOffPrefixes {
  public:
   // Counts a request that has new blocks after `prefix`, at time `now`. `now` may decrease slightly
@@ -33,22 +34,22 @@ class OneOffPrefixes {
 
  private:
   static constexpr double kOneOffShare = 1.0 / 3;
-  // A prefix is assumed to be like the other prefixes until its counts show a difference.
-  // kPriorReused is the weight of this assumption. Its unit is a request whose new blocks were used
-  // again.
+  // A prefix is assumed to be like the other prefixes until its counts show a difference. The
+  // assumption has the same weight as kPriorReused requests whose new blocks were used again.
   static constexpr double kPriorReused = 3;
   // If more than kRunsMax requests are counted for a prefix, both counts of the prefix (requests,
   // and requests whose blocks were used again) are halved. New requests therefore weigh more than
   // old requests.
   static constexpr float kRunsMax = 256;
-  // If a new prefix replaces an old prefix, the counts of the other prefixes in the set are
-  // multiplied by kKept. Prefixes that no longer occur are therefore replaced after some time.
+  // If a new prefix replaces an old prefix, the counts of the other prefixes in the same set of
+  // table entries are multiplied by kKept. Prefixes that no longer occur are therefore replaced
+  // after some time.
   static constexpr float kKept = 0.9375F;
-  // Mean delay after which the new blocks of a request are counted, in multiples of the mean age at
-  // which new blocks are used again. This mean gives more weight to late uses than to early uses.
+  // Mean delay after which the new blocks of a request are counted. The unit is the mean age at
+  // which new blocks are used again; late uses have more weight in this mean.
   static constexpr double kLag = 3;
-  // With each reuse of blocks, the weight of the ages at earlier reuses is multiplied by 1 -
-  // kAgeStep.
+  // With each reuse of blocks, the weights of all earlier ages in the mean age at reuse are
+  // multiplied by 1 - kAgeStep.
   static constexpr double kAgeStep = 0.01;
   static constexpr size_t kSets = 64, kWays = 4;
 
@@ -60,8 +61,8 @@ class OneOffPrefixes {
   };
 
   static size_t SetOf(uint32_t prefix) { return prefix * 0x9E3779B1U / (~0U / kSets + 1); }
-  // Returns the part of `entry` in the sum sum_rates_: the number of requests whose blocks were
-  // reused, times the share of such requests.
+  // Returns n * p, where n is the number of requests with the prefix of `entry` whose blocks were
+  // used again, and p is the share of these requests among all requests with this prefix.
   static double RatesOf(const Entry& entry);
   const Entry* Find(uint32_t prefix) const;
   Entry* Find(uint32_t prefix) { return const_cast<Entry*>(std::as_const(*this).Find(prefix)); }

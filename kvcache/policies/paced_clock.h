@@ -11,10 +11,10 @@
 
 namespace incipit {
 
-// Measures ages of blocks in time, not in block uses. The unit of an age is the mean time per block
-// use (touch). This mean is measured once, kUnitEpochs epochs after the start. The age classes of
-// TouchClock therefore also apply to these ages. Before the measurement, or if the caller passes no
-// time, an age is a number of block uses.
+// Measures the ages of blocks in time, not in block uses. The unit of an age is the mean time per
+// block use (touch), so the age classes of TouchClock also apply to these ages. The mean is
+// measured once, kUnitEpochs epochs after the start. Before the measurement, or if the caller
+// passes no time, an age is a number of block uses.
 //
 // Within an epoch, each block use is assumed to take the same time. A pause without block uses is
 // spread over the block uses of about the next kWindowEpochs epochs. The counted length of a pause
@@ -22,9 +22,9 @@ namespace incipit {
 // blocks old. If block uses stay rare, time still passes. The counted time per block use is at
 // least kPaceMin of the mean.
 //
-// The measurement of the mean leaves out the time that is not counted yet. One block use of an even
-// workload then has an age of up to 1.5. The measurement also leaves out a pause that is longer
-// than all other pauses together, such as the night after a test of the server.
+// The measured mean leaves out time that is not counted yet, so one block use of an even workload
+// has an age of up to 1.5. The mean also leaves out a pause that is longer than all other pauses
+// together, such as the night after a test of the server.
 class PacedClock {
  public:
   explicit PacedClock(const TouchClock& touches) : touches_(touches) {}

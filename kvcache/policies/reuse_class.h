@@ -32,11 +32,13 @@ constexpr int CountStep(int count) {
 }
 
 // Returns whether only requests of one conversation have used a block. The block was new in the
-// conversation turn `born`. A request of turn `turn` is use number `uses` of the block.
+// conversation turn `born`, and was used `uses` times. The last use was in a request of turn
+// `turn`.
 constexpr bool IsOfSession(int uses, int born, int turn) { return uses - 1 == turn - born; }
 
-// Returns the class of a block that was new in the conversation turn `born`. A request of turn
-// `turn` is use number `uses` of the block. The caller must pass counts above 255 as 255.
+// Returns the class of a block that was new in the conversation turn `born`, and was used `uses`
+// times. The last use was in a request of turn `turn`. The caller must pass counts above 255 as
+// 255.
 constexpr int ReuseClassOf(int uses, int born, int turn) {
   // Index of the range that contains conversation turn 9 and later turns.
   constexpr int kLongestTurn = 4;
@@ -50,14 +52,15 @@ constexpr int ReuseClassOf(int uses, int born, int turn) {
 
 constexpr bool IsUsedOnce(int reuse_class) { return reuse_class <= kOneOffClass; }
 
-// Returns whether `reuse_class` belongs to the family one-off or the family shared. Without this
-// bit, the number of uses cannot distinguish one-off from new, or shared from session.
+// Returns whether `reuse_class` belongs to the family one-off or shared, not new or session. The
+// policy stores this bit for an evicted block, because the number of uses does not determine the
+// family.
 constexpr bool IsSecondFamily(int reuse_class) {
   return reuse_class >= kOneOffClass && reuse_class < kFirstSessionClass;
 }
 
-// Returns the class of an evicted block that the policy remembers. The policy remembers only these
-// three values of an evicted block.
+// Returns the reuse class of an evicted block, computed from the three values that the policy
+// remembers of the block.
 constexpr int ReuseClassOf(int uses, int born, bool is_second_family) {
   if (!is_second_family) return ReuseClassOf(uses, born, born + uses - 1);
   return uses <= 1 ? kOneOffClass : ReuseClassOf(uses, 0, 0);

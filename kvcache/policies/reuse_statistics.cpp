@@ -7,12 +7,16 @@
 namespace incipit {
 namespace {
 
-// Assumed reuse rates before there are data, and the weights of these assumptions. All reuse
-// classes of blocks together are assumed to have the rate kRatePrior in each age class (range of
-// ages); the weight is kPriorWeight. The rate of one reuse class is assumed to be the rate of all
-// classes times a factor; the weight is kFactorPriorWeight. The assumed factor is kUsedPrior for
-// blocks that were used again, and 1 for other blocks. Both weights are multiplied by the square
-// root of the mean number of blocks that are used together.
+// Before uses are counted, reuse rates (uses per block that passes through a range of ages) are
+// assumed. The rate of all reuse classes together is assumed to be kRatePrior, with the weight
+// kPriorWeight.
+//
+// The rate of one reuse class is assumed to be the rate of all classes times a factor, with the
+// weight kFactorPriorWeight. The factor is kUsedPrior for blocks that were used again, and 1 for
+// other blocks.
+//
+// Both weights are multiplied by the square root of the mean number of blocks that are used
+// together.
 constexpr float kPriorWeight = 0.5F, kFactorPriorWeight = 96;
 constexpr float kUsedPrior = 4, kRatePrior = 0.1F;
 // Bounds of reuse rates (kRateMax, kRateMin) and of the probability of a reuse (kChanceMax). If the
@@ -27,16 +31,16 @@ constexpr float kLikeness = 4;
 // blocks are assumed to stay in one age class during an epoch.
 constexpr size_t kYoungEpochs = 32;
 
-// Limits of the counts in the slow and in the fast life table (LifeTable::capacities_max and
-// LifeTable::runs_max). The fast life table has lower limits, so the fast life table forgets old
-// counts earlier.
+// Limits of the counts in the slow life table (block uses by age): LifeTable::capacities_max and
+// LifeTable::runs_max. The fast life table has lower limits and therefore forgets old counts
+// earlier.
 constexpr double kSlowCapacities = 20, kSlowRuns = 4000;
 constexpr double kFastCapacities = 1, kFastRuns = 0;
 
-// The life table that predicted the recent uses better has the greater weight. Log likelihoods are
-// multiplied by kLikelihoodKept in each epoch. The fast life table has the greater weight only if
-// its log likelihood exceeds that of the slow life table by more than kSlowAdvantage (nats). The
-// smaller weight is at least about kShareMin times the greater weight.
+// Constants for the weights of the slow and the fast life table. The fast table has the greater
+// weight only if its log likelihood exceeds that of the slow table by more than kSlowAdvantage
+// (nats). The log likelihoods are multiplied by kLikelihoodKept in each epoch. The smaller weight
+// is at least about kShareMin times the greater weight.
 constexpr float kLikelihoodKept = 0.97F, kSlowAdvantage = 16, kShareMin = 0.02F;
 
 // Returns the sum of the elements of `row`. Four partial sums allow vector instructions, because a
@@ -89,9 +93,9 @@ void ReuseStatistics::Leave(int reuse_class, TouchClock::Stamp stamp, float weig
   OccupiedNear(epoch) &= ~(uint64_t{1} << epoch % 64);
 }
 
-// Searches backwards from the epoch `epochs_ago` epochs ago for an epoch of last use with blocks
-// that may be used again. Returns how many epochs ago the found epoch was. Returns kEpochs or more
-// if there is no such epoch.
+// Searches backwards, from the epoch `epochs_ago` epochs ago, for an epoch in which blocks were
+// last used that may be used again. Returns how many epochs ago the found epoch was. Returns
+// kEpochs or more if there is no such epoch.
 size_t ReuseStatistics::NextOccupied(size_t epochs_ago) const {
   while (epochs_ago < kEpochs) {
     const size_t slot = (epoch_ - epochs_ago) % kEpochs;
@@ -169,8 +173,8 @@ void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin,
 }
 
 // Returns for each age class how many blocks passed through the age class since the last epoch
-// began. `units` is the time since then, in units of age. Blocks that were used in this time are
-// included, as if each of them had been used in the middle of the time.
+// began. `units` is the length of this period, in units of age. A block that was used in this
+// period is counted as if it had been used in the middle of the period.
 ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   const auto age_class_of = [this](uint64_t epochs_ago) {
     return static_cast<size_t>(paced_clock_.AgeClass(paced_clock_.AgeOfEpoch(epochs_ago)));

@@ -54,9 +54,9 @@ class ReuseStatistics {
   // total weight. The caller must also call Leave for these blocks.
   void CountForgotten(float weight) { recent_weight_ += weight; }
 
-  // Adds the counts since the previous call to the life tables. The caller must call BeginEpoch
-  // when the clock has entered a new epoch. `mean_run` is the mean number of blocks of one reuse
-  // class that are used together.
+  // Adds the counts since the previous call to the life tables (block uses by age). The caller must
+  // call BeginEpoch when the clock has entered a new epoch. `mean_run` is the mean number of blocks
+  // of one reuse class that are used together.
   void BeginEpoch(double mean_run);
   // Computes the values that ValueOf returns, if an epoch has begun since the last computation. The
   // caller must call Refresh before ValueOf. A cache without evictions does not call Refresh and
@@ -64,7 +64,7 @@ class ReuseStatistics {
   void Refresh() {
     if (epochs_to_fit_ > 0) FitAll();
   }
-  // Multiplies all counts in the life tables by `kept`, a number from 0 to 1.
+  // Multiplies all counts in the life tables (block uses by age) by `kept`, a number from 0 to 1.
   void Forget(double kept);
 
   // Returns the value of keeping a block, in hits per unit of age, as computed by the last Refresh.
@@ -78,11 +78,11 @@ class ReuseStatistics {
   // for each class fills whole vector registers.
   static constexpr size_t kClasses = kReuseClasses;
   static constexpr size_t kAges = TouchClock::kAges;
-  // Blocks that may be used again are counted separately for each of the last kEpochs epochs of
-  // last use.
+  // Number of epochs for which blocks that may be used again are counted separately, by the epoch
+  // of their last use.
   static constexpr size_t kEpochs = 1024;
-  // Reuse rates are computed at least once in this number of epochs, because later uses are
-  // compared with the predicted rates.
+  // Reuse rates are computed at least once in this number of epochs. New uses are then compared
+  // with these predicted rates.
   static constexpr int kEpochsPerFit = 8;
   using Row = std::array<float, kClasses>;
   using AgeTable = std::array<Row, kAges>;  // indexed by [age class][reuse class]
@@ -90,11 +90,12 @@ class ReuseStatistics {
   // A life table: counts of block uses by age class and reuse class, and the reuse rates that
   // follow from the counts.
   struct LifeTable {
-    AgeTable reused{};     // weight of the blocks that were used again, by their age class
-    AgeTable exposed{};    // weight of the blocks that passed through each age class
+    AgeTable reused{};     // total weight of the blocks that were used again, by their age class
+    AgeTable exposed{};    // total weight of the blocks that passed through each age class
     AgeTable rate{};       // reuse rates: uses per block that passed through the age class
     Row log_likelihood{};  // for each reuse class: log likelihood of the recent uses, given `rate`
-    double weight = 0;     // weight of all blocks that were used again or forgotten
+    // Total weight of the blocks that were used again, or that the policy forgot.
+    double weight = 0;
     // If `weight` exceeds a limit, all counts of the table are halved. The limit is the total
     // weight of the blocks of capacities_max full caches, plus runs_max groups of blocks that are
     // used together.
@@ -132,8 +133,10 @@ class ReuseStatistics {
   std::array<uint64_t, kEpochs / 64> occupied_{};
   // Weight of the blocks that may be used again and were last used before the epochs of at_risk_.
   Row at_risk_before_{};
-  AgeTable recent_reused_{};  // weight of the blocks that were used again in the present epoch
-  // Weight of the blocks that were used again or forgotten in the present epoch.
+  // Total weight of the blocks that were used again in the present epoch.
+  AgeTable recent_reused_{};
+  // Total weight of the blocks that were used again, or that the policy forgot, in the present
+  // epoch.
   double recent_weight_ = 0;
   double mean_run_ = 1;
   int epochs_to_fit_ = 0;  // number of epochs that began since the last call of FitAll

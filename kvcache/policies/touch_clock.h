@@ -18,8 +18,9 @@ class TouchClock {
  public:
   using Stamp = uint32_t;
 
-  // Number of age classes (ranges of ages). Class 0 has the ages below kFirstAge units. For greater
-  // ages, each range [2^k, 2^(k + 1)) of units has two classes.
+  // Number of age classes (ranges of ages). Class 0 has the ages below kFirstAge units; a unit is a
+  // fixed number of block uses. For greater ages, each range [2^k, 2^(k + 1)) of units has two
+  // classes.
   static constexpr int kAges = 48;
   static constexpr uint64_t kFirstAge = 16;
 

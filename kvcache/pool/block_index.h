@@ -51,8 +51,8 @@ class BlockIndex {
     const uint32_t like = bucket.SlotsLike(Tag(prefix));
     return like == 0 ? kNoBlock : bucket.blocks[static_cast<size_t>(std::countr_zero(like))];
   }
-  // Prefetches the bucket of `prefix`. The function is always inlined, because gcc otherwise treats
-  // it as a function without effect and removes its calls.
+  // Prefetches the bucket of `prefix`. Without always_inline, gcc treats this function as a
+  // function without effect and removes its calls.
   [[gnu::always_inline]] void Prefetch(uint64_t prefix) const {
     __builtin_prefetch(&buckets_[Home(prefix)], 1);
   }
@@ -86,7 +86,7 @@ class BlockIndex {
     uint32_t SlotsLike(uint16_t tag) const {
 #ifdef __SSE2__
       // One comparison covers 16 numbers: the 10 tags and the 6 numbers that follow the tags in
-      // memory. The results of the 6 numbers are removed by `used`, which has 0 bits for them.
+      // memory. The bit mask `used` is 0 for these 6 numbers and removes their results.
       const auto* eights = reinterpret_cast<const __m128i*>(this);
       const __m128i wanted = _mm_set1_epi16(static_cast<int16_t>(tag));
       const __m128i like = _mm_packs_epi16(_mm_cmpeq_epi16(_mm_load_si128(eights), wanted),

@@ -8,8 +8,8 @@
 namespace incipit {
 namespace {
 
-// Returns a negative number that encodes `slot`, an index of `chains_`. The first block of a slot
-// of `chains_` has no previous sibling, so its prev_sibling stores this number instead.
+// Returns a negative number that encodes `slot`, an index of `chains_`. In the block chains_[slot],
+// prev_sibling stores this number, because the block has no previous sibling.
 BlockId SlotMark(size_t slot) { return BlockId{-2 - static_cast<int32_t>(slot)}; }
 size_t SlotOfMark(BlockId mark) { return static_cast<size_t>(-2 - static_cast<int32_t>(mark)); }
 bool IsBlock(BlockId id) { return static_cast<int32_t>(id) >= 0; }
@@ -156,8 +156,8 @@ void BlockPool::UnpublishAll() {
   index_.Clear();
   std::ranges::fill(chains_, kNoBlock);
   num_cached_free_ = 0;
-  // With `lru`, the other free blocks stay in the eviction order, and the retained blocks are
-  // appended to it.
+  // With the policy `lru`, append the retained blocks to the eviction order. All other free blocks
+  // are already in the eviction order.
   if (is_lru_) {
     while (retained_.num_retained() > 0) {
       BlockId id = retained_.FrontBelow();
@@ -242,8 +242,8 @@ void BlockPool::CheckInvariants() const {
     num_cached += block.published;
     if (is_lru_ || !block.published) continue;
     // If a published (findable) block is free, all its children must be free, because the policy
-    // could otherwise never evict the block. The only exception is a block that a pending block
-    // with the same key will replace.
+    // could otherwise never evict the block. A block that a pending block with the same key will
+    // replace need not meet this condition.
     INCIPIT_CHECK(block.canonical);
     if (block.next_same != BlockId{i}) {
       INCIPIT_CHECK(At(block.next_same).pending);

@@ -93,8 +93,8 @@ BlockId BlockPool::Take() {
 
 // Chooses the victim (the block to evict). Removes the victim from its list, from the circular list
 // of the blocks with its key, and from the tree of findable blocks. Returns true if the caller must
-// call FinishEviction later, when the prefetched memory has arrived. Returns false if the victim
-// was not published; the eviction is then complete.
+// call FinishEviction later, when the prefetched memory is in the CPU cache. Returns false if the
+// eviction is complete, because the victim was not published.
 bool BlockPool::BeginEviction(Victim& victim) {
   victim.id = ChooseVictim(victim.reason);
   if (!At(victim.id).published) return false;
@@ -123,9 +123,9 @@ void BlockPool::FinishEviction(const Victim& victim) {
   EraseKey(victim.id);
 }
 
-// Returns the block to evict next, and removes this block from its list. A retained block with
-// children is not returned. Such a block moves to the eviction order of the policy, and the policy
-// evicts its children first.
+// Returns the block to evict next, and removes this block from its list. If the next block is a
+// retained block with children, moves it to the eviction order of the policy and chooses another
+// block. The policy evicts the children first.
 BlockId BlockPool::ChooseVictim(EvictionReason& reason) {
   const auto front = [&](BlockId (RetainedBlocks::*next)() const) {
     while (true) {
@@ -142,8 +142,8 @@ BlockId BlockPool::ChooseVictim(EvictionReason& reason) {
   reason = id != kNoBlock ? EvictionReason::kPriority : EvictionReason::kCapacity;
   if (id == kNoBlock) id = policy_->Evict();
   if (id == kNoBlock) id = front(&RetainedBlocks::FrontAbove);
-  // Ask the policy a second time, because the previous line may have added blocks to its eviction
-  // order.
+  // Ask the policy a second time, because the search among the retained blocks may have added
+  // blocks to the eviction order of the policy.
   if (id == kNoBlock) id = policy_->Evict();
   INCIPIT_CHECK(id != kNoBlock);
   return id;
@@ -174,14 +174,14 @@ void BlockPool::Release(std::span<const BlockId> blocks, const SequenceUse& use)
     Release(blocks.last(freed_.size()), use);
     blocks = blocks.first(blocks.size() - freed_.size());
   }
-  // The blocks freed_[first, blocks.size()) are passed to the policy below.
+  // The code below passes the blocks freed_[first, blocks.size()) to the policy.
   size_t first = blocks.size();
   int32_t num_plain = 0;
   for (auto it = blocks.rbegin(); it != blocks.rend(); ++it) {
     Block& block = At(*it);
     INCIPIT_CHECK(block.num_users > 0);
     if (--block.num_users > 0) continue;
-    // If `is_plain` is true, the block is published, and no other block has its key.
+    // True if the block is published without a retention hint, and no other block has its key.
     const bool is_plain = block.next_same == *it && !block.has_hint;
     if (is_plain) {
       ++num_plain;
@@ -305,8 +305,8 @@ int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& t
 void BlockPool::Withdraw(BlockId id) {
   const Block& block = At(id);
   INCIPIT_CHECK(block.published && block.pending);
-  // A block with the same key may have been evicted, and `id` may have become the parent of its
-  // children. These children become unfindable together with `id`.
+  // Block `id` may have children of another block with the same key that was evicted. Make these
+  // children unfindable too.
   while (block.next_same == id && block.has_children()) UnpublishTree(At(block.first_child).hash);
   Unpublish(id);
 }

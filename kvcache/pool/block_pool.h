@@ -93,7 +93,7 @@ class BlockPool {
   // The position, in the tree of the blocks that lookups can find, at which PublishPending appends
   // blocks.
   struct ChainEnd {
-    // Previous block of the sequence, which lookups can find; kNoBlock: none.
+    // Previous block of the sequence; lookups can find this block. kNoBlock: none.
     BlockId before = kNoBlock;
     // Hash of the namespace and the first token of the sequence. Used only if `before` is kNoBlock.
     uint64_t chain = 0;
@@ -136,8 +136,8 @@ class BlockPool {
   BlockId parent(BlockId id) const { return At(id).parent; }
   // Returns the newest block whose parent is `before`, or kNoBlock.
   BlockId first_child(BlockId before) const { return At(before).first_child; }
-  // Returns the newest first block of a sequence in the slot of `chains_` for the tag `chain`, or
-  // kNoBlock. The tag is a hash of the namespace and the first token.
+  // Returns the newest block among the first blocks of sequences in the slot of `chains_` for the
+  // tag `chain`, or kNoBlock. The tag is a hash of the namespace and the first token.
   BlockId first_of_chains(uint64_t chain) const { return chains_[ChainSlot(chain)]; }
   // Returns the next older block with the same parent as block `id`, or kNoBlock.
   BlockId next_sibling(BlockId id) const { return At(id).next_sibling; }
@@ -164,13 +164,14 @@ class BlockPool {
   void CheckInvariants() const;
 
  private:
-  // Take chooses at most this number of blocks to evict, then erases the keys of these blocks, and
-  // then continues.
+  // Take evicts blocks in groups of at most this number: it chooses all blocks of a group, and then
+  // erases their keys.
   static constexpr size_t kVictimsAhead = 32;
-  // FindChain prefetches the index slots kSlotsAhead blocks ahead, and the metadata of blocks
-  // kBlocksAhead blocks ahead.
+  // FindChain prefetches the index slot of the block that is kSlotsAhead blocks later in the
+  // sequence, and the metadata of the block that is kBlocksAhead blocks later.
   static constexpr size_t kSlotsAhead = 8, kBlocksAhead = 4;
-  // PublishPending prefetches the index slots kKeysAhead blocks ahead.
+  // PublishPending prefetches the index slot of the block that is kKeysAhead blocks later in the
+  // sequence.
   static constexpr size_t kKeysAhead = 12;
   // Confirm looks up the keys of a sequence among the recently evicted keys. Confirm stops after
   // this number of consecutive keys that were not evicted recently.
@@ -235,8 +236,8 @@ class BlockPool {
 
   Table<Block> blocks_;
   BlockIndex index_;
-  // chains_[slot]: newest first block of a sequence whose tag (ChainEnd::chain) belongs to this
-  // slot.
+  // Element s is the newest block among the first blocks of sequences whose tag (ChainEnd::chain)
+  // belongs to slot s.
   std::vector<BlockId> chains_;
   Table<Times> times_;
   EvictedKeys evicted_keys_;

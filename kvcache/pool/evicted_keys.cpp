@@ -6,8 +6,8 @@
 namespace incipit {
 namespace {
 
-// Returns the number of evictions to remember: a quarter of the number of blocks. Hardly any better
-// eviction policy would have kept the blocks that were evicted earlier.
+// Returns the number of evictions to remember: a quarter of the number of blocks. Even a better
+// eviction policy could hardly have kept blocks that were evicted earlier.
 int32_t NumRemembered(int32_t num_blocks) { return std::max(16, num_blocks / 4); }
 
 }  // namespace

@@ -26,8 +26,8 @@ class EvictedKeys {
   // Forgets the eviction of the key with the prefix `prefix`. Returns false if the eviction was not
   // remembered.
   bool Take(uint64_t prefix);
-  // Prefetches the memory that Add, Find and Take access for `prefix`. The function is always
-  // inlined, because gcc otherwise treats it as a function without effect and removes its calls.
+  // Prefetches the memory that Add, Find and Take access for `prefix`. Without always_inline, gcc
+  // treats this function as a function without effect and removes its calls.
   [[gnu::always_inline]] void Prefetch(uint64_t prefix) const {
     __builtin_prefetch(&sets_[SetOf(prefix)], 1);
   }

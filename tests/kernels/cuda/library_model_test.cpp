@@ -115,7 +115,7 @@ TEST(LibraryMemoryTest, IsCountedBeforeTheCache) {
   const auto runner = TransformerRunner::Create(*backend, *model, RoomFor(80));
   emulator::SetDeviceBytes(all);
   EXPECT_EQ(runner.status().code(), absl::StatusCode::kResourceExhausted) << runner.status();
-  EXPECT_THAT(MessageOf(runner.status()), HasSubstr("no room for steps of 80 tokens"));
+  EXPECT_THAT(MessageOf(runner.status()), HasSubstr("not enough memory for steps of 80 tokens"));
 }
 
 }  // namespace

@@ -214,7 +214,7 @@ TEST(OutOfMemoryTest, SaysWhatIsMissingForWhat) {
     const SmallDevice small(used + 1'000'000);
     const auto runner = TransformerRunner::Create(*backend, *model, Options());
     EXPECT_EQ(runner.status().code(), absl::StatusCode::kResourceExhausted) << runner.status();
-    EXPECT_THAT(MessageOf(runner.status()), HasSubstr("no room for steps of 80 tokens"));
+    EXPECT_THAT(MessageOf(runner.status()), HasSubstr("not enough memory for steps of 80 tokens"));
     EXPECT_THAT(MessageOf(runner.status()), HasSubstr("are missing"));
   }
   TransformerRunnerOptions options = Options();

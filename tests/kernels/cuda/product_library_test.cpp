@@ -122,7 +122,8 @@ TEST_F(ProductLibraryTest, RowsThatDoNotBeginAtAMultipleAreFound) {
   shifted.x += 8;
   ProductSize size = kSize;
   --size.rows;
-  EXPECT_THAT(Run(shifted, size).message(), HasSubstr("x is not at a multiple of 256 bytes"));
+  EXPECT_THAT(Run(shifted, size).message(),
+              HasSubstr("address of operand x is not a multiple of 256 bytes"));
 }
 
 TEST_F(ProductLibraryTest, AWorkspaceThatIsTooSmallIsFound) {
