@@ -138,11 +138,14 @@ void BindModel(Options& o, Flags& flags) {
       {"max-model-len", "N|auto",
        "Maximum number of tokens of prompt and output together. auto: the context of the model."},
       o.max_model_len, 2);
-  flags.Enum({"weights", "FORMAT",
-              "Format of the weights. auto: as stored; int8: rounded to 8 bits while loading."},
-             o.weights, kWeightFormatNames);
+  flags.Enum(
+      {"weights", "FORMAT",
+       "Number type of the weight matrices. auto: the type in the model files. int8: the server "
+       "rounds the weights to 8 bits while loading."},
+      o.weights, kWeightFormatNames);
   flags.Enum({"kv-dtype", "TYPE",
-              "Type of keys and values. auto: f32 for f32 checkpoints, otherwise bf16."},
+              "Number type of the keys and values in the cache. auto: f32 if the weights in the "
+              "model files are f32, otherwise bf16."},
              o.kv_dtype, kAuto, kDTypeNames);
   File(flags,
        {"chat-template", "FILE|none",
@@ -159,57 +162,59 @@ void BindModel(Options& o, Flags& flags) {
       {"threads", "N",
        "Number of threads of the CPU backend. 0: the number of CPUs that the process may use."},
       o.threads, {0, 4096});
-  flags.Switch(
-      {"pin-threads", "", "Pin each thread of the CPU backend to its own CPU (on or off)."},
-      o.pin_threads);
+  flags.Switch({"pin-threads", "",
+                "on: each thread of the CPU backend is pinned to its own CPU. Default: off."},
+               o.pin_threads);
   flags.Enum({"cpu-isa", "NAME",
               "Instruction set of the CPU backend. auto: the best instruction set of the machine."},
              o.cpu_isa, kAuto, kCpuIsaNames);
   flags.Enum(
       {"gpu-large-products", "NAME",
        "Kernels for the matrix products of steps (batches) of 1,024 tokens and more. own: the "
-       "kernels of Incipit; on a GPU that passes gpu_check, the output of a request then does not "
-       "depend on the other requests in the step. fastest: for each matrix size, the faster of two "
-       "kernels, Incipit's or cuBLASLt's, as measured when the server starts."},
+       "kernels of Incipit. fastest: for each matrix size, the kernel of Incipit or of cuBLASLt "
+       "that was faster in a measurement at the start. With own, the output of a request does not "
+       "depend on the other requests in the step if the GPU passes gpu_check."},
       o.gpu_large_products, kLargeProductsNames);
   File(flags,
        {"gpu-tuning-file", "FILE|auto|none",
-        "File that stores the measurements of --gpu-large-products fastest. auto: "
-        "incipit/gpu_products in XDG_CACHE_HOME or ~/.cache. none: no file, so each start of the "
-        "server measures again.",
+        "File in which the server stores the measurements of --gpu-large-products fastest. auto: "
+        "incipit/gpu_products in XDG_CACHE_HOME or ~/.cache. none: no file; the server measures at "
+        "each start.",
         kPrivate},
        o.gpu_tuning_file, kAuto);
 }
 
 void BindPrefixCache(Options& o, Flags& flags) {
-  flags.Switch(
-      {"prefix-cache", "", "Keep computed prefixes and share them between requests (on or off)."},
-      o.prefix_cache);
-  flags.Enum(
-      {"prefix-cache-hash", "NAME",
-       "Hash function for the keys of cache blocks. xxh3_128 is faster than sha256; the server "
-       "then also compares the tokens of blocks with equal keys. sha256_cbor and xxh3_128_cbor "
-       "compute the same keys as other inference servers. xxhash is another name for xxh3_128."},
-      o.prefix_cache_hash, kHashAlgorithmNames);
+  flags.Switch({"prefix-cache", "",
+                "on: the server stores the keys and values of computed tokens, and reuses them for "
+                "later requests with the same prefix."},
+               o.prefix_cache);
+  flags.Enum({"prefix-cache-hash", "NAME",
+              "Hash function for the keys of cache blocks. xxh3_128 is faster than sha256. Except "
+              "with sha256, the server also compares the tokens of blocks with equal keys. "
+              "sha256_cbor and xxh3_128_cbor compute the same keys as other inference servers. "
+              "xxhash is another name for xxh3_128."},
+             o.prefix_cache_hash, kHashAlgorithmNames);
   flags.String({"prefix-cache-seed", "TEXT",
-                "Seed of the keys of cache blocks. Servers with equal seeds compute equal keys for "
-                "equal blocks.",
+                "Text from which the keys of cache blocks are computed, together with the tokens. "
+                "Servers with equal texts compute equal keys for equal blocks. Default: empty.",
                 kPrivate},
                o.prefix_cache_seed);
   flags.Enum({"prefix-cache-policy", "NAME",
-              "Eviction policy: decides which cached blocks are evicted first."},
+              "Eviction policy: the rule that selects the cached blocks that are evicted first."},
              o.prefix_cache_policy, kEvictionPolicyNames);
   flags.Switch({"copy-on-write", "",
-                "If a quarter or more of a cached block matches the prompt, copy the keys and "
-                "values of the matching tokens instead of computing them (on or off)."},
+                "on: if the first tokens of a cached block (a quarter of the block or more) equal "
+                "the next tokens of a prompt, the server copies the keys and values of these "
+                "tokens instead of computing them."},
                o.copy_on_write);
   flags.Real({"cache-retention-share-max", "X",
               "Maximum share of the cache blocks that one tenant may keep with cache.retention.pin "
-              "or with a cache.retention.priority above the default."},
+              "or with a cache.retention.priority above 50 (the default)."},
              o.cache_retention_share_max, {0, 1});
   flags.Integer({"cache-retention-max-s", "SECONDS",
-                 "Time from the end of a request until a cache.retention.priority above the "
-                 "default has fallen to the default. Also the maximum of cache.retention.pin."},
+                 "Time in which a cache.retention.priority above 50 falls to 50 (the default) "
+                 "after the end of a request. Also the maximum of cache.retention.pin."},
                 o.cache_retention_max_s, {1, 86400});
 }
 
@@ -221,19 +226,20 @@ void BindCacheAndScheduler(Options& o, Flags& flags) {
   AutoInteger(flags,
               {"kv-blocks", "N|auto", "Number of cache blocks. auto: computed from --kv-memory."},
               o.kv_blocks, 1, kBlocksMax);
-  flags.Bytes(
-      {"kv-memory", "SIZE", "Memory of the cache. 0: a share of the free memory of the device."},
-      o.kv_memory, {0});
+  flags.Bytes({"kv-memory", "SIZE",
+               "Memory for the cache. 0: on a CPU, half of the free memory; on a GPU, "
+               "--gpu-memory-fraction of the free GPU memory."},
+              o.kv_memory, {0});
   flags.Real({"gpu-memory-fraction", "X",
-              "Share of the GPU memory for the cache, relative to the memory that is free after "
+              "Share of the free GPU memory that the cache uses. The free memory is measured after "
               "the weights are loaded. Used with --backend cuda if neither --kv-blocks nor "
               "--kv-memory is set."},
              o.gpu_memory_fraction, {0.01, 0.95});
   flags.Group("Scheduling");
   AutoInteger(flags,
               {"step-tokens", "N|auto",
-               "Maximum number of tokens in one step (batch). auto: measured, so that a step takes "
-               "less than half a second."},
+               "Maximum number of tokens in one step (batch). auto: the server measures at its "
+               "start, and selects a number for which a step takes less than half a second."},
               o.step_tokens, 1);
   flags.Integer({"prompt-steps-max", "N",
                  "Maximum number of steps (batches) over which the queued prompts are spread while "
@@ -250,8 +256,8 @@ void BindCacheAndScheduler(Options& o, Flags& flags) {
                  "Maximum number of sequences (outputs of requests) that run at the same time."},
                 o.running_max, {1, kBlockUsersMax});
   flags.Integer({"requests-max", "N",
-                 "Maximum number of requests that are prepared, wait or run at the same time; "
-                 "further requests get RESOURCE_EXHAUSTED with a retry delay."},
+                 "Maximum number of requests that the server parses, queues and runs at the same "
+                 "time; further requests get RESOURCE_EXHAUSTED with a retry delay."},
                 o.requests_max, {1, 1 << 20});
   flags.Integer({"waiting-prompt-tokens-max", "N",
                  "Maximum number of prompt tokens of all waiting requests together; further "
@@ -272,11 +278,12 @@ void BindAddresses(Options& o, Flags& flags) {
           o.metrics_address);
   Address(flags,
           {"admin-address", "HOST:PORT",
-           "Separate address of the Admin service. Empty: the Admin service is on --address."},
+           "Separate address of the Admin service. Empty: the Admin service uses the address in "
+           "--address."},
           o.admin_address);
   flags.String({"port-file", "FILE",
-                "File with the ports, written when the server is ready: {\"grpc\": N, \"metrics\": "
-                "N}; with --admin-address also \"admin\".",
+                "File to which the server writes its ports when it is ready: {\"grpc\": N, "
+                "\"metrics\": N}. If --admin-address is set, the file also contains \"admin\": N.",
                 kPrivate},
                o.port_file);
   flags.Enum({"metrics-compat", "NAME",
@@ -292,7 +299,7 @@ void BindServerLimits(Options& o, Flags& flags) {
   flags.Integer({"connection-streams-max", "N",
                  "Maximum number of calls at the same time on one connection."},
                 o.connection_streams_max, {1, kInt32Max});
-  flags.Bytes({"message-bytes-max", "SIZE", "Maximum size of a received message."},
+  flags.Bytes({"message-bytes-max", "SIZE", "Maximum size of a message that a client sends."},
               o.message_bytes_max, {1024, 1 << 30});
   flags.Bytes({"receive-memory-max", "SIZE",
                "Maximum memory for data that clients have sent and the server has not processed."},
@@ -313,24 +320,24 @@ void BindServerLimits(Options& o, Flags& flags) {
   using std::chrono::hours;
   using std::chrono::milliseconds;
   flags.Bytes({"output-queue-bytes-max", "SIZE",
-               "Maximum total size of the output that clients have not read yet. Beyond this size, "
-               "the calls with the most unread output get RESOURCE_EXHAUSTED."},
+               "Maximum total size of the output that clients have not read yet. If the output "
+               "exceeds this size, the calls with the most unread output get RESOURCE_EXHAUSTED."},
               o.output_queue_bytes_max, {1 << 20});
   flags.Interval(
       {"write-stall-timeout", "TIME",
        "A call ends with RESOURCE_EXHAUSTED if its client reads no output for this time."},
       o.write_stall_timeout, {milliseconds(10), hours(24)});
   flags.Interval({"request-time-max", "TIME",
-                  "Maximum time from the arrival of a request to its last token, even if the "
-                  "deadline of the client is later."},
+                  "Maximum time from the arrival of a request to its last output token. If a "
+                  "client sets a later deadline, the server uses this maximum."},
                  o.request_time_max, {milliseconds(10), hours(24 * 365)});
-  flags.Interval(
-      {"keepalive-time", "TIME",
-       "Time without data from a client after which the server sends a ping on the connection."},
-      o.keepalive_time, {milliseconds(1000), hours(24)});
+  flags.Interval({"keepalive-time", "TIME",
+                  "If a client sends no data for this time, the server sends an HTTP/2 ping to "
+                  "test the connection."},
+                 o.keepalive_time, {milliseconds(1000), hours(24)});
   flags.Interval({"keepalive-timeout", "TIME",
-                  "Maximum time for a client to reply to a ping; otherwise, the server closes the "
-                  "connection."},
+                  "Maximum time for a client to reply to an HTTP/2 ping. If the client does not "
+                  "reply, the server closes the connection."},
                  o.keepalive_timeout, {milliseconds(100), hours(1)});
 }
 
@@ -340,14 +347,16 @@ void BindRequestLimits(RequestLimits& r, Flags& flags) {
       {"prompt-tokens-max", "N",
        "Maximum number of tokens in a prompt. 0: only the context of the model limits the number."},
       r.prompt_tokens_max, {0});
-  flags.Integer({"choices-max", "N", "Maximum value of output.n."}, r.choices_max,
-                {1, kChoicesMax});
+  flags.Integer(
+      {"choices-max", "N", "Maximum value of output.n, the number of outputs of one request."},
+      r.choices_max, {1, kChoicesMax});
   flags.Integer(
       {"logprobs-max", "N", "Maximum value of output.logprobs and output.prompt_logprobs."},
       r.logprobs_max, {0, 128});
-  flags.Bytes({"prompt-logprobs-bytes-max", "SIZE",
-               "Maximum estimated size of the prompt_logprobs of one request."},
-              r.prompt_logprobs_bytes_max, {0});
+  flags.Bytes(
+      {"prompt-logprobs-bytes-max", "SIZE",
+       "Maximum size of the prompt_logprobs of one request, estimated before the request runs."},
+      r.prompt_logprobs_bytes_max, {0});
   flags.Integer({"stop-strings-max", "N", "Maximum number of entries in output.stop."},
                 r.stop_strings_max, {0, 1024});
   flags.Integer({"stop-string-bytes-max", "N", "Maximum number of bytes in one stop string."},
@@ -365,8 +374,8 @@ void BindRequestLimits(RequestLimits& r, Flags& flags) {
                "call, and the parameters of a tool."},
               r.template_arguments_bytes_max, {2, 16 << 20});
   flags.Integer({"json-values-max", "N",
-                 "Maximum number of object members and array elements in all JSON texts of a "
-                 "request together. Each tool call counts as five members."},
+                 "Maximum number of object members and array elements in all JSON texts of one "
+                 "request. Each tool call counts as five members."},
                 r.json_values_max, {1, 1 << 24});
   flags.Bytes({"detokenize-bytes-max", "SIZE", "Maximum size of the text that Detokenize returns."},
               r.detokenize_bytes_max, {1 << 10});
@@ -385,11 +394,11 @@ void BindRequestLimits(RequestLimits& r, Flags& flags) {
 void BindOperation(Options& o, Flags& flags) {
   flags.Group("Tenants and prompts");
   flags.Switch({"isolate-tenants", "",
-                "Different tenants (x-tenant-id) share no cached prefixes (on or off)."},
+                "on: requests of different tenants (x-tenant-id) share no cached blocks."},
                o.isolate_tenants);
   flags.Switch({"allow-special-tokens-in-chat", "",
-                "Special tokens that a client writes into a message count as special tokens, not "
-                "as text (on or off)."},
+                "on: the text of a special token in a chat message becomes the special token. off: "
+                "the text is treated as ordinary text. Default: off."},
                o.allow_special_tokens_in_chat);
   flags.Group("Operation");
   flags.String({"config", "FILE",
@@ -401,7 +410,8 @@ void BindOperation(Options& o, Flags& flags) {
               "Minimum level of the log messages on stderr. Prompts and tokens are never logged."},
              o.log_level, kLogLevelNames);
   flags.Interval(
-      {"drain-timeout", "TIME", "Maximum time after SIGTERM for running requests to finish."},
+      {"drain-timeout", "TIME",
+       "After SIGTERM, the maximum time that the server waits until running requests end."},
       o.drain_timeout, {std::chrono::seconds(0), std::chrono::hours(24)});
 }
 
@@ -459,7 +469,7 @@ absl::Status Validate(const Options& options) {
                            options.block_size);
   }
   if (options.kv_blocks && options.kv_memory > 0) {
-    return InvalidArgument("--kv-blocks and --kv-memory exclude each other");
+    return InvalidArgument("--kv-blocks and --kv-memory are both set; set only one of these flags");
   }
   if (options.text_queue_bytes_max < options.message_bytes_max) {
     return InvalidArgument(
