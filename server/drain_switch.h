@@ -11,9 +11,8 @@
 
 namespace incipit {
 
-// Makes the engine refuse or accept requests, and changes the reported health in the same way.
-// Thread-safe. Only one call of Drain, Stop or Resume runs at a time, so the engine and the
-// reported health always agree afterwards.
+// Makes the engine refuse or accept requests, and reports the same state as the health of the
+// server. Thread-safe.
 class DrainSwitch {
  public:
   // REQUIRES: `engine`, `health` and `clock` outlive the DrainSwitch.
@@ -31,8 +30,8 @@ class DrainSwitch {
     is_stopping_ = true;
     DrainLocked();
   }
-  // Makes the engine accept new requests again, and ends the health state NOT_SERVING that Drain
-  // set. Returns FAILED_PRECONDITION after Stop, or if the engine has failed.
+  // Ends the effect of Drain: the engine accepts requests again, and the health state is SERVING.
+  // Returns FAILED_PRECONDITION after Stop, or if the engine has failed.
   absl::Status Resume() {
     MutexLock lock(mutex_);
     if (is_stopping_) return FailedPrecondition("the server is stopping");
@@ -44,8 +43,7 @@ class DrainSwitch {
  private:
   void DrainLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     health_.SetDraining(true);
-    engine_.Drain(
-        clock_.Now());  // the deadline is the current time, so Engine::Drain does not wait
+    engine_.Drain(clock_.Now());  // the deadline is now, so Engine::Drain does not wait
   }
 
   Engine& engine_;

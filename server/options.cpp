@@ -79,8 +79,8 @@ void Address(Flags& flags, FlagText text, std::optional<HostPort>& target) {
       [&target] { return target ? ToString(*target) : std::string(); });
 }
 
-// Adds a flag whose value is the path of a file. The value `automatic` sets `target` to
-// FileChoice::Kind::kAuto.
+// Adds a flag whose value is the path of a file. If the value equals `automatic`, `target` is set
+// to FileChoice::Kind::kAuto.
 void File(Flags& flags, FlagText text, FileChoice& target, std::string_view automatic) {
   flags.Custom(
       text,

@@ -24,7 +24,7 @@ namespace incipit {
 inline constexpr int64_t kMetadataBytesLimitMax = 1 << 20;
 
 enum class Device : uint8_t { kCpu, kCuda };
-// Metric names that the server publishes in addition to its own names: none, or the names of vLLM.
+// Additional names of the metrics: none, or the metric names of vLLM (an inference server).
 enum class MetricsCompat : uint8_t { kNone, kVllm };
 
 // The value of a flag for a file: a path (kFile), no file (kNone) or the default of the flag
@@ -62,12 +62,14 @@ struct Options {
   EvictionPolicyKind prefix_cache_policy = EvictionPolicyKind::kAdaptive;
   bool copy_on_write = true;
   double gpu_memory_fraction = 0.9;
-  // Maximum share of all cache blocks that one tenant may keep with retention hints.
+  // Maximum share of all cache blocks that one tenant may keep with retention hints (requests to
+  // keep blocks for longer).
   double cache_retention_share_max = 0.25;
   int32_t cache_retention_max_s = 600;
   int32_t block_size = 16;
   std::optional<int32_t> kv_blocks;
-  // Memory of the KV cache in bytes. 0 means a share of the free memory of the device.
+  // Memory of the KV cache in bytes. 0: half of the free memory (CPU), or the share
+  // `gpu_memory_fraction` of the free memory (GPU).
   int64_t kv_memory = 0;
 
   // Maximum number of tokens in one step (batch); absent: measured when the server starts.

@@ -28,21 +28,20 @@
 namespace incipit {
 namespace {
 
-// Maximum time that a stopping server waits until the calls of Generate and Chat that it cancelled
-// have ended.
+// Maximum time for cancelled calls of Generate and Chat to end while the server stops.
 constexpr Duration kFarewell = std::chrono::seconds(2);
-// Maximum time that a stopping gRPC server waits for calls in progress before it cancels the calls.
-// Calls of Health.Watch end only by cancellation.
+// Maximum time for calls in progress to end while a gRPC server stops; the remaining calls are
+// cancelled.
 constexpr Duration kLastReplies = std::chrono::milliseconds(100);
 constexpr int kHandshakeTimeoutMs = 5000;
-// Limit in bytes that the gRPC library applies to the metadata of a call. The limit is above every
-// value of --metadata-bytes-max, which InferenceService checks, because gRPC before 1.53 corrupts
-// later calls of a connection if its own limit is exceeded.
+// Limit in bytes that the gRPC library applies to the metadata of a call. Larger than every
+// --metadata-bytes-max, so that InferenceService refuses the call first: if the limit of the
+// library is exceeded, gRPC before 1.53 corrupts later calls of the connection.
 constexpr int kWireMetadataBytesMax = 2 * kMetadataBytesLimitMax;
 // Time that no step (batch) should exceed if the server measured the step size at its start.
 constexpr Duration kMeasuredStep = std::chrono::milliseconds(500);
-// Time that no step (batch) should exceed if --step-tokens sets the step size. The real time of a
-// step is unknown until the first full step.
+// Time that no step (batch) should exceed if --step-tokens sets the step size, because the server
+// has then not measured the time of a step.
 constexpr Duration kUnknownStep = std::chrono::seconds(5);
 
 int Milliseconds(Duration duration) {
@@ -63,8 +62,8 @@ void Configure(const Options& options, grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
                              Milliseconds(options.keepalive_timeout));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
-  // Disables compression: a small compressed message could become arbitrarily large before its size
-  // is checked.
+  // Disables compression, because a small compressed message could become very large in memory
+  // before its size is checked.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
 }
@@ -125,11 +124,11 @@ ServedModel WithCacheTokens(const ServerParts& parts) {
   return model;
 }
 
-// Returns `engine` with a limit of twice `requests_max` requests. The engine can hold more than
-// --requests-max requests for a short time, because a request that a stop string has ended stays in
-// the engine until the end of the step (batch).
+// Returns `engine` with a limit of twice `requests_max` requests. The engine can hold more requests
+// than --requests-max for a short time, because it removes ended requests only at the end of a step
+// (batch).
 EngineOptions WithSlack(EngineOptions engine, int32_t requests_max) {
-  engine.requests_max = 2 * requests_max;  // no overflow: at most 2^21
+  engine.requests_max = 2 * requests_max;  // no overflow: --requests-max is at most 2^20
   return engine;
 }
 
@@ -190,8 +189,7 @@ ModelMetrics MetricsModel(const ServerParts& parts) {
 
 }  // namespace
 
-// The objects of a server. Each object is declared after the objects that it uses. The destructor
-// stops the gRPC servers first, because their calls use the other objects.
+// The objects of a server. Each object is declared after the objects that it uses.
 class Server::Parts {
  public:
   Parts(const Options& server_options, ServerParts parts, ServerHooks server_hooks);

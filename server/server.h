@@ -17,7 +17,6 @@
 namespace incipit {
 
 // Properties of the model and the backend that Admin.GetModelInfo and Admin.GetServerInfo report.
-// ServedModel has further properties.
 struct ModelDescription {
   std::string architecture, dtype, kv_dtype;
   uint64_t num_parameters = 0;

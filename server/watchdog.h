@@ -13,14 +13,13 @@
 
 namespace incipit {
 
-// Checks once per second whether the engine makes progress. A check adds at most two seconds to the
-// time without progress, so that a time in which the process was suspended is not reported as a
-// hang.
+// Checks once per second whether the engine makes progress. If a check is late because the process
+// was suspended, the check adds at most two seconds to the time without progress.
 class Watchdog {
  public:
   struct Hooks {
-    // Returns a time that changes from call to call while the engine is idle or makes progress, and
-    // stays the same while the engine hangs.
+    // Returns a time that differs from the time of the previous call if the engine is idle or makes
+    // progress, and is equal if the engine hangs.
     std::function<Time()> heartbeat;
     // Returns the time that no step (batch) of the engine should exceed.
     std::function<Duration()> step_longest;

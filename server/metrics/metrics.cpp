@@ -103,7 +103,7 @@ void Metrics::OnStep(const StepEvents& events) {
   const StepStats& stats = events.stats;
   Add(values.preemptions, stats.num_preemptions);
   AddCache(stats.cache, values);
-  // If no token was computed, `events` only report the end of requests, and no step was run.
+  // Events without computed tokens are not from a step (batch).
   if (stats.num_tokens == 0) return;
   Add(values.step_prefill_tokens, stats.num_prefill_tokens);
   Add(values.step_decode_tokens, stats.num_decode_tokens);

@@ -34,8 +34,9 @@ struct ModelMetrics {
 
 // The end of an accepted request: finish reason and times.
 struct RequestOutcome {
-  // Most severe finish reason of all choices: kError, else kDeadline, else kCancelled. If no choice
-  // ended with these reasons: the reason (kStop or kLength) of the choice that ended last.
+  // The most severe finish reason of all choices (outputs): kError, then kDeadline, then
+  // kCancelled. If every choice ended with kStop or kLength: the reason of the choice that ended
+  // last.
   FinishReason finish = FinishReason::kError;
   double total_seconds = 0;  // time from the arrival of the request to its end
   // Time from the first step (batch) that computed tokens for the request to the first output
@@ -46,9 +47,9 @@ struct RequestOutcome {
   std::optional<double> decode_seconds;
 };
 
-// Counts events of the server, and publishes the counts over HTTP on a separate thread. The
-// counting functions (OnStep, OnGeneratedTokens, ...) are thread-safe, take no lock and allocate no
-// memory. Labels of metrics never contain data from clients.
+// Counts events of the server, and publishes the counts over HTTP. The functions that count events
+// (OnStep, OnGeneratedTokens, ...) are thread-safe, take no lock and allocate no memory. Labels of
+// metrics never contain data from clients.
 class Metrics {
  public:
   explicit Metrics(MetricsOptions options);
@@ -60,9 +61,9 @@ class Metrics {
   // REQUIRES: Start has not been called.
   void SetModelInfo(const ModelMetrics& model);
 
-  // Sets the function that returns the load of the engine. Metrics calls `source` on any thread
-  // whenever Prometheus reads the metrics. The caller must set an empty `source` before the engine
-  // is destroyed; the metrics then keep the last known load.
+  // Sets the function that returns the load of the engine. Any thread may call `source`. Before the
+  // engine is destroyed, the caller must set an empty `source`; the metrics then keep the current
+  // load.
   void SetLoadSource(std::function<EngineLoad()> source);
 
   // Adds the events of one step (batch) of the engine to the metrics. Called by the engine thread.

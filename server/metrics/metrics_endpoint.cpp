@@ -127,8 +127,8 @@ void MetricsEndpoint::Serve() {
 bool MetricsEndpoint::Accept(Time now) {
   OwnedSocket socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (socket.fd() < 0) return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
-  // If too many clients are connected, disconnects the client that connected first. This client is
-  // probably slow: a fast client disconnects as soon as it has read its response.
+  // If too many clients are connected, disconnects the client that connected first, because a
+  // client that has been connected for so long is probably slow.
   if (clients_.size() >= kConnectionsMax) clients_.pop_front();
   clients_.push_back({std::move(socket), {}, {}, 0, now + kClientTimeout});
   return true;

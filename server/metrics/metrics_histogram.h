@@ -21,7 +21,8 @@ inline constexpr std::array kLatencyBounds = {
 // Upper bounds, in seconds, of the buckets of a histogram of the times of steps (batches).
 inline constexpr std::array kStepBounds = {0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02,
                                            0.05,   0.1,    0.2,    0.5,   1.0,   2.0,   5.0,  10.0};
-// Upper bounds, in seconds, of the buckets of the histograms of block ages at eviction.
+// Upper bounds, in seconds, of the buckets of the histograms of ages: the ages of cache blocks at
+// their eviction.
 inline constexpr auto kAgeBounds = [] {
   std::array<double, kNumAgeBounds> bounds{};
   for (size_t i = 0; i < bounds.size(); ++i) bounds[i] = AgeBoundSeconds(i);

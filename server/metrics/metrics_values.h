@@ -1,4 +1,4 @@
-// The counters and histograms behind the metrics.
+// The counters and histograms from which the server computes its metrics.
 #pragma once
 
 #include <array>

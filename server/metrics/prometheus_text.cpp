@@ -26,8 +26,8 @@ struct Sample {
   double value = 0;
 };
 
-// Collects metric families (all values of one metric name). Each value gets the labels `common` and
-// its own labels.
+// Collects metrics by name. A metric family has all values of one metric name. Each value has the
+// labels in `common`, and further labels of its own.
 class FamilyWriter {
  public:
   explicit FamilyWriter(Labels common) : common_(std::move(common)) {}
@@ -137,7 +137,8 @@ void WriteRequests(FamilyWriter& out, const MetricsValues& values, const EngineL
 
 void WriteLatencies(FamilyWriter& out, const MetricsValues& values) {
   out.Histogram("incipit_time_to_first_token_seconds",
-                "Time from the arrival of a request to its first token.", values.first_token);
+                "Time from the arrival of a request to its first output token.",
+                values.first_token);
   out.Histogram("incipit_inter_token_latency_seconds",
                 "Time between two consecutive tokens of one output (choice).", values.inter_token);
   out.Histogram("incipit_request_duration_seconds",
@@ -167,8 +168,8 @@ std::vector<Sample> EvictionSamples(const MetricsValues& values) {
 
 void WriteCacheTokens(FamilyWriter& out, const MetricsValues& values, const HitRatios& ratios) {
   out.Counter("incipit_prefix_cache_queried_tokens_total",
-              "Number of prompt tokens that were looked up in the prefix cache. A preempted "
-              "request is counted only once.",
+              "Number of prompt tokens that were looked up in the prefix cache. The prompt tokens "
+              "of a preempted request are counted only once.",
               Read(values.queried_tokens));
   out.Counter("incipit_prefix_cache_hit_tokens_total",
               "Number of prompt tokens that were looked up and found in the prefix cache.",
@@ -178,13 +179,13 @@ void WriteCacheTokens(FamilyWriter& out, const MetricsValues& values, const HitR
               "which only the first tokens match the prompt.",
               Read(values.copied_tokens));
   out.Counter("incipit_prefix_cache_requeried_tokens_total",
-              "Number of tokens that were looked up in the prefix cache when preempted sequences "
-              "continued.",
+              "Number of tokens of preempted sequences that were looked up again in the prefix "
+              "cache when the sequences continued.",
               Read(values.requeried_tokens));
-  out.Counter(
-      "incipit_prefix_cache_rehit_tokens_total",
-      "Number of tokens that were found in the prefix cache when preempted sequences continued.",
-      Read(values.rehit_tokens));
+  out.Counter("incipit_prefix_cache_rehit_tokens_total",
+              "Number of tokens of preempted sequences that were found in the prefix cache when "
+              "the sequences continued.",
+              Read(values.rehit_tokens));
   const auto window = [](const char* name, double ratio) {
     return Sample{{{"window", name}}, ratio};
   };
@@ -247,7 +248,8 @@ void WriteSteps(FamilyWriter& out, const MetricsValues& values) {
     return Sample{{{"part", name}}, Read(seconds)};
   };
   out.Counter("incipit_step_part_seconds_total",
-              "Total time of one part (plan, run or commit) of all steps (batches).",
+              "Total time of all steps (batches), by part of a step: plan (choose the tokens), run "
+              "(compute the model) or commit (store the sampled tokens).",
               {part("plan", values.plan_seconds), part("run", values.run_seconds),
                part("commit", values.commit_seconds)});
   const auto kind = [](const char* name, const MetricsCounter& counter) {
@@ -328,7 +330,8 @@ void WriteVllmCounts(FamilyWriter& out, const MetricsValues& values, const Metri
 
 void WriteVllmLatencies(FamilyWriter& out, const MetricsValues& values) {
   out.Histogram("vllm:time_to_first_token_seconds",
-                "Time from the arrival of a request to its first token.", values.first_token);
+                "Time from the arrival of a request to its first output token.",
+                values.first_token);
   out.Histogram("vllm:inter_token_latency_seconds",
                 "Time between two consecutive tokens of one output (choice).", values.inter_token);
   out.Histogram("vllm:e2e_request_latency_seconds",

@@ -27,8 +27,8 @@ namespace {
 // Maximum number of connections that the thread accepts from one socket before the thread checks
 // the other sockets.
 constexpr int kAcceptsMax = 64;
-// Time in milliseconds to wait before the next attempt to accept a connection, if no file
-// descriptor was free.
+// If no file descriptor is free: time in milliseconds until the next attempt to accept a
+// connection.
 constexpr int kPauseMs = 100;
 // Minimum time between two warnings in the log that connections are closed.
 constexpr Duration kWarnEvery = std::chrono::seconds(10);
@@ -190,7 +190,7 @@ void ConnectionListener::Warn() {
   const Time now = std::chrono::steady_clock::now();
   if (warned_ != Time{} && now - warned_ < kWarnEvery) return;
   warned_ = now;
-  spdlog::warn("new connections are closed: all but {} of {} file descriptors are in use",
+  spdlog::warn("new connections are closed: only {} of {} file descriptors are free",
                kReservedFiles, FilesMax());
 }
 

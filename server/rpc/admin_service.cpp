@@ -18,8 +18,8 @@
 #include "server/session/request_error.h"
 
 namespace incipit {
-// A call whose response may be sent after AdminService has returned the reactor to gRPC. The call
-// ends with the first call of Complete, or when the client cancels.
+// A call with one response, which any thread may send later with Complete. The call ends with the
+// first call of Complete, or when the client cancels.
 class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
  public:
   static std::shared_ptr<DeferredReactor> Open() {
@@ -29,7 +29,7 @@ class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
   }
 
   // Calls `fill`, which writes the response, and ends the call with `status`. Does nothing if the
-  // call has already ended: the response may no longer exist.
+  // call has already ended, because the response may have been destroyed.
   void Complete(
       const absl::Status& status, const std::function<void()>& fill = [] {}) {
     {
@@ -115,8 +115,8 @@ constexpr size_t kShortMessageBytes = 1024;
 // because too many of these calls wait.
 constexpr Duration kRetryDelay = std::chrono::seconds(1);
 
-// Returns a copy of `status`, with a retry delay if the code is RESOURCE_EXHAUSTED: too many calls
-// of GetLoad or ResetPrefixCache wait.
+// Returns a copy of `status`. If the code is RESOURCE_EXHAUSTED, the copy contains the retry delay
+// kRetryDelay.
 absl::Status RetryLater(absl::Status status) {
   if (!absl::IsResourceExhausted(status)) return status;
   return WithRetryDelay(status, kRetryDelay);
@@ -256,8 +256,8 @@ grpc::ServerUnaryReactor* AdminService::ResetPrefixCache(
     return reactor.get();
   }
   absl::Status status = context_.engine.ResetPrefixCache([reactor](bool was_reset) {
-    // The message is logged by a gRPC thread, after the end of the call. If the engine thread
-    // logged the message, a full stderr pipe could block the engine.
+    // A gRPC thread logs the message, because a log message can block its thread, and the engine
+    // thread must not be blocked.
     if (was_reset) reactor->OnDoneCall([] { spdlog::info("the prefix cache was reset"); });
     reactor->Complete(was_reset
                           ? absl::OkStatus()

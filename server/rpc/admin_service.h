@@ -34,8 +34,8 @@ struct AdminContext {
   const Clock& clock;
 };
 
-// The Admin service, in which the request and the response of GetLoad are serialized bytes: gRPC
-// does not parse the request, which may contain a long prompt.
+// The Admin service. gRPC does not parse the request of GetLoad, because the request may contain a
+// long prompt.
 using RawAdminService =
     v1::Admin::WithRawCallbackMethod_GetLoad<v1::Admin::WithCallbackMethod_GetModelInfo<
         v1::Admin::WithCallbackMethod_GetServerInfo<v1::Admin::WithCallbackMethod_ResetPrefixCache<
@@ -74,7 +74,7 @@ class AdminService final : public RawAdminService {
   // Returns PERMISSION_DENIED if the client is on another machine and --admin-address is not set.
   absl::Status CheckIsLocal(const grpc::CallbackServerContext& call) const;
   // Parses the GetLoad request `bytes`, fills `response` and completes the call. Does not access
-  // `response` if the call has already ended: `response` may no longer exist.
+  // `response` if the call has already ended, because `response` may have been destroyed.
   void AnswerLoad(const std::shared_ptr<DeferredReactor>& reactor,
                   const absl::StatusOr<std::string>& tenant, const grpc::ByteBuffer& bytes,
                   grpc::ByteBuffer& response) const;

@@ -44,8 +44,8 @@ absl::Status CheckMetadataBytes(const grpc::ServerContextBase& call, int64_t byt
 }
 
 Time DeadlineOf(const grpc::ServerContextBase& call, Time arrival, Duration longest) {
-  // Compares the seconds with `longest` before the conversion to a Duration: the remaining time of
-  // a call without deadline would overflow.
+  // The remaining time is compared in seconds, because the remaining time of a call without a
+  // deadline is too long for a Duration.
   const gpr_timespec deadline = call.raw_deadline();
   const gpr_timespec remaining = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
   const std::chrono::seconds longest_seconds =

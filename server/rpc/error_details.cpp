@@ -49,7 +49,8 @@ grpc::StatusCode GrpcCodeOf(Reason reason) {
       return grpc::StatusCode::CANCELLED;
     case Reason::kAdminNotLocal:
       return grpc::StatusCode::PERMISSION_DENIED;
-    case Reason::kMalformedMessage:  // gRPC also returns INTERNAL for an unreadable message
+    // The same code as gRPC itself returns for a message that cannot be parsed.
+    case Reason::kMalformedMessage:
     case Reason::kInternal:
       return grpc::StatusCode::INTERNAL;
   }

@@ -10,8 +10,8 @@ class Status;
 
 namespace incipit {
 
-// Converts `status` to a grpc::Status with details: ErrorInfo (reason, and the limit that was
-// exceeded), BadRequest (invalid field) and RetryInfo (retry delay). Shortens the message to 1,024
+// Converts `status` to a grpc::Status with details: ErrorInfo (reason and exceeded limit),
+// BadRequest (name of the invalid field) and RetryInfo (retry delay). Shortens the message to 1,024
 // bytes.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 

@@ -13,8 +13,8 @@ class HealthCheckServiceInterface;
 namespace incipit {
 
 // Reports the health of the gRPC services to clients. incipit.v1.Inference is NOT_SERVING while the
-// server drains or the engine hangs, and after Stop; otherwise SERVING. incipit.v1.Admin is always
-// SERVING: a probe of Admin fails only if the process does not reply. Thread-safe.
+// server drains, while the engine hangs, and after Stop. incipit.v1.Admin is always SERVING.
+// Thread-safe.
 class Health {
  public:
   // Starts to write the health state to `services`, the health services of the gRPC servers.

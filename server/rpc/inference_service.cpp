@@ -53,9 +53,8 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Start(
     return stream.get();
   }
   if (!bytes.Valid()) {
-    // The message is missing: either the client has cancelled the call, or the client has sent no
-    // message. Refuse is called at the end of the call, because gRPC has then reported a
-    // cancellation.
+    // The client has cancelled the call or has sent no message. Whether the client has cancelled is
+    // known only at the end of the call, so Refuse is called at the end.
     const absl::Status status = read().status();
     stream->OnDoneCall([this, ended = stream.get(), status] {
       context_.starter.Refuse(*ended->session(), status);

@@ -55,8 +55,8 @@ class InferenceService final : public RawInferenceService {
                                        grpc::ByteBuffer* response) override;
 
  private:
-  // A function that returns the size of the prompt in a serialized request. A null SizeOf means
-  // that the size is unknown.
+  // A function that returns the size of the prompt in a serialized request. Null: the size is
+  // unknown until the request is parsed.
   using SizeOf = PromptSize (*)(const grpc::ByteBuffer& bytes);
   // Starts a session for a call of Generate or Chat. A text thread (a thread that prepares requests
   // for the engine) calls `read` to parse the message.
@@ -69,7 +69,7 @@ class InferenceService final : public RawInferenceService {
   // Checks the metadata of `call`, and that the engine accepts requests. Returns the name of the
   // tenant.
   absl::StatusOr<std::string> Admit(const grpc::CallbackServerContext& call) const;
-  // Handles a call with one response on a text thread (a thread that prepares requests): parses
+  // Handles a call with one response: a text thread (a thread that prepares requests) parses
   // `bytes` and calls `work`, which fills the response.
   template <typename Message, typename Response>
   grpc::ServerUnaryReactor* RunText(grpc::CallbackServerContext& call,

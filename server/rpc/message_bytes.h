@@ -15,8 +15,7 @@ namespace incipit {
 // Parses `bytes` to `message`. Returns MALFORMED_MESSAGE if `bytes` is not a valid `Message`.
 template <typename Message>
 absl::Status FromBytes(const grpc::ByteBuffer& bytes, Message& message) {
-  // Deserialize would empty `bytes`, so Deserialize gets a copy. The copy shares its data with
-  // `bytes`.
+  // Deserialize empties its argument. The copy of `bytes` shares the data with `bytes`.
   grpc::ByteBuffer copy = bytes;
   if (grpc::SerializationTraits<Message>::Deserialize(&copy, &message).ok()) {
     return absl::OkStatus();

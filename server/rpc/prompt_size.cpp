@@ -35,8 +35,8 @@ class Outline {
       uint32_t length = 0;
       if (!Enter(tag, length)) return false;
       // A message may have several prompt fields. As in protobuf, a `text` field replaces all
-      // earlier prompt fields. A `token_ids` field replaces an earlier `text` field, and adds its
-      // ids to those of earlier `token_ids` fields.
+      // earlier prompt fields; a `token_ids` field replaces an earlier `text` field, or adds its
+      // ids to the ids of an earlier `token_ids` field.
       if (tag == kTextTag) {
         size.text_bytes = length;
         id_bytes = 0;
@@ -52,14 +52,13 @@ class Outline {
   }
 
  private:
-  // Reads the length of a field of type LENGTH_DELIMITED, and sets `length`. Skips a field of a
-  // fixed or varint type, and does not change `length`. Returns false if the field is invalid or is
-  // a group.
+  // Sets `length` to the length of a field of type LENGTH_DELIMITED. Skips a field of any other
+  // type, without a change of `length`. Returns false if the field is invalid or is a group.
   bool Enter(uint32_t tag, uint32_t& length) {
     if (++num_fields_ > kFieldsMax) return false;
     const auto type = WireFormatLite::GetTagWireType(tag);
-    // A field of the old protobuf type group is refused, because the parser would have to read all
-    // fields in the group.
+    // Refuses a group (an old protobuf type), because a group has no length by which it can be
+    // skipped.
     if (type == WireFormatLite::WIRETYPE_START_GROUP) return false;
     if (type != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
       return WireFormatLite::SkipField(&stream_, tag);

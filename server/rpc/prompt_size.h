@@ -9,8 +9,7 @@ class ByteBuffer;
 
 namespace incipit {
 
-// The size of a prompt: `text_bytes` for a text, `num_ids_min` for token ids. The other member is
-// 0.
+// The size of a prompt. For a text, `num_ids_min` is 0. For token ids, `text_bytes` is 0.
 struct PromptSize {
   int64_t text_bytes = 0;   // size of the prompt text in bytes
   int64_t num_ids_min = 0;  // minimum number of token ids in the prompt

@@ -31,8 +31,8 @@ RequestDraft DraftOf(v1::ChatRequest&& message, const RequestLimits& limits);
 TokensDraft TokensOf(const google::protobuf::RepeatedField<uint32_t>& ids);
 
 // Parses `bytes` as a `Message` and converts the message to a RequestDraft. Returns
-// MALFORMED_MESSAGE if the parsing fails. Long messages take long to parse, and should not be
-// parsed on a gRPC thread.
+// MALFORMED_MESSAGE if the parsing fails. Should not be called on a gRPC thread, because a long
+// message takes long to parse.
 template <typename Message>
 absl::StatusOr<RequestDraft> ReadDraft(const grpc::ByteBuffer& bytes, const RequestLimits& limits);
 

@@ -54,7 +54,7 @@ v1::FinishReason WireFinish(FinishReason finish) {
     case FinishReason::kCancelled:
     case FinishReason::kDeadline:
     case FinishReason::kError:
-      // A message contains no such finish reason: the call ends with an error status instead.
+      // GenerateResponse has no value for this finish reason: the call ends with an error status.
       break;
   }
   return v1::FINISH_REASON_UNSPECIFIED;

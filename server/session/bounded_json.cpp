@@ -15,8 +15,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Builds a JSON value while the nlohmann library parses a text. The builder of the library is too
-// slow: its time for one object grows with the square of the number of members.
+// Builds a JSON value while the nlohmann library parses a text. The builder of the library is not
+// used, because its time for an object is quadratic in the number of members.
 class Builder {
  public:
   explicit Builder(int64_t& num_left) : num_left_(num_left) {}
@@ -49,8 +49,8 @@ class Builder {
     std::string name;  // name of the object member; empty for an element of an array
     Json value;
   };
-  // An array or object whose end the parser has not reached. `children_` has the array or object at
-  // index `first_child` - 1, and its elements or members from `first_child` on.
+  // An array or object that the parser has not read completely. `first_child` is the index in
+  // `children_` of its first element or member.
   struct Level {
     bool is_object;
     size_t first_child;
@@ -102,8 +102,8 @@ Json Builder::MakeArray(Children children) {
 }
 
 Json Builder::MakeObject(Children children) {
-  // An object with at most this many members is searched for equal names member by member; a larger
-  // object is searched with a hash table.
+  // Number of members up to which an object is searched for equal names one by one; a larger object
+  // is searched with a hash table.
   constexpr size_t kIndexedMembers = 16;
   Json object = Json::object();
   auto& members = object.get_ref<Json::object_t&>();

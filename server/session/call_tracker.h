@@ -18,8 +18,8 @@ struct CallLimits {
   int32_t connection_calls_max = 0;  // maximum number of calls in progress on one connection
 };
 
-// Counts the calls in progress, and limits their number. A call is in progress from Begin to End,
-// but the limits count the call only from Begin to Release. Thread-safe. Callbacks are called
+// Counts the calls in progress (from Begin to End), and limits their number. After Release, the
+// limits ignore a call even if the call is still in progress. Thread-safe. Callbacks are called
 // without a lock.
 class CallTracker {
  public:
@@ -30,10 +30,9 @@ class CallTracker {
   // Counts a new call of the connection `connection`. Returns kAdmitted, or the limit that is
   // reached. After kAdmitted, the caller must call Release once and then End once.
   [[nodiscard]] Verdict Begin(const std::string& connection);
-  // Removes one call of `connection` from the number of calls that the limits count.
+  // Ends the effect of one call of `connection` on the limits. The call may still be in progress.
   void Release(const std::string& connection);
-  // Removes one call from the calls in progress. If no call is in progress then, calls the
-  // callbacks of WhenIdle.
+  // Ends one call. If no other call is in progress, calls the callbacks of WhenIdle.
   void End();
 
   // Calls `on_idle` once: immediately if no call is in progress, otherwise when the last call ends.

@@ -29,8 +29,7 @@ struct ServedModel {
   bool has_tokenizer = false;
   bool has_chat_template = false;
   std::vector<TokenId> eos_ids;
-  // Default sampling options of requests. `do_sample` is ignored: a temperature of 0 selects greedy
-  // sampling.
+  // Default sampling options of requests. The member `do_sample` is not used.
   GenerationDefaults defaults;
 };
 
@@ -48,9 +47,8 @@ struct CheckedRequest {
   std::string label;  // request_id that the client sent; empty: the server generates a label
   // The prompt: a text, at least one valid token id, or a conversation.
   std::variant<std::string, std::vector<TokenId>, Conversation> prompt;
-  // The request for the engine. CheckDraft sets only the options, without the seed if `has_seed` is
-  // false. Before SetPrompt, `output_tokens_max` = 0 means as many tokens as the model's context
-  // allows.
+  // The request for the engine. CheckDraft sets only the options of the request. SetPrompt sets the
+  // prompt, and limits `output_tokens_max` to the room after the prompt.
   Request request;
   bool has_seed = false;
   OutputOptions output;
@@ -73,7 +71,7 @@ absl::Status SetPrompt(std::vector<TokenId> prompt, std::string_view field,
                        const ServedModel& model, const RequestLimits& limits,
                        CheckedRequest& request);
 
-// Returns a checked request with the prompt `ids` and at most one output token.
+// Returns a checked request with the prompt `ids`, to preview the admission of the prompt.
 absl::StatusOr<CheckedRequest> CheckPrompt(TokensDraft ids, std::string salt,
                                            const ServedModel& model, const RequestLimits& limits);
 
@@ -84,8 +82,8 @@ absl::Status CheckTokens(std::string_view field, const TokensDraft& ids, const S
 // Returns INVALID_FIELD unless `tenant` is a valid name: letters, digits, '.', '_' and '-'.
 absl::Status CheckTenant(std::string_view tenant, const RequestLimits& limits);
 
-// Sets the cache namespace and the tenant of `request`. If `is_isolated` is false, all tenants
-// share cached blocks and one limit on retention hints.
+// Sets the cache namespace and the tenant of `request`. If `is_isolated` is false, all requests
+// belong to the same tenant.
 void SetTenant(std::string_view tenant, bool is_isolated, std::string_view salt, Request& request);
 
 }  // namespace incipit

@@ -20,8 +20,8 @@ constexpr size_t kNameBytesMax = 256;
 // Number of values that a tool call adds to the limit RequestLimits::json_values_max: its id, type,
 // function, name and arguments.
 constexpr int64_t kValuesPerToolCall = 5;
-// Names of template variables that a client may not set with template_arguments_json, because the
-// server sets the variables or because a template is code (`chat_template`).
+// Names of template variables that a client may not set with template_arguments_json: variables
+// that the server sets itself, and `chat_template`, which contains code.
 constexpr std::array<std::string_view, 13> kReservedArguments = {"messages",
                                                                  "tools",
                                                                  "documents",
@@ -36,8 +36,8 @@ constexpr std::array<std::string_view, 13> kReservedArguments = {"messages",
                                                                  "mask_token",
                                                                  "additional_special_tokens"};
 
-// A callback that returns the path of a field for error messages: for example, "tools[3].name" for
-// the part ".name" of the fourth tool.
+// A callback that returns the path of a request field for error messages. With the part ".name",
+// the callback for the fourth tool returns "tools[3].name".
 using FieldOf = absl::FunctionRef<std::string(std::string_view part)>;
 
 absl::Status CheckName(FieldOf field, std::string_view part, std::string_view name) {
@@ -167,8 +167,8 @@ absl::Status AddArguments(const std::string& text, BoundedJsonReader& reader, Js
   if (text.empty()) return absl::OkStatus();
   constexpr std::string_view kField = "template_arguments_json";
   INCIPIT_ASSIGN_OR_RETURN(Json arguments, reader.Read([&] { return std::string(kField); }, text));
-  // The members of `arguments` are added to `variables` without a search for equal names: no name
-  // occurs twice.
+  // Adds the members of `arguments` to `variables` without a search for equal names, because no
+  // name is in both objects.
   auto& members = variables.get_ref<Json::object_t&>();
   members.reserve(members.size() + arguments.size());
   for (auto& [name, value] : arguments.get_ref<Json::object_t&>()) {
@@ -217,8 +217,8 @@ absl::StatusOr<Conversation> CheckConversation(ConversationDraft draft, const Re
   }
   out.variables = ObjectOf(4);
   Put(out.variables, "messages", std::move(messages));
-  // Without tools, sets the variable `tools` to null. A template can distinguish null from an
-  // undefined variable.
+  // Without tools, the variable `tools` is null, not undefined, because a template can distinguish
+  // null from undefined.
   Put(out.variables, "tools", tools.empty() ? Json() : Json(std::move(tools)));
   Put(out.variables, "documents", nullptr);
   Put(out.variables, "add_generation_prompt", draft.add_generation_prompt);

@@ -28,7 +28,7 @@ struct Conversation {
 using CheckWanted = absl::FunctionRef<absl::Status()>;
 
 // Checks `draft` and returns the variables of the chat template, except the special tokens of the
-// model. Takes time linear in the size of `draft`, and calls `check_wanted` between the JSON texts.
+// model. Calls `check_wanted` before each JSON text, and stops if `check_wanted` returns an error.
 absl::StatusOr<Conversation> CheckConversation(ConversationDraft draft, const RequestLimits& limits,
                                                CheckWanted check_wanted);
 

@@ -17,8 +17,8 @@ inline absl::Status CheckBytes(std::string_view field, size_t size, int64_t max)
                    max);
 }
 
-// Returns a copy of `status`, an error about `value`. If `value` is larger than `max`, the copy
-// also contains the bound `max`.
+// If `value` is larger than `max`, returns a copy of the error `status` that contains the limit
+// `max`. Otherwise returns `status`.
 template <typename T>
 absl::Status WithBoundOf(const T& value, int64_t max, const absl::Status& status) {
   return value > static_cast<T>(max) ? WithBound(status, max) : status;

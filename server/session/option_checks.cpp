@@ -9,12 +9,11 @@
 namespace incipit {
 namespace {
 
-// Maximum of max_tokens and min_tokens in a request, so that sums fit in 32 bits. No model has such
-// a long context.
+// Maximum of max_tokens and min_tokens in a request, so that sums of token numbers fit in 32 bits.
 constexpr uint32_t kTokensMax = 1u << 30;
 constexpr float kGreedyBelow = 1e-5f;  // a request with a lower temperature gets greedy sampling
-// Longer values of cache.retention.ttl and cache.retention.pin are shortened to this time, so that
-// sums of times do not overflow. The server's own, lower limits apply later.
+// Maximum of cache.retention.ttl and cache.retention.pin before the limits of the server are
+// checked. Longer times are shortened, so that sums of times do not overflow.
 constexpr Duration kRetentionMax = std::chrono::hours(24 * 365);
 
 absl::Status CheckLogitBias(const SamplingDraft& draft, const ServedModel& model,
@@ -49,8 +48,8 @@ absl::Status CheckStopTokens(OutputDraft& draft, const ServedModel& model,
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
   if (out.request.output_tokens_min > 0 && std::ssize(tokens) == model.vocab_size) {
     return InvalidField(kField,
-                        "must not contain all {} tokens of the vocabulary (end-of-sequence tokens "
-                        "included) if min_tokens is above 0",
+                        "contains all {} tokens of the vocabulary, with the end-of-sequence "
+                        "tokens; this is allowed only if min_tokens is 0",
                         model.vocab_size);
   }
   return absl::OkStatus();

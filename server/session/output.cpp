@@ -3,8 +3,8 @@
 namespace incipit {
 namespace {
 
-// Estimated sizes in a message, in bytes, of one token id, one log probability, one delta (piece of
-// output) without its contents, and the token counts and times at the end.
+// Estimated sizes in a message, in bytes: one token id, one log probability, one delta (piece of
+// output) without its contents, and one `usage`.
 constexpr size_t kTokenBytes = 4, kScoreBytes = 16, kDeltaBytes = 16, kUsageBytes = 128;
 
 }  // namespace

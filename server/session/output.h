@@ -33,13 +33,14 @@ struct ScoredPosition {
 struct OutputDelta {
   int32_t choice = 0;
   std::string text;  // new text of the choice; contains only whole UTF-8 characters
-  // New tokens of the choice. A later delta may contain the end of the text of these tokens.
+  // New tokens of the choice (output). The end of their text may be in a later delta (piece of
+  // output).
   std::vector<TokenId> tokens;
   // Log probabilities of each token in `tokens`. Empty if the client did not request log
   // probabilities.
   std::vector<ScoredPosition> logprobs;
-  // kStop or kLength if the choice (output) has ended with this delta. Absent if the choice has not
-  // ended, was cancelled, exceeded its deadline or failed.
+  // kStop or kLength if this delta is the last delta of the choice (output). Absent otherwise, also
+  // if the choice was cancelled or failed.
   std::optional<FinishReason> finish;
   // Stop string that ended the choice; absent if no stop string ended the choice.
   std::optional<std::string> stop_string;
@@ -54,8 +55,8 @@ struct OutputUsage {
   // Number of prompt tokens, among `num_cached_tokens`, whose keys and values were copied from
   // another cache block.
   int32_t num_copied_tokens = 0;
-  // Explains why the cache did not contain more of the prompt. Absent if the request did not use
-  // the cache.
+  // The reason why not all blocks of the prompt were found in the cache. Absent if the request did
+  // not use the cache.
   std::optional<Miss> miss;
   double queue_seconds = 0;  // time in seconds that the request waited in the queue
   // Time in seconds from the arrival of the request to its first output token.

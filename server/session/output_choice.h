@@ -15,15 +15,15 @@
 
 namespace incipit {
 
-// Returns the log probabilities in row `row` of `logprobs`. The tokens contain their text unless
-// `tokenizer` is null.
+// Returns the log probabilities in row `row` of `logprobs`. If `tokenizer` is null, the tokens have
+// no text.
 ScoredPosition ScoredPositionOf(const Logprobs& logprobs, int32_t row, const Tokenizer* tokenizer);
 
 class OutputChoice {
  public:
-  // If `tokenizer` is null, the output has token ids without text. If `after_prompt` is true, the
-  // text of the first output token keeps its leading space. REQUIRES: `options` and `tokenizer`
-  // outlive the OutputChoice.
+  // If `tokenizer` is null, the output has no text. If `after_prompt` is true, the text of the
+  // first output token keeps its leading space. REQUIRES: `options` and `tokenizer` outlive the
+  // OutputChoice.
   OutputChoice(const OutputOptions& options, const Tokenizer* tokenizer, bool after_prompt);
 
   // Adds the output token in `event` to `delta`. Returns true if a stop string ended the choice

@@ -8,9 +8,8 @@
 
 namespace incipit {
 
-// A queue of output that waits until a slow client has read earlier output. New output is merged
-// into the last part (future message) of the queue, unless the part would become too large. Not
-// thread-safe.
+// A queue of output for a client that reads slowly. New output is merged into the last part of the
+// queue, unless the part would become too large; each part becomes one message. Not thread-safe.
 class OutputMerger {
  public:
   bool empty() const { return parts_.empty(); }

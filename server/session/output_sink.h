@@ -13,14 +13,13 @@ class OutputSink {
  public:
   virtual ~OutputSink() = default;
 
-  // Sends `part` to the client. The OutputSink must call Session::OnDelivered, during Deliver or
-  // later, when the next part can be sent.
+  // Sends `part` to the client. When the next part can be sent, the OutputSink must call
+  // Session::OnDelivered (during Deliver or later).
   virtual void Deliver(OutputPart part) = 0;
   // Ends the call with `status`. ErrorOf(status) returns the details of an error.
   virtual void End(const absl::Status& status) = 0;
-  // Ends the call immediately, even if the client has not read all delivered output. The OutputSink
-  // must then call Session::OnCancelled. If a part of the output is being sent, the OutputSink must
-  // also call Session::OnDelivered.
+  // Ends the call immediately, even if the client has not read all output. The OutputSink must then
+  // call Session::OnCancelled, and also Session::OnDelivered if a part of the output is being sent.
   virtual void Reset() = 0;
 };
 

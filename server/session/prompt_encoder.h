@@ -19,9 +19,9 @@ namespace incipit {
 // text.
 class PromptEncoder {
  public:
-  // `tokenizer` and `chat_template` may be null. If `special_tokens_in_chat` is false, the name of
-  // a special token in a chat message of a client is treated as ordinary text. REQUIRES:
-  // `tokenizer` and `chat_template` outlive the PromptEncoder.
+  // `tokenizer` and `chat_template` may be null. If `special_tokens_in_chat` is false, special
+  // tokens in chat messages are treated as ordinary text. REQUIRES: `tokenizer` and `chat_template`
+  // outlive the PromptEncoder.
   PromptEncoder(const Tokenizer* tokenizer, const ChatTemplate* chat_template,
                 bool special_tokens_in_chat)
       : tokenizer_(tokenizer),

@@ -176,8 +176,8 @@ RejectionLabel LabelOf(Reason reason) {
     case Reason::kBlocksInUse:
     case Reason::kAdminNotLocal:
     case Reason::kCannotResume:
-      // The server never refuses a request with kWriteStalled, kCancelled or a reason of the Admin
-      // service.
+      // Requests are never refused with these reasons: kWriteStalled, kCancelled and the reasons of
+      // the Admin service.
       return RejectionLabel::kOther;
   }
   INCIPIT_CHECK(false);

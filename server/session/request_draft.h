@@ -1,8 +1,8 @@
 // The values of a request as a client sent them, not checked yet and independent of the network
 // protocol. An optional value is absent if the client did not set the value.
 //
-// Code that reads a message may copy only the first elements of a list that is longer than its
-// limit. The member `num_...` of the list is then the number of elements in the message.
+// If a list is longer than its limit, the draft may contain only the first elements of the list. A
+// member such as `num_stop` then contains the real number of elements.
 #pragma once
 
 #include <cstddef>
@@ -74,7 +74,7 @@ struct ConversationDraft {
   std::vector<MessageDraft> messages;
   std::vector<ToolDraft> tools;
   // Numbers of chat messages and tools that the client sent; 0: `messages` and `tools` contain all
-  // of them.
+  // messages and tools.
   size_t num_messages = 0, num_tools = 0;
   std::string template_arguments_json;
   bool add_generation_prompt = true;

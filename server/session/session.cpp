@@ -7,8 +7,8 @@
 namespace incipit {
 namespace {
 
-// Maximum difference between the client's deadline of a call and the later deadline that the server
-// computes: the time that the call needs from the client to the server.
+// Maximum time by which the client's deadline of a call may be before the deadline that the server
+// computes. The difference is the time of the call on the network.
 constexpr Duration kDeadlineTravel = std::chrono::milliseconds(10);
 
 absl::Status ClientIsGone() {
@@ -76,8 +76,8 @@ void Session::Reset() {
   {
     MutexLock lock(mutex_);
     if (ended_ || is_resetting_) return;
-    // While `is_resetting_` is true, Advance does not end the call, so the call exists at least
-    // until `sink_->Reset()` has returned.
+    // While `is_resetting_` is true, Advance does not end the call. The call then exists until
+    // `sink_->Reset()` has returned.
     is_resetting_ = true;
     pending_.Clear();
     if (!end_) end_ = Refuse(Reason::kCancelled, "the client read no output");
@@ -156,8 +156,7 @@ Session::Action Session::Advance() {
     write_begin_ = clock_.Now();
     return Action::kDeliver;
   }
-  // The status is sent only after the client has read all output. Before that, Reset can end the
-  // call if the client reads no output.
+  // No output is left to send; now the final status can be sent, if the call has a final status.
   if (!end_) return Action::kNone;
   ended_ = true;
   return Action::kEnd;

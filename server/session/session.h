@@ -20,7 +20,7 @@
 
 namespace incipit {
 
-// Sends the output of one request to an OutputSink. While the client reads one part of the output,
+// Sends the output of one request to an OutputSink, part by part. While the client reads one part,
 // the session merges new output into the next part. Thread-safe; the session calls the OutputSink
 // and callbacks without a lock.
 class Session {
@@ -44,8 +44,8 @@ class Session {
   // Sets a callback that is called once if the client cancels. If the client has already cancelled,
   // calls `on_cancel` immediately.
   void OnCancelCall(std::function<void()> on_cancel);
-  // Queues `part` for the client, or discards `part` after End or a cancellation. Returns the
-  // estimated number of bytes by which the waiting output grows.
+  // Queues `part` for the client. After End or a cancellation, discards `part`. Returns the number
+  // of bytes (estimated) that the queue has grown.
   size_t Write(OutputPart part);
   // Ends the call with `status` after the client has read all output. If End was called before,
   // does nothing.
@@ -63,11 +63,11 @@ class Session {
   // Returns CANCELLED if the client has cancelled or disconnected, and DEADLINE_EXCEEDED if the
   // deadline has passed. Otherwise returns OK.
   absl::Status CheckWanted() const;
-  // Returns why the call was cancelled: kDeadline if the cancellation was at, or a few milliseconds
-  // before, `deadline()`; otherwise kCancelled.
+  // Returns kDeadline if the call was cancelled at its deadline, or a few milliseconds earlier;
+  // otherwise kCancelled.
   FinishReason CancelReason() const;
-  // Returns the time at which the last part of the output was sent. Returns nullopt if the client
-  // has read this part.
+  // Returns the time at which the newest part of the output was sent, or nullopt if the client has
+  // read the newest part.
   std::optional<Time> write_begin() const;
 
   // The OutputSink calls OnDelivered when the client has read the part that Deliver sent. `ok` is
@@ -80,8 +80,8 @@ class Session {
  private:
   enum class Action { kNone, kDeliver, kEnd };
 
-  // Selects the function of the OutputSink that must be called next, and changes the state as if
-  // this function had already been called. The caller must release the lock and then call Act.
+  // Returns which function of the OutputSink must be called next, and updates the members for this
+  // call. The caller must release the lock and then call Act.
   Action Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Calls the function of the OutputSink that `action` selects.
   void Act(Action action);
@@ -98,7 +98,8 @@ class Session {
   OutputMerger pending_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_);
-  // Time at which the last part of the output was sent. Absent if the client has read this part.
+  // Time at which the newest part of the output was sent. Absent if the client has read the newest
+  // part.
   std::optional<Time> write_begin_ ABSL_GUARDED_BY(mutex_);
   std::optional<Time> cancel_time_ ABSL_GUARDED_BY(mutex_);
   bool is_resetting_ ABSL_GUARDED_BY(mutex_) = false;

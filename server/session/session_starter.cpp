@@ -76,7 +76,7 @@ void SessionStarter::RunText(std::string_view connection, const TextLoad& load,
   };
   const std::optional<TextQueueLimit> limit =
       context_.text_pool.Run(connection, load, tokens_behind, std::move(pooled));
-  if (limit) pooled(limit);  // if Run returns a limit, Run has not called `pooled`
+  if (limit) pooled(limit);  // Run has called `pooled` unless Run returns a limit.
 }
 
 void SessionStarter::Refuse(Session& session, const absl::Status& status) const {
@@ -177,7 +177,8 @@ absl::Status SessionStarter::CheckDeadline(const Session& session) const {
   const int32_t num_waiting = load.num_waiting;
   const Duration wait = context_.dispatcher.wait().ExpectedWait(num_waiting);
   const Duration left = session.deadline() - context_.clock.Now();
-  // If the deadline has already passed, returns OK: Engine::Submit will return DEADLINE_EXCEEDED.
+  // Returns OK if the deadline has already passed, because Engine::Submit then returns
+  // DEADLINE_EXCEEDED.
   if (left <= Duration::zero() || wait <= left) return absl::OkStatus();
   return WithRetryDelay(
       incipit::Refuse(Reason::kQueueTooLong,

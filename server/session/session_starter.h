@@ -75,15 +75,15 @@ class SessionStarter {
   // `session` with the error.
   void Start(std::shared_ptr<Session> session, RequestArrival arrival, Estimate estimate,
              Read read);
-  // Ends `session` with `status`, and counts a refused request in the metrics, or a cancelled
-  // request if the client has cancelled.
+  // Ends `session` with `status`. The metrics count the request as cancelled if the client has
+  // cancelled, otherwise as refused.
   void Refuse(Session& session, const absl::Status& status) const;
 
   // Returns an error with `reason`, `message`, the bound `limit` and a retry delay.
   absl::Status Busy(Reason reason, std::string_view message, int64_t limit) const;
   // Queues `task` for a text thread (a thread that prepares requests), which calls `task` with OK.
-  // If the queue is full, `task` is called with TEXT_QUEUE_FULL or QUEUE_FULL instead.
-  // `tokens_behind` is the number of prompt tokens in the engine's queue.
+  // If the queue is full, calls `task` with an error. `tokens_behind` is the number of prompt
+  // tokens that wait in the engine.
   void RunText(std::string_view connection, const TextLoad& load, int64_t tokens_behind,
                TextTask task) const;
 
@@ -99,8 +99,9 @@ class SessionStarter {
     TextLoad load;  // tasks, bytes and prompt tokens that the request adds to the queue of TextPool
     int64_t tokens_behind = 0;  // number of prompt tokens of the requests in the engine's queue
   };
-  // Counts the request of `session`, and checks the limits that can be checked before the message
-  // is parsed. Returns an error for the client if a limit is exceeded.
+  // Checks the limits that can be checked before the message is parsed, and stores in `session`
+  // that the request counts against --requests-max. Returns an error for the client if a limit is
+  // exceeded.
   absl::StatusOr<Room> CheckRoom(const RequestArrival& arrival, Session& session,
                                  Estimate estimate) const;
   // Parses and checks the request of `job`, and submits the request to the engine. Runs on a text

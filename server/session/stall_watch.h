@@ -12,9 +12,9 @@
 
 namespace incipit {
 
-// Finds sessions whose client does not read a part of its output within the timeout, and discards
-// the output after this part. Resets the call if the client has not read the part after twice the
-// timeout. Not thread-safe.
+// Finds clients that do not read a part of the output within the timeout, and discards the rest of
+// their output. If a client has not read the part after twice the timeout, ends the call. Not
+// thread-safe.
 class StallWatch {
  public:
   struct EndedSession {
@@ -40,9 +40,9 @@ class StallWatch {
   // all output.
   void AddEnded(std::shared_ptr<Session> session, bool is_abandoned);
   bool empty() const { return ended_.empty(); }
-  // Checks the sessions of AddEnded. Discards the waiting output of a client that has read nothing
-  // for the timeout or whose deadline has passed. Resets the call of a client that has read nothing
-  // for twice the timeout.
+  // Checks the sessions of AddEnded. If a client has read nothing for the timeout, or its deadline
+  // has passed, discards its waiting output. If a client has read nothing for twice the timeout,
+  // ends the call.
   void CheckEnded(Time now);
   // Returns the sessions whose request has ended but whose client may not have read all output.
   std::vector<EndedSession>& ended() { return ended_; }
@@ -55,7 +55,7 @@ class StallWatch {
 
   const Duration timeout_;
   std::vector<EndedSession> ended_;
-  size_t ended_max_ = 64;  // AddEnded calls DropTaken if `ended_` has more sessions
+  size_t ended_max_ = 64;  // number of sessions in `ended_` above which AddEnded calls DropTaken
 };
 
 }  // namespace incipit

@@ -69,8 +69,8 @@ bool TextPool::MakeRoom(std::string_view connection, const TextLoad& load, int64
   TextLoad own_load = load;
   if (own != by_connection_.end()) own_load += own->second->load;
   const int64_t own_part = PartOf(own_load);
-  // The queue of one connection (`line`). `load` is the load of the tasks that stay in this queue
-  // if the tasks in `chosen` are removed.
+  // The connection of the queue `line`, and the tasks that would stay in this queue: `load` is the
+  // load of the tasks in `line` without the tasks in `chosen`.
   struct Rest {
     Lines::iterator line;
     TextLoad load;
@@ -111,8 +111,8 @@ TextPool::Item TextPool::Take(Lines::iterator line, bool first) {
     by_connection_.erase(line->connection);
     lines_.erase(line);
   } else if (first) {
-    // Moves the connection to the end of the list, so that the threads run tasks of the other
-    // connections first.
+    // Moves the connection to the end of the list: the next tasks are tasks of the other
+    // connections.
     lines_.splice(lines_.end(), lines_, line);
   }
   return item;

@@ -56,20 +56,20 @@ struct TextLoad {
 };
 
 // Threads that run queued tasks: one task of each connection in turn. If the queue is full, a new
-// task replaces tasks of the connection that uses the most of the queue. A new task is refused if
-// its own connection would use the most.
+// task replaces tasks of the connection with the most load in the queue. If this is the connection
+// of the new task, the new task is refused.
 class TextPool {
  public:
-  // A task, which is called once: with nullopt on a thread of the TextPool, or with the reached
-  // limit if a newer task replaces the task in a full queue.
+  // A task, which is called once. A thread of the TextPool calls the task with nullopt. If a newer
+  // task replaces the task in a full queue, the task is called with the reached limit.
   using Task = absl::AnyInvocable<void(std::optional<TextQueueLimit>)>;
 
   explicit TextPool(const TextPoolOptions& options);
   ~TextPool();  // calls Stop
 
-  // Adds `task` of the connection `connection` to the queue, and returns nullopt. If the queue is
-  // full, returns the reached limit and does not change `task`. `tokens_behind` is the number of
-  // prompt tokens in the engine's queue. Thread-safe; does not wait.
+  // Adds `task` of the connection `connection` to the queue and returns nullopt, or returns the
+  // reached limit of the queue. `tokens_behind` is the number of prompt tokens that wait in the
+  // engine. Thread-safe; does not wait.
   [[nodiscard]] std::optional<TextQueueLimit> Run(std::string_view connection, const TextLoad& load,
                                                   int64_t tokens_behind, Task&& task);
   // Waits until the queued tasks have run, then ends the threads. A second call does nothing. All
@@ -90,18 +90,18 @@ class TextPool {
   using Lines = std::list<Line>;
 
   void Work();
-  // Returns the limit that a new task with `load` would exceed if the queued tasks have the total
-  // load `queued`, or nullopt. `tokens_behind` is the number of prompt tokens in the engine's
-  // queue.
+  // Returns the limit that the queue would exceed with a new task, or nullopt. `queued` is the load
+  // of the queue, and `load` is the load of the new task. `tokens_behind` is the number of prompt
+  // tokens that wait in the engine.
   std::optional<TextQueueLimit> LimitMet(const TextLoad& queued, const TextLoad& load,
                                          int64_t tokens_behind) const;
-  // Moves tasks of the connections with the most load from the queue to `displaced`, until a new
-  // task of `connection` with `load` fits in the queue. Returns false and moves no task if
-  // `connection`, with the new task, would have the most load.
+  // Makes room for a new task of `connection` with `load`: moves tasks of the connections with the
+  // most load to `displaced`. Returns false and moves no task if `connection` itself would have the
+  // most load.
   bool MakeRoom(std::string_view connection, const TextLoad& load, int64_t tokens_behind,
                 std::vector<Task>& displaced) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns the largest of three ratios, in thousandths: tasks, bytes and prompt tokens of `load`,
-  // each divided by the limit of the queue.
+  // Returns the part of the queue that `load` uses, in thousandths of the limit: the largest part
+  // among tasks, bytes and prompt tokens.
   int64_t PartOf(const TextLoad& load) const;
   // Removes a task of the connection `line` from the queue, and returns the task: the first task if
   // `first` is true, otherwise the last task.

@@ -15,17 +15,17 @@ struct TokenDispatcher::Call {
   std::vector<Time> last_token;  // time of the last output token of each choice
   OutputPart part;               // output that has not been passed to the session yet
   size_t part_bytes = 0;         // estimated size in bytes of the log probabilities in `part`
-  bool is_touched = false;       // true: Flush must still send `part`
+  bool is_touched = false;       // true: `part` has output that Flush must send
   int32_t num_open = 0;          // number of choices that have not ended
   // num_cached: number of prompt tokens found in the cache. num_copied: number of tokens, among
   // num_cached, that were copied from another block.
   int32_t num_cached = 0, num_copied = 0;
   Miss miss;
   bool is_abandoned = false;  // true: Abandon has discarded the output
-  // Status with which the call ends if the engine reports kCancelled; absent: CANCELLED.
+  // Status with which the call ends if the engine reports kCancelled. Absent: the status CANCELLED.
   std::optional<absl::Status> end_status;
-  // Most severe finish reason of the choices that have ended: kError, else kDeadline, else
-  // kCancelled, else kStop.
+  // The most severe finish reason of the choices (outputs) that have ended: kError, then kDeadline,
+  // then kCancelled, then kStop.
   FinishReason finish = FinishReason::kStop;
   FinishReason last_finish = FinishReason::kStop;
   // Time in seconds that the request waited in the queue. Absent while the request waits.
@@ -196,8 +196,8 @@ void TokenDispatcher::Work() {
     {
       MutexLock lock(mutex_);
       while (inbox_.empty() && !stopping_) {
-        // While requests are in progress, the thread wakes up at the time `stall_check_` even
-        // without events, to find clients that do not read.
+        // While output has not been read completely, the thread wakes up at the time `stall_check_`
+        // at the latest, to find clients that do not read.
         if (calls_.empty() && stalls_.empty()) {
           changed_.wait(mutex_);
         } else if (changed_.wait_until(mutex_, stall_check_) == std::cv_status::timeout) {
@@ -276,8 +276,8 @@ void TokenDispatcher::HandleToken(const TimedToken& token, const Logprobs& logpr
   const auto index = static_cast<size_t>(event.choice);
   INCIPIT_CHECK(index < call->choices.size());
   OutputChoice& choice = call->choices[index];
-  // The engine may still report a token of a choice that a stop string has ended, because the
-  // engine computes tokens in advance.
+  // The engine may still report a token of a choice (output) that a stop string has ended, because
+  // the engine may have computed the token already.
   if (choice.ended()) return;
   if (event.token >= 0) {
     ++num_generated_;
@@ -383,8 +383,8 @@ void TokenDispatcher::CountFinish(const Call& call, Time now) {
     outcome.decode_seconds = ToSeconds(call.last_token_of_all - *call.first_token);
   }
   metrics_.OnRequestFinished(outcome);
-  // Reports the time since the previous end of a request, or, if the server was idle since then,
-  // since the arrival of the next request.
+  // `busy_since_` is the time of the previous end of a request, or of the first arrival after an
+  // idle time.
   wait_.OnFinish(now - std::exchange(busy_since_, now));
 }
 
@@ -406,7 +406,7 @@ void TokenDispatcher::BoundWaitingOutput() {
   if (waiting_bytes_ <= options_.output_queue_bytes_max) return;
   struct Holder {
     int64_t num_bytes = 0;
-    // The call of a request in progress. Null if the request has ended; then `ended` is not null.
+    // null: the request has ended, and `ended` is not null
     Call* call = nullptr;
     StallWatch::EndedSession* ended = nullptr;
   };

@@ -133,14 +133,14 @@ class TokenDispatcher final : public EngineListener {
   // Only the thread of the dispatcher uses the members from `calls_` to `busy_since_`.
   absl::flat_hash_map<RequestId, std::unique_ptr<Call>> calls_;
   std::vector<Call*> touched_;
-  int64_t num_generated_ = 0;  // number of output tokens that are not counted in `metrics_` yet
-  // Estimated size in bytes of the output that clients have not read. May be too large, because
-  // output that clients have read is subtracted only in BoundWaitingOutput.
+  int64_t num_generated_ = 0;  // number of output tokens that must still be added to `metrics_`
+  // Estimated size in bytes of the output that clients have not read. May be too large: only
+  // BoundWaitingOutput subtracts the output that clients have read.
   int64_t waiting_bytes_ = 0;
   StallWatch stalls_;
   Time stall_check_{};  // time at which the thread next looks for clients that do not read
-  // Time at which the last request ended; if a request arrived later at an idle server, the time of
-  // the arrival.
+  // Time at which the last request ended. If a request has arrived at an idle server since then:
+  // the time of the arrival.
   Time busy_since_{};
 
   Mutex mutex_;
