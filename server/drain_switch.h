@@ -1,4 +1,5 @@
-// Makes the engine and the health state refuse requests (Drain) or accept requests again (Resume).
+// Starts and ends draining. While the server drains, the engine refuses requests, and the health
+// state is NOT_SERVING.
 #pragma once
 
 #include "absl/base/thread_annotations.h"
@@ -11,8 +12,8 @@
 
 namespace incipit {
 
-// Makes the engine refuse or accept requests, and reports the same state as the health of the
-// server. Thread-safe.
+// Makes the engine refuse or accept requests, and sets the health state to NOT_SERVING or SERVING.
+// Thread-safe.
 class DrainSwitch {
  public:
   // REQUIRES: `engine`, `health` and `clock` outlive the DrainSwitch.

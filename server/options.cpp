@@ -171,9 +171,9 @@ void BindModel(Options& o, Flags& flags) {
   flags.Enum(
       {"gpu-large-products", "NAME",
        "Kernels for the matrix products of steps (batches) of 1,024 tokens and more. own: the "
-       "kernels of Incipit. fastest: for each matrix size, the kernel of Incipit or of cuBLASLt "
-       "that was faster in a measurement at the start. With own, the output of a request does not "
-       "depend on the other requests in the step if the GPU passes gpu_check."},
+       "kernels of Incipit. fastest: for each matrix size, the kernel of Incipit or of cuBLASLt, "
+       "whichever was faster when the server measured both at its start. With own, the output of a "
+       "request does not depend on the other requests in the step if the GPU passes gpu_check."},
       o.gpu_large_products, kLargeProductsNames);
   File(flags,
        {"gpu-tuning-file", "FILE|auto|none",
@@ -409,10 +409,9 @@ void BindOperation(Options& o, Flags& flags) {
   flags.Enum({"log-level", "LEVEL",
               "Minimum level of the log messages on stderr. Prompts and tokens are never logged."},
              o.log_level, kLogLevelNames);
-  flags.Interval(
-      {"drain-timeout", "TIME",
-       "After SIGTERM, the maximum time that the server waits until running requests end."},
-      o.drain_timeout, {std::chrono::seconds(0), std::chrono::hours(24)});
+  flags.Interval({"drain-timeout", "TIME",
+                  "Maximum time that the server waits after SIGTERM until running requests end."},
+                 o.drain_timeout, {std::chrono::seconds(0), std::chrono::hours(24)});
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {

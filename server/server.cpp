@@ -34,9 +34,9 @@ constexpr Duration kFarewell = std::chrono::seconds(2);
 // cancelled.
 constexpr Duration kLastReplies = std::chrono::milliseconds(100);
 constexpr int kHandshakeTimeoutMs = 5000;
-// Limit in bytes that the gRPC library applies to the metadata of a call. Larger than every
-// --metadata-bytes-max, so that InferenceService refuses the call first: if the limit of the
-// library is exceeded, gRPC before 1.53 corrupts later calls of the connection.
+// Limit in bytes of the gRPC library for the metadata of a call. Larger than every
+// --metadata-bytes-max, because gRPC before 1.53 corrupts later calls of the connection if the
+// limit of the library is exceeded.
 constexpr int kWireMetadataBytesMax = 2 * kMetadataBytesLimitMax;
 // Time that no step (batch) should exceed if the server measured the step size at its start.
 constexpr Duration kMeasuredStep = std::chrono::milliseconds(500);
@@ -125,8 +125,8 @@ ServedModel WithCacheTokens(const ServerParts& parts) {
 }
 
 // Returns `engine` with a limit of twice `requests_max` requests. The engine can hold more requests
-// than --requests-max for a short time, because it removes ended requests only at the end of a step
-// (batch).
+// than --requests-max for a short time, because the engine removes ended requests only at the end
+// of a step (batch).
 EngineOptions WithSlack(EngineOptions engine, int32_t requests_max) {
   engine.requests_max = 2 * requests_max;  // no overflow: --requests-max is at most 2^20
   return engine;

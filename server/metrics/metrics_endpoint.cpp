@@ -20,7 +20,7 @@
 namespace incipit {
 namespace {
 
-// Time to wait before the next call of accept4 if no file descriptor was free.
+// If no file descriptor is free: time until the next call of accept4.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
 absl::StatusOr<OwnedSocket> Listen(const addrinfo& info) {

@@ -1,5 +1,6 @@
 // An HTTP server with one thread, from which Prometheus reads the metrics. The HTTP server of the
-// metrics library is not used, because its stop takes two seconds and each client needs a thread.
+// metrics library is not used, because it takes two seconds to stop and needs a thread for each
+// client.
 #pragma once
 
 #include <functional>

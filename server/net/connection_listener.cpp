@@ -190,8 +190,10 @@ void ConnectionListener::Warn() {
   const Time now = std::chrono::steady_clock::now();
   if (warned_ != Time{} && now - warned_ < kWarnEvery) return;
   warned_ = now;
-  spdlog::warn("new connections are closed: only {} of {} file descriptors are free",
-               kReservedFiles, FilesMax());
+  spdlog::warn(
+      "new connections are closed: only {} of {} file descriptors are free, and these are reserved "
+      "for files",
+      kReservedFiles, FilesMax());
 }
 
 }  // namespace incipit

@@ -17,8 +17,8 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kRoleBytesMax = 64;
 // Maximum size in bytes of the name of a tool, the name of an author, and the id of a tool call.
 constexpr size_t kNameBytesMax = 256;
-// Number of values that a tool call adds to the limit RequestLimits::json_values_max: its id, type,
-// function, name and arguments.
+// Number of values that a tool call adds to the number that RequestLimits::json_values_max limits:
+// the id, type, function, name and arguments of the call.
 constexpr int64_t kValuesPerToolCall = 5;
 // Names of template variables that a client may not set with template_arguments_json: variables
 // that the server sets itself, and `chat_template`, which contains code.

@@ -80,8 +80,8 @@ class Session {
  private:
   enum class Action { kNone, kDeliver, kEnd };
 
-  // Returns which function of the OutputSink must be called next, and updates the members for this
-  // call. The caller must release the lock and then call Act.
+  // Returns which function of the OutputSink must be called next, and sets the state of the session
+  // for this function. The caller must release the lock and then call Act.
   Action Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Calls the function of the OutputSink that `action` selects.
   void Act(Action action);

@@ -76,7 +76,7 @@ void SessionStarter::RunText(std::string_view connection, const TextLoad& load,
   };
   const std::optional<TextQueueLimit> limit =
       context_.text_pool.Run(connection, load, tokens_behind, std::move(pooled));
-  if (limit) pooled(limit);  // Run has called `pooled` unless Run returns a limit.
+  if (limit) pooled(limit);  // If Run returns a limit, Run has not called `pooled`.
 }
 
 void SessionStarter::Refuse(Session& session, const absl::Status& status) const {

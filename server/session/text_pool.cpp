@@ -69,8 +69,7 @@ bool TextPool::MakeRoom(std::string_view connection, const TextLoad& load, int64
   TextLoad own_load = load;
   if (own != by_connection_.end()) own_load += own->second->load;
   const int64_t own_part = PartOf(own_load);
-  // The connection of the queue `line`, and the tasks that would stay in this queue: `load` is the
-  // load of the tasks in `line` without the tasks in `chosen`.
+  // `load` is the load of the tasks in `line` that are not in `chosen`.
   struct Rest {
     Lines::iterator line;
     TextLoad load;

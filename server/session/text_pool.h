@@ -100,8 +100,8 @@ class TextPool {
   // most load.
   bool MakeRoom(std::string_view connection, const TextLoad& load, int64_t tokens_behind,
                 std::vector<Task>& displaced) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns the part of the queue that `load` uses, in thousandths of the limit: the largest part
-  // among tasks, bytes and prompt tokens.
+  // Returns how much of the limits of the queue `load` uses, in thousandths: the largest of the
+  // three parts for tasks, bytes and prompt tokens.
   int64_t PartOf(const TextLoad& load) const;
   // Removes a task of the connection `line` from the queue, and returns the task: the first task if
   // `first` is true, otherwise the last task.
