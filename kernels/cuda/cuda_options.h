@@ -13,9 +13,9 @@
 
 namespace incipit {
 
-// Chooses the implementation of large matrix products (large_rows_min rows or more). kOwn: the
-// kernels of this project; a result row has the same bits with any other rows. kLibrary: cuBLASLt,
-// for comparisons. kFastest: the faster of the two in a measurement for each product size.
+// Chooses the kernels for large matrix products (large_rows_min rows or more). kOwn: kernels of
+// this project. kLibrary: cuBLASLt, for comparisons. kFastest: the faster of the two, measured for
+// each product size.
 enum class LargeProducts : uint8_t { kOwn, kFastest, kLibrary };
 
 struct CudaOptions {

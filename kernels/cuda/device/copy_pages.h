@@ -1,12 +1,12 @@
 // Kernel CopyPages: copies the keys and values of the first tokens of a page to another page, for
-// all heads and layers. If two sequences have only the first tokens of a page in common, each
-// sequence needs its own page.
+// all heads and layers. A new sequence that shares only the first tokens of a page with another
+// sequence needs a copy of the page.
 //
 // - `pool`: the KV pool (kernels/cuda/device/attention/page_layout.h). A page of a layer has
-//   tiles_per_page consecutive tiles of tile_bytes each. A tile has page_size rows, one for each
-//   token, of row_bytes each.
-// - `copies`: i32 [count][4]. The numbers of a copy are source page, target page, number of tokens,
-//   and 0. REQUIRES: no copy reads a page that another copy writes.
+//   tiles_per_page consecutive tiles of tile_bytes each. A tile has one row of row_bytes for each
+//   token of the page.
+// - `copies`: i32 [count][4]: source page, target page, number of tokens, 0. REQUIRES: no copy
+//   reads a page that another copy writes.
 //
 // Memory traffic of a copy: 2 * num_layers * tiles_per_page * tokens * row_bytes bytes.
 #pragma once

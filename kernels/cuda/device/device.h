@@ -170,14 +170,14 @@ INCIPIT_DEVICE void Arrive(Barrier* barrier) {
   asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(SharedAddress(barrier)) : "memory");
 }
 // Arrives at `barrier`, and adds `bytes` to the number of copied bytes for which the current phase
-// of `barrier` waits. REQUIRES: the caller starts the bulk copies of these bytes after the call.
+// of `barrier` waits. REQUIRES: the caller starts bulk copies of these bytes afterwards.
 INCIPIT_DEVICE void ArriveExpecting(Barrier* barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(SharedAddress(barrier)),
                "r"(bytes)
                : "memory");
 }
-// Waits until the current phase of `barrier` has ended, if the parity of the phase is `parity`.
-// Phases have parity 0, 1, 0, 1 and so on.
+// Waits until the phase of `barrier` with parity `parity` has ended: the current phase or the
+// previous phase. Successive phases have parity 0, 1, 0, 1 and so on.
 INCIPIT_DEVICE void WaitBarrier(Barrier* barrier, uint32_t parity) {
   asm volatile(
       "{\n.reg .pred done;\nAGAIN_%=:\n"
@@ -209,12 +209,11 @@ INCIPIT_DEVICE void CopyBulk(void* shared, const void* global, uint32_t bytes, B
         : "memory");
   }
 }
-// Makes earlier stores to global memory visible to this thread's later bulk copies. REQUIRES: the
-// thread has called WaitForEarlierKernels, if an earlier kernel stored the bytes.
+// Makes earlier stores to global memory visible to this thread's later bulk copies. REQUIRES: if an
+// earlier kernel stored the bytes, the thread has called WaitForEarlierKernels.
 INCIPIT_DEVICE void FenceBulkGlobal() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
-// Makes this thread's earlier accesses to shared memory finish before later bulk copies to the same
-// bytes and before MultiplyAddWarpgroup reads the same bytes. Does not wait for stores to global
-// memory.
+// Delays this thread's later bulk copies and MultiplyAddWarpgroup calls until the thread's earlier
+// accesses to shared memory have finished. Does not order accesses to global memory.
 INCIPIT_DEVICE void FenceBulkShared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -258,8 +257,8 @@ INCIPIT_DEVICE void MultiplyAddWarp(float (&sums)[4], const uint32_t (&a)[4], ui
 }
 
 // ---- tensor instructions of a warpgroup (four consecutive warps). The instructions run
-// asynchronously, in groups. A thread must wait for the end of a group (WaitMultiplies) before it
-// uses the group's sums or changes the group's operands in shared memory.
+// asynchronously, in groups. A thread may use the results of a group only after WaitMultiplies has
+// waited for the group.
 #define INCIPIT_FLOATS(s, i) "+f"(s[i][0]), "+f"(s[i][1]), "+f"(s[i][2]), "+f"(s[i][3])
 #define INCIPIT_FLOATS8(s, i)                                                       \
   INCIPIT_FLOATS(s, i), INCIPIT_FLOATS(s, i + 1), INCIPIT_FLOATS(s, i + 2),         \
@@ -289,9 +288,9 @@ INCIPIT_DEVICE uint64_t DescribeMatrix(const char* matrix) {
   return kSwizzle128 | kEightRows | kUnused | (SharedAddress(matrix) >> 4 & 0x3FFF);
 }
 // Computes sums[64 x N] += a[64 x 16] * transpose of b[N x 16] on bf16 elements, with N = 128 or
-// 192. `a` and `b` point to an even 16-byte chunk in the first row of a matrix (DescribeMatrix).
-// Warp w of the warpgroup holds result rows [16 * w, 16 * w + 16). sums[i] holds columns [8 * i, 8
-// * i + 8), as in MultiplyAddWarp.
+// 192. Warp w of the warpgroup holds result rows [16 * w, 16 * w + 16). sums[i] holds columns
+// [8 * i, 8 * i + 8), as in MultiplyAddWarp. REQUIRES: `a` and `b` point to a 16-byte chunk with an
+// even number in the first row of a matrix (DescribeMatrix).
 INCIPIT_DEVICE void MultiplyAddWarpgroup(float (&sums)[16][4], const char* a, const char* b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "

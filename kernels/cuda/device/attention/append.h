@@ -1,13 +1,14 @@
-// Code that runs after the product that computes queries, keys and values. The code adds the bias,
-// applies RMSNorm and the rotary embedding to each head of queries and keys, and stores the
-// results. Queries are stored in an array, keys and values in the pages of the KV pool.
+// Kernel Append finishes the queries, keys and values that a matrix product has computed. The
+// kernel adds the bias, applies RMSNorm and the rotary embedding to each head of queries and keys,
+// and stores the results. Queries are stored in an array, keys and values in the pages of the KV
+// pool.
 //
-// AppendHead processes one head of one token. Kernel Append loads the results of the product from
-// global memory and calls AppendHead. For models without head norms, the product kernel can do the
-// same work (append_rows.h).
+// Function AppendHead processes one head of one token. For models without RMSNorm of heads, the
+// kernel of the matrix product can do all this work instead of kernel Append (append_rows.h).
 //
-// Memory traffic of Append for each token: (num_heads + 2 * num_kv_heads) * head_dim * (sizeof(T) +
-// 2) bytes. Each head of queries and keys also loads head_dim * 4 bytes of the rope table.
+// Memory traffic of Append for each token:
+// (num_heads + 2 * num_kv_heads) * head_dim * (sizeof(T) + 2) bytes. Each head of queries and keys
+// also loads head_dim * 4 bytes of the rotary embedding table.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -35,9 +36,9 @@ INCIPIT_DEVICE float Rotated(float x, float other, float cosine, float sine) {
   return dev::Fma(x, cosine, dev::Multiply(other, sine));
 }
 
-// Returns the address of element `dim` of a head of token `token`, in the array of queries or in
-// the KV pool. `head` is an index in the list of query heads, key heads and value heads. `slot` is
-// the token's position in the KV pool.
+// Returns the address of element `dim` of a head of token `token`. Query heads (`head` < num_heads)
+// are in the array of queries; key heads and then value heads are in the KV pool. `slot` is page
+// number * page_size + index of the token in the page.
 INCIPIT_DEVICE dev::bf16* ElementOf(const AppendArgs& args, int slot, int token, int head,
                                     int dim) {
   const KvLayout& layout = args.layout;
@@ -73,9 +74,8 @@ INCIPIT_DEVICE void LoadProduct(const dev::bf16* address, float (&x)[4]) {
 }
 
 // Finishes one head of token `token`: adds the bias, applies the norm and the rotary embedding, and
-// stores the head. All lanes of a warp call AppendHead together; each LanesPerHead(head_dim) lanes
-// finish one head. `head` is an index in the list of query heads, key heads and value heads. A lane
-// stores nothing if `chunk` >= head_dim / 8 or if `row.slot` is -1.
+// stores the head. All lanes of a warp call AppendHead together. `x` holds the elements of chunk
+// number `chunk` of the head. A token with `row.slot` -1 is not stored.
 INCIPIT_DEVICE void AppendHead(const AppendArgs& args, const StepRow& row, int token, int head,
                                int chunk, HeadChunk x) {
   const int head_dim = args.layout.head_dim, half = head_dim / 2;

@@ -32,11 +32,10 @@ struct AppendArgs {
 };
 
 // Arguments of the attention kernels (decode_attention.h, prefill_attention.h, simple_attention.h).
-// One launch computes the attention of one layer. The launch reads an AttentionList, the list of
-// work items for the layer's sliding window.
+// One launch computes the attention of one layer. An AttentionList in `step` holds the work items.
 struct PagedAttentionArgs {
   const StepHeader* step = nullptr;
-  int32_t list = 0;    // index in StepHeader::lists of the AttentionList to process
+  int32_t list = 0;    // index in StepHeader::lists of the AttentionList that the kernel processes
   int32_t window = 0;  // maximum number of positions that a token attends to; 0: unlimited
   const dev::bf16* query = nullptr;  // queries: [tokens, num_heads * head_dim]
   const dev::bf16* pool = nullptr;   // keys and values: the layer's pages in the KV pool
@@ -44,17 +43,16 @@ struct PagedAttentionArgs {
   int32_t num_heads = 0, num_kv_heads = 0;
   float scale = 0;
   int32_t page_size = 0, head_dim = 0;  // only kernel SimpleAttention reads these sizes
-  // Workspace of DecodeAttention for weighted sums of values, f32 [max_partial_rows, num_kv_heads,
-  // head_dim]. A partial row is the result of one token and query head over one split (a part of
-  // the token's positions).
+  // Workspace of DecodeAttention, f32 [max_partial_rows, num_kv_heads, head_dim]: sums of weighted
+  // values. Each row holds the sums for one token and query head over a part of the token's
+  // positions.
   float* partial_sums = nullptr;
-  // Workspace of DecodeAttention, f32 [max_partial_rows, num_kv_heads, 2]: the maximum score and
-  // the sum of softmax weights of each partial row. A partial row is the result of one token and
-  // query head over one split (a part of the token's positions).
+  // Workspace of DecodeAttention, f32 [max_partial_rows, num_kv_heads, 2]: maximum score and sum of
+  // softmax weights. Each row is for one token and query head over a part of the token's positions.
   float* partial_stats = nullptr;
-  // Workspace of DecodeAttention, [max_decode_tiles, num_kv_heads]. Each counter counts the
-  // finished work items that process the same tokens and query heads. REQUIRES: the counters are
-  // zero before the first step.
+  // Workspace of DecodeAttention, [max_decode_tiles, num_kv_heads]. A counter counts the finished
+  // work items for one set of tokens and query heads; each work item processes a part of the
+  // positions. REQUIRES: the counters are zero before the first step.
   uint32_t* arrivals = nullptr;
   // Workspace of PrefillAttention: PrefillAttention::kScratchBytes for each thread block.
   void* scratch = nullptr;

@@ -1,17 +1,17 @@
-// Attention of one warp to 64 positions. DecodeAttention and PrefillAttention, the kernels that use
-// tensor instructions, include this file.
+// Functions with which one warp computes attention over 64 positions with tensor instructions.
+// Kernels DecodeAttention and PrefillAttention use these functions.
 //
-// An attention row is a pair of token and query head. In one iteration, a warp computes 16
-// attention rows over 64 positions. Online softmax, with a running maximum of the scores, combines
-// the sums of all iterations. Both kernels use the same order of operations, so a row has the same
-// bits in both.
+// An attention row is a pair of token and query head. In one iteration, a warp processes 16
+// attention rows and 64 positions. Online softmax (with a running maximum of the scores) combines
+// the sums of all iterations. The order of operations is the same in the two kernels, so an
+// attention row has the same bits in either kernel.
 //
-// Registers have the layout of dev::MultiplyAddWarp: lane l holds rows l / 4 and l / 4 + 8, and of
-// each 8 columns the columns 2 * (l % 4) and 2 * (l % 4) + 1.
+// Lane l holds attention rows l / 4 and l / 4 + 8. Of each 8 columns, lane l holds columns 2 * (l %
+// 4) and 2 * (l % 4) + 1, as dev::MultiplyAddWarp requires.
 //
-// Keys and values in shared memory have the layout of the KV pool (page_layout.h). A page is a
-// cache block of kPageSize positions. A tile is the keys, or the values, of one page for one kv
-// head.
+// Keys and values have the same layout in shared memory as in the KV pool (page_layout.h). A page
+// is a cache block of kPageSize positions. A tile is the keys, or the values, of one page for one
+// kv head.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -64,10 +64,9 @@ struct RowView {
   int common_begin, common_end;  // positions [begin, end) that all rows of the warp attend to
 };
 
-// Returns the positions that the two attention rows of this lane attend to: rows lane / 4 and lane
-// / 4 + 8, counted from `first_row`. An attention row is a pair of token and query head. Row 0 is
-// the first query head of the token at `position`. For a row that does not exist (`num_rows` rows
-// exist), the result is that of row `first_row`. REQUIRES: num_rows >= 1.
+// Returns the positions to which the two attention rows (pairs of token and query head) of this
+// lane attend. The lane's rows are first_row + lane / 4 and first_row + lane / 4 + 8. Row 0 belongs
+// to the token at `position`. REQUIRES: num_rows >= 1.
 INCIPIT_DEVICE RowView ViewOf(const PagedAttentionArgs& args, int position, int first_row,
                               int num_rows) {
   const int group = dev::Fresh(args.num_heads) / args.num_kv_heads;
@@ -98,8 +97,7 @@ INCIPIT_DEVICE float MergeSums(float sum, float keep, float added, float take) {
 }
 
 // Returns the attention result: the sum of weighted values times `inverse_weight` (1 / sum of
-// weights). The fused addition of 0 turns -0 into +0, so the result has the same bits if +0 was
-// added to the sum before.
+// weights). Adding 0 replaces a result of -0 by +0.
 INCIPIT_DEVICE float Normalized(float sum, float inverse_weight) {
   return dev::Fma(sum, inverse_weight, 0);
 }
@@ -116,17 +114,16 @@ struct AttentionStep {
   static_assert(kHeadDim == 64 || kHeadDim == 128);
   static_assert(kPageSize == 16 || kPageSize == 32 || kPageSize == 64);
 
-  // Returns the offset in bytes of the data of positions [16 * block, 16 * block + 16) from the
-  // start of the keys (or values) of 64 positions. A page stores slices of 64 dimensions. The
-  // offset is that of the slice that contains dimension 16 * pair.
+  // Returns the offset in bytes from the start of the keys (or values) of 64 positions in shared
+  // memory to the data of positions [16 * block, 16 * block + 16) and dimensions [64 * (pair / 4),
+  // 64 * (pair / 4) + 64).
   static INCIPIT_ANYWHERE constexpr int BlockOffset(int block, int pair) {
     const int row = 16 * block;
     return row / kPageSize * kTileBytes + pair / 4 * kPageSize * 128 + row % kPageSize * 128;
   }
-  // Returns the offset in bytes of the 16 bytes of keys that lane `lane` loads for dimensions [0,
-  // 16), relative to the offset that BlockOffset returns. For group i of 16 dimensions, i < 4, the
-  // offset is KeyLane(lane) ^ (32 * i), because pages store 16-byte chunks at XORed indices
-  // (page_layout.h).
+  // Returns the offset in bytes, within the keys of 16 positions, of the 16 bytes that lane `lane`
+  // loads for dimensions [0, 16). For dimensions [16 * i, 16 * i + 16) with i < 4, the offset is
+  // KeyLane(lane) ^ (32 * i).
   static INCIPIT_DEVICE int KeyLane(int lane) {
     const int row = (lane >> 4) * 8 + (lane & 7), chunk = (lane >> 3) & 1;
     return row * 128 + (chunk ^ (lane & 7)) * 16;
@@ -137,7 +134,7 @@ struct AttentionStep {
   }
 
   // Adds query * key, summed over dimensions [16 * dims, 16 * dims + 16), to the scores of
-  // positions [16 * block, 16 * block + 16). `keys` has the keys of 64 positions.
+  // positions [16 * block, 16 * block + 16). `keys` points to the keys of 64 positions.
   static INCIPIT_DEVICE void AddScores(const char* keys, int key_lane, int block, int dims,
                                        const uint32_t (&query)[4], float (&low)[4],
                                        float (&high)[4]) {
@@ -176,9 +173,9 @@ struct AttentionStep {
     }
   }
 
-  // Computes the softmax weights 2^(score * factor - maximum) of 64 positions, rounded to bf16, as
-  // left operands of MultiplyAddWarp. Afterwards, the caller must multiply its sums over earlier
-  // positions by `keep`, because the maximum score may have grown. REQUIRES: factor > 0.
+  // Computes the softmax weights 2^(score * factor - maximum) of 64 positions, rounded to bf16. The
+  // maximum score may grow; the caller must therefore multiply its sums over earlier positions by
+  // `keep`. REQUIRES: factor > 0.
   static INCIPIT_DEVICE void Weigh(const float (&scores)[kScoreTiles][4], float factor,
                                    RowStats& stats, float (&keep)[2],
                                    uint32_t (&weights)[kScoreTiles / 2][4]) {
@@ -242,8 +239,8 @@ struct Turn {
 };
 
 // Returns the work item that this thread block processes after `round` other items. The longest
-// items are first in the list. In each round, the order of the thread blocks is reversed, so that
-// all thread blocks have about the same work.
+// items are first in the list. The order of the thread blocks is reversed in every second round, so
+// that all thread blocks have about the same work.
 INCIPIT_DEVICE Turn TurnOf(int round, int num_items, int num_kv_heads) {
   const int rank = (round & 1) == 0 ? dev::Block() : dev::NumBlocks() - 1 - dev::Block();
   const int index = round * dev::NumBlocks() + rank;

@@ -1,19 +1,19 @@
 // Kernel DecodeAttention: attention of a few tokens of a sequence to the keys and values in the
 // pages of the sequence.
 //
-// An attention row is a pair of token and query head. A DecodeItem (work item) is up to 16
-// attention rows and one split (range of positions). If the rows have several splits, each thread
-// block stores the sums of its split in the workspace. The last thread block to finish adds up the
-// sums of all splits in order.
+// An attention row is a pair of token and query head. A DecodeItem (work item) has up to 16
+// attention rows and one split (range of positions). If the attention rows have several splits,
+// each thread block stores the sums of its split in the workspace. The last of these thread blocks
+// to finish adds up the sums of all splits in order.
 //
-// One warp copies pages into a ring of buffers in shared memory, for 64 positions each. Four other
-// warps compute. For each 64 positions, each of the four warps computes 16 scores for all attention
-// rows and shares the scores through shared memory. Each warp then computes all softmax weights and
-// sums the weighted values of a quarter of the dimensions.
+// One warp copies keys and values into shared memory, 64 positions in an iteration. Four other
+// warps compute. Each of the four warps computes the scores of 16 of the 64 positions and shares
+// the scores through shared memory. Each warp then computes all softmax weights and sums the
+// weighted values of a quarter of the dimensions.
 //
 // Memory traffic for each item and kv head: 4 * head_dim bytes for each position of the loaded
-// pages, and 4 * head_dim bytes for each attention row. With several splits, each row of each split
-// adds 8 * (head_dim + 2) bytes.
+// pages, and 4 * head_dim bytes for each attention row. If there are several splits, each attention
+// row of a split adds 8 * (head_dim + 2) bytes.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -74,8 +74,8 @@ struct DecodeAttention {
     const int32_t* page_tables;
     int num_items;
   };
-  // Index of a stage (a buffer in shared memory) in the ring of stages, and the phase parity of the
-  // stage's mbarriers. The parity changes whenever the index returns to stage 0.
+  // Index of a stage (a buffer in shared memory) in the ring of stages. `parity`: 0 in the first
+  // pass through the ring, 1 in the second pass, 0 in the third pass, and so on.
   struct RingPosition {
     int stage = 0;
     uint32_t parity = 0;
@@ -264,9 +264,9 @@ struct DecodeAttention {
     dev::MultiplyAddWarp(sums[2 * pair + 1], weights, v[2], v[3]);
   }
 
-  // Computes the scores of 64 positions. Each warp computes 16 of them and loads the others from
-  // shared memory. REQUIRES: `half`, the half of the buffer in shared memory, alternates between 0
-  // and 1 in successive calls. A call then does not overwrite scores that another warp still reads.
+  // Computes the scores of 64 positions. Each warp computes the scores of 16 positions and loads
+  // the others from buffer number `half` in shared memory. REQUIRES: successive calls use `half` =
+  // 0, 1, 0, 1 and so on, because other warps may still read the buffer of the previous call.
   static INCIPIT_DEVICE void ScoreAll(const char* keys, int half,
                                       const uint32_t (&query)[Step::kDimSteps][4],
                                       float (&scores)[Step::kScoreTiles][4]) {

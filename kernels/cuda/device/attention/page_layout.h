@@ -1,11 +1,13 @@
-// Defines where a key or a value is stored in the KV pool: [layer][page][K | V][kv_head][tile] of
-// bf16. A tile holds the keys (or the values) of one page for one kv head: page_size x head_dim
-// numbers. One bulk copy loads a tile into shared memory. Sizes and offsets count elements.
+// Defines where a key or a value is stored in the KV pool. The KV pool is an array [layer][page][K
+// or V][kv_head] of tiles. A tile holds the keys (or the values) of one page for one kv head:
+// page_size x head_dim bf16 numbers. One bulk copy loads a tile into shared memory. Sizes and
+// offsets in this file count elements, not bytes.
 //
 // If head_dim is 64 or 128, a tile consists of one or two half tiles of 64 dimensions. A row of a
-// half tile is one token: 128 bytes, or 8 chunks. Chunk c of row r is stored at chunk index c ^ (r
-// & 7), which avoids bank conflicts in shared memory. With any other head_dim (a multiple of 8), a
-// tile consists of page_size rows of head_dim elements.
+// half tile is one token: 128 bytes, or 8 chunks of 16 bytes. Chunk c of row r is stored at chunk
+// index c ^ (r & 7), which avoids bank conflicts in shared memory.
+//
+// For any other head_dim (a multiple of 8), a tile consists of page_size rows of head_dim elements.
 #pragma once
 
 #include <cstdint>

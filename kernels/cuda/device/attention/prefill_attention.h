@@ -1,17 +1,17 @@
 // Kernel PrefillAttention: causal attention of many tokens of a sequence (a prompt or a chunk of a
 // prompt) to the keys and values in the pages of the sequence.
 //
-// An attention row is a pair of token and query head. A PrefillTile (work item) is up to 128
-// attention rows of one sequence. Each of eight warps computes 16 of the rows over all positions of
-// the tile, 64 positions in an iteration. The first warp also copies keys and values into two rings
-// of buffers in shared memory.
+// An attention row is a pair of token and query head. A PrefillTile (work item) has up to 128
+// attention rows of one sequence. Each of eight warps processes 16 of the attention rows, 64
+// positions in an iteration. The first warp also copies keys and values into shared memory.
 //
-// Positions are divided into the same splits (ranges) as in decode_attention.h, and the sums of the
-// splits are added in the same order. A thread keeps the sums of earlier splits in `scratch`.
+// A split is a range of positions whose sums are computed separately. Splits and the order in which
+// their sums are added are the same as in DecodeAttention. A thread keeps the sums of earlier
+// splits in `scratch`.
 //
 // Memory traffic for each tile and kv head: 4 * head_dim bytes for each position of the loaded
-// pages, and 4 * head_dim bytes for each attention row. Each split except one adds 2 *
-// kScratchBytes, which stay in the L2 cache.
+// pages, and 4 * head_dim bytes for each attention row. Each split except one adds
+// 2 * kScratchBytes, which stay in the L2 cache.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -223,8 +223,8 @@ struct PrefillAttention {
     dev::StoreShared(Stats(), dev::BitCast<dev::Vec4>(stats));
   }
 
-  // Returns true if a split begins at `position`, unless `position` is the first position of the
-  // tile. A split is a range of positions whose sums are computed separately.
+  // Returns true if `position` is the start of a split (a range of positions whose sums are
+  // computed separately) but not the first position of the tile.
   INCIPIT_DEVICE bool HasCutAt(int position) {
     // Computes position % split_length; the split length is a power of two.
     const int inside = position & (Note(&PrefillTile::split_length) - 1);
@@ -239,9 +239,9 @@ struct PrefillAttention {
     }
   }
 
-  // Starts copies of keys and values of later positions. The new keys replace the keys at
-  // `position`. The new values replace the values of the 64 positions before `position`. Bring
-  // waits until all warps have read the old data.
+  // Starts copies of the keys and values of later positions. The copied keys overwrite the keys of
+  // the 64 positions from `position` on. The copied values overwrite the values of the 64 positions
+  // before `position`.
   INCIPIT_DEVICE void BringNext(int position, int turn) {
     constexpr int kAhead = kStages * kStepPositions;
     const int end = Note(&PrefillTile::end);

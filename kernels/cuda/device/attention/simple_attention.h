@@ -128,9 +128,9 @@ struct SimpleAttention {
     return sum;
   }
 
-  // Updates the maximum score and the sum of weights in `sums` for 32 more positions. `score` is
-  // the score of this lane's position, multiplied by log2(e); `seen` is true if the head attends to
-  // the position. Returns the weight of this lane's position.
+  // Updates the maximum score and the sum of weights in `sums` for 32 more positions, and returns
+  // the weight of this lane's position. `score` is the score of this lane's position, multiplied by
+  // log2(e).
   static INCIPIT_DEVICE float Rescale(float score, bool seen, Sums& sums) {
     float maximum = score;
     for (int mask = 16; mask > 0; mask /= 2) {
