@@ -354,8 +354,8 @@ INCIPIT_DEVICE void TakeRegisters() {
 // before it reads memory that an earlier kernel wrote, and before it writes memory that an earlier
 // kernel may still read.
 INCIPIT_DEVICE void WaitForEarlierKernels() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-// Allows the next kernel of the stream to start early: the next kernel's thread blocks may start
-// when every thread block of this kernel has called LetNextKernelStart or ended.
+// Allows the next kernel of the stream to start before this kernel ends. The next kernel may start
+// when every thread block of this kernel has called LetNextKernelStart or has ended.
 INCIPIT_DEVICE void LetNextKernelStart() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
@@ -368,8 +368,8 @@ INCIPIT_DEVICE int ClusterRank() {
   return static_cast<int>(rank);
 }
 // Waits until all threads of the cluster have called SyncCluster. LoadCluster then returns the
-// values that other thread blocks had stored in their shared memory. SyncCluster orders only these
-// accesses; it does not wait for stores to global memory.
+// values that other thread blocks had stored in their shared memory. Stores to global memory are
+// not ordered.
 INCIPIT_DEVICE void SyncCluster() {
   asm volatile(
       "fence.release.sync_restrict::shared::cta.cluster;\nbarrier.cluster.arrive.relaxed.aligned;\n"
@@ -424,9 +424,9 @@ INCIPIT_DEVICE uint64_t AtomicAddShared(uint64_t* address, uint64_t value) {
 INCIPIT_DEVICE uint32_t AtomicMaxShared(uint32_t* address, uint32_t value) {
   return atomicMax(address, value);
 }
-// Adds `value` to the integer at `address` and returns the old integer. Data that a thread block
-// stored before SyncBlock and AtomicAddGlobal are visible to each thread block that later calls
-// AtomicAddGlobal on the same address and then SyncBlock.
+// Adds `value` to the integer at `address` and returns the old integer. If a thread block calls
+// SyncBlock and then AtomicAddGlobal, its earlier stores are visible to thread blocks that later
+// call AtomicAddGlobal on the same address and then SyncBlock.
 INCIPIT_DEVICE uint32_t AtomicAddGlobal(uint32_t* address, uint32_t value) {
   uint32_t before;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"

@@ -1,12 +1,12 @@
 // Kernel Embed: stores the embedding of each token of a step in hidden[row], f32 [rows,
 // hidden_size]. hidden_size is a multiple of 8.
 //
-// - `step`: the step's plan, with the tokens. A token number below 0 stands for a token that the
-//   previous step sampled: -1 - i stands for sampled[i].
-// - `sampled`: the token ids that the previous step sampled, i32. An id outside the vocabulary (the
-//   logits were not finite) is replaced by 0.
-// - `table`: the embedding matrix, bf16 [vocab, hidden_size]. The matrix is packed like the output
-//   head, because a model may use one matrix for both.
+// - `step`: the plan of the step, with the token ids. A negative number -1 - i stands for
+//   sampled[i].
+// - `sampled`: the token ids that the previous step sampled, i32. If the logits were not finite, an
+//   id may lie outside the vocabulary; Embed then uses token id 0.
+// - `table`: the embedding matrix, bf16 [vocab, hidden_size]. The matrix is packed like the matrix
+//   of the output head, because in some models the two matrices are one.
 //
 // Memory traffic: rows * (6 * hidden_size + 4) bytes.
 #pragma once

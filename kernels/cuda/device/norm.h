@@ -1,14 +1,14 @@
 // Kernel Norm: computes the RMSNorm of rows of `hidden`, f32 [.., hidden_size]. hidden_size is a
-// multiple of 8. Output row i in `x` (bf16) is hidden[source] * weight / sqrt(mean of squares +
-// epsilon). `source` is rows[i], or i if `rows` is null. Rows with a negative source are padding
-// and are skipped.
+// multiple of 8. Output row i in `x` (bf16) is hidden[source] * weight / sqrt(mean of
+// squares + epsilon). `source` is rows[i], or i if `rows` is null. An output row with a negative
+// source is padding and is skipped.
 //
-// If `squares` (f32 [num_rows]) is not null, x is hidden[source] * weight only, and `squares`
-// receives the sum of squares of each row. The product that reads x then scales its own results
-// (ProductInput). The sums have the same bits as those of epilogue AddToHidden.
+// If `squares` (f32 [num_rows]) is not null, the kernel stores only hidden[source] * weight in x.
+// The kernel then stores the sum of squares of each row in `squares`, and the matrix product that
+// reads x divides its results by the square root (product.h).
 //
-// Memory traffic: num_rows * 6 * hidden_size + 4 * hidden_size bytes. Traffic from caches: num_rows
-// * 8 * hidden_size bytes more, for the second read of a row and for the weight.
+// Memory traffic: num_rows * 6 * hidden_size + 4 * hidden_size bytes. Caches supply another
+// num_rows * 8 * hidden_size bytes, for the second read of a row and for the weight.
 #pragma once
 
 #include <cstdint>
@@ -72,8 +72,8 @@ struct Norm {
 
  private:
   // Returns the sum of squares of a row. Four lanes add the squares of 16 columns; then each warp
-  // adds the sums of all groups of 16 columns. Epilogue AddToHidden and FindScalesWarp add in the
-  // same order. All threads of the thread block call SumOfSquares together.
+  // adds the sums of all groups of 16 columns. The product kernels add squares in the same order.
+  // All threads of the thread block call SumOfSquares together.
   static INCIPIT_DEVICE float SumOfSquares(const float* values, int size, int half) {
     float* const parts = reinterpret_cast<float*>(dev::SharedMemory()) + half * kParts;
     const int num_parts = (size + kUnitRows - 1) / kUnitRows;

@@ -1,13 +1,13 @@
-// Epilogue AppendRows (product.h) of the product that computes queries, keys and values. The
-// epilogue adds the bias, applies the rotary embedding to queries and keys, and stores the results.
-// Kernel Append (append.h) without head norms stores the same bits.
+// Epilogue AppendRows runs at the end of the matrix product that computes queries, keys and values.
+// The epilogue adds the bias, applies the rotary embedding to queries and keys, and stores the
+// results. For models without RMSNorm of heads, kernel Append (append.h) stores the same bits.
 //
-// Rows of the product are tokens of the step. The weight is packed with RowOrder::kRotary, so that
-// lanes of one warp have both elements of each rotated pair.
+// Each row of the product is a token of the step. The weight is packed with RowOrder::kRotary. The
+// two elements of a pair that the rotary embedding rotates are therefore in lanes of the same warp.
 //
 // Memory traffic for each row and head: 2 * head_dim bytes of results. For each 16 elements of a
-// head, a row also loads its StepRow and, for queries and keys, 64 bytes of the rope table. These
-// loads do not wait for the results of the product.
+// head, a row also loads its StepRow (position and place in the KV pool) and, for queries and keys,
+// 64 bytes of the rotary embedding table.
 #pragma once
 
 #include "kernels/cuda/device/attention/append.h"
@@ -19,8 +19,8 @@
 namespace incipit::cuda {
 
 struct AppendRows {
-  // The fields product, query_norm and key_norm are not used. REQUIRES: head_dim is a multiple of
-  // 16.
+  // The fields product, query_norm and key_norm of AppendArgs are not used. REQUIRES: head_dim is a
+  // multiple of 16.
   using Args = AppendArgs;
 
   struct Row {
@@ -34,7 +34,7 @@ struct AppendRows {
 
   struct Early {
     int slot = -1;
-    // Cosines and sines from the rope table; set only for query heads and key heads
+    // Cosines and sines from the rotary embedding table; set only for query heads and key heads
     float cosine[4] = {}, sine[4] = {};
   };
   static INCIPIT_DEVICE Early Begin(const Args& args, const Results& at, Row row) {

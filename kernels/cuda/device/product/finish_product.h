@@ -1,10 +1,10 @@
-// Kernel FinishProduct runs after a product of cuBLASLt: multiplies each row of the product by
-// scale(row), then calls an epilogue, which stores the results (product.h). One launch processes at
-// most max_rows rows, from first_row on.
+// Kernel FinishProduct runs after a matrix product of cuBLASLt. The kernel multiplies each row of
+// the product by the RMSNorm factor of the row, then calls an epilogue, which stores the results
+// (product.h). One launch processes at most max_rows rows, from first_row on.
 //
-// `sums` is the product, f32 [max_rows, 16 * num_units]: x * transpose of W, with the rows of W in
-// packed order. A unit is 16 packed rows of W (16 columns of `sums`). A warp processes 8 rows of 32
-// units at a time.
+// `sums` is the product x * transpose of W, f32 [max_rows, 16 * num_units], with the rows of W in
+// packed order. A unit is 16 packed rows of W, which are 16 columns of `sums`. A warp processes 8
+// rows of 32 units at a time.
 //
 // Memory traffic: 4 * rows * 16 * num_units bytes of `sums`, and the traffic of the epilogue.
 #pragma once
@@ -58,9 +58,9 @@ struct FinishProduct {
   }
 
  private:
-  // Multiplies results of row `row` by `scale` and calls the epilogue with them. The results belong
-  // to units (16 columns each) [first, first + kUnitsAtOnce), except units >= `end`. All lanes of a
-  // warp must call Finish together, because lanes exchange results in an epilogue.
+  // Multiplies results of row `row` by `scale` and calls the epilogue with them. The results are
+  // columns [16 * first, 16 * (first + kUnitsAtOnce)), but not columns from 16 * end on. All lanes
+  // of a warp call Finish together, because epilogues exchange results between lanes.
   static INCIPIT_DEVICE void Finish(const Args& args, LanePosition position, int row, int end_row,
                                     int first, int end, float scale) {
     const int64_t width = int64_t{args.product.input.num_units} * kUnitRows;

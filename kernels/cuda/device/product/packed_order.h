@@ -1,19 +1,19 @@
 // Defines where element (row, column) of a packed weight [rows, columns] is stored. A packed weight
-// is a copy of a weight matrix in the order in which the product kernels read.
+// is a copy of a weight matrix in the order in which the product kernels read the matrix.
 //
 // A unit is 16 packed rows. A tile is 64 columns of a unit: 16 x 64 bf16 elements, or 2,048 bytes.
 // A row of a tile has eight chunks of 16 bytes. Chunk c of row r is stored at chunk index c ^ (r %
 // 8), which avoids bank conflicts in shared memory. Elements outside the matrix are zero.
 //
-// The tiles of a unit are divided into four runs (ranges of consecutive tiles) of nearly equal
-// length; the first runs may have one tile more. Every product kernel computes the sum of each run
-// separately and then adds the four sums in order. Results are therefore equal for any number of
-// rows of x.
+// A run is a range of consecutive tiles. The tiles of a unit are divided into four runs, whose
+// lengths differ by at most one tile. Every product kernel computes the sum of each run separately
+// and then adds the four sums in order. A result therefore has the same bits for any number of rows
+// of x.
 //
-// Four warps read the four runs in parallel. The tiles of the runs alternate in memory: tile 0 of
-// each run, then tile 1 of each run, and so on.
+// Four warps read the four runs in parallel. In memory, the tiles of the four runs alternate: tile
+// 0 of each run, then tile 1 of each run, and so on.
 //
-// RowOrder says which matrix rows are the 16 packed rows of unit u:
+// RowOrder defines which matrix rows are the 16 packed rows of unit u:
 // - kPlain: rows [16 * u, 16 * u + 16).
 // - kGateUp: rows [8 * u, 8 * u + 8) of matrix gate, then the same rows of matrix up.
 // - kRotary: rows [8 * u, 8 * u + 8) of the first half of a head, then the same rows of the second
@@ -40,8 +40,8 @@ INCIPIT_ANYWHERE constexpr int RunBegin(int num_tiles, int run) {
   const int longer = num_tiles % kNumRuns;
   return num_tiles / kNumRuns * run + (run < longer ? run : longer);
 }
-// Returns the storage index of tile `index` of run `run` among the tiles of a unit (16 packed
-// rows). A run is one of the four ranges of columns that are summed separately.
+// Returns the index at which a tile is stored in its unit (16 packed rows). The tile is number
+// `index` of run `run`, one of the four ranges of columns that are summed separately.
 INCIPIT_ANYWHERE constexpr int TilePosition(int run, int index) { return index * kNumRuns + run; }
 INCIPIT_ANYWHERE constexpr int RunOfTile(int num_tiles, int tile) {
   int run = 0;
@@ -74,8 +74,8 @@ INCIPIT_ANYWHERE constexpr int64_t NumUnits(RowOrder order, int64_t rows) {
 INCIPIT_ANYWHERE constexpr int64_t SourceRow(RowOrder order, int64_t rows, int64_t packed_row,
                                              int64_t head_dim = 0) {
   if (order == RowOrder::kPlain) return packed_row < rows ? packed_row : -1;
-  // Number of matrix rows that are divided into two halves, whose rows alternate in packed order:
-  // all rows (kGateUp) or the rows of one head (kRotary)
+  // Number of matrix rows whose first and second half alternate in packed order: all rows (kGateUp)
+  // or the rows of one head (kRotary)
   const int64_t whole = order == RowOrder::kGateUp ? rows : head_dim;
   const int64_t units = NumUnits(RowOrder::kGateUp, whole), unit = packed_row / kUnitRows;
   const int64_t row = unit % units * 8 + packed_row % 8;

@@ -1,19 +1,19 @@
-// The common parts of the matrix-product kernels. A product computes y[row] = scale(row) * x[row] *
-// transpose of W. An epilogue (a class) then stores the results, four neighbouring results of a row
-// at a time.
+// Types and functions that the matrix-product kernels share. A product computes y[row] =
+// scale(row) * x[row] * transpose of W. An epilogue (a class) then stores the results, four
+// neighbouring results of a row at a time.
 //
 // - `x`: bf16 [num_rows, columns]. `columns` is a multiple of 8.
 // - `weight`: W, packed as num_units units of 16 rows (packed_order.h).
 // - `squares`: f32 [num_rows, num_squares], or null. The values of a row add up to the sum of
-//   squares of the hidden state from which x was computed. scale(row) is 1 / sqrt(sum / columns +
-//   epsilon), or 1 if `squares` is null.
+//   squares of the hidden state from which x was computed. scale(row) is
+//   1 / sqrt(sum / columns + epsilon), or 1 if `squares` is null.
 //
-// packed_order.h defines the order of additions. A row of results therefore has the same bits in
-// all product kernels and with any other rows.
+// All product kernels add in the order that packed_order.h defines. A result row therefore has the
+// same bits in all product kernels, whatever other rows x has.
 //
-// An epilogue has three functions. LoadRow loads constants of a row, and Begin loads constants for
-// four results. Run stores the four results. Kernels call LoadRow and Begin before the results
-// exist, so that the loads overlap the multiplication. All lanes of a warp call a function
+// An epilogue has three functions. LoadRow loads constants of a row, Begin loads constants for four
+// results, and Run stores the four results. Kernels call LoadRow and Begin before the results
+// exist, so that the loads overlap the multiplication. All lanes of a warp call each function
 // together.
 #pragma once
 
@@ -31,8 +31,8 @@ struct ProductInput {
   const dev::bf16* x = nullptr;
   const dev::bf16* weight = nullptr;
   int32_t columns = 0, num_units = 0;
-  // Partial sums of squares of each row of the hidden state. The scale of the row is computed from
-  // their sum. Null: rows are not scaled.
+  // Partial sums of squares of each row of the hidden state. The RMSNorm factor of a row is
+  // computed from the total of the row's sums. Null: rows are not scaled.
   const float* squares = nullptr;
   int32_t num_squares = 0;
   float epsilon = 0;
@@ -44,11 +44,11 @@ struct ProductArgs {
   typename Epilogue::Args epilogue;
 };
 
-// Position of the four results that a lane passes to the epilogue. A warp has 16 results for each
-// of 8 tokens: four groups of four consecutive results.
+// Position of the four results that a lane passes to the epilogue. A warp passes the results of 8
+// tokens for 16 packed weight rows.
 struct LanePosition {
-  // token: index of the token, in [0, 8). quad: index of the lane's group of four consecutive
-  // results, in [0, 4).
+  // token: index of the token, in [0, 8). quad: index, in [0, 4), of a group of four of the 16
+  // packed weight rows.
   int token, quad;
 };
 INCIPIT_DEVICE LanePosition PositionOfLane() {
@@ -63,8 +63,8 @@ struct Results {
   bool valid = false;
   float y[4];
 };
-// Base class of an epilogue without early loads: LoadRow and Begin do nothing. An epilogue is a
-// class that stores the results of a product.
+// Base class for epilogues that load nothing before the results exist: LoadRow and Begin do
+// nothing. An epilogue is a class that stores the results of a matrix product.
 struct BeginsWithResults {
   struct Row {};
   struct Early {};
@@ -119,8 +119,9 @@ struct StoreRows : BeginsWithResults {
   }
 };
 
-// Epilogue AddToHidden: adds product + bias to `hidden`. If `next_norm` is not null, also stores
-// the unscaled input of the next product, x = hidden * next_norm, and sums of squares of `hidden`.
+// Epilogue AddToHidden: adds product + bias to `hidden`. If `next_norm` is not null, also stores x
+// = hidden * next_norm, the input of the next product, and sums of squares of `hidden`. The next
+// product computes the RMSNorm factor from these sums.
 //
 // Memory traffic: 8 bytes for each result. With next_norm, 2 bytes more for each result and 4 bytes
 // more for every 16 columns of a row.
@@ -132,8 +133,8 @@ struct AddToHidden : BeginsWithResults {
     // RMSNorm weight of the next product's input, f32 [hidden_size]; null: x and squares are not
     // stored
     const float* next_norm = nullptr;
-    // Output [num_rows, hidden_size]: the input of the next product, hidden * next_norm; stored
-    // only if next_norm is not null. REQUIRES: `x` is not the array that this product reads.
+    // Output [num_rows, hidden_size]: hidden * next_norm, the input of the next product; stored
+    // only if next_norm is not null. REQUIRES: `x` is not the array that the current product reads.
     dev::bf16* x = nullptr;
     // Output: sum of squares of every 16 columns of `hidden`, [num_rows, hidden_size / 16 rounded
     // up]; stored only if next_norm is not null
@@ -208,9 +209,9 @@ struct SiluGate : BeginsWithResults {
   }
 };
 
-// Epilogue StoreLogits: stores the logits and, if `best_logits` is not null, the largest of every
-// 16 consecutive logits with its token id. The lowest token id wins if logits are equal. A NaN
-// counts as larger than any number.
+// Epilogue StoreLogits: stores the logits. If `best_logits` is not null, also stores the largest of
+// every 16 consecutive logits and its token id (the lowest id of equal logits). A NaN counts as
+// larger than any number.
 struct StoreLogits : BeginsWithResults {
   struct Args {
     float* logits = nullptr;  // [num_rows, vocab]
@@ -245,8 +246,8 @@ struct StoreLogits : BeginsWithResults {
   }
 
  private:
-  // Sets `best` and `token` to `other` and `other_token` if `other` is larger, or equal with a
-  // lower token id. A NaN counts as larger than any number. `vocab` as a token id means that there
+  // Replaces `best` and `token` by `other` and `other_token` if `other` is larger, or equal with a
+  // lower token id. A NaN counts as larger than any number. A token id of `vocab` means that there
   // is no logit.
   static INCIPIT_DEVICE void Keep(float& best, int& token, float other, int other_token,
                                   int vocab) {
@@ -266,9 +267,8 @@ INCIPIT_DEVICE float ScaleOf(const ProductInput& input, float squares) {
   return dev::Divide(1, dev::SquareRoot(dev::Add(mean, input.epsilon)));
 }
 
-// Stores scale(row), the RMSNorm factor of a row, in shared memory for rows [first, first +
-// kCount). The scales of rows >= num_rows are undefined. All lanes of a warp call FindScalesWarp
-// together.
+// Stores the RMSNorm factors of rows [first, first + kCount) in shared memory. The factors of rows
+// >= num_rows are undefined. All lanes of a warp call FindScalesWarp together.
 template <int kCount>
 INCIPIT_DEVICE void FindScalesWarp(const ProductInput& input, int first, int num_rows,
                                    float* scales) {

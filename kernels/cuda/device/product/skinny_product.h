@@ -1,19 +1,22 @@
-// Kernel SkinnyProduct: the product (product.h) of up to 64 rows of x. The time to read the weight
-// once bounds the time of the kernel.
+// Kernel SkinnyProduct: the matrix product (product.h) for up to 64 rows of x. The time of the
+// kernel is about the time to read the weight once.
 //
 // A unit is 16 packed rows of the weight. Each cluster of kCluster thread blocks computes a
 // contiguous range of units, up to kMaxUnits * kCluster units in one pass over the columns. The
-// columns are divided into four runs (packed_order.h). In a cluster of two thread blocks, each
-// thread block computes two of the runs, so it reads only half of the columns of x.
+// columns are divided into four runs (ranges) that are summed separately (packed_order.h). In a
+// cluster of two thread blocks, each thread block computes two of the runs and thus reads only half
+// of the columns of x.
 //
-// Four warps of a thread block multiply: kCluster warps for each run, and each of these warps
+// Four warps of a thread block multiply. kCluster warps work on each run; each of these warps
 // computes every kCluster-th unit. After a pass, the warps add the sums of the four runs in order,
-// through the shared memory of the cluster. One thread copies the weight into a ring of 8,192-byte
-// slots in shared memory; the first copies start before earlier kernels have ended. The warps copy
-// x themselves.
+// through the shared memory of the cluster. The warps copy x to shared memory themselves.
 //
-// Launch: NumBlocks() is a multiple of kCluster. One thread block for each multiprocessor is
-// fastest. More thread blocks would read x more often and leave no room for the next kernel.
+// One thread copies the weight into a ring of 8,192-byte slots in shared memory. The first copies
+// start before earlier kernels have ended.
+//
+// REQUIRES: NumBlocks() is a multiple of kCluster. One thread block for each multiprocessor is
+// fastest. More thread blocks would read x more often and prevent an early start of the next
+// kernel.
 //
 // Memory traffic in bytes:
 // - weight: 2,048 * num_units * NumTiles(columns);
@@ -38,15 +41,15 @@ struct SkinnyShape {
   // Maximum number of units (16 packed weight rows each) that a warp computes in one pass over the
   // columns
   static constexpr int kMaxUnits = kTokens <= 32 ? 4 : 3;
-  // Number of 64-column chunks of x in shared memory for each run. A run is one of the four ranges
-  // of columns that are summed separately.
+  // Number of 64-column chunks of x in shared memory, for each run (one of the four ranges of
+  // columns that are summed separately)
   static constexpr int kChunkStages = kTokens <= 16 ? 4 : kTokens == 64 ? 2 : 3;
   static constexpr int kSlots = kTokens <= 8 ? 10 : 8;
 };
 
-// Copies one run of x, in chunks of 64 columns, to shared memory. A run is one of the four ranges
-// of columns that are summed separately. The run is copied again in each pass over the columns. All
-// warps that multiply the run call each function together.
+// Copies x to shared memory in chunks of 64 columns. Copies only the columns of one run, one of the
+// four ranges of columns that are summed separately. All warps that multiply the run call each
+// function together.
 template <class Shape>
 class ChunkStream {
  public:
@@ -78,9 +81,8 @@ class ChunkStream {
     for (int i = 0; i < Shape::kChunkStages - 1; ++i) Copy(i);
   }
 
-  // Returns the address of the next chunk (64 columns of x), after all warps of the run (range of
-  // columns) have copied their parts of the chunk. REQUIRES: the warps have finished reading the
-  // previous chunk.
+  // Returns the address of the next chunk (64 columns of x) after all warps of the run (range of
+  // columns) have copied the chunk. REQUIRES: these warps have finished reading the previous chunk.
   INCIPIT_DEVICE const char* Next() {
     dev::WaitCopies<Shape::kChunkStages - 2>();
     if constexpr (kWarps == 1) {
@@ -112,7 +114,8 @@ class ChunkStream {
       const bool inside = column_ < columns_;
       INCIPIT_UNROLL
       for (int i = 0; i < kTokens / kRowsPerCopy; ++i) {
-        // Distance in rows from the first row that this lane copies; a multiple of four
+        // Index of the copied row minus the index of the first row that this lane copies; a
+        // multiple of four
         const int more = i * kRowsPerCopy;
         const bool valid = inside && more < rows_left_;
         const int64_t from = valid ? static_cast<int64_t>(more) * columns_ + column_ : 0;
@@ -128,10 +131,10 @@ class ChunkStream {
   char* shared_;
   int barrier_;
   // length_: number of columns of the run (range of columns). columns_: number of columns of x.
-  // left_: number of chunks (64 columns) that are not copied yet.
+  // left_: number of chunks (64 columns) that must still be copied.
   int length_, columns_, left_;
-  // column_: the next column that this lane copies. end_: after this column, the lane starts again
-  // at the first column of the run (range of columns).
+  // column_: the next column that this lane copies. When column_ reaches end_, the lane continues
+  // with the first column of the run (range of columns), for the next pass over the columns.
   int column_, end_;
   int rows_left_, offset_;
   int stage_ = 0;
@@ -146,8 +149,8 @@ struct SkinnyProduct {
   static constexpr int kTokens = Shape::kTokens, kMaxUnits = Shape::kMaxUnits;
   static constexpr int kCluster = Shape::kCluster, kBlockRuns = kNumRuns / kCluster;
   static constexpr int kBlocksOfTokens = kTokens / 8, kSlots = Shape::kSlots;
-  // Number of columns that one load instruction reads from shared memory: 16 columns for two blocks
-  // of 8 tokens, or 32 columns for one block.
+  // Number of columns of x that one load instruction reads from shared memory: 16 columns of 16
+  // tokens, or 32 columns of 8 tokens
   static constexpr int kStep = kBlocksOfTokens % 2 == 0 ? 16 : 32;
   // True if the epilogue loads its constants before the multiplication. With 8 tokens, enough
   // registers are free for the constants.
@@ -202,8 +205,8 @@ struct SkinnyProduct {
   struct Range {
     int begin, end;
   };
-  // Index of a slot in the ring of slots that hold weight tiles, and the phase parity of the slot's
-  // mbarriers. The parity changes whenever the index returns to slot 0.
+  // Index of a slot in the ring of slots that hold weight tiles. `parity`: 0 in the first pass
+  // through the ring, 1 in the second pass, 0 in the third pass, and so on.
   struct Cursor {
     int slot = 0;
     uint32_t parity = 0;
@@ -280,9 +283,9 @@ struct SkinnyProduct {
     char* shared_;
     dev::Barrier* full_;
     int num_tiles_, first_tile_;
-    // Position of the next copy in the weight. A unit is 16 packed weight rows. tile_: index of the
-    // tile in its unit. pass_: first unit of the current pass over the columns. unit_: index of the
-    // unit, from pass_ on.
+    // Position of the next copy in the weight. tile_: index of the tile in its unit (16 packed
+    // weight rows). pass_ + unit_: index of the unit; pass_ is the first unit of the current pass
+    // over the columns.
     int tile_, pass_, unit_ = 0;
     Range units_;
     Cursor cursor_;
@@ -343,9 +346,9 @@ struct SkinnyProduct {
     }
   }
 
-  // Multiplies weight tiles by the next chunk of x (64 columns) and adds the results to `sums`. The
-  // weight tiles of this warp are in `slots` slots of the ring in shared memory, one tile in each
-  // slot, from slot `cursor` on.
+  // Multiplies weight tiles by the next chunk of x (64 columns) and adds the results to `sums`.
+  // Each of `slots` slots of the ring in shared memory, from slot `cursor` on, holds one weight
+  // tile of this warp.
   static INCIPIT_DEVICE void MultiplyTiles(const char* tiles, const Cursor& cursor, int slots,
                                            Chunks& chunks,
                                            float (&sums)[kMaxUnits][kBlocksOfTokens][4]) {
@@ -379,8 +382,8 @@ struct SkinnyProduct {
     }
   }
 
-  // Loads columns [step, step + kStep) of a chunk of x for all rows of x. `b` receives the right
-  // operands of MultiplyAddWarp.
+  // Loads columns [step, step + kStep) of a chunk of x for all rows of x. Stores the elements in
+  // `b` in the layout of argument b of MultiplyAddWarp.
   static INCIPIT_DEVICE void LoadTokens(const char* chunk, int step,
                                         uint32_t (&b)[kBlocksOfTokens][kStep / 8]) {
     const int lane = dev::Lane();
@@ -413,8 +416,9 @@ struct SkinnyProduct {
       dev::SyncCluster();
     }
   }
-  // Announces that this thread no longer reads other threads' sums in shared memory. Called before
-  // the epilogue stores its results, because ArriveCluster would wait for these stores.
+  // Announces that this thread no longer reads other threads' sums in shared memory. REQUIRES:
+  // called before the epilogue stores its results; ArriveCluster would otherwise wait for the
+  // stores.
   static INCIPIT_DEVICE void LeaveStages() {
     if constexpr (kCluster > 1) dev::ArriveCluster();
   }
@@ -428,9 +432,9 @@ struct SkinnyProduct {
     }
   }
 
-  // Returns the position of the four results that this lane finishes in block `block` of 8 tokens:
-  // unit (16 packed weight rows), quad (four of these rows) and row of x. `valid` is false if the
-  // unit is not in `units`. The results `y` are not set.
+  // Returns the position of the four results that this lane finishes in block `block` of 8 tokens.
+  // `valid` is false if the row of x or the unit (16 packed weight rows) does not exist. The
+  // results `y` are not set.
   static INCIPIT_DEVICE Results ResultsIn(Range units, int block, int num_rows) {
     const LanePosition position = PositionOfLane();
     Results results;
@@ -446,8 +450,7 @@ struct SkinnyProduct {
 
   // Adds up the sums of the four runs (ranges of columns) and calls the epilogue with the results.
   // In each iteration, the warps exchange the sums of four blocks of 8 tokens through shared
-  // memory, and each warp finishes one block. A cluster of two thread blocks divides the units (16
-  // packed weight rows). `early` is set only if kBeginsEarly is true.
+  // memory, and each warp finishes one block.
   static INCIPIT_DEVICE void Finish(const Args& args, Range units, int num_rows, char* shared,
                                     const float (&sums)[kMaxUnits][kBlocksOfTokens][4],
                                     typename Epilogue::Early early) {
@@ -494,8 +497,8 @@ struct SkinnyProduct {
     }
   }
 
-  // Stores in `y` the sum over all runs (four ranges of columns) of this lane's results. `stage` is
-  // the address in shared memory of this lane's results from warp 0.
+  // Stores in `y` this lane's results: the sums over all runs (four ranges of columns). `stage`
+  // points to warp 0's partial sums for these results in shared memory.
   static INCIPIT_DEVICE void AddRuns(const float* stage, int num_tiles, float (&y)[4]) {
     LoadRun(stage, 0, y);
     INCIPIT_UNROLL

@@ -1,18 +1,19 @@
-// Kernel TiledProduct: the product (product.h) of many rows. L2 bandwidth and arithmetic bound the
-// time of the kernel.
+// Kernel TiledProduct: the matrix product (product.h) for many rows. L2 bandwidth and arithmetic
+// limit the speed of the kernel.
 //
 // A thread block computes tiles of the result, one after the other. A tile has 64 packed weight
 // rows for each of kGroups warpgroups, and kTokenTile rows of x. The warps of another warpgroup
 // only copy the weight and x into a ring of kStages buffers in shared memory. A buffer holds 64
 // columns.
 //
-// The columns are divided into four runs (packed_order.h). At the end of a run, the sums of the run
-// are added to the sums of the earlier runs, so a thread holds two sets of sums in registers. Up to
-// 16 successive tiles use the same rows of the weight, which stay in L2.
+// The columns are divided into four runs (ranges) that are summed separately (packed_order.h). At
+// the end of a run, a thread adds the sums of the run to the sums of the earlier runs. Each thread
+// therefore holds two sets of sums in registers. Up to 16 successive tiles use the same rows of the
+// weight, which stay in L2.
 //
 // Memory traffic for each tile: NumTiles(columns) * (8,192 * kGroups + 128 * kTokenTile) bytes,
-// mostly from L2. Each multiplying warp also reads 4 * kTokenTile * num_squares bytes, so
-// num_squares should be 1. The traffic of the epilogue is additional.
+// mostly from L2. Each multiplying warp also reads 4 * kTokenTile * num_squares bytes of `squares`,
+// so num_squares should be 1. The traffic of the epilogue is additional.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +31,9 @@ struct LargeTiles {
   static constexpr int kGroups = 2, kTokenTile = 192, kBlocksPerSm = 1;
   static constexpr int kCopyRegisters = 40, kMultiplyRegisters = 232;
 };
-// Shape of small tiles of the result, for products of few rows: with small tiles, all
-// multiprocessors have work. Two thread blocks fit on a multiprocessor. The kernel loads 23 bytes
-// for each 1,000 floating-point operations.
+// Shape of small tiles of the result, for products of few rows: large tiles would leave
+// multiprocessors without work. Two thread blocks fit on a multiprocessor. The kernel loads 23
+// bytes for each 1,000 floating-point operations.
 template <class EpilogueType>
 struct SmallTiles {
   using Epilogue = EpilogueType;
@@ -95,10 +96,10 @@ struct TiledProduct {
 
  private:
   static constexpr int kXWarps = 2;
-  // Number of later copies of x that stay in flight while a thread waits for a copy
+  // Number of x copies that a thread leaves in flight when it waits for the oldest copy
   static constexpr int kXLag = 1;
-  // Besides buffers for kXLag copies in flight, the ring needs two buffers: the multiplying warps
-  // release a buffer only after they have started to multiply the next buffer.
+  // The ring needs one buffer for each copy in flight and two more buffers, because the multiplying
+  // warps release a buffer only after they have started to multiply the next one.
   static_assert(kXLag + 2 <= kStages);
 
   static INCIPIT_DEVICE dev::Barrier* Full(char* shared) {
@@ -130,8 +131,8 @@ struct TiledProduct {
     }
   };
 
-  // Index of a buffer (64 columns of the weight and of x) in the ring, and the phase parity of the
-  // buffer's mbarriers.
+  // Index of a buffer in the ring; a buffer holds 64 columns of the weight and of x. `parity`: 0 in
+  // the first pass through the ring, 1 in the second pass, 0 in the third pass, and so on.
   struct Cursor {
     int stage = 0;
     uint32_t parity = 0;
@@ -171,9 +172,8 @@ struct TiledProduct {
     }
   }
 
-  // Copies x into the ring of buffers in shared memory. kXWarps warps call CopyX. Each warp
-  // executes a fence (HandOver) after its copies, because tensor instructions read the copied
-  // bytes.
+  // Copies x into the ring of buffers in shared memory. kXWarps warps call CopyX. After the copies,
+  // HandOver executes a fence, because tensor instructions read the copied bytes.
   static INCIPIT_DEVICE void CopyX(const ProductInput& input, const Work& work, char* shared) {
     constexpr int kRowsAtOnce = kXWarps * 32 / 8;
     const int thread = dev::Thread() - (kCopyWarps - kXWarps) * 32, part = thread % 8,
@@ -266,9 +266,9 @@ struct TiledProduct {
     if (dev::Lane() == 0) dev::Arrive(Empty(shared) + stage);
   }
 
-  // Returns the position of the four results that this lane finishes in block `block` of 8 tokens:
-  // unit (16 packed weight rows), quad (four of these rows) and row of x. The results `y` are not
-  // set.
+  // Returns the position of the four results that this lane finishes in block `block` of 8 tokens.
+  // The results are for row `row` of x and unit `unit` (16 packed weight rows). The results `y` are
+  // not set.
   static INCIPIT_DEVICE Results ResultsIn(TileOrigin origin, int unit, LanePosition mine, int block,
                                           int num_rows) {
     Results results;
@@ -280,8 +280,8 @@ struct TiledProduct {
   }
 
   // Calls the epilogue with this warp's results, which belong to one unit (16 packed weight rows).
-  // In each iteration, the warp reorders the results of kStaged * 8 tokens through shared memory,
-  // while the epilogue loads the constants for the next tokens.
+  // In each iteration, the warp reorders the results of kStaged * 8 tokens through shared memory.
+  // Meanwhile the epilogue loads constants for the next tokens.
   static INCIPIT_DEVICE void Finish(const Args& args, TileOrigin origin, int num_rows, char* shared,
                                     const float (&sums)[kBlocks][4]) {
     const int lane = dev::Lane(), warp = dev::Warp() - kCopyWarps, unit = origin.unit + warp;
@@ -290,8 +290,7 @@ struct TiledProduct {
     float* const stage = reinterpret_cast<float*>(shared + kResultsAt) + warp * kResultFloats;
     const LanePosition mine = PositionOfLane();
     const auto at = [&](int block) { return ResultsIn(origin, unit, mine, block, num_rows); };
-    // Constants that the epilogue loads for each row of x, two iterations before it uses the
-    // constants
+    // Constants that the epilogue loads for each row of x; loaded two iterations before their use
     typename Epilogue::Row rows[kStaged];
     typename Epilogue::Early early[kStaged], next[kStaged];
     INCIPIT_UNROLL

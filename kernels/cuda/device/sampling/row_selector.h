@@ -1,19 +1,19 @@
 // Selects tokens of one row of logits: applies top_k and top_p, samples a token, and finds the
-// likeliest tokens.
+// likeliest tokens. A thread block has one RowSelector; all threads call each function together.
 //
 // The mass of a token is an integer weight, proportional to its probability. The order of a token
-// is its sort key: logit, then token id. The results are exact, because tokens are selected by
-// their sort keys. A thread block has one selector; all threads call each function together.
+// is its sort key: by logit, tokens with equal logits by token id. Tokens are selected by their
+// sort keys, so the results are exact.
 //
-// The row is read from global memory once to find the maximum (Survey) and once to sample. top_k
-// and top_p read the row again and collect the candidates in a list in shared memory:
-// - top_k reads the row once. Candidates are all tokens that reach the k-th largest of the threads'
-//   maxima.
-// - top_p reads the row twice: once to add up the masses in a histogram of distances from the
-//   maximum, and once to collect the candidates.
+// Survey reads the row from global memory once, to find the maximum; Sample reads the row once
+// more. top_k and top_p also read the row and collect candidate tokens in a list in shared memory:
+// - top_k reads the row once. Each thread computes the largest of its logits. Candidates are all
+//   tokens that are not below the k-th largest of these logits.
+// - top_p reads the row twice. First, top_p adds up the masses in a histogram whose bins are
+//   distances from the maximum logit. Then top_p collects the candidates.
 //
 // If thousands of tokens have nearly equal logits, the list is too small. The tokens are then
-// selected from the row itself, digit by digit of the sort key.
+// selected without the list, by a radix selection of the sort key.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +46,8 @@ class RowSelector {
       : memory_(memory), sums_(&memory->sums), row_(row) {}
 
   // Finds the maximum of the row. Returns false if the row contains a NaN or +infinity, or if all
-  // logits are -infinity; the caller must then call no other function. After a change of the row,
-  // the caller must call Survey again.
+  // logits are -infinity. REQUIRES: called first, and again after each change of the row; after
+  // false, no other function is called.
   INCIPIT_DEVICE bool Survey() {
     listed_ = -1;
     float best = 0;
@@ -75,9 +75,9 @@ class RowSelector {
   INCIPIT_DEVICE int LowestOfLargest() const { return TokenOf(best_); }
   INCIPIT_DEVICE void SetTemperature(float inverse) { inverse_temperature_ = inverse; }
 
-  // Returns the order (sort key) of the `count`-th likeliest token. Also collects the `count`
-  // likeliest tokens, and possibly others, in the list (Listed), unsorted. REQUIRES: `count` is at
-  // most the number of tokens and at most kListMax.
+  // Returns the sort key (order) of the `count`-th likeliest token. Also collects the `count`
+  // likeliest tokens, and possibly others, in the list, unsorted. REQUIRES: `count` is at most the
+  // number of tokens and at most kListMax.
   INCIPIT_DEVICE uint64_t ListFirst(int count) {
     const uint64_t last = CutByThreads(count);
     if (listed_ < 0) Collect([&](uint64_t order) { return order <= last; });
@@ -86,8 +86,9 @@ class RowSelector {
   INCIPIT_DEVICE int listed() const { return listed_; }
   INCIPIT_DEVICE uint64_t Listed(int i) const { return dev::LoadShared(&memory_->list[i]); }
 
-  // Applies top_k with k = `count`. Returns a sort key (order): top_k keeps the tokens whose sort
-  // key is not above this key and whose mass (integer probability weight) is not zero.
+  // Applies top_k with k = `count`. Returns the sort key (order) of the last token that top_k
+  // keeps. Tokens with an equal or lower sort key are kept if their mass (integer probability
+  // weight) is not zero.
   INCIPIT_DEVICE uint64_t KeepTopK(int count) {
     if (count >= row_.num_tokens()) return kLastOrder;
     if (count <= kThreads) return CutByThreads(count);
@@ -109,10 +110,9 @@ class RowSelector {
     return Cut<true>(ShareOfMass(share, total), visit_all);
   }
 
-  // Samples a token among the tokens with a sort key (order) of at most `last` and a mass (integer
-  // probability weight) of at least `enough`. `random_bits` selects a point between 0 and the total
-  // mass. Returns the token at which the sum of the masses, in ascending order of token ids,
-  // exceeds the point.
+  // Samples a token among the tokens whose sort key (order) is at most `last` and whose mass
+  // (integer probability weight) is at least `enough`. `random_bits` selects a point in the total
+  // mass. Returns the token at which the sum of masses, by ascending token id, exceeds the point.
   INCIPIT_DEVICE int Sample(uint64_t random_bits, uint64_t last, uint64_t enough) {
     const int num_pieces = (row_.num_chunks() + 31) / 32;
     int shift = 0;
