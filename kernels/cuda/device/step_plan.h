@@ -23,8 +23,8 @@ inline constexpr int32_t kMaxWindows = 4;  // maximum number of different slidin
 // The data of one token of the step (a batch of prefill and decode). Size: 16 bytes.
 struct StepRow {
   int32_t position = 0;
-  // Position in the KV pool of the token's key and value: page * page_size + index of the token in
-  // the page
+  // Place of the token's key and value in the KV pool: page number * page_size + index of the token
+  // in the page
   int32_t slot = -1;
   // Index, in the step's array of page numbers, of the first page of the token's sequence
   int32_t table = 0;
@@ -35,9 +35,9 @@ struct StepRow {
 // Work of a thread block in DecodeAttention: up to 16 attention rows (pairs of token and query
 // head) over positions [begin, end), for each kv head. Size: 48 bytes.
 //
-// The rows belong to a part: consecutive tokens of one sequence with the same SplitLength. A kv
-// head has `group` query heads. Row r of a part is token r / group of the part and query head r %
-// group of the kv head.
+// The rows belong to a part: consecutive tokens of one sequence whose positions are divided into
+// splits of the same length (SplitLength). A kv head has `group` query heads. Row r of a part is
+// token r / group of the part and query head r % group of the kv head.
 struct DecodeItem {
   // Index, among the tokens of the step, of the first token of the part (consecutive tokens of one
   // sequence)
@@ -51,13 +51,13 @@ struct DecodeItem {
   // Index, in the step's array of page numbers, of the first page of the sequence
   int32_t table = 0;
   // Positions [begin, end) that the item processes. `begin` is a multiple of 64, or the first
-  // position of the sliding window.
+  // position in the sliding window.
   int32_t begin = 0, end = 0;
   // split: index of this item among the items that process the same tokens and query heads.
   // num_splits: number of these items.
   int32_t split = 0, num_splits = 1;
-  // Index in the workspace of the first result for the item's attention rows. The result for row r
-  // of split s (a range of positions) is stored at index partial + s * num_rows + r.
+  // Index in the workspace for the results of the item's rows. The result for row r is at index
+  // partial + split * num_rows + r.
   int32_t partial = 0;
   // Index of a counter of finished items. Items that process the same tokens and query heads share
   // a counter.
@@ -66,8 +66,8 @@ struct DecodeItem {
 };
 
 // Work of a thread block in PrefillAttention: up to 128 attention rows (pairs of token and query
-// head) over all their positions, for each kv head. The rows belong to a part: consecutive tokens
-// of one sequence. Size: 32 bytes.
+// head) and all positions that they attend to, for each kv head. The rows belong to a part:
+// consecutive tokens of one sequence. Size: 32 bytes.
 struct PrefillTile {
   // Index, among the tokens of the step, of the first token of the part (consecutive tokens of one
   // sequence)
@@ -107,9 +107,8 @@ struct StepHeader {
 };
 
 // Returns the split length for an attention row (pair of token and query head) that attends to
-// `span` positions. The positions are divided at multiples of the split length, and each split is
-// summed separately. The bits of a row are therefore the same in all kernels. The split length
-// grows with `span`, so that a row has at most 33 splits.
+// `span` positions. Every kernel divides the positions at multiples of the split length and sums
+// each split separately, so a row has the same bits in every kernel. A row has at most 33 splits.
 INCIPIT_ANYWHERE constexpr int32_t SplitLength(int32_t span) {
   int32_t length = span < 2048 ? 256 : 512;
   while (span > 32 * int64_t{length}) length *= 2;

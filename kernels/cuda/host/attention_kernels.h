@@ -18,8 +18,8 @@ void LaunchAppend(Stream& stream, int32_t num_sms, int64_t rows_max, const Appen
 size_t AttentionScratchBytes(const KvPoolShape& shape, int32_t num_sms);
 
 // Launches the attention kernels for one AttentionList: the attention work of a step for layers
-// with the same sliding window. `list` is the host's copy of the list. A recorded CUDA graph may be
-// replayed with other decode items, but not with prefill work if it was recorded without.
+// with the same sliding window. `list` is the host's copy of the list. A CUDA graph that is
+// recorded while `list` has no prefill tiles never computes prefill tiles.
 void LaunchAttention(Stream& stream, int32_t num_sms, const AttentionList& list,
                      const PagedAttentionArgs& args);
 

@@ -19,9 +19,9 @@ int32_t CeilDivide(int32_t a, int32_t b) { return (a + b - 1) / b; }
 // window in positions, or 0.
 int32_t Lowest(int32_t position, int32_t window) { return position + 1 - Span(position, window); }
 
-// Returns the maximum number of PrefillTiles of an AttentionList. All tokens of a tile have the
-// same split length (SplitLength). The split length changes at most once within any 8,192
-// consecutive positions of a sequence.
+// Returns the maximum number of PrefillTiles of an AttentionList. A sequence is divided where its
+// split length (SplitLength) changes, which happens at most once within 8,192 consecutive
+// positions.
 size_t MaxPrefillTiles(const AttentionPlanOptions& options) {
   const int64_t rows = int64_t{options.max_tokens} * options.group;
   const int64_t parts = 2 * int64_t{options.max_sequences} + options.max_tokens / 8192 + 1;

@@ -20,18 +20,18 @@ struct AttentionPlanOptions {
   // Sliding windows of the model's layers, in positions (0: no window). AttentionList i is for the
   // layers with window windows[i]. REQUIRES: the number of windows is in [1, kMaxWindows].
   std::vector<int32_t> windows = {0};
-  // If a sequence has more tokens in a step than this number, kernel PrefillAttention computes its
-  // attention, not DecodeAttention
+  // Maximum number of tokens of a sequence in a step for which DecodeAttention computes attention.
+  // For more tokens, PrefillAttention computes attention.
   int32_t max_decode_tokens = 16;
   int32_t max_decode_items = 8192;  // maximum number of DecodeItems in an AttentionList
-  // Maximum number of partial rows of an AttentionList. A partial row is the result of one token
-  // and query head over one split (a part of the token's positions).
+  // Maximum number of partial results of an AttentionList. A partial result is for one token and
+  // query head over a part of the token's positions.
   int32_t max_partial_rows = 64 * 1024;
 };
 
 // Builds the attention plan of a step (a batch of prefill and decode): work items for the kernels
-// DecodeAttention and PrefillAttention. PrefillAttention, which is slower for few tokens and
-// computes the same bits, also computes work that exceeds the limits of DecodeAttention.
+// DecodeAttention and PrefillAttention. If the work items for DecodeAttention exceed a limit,
+// PrefillAttention computes the attention instead, with the same bits but more slowly.
 class AttentionPlan {
  public:
   explicit AttentionPlan(const AttentionPlanOptions& options);

@@ -238,8 +238,8 @@ LaunchShape CudaBackend::Shape(int64_t num_blocks, int32_t blocks_per_sm) const 
 
 void CudaBackend::Upload(const Step& step, const StepLogits& logits) {
   CheckStep(step, logits);
-  // A token id -1 - i stands for sample i of the previous step. After an error, the previous step
-  // may have fewer samples, but then no kernel reads them.
+  // Checks for each token id -1 - i that the previous step has a sample i. After an error, the
+  // sample may be missing, but then no kernel reads the sample.
   for (const TokenId token : step.tokens) {
     INCIPIT_CHECK(-1 - int64_t{token} < num_sampled_ || !status_.ok());
   }
@@ -308,8 +308,8 @@ bool CudaBackend::Plan(const KvPool& pool, int32_t num_heads, std::optional<int3
 }
 
 absl::Status CudaBackend::Synchronize() {
-  // the host may now change the hidden state, so the precomputed norm of the next product becomes
-  // invalid
+  // The host may now change the hidden state, so a norm of the hidden state that is already
+  // computed becomes invalid.
   next_norm_ = {};
   if (num_in_flight_ == 0) {
     if (Note(stream_.Wait())) sampler_.TakeResults(latest_);
@@ -361,7 +361,8 @@ void CudaBackend::Embed(const EmbedArgs& args) {
   INCIPIT_CHECK(table.order() == RowOrder::kPlain);
   next_norm_ = {};
   if (rows_ == 0 || !status_.ok()) return;
-  // `dependent` is not set: the kernel follows a copy and cannot start before the copy has ended.
+  // `dependent` is false, because this kernel follows a copy and cannot start before the copy has
+  // ended.
   Launch<cuda::Embed<EmbedShape>>(stream_, {.num_blocks = Shape(rows_, 2).num_blocks},
                                   {.step = step_.header(),
                                    .sampled = sampled_.as<int32_t>(),
@@ -427,8 +428,8 @@ void CudaBackend::Multiply(const DeviceWeight& weight, const ProductRows& x,
                                                 .num_squares = x.num_squares,
                                                 .epsilon = x.epsilon},
                                       .epilogue = epilogue};
-  // A recorded graph may be replayed with fewer rows than `rows_max`. Recorded products use our own
-  // kernels, never cuBLASLt.
+  // cuBLASLt needs exactly `rows_max` rows. A recorded graph may be replayed with fewer rows, so
+  // recorded products use our own kernels.
   if (rows_max == num_tokens() && !is_recording_) {
     const auto is_done = library_products_.Multiply(stream_, args, rows_max);
     if (!Note(is_done.status()) || *is_done) return;
@@ -512,9 +513,8 @@ void CudaBackend::ProjectAdd(const ProjectAddArgs& args) {
     x = PadRowsOf(args.x);
     if (x == nullptr) return;
   }
-  // True if the product's epilogue also computes the input of the next product (its RMSNorm). Only
-  // for few rows: with many rows, each tile of TiledProduct would have to add up the sums of
-  // squares again.
+  // True if this product's epilogue also prepares the RMSNorm for the next product. False for many
+  // rows, because each tile of the next product would then add up the sums of squares of its rows.
   const bool begins = args.next_norm != nullptr && rows_ <= kSkinnyRowsMax;
   if (begins && (!Grow(x_, NormalizedBytes(rows_, weight.rows())) ||
                  !Grow(squares_, SquaresBytes(rows_, weight.rows())))) {
@@ -549,8 +549,8 @@ void CudaBackend::Logits(const LogitsArgs& args) {
   const bool is_all = args.begin == 0 && args.count == std::ssize(logits_.rows);
   for (int32_t done = 0; done < args.count && status_.ok(); done += StepMemory::kFirstRows) {
     const int32_t count = std::min(StepMemory::kFirstRows, args.count - done);
-    // True if the list of rows of logits is at a fixed address. Kernels in a recorded graph need
-    // fixed addresses, because the graph is replayed in other steps.
+    // True if the list of row indices is stored at the fixed address first_logits_rows(). A
+    // recorded CUDA graph needs fixed addresses, because the graph is replayed in other steps.
     const bool is_at_front = is_all && count == args.count;
     const int64_t rows_max = is_at_front && has_graph_ ? rows_ : count;
     const int32_t* const num_rows = is_at_front ? step_.num_logits_rows() : step_.counts() + count;

@@ -1,6 +1,6 @@
 // The Backend for an H100 or H200 GPU, or for the emulated device if a program links the emulator.
-// All work is enqueued on one stream. At most two steps are in flight: uploaded, but not yet waited
-// for with Synchronize.
+// All work is enqueued on one stream. At most two steps are in flight: uploaded, and not yet
+// finished by Synchronize.
 #pragma once
 
 #include <array>
@@ -55,8 +55,7 @@ class CudaBackend final : public Backend {
   LibraryProducts& library_products() { return library_products_; }
 
  private:
-  // A step that Upload has copied to the device and for which the host has not waited yet
-  // (Synchronize).
+  // A step that Upload has copied to the device and for which Synchronize has not waited yet
   struct StepInFlight {
     std::optional<Event> end;
     bool is_recorded = false;
@@ -67,12 +66,12 @@ class CudaBackend final : public Backend {
     auto operator<=>(const GraphKey&) const = default;
   };
 
-  // The RMSNorm that the next product must apply to its input, as announced by ProjectAdd
-  // (next_norm). If `is_begun` is true, x_ and squares_ already contain the normalised input. Any
-  // other change of x_ or of the hidden state clears the NextNorm.
+  // The RMSNorm that the next product must apply to its input; ProjectAdd sets the NextNorm from
+  // its argument next_norm. If `is_begun` is true, x_ and squares_ already hold the prepared input.
+  // Any other change of x_ or of the hidden state clears the NextNorm.
   struct NextNorm {
     const void* hidden = nullptr;
-    const Buffer* weight = nullptr;  // norm weight; null if the latest ProjectAdd announced no norm
+    const Buffer* weight = nullptr;  // norm weight; null if the latest ProjectAdd had no next_norm
     bool is_begun = false;
   };
   // The input x of a product, and the data from which the product computes the scale of each row of
@@ -100,10 +99,10 @@ class CudaBackend final : public Backend {
   // of heads or the sliding window. Returns false if an error occurs.
   bool Plan(const KvPool& pool, int32_t num_heads, std::optional<int32_t> window);
   bool Rebuild(const StepBounds& bounds, const AttentionForm& form);
-  // Returns the number of rows of the graph to launch for a step of `num_tokens` tokens, or 0 if no
-  // graph is large enough.
+  // Returns the number of rows of the CUDA graph to launch for a step of `num_tokens` tokens, or 0
+  // if no graph is large enough.
   static int32_t GraphRowsFor(int32_t num_tokens);
-  // Discards all recorded graphs. REQUIRES: no graph is being recorded.
+  // Discards all recorded CUDA graphs. REQUIRES: no graph is being recorded.
   void ForgetGraphs();
   bool Record(std::optional<Graph>& graph, absl::FunctionRef<void()> enqueue);
   LaunchShape Shape(int64_t num_blocks, int32_t blocks_per_sm) const;
@@ -137,10 +136,10 @@ class CudaBackend final : public Backend {
   std::optional<PackedSamples> packed_samples_;
   bool step_is_planned_ = false;
   // Number of rows that kernels process: the step's number of tokens, or the number of rows of the
-  // graph that replays the step
+  // CUDA graph that runs the step
   int32_t rows_ = 0;
-  // True if a recorded graph runs the current step, or will run later steps of this kind. All
-  // enqueued work must then be valid for every step of at most rows_ tokens.
+  // True if a CUDA graph runs the current step, or if the step's work may be recorded in a CUDA
+  // graph. All enqueued work must then be valid for every step of at most rows_ tokens.
   bool has_graph_ = false;
   std::array<StepInFlight, 2> in_flight_;
   size_t latest_ = 0, num_in_flight_ = 0;
@@ -159,13 +158,13 @@ class CudaBackend final : public Backend {
   Memory staging_;  // pinned memory through which weights are copied to the device
   std::array<Memory, 2> pinned_copies_;
   std::array<bool, 2> copies_are_staged_ = {};
-  // Recorded graphs by owner and number of rows. nullopt: a first step with this key has run
-  // without recording.
+  // Recorded CUDA graphs by owner and number of rows. nullopt: one step with this key has run, but
+  // no graph is recorded yet.
   std::map<GraphKey, std::optional<Graph>> graphs_;
-  int64_t num_forgotten_ = 0;  // number of ForgetGraphs calls, which discard all graphs
+  int64_t num_forgotten_ = 0;  // number of ForgetGraphs calls, which discard all CUDA graphs
   bool is_recording_ = false;
-  // True if a product stores queries, keys and values in qkv_ first. Kernel Append then stores them
-  // in the array of queries and in the KV pool.
+  // True if the weight for queries, keys and values is packed in plain row order. The product with
+  // this weight then stores its results in qkv_, and kernel Append finishes the results.
   bool has_plain_qkv_ = false;
   // Address in the checkpoint of the latest matrix that was packed as an output head. If an
   // embedding has the same address, both share one copy in device memory.

@@ -36,8 +36,8 @@ void CudaBackend::RunStep(const void* owner, absl::FunctionRef<void()> enqueue) 
   const GraphKey key = {.owner = owner, .rows = rows};
   const auto found = graphs_.find(key);
   if (found == graphs_.end()) {
-    // The first step for this graph runs without recording, because its operations may allocate
-    // memory. An allocation discards all graphs and increases num_forgotten_.
+    // The first step with this number of rows is not recorded, because its operations may allocate
+    // memory. An allocation discards all CUDA graphs and increases num_forgotten_.
     const int64_t num_forgotten = num_forgotten_;
     enqueue();
     if (num_forgotten == num_forgotten_) graphs_.emplace(key, std::nullopt);
@@ -78,7 +78,7 @@ void CudaBackend::ForgetGraphs() {
 bool CudaBackend::Record(std::optional<Graph>& graph, absl::FunctionRef<void()> enqueue) {
   Graph::Begin(stream_);
   is_recording_ = true;
-  // the graph must itself compute the norm of its first product's input
+  // The first product of the graph must compute the RMSNorm of its input within the graph.
   next_norm_ = {};
   enqueue();
   is_recording_ = false;

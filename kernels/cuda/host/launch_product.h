@@ -29,9 +29,9 @@ int64_t TilesOf(int64_t rows, int64_t num_units) {
   return ((rows - 1) / Kernel::kTokenTile + 1) * ((num_units - 1) / Kernel::kUnits + 1);
 }
 
-// Estimates the clock cycles of kernel TiledProduct for 64 columns of the result tiles of a
-// product. The estimate is the longest of three times: tensor instructions, shared-memory traffic
-// (copies, and reads by tensor instructions), and L2 traffic.
+// Estimates the clock cycles that TiledProduct needs to multiply 64 columns, for all result tiles.
+// The estimate is the larger of the time for arithmetic or shared-memory traffic and the time for
+// L2 traffic.
 template <class Shape>
 int64_t TiledClocks(int64_t num_sms, int64_t rows, int64_t num_units) {
   using Kernel = TiledProduct<Shape>;

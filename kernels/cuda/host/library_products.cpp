@@ -15,8 +15,8 @@
 namespace incipit::cuda {
 namespace {
 
-// A call of cuBLASLt computes a part of the rows of a product. The number of rows of a part, except
-// the last, is a multiple of this number, so that each part of x is aligned as cuBLASLt requires.
+// A call of cuBLASLt computes a range of rows of a product. The number of rows of a range, except
+// the last, is a multiple of this number, so that each range of x is aligned as cuBLASLt requires.
 constexpr int64_t kRowMultiple = 128;
 
 std::optional<ProductKind> KindOf(WeightRole role) {
@@ -47,7 +47,10 @@ LibraryProducts::LibraryProducts(const CudaOptions& options, const DevicePropert
   if (whose_ == LargeProducts::kOwn) return;
   auto library = ProductLibrary::Load();
   if (!library.ok()) {
-    Warn(fmt::format("large products by our own kernels: {}", MessageOf(library.status())));
+    Warn(
+        fmt::format("large matrix products are computed by Incipit's own kernels, because cuBLASLt "
+                    "cannot be loaded: {}",
+                    MessageOf(library.status())));
     return;
   }
   library_ = *std::move(library);

@@ -43,7 +43,9 @@ void LibraryProducts::ReadChoices() {
   auto found = ProductChoices::Read(tuning_file_, machine_);
   if (!found.ok()) {
     if (absl::IsNotFound(found.status())) return;
-    return Warn(fmt::format("large products are measured again: {}", MessageOf(found.status())));
+    return Warn(fmt::format(
+        "large matrix products are measured again, because the tuning file cannot be used: {}",
+        MessageOf(found.status())));
   }
   for (const auto& [key, choice] : found->all()) choices_.Set(key, choice);
 }
@@ -52,7 +54,10 @@ void LibraryProducts::WriteChoices() const {
   if (tuning_file_.empty()) return;
   const absl::Status status = choices_.Write(tuning_file_, machine_);
   if (!status.ok()) {
-    Warn(fmt::format("large products are measured at the next start too: {}", MessageOf(status)));
+    Warn(
+        fmt::format("large matrix products will be measured again at the next start, because the "
+                    "tuning file cannot be written: {}",
+                    MessageOf(status)));
   }
 }
 
@@ -76,7 +81,9 @@ absl::Status LibraryProducts::Reserve(int64_t rows_max, Stream& stream) {
   const int64_t num_known = std::ranges::count_if(keys, is_known);
   const absl::Status tried = MeasureAll(keys, stream);
   if (absl::IsResourceExhausted(tried)) {
-    Warn(fmt::format("large products are not measured: {}", MessageOf(tried)));
+    Warn(fmt::format(
+        "large matrix products are not measured, but computed by Incipit's own kernels: {}",
+        MessageOf(tried)));
   } else {
     INCIPIT_RETURN_IF_ERROR(tried);
     if (num_known < std::ssize(keys)) WriteChoices();
@@ -88,8 +95,8 @@ absl::Status LibraryProducts::Reserve(int64_t rows_max, Stream& stream) {
   if (count == 0) {
     for (Memory* const scratch : {&weight_, &sums_, &workspace_}) *scratch = Memory();
   }
-  Note(fmt::format("large matrix products are computed for {} of {} sizes by {}, {} measured now",
-                   count, keys.size(), library_->version(),
+  Note(fmt::format("{} of {} sizes of large matrix products use {}; sizes measured now: {}", count,
+                   keys.size(), library_->version(),
                    std::ranges::count_if(keys, is_known) - num_known));
   return absl::OkStatus();
 }

@@ -166,12 +166,15 @@ class TuningTest : public testing::Test {
 TEST_F(TuningTest, MeasuresOnceAndReadsTheFileAfterwards) {
   EXPECT_GT(Start(), 0);
   // Three kinds, from 16 rows and from 32.
-  EXPECT_THAT(notes_, ElementsAre(HasSubstr("of 6 sizes by host products 1, 6 measured now")));
+  EXPECT_THAT(
+      notes_,
+      ElementsAre(HasSubstr(
+          "of 6 sizes of large matrix products use host products 1; sizes measured now: 6")));
   const std::string text = TextOf(path_);
   EXPECT_THAT(text, HasSubstr("host emulator, 4 SMs"));
   EXPECT_THAT(text, HasSubstr("\ngate 64 64 32 "));
   EXPECT_EQ(Start(), NumOfLibrary());
-  EXPECT_THAT(notes_, ElementsAre(HasSubstr(", 0 measured now")));
+  EXPECT_THAT(notes_, ElementsAre(HasSubstr("; sizes measured now: 0")));
   EXPECT_EQ(TextOf(path_), text);
 }
 
@@ -181,7 +184,7 @@ TEST_F(TuningTest, MeasuresWhatIsMissing) {
   const size_t line = text.find("\nadd 64 64 16 "), end = text.find('\n', line + 1);
   SetText(path_, text.substr(0, line) + "\nadd 1024 512 4096 own" + text.substr(end));
   EXPECT_GT(Start(), NumOfLibrary() - 1);
-  EXPECT_THAT(notes_, ElementsAre(HasSubstr(", 1 measured now")));
+  EXPECT_THAT(notes_, ElementsAre(HasSubstr("; sizes measured now: 1")));
   // What another model needs stays.
   EXPECT_THAT(TextOf(path_), HasSubstr("\nadd 1024 512 4096 own\n"));
 }
@@ -193,7 +196,7 @@ TEST_F(TuningTest, MeasuresAgainWhatTheLibraryDoesNotOffer) {
   SetText(path_,
           text.substr(0, line) + "\nstore 64 64 16 library 9 9 9 9 9 9 9 9" + text.substr(end));
   EXPECT_GT(Start(), 0);
-  EXPECT_THAT(notes_, ElementsAre(HasSubstr(", 1 measured now")));
+  EXPECT_THAT(notes_, ElementsAre(HasSubstr("; sizes measured now: 1")));
   EXPECT_EQ(Start(), NumOfLibrary());
 }
 
@@ -206,8 +209,9 @@ TEST_F(TuningTest, RewritesAFileOfAnotherMachineOrOfGarbage) {
        {stale, std::string("\x7f\x00garbage", 9), std::string(), good.substr(0, good.size() - 2)}) {
     SetText(path_, text);
     EXPECT_GT(Start(), 0);
-    EXPECT_THAT(notes_, ElementsAre(AllOf(HasSubstr("warning: "), HasSubstr("measured again: ")),
-                                    HasSubstr("6 measured now")));
+    EXPECT_THAT(notes_,
+                ElementsAre(AllOf(HasSubstr("warning: "), HasSubstr(" are measured again, ")),
+                            HasSubstr("; sizes measured now: 6")));
     EXPECT_EQ(Start(), NumOfLibrary());
   }
 }
@@ -216,7 +220,7 @@ TEST_F(TuningTest, GoesOnWithoutAFileThatCannotBeWritten) {
   SetText(folder_.path() / "file", "");
   path_ = folder_.path() / "file/under";
   EXPECT_GT(Start(), 0);
-  EXPECT_THAT(notes_, Contains(HasSubstr("measured at the next start too")));
+  EXPECT_THAT(notes_, Contains(HasSubstr("measured again at the next start")));
 }
 
 // What is reserved fits, and what measuring takes besides does not.
@@ -241,7 +245,7 @@ TEST_F(TuningTest, GoesOnWithOurKernelsWithoutMemoryToMeasure) {
   const size_t left = FreeDeviceBytes();
   emulator::SetDeviceBytes(all);
   EXPECT_TRUE(status.ok()) << status;
-  EXPECT_THAT(notes_, ElementsAre(HasSubstr("are not measured: "), HasSubstr("0 of 2 sizes")));
+  EXPECT_THAT(notes_, ElementsAre(HasSubstr("are not measured, "), HasSubstr("0 of 2 sizes")));
   // And what nobody will use is given back.
   EXPECT_GT(left, kProductWorkspaceBytes);
   EXPECT_FALSE(std::filesystem::exists(path_));
@@ -251,7 +255,9 @@ TEST_F(TuningTest, GoesOnWithOurKernelsWithoutALibrary) {
   emulator::SetLibraryIsThere(false);
   EXPECT_EQ(Start(), 0);
   emulator::SetLibraryIsThere(true);
-  EXPECT_THAT(notes_, ElementsAre(HasSubstr("warning: large products by our own kernels: ")));
+  EXPECT_THAT(notes_,
+              ElementsAre(HasSubstr(
+                  "warning: large matrix products are computed by Incipit's own kernels, ")));
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
 

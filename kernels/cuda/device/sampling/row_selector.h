@@ -177,8 +177,8 @@ class RowSelector {
     for (int i = dev::Thread(); i < listed_; i += kThreads) visit(Listed(i));
   }
 
-  // Collects all tokens for which `wanted` is true in the list in shared memory. If the list is too
-  // small, returns false, and there is no list.
+  // Collects in the list in shared memory all tokens whose sort key satisfies `wanted`. Returns
+  // false, and stores no list, if the list is too small.
   template <class Wanted>
   INCIPIT_DEVICE bool Collect(const Wanted& wanted) {
     dev::SyncBlock();
@@ -196,10 +196,9 @@ class RowSelector {
     return listed_ >= 0;
   }
 
-  // Returns the sort key (order) of the token at which a sum over all tokens, in ascending order of
-  // keys, reaches `wanted`. Each token adds its mass (integer probability weight) if kMass is true,
-  // otherwise 1. `visit_all` calls a function with the key of each token. The result may be the key
-  // of a later token if only tokens of mass zero are between.
+  // Adds up numbers of tokens in ascending order of their sort keys, and returns the sort key at
+  // which the sum reaches `wanted`. The number of a token is its mass (integer probability weight)
+  // if kMass is true, otherwise 1. `visit_all` calls a function with the sort key of each token.
   template <bool kMass, class VisitAll>
   INCIPIT_DEVICE uint64_t Cut(uint64_t wanted, const VisitAll& visit_all) const {
     uint64_t prefix = 0;
@@ -240,9 +239,9 @@ class RowSelector {
     });
   }
 
-  // Returns the order (sort key) of the `count`-th likeliest token. Each thread knows the lowest
-  // key of its own tokens. The result is at most the `count`-th lowest of these keys, so only
-  // tokens up to this key are compared.
+  // Returns the sort key (order) of the `count`-th likeliest token. Each thread has found the
+  // lowest sort key of its tokens. The `count`-th lowest of these sort keys is an upper bound of
+  // the result, so tokens above the bound are skipped.
   INCIPIT_DEVICE uint64_t CutByThreads(int count) {
     uint64_t bound = kLastOrder;
     if (count <= kThreads && count <= row_.num_chunks()) {
@@ -258,9 +257,9 @@ class RowSelector {
                               : CutRow<false>(wanted, is_wanted);
   }
 
-  // Returns the sort key (order) of the last token that top_p (kMass) or top_k (!kMass) keeps.
-  // `asked` is p in units of 2^-63, or k. Finds the key with a histogram of distances from the
-  // maximum. Tokens of mass zero (integer probability weight) do not count.
+  // Returns the sort key (order) of the last token that top_p (if kMass is true) or top_k keeps,
+  // with a histogram of distances from the maximum logit. `asked` is p * 2^63 for top_p, or k for
+  // top_k. Tokens of mass zero (integer probability weight) do not count.
   template <bool kMass>
   INCIPIT_DEVICE uint64_t CutByDistance(uint64_t asked, uint64_t last) {
     sums_.Clear();
@@ -299,9 +298,9 @@ class RowSelector {
     return sum;
   }
 
-  // Adds masses (integer probability weights) to the histogram, for tokens with an order of at most
-  // `last` and a mass of at least `enough`. A piece is 128 consecutive logits of the row. Each bin
-  // receives the mass of 2^shift pieces.
+  // Fills the histogram with masses (integer probability weights): each bin receives the masses of
+  // 2^shift pieces of 128 consecutive logits. Only tokens with a sort key of at most `last` and a
+  // mass of at least `enough` count.
   INCIPIT_DEVICE void SumPieces(int num_pieces, int shift, uint64_t last, uint64_t enough) const {
     constexpr int kDepth = 4, kWarps = kThreads / 32;
     sums_.Clear();
@@ -324,9 +323,9 @@ class RowSelector {
     }
   }
 
-  // Finds the sampled token: adds up masses (integer probability weights) from piece `piece` (128
-  // logits) on, and stores the token at which the sum reaches `wanted`. All lanes of one warp call
-  // FindInPieces together.
+  // Finds the sampled token: adds up the masses (integer probability weights) of the tokens from
+  // logit 128 * piece on, and stores the token at which the sum reaches `wanted`. All lanes of one
+  // warp call FindInPieces together.
   INCIPIT_DEVICE void FindInPieces(int piece, uint64_t wanted, uint64_t last,
                                    uint64_t enough) const {
     for (;; ++piece) {

@@ -1,14 +1,13 @@
-// Kernel Sample: samples tokens by the rules of kernels/sampling.h. Every backend samples the same
-// token from equal logits: operations are rounded separately, sums are integers, and the host
-// computes the random bits.
+// Kernel Sample: samples tokens by the rules of kernels/sampling.h. From equal logits, every
+// backend samples the same token: operations are rounded separately, sums are integers, and the
+// host computes the random bits.
 //
-// A group is all samples from one row of logits; one thread block processes a group. For each
-// sample, the kernel first applies the patches (changes of logits by penalties, biases and bans) to
-// the row. The kernel then applies top_k, top_p and min_p and samples the token (row_selector.h).
-// At last the kernel restores the patched logits for the next sample and for log probabilities.
+// A group is all samples from one row of logits. One thread block processes a group. For each
+// sample, the kernel changes the row by penalties, biases and bans (patches), applies top_k, top_p
+// and min_p, and samples the token (row_selector.h). Then the kernel restores the original logits.
 //
 // - `logits`: f32 [rows, vocab_size], contiguous, aligned to 16 bytes; unchanged after the kernel.
-// - `samples`: the step's plan of samples.
+// - `samples`: the samples of the step, computed by the host.
 // - `best_logits` and `best_tokens`: the maximum of every 16 logits (StoreLogits in product.h), or
 //   null.
 // - `originals`: f32 [patches], the original logits of patched tokens.

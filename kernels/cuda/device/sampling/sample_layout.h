@@ -38,8 +38,8 @@ struct alignas(16) SampleEntry {
   int32_t unused[3] = {};
 };
 
-// All samples that use the same row of logits. One thread block processes the group, because
-// samples change the row temporarily.
+// All samples that use the same row of logits. One thread block processes the samples one after the
+// other, because penalties, biases and bans of a sample change the row for a time.
 struct alignas(16) SampleGroup {
   int32_t logits_row = 0;
   int32_t entry_begin = 0, entry_end = 0;

@@ -37,8 +37,9 @@ INCIPIT_DEVICE float ScaledLogit(float logit, float max, float inverse_temperatu
   return dev::Multiply(dev::Add(logit, -max), inverse_temperature);
 }
 
-// Returns total * share / 2^63, but at least 1: the mass that top_p keeps. `total` is the mass (sum
-// of integer probability weights) of all tokens. Equals TopPMass of kernels/sampling.h.
+// Returns the mass that top_p keeps: total * share / 2^63, but at least 1. `share` is p * 2^63;
+// `total` is the sum of the masses (integer probability weights) of all tokens. Equals TopPMass of
+// kernels/sampling.h.
 INCIPIT_DEVICE uint64_t ShareOfMass(uint64_t share, uint64_t total) {
   const uint64_t mass = dev::MultiplyHigh(total, share) << 1 | (total * share) >> 63;
   return mass > 1 ? mass : 1;

@@ -1,15 +1,15 @@
-// Kernel Score: computes numbers for log probabilities of given tokens. The host computes the
-// logarithms (kernels/cuda/host/sample_plan.h), so that log probabilities have the same bits on
-// every backend.
+// Kernel Score: computes, for given tokens, the numbers from which the host computes log
+// probabilities. The host computes the logarithms (kernels/cuda/host/sample_plan.h), so that log
+// probabilities have the same bits on every backend.
 //
 // - `logits`: f32 [rows, vocab_size], contiguous, aligned to 16 bytes.
-// - `inputs`: an array of *num_entries entries. An entry has the row, the token and the number of
-//   likeliest tokens.
+// - `inputs`: an array of *num_entries entries. An entry has a row, a token, and the number of
+//   likeliest tokens that are requested (num_top).
 // - `outputs`: status and score of each entry, and its likeliest tokens from index top_begin on.
 //
-// Memory traffic: an entry with num_top = 0 reads its row twice, most other entries read their rows
-// three times. A read of a row is 4 * vocab_size bytes. The first read is from memory, the later
-// reads are from L2.
+// Memory traffic: an entry with num_top = 0 reads its row twice; an entry with likeliest tokens
+// usually reads its row three times. A row has 4 * vocab_size bytes. The first read is from memory,
+// the later reads are from L2.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,9 @@ struct ScoreSlot {
   TopLogit* tops = nullptr;
 };
 
-// Stores the numbers for the log probability of `token` and of the `num_top` likeliest tokens, the
-// likeliest first. REQUIRES: selector.Survey has read `row` since its last change.
+// Stores the numbers from which the host computes the log probabilities of `token` and of the
+// `num_top` likeliest tokens, the likeliest first. REQUIRES: selector.Survey was called after the
+// latest change of `row`.
 template <int kThreads>
 INCIPIT_DEVICE void WriteScore(RowSelector<kThreads>& selector, const LogitsRow& row, int token,
                                int num_top, const ScoreSlot& slot) {
