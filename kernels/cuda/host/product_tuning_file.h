@@ -12,8 +12,8 @@
 
 namespace incipit::cuda {
 
-// What happens with the results of a product. kStore: stored. kAdd: added to the hidden state.
-// kGate: SiLU(gate) * up is stored.
+// Use of the results of a product. kStore: the results are stored. kAdd: the results are added to
+// the hidden state. kGate: SiLU(gate) * up is stored.
 enum class ProductKind : uint8_t { kStore, kAdd, kGate };
 
 struct ProductKey {

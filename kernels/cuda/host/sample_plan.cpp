@@ -12,8 +12,8 @@
 namespace incipit::cuda {
 namespace {
 
-// Reserves `bytes` bytes of a memory range and returns their offset, which is `end` before the
-// call. Increases `end` by `bytes`, rounded up to a multiple of 16.
+// Reserves `bytes` bytes at offset `end` of a memory range and returns this offset. Sets `end` to
+// the end of the reserved bytes, rounded up to a multiple of 16.
 size_t Place(size_t& end, size_t bytes) {
   const size_t begin = end;
   end = (end + bytes + 15) / 16 * 16;
@@ -33,7 +33,8 @@ int32_t NumTopOf(int32_t wanted, int64_t vocab_size) {
 
 constexpr TokenId kNoToken = std::numeric_limits<TokenId>::max();
 
-// Iterates over a list that is sorted by token id. CollectPatches merges several such lists.
+// Iterates over a list that is sorted by token id. CollectPatches merges the lists of penalties,
+// biases and bans.
 template <class List>
 class SortedTokens {
  public:

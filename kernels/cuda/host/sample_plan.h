@@ -3,12 +3,12 @@
 // probabilities.
 //
 // A round is one launch of a kernel. In each round, the caller copies input_bytes() bytes to the
-// device, launches the kernel, and copies output_bytes() bytes back. Rows that do not fit are
-// packed in later rounds.
+// device, launches the kernel, and copies output_bytes() bytes back. A step with many rows needs
+// several rounds.
 //
-// All inputs are in one memory range, and all outputs in another. The offsets in a range depend
-// only on the capacity. With samples(), the caller can copy the inputs to the device together with
-// other data.
+// All inputs are in one memory range, and all outputs in another. The offsets of the arrays in a
+// memory range depend only on the capacity. Function samples() returns the packed samples, for
+// callers that copy them to the device together with other data.
 #pragma once
 
 #include <cstddef>
@@ -25,10 +25,10 @@ namespace incipit::cuda {
 struct SampleCapacity {
   int32_t rows = 0;  // maximum number of rows in a round (one launch of a sampling kernel)
   // Maximum number of penalized, biased and banned tokens of all rows of a round (one launch of a
-  // sampling kernel). At least the vocabulary size.
+  // sampling kernel). REQUIRES: at least the vocabulary size.
   int32_t patches = 0;
-  // Maximum number of likeliest tokens of all rows of a round (one launch of a sampling kernel). At
-  // least kTopMax, or the vocabulary size if that is smaller.
+  // Maximum number of likeliest tokens of all rows of a round (one launch of a sampling kernel).
+  // REQUIRES: at least the smaller of kTopMax and the vocabulary size.
   int32_t tops = 0;
 };
 // Maximum number of log probabilities of one row. The limit follows from the size of a thread
@@ -77,8 +77,7 @@ class SampleLayout {
 };
 
 // Packs the rows of one round (one launch of a sampling kernel) and unpacks the outputs. A
-// SamplePlan may be used for many rounds; after the first round of the maximum size, it allocates
-// no memory.
+// SamplePlan can be used for many rounds.
 class SamplePlan {
  public:
   // Creates a plan that writes `inputs` and reads `outputs` in host memory. REQUIRES: `inputs` has
@@ -87,8 +86,8 @@ class SamplePlan {
 
   const SampleLayout& layout() const { return layout_; }
 
-  // Packs as many rows as fit in one round (one launch of a sampling kernel), at least one row,
-  // beginning with row `begin`. Returns the index of the first row that was not packed.
+  // Packs as many rows, from row `begin` on, as fit in one round (one launch of a sampling kernel);
+  // packs at least one row. Returns the index of the first row that was not packed.
   size_t Pack(const SampleArgs& args, size_t begin);
   size_t Pack(const ScoreArgs& args, size_t begin);
   size_t input_bytes() const { return layout_.input_bytes(num_patches_); }
@@ -97,8 +96,8 @@ class SamplePlan {
   size_t output_bytes() const { return layout_.output_bytes(has_scores_, num_tops_); }
 
   // Stores the results of rows [begin, end) in the outputs of `args`. REQUIRES: Pack(args, begin)
-  // has packed these rows; the kernel's outputs have been copied to the host; the rows before
-  // `begin` have been unpacked.
+  // has packed these rows; the kernel's outputs have been copied to the host; all earlier rows have
+  // been unpacked.
   void Unpack(const SampleArgs& args, size_t begin, size_t end) const;
   void Unpack(const ScoreArgs& args, size_t begin, size_t end) const;
 

@@ -24,14 +24,14 @@ struct BestOfUnits {
   const int32_t* tokens = nullptr;
 };
 
-// Samples tokens. Up to two steps may be in flight. Both use the same device memory: their work is
-// on one stream, so it does not overlap.
+// Samples tokens. Two steps may be in flight and use the same device memory, because one stream
+// runs the steps one after the other.
 class RowSampler {
  public:
   explicit RowSampler(int32_t num_sms) : num_sms_(num_sms) {}
 
-  // Allocates memory for rows of `vocab_size` logits. If a later call has longer rows, the sampler
-  // waits for the stream and allocates again. REQUIRES: TakeResults has been called for all earlier
+  // Allocates memory for rows of `vocab_size` logits. If memory for shorter rows is allocated
+  // already, first waits for the stream. REQUIRES: TakeResults has been called for all earlier
   // steps.
   absl::Status Reserve(int64_t vocab_size);
   // Returns the maximum length, in logits, of the rows for which memory is allocated.
@@ -39,19 +39,19 @@ class RowSampler {
 
   void BeginStep(size_t which);
   // Enqueues the sampling of tokens for step `which` (0 or 1). The device stores the tokens in
-  // `sampled`. `best` has the largest logits that StoreLogits stored for these rows, if available.
+  // `sampled`. `best` may hold the largest of every 16 logits, which StoreLogits has stored.
   // REQUIRES: the memory to which `args` refers stays valid until TakeResults.
   absl::Status Sample(const SampleArgs& args, const BestOfUnits& best, int32_t* sampled,
                       size_t which, Stream& stream);
   absl::Status Score(const ScoreArgs& args, size_t which, Stream& stream);
 
-  // Packs the samples of a step for LaunchPacked, so that the caller can copy them to the device
-  // together with the step. Returns nullopt if one launch is not enough or if memory must be
-  // reallocated; the caller must then call Sample.
+  // Packs the samples of a step for LaunchPacked, so that the caller can copy samples and step to
+  // the device together. Returns nullopt if the samples need several launches or more memory; the
+  // caller must then call Sample.
   std::optional<PackedSamples> Pack(const SampleArgs& args, size_t which);
-  // Enqueues kernel Sample for packed samples (Pack); `samples` is the device address of their
-  // header. A recorded launch may be replayed for any step with at most `groups_max` rows of
-  // logits.
+  // Enqueues kernel Sample for packed samples (Pack). `samples` is the device address of the header
+  // of the samples. In a recorded CUDA graph, the launch is valid for every step with at most
+  // `groups_max` rows of logits.
   void LaunchPacked(const TensorView& logits, const SampleHeader* samples, const BestOfUnits& best,
                     int32_t groups_max, int32_t* sampled, Stream& stream);
   // Enqueues the copy of the results of packed samples (Pack) from the device to the host.
@@ -86,8 +86,8 @@ class RowSampler {
 
   absl::StatusOr<Round*> NextRound(StepRounds& step, int64_t vocab_size, Stream& stream);
   // Processes all rows of `args` in one or more rounds (launches of a sampling kernel). Each round
-  // copies the inputs to the device, calls `launch`, and copies the results back. The second
-  // argument of `launch` is the round's number of rows.
+  // copies the inputs to the device, calls launch(round, number of rows), and copies the results
+  // back.
   template <class Args>
   absl::Status EnqueueRounds(const Args& args, StepRounds& step, Stream& stream,
                              absl::FunctionRef<void(const Round&, int32_t)> launch);

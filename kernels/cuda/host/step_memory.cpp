@@ -17,17 +17,17 @@ constexpr size_t kAlignment = 16;
 
 size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// The memory for partial attention results is sufficient for kPartialSequences sequences that
-// decode one token each and have kPartialPositions positions together. If a step needs more,
-// PrefillAttention computes the rest of its attention.
+// The memory for partial attention results is sufficient for kPartialSequences decoding sequences
+// (one token each) with kPartialPositions positions in total. Beyond these limits, PrefillAttention
+// computes the attention.
 constexpr int64_t kPartialSequences = 256, kPartialPositions = 1 << 20;
 
 int32_t PartialRowsMax(const StepBounds& bounds, const AttentionForm& form) {
   const int64_t positions = std::min(bounds.blocks_max * form.page_size, kPartialPositions);
   const int64_t sequences =
       std::min({int64_t{bounds.tokens_max}, int64_t{bounds.sequences_max}, kPartialSequences});
-  // The first and the last split of a sequence may be shorter than the minimum split length, so
-  // each sequence may have two more splits.
+  // Each sequence may have two more splits than its positions divided by the split length, because
+  // its first and last split may be shorter.
   const int64_t splits =
       std::min(positions / SplitLength(0) + 2 * sequences, sequences * kMaxSplits);
   // The memory for partial results must also be sufficient for one long sequence that decodes
@@ -65,8 +65,7 @@ absl::Status StepMemory::Reserve(const StepBounds& bounds, const AttentionForm& 
     INCIPIT_ASSIGN_OR_RETURN(memory, Memory::Allocate(Place::kPinned, bytes));
     for (int32_t i = 0; i <= kFirstRows; ++i) memory.as<int32_t>()[i] = i;
   }
-  // All allocations have succeeded. After a failed allocation, the members would still describe the
-  // old memory.
+  // The members change only after all allocations have succeeded.
   bounds_ = bounds;
   form_ = form;
   attention_.emplace(std::move(attention));

@@ -38,8 +38,8 @@ class StepMemory {
   const AttentionForm& form() const { return form_; }
 
   // Enqueues the copy of a step, and of its samples if given, to the device. Returns false if the
-  // copy has no attention plan, because form() does not match the step. REQUIRES: `which`
-  // alternates between 0 and 1; the earlier step with the same `which` has ended.
+  // copied step has no attention plan, because form() does not match the step. REQUIRES: successive
+  // calls use `which` = 0, 1, 0, 1 and so on; the earlier step with the same `which` has ended.
   bool Upload(const Step& step, std::span<const int32_t> logits_rows,
               const std::optional<PackedSamples>& samples, size_t which, Stream& stream);
 

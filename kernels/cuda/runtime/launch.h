@@ -15,8 +15,8 @@
 
 namespace incipit::cuda {
 
-// The __global__ function that runs `Kernel`. tools/cuda_gates.py reads the other template
-// arguments, the launch parameters, from the symbol name.
+// The __global__ function that runs `Kernel`. tools/cuda_gates.py reads the template arguments
+// kThreads, kSharedBytes and kBlocksPerSm from the name of the symbol.
 template <class Kernel, int kThreads = Kernel::kThreads, int kSharedBytes = Kernel::kSharedBytes,
           int kBlocksPerSm = Kernel::kBlocksPerSm>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
@@ -37,9 +37,9 @@ const Listed<Kernel> Listed<Kernel>::kOne;
 // Stores `error` as the error of the stream, unless an earlier error is stored.
 void Note(Stream& stream, int error);
 void* HandleOf(Stream& stream);
-// Returns true if kernels may start before the previous kernel has ended. Returns false if the
-// environment variable INCIPIT_CUDA_IN_ORDER is set, to find out whether overlapping kernels cause
-// a fault.
+// Returns true if a kernel may start before the previous kernel has ended. Returns false if the
+// environment variable INCIPIT_CUDA_IN_ORDER is set. The variable helps to find faults in
+// overlapping kernels.
 bool MayStartEarly();
 
 template <class Kernel>

@@ -4,7 +4,8 @@
 //
 // A product is y = x * transpose of w, with x bf16 [rows, columns], w bf16 [outputs, columns] and y
 // f32 [rows, outputs]. All matrices are stored row by row and begin at multiples of
-// kProductAlignment bytes. The algorithm does not divide the sum of a result among thread blocks.
+// kProductAlignment bytes. Only algorithms in which one thread block computes the whole sum of a
+// result are used.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // Implements kernels/cuda/runtime/product_library.h with cuBLASLt. cuBLASLt stores matrices column
-// by column, so it reads a row-major matrix as its transpose. The operands of cuBLASLt are A = w
-// (transposed) and B = x; the result is D = y.
+// by column and therefore reads a matrix that is stored row by row as its transpose. The matrices
+// that cuBLASLt calls A, B and D are w (transposed), x and y.
 #include <dlfcn.h>
 
 #include <algorithm>

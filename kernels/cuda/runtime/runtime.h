@@ -25,10 +25,9 @@ struct DeviceProperties {
   size_t memory_bytes = 0, l2_bytes = 0;
 };
 
-// Makes device `ordinal` the current device of this thread and loads our own kernels. If
-// `loads_all` is true, also loads all kernels of libraries, which need hundreds of megabytes.
-// Returns UNAVAILABLE if there is no driver or no such device, or if its compute capability is not
-// 9.0.
+// Makes device `ordinal` the current device of this thread and loads the kernels of this project.
+// If `loads_all` is true, also loads all kernels of libraries, which need hundreds of megabytes.
+// Returns UNAVAILABLE if there is no usable device of compute capability 9.0.
 absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal, bool loads_all = true);
 
 // Returns the number of free bytes of device memory.
@@ -86,9 +85,9 @@ struct LaunchShape {
   bool dependent = false;
 };
 
-// Returns a launch shape for a kernel whose work needs `num_blocks` thread blocks. The shape has at
-// most as many thread blocks as can run at the same time. A thread block then processes several
-// work items, one after the other.
+// Returns a launch shape for a kernel whose work needs `num_blocks` thread blocks. The shape has
+// only as many thread blocks as can run at the same time, so a thread block may have to process
+// several work items.
 inline LaunchShape PersistentShape(int64_t num_blocks, int32_t num_sms, int32_t blocks_per_sm) {
   const int64_t at_once = int64_t{num_sms} * blocks_per_sm;
   return {.num_blocks = static_cast<int32_t>(std::clamp<int64_t>(num_blocks, 1, at_once)),
