@@ -90,8 +90,8 @@ class BlockSums {
     if (high != 0) dev::AtomicAddShared(&memory_->high[bin], high);
   }
 
-  // Waits until all threads have called ScanBins. Then returns the prefix sums of ScanThreads; the
-  // value of thread t is the sum of bins [t * kBinsPerThread, (t + 1) * kBinsPerThread).
+  // Waits until all threads have called ScanBins, then adds up the bins of the histogram. The sum
+  // of thread t (`own`) is that of bins [t * kBinsPerThread, (t + 1) * kBinsPerThread).
   INCIPIT_DEVICE Scan ScanBins() const {
     dev::SyncBlock();
     uint64_t sum = 0;

@@ -1,14 +1,5 @@
-// Kernel Embed: stores the embedding of each token of a step in hidden[row], f32 [rows,
-// hidden_size]. hidden_size is a multiple of 8.
-//
-// - `step`: the plan of the step, with the token ids. A negative number -1 - i stands for
-//   sampled[i].
-// - `sampled`: the token ids that the previous step sampled, i32. If the logits were not finite, an
-//   id may lie outside the vocabulary; Embed then uses token id 0.
-// - `table`: the embedding matrix, bf16 [vocab, hidden_size]. The matrix is packed like the matrix
-//   of the output head, because in some models the two matrices are one.
-//
-// Memory traffic: rows * (6 * hidden_size + 4) bytes.
+// Kernel Embed: stores the embedding of each token of a step (a batch of prefill and decode) in
+// array `hidden`.
 #pragma once
 
 #include <cstdint>
@@ -29,13 +20,21 @@ struct Embed {
   static constexpr int kThreads = Shape::kThreads, kSharedBytes = 0, kBlocksPerSm = 2;
 
   struct Args {
+    // The plan of the step, with the token ids. A negative number -1 - i stands for sampled[i].
     const StepHeader* step = nullptr;
+    // The token ids that the previous step sampled, i32. If the logits were not finite, an id may
+    // lie outside the vocabulary; Embed then uses token id 0.
     const int32_t* sampled = nullptr;
+    // The embedding matrix, bf16 [vocab, hidden_size]. The matrix is packed like the matrix of the
+    // output head, because in some models the two matrices are one.
     const dev::bf16* table = nullptr;
+    // sizes of the embedding matrix; hidden_size is a multiple of 8
     int32_t vocab = 0, hidden_size = 0;
+    // output: f32 [rows, hidden_size]
     float* hidden = nullptr;
   };
 
+  // Memory traffic: rows * (6 * hidden_size + 4) bytes.
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::LetNextKernelStart();
     dev::WaitForEarlierKernels();

@@ -1,14 +1,5 @@
-// Kernel Norm: computes the RMSNorm of rows of `hidden`, f32 [.., hidden_size]. hidden_size is a
-// multiple of 8. Output row i in `x` (bf16) is hidden[source] * weight / sqrt(mean of
-// squares + epsilon). `source` is rows[i], or i if `rows` is null. An output row with a negative
-// source is padding and is skipped.
-//
-// If `squares` (f32 [num_rows]) is not null, the kernel stores only hidden[source] * weight in x.
-// The kernel then stores the sum of squares of each row in `squares`, and the matrix product that
-// reads x divides its results by the square root (product.h).
-//
-// Memory traffic: num_rows * 6 * hidden_size + 4 * hidden_size bytes. Caches supply another
-// num_rows * 8 * hidden_size bytes, for the second read of a row and for the weight.
+// Kernel Norm: computes the RMSNorm of rows of `hidden` and stores the normalised rows in `x` as
+// bf16.
 #pragma once
 
 #include <cstdint>
@@ -34,19 +25,25 @@ struct Norm {
 
   struct Args {
     const int32_t* num_rows = nullptr;
-    // Output row i is the norm of row rows[i] of `hidden`. If `rows` is null, output row i is the
-    // norm of row i.
+    // Output row i is computed from row rows[i] of `hidden`, or from row i if `rows` is null. An
+    // output row with rows[i] < 0 is padding and is skipped.
     const int32_t* rows = nullptr;
+    // f32 [.., hidden_size]
     const float* hidden = nullptr;
     const float* weight = nullptr;
     float epsilon = 0;
+    // a multiple of 8
     int32_t hidden_size = 0;
+    // Output [num_rows, hidden_size]: hidden * weight / sqrt(mean of squares + epsilon). If
+    // `squares` is not null, only hidden * weight.
     dev::bf16* x = nullptr;
-    // Output, or null: the sum of squares of each row. If not null, x is hidden * weight without
-    // the RMSNorm factor.
+    // Output f32 [num_rows], or null: the sum of squares of each row. The matrix product that reads
+    // x then computes the RMSNorm factors from these sums (product.h).
     float* squares = nullptr;
   };
 
+  // Memory traffic: num_rows * 6 * hidden_size + 4 * hidden_size bytes. Caches supply another
+  // num_rows * 8 * hidden_size bytes, for the second read of a row and for the weight.
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::LetNextKernelStart();
     const int num_rows = dev::LoadConstant(args.num_rows);

@@ -1,8 +1,5 @@
-// Kernel PadRows: copies the rows of `x`, bf16 [num_rows, columns], to `out`, bf16 [num_rows,
-// padded]. `columns` is even; `padded` is `columns` rounded up to a multiple of 8. The padding is
-// zero. The product kernels load 8 elements (16 bytes) at a time, so they need padded rows.
-//
-// Memory traffic: 2 * num_rows * (columns + padded) bytes.
+// Kernel PadRows: copies the rows of `x` to `out` and pads each row with zeros to a multiple of 8
+// columns. The product kernels load 8 elements (16 bytes) at a time, so they need padded rows.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +13,16 @@ struct PadRows {
 
   struct Args {
     const int32_t* num_rows = nullptr;
+    // bf16 [num_rows, columns]; `columns` is even
     const dev::bf16* x = nullptr;
     int32_t columns = 0;
+    // output: bf16 [num_rows, Padded(columns)]
     dev::bf16* out = nullptr;
   };
 
   static INCIPIT_DEVICE int Padded(int columns) { return (columns + 7) / 8 * 8; }
 
+  // Memory traffic: 2 * num_rows * (columns + Padded(columns)) bytes.
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::LetNextKernelStart();
     const int pairs = Padded(args.columns) / 2, pairs_of_x = args.columns / 2;

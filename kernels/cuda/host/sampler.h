@@ -30,9 +30,8 @@ class RowSampler {
  public:
   explicit RowSampler(int32_t num_sms) : num_sms_(num_sms) {}
 
-  // Allocates memory for rows of `vocab_size` logits. If memory for shorter rows is allocated
-  // already, first waits for the stream. REQUIRES: TakeResults has been called for all earlier
-  // steps.
+  // Allocates memory for rows of `vocab_size` logits. Sample and Score call Reserve again if their
+  // rows are longer. REQUIRES: TakeResults has been called for all earlier steps.
   absl::Status Reserve(int64_t vocab_size);
   // Returns the maximum length, in logits, of the rows for which memory is allocated.
   int64_t vocab_size() const { return vocab_size_; }

@@ -1,14 +1,9 @@
 // Kernel Append finishes the queries, keys and values that a matrix product has computed. The
 // kernel adds the bias, applies RMSNorm and the rotary embedding to each head of queries and keys,
-// and stores the results. Queries are stored in an array, keys and values in the pages of the KV
-// pool.
+// and stores the results. Queries are stored in an array, keys and values in the KV pool.
 //
-// Function AppendHead processes one head of one token. For models without RMSNorm of heads, the
-// kernel of the matrix product can do all this work instead of kernel Append (append_rows.h).
-//
-// Memory traffic of Append for each token:
-// (num_heads + 2 * num_kv_heads) * head_dim * (sizeof(T) + 2) bytes. Each head of queries and keys
-// also loads head_dim * 4 bytes of the rotary embedding table.
+// For models without RMSNorm of heads, the kernel of the matrix product can do this work instead of
+// kernel Append (append_rows.h).
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -137,6 +132,9 @@ struct Append {
   static constexpr int kThreads = 256, kSharedBytes = 0, kBlocksPerSm = 4;
   using Args = AppendArgs;
 
+  // Memory traffic for each token: (num_heads + 2 * num_kv_heads) * head_dim * (sizeof(T) + 2)
+  // bytes. Each head of queries and keys also loads head_dim * 4 bytes of the rotary embedding
+  // table.
   static INCIPIT_DEVICE void Run(const Args& args) {
     const StepHeader* step = args.step;
     const int num_tokens = dev::LoadConstant(&step->num_tokens);

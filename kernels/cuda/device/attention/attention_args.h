@@ -44,15 +44,14 @@ struct PagedAttentionArgs {
   float scale = 0;
   int32_t page_size = 0, head_dim = 0;  // only kernel SimpleAttention reads these sizes
   // Workspace of DecodeAttention, f32 [max_partial_rows, num_kv_heads, head_dim]: sums of weighted
-  // values. Each row holds the sums for one token and query head over a part of the token's
-  // positions.
+  // values. Each row is for one token, one query head and one range of positions.
   float* partial_sums = nullptr;
   // Workspace of DecodeAttention, f32 [max_partial_rows, num_kv_heads, 2]: maximum score and sum of
-  // softmax weights. Each row is for one token and query head over a part of the token's positions.
+  // softmax weights. Each row is for one token, one query head and one range of positions.
   float* partial_stats = nullptr;
-  // Workspace of DecodeAttention, [max_decode_tiles, num_kv_heads]. A counter counts the finished
-  // work items for one set of tokens and query heads; each work item processes a part of the
-  // positions. REQUIRES: the counters are zero before the first step.
+  // Workspace of DecodeAttention, [max_decode_tiles, num_kv_heads]. Each counter counts finished
+  // work items that process the same tokens and query heads but different positions. REQUIRES: the
+  // counters are zero before the first step.
   uint32_t* arrivals = nullptr;
   // Workspace of PrefillAttention: PrefillAttention::kScratchBytes for each thread block.
   void* scratch = nullptr;

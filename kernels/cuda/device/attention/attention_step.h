@@ -1,17 +1,6 @@
-// Functions with which one warp computes attention over 64 positions with tensor instructions.
-// Kernels DecodeAttention and PrefillAttention use these functions.
-//
-// An attention row is a pair of token and query head. In one iteration, a warp processes 16
-// attention rows and 64 positions. Online softmax (with a running maximum of the scores) combines
-// the sums of all iterations. The order of operations is the same in the two kernels, so an
-// attention row has the same bits in either kernel.
-//
-// Lane l holds attention rows l / 4 and l / 4 + 8. Of each 8 columns, lane l holds columns 2 * (l %
-// 4) and 2 * (l % 4) + 1, as dev::MultiplyAddWarp requires.
-//
-// Keys and values have the same layout in shared memory as in the KV pool (page_layout.h). A page
-// is a cache block of kPageSize positions. A tile is the keys, or the values, of one page for one
-// kv head.
+// Functions with which one warp computes attention with tensor instructions: 16 attention rows
+// (pairs of token and query head) and 64 positions in an iteration. Kernels DecodeAttention and
+// PrefillAttention use the same functions in the same order, so their results have the same bits.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -102,6 +91,12 @@ INCIPIT_DEVICE float Normalized(float sum, float inverse_weight) {
   return dev::Fma(sum, inverse_weight, 0);
 }
 
+// Lane l of a warp holds attention rows l / 4 and l / 4 + 8. An attention row is a pair of token
+// and query head. Of each 8 positions (scores) or dimensions (sums), lane l holds numbers 2 * (l %
+// 4) and 2 * (l % 4) + 1, as dev::MultiplyAddWarp requires.
+//
+// Keys and values have the same layout in shared memory as in the KV pool (page_layout.h). A page
+// is a cache block of kPageSize positions.
 template <class Shape>
 struct AttentionStep {
   static constexpr int kHeadDim = Shape::kHeadDim, kPageSize = Shape::kPageSize;
@@ -114,9 +109,9 @@ struct AttentionStep {
   static_assert(kHeadDim == 64 || kHeadDim == 128);
   static_assert(kPageSize == 16 || kPageSize == 32 || kPageSize == 64);
 
-  // Returns the offset in bytes from the start of the keys (or values) of 64 positions in shared
-  // memory to the data of positions [16 * block, 16 * block + 16) and dimensions [64 * (pair / 4),
-  // 64 * (pair / 4) + 64).
+  // Returns an offset in bytes in the keys (or values) of 64 positions in shared memory: the offset
+  // of positions [16 * block, 16 * block + 16), in the slice of 64 dimensions that contains
+  // dimension 16 * pair.
   static INCIPIT_ANYWHERE constexpr int BlockOffset(int block, int pair) {
     const int row = 16 * block;
     return row / kPageSize * kTileBytes + pair / 4 * kPageSize * 128 + row % kPageSize * 128;

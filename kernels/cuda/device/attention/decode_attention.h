@@ -1,19 +1,6 @@
-// Kernel DecodeAttention: attention of a few tokens of a sequence to the keys and values in the
-// pages of the sequence.
-//
-// An attention row is a pair of token and query head. A DecodeItem (work item) has up to 16
-// attention rows and one split (range of positions). If the attention rows have several splits,
-// each thread block stores the sums of its split in the workspace. The last of these thread blocks
-// to finish adds up the sums of all splits in order.
-//
-// One warp copies keys and values into shared memory, 64 positions in an iteration. Four other
-// warps compute. Each of the four warps computes the scores of 16 of the 64 positions and shares
-// the scores through shared memory. Each warp then computes all softmax weights and sums the
-// weighted values of a quarter of the dimensions.
-//
-// Memory traffic for each item and kv head: 4 * head_dim bytes for each position of the loaded
-// pages, and 4 * head_dim bytes for each attention row. If there are several splits, each attention
-// row of a split adds 8 * (head_dim + 2) bytes.
+// Kernel DecodeAttention: attention of a few tokens of a sequence to the keys and values of the
+// sequence. A DecodeItem (work item) has up to 16 attention rows (pairs of token and query head)
+// and one split (range of positions).
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -23,6 +10,9 @@
 
 namespace incipit::cuda {
 
+// One warp copies keys and values into shared memory, 64 positions in an iteration. Four other
+// warps compute. Each of the four warps computes the scores of 16 of the 64 positions, then sums
+// the weighted values of a quarter of the dimensions.
 template <class Shape>
 struct DecodeAttention {
   using Step = AttentionStep<Shape>;
@@ -45,6 +35,9 @@ struct DecodeAttention {
   static constexpr int kPairs = kHeadDim / 16 / kWarps;
   static_assert(kSharedBytes <= 112 * 1024);
 
+  // Memory traffic for each work item and kv head: 4 * head_dim bytes for each position of the
+  // loaded pages, and 4 * head_dim bytes for each attention row (pair of token and query head). A
+  // row whose positions have several splits adds 8 * (head_dim + 2) bytes for each split.
   static INCIPIT_DEVICE void Run(const Args& args) {
     if (dev::Thread() == 0) {
       for (int stage = 0; stage < kStages; ++stage) {
@@ -320,6 +313,8 @@ struct DecodeAttention {
     return (int64_t{item.partial} + split * item.num_rows + row) * args.num_kv_heads + kv_head;
   }
 
+  // Stores in the workspace the sums of one split. A split is one of several ranges of positions
+  // for the same attention rows (pairs of token and query head).
   static INCIPIT_DEVICE void StorePartial(const Args& args, const DecodeItem& item, int kv_head,
                                           const RowStats& stats,
                                           const float (&sums)[2 * kPairs][4]) {
@@ -363,6 +358,8 @@ struct DecodeAttention {
     return dev::LoadShared(last) != 0;
   }
 
+  // Adds up the sums of all splits (ranges of positions) in order and stores the attention results.
+  // The last thread block to finish a split calls Combine.
   static INCIPIT_DEVICE void Combine(const Args& args, const DecodeItem& item, int kv_head) {
     constexpr int kChunks = kHeadDim / 4;
     for (int i = dev::Thread(); i < item.num_rows * kChunks; i += kAttending) {

@@ -2,12 +2,6 @@
 // or V][kv_head] of tiles. A tile holds the keys (or the values) of one page for one kv head:
 // page_size x head_dim bf16 numbers. One bulk copy loads a tile into shared memory. Sizes and
 // offsets in this file count elements, not bytes.
-//
-// If head_dim is 64 or 128, a tile consists of one or two half tiles of 64 dimensions. A row of a
-// half tile is one token: 128 bytes, or 8 chunks of 16 bytes. Chunk c of row r is stored at chunk
-// index c ^ (r & 7), which avoids bank conflicts in shared memory.
-//
-// For any other head_dim (a multiple of 8), a tile consists of page_size rows of head_dim elements.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +16,11 @@ enum class KvPart : uint8_t { kKey, kValue };
 
 // Returns the offset in a tile, in elements, of dimension `dim` of the key (or value) of token
 // `row` of the page.
+//
+// If head_dim is 64 or 128, a tile consists of one or two half tiles of 64 dimensions. A row of a
+// half tile has 8 chunks of 16 bytes. Chunk c of row r is stored at chunk index c ^ (r & 7), which
+// avoids bank conflicts in shared memory. For any other head_dim (a multiple of 8), a tile consists
+// of page_size rows of head_dim elements.
 INCIPIT_ANYWHERE constexpr int32_t OffsetInTile(int32_t page_size, int32_t head_dim, int32_t row,
                                                 int32_t dim) {
   if (head_dim != 64 && head_dim != 128) return row * head_dim + dim;

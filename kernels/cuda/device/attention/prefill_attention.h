@@ -1,17 +1,6 @@
 // Kernel PrefillAttention: causal attention of many tokens of a sequence (a prompt or a chunk of a
-// prompt) to the keys and values in the pages of the sequence.
-//
-// An attention row is a pair of token and query head. A PrefillTile (work item) has up to 128
-// attention rows of one sequence. Each of eight warps processes 16 of the attention rows, 64
-// positions in an iteration. The first warp also copies keys and values into shared memory.
-//
-// A split is a range of positions whose sums are computed separately. Splits and the order in which
-// their sums are added are the same as in DecodeAttention. A thread keeps the sums of earlier
-// splits in `scratch`.
-//
-// Memory traffic for each tile and kv head: 4 * head_dim bytes for each position of the loaded
-// pages, and 4 * head_dim bytes for each attention row. Each split except one adds
-// 2 * kScratchBytes, which stay in the L2 cache.
+// prompt) to the keys and values of the sequence. A PrefillTile (work item) has up to 128 attention
+// rows (pairs of token and query head).
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -21,6 +10,12 @@
 
 namespace incipit::cuda {
 
+// Each of eight warps processes 16 attention rows (pairs of token and query head), 64 positions in
+// an iteration. The first warp also copies keys and values into shared memory.
+//
+// A split is a range of positions whose sums are computed separately. The splits and the order in
+// which their sums are added are the same as in DecodeAttention. A thread keeps the sums of earlier
+// splits in `scratch`.
 template <class Shape>
 struct PrefillAttention {
   using Step = AttentionStep<Shape>;
@@ -42,6 +37,9 @@ struct PrefillAttention {
   static constexpr int kScratchBytes = kThreads * (kSumTiles + 1) * 16;
   static_assert(kSharedBytes <= 112 * 1024);
 
+  // Memory traffic for each work item and kv head: 4 * head_dim bytes for each position of the
+  // loaded pages, and 4 * head_dim bytes for each attention row (pair of token and query head).
+  // Each split (range of positions) except one adds 2 * kScratchBytes, which stay in the L2 cache.
   static INCIPIT_DEVICE void Run(const Args& args) {
     if (dev::Thread() == 0) {
       for (int stage = 0; stage < kStages; ++stage) {

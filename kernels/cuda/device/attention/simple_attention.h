@@ -1,13 +1,6 @@
 // Kernel SimpleAttention: causal attention for shapes that decode_attention.h and
 // prefill_attention.h do not support. head_dim is a multiple of 8 up to kMaxHeadDim; the number of
 // query heads for each kv head is arbitrary.
-//
-// A warp computes one query head of one token, 32 positions in an iteration. In an iteration, each
-// lane computes the score of one position. Each lane then adds the weighted values of all 32
-// positions, for eight dimensions.
-//
-// Memory traffic of a token: the keys and values that the token attends to, read (num_heads /
-// num_kv_heads) times.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -15,12 +8,17 @@
 
 namespace incipit::cuda {
 
+// A warp computes one query head of one token, 32 positions in an iteration. In an iteration, each
+// lane computes the score of one position. Each lane then adds the weighted values of all 32
+// positions, for eight dimensions.
 struct SimpleAttention {
   static constexpr int kWarps = 8;
   static constexpr int kThreads = 32 * kWarps, kBlocksPerSm = 2;
   static constexpr int kSharedBytes = kWarps * kMaxHeadDim * int{sizeof(float)};
   using Args = PagedAttentionArgs;
 
+  // Memory traffic of a token: the keys and values that the token attends to, read
+  // (num_heads / num_kv_heads) times.
   static INCIPIT_DEVICE void Run(const Args& args) {
     const char* step = reinterpret_cast<const char*>(args.step);
     const int num_tokens = dev::LoadConstant(&args.step->num_tokens);

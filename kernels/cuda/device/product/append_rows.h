@@ -1,13 +1,9 @@
 // Epilogue AppendRows runs at the end of the matrix product that computes queries, keys and values.
 // The epilogue adds the bias, applies the rotary embedding to queries and keys, and stores the
-// results. For models without RMSNorm of heads, kernel Append (append.h) stores the same bits.
+// results.
 //
-// Each row of the product is a token of the step. The weight is packed with RowOrder::kRotary. The
-// two elements of a pair that the rotary embedding rotates are therefore in lanes of the same warp.
-//
-// Memory traffic for each row and head: 2 * head_dim bytes of results. For each 16 elements of a
-// head, a row also loads its StepRow (position and place in the KV pool) and, for queries and keys,
-// 64 bytes of the rotary embedding table.
+// AppendRows is for models without RMSNorm of heads. For these models, kernel Append (append.h)
+// stores the same bits.
 #pragma once
 
 #include "kernels/cuda/device/attention/append.h"
@@ -18,6 +14,12 @@
 
 namespace incipit::cuda {
 
+// Each row of the product is a token of the step. The weight is packed with RowOrder::kRotary. The
+// two elements of a pair that the rotary embedding rotates are therefore in lanes of the same warp.
+//
+// Memory traffic for each row and head: 2 * head_dim bytes of results. For each 16 elements of a
+// head, a row also loads its StepRow (position and place in the KV pool) and, for queries and keys,
+// 64 bytes of the rotary embedding table.
 struct AppendRows {
   // The fields product, query_norm and key_norm of AppendArgs are not used. REQUIRES: head_dim is a
   // multiple of 16.

@@ -1,12 +1,6 @@
 // Kernel FinishProduct runs after a matrix product of cuBLASLt. The kernel multiplies each row of
 // the product by the RMSNorm factor of the row, then calls an epilogue, which stores the results
-// (product.h). One launch processes at most max_rows rows, from first_row on.
-//
-// `sums` is the product x * transpose of W, f32 [max_rows, 16 * num_units], with the rows of W in
-// packed order. A unit is 16 packed rows of W, which are 16 columns of `sums`. A warp processes 8
-// rows of 32 units at a time.
-//
-// Memory traffic: 4 * rows * 16 * num_units bytes of `sums`, and the traffic of the epilogue.
+// (product.h).
 #pragma once
 
 #include <cstdint>
@@ -17,6 +11,8 @@
 
 namespace incipit::cuda {
 
+// A unit is 16 packed rows of the weight, which are 16 columns of the product. A warp processes 8
+// rows of 32 units at a time.
 template <class Epilogue>
 struct FinishProduct {
   static constexpr int kThreads = 256, kBlocksPerSm = 4;
@@ -28,10 +24,14 @@ struct FinishProduct {
     // product.input.x and product.input.weight are not read, because cuBLASLt has already
     // multiplied them
     ProductArgs<Epilogue> product;
+    // The product x * transpose of W, f32 [max_rows, 16 * num_units]. The rows of the weight W are
+    // in packed order.
     const float* sums = nullptr;
+    // One launch processes rows [first_row, first_row + max_rows), as far as they exist.
     int32_t first_row = 0, max_rows = 0;
   };
 
+  // Memory traffic: 4 * rows * 16 * num_units bytes of `sums`, and the traffic of the epilogue.
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::LetNextKernelStart();
     const ProductInput& input = args.product.input;

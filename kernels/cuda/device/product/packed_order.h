@@ -1,24 +1,6 @@
 // Defines where element (row, column) of a packed weight [rows, columns] is stored. A packed weight
-// is a copy of a weight matrix in the order in which the product kernels read the matrix.
-//
-// A unit is 16 packed rows. A tile is 64 columns of a unit: 16 x 64 bf16 elements, or 2,048 bytes.
-// A row of a tile has eight chunks of 16 bytes. Chunk c of row r is stored at chunk index c ^ (r %
-// 8), which avoids bank conflicts in shared memory. Elements outside the matrix are zero.
-//
-// A run is a range of consecutive tiles. The tiles of a unit are divided into four runs, whose
-// lengths differ by at most one tile. Every product kernel computes the sum of each run separately
-// and then adds the four sums in order. A result therefore has the same bits for any number of rows
-// of x.
-//
-// Four warps read the four runs in parallel. In memory, the tiles of the four runs alternate: tile
-// 0 of each run, then tile 1 of each run, and so on.
-//
-// RowOrder defines which matrix rows are the 16 packed rows of unit u:
-// - kPlain: rows [16 * u, 16 * u + 16).
-// - kGateUp: rows [8 * u, 8 * u + 8) of matrix gate, then the same rows of matrix up.
-// - kRotary: rows [8 * u, 8 * u + 8) of the first half of a head, then the same rows of the second
-//   half. The units of a head are consecutive; u counts from the first unit of the head. head_dim
-//   is a multiple of 16.
+// is a copy of a weight matrix in the order in which the product kernels read the matrix. Elements
+// outside the matrix are zero.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +9,11 @@
 
 namespace incipit::cuda {
 
+// A unit is 16 packed rows. A tile is 64 columns of a unit: 16 x 64 bf16 elements, or 2,048 bytes.
 constexpr int kUnitRows = 16, kTileColumns = 64, kTileElements = 1024, kTileBytes = 2048;
+// The tiles of a unit are divided into four runs (ranges of consecutive tiles), whose lengths
+// differ by at most one tile. Every product kernel computes the sum of each run separately and then
+// adds the four sums in order. A result therefore has the same bits for any number of rows of x.
 constexpr int kNumRuns = 4;
 
 INCIPIT_ANYWHERE constexpr int NumTiles(int columns) {
@@ -40,8 +26,9 @@ INCIPIT_ANYWHERE constexpr int RunBegin(int num_tiles, int run) {
   const int longer = num_tiles % kNumRuns;
   return num_tiles / kNumRuns * run + (run < longer ? run : longer);
 }
-// Returns the index at which a tile is stored in its unit (16 packed rows). The tile is number
-// `index` of run `run`, one of the four ranges of columns that are summed separately.
+// Returns the index at which tile `index` of run `run` is stored in its unit (16 packed rows). The
+// unit has four runs (ranges of tiles). The tiles of the runs alternate in memory, because four
+// warps read the runs in parallel.
 INCIPIT_ANYWHERE constexpr int TilePosition(int run, int index) { return index * kNumRuns + run; }
 INCIPIT_ANYWHERE constexpr int RunOfTile(int num_tiles, int tile) {
   int run = 0;
@@ -50,7 +37,8 @@ INCIPIT_ANYWHERE constexpr int RunOfTile(int num_tiles, int tile) {
 }
 
 // Returns the offset, in elements from the start of a 16 x 64 tile, of the element at (`row`,
-// `column`) of the tile.
+// `column`) of the tile. A row has eight chunks of 16 bytes. Chunk c of row r is stored at chunk
+// index c ^ (r % 8), which avoids bank conflicts in shared memory.
 INCIPIT_ANYWHERE constexpr int ElementInTile(int row, int column) {
   return row * kTileColumns + ((column / 8 ^ (row & 7)) * 8) + column % 8;
 }
@@ -64,6 +52,11 @@ INCIPIT_ANYWHERE constexpr int64_t PackedElement(int num_tiles, int64_t row, int
          ElementInTile(static_cast<int>(row % kUnitRows), column % kTileColumns);
 }
 
+// Defines which matrix rows are the 16 packed rows of unit u.
+// - kPlain: rows [16 * u, 16 * u + 16).
+// - kGateUp: rows [8 * u, 8 * u + 8) of matrix gate, then the same rows of matrix up.
+// - kRotary: rows [8 * u, 8 * u + 8) of the first half of a head, then the same rows of the second
+//   half. u counts from the first unit of the head; head_dim is a multiple of 16.
 enum class RowOrder : uint8_t { kPlain, kGateUp, kRotary };
 INCIPIT_ANYWHERE constexpr int64_t NumUnits(RowOrder order, int64_t rows) {
   return order == RowOrder::kGateUp ? (rows / 2 + 7) / 8 : (rows + kUnitRows - 1) / kUnitRows;

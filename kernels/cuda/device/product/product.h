@@ -1,20 +1,7 @@
 // Types and functions that the matrix-product kernels share. A product computes y[row] =
-// scale(row) * x[row] * transpose of W. An epilogue (a class) then stores the results, four
-// neighbouring results of a row at a time.
-//
-// - `x`: bf16 [num_rows, columns]. `columns` is a multiple of 8.
-// - `weight`: W, packed as num_units units of 16 rows (packed_order.h).
-// - `squares`: f32 [num_rows, num_squares], or null. The values of a row add up to the sum of
-//   squares of the hidden state from which x was computed. scale(row) is
-//   1 / sqrt(sum / columns + epsilon), or 1 if `squares` is null.
-//
-// All product kernels add in the order that packed_order.h defines. A result row therefore has the
-// same bits in all product kernels, whatever other rows x has.
-//
-// An epilogue has three functions. LoadRow loads constants of a row, Begin loads constants for four
-// results, and Run stores the four results. Kernels call LoadRow and Begin before the results
-// exist, so that the loads overlap the multiplication. All lanes of a warp call each function
-// together.
+// scale(row) * x[row] * transpose of W, where W is the weight. An epilogue (a class) then stores
+// the results. All product kernels add in the order that packed_order.h defines, so a result row
+// has the same bits in all product kernels.
 #pragma once
 
 #include <cstdint>
@@ -28,16 +15,24 @@ namespace incipit::cuda {
 
 struct ProductInput {
   const int32_t* num_rows = nullptr;
+  // bf16 [num_rows, columns]; `columns` is a multiple of 8
   const dev::bf16* x = nullptr;
+  // the weight, packed as num_units units of 16 rows (packed_order.h)
   const dev::bf16* weight = nullptr;
   int32_t columns = 0, num_units = 0;
-  // Partial sums of squares of each row of the hidden state. The RMSNorm factor of a row is
-  // computed from the total of the row's sums. Null: rows are not scaled.
+  // f32 [num_rows, num_squares], or null: the values of a row add up to the sum of squares of the
+  // row of the hidden state. The RMSNorm factor scale(row) is 1 / sqrt(sum / columns + epsilon), or
+  // 1 if `squares` is null.
   const float* squares = nullptr;
   int32_t num_squares = 0;
   float epsilon = 0;
 };
 
+// Arguments of a product kernel. Epilogue is a class that stores the results, four neighbouring
+// results of a row at a time. All lanes of a warp call each of its functions together:
+// - LoadRow loads constants of a row, and Begin loads constants for four results. Kernels call
+//   these functions early, so that the loads overlap the multiplication.
+// - Run stores four results.
 template <class Epilogue>
 struct ProductArgs {
   ProductInput input;

@@ -1,28 +1,5 @@
 // Kernel SkinnyProduct: the matrix product (product.h) for up to 64 rows of x. The time of the
 // kernel is about the time to read the weight once.
-//
-// A unit is 16 packed rows of the weight. Each cluster of kCluster thread blocks computes a
-// contiguous range of units, up to kMaxUnits * kCluster units in one pass over the columns. The
-// columns are divided into four runs (ranges) that are summed separately (packed_order.h). In a
-// cluster of two thread blocks, each thread block computes two of the runs and thus reads only half
-// of the columns of x.
-//
-// Four warps of a thread block multiply. kCluster warps work on each run; each of these warps
-// computes every kCluster-th unit. After a pass, the warps add the sums of the four runs in order,
-// through the shared memory of the cluster. The warps copy x to shared memory themselves.
-//
-// One thread copies the weight into a ring of 8,192-byte slots in shared memory. The first copies
-// start before earlier kernels have ended.
-//
-// REQUIRES: NumBlocks() is a multiple of kCluster. One thread block for each multiprocessor is
-// fastest. More thread blocks would read x more often and prevent an early start of the next
-// kernel.
-//
-// Memory traffic in bytes:
-// - weight: 2,048 * num_units * NumTiles(columns);
-// - x: 2 * num_rows * columns for every pass of every cluster, from L2 after the first read;
-// - squares: 4 * num_rows * num_squares for every thread block, from L2 after the first read;
-// - the traffic of the epilogue.
 #pragma once
 
 #include <cstdint>
@@ -141,6 +118,11 @@ class ChunkStream {
   const dev::bf16* source_;
 };
 
+// A unit is 16 packed rows of the weight. Each cluster of kCluster thread blocks computes a
+// contiguous range of units, up to kMaxUnits * kCluster units in one pass over the columns. The
+// columns are divided into four runs (ranges) that are summed separately (packed_order.h). In a
+// cluster of two thread blocks, each thread block computes two of the runs and thus reads only half
+// of the columns of x.
 template <class Shape>
 struct SkinnyProduct {
   using Epilogue = typename Shape::Epilogue;
@@ -173,6 +155,14 @@ struct SkinnyProduct {
   static_assert(kSharedBytes <= 112 * 1024);
   static_assert(kCluster == 1 || kBlockRuns <= 2);
 
+  // REQUIRES: NumBlocks() is a multiple of kCluster. One thread block for each multiprocessor is
+  // fastest.
+  //
+  // Memory traffic in bytes:
+  // - weight: 2,048 * num_units * NumTiles(columns);
+  // - x: 2 * num_rows * columns for every pass of every cluster, from L2 after the first read;
+  // - squares: 4 * num_rows * num_squares for every thread block, from L2 after the first read;
+  // - the traffic of the epilogue.
   static INCIPIT_DEVICE void Run(const Args& args) {
     char* const shared = dev::SharedMemory();
     auto* const full = reinterpret_cast<dev::Barrier*>(shared + kBarriersAt);
@@ -231,7 +221,8 @@ struct SkinnyProduct {
   }
 
   // Copies the weight tiles of this thread block into a ring of slots in shared memory. Only one
-  // thread calls CopyNext.
+  // thread calls CopyNext. The first copies start before earlier kernels have ended, because no
+  // kernel writes the weight.
   class WeightStream {
    public:
     INCIPIT_DEVICE WeightStream(const ProductInput& input, Range units, char* shared,
@@ -292,6 +283,9 @@ struct SkinnyProduct {
     bool first_turn_ = true;
   };
 
+  // Four warps of a thread block call Multiply. For each of the four runs (ranges of columns),
+  // kCluster warps multiply, and each of these warps computes every kCluster-th unit (16 packed
+  // weight rows). After a pass over the columns, the warps add the sums of the four runs in order.
   static INCIPIT_DEVICE void Multiply(const Args& args, Range units, char* shared,
                                       dev::Barrier* full, WeightStream& weight) {
     dev::WaitForEarlierKernels();

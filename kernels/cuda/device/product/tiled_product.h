@@ -1,19 +1,5 @@
 // Kernel TiledProduct: the matrix product (product.h) for many rows. L2 bandwidth and arithmetic
 // limit the speed of the kernel.
-//
-// A thread block computes tiles of the result, one after the other. A tile has 64 packed weight
-// rows for each of kGroups warpgroups, and kTokenTile rows of x. The warps of another warpgroup
-// only copy the weight and x into a ring of kStages buffers in shared memory. A buffer holds 64
-// columns.
-//
-// The columns are divided into four runs (ranges) that are summed separately (packed_order.h). At
-// the end of a run, a thread adds the sums of the run to the sums of the earlier runs. Each thread
-// therefore holds two sets of sums in registers. Up to 16 successive tiles use the same rows of the
-// weight, which stay in L2.
-//
-// Memory traffic for each tile: NumTiles(columns) * (8,192 * kGroups + 128 * kTokenTile) bytes,
-// mostly from L2. Each multiplying warp also reads 4 * kTokenTile * num_squares bytes of `squares`,
-// so num_squares should be 1. The traffic of the epilogue is additional.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +27,10 @@ struct SmallTiles {
   static constexpr int kCopyRegisters = 40, kMultiplyRegisters = 216;
 };
 
+// A thread block computes tiles of the result, one after the other. A tile has 64 packed weight
+// rows for each of kGroups warpgroups, and kTokenTile rows of x. The warps of another warpgroup
+// only copy the weight and x into a ring of kStages buffers in shared memory. A buffer holds 64
+// columns.
 template <class Shape>
 struct TiledProduct {
   using Epilogue = typename Shape::Epilogue;
@@ -69,6 +59,10 @@ struct TiledProduct {
                 (1 + kGroups) * kRegisters);
   static_assert(kWeightBytes % 1024 == 0 && kXBytes % 1024 == 0);
 
+  // Memory traffic for each tile of the result:
+  // NumTiles(columns) * (8,192 * kGroups + 128 * kTokenTile) bytes, mostly from L2. Each
+  // multiplying warp also reads 4 * kTokenTile * num_squares bytes of `squares`, so num_squares
+  // should be 1. The traffic of the epilogue is additional.
   static INCIPIT_DEVICE void Run(const Args& args) {
     char* const shared = dev::SharedMemory();
     if (dev::Thread() == 0) {
@@ -111,7 +105,8 @@ struct TiledProduct {
     int row, unit;  // first row of x and first unit (16 packed weight rows) of a result tile
   };
   // Numbers of rows, columns and result tiles of a product. Find defines the order in which thread
-  // blocks compute the tiles.
+  // blocks compute the tiles: up to 16 successive tiles use the same rows of the weight, which stay
+  // in L2.
   struct Work {
     int num_rows, num_columns, tiles_of_rows, tiles_of_units, num_tiles;
 
@@ -222,6 +217,9 @@ struct TiledProduct {
 
   // ---- multiplying x by the weight
 
+  // Multiplies x by the weight. The columns are divided into four runs (ranges) that are summed
+  // separately. At the end of a run, a thread adds the sums of the run to the sums of the earlier
+  // runs, so each thread holds two sets of sums in registers.
   static INCIPIT_DEVICE void Multiply(const Args& args, const Work& work, char* shared) {
     dev::WaitForEarlierKernels();
     const int weight_at = (dev::Warp() - kCopyWarps) / 4 * 4 * kTileBytes;

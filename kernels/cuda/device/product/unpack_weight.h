@@ -1,11 +1,4 @@
 // Kernel UnpackWeight: copies a packed weight into row-major order for products of cuBLASLt.
-//
-// - `weight`: num_units units of 16 packed rows (packed_order.h).
-// - `out`: bf16 [16 * num_units, columns]. `columns` is a multiple of 8. The rows stay in packed
-//   order; padding rows are zero.
-//
-// Memory traffic: 2 * 16 * num_units * (64 * tiles + columns) bytes. `tiles` is the number of
-// 64-column tiles of a unit.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +16,16 @@ struct UnpackWeight {
   static constexpr int kBlockTiles = kTilesSideBySide * kTilesAtOnce;
 
   struct Args {
+    // num_units units of 16 packed rows (packed_order.h)
     const dev::bf16* weight = nullptr;
+    // `columns` is a multiple of 8
     int32_t num_units = 0, columns = 0;
+    // Output: bf16 [16 * num_units, columns]. The rows stay in packed order; padding rows are zero.
     dev::bf16* out = nullptr;
   };
 
+  // Memory traffic: 2 * 16 * num_units * (64 * tiles + columns) bytes. `tiles` is the number of
+  // 64-column tiles of a unit.
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::LetNextKernelStart();
     dev::WaitForEarlierKernels();

@@ -1,19 +1,5 @@
 // Selects tokens of one row of logits: applies top_k and top_p, samples a token, and finds the
-// likeliest tokens. A thread block has one RowSelector; all threads call each function together.
-//
-// The mass of a token is an integer weight, proportional to its probability. The order of a token
-// is its sort key: by logit, tokens with equal logits by token id. Tokens are selected by their
-// sort keys, so the results are exact.
-//
-// Survey reads the row from global memory once, to find the maximum; Sample reads the row once
-// more. top_k and top_p also read the row and collect candidate tokens in a list in shared memory:
-// - top_k reads the row once. Each thread computes the largest of its logits. Candidates are all
-//   tokens that are not below the k-th largest of these logits.
-// - top_p reads the row twice. First, top_p adds up the masses in a histogram whose bins are
-//   distances from the maximum logit. Then top_p collects the candidates.
-//
-// If thousands of tokens have nearly equal logits, the list is too small. The tokens are then
-// selected without the list, by a radix selection of the sort key.
+// likeliest tokens.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +23,15 @@ struct RowSelectorMemory {
   int32_t sampled;
 };
 
+// Selects tokens of one row of logits. A thread block has one RowSelector; all threads call each
+// function together.
+//
+// The mass of a token is an integer weight, proportional to its probability. The order of a token
+// is its sort key: a larger logit first, for equal logits the lower token id first.
+//
+// top_k and top_p collect candidate tokens in a list in shared memory. If thousands of tokens have
+// nearly equal logits, the list is too small. The tokens are then selected without the list, by a
+// radix selection of the sort key.
 template <int kThreads>
 class RowSelector {
  public:
@@ -45,9 +40,9 @@ class RowSelector {
   INCIPIT_DEVICE RowSelector(RowSelectorMemory* memory, const LogitsRow& row)
       : memory_(memory), sums_(&memory->sums), row_(row) {}
 
-  // Finds the maximum of the row. Returns false if the row contains a NaN or +infinity, or if all
-  // logits are -infinity. REQUIRES: called first, and again after each change of the row; after
-  // false, no other function is called.
+  // Reads the row once and finds its maximum. Returns false if the row contains a NaN or +infinity,
+  // or if all logits are -infinity. REQUIRES: called first, and again after each change of the row;
+  // after false, no other function is called.
   INCIPIT_DEVICE bool Survey() {
     listed_ = -1;
     float best = 0;
@@ -95,8 +90,8 @@ class RowSelector {
     return CutByDistance<false>(static_cast<uint64_t>(count), kLastOrder);
   }
 
-  // Applies top_p to the tokens whose sort key (order) is at most `last`. `share` is p in units of
-  // 2^-63. Returns the sort key of the last token that top_p keeps.
+  // Applies top_p to the tokens whose sort key (order) is at most `last`. `share` is p * 2^63.
+  // Returns the sort key of the last token that top_p keeps.
   INCIPIT_DEVICE uint64_t KeepTopP(uint64_t share, uint64_t last) {
     if (listed_ < 0) return CutByDistance<true>(share, last);
     const auto visit_all = [&](const auto& visit) {
@@ -196,9 +191,9 @@ class RowSelector {
     return listed_ >= 0;
   }
 
-  // Adds up numbers of tokens in ascending order of their sort keys, and returns the sort key at
-  // which the sum reaches `wanted`. The number of a token is its mass (integer probability weight)
-  // if kMass is true, otherwise 1. `visit_all` calls a function with the sort key of each token.
+  // Adds up values of tokens in ascending order of the sort keys, and returns the sort key at which
+  // the sum reaches `wanted`. The value of a token is its mass (integer probability weight) if
+  // kMass is true, otherwise 1. `visit_all` calls a function with the sort key of each token.
   template <bool kMass, class VisitAll>
   INCIPIT_DEVICE uint64_t Cut(uint64_t wanted, const VisitAll& visit_all) const {
     uint64_t prefix = 0;
@@ -257,9 +252,9 @@ class RowSelector {
                               : CutRow<false>(wanted, is_wanted);
   }
 
-  // Returns the sort key (order) of the last token that top_p (if kMass is true) or top_k keeps,
-  // with a histogram of distances from the maximum logit. `asked` is p * 2^63 for top_p, or k for
-  // top_k. Tokens of mass zero (integer probability weight) do not count.
+  // Returns the sort key (order) of the last token that top_p (kMass is true) or top_k (kMass is
+  // false) keeps. `asked` is p * 2^63 for top_p, or k for top_k. Tokens of mass zero (integer
+  // probability weight) do not count. Uses a histogram of distances between logits and the maximum.
   template <bool kMass>
   INCIPIT_DEVICE uint64_t CutByDistance(uint64_t asked, uint64_t last) {
     sums_.Clear();

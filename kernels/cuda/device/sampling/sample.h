@@ -1,29 +1,6 @@
 // Kernel Sample: samples tokens by the rules of kernels/sampling.h. From equal logits, every
 // backend samples the same token: operations are rounded separately, sums are integers, and the
 // host computes the random bits.
-//
-// A group is all samples from one row of logits. One thread block processes a group. For each
-// sample, the kernel changes the row by penalties, biases and bans (patches), applies top_k, top_p
-// and min_p, and samples the token (row_selector.h). Then the kernel restores the original logits.
-//
-// - `logits`: f32 [rows, vocab_size], contiguous, aligned to 16 bytes; unchanged after the kernel.
-// - `samples`: the samples of the step, computed by the host.
-// - `best_logits` and `best_tokens`: the maximum of every 16 logits (StoreLogits in product.h), or
-//   null.
-// - `originals`: f32 [patches], the original logits of patched tokens.
-// - `sampled`: i32 [sample], the sampled tokens for kernel Embed of the next step.
-// - `outputs`: token and status of each sample; if requested, also its scores and likeliest tokens.
-//
-// Number of times that a sample reads its row (4 * vocab_size bytes):
-// - greedy: 1.
-// - greedy with best_logits, without patches and log probabilities: 1/16.
-// - temperature only: 2.
-// - top_k up to 512, with or without top_p: 3.
-// - top_p only: 4.
-// - patches: 1 more.
-// - log probability of the sampled token: 1 more, or 2 more with patches.
-// - log probabilities of the likeliest tokens: 2 more, or 3 more with patches.
-// The first read of a row is from memory, the later reads are from L2.
 #pragma once
 
 #include <cstdint>
@@ -49,17 +26,35 @@ struct Sample {
   static constexpr int kBlocksPerSm = 1;
 
   struct Args {
+    // f32 [rows, vocab_size], contiguous, aligned to 16 bytes; unchanged after the kernel
     float* logits = nullptr;
     int32_t vocab_size = 0;  // number of logits of a row; at most 2^kVocabBitsMax
     const SampleHeader* samples = nullptr;
     // Largest of every 16 consecutive logits, [rows, vocab_size / 16 rounded up], or null
     const float* best_logits = nullptr;
+    // token ids of `best_logits`, or null
     const int32_t* best_tokens = nullptr;
+    // f32 [patches]: the original logits of tokens with a penalty, a bias or a ban
     float* originals = nullptr;
+    // output: the sampled token of each sample, for kernel Embed of the next step
     int32_t* sampled = nullptr;
     SampleOutputs outputs;
   };
 
+  // A thread block processes a group: all samples from one row of logits. For each sample, the
+  // kernel changes the row by penalties, biases and bans (patches), samples the token, and restores
+  // the row.
+  //
+  // Number of times that a sample reads its row (4 * vocab_size bytes); the first read is from
+  // memory, the later reads are from L2:
+  // - greedy: 1.
+  // - greedy with best_logits, without patches and log probabilities: 1/16.
+  // - temperature only: 2.
+  // - top_k up to 512, with or without top_p: 3.
+  // - top_p only: 4.
+  // - patches: 1 more.
+  // - log probability of the sampled token: 1 more, or 2 more with patches.
+  // - log probabilities of the likeliest tokens: 2 more, or 3 more with patches.
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::WaitForEarlierKernels();
     const int count = dev::LoadConstant(&args.samples->num_groups);

@@ -1,15 +1,6 @@
 // Kernel Score: computes, for given tokens, the numbers from which the host computes log
 // probabilities. The host computes the logarithms (kernels/cuda/host/sample_plan.h), so that log
 // probabilities have the same bits on every backend.
-//
-// - `logits`: f32 [rows, vocab_size], contiguous, aligned to 16 bytes.
-// - `inputs`: an array of *num_entries entries. An entry has a row, a token, and the number of
-//   likeliest tokens that are requested (num_top).
-// - `outputs`: status and score of each entry, and its likeliest tokens from index top_begin on.
-//
-// Memory traffic: an entry with num_top = 0 reads its row twice; an entry with likeliest tokens
-// usually reads its row three times. A row has 4 * vocab_size bytes. The first read is from memory,
-// the later reads are from L2.
 #pragma once
 
 #include <cstdint>
@@ -65,12 +56,16 @@ struct Score {
   static constexpr int kBlocksPerSm = 1;
 
   struct Args {
+    // f32 [rows, vocab_size], contiguous, aligned to 16 bytes
     const float* logits = nullptr;
     int32_t vocab_size = 0;  // number of logits of a row; at most 2^kVocabBitsMax
     ScoreInputs inputs;
     SampleOutputs outputs;
   };
 
+  // Memory traffic: an entry with num_top = 0 reads its row twice; an entry with likeliest tokens
+  // usually reads its row three times. A row has 4 * vocab_size bytes. The first read is from
+  // memory, the later reads are from L2.
   static INCIPIT_DEVICE void Run(const Args& args) {
     auto* const memory = reinterpret_cast<RowSelectorMemory*>(dev::SharedMemory());
     dev::WaitForEarlierKernels();
