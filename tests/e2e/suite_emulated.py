@@ -140,7 +140,7 @@ class MemoryTest(unittest.TestCase):
             with self.subTest(device_bytes=device_bytes, flags=flags):
                 said = self.start_with(device_bytes, *flags)
                 asked, free, missing = map(int, re.search(
-                    r"(\d+) bytes of device memory were asked for, (\d+) are free: (\d+) are missing", said).groups())
+                    r"(\d+) bytes of device memory were requested, (\d+) bytes are free, (\d+) bytes are missing", said).groups())
                 self.assertEqual(asked - free, missing)
                 self.assertGreater(missing, 0)
                 self.assertLessEqual(free, device_bytes)

@@ -30,7 +30,7 @@ class BlockSums {
   };
   struct Found {
     uint32_t bin = 0;
-    uint64_t wanted = 0;  // argument `wanted` of Find, minus the sums of all bins below `bin`
+    uint64_t wanted = 0;  // argument `wanted` of Find minus the sum of all bins lower than `bin`
     uint64_t sum = 0;     // sum of the values that were added to `bin`
   };
 

@@ -40,7 +40,8 @@ struct CopyPages {
     }
   };
 
-  // Memory traffic of a copy: 2 * num_layers * tiles_per_page * tokens * row_bytes bytes.
+  // Memory traffic of the kernel for each copy:
+  // 2 * num_layers * tiles_per_page * tokens * row_bytes bytes.
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::LetNextKernelStart();
     dev::WaitForEarlierKernels();

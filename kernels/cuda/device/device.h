@@ -50,8 +50,7 @@ struct alignas(16) Vec4 {
   uint32_t word[4];
 };
 
-// Returns the index of the calling thread in its thread block. Grids and thread blocks have one
-// dimension.
+// Returns the index of the calling thread in its thread block, which has one dimension.
 INCIPIT_DEVICE int Thread() { return static_cast<int>(threadIdx.x); }
 INCIPIT_DEVICE int Lane() { return static_cast<int>(threadIdx.x & 31); }
 // Returns the index of the calling warp in its thread block. All 32 lanes must call Warp together.

@@ -34,7 +34,7 @@ struct Embed {
     float* hidden = nullptr;
   };
 
-  // Memory traffic: rows * (6 * hidden_size + 4) bytes.
+  // Memory traffic of the kernel: num_tokens * (6 * hidden_size + 4) bytes.
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::LetNextKernelStart();
     dev::WaitForEarlierKernels();

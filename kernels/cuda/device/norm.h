@@ -42,8 +42,8 @@ struct Norm {
     float* squares = nullptr;
   };
 
-  // Memory traffic: num_rows * 6 * hidden_size + 4 * hidden_size bytes. Caches supply another
-  // num_rows * 8 * hidden_size bytes, for the second read of a row and for the weight.
+  // Memory traffic of the kernel: num_rows * 6 * hidden_size + 4 * hidden_size bytes. Caches supply
+  // another num_rows * 8 * hidden_size bytes, for the second read of a row and for the weight.
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::LetNextKernelStart();
     const int num_rows = dev::LoadConstant(args.num_rows);

@@ -22,7 +22,7 @@ struct PadRows {
 
   static INCIPIT_DEVICE int Padded(int columns) { return (columns + 7) / 8 * 8; }
 
-  // Memory traffic: 2 * num_rows * (columns + Padded(columns)) bytes.
+  // Memory traffic of the kernel: 2 * num_rows * (columns + Padded(columns)) bytes.
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::LetNextKernelStart();
     const int pairs = Padded(args.columns) / 2, pairs_of_x = args.columns / 2;

@@ -80,8 +80,8 @@ struct AttentionPlan::Part {
   int32_t window = 0, split_length = 0, group = 1;
 
   int32_t num_rows() const { return num_tokens * group; }
-  // Returns the first position that attention row `first` attends to. No later row attends to an
-  // earlier position. An attention row is a pair of token and query head.
+  // Returns the first position that attention row `first` (a pair of token and query head) or a
+  // later row attends to.
   int32_t begin(int32_t first) const { return Lowest(position + first / group, window); }
   // Returns the end of the positions that attention rows [first, first + count) attend to. An
   // attention row is a pair of token and query head.

@@ -30,8 +30,9 @@ absl::Status OutOfMemory(Place place, size_t bytes) {
   const size_t free = FreeDeviceBytes();
   // The message may state that 0 bytes are missing: if the free memory is fragmented, an allocation
   // can fail although enough bytes are free.
-  return ResourceExhausted("{} bytes of device memory were asked for, {} are free: {} are missing",
-                           bytes, free, bytes > free ? bytes - free : 0);
+  return ResourceExhausted(
+      "{} bytes of device memory were requested, {} bytes are free, {} bytes are missing", bytes,
+      free, bytes > free ? bytes - free : 0);
 }
 
 DeviceKvPool::DeviceKvPool(const KvPoolShape& shape, Memory memory)

@@ -189,7 +189,7 @@ SampleEntry SamplePlan::EntryOf(const StepSample& sample) const {
 }
 
 // Writes the samples of one kernel launch, sorted by row of logits, and one SampleGroup for each
-// row of logits. Kernel Sample reads both.
+// row of logits, for kernel Sample.
 void SamplePlan::StoreSamples() {
   std::sort(samples_.begin(), samples_.end(), [](const RowEntry& a, const RowEntry& b) {
     return std::pair(a.logits_row, a.entry.index) < std::pair(b.logits_row, b.entry.index);

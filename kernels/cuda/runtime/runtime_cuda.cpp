@@ -56,8 +56,8 @@ absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal, bool loads_all) {
   }
   if (found.major != 9) {
     return Unavailable(
-        "CUDA device {} is {} of compute capability {}.{}; the kernels are built for 9.0 (H100, "
-        "H200)",
+        "CUDA device {} ({}) has compute capability {}.{}; the kernels are built for compute "
+        "capability 9.0 (H100, H200)",
         ordinal, found.name, found.major, found.minor);
   }
   if (const cudaError_t error = cudaSetDevice(ordinal); error != cudaSuccess) {

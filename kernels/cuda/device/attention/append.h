@@ -132,9 +132,9 @@ struct Append {
   static constexpr int kThreads = 256, kSharedBytes = 0, kBlocksPerSm = 4;
   using Args = AppendArgs;
 
-  // Memory traffic for each token: (num_heads + 2 * num_kv_heads) * head_dim * (sizeof(T) + 2)
-  // bytes. Each head of queries and keys also loads head_dim * 4 bytes of the rotary embedding
-  // table.
+  // Memory traffic of the kernel for each token:
+  // (num_heads + 2 * num_kv_heads) * head_dim * (sizeof(T) + 2) bytes. Each head of queries and
+  // keys also loads head_dim * 4 bytes of the rotary embedding table.
   static INCIPIT_DEVICE void Run(const Args& args) {
     const StepHeader* step = args.step;
     const int num_tokens = dev::LoadConstant(&step->num_tokens);

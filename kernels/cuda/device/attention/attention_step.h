@@ -21,8 +21,8 @@ struct AttentionShape {
     return position >= lowest && position <= highest;
   }
   static INCIPIT_DEVICE int PageOf(int position) { return position / kPageSize; }
-  // Returns the index of the split whose sums are added next, after the sums of `turn` splits. A
-  // split is a range of positions whose sums are computed separately.
+  // Returns the index of the split (range of positions) whose sums are added after the sums of
+  // `turn` other splits.
   static INCIPIT_DEVICE int SplitAt(int turn, int num_splits) {
     static_cast<void>(num_splits);
     return turn;
@@ -50,7 +50,8 @@ INCIPIT_DEVICE int64_t RowOffset(const PagedAttentionArgs& args, int head_dim, i
 // lowest[i] and highest[i] are the first and the last position for row i of the lane.
 struct RowView {
   int lowest[2], highest[2];
-  int common_begin, common_end;  // positions [begin, end) that all rows of the warp attend to
+  // positions [begin, end) to which all attention rows of the warp attend
+  int common_begin, common_end;
 };
 
 // Returns the positions to which the two attention rows (pairs of token and query head) of this

@@ -35,9 +35,10 @@ struct DecodeAttention {
   static constexpr int kPairs = kHeadDim / 16 / kWarps;
   static_assert(kSharedBytes <= 112 * 1024);
 
-  // Memory traffic for each work item and kv head: 4 * head_dim bytes for each position of the
-  // loaded pages, and 4 * head_dim bytes for each attention row (pair of token and query head). A
-  // row whose positions have several splits adds 8 * (head_dim + 2) bytes for each split.
+  // Memory traffic of the kernel for each work item and kv head: 4 * head_dim bytes for each
+  // position of the loaded pages, and 4 * head_dim bytes for each attention row (pair of token and
+  // query head). A row whose positions have several splits adds 8 * (head_dim + 2) bytes for each
+  // split.
   static INCIPIT_DEVICE void Run(const Args& args) {
     if (dev::Thread() == 0) {
       for (int stage = 0; stage < kStages; ++stage) {

@@ -37,9 +37,10 @@ struct PrefillAttention {
   static constexpr int kScratchBytes = kThreads * (kSumTiles + 1) * 16;
   static_assert(kSharedBytes <= 112 * 1024);
 
-  // Memory traffic for each work item and kv head: 4 * head_dim bytes for each position of the
-  // loaded pages, and 4 * head_dim bytes for each attention row (pair of token and query head).
-  // Each split (range of positions) except one adds 2 * kScratchBytes, which stay in the L2 cache.
+  // Memory traffic of the kernel for each work item and kv head: 4 * head_dim bytes for each
+  // position of the loaded pages, and 4 * head_dim bytes for each attention row (pair of token and
+  // query head). Each split (range of positions) except one adds 2 * kScratchBytes, which stay in
+  // the L2 cache.
   static INCIPIT_DEVICE void Run(const Args& args) {
     if (dev::Thread() == 0) {
       for (int stage = 0; stage < kStages; ++stage) {
@@ -96,10 +97,10 @@ struct PrefillAttention {
   struct TileNotes {
     PrefillTile tile;
     const int32_t* pages;  // page table of the tile's sequence
-    Bounds common;         // positions [begin, end) that all rows of the warp attend to
+    Bounds common;         // positions [begin, end) to which all attention rows of the warp attend
     int kv_head;
-    // Number that TurnAt adds to position / 64: the sum is the index of the thread block's
-    // iteration that processes the position.
+    // Position p is processed in iteration p / 64 + first_turn of the thread block. The thread
+    // block counts the iterations over all its tiles.
     int first_turn;
     int unused[2];
   };

@@ -17,8 +17,8 @@ struct SimpleAttention {
   static constexpr int kSharedBytes = kWarps * kMaxHeadDim * int{sizeof(float)};
   using Args = PagedAttentionArgs;
 
-  // Memory traffic of a token: the keys and values that the token attends to, read
-  // (num_heads / num_kv_heads) times.
+  // Memory traffic of the kernel for each token: the keys and values that the token attends to,
+  // read (num_heads / num_kv_heads) times.
   static INCIPIT_DEVICE void Run(const Args& args) {
     const char* step = reinterpret_cast<const char*>(args.step);
     const int num_tokens = dev::LoadConstant(&args.step->num_tokens);

@@ -31,7 +31,8 @@ struct FinishProduct {
     int32_t first_row = 0, max_rows = 0;
   };
 
-  // Memory traffic: 4 * rows * 16 * num_units bytes of `sums`, and the traffic of the epilogue.
+  // Memory traffic of the kernel: 4 * rows * 16 * num_units bytes of `sums`, and the traffic of the
+  // epilogue.
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::LetNextKernelStart();
     const ProductInput& input = args.product.input;

@@ -158,7 +158,7 @@ struct SkinnyProduct {
   // REQUIRES: NumBlocks() is a multiple of kCluster. One thread block for each multiprocessor is
   // fastest.
   //
-  // Memory traffic in bytes:
+  // Memory traffic of the kernel in bytes:
   // - weight: 2,048 * num_units * NumTiles(columns);
   // - x: 2 * num_rows * columns for every pass of every cluster, from L2 after the first read;
   // - squares: 4 * num_rows * num_squares for every thread block, from L2 after the first read;
@@ -347,7 +347,8 @@ struct SkinnyProduct {
                                            Chunks& chunks,
                                            float (&sums)[kMaxUnits][kBlocksOfTokens][4]) {
     const int lane = dev::Lane(), row = lane % 16;
-    int weight[kMaxUnits];  // offset in bytes, from `tiles`, of each unit's tile
+    // offset in bytes from `tiles` to the weight tile of each unit (16 packed weight rows)
+    int weight[kMaxUnits];
     int slot = cursor.slot;
     INCIPIT_UNROLL
     for (int unit = 0; unit < kMaxUnits; ++unit) {

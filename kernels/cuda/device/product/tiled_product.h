@@ -59,7 +59,7 @@ struct TiledProduct {
                 (1 + kGroups) * kRegisters);
   static_assert(kWeightBytes % 1024 == 0 && kXBytes % 1024 == 0);
 
-  // Memory traffic for each tile of the result:
+  // Memory traffic of the kernel for each tile of the result:
   // NumTiles(columns) * (8,192 * kGroups + 128 * kTokenTile) bytes, mostly from L2. Each
   // multiplying warp also reads 4 * kTokenTile * num_squares bytes of `squares`, so num_squares
   // should be 1. The traffic of the epilogue is additional.

@@ -24,8 +24,8 @@ struct UnpackWeight {
     dev::bf16* out = nullptr;
   };
 
-  // Memory traffic: 2 * 16 * num_units * (64 * tiles + columns) bytes. `tiles` is the number of
-  // 64-column tiles of a unit.
+  // Memory traffic of the kernel: 2 * 16 * num_units * (64 * tiles + columns) bytes. `tiles` is the
+  // number of 64-column tiles of a unit.
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::LetNextKernelStart();
     dev::WaitForEarlierKernels();

@@ -149,8 +149,8 @@ class RowSelector {
 
   // Number of histogram bins for a distance of 1 between a scaled logit and the maximum.
   static constexpr float kBinsPerNat = 64;
-  // Distance between a scaled logit and the maximum from which on the token's mass (integer
-  // probability weight) is zero.
+  // Minimum distance between a scaled logit and the maximum at which the token's mass (integer
+  // probability weight) is zero
   static constexpr float kNoMass = kBins / kBinsPerNat;
   static_assert(kNoMass > (kMassBits + 1) * 0.6931472f + 0.1f);
 

@@ -63,9 +63,9 @@ struct Score {
     SampleOutputs outputs;
   };
 
-  // Memory traffic: an entry with num_top = 0 reads its row twice; an entry with likeliest tokens
-  // usually reads its row three times. A row has 4 * vocab_size bytes. The first read is from
-  // memory, the later reads are from L2.
+  // Memory traffic of the kernel: an entry with num_top = 0 reads its row twice; an entry with
+  // likeliest tokens usually reads its row three times. A row has 4 * vocab_size bytes. The first
+  // read is from memory, the later reads are from L2.
   static INCIPIT_DEVICE void Run(const Args& args) {
     auto* const memory = reinterpret_cast<RowSelectorMemory*>(dev::SharedMemory());
     dev::WaitForEarlierKernels();
