@@ -35,9 +35,9 @@ struct StepRow {
 // Work of a thread block in DecodeAttention: up to 16 attention rows (pairs of token and query
 // head) over positions [begin, end), for each kv head. Size: 48 bytes.
 //
-// The rows belong to a part: consecutive tokens of one sequence whose positions are divided into
-// splits of the same length (SplitLength). A kv head has `group` query heads. Row r of a part is
-// token r / group of the part and query head r % group of the kv head.
+// The rows belong to a part: consecutive tokens of one sequence with the same split length
+// (SplitLength). Row r of a part is token r / group of the part and query head r % group of the kv
+// head; a kv head has `group` query heads.
 struct DecodeItem {
   // Index, among the tokens of the step, of the first token of the part (consecutive tokens of one
   // sequence)

@@ -5,10 +5,6 @@
 // A round is one launch of a kernel. In each round, the caller copies input_bytes() bytes to the
 // device, launches the kernel, and copies output_bytes() bytes back. A step with many rows needs
 // several rounds.
-//
-// All inputs are in one memory range, and all outputs in another. The offsets of the arrays in a
-// memory range depend only on the capacity. Function samples() returns the packed samples, for
-// callers that copy them to the device together with other data.
 #pragma once
 
 #include <cstddef>
@@ -41,8 +37,8 @@ struct PackedSamples {
   std::span<const std::byte> groups, entries, patches;
 };
 
-// Offsets of the arrays in the memory ranges with the inputs and with the outputs of a sampling
-// kernel.
+// Offsets of the arrays in two memory ranges: one range for the inputs of a sampling kernel, one
+// for the outputs. The offsets depend only on the capacity.
 class SampleLayout {
  public:
   explicit SampleLayout(const SampleCapacity& capacity);
@@ -91,7 +87,8 @@ class SamplePlan {
   size_t Pack(const SampleArgs& args, size_t begin);
   size_t Pack(const ScoreArgs& args, size_t begin);
   size_t input_bytes() const { return layout_.input_bytes(num_patches_); }
-  // Returns the arrays of the samples that the latest Pack stored.
+  // Returns the arrays of the samples that the latest Pack stored, for callers that copy the
+  // samples to the device together with other data.
   PackedSamples samples() const;
   size_t output_bytes() const { return layout_.output_bytes(has_scores_, num_tops_); }
 

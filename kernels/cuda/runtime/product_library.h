@@ -1,11 +1,7 @@
 // Matrix products of a vendor library. The linker selects one of two implementations: cuBLASLt for
 // a GPU (product_library_cuda.cpp), or code for the emulator
-// (kernels/emulator/product_library.cpp).
-//
-// A product is y = x * transpose of w, with x bf16 [rows, columns], w bf16 [outputs, columns] and y
-// f32 [rows, outputs]. All matrices are stored row by row and begin at multiples of
-// kProductAlignment bytes. Only algorithms in which one thread block computes the whole sum of a
-// result are used.
+// (kernels/emulator/product_library.cpp). Only algorithms in which one thread block computes the
+// whole sum of a result are used.
 #pragma once
 
 #include <array>
@@ -38,6 +34,9 @@ struct ProductAlgorithm {
   bool operator==(const ProductAlgorithm&) const = default;
 };
 
+// Operands of the product y = x * transpose of w: x bf16 [rows, columns], w bf16 [outputs, columns]
+// and y f32 [rows, outputs]. All matrices are stored row by row and begin at multiples of
+// kProductAlignment bytes.
 struct ProductOperands {
   const dev::bf16* x = nullptr;
   const dev::bf16* w = nullptr;

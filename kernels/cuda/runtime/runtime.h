@@ -1,9 +1,5 @@
 // The functions of the CUDA runtime that the backend uses. The linker selects one of two
 // implementations: runtime_cuda.cpp for a GPU, or kernels/emulator/runtime.cpp for the emulator.
-//
-// A stream runs work later, in the order in which the work was enqueued. Memory that the work reads
-// must not change before the work has run. After the first error of the device, every Wait returns
-// this error.
 #pragma once
 
 #include <algorithm>
@@ -95,6 +91,9 @@ inline LaunchShape PersistentShape(int64_t num_blocks, int32_t num_sms, int32_t 
           .dependent = true};
 }
 
+// A stream runs work later, in the order in which the work was enqueued. Memory that the work reads
+// must not change before the work has run. After the first error of the device, every Wait returns
+// this error.
 class Stream {
  public:
   static absl::StatusOr<Stream> Create();

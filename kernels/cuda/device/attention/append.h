@@ -31,9 +31,9 @@ INCIPIT_DEVICE float Rotated(float x, float other, float cosine, float sine) {
   return dev::Fma(x, cosine, dev::Multiply(other, sine));
 }
 
-// Returns the address of element `dim` of a head of token `token`. Query heads (`head` < num_heads)
-// are in the array of queries; key heads and then value heads are in the KV pool. `slot` is page
-// number * page_size + index of the token in the page.
+// Returns the address of element `dim` of a head of token `token`: in the array of queries for a
+// query head, otherwise in the KV pool. `head` counts query heads, then key heads, then value
+// heads.
 INCIPIT_DEVICE dev::bf16* ElementOf(const AppendArgs& args, int slot, int token, int head,
                                     int dim) {
   const KvLayout& layout = args.layout;
@@ -69,8 +69,8 @@ INCIPIT_DEVICE void LoadProduct(const dev::bf16* address, float (&x)[4]) {
 }
 
 // Finishes one head of token `token`: adds the bias, applies the norm and the rotary embedding, and
-// stores the head. All lanes of a warp call AppendHead together. `x` holds the elements of chunk
-// number `chunk` of the head. A token with `row.slot` -1 is not stored.
+// stores the head. All lanes of a warp call AppendHead together. A token with `row.slot` -1 is not
+// stored.
 INCIPIT_DEVICE void AppendHead(const AppendArgs& args, const StepRow& row, int token, int head,
                                int chunk, HeadChunk x) {
   const int head_dim = args.layout.head_dim, half = head_dim / 2;

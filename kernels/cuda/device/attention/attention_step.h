@@ -92,12 +92,11 @@ INCIPIT_DEVICE float Normalized(float sum, float inverse_weight) {
   return dev::Fma(sum, inverse_weight, 0);
 }
 
-// Lane l of a warp holds attention rows l / 4 and l / 4 + 8. An attention row is a pair of token
-// and query head. Of each 8 positions (scores) or dimensions (sums), lane l holds numbers 2 * (l %
-// 4) and 2 * (l % 4) + 1, as dev::MultiplyAddWarp requires.
+// Lane l of a warp holds attention rows (pairs of token and query head) l / 4 and l / 4 + 8. Of
+// each 8 positions (scores) or dimensions (sums), lane l holds numbers 2 * (l % 4) and 2 * (l %
+// 4) + 1, as dev::MultiplyAddWarp requires.
 //
-// Keys and values have the same layout in shared memory as in the KV pool (page_layout.h). A page
-// is a cache block of kPageSize positions.
+// Keys and values have the same layout in shared memory as in the KV pool (page_layout.h).
 template <class Shape>
 struct AttentionStep {
   static constexpr int kHeadDim = Shape::kHeadDim, kPageSize = Shape::kPageSize;

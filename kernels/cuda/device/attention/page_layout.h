@@ -17,10 +17,9 @@ enum class KvPart : uint8_t { kKey, kValue };
 // Returns the offset in a tile, in elements, of dimension `dim` of the key (or value) of token
 // `row` of the page.
 //
-// If head_dim is 64 or 128, a tile consists of one or two half tiles of 64 dimensions. A row of a
-// half tile has 8 chunks of 16 bytes. Chunk c of row r is stored at chunk index c ^ (r & 7), which
-// avoids bank conflicts in shared memory. For any other head_dim (a multiple of 8), a tile consists
-// of page_size rows of head_dim elements.
+// If head_dim is 64 or 128, a tile consists of half tiles of 64 dimensions, with 128 bytes for each
+// token. Chunk c (16 bytes) of row r is stored at chunk index c ^ (r & 7), which avoids bank
+// conflicts in shared memory.
 INCIPIT_ANYWHERE constexpr int32_t OffsetInTile(int32_t page_size, int32_t head_dim, int32_t row,
                                                 int32_t dim) {
   if (head_dim != 64 && head_dim != 128) return row * head_dim + dim;

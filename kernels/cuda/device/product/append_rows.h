@@ -16,10 +16,6 @@ namespace incipit::cuda {
 
 // Each row of the product is a token of the step. The weight is packed with RowOrder::kRotary. The
 // two elements of a pair that the rotary embedding rotates are therefore in lanes of the same warp.
-//
-// Memory traffic of the epilogue for each row and head: 2 * head_dim bytes of results. For each 16
-// elements of a head, a row also loads its StepRow (position and place in the KV pool) and, for
-// queries and keys, 64 bytes of the rotary embedding table.
 struct AppendRows {
   // The fields product, query_norm and key_norm of AppendArgs are not used. REQUIRES: head_dim is a
   // multiple of 16.
@@ -51,6 +47,9 @@ struct AppendRows {
     return early;
   }
 
+  // Memory traffic of the epilogue for each row and head: 2 * head_dim bytes of results. For each
+  // 16 elements of a head, a row also loads its StepRow (position and place in the KV pool) and,
+  // for queries and keys, 64 bytes of the rotary embedding table.
   static INCIPIT_DEVICE void Run(const Args& args, Results& results, const Early& early) {
     const HeadPosition position(args, results);
     const int head_dim = args.layout.head_dim;

@@ -117,9 +117,6 @@ struct StoreRows : BeginsWithResults {
 // Epilogue AddToHidden: adds product + bias to `hidden`. If `next_norm` is not null, also stores x
 // = hidden * next_norm, the input of the next product, and sums of squares of `hidden`. The next
 // product computes the RMSNorm factor from these sums.
-//
-// Memory traffic: 8 bytes for each result. With next_norm, 2 bytes more for each result and 4 bytes
-// more for every 16 columns of a row.
 struct AddToHidden : BeginsWithResults {
   struct Args {
     // Input and output: f32 [num_rows, hidden_size]; hidden_size is a multiple of 8
@@ -136,6 +133,8 @@ struct AddToHidden : BeginsWithResults {
     float* squares = nullptr;
     int32_t hidden_size = 0;
   };
+  // Memory traffic of the epilogue: 8 bytes for each result. With next_norm, 2 bytes more for each
+  // result and 4 bytes more for every 16 columns of a row.
   static INCIPIT_DEVICE void Run(const Args& args, Results& results, Early) {
     const int column = results.unit * kUnitRows + results.quad * 4;
     const bool valid = results.valid && column < args.hidden_size;

@@ -29,9 +29,7 @@ struct RowSelectorMemory {
 // The mass of a token is an integer weight, proportional to its probability. The order of a token
 // is its sort key: a larger logit first, for equal logits the lower token id first.
 //
-// top_k and top_p collect candidate tokens in a list in shared memory. If thousands of tokens have
-// nearly equal logits, the list is too small. The tokens are then selected without the list, by a
-// radix selection of the sort key.
+// top_k and top_p collect candidate tokens in a list in shared memory.
 template <int kThreads>
 class RowSelector {
  public:
@@ -224,6 +222,8 @@ class RowSelector {
       });
     });
   }
+  // Like CutList, but reads the tokens from the row instead of the list. CutRow is needed if the
+  // list is too small, because thousands of tokens have nearly equal logits.
   template <bool kMass, class Wanted>
   INCIPIT_DEVICE uint64_t CutRow(uint64_t wanted, const Wanted& is_wanted) const {
     return Cut<kMass>(wanted, [&](const auto& visit) {

@@ -41,18 +41,15 @@ struct Sample {
     SampleOutputs outputs;
   };
 
-  // A thread block processes a group: all samples from one row of logits. For each sample, the
-  // kernel changes the row by penalties, biases and bans (patches), samples the token, and restores
-  // the row.
-  //
-  // Number of times that a sample reads its row (4 * vocab_size bytes); the first read is from
-  // memory, the later reads are from L2:
+  // A thread block processes all samples from one row of logits, one after the other. Number of
+  // times that a sample reads its row (4 * vocab_size bytes); the first read is from memory, the
+  // later reads are from L2:
   // - greedy: 1.
   // - greedy with best_logits, without patches and log probabilities: 1/16.
   // - temperature only: 2.
   // - top_k up to 512, with or without top_p: 3.
   // - top_p only: 4.
-  // - patches: 1 more.
+  // - patches (penalties, biases, bans): 1 more.
   // - log probability of the sampled token: 1 more, or 2 more with patches.
   // - log probabilities of the likeliest tokens: 2 more, or 3 more with patches.
   static INCIPIT_DEVICE void Run(const Args& args) {
@@ -91,6 +88,8 @@ struct Sample {
     dev::SyncBlock();
   }
 
+  // Processes one sample: changes the row of logits by penalties, biases and bans, samples a token,
+  // and restores the row.
   static INCIPIT_DEVICE void RunEntry(const Args& args, const SampleEntry* entry, int logits_row) {
     const bool patched = dev::LoadShared(&entry->patch_begin) < dev::LoadShared(&entry->patch_end);
     if (args.best_logits != nullptr && !patched && WantsBestOnly(entry)) {
