@@ -163,13 +163,12 @@ struct Heads {
 // 125M and 8B parameters.
 constexpr Heads kHeads[] = {{14, 2, 64}, {12, 4, 64}, {32, 8, 128}};
 
-// Measures attention. Benchmark arguments: number of threads, number of sequences, tokens that each
-// sequence computes, number of earlier tokens of each sequence, type of keys and values, index into
-// kHeads, and 1 if the cache blocks of a sequence are scattered in memory (otherwise 0).
+// Measures attention. Benchmark arguments: number of threads, number of sequences, new tokens per
+// sequence, earlier tokens per sequence, type of keys and values, index into kHeads, and 1 if the
+// cache blocks of a sequence are scattered in memory (otherwise 0).
 //
-// The counter of_read is the measured rate of bytes read, divided by the maximum rate of this
-// machine. The counters of_fma and of_dot are the same quotient for f32 multiply-adds and for bf16
-// dot instructions.
+// Counters: measured rate / maximum rate of this machine, for bytes read (of_read), f32
+// multiply-adds (of_fma) and bf16 dot instructions (of_dot).
 void Attention(benchmark::State& state) {
   constexpr int32_t kBlockSize = 16;
   const Heads& heads = kHeads[state.range(5)];
@@ -212,8 +211,8 @@ void Attention(benchmark::State& state) {
                    .block_begin = block_begin,
                    .blocks = blocks},
                   {});
-  // Read or write every block of the KV pool before the measurement, so that the operating system
-  // allocates memory for every block.
+  // Copy the blocks of the KV pool before the measurement. The copies access every block, so that
+  // the operating system allocates memory for it.
   std::vector<BlockCopy> copies;
   for (int32_t i = 1; i < num_blocks; ++i) {
     copies.push_back({.from = BlockId{i}, .to = BlockId{i - 1}, .num_tokens = kBlockSize});

@@ -22,8 +22,7 @@ constexpr int32_t kBlockSize = 16;
 constexpr int32_t kPromptTokens = 4096;
 constexpr int32_t kPromptBlocks = kPromptTokens / kBlockSize;
 // Number of prompts that a benchmark processes before it stops the timer to create new prompts.
-// Stopping the timer takes as long as the work for some tens of blocks, so the timer must stop
-// rarely.
+// Stopping the timer is slow, so the timer must stop rarely.
 constexpr size_t kPromptsPerStop = 8;
 // Simulated time between two prompts.
 constexpr std::chrono::milliseconds kTimePerPrompt(70);

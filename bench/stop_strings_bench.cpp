@@ -28,13 +28,13 @@ std::vector<std::string> Strings(Shape shape) {
   for (int i = 0; i < kStrings; ++i) {
     const auto at = static_cast<size_t>(i);
     switch (shape) {
-      // Each stop string is a run of the letter a and then b. The output has only letters a, so its
-      // end always matches the whole stop string except the letter b.
+      // Stop strings: many letters a and then one b. The output has only letters a, so it always
+      // ends with a partial match of the stop string, without the b.
       case kOneLetter:
         strings.push_back(std::string(kBytes - 1 - at, 'a') + "b");
         break;
-      // The output repeats the first half (almost) of the stop strings and a letter c, which ends
-      // the match.
+      // The output repeats 500 letters a and a letter c. The letters a match the beginning of each
+      // stop string, and each c ends the match.
       case kNearMatch:
         strings.push_back(std::string(kBytes / 2 + at, 'a') + "b" +
                           std::string(kBytes / 2 - 1 - at, 'a'));

@@ -51,8 +51,8 @@ void BatchBuilder::AddTokens(const StepPlan::Item& item) {
   block_begin_.push_back(static_cast<int32_t>(blocks_.size()));
 }
 
-// Appends the samples of `item`: the tokens to sample after the last token of `item`. If several
-// choices (outputs) of a request begin here, all of them use the logits of this last token.
+// Adds the tokens that the model must sample after the last token of `item`. All of these samples
+// (one per choice of the request) use the logits of this last token.
 void BatchBuilder::AddSamples(const StepPlan& plan, const StepPlan::Item& item) {
   const int32_t position = item.first_token + item.num_tokens;
   for (int32_t i = item.sample_begin; i < item.sample_begin + item.num_samples; ++i) {
@@ -70,8 +70,8 @@ void BatchBuilder::AddSamples(const StepPlan& plan, const StepPlan::Item& item) 
   sample_begin_.push_back(static_cast<int32_t>(samples_.size()));
 }
 
-// Appends the scores of `item`: log probabilities of prompt tokens. REQUIRES: the tokens of `item`
-// are not in tokens_ yet.
+// Adds the prompt tokens of `item` whose log probabilities are needed (scores). REQUIRES: the
+// tokens of `item` are not in tokens_ yet.
 void BatchBuilder::AddScores(const StepPlan::Item& item) {
   const Request& request = item.sequence->request();
   for (int32_t i = 0; i < item.num_scores; ++i) {

@@ -61,8 +61,8 @@ class Engine::Loop {
   Time heartbeat() const;
 
  private:
-  // A request from the call of Submit to the last event of the request. `queued` is true if Submit
-  // has put the request into the inbox.
+  // A request that has been submitted and whose last event has not been emitted yet. `queued` is
+  // true if Submit has put the request into the inbox.
   struct Live {
     // Bit i is 1 if choice i was cancelled. Cancel ignores the second cancellation of a choice. The
     // inbox therefore holds at most one cancellation for each choice.
@@ -132,7 +132,8 @@ class Engine::Loop {
   size_t num_resets_ ABSL_GUARDED_BY(mutex_) = 0;  // number of cache resets that wait for execution
   // Number of admission previews that wait in inbox_ or whose prompt is being hashed.
   size_t num_previews_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Sequence groups (requests) that have ended. The next call of TakeEnded returns these groups.
+  // Requests (sequence groups) that have ended. The next call of TakeEnded returns them, and its
+  // caller frees them.
   SequenceGroups ended_ ABSL_GUARDED_BY(mutex_);
   int64_t inbox_prompt_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<RequestId, Live> live_ ABSL_GUARDED_BY(mutex_);

@@ -22,11 +22,11 @@ namespace incipit {
 
 struct StepStats {
   Time begin{};
-  // Durations of planning, computing and committing the step. `run` begins at the launch of the
-  // step, or at the end of the previous step if the previous step ends later.
+  // Durations of planning, computing and committing the step. `run` begins when the step is
+  // launched, but not before the previous step ends.
   Duration plan{}, run{}, commit{};
   int32_t num_tokens = 0;  // tokens computed in this step
-  // Number of prompt tokens, and of tokens that are computed again after a preemption.
+  // Tokens of prompts in this step, and tokens computed again because of a preemption.
   int32_t num_prefill_tokens = 0;
   int32_t num_decode_tokens = 0;
   int32_t num_running = 0, num_waiting = 0;
@@ -54,8 +54,8 @@ class EngineListener {
  public:
   virtual ~EngineListener() = default;
   virtual void OnStep(const StepEvents& events) = 0;
-  // Reports that the engine has failed with `status`. Before this call, the engine has ended each
-  // request with the finish reason kError. After this call, the engine calls the listener no more.
+  // Reports that the engine has failed with `status`. The engine has already ended each request
+  // with the finish reason kError, and never calls the listener again.
   virtual void OnFatal(const absl::Status& status) = 0;
 };
 
@@ -104,8 +104,8 @@ class Engine {
   // draining, stopping or has failed. DEADLINE_EXCEEDED if the deadline of the request has passed.
   // ALREADY_EXISTS if another request has the same id.
   //
-  // Submit, PreviewAdmission and the destructor also free the requests that have ended. The engine
-  // thread never frees a request, because freeing a prompt of several megabytes takes long.
+  // Submit also frees the requests that have ended, because freeing a long prompt would delay the
+  // engine thread.
   absl::Status Submit(std::shared_ptr<const Request> request);
 
   // Cancels all choices (outputs) of a request. Thread-safe and idempotent; an unknown id has no

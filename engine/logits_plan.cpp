@@ -12,8 +12,8 @@ void LogitsPlan::Reserve(int32_t chunk_rows, int32_t tokens_max, int32_t samples
   score_rows_.reserve(static_cast<size_t>(tokens_max));
 }
 
-// Fills rows() with the rows of all samples and scores of `step`, in ascending order. REQUIRES: the
-// rows of the samples are ascending, and the rows of the scores are ascending.
+// Finds the rows (tokens of `step`) whose logits are needed for samples or scores (log
+// probabilities of prompt tokens). REQUIRES: the samples are sorted by row, and so are the scores.
 void LogitsPlan::Build(const Step& step) {
   rows_.clear();
   chunks_.clear();

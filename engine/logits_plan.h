@@ -1,5 +1,5 @@
-// Selects the tokens of a step whose logits are needed, and splits these tokens into chunks. A
-// runner computes the logits chunk by chunk.
+// Selects the tokens of a step whose logits are needed, and splits these tokens into chunks. The
+// logits of a chunk are computed together.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,15 @@ namespace incipit {
 // Allocates no memory if the step is within the bounds that were passed to Reserve.
 class LogitsPlan {
  public:
-  // Consecutive rows whose logits are computed together, and the samples and scores that use these
-  // logits.
+  // Consecutive rows whose logits are computed together, and the samples and scores (log
+  // probabilities of prompt tokens) that use these logits.
   struct Chunk {
-    int32_t row_begin = 0, row_end = 0;  // the rows of the chunk are rows()[row_begin, row_end)
-    // The chunk has the samples [sample_begin, sample_end) of the step.
+    // The rows [row_begin, row_end) of the plan belong to this chunk.
+    int32_t row_begin = 0, row_end = 0;
+    // samples [sample_begin, sample_end) of the step use logits of this chunk
     int32_t sample_begin = 0, sample_end = 0;
-    // The chunk has the scores [score_begin, score_end) of the step.
+    // scores (log probabilities of prompt tokens) [score_begin, score_end) of the step use logits
+    // of this chunk
     int32_t score_begin = 0, score_end = 0;
   };
 
@@ -34,11 +36,10 @@ class LogitsPlan {
   // ascending order, without duplicates.
   std::span<const int32_t> rows() const { return rows_; }
   std::span<const Chunk> chunks() const { return chunks_; }
-  // Element i of the result is the row of logits for sample i, counted from the first row of the
-  // chunk.
+  // Element i is the index, within its chunk, of the row of logits that sample i uses.
   std::span<const int32_t> sample_rows() const { return sample_rows_; }
-  // Element i of the result is the row of logits for score i, counted from the first row of the
-  // chunk.
+  // Element i is the index, within its chunk, of the row of logits that score i (the log
+  // probability of a prompt token) uses.
   std::span<const int32_t> score_rows() const { return score_rows_; }
 
  private:

@@ -10,14 +10,14 @@
 
 namespace incipit {
 
-// The result of a step. The samples and the scores have the same order as in the Step. In the Step,
-// sequence s has the samples [sample_begin[s], sample_begin[s + 1]).
+// The result of a step: the sampled tokens, and the scores (log probabilities of prompt tokens).
+// Both are in the order of the arrays `samples` and `scores` of the Step.
 struct StepResult {
-  std::vector<TokenId> tokens;          // element i is the token that sample i has chosen
-  std::vector<RowStatus> status;        // element i is the status of sample i
-  std::vector<RowStatus> score_status;  // element i is the status of score i
+  std::vector<TokenId> tokens;          // element i is the token sampled for Step::samples[i]
+  std::vector<RowStatus> status;        // element i is the status of Step::samples[i]
+  std::vector<RowStatus> score_status;  // element i is the status of Step::scores[i]
   Logprobs logprobs;         // one row for each sample whose request asked for log probabilities
-  Logprobs prompt_logprobs;  // one row for each score (log probability of a prompt token)
+  Logprobs prompt_logprobs;  // one row for each element of Step::scores
 };
 
 class ModelRunner {

@@ -34,8 +34,8 @@ absl::StatusOr<std::unique_ptr<Buffer>> AllocateMatrix(Backend& backend, int64_t
   return backend.Allocate(static_cast<size_t>(rows) * static_cast<size_t>(cols) * ByteSize(dtype));
 }
 
-// Checks the samples or the scores of a step. The entries [begin[s], begin[s + 1]) belong to
-// sequence s. Their rows must be rows of sequence s, in ascending order.
+// Checks the samples or the scores of a step (`entries`). Sequence s must have the entries
+// [begin[s], begin[s + 1]), each with the index of a token of sequence s, in ascending order.
 template <class Entry>
 void CheckRanges(const Step& step, std::span<const int32_t> begin, std::span<const Entry> entries) {
   INCIPIT_CHECK(begin.size() == step.token_begin.size());
@@ -347,8 +347,8 @@ absl::Status TransformerRunner::Launch(const Step& step) {
     backend_.RunStep(this, [&] { RunAndSample(activations, slot.samples); });
     return absl::OkStatus();
   }
-  // Steps with scores or with several chunks of logits are rare. Such a step runs without a
-  // recorded CUDA graph.
+  // Compute a rare kind of step without a recorded CUDA graph: a step that needs log probabilities
+  // of prompt tokens, or more logits than fit into memory.
   transformer_->Forward(activations, *pool_);
   ComputeLogits(step, activations, slot);
   return absl::OkStatus();

@@ -61,7 +61,7 @@ class TransformerRunner final : public ModelRunner {
   // The data of one step in flight, from Launch to Wait.
   struct Slot {
     LogitsPlan logits;
-    // Arguments of Sample, used only if one call samples all tokens of the step.
+    // Arguments of the only call of Sample in this step. Unused if the step needs several calls.
     SampleArgs samples;
     StepResult result;
   };
@@ -78,8 +78,8 @@ class TransformerRunner final : public ModelRunner {
   TensorView LogitsOf(const LogitsPlan::Chunk& chunk) const;
   SampleArgs SamplesOf(const Step& step, const LogitsPlan::Chunk& chunk, Slot& slot) const;
   ScoreArgs ScoresOf(const Step& step, const LogitsPlan::Chunk& chunk, Slot& slot) const;
-  // Returns true if one call of Sample suffices: the step has no scores, and all rows of logits are
-  // in one chunk.
+  // Returns true if a single call of Sample can sample all tokens: the step needs no log
+  // probabilities of prompt tokens, and all its logits fit into memory.
   static bool SamplesAtOnce(const Step& step, const Slot& slot);
   // Asks the backend to record its operations (as a CUDA graph) for steps that sample a token for
   // each row, such as decode steps.

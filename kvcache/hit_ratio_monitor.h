@@ -29,13 +29,13 @@ struct HitRatios {
   bool decayed = false;
 };
 
-// Counts looked-up tokens and found tokens. Time is divided into intervals of kResolution, and the
-// total counts at the start of each interval are stored. The counts of a time window are the
-// difference of two totals. A time window may therefore be up to kResolution longer than requested.
+// Counts looked-up tokens and found tokens in time windows. Only the total counts at the start of
+// each interval of kResolution are stored, so a time window may be up to kResolution longer than
+// requested.
 //
 // Read takes constant time. Add takes constant time, plus one store for each interval since the
-// previous call. The caller passes the present time. A time before the latest time is treated as
-// the latest time. The monitor allocates no memory.
+// previous call. A time before the latest time is treated as the latest time. The monitor allocates
+// no memory.
 class HitRatioMonitor {
  public:
   static constexpr Duration kResolution = std::chrono::seconds(5);
@@ -44,10 +44,9 @@ class HitRatioMonitor {
   static constexpr Duration kHour =
       std::chrono::hours(1);  // longest time window that Within accepts
 
-  // Limits of the check whether the hit ratio has decayed. The hit ratio has decayed if the ratio
-  // of the last ten minutes is below kDecayedShare times the ratio of the last hour. The check
-  // needs at least kDecayTokensMin looked-up tokens in the last ten minutes, and as many in the
-  // other 50 minutes of the hour.
+  // The hit ratio has decayed if the ratio of the last ten minutes is below kDecayedShare times the
+  // ratio of the last hour. The check needs at least kDecayTokensMin looked-up tokens in the last
+  // ten minutes, and as many in the 50 minutes before.
   static constexpr double kDecayedShare = 0.5;
   static constexpr int64_t kDecayTokensMin = 10'000;
 

@@ -8,9 +8,8 @@
 namespace incipit {
 namespace {
 
-// Maximum number of cached blocks that FindPartial compares with the next tokens of a sequence.
-// FindPartial compares the newest blocks first. The maximum bounds the cost if thousands of cached
-// blocks continue the same system prompt.
+// Maximum number of cached blocks that FindPartial compares with the next tokens of a sequence. The
+// maximum bounds the cost if thousands of cached blocks continue the same system prompt.
 constexpr int32_t kPartialCandidatesMax = 16;
 
 int32_t NumEqual(std::span<const TokenId> a, std::span<const TokenId> b) {
@@ -52,13 +51,13 @@ bool KvCacheManager::Follows(BlockId id, BlockId before) const {
   return before == kNoBlock ? pool_.starts_chain(id) : pool_.parent(id) == before;
 }
 
-// Returns whether block `id` has the same contents as block `index` of the sequence of `table`. The
-// tokens of block `index` are `block`. `before` is the block that lookups return for the key of
-// block `index` - 1.
+// Returns whether block `id` has the same contents as block `index` of the sequence of `table`.
+// `block` has the tokens of block `index`, and `before` is the cached block that a lookup returned
+// for block `index` - 1.
 //
-// With sha256, equal digests prove equal contents. With other hashes, Holds compares the keys, the
-// previous blocks and the tokens. For the first block of a sequence, Holds also compares the
-// namespace digests. REQUIRES: the digests of the two blocks are equal.
+// If equal keys always mean equal contents (sha256), compares nothing and returns true. Otherwise
+// compares the key, the previous block and the tokens, and for the first block also the namespace.
+// REQUIRES: the digests of the two blocks are equal.
 bool KvCacheManager::Holds(BlockId id, BlockId before, size_t index, std::span<const TokenId> block,
                            const BlockTable& table) const {
   if (!verifies_) return true;
@@ -136,7 +135,7 @@ KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> 
     best = {.block = id, .num_tokens = num_equal};
   };
   // Consider the cached block that has the key of the next full block. The lookup of full blocks
-  // has left out this block if it contains the last prompt token.
+  // never returns a block that contains the last prompt token.
   if (found.size() < table.hashes.size()) {
     const BlockId whole = pool_.Find(table.hashes[found.size()]);
     const BlockId before = found.empty() ? kNoBlock : found.back();

@@ -11,8 +11,8 @@
 namespace incipit {
 namespace {
 
-// Number of pool blocks per entry of `contents_`, the table that finds first blocks of sequences by
-// their tokens.
+// Number of cache blocks for each entry of `contents_`. The table `contents_` finds first blocks of
+// sequences by their tokens.
 constexpr size_t kBlocksPerContent = 16;
 
 // Announce writes the tokens of consecutive blocks. Before each block, Announce prefetches the
@@ -137,9 +137,8 @@ void KvCacheManager::Announce(BlockTable& table, const SequenceTokens& tokens) {
   // published (findable) block must also be findable.
   if (index > 0 && !pool_.is_published(table.blocks[index - 1])) return;
   while (index < num_full) {
-    // If blocks with different contents may have equal keys, publish one block per iteration, after
-    // IsKeyTaken has checked its key. Otherwise, publish in one call all blocks whose tokens are
-    // contiguous in memory.
+    // If blocks with different contents may have equal keys, check (IsKeyTaken) and publish one
+    // block per iteration. Otherwise, publish all blocks whose tokens are in one piece of memory.
     const auto piece = tokens.From(index * block_size);
     const size_t count = verifies_ ? 1 : std::min(num_full - index, piece.size() / block_size);
     if (verifies_ && IsKeyTaken(table, index, piece.first(block_size))) {

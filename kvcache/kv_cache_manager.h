@@ -73,7 +73,7 @@ struct KvCacheStats {
   int64_t self_hit_tokens = 0;
   // Number of blocks that were published (made findable for later requests).
   int64_t stored_blocks = 0;
-  // Number of blocks that became findable by a key that had been evicted recently.
+  // Number of published (findable) blocks whose key had been evicted recently.
   int64_t regret_blocks = 0;
   // Number of times that two blocks with different contents had the same key. Always 0 with sha256.
   int64_t collisions = 0;
@@ -84,14 +84,15 @@ struct KvCacheStats {
 
 // The blocks of one sequence, in the order of the tokens. The scheduler creates the table, and sets
 // root, tenant, retention and the hashes of the prompt. Later, only KvCacheManager changes the
-// table. `hashes` and `blocks` have reserved capacity for the maximum length of the sequence.
+// table.
 struct BlockTable {
   // Inputs of the block keys of the sequence, other than tokens (from BlockHasher::Root).
   ChainRoot root;
   // Number of the tenant (TenantDigest). A tenant may retain only a limited number of blocks.
   uint64_t tenant = 0;
   Retention retention;
-  // Keys of the full blocks; the keys of the prompt are computed in advance.
+  // Keys of the full blocks. The keys of all full blocks of the prompt are computed before the
+  // sequence runs.
   std::vector<BlockHash> hashes;
   std::vector<BlockId> blocks;  // ids of the blocks of the sequence, in the order of the tokens
   // Number of leading blocks that a lookup found or that were published (made findable). Blocks
@@ -101,8 +102,8 @@ struct BlockTable {
   // committed step.
   int32_t num_confirmed = 0;
   int32_t num_committed = 0;  // number of leading blocks that hold tokens of committed steps
-  // True if a block with other contents already had the key of a block of this sequence. Lookups
-  // then cannot find later blocks of this sequence.
+  // True if a block with other contents already had the key of a block of this sequence. No later
+  // block of this sequence is then published (made findable).
   bool collided = false;
   SequenceUse use;
   // The block copy that must run before the next step of the sequence. The source block cannot be
@@ -154,17 +155,17 @@ struct AdmissionPreview {
   int32_t blocks_evicted = 0;
 };
 
-// Assigns tokens to cache blocks and shares blocks between sequences (docs/kv_cache.md).
+// Assigns tokens to cache blocks and shares blocks between sequences (docs/kv_cache.md). Only the
+// engine thread calls the manager. Exceptions are the thread-safe functions Fits, hasher and
+// options. After construction, only Listen, Snapshot and CheckInvariants allocate memory.
+//
 // CheckInvariants tests these invariants:
-// (1) Each block either has users or is free.
-// (2) The number of users of a block is the number of live block tables that contain the block,
-// plus the number of unfinished copies from the block.
-// (3) The index maps each key to a block with this key, and every published (findable) block is
-// reachable from the index.
-// (4) If lookups can find a block, lookups can also find a block with the key of its parent.
-// Threading: only the engine thread calls the manager. Exceptions are Fits, hasher and options,
-// which read constants and are thread-safe. After construction, only Listen, Snapshot and
-// CheckInvariants allocate memory.
+// - Each block either has users or is free.
+// - The users of a block are the live block tables that contain the block, and the unfinished
+//   copies from the block.
+// - The index maps each key to a block with this key, and every published (findable) block is
+//   reachable from the index.
+// - If lookups can find a block, lookups can also find a block with the key of its parent.
 class KvCacheManager {
  public:
   // REQUIRES: ValidateKvCacheOptions(`options`) returns OK.
@@ -185,26 +186,26 @@ class KvCacheManager {
   Miss ExplainMiss(const SequenceTokens& tokens, const BlockTable& table,
                    const ComputedBlocks& computed) const;
 
-  // Returns the number of free blocks that a sequence would occupy with its first `num_tokens`
-  // tokens, if the sequence uses the blocks of `computed`. Blocks of `computed` without users are
-  // free blocks, so they count too.
+  // Returns how many free blocks a sequence would use for its first `num_tokens` tokens, if the
+  // sequence also uses the cached blocks of `computed`. Blocks of `computed` without users count as
+  // free.
   int32_t BlocksNeeded(const BlockTable& table, const ComputedBlocks& computed,
                        int32_t num_tokens) const;
   // Returns the effects that the admission of the sequence would have. Changes nothing.
   AdmissionPreview Preview(const BlockTable& table, const ComputedBlocks& computed,
                            int32_t num_tokens) const;
 
-  // Adds the sequence as a user of the blocks in `computed`, and allocates blocks for the first
-  // `num_tokens` tokens of the sequence. Returns false, and changes nothing, if too few blocks are
-  // free. If `computed` names a block to copy, table.copy then describes the block copy that must
-  // run before the step. REQUIRES: `computed` is empty, or `table` has no blocks.
+  // Allocates blocks for the first `num_tokens` tokens of a sequence, and adds the sequence as a
+  // user of the blocks in `computed`. If `computed` names a block to copy, sets table.copy. Returns
+  // false, and changes nothing, if too few blocks are free. REQUIRES: `computed` is empty, or
+  // `table` has no blocks.
   [[nodiscard]] bool AllocateSlots(BlockTable& table, const ComputedBlocks& computed,
                                    int32_t num_tokens);
 
-  // Makes the blocks that the planned step will fill findable before the step has run (pending
-  // blocks). `tokens` are all tokens of the sequence whose keys and values are stored after the
-  // step. Other sequences of the same step may share pending blocks, because each model layer
-  // writes all keys and values before it reads any.
+  // Makes the blocks that a planned step will fill findable, before the step has run. `tokens` are
+  // all tokens of the sequence whose keys and values are stored after the step. Other sequences of
+  // the step may share the blocks, because each model layer writes all keys and values before it
+  // reads any.
   void Announce(BlockTable& table, const SequenceTokens& tokens);
 
   // Publishes the full blocks among the first `num_computed` tokens of the sequence, so that
@@ -212,17 +213,16 @@ class KvCacheManager {
   // and values of these tokens.
   void CacheBlocks(BlockTable& table, const SequenceTokens& tokens, int32_t num_computed);
 
-  // Undoes a failed step for the sequence of `table`. Makes the blocks unfindable that were
-  // announced since the last CacheBlocks or Fork of `table`, and releases the blocks that were
-  // allocated since then. Keeps the blocks of the first `num_tokens_in_flight` tokens, because an
-  // older step in flight uses these blocks; 0: no older step is in flight. REQUIRES: newer steps,
-  // and later sequences of the same step, are already rolled back.
+  // Undoes a failed step for the sequence of `table`: the blocks that were announced or allocated
+  // since the last CacheBlocks or Fork become unfindable and are released. Keeps the blocks of the
+  // first `num_tokens_in_flight` tokens, for an older step in flight (0: none). REQUIRES: newer
+  // steps, and later sequences of the same step, are already rolled back.
   void Rollback(BlockTable& table, int32_t num_tokens_in_flight = 0);
 
   // Fills the empty table `child` with the first `num_tokens` tokens of `parent`, for another
-  // choice (output) of the same request. Both tables share the full blocks. If the last block is
-  // partial, `child` gets a new block, and child.copy describes how to fill the new block. Returns
-  // false, and changes nothing, if no block is free for a partial block.
+  // choice (output) of the request. The tables share the full blocks. child.copy describes how to
+  // copy a partial last block to a new block. Returns false, and changes nothing, if no block is
+  // free for the copy.
   [[nodiscard]] bool Fork(const BlockTable& parent, BlockTable& child, int32_t num_tokens);
 
   // Releases the block from which table.copy copies tokens. REQUIRES: the step that ran the copy is
@@ -234,10 +234,10 @@ class KvCacheManager {
   // blocks.
   void Free(BlockTable& table);
 
-  // Makes blocks unfindable: the blocks with the keys of the first `num_tokens` tokens, the block
-  // with the key table.copied_from, and all blocks that continue these blocks. Blocks that other
-  // sequences use become unfindable too. The scheduler calls Unpublish if keys and values contain
-  // NaN or infinite values. The cost is O(number of blocks that become unfindable).
+  // Makes the blocks of the first `num_tokens` tokens, the block with the key table.copied_from and
+  // all blocks that continue these blocks unfindable, even if other sequences use them. The
+  // scheduler calls Unpublish if keys or values are NaN or infinite. The cost is O(number of blocks
+  // that become unfindable).
   void Unpublish(const BlockTable& table, int32_t num_tokens);
 
   // Makes all blocks unfindable. Returns false, and changes nothing, if any block has a user.
@@ -310,9 +310,9 @@ class KvCacheManager {
   bool IsKeyTaken(const BlockTable& table, size_t index, std::span<const TokenId> block) const;
   uint64_t BeginChain(const BlockTable& table, BlockId id, std::span<const TokenId> block);
 
-  // An entry of `contents_`: the newest block that is the first block of a sequence with certain
-  // tokens, and the tenant of this block. The slot of an entry depends on the tokens only, not on
-  // salt and adapter.
+  // An entry of `contents_`, a table that finds first blocks of sequences by their tokens: the
+  // newest block with these tokens, and its tenant. Salt and adapter do not affect the index of the
+  // entry.
   struct Content {
     BlockId block = kNoBlock;
     uint64_t tenant = 0;
@@ -325,8 +325,8 @@ class KvCacheManager {
   bool verifies_;               // true if blocks with equal keys may have different contents
   std::vector<BlockId> found_;  // blocks that the last call of GetComputedBlocks found
   Table<TokenId> tokens_;       // token ids of the blocks that lookups can find
-  // Digest of seed and namespace for each block that is the first of a sequence. Lookups compare
-  // these digests if blocks with equal keys may differ in contents. Otherwise the vector is empty.
+  // Digest of seed and namespace for each block that is the first of a sequence. Empty if blocks
+  // with equal keys always have equal contents, so that lookups need no comparison.
   std::vector<std::array<uint8_t, 32>> namespace_keys_;
   std::vector<Content> contents_;
   KvCacheStats stats_;

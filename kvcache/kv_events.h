@@ -29,9 +29,9 @@ struct KvEvent {
   size_t tokens_begin = 0;
 };
 
-// The events in the log, valid until the cache is used again. The stored event of a key follows the
-// stored event of its parent key. The removed event of a key precedes the removed event of its
-// parent key. Stored and removed events of the same key alternate.
+// The events in the log, valid until the cache is used again. The stored event of a parent precedes
+// the stored events of its children. The removed event of a parent follows the removed events of
+// its children.
 struct KvEvents {
   std::span<const KvEvent> events;
   std::span<const TokenId> tokens;

@@ -7,9 +7,8 @@
 namespace incipit {
 namespace {
 
-// Memory for the metadata of one block, in bytes. The metadata is the Block structure and one
-// block's share of the index, the eviction policy, the retained blocks, the evicted keys and
-// scratch memory.
+// Memory for the metadata of one block, in bytes: its Block structure, and its part of the tables
+// of the cache, such as the index and the eviction policy.
 constexpr uint64_t kMetadataBytesPerBlock = 128;
 
 }  // namespace

@@ -161,8 +161,8 @@ const void* ReadCluster(const void* shared, int bytes, int rank, Site site) {
   const Block& other = *cluster.blocks[static_cast<size_t>(rank)];
   if (other.num_ended > 0) {
     machine.Fail(site,
-                 fmt::format("the thread reads shared memory of block {}, of which {} threads have "
-                             "ended",
+                 fmt::format("the thread reads shared memory of block {} after {} threads of this "
+                             "block ended",
                              other.index, other.num_ended));
   }
   const auto offset = reinterpret_cast<const char*>(shared) - thread.shared;

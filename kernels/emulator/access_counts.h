@@ -1,9 +1,9 @@
 // Counts the memory transactions that a GPU would need for the accesses of a warp (32 lanes). The
 // n-th access of each lane at a source line belongs to the n-th access of the warp.
 //
-// Shared memory has 32 banks of 4 bytes. One transaction of shared memory serves 32 lanes of up to
-// 4 bytes, 16 lanes of 8 bytes, or 8 lanes of 16 bytes. Global memory transfers sectors of 32
-// bytes.
+// Shared memory has 32 banks of 4 bytes. One transaction serves 32 lanes that access up to 4 bytes
+// each, 16 lanes that access 8 bytes, or 8 lanes that access 16 bytes. Global memory transfers
+// sectors of 32 bytes.
 #pragma once
 
 #include <array>
@@ -41,8 +41,8 @@ class AccessCounts {
   // Records one call of LoadMatricesWarp by a warp. Element i of `rows` is the address of the 16
   // bytes that lane i passes.
   void NoteRows(std::span<const uint64_t> rows, Site site);
-  // Counts the incomplete accesses of warp `warp`, which only some of its lanes have made. Must be
-  // called after the warp has ended.
+  // Counts the accesses that only some lanes of warp `warp` have made. Must be called after the
+  // warp has ended.
   void EndWarp(int64_t warp);
   // Returns the access counts of each source line, sorted by file, line and kind of access.
   std::vector<SiteCounts> Sites() const;

@@ -31,7 +31,7 @@ struct Place {
 extern constinit thread_local Place* g_running;
 inline const Place& Running() { return *g_running; }
 
-// ---- memory: TouchShared and TouchGlobal only check an access; the caller makes the access
+// ---- memory: TouchShared and TouchGlobal check an access, but do not read or write the bytes
 enum class Access : uint8_t { kRead, kWrite, kAtomic, kConstant, kBulkRead };
 void TouchShared(const void* address, int bytes, Access access, Site site);
 void TouchGlobal(const void* address, int bytes, Access access, Site site);

@@ -46,8 +46,8 @@ void Clocks::Join(ClockVector& into, const ClockVector& other) {
 }
 
 void Clocks::SyncWarps(std::span<const int> warps) {
-  // Adds the events that single lanes know to the events that their warp knows. Often many lanes
-  // share one vector of known events, so a vector that equals the latest one is skipped.
+  // Add the events in the `acquired` vectors of each lane to the events known to its warp. Skip a
+  // vector that equals the previous one, because lanes often share a vector.
   for (const int warp : warps) {
     const ClockVector* latest = nullptr;
     for (int lane = 0; lane < kLanes; ++lane) {

@@ -1,9 +1,8 @@
-// Stores, for the threads of one block, which events happened before which other events (vector
-// clocks). A thread knows an event if the event happened before the thread's current event.
+// Vector clocks for the threads of one block: they store which events happened before which other
+// events. A thread knows an event if the event happened before the thread's current event.
 //
-// Each warp has a clock. The number of an event is the value of its warp's clock. The clock
-// advances whenever a lane makes its known events available to other threads, for example at a
-// barrier.
+// Each warp has a clock, which numbers the events of the warp. The clock advances whenever events
+// become known to other threads, for example at a barrier.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +15,8 @@ namespace incipit::emulator {
 inline constexpr int kLanes = 32;  // number of lanes of a warp
 
 using Clock = uint32_t;
-// Element i is the number of the latest known event of agent i. An agent is a thread of the block,
-// or another actor such as a bulk copy.
+// Element i is the number of the latest event of agent i that a thread knows. An agent is a thread,
+// or another source of events such as a bulk copy.
 using ClockVector = std::vector<Clock>;
 
 class Clocks {
@@ -27,15 +26,14 @@ class Clocks {
   explicit Clocks(int num_threads);
 
   int num_warps() const { return static_cast<int>(warps_.size()); }
-  // Returns the agent number of the bulk copies that mbarrier `barrier` counts. (An agent is a
-  // thread or another actor with events.) Event n is the end of phase n of the mbarrier, counted
-  // from 1.
+  // Returns the index in a ClockVector for the bulk copies of mbarrier `barrier`. Event n is the
+  // end of phase n of the mbarrier, counted from 1.
   int bulk_agent(int barrier) const { return num_threads_ + barrier; }
-  // Returns the agent number of all blocks of the cluster that read this block's shared memory. (An
-  // agent is a thread or another actor with events.) Event n is the n-th ArriveCluster.
+  // Returns the index in a ClockVector for reads of this block's shared memory by other blocks of
+  // the cluster. Event n is the n-th ArriveCluster.
   int remote_agent() const { return num_threads_ + kMostBarriers; }
-  // Returns the agent number of all earlier kernels of the stream. (An agent is a thread or another
-  // actor with events.) Their only event is their end.
+  // Returns the index in a ClockVector for the earlier kernels of the stream. Their only event is
+  // the end of the last of these kernels.
   int kernels_agent() const { return num_threads_ + kMostBarriers + 1; }
 
   // Returns the number of the current event of thread `thread`.
@@ -61,12 +59,12 @@ class Clocks {
   // Completes the barrier of the cluster. REQUIRES: all warps of all blocks in `blocks` have
   // arrived at the barrier.
   static void MeetAsCluster(std::span<Clocks* const> blocks, bool orders_reads);
-  // Adds the events that all threads of the cluster knew at their arrival to the events that
-  // `thread` knows.
+  // After `thread` has waited for the cluster's barrier: adds all events before the barrier, of all
+  // threads of the cluster, to the events that `thread` knows.
   void WaitForCluster(int thread);
 
-  // Adds all events that `thread` knows, and its own events, to the vector `into`. Another thread
-  // that later acquires `into` then knows these events.
+  // Adds the events that `thread` knows, and its own events, to `into`. A thread that later calls
+  // Acquire with `into` then knows all of these events.
   void Release(int thread, ClockVector& into);
   std::shared_ptr<const ClockVector> Snapshot(int thread);
   // Adds the events in `known` to the events that `thread` knows. A later call with the same
@@ -88,8 +86,8 @@ class Clocks {
     std::shared_ptr<const ClockVector> known;
   };
   struct ThreadClock {
-    // The events that this thread has acquired from other threads since the latest barrier of its
-    // warp.
+    // Events of other threads that this thread knows from Acquire. Cleared at the next barrier of
+    // the warp.
     std::vector<Acquired> acquired;
     // Element i is the highest event number for which KnowsWarp returned true for warp i. It makes
     // later calls of KnowsWarp faster.

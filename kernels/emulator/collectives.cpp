@@ -79,8 +79,8 @@ void ComeToBarrier(Warp& warp, const char* name, Site site) {
   warp.num_at_barrier = (warp.num_at_barrier + 1) % kLanes;
 }
 
-// Records that all threads have reached barrier `id`. All events of these threads before the
-// barrier then happened before all their events after the barrier.
+// Records that all threads have reached barrier `id`: everything that these threads did before the
+// barrier happened before everything that they do after it.
 void OrderThreads(const Thread& last, const NamedBarrier& barrier, int id, Site site) {
   const Block& block = *last.warp->block;
   // Element i: number of lanes of warp i that have reached the barrier.
@@ -194,8 +194,8 @@ void SyncThreads(int id, int num_threads, Site site) {
 
 namespace {
 
-// Records that all lanes of `warp` have called the function `name`, which arrives at the barrier of
-// the cluster.
+// Records that all lanes of `warp` have called `name`, a function that arrives at the barrier of
+// the cluster without waiting.
 void ArriveAtCluster(Warp& warp, const char* name, bool orders_reads) {
   Machine& machine = Machine::Get();
   const Site site = machine.current().site;

@@ -25,7 +25,8 @@ size_t FindBarrier(const uint64_t* address, Site site) {
   }
   if (!block.barriers[index]->is_fenced) {
     machine.Fail(
-        site, "the kernel uses an mbarrier and has called no FenceBarriers after its InitBarrier");
+        site,
+        "the kernel has called no FenceBarriers after the InitBarrier of an mbarrier that it uses");
   }
   if (block.races != nullptr) {
     std::string race =

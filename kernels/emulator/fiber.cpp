@@ -21,8 +21,8 @@
 namespace incipit::emulator {
 #ifdef INCIPIT_FIBERS_NOTIFY_SANITIZER
 namespace {
-// The fiber that ran before the latest switch. AddressSanitizer returns the address range of this
-// fiber's stack only after the switch.
+// The fiber that the latest Switch suspended. AddressSanitizer reports the address range of its
+// stack only after the switch.
 thread_local Fiber* g_left = nullptr;
 // Upper bound on the size of the stack frame of the function Switch, in bytes.
 constexpr ptrdiff_t kSwitchFrameBytes = 1024;
@@ -50,9 +50,8 @@ void Fiber::Start(void (*entry)(), int color) {
   }
   fake_stack_ = nullptr;
 #ifdef INCIPIT_FIBERS_NOTIFY_SANITIZER
-  // AddressSanitizer marks parts of each stack frame as inaccessible. A function clears these marks
-  // when it returns. The functions of an abandoned fiber never return, so this call clears their
-  // marks.
+  // Clear the marks of AddressSanitizer on the stack. The functions of an abandoned fiber never
+  // returned, so their stack frames are still marked as inaccessible.
   __asan_unpoison_memory_region(left_at_, static_cast<size_t>(stack_ + kStackBytes - left_at_));
 #endif
   const size_t shift = static_cast<size_t>(color % kColors) * kColorBytes;

@@ -30,8 +30,8 @@ class Fiber {
   ~Fiber();
 
   // Prepares the fiber: the next switch to the fiber calls `entry`, which must not return. `color`
-  // must not be negative, and shifts the first stack frame. Fibers with different colors therefore
-  // use different lines of the CPU cache.
+  // (0 or more) shifts the first stack frame, so that fibers with different colors use different
+  // lines of the CPU cache.
   void Start(void (*entry)(), int color);
   // Completes the first switch to a fiber. `entry` must call this function before any other
   // function.

@@ -45,8 +45,8 @@ void PrepareContext(FiberContext& context, char* stack, size_t bytes, void (*ent
   constexpr int kSavedRegisters = 6;
   constexpr uintptr_t kAlignment = 16;
   auto* top = reinterpret_cast<void**>(reinterpret_cast<uintptr_t>(stack + bytes) & -kAlignment);
-  // The null pointer is in the stack slot of the return address of `entry`. `entry` never returns,
-  // but needs the slot for the alignment of its stack frame.
+  // Reserve the stack slot of the return address, because a function expects this slot. The address
+  // is null, because `entry` never returns.
   *--top = nullptr;
   *--top = reinterpret_cast<void*>(entry);
   for (int i = 0; i < kSavedRegisters; ++i) *--top = nullptr;

@@ -1,6 +1,5 @@
-// Detects races: accesses of global memory whose order is not defined. Two threads of a block, two
-// blocks, or a kernel and the next kernel that started early can cause a race. A race is detected
-// even if the threads happened to run in an order without an error.
+// Detects races: accesses of global memory whose order is not defined. A race is detected even if
+// the threads happened to run in an order without an error.
 //
 // Only AtomicAddGlobal orders blocks of a kernel, and only WaitForEarlierKernels orders kernels.
 // For every 4 bytes of global memory, the detector stores only the latest write and the latest
@@ -22,13 +21,14 @@ namespace incipit::emulator {
 struct Thread;
 struct Grid;
 
-// The events that block `block` knew when it last made an atomic operation on a word of 4 bytes.
+// The events that had happened before the latest atomic operation of block `block` on a word (4
+// bytes of global memory).
 struct BlockKnowledge {
   int block = 0;
   std::shared_ptr<const ClockVector> known;
 };
-// The events of other blocks that thread `thread` learned through one atomic operation. `clock` is
-// the number of this operation's event in the vector clocks of the block.
+// Events of other blocks that happened before an atomic operation of thread `thread`. `clock` is
+// the event number of this operation.
 struct LearnedOfBlocks {
   int thread = 0;
   Clock clock = 0;

@@ -39,8 +39,8 @@ class LiveMemory {
   static constexpr uintptr_t kPageBytes = 4096, kPages = 256;
 
   std::vector<Range> ranges_;
-  // Cache of ranges that Holds found. Element p % kPages is the range that Holds found last for an
-  // address in memory page p.
+  // Cache of the results of Holds. Element p % kPages is the latest result for an address in memory
+  // page p.
   std::array<Range, kPages> latest_{};
 };
 

@@ -77,7 +77,8 @@ struct Thread : Place {
   int64_t num_groups = 0;  // number of groups of copies that the thread has committed
 };
 
-// A MultiplyAddWarpgroup that a warp has requested, and for which the warp has not waited yet.
+// A matrix product that a warp has requested with MultiplyAddWarpgroup, and for which the warp has
+// not waited yet.
 struct Multiplication {
   int a = 0, b = 0;  // offsets in shared memory of both factors, in bytes
   int num_blocks = 0;
@@ -86,11 +87,11 @@ struct Multiplication {
   Site site;
   bool is_computed = false;
 };
-// The sums of all lanes of a warp, to which MultiplyAddWarpgroup adds. A WarpSums exists from
-// FenceMultiplies to EndMultiplies.
+// The sums (results) of the matrix products of a warp, which MultiplyAddWarpgroup updates. A
+// WarpSums exists from FenceMultiplies to EndMultiplies.
 struct WarpSums {
   int num_blocks = 0;
-  // True if the lanes must not access their sums before EndMultiplies.
+  // True after a MultiplyAddWarpgroup: the lanes must not access their sums until EndMultiplies.
   bool is_taken = false;
   // Element i is the address of the sums of lane i, of shape [num_blocks][4].
   std::array<float*, kLanes> home{};
@@ -133,17 +134,16 @@ struct NamedBarrier {
 
 struct MemoryBarrier {
   uint64_t* address = nullptr;
-  int num_arrivals = 0;         // number of arrivals in each phase of the barrier
+  int num_arrivals = 0;         // number of arrivals that complete a phase of the barrier
   int missing_arrivals = 0;     // number of arrivals that are missing in the current phase
   int64_t missing_bytes = 0;    // number of expected bytes that have not been copied yet
   int64_t unclaimed_bytes = 0;  // number of expected bytes for which no copy was requested yet
   uint32_t phase = 0;           // number of completed phases of the barrier
   std::vector<Thread*> waiting;
   bool is_fenced = false;  // true if FenceBarriers was called after InitBarrier
-  // Events that were known to the threads that have arrived in the current phase.
+  // Events that happened before the arrivals in the current phase of the barrier.
   ClockVector released;
-  // The events that a thread knows after it has waited for the latest completed phase of the
-  // barrier.
+  // Events that happened before the end of the latest completed phase of the barrier.
   std::shared_ptr<const ClockVector> known;
 };
 
@@ -170,11 +170,10 @@ struct Block {
   // Detector of races in shared memory. Null if races are not detected.
   std::unique_ptr<SharedRaces> races;
   std::vector<LearnedOfBlocks> learned;
-  // The events that a thread knows after it has called WaitForEarlierKernels.
+  // Vector clock that contains only the end of the earlier kernels, for WaitForEarlierKernels.
   std::shared_ptr<const ClockVector> kernels_ended;
-  // Element i lists the multiplications that warpgroup i (four warps) has requested. A
-  // multiplication is described by the offsets of its two factors and the number of groups of 8
-  // columns.
+  // Element i lists the matrix products that warpgroup i (four warps) has requested: the offsets of
+  // the two factors in shared memory, and the number of groups of 8 columns.
   std::vector<std::vector<std::array<int, 3>>> multiplications;
   int num_ended = 0;  // number of threads of this block that have ended
   bool let_next_start = false;
@@ -300,7 +299,7 @@ class Machine {
   // In each iteration of Run, one bulk copy is completed with probability 1 / landing_one_in_. If
   // landing_one_in_ is 0, a bulk copy is completed only when no thread can run.
   uint32_t landing_one_in_ = 1;
-  // Remaining number of switches between lanes of the running warp, before the scheduler chooses
+  // Number of switches between lanes of the running warp that are left before the scheduler chooses
   // another warp.
   int quantum_ = 0;
 };

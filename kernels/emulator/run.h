@@ -56,14 +56,14 @@ struct SiteCounts {
   int line = 0;
   AccessKind kind = AccessKind::kSharedLoad;
   int lane_bytes = 0;  // number of bytes that each lane accesses
-  // Number of accesses of whole warps: accesses of several lanes at the same time count as one.
+  // Number of accesses by warps. An access of all 32 lanes of a warp counts as one.
   int64_t warp_accesses = 0;
   int64_t lane_accesses = 0;
   // Number of additional transactions of shared memory that bank conflicts cause.
   int64_t bank_conflicts = 0;
   int64_t sectors = 0;  // number of transferred sectors (32 bytes each) of global memory
-  // Number of sectors (32 bytes each) of global memory that would be transferred if the lanes of a
-  // warp accessed contiguous bytes.
+  // Number of sectors (32 bytes each) of global memory that would be transferred if each warp
+  // accessed contiguous bytes.
   int64_t fewest_sectors = 0;
 };
 

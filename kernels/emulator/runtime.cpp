@@ -40,8 +40,8 @@ size_t BytesAtFirst() {
 
 std::atomic<bool> is_broken_by_test = false;
 
-// Returns true if the emulated device must fail: after BreakDevice(true), or while the file exists
-// that the environment variable INCIPIT_EMULATED_FAULT_FILE names.
+// Returns true if the emulated device must fail: after BreakDevice(true), or if the environment
+// variable INCIPIT_EMULATED_FAULT_FILE names a file that exists.
 bool IsBroken() {
   static const char* const file = std::getenv("INCIPIT_EMULATED_FAULT_FILE");
   std::error_code ignored;

@@ -206,8 +206,8 @@ bool SharedRaces::IsFenced(int thread, int agent, Clock clock, Memory memory) co
   const auto& all = fences_[static_cast<size_t>(memory)];
   const Fences& mine = all[static_cast<size_t>(thread)];
   if (mine.known != nullptr && clock <= (*mine.known)[static_cast<size_t>(agent)]) return true;
-  // The thread `agent` may also have called FenceBulk itself, after its access. This call must have
-  // happened before the current event of `thread`.
+  // If `agent` is a thread, it may have called FenceBulk after its access and before the current
+  // event of `thread`.
   if (agent >= static_cast<int>(all.size())) return false;
   const auto& theirs = all[static_cast<size_t>(agent)].clocks;
   const auto fence = std::lower_bound(theirs.begin(), theirs.end(), clock);
@@ -232,10 +232,10 @@ std::string SharedRaces::DescribeWrite(int thread, Word word, const char* does, 
   const Write& write = writes_.get()[word.index];
   std::string by = fmt::format("thread {} wrote", write.agent);
   if (write.kind == kCopy) {
-    by = fmt::format("thread {} copied{}", write.agent,
-                     write.clock == kInFlight ? " and has not waited for" : "");
+    by = fmt::format("thread {}{} copied to", write.agent,
+                     write.clock == kInFlight ? ", which has not waited for its copy," : "");
   } else if (write.kind == kBulk) {
-    by = "a bulk copy without a wait for its mbarrier wrote";
+    by = "a bulk copy, whose mbarrier the thread has not waited for, wrote";
   } else if (write.kind == kAtomicOp) {
     by = fmt::format("thread {} updated", write.agent);
   }

@@ -40,8 +40,8 @@ class SharedRaces {
   std::string BeginCopy(int thread, Range range, Site site);
   void EndCopy(int thread, Range range);
   // Begins a read of `range` by a MultiplyAddWarpgroup in the warp of `thread`. Until EndMultiply,
-  // every write to `range` is a race. If a thread wrote to `range`, the thread must have called
-  // FenceBulk after the write.
+  // every write to `range` is a race. FenceBulk must have been called after earlier writes of
+  // threads.
   std::string BeginMultiply(int thread, Range range, Site site);
   void EndMultiply(int thread, Range range);
   // Begins a bulk copy to `range`, whose bytes mbarrier `barrier` counts. A later access of `range`
@@ -105,16 +105,15 @@ class SharedRaces {
   ZeroArray<Write> writes_;  // element i: the latest write to word i of shared memory
   // Element i * num_warps_ + j is the latest read of word i of shared memory by warp j.
   ZeroArray<Read> reads_;
-  // Element i describes the latest read of word i by another block of the cluster. The read ends
-  // when ArriveCluster has been called as many times as the value of the element.
+  // Element i describes the latest read of word i (4 bytes) by another block of the cluster: the
+  // read has ended when the count of ArriveCluster calls has reached element i.
   ZeroArray<Clock> remote_reads_;
   Clock last_remote_read_ = 0;
-  // Element i identifies a write that happened before the current event of thread i. The high 32
-  // bits hold the agent (thread or copy) that wrote, and the low 32 bits hold the number of the
-  // write's event.
+  // Element i is a write that happened before the current event of thread i. High 32 bits: the
+  // thread or copy that wrote. Low 32 bits: the event number of the write.
   std::vector<uint64_t> known_writes_;
-  // The calls of FenceBulk by one thread. `clocks` holds the event number of each call. `known`
-  // holds the events that the thread knew at its latest call.
+  // The calls of FenceBulk by one thread. `clocks` holds the event number of each call, and `known`
+  // the events that happened before the latest call.
   struct Fences {
     std::vector<Clock> clocks;
     std::shared_ptr<const ClockVector> known;

@@ -1,9 +1,9 @@
 // Emulates the matrix product instruction wgmma of a warpgroup (four warps). The instruction runs
 // asynchronously: the 16 rows of a warp are computed at some time between the request and the wait.
 //
-// From the first request to EndMultiplies, a NaN replaces the sums of the lanes. If the kernel
-// overwrites the NaN, a fault is reported. Each sum adds products in ascending order of the
-// summation index. The product of two bf16 numbers is exact in f32.
+// Until EndMultiplies, the kernel must not access its sums. The emulator replaces them by a NaN,
+// and reports a fault if the kernel overwrites the NaN. Each sum adds products in ascending order
+// of the summation index. The product of two bf16 numbers is exact in f32.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 constexpr int kRowBytes = 128, kChunkBytes = 16, kWarpRows = 16, kDepth = 16;
 constexpr int kAlignment = 1024, kWarpsOfGroup = 4;
 constexpr size_t kRunsAtOnceOneIn = 4;
-// Bits of the NaN that replaces the sums while the kernel must not access them.
+// Bits of the NaN that replaces a sum while the kernel must not access the sum.
 constexpr uint32_t kTakenSum = 0x7FC0DEAD;
 
 constexpr const char* kFence = "FenceMultiplies";
@@ -99,9 +99,9 @@ void Compute(Warp& warp, Multiplication& one) {
   }
 }
 
-// Calls each(lane, i, index) for all sums of a warp. The i-th sum of lane `lane` is
-// WarpSums::values[index]. Lane l holds sums of rows l / 4 and l / 4 + 8. In each group of 8
-// columns, lane l holds columns l % 4 * 2 and l % 4 * 2 + 1.
+// Calls each(lane, i, index) for all sums of a warp: sum i of lane `lane` is
+// WarpSums::values[index]. A lane holds sums of two rows, and of two columns in each group of 8
+// columns.
 template <class Each>
 void ForLaneValues(int num_blocks, Each each) {
   for (size_t lane = 0; lane < kLanes; ++lane) {
@@ -149,8 +149,7 @@ void Take(Warp& warp, Site site) {
     });
   }
   if (!is_fenced)
-    Machine::Get().Fail(site,
-                        "no FenceMultiplies follows the last change of the sums by the kernel");
+    Machine::Get().Fail(site, "the kernel has changed the sums without a later FenceMultiplies");
   sums->is_taken = true;
 }
 
@@ -159,7 +158,7 @@ void GiveBack(Warp& warp) {
   const Site site = static_cast<Request*>(warp.requests[0])->site;
   WarpSums* const sums = FindSums(warp, RequestedSums(warp, 0).values);
   if (sums == nullptr)
-    machine.Fail(site, "EndMultiplies is called with other sums than MultiplyAddWarpgroup");
+    machine.Fail(site, "EndMultiplies and MultiplyAddWarpgroup are called with different sums");
   if (!warp.multiplying.empty())
     machine.Fail(
         site, "EndMultiplies is called without a CommitMultiplies after the last multiplication");
@@ -170,7 +169,8 @@ void GiveBack(Warp& warp) {
     is_written = is_written || (sums->is_taken && !SameBits(home, taken));
     home = sums->values[index];
   });
-  if (is_written) machine.Fail(site, "sums were written while multiplications added to them");
+  if (is_written)
+    machine.Fail(site, "the kernel wrote to sums while MultiplyAddWarpgroup added to these sums");
   warp.sums.erase(warp.sums.begin() + (sums - warp.sums.data()));
 }
 
@@ -196,7 +196,7 @@ void CompareWithGroup(Warp& warp, const Multiplication& one, Site site) {
     all[group].push_back(what);
   } else if (all[group][warp.num_multiplications] != what) {
     Machine::Get().Fail(site,
-                        "the warp requests another product than the other warps of its warpgroup");
+                        "the warp and the other warps of its warpgroup request different products");
   }
   ++warp.num_multiplications;
 }

@@ -51,8 +51,7 @@ class BlockExtras {
  private:
   void Add(const ExtraKey& key) { keys_[count_++] = key; }
 
-  // One extra for each medium (at most one medium per token), and one each for adapter, tenant and
-  // salt.
+  // Space for all extras of a block: at most one medium per token, and adapter, tenant and salt.
   std::array<ExtraKey, kBlockSizeMax + 3> keys_;
   size_t count_ = 0;
 };

@@ -22,9 +22,10 @@
 
 namespace incipit {
 
-// The key of a block. If digests have 32 bytes, the key is the digest of the block. If digests have
-// 16 bytes, the key is the digest of the block and then the digest of the previous block. The first
-// block of a sequence uses the digest of the root (seed and namespace) as its previous digest.
+// The key of a block: the digest of the block (if digests have 32 bytes), or the digest of the
+// block and then the digest of the previous block (if digests have 16 bytes). For the first block
+// of a sequence, the digest of the seed and the namespace replaces the digest of the previous
+// block.
 struct BlockHash {
   std::array<uint8_t, 32> bytes{};
 
@@ -40,7 +41,7 @@ struct BlockHash {
 // The inputs for the block keys of one sequence, except the tokens. These inputs are the same for
 // all blocks of the sequence.
 struct ChainRoot {
-  BlockHash parent{};  // digest that the key of the first block uses instead of a previous block
+  BlockHash parent{};  // for the first block: replaces the key of the previous block
   // Sha256 digest of the seed and the namespace, even if the block keys use another hash function.
   std::array<uint8_t, 32> digest{};
   // Namespace of the sequence. Set only for CBOR keys, because CBOR messages contain the names of
@@ -70,14 +71,14 @@ struct BlockHasherOptions {
 
 inline constexpr int32_t kDigestBitsMax = 256;
 
-// Computes the keys of the blocks of a sequence. The digest of block i is H_i = hash(H_{i-1},
-// tokens of block i, extras of block i). The extras are the inputs other than tokens, such as
-// media.
+// Computes the keys of the blocks of a sequence. The digest of a block is a hash of the digest of
+// the previous block, the tokens of the block and its extras (inputs other than tokens, such as
+// media).
 //
-// There are two formats of the hashed messages: the own format of Incipit (WriteBlock) and CBOR
-// (WriteCborBlock). In the own format, H_{-1} is the digest of the seed and the namespace
-// (WriteRoot). In the CBOR format, H_{-1} is the digest of the seed. A CBOR message then contains
-// the adapter name in each block, and tenant and salt in the first block.
+// The hashed messages have Incipit's own format (WriteBlock) or are CBOR (WriteCborBlock). For the
+// first block, a digest of the seed and the namespace (WriteRoot) replaces the digest of the
+// previous block. In CBOR, this digest does not cover the namespace: each message contains the
+// adapter name, and the message of the first block also contains tenant and salt.
 //
 // A BlockHasher is immutable and therefore thread-safe.
 class BlockHasher {

@@ -13,8 +13,8 @@ namespace {
 constexpr uint32_t kUint32Max = std::numeric_limits<uint32_t>::max();
 
 enum class MessageKind : char { kBlock = 'B', kRoot = 'R' };
-// The numbers of the fields in a root message (seed and namespace). If the request has no tenant,
-// salt or adapter, the message has no such field. An empty tenant name is an empty field.
+// The numbers of the fields in a root message (seed and namespace). A tenant, salt or adapter that
+// is absent has no field. An empty tenant name has an empty field.
 enum class RootField : uint8_t { kSeed = 1, kTenant = 2, kSalt = 3, kAdapter = 4 };
 // The major types of CBOR (RFC 8949, section 3.1) that the messages use.
 enum class Major : uint8_t { kUnsigned = 0, kNegative = 1, kBytes = 2, kText = 3, kArray = 4 };

@@ -24,33 +24,35 @@ struct BlockMessage {
 };
 
 // The last 16 bytes (trailer) of each message in the own format (not CBOR). The trailer contains
-// the kind of the message. The trailer has a fixed length, so a message can be decoded from the
-// end. For blocks without extras (inputs other than tokens), the trailer does not depend on the
-// token ids.
+// the kind of the message and the lengths of its parts, so that a message can be decoded from the
+// end.
 using MessageTrailer = std::array<uint8_t, 16>;
 
 // Returns the last 16 bytes (trailer) of the message of a block with `num_tokens` tokens and no
 // other inputs, such as media.
 MessageTrailer PlainBlockTrailer(size_t num_tokens);
 
-// Writes the message of a block in the own format (not CBOR): the digest of the previous block, the
-// tokens (4 bytes each), the extras and the trailer. An extra (an input other than tokens) consists
-// of its kind (1 byte), the length of its text (4 bytes), its offset (8 bytes) and its text. The
-// trailer consists of the number of tokens (4 bytes), the number of bytes of all extras (4 bytes)
-// and "incipitB". Integers are little-endian.
+// Writes the message of a block in the own format (not CBOR), with little-endian integers:
+// - the digest of the previous block;
+// - the tokens (4 bytes each);
+// - for each extra (an input other than tokens): its kind (1 byte), the length of its text (4
+//   bytes), its offset (8 bytes) and its text;
+// - the trailer: number of tokens (4 bytes), number of bytes of all extras (4 bytes) and
+//   "incipitB".
 void WriteBlock(const BlockMessage& message, ByteSink sink);
 
-// Writes the root message (seed and namespace) in the own format (not CBOR): its fields and the
-// trailer. The fields are the seed, and the tenant, the salt and the adapter digest if present. A
-// field consists of its number (1 byte), the length of the content (8 bytes) and the content. The
-// trailer consists of 8 zero bytes and "incipitR".
+// Writes the root message (seed and namespace) in the own format (not CBOR):
+// - for the seed, and for tenant, salt and adapter digest if present: the field number (1 byte),
+//   the length of the content (8 bytes) and the content;
+// - the trailer: 8 zero bytes and "incipitR".
 void WriteRoot(std::string_view seed, const CacheNamespace& cache_namespace, ByteSink sink);
 
-// Writes `message` as canonical CBOR (RFC 8949, section 4.2.1). The message is an array of three
-// elements: the digest of the previous block, the array of the token ids, and the extras. The
-// extras are null or an array of these elements: the adapter name (a text), each medium (an array
-// of its content hash and its offset), the tenant (an array of only the tenant name) and the salt
-// (a text).
+// Writes `message` as canonical CBOR (RFC 8949, section 4.2.1): an array of the digest of the
+// previous block, the array of the token ids, and the extras. The extras are null or an array of:
+// - the adapter name (a text);
+// - each medium (an array of its content hash and its offset);
+// - the tenant (an array of only the tenant name);
+// - the salt (a text).
 void WriteCborBlock(const BlockMessage& message, ByteSink sink);
 
 // Writes the canonical CBOR of `text`.

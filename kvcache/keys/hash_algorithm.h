@@ -36,10 +36,8 @@ constexpr bool IsSha256(HashAlgorithm algorithm) {
 constexpr size_t DigestBytes(HashAlgorithm algorithm) { return IsSha256(algorithm) ? 32 : 16; }
 
 // Returns true if blocks with different contents may have equal keys. Lookups must then also
-// compare the tokens and the previous blocks. For the first block of a sequence, lookups must also
-// compare the namespace (ChainRoot::digest). With XXH3, keys may collide. With CBOR, a block with
-// the adapter name "a" and no salt has the same key as a block with the salt "a" and no adapter, if
-// the tokens are equal.
+// compare the contents. XXH3 digests may collide. CBOR messages are equal, for example, if one
+// block has the adapter "a" and another block has the salt "a".
 constexpr bool NeedsVerification(HashAlgorithm algorithm) {
   return algorithm != HashAlgorithm::kSha256;
 }

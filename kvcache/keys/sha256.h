@@ -1,6 +1,6 @@
-// SHA-256 (FIPS 180-4). The key of a block of 16 tokens needs only two calls of the compression
-// function. A general library would spend more time on its set-up and would allocate memory, so
-// Incipit has its own SHA-256. All functions are thread-safe and allocate no memory.
+// SHA-256 (FIPS 180-4). Incipit has its own implementation, because the key of a block needs only
+// two calls of the compression function, and a general library would spend more time on its set-up.
+// All functions are thread-safe and allocate no memory.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // SHA-256 with the x86 SHA extensions (Intel 64 and IA-32 Architectures Software Developer's
-// Manual, volume 2: SHA256RNDS2, SHA256MSG1, SHA256MSG2). The instructions keep the state in two
-// vectors, ABEF and CDGH, named by their words from the highest to the lowest lane. One SHA256RNDS2
-// computes two rounds.
+// Manual, volume 2: SHA256RNDS2, SHA256MSG1, SHA256MSG2). The state is in two vectors: words a, b,
+// e, f and words c, d, g, h, with the first word in the highest lane. One SHA256RNDS2 computes two
+// rounds.
 #include "kvcache/keys/sha256_rounds.h"
 
 #if defined(__x86_64__)
@@ -28,8 +28,8 @@ INCIPIT_SHA_NI_INLINE __m128i SwapBytes(__m128i words) {
   return _mm_shuffle_epi8(words, _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203));
 }
 
-// Packs the words a to d and e to h of the SHA-256 state, lowest lane first, into the two vectors
-// of the state.
+// Converts the SHA-256 state from the vectors abcd and efgh (first word in the lowest lane) to the
+// two vectors that the SHA instructions use.
 INCIPIT_SHA_NI_INLINE ShaNiState Pack(__m128i abcd, __m128i efgh) {
   const __m128i badc = _mm_shuffle_epi32(abcd, 0xb1);
   const __m128i hgfe = _mm_shuffle_epi32(efgh, 0x1b);

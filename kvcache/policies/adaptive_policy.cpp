@@ -9,19 +9,18 @@
 namespace incipit {
 namespace {
 
-// Some constants of this policy are numbers of block uses. They are stated for blocks of
-// kTokensPerUnit tokens. If blocks have fewer tokens, the constants are multiplied, because a
-// prompt then consists of more blocks.
+// Number of tokens in the blocks for which some constants of this policy are given as a number of
+// blocks. For blocks with fewer tokens, the policy multiplies these constants.
 constexpr int32_t kTokensPerUnit = 512;
 
-// The policy updates its statistics once per epoch. An epoch lasts for capacity /
-// kEpochsPerCapacity block uses, where `capacity` is the number of cache blocks. The minimum length
-// is the uses of all blocks of kUnitsPerEpochMin * kTokensPerUnit tokens.
+// The policy updates its statistics once per epoch, which lasts for (number of cache blocks) /
+// kEpochsPerCapacity uses of blocks. The shortest epoch has the uses of blocks with
+// kUnitsPerEpochMin * kTokensPerUnit tokens in total.
 constexpr int32_t kEpochsPerCapacity = 32, kUnitsPerEpochMin = 16;
 
 // Number of series (consecutive evicted blocks) that the policy remembers, for each kTokensPerUnit
-// tokens of cache capacity. More remembered series make the policy worse: a block that returns long
-// after its eviction is usually not used again soon.
+// tokens of cache capacity. Longer memory does not help: blocks that return long after their
+// eviction are rarely used again soon.
 constexpr double kGhostRuns = 1;
 
 // Many requests begin with a common prefix, such as a system prompt. The common prefix of a request
@@ -34,8 +33,8 @@ constexpr double kKeptWhenFooled = 0.25;
 
 constexpr double kMeanStep = 0.01;
 
-// Maximum age of a block: number of block uses since the last use of the block. RestrainAncient
-// lowers greater ages, because the 32-bit time stamps of older blocks would wrap.
+// Maximum age of a block, as the number of block uses since its last use. The policy lowers greater
+// ages, because their 32-bit time stamps would wrap.
 constexpr uint32_t kAgeMax = uint32_t{1} << 30;
 
 uint32_t UnitTouches(int32_t block_size) {
@@ -108,9 +107,8 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   const bool begins = !std::exchange(use.has_begun, true);
   if (found.empty()) return;
   int32_t lru_hits = 0, own_hits = 0;
-  // Sums over the found blocks that only one request had used before. `runs_reused` is the number
-  // of groups of these blocks that were released together, and `ages` is the sum of the ages of
-  // these groups.
+  // The found blocks that only one request had used before, in groups of blocks that were released
+  // together: the number of groups, and the sum of their ages.
   double runs_reused = 0, ages = 0;
   size_t shared_end = 0;
   uint8_t turn_seen = use.turn_seen;
@@ -135,9 +133,8 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
     own_hits += length;
   }
   Suffer(lru_hits, own_hits);
-  // In a second call of Use for the same sequence, `found` is the block that is copied for the
-  // sequence. Many sequences copy the same block, so this block does not describe the prefix of the
-  // sequence.
+  // In a second call of Use for the same sequence, `found` is a block that is copied for the
+  // sequence. Do not use this block to identify the prefix of the sequence.
   if (!begins) return;
   use.turn_seen = turn_seen;
   use.prefix = PrefixIn(found.first(shared_end), turn_seen + 1);
@@ -147,8 +144,8 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
 }
 
 // Returns a number that identifies the common prefix of a request: the last of `blocks` that more
-// than kPrefixUses requests have used. Returns 0 if there is no such block. Blocks that were used
-// only in one conversation, whose present turn is `turn`, do not count.
+// than kPrefixUses requests from several conversations have used. Returns 0 if there is no such
+// block. `turn` is the turn of the request in its conversation.
 uint32_t AdaptivePolicy::PrefixIn(std::span<const BlockId> blocks, int turn) const {
   for (size_t i = blocks.size(); i-- > 0;) {
     const Record& record = records_[static_cast<size_t>(blocks[i])];
@@ -165,10 +162,9 @@ double AdaptivePolicy::MeanAgeOf(int age_class) const {
   return (begin + end) / 2 / clock_.units_per_touch();
 }
 
-// Examines the leading blocks of `found` that have the same statistics as the first block
-// (IsUsedLike). Adds a use to each of these blocks, and removes these blocks from the eviction
-// order. Returns the number of these blocks. Raises `turn` to the latest conversation turn in which
-// one of these blocks was new.
+// Removes the leading blocks of `found` that have the same statistics as the first block
+// (IsUsedLike) from the eviction order, and counts a use of each. Returns their number. `turn`
+// becomes the latest conversation turn in which one of these blocks was computed, if that is later.
 size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   size_t length = 0;
@@ -178,7 +174,7 @@ size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   return length;
 }
 
-// Like TakeUp, but only for the leading blocks of `found` that are neighbours in one list. One
+// Implements TakeUp for the leading blocks of `found` that are neighbours in one list. One
 // operation removes all of these blocks from the list.
 size_t AdaptivePolicy::TakeUpNeighbours(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
@@ -227,9 +223,8 @@ void AdaptivePolicy::Add(BlockId id, SequenceUse& use) {
   record.born = PlusOne(use.turn_seen);
 }
 
-// Returns true if the policy remembers the eviction of block `id`. The policy remembers series of
-// consecutive evicted blocks, and `use` holds the series that the sequence computes again. Block
-// `id` is either the next block of this series, or the first block of another series.
+// Returns true if the policy remembers the eviction of block `id`. The block is then the next block
+// of the series of evicted blocks in `use`, or the first block of another remembered series.
 bool AdaptivePolicy::MeetGhosts(BlockId id, SequenceUse& use) {
   if (use.ghosts_left > 0) {
     --use.ghosts_left;
@@ -269,8 +264,8 @@ void AdaptivePolicy::Release(std::span<const BlockId> freed, const SequenceUse& 
     };
     size_t begin = end - 1;
     while (begin > 0 && is_alike(freed[begin - 1])) --begin;
-    // If `has_begun` is false, the call is not for a sequence, but for single blocks whose
-    // retention ended. These blocks are not counted as new blocks of a request.
+    // Do not count single blocks whose retention ended as new blocks of a request. Release is
+    // called for these blocks without a sequence, with a false `has_begun`.
     const bool is_new = IsUsedOnce(reuse_class) && use.has_begun;
     const bool is_one_off = is_new && one_off_prefixes_.Contains(use.prefix);
     if (is_new) one_off_prefixes_.CountNew(use.prefix, paced_clock_.now());
@@ -385,9 +380,8 @@ AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
   return least;
 }
 
-// `end` is the list end from which the last victim (evicted block) was taken. Returns whether the
-// block that is now at this end has the same last use as the last victim. If so, this block is the
-// next victim, because nothing else has changed.
+// Returns whether the next block to evict is again at the list end `end`: the block at this end has
+// the same last use as the block that was evicted last.
 bool AdaptivePolicy::StillStands(const End& end) {
   if (end.reuse_class < 0) return false;
   const BlockId id = EndOf(end.reuse_class, end.newest);
@@ -400,8 +394,8 @@ BlockId AdaptivePolicy::Evict() {
   const BlockId victim = EndOf(choice_.reuse_class, choice_.newest);
   Record& record = RecordOf(victim);
   ListOf(record).Remove(blocks_, victim);
-  // The block is in no list now. The statistics still count the evicted block as a block that may
-  // be used again.
+  // The evicted block is in no list. The reuse statistics still count the block while the policy
+  // remembers its eviction.
   record.list_state = kElsewhere;
   const Block& block = At(blocks_, victim);
   const auto lost = ghosts_.Add(block.hash.prefix(), victim, block.parent,

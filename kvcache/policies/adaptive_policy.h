@@ -19,14 +19,11 @@ namespace incipit {
 
 // Learns how likely blocks are used again, for each class of blocks (ReuseClassOf) and each age.
 // Evicts the block with the lowest value (ReuseStatistics). Each class has a list of its blocks,
-// ordered by age. The policy compares only the oldest and the newest block of each list. Evicting a
-// newest block is better if users pause so long that the cache cannot keep all blocks until their
-// next use.
+// and the policy compares only the oldest and the newest block of each list.
 //
-// The policy remembers evicted blocks (GhostRuns). If an evicted block is computed again, the
-// policy continues the count of its uses, and learns that the eviction lost a hit. If plain LRU had
-// more hits than this policy, the policy evicts in LRU order for a limited time (LruGuard).
-// docs/eviction.md has the reasons and the measured hit ratios.
+// The policy remembers evicted blocks (GhostRuns), and learns from evicted blocks that are computed
+// again. If plain LRU had more hits than this policy, the policy evicts in LRU order for a limited
+// time (LruGuard). docs/eviction.md has the reasons and the measured hit ratios.
 class AdaptivePolicy final : public EvictionPolicy {
  public:
   // `first_touch` is the initial value of the clock, which counts block uses.
@@ -44,10 +41,9 @@ class AdaptivePolicy final : public EvictionPolicy {
   size_t num_bytes() const override;
 
  private:
-  // Whether a block is in no list (kElsewhere), in the list of its reuse class (kListed) or parked.
-  // A needed block (Block::is_needed) must not be evicted. If a needed block reaches the oldest or
-  // the newest end of its list, the policy parks the block outside the list until OnChildless is
-  // called.
+  // State of a block: in no list, in the list of its reuse class (kListed), or parked. A parked
+  // block has left the oldest or newest end of its list, because it must not be evicted yet
+  // (Block::is_needed).
   enum ListState : uint8_t { kElsewhere, kListed, kParkedOldest, kParkedNewest };
   struct Record {
     TouchClock::Stamp last_use = 0;

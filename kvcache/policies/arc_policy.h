@@ -30,9 +30,8 @@ class ArcPolicy final : public EvictionPolicy {
   size_t num_bytes() const override;
 
  private:
-  // The remembered evicted blocks of one list: their number, and the lowest eviction number (stamp)
-  // that is remembered. To forget one block, the policy raises `oldest` as if the stamps were
-  // spread evenly.
+  // The evicted blocks of one list that the policy remembers: their number, and the lowest of their
+  // eviction numbers (stamps). Both values are estimates.
   struct Ghosts {
     double count = 0;
     double oldest = 0;

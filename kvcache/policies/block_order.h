@@ -9,9 +9,9 @@
 
 namespace incipit {
 
-// Lists of blocks for an eviction policy, with the oldest block of each list in front. A needed
-// block (Block::is_needed) must not be evicted. If a needed block reaches the front of a list,
-// BlockOrder can park the block: the block leaves the list, but keeps its list index.
+// Lists of blocks for an eviction policy, with the oldest block of each list in front. BlockOrder
+// can park a block that must not be evicted (Block::is_needed): the block leaves its list, but
+// keeps its list index.
 class BlockOrder {
  public:
   // REQUIRES: 1 <= `num_lists` <= kListsMax.
@@ -40,8 +40,8 @@ class BlockOrder {
     PositionOf(id) = kNowhere;
   }
 
-  // Returns the oldest block of `list` that may be evicted, or kNoBlock. If older blocks are needed
-  // (Block::is_needed), removes these blocks from the list until they may be evicted (Park).
+  // Returns the oldest block of `list` that may be evicted, or kNoBlock. Removes (parks) older
+  // blocks of the list that must not be evicted yet (Block::is_needed).
   BlockId Oldest(int list) {
     while (true) {
       const BlockId id = Front(list);

@@ -25,9 +25,8 @@ constexpr std::string_view NameOf(EvictionPolicyKind kind) {
   return NameIn(kEvictionPolicyNames, kind);
 }
 
-// The data that a policy stores for one sequence between calls. A policy may remember series of
-// evicted blocks. The members with `ghost` in their names describe such a series, whose blocks the
-// sequence computes again.
+// The data that a policy stores for one sequence between calls. The members whose names begin with
+// `ghost` describe a series of evicted blocks that the sequence computes again.
 struct SequenceUse {
   // Number of blocks, in the remembered series of evicted blocks, that the sequence has not
   // computed again yet.
@@ -46,27 +45,22 @@ struct SequenceUse {
   // Latest conversation turn in which a reused block of the sequence was first computed.
   uint8_t turn_seen = 0;
   bool has_begun = false;  // true if Use was called for the sequence
-  // True if the sequence has published (made findable) a block that the policy does not remember.
+  // True if the sequence has published (made findable) a new block: a block whose eviction the
+  // policy does not remember.
   bool past_known = false;
-  // True if plain LRU would have found the blocks of the sequence that were examined until now.
+  // True if plain LRU would still have in the cache the last examined block of the sequence.
   bool lru_streak = true;
 };
 
-// Chooses the order in which cached blocks without users are evicted. All operations cost O(1)
-// amortised per block, and allocate no memory after construction. A needed block (Block::is_needed)
-// is never evicted. If a needed block is next, the policy parks the block outside its lists until
-// OnChildless is called.
+// Chooses the order in which cached blocks without users are evicted, except needed blocks
+// (Block::is_needed). All operations cost O(1) amortised per block, and allocate no memory after
+// construction. Only the engine thread calls a policy.
 //
-// The pool calls Use when a sequence begins, and a second time if a block is copied for the
-// sequence. The pool calls Add when blocks of the sequence are published (become findable). The
-// pool calls Release when the sequence releases blocks. All calls for one sequence pass the same
-// SequenceUse.
+// For a sequence, the pool calls Use at the begin and before a block is copied, Add for published
+// (findable) blocks, and Release for released blocks. All of these calls pass the same SequenceUse.
 //
-// The pool also calls Add and Release for single blocks without a sequence, with a default
-// SequenceUse. This happens if a block replaces another block with the same key, or if a block is
-// no longer retained.
-//
-// Threading: only the engine thread calls a policy.
+// For single blocks without a sequence, the pool calls Add and Release with a default SequenceUse.
+// Such a block replaces another block with the same key, or is no longer retained.
 class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;
@@ -75,18 +69,17 @@ class EvictionPolicy {
   // for the policy.
   virtual void OnTime(Time /*now*/) {}
 
-  // Records that a sequence begins with the cached blocks `found`, in the order of the tokens.
-  // `found` may be empty. Removes the blocks of `found` from the eviction order. Retained blocks of
-  // `found` and blocks with users are not in the eviction order. The pool calls Use before it
-  // counts the sequence as a user.
+  // Records that a sequence begins with the cached blocks `found`, in the order of the tokens, and
+  // removes these blocks from the eviction order. (Blocks with users and retained blocks are not in
+  // the order.) Called before the sequence is counted as a user of the blocks.
   virtual void Use(std::span<const BlockId> found, SequenceUse& use) = 0;
 
   // Records that lookups can now find block `id` by a key that no other block has. REQUIRES: a
   // sequence uses `id`.
   virtual void Add(BlockId id, SequenceUse& use) = 0;
 
-  // Adds blocks of a sequence that have lost their last user to the eviction order, from the last
-  // block to the first. Lookups can find the blocks `freed`, which are in the order of the tokens.
+  // Adds the blocks `freed` of a sequence, which have lost their last user, to the eviction order,
+  // the last block first. Lookups can find these blocks.
   virtual void Release(std::span<const BlockId> freed, const SequenceUse& use) = 0;
 
   // Chooses the victim (the block to evict) and removes the victim from the eviction order. Returns
@@ -97,16 +90,16 @@ class EvictionPolicy {
   // longer find the block, or the block is now retained.
   virtual void Remove(BlockId id) = 0;
 
-  // Records that block `id` is no longer needed (Block::is_needed). Either lookups can no longer
-  // find its last child, or another block has its key. REQUIRES: `id` is in the eviction order.
+  // Records that block `id` is no longer needed (Block::is_needed): lookups can find no child of
+  // the block, or another block has the same key. REQUIRES: `id` is in the eviction order.
   virtual void OnChildless(BlockId id) = 0;
 
   // Removes all blocks from the eviction order. A policy may keep its statistics.
   virtual void Clear() = 0;
 
-  // Returns whether the eviction order also contains unpublished blocks (blocks that lookups cannot
-  // find), as in plain LRU. If true, the pool also calls Release and Remove for unpublished blocks.
-  // If false, the pool allocates unpublished blocks before it calls Evict.
+  // Returns whether the eviction order also contains blocks that lookups cannot find, as in plain
+  // LRU. If true, the pool also calls Release and Remove for such blocks. If false, the pool
+  // allocates these blocks first, before it evicts a block.
   virtual bool orders_unpublished() const { return false; }
   // Returns whether the next victim (block to evict) is a block that lookups cannot find.
   virtual bool is_next_unpublished() const { return false; }
@@ -114,11 +107,10 @@ class EvictionPolicy {
   virtual size_t num_bytes() const = 0;  // memory for the tables of the policy, in bytes
 };
 
-// Creates a policy. `blocks` is the metadata of the pool and must outlive the policy. For blocks in
-// its eviction order, the policy changes Block::prev and Block::next and only reads the other
-// members. The policy sizes its tables for `capacity` blocks. `capacity` is the size of the pool,
-// or less if fewer blocks may stay cached. `block_size` is the number of tokens per block.
-// REQUIRES: `capacity` >= 1 and `block_size` >= 1.
+// Creates a policy. `blocks` is the metadata of the pool and must outlive the policy. The policy
+// changes only Block::prev and Block::next of the blocks in its eviction order. `capacity` is the
+// maximum number of cached blocks, and `block_size` is the number of tokens per block. REQUIRES:
+// `capacity` >= 1 and `block_size` >= 1.
 std::unique_ptr<EvictionPolicy> MakeEvictionPolicy(EvictionPolicyKind kind, std::span<Block> blocks,
                                                    int32_t capacity, int32_t block_size);
 

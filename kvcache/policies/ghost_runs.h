@@ -28,15 +28,12 @@ struct GhostRun {
   friend bool operator==(const GhostRun&, const GhostRun&) = default;
 };
 
-// Remembers about `num_runs` series of evicted blocks (runs), with 8 bytes for each series. The
-// number of series is rounded up to a multiple of eight. The series are in sets of eight, and a set
-// fills one cache line. Each series may be stored in one of two sets. If both sets are full, the
-// oldest series of both sets is forgotten. For this comparison, the age of blocks that were used
-// once counts double.
+// Remembers about `num_runs` series of evicted blocks (runs), with 8 bytes for each series. Each
+// series is stored in one of two sets of eight series. If both sets are full, the oldest series is
+// forgotten; series of blocks that were used once are forgotten at half of the age.
 //
-// Take finds a series by the key of its first block. An entry stores only a part of the key, so
-// fewer than one lookup in 8,000 finds the series of another key. Times are stored with a
-// resolution of an eighth of an epoch (a fixed number of block uses).
+// Take finds a series by a part of the key of its first block, so fewer than one lookup in 8,000
+// finds the series of another key.
 class GhostRuns {
  public:
   GhostRuns(int64_t num_runs, const TouchClock& clock);
