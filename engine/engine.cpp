@@ -132,8 +132,7 @@ class Engine::Loop {
   size_t num_resets_ ABSL_GUARDED_BY(mutex_) = 0;  // number of cache resets that wait for execution
   // Number of admission previews that wait in inbox_ or whose prompt is being hashed.
   size_t num_previews_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Requests (sequence groups) that have ended. The next call of TakeEnded returns them, and its
-  // caller frees them.
+  // Requests (sequence groups) that have ended, for the next call of TakeEnded.
   SequenceGroups ended_ ABSL_GUARDED_BY(mutex_);
   int64_t inbox_prompt_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<RequestId, Live> live_ ABSL_GUARDED_BY(mutex_);

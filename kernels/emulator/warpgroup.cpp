@@ -149,7 +149,8 @@ void Take(Warp& warp, Site site) {
     });
   }
   if (!is_fenced)
-    Machine::Get().Fail(site, "the kernel has changed the sums without a later FenceMultiplies");
+    Machine::Get().Fail(site,
+                        "the kernel has changed the sums and called no FenceMultiplies afterwards");
   sums->is_taken = true;
 }
 
@@ -170,7 +171,7 @@ void GiveBack(Warp& warp) {
     home = sums->values[index];
   });
   if (is_written)
-    machine.Fail(site, "the kernel wrote to sums while MultiplyAddWarpgroup added to these sums");
+    machine.Fail(site, "sums were written after a MultiplyAddWarpgroup and before EndMultiplies");
   warp.sums.erase(warp.sums.begin() + (sums - warp.sums.data()));
 }
 
