@@ -47,9 +47,9 @@ class GhostRuns {
   std::optional<GhostRun> Take(uint64_t key);
   // Ends the current series of evicted blocks (run): the next evicted block begins a new series.
   void EndRun() { open_parent_ = kNoBlock; }
-  // Examines some of the stored series of evicted blocks; kRounds calls examine all series. Forgets
-  // and returns a series with an age of at least kAncientTicks, because its stored time would soon
-  // wrap. In each epoch, the caller must repeat the call until no series is returned.
+  // Examines some of the stored series of evicted blocks (all of them in kRounds calls). Forgets
+  // and returns a series whose age is at least kAncientTicks. In each epoch, the caller must repeat
+  // the call until no series is returned.
   std::optional<GhostRun> ForgetAncient();
 
   size_t num_bytes() const { return sets_.size() * sizeof(Set); }
@@ -72,11 +72,10 @@ class GhostRuns {
   };
   static constexpr int kTicksPerEpochLog2 = 3;
   static constexpr uint64_t kTimeMask = (uint64_t{1} << 14) - 1;
-  // Age at which ForgetAncient forgets a series of evicted blocks. The unit is an eighth of an
-  // epoch (a fixed number of block uses). The age is half of the range of stored times, so
-  // ForgetAncient examines every series before its time wraps.
+  // Age at which ForgetAncient forgets a series of evicted blocks, in eighths of an epoch. Half of
+  // the range of stored times, so that no stored time overflows.
   static constexpr uint64_t kAncientTicks = kTimeMask / 2;
-  // Number of epochs (periods with a fixed number of block uses) in which ForgetAncient examines
+  // Number of epochs (an epoch is a fixed number of block uses) in which ForgetAncient examines
   // each series of evicted blocks once.
   static constexpr uint64_t kRounds = (kTimeMask / 4) >> kTicksPerEpochLog2;
 
@@ -86,9 +85,8 @@ class GhostRuns {
     return sets_[bits * sets_.size() >> 32];
   }
   uint64_t AgeTicks(const Entry& entry) const { return (now_ticks() - entry.time) & kTimeMask; }
-  // The age of evicted blocks that only one request used is multiplied by this factor, so that
-  // these blocks are forgotten earlier. Many blocks are used once, so a single use carries little
-  // information.
+  // Factor for the age of evicted blocks that only one request used. These blocks are therefore
+  // forgotten earlier than other blocks of the same age.
   static constexpr uint64_t kOnceUsedHaste = 2;
   uint64_t Worthlessness(const Entry& entry) const {
     return AgeTicks(entry) * (entry.uses == 1 ? kOnceUsedHaste : 1);

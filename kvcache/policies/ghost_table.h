@@ -8,11 +8,9 @@
 
 namespace incipit {
 
-// Maps the keys of evicted blocks to 32-bit values. The table consists of sets of one cache line
-// each. A key may be stored in one of two sets, and is stored in the set with more free slots. The
-// table therefore loses few entries before it is almost full. The table stores 31 bits of each key.
-// About one lookup in a hundred million finds the entry of another key, which only makes the
-// eviction order slightly worse.
+// Maps the keys of evicted blocks to 32-bit values. A key is stored in one of two sets (one cache
+// line each), so that few entries are lost before the table is almost full. About one lookup in a
+// hundred million finds the entry of another key, because only 31 bits of each key are stored.
 class GhostTable {
  public:
   // Creates a table with at least `num_slots` slots of 8 bytes each.
@@ -21,7 +19,7 @@ class GhostTable {
 
   // Stores the value `memory` for `key`, the BlockHash::prefix() of a block. Uses an empty slot, or
   // a slot whose value is no longer needed (`is_worthless` returns true). If there is no such slot,
-  // overwrites the oldest value. Values are compared as times of a clock that wraps.
+  // overwrites the oldest value (values are times).
   void Insert(uint64_t key, uint32_t memory, auto&& is_worthless) {
     Ghost* oldest = nullptr;
     Ghost* free[2] = {};

@@ -17,8 +17,8 @@ void LfuAgingPolicy::Release(std::span<const BlockId> freed, const SequenceUse&)
 
 BlockId LfuAgingPolicy::Evict() {
   for (int list = order_.FirstOccupied(age_); list >= 0; list = order_.FirstOccupied(age_)) {
-    // `list` is the list with the lowest priority that has blocks. Set the age of the cache to this
-    // priority, even if no block of `list` may be evicted now.
+    // Set the age of the cache to the priority of `list`, the lowest priority of all cached blocks,
+    // even if no block of `list` may be evicted now.
     age_ = list;
     const BlockId victim = order_.Oldest(list);
     if (victim == kNoBlock) continue;
@@ -31,8 +31,8 @@ BlockId LfuAgingPolicy::Evict() {
 void LfuAgingPolicy::OnChildless(BlockId id) {
   if (!order_.is_parked(id)) return;
   order_.Remove(id);
-  // Block `id` may be evicted again. Insert `id` before all other blocks, because no block that was
-  // evicted in the meantime had a lower priority.
+  // Block `id` may be evicted again. Its priority is not above the age of the cache, so insert `id`
+  // before all other blocks.
   order_.PushFront(age_, id);
 }
 

@@ -12,8 +12,7 @@ namespace incipit {
 // Web proxy caches", 1999). The priority of a block is its number of uses since the block was
 // cached, plus the age of the cache at the last use. The age of the cache is the priority of the
 // block that was evicted last. Among blocks with equal priorities, the oldest block is evicted
-// first. The number of uses is limited to kUsesMax, so kLists lists, used as a circular buffer, are
-// enough for all priorities.
+// first.
 class LfuAgingPolicy final : public EvictionPolicy {
  public:
   explicit LfuAgingPolicy(std::span<Block> blocks) : order_(blocks, kLists), uses_(blocks.size()) {}
@@ -33,7 +32,7 @@ class LfuAgingPolicy final : public EvictionPolicy {
 
   uint8_t& UsesOf(BlockId id) { return uses_[static_cast<size_t>(id)]; }
 
-  BlockOrder order_;  // the index of a block's list is the priority of the block modulo kLists
+  BlockOrder order_;           // a block with priority p is in the list p % kLists
   std::vector<uint8_t> uses_;  // number of uses of each block since the block was cached
   int age_ = 0;  // age of the cache (priority of the last evicted block), modulo kLists
 };

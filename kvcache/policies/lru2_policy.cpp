@@ -36,9 +36,9 @@ int Lru2Policy::ListFor(uint16_t previous) const {
   return age >= kSlots ? kAncient : kFirstSlot + static_cast<int>((tick_ - age) % kSlots);
 }
 
-// Advances the clock by `num_touches` block uses. The blocks are in a circular buffer of lists, one
-// list for each clock tick. If a new tick needs the list of an old tick, the blocks in this list
-// move to the list of ancient blocks.
+// Advances the clock by `num_touches` block uses. Each of the latest kSlots clock ticks has a list
+// of blocks. If a new tick needs the list of an old tick, the blocks in this list move to the list
+// of ancient blocks.
 void Lru2Policy::Advance(uint64_t num_touches) {
   num_touches_ += num_touches;
   while (num_touches_ >= touches_per_tick_) {
@@ -68,8 +68,8 @@ BlockId Lru2Policy::Evict() {
 
 void Lru2Policy::OnChildless(BlockId id) {
   if (!order_.is_parked(id)) return;
-  // Block `id` may be evicted again. `id` returns to the front of a list, because `id` was the
-  // oldest block of its list when it was parked (removed from the list for a time).
+  // Block `id` may be evicted again. Insert `id` at the front of its list: `id` was the oldest
+  // block of the list when `id` was parked (removed from the list for a time).
   const int list = order_.ListOf(id) == kOnce ? kOnce : kAncient;
   order_.Remove(id);
   order_.PushFront(list, id);

@@ -14,10 +14,9 @@ namespace incipit {
 // other blocks are evicted in the order of their second-last use. The policy also remembers the
 // uses of about as many evicted blocks as the cache has blocks.
 //
-// The clock counts uses of single blocks. If n is the number of cache blocks, one tick of the clock
-// is n / 256 block uses. A block is ancient if more than 4 times the number of cache blocks were
-// used since its second-last use. Ancient blocks are evicted in the order in which they became
-// ancient.
+// One tick of the clock is n / 256 block uses, where n is the number of cache blocks. A block whose
+// second-last use was more than 4 * n block uses ago is ancient. Ancient blocks are evicted in the
+// order in which they became ancient.
 class Lru2Policy final : public EvictionPolicy {
  public:
   Lru2Policy(std::span<Block> blocks, int32_t capacity);
@@ -32,10 +31,9 @@ class Lru2Policy final : public EvictionPolicy {
   size_t num_bytes() const override;
 
  private:
-  // Indices of the lists. List kOnce has the blocks that were used once. List kAncient has the
-  // blocks whose second-last use is very old. The kSlots lists from kFirstSlot on form a circular
-  // buffer: list kFirstSlot + i has the blocks whose second-last use was in a clock tick t with t %
-  // kSlots == i.
+  // List kOnce has the blocks that were used once, and list kAncient has the blocks whose
+  // second-last use is very old. A block whose second-last use was in clock tick t is in list
+  // kFirstSlot + t % kSlots.
   static constexpr int kOnce = 0, kAncient = 1, kFirstSlot = 2, kSlots = 1024;
   static constexpr int kTicksPerCapacity = 256;
 

@@ -10,16 +10,13 @@
 
 namespace incipit {
 
-// Compares the hits of the adaptive policy with the hits that plain LRU would have. Plain LRU would
-// hold the `capacity` blocks that were used last. The guard counts blocks by their last use, both
-// cached blocks and remembered evicted blocks. The guard therefore knows which blocks plain LRU
-// would hold.
+// Compares the hits of the adaptive policy with the hits that plain LRU would have had. Plain LRU
+// would hold the `capacity` blocks that were used last. The guard counts the cached blocks and the
+// remembered evicted blocks by their last use, to know which blocks plain LRU would hold.
 //
-// The guard counts by how many hits plain LRU is ahead of the adaptive policy (at least 0). If this
-// number exceeds a limit, the adaptive policy evicts in LRU order for some time, called a relief.
-// The limit is kDebtCapacities times the capacity, plus kDebtRequests times the mean number of
-// blocks of a request. A relief lasts for kRelief * capacity block uses, and longer if the last
-// relief ended recently.
+// If plain LRU is ahead by too many hits (kDebtCapacities, kDebtRequests), the adaptive policy
+// evicts in LRU order for some time, called a relief. A relief lasts for kRelief * capacity block
+// uses, and longer if the previous relief ended recently.
 class LruGuard {
  public:
   LruGuard(const TouchClock& clock, int32_t capacity);
@@ -33,9 +30,9 @@ class LruGuard {
   // Returns whether a cache with plain LRU would hold a block that was last used at `stamp`.
   bool WouldHold(TouchClock::Stamp stamp) const { return clock_.EpochOf(stamp) >= held_from_; }
 
-  // Compares the hits for one request: plain LRU would have found `lru` blocks, and the adaptive
-  // policy found `own` blocks. Returns true if the adaptive policy begins to evict in LRU order
-  // because plain LRU has had more hits.
+  // Counts the hits for one request: plain LRU would have found `lru` blocks, and the adaptive
+  // policy found `own` blocks. Returns true if plain LRU is now so far ahead that the adaptive
+  // policy must evict in LRU order for some time.
   bool Compare(int32_t lru, int32_t own);
   bool TakesOver() const { return relief_until_ && clock_.now() < *relief_until_; }
   void CountRequest(double num_blocks) {
@@ -49,9 +46,9 @@ class LruGuard {
   static constexpr size_t kEpochs = 1024;
   static constexpr double kDebtCapacities = 0.25, kDebtRequests = 6;
   static constexpr double kRelief = 2;
-  // A relief is a period in which blocks are evicted in LRU order. A relief is twice as long as the
-  // previous relief if fewer than kSoonCapacities * capacity blocks were used since the previous
-  // relief. The longest relief is kReliefFactorMax times as long as the first relief.
+  // A relief (a period of eviction in LRU order) is twice as long as the previous relief if it
+  // begins less than kSoonCapacities * capacity block uses after the end of the previous relief.
+  // The longest relief is kReliefFactorMax times as long as the first relief.
   static constexpr double kReliefFactorMax = 64, kSoonCapacities = 8;
   static constexpr double kMeanStep = 0.01;
 
@@ -60,10 +57,11 @@ class LruGuard {
   const TouchClock& clock_;
   int32_t capacity_;
   uint64_t epoch_;
-  // Number of an epoch (a period with a fixed number of block uses). Plain LRU would hold each
-  // block whose last use was in epoch `held_from_` or later.
+  // The first epoch (a period with a fixed number of block uses) of those blocks that plain LRU
+  // would hold: all blocks whose last use was in epoch `held_from_` or later.
   uint64_t held_from_ = 0;
-  // One number for each epoch (a fixed number of block uses): how many blocks were last used in it.
+  // Element e % kEpochs: number of blocks whose last use was in epoch e (a period with a fixed
+  // number of block uses).
   std::vector<int32_t> last_used_;
   int64_t num_known_ = 0;     // sum of the numbers in last_used_
   double mean_request_ = 16;  // mean number of blocks that a request releases

@@ -9,8 +9,8 @@
 namespace incipit {
 
 // Evicts the free block that was released longest ago, except needed blocks (Block::is_needed). A
-// needed block is rarely the oldest free block: a block is older than its children only if two
-// sequences have computed the same tokens.
+// needed block is rarely the oldest free block, because a sequence releases the children of a block
+// before the block.
 class LruPolicy final : public EvictionPolicy {
  public:
   explicit LruPolicy(std::span<Block> blocks) : blocks_(blocks), is_in_order_(blocks.size()) {}

@@ -13,18 +13,15 @@ namespace incipit {
 
 // Measures the ages of blocks in time, not in block uses. The unit of an age is the mean time per
 // block use (touch), so the age classes of TouchClock also apply to these ages. The mean is
-// measured once, kUnitEpochs epochs after the start. Before the measurement, or if the caller
-// passes no time, an age is a number of block uses.
+// measured once, kUnitEpochs epochs after the start. Before, an age is a number of block uses.
 //
-// Within an epoch, each block use is assumed to take the same time. A pause without block uses is
-// spread over the block uses of about the next kWindowEpochs epochs. The counted length of a pause
-// is limited to about the mean duration of these block uses, so one idle night does not make all
-// blocks old. If block uses stay rare, time still passes. The counted time per block use is at
-// least kPaceMin of the mean.
+// A pause without block uses is counted little by little, during the block uses of about the next
+// kWindowEpochs epochs. The counted length of a pause is limited to about the mean duration of
+// these block uses, so one idle night does not make all blocks old. The counted time per block use
+// is at least kPaceMin of the mean.
 //
-// The measured mean leaves out time that is not counted yet, so one block use of an even workload
-// has an age of up to 1.5. The mean also leaves out a pause that is longer than all other pauses
-// together, such as the night after a test of the server.
+// The mean leaves out a pause that is longer than all other pauses together, such as the night
+// after a test of the server.
 class PacedClock {
  public:
   explicit PacedClock(const TouchClock& touches) : touches_(touches) {}
@@ -36,7 +33,7 @@ class PacedClock {
   // call PacedClock::Advance before TouchClock::Advance. REQUIRES: `num_touches` > 0.
   void Advance(uint64_t num_touches);
 
-  // Returns the time since the start of the clock. The unit is the mean time per block use.
+  // Returns the time since the start of the clock, divided by the mean time per block use.
   double now() const { return has_unit() ? seconds_ * touches_per_second_ : num_touches_; }
   int AgeClassOf(TouchClock::Stamp stamp) const {
     if (!has_unit()) return touches_.AgeClassOf(stamp);
@@ -67,8 +64,8 @@ class PacedClock {
   // Sets touches_per_second_ (the mean number of block uses per second) from the time that the
   // clock has counted. `now` is the present value of the touch clock, a number of block uses.
   void SettleUnit(uint64_t now);
-  // Sets the counted time as if each block use had taken `pace` seconds. `now` is the present value
-  // of the touch clock, a number of block uses.
+  // Sets the counted time to the time that would have passed with `pace` seconds for each block
+  // use. `now` is the present value of the touch clock, a number of block uses.
   void CountEvenly(double pace, uint64_t now);
   double SecondsSince(TouchClock::Stamp stamp) const;
 

@@ -5,21 +5,16 @@
 
 namespace incipit {
 
-// The adaptive policy assigns each block to a class. The classes belong to four families.
+// The classes of blocks that the adaptive policy distinguishes are in four families:
+// - new: used by one request; the class depends on the conversation turn of this request;
+// - one-off: used by one request, which begins with a one-off prefix (OneOffPrefixes); one class;
+// - shared: used by more requests than one conversation has; the class depends on the number of
+//   uses;
+// - session: used by all requests of one conversation since the block was new, and by no other
+//   request; the class depends on the turn of the last request.
 //
-// New: the block was used by one request. The class depends on the conversation turn of that
-// request. If a request begins with blocks that were new in turn t, its turn is t + 1.
-//
-// One-off: the block was used by one request, and this request begins with a one-off prefix
-// (OneOffPrefixes). The family has one class.
-//
-// Session: the block was used by all requests of one conversation since the block was new, and by
-// no other request. The class depends on the turn of the last request.
-//
-// Shared: the block was used by more requests than one conversation has, as for system prompts and
-// documents. The class depends on the number of uses.
-//
-// The constants are the first classes of the families one-off, shared and session.
+// If a request begins with blocks that were new in turn t, its turn is t + 1. The constants are the
+// first classes of the families one-off, shared and session.
 inline constexpr int kOneOffClass = 5, kFirstSharedClass = 6, kFirstSessionClass = 12;
 inline constexpr int kReuseClasses = 16;
 
@@ -31,9 +26,8 @@ constexpr int CountStep(int count) {
   return count <= 16 ? 4 : count <= 64 ? 5 : 6;
 }
 
-// Returns whether only requests of one conversation have used a block. The block was new in the
-// conversation turn `born`, and was used `uses` times. The last use was in a request of turn
-// `turn`.
+// Returns whether a block was used exactly by the requests of one conversation from turn `born` to
+// turn `turn`. The block was new in turn `born`, and was used `uses` times.
 constexpr bool IsOfSession(int uses, int born, int turn) { return uses - 1 == turn - born; }
 
 // Returns the class of a block that was new in the conversation turn `born`, and was used `uses`
@@ -53,8 +47,7 @@ constexpr int ReuseClassOf(int uses, int born, int turn) {
 constexpr bool IsUsedOnce(int reuse_class) { return reuse_class <= kOneOffClass; }
 
 // Returns whether `reuse_class` belongs to the family one-off or shared, not new or session. The
-// policy stores this bit for an evicted block, because the number of uses does not determine the
-// family.
+// policy stores this bit for an evicted block, to know the family of the block later.
 constexpr bool IsSecondFamily(int reuse_class) {
   return reuse_class >= kOneOffClass && reuse_class < kFirstSessionClass;
 }

@@ -7,40 +7,35 @@
 namespace incipit {
 namespace {
 
-// Before uses are counted, reuse rates (uses per block that passes through a range of ages) are
-// assumed. The rate of all reuse classes together is assumed to be kRatePrior, with the weight
-// kPriorWeight.
+// Before uses are counted, the reuse rate (uses per block that passes through a range of ages) is
+// assumed to be kRatePrior. For classes of blocks that were used again, the assumed rate is
+// kUsedPrior times as high.
 //
-// The rate of one reuse class is assumed to be the rate of all classes times a factor, with the
-// weight kFactorPriorWeight. The factor is kUsedPrior for blocks that were used again, and 1 for
-// other blocks.
-//
-// Both weights are multiplied by the square root of the mean number of blocks that are used
-// together.
+// kPriorWeight and kFactorPriorWeight are the weights of the two assumptions. Both are multiplied
+// by the square root of the mean number of blocks that are used together.
 constexpr float kPriorWeight = 0.5F, kFactorPriorWeight = 96;
 constexpr float kUsedPrior = 4, kRatePrior = 0.1F;
-// Bounds of reuse rates (kRateMax, kRateMin) and of the probability of a reuse (kChanceMax). If the
-// rate is constant within an age class, the probability of a use in the age class is rate / (1 +
-// rate / 2).
+// Bounds of reuse rates (kRateMax, kRateMin), and maximum of the probability that a block is used
+// within one age class (kChanceMax).
 constexpr float kRateMax = 2, kRateMin = 1e-6F, kChanceMax = 0.999F;
-// Weight of the assumption that two neighbouring age classes have equal reuse rates. Fit multiplies
-// this weight by the square root of the mean number of blocks that are used together.
+// Weight of the assumption that two neighbouring age classes have equal reuse rates. The weight is
+// multiplied by the square root of the mean number of blocks that are used together.
 constexpr float kLikeness = 4;
 
-// If a block was last used within this number of recent epochs, its age is computed exactly. Older
-// blocks are assumed to stay in one age class during an epoch.
+// The age of a block is computed exactly if its last use was in one of this number of latest
+// epochs. Older blocks are assumed to stay in one age class during an epoch.
 constexpr size_t kYoungEpochs = 32;
 
-// Limits of the counts in the slow life table (block uses by age): LifeTable::capacities_max and
-// LifeTable::runs_max. The fast life table has lower limits and therefore forgets old counts
-// earlier.
+// LifeTable::capacities_max and LifeTable::runs_max of the slow life table (block uses by age). The
+// fast life table has lower limits and therefore forgets old counts earlier.
 constexpr double kSlowCapacities = 20, kSlowRuns = 4000;
 constexpr double kFastCapacities = 1, kFastRuns = 0;
 
-// Constants for the weights of the slow and the fast life table. The fast table has the greater
-// weight only if its log likelihood exceeds that of the slow table by more than kSlowAdvantage
-// (nats). The log likelihoods are multiplied by kLikelihoodKept in each epoch. The smaller weight
-// is at least about kShareMin times the greater weight.
+// Constants for the weights of the slow and the fast life table (block uses by age):
+// - kLikelihoodKept: factor of all earlier log likelihoods in each epoch;
+// - kSlowAdvantage: the fast table has the greater weight only if its log likelihood is higher by
+//   more than this number (nats);
+// - kShareMin: approximate minimum of (smaller weight) / (greater weight).
 constexpr float kLikelihoodKept = 0.97F, kSlowAdvantage = 16, kShareMin = 0.02F;
 
 // Returns the sum of the elements of `row`. Four partial sums allow vector instructions, because a
@@ -93,9 +88,8 @@ void ReuseStatistics::Leave(int reuse_class, TouchClock::Stamp stamp, float weig
   OccupiedNear(epoch) &= ~(uint64_t{1} << epoch % 64);
 }
 
-// Searches backwards, from the epoch `epochs_ago` epochs ago, for an epoch in which blocks were
-// last used that may be used again. Returns how many epochs ago the found epoch was. Returns
-// kEpochs or more if there is no such epoch.
+// Returns the smallest number n, at least `epochs_ago`, for which a block that was last used n
+// epochs ago may be used again. Returns kEpochs or more if there is no such number.
 size_t ReuseStatistics::NextOccupied(size_t epochs_ago) const {
   while (epochs_ago < kEpochs) {
     const size_t slot = (epoch_ - epochs_ago) % kEpochs;
@@ -157,9 +151,9 @@ void ReuseStatistics::Scale(LifeTable& table, float factor) const {
   table.weight *= factor;
 }
 
-// Counts in `exposed` that `blocks` (one number for each reuse class) passed through the ages
-// [begin, end), in units of age. If these ages cover only a part of an age class, adds only the
-// same part of `blocks` to the age class.
+// Records in `exposed` that `blocks` (one number for each reuse class) passed through the ages
+// [begin, end), in units of age. Of an age class that these ages cover only in part, counts the
+// same part of `blocks`.
 void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin, double end) const {
   if (SumOf(blocks) == 0) return;
   begin = std::max(begin, 0.0);
@@ -173,8 +167,8 @@ void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin,
 }
 
 // Returns for each age class how many blocks passed through the age class since the last epoch
-// began. `units` is the length of this period, in units of age. A block that was used in this
-// period is counted as if it had been used in the middle of the period.
+// began, `units` units of age ago. A block that was used since then is counted as if it had been
+// used in the middle of this period.
 ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   const auto age_class_of = [this](uint64_t epochs_ago) {
     return static_cast<size_t>(paced_clock_.AgeClass(paced_clock_.AgeOfEpoch(epochs_ago)));
@@ -202,8 +196,8 @@ ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   return exposed;
 }
 
-// Returns a bit mask of age classes: bit a is 1 if blocks were used in age class a, or passed
-// through age class a, since the last epoch began.
+// Returns a bit mask with one bit for each age class: 1 if blocks were used at an age in this
+// class, or passed through the class, since the last epoch began.
 uint64_t ReuseStatistics::LivelyAges(const AgeTable& exposed) const {
   static_assert(kAges <= 64);
   uint64_t ages = 0;
@@ -214,9 +208,8 @@ uint64_t ReuseStatistics::LivelyAges(const AgeTable& exposed) const {
   return ages;
 }
 
-// Updates the log likelihoods of `table`. Multiplies them by kLikelihoodKept, and adds the log
-// likelihood of the uses since the last epoch began. The model is a Poisson process with the reuse
-// rates of `table`.
+// Updates the log likelihoods of `table` (how well its reuse rates predicted the uses). Adds the
+// log likelihood of the uses since the last epoch began, as a Poisson process with these rates.
 void ReuseStatistics::Judge(LifeTable& table, const AgeTable& exposed, uint64_t ages) const {
   for (float& likelihood : table.log_likelihood) likelihood *= kLikelihoodKept;
   for (; ages != 0; ages &= ages - 1) {
@@ -275,12 +268,12 @@ ReuseStatistics::Row ReuseStatistics::ClassFactors(const LifeTable& table,
   return reused;
 }
 
-// Computes the reuse rates from the counts of `table`. If few uses were counted, the rates are
-// close to the rates of the neighbouring age classes. The rates minimise the sum over all age
-// classes of (exposed + prior) (rate - seen)^2 + likeness (rate - rate of the next age class)^2.
-// `exposed` is the number of blocks, and `seen` is the counted rate. `prior` and `likeness` are the
-// weights of the assumptions kRatePrior and kLikeness. The minimum is the solution of a tridiagonal
-// system.
+// Computes the reuse rates from the counts of `table`. If few uses were counted in an age class,
+// its rate is close to the rates of the neighbouring age classes.
+//
+// The rates minimise a sum of squares, with two terms for each age class: (exposed + prior) * (rate
+// - counted rate)^2 and likeness * (rate - rate of the next age class)^2. `prior` and `likeness`
+// are the weights kPriorWeight and kLikeness. The minimum is the solution of a tridiagonal system.
 void ReuseStatistics::Fit(LifeTable& table) const {
   const auto root = static_cast<float>(std::sqrt(mean_run_));
   const float prior_weight = kPriorWeight * root, likeness = kLikeness * root;
@@ -349,18 +342,14 @@ ReuseStatistics::AgeTable ReuseStatistics::MixedRates() const {
 // the maximum, over all later ages x, of the probability of a hit before age x divided by the
 // expected time until the hit or age x.
 //
-// Let S(y) be the probability that a block is not used before age y, and p(y) the probability of a
-// use at age y. The probability of a hit is the sum of S(y) p(y) over the ages y from a to x,
-// divided by S(a). The expected time is the sum of S(y) times the width of age class y, divided by
-// S(a).
-//
-// The two sums, as functions of x, are a curve. The value is the steepest slope from the point of
-// age a to a later point of the curve. The upper hull of the curve gives this slope for all ages.
-// The code computes the hull from the last age to the first. S is scaled to be 1 at the last age,
-// so that the sums do not lose small terms.
+// The expected time and the probability of a hit, as functions of x, are the coordinates of a
+// curve. The value is the steepest slope from the point of age a to a later point of the curve. The
+// upper hull of the curve gives this slope for all ages. The hull is computed from the last age to
+// the first.
 void ReuseStatistics::SetValues(const AgeTable& rate) {
   struct Point {
-    // Sums of the times and of the hits, over all age classes from one age class to the last.
+    // Sum of the times, and sum of the hits, over all age classes from the age class of this point
+    // to the last.
     double time, hits;
     double SlopeTo(const Point& later) const { return (hits - later.hits) / (time - later.time); }
     // Returns whether the slope from this point to `far` is at least as steep as the slope from
@@ -370,8 +359,8 @@ void ReuseStatistics::SetValues(const AgeTable& rate) {
     }
   };
   for (size_t k = 0; k < kReuseClasses; ++k) {
-    // Classes without data have equal rates. If class k has the same rates as class k - 1, copy the
-    // values of class k - 1.
+    // Copy the values of class k - 1 if class k has the same rates. All classes without data have
+    // equal rates.
     const auto is_like_last = [k](const Row& row) { return row[k] == row[k - 1]; };
     if (k > 0 && std::ranges::all_of(rate, is_like_last)) {
       for (Row& values : values_) values[k] = values[k - 1];
@@ -382,9 +371,12 @@ void ReuseStatistics::SetValues(const AgeTable& rate) {
     size_t size = 0;
     hull[size++] = {.time = 0, .hits = 0};
     Point here = hull[0];
+    // Probability that a block is not used before age class a, divided by the same probability for
+    // the end of the last age class. (Not below 1, so that no small term is lost.)
     double survival = 1;
     for (size_t a = kAges; a-- > 0;) {
       const float r = rate[a][k];
+      // Probability that a block is used within the age class, if its reuse rate is `r`.
       const double p = std::min(kChanceMax, r / (1 + r / 2));
       survival /= 1 - p;
       here.time += survival * widths_[a] * (1 - p / 2);

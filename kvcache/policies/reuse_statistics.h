@@ -15,23 +15,17 @@ namespace incipit {
 
 // Computes the value of keeping a block, from counts of how soon blocks were used again.
 //
-// A block is at risk of reuse (may be used again) from its entry into the eviction order until the
-// block is used or forgotten. Evicted blocks that the policy remembers are also at risk of reuse.
 // The reuse rate of a class of blocks (ReuseClassOf) at an age is the number of blocks used at that
-// age, divided by the number of blocks that passed through that age. Both numbers are counted in
-// the same period, so the rates are right soon after the workload changes.
+// age, divided by the number of blocks that passed through that age. Blocks in the eviction order
+// and evicted blocks that the policy remembers are counted.
 //
 // The value of a block is its Gittins index (Gittins: "Bandit processes and dynamic allocation
-// indices", 1979). The value is the maximum, over all horizons h, of P(hit within h) / E[min(time
-// until the hit, h)]. The reward is a hit, and the cost is the time for which the block occupies
-// memory. Unlike the present reuse rate, the value includes uses that are expected later.
-//
-// Ages are times (PacedClock), because the pauses of users do not depend on the load of the server.
-// Their unit is the mean time per block use.
+// indices", 1979): the maximum, over all times h, of P(hit within h) / E[min(time until the hit,
+// h)]. Unlike the present reuse rate, the value includes uses that are expected later.
 //
 // The counts are in two life tables: one forgets old counts slowly, and the other forgets old
-// counts fast. For each class, the table that predicted the recent uses with the higher likelihood
-// has the greater weight.
+// counts fast. For each class, the table that predicted the recent uses better has the greater
+// weight. Ages are times (PacedClock), in units of the mean time per block use.
 class ReuseStatistics {
  public:
   // `capacity` is the number of blocks that the cache holds.
@@ -103,8 +97,8 @@ class ReuseStatistics {
   };
 
   bool IsInRing(uint64_t epoch) const { return epoch + kEpochs > epoch_; }
-  // Returns the word of the bit mask `occupied_` that contains the bit of `epoch`. The bit is 1 if
-  // the row of `epoch` in at_risk_ may be nonzero.
+  // Returns the word of the bit mask `occupied_` that contains the bit of `epoch`. The bit is 0 if
+  // no block whose last use was in `epoch` may be used again.
   uint64_t& OccupiedNear(uint64_t epoch) { return occupied_[epoch % kEpochs / 64]; }
   size_t NextOccupied(size_t epochs_ago) const;
   void AdvanceRing();
@@ -128,7 +122,8 @@ class ReuseStatistics {
   double capacity_;
   uint64_t epoch_;    // latest epoch for which at_risk_ has a row
   double fitted_at_;  // time of paced_clock_ at the last call of BeginEpoch
-  // Row e % kEpochs: weight of the blocks that were last used in epoch e and may be used again.
+  // Row e % kEpochs: total weight of the blocks whose last use was in epoch e and that may be used
+  // again.
   std::vector<Row> at_risk_;
   std::array<uint64_t, kEpochs / 64> occupied_{};
   // Weight of the blocks that may be used again and were last used before the epochs of at_risk_.

@@ -21,9 +21,8 @@ constexpr uint8_t RunCodeOf(uint32_t length) {
 }
 
 // Returns the weight of one block in the statistics: 1 / sqrt(n), where n is the number of blocks
-// that were released together. `code` is the code of n. Such blocks are usually used and evicted
-// together. Together they are more evidence than one block, but less evidence than n independent
-// blocks.
+// that were released together. `code` is the code of n. Blocks that are released together are
+// usually used together, so they are less evidence than n independent blocks.
 inline float RunWeightOf(uint8_t code) {
   static const std::array<float, kRunCodes> kWeights = [] {
     std::array<float, kRunCodes> weights;

@@ -15,10 +15,11 @@ namespace incipit {
 // SOSP'23). New blocks enter the small queue, which has a tenth of the cache. If a block at the
 // front of the small queue was used again, the block moves to the main queue. Otherwise the block
 // is evicted, and the policy remembers its key. If a remembered block becomes findable again, the
-// block enters the main queue. If a block at the front of the main queue was used again, the block
-// moves to the end of the queue instead of being evicted. Each use of the block, up to three,
-// allows one such move. A block that is used leaves its queue, and joins the same queue again when
-// the block is released.
+// block enters the main queue.
+//
+// If a block at the front of the main queue was used again, the block moves to the end of the queue
+// instead of being evicted. Each use of the block, up to three, allows one such move. A block in
+// use is in no queue, and joins its previous queue when the block is released.
 class S3FifoPolicy final : public EvictionPolicy {
  public:
   S3FifoPolicy(std::span<Block> blocks, int32_t capacity);

@@ -8,19 +8,16 @@
 namespace incipit {
 
 // Counts block uses (touches): the clock advances by one for each block that enters the eviction
-// order. The age of a block is therefore the number of blocks that were used since its last use.
-// This number decides whether plain LRU would still hold the block. PacedClock measures ages in
-// time instead.
+// order. The age of a block is the number of blocks that were used since its last use. This number
+// decides whether plain LRU would still hold the block.
 //
-// A stamp is the low 32 bits of the clock. The age of a stamp is exact only below 2^32 block uses,
-// so older stamps must not exist.
+// A stamp is the low 32 bits of the clock, so no block may have an age of 2^32 block uses or more.
 class TouchClock {
  public:
   using Stamp = uint32_t;
 
-  // Number of age classes (ranges of ages). Class 0 has the ages below kFirstAge units; a unit is a
-  // fixed number of block uses. For greater ages, each range [2^k, 2^(k + 1)) of units has two
-  // classes.
+  // Number of age classes (ranges of ages). Class 0 has the ages below kFirstAge units. For greater
+  // ages, each range [2^k, 2^(k + 1)) of units has two classes.
   static constexpr int kAges = 48;
   static constexpr uint64_t kFirstAge = 16;
 

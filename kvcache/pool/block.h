@@ -13,10 +13,9 @@ namespace incipit {
 inline constexpr int32_t kBlockUsersMax = 65'535;
 
 // The metadata of one block, in one cache line. A published block is a block that lookups can find
-// by its key. All published blocks with the same key form a circular list. For each key, lookups
-// return only one of these blocks, the canonical block of the key: the block that was published
-// first. The canonical blocks form trees: the parent of a block is the canonical block with the
-// previous key of the sequence.
+// by its key. If several published blocks have the same key, lookups return only the block that was
+// published first, the canonical block of the key. The parent of a block is the canonical block
+// with the previous key of the sequence.
 struct alignas(64) Block {
   BlockHash hash;  // key of the block; valid only while lookups can find the block
   // Neighbours in the list that contains the block. Only free blocks are in a list.
