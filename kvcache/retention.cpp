@@ -218,8 +218,7 @@ RetainedBlocks::Due RetainedBlocks::TakeDue(Time now) {
     }
     const BlockId id = group.blocks.front;
     if (id == kNoBlock) {
-      // All blocks of this group (the blocks of one request) have users. The retention hint of
-      // these blocks ends.
+      // All blocks of this request have users, so none is retained now. End their retention hint.
       End(due_index_);
     } else {
       Forget(id);

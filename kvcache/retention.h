@@ -46,25 +46,26 @@ struct RetentionLimits {
 // blocks of one request form a group, and each group has an eviction level.
 //
 // Blocks below the default level are evicted before the blocks of the eviction policy. Blocks above
-// the default level are evicted after the blocks of the policy, and pinned blocks last. A level
-// above the default decays to the default in equal steps over duration_max. If a group has the
-// default priority and a time to live, its level is above the default in the first half of the time
-// to live, and below the default in the second half.
+// the default level are evicted after the blocks of the policy, and pinned blocks last. Within a
+// level, the group that was freed first is evicted first. Within a group, the last block of the
+// sequence is evicted first.
 //
-// Within a level, the group that was freed first is evicted first. Within a group, the last block
-// of the sequence is evicted first. If a retained block is used again, it returns to its group
-// after the use. A hint has no effect on blocks beyond the tenant's maximum share of the pool. A
-// new hint has no effect while all kGroupsMax groups are in use. All operations cost O(1) per
-// block, and O(kGroupsMax) per request with a hint.
+// A level above the default decays to the default in equal steps over duration_max. If a group has
+// the default priority and a time to live, its level is above the default in the first half of the
+// time to live, and below the default in the second half.
+//
+// A hint has no effect on blocks beyond the tenant's maximum share of the pool. A new hint has no
+// effect while all kGroupsMax groups are in use. All operations cost O(1) per block, and
+// O(kGroupsMax) per request with a hint.
 class RetainedBlocks {
  public:
   static constexpr int32_t kGroupsMax = 1024;
 
   RetainedBlocks(const RetentionLimits& limits, std::span<Block> blocks);
 
-  // Sets the retention hint of a request on its blocks. `blocks` are in the order of their tokens.
-  // The hint applies to the blocks at the start of `blocks` that lookups can find, up to the
-  // tenant's maximum share of the pool. REQUIRES: all `blocks` have users.
+  // Sets the retention hint of a request on its blocks, which are in the order of their tokens. The
+  // hint applies to the leading blocks that lookups can find, up to the tenant's maximum share of
+  // the pool. REQUIRES: all `blocks` have users.
   void Assign(std::span<const BlockId> blocks, const Retention& hint, uint64_t tenant, Time now);
 
   // Adds block `id`, which lost its last user, to the retained blocks of its group. Returns false
@@ -143,17 +144,17 @@ class RetainedBlocks {
   std::span<Block> blocks_;
   std::vector<BlockGroup> groups_;
   std::vector<int32_t> free_groups_;
-  // Element i identifies the group (the blocks of one request with a retention hint) of block i by
-  // group index and generation. 0: block i is in no group.
+  // Element i encodes the group (the blocks of one request with a retention hint) of block i: the
+  // index of the group in `groups_`, and its generation. 0: block i is in no group.
   std::vector<uint32_t> marks_;
   // Before this time, no group (the retained blocks of one request) changes its eviction level or
   // ends.
   Time next_due_ = Time::max();
-  // Index, in `groups_`, of the group that the next call of TakeDue examines first. A group is the
-  // blocks of one request with a retention hint. TakeDue ends the retention of due blocks.
+  // Index, in `groups_`, of the group (the blocks of one request with a retention hint) that the
+  // next call of TakeDue examines first.
   int32_t due_index_ = 0;
-  // Earliest time at which the eviction level of a group (the retained blocks of one request)
-  // changes, or at which the group ends. Covers only the groups that TakeDue has already examined.
+  // Earliest time at which a group (the blocks of one request with a retention hint) that TakeDue
+  // has already examined changes its eviction level or ends.
   Time due_after_ = Time::max();
   GroupList levels_[kNumLevels];
   int32_t num_retained_ = 0;

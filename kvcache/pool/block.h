@@ -53,17 +53,16 @@ struct BlockList {
   bool empty() const { return front == kNoBlock; }
   void PushBack(std::span<Block> blocks, BlockId id);
   void PushFront(std::span<Block> blocks, BlockId id);
-  // Appends the blocks `chain` in reverse order, so the last block of `chain` becomes the first of
-  // the appended blocks. Calls `visit(id)` for each block. The memory accesses of one block do not
-  // wait for those of the previous block. REQUIRES: `chain` is not empty.
+  // Appends the blocks `chain` in reverse order: first the last block of `chain`. Calls `visit(id)`
+  // for each block. REQUIRES: `chain` is not empty.
   template <typename Visit>
   void PushBackReversed(std::span<Block> blocks, std::span<const BlockId> chain,
                         const Visit& visit);
   // Removes block `id`. REQUIRES: `id` is in this list.
   void Remove(std::span<Block> blocks, BlockId id);
-  // Removes all blocks from `first` to `last`, including `first` and `last`. The removed blocks
-  // between `first` and `last` keep their links. REQUIRES: both blocks are in this list, and `last`
-  // is not before `first`.
+  // Removes the blocks from `first` to `last`, including both, from this list. Does not change the
+  // links between the removed blocks. REQUIRES: both blocks are in this list, and `last` is not
+  // before `first`.
   void RemoveRange(std::span<Block> blocks, BlockId first, BlockId last);
 };
 

@@ -19,13 +19,12 @@
 namespace incipit {
 
 // Maps the first 64 bits (prefix) of a key to a block. Several keys may have the same prefix, so
-// the caller compares the whole digest, which is in the metadata of the block.
+// the caller must compare the whole digest.
 //
 // The table consists of buckets of one cache line, with 10 slots each. If the bucket of an entry is
-// full, the entry is stored in the next bucket that has a free slot. A full bucket counts the
-// entries that were stored in later buckets for this reason. With this count, a search knows where
-// to stop, and a removal moves no entry. If the table has num_blocks_max entries, the buckets are
-// half full on average, and 2 % of the buckets are full.
+// full, the entry is stored in the next bucket that has a free slot. A full bucket counts such
+// entries, so that a search knows where to stop. If the table has num_blocks_max entries, 2 % of
+// the buckets are full.
 class BlockIndex {
  public:
   explicit BlockIndex(int32_t num_blocks_max);
@@ -60,8 +59,8 @@ class BlockIndex {
   // Adds an entry that maps `prefix` to `block`. REQUIRES: the index has fewer than num_blocks_max
   // entries.
   void Insert(uint64_t prefix, BlockId block);
-  // In the entry of `prefix`, replaces the block `block` by the block `by`. REQUIRES: the index
-  // maps `prefix` to `block`.
+  // Replaces the block `block` in the entry of `prefix` by the block `by`. REQUIRES: the index maps
+  // `prefix` to `block`.
   void Replace(uint64_t prefix, BlockId block, BlockId by);
   // Removes the entry that maps `prefix` to `block`. REQUIRES: the index has this entry.
   void Remove(uint64_t prefix, BlockId block);
@@ -77,8 +76,8 @@ class BlockIndex {
   struct alignas(64) Bucket {
     std::array<uint16_t, kSlots> tags{};
     uint16_t used = 0;  // bit i is 1 if slot i has an entry
-    // Number of entries that are stored in later buckets because this bucket was full. If the
-    // number reaches kPassedMax, the number never changes again.
+    // Number of entries that are stored in later buckets because this bucket was full. A number
+    // that has reached kPassedMax is never decreased.
     uint16_t num_passed = 0;
     std::array<BlockId, kSlots> blocks{};
 
@@ -86,7 +85,7 @@ class BlockIndex {
     uint32_t SlotsLike(uint16_t tag) const {
 #ifdef __SSE2__
       // One comparison covers 16 numbers: the 10 tags and the 6 numbers that follow the tags in
-      // memory. The bit mask `used` is 0 for these 6 numbers and removes their results.
+      // memory. The bit mask `used` clears the result bits of these 6 numbers.
       const auto* eights = reinterpret_cast<const __m128i*>(this);
       const __m128i wanted = _mm_set1_epi16(static_cast<int16_t>(tag));
       const __m128i like = _mm_packs_epi16(_mm_cmpeq_epi16(_mm_load_si128(eights), wanted),

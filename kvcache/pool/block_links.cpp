@@ -8,8 +8,8 @@
 namespace incipit {
 namespace {
 
-// Returns a negative number that encodes `slot`, an index of `chains_`. In the block chains_[slot],
-// prev_sibling stores this number, because the block has no previous sibling.
+// Returns a negative number that encodes `slot`, an index of `chains_`. The block chains_[slot] has
+// no previous sibling, and its prev_sibling stores this number instead.
 BlockId SlotMark(size_t slot) { return BlockId{-2 - static_cast<int32_t>(slot)}; }
 size_t SlotOfMark(BlockId mark) { return static_cast<size_t>(-2 - static_cast<int32_t>(mark)); }
 bool IsBlock(BlockId id) { return static_cast<int32_t>(id) >= 0; }
@@ -54,8 +54,7 @@ void BlockPool::LeaveRing(BlockId id) {
 }
 
 // Makes `to` the block that lookups return for its key, instead of `id`. `to` becomes the parent of
-// all children of `id`, so the cost is O(number of children). The case is rare, because two
-// sequences must have computed the same tokens.
+// all children of `id`. The cost is O(number of children).
 void BlockPool::HandOver(BlockId id, BlockId to) {
   Block& from = At(id);
   Block& heir = At(to);
@@ -80,7 +79,7 @@ void BlockPool::HandOver(BlockId id, BlockId to) {
   }
   from.parent = from.first_child = from.next_sibling = from.prev_sibling = kNoBlock;
   if (heir.num_users > 0) retained_.Inherit(to, id);
-  if (heir.pending) return;  // if `to` is pending, Confirm adds `to` to the policy later
+  if (heir.pending) return;  // Confirm adds a pending block to the policy later
   SequenceUse use;
   policy_->Add(to, use);
 }
@@ -241,9 +240,9 @@ void BlockPool::CheckInvariants() const {
     ++num_free;
     num_cached += block.published;
     if (is_lru_ || !block.published) continue;
-    // If a published (findable) block is free, all its children must be free, because the policy
-    // could otherwise never evict the block. A block that a pending block with the same key will
-    // replace need not meet this condition.
+    // All children of a free published (findable) block must be free, because the policy evicts the
+    // children first. This is not required of a block that a pending block with the same key will
+    // replace.
     INCIPIT_CHECK(block.canonical);
     if (block.next_same != BlockId{i}) {
       INCIPIT_CHECK(At(block.next_same).pending);

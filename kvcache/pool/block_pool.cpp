@@ -9,8 +9,8 @@
 namespace incipit {
 namespace {
 
-// `chains_` (the first blocks of sequences) has one slot for each kBlocksPerChainSlot blocks of the
-// pool. Few slots suffice, because most sequences begin with the same tokens.
+// Number of blocks of the pool for each slot of `chains_`. The table `chains_` finds the first
+// blocks of sequences.
 constexpr size_t kBlocksPerChainSlot = 16;
 
 }  // namespace
@@ -39,10 +39,9 @@ BlockPool::BlockPool(const BlockPoolOptions& options)
   }
 }
 
-// Looks up the blocks in three stages, so that memory accesses overlap. The first stage prefetches
-// the slot of the index. The second stage reads the slot and prefetches the metadata of the block
-// that is probably found. The third stage compares the digests. Each stage is some blocks ahead of
-// the next stage.
+// Looks up the blocks in three stages, so that memory accesses for several blocks overlap. The
+// first stage prefetches the slot of the index, and the second stage prefetches the metadata of the
+// block that is probably found. The third stage compares the digests.
 BlockPool::Chain BlockPool::FindChain(std::span<const BlockHash> hashes,
                                       std::span<BlockId> found) const {
   const size_t count = hashes.size();
@@ -91,10 +90,10 @@ BlockId BlockPool::Take() {
   return taken;
 }
 
-// Chooses the victim (the block to evict). Removes the victim from its list, from the circular list
-// of the blocks with its key, and from the tree of findable blocks. Returns true if the caller must
-// call FinishEviction later, when the prefetched memory is in the CPU cache. Returns false if the
-// eviction is complete, because the victim was not published.
+// Chooses the victim (the block to evict), and removes the victim from its list, from the circular
+// list of the blocks with its key, and from the tree of findable blocks. Returns true if the caller
+// must call FinishEviction later. Returns false if the eviction is complete, because the victim was
+// not published (findable).
 bool BlockPool::BeginEviction(Victim& victim) {
   victim.id = ChooseVictim(victim.reason);
   if (!At(victim.id).published) return false;
@@ -123,9 +122,9 @@ void BlockPool::FinishEviction(const Victim& victim) {
   EraseKey(victim.id);
 }
 
-// Returns the block to evict next, and removes this block from its list. If the next block is a
-// retained block with children, moves it to the eviction order of the policy and chooses another
-// block. The policy evicts the children first.
+// Returns the block to evict next, and removes this block from its list. A retained block with
+// children is not evicted at once: it moves to the eviction order of the policy, which evicts the
+// children first.
 BlockId BlockPool::ChooseVictim(EvictionReason& reason) {
   const auto front = [&](BlockId (RetainedBlocks::*next)() const) {
     while (true) {
@@ -174,7 +173,7 @@ void BlockPool::Release(std::span<const BlockId> blocks, const SequenceUse& use)
     Release(blocks.last(freed_.size()), use);
     blocks = blocks.first(blocks.size() - freed_.size());
   }
-  // The code below passes the blocks freed_[first, blocks.size()) to the policy.
+  // The blocks freed_[first, blocks.size()) are passed to the policy below.
   size_t first = blocks.size();
   int32_t num_plain = 0;
   for (auto it = blocks.rbegin(); it != blocks.rend(); ++it) {
@@ -251,9 +250,8 @@ void BlockPool::PublishPending(std::span<const BlockId> ids, std::span<const Blo
   }
 }
 
-// Returns true if the event that reports block `id` as stored must be emitted now. This event must
-// follow the event of the parent. The parent may have no event yet, because the step that fills the
-// parent is not committed or has failed.
+// Returns true, and records the event as emitted, if the event that reports block `id` as stored
+// must be emitted now. The event waits until the event of the parent has been emitted.
 inline bool BlockPool::BecomeStored(BlockId id) {
   Block& block = At(id);
   if (block.stored_emitted || !(block.starts_chain || At(block.parent).stored_emitted)) {
@@ -264,8 +262,7 @@ inline bool BlockPool::BecomeStored(BlockId id) {
 }
 
 // Marks the pending blocks of `ids` as complete. Counts the blocks whose keys were evicted recently
-// (regret). The count stops after kStrangeKeys consecutive keys that were not evicted recently,
-// because the later keys of the sequence were then probably not evicted recently either.
+// (regret). The count stops after kStrangeKeys consecutive keys that were not evicted recently.
 int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens,
                            SequenceUse& use) {
   if (ids.empty()) return 0;
@@ -305,8 +302,8 @@ int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& t
 void BlockPool::Withdraw(BlockId id) {
   const Block& block = At(id);
   INCIPIT_CHECK(block.published && block.pending);
-  // Block `id` may have children of another block with the same key that was evicted. Make these
-  // children unfindable too.
+  // Make the children of block `id` unfindable too. Block `id` may have children that were computed
+  // after an evicted block with the same key.
   while (block.next_same == id && block.has_children()) UnpublishTree(At(block.first_child).hash);
   Unpublish(id);
 }

@@ -42,15 +42,16 @@ struct BlockPoolOptions {
 // or the eviction order of the policy. With `lru`, the eviction order also contains the unfindable
 // blocks.
 //
-// Take allocates free blocks in this order: unfindable blocks, retained blocks below the default
-// priority, blocks in the eviction order, other retained blocks.
+// Take allocates free blocks in this order:
+// - unfindable blocks;
+// - retained blocks below the default priority;
+// - blocks in the eviction order;
+// - other retained blocks.
 //
-// Published (findable) blocks with the same key form a circular list. For each key, lookups return
-// only one block, the canonical block of the key. With `lru`, the canonical block is the block that
-// was published first. If the canonical block is evicted, the next block of the circular list
-// becomes canonical. With the other policies, a free block becomes unfindable if it is not
-// canonical, or if another block with its key has users. All children of a block in the eviction
-// order are therefore free, and Take can allocate all free blocks.
+// If several published (findable) blocks have the same key, lookups return only one of them, the
+// canonical block of the key: the block that was published first. With policies other than `lru`, a
+// free block becomes unfindable if it is not canonical, or if another block with its key has users.
+// Take can therefore always allocate all free blocks.
 //
 // The caller passes the time to Advance. After construction, only FreeOrder, StoredOrder and
 // CheckInvariants allocate memory.
@@ -80,9 +81,8 @@ class BlockPool {
   // blocks are free.
   void Take(std::span<BlockId> taken);
   BlockId Take();
-  // Adds a user to each of the blocks `found`, which lookups can find. These blocks are the first
-  // blocks of a sequence, in the order of the tokens, or the source of a block copy. `found` may be
-  // empty.
+  // Adds a user to each of the blocks `found`, which lookups can find: the first blocks of a
+  // sequence, in the order of the tokens, or the source of a block copy.
   void Use(std::span<const BlockId> found, SequenceUse& use);
   // Adds a user to block `id`. REQUIRES: `id` already has a user.
   void AddUser(BlockId id);
@@ -149,8 +149,8 @@ class BlockPool {
   const EvictedKeys& evicted_keys() const { return evicted_keys_; }
   // Returns the statistics of all evictions since the last call of TakeEvictionStats.
   EvictionStats TakeEvictionStats();
-  // Returns the number of blocks whose key was evicted and became findable again soon afterwards.
-  // Only blocks since the last call of TakeRegret count.
+  // Returns the number of blocks that became findable by a key that had been evicted recently,
+  // since the last call of TakeRegret.
   int64_t TakeRegret();
   // Returns the time since the first Advance, in milliseconds. The value wraps after 49 days.
   uint32_t now_ms() const { return now_ms_; }
@@ -236,7 +236,7 @@ class BlockPool {
 
   Table<Block> blocks_;
   BlockIndex index_;
-  // Element s is the newest block among the first blocks of sequences whose tag (ChainEnd::chain)
+  // Element s is the newest of those first blocks of sequences whose tag (ChainEnd::chain, a hash)
   // belongs to slot s.
   std::vector<BlockId> chains_;
   Table<Times> times_;

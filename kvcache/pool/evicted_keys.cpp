@@ -13,8 +13,8 @@ int32_t NumRemembered(int32_t num_blocks) { return std::max(16, num_blocks / 4);
 }  // namespace
 
 // Allocates twice as many entries as the number of evictions to remember. About 2 % of the
-// remembered evictions are overwritten early, because their set of seven entries received more than
-// seven evictions.
+// evictions are overwritten too early, because too many evictions belong to the same set of seven
+// entries.
 EvictedKeys::EvictedKeys(int32_t num_blocks)
     : num_remembered_(NumRemembered(num_blocks)),
       sets_(static_cast<size_t>(num_remembered_) * 2 / kWays + 1),

@@ -11,10 +11,11 @@
 
 namespace incipit {
 
-// Remembers the last num_remembered() evictions, with 32 bits of each key. The entries are in sets
-// of seven entries, and a set fills one cache line. A new entry overwrites the oldest entry of its
-// set. An eviction or a query therefore accesses only one set, but a few percent of the keys are
-// forgotten early. About one query in 500 million finds the entry of another key.
+// Remembers the last num_remembered() evictions, with 32 bits of each key. About one query in 500
+// million finds the entry of another key.
+//
+// The entries are in sets of seven entries, and a set fills one cache line. A new entry overwrites
+// the oldest entry of its set, so a few percent of the keys are forgotten early.
 class EvictedKeys {
  public:
   explicit EvictedKeys(int32_t num_blocks);
@@ -61,8 +62,7 @@ class EvictedKeys {
   Table<Set> sets_;
   // Number of evictions. After 2^32 evictions, the number wraps, and an old entry may seem recent.
   uint32_t num_evicted_ = 0;
-  // Ring buffer of times, one time for each 2^per_time_log2_ consecutive evictions. The time of a
-  // single eviction is therefore approximate.
+  // Ring buffer of times: one time for each group of 2^per_time_log2_ consecutive evictions.
   std::array<uint32_t, kNumTimes> times_{};
   int per_time_log2_ = 0;
 };
