@@ -26,7 +26,8 @@ struct StepStats {
   // launched, but not before the previous step ends.
   Duration plan{}, run{}, commit{};
   int32_t num_tokens = 0;  // tokens computed in this step
-  // Tokens of prompts in this step, and tokens computed again because of a preemption.
+  // Number of tokens in this step that belong to prompts, or that are computed again after a
+  // preemption.
   int32_t num_prefill_tokens = 0;
   int32_t num_decode_tokens = 0;
   int32_t num_running = 0, num_waiting = 0;

@@ -19,10 +19,10 @@ class LogitsPlan {
   struct Chunk {
     // The rows [row_begin, row_end) of the plan belong to this chunk.
     int32_t row_begin = 0, row_end = 0;
-    // samples [sample_begin, sample_end) of the step use logits of this chunk
+    // The samples [sample_begin, sample_end) of the step use logits of this chunk.
     int32_t sample_begin = 0, sample_end = 0;
-    // scores (log probabilities of prompt tokens) [score_begin, score_end) of the step use logits
-    // of this chunk
+    // The scores [score_begin, score_end) of the step (log probabilities of prompt tokens) use
+    // logits of this chunk.
     int32_t score_begin = 0, score_end = 0;
   };
 

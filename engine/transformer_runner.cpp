@@ -35,7 +35,7 @@ absl::StatusOr<std::unique_ptr<Buffer>> AllocateMatrix(Backend& backend, int64_t
 }
 
 // Checks the samples or the scores of a step (`entries`). Sequence s must have the entries
-// [begin[s], begin[s + 1]), each with the index of a token of sequence s, in ascending order.
+// [begin[s], begin[s + 1]). Their rows must be tokens of sequence s, in ascending order.
 template <class Entry>
 void CheckRanges(const Step& step, std::span<const int32_t> begin, std::span<const Entry> entries) {
   INCIPIT_CHECK(begin.size() == step.token_begin.size());

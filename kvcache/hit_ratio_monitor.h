@@ -46,7 +46,7 @@ class HitRatioMonitor {
 
   // The hit ratio has decayed if the ratio of the last ten minutes is below kDecayedShare times the
   // ratio of the last hour. The check needs at least kDecayTokensMin looked-up tokens in the last
-  // ten minutes, and as many in the 50 minutes before.
+  // ten minutes, and as many in the 50 minutes before these ten minutes.
   static constexpr double kDecayedShare = 0.5;
   static constexpr int64_t kDecayTokensMin = 10'000;
 

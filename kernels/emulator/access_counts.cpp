@@ -8,8 +8,8 @@ namespace {
 constexpr uint64_t kBanks = 32, kBankBytes = 4, kSectorBytes = 32;
 constexpr int kServedBytes = 128;
 // Maximum number of incomplete accesses of a warp at one source line. An access is incomplete until
-// all 32 lanes of the warp have made it. If there are more, the
-// oldest incomplete access is counted as if it were complete.
+// all 32 lanes of the warp have made it. Beyond the maximum, the oldest incomplete access is
+// counted as if it were complete.
 constexpr size_t kMostOpen = 256;
 
 bool IsShared(AccessKind kind) {

@@ -47,7 +47,7 @@ void Clocks::Join(ClockVector& into, const ClockVector& other) {
 
 void Clocks::SyncWarps(std::span<const int> warps) {
   // Add the events in the `acquired` vectors of each lane to the events known to its warp. Skip a
-  // vector that equals the previous one, because lanes often share a vector.
+  // vector that equals the previous vector, because lanes often share a vector.
   for (const int warp : warps) {
     const ClockVector* latest = nullptr;
     for (int lane = 0; lane < kLanes; ++lane) {

@@ -59,8 +59,8 @@ class Clocks {
   // Completes the barrier of the cluster. REQUIRES: all warps of all blocks in `blocks` have
   // arrived at the barrier.
   static void MeetAsCluster(std::span<Clocks* const> blocks, bool orders_reads);
-  // After `thread` has waited for the cluster's barrier: adds all events before the barrier, of all
-  // threads of the cluster, to the events that `thread` knows.
+  // Adds the events of all threads of the cluster before the cluster's barrier to the events that
+  // `thread` knows. REQUIRES: `thread` has waited for the barrier.
   void WaitForCluster(int thread);
 
   // Adds the events that `thread` knows, and its own events, to `into`. A thread that later calls

@@ -21,8 +21,8 @@
 namespace incipit::emulator {
 #ifdef INCIPIT_FIBERS_NOTIFY_SANITIZER
 namespace {
-// The fiber that the latest Switch suspended. AddressSanitizer reports the address range of its
-// stack only after the switch.
+// The fiber that the latest Switch suspended. AddressSanitizer reports the stack of this fiber only
+// after the switch.
 thread_local Fiber* g_left = nullptr;
 // Upper bound on the size of the stack frame of the function Switch, in bytes.
 constexpr ptrdiff_t kSwitchFrameBytes = 1024;

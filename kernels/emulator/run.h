@@ -56,7 +56,8 @@ struct SiteCounts {
   int line = 0;
   AccessKind kind = AccessKind::kSharedLoad;
   int lane_bytes = 0;  // number of bytes that each lane accesses
-  // Number of accesses by warps. An access of all 32 lanes of a warp counts as one.
+  // Number of accesses by warps: the accesses of several lanes of a warp at the same time count as
+  // one.
   int64_t warp_accesses = 0;
   int64_t lane_accesses = 0;
   // Number of additional transactions of shared memory that bank conflicts cause.

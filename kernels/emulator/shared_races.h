@@ -40,8 +40,8 @@ class SharedRaces {
   std::string BeginCopy(int thread, Range range, Site site);
   void EndCopy(int thread, Range range);
   // Begins a read of `range` by a MultiplyAddWarpgroup in the warp of `thread`. Until EndMultiply,
-  // every write to `range` is a race. FenceBulk must have been called after earlier writes of
-  // threads.
+  // every write to `range` is a race. A thread that wrote to `range` must have called FenceBulk
+  // after the write.
   std::string BeginMultiply(int thread, Range range, Site site);
   void EndMultiply(int thread, Range range);
   // Begins a bulk copy to `range`, whose bytes mbarrier `barrier` counts. A later access of `range`
@@ -106,7 +106,7 @@ class SharedRaces {
   // Element i * num_warps_ + j is the latest read of word i of shared memory by warp j.
   ZeroArray<Read> reads_;
   // Element i describes the latest read of word i (4 bytes) by another block of the cluster: the
-  // read has ended when the count of ArriveCluster calls has reached element i.
+  // read has ended when the number of ArriveCluster calls has reached the value of element i.
   ZeroArray<Clock> remote_reads_;
   Clock last_remote_read_ = 0;
   // Element i is a write that happened before the current event of thread i. High 32 bits: the

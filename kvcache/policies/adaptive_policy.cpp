@@ -9,18 +9,18 @@
 namespace incipit {
 namespace {
 
-// Number of tokens in the blocks for which some constants of this policy are given as a number of
-// blocks. For blocks with fewer tokens, the policy multiplies these constants.
+// Some constants of this policy count uses of blocks with this number of tokens. For blocks with
+// fewer tokens, the policy multiplies these constants.
 constexpr int32_t kTokensPerUnit = 512;
 
 // The policy updates its statistics once per epoch, which lasts for (number of cache blocks) /
-// kEpochsPerCapacity uses of blocks. The shortest epoch has the uses of blocks with
-// kUnitsPerEpochMin * kTokensPerUnit tokens in total.
+// kEpochsPerCapacity uses of blocks. An epoch is at least as long as the uses of kUnitsPerEpochMin
+// blocks with kTokensPerUnit tokens each.
 constexpr int32_t kEpochsPerCapacity = 32, kUnitsPerEpochMin = 16;
 
 // Number of series (consecutive evicted blocks) that the policy remembers, for each kTokensPerUnit
-// tokens of cache capacity. Longer memory does not help: blocks that return long after their
-// eviction are rarely used again soon.
+// tokens of cache capacity. With more series, the policy would be worse, because blocks that return
+// long after their eviction are rarely used again soon.
 constexpr double kGhostRuns = 1;
 
 // Many requests begin with a common prefix, such as a system prompt. The common prefix of a request

@@ -48,7 +48,7 @@ struct SequenceUse {
   // True if the sequence has published (made findable) a new block: a block whose eviction the
   // policy does not remember.
   bool past_known = false;
-  // True if plain LRU would still have in the cache the last examined block of the sequence.
+  // True if the last examined block of the sequence would still be in a cache with plain LRU.
   bool lru_streak = true;
 };
 
@@ -56,8 +56,9 @@ struct SequenceUse {
 // (Block::is_needed). All operations cost O(1) amortised per block, and allocate no memory after
 // construction. Only the engine thread calls a policy.
 //
-// For a sequence, the pool calls Use at the begin and before a block is copied, Add for published
-// (findable) blocks, and Release for released blocks. All of these calls pass the same SequenceUse.
+// For a sequence, the pool calls Use when the sequence begins and before a block is copied, Add for
+// published (findable) blocks, and Release for released blocks. All of these calls pass the same
+// SequenceUse.
 //
 // For single blocks without a sequence, the pool calls Add and Release with a default SequenceUse.
 // Such a block replaces another block with the same key, or is no longer retained.

@@ -12,9 +12,9 @@ namespace incipit {
 // each prefix, the requests with new blocks after the prefix, and the requests whose new blocks
 // were used again.
 //
-// A prefix is one-off if the second number is less than kOneOffShare of the number that the
-// requests with other prefixes predict. A request is counted with a delay, so that its user has
-// time to continue the conversation.
+// A prefix is one-off if the new blocks of too few requests were used again: less than kOneOffShare
+// of the number that the requests with other prefixes predict. A request is counted with a delay,
+// so that its user has time to continue the conversation.
 //
 // At most 256 prefixes are stored. A new prefix replaces the prefix with the fewest counted
 // requests in its set of table entries. Requests without a common prefix are counted for prefix 0.

@@ -13,7 +13,8 @@ namespace incipit {
 
 // Measures the ages of blocks in time, not in block uses. The unit of an age is the mean time per
 // block use (touch), so the age classes of TouchClock also apply to these ages. The mean is
-// measured once, kUnitEpochs epochs after the start. Before, an age is a number of block uses.
+// measured once, kUnitEpochs epochs after the start. Before this measurement, an age is a number of
+// block uses.
 //
 // A pause without block uses is counted little by little, during the block uses of about the next
 // kWindowEpochs epochs. The counted length of a pause is limited to about the mean duration of

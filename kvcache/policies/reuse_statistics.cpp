@@ -26,8 +26,8 @@ constexpr float kLikeness = 4;
 // epochs. Older blocks are assumed to stay in one age class during an epoch.
 constexpr size_t kYoungEpochs = 32;
 
-// LifeTable::capacities_max and LifeTable::runs_max of the slow life table (block uses by age). The
-// fast life table has lower limits and therefore forgets old counts earlier.
+// Values of LifeTable::capacities_max and LifeTable::runs_max in the slow life table (block uses by
+// age). The fast life table has lower limits and therefore forgets old counts earlier.
 constexpr double kSlowCapacities = 20, kSlowRuns = 4000;
 constexpr double kFastCapacities = 1, kFastRuns = 0;
 
@@ -167,7 +167,7 @@ void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin,
 }
 
 // Returns for each age class how many blocks passed through the age class since the last epoch
-// began, `units` units of age ago. A block that was used since then is counted as if it had been
+// began (`units` units of age ago). A block that was used since then is counted as if it had been
 // used in the middle of this period.
 ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   const auto age_class_of = [this](uint64_t epochs_ago) {
