@@ -64,8 +64,7 @@ class Engine::Loop {
   // A request that has been submitted and whose last event has not been emitted yet. `queued` is
   // true if Submit has put the request into the inbox.
   struct Live {
-    // Bit i is 1 if choice i was cancelled. Cancel ignores the second cancellation of a choice. The
-    // inbox therefore holds at most one cancellation for each choice.
+    // Bit i is 1 if choice i was cancelled. A second cancellation of a choice (output) is ignored.
     uint32_t cancelled_choices = 0;
     bool queued = false;
   };

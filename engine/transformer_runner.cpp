@@ -201,8 +201,7 @@ absl::Status TransformerRunner::AllocatePool() {
   return absl::OkStatus();
 }
 
-// Checks all values of `step` that are used as memory indices. The check does not depend on the
-// backend.
+// Checks all values of `step` that a backend uses as memory indices.
 void TransformerRunner::CheckStep(const Step& step) const {
   const auto num_tokens = std::ssize(step.tokens);
   INCIPIT_CHECK(num_tokens <= options_.step_tokens_max);

@@ -29,8 +29,10 @@ void CheckShared(const void* address, int bytes, Site site) {
                           bytes, byte - place.shared, place.shared_bytes));
   }
   if (!IsAligned(address, bytes)) {
-    Machine::Get().Fail(site, fmt::format("{} bytes at byte {} of shared memory are not aligned",
-                                          bytes, byte - place.shared));
+    Machine::Get().Fail(
+        site,
+        fmt::format("an access of {} bytes at byte {} of shared memory is not aligned to its size",
+                    bytes, byte - place.shared));
   }
 }
 
@@ -65,8 +67,10 @@ void TouchGlobal(const void* address, int bytes, Access access, Site site) {
     Machine::Get().Fail(site, "the thread accesses shared memory as if it were global memory");
   }
   if (!IsAligned(address, bytes)) {
-    Machine::Get().Fail(site, fmt::format("{} bytes at address {} of global memory are not aligned",
-                                          bytes, address));
+    Machine::Get().Fail(
+        site, fmt::format(
+                  "an access of {} bytes at address {} of global memory is not aligned to its size",
+                  bytes, address));
   }
   Machine& machine = Machine::Get();
   Report& report = machine.report();

@@ -45,7 +45,8 @@ void SyncBlock(Site site);
 void SyncThreads(int id, int num_threads, Site site);
 void SyncWarp(Site site);
 uint32_t Ballot(bool vote, Site site);
-// Returns the `value` that lane `from` of the same warp passed. Each lane may pass another `from`.
+// Returns the `value` that lane `from` of the same warp passed. Each lane may pass a different
+// `from`.
 uint64_t Shuffle(uint64_t value, int from, Site site);
 
 // ---- asynchronous copies: the bytes are copied some time after the call

@@ -113,10 +113,9 @@ void MeetAtBarrier(int id, int num_threads, const char* name, Site site) {
   if (barrier.waiting.empty()) {
     barrier.num_threads = num_threads;
   } else if (barrier.num_threads != num_threads) {
-    machine.Fail(
-        site,
-        fmt::format("the thread waits at barrier {} for {} threads, but others wait for {} threads",
-                    id, num_threads, barrier.num_threads));
+    machine.Fail(site, fmt::format("the thread waits at barrier {} for {} threads, but other "
+                                   "threads wait there for {} threads",
+                                   id, num_threads, barrier.num_threads));
   }
   if (static_cast<int>(barrier.waiting.size()) + 1 < num_threads) {
     barrier.waiting.push_back(&thread);

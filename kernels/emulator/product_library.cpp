@@ -64,7 +64,8 @@ float DotProduct(const dev::bf16* x, const dev::bf16* w, int64_t columns, bool b
   return sum;
 }
 
-// Computes the matrix product y = x * w^T. Also overwrites the first 8 bytes of the workspace.
+// Computes the matrix product y = x * w^T. Also overwrites the first 8 bytes of the workspace,
+// which a library may use.
 void Compute(const ProductSize& size, bool backwards, const ProductOperands& operands) {
   *static_cast<uint64_t*>(operands.workspace) = ~uint64_t{0};
   for (int64_t row = 0; row < size.rows; ++row) {

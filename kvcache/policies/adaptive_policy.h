@@ -22,8 +22,8 @@ namespace incipit {
 // and the policy compares only the oldest and the newest block of each list.
 //
 // The policy remembers evicted blocks (GhostRuns), and learns from evicted blocks that are computed
-// again. If plain LRU had more hits than this policy, the policy evicts in LRU order for a limited
-// time (LruGuard). docs/eviction.md has the reasons and the measured hit ratios.
+// again. If plain LRU would have had more hits than this policy, the policy evicts in LRU order for
+// a limited time (LruGuard). docs/eviction.md has the reasons and the measured hit ratios.
 class AdaptivePolicy final : public EvictionPolicy {
  public:
   // `first_touch` is the initial value of the clock, which counts block uses.

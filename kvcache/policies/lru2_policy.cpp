@@ -68,8 +68,8 @@ BlockId Lru2Policy::Evict() {
 
 void Lru2Policy::OnChildless(BlockId id) {
   if (!order_.is_parked(id)) return;
-  // Block `id` may be evicted again. Insert `id` at the front of its list: `id` was the oldest
-  // block of the list when `id` was parked (removed from the list for a time).
+  // Block `id` may be evicted again. Insert `id` at the front of a list, because `id` was the
+  // oldest block of its list when it was parked (removed for a time).
   const int list = order_.ListOf(id) == kOnce ? kOnce : kAncient;
   order_.Remove(id);
   order_.PushFront(list, id);

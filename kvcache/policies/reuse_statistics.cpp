@@ -366,7 +366,8 @@ void ReuseStatistics::SetValues(const AgeTable& rate) {
       for (Row& values : values_) values[k] = values[k - 1];
       continue;
     }
-    // Points of the upper hull of the curve, from the highest age to the lowest age.
+    // Upper hull of the curve of hits against time: its points, from the highest age to the lowest
+    // age.
     std::array<Point, kAges + 1> hull;
     size_t size = 0;
     hull[size++] = {.time = 0, .hits = 0};

@@ -75,8 +75,7 @@ class ReuseStatistics {
   // Number of epochs for which blocks that may be used again are counted separately, by the epoch
   // of their last use.
   static constexpr size_t kEpochs = 1024;
-  // Reuse rates are computed at least once in this number of epochs. New uses are then compared
-  // with these predicted rates.
+  // Maximum number of epochs between two computations of the reuse rates.
   static constexpr int kEpochsPerFit = 8;
   using Row = std::array<float, kClasses>;
   using AgeTable = std::array<Row, kAges>;  // indexed by [age class][reuse class]

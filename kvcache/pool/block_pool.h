@@ -136,8 +136,8 @@ class BlockPool {
   BlockId parent(BlockId id) const { return At(id).parent; }
   // Returns the newest block whose parent is `before`, or kNoBlock.
   BlockId first_child(BlockId before) const { return At(before).first_child; }
-  // Returns the newest block among the first blocks of sequences in the slot of `chains_` for the
-  // tag `chain`, or kNoBlock. The tag is a hash of the namespace and the first token.
+  // Returns the newest first block of a sequence whose tag (a hash of the namespace and the first
+  // token) is in the same slot as the tag `chain`, or kNoBlock.
   BlockId first_of_chains(uint64_t chain) const { return chains_[ChainSlot(chain)]; }
   // Returns the next older block with the same parent as block `id`, or kNoBlock.
   BlockId next_sibling(BlockId id) const { return At(id).next_sibling; }
