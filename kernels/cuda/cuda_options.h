@@ -1,5 +1,5 @@
-// Creates a Backend that computes on a GPU. A program links one implementation: the library
-// incipit::cuda, or incipit::cuda_emulated in tests.
+// Creates the backend that computes on an NVIDIA GPU. Programs link the library incipit::cuda.
+// Tests can link incipit::cuda_emulated instead, which needs no GPU.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,27 @@
 
 namespace incipit {
 
-// Chooses the kernels for large matrix products (large_rows_min rows or more). kOwn: kernels of
-// this project. kLibrary: cuBLASLt, for comparisons. kFastest: the faster of the two, measured for
-// each product size.
+// Chooses the kernels for large matrix products. kOwn: kernels of this project. kLibrary: cuBLASLt.
+// kFastest: the faster of the two, measured for each product size.
 enum class LargeProducts : uint8_t { kOwn, kFastest, kLibrary };
 
 struct CudaOptions {
   int32_t device = 0;
   LargeProducts large_products = LargeProducts::kOwn;
-  // Path of the file that stores, for each product size, whether cuBLASLt is faster than our
-  // kernels. Only kFastest uses the file. An empty path means no file.
+  // File that stores, for each size of a matrix product, whether cuBLASLt is faster than our
+  // kernels. Only kFastest uses the file. Empty: no file.
   std::string tuning_file = {};
-  // Function that the backend calls with each message for the operator, always before the first
-  // step. `is_warning` is true if the message reports a problem, for example that cuBLASLt is not
-  // available.
+  // Function that the backend calls with each message for the operator, before the first batch of
+  // tokens. `is_warning` is true if the message reports a problem.
   std::function<void(std::string_view text, bool is_warning)> note = {};
-  int32_t large_rows_min = 1024;  // minimum number of rows of a large product; a power of two
-  // Maximum size in bytes of the buffer in device memory for the f32 results of a cuBLASLt product
+  // Minimum number of rows (tokens) of a matrix product for which `large_products` is used; a power
+  // of two
+  int32_t large_rows_min = 1024;
+  // Maximum size in bytes of the GPU-memory buffer for the f32 results of a cuBLASLt product
   int64_t large_sums_bytes_max = int64_t{256} << 20;
 };
 // Creates a CUDA backend. Returns UNIMPLEMENTED in a build without CUDA, and UNAVAILABLE if there
-// is no usable device.
+// is no usable GPU.
 absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(const CudaOptions& options);
 
 }  // namespace incipit

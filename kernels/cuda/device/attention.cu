@@ -1,4 +1,5 @@
-// Compiles the kernels that read or write the KV pool, for the GPU architecture of this build.
+// Compiles the kernels that read or write stored keys and values, for the GPU architecture of this
+// build.
 #include "kernels/cuda/device/attention/append.h"
 #include "kernels/cuda/device/attention/attention_step.h"
 #include "kernels/cuda/device/attention/decode_attention.h"

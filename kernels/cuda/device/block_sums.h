@@ -1,6 +1,5 @@
-// Integer sums over the threads of a thread block, and a histogram in shared memory whose bins are
-// 64-bit sums. Integer sums do not depend on the order of additions. All threads must call each
-// function together; only Add may be called by single threads.
+// Integer sums over the threads of a thread block, and a histogram in shared memory with 64-bit
+// bins. All threads of the thread block must call each function together, except Add.
 #pragma once
 
 #include <cstdint>
@@ -24,14 +23,14 @@ template <int kThreads>
 class BlockSums {
  public:
   struct Scan {
-    // `own`: the value of this thread. `before`: the sum of the values of all threads with lower
-    // indices. `total`: the sum of the values of all threads of the thread block.
+    // `own`: value of this thread. `before`: sum of the values of all threads with lower indices.
+    // `total`: sum of the values of all threads.
     uint64_t before = 0, own = 0, total = 0;
   };
   struct Found {
     uint32_t bin = 0;
-    uint64_t wanted = 0;  // argument `wanted` of Find minus the sum of all bins lower than `bin`
-    uint64_t sum = 0;     // sum of the values that were added to `bin`
+    uint64_t wanted = 0;  // argument `wanted` of Find, minus the sum of all bins below `bin`
+    uint64_t sum = 0;     // sum of all values added to `bin`
   };
 
   explicit INCIPIT_DEVICE BlockSums(BlockSumsMemory* memory) : memory_(memory) {}
@@ -90,8 +89,8 @@ class BlockSums {
     if (high != 0) dev::AtomicAddShared(&memory_->high[bin], high);
   }
 
-  // Waits until all threads have called ScanBins, then adds up the bins of the histogram. The sum
-  // of thread t (`own`) is that of bins [t * kBinsPerThread, (t + 1) * kBinsPerThread).
+  // Adds up the bins of the histogram: thread t adds bins [t * kBinsPerThread, (t + 1) *
+  // kBinsPerThread). All threads call ScanBins together.
   INCIPIT_DEVICE Scan ScanBins() const {
     dev::SyncBlock();
     uint64_t sum = 0;
@@ -99,8 +98,8 @@ class BlockSums {
     return ScanThreads(sum);
   }
 
-  // Returns the lowest bin b for which the sum of bins [0, b + 1) reaches `wanted`. REQUIRES:
-  // `wanted` is in [1, scan.total].
+  // Returns the lowest bin at which the sum of all bins up to this bin is at least `wanted`.
+  // REQUIRES: `wanted` is in [1, scan.total].
   INCIPIT_DEVICE Found Find(uint64_t wanted, const Scan& scan) const {
     if (scan.before < wanted && wanted <= scan.before + scan.own) {
       Found found = {.bin = static_cast<uint32_t>(FirstBin()), .wanted = wanted - scan.before};

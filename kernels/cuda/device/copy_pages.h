@@ -1,6 +1,6 @@
-// Kernel CopyPages: copies the keys and values of the first tokens of a page to another page, for
-// all heads and layers. A new sequence that shares only the first tokens of a page with another
-// sequence needs a copy of the page.
+// Kernel CopyPages: copies the keys and values of the first tokens of a page (memory for a fixed
+// number of tokens) to another page, in all layers. A new sequence that shares only a part of a
+// page with another sequence needs a copy of the page.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,11 @@ struct CopyPages {
 
   struct Args {
     const int32_t* count = nullptr;
-    // i32 [*count][4]: source page, target page, number of tokens, 0. REQUIRES: no copy reads a
-    // page that another copy writes.
+    // Four i32 for each copy: source page, target page, number of tokens, 0. REQUIRES: no copy
+    // reads a page that another copy writes.
     const dev::Vec4* copies = nullptr;
-    // The KV pool (kernels/cuda/device/attention/page_layout.h). A page of a layer has
-    // tiles_per_page consecutive tiles of tile_bytes each. A tile has one row of row_bytes for each
-    // token of the page.
+    // The memory of all keys and values (page_layout.h). In each layer, a page consists of
+    // tiles_per_page tiles of tile_bytes bytes.
     char* pool = nullptr;
     int64_t layer_bytes = 0;
     int32_t num_layers = 0, tiles_per_page = 0, tile_bytes = 0, row_bytes = 0;
@@ -40,8 +39,7 @@ struct CopyPages {
     }
   };
 
-  // Memory traffic of the kernel for each copy:
-  // 2 * num_layers * tiles_per_page * tokens * row_bytes bytes.
+  // Memory traffic: reads and writes the keys and values of the copied tokens once, in all layers.
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::LetNextKernelStart();
     dev::WaitForEarlierKernels();

@@ -1,6 +1,10 @@
-// Defines every machine operation that a CUDA kernel may use. Only this file contains PTX and
-// compiler intrinsics.
-//
+// Defines the machine operations that CUDA kernels may use. Only this file contains PTX and
+// compiler intrinsics. Tests compile the same kernels for the CPU with kernels/emulator/device.h,
+// which checks memory accesses.
+#pragma once
+
+#include <cstdint>
+
 // A kernel is a struct of this form:
 //
 //   template <class Shape> struct Kernel {
@@ -8,21 +12,14 @@
 //     struct Args { ... };                                // plain data, at most 4,096 bytes
 //     static INCIPIT_DEVICE void Run(const Args& args);   // every thread calls Run
 //   };
-//
-// A kernel has two builds from the same source. nvcc compiles the kernel for sm_90a, with this
-// file. Any C++ compiler compiles the kernel for the CPU, with the same functions from
-// kernels/emulator/device.h. The emulator checks memory accesses that a GPU does not check.
-//
+
 // Rules for kernels:
-// - Shared memory is dynamic only.
-// - Kernels access shared memory through LoadShared and StoreShared, global memory through
-//   LoadGlobal and StoreGlobal. The emulator cannot check other accesses.
-// - If the name of a function contains "Warp", all 32 lanes of the warp call the function together.
-#pragma once
+// - Shared memory is dynamic, not declared.
+// - Kernels access shared and global memory only through the functions of this file, because the
+//   emulator checks only these accesses.
+// - If the name of a function contains "Warp", all 32 lanes of a warp call the function together.
 
-#include <cstdint>
-
-// Marks a function that both host code and device code may call.
+// Marks a function that host code and device code may call.
 #ifdef __CUDACC__
 #define INCIPIT_ANYWHERE __host__ __device__
 #else
@@ -50,19 +47,19 @@ struct alignas(16) Vec4 {
   uint32_t word[4];
 };
 
-// Returns the index of the calling thread in its thread block, which has one dimension.
+// Returns the index of the calling thread in its thread block.
 INCIPIT_DEVICE int Thread() { return static_cast<int>(threadIdx.x); }
 INCIPIT_DEVICE int Lane() { return static_cast<int>(threadIdx.x & 31); }
-// Returns the index of the calling warp in its thread block. All 32 lanes must call Warp together.
-// The compiler then knows that the index is the same in all lanes.
+// Returns the index of the calling warp in its thread block. All 32 lanes call Warp together, so
+// that the compiler knows that all lanes have the same index.
 INCIPIT_DEVICE int Warp() { return __shfl_sync(~0u, static_cast<int>(threadIdx.x >> 5), 0); }
 INCIPIT_DEVICE int Block() { return static_cast<int>(blockIdx.x); }
 INCIPIT_DEVICE int NumBlocks() { return static_cast<int>(gridDim.x); }
 
 // ---- memory
 
-// Returns the address of the shared memory of the calling thread block: Kernel::kSharedBytes bytes,
-// aligned to 1,024 bytes. The contents are undefined when the kernel starts.
+// Returns the address of the shared memory of the thread block: Kernel::kSharedBytes bytes, aligned
+// to 1,024 bytes, not initialised.
 INCIPIT_DEVICE char* SharedMemory() {
   extern __shared__ __align__(1024) char memory[];
   return memory;
@@ -85,8 +82,8 @@ template <class T>
 INCIPIT_DEVICE void StoreGlobal(T* address, T value) {
   *address = value;
 }
-// Loads a value that does not change while the kernel runs, for example a weight. REQUIRES: neither
-// this kernel nor an earlier kernel that may still run writes the data at `address`.
+// Loads a value from global memory that no kernel writes while this kernel runs, for example a
+// weight.
 template <class T>
 INCIPIT_DEVICE T LoadConstant(const T* address) {
   return __ldg(address);
@@ -137,27 +134,27 @@ INCIPIT_DEVICE T ShuffleUpWarp(T value, int distance) {
 INCIPIT_DEVICE uint32_t SharedAddress(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
 }
-// Starts an asynchronous write of 16 bytes to `shared`. The first `bytes` bytes are copied from
-// `global`; the others are set to zero.
+// Starts an asynchronous write of 16 bytes to `shared`: the first `bytes` bytes are copied from
+// `global`, the others are zero.
 INCIPIT_DEVICE void CopyAsync16(void* shared, const void* global, int bytes = 16) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(SharedAddress(shared)),
                "l"(global), "r"(bytes)
                : "memory");
 }
 INCIPIT_DEVICE void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Waits until at most `kLeft` groups of the calling thread's asynchronous copies are unfinished.
-// CommitCopies ends a group. Other threads may read the copied bytes after the next barrier.
+// Waits until at most `kLeft` groups of this thread's asynchronous copies are unfinished. Each call
+// of CommitCopies ends a group. Other threads may read the copied bytes only after a barrier.
 template <int kLeft>
 INCIPIT_DEVICE void WaitCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 
-// A barrier (mbarrier) in shared memory, used again and again in phases. A phase ends when the
-// expected number of threads has arrived and the expected number of bytes has been copied. Phases
-// have parity 0, 1, 0, 1 and so on.
+// A barrier (mbarrier) in shared memory. A phase of the barrier ends when all expected threads have
+// arrived and all expected bytes have been copied; then the next phase begins.
 using Barrier = uint64_t;
-// Initialises `barrier`: a phase ends after `num_arrivals` arrivals. REQUIRES: one thread calls
-// InitBarrier and then FenceBarriers; all threads then call SyncBlock before they use `barrier`.
+// Initialises `barrier` so that each phase ends after `num_arrivals` arrivals. REQUIRES: the
+// calling thread then calls FenceBarriers, and all threads call SyncBlock before they use
+// `barrier`.
 INCIPIT_DEVICE void InitBarrier(Barrier* barrier, int num_arrivals) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(SharedAddress(barrier)), "r"(num_arrivals)
                : "memory");
@@ -168,15 +165,15 @@ INCIPIT_DEVICE void FenceBarriers() {
 INCIPIT_DEVICE void Arrive(Barrier* barrier) {
   asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(SharedAddress(barrier)) : "memory");
 }
-// Arrives at `barrier`, and adds `bytes` to the number of copied bytes for which the current phase
-// of `barrier` waits. REQUIRES: the caller starts bulk copies of these bytes afterwards.
+// Arrives at `barrier`, whose current phase then also waits for `bytes` more copied bytes.
+// REQUIRES: the caller then starts bulk copies of these bytes.
 INCIPIT_DEVICE void ArriveExpecting(Barrier* barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(SharedAddress(barrier)),
                "r"(bytes)
                : "memory");
 }
-// Waits until the phase of `barrier` with parity `parity` has ended: the current phase or the
-// previous phase. Successive phases have parity 0, 1, 0, 1 and so on.
+// Waits until phase n of `barrier` has ended. `parity` is n % 2; phases are counted from 0.
+// REQUIRES: phase n + 1 has not ended.
 INCIPIT_DEVICE void WaitBarrier(Barrier* barrier, uint32_t parity) {
   asm volatile(
       "{\n.reg .pred done;\nAGAIN_%=:\n"
@@ -185,12 +182,11 @@ INCIPIT_DEVICE void WaitBarrier(Barrier* barrier, uint32_t parity) {
       "r"(parity)
       : "memory");
 }
-// States whether a bulk copy's source bytes will be read again. kNone: the L2 cache evicts the
-// bytes before other data.
+// States whether the source bytes of a bulk copy will be read again. kNone: the L2 cache evicts the
+// bytes first.
 enum class Reuse : uint8_t { kNone, kSome };
-// Starts a bulk copy of `bytes` bytes from global to shared memory; `barrier` counts the copied
-// bytes. One thread calls CopyBulk. REQUIRES: `bytes` is a multiple of 16; both addresses are
-// aligned to 16 bytes.
+// Starts an asynchronous copy of `bytes` bytes from global to shared memory. `barrier` counts the
+// copied bytes. REQUIRES: `bytes` is a multiple of 16; both addresses are aligned to 16 bytes.
 template <Reuse kReuse = Reuse::kSome>
 INCIPIT_DEVICE void CopyBulk(void* shared, const void* global, uint32_t bytes, Barrier* barrier) {
   if constexpr (kReuse == Reuse::kNone) {
@@ -208,11 +204,11 @@ INCIPIT_DEVICE void CopyBulk(void* shared, const void* global, uint32_t bytes, B
         : "memory");
   }
 }
-// Makes earlier stores to global memory visible to this thread's later bulk copies. REQUIRES: if an
-// earlier kernel stored the bytes, the thread has called WaitForEarlierKernels.
+// Makes earlier stores to global memory visible to later bulk copies of this thread. REQUIRES: if
+// an earlier kernel stored the data, the thread has called WaitForEarlierKernels.
 INCIPIT_DEVICE void FenceBulkGlobal() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
-// Delays this thread's later bulk copies and MultiplyAddWarpgroup calls until the thread's earlier
-// accesses to shared memory have finished. Does not order accesses to global memory.
+// Orders this thread's earlier accesses to shared memory before its later bulk copies and
+// MultiplyAddWarpgroup calls. Does not order accesses to global memory.
 INCIPIT_DEVICE void FenceBulkShared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -220,32 +216,24 @@ INCIPIT_DEVICE void FenceBulkShared() {
 // ---- tensor instructions
 
 // Loads four 8 x 8 matrices of 16-bit elements from shared memory. Lane l passes the address of row
-// l % 8 (16 bytes) of matrix l / 8. After the call, words[i] of lane l holds columns 2 * (l % 4)
-// and 2 * (l % 4) + 1 of row l / 4 of matrix i.
+// l % 8 of matrix l / 8. words[i] of lane l receives elements 2 * (l % 4) and 2 * (l % 4) + 1 of
+// row l / 4 of matrix i.
 INCIPIT_DEVICE void LoadMatricesWarp(uint32_t (&words)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
                : "r"(SharedAddress(row))
                : "memory");
 }
-// Loads four 8 x 8 matrices like LoadMatricesWarp, but each matrix transposed: words[i] of lane l
-// holds rows 2 * (l % 4) and 2 * (l % 4) + 1 of column l / 4 of matrix i.
+// Does the same as LoadMatricesWarp, but transposes each matrix: words[i] of lane l receives two
+// elements of column l / 4 of matrix i.
 INCIPIT_DEVICE void LoadMatricesTransposedWarp(uint32_t (&words)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
                : "r"(SharedAddress(row))
                : "memory");
 }
-// Computes sums[16 x 8] += a[16 x 16] * b[16 x 8] on bf16 elements. With g = lane / 4 and q = lane
-// % 4, a lane holds these elements:
-// - a[0]: row g, columns 2q and 2q + 1;
-// - a[1]: row g + 8, columns 2q and 2q + 1;
-// - a[2]: row g, columns 2q + 8 and 2q + 9;
-// - a[3]: row g + 8, columns 2q + 8 and 2q + 9;
-// - b0: rows 2q and 2q + 1 of column g;
-// - b1: rows 2q + 8 and 2q + 9 of column g;
-// - sums[0] and sums[1]: row g, columns 2q and 2q + 1;
-// - sums[2] and sums[3]: row g + 8, columns 2q and 2q + 1.
+// Computes sums[16 x 8] += a[16 x 16] * b[16 x 8] on bf16 elements. The PTX instruction
+// mma.m16n8k16 defines which elements each lane holds.
 INCIPIT_DEVICE void MultiplyAddWarp(float (&sums)[4], const uint32_t (&a)[4], uint32_t b0,
                                     uint32_t b1) {
   asm volatile(
@@ -256,40 +244,37 @@ INCIPIT_DEVICE void MultiplyAddWarp(float (&sums)[4], const uint32_t (&a)[4], ui
 }
 
 // ---- tensor instructions of a warpgroup (four consecutive warps). The instructions run
-// asynchronously, in groups. A thread may use the results of a group only after WaitMultiplies has
-// waited for the group.
+// asynchronously; their results are valid only after WaitMultiplies.
 #define INCIPIT_FLOATS(s, i) "+f"(s[i][0]), "+f"(s[i][1]), "+f"(s[i][2]), "+f"(s[i][3])
 #define INCIPIT_FLOATS8(s, i)                                                       \
   INCIPIT_FLOATS(s, i), INCIPIT_FLOATS(s, i + 1), INCIPIT_FLOATS(s, i + 2),         \
       INCIPIT_FLOATS(s, i + 3), INCIPIT_FLOATS(s, i + 4), INCIPIT_FLOATS(s, i + 5), \
       INCIPIT_FLOATS(s, i + 6), INCIPIT_FLOATS(s, i + 7)
-// Prevents the compiler from moving code that uses `sums` from before this call to after the call,
-// or in the other direction.
+// Prevents the compiler from moving accesses to `sums` across this call.
 template <int kBlocks>
 INCIPIT_DEVICE void KeepInPlace(float (&sums)[kBlocks][4]) {
   INCIPIT_UNROLL
   for (int i = 0; i < kBlocks; ++i) asm volatile("" : INCIPIT_FLOATS(sums, i)::"memory");
 }
 // Makes changes of `sums` visible to the next MultiplyAddWarpgroup. REQUIRES: called before the
-// first MultiplyAddWarpgroup on `sums`, and again after other code has changed `sums`.
+// first MultiplyAddWarpgroup, and again after each change of `sums` by other code.
 template <int kBlocks>
 INCIPIT_DEVICE void FenceMultiplies(float (&sums)[kBlocks][4]) {
   KeepInPlace(sums);
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
-// Returns the matrix descriptor that a tensor instruction needs to read `matrix` in shared memory.
-// REQUIRES: `matrix` is aligned to 1,024 bytes; a row has 128 bytes; 16-byte chunk c of row r is
-// stored at chunk position c ^ (r % 8).
+// Returns the descriptor with which a tensor instruction reads `matrix` from shared memory.
+// REQUIRES: `matrix` is aligned to 1,024 bytes; each row has 128 bytes; 16-byte chunk c of row r is
+// stored at index c ^ (r % 8) of the row.
 INCIPIT_DEVICE uint64_t DescribeMatrix(const char* matrix) {
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62, kEightRows = uint64_t{1024 >> 4} << 32;
-  // descriptor field for matrices with rows longer than 128 bytes; without effect here
+  // descriptor field without effect for rows of 128 bytes
   constexpr uint64_t kUnused = 1 << 16;
   return kSwizzle128 | kEightRows | kUnused | (SharedAddress(matrix) >> 4 & 0x3FFF);
 }
-// Computes sums[64 x N] += a[64 x 16] * transpose of b[N x 16] on bf16 elements, with N = 128 or
-// 192. Warp w of the warpgroup holds result rows [16 * w, 16 * w + 16). sums[i] holds columns
-// [8 * i, 8 * i + 8), as in MultiplyAddWarp. REQUIRES: `a` and `b` point to a 16-byte chunk with an
-// even number in the first row of a matrix (DescribeMatrix).
+// Computes sums[64 x N] += a[64 x 16] * transpose of b[N x 16] on bf16 elements, asynchronously. N
+// is 128 or 192. Warp w of the warpgroup holds rows [16 * w, 16 * w + 16) of the sums. REQUIRES:
+// `a` and `b` point into the first row of a matrix (DescribeMatrix), at a multiple of 32 bytes.
 INCIPIT_DEVICE void MultiplyAddWarpgroup(float (&sums)[16][4], const char* a, const char* b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
@@ -314,19 +299,18 @@ INCIPIT_DEVICE void MultiplyAddWarpgroup(float (&sums)[24][4], const char* a, co
       : "l"(DescribeMatrix(a)), "l"(DescribeMatrix(b))
       : "memory");
 }
-// Makes one group of all MultiplyAddWarpgroup calls since the previous CommitMultiplies.
-// WaitMultiplies can wait for the group.
+// Ends a group of MultiplyAddWarpgroup calls: all calls since the previous CommitMultiplies.
 INCIPIT_DEVICE void CommitMultiplies() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-// Waits until at most `kLeft` groups of MultiplyAddWarpgroup calls are unfinished. CommitMultiplies
-// ends a group.
+// Waits until at most `kLeft` groups of MultiplyAddWarpgroup calls are unfinished. Each call of
+// CommitMultiplies ends a group.
 template <int kLeft>
 INCIPIT_DEVICE void WaitMultiplies() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
 }
 // Waits until all MultiplyAddWarpgroup calls of the warpgroup have finished. The caller may then
-// use `sums`.
+// read `sums`.
 template <int kBlocks>
 INCIPIT_DEVICE void EndMultiplies(float (&sums)[kBlocks][4]) {
   WaitMultiplies<0>();
@@ -334,27 +318,25 @@ INCIPIT_DEVICE void EndMultiplies(float (&sums)[kBlocks][4]) {
 }
 #undef INCIPIT_FLOATS8
 #undef INCIPIT_FLOATS
-// Lowers the number of registers of each thread of the warpgroup to kRegisters. Other warpgroups of
-// the thread block can then use the released registers (TakeRegisters). REQUIRES: all warps of the
-// warpgroup call GiveRegisters.
+// Lowers the number of registers of each thread to kRegisters, so that other warps can use the
+// others. REQUIRES: all warps of a warpgroup (four warps) call GiveRegisters.
 template <int kRegisters>
 INCIPIT_DEVICE void GiveRegisters() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
-// Raises the number of registers of each thread of the warpgroup to kRegisters. Waits until other
-// warpgroups of the thread block have released enough registers. REQUIRES: all warps of the
-// warpgroup call TakeRegisters.
+// Raises the number of registers of each thread to kRegisters, after other warps have released
+// enough registers. REQUIRES: all warps of a warpgroup (four warps) call TakeRegisters.
 template <int kRegisters>
 INCIPIT_DEVICE void TakeRegisters() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
-// Waits until the earlier kernels of the stream have ended. A kernel calls WaitForEarlierKernels
-// before it reads memory that an earlier kernel wrote, and before it writes memory that an earlier
-// kernel may still read.
+// Waits until the earlier kernels of the stream have ended. REQUIRES: called before the kernel
+// reads memory that an earlier kernel wrote, and before it writes memory that an earlier kernel
+// reads.
 INCIPIT_DEVICE void WaitForEarlierKernels() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-// Allows the next kernel of the stream to start before this kernel ends. The next kernel may start
-// when every thread block of this kernel has called LetNextKernelStart or has ended.
+// Allows the next kernel of the stream to start before this kernel ends: when all thread blocks of
+// this kernel have called LetNextKernelStart or ended.
 INCIPIT_DEVICE void LetNextKernelStart() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
@@ -366,28 +348,27 @@ INCIPIT_DEVICE int ClusterRank() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return static_cast<int>(rank);
 }
-// Waits until all threads of the cluster have called SyncCluster. LoadCluster then returns the
-// values that other thread blocks had stored in their shared memory. Stores to global memory are
-// not ordered.
+// Waits until all threads of the cluster (a group of thread blocks) have called SyncCluster. Their
+// earlier stores to shared memory are then visible to LoadCluster. Does not order accesses to
+// global memory.
 INCIPIT_DEVICE void SyncCluster() {
   asm volatile(
       "fence.release.sync_restrict::shared::cta.cluster;\nbarrier.cluster.arrive.relaxed.aligned;\n"
       "barrier.cluster.wait.acquire.aligned;" ::
           : "memory");
 }
-// Marks that this thread has reached a barrier of the cluster, without waiting. WaitCluster waits
-// for the other threads. REQUIRES: the thread does not call LoadCluster between ArriveCluster and
-// WaitCluster.
+// Arrives at the barrier of the cluster without waiting. WaitCluster waits for the other threads.
+// REQUIRES: the thread does not call LoadCluster between ArriveCluster and WaitCluster.
 INCIPIT_DEVICE void ArriveCluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
-// Waits until all threads of the cluster have called ArriveCluster. All loads and stores before
-// ArriveCluster are then complete.
+// Waits until all threads of the cluster have called ArriveCluster. The loads and stores of these
+// threads before ArriveCluster are then complete.
 INCIPIT_DEVICE void WaitCluster() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-// Converts `shared`, an address in the shared memory of this thread block, to the address of the
-// same variable in the shared memory of thread block `rank` of the cluster.
+// Converts `shared`, an address in the shared memory of this thread block, to the same address in
+// the shared memory of thread block `rank` of the cluster.
 INCIPIT_DEVICE uint32_t ClusterAddress(const void* shared, int rank) {
   uint32_t remote;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
@@ -412,8 +393,8 @@ INCIPIT_DEVICE Vec4 LoadCluster(const Vec4* shared, int rank) {
   return value;
 }
 
-// ---- atomic additions, only of integers. The GPU executes atomic additions in an undefined order,
-// and only integer sums do not depend on the order.
+// ---- atomic additions, only of integers, because integer sums do not depend on the order of the
+// additions.
 INCIPIT_DEVICE uint32_t AtomicAddShared(uint32_t* address, uint32_t value) {
   return atomicAdd(address, value);
 }
@@ -423,9 +404,8 @@ INCIPIT_DEVICE uint64_t AtomicAddShared(uint64_t* address, uint64_t value) {
 INCIPIT_DEVICE uint32_t AtomicMaxShared(uint32_t* address, uint32_t value) {
   return atomicMax(address, value);
 }
-// Adds `value` to the integer at `address` and returns the old integer. If a thread block calls
-// SyncBlock and then AtomicAddGlobal, its earlier stores are visible to thread blocks that later
-// call AtomicAddGlobal on the same address and then SyncBlock.
+// Adds `value` to the integer at `address` and returns the old integer. Memory order: acquire and
+// release, for all threads of the GPU.
 INCIPIT_DEVICE uint32_t AtomicAddGlobal(uint32_t* address, uint32_t value) {
   uint32_t before;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
@@ -452,7 +432,7 @@ INCIPIT_DEVICE bf16 ToBF16(float value) {
   return {static_cast<uint16_t>(PackBF16(value, 0) & 0xFFFF)};
 }
 // Returns `number`, but hides from the compiler that the result equals `number`. The compiler then
-// recomputes values from the result at each use instead of keeping these values in registers.
+// recomputes values from the result instead of keeping them in registers.
 INCIPIT_DEVICE int Fresh(int number) {
   asm volatile("" : "+r"(number));
   return number;

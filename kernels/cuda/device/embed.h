@@ -1,5 +1,4 @@
-// Kernel Embed: stores the embedding of each token of a step (a batch of prefill and decode) in
-// array `hidden`.
+// Kernel Embed: stores the embedding of each token of a batch in array `hidden`.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +19,12 @@ struct Embed {
   static constexpr int kThreads = Shape::kThreads, kSharedBytes = 0, kBlocksPerSm = 2;
 
   struct Args {
-    // The plan of the step, with the token ids. A negative number -1 - i stands for sampled[i].
+    // Plan of the batch, with the token ids. A token id of -1 - i stands for sampled[i].
     const StepHeader* step = nullptr;
-    // The token ids that the previous step sampled, i32. If the logits were not finite, an id may
-    // lie outside the vocabulary; Embed then uses token id 0.
+    // Token ids that the previous batch sampled, i32. An id outside the vocabulary is replaced by
+    // 0.
     const int32_t* sampled = nullptr;
-    // The embedding matrix, bf16 [vocab, hidden_size]. The matrix is packed like the matrix of the
-    // output head, because in some models the two matrices are one.
+    // Embedding matrix, bf16 [vocab, hidden_size], in the packed order of packed_order.h
     const dev::bf16* table = nullptr;
     // sizes of the embedding matrix; hidden_size is a multiple of 8
     int32_t vocab = 0, hidden_size = 0;
@@ -34,7 +32,7 @@ struct Embed {
     float* hidden = nullptr;
   };
 
-  // Memory traffic of the kernel: num_tokens * (6 * hidden_size + 4) bytes.
+  // Memory traffic: reads the embedding of each token once (bf16) and writes it once (f32).
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::LetNextKernelStart();
     dev::WaitForEarlierKernels();

@@ -1,5 +1,5 @@
-// Compiles kernel UnpackWeight, which runs before a cuBLASLt product, and kernel FinishProduct,
-// which runs after the product, for the GPU architecture of this build.
+// Compiles kernels UnpackWeight and FinishProduct for the GPU architecture of this build.
+// UnpackWeight runs before a cuBLASLt product, FinishProduct runs after the product.
 #include "kernels/cuda/device/product/append_rows.h"
 #include "kernels/cuda/device/product/finish_product.h"
 #include "kernels/cuda/device/product/unpack_weight.h"

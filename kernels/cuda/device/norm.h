@@ -1,5 +1,4 @@
-// Kernel Norm: computes the RMSNorm of rows of `hidden` and stores the normalised rows in `x` as
-// bf16.
+// Kernel Norm: computes the RMSNorm of each row of `hidden` and stores the result in `x` as bf16.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +17,14 @@ template <class Shape>
 struct Norm {
   static constexpr int kThreads = Shape::kThreads, kBlocksPerSm = 2;
   static constexpr int kMaxHiddenSize = 32768;
-  // Shared memory has two halves. A half holds the sums of squares of one row, one sum for every 16
-  // columns. Successive rows use alternate halves, because some threads may still read the sums of
-  // the previous row.
+  // Shared memory holds the sums of squares of two rows, one f32 sum for every 16 columns.
+  // Successive rows use alternate halves of shared memory.
   static constexpr int kParts = kMaxHiddenSize / kUnitRows, kSharedBytes = 2 * kParts * 4;
 
   struct Args {
     const int32_t* num_rows = nullptr;
-    // Output row i is computed from row rows[i] of `hidden`, or from row i if `rows` is null. An
-    // output row with rows[i] < 0 is padding and is skipped.
+    // For each output row, the index of its input row in `hidden`; negative: the output row is
+    // skipped. Null: output row i is computed from input row i.
     const int32_t* rows = nullptr;
     // f32 [.., hidden_size]
     const float* hidden = nullptr;
@@ -35,21 +33,20 @@ struct Norm {
     // a multiple of 8
     int32_t hidden_size = 0;
     // Output [num_rows, hidden_size]: hidden * weight / sqrt(mean of squares + epsilon). If
-    // `squares` is not null, only hidden * weight.
+    // `squares` is not null: only hidden * weight.
     dev::bf16* x = nullptr;
-    // Output f32 [num_rows], or null: the sum of squares of each row. The matrix product that reads
-    // x then computes the RMSNorm factors from these sums (product.h).
+    // Output f32 [num_rows], or null: sum of squares of each row. The next matrix product computes
+    // the RMSNorm factors from these sums.
     float* squares = nullptr;
   };
 
-  // Memory traffic of the kernel: num_rows * 6 * hidden_size + 4 * hidden_size bytes. Caches supply
-  // another num_rows * 8 * hidden_size bytes, for the second read of a row and for the weight.
+  // Memory traffic: reads each row of `hidden` once (f32) and writes it once to `x` (bf16). The
+  // second read of the row and the reads of the weight use the caches.
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::LetNextKernelStart();
     const int num_rows = dev::LoadConstant(args.num_rows);
     dev::WaitForEarlierKernels();
-    // Number of rows that this thread block has processed. Even and odd rows use different halves
-    // of shared memory.
+    // number of rows that this thread block has processed
     int turn = 0;
     for (int row = dev::Block(); row < num_rows; row += dev::NumBlocks()) {
       const int source = args.rows == nullptr ? row : dev::LoadConstant(args.rows + row);
@@ -68,8 +65,7 @@ struct Norm {
   }
 
  private:
-  // Returns the sum of squares of a row. Four lanes add the squares of 16 columns; then each warp
-  // adds the sums of all groups of 16 columns. The product kernels add squares in the same order.
+  // Returns the sum of squares of a row, added in the same order as in the matrix-product kernels.
   // All threads of the thread block call SumOfSquares together.
   static INCIPIT_DEVICE float SumOfSquares(const float* values, int size, int half) {
     float* const parts = reinterpret_cast<float*>(dev::SharedMemory()) + half * kParts;

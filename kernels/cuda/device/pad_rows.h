@@ -1,5 +1,5 @@
-// Kernel PadRows: copies the rows of `x` to `out` and pads each row with zeros to a multiple of 8
-// columns. The product kernels load 8 elements (16 bytes) at a time, so they need padded rows.
+// Kernel PadRows: copies rows of `x` to `out` and pads each row with zeros to a multiple of 8
+// columns, because the matrix-product kernels load 8 elements at a time.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct PadRows {
 
   static INCIPIT_DEVICE int Padded(int columns) { return (columns + 7) / 8 * 8; }
 
-  // Memory traffic of the kernel: 2 * num_rows * (columns + Padded(columns)) bytes.
+  // Memory traffic: reads each element of `x` once and writes each element of `out` once (bf16).
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::LetNextKernelStart();
     const int pairs = Padded(args.columns) / 2, pairs_of_x = args.columns / 2;

@@ -1,4 +1,4 @@
-// Compiles the kernels that process rows independently, for the GPU architecture of this build.
+// Compiles the kernels Embed, Norm, PadRows and Sample for the GPU architecture of this build.
 #include "kernels/cuda/device/embed.h"
 #include "kernels/cuda/device/norm.h"
 #include "kernels/cuda/device/pad_rows.h"

@@ -1,9 +1,6 @@
-// Kernel Append finishes the queries, keys and values that a matrix product has computed. The
-// kernel adds the bias, applies RMSNorm and the rotary embedding to each head of queries and keys,
-// and stores the results. Queries are stored in an array, keys and values in the KV pool.
-//
-// For models without RMSNorm of heads, the kernel of the matrix product can do this work instead of
-// kernel Append (append_rows.h).
+// Kernel Append adds the bias to queries, keys and values, and applies RMSNorm and the rotary
+// embedding to queries and keys. The kernel stores queries in an array, and keys and values in the
+// memory of the KV cache.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -12,8 +9,8 @@
 
 namespace incipit::cuda {
 
-// Eight elements of a head that one lane holds. `low`: four elements of the head's first half.
-// `high`: the elements at the same indices of the second half.
+// Eight elements of an attention head, held by one lane. `low`: four elements of the first half of
+// the head. `high`: the four elements that are head_dim / 2 elements later.
 struct HeadChunk {
   float low[4], high[4];
 };
@@ -21,19 +18,17 @@ struct HeadChunk {
 INCIPIT_ANYWHERE constexpr int LanesPerHead(int head_dim) {
   int lanes = 1;
   while (lanes * 8 < head_dim) lanes *= 2;
-  return lanes;  // at most 32: head_dim is at most 256, and each lane has 8 elements
+  return lanes;  // at most 32, because head_dim is at most 256
 }
 
-// Returns element `x` of a head after the rotary embedding. `other` is the element at the same
-// index of the other half of the head. REQUIRES: if `x` is in the first half, `sine` is the negated
-// sine.
+// Returns element `x` of an attention head after the rotary embedding. `other`: the element at
+// distance head_dim / 2. REQUIRES: `sine` is negated if `x` is in the first half of the head.
 INCIPIT_DEVICE float Rotated(float x, float other, float cosine, float sine) {
   return dev::Fma(x, cosine, dev::Multiply(other, sine));
 }
 
-// Returns the address of element `dim` of a head of token `token`: in the array of queries for a
-// query head, otherwise in the KV pool. `head` counts query heads, then key heads, then value
-// heads.
+// Returns the address of element `dim` of an attention head of a token. `head` counts query heads,
+// then key heads, then value heads.
 INCIPIT_DEVICE dev::bf16* ElementOf(const AppendArgs& args, int slot, int token, int head,
                                     int dim) {
   const KvLayout& layout = args.layout;
@@ -57,7 +52,7 @@ INCIPIT_DEVICE StepRow RowAt(const dev::Vec4* rows, int token) {
   return dev::BitCast<StepRow>(dev::LoadConstant(rows + token));
 }
 
-// Loads four consecutive f32 results of a product.
+// Loads four consecutive f32 results of a matrix product.
 INCIPIT_DEVICE void LoadProduct(const float* address, float (&x)[4]) { LoadFloats(address, x); }
 INCIPIT_DEVICE void LoadProduct(const dev::bf16* address, float (&x)[4]) {
   const dev::Vec2 pairs = dev::LoadGlobal(reinterpret_cast<const dev::Vec2*>(address));
@@ -68,9 +63,9 @@ INCIPIT_DEVICE void LoadProduct(const dev::bf16* address, float (&x)[4]) {
   }
 }
 
-// Finishes one head of token `token`: adds the bias, applies the norm and the rotary embedding, and
-// stores the head. All lanes of a warp call AppendHead together. A token with `row.slot` -1 is not
-// stored.
+// Adds the bias to one head of queries, keys or values, applies RMSNorm and the rotary embedding,
+// and stores the head. Stores nothing if `row.slot` is -1. All lanes of a warp call AppendHead
+// together.
 INCIPIT_DEVICE void AppendHead(const AppendArgs& args, const StepRow& row, int token, int head,
                                int chunk, HeadChunk x) {
   const int head_dim = args.layout.head_dim, half = head_dim / 2;
@@ -124,17 +119,15 @@ INCIPIT_DEVICE void AppendHead(const AppendArgs& args, const StepRow& row, int t
   StoreBF16s(ElementOf(args, row.slot, token, head, high), x.high);
 }
 
-// Kernel Append: adds the bias to queries, keys and values, applies norm and rotary embedding, and
-// stores the results. T is the number type of the product that the kernel reads: float or
-// dev::bf16.
+// Kernel Append: adds the bias to queries, keys and values, applies RMSNorm and the rotary
+// embedding, and stores the results. T: number type of the input, float or dev::bf16.
 template <class T>
 struct Append {
   static constexpr int kThreads = 256, kSharedBytes = 0, kBlocksPerSm = 4;
   using Args = AppendArgs;
 
-  // Memory traffic of the kernel for each token:
-  // (num_heads + 2 * num_kv_heads) * head_dim * (sizeof(T) + 2) bytes. Each head of queries and
-  // keys also loads head_dim * 4 bytes of the rotary embedding table.
+  // Memory traffic: reads each query, key and value once (as T) and writes it once (as bf16). Also
+  // reads a row of the rotary embedding table for each query head and key head.
   static INCIPIT_DEVICE void Run(const Args& args) {
     const StepHeader* step = args.step;
     const int num_tokens = dev::LoadConstant(&step->num_tokens);

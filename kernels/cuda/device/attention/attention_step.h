@@ -1,6 +1,6 @@
-// Functions with which one warp computes attention with tensor instructions: 16 attention rows
-// (pairs of token and query head) and 64 positions in an iteration. Kernels DecodeAttention and
-// PrefillAttention use the same functions in the same order, so their results have the same bits.
+// Attention with tensor instructions: a warp processes 16 query vectors (a query head of a token)
+// and 64 positions at a time. Kernels DecodeAttention and PrefillAttention use the same functions
+// in the same order, so that their results have the same bits.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -8,37 +8,34 @@
 
 namespace incipit::cuda {
 
-// Parameters of an attention kernel, and small functions that the kernel calls. Tests replace one
-// of the functions with a wrong version and check that the error is detected.
+// Sizes and small functions of an attention kernel. Tests replace single functions with wrong
+// versions, to check that the tests detect the errors.
 template <int kDims, int kPage>
 struct AttentionShape {
   static constexpr int kHeadDim = kDims, kPageSize = kPage;
-  // True if the kernel sets values to zero at positions outside the range [begin, end) that the
-  // kernel processes. A loaded page may hold NaN at these positions, and 0 * NaN is NaN.
+  // True if the kernel overwrites unused values in shared memory with zero. An unused value can be
+  // NaN, and 0 * NaN is NaN.
   static constexpr bool kClearsValues = true;
 
   static INCIPIT_DEVICE bool Sees(int lowest, int highest, int position) {
     return position >= lowest && position <= highest;
   }
   static INCIPIT_DEVICE int PageOf(int position) { return position / kPageSize; }
-  // Returns the index of the split (range of positions) whose sums are added after the sums of
-  // `turn` other splits.
+  // Returns the index of the range of positions whose sums are added in iteration `turn`.
   static INCIPIT_DEVICE int SplitAt(int turn, int num_splits) {
     static_cast<void>(num_splits);
     return turn;
   }
 };
 
-// Softmax statistics of the two attention rows (pairs of token and query head) that a lane holds.
-// `maximum`: highest score so far, multiplied by log2(e). `weight`: sum of the softmax weights over
-// the positions of this lane; after SumWeights, over all positions.
+// Softmax statistics of the two query vectors of a lane. `maximum`: highest score, multiplied by
+// log2(e). `weight`: sum of softmax weights.
 struct RowStats {
   float maximum[2] = {-kInfinity, -kInfinity}, weight[2] = {0, 0};
 };
 
-// Returns the index of the first element of attention row `row` in the arrays of queries and
-// results. An attention row is a pair of a token and a query head of `kv_head`. Row 0 belongs to
-// token `first_token`.
+// Returns the index in `args.query` of the first element of query vector `row`. The query vectors
+// of `kv_head` are counted from the first one of token `first_token`.
 INCIPIT_DEVICE int64_t RowOffset(const PagedAttentionArgs& args, int head_dim, int first_token,
                                  int row, int kv_head) {
   const int group = dev::Fresh(args.num_heads) / args.num_kv_heads;
@@ -46,17 +43,16 @@ INCIPIT_DEVICE int64_t RowOffset(const PagedAttentionArgs& args, int head_dim, i
   return (int64_t{token} * args.num_heads + head) * head_dim;
 }
 
-// Positions that the two attention rows (pairs of token and query head) of a lane attend to.
-// lowest[i] and highest[i] are the first and the last position for row i of the lane.
+// Positions to which the two query vectors of a lane attend: [lowest[i], highest[i] + 1) for vector
+// i.
 struct RowView {
   int lowest[2], highest[2];
-  // positions [begin, end) to which all attention rows of the warp attend
+  // positions [begin, end) to which all query vectors of the warp attend
   int common_begin, common_end;
 };
 
-// Returns the positions to which the two attention rows (pairs of token and query head) of this
-// lane attend. The lane's rows are first_row + lane / 4 and first_row + lane / 4 + 8. Row 0 belongs
-// to the token at `position`. REQUIRES: num_rows >= 1.
+// Returns the positions to which the two query vectors of this lane attend. `position`: position of
+// the first token. REQUIRES: `num_rows` is at least 1.
 INCIPIT_DEVICE RowView ViewOf(const PagedAttentionArgs& args, int position, int first_row,
                               int num_rows) {
   const int group = dev::Fresh(args.num_heads) / args.num_kv_heads;
@@ -74,51 +70,43 @@ INCIPIT_DEVICE RowView ViewOf(const PagedAttentionArgs& args, int position, int 
   return view;
 }
 
-// Returns 2^(from - to): the factor that converts sums of 2^(score - from) into sums of 2^(score -
-// to). REQUIRES: to >= from.
+// Returns 2^(from - to), or 0 if both are -infinity. REQUIRES: to >= from.
 INCIPIT_DEVICE float FactorTo(float to, float from) {
   return dev::Exp2(dev::Add(from, to == -kInfinity ? 0 : -to));
 }
 
-// Returns sum * keep + added * take: adds the sums over two sets of positions. The factors `keep`
-// and `take` correct for the different maximum scores that were subtracted in the two sums.
+// Adds two scaled sums: returns sum * keep + added * take.
 INCIPIT_DEVICE float MergeSums(float sum, float keep, float added, float take) {
   return dev::Fma(sum, keep, dev::Multiply(added, take));
 }
 
-// Returns the attention result: the sum of weighted values times `inverse_weight` (1 / sum of
-// weights). Adding 0 replaces a result of -0 by +0.
+// Returns sum * inverse_weight, but +0 instead of -0.
 INCIPIT_DEVICE float Normalized(float sum, float inverse_weight) {
   return dev::Fma(sum, inverse_weight, 0);
 }
 
-// Lane l of a warp holds attention rows (pairs of token and query head) l / 4 and l / 4 + 8. Of
-// each 8 positions (scores) or dimensions (sums), lane l holds numbers 2 * (l % 4) and 2 * (l %
-// 4) + 1, as dev::MultiplyAddWarp requires.
-//
-// Keys and values have the same layout in shared memory as in the KV pool (page_layout.h).
+// Attention of 16 query vectors to 64 positions, computed by one warp. Lane l holds query vectors l
+// / 4 and l / 4 + 8.
 template <class Shape>
 struct AttentionStep {
   static constexpr int kHeadDim = Shape::kHeadDim, kPageSize = Shape::kPageSize;
   static constexpr int kPagesPerStep = kStepPositions / kPageSize;
-  // Size in bytes of a tile (the keys or the values of one page for one kv head)
+  // Size in bytes of the keys (or the values) of one page for one kv head
   static constexpr int kTileBytes = kPageSize * kHeadDim * 2;
-  // Size in bytes of the keys (or of the values) of 64 positions for one kv head
+  // Size in bytes of the keys (or the values) of 64 positions for one kv head
   static constexpr int kStepBytes = kStepPositions * kHeadDim * 2;
   static constexpr int kDimSteps = kHeadDim / 16, kScoreTiles = kStepPositions / 8;
   static_assert(kHeadDim == 64 || kHeadDim == 128);
   static_assert(kPageSize == 16 || kPageSize == 32 || kPageSize == 64);
 
-  // Returns an offset in bytes in the keys (or values) of 64 positions in shared memory: the offset
-  // of positions [16 * block, 16 * block + 16), in the slice of 64 dimensions that contains
-  // dimension 16 * pair.
+  // Returns the offset in bytes of position 16 * block, dimension 64 * (pair / 4), in a
+  // shared-memory buffer with the keys (or the values) of 64 positions.
   static INCIPIT_ANYWHERE constexpr int BlockOffset(int block, int pair) {
     const int row = 16 * block;
     return row / kPageSize * kTileBytes + pair / 4 * kPageSize * 128 + row % kPageSize * 128;
   }
-  // Returns the offset in bytes, within the keys of 16 positions, of the 16 bytes that lane `lane`
-  // loads for dimensions [0, 16). For dimensions [16 * i, 16 * i + 16) with i < 4, the offset is
-  // KeyLane(lane) ^ (32 * i).
+  // Returns the offset in bytes, within the keys of 16 positions, of the first 16 bytes that lane
+  // `lane` loads.
   static INCIPIT_DEVICE int KeyLane(int lane) {
     const int row = (lane >> 4) * 8 + (lane & 7), chunk = (lane >> 3) & 1;
     return row * 128 + (chunk ^ (lane & 7)) * 16;
@@ -128,8 +116,8 @@ struct AttentionStep {
     return row * 128 + (chunk ^ (lane & 7)) * 16;
   }
 
-  // Adds query * key, summed over dimensions [16 * dims, 16 * dims + 16), to the scores of
-  // positions [16 * block, 16 * block + 16). `keys` points to the keys of 64 positions.
+  // Adds products of query and key over dimensions [16 * dims, 16 * dims + 16) to the scores of
+  // positions [16 * block, 16 * block + 16).
   static INCIPIT_DEVICE void AddScores(const char* keys, int key_lane, int block, int dims,
                                        const uint32_t (&query)[4], float (&low)[4],
                                        float (&high)[4]) {
@@ -151,8 +139,7 @@ struct AttentionStep {
     dev::MultiplyAddWarp(high, weights, v[2], v[3]);
   }
 
-  // Sets each score to -infinity whose attention row (pair of token and query head) does not attend
-  // to the position of the score.
+  // Sets the scores of positions to which the query vector does not attend to -infinity.
   static INCIPIT_DEVICE void Mask(float (&scores)[kScoreTiles][4], int first_position,
                                   const RowView& view) {
     const int first = first_position + 2 * (dev::Lane() & 3);
@@ -168,9 +155,9 @@ struct AttentionStep {
     }
   }
 
-  // Computes the softmax weights 2^(score * factor - maximum) of 64 positions, rounded to bf16. The
-  // maximum score may grow; the caller must therefore multiply its sums over earlier positions by
-  // `keep`. REQUIRES: factor > 0.
+  // Computes the softmax weights of 64 positions: 2^(score * factor - maximum), rounded to bf16. If
+  // the maximum grows, earlier sums are wrong until the caller multiplies them by `keep`. REQUIRES:
+  // factor > 0.
   static INCIPIT_DEVICE void Weigh(const float (&scores)[kScoreTiles][4], float factor,
                                    RowStats& stats, float (&keep)[2],
                                    uint32_t (&weights)[kScoreTiles / 2][4]) {
@@ -200,8 +187,8 @@ struct AttentionStep {
     }
   }
 
-  // Adds up the sums of weights of the four lanes that share an attention row (token and query
-  // head). Stores the result in all four lanes.
+  // Replaces each lane's sum of softmax weights by the total of the four lanes that hold the same
+  // query vector.
   static INCIPIT_DEVICE void SumWeights(RowStats& stats) {
     INCIPIT_UNROLL
     for (int row = 0; row < 2; ++row) {
@@ -211,9 +198,9 @@ struct AttentionStep {
     }
   }
 
-  // Sets values in shared memory to zero at all positions from 0 to 63 that are outside [begin,
-  // end). Only 16-byte chunks [first_chunk, first_chunk + num_chunks) of each position are set. All
-  // lanes of a warp call ClearValues together.
+  // Sets values in shared memory to zero for positions outside [begin, end). Only the 16-byte
+  // chunks [first_chunk, first_chunk + num_chunks) of each position are set. All lanes of a warp
+  // call ClearValues together.
   static INCIPIT_DEVICE void ClearValues(char* values, int begin, int end, int first_chunk,
                                          int num_chunks) {
     for (int i = dev::Fresh(dev::Lane()); i < kStepPositions * num_chunks; i += 32) {
@@ -226,16 +213,15 @@ struct AttentionStep {
   }
 };
 
-// The next work item of a thread block: a DecodeItem (decode attention) or a PrefillTile (prefill
-// attention), for one kv head. `exists` is false if the thread block has no more work.
+// Next work item of a thread block: index `item` in the list of work items, for head `kv_head`.
+// `exists` is false if no work is left.
 struct Turn {
   int item, kv_head;
   bool exists;
 };
 
-// Returns the work item that this thread block processes after `round` other items. The longest
-// items are first in the list. The order of the thread blocks is reversed in every second round, so
-// that all thread blocks have about the same work.
+// Returns the work item that this thread block processes after `round` other items. In odd rounds,
+// the order of the thread blocks is reversed, to balance their work.
 INCIPIT_DEVICE Turn TurnOf(int round, int num_items, int num_kv_heads) {
   const int rank = (round & 1) == 0 ? dev::Block() : dev::NumBlocks() - 1 - dev::Block();
   const int index = round * dev::NumBlocks() + rank;

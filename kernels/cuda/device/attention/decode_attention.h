@@ -1,6 +1,6 @@
 // Kernel DecodeAttention: attention of a few tokens of a sequence to the keys and values of the
-// sequence. A DecodeItem (work item) has up to 16 attention rows (pairs of token and query head)
-// and one split (range of positions).
+// sequence. A work item (DecodeItem) has up to 16 query vectors (a query head of a token) and one
+// range of positions.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -10,17 +10,16 @@
 
 namespace incipit::cuda {
 
-// One warp copies keys and values into shared memory, 64 positions in an iteration. Four other
-// warps compute. Each of the four warps computes the scores of 16 of the 64 positions, then sums
-// the weighted values of a quarter of the dimensions.
+// One warp copies keys and values to shared memory, 64 positions at a time. Four other warps
+// compute: first the scores of 16 positions each, then the weighted sums of a quarter of the
+// dimensions each.
 template <class Shape>
 struct DecodeAttention {
   using Step = AttentionStep<Shape>;
   using Args = PagedAttentionArgs;
 
   static constexpr int kHeadDim = Shape::kHeadDim, kPageSize = Shape::kPageSize;
-  // kWarps: number of warps that compute attention. kAttending: number of threads of these warps.
-  // Another warp copies pages.
+  // Numbers of warps and of threads that compute attention. One more warp only copies data.
   static constexpr int kWarps = 4, kAttending = 32 * kWarps;
   static constexpr int kThreads = kAttending + 32, kBlocksPerSm = 2;
   static constexpr int kStages = 384 / kHeadDim;
@@ -31,14 +30,13 @@ struct DecodeAttention {
   static constexpr int kBarriersAt = kScoresAt + 2 * kScoreBytes;
   static constexpr int kLastAt = kBarriersAt + 2 * kStages * int{sizeof(dev::Barrier)};
   static constexpr int kSharedBytes = kLastAt + 16;
-  // Number of groups of 16 dimensions for which each warp sums values
+  // Number of groups of 16 dimensions of the result that each warp computes
   static constexpr int kPairs = kHeadDim / 16 / kWarps;
   static_assert(kSharedBytes <= 112 * 1024);
 
-  // Memory traffic of the kernel for each work item and kv head: 4 * head_dim bytes for each
-  // position of the loaded pages, and 4 * head_dim bytes for each attention row (pair of token and
-  // query head). A row whose positions have several splits adds 8 * (head_dim + 2) bytes for each
-  // split.
+  // Memory traffic: each work item reads the keys and values of its pages once, reads its queries
+  // and writes its results. Work items with the same query vectors also write and read partial
+  // sums.
   static INCIPIT_DEVICE void Run(const Args& args) {
     if (dev::Thread() == 0) {
       for (int stage = 0; stage < kStages; ++stage) {
@@ -68,8 +66,8 @@ struct DecodeAttention {
     const int32_t* page_tables;
     int num_items;
   };
-  // Index of a stage (a buffer in shared memory) in the ring of stages. `parity`: 0 in the first
-  // pass through the ring, 1 in the second pass, 0 in the third pass, and so on.
+  // Index of a buffer in the ring of buffers in shared memory. `parity` alternates between 0 and 1
+  // with each pass through the ring.
   struct RingPosition {
     int stage = 0;
     uint32_t parity = 0;
@@ -97,11 +95,10 @@ struct DecodeAttention {
     return dev::BitCast<DecodeItem>(words);
   }
 
-  // Copies keys and values from the KV pool into the ring of buffers in shared memory, 64 positions
-  // in an iteration. One warp calls Bring. In each iteration, a lane copies the keys or the values
-  // of at most one page.
+  // Copies the keys and values for all work items of this thread block to shared memory, 64
+  // positions at a time. All lanes of one warp call Bring together.
   static INCIPIT_DEVICE void Bring(const Args& args, const Work& work) {
-    // makes the keys and values that kernel Append stored visible to bulk copies
+    // makes keys and values that earlier kernels stored visible to bulk copies
     dev::FenceBulkGlobal();
     const KvLayout layout = {kPageSize, args.num_kv_heads, kHeadDim};
     const int page_of_step = dev::Lane() / 2;
@@ -139,8 +136,8 @@ struct DecodeAttention {
     dev::LetNextKernelStart();
   }
 
-  // Returns the number of the page that this lane copies for the 64 positions from `position` on.
-  // Returns -1 if the work item reads no position of the page.
+  // Returns the number of the page that this lane copies for the 64 positions from `position` on,
+  // or -1 if the lane copies no page.
   static INCIPIT_DEVICE int PageAt(const int32_t* table, int position, int page_of_step, int first,
                                    int last) {
     const int index = Shape::PageOf(position) + page_of_step;
@@ -148,8 +145,8 @@ struct DecodeAttention {
     return dev::LoadConstant(table + index);
   }
 
-  // Computes attention for the work items of this thread block. Four warps call Attend; a fifth
-  // warp copies keys and values.
+  // Computes the attention of all work items of this thread block. All warps call Attend, except
+  // the warp that copies data.
   static INCIPIT_DEVICE void Attend(const Args& args, const Work& work) {
     const float factor = dev::Multiply(args.scale, kLog2E);
     RingPosition ring;
@@ -182,8 +179,8 @@ struct DecodeAttention {
     }
   }
 
-  // Loads the queries of all attention rows (pairs of token and query head) of `item` into
-  // registers. Each of the four warps loads all queries.
+  // Loads all query vectors of `item` into registers. The four warps that compute call LoadQuery
+  // together.
   static INCIPIT_DEVICE void LoadQuery(const Args& args, const DecodeItem& item, int kv_head,
                                        uint32_t (&query)[Step::kDimSteps][4]) {
     char* const shared = dev::SharedMemory() + kQueryAt;
@@ -244,8 +241,8 @@ struct DecodeAttention {
     }
   }
 
-  // Adds the weighted values of 16 positions to this warp's sums of dimensions [16 * d, 16 * d +
-  // 16), with d = kPairs * Warp() + pair.
+  // Adds the weighted values of 16 positions to this warp's sums of 16 dimensions. `pair`: index of
+  // the group of 16 dimensions, counted from this warp's first group.
   static INCIPIT_DEVICE void AddWarpsValues(const char* values, int value_lane, int block, int pair,
                                             const uint32_t (&weights)[4],
                                             float (&sums)[2 * kPairs][4]) {
@@ -258,9 +255,9 @@ struct DecodeAttention {
     dev::MultiplyAddWarp(sums[2 * pair + 1], weights, v[2], v[3]);
   }
 
-  // Computes the scores of 64 positions. Each warp computes the scores of 16 positions and loads
-  // the others from buffer number `half` in shared memory. REQUIRES: successive calls use `half` =
-  // 0, 1, 0, 1 and so on, because other warps may still read the buffer of the previous call.
+  // Computes the scores of 64 positions. Each warp computes 16 positions and gets the other scores
+  // from the other warps through buffer `half` in shared memory. REQUIRES: `half` alternates
+  // between 0 and 1 from call to call.
   static INCIPIT_DEVICE void ScoreAll(const char* keys, int half,
                                       const uint32_t (&query)[Step::kDimSteps][4],
                                       float (&scores)[Step::kScoreTiles][4]) {
@@ -284,8 +281,8 @@ struct DecodeAttention {
     }
   }
 
-  // Returns the first dimension for which this lane sums values. All lanes of the warp call
-  // FirstDim together, because dev::Warp requires it.
+  // Returns the first dimension for which this lane holds sums. All lanes of the warp call FirstDim
+  // together.
   static INCIPIT_DEVICE int FirstDim() { return 16 * kPairs * dev::Warp() + 2 * (dev::Lane() & 3); }
 
   static INCIPIT_DEVICE void StoreResult(const Args& args, const DecodeItem& item, int kv_head,
@@ -314,8 +311,7 @@ struct DecodeAttention {
     return (int64_t{item.partial} + split * item.num_rows + row) * args.num_kv_heads + kv_head;
   }
 
-  // Stores in the workspace the sums of one split. A split is one of several ranges of positions
-  // for the same attention rows (pairs of token and query head).
+  // Stores the sums over one range of positions in `args.partial_sums` and `args.partial_stats`.
   static INCIPIT_DEVICE void StorePartial(const Args& args, const DecodeItem& item, int kv_head,
                                           const RowStats& stats,
                                           const float (&sums)[2 * kPairs][4]) {
@@ -341,9 +337,8 @@ struct DecodeAttention {
     dev::StoreGlobal(reinterpret_cast<dev::Vec2*>(to), pair);
   }
 
-  // Returns true if this thread block is the last of the thread blocks that process the same
-  // attention rows (pairs of token and query head). In this case, also resets their counter of
-  // finished items to zero for the next step.
+  // Counts this thread block as finished with the query vectors of `item`. Returns true, and resets
+  // the counter to zero, if all thread blocks with these query vectors have finished.
   static INCIPIT_DEVICE bool IsLast(const Args& args, const DecodeItem& item, int kv_head) {
     auto* const last = reinterpret_cast<uint32_t*>(dev::SharedMemory() + kLastAt);
     SyncAttending();
@@ -359,8 +354,8 @@ struct DecodeAttention {
     return dev::LoadShared(last) != 0;
   }
 
-  // Adds up the sums of all splits (ranges of positions) in order and stores the attention results.
-  // The last thread block to finish a split calls Combine.
+  // Adds up the sums over all ranges of positions, in a fixed order, and stores the attention
+  // results. The last thread block that finishes a range calls Combine.
   static INCIPIT_DEVICE void Combine(const Args& args, const DecodeItem& item, int kv_head) {
     constexpr int kChunks = kHeadDim / 4;
     for (int i = dev::Thread(); i < item.num_rows * kChunks; i += kAttending) {

@@ -1,7 +1,7 @@
-// Defines where a key or a value is stored in the KV pool. The KV pool is an array [layer][page][K
-// or V][kv_head] of tiles. A tile holds the keys (or the values) of one page for one kv head:
-// page_size x head_dim bf16 numbers. One bulk copy loads a tile into shared memory. Sizes and
-// offsets in this file count elements, not bytes.
+// Defines where keys and values are stored in GPU memory (the KV pool): an array [layer][page][key
+// or value][kv_head] of tiles. A tile holds the keys (or the values) of page_size tokens for one kv
+// head: page_size x head_dim bf16 numbers. All sizes and offsets in this file count elements, not
+// bytes.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,9 @@ inline constexpr int32_t kMaxHeadDim = 256;
 
 enum class KvPart : uint8_t { kKey, kValue };
 
-// Returns the offset in a tile, in elements, of dimension `dim` of the key (or value) of token
-// `row` of the page.
-//
-// If head_dim is 64 or 128, a tile consists of half tiles of 64 dimensions, with 128 bytes for each
-// token. Chunk c (16 bytes) of row r is stored at chunk index c ^ (r & 7), which avoids bank
-// conflicts in shared memory.
+// Returns the offset, in elements, of dimension `dim` of token `row` in a tile (the keys or the
+// values of one page for one kv head). The order of 16-byte chunks avoids bank conflicts in shared
+// memory.
 INCIPIT_ANYWHERE constexpr int32_t OffsetInTile(int32_t page_size, int32_t head_dim, int32_t row,
                                                 int32_t dim) {
   if (head_dim != 64 && head_dim != 128) return row * head_dim + dim;
@@ -37,8 +34,8 @@ struct KvLayout {
   INCIPIT_ANYWHERE constexpr int64_t LayerSize(int32_t num_pages) const {
     return PageSize() * num_pages;
   }
-  // Returns the offset, in elements from the start of the layer, of the tile that holds `part`
-  // (keys or values) of page `page` for head `kv_head`.
+  // Returns the offset, in elements from the start of a layer, of the keys (or the values) of page
+  // `page` for head `kv_head`.
   INCIPIT_ANYWHERE constexpr int64_t TileOffset(int32_t page, KvPart part, int32_t kv_head) const {
     return PageSize() * page +
            int64_t{TileSize()} * ((part == KvPart::kValue ? num_kv_heads : 0) + kv_head);

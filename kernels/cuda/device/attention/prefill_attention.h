@@ -1,6 +1,5 @@
-// Kernel PrefillAttention: causal attention of many tokens of a sequence (a prompt or a chunk of a
-// prompt) to the keys and values of the sequence. A PrefillTile (work item) has up to 128 attention
-// rows (pairs of token and query head).
+// Kernel PrefillAttention: causal attention of many tokens of a sequence to the keys and values of
+// the sequence. A work item (PrefillTile) has up to 128 query vectors (a query head of a token).
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -10,12 +9,8 @@
 
 namespace incipit::cuda {
 
-// Each of eight warps processes 16 attention rows (pairs of token and query head), 64 positions in
-// an iteration. The first warp also copies keys and values into shared memory.
-//
-// A split is a range of positions whose sums are computed separately. The splits and the order in
-// which their sums are added are the same as in DecodeAttention. A thread keeps the sums of earlier
-// splits in `scratch`.
+// Each of eight warps processes 16 query vectors, 64 positions at a time. The first warp also
+// copies keys and values to shared memory. Sums are added in the same order as in DecodeAttention.
 template <class Shape>
 struct PrefillAttention {
   using Step = AttentionStep<Shape>;
@@ -23,7 +18,8 @@ struct PrefillAttention {
 
   static constexpr int kHeadDim = Shape::kHeadDim, kPageSize = Shape::kPageSize;
   static constexpr int kWarps = kPrefillRows / 16, kThreads = 32 * kWarps, kBlocksPerSm = 2;
-  // Number of buffers in the ring of keys, and in the ring of values; a buffer holds 64 positions
+  // Number of buffers for keys in shared memory, and of buffers for values; each buffer holds 64
+  // positions
   static constexpr int kStages = 256 / kHeadDim;
   static constexpr int kWarpQueryBytes = 16 * kHeadDim * 2;
   static constexpr int kKeysAt = kWarps * kWarpQueryBytes;
@@ -33,14 +29,12 @@ struct PrefillAttention {
   static constexpr int kStatsAt = kNotesAt + kWarps * 64;
   static constexpr int kSharedBytes = kStatsAt + kThreads * 16;
   static constexpr int kSumTiles = kHeadDim / 8;
-  // Number of bytes of PagedAttentionArgs::scratch for each thread block
+  // Size in bytes of PagedAttentionArgs::scratch for each thread block
   static constexpr int kScratchBytes = kThreads * (kSumTiles + 1) * 16;
   static_assert(kSharedBytes <= 112 * 1024);
 
-  // Memory traffic of the kernel for each work item and kv head: 4 * head_dim bytes for each
-  // position of the loaded pages, and 4 * head_dim bytes for each attention row (pair of token and
-  // query head). Each split (range of positions) except one adds 2 * kScratchBytes, which stay in
-  // the L2 cache.
+  // Memory traffic: each work item reads the keys and values of its pages once, reads its queries
+  // and writes its results. Partial sums stay in the L2 cache.
   static INCIPIT_DEVICE void Run(const Args& args) {
     if (dev::Thread() == 0) {
       for (int stage = 0; stage < kStages; ++stage) {
@@ -60,14 +54,14 @@ struct PrefillAttention {
 
   INCIPIT_DEVICE void DoTiles() {
     dev::WaitForEarlierKernels();
-    // makes the keys and values that kernel Append stored visible to bulk copies
+    // makes keys and values that earlier kernels stored visible to bulk copies
     dev::FenceBulkGlobal();
     for (int round = 0, turn = 0; NoteTile(round); ++round) turn = DoTile(turn);
     dev::LetNextKernelStart();
   }
 
-  // Returns the index of the calling warp. dev::Fresh hides the value from the compiler, so the
-  // compiler recomputes addresses from the index instead of keeping the addresses in registers.
+  // Returns the index of the calling warp. dev::Fresh makes the compiler recompute addresses from
+  // the index, which saves registers.
   INCIPIT_DEVICE int Warp() const { return dev::Fresh(warp_); }
 
   static INCIPIT_DEVICE dev::Barrier* Full(KvPart part, int stage) {
@@ -77,8 +71,8 @@ struct PrefillAttention {
   static INCIPIT_DEVICE dev::Barrier* Empty(KvPart part, int stage) {
     return Full(part, stage) + 2 * kStages;
   }
-  // Returns the index of the buffer (64 positions) in the ring that iteration `turn` uses. `turn`
-  // counts the iterations of the thread block over all its tiles.
+  // Returns the index of the shared-memory buffer for iteration `turn`. Iterations are counted over
+  // all work items of the thread block.
   static INCIPIT_DEVICE int StageOf(int turn) { return turn % kStages; }
   static INCIPIT_DEVICE uint32_t ParityOf(int turn) {
     return static_cast<uint32_t>(turn / kStages) & 1;
@@ -92,15 +86,14 @@ struct PrefillAttention {
   struct alignas(8) Bounds {
     int begin, end;
   };
-  // Data about the PrefillTile (work item) that a warp processes. The data are in shared memory,
-  // because registers are scarce.
+  // Data about the current work item of a warp, kept in shared memory because registers are scarce.
   struct TileNotes {
     PrefillTile tile;
-    const int32_t* pages;  // page table of the tile's sequence
-    Bounds common;         // positions [begin, end) to which all attention rows of the warp attend
+    const int32_t* pages;  // page numbers of the sequence, in order of position
+    Bounds common;         // positions [begin, end) to which all query vectors of the warp attend
     int kv_head;
-    // Position p is processed in iteration p / 64 + first_turn of the thread block. The thread
-    // block counts the iterations over all its tiles.
+    // Number of the iteration that processes position p, minus p / 64. Iterations are counted over
+    // all work items of the thread block.
     int first_turn;
     int unused[2];
   };
@@ -122,8 +115,8 @@ struct PrefillAttention {
     return ViewOf(args_, Note(&PrefillTile::position), FirstRow(), num_rows < 1 ? 1 : num_rows);
   }
 
-  // Loads the next PrefillTile (work item) of the thread block into this warp's TileNotes. `round`
-  // is the number of tiles that the thread block has processed. Returns false if no tile is left.
+  // Loads the next work item of the thread block into this warp's TileNotes. Returns false if no
+  // work is left. `round`: number of work items already processed.
   INCIPIT_DEVICE bool NoteTile(int round) {
     const char* const step = reinterpret_cast<const char*>(args_.step);
     const AttentionList* const list = &args_.step->lists[args_.list];
@@ -131,7 +124,7 @@ struct PrefillAttention {
     if (!turn.exists) return false;
     const auto* const tile = reinterpret_cast<const dev::Vec4*>(
         step + dev::LoadGlobal(&list->prefill_tiles) + turn.item * int{sizeof(PrefillTile)});
-    dev::SyncWarp();  // waits until all lanes have read the data of the previous tile
+    dev::SyncWarp();  // waits until all lanes have read the previous work item
     if (dev::Lane() < 2) {
       dev::StoreShared(reinterpret_cast<dev::Vec4*>(Notes()) + dev::Lane(),
                        dev::LoadGlobal(tile + dev::Lane()));
@@ -149,8 +142,8 @@ struct PrefillAttention {
     return true;
   }
 
-  // Starts bulk copies of the keys (or values) of 64 positions, from `position` on, into the buffer
-  // of iteration `turn`. Only the first warp calls Bring; each lane copies at most one page.
+  // Starts copies to shared memory of the keys (or the values) of 64 positions from `position` on,
+  // for iteration `turn`. All lanes of the first warp call Bring together.
   INCIPIT_DEVICE void Bring(KvPart part, int turn, int position) {
     const KvLayout layout = {kPageSize, dev::Fresh(args_.num_kv_heads), kHeadDim};
     const int index = Shape::PageOf(position) + dev::Lane();
@@ -172,9 +165,8 @@ struct PrefillAttention {
     }
   }
 
-  // Computes the attention of the tile (work item) that NoteTile loaded. `turn` is the number of
-  // 64-position iterations that the thread block has executed before. Returns this number after the
-  // tile.
+  // Computes the attention of the current work item. `turn`: number of iterations of the thread
+  // block before the work item. Returns the number of iterations after the work item.
   INCIPIT_DEVICE int DoTile(int turn) {
     const int first_step = Note(&PrefillTile::begin) / kStepPositions * kStepPositions;
     if (dev::Lane() == 0) {
@@ -204,14 +196,13 @@ struct PrefillAttention {
     return TurnAt(position);
   }
 
-  // Returns the index of the iteration that processes `position` of the current tile. The index
-  // counts the thread block's iterations over all its tiles.
+  // Returns the number of the iteration that processes `position`. Iterations are counted over all
+  // work items of the thread block.
   INCIPIT_DEVICE int TurnAt(int position) {
     return position / kStepPositions + dev::LoadShared(&Notes()->first_turn);
   }
 
-  // Returns the address of this thread's RowStats, which are stored in shared memory because
-  // registers are scarce.
+  // Returns the address in shared memory of this thread's softmax statistics (RowStats).
   static INCIPIT_DEVICE dev::Vec4* Stats() {
     return reinterpret_cast<dev::Vec4*>(dev::SharedMemory() + kStatsAt) + dev::Thread();
   }
@@ -222,10 +213,10 @@ struct PrefillAttention {
     dev::StoreShared(Stats(), dev::BitCast<dev::Vec4>(stats));
   }
 
-  // Returns true if `position` is the start of a split (a range of positions whose sums are
-  // computed separately) but not the first position of the tile.
+  // Returns true if a new range of positions with separate sums begins at `position`. Returns false
+  // for the first position of the work item.
   INCIPIT_DEVICE bool HasCutAt(int position) {
-    // Computes position % split_length; the split length is a power of two.
+    // position % split_length; split_length is a power of two
     const int inside = position & (Note(&PrefillTile::split_length) - 1);
     return inside == 0 && position > Note(&PrefillTile::begin);
   }
@@ -238,9 +229,8 @@ struct PrefillAttention {
     }
   }
 
-  // Starts copies of the keys and values of later positions. The copied keys overwrite the keys of
-  // the 64 positions from `position` on. The copied values overwrite the values of the 64 positions
-  // before `position`.
+  // Starts the copies of the keys that iteration turn + kStages reads, and of the values that
+  // iteration turn + kStages - 1 reads, if these iterations exist.
   INCIPIT_DEVICE void BringNext(int position, int turn) {
     constexpr int kAhead = kStages * kStepPositions;
     const int end = Note(&PrefillTile::end);
@@ -281,8 +271,8 @@ struct PrefillAttention {
     if (Warp() == 0) BringNext(position, turn);
   }
 
-  // Waits until the values of 64 positions, from `position` on, are in shared memory. Sets the
-  // values at positions outside the tile's range [begin, end) to zero. All warps call TakeValues.
+  // Waits until the values of 64 positions from `position` on are in shared memory. Sets values
+  // outside the positions of the work item to zero. All warps call TakeValues.
   INCIPIT_DEVICE void TakeValues(int position) {
     const int turn = TurnAt(position);
     dev::WaitBarrier(Full(KvPart::kValue, StageOf(turn)), ParityOf(turn));
@@ -296,8 +286,8 @@ struct PrefillAttention {
     }
   }
 
-  // Returns the address of this warp's range of shared memory, which holds the queries of its 16
-  // rows and later the results of these rows.
+  // Returns the address of this warp's part of shared memory, which holds first its queries, later
+  // its results.
   INCIPIT_DEVICE char* WarpsRows() { return dev::SharedMemory() + Warp() * kWarpQueryBytes; }
 
   INCIPIT_DEVICE int64_t OffsetOf(int row) {
@@ -308,7 +298,7 @@ struct PrefillAttention {
   INCIPIT_DEVICE void LoadQuery() {
     const int num_rows = NumRows();
     constexpr int kChunks = kHeadDim / 8;
-    dev::SyncWarp();  // waits until all lanes have read the results of the previous tile
+    dev::SyncWarp();  // waits until all lanes have read the results of the previous work item
     INCIPIT_KEEP_LOOP
     for (int i = 0; i < kChunks / 2; ++i) {
       const int index = i * 32 + dev::Lane(), row = index / kChunks, chunk = index % kChunks;
@@ -337,9 +327,8 @@ struct PrefillAttention {
     }
   }
 
-  // Adds the weighted values of 64 positions to the sums, 16 positions in an iteration. The loop is
-  // not unrolled, because the loads of all iterations together would need more registers than a
-  // thread has.
+  // Adds the weighted values of 64 positions to `sums`. The loop is not unrolled, to save
+  // registers.
   static INCIPIT_DEVICE void AddAllValues(const char* values, uint32_t (&weights)[4][4],
                                           float (&sums)[kSumTiles][4]) {
     const int value_lane = Step::ValueLane(dev::Fresh(dev::Lane()));
@@ -376,8 +365,8 @@ struct PrefillAttention {
     }
   }
 
-  // Returns the address of four floats in the workspace: the `index`-th group of this thread. The
-  // thread stores sums of earlier splits (ranges of positions) in these groups.
+  // Returns the address in `args.scratch` of the group of four floats with index `index` of this
+  // thread.
   INCIPIT_DEVICE float* Scratch(int index) {
     return static_cast<float*>(args_.scratch) +
            (int64_t{dev::Block()} * (kSumTiles + 1) + index) * (kThreads * 4) +
@@ -391,9 +380,8 @@ struct PrefillAttention {
                 {stats.maximum[0], stats.maximum[1], stats.weight[0], stats.weight[1]});
   }
 
-  // Adds the sums of earlier splits (ranges of positions) to `stats` and `sums`, which are the sums
-  // of the current split. DecodeAttention::Combine uses the same operations and computes the same
-  // bits.
+  // Adds the sums over earlier positions, stored in `args.scratch`, to `stats` and `sums`. The
+  // operations are the same as in DecodeAttention::Combine, so that the results have the same bits.
   INCIPIT_DEVICE void Merge(RowStats& stats, float (&sums)[kSumTiles][4]) {
     float before[4], keep[2], take[2];
     LoadFloats(Scratch(kSumTiles), before);
@@ -416,9 +404,8 @@ struct PrefillAttention {
     }
   }
 
-  // Stores the results of this warp's rows in `out`. The results are first collected in shared
-  // memory, in the buffer of the queries, so that each lane stores 16 consecutive bytes to global
-  // memory.
+  // Stores the results of this warp in `args.out`. Reorders the results in shared memory first, so
+  // that each lane stores 16 consecutive bytes.
   INCIPIT_DEVICE void StoreResult(const RowStats& stats, const float (&sums)[kSumTiles][4]) {
     const int group_of_lanes = dev::Lane() / 4, column = 2 * (dev::Lane() & 3);
     INCIPIT_UNROLL

@@ -1,6 +1,6 @@
-// Kernel SimpleAttention: causal attention for shapes that decode_attention.h and
-// prefill_attention.h do not support. head_dim is a multiple of 8 up to kMaxHeadDim; the number of
-// query heads for each kv head is arbitrary.
+// Kernel SimpleAttention: causal attention for head sizes and page sizes that kernels
+// DecodeAttention and PrefillAttention do not support. head_dim is a multiple of 8, at most
+// kMaxHeadDim.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -8,17 +8,16 @@
 
 namespace incipit::cuda {
 
-// A warp computes one query head of one token, 32 positions in an iteration. In an iteration, each
-// lane computes the score of one position. Each lane then adds the weighted values of all 32
-// positions, for eight dimensions.
+// A warp computes one query head of one token, 32 positions at a time: each lane computes the score
+// of one position, then the weighted sum of 32 values for eight dimensions.
 struct SimpleAttention {
   static constexpr int kWarps = 8;
   static constexpr int kThreads = 32 * kWarps, kBlocksPerSm = 2;
   static constexpr int kSharedBytes = kWarps * kMaxHeadDim * int{sizeof(float)};
   using Args = PagedAttentionArgs;
 
-  // Memory traffic of the kernel for each token: the keys and values that the token attends to,
-  // read (num_heads / num_kv_heads) times.
+  // Memory traffic: for each query head of each token, reads the keys and values of all positions
+  // to which the token attends.
   static INCIPIT_DEVICE void Run(const Args& args) {
     const char* step = reinterpret_cast<const char*>(args.step);
     const int num_tokens = dev::LoadConstant(&args.step->num_tokens);
@@ -45,8 +44,8 @@ struct SimpleAttention {
     bool empty = true;
   };
 
-  // Computes attention for one query head of one token. `offset` is the index of the head's first
-  // element in the arrays of queries and results.
+  // Computes the attention of one query head of one token. `offset`: index of the first element of
+  // the head in `args.query` and `args.out`.
   static INCIPIT_DEVICE void DoHead(const Args& args, int position, const int32_t* pages, int head,
                                     int64_t offset) {
     float* query = reinterpret_cast<float*>(dev::SharedMemory()) + dev::Warp() * kMaxHeadDim;
@@ -112,8 +111,8 @@ struct SimpleAttention {
     return dev::LoadGlobal(reinterpret_cast<const dev::Vec4*>(args.pool + offset));
   }
 
-  // Returns the unscaled score of `position`: the dot product of query and key, summed in ascending
-  // order of dimensions.
+  // Returns the dot product of `query` and the key of `position`, summed in ascending order of
+  // dimensions.
   static INCIPIT_DEVICE float Score(const Args& args, const KvLayout& layout, const int32_t* pages,
                                     int kv_head, int position, const float* query) {
     float sum = 0;
@@ -126,8 +125,8 @@ struct SimpleAttention {
     return sum;
   }
 
-  // Updates the maximum score and the sum of weights in `sums` for 32 more positions, and returns
-  // the weight of this lane's position. `score` is the score of this lane's position, multiplied by
+  // Adds 32 positions to the maximum score and the sum of weights in `sums`, and returns the
+  // softmax weight of this lane's position. `score`: score of this lane's position, multiplied by
   // log2(e).
   static INCIPIT_DEVICE float Rescale(float score, bool seen, Sums& sums) {
     float maximum = score;

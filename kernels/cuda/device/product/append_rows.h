@@ -1,9 +1,6 @@
-// Epilogue AppendRows runs at the end of the matrix product that computes queries, keys and values.
-// The epilogue adds the bias, applies the rotary embedding to queries and keys, and stores the
-// results.
-//
-// AppendRows is for models without RMSNorm of heads. For these models, kernel Append (append.h)
-// stores the same bits.
+// Epilogue AppendRows processes the results of the matrix product that computes queries, keys and
+// values: adds the bias, applies the rotary embedding, and stores the results. For models with
+// RMSNorm of attention heads, kernel Append (append.h) does the same work.
 #pragma once
 
 #include "kernels/cuda/device/attention/append.h"
@@ -14,11 +11,12 @@
 
 namespace incipit::cuda {
 
-// Each row of the product is a token of the step. The weight is packed with RowOrder::kRotary. The
-// two elements of a pair that the rotary embedding rotates are therefore in lanes of the same warp.
+// Each row of the product belongs to a token of the batch. The weight is packed with
+// RowOrder::kRotary, so that lanes of the same warp hold the two elements that the rotary embedding
+// combines.
 struct AppendRows {
-  // The fields product, query_norm and key_norm of AppendArgs are not used. REQUIRES: head_dim is a
-  // multiple of 16.
+  // The fields product, query_norm and key_norm are not used. REQUIRES: head_dim is a multiple of
+  // 16.
   using Args = AppendArgs;
 
   struct Row {
@@ -32,7 +30,7 @@ struct AppendRows {
 
   struct Early {
     int slot = -1;
-    // Cosines and sines from the rotary embedding table; set only for query heads and key heads
+    // Cosines and sines from the rotary embedding table; not set for value heads
     float cosine[4] = {}, sine[4] = {};
   };
   static INCIPIT_DEVICE Early Begin(const Args& args, const Results& at, Row row) {
@@ -47,16 +45,15 @@ struct AppendRows {
     return early;
   }
 
-  // Memory traffic of the epilogue for each row and head: 2 * head_dim bytes of results. For each
-  // 16 elements of a head, a row also loads its StepRow (position and place in the KV pool) and,
-  // for queries and keys, 64 bytes of the rotary embedding table.
+  // Memory traffic: writes each result once as bf16. Also reads the cosines and sines of the token
+  // for each query head and key head.
   static INCIPIT_DEVICE void Run(const Args& args, Results& results, const Early& early) {
     const HeadPosition position(args, results);
     const int head_dim = args.layout.head_dim;
     const int dim = position.in_half + (position.is_high ? head_dim / 2 : 0);
     float(&y)[4] = results.y;
     if (args.bias != nullptr) AddConstantFloats(args.bias + position.head * head_dim + dim, y);
-    // The condition is the same in all lanes, because a warp processes elements of only one head
+    // The condition is the same in all lanes, because a warp processes elements of only one head.
     if (position.is_rotated) {
       INCIPIT_UNROLL
       for (int i = 0; i < 4; ++i) {
@@ -70,8 +67,8 @@ struct AppendRows {
 
  private:
   struct HeadPosition {
-    // head: index in the list of query heads, key heads and value heads. in_half: index of the
-    // lane's first element in its half of the head.
+    // head: index of the attention head (query heads, then key heads, then value heads). in_half:
+    // index of the lane's first element in its half of the head.
     int head, in_half;
     bool is_rotated, is_high;
 

@@ -1,6 +1,5 @@
-// Kernel FinishProduct runs after a matrix product of cuBLASLt. The kernel multiplies each row of
-// the product by the RMSNorm factor of the row, then calls an epilogue, which stores the results
-// (product.h).
+// Kernel FinishProduct runs after a cuBLASLt product: multiplies each row of the product by its
+// RMSNorm factor, then calls an epilogue, which stores the results.
 #pragma once
 
 #include <cstdint>
@@ -11,28 +10,25 @@
 
 namespace incipit::cuda {
 
-// A unit is 16 packed rows of the weight, which are 16 columns of the product. A warp processes 8
-// rows of 32 units at a time.
+// A warp processes 8 rows and 512 columns of the product at a time (32 units of 16 columns).
 template <class Epilogue>
 struct FinishProduct {
   static constexpr int kThreads = 256, kBlocksPerSm = 4;
   static constexpr int kWarps = kThreads / 32, kRows = 8, kUnits = 32, kUnitsAtOnce = 4;
-  // Size in bytes of the scales (f32) of the 8 rows that each warp processes
+  // Size in bytes of the RMSNorm factors (f32) of 8 rows for each warp
   static constexpr int kSharedBytes = kWarps * kRows * 4;
 
   struct Args {
-    // product.input.x and product.input.weight are not read, because cuBLASLt has already
-    // multiplied them
+    // `product.input.x` and `product.input.weight` are not read, because `sums` already holds their
+    // product.
     ProductArgs<Epilogue> product;
-    // The product x * transpose of W, f32 [max_rows, 16 * num_units]. The rows of the weight W are
-    // in packed order.
+    // Result of cuBLASLt: the product of x and the weight, f32 [max_rows, 16 * num_units]
     const float* sums = nullptr;
-    // One launch processes rows [first_row, first_row + max_rows), as far as they exist.
+    // The kernel processes those rows of [first_row, first_row + max_rows) that exist.
     int32_t first_row = 0, max_rows = 0;
   };
 
-  // Memory traffic of the kernel: 4 * rows * 16 * num_units bytes of `sums`, and the traffic of the
-  // epilogue.
+  // Memory traffic: reads each element of `sums` once. The epilogue has its own traffic.
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::LetNextKernelStart();
     const ProductInput& input = args.product.input;
@@ -59,9 +55,8 @@ struct FinishProduct {
   }
 
  private:
-  // Multiplies results of row `row` by `scale` and calls the epilogue with them. The results are
-  // columns [16 * first, 16 * (first + kUnitsAtOnce)), but not columns from 16 * end on. All lanes
-  // of a warp call Finish together, because epilogues exchange results between lanes.
+  // Multiplies results of row `row` by `scale` and passes the results to the epilogue: up to 16 *
+  // kUnitsAtOnce columns from column 16 * first on. All lanes of a warp call Finish together.
   static INCIPIT_DEVICE void Finish(const Args& args, LanePosition position, int row, int end_row,
                                     int first, int end, float scale) {
     const int64_t width = int64_t{args.product.input.num_units} * kUnitRows;

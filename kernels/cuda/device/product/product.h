@@ -1,7 +1,6 @@
-// Types and functions that the matrix-product kernels share. A product computes y[row] =
-// scale(row) * x[row] * transpose of W, where W is the weight. An epilogue (a class) then stores
-// the results. All product kernels add in the order that packed_order.h defines, so a result row
-// has the same bits in all product kernels.
+// Types and functions of all matrix-product kernels. A product computes y[row] = scale(row) *
+// x[row] * transpose of the weight. An epilogue (a class) stores the results. All kernels add in
+// the same order, so that their results have the same bits.
 #pragma once
 
 #include <cstdint>
@@ -17,33 +16,29 @@ struct ProductInput {
   const int32_t* num_rows = nullptr;
   // bf16 [num_rows, columns]; `columns` is a multiple of 8
   const dev::bf16* x = nullptr;
-  // the weight, packed as num_units units of 16 rows (packed_order.h)
+  // the weight in packed order (packed_order.h): num_units units of 16 rows
   const dev::bf16* weight = nullptr;
   int32_t columns = 0, num_units = 0;
-  // f32 [num_rows, num_squares], or null: the values of a row add up to the sum of squares of the
-  // row of the hidden state. The RMSNorm factor scale(row) is 1 / sqrt(sum / columns + epsilon), or
-  // 1 if `squares` is null.
+  // f32 [num_rows, num_squares], or null: parts of the sum of squares of each row, from which the
+  // kernel computes the RMSNorm factor of the row. Null: no RMSNorm factor.
   const float* squares = nullptr;
   int32_t num_squares = 0;
   float epsilon = 0;
 };
 
-// Arguments of a product kernel. Epilogue is a class that stores the results, four neighbouring
-// results of a row at a time. All lanes of a warp call each of its functions together:
-// - LoadRow loads constants of a row, and Begin loads constants for four results. Kernels call
-//   these functions early, so that the loads overlap the multiplication.
-// - Run stores four results.
+// Arguments of a matrix-product kernel. `Epilogue` is a class: its functions LoadRow and Begin load
+// constants early, and Run stores four results. All lanes of a warp call each function together.
 template <class Epilogue>
 struct ProductArgs {
   ProductInput input;
   typename Epilogue::Args epilogue;
 };
 
-// Position of the four results that a lane passes to the epilogue. A warp passes the results of 8
-// tokens for 16 packed weight rows.
+// Identifies the four results that a lane passes to the epilogue, among the results of 8 tokens and
+// 16 packed weight rows that the warp passes.
 struct LanePosition {
-  // token: index of the token, in [0, 8). quad: index, in [0, 4), of a group of four of the 16
-  // packed weight rows.
+  // token: index of the token, in [0, 8). quad: index of the group of four packed weight rows, in
+  // [0, 4).
   int token, quad;
 };
 INCIPIT_DEVICE LanePosition PositionOfLane() {
@@ -51,15 +46,15 @@ INCIPIT_DEVICE LanePosition PositionOfLane() {
   return {(lane >> 1 & 3) * 2 + (lane >> 3 & 1), (lane & 1) + (lane >> 4) * 2};
 }
 
-// Four results of a product. y[i] is the product of row `row` of x with packed row 16 * unit + 4 *
-// quad + i of the weight. `valid` is false if x has no row `row`.
+// Four results of a product: y[i] is for row `row` of x and packed weight row 16 * unit + 4 * quad
+// + i. `valid` is false if x has no row `row`.
 struct Results {
   int unit = 0, quad = 0, row = 0;
   bool valid = false;
   float y[4];
 };
-// Base class for epilogues that load nothing before the results exist: LoadRow and Begin do
-// nothing. An epilogue is a class that stores the results of a matrix product.
+// Base class of epilogues (classes that store the results of a matrix product) that load no
+// constants early.
 struct BeginsWithResults {
   struct Row {};
   struct Early {};
@@ -73,14 +68,14 @@ struct BeginsWithResults {
   }
 };
 
-// Epilogue StoreRows: adds the bias to the results of a product and stores the sums in `out`.
+// Epilogue StoreRows: adds the bias to each result of a matrix product and stores the sum in `out`.
 template <class OutputType>
 struct StoreRows : BeginsWithResults {
   using Output = OutputType;  // number type of the stored results: float or dev::bf16
   struct Args {
     Output* out = nullptr;        // [num_rows, width]
     const float* bias = nullptr;  // f32 [width], added to each row; null: no bias
-    int32_t width = 0;            // number of columns of `out`, equal to the rows of the weight
+    int32_t width = 0;  // number of columns of `out`, which is the number of rows of the weight
   };
   static INCIPIT_DEVICE void Run(const Args& args, Results& results, Early) {
     const int column = results.unit * kUnitRows + results.quad * 4;
@@ -114,27 +109,26 @@ struct StoreRows : BeginsWithResults {
   }
 };
 
-// Epilogue AddToHidden: adds product + bias to `hidden`. If `next_norm` is not null, also stores x
-// = hidden * next_norm, the input of the next product, and sums of squares of `hidden`. The next
-// product computes the RMSNorm factor from these sums.
+// Epilogue AddToHidden: adds product + bias to `hidden`. If `next_norm` is not null, also stores
+// hidden * next_norm (the input of the next product) and sums of squares of `hidden`.
 struct AddToHidden : BeginsWithResults {
   struct Args {
     // Input and output: f32 [num_rows, hidden_size]; hidden_size is a multiple of 8
     float* hidden = nullptr;
     const float* bias = nullptr;  // f32 [hidden_size], added to each row; null: no bias
-    // RMSNorm weight of the next product's input, f32 [hidden_size]; null: x and squares are not
+    // RMSNorm weight for the next product, f32 [hidden_size]; null: `x` and `squares` are not
     // stored
     const float* next_norm = nullptr;
-    // Output [num_rows, hidden_size]: hidden * next_norm, the input of the next product; stored
-    // only if next_norm is not null. REQUIRES: `x` is not the array that the current product reads.
+    // Output [num_rows, hidden_size]: hidden * next_norm, the input of the next product. REQUIRES:
+    // not the array that the current product reads.
     dev::bf16* x = nullptr;
-    // Output: sum of squares of every 16 columns of `hidden`, [num_rows, hidden_size / 16 rounded
-    // up]; stored only if next_norm is not null
+    // Output [num_rows, hidden_size / 16 rounded up]: sum of squares of every 16 columns of
+    // `hidden`
     float* squares = nullptr;
     int32_t hidden_size = 0;
   };
-  // Memory traffic of the epilogue: 8 bytes for each result. With next_norm, 2 bytes more for each
-  // result and 4 bytes more for every 16 columns of a row.
+  // Memory traffic for each result: reads and writes `hidden` once (f32). If next_norm is not null,
+  // also writes `x` once (bf16).
   static INCIPIT_DEVICE void Run(const Args& args, Results& results, Early) {
     const int column = results.unit * kUnitRows + results.quad * 4;
     const bool valid = results.valid && column < args.hidden_size;
@@ -174,15 +168,14 @@ INCIPIT_DEVICE float Silu(float x) {
   return dev::Multiply(x, dev::Reciprocal(dev::Add(1, dev::Exp2(dev::Multiply(-x, kLog2E)))));
 }
 
-// Epilogue SiluGate: stores SiLU(gate + bias) * (up + bias), where `gate` and `up` are the results
-// for the two matrices in the weight. REQUIRES: the weight is packed with RowOrder::kGateUp.
+// Epilogue SiluGate: stores SiLU(gate + bias) * (up + bias), where `gate` and `up` are the products
+// with two matrices. REQUIRES: the weight contains the matrices, packed with RowOrder::kGateUp.
 struct SiluGate : BeginsWithResults {
   struct Args {
     dev::bf16* out = nullptr;  // output: bf16 [num_rows, width]
-    // f32 [2 * width]: biases of gate, then biases of up; null: no biases
+    // f32 [2 * width]: biases for matrix gate, then biases for matrix up; null: no biases
     const float* bias = nullptr;
-    // Number of columns of `out`, a multiple of 8. The weight has `width` rows of matrix gate and
-    // `width` rows of matrix up.
+    // number of columns of `out`, and of rows of each of the two matrices; a multiple of 8
     int32_t width = 0;
   };
   static INCIPIT_DEVICE void Run(const Args& args, Results& results, Early) {
@@ -204,15 +197,14 @@ struct SiluGate : BeginsWithResults {
 };
 
 // Epilogue StoreLogits: stores the logits. If `best_logits` is not null, also stores the largest of
-// every 16 consecutive logits and its token id (the lowest id of equal logits). A NaN counts as
-// larger than any number.
+// every 16 consecutive logits and its token id.
 struct StoreLogits : BeginsWithResults {
   struct Args {
     float* logits = nullptr;  // [num_rows, vocab]
-    // Output: the largest of every 16 consecutive logits, [num_rows, vocab / 16 rounded up], or
-    // null
+    // Output [num_rows, vocab / 16 rounded up], or null: the largest of every 16 consecutive logits
     float* best_logits = nullptr;
-    // Output: the token id of each logit in best_logits, [num_rows, vocab / 16 rounded up], or null
+    // Output [num_rows, vocab / 16 rounded up], or null: the token id of each logit in best_logits
+    // (the lowest id of equal logits)
     int32_t* best_tokens = nullptr;
     int32_t vocab = 0;
   };
@@ -241,8 +233,7 @@ struct StoreLogits : BeginsWithResults {
 
  private:
   // Replaces `best` and `token` by `other` and `other_token` if `other` is larger, or equal with a
-  // lower token id. A NaN counts as larger than any number. A token id of `vocab` means that there
-  // is no logit.
+  // lower token id. A NaN counts as larger than any number. Token id `vocab` means: no logit.
   static INCIPIT_DEVICE void Keep(float& best, int& token, float other, int other_token,
                                   int vocab) {
     if (other_token == vocab) return;
@@ -261,8 +252,8 @@ INCIPIT_DEVICE float ScaleOf(const ProductInput& input, float squares) {
   return dev::Divide(1, dev::SquareRoot(dev::Add(mean, input.epsilon)));
 }
 
-// Stores the RMSNorm factors of rows [first, first + kCount) in shared memory. The factors of rows
-// >= num_rows are undefined. All lanes of a warp call FindScalesWarp together.
+// Stores the RMSNorm factors of kCount rows, from row `first` on, in shared memory. Factors of rows
+// from `num_rows` on are undefined. All lanes of a warp call FindScalesWarp together.
 template <int kCount>
 INCIPIT_DEVICE void FindScalesWarp(const ProductInput& input, int first, int num_rows,
                                    float* scales) {
@@ -276,7 +267,8 @@ INCIPIT_DEVICE void FindScalesWarp(const ProductInput& input, int first, int num
     dev::SyncWarp();
     return;
   }
-  // Each lane has 32 loads in flight, to hide the latency of memory.
+  // Each lane starts 32 loads before it uses the first loaded number, to hide the latency of
+  // memory.
   constexpr int kTogether = kCount % 8 == 0 ? 8 : kCount % 4 == 0 ? 4 : 2, kDeep = 32 / kTogether;
   INCIPIT_KEEP_LOOP
   for (int begin = 0; begin < kCount && first + begin < num_rows; begin += kTogether) {

@@ -1,5 +1,5 @@
-// Kernel SkinnyProduct: the matrix product (product.h) for up to 64 rows of x. The time of the
-// kernel is about the time to read the weight once.
+// Kernel SkinnyProduct: the matrix product (product.h) for up to 64 rows of x. The kernel reads the
+// weight once and takes about the time of this read.
 #pragma once
 
 #include <cstdint>
@@ -12,32 +12,30 @@ namespace incipit::cuda {
 template <int kTokenColumns, class EpilogueType>
 struct SkinnyShape {
   using Epilogue = EpilogueType;
-  // maximum number of rows of x (8, 16, 24, 32, 48 or 64)
+  // maximum number of rows of x: 8, 16, 24, 32, 48 or 64
   static constexpr int kTokens = kTokenColumns;
   static constexpr int kCluster = kTokens < 32 ? 1 : 2;
-  // Maximum number of units (16 packed weight rows each) that a warp computes in one pass over the
-  // columns
+  // Maximum number of units (16 packed weight rows) that a warp computes at a time
   static constexpr int kMaxUnits = kTokens <= 32 ? 4 : 3;
-  // Number of 64-column chunks of x in shared memory, for each run (one of the four ranges of
-  // columns that are summed separately)
+  // Number of shared-memory buffers, of 64 columns of x each, for each range of columns that is
+  // summed separately
   static constexpr int kChunkStages = kTokens <= 16 ? 4 : kTokens == 64 ? 2 : 3;
   static constexpr int kSlots = kTokens <= 8 ? 10 : 8;
 };
 
-// Copies x to shared memory in chunks of 64 columns. Copies only the columns of one run, one of the
-// four ranges of columns that are summed separately. All warps that multiply the run call each
-// function together.
+// Copies one range of the columns of x to shared memory, 64 columns at a time. All warps that
+// multiply this range call each function together.
 template <class Shape>
 class ChunkStream {
  public:
   static constexpr int kTokens = Shape::kTokens, kWarps = Shape::kCluster;
-  static constexpr int kBytes = kTokens * kTileColumns * 2;  // bytes of a chunk: 64 columns of x
+  static constexpr int kBytes = kTokens * kTileColumns * 2;  // size in bytes of 64 columns of x
   static constexpr int kAllBytes = kBytes * Shape::kChunkStages;
 
   struct Run {
     int first_tile, num_tiles;
-    // warp: index of this warp among the warps that multiply its run (range of columns). barrier:
-    // index (0 or 1) of the barrier that these warps share.
+    // warp: index of this warp among the warps that multiply the same range of columns. barrier:
+    // index (0 or 1) of the barrier that these warps use.
     int warp, barrier;
   };
 
@@ -58,15 +56,14 @@ class ChunkStream {
     for (int i = 0; i < Shape::kChunkStages - 1; ++i) Copy(i);
   }
 
-  // Returns the address of the next chunk (64 columns of x) after all warps of the run (range of
-  // columns) have copied the chunk. REQUIRES: these warps have finished reading the previous chunk.
+  // Returns the address of the next 64 columns of x, when all warps of the column range have copied
+  // them. REQUIRES: the caller no longer reads the previous 64 columns.
   INCIPIT_DEVICE const char* Next() {
     dev::WaitCopies<Shape::kChunkStages - 2>();
     if constexpr (kWarps == 1) {
       dev::SyncWarp();
     } else {
-      // The barrier numbers are constants (2 and 3), so that the compiler knows which barriers the
-      // kernel uses.
+      // The barrier ids are constants, so that the compiler knows which barriers the kernel uses.
       if (barrier_ == 0) dev::SyncThreads(2, 32 * kWarps);
       if (barrier_ != 0) dev::SyncThreads(3, 32 * kWarps);
     }
@@ -76,7 +73,8 @@ class ChunkStream {
     return chunk;
   }
 
-  // Returns the offset in bytes of 16-byte piece `part` of row `row` in a chunk (64 columns of x).
+  // Returns the offset in bytes of 16-byte piece `part` of row `row` in a buffer of 64 columns of
+  // x.
   static INCIPIT_DEVICE int OffsetOf(int row, int part) {
     return row * 128 + (part ^ (row & 7)) * 16;
   }
@@ -91,8 +89,7 @@ class ChunkStream {
       const bool inside = column_ < columns_;
       INCIPIT_UNROLL
       for (int i = 0; i < kTokens / kRowsPerCopy; ++i) {
-        // Index of the copied row minus the index of the first row that this lane copies; a
-        // multiple of four
+        // Distance in rows from the first row that this lane copies; a multiple of four
         const int more = i * kRowsPerCopy;
         const bool valid = inside && more < rows_left_;
         const int64_t from = valid ? static_cast<int64_t>(more) * columns_ + column_ : 0;
@@ -107,22 +104,20 @@ class ChunkStream {
 
   char* shared_;
   int barrier_;
-  // length_: number of columns of the run (range of columns). columns_: number of columns of x.
-  // left_: number of chunks (64 columns) that must still be copied.
+  // length_: number of columns of the column range. columns_: number of columns of x. left_: number
+  // of 64-column copies that have not started.
   int length_, columns_, left_;
-  // column_: the next column that this lane copies. When column_ reaches end_, the lane continues
-  // with the first column of the run (range of columns), for the next pass over the columns.
+  // column_: the next column that this lane copies. At column end_, the lane starts again with the
+  // first column of the column range.
   int column_, end_;
   int rows_left_, offset_;
   int stage_ = 0;
   const dev::bf16* source_;
 };
 
-// A unit is 16 packed rows of the weight. Each cluster of kCluster thread blocks computes a
-// contiguous range of units, up to kMaxUnits * kCluster units in one pass over the columns. The
-// columns are divided into four runs (ranges) that are summed separately (packed_order.h). In a
-// cluster of two thread blocks, each thread block computes two of the runs and thus reads only half
-// of the columns of x.
+// A cluster of kCluster thread blocks computes consecutive units (16 packed weight rows), up to
+// kMaxUnits * kCluster at a time. Four ranges of columns are summed separately. In a cluster of two
+// thread blocks, each thread block computes two of the ranges.
 template <class Shape>
 struct SkinnyProduct {
   using Epilogue = typename Shape::Epilogue;
@@ -132,19 +127,19 @@ struct SkinnyProduct {
   static constexpr int kCluster = Shape::kCluster, kBlockRuns = kNumRuns / kCluster;
   static constexpr int kBlocksOfTokens = kTokens / 8, kSlots = Shape::kSlots;
   // Number of columns of x that one load instruction reads from shared memory: 16 columns of 16
-  // tokens, or 32 columns of 8 tokens
+  // rows, or 32 columns of 8 rows
   static constexpr int kStep = kBlocksOfTokens % 2 == 0 ? 16 : 32;
-  // True if the epilogue loads its constants before the multiplication. With 8 tokens, enough
-  // registers are free for the constants.
+  // True if the epilogue loads its constants before the multiplication. With more than 8 tokens,
+  // too few registers are free for the constants.
   static constexpr bool kBeginsEarly = kTokens == 8;
   static constexpr int kWarps = 4, kConsumers = 32 * kWarps;
   static constexpr int kThreads = kConsumers + (kCluster == 1 ? 32 : 0), kBlocksPerSm = 2;
 
-  // Size of a slot of the ring in shared memory: one weight tile (16 x 64 elements) for each of the
-  // four warps.
+  // Size in bytes of a buffer for the weight in shared memory: one tile (16 x 64 elements) for each
+  // of the four warps
   static constexpr int kSlotBytes = kWarps * kTileBytes;
-  // Distance in floats, in shared memory, from the sums of a token to the sums of the next token. 4
-  // floats of padding avoid bank conflicts.
+  // Distance in floats, in shared memory, between the sums of successive tokens. Four floats of
+  // padding avoid bank conflicts.
   static constexpr int kStageStride = kUnitRows + 4;
   static constexpr int kStageFloats = 8 * kStageStride;
   static constexpr int kChunksAt = kSlots * kSlotBytes;
@@ -155,14 +150,8 @@ struct SkinnyProduct {
   static_assert(kSharedBytes <= 112 * 1024);
   static_assert(kCluster == 1 || kBlockRuns <= 2);
 
-  // REQUIRES: NumBlocks() is a multiple of kCluster. One thread block for each multiprocessor is
-  // fastest.
-  //
-  // Memory traffic of the kernel in bytes:
-  // - weight: 2,048 * num_units * NumTiles(columns);
-  // - x: 2 * num_rows * columns for every pass of every cluster, from L2 after the first read;
-  // - squares: 4 * num_rows * num_squares for every thread block, from L2 after the first read;
-  // - the traffic of the epilogue.
+  // REQUIRES: NumBlocks() is a multiple of kCluster. Memory traffic: reads the weight once; each
+  // cluster reads x, mostly from the L2 cache.
   static INCIPIT_DEVICE void Run(const Args& args) {
     char* const shared = dev::SharedMemory();
     auto* const full = reinterpret_cast<dev::Barrier*>(shared + kBarriersAt);
@@ -186,7 +175,7 @@ struct SkinnyProduct {
       }
     } else {
       for (int i = 0; i < kSlots && dev::Thread() == 0; ++i) weight.CopyNext(args.input);
-      dev::SyncWarp();  // the other lanes of the warp wait until thread 0 has started the copies
+      dev::SyncWarp();  // the other lanes wait until thread 0 has started the copies
     }
     Multiply(args, units, shared, full, weight);
   }
@@ -195,8 +184,8 @@ struct SkinnyProduct {
   struct Range {
     int begin, end;
   };
-  // Index of a slot in the ring of slots that hold weight tiles. `parity`: 0 in the first pass
-  // through the ring, 1 in the second pass, 0 in the third pass, and so on.
+  // Index of a buffer in the ring of buffers for weight tiles in shared memory. `parity` alternates
+  // between 0 and 1 with each pass through the ring.
   struct Cursor {
     int slot = 0;
     uint32_t parity = 0;
@@ -208,8 +197,7 @@ struct SkinnyProduct {
     }
   };
 
-  // Maximum number of units (16 packed weight rows each) that a cluster computes in one pass over
-  // the columns
+  // Maximum number of units (16 packed weight rows) that a cluster computes at a time
   static constexpr int kMost = kMaxUnits * kCluster;
 
   static INCIPIT_DEVICE int Rank() {
@@ -220,9 +208,8 @@ struct SkinnyProduct {
     return units.end - pass < kMost ? units.end - pass : kMost;
   }
 
-  // Copies the weight tiles of this thread block into a ring of slots in shared memory. Only one
-  // thread calls CopyNext. The first copies start before earlier kernels have ended, because no
-  // kernel writes the weight.
+  // Copies this thread block's part of the weight to shared memory. Only one thread calls CopyNext.
+  // The first copies start before earlier kernels have ended, because no kernel writes the weight.
   class WeightStream {
    public:
     INCIPIT_DEVICE WeightStream(const ProductInput& input, Range units, char* shared,
@@ -240,8 +227,8 @@ struct SkinnyProduct {
 
     INCIPIT_DEVICE bool done() const { return pass_ >= units_.end; }
 
-    // Waits until the next slot of the ring in shared memory is free, then starts the copies that
-    // fill the slot. Does nothing if all weight tiles of this thread block have been copied.
+    // Waits until the next buffer in shared memory is free, then starts to copy weight tiles into
+    // the buffer. Does nothing if all weight tiles have been copied.
     INCIPIT_DEVICE void CopyNext(const ProductInput& input) {
       if (done()) return;
       if (!first_turn_) dev::WaitBarrier(full_ + kSlots + cursor_.slot, cursor_.parity ^ 1);
@@ -274,18 +261,16 @@ struct SkinnyProduct {
     char* shared_;
     dev::Barrier* full_;
     int num_tiles_, first_tile_;
-    // Position of the next copy in the weight. tile_: index of the tile in its unit (16 packed
-    // weight rows). pass_ + unit_: index of the unit; pass_ is the first unit of the current pass
-    // over the columns.
+    // tile_: index of the next tile (64 columns) to copy, in its unit (16 packed weight rows).
+    // pass_ + unit_: index of the unit.
     int tile_, pass_, unit_ = 0;
     Range units_;
     Cursor cursor_;
     bool first_turn_ = true;
   };
 
-  // Four warps of a thread block call Multiply. For each of the four runs (ranges of columns),
-  // kCluster warps multiply, and each of these warps computes every kCluster-th unit (16 packed
-  // weight rows). After a pass over the columns, the warps add the sums of the four runs in order.
+  // Multiplies x by this thread block's part of the weight and passes the results to the epilogue.
+  // Four warps of the thread block call Multiply together.
   static INCIPIT_DEVICE void Multiply(const Args& args, Range units, char* shared,
                                       dev::Barrier* full, WeightStream& weight) {
     dev::WaitForEarlierKernels();
@@ -299,17 +284,18 @@ struct SkinnyProduct {
     Chunks chunks(shared + kChunksAt + block_run * Chunks::kAllBytes, args.input, num_rows,
                   {RunBegin(num_tiles, run), RunLength(num_tiles, run), warp % kCluster, block_run},
                   (units.end - units.begin + kMost - 1) / kMost);
-    // Constants that the epilogue loads for each row of x; used in every pass over the columns
+    // Constants that the epilogue loads for a row of x
     typename Epilogue::Row row;
     if constexpr (kBeginsEarly) {
       row = Epilogue::LoadRow(args.epilogue, ResultsIn(units, warp, num_rows));
     }
-    // The scales of the rows are computed while the asynchronous copies of x are in flight.
+    // The RMSNorm factors of the rows are computed while the asynchronous copies of x are in
+    // flight.
     FindScalesWarp<kScalesPerWarp>(args.input, warp * kScalesPerWarp, num_rows,
                                    scales + warp * kScalesPerWarp);
     const char* const tiles = shared + (warp % kCluster * kBlockRuns + block_run) * kTileBytes;
     Cursor cursor;
-    int num_free = 0;  // number of slots of the ring that have been read and not yet refilled
+    int num_free = 0;  // number of weight buffers in shared memory that can be filled again
     for (int pass = units.begin; pass < units.end; pass += kMost) {
       const int count = CountUnits(units, pass), slots = (count + kCluster - 1) / kCluster;
       const Range of_pass = {pass, pass + count};
@@ -340,14 +326,13 @@ struct SkinnyProduct {
     }
   }
 
-  // Multiplies weight tiles by the next chunk of x (64 columns) and adds the results to `sums`.
-  // Each of `slots` slots of the ring in shared memory, from slot `cursor` on, holds one weight
-  // tile of this warp.
+  // Multiplies weight tiles by the next 64 columns of x and adds the products to `sums`. The weight
+  // tiles are in `slots` consecutive buffers in shared memory, from buffer `cursor` on.
   static INCIPIT_DEVICE void MultiplyTiles(const char* tiles, const Cursor& cursor, int slots,
                                            Chunks& chunks,
                                            float (&sums)[kMaxUnits][kBlocksOfTokens][4]) {
     const int lane = dev::Lane(), row = lane % 16;
-    // offset in bytes from `tiles` to the weight tile of each unit (16 packed weight rows)
+    // offset in bytes from `tiles` to the tile of each unit (16 packed weight rows)
     int weight[kMaxUnits];
     int slot = cursor.slot;
     INCIPIT_UNROLL
@@ -377,8 +362,8 @@ struct SkinnyProduct {
     }
   }
 
-  // Loads columns [step, step + kStep) of a chunk of x for all rows of x. Stores the elements in
-  // `b` in the layout of argument b of MultiplyAddWarp.
+  // Loads kStep columns of all rows of x, from column `step` on, into `b`. MultiplyAddWarp can then
+  // use `b`.
   static INCIPIT_DEVICE void LoadTokens(const char* chunk, int step,
                                         uint32_t (&b)[kBlocksOfTokens][kStep / 8]) {
     const int lane = dev::Lane();
@@ -402,8 +387,8 @@ struct SkinnyProduct {
     }
   }
 
-  // Waits until all threads of the thread block (of the cluster if kCluster > 1) have stored their
-  // sums in shared memory.
+  // Waits until all threads of the thread block (or of the cluster, if kCluster > 1) have stored
+  // their sums in shared memory.
   static INCIPIT_DEVICE void TakeStages() {
     if constexpr (kCluster == 1) {
       dev::SyncThreads(1, kConsumers);
@@ -411,14 +396,12 @@ struct SkinnyProduct {
       dev::SyncCluster();
     }
   }
-  // Announces that this thread no longer reads other threads' sums in shared memory. REQUIRES:
-  // called before the epilogue stores its results; ArriveCluster would otherwise wait for the
-  // stores.
+  // Announces that this thread no longer reads sums of other threads in shared memory. REQUIRES:
+  // called before the epilogue stores results, because ArriveCluster waits for earlier stores.
   static INCIPIT_DEVICE void LeaveStages() {
     if constexpr (kCluster > 1) dev::ArriveCluster();
   }
-  // Waits until all threads have called LeaveStages. The sums in shared memory may then be
-  // overwritten.
+  // Waits until no thread reads the sums in shared memory, so that they can be overwritten.
   static INCIPIT_DEVICE void WaitForStages() {
     if constexpr (kCluster == 1) {
       dev::SyncThreads(1, kConsumers);
@@ -427,9 +410,8 @@ struct SkinnyProduct {
     }
   }
 
-  // Returns the position of the four results that this lane finishes in block `block` of 8 tokens.
-  // `valid` is false if the row of x or the unit (16 packed weight rows) does not exist. The
-  // results `y` are not set.
+  // Returns the row of x and the packed weight rows of the four results that this lane passes to
+  // the epilogue. Sets `valid` to false if there are no such results. Does not set `y`.
   static INCIPIT_DEVICE Results ResultsIn(Range units, int block, int num_rows) {
     const LanePosition position = PositionOfLane();
     Results results;
@@ -443,9 +425,8 @@ struct SkinnyProduct {
     return results;
   }
 
-  // Adds up the sums of the four runs (ranges of columns) and calls the epilogue with the results.
-  // In each iteration, the warps exchange the sums of four blocks of 8 tokens through shared
-  // memory, and each warp finishes one block.
+  // Adds up the sums of the four column ranges, which different warps hold, and calls the epilogue
+  // with the results.
   static INCIPIT_DEVICE void Finish(const Args& args, Range units, int num_rows, char* shared,
                                     const float (&sums)[kMaxUnits][kBlocksOfTokens][4],
                                     typename Epilogue::Early early) {
@@ -460,8 +441,7 @@ struct SkinnyProduct {
       if constexpr (!kBeginsEarly) row = Epilogue::LoadRow(args.epilogue, results);
       INCIPIT_UNROLL
       for (int i = 0; i < 4; ++i) {
-        // Every iteration stores four blocks of 8 tokens. If fewer blocks are left, the last block
-        // is stored again.
+        // If fewer than four blocks of 8 tokens are left, the last block is stored again.
         const int last = kMaxUnits * kBlocksOfTokens - 1,
                   block = first + i < last ? first + i : last;
         const float(&sum)[4] = sums[block / kBlocksOfTokens][block % kBlocksOfTokens];
@@ -492,13 +472,13 @@ struct SkinnyProduct {
     }
   }
 
-  // Stores in `y` this lane's results: the sums over all runs (four ranges of columns). `stage`
-  // points to warp 0's partial sums for these results in shared memory.
+  // Adds up this lane's sums of the four column ranges and stores the totals in `y`. `stage`:
+  // address in shared memory of the sums of warp 0.
   static INCIPIT_DEVICE void AddRuns(const float* stage, int num_tiles, float (&y)[4]) {
     LoadRun(stage, 0, y);
     INCIPIT_UNROLL
     for (int run = 1; run < kNumRuns; ++run) {
-      if (run >= num_tiles) break;  // this run (range of columns) has no weight tiles
+      if (run >= num_tiles) break;  // this column range is empty
       float more[4];
       LoadRun(stage, run, more);
       INCIPIT_UNROLL

@@ -1,5 +1,5 @@
-// Kernel TiledProduct: the matrix product (product.h) for many rows. L2 bandwidth and arithmetic
-// limit the speed of the kernel.
+// Kernel TiledProduct: the matrix product (product.h) for many rows. The bandwidth of the L2 cache
+// and the arithmetic limit the speed of the kernel.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace incipit::cuda {
 
-// Shape of large tiles of the result. Only one thread block fits on a multiprocessor. The kernel
-// loads 13 bytes for each 1,000 floating-point operations.
+// Sizes for large tiles of the result. One thread block fits on a multiprocessor. The kernel loads
+// 13 bytes for each 1,000 floating-point operations.
 template <class EpilogueType>
 struct LargeTiles {
   using Epilogue = EpilogueType;
   static constexpr int kGroups = 2, kTokenTile = 192, kBlocksPerSm = 1;
   static constexpr int kCopyRegisters = 40, kMultiplyRegisters = 232;
 };
-// Shape of small tiles of the result, for products of few rows: large tiles would leave
-// multiprocessors without work. Two thread blocks fit on a multiprocessor. The kernel loads 23
-// bytes for each 1,000 floating-point operations.
+// Sizes for small tiles of the result, which occupy more multiprocessors if x has few rows. Two
+// thread blocks fit on a multiprocessor. The kernel loads 23 bytes for each 1,000 floating-point
+// operations.
 template <class EpilogueType>
 struct SmallTiles {
   using Epilogue = EpilogueType;
@@ -27,10 +27,8 @@ struct SmallTiles {
   static constexpr int kCopyRegisters = 40, kMultiplyRegisters = 216;
 };
 
-// A thread block computes tiles of the result, one after the other. A tile has 64 packed weight
-// rows for each of kGroups warpgroups, and kTokenTile rows of x. The warps of another warpgroup
-// only copy the weight and x into a ring of kStages buffers in shared memory. A buffer holds 64
-// columns.
+// A thread block computes tiles of the result, one after the other. Four warps only copy the weight
+// and x to a ring of buffers in shared memory. The other warps multiply.
 template <class Shape>
 struct TiledProduct {
   using Epilogue = typename Shape::Epilogue;
@@ -39,10 +37,11 @@ struct TiledProduct {
   static constexpr int kCopyWarps = 4, kMultiplyWarps = 4 * kGroups;
   static constexpr int kThreads = 32 * (kCopyWarps + kMultiplyWarps);
   static constexpr int kUnits = 4 * kGroups, kTokenTile = Shape::kTokenTile;
-  static constexpr int kBlocks = kTokenTile / 8;  // number of blocks of 8 tokens in a result tile
+  // number of groups of 8 rows of x in a tile of the result
+  static constexpr int kBlocks = kTokenTile / 8;
   static constexpr int kStages = 4;
 
-  // Sizes in bytes of the weight and of x in one buffer (64 columns) of the ring in shared memory.
+  // Sizes in bytes of the weight and of x in one shared-memory buffer (64 columns)
   static constexpr int kWeightBytes = kUnits * kTileBytes, kXBytes = kTokenTile * 128;
   static constexpr int kStageBytes = kWeightBytes + kXBytes;
   static constexpr int kStaged = 2, kResultStride = kUnitRows + 4;
@@ -52,17 +51,15 @@ struct TiledProduct {
   static constexpr int kBarriersAt = kScalesAt + kMultiplyWarps * kTokenTile * 4;
   static constexpr int kSharedBytes = kBarriersAt + 2 * kStages * 8;
   static_assert(kSharedBytes <= 228 * 1024 / kBlocksPerSm - 1024);
-  // Number of registers of each thread when the kernel starts, a multiple of 8. GiveRegisters and
-  // TakeRegisters change the number later.
+  // Number of registers of each thread at the start of the kernel; a multiple of 8
   static constexpr int kRegisters = 65536 / (kBlocksPerSm * kThreads) / 8 * 8;
   static_assert(Shape::kCopyRegisters + kGroups * Shape::kMultiplyRegisters <=
                 (1 + kGroups) * kRegisters);
   static_assert(kWeightBytes % 1024 == 0 && kXBytes % 1024 == 0);
 
-  // Memory traffic of the kernel for each tile of the result:
-  // NumTiles(columns) * (8,192 * kGroups + 128 * kTokenTile) bytes, mostly from L2. Each
-  // multiplying warp also reads 4 * kTokenTile * num_squares bytes of `squares`, so num_squares
-  // should be 1. The traffic of the epilogue is additional.
+  // Memory traffic: each tile of the result reads its rows of the weight and of x once, mostly from
+  // the L2 cache. Each warp also reads num_squares numbers for each row, so num_squares should be
+  // 1.
   static INCIPIT_DEVICE void Run(const Args& args) {
     char* const shared = dev::SharedMemory();
     if (dev::Thread() == 0) {
@@ -79,8 +76,8 @@ struct TiledProduct {
       const int warp = dev::Warp();
       if (warp == 0 && dev::Lane() == 0) CopyWeight(args.input, work, shared);
       if (warp >= kCopyWarps - kXWarps) CopyX(args.input, work, shared);
-      // The next kernel may start now: it calls WaitForEarlierKernels before it reads this kernel's
-      // results.
+      // The next kernel may start now, because it calls WaitForEarlierKernels before it reads the
+      // results of this kernel.
       if (warp == 1) dev::LetNextKernelStart();
     } else {
       dev::TakeRegisters<Shape::kMultiplyRegisters>();
@@ -90,10 +87,9 @@ struct TiledProduct {
 
  private:
   static constexpr int kXWarps = 2;
-  // Number of x copies that a thread leaves in flight when it waits for the oldest copy
+  // Number of copies of x that a thread leaves in flight while it waits for older copies
   static constexpr int kXLag = 1;
-  // The ring needs one buffer for each copy in flight and two more buffers, because the multiplying
-  // warps release a buffer only after they have started to multiply the next one.
+  // The ring needs one buffer for each copy in flight and two buffers for the warps that multiply.
   static_assert(kXLag + 2 <= kStages);
 
   static INCIPIT_DEVICE dev::Barrier* Full(char* shared) {
@@ -104,9 +100,8 @@ struct TiledProduct {
   struct TileOrigin {
     int row, unit;  // first row of x and first unit (16 packed weight rows) of a result tile
   };
-  // Numbers of rows, columns and result tiles of a product. Find defines the order in which thread
-  // blocks compute the tiles: up to 16 successive tiles use the same rows of the weight, which stay
-  // in L2.
+  // Numbers of rows, 64-column groups and result tiles of a matrix product. Successive result tiles
+  // use the same rows of the weight, which stay in the L2 cache.
   struct Work {
     int num_rows, num_columns, tiles_of_rows, tiles_of_units, num_tiles;
 
@@ -126,8 +121,8 @@ struct TiledProduct {
     }
   };
 
-  // Index of a buffer in the ring; a buffer holds 64 columns of the weight and of x. `parity`: 0 in
-  // the first pass through the ring, 1 in the second pass, 0 in the third pass, and so on.
+  // Index of a buffer in the ring of buffers in shared memory. `parity` alternates between 0 and 1
+  // with each pass through the ring.
   struct Cursor {
     int stage = 0;
     uint32_t parity = 0;
@@ -139,8 +134,8 @@ struct TiledProduct {
     }
   };
 
-  // Copies the weight into the ring of buffers in shared memory. Only one thread calls CopyWeight.
-  // The copies start before earlier kernels have ended, because no kernel writes the weight.
+  // Copies the weight to the buffers in shared memory. Only one thread calls CopyWeight. The first
+  // copies start before earlier kernels have ended, because no kernel writes the weight.
   static INCIPIT_DEVICE void CopyWeight(const ProductInput& input, const Work& work, char* shared) {
     Cursor cursor;
     for (int tile = dev::Block(); tile < work.num_tiles; tile += dev::NumBlocks()) {
@@ -167,15 +162,14 @@ struct TiledProduct {
     }
   }
 
-  // Copies x into the ring of buffers in shared memory. kXWarps warps call CopyX. After the copies,
-  // HandOver executes a fence, because tensor instructions read the copied bytes.
+  // Copies x to the buffers in shared memory. All lanes of kXWarps warps call CopyX.
   static INCIPIT_DEVICE void CopyX(const ProductInput& input, const Work& work, char* shared) {
     constexpr int kRowsAtOnce = kXWarps * 32 / 8;
     const int thread = dev::Thread() - (kCopyWarps - kXWarps) * 32, part = thread % 8,
               row = thread / 8;
     const int offset = kWeightBytes + row * 128 + (part ^ (row & 7)) * 16;
-    // A thread copies every 8th row. The storage index of a 16-byte chunk depends on row % 8, which
-    // is the same for all these rows.
+    // A thread copies every 8th row of x, because the index at which a 16-byte chunk is stored
+    // depends on row % 8.
     static_assert(kRowsAtOnce == 8);
     Cursor cursor, landed;
     int in_flight = 0;
@@ -217,9 +211,8 @@ struct TiledProduct {
 
   // ---- multiplying x by the weight
 
-  // Multiplies x by the weight. The columns are divided into four runs (ranges) that are summed
-  // separately. At the end of a run, a thread adds the sums of the run to the sums of the earlier
-  // runs, so each thread holds two sets of sums in registers.
+  // Multiplies x by the weight. Four ranges of columns are summed separately, then added, so each
+  // thread holds two sets of sums in registers.
   static INCIPIT_DEVICE void Multiply(const Args& args, const Work& work, char* shared) {
     dev::WaitForEarlierKernels();
     const int weight_at = (dev::Warp() - kCopyWarps) / 4 * 4 * kTileBytes;
@@ -264,9 +257,8 @@ struct TiledProduct {
     if (dev::Lane() == 0) dev::Arrive(Empty(shared) + stage);
   }
 
-  // Returns the position of the four results that this lane finishes in block `block` of 8 tokens.
-  // The results are for row `row` of x and unit `unit` (16 packed weight rows). The results `y` are
-  // not set.
+  // Returns the row of x and the packed weight rows of the four results that this lane passes to
+  // the epilogue. Sets `valid` to false if x has no such row. Does not set `y`.
   static INCIPIT_DEVICE Results ResultsIn(TileOrigin origin, int unit, LanePosition mine, int block,
                                           int num_rows) {
     Results results;
@@ -277,9 +269,8 @@ struct TiledProduct {
     return results;
   }
 
-  // Calls the epilogue with this warp's results, which belong to one unit (16 packed weight rows).
-  // In each iteration, the warp reorders the results of kStaged * 8 tokens through shared memory.
-  // Meanwhile the epilogue loads constants for the next tokens.
+  // Calls the epilogue with the results of this warp, which are for 16 packed weight rows. The warp
+  // reorders the results in shared memory first, 8 * kStaged rows of x at a time.
   static INCIPIT_DEVICE void Finish(const Args& args, TileOrigin origin, int num_rows, char* shared,
                                     const float (&sums)[kBlocks][4]) {
     const int lane = dev::Lane(), warp = dev::Warp() - kCopyWarps, unit = origin.unit + warp;
@@ -288,7 +279,7 @@ struct TiledProduct {
     float* const stage = reinterpret_cast<float*>(shared + kResultsAt) + warp * kResultFloats;
     const LanePosition mine = PositionOfLane();
     const auto at = [&](int block) { return ResultsIn(origin, unit, mine, block, num_rows); };
-    // Constants that the epilogue loads for each row of x; loaded two iterations before their use
+    // Constants that the epilogue loads for each row of x, two iterations before their use
     typename Epilogue::Row rows[kStaged];
     typename Epilogue::Early early[kStaged], next[kStaged];
     INCIPIT_UNROLL

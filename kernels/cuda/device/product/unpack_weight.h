@@ -1,4 +1,4 @@
-// Kernel UnpackWeight: copies a packed weight into row-major order for products of cuBLASLt.
+// Kernel UnpackWeight: copies a packed weight (packed_order.h) to a row-major matrix for cuBLASLt.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,15 @@ struct UnpackWeight {
   static constexpr int kBlockTiles = kTilesSideBySide * kTilesAtOnce;
 
   struct Args {
-    // num_units units of 16 packed rows (packed_order.h)
+    // packed weight (packed_order.h): num_units units of 16 rows
     const dev::bf16* weight = nullptr;
     // `columns` is a multiple of 8
     int32_t num_units = 0, columns = 0;
-    // Output: bf16 [16 * num_units, columns]. The rows stay in packed order; padding rows are zero.
+    // Output: bf16 [16 * num_units, columns]. The rows stay in packed order.
     dev::bf16* out = nullptr;
   };
 
-  // Memory traffic of the kernel: 2 * 16 * num_units * (64 * tiles + columns) bytes. `tiles` is the
-  // number of 64-column tiles of a unit.
+  // Memory traffic: reads the packed weight once and writes `out` once.
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::LetNextKernelStart();
     dev::WaitForEarlierKernels();
@@ -55,8 +54,8 @@ struct UnpackWeight {
   }
 
  private:
-  // Returns the first column of the tile (64 columns) with storage index `slot` in its unit (16
-  // packed rows). `tiles_of_unit` is the number of tiles of a unit.
+  // Returns the first column of the tile (64 columns) that is stored at index `slot` in its unit
+  // (16 packed rows). `tiles_of_unit`: number of tiles in a unit.
   static INCIPIT_DEVICE int ColumnOfSlot(int tiles_of_unit, int slot) {
     return (RunBegin(tiles_of_unit, slot % kNumRuns) + slot / kNumRuns) * kTileColumns;
   }

@@ -1,4 +1,4 @@
-// Defines LogitsRow, with which the threads of a thread block read one row of logits.
+// Defines LogitsRow, which the threads of a thread block use to read one row of logits.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace incipit::cuda {
 
-// A row of f32 logits in global memory, aligned to 4 bytes. Threads read the row in chunks of four
-// logits, aligned to 16 bytes. The first and the last chunk may lie partly outside the row.
+// A row of f32 logits in global memory. Threads read the row in chunks of four logits (16 bytes),
+// aligned to 16 bytes. The first and the last chunk may lie partly outside the row.
 class LogitsRow {
  public:
   INCIPIT_DEVICE LogitsRow(const float* logits, int num_tokens)
@@ -18,8 +18,8 @@ class LogitsRow {
 
   INCIPIT_DEVICE int num_tokens() const { return num_tokens_; }
   INCIPIT_DEVICE int num_chunks() const { return (skipped_ + num_tokens_ + 3) / 4; }
-  // Returns the token id of element `i` of chunk `chunk` (four logits). If the row does not contain
-  // the element, the result is outside [0, num_tokens).
+  // Returns the token id of logit `i` of chunk `chunk` (four logits). The id is outside [0,
+  // num_tokens) if the logit is outside the row.
   INCIPIT_DEVICE int TokenAt(int chunk, int i) const { return 4 * chunk - skipped_ + i; }
   INCIPIT_DEVICE bool Has(int token) const {
     return static_cast<uint32_t>(token) < static_cast<uint32_t>(num_tokens_);
@@ -40,9 +40,9 @@ class LogitsRow {
     return part;
   }
 
-  // Calls visit(token, logit) once for each token of the row. The threads of the thread block
-  // divide the tokens; each thread visits its tokens in ascending order. A thread loads kDepth
-  // chunks (four logits each) at a time.
+  // Calls visit(token, logit) once for each token of the row. Each thread visits a part of the
+  // tokens, in ascending order. kDepth: number of chunks (four logits) that a thread loads at a
+  // time.
   template <int kThreads, int kDepth, class Visit>
   INCIPIT_DEVICE void ForEach(const Visit& visit) const {
     const int end = num_chunks();
@@ -66,7 +66,7 @@ class LogitsRow {
  private:
   const float* logits_;
   int num_tokens_;
-  // number of logits of the first chunk (four logits) that lie before the row
+  // number of logits in the first chunk (four logits) that lie before the row
   int skipped_;
 };
 

@@ -11,25 +11,21 @@
 
 namespace incipit::cuda {
 
-// Maximum number of tokens in the list of candidates, and maximum number of log probabilities of
-// one row
+// Maximum number of candidate tokens in the list, and maximum number of log probabilities for a row
+// of logits
 inline constexpr int kListMax = 4096;
 
 struct RowSelectorMemory {
   BlockSumsMemory sums;
-  uint64_t list[kListMax];  // Sort keys (OrderOf in sample_math.h) of the candidate tokens
+  uint64_t list[kListMax];  // sort keys of candidate tokens (sample_math.h)
   uint32_t list_size;
   uint32_t bad;
   int32_t sampled;
 };
 
-// Selects tokens of one row of logits. A thread block has one RowSelector; all threads call each
-// function together.
-//
-// The mass of a token is an integer weight, proportional to its probability. The order of a token
-// is its sort key: a larger logit first, for equal logits the lower token id first.
-//
-// top_k and top_p collect candidate tokens in a list in shared memory.
+// Selects tokens of one row of logits. All threads of a thread block call each function together.
+// Mass: probability of a token, as an integer weight. Order: sort key of a token, lower for larger
+// logits.
 template <int kThreads>
 class RowSelector {
  public:
@@ -38,9 +34,8 @@ class RowSelector {
   INCIPIT_DEVICE RowSelector(RowSelectorMemory* memory, const LogitsRow& row)
       : memory_(memory), sums_(&memory->sums), row_(row) {}
 
-  // Reads the row once and finds its maximum. Returns false if the row contains a NaN or +infinity,
-  // or if all logits are -infinity. REQUIRES: called first, and again after each change of the row;
-  // after false, no other function is called.
+  // Finds the maximum of the row. Returns false if the row contains NaN or +infinity, or only
+  // -infinity. REQUIRES: called before the other functions, and again after each change of the row.
   INCIPIT_DEVICE bool Survey() {
     listed_ = -1;
     float best = 0;
@@ -68,9 +63,9 @@ class RowSelector {
   INCIPIT_DEVICE int LowestOfLargest() const { return TokenOf(best_); }
   INCIPIT_DEVICE void SetTemperature(float inverse) { inverse_temperature_ = inverse; }
 
-  // Returns the sort key (order) of the `count`-th likeliest token. Also collects the `count`
-  // likeliest tokens, and possibly others, in the list, unsorted. REQUIRES: `count` is at most the
-  // number of tokens and at most kListMax.
+  // Returns the sort key of the `count`-th likeliest token. Also collects at least the `count`
+  // likeliest tokens in the list, unsorted. REQUIRES: `count` is at most the number of tokens and
+  // at most kListMax.
   INCIPIT_DEVICE uint64_t ListFirst(int count) {
     const uint64_t last = CutByThreads(count);
     if (listed_ < 0) Collect([&](uint64_t order) { return order <= last; });
@@ -79,17 +74,16 @@ class RowSelector {
   INCIPIT_DEVICE int listed() const { return listed_; }
   INCIPIT_DEVICE uint64_t Listed(int i) const { return dev::LoadShared(&memory_->list[i]); }
 
-  // Applies top_k with k = `count`. Returns the sort key (order) of the last token that top_k
-  // keeps. Tokens with an equal or lower sort key are kept if their mass (integer probability
-  // weight) is not zero.
+  // Returns the highest sort key that top_k with k = `count` keeps. Likelier tokens have lower sort
+  // keys.
   INCIPIT_DEVICE uint64_t KeepTopK(int count) {
     if (count >= row_.num_tokens()) return kLastOrder;
     if (count <= kThreads) return CutByThreads(count);
     return CutByDistance<false>(static_cast<uint64_t>(count), kLastOrder);
   }
 
-  // Applies top_p to the tokens whose sort key (order) is at most `last`. `share` is p * 2^63.
-  // Returns the sort key of the last token that top_p keeps.
+  // Applies top_p to the tokens whose sort key is at most `last`. `share` is p * 2^63. Returns the
+  // highest sort key that top_p keeps.
   INCIPIT_DEVICE uint64_t KeepTopP(uint64_t share, uint64_t last) {
     if (listed_ < 0) return CutByDistance<true>(share, last);
     const auto visit_all = [&](const auto& visit) {
@@ -103,9 +97,8 @@ class RowSelector {
     return Cut<true>(ShareOfMass(share, total), visit_all);
   }
 
-  // Samples a token among the tokens whose sort key (order) is at most `last` and whose mass
-  // (integer probability weight) is at least `enough`. `random_bits` selects a point in the total
-  // mass. Returns the token at which the sum of masses, by ascending token id, exceeds the point.
+  // Samples one of the tokens whose sort key is at most `last` and whose mass (integer probability
+  // weight) is at least `enough`. `random_bits`: 64 random bits.
   INCIPIT_DEVICE int Sample(uint64_t random_bits, uint64_t last, uint64_t enough) {
     const int num_pieces = (row_.num_chunks() + 31) / 32;
     int shift = 0;
@@ -145,10 +138,10 @@ class RowSelector {
   static_assert(kDigits * kBinBits == kOrderBits && 4 * kThreads <= kListMax);
   static constexpr uint32_t kInfinity = 0x7F800000, kMinusInfinity = 0xFF800000;
 
-  // Number of histogram bins for a distance of 1 between a scaled logit and the maximum.
+  // Number of histogram bins for a difference of 1 between scaled logits
   static constexpr float kBinsPerNat = 64;
-  // Minimum distance between a scaled logit and the maximum at which the token's mass (integer
-  // probability weight) is zero
+  // Distance between a scaled logit and the maximum from which on the probability of the token
+  // counts as zero
   static constexpr float kNoMass = kBins / kBinsPerNat;
   static_assert(kNoMass > (kMassBits + 1) * 0.6931472f + 0.1f);
 
@@ -157,9 +150,8 @@ class RowSelector {
   }
   INCIPIT_DEVICE uint64_t MassOf(float logit) const { return SampleMass(SampleExp(Scaled(logit))); }
   INCIPIT_DEVICE uint64_t MassOf(uint64_t order) const { return MassOf(LogitOf(order)); }
-  // Returns the histogram bin of a logit: the distance of the scaled logit from the maximum, times
-  // kBinsPerNat, rounded down. Returns kBins if the token's mass (integer probability weight) is
-  // zero.
+  // Returns the histogram bin for the distance of the scaled logit from the maximum. Returns kBins
+  // if the probability of the token counts as zero.
   INCIPIT_DEVICE uint32_t BinOf(float logit) const {
     const float distance = -Scaled(logit);
     return distance < kNoMass ? static_cast<uint32_t>(dev::Multiply(distance, kBinsPerNat)) : kBins;
@@ -170,8 +162,8 @@ class RowSelector {
     for (int i = dev::Thread(); i < listed_; i += kThreads) visit(Listed(i));
   }
 
-  // Collects in the list in shared memory all tokens whose sort key satisfies `wanted`. Returns
-  // false, and stores no list, if the list is too small.
+  // Collects the sort keys of all tokens for which `wanted` returns true in the list. Returns false
+  // if the list is too small.
   template <class Wanted>
   INCIPIT_DEVICE bool Collect(const Wanted& wanted) {
     dev::SyncBlock();
@@ -189,9 +181,9 @@ class RowSelector {
     return listed_ >= 0;
   }
 
-  // Adds up values of tokens in ascending order of the sort keys, and returns the sort key at which
-  // the sum reaches `wanted`. The value of a token is its mass (integer probability weight) if
-  // kMass is true, otherwise 1. `visit_all` calls a function with the sort key of each token.
+  // Adds up values of tokens in ascending order of their sort keys and returns the sort key at
+  // which the sum reaches `wanted`. A value is the mass (integer probability weight) if kMass is
+  // true, otherwise 1.
   template <bool kMass, class VisitAll>
   INCIPIT_DEVICE uint64_t Cut(uint64_t wanted, const VisitAll& visit_all) const {
     uint64_t prefix = 0;
@@ -206,7 +198,7 @@ class RowSelector {
       wanted = found.wanted;
       if (shift == 0) return prefix;
       if (wanted != found.sum) continue;
-      uint64_t last = 0;  // the largest sort key that begins with the bits of `prefix`
+      uint64_t last = 0;  // largest sort key that begins with the bits of `prefix`
       visit_all([&](uint64_t order) {
         if (order >> shift == prefix && order > last) last = order;
       });
@@ -222,8 +214,8 @@ class RowSelector {
       });
     });
   }
-  // Like CutList, but reads the tokens from the row instead of the list. CutRow is needed if the
-  // list is too small, because thousands of tokens have nearly equal logits.
+  // Does the same as CutList, but reads the tokens from the row of logits, because the list is too
+  // small.
   template <bool kMass, class Wanted>
   INCIPIT_DEVICE uint64_t CutRow(uint64_t wanted, const Wanted& is_wanted) const {
     return Cut<kMass>(wanted, [&](const auto& visit) {
@@ -234,9 +226,8 @@ class RowSelector {
     });
   }
 
-  // Returns the sort key (order) of the `count`-th likeliest token. Each thread has found the
-  // lowest sort key of its tokens. The `count`-th lowest of these sort keys is an upper bound of
-  // the result, so tokens above the bound are skipped.
+  // Returns the sort key of the `count`-th likeliest token. The likeliest tokens of the single
+  // threads give an upper bound, so that most tokens are skipped.
   INCIPIT_DEVICE uint64_t CutByThreads(int count) {
     uint64_t bound = kLastOrder;
     if (count <= kThreads && count <= row_.num_chunks()) {
@@ -252,9 +243,8 @@ class RowSelector {
                               : CutRow<false>(wanted, is_wanted);
   }
 
-  // Returns the sort key (order) of the last token that top_p (kMass is true) or top_k (kMass is
-  // false) keeps. `asked` is p * 2^63 for top_p, or k for top_k. Tokens of mass zero (integer
-  // probability weight) do not count. Uses a histogram of distances between logits and the maximum.
+  // Returns the highest sort key that top_p (kMass is true) or top_k (kMass is false) keeps.
+  // `asked`: p * 2^63 for top_p, k for top_k. Ignores tokens whose probability counts as zero.
   template <bool kMass>
   INCIPIT_DEVICE uint64_t CutByDistance(uint64_t asked, uint64_t last) {
     sums_.Clear();
@@ -293,9 +283,9 @@ class RowSelector {
     return sum;
   }
 
-  // Fills the histogram with masses (integer probability weights): each bin receives the masses of
-  // 2^shift pieces of 128 consecutive logits. Only tokens with a sort key of at most `last` and a
-  // mass of at least `enough` count.
+  // Fills the histogram: each bin receives the masses (integer probability weights) of 128 *
+  // 2^shift consecutive logits. Ignores tokens with a sort key above `last` or a mass below
+  // `enough`.
   INCIPIT_DEVICE void SumPieces(int num_pieces, int shift, uint64_t last, uint64_t enough) const {
     constexpr int kDepth = 4, kWarps = kThreads / 32;
     sums_.Clear();
@@ -318,9 +308,9 @@ class RowSelector {
     }
   }
 
-  // Finds the sampled token: adds up the masses (integer probability weights) of the tokens from
-  // logit 128 * piece on, and stores the token at which the sum reaches `wanted`. All lanes of one
-  // warp call FindInPieces together.
+  // Finds the sampled token: from logit 128 * piece on, the first token at which the sum of the
+  // masses (integer probability weights) reaches `wanted`. All lanes of one warp call FindInPieces
+  // together.
   INCIPIT_DEVICE void FindInPieces(int piece, uint64_t wanted, uint64_t last,
                                    uint64_t enough) const {
     for (;; ++piece) {
@@ -356,7 +346,7 @@ class RowSelector {
   LogitsRow row_;
   float max_ = 0, inverse_temperature_ = 1;
   uint64_t best_ = 0, best_of_thread_ = 0;
-  int listed_ = -1;  // number of tokens in the list of candidates, or -1 if there is no list
+  int listed_ = -1;  // number of tokens in the list, or -1 if there is no list
 };
 
 }  // namespace incipit::cuda

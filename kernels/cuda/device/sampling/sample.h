@@ -1,6 +1,5 @@
-// Kernel Sample: samples tokens by the rules of kernels/sampling.h. From equal logits, every
-// backend samples the same token: operations are rounded separately, sums are integers, and the
-// host computes the random bits.
+// Kernel Sample: samples tokens by the rules of kernels/sampling.h. All backends sample the same
+// token from equal logits.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@ namespace incipit::cuda {
 
 struct SampleMemory {
   RowSelectorMemory selector;
-  // Copy of the current SampleEntry in shared memory, so that no registers hold the entry's address
+  // Parameters of the current sample, copied to shared memory to save registers
   SampleEntry entry;
 };
 
@@ -26,32 +25,24 @@ struct Sample {
   static constexpr int kBlocksPerSm = 1;
 
   struct Args {
-    // f32 [rows, vocab_size], contiguous, aligned to 16 bytes; unchanged after the kernel
+    // f32 [rows, vocab_size], aligned to 16 bytes; the kernel restores logits that it changes
     float* logits = nullptr;
-    int32_t vocab_size = 0;  // number of logits of a row; at most 2^kVocabBitsMax
+    int32_t vocab_size = 0;  // number of logits in a row; at most 2^kVocabBitsMax
     const SampleHeader* samples = nullptr;
     // Largest of every 16 consecutive logits, [rows, vocab_size / 16 rounded up], or null
     const float* best_logits = nullptr;
     // token ids of `best_logits`, or null
     const int32_t* best_tokens = nullptr;
-    // f32 [patches]: the original logits of tokens with a penalty, a bias or a ban
+    // f32 [patches]: copies of the logits that the kernel changes by penalties, biases and bans
     float* originals = nullptr;
-    // output: the sampled token of each sample, for kernel Embed of the next step
+    // output: sampled token ids, which kernel Embed reads for the next batch
     int32_t* sampled = nullptr;
     SampleOutputs outputs;
   };
 
-  // A thread block processes all samples from one row of logits, one after the other. Number of
-  // times that a sample reads its row (4 * vocab_size bytes); the first read is from memory, the
-  // later reads are from L2:
-  // - greedy: 1.
-  // - greedy with best_logits, without patches and log probabilities: 1/16.
-  // - temperature only: 2.
-  // - top_k up to 512, with or without top_p: 3.
-  // - top_p only: 4.
-  // - patches (penalties, biases, bans): 1 more.
-  // - log probability of the sampled token: 1 more, or 2 more with patches.
-  // - log probabilities of the likeliest tokens: 2 more, or 3 more with patches.
+  // A thread block processes all samples of one row of logits, one after the other. A sample reads
+  // the row one to four times (greedy: once), and more often for penalties, biases, bans and log
+  // probabilities. Reads after the first use the L2 cache.
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::WaitForEarlierKernels();
     const int count = dev::LoadConstant(&args.samples->num_groups);
@@ -79,7 +70,7 @@ struct Sample {
   }
   static INCIPIT_DEVICE void TakeEntry(const SampleEntry* entry) {
     constexpr int kParts = sizeof(SampleEntry) / sizeof(dev::Vec4);
-    dev::SyncBlock();  // waits until all threads have read the previous SampleEntry
+    dev::SyncBlock();  // waits until all threads have read the previous sample's parameters
     if (dev::Thread() < kParts) {
       const auto* const from = reinterpret_cast<const dev::Vec4*>(entry) + dev::Thread();
       dev::StoreShared(reinterpret_cast<dev::Vec4*>(&Shared()->entry) + dev::Thread(),
@@ -88,7 +79,7 @@ struct Sample {
     dev::SyncBlock();
   }
 
-  // Processes one sample: changes the row of logits by penalties, biases and bans, samples a token,
+  // Processes one sample: applies penalties, biases and bans to the row of logits, samples a token,
   // and restores the row.
   static INCIPIT_DEVICE void RunEntry(const Args& args, const SampleEntry* entry, int logits_row) {
     const bool patched = dev::LoadShared(&entry->patch_begin) < dev::LoadShared(&entry->patch_end);
@@ -119,8 +110,8 @@ struct Sample {
     return dev::LoadShared(&entry->greedy) != 0 && dev::LoadShared(&entry->num_top) < 0;
   }
 
-  // Samples the token with the largest logit, the lowest token id if logits are equal. Reads only
-  // best_logits, the largest of every 16 consecutive logits.
+  // Samples the token with the largest logit (the lowest token id of equal logits). Reads only
+  // `best_logits`, not all logits.
   static INCIPIT_DEVICE void TakeBest(const Args& args, const SampleEntry* entry, int logits_row) {
     const auto num_units = static_cast<int>(NumUnits(RowOrder::kPlain, args.vocab_size));
     const int64_t first = int64_t{logits_row} * num_units;
@@ -131,8 +122,8 @@ struct Sample {
     StoreToken(args, entry, finite ? dev::LoadGlobal(args.best_tokens + unit) : -1);
   }
 
-  // Stores `token`, the sampled token, in the outputs of the sample. `token` is -1 if the logits
-  // are not finite.
+  // Stores the sampled token in the outputs of the sample. Token -1 means that the logits were not
+  // finite.
   static INCIPIT_DEVICE void StoreToken(const Args& args, const SampleEntry* entry, int token) {
     const int index = dev::LoadShared(&entry->index);
     dev::StoreGlobal(args.sampled + index, token);
@@ -140,8 +131,8 @@ struct Sample {
     dev::StoreGlobal(args.outputs.status + index, token < 0 ? 1 : 0);
   }
 
-  // Applies the penalties, biases and bans of a sample to its row of logits, and finds the maximum
-  // of the changed row. If all tokens are banned, the bans are ignored.
+  // Applies the penalties, biases and bans of a sample to its row of logits and finds the new
+  // maximum. Ignores the bans if all tokens are banned.
   static INCIPIT_DEVICE void SurveyPatched(const Args& args, const SampleEntry* entry,
                                            float* logits, Selector& selector) {
     const auto* const patches = ArrayAt<LogitPatch>(args, &args.samples->patches);
