@@ -24,7 +24,7 @@ struct CudaOptions {
   // kernels. Only kFastest uses the file. Empty: no file.
   std::string tuning_file = {};
   // Function that the backend calls with each message for the operator, before the first batch of
-  // tokens. `is_warning` is true if the message reports a problem.
+  // tokens is computed. `is_warning` is true if the message reports a problem.
   std::function<void(std::string_view text, bool is_warning)> note = {};
   // Minimum number of rows (tokens) of a matrix product for which `large_products` is used; a power
   // of two

@@ -24,7 +24,7 @@ struct CopyPages {
     // reads a page that another copy writes.
     const dev::Vec4* copies = nullptr;
     // The memory of all keys and values (page_layout.h). In each layer, a page consists of
-    // tiles_per_page tiles of tile_bytes bytes.
+    // tiles_per_page contiguous blocks (tiles) of tile_bytes bytes.
     char* pool = nullptr;
     int64_t layer_bytes = 0;
     int32_t num_layers = 0, tiles_per_page = 0, tile_bytes = 0, row_bytes = 0;

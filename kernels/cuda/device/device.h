@@ -14,7 +14,7 @@
 //   };
 
 // Rules for kernels:
-// - Shared memory is dynamic, not declared.
+// - Kernels use only dynamic shared memory (SharedMemory), no __shared__ variables.
 // - Kernels access shared and global memory only through the functions of this file, because the
 //   emulator checks only these accesses.
 // - If the name of a function contains "Warp", all 32 lanes of a warp call the function together.
@@ -183,7 +183,7 @@ INCIPIT_DEVICE void WaitBarrier(Barrier* barrier, uint32_t parity) {
       : "memory");
 }
 // States whether the source bytes of a bulk copy will be read again. kNone: the L2 cache evicts the
-// bytes first.
+// bytes before other data.
 enum class Reuse : uint8_t { kNone, kSome };
 // Starts an asynchronous copy of `bytes` bytes from global to shared memory. `barrier` counts the
 // copied bytes. REQUIRES: `bytes` is a multiple of 16; both addresses are aligned to 16 bytes.
@@ -318,8 +318,8 @@ INCIPIT_DEVICE void EndMultiplies(float (&sums)[kBlocks][4]) {
 }
 #undef INCIPIT_FLOATS8
 #undef INCIPIT_FLOATS
-// Lowers the number of registers of each thread to kRegisters, so that other warps can use the
-// others. REQUIRES: all warps of a warpgroup (four warps) call GiveRegisters.
+// Lowers the number of registers of each thread to kRegisters. Other warps can use the released
+// registers. REQUIRES: all warps of a warpgroup (four warps) call GiveRegisters.
 template <int kRegisters>
 INCIPIT_DEVICE void GiveRegisters() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
@@ -335,8 +335,8 @@ INCIPIT_DEVICE void TakeRegisters() {
 // reads memory that an earlier kernel wrote, and before it writes memory that an earlier kernel
 // reads.
 INCIPIT_DEVICE void WaitForEarlierKernels() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-// Allows the next kernel of the stream to start before this kernel ends: when all thread blocks of
-// this kernel have called LetNextKernelStart or ended.
+// Allows the next kernel of the stream to start early: when all thread blocks of this kernel have
+// called LetNextKernelStart or have ended.
 INCIPIT_DEVICE void LetNextKernelStart() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }

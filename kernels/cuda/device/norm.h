@@ -40,8 +40,8 @@ struct Norm {
     float* squares = nullptr;
   };
 
-  // Memory traffic: reads each row of `hidden` once (f32) and writes it once to `x` (bf16). The
-  // second read of the row and the reads of the weight use the caches.
+  // Memory traffic: reads each row of `hidden` (f32) from memory once and writes the normalised row
+  // to `x` (bf16). Later reads of the row use the caches.
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::LetNextKernelStart();
     const int num_rows = dev::LoadConstant(args.num_rows);

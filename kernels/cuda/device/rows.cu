@@ -1,4 +1,5 @@
-// Compiles the kernels Embed, Norm, PadRows and Sample for the GPU architecture of this build.
+// Compiles the kernels Embed, Norm, PadRows, Sample and Score for the GPU architecture of this
+// build.
 #include "kernels/cuda/device/embed.h"
 #include "kernels/cuda/device/norm.h"
 #include "kernels/cuda/device/pad_rows.h"

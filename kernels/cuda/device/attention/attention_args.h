@@ -1,4 +1,4 @@
-// Arguments of kernel Append and of the attention kernels. All pointers are device pointers.
+// Arguments of kernel Append and of the attention kernels. All pointers point to GPU memory.
 #pragma once
 
 #include <limits>
@@ -42,12 +42,12 @@ struct PagedAttentionArgs {
   dev::bf16* out = nullptr;          // output: attention results, [tokens, num_heads * head_dim]
   int32_t num_heads = 0, num_kv_heads = 0;
   float scale = 0;
-  int32_t page_size = 0, head_dim = 0;  // read only by kernel SimpleAttention
-  // Workspace of kernel DecodeAttention, f32 [max_partial_rows, num_kv_heads, head_dim]: weighted
-  // sums of values over parts of the positions
+  int32_t page_size = 0, head_dim = 0;  // used only by kernel SimpleAttention
+  // Workspace of kernel DecodeAttention, f32 [max_partial_rows, num_kv_heads, head_dim]: sums of
+  // weighted values. Each sum is for one query vector and a part of the positions.
   float* partial_sums = nullptr;
   // Workspace of kernel DecodeAttention, f32 [max_partial_rows, num_kv_heads, 2]: maximum score and
-  // sum of softmax weights over parts of the positions
+  // sum of softmax weights. Each pair is for one query vector and a part of the positions.
   float* partial_stats = nullptr;
   // Workspace of kernel DecodeAttention, [max_decode_tiles, num_kv_heads]: numbers of finished work
   // items. REQUIRES: all numbers are zero before the first launch.

@@ -1,6 +1,6 @@
-// Attention with tensor instructions: a warp processes 16 query vectors (a query head of a token)
-// and 64 positions at a time. Kernels DecodeAttention and PrefillAttention use the same functions
-// in the same order, so that their results have the same bits.
+// Attention with tensor instructions: a warp processes 16 query vectors (one for each query head of
+// a token) and 64 positions at a time. Kernels DecodeAttention and PrefillAttention use the same
+// functions in the same order, so that their results have the same bits.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -21,7 +21,8 @@ struct AttentionShape {
     return position >= lowest && position <= highest;
   }
   static INCIPIT_DEVICE int PageOf(int position) { return position / kPageSize; }
-  // Returns the index of the range of positions whose sums are added in iteration `turn`.
+  // Returns the index of the range of positions whose sums are added after the sums of `turn` other
+  // ranges.
   static INCIPIT_DEVICE int SplitAt(int turn, int num_splits) {
     static_cast<void>(num_splits);
     return turn;
@@ -34,8 +35,8 @@ struct RowStats {
   float maximum[2] = {-kInfinity, -kInfinity}, weight[2] = {0, 0};
 };
 
-// Returns the index in `args.query` of the first element of query vector `row`. The query vectors
-// of `kv_head` are counted from the first one of token `first_token`.
+// Returns the index in `args.query` of the first element of a query vector: number `row` of the
+// query vectors that use `kv_head`, counted from token `first_token` on.
 INCIPIT_DEVICE int64_t RowOffset(const PagedAttentionArgs& args, int head_dim, int first_token,
                                  int row, int kv_head) {
   const int group = dev::Fresh(args.num_heads) / args.num_kv_heads;
@@ -52,7 +53,7 @@ struct RowView {
 };
 
 // Returns the positions to which the two query vectors of this lane attend. `position`: position of
-// the first token. REQUIRES: `num_rows` is at least 1.
+// the token to which query vector 0 belongs. REQUIRES: `num_rows` is at least 1.
 INCIPIT_DEVICE RowView ViewOf(const PagedAttentionArgs& args, int position, int first_row,
                               int num_rows) {
   const int group = dev::Fresh(args.num_heads) / args.num_kv_heads;
@@ -85,13 +86,13 @@ INCIPIT_DEVICE float Normalized(float sum, float inverse_weight) {
   return dev::Fma(sum, inverse_weight, 0);
 }
 
-// Attention of 16 query vectors to 64 positions, computed by one warp. Lane l holds query vectors l
-// / 4 and l / 4 + 8.
+// Attention of 16 query vectors to 64 positions, computed by one warp. Lane l holds the query
+// vectors with indices (l / 4) and (l / 4 + 8).
 template <class Shape>
 struct AttentionStep {
   static constexpr int kHeadDim = Shape::kHeadDim, kPageSize = Shape::kPageSize;
   static constexpr int kPagesPerStep = kStepPositions / kPageSize;
-  // Size in bytes of the keys (or the values) of one page for one kv head
+  // Size in bytes of the keys (or the values) of one page (kPageSize tokens) for one kv head
   static constexpr int kTileBytes = kPageSize * kHeadDim * 2;
   // Size in bytes of the keys (or the values) of 64 positions for one kv head
   static constexpr int kStepBytes = kStepPositions * kHeadDim * 2;
@@ -106,7 +107,7 @@ struct AttentionStep {
     return row / kPageSize * kTileBytes + pair / 4 * kPageSize * 128 + row % kPageSize * 128;
   }
   // Returns the offset in bytes, within the keys of 16 positions, of the first 16 bytes that lane
-  // `lane` loads.
+  // `lane` loads with LoadMatricesWarp.
   static INCIPIT_DEVICE int KeyLane(int lane) {
     const int row = (lane >> 4) * 8 + (lane & 7), chunk = (lane >> 3) & 1;
     return row * 128 + (chunk ^ (lane & 7)) * 16;
@@ -139,7 +140,7 @@ struct AttentionStep {
     dev::MultiplyAddWarp(high, weights, v[2], v[3]);
   }
 
-  // Sets the scores of positions to which the query vector does not attend to -infinity.
+  // Sets a score to -infinity if the query vector does not attend to the position of the score.
   static INCIPIT_DEVICE void Mask(float (&scores)[kScoreTiles][4], int first_position,
                                   const RowView& view) {
     const int first = first_position + 2 * (dev::Lane() & 3);
@@ -155,9 +156,9 @@ struct AttentionStep {
     }
   }
 
-  // Computes the softmax weights of 64 positions: 2^(score * factor - maximum), rounded to bf16. If
-  // the maximum grows, earlier sums are wrong until the caller multiplies them by `keep`. REQUIRES:
-  // factor > 0.
+  // Computes the softmax weights of 64 positions: 2^(score * factor - maximum), rounded to bf16.
+  // The maximum may grow; the caller must then multiply its sums over earlier positions by `keep`.
+  // REQUIRES: factor > 0.
   static INCIPIT_DEVICE void Weigh(const float (&scores)[kScoreTiles][4], float factor,
                                    RowStats& stats, float (&keep)[2],
                                    uint32_t (&weights)[kScoreTiles / 2][4]) {
@@ -213,15 +214,15 @@ struct AttentionStep {
   }
 };
 
-// Next work item of a thread block: index `item` in the list of work items, for head `kv_head`.
-// `exists` is false if no work is left.
+// Next work item of a thread block: index `item` in the list of work items, for key-value head
+// `kv_head`. `exists` is false if no work is left.
 struct Turn {
   int item, kv_head;
   bool exists;
 };
 
-// Returns the work item that this thread block processes after `round` other items. In odd rounds,
-// the order of the thread blocks is reversed, to balance their work.
+// Returns the work item that this thread block processes after `round` other work items. If `round`
+// is odd, the order of the thread blocks is reversed, to balance their work.
 INCIPIT_DEVICE Turn TurnOf(int round, int num_items, int num_kv_heads) {
   const int rank = (round & 1) == 0 ? dev::Block() : dev::NumBlocks() - 1 - dev::Block();
   const int index = round * dev::NumBlocks() + rank;

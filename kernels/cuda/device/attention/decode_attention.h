@@ -1,6 +1,6 @@
 // Kernel DecodeAttention: attention of a few tokens of a sequence to the keys and values of the
-// sequence. A work item (DecodeItem) has up to 16 query vectors (a query head of a token) and one
-// range of positions.
+// sequence. A work item (DecodeItem) has up to 16 query vectors (one for each query head of a
+// token) and one range of positions.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -35,8 +35,7 @@ struct DecodeAttention {
   static_assert(kSharedBytes <= 112 * 1024);
 
   // Memory traffic: each work item reads the keys and values of its pages once, reads its queries
-  // and writes its results. Work items with the same query vectors also write and read partial
-  // sums.
+  // and writes its results. Work items that share query vectors also write and read partial sums.
   static INCIPIT_DEVICE void Run(const Args& args) {
     if (dev::Thread() == 0) {
       for (int stage = 0; stage < kStages; ++stage) {
@@ -98,7 +97,7 @@ struct DecodeAttention {
   // Copies the keys and values for all work items of this thread block to shared memory, 64
   // positions at a time. All lanes of one warp call Bring together.
   static INCIPIT_DEVICE void Bring(const Args& args, const Work& work) {
-    // makes keys and values that earlier kernels stored visible to bulk copies
+    // makes keys and values that earlier kernels stored visible to asynchronous copies
     dev::FenceBulkGlobal();
     const KvLayout layout = {kPageSize, args.num_kv_heads, kHeadDim};
     const int page_of_step = dev::Lane() / 2;

@@ -1,5 +1,6 @@
 // Kernel PrefillAttention: causal attention of many tokens of a sequence to the keys and values of
-// the sequence. A work item (PrefillTile) has up to 128 query vectors (a query head of a token).
+// the sequence. A work item (PrefillTile) has up to 128 query vectors (one for each query head of a
+// token).
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"
@@ -54,7 +55,7 @@ struct PrefillAttention {
 
   INCIPIT_DEVICE void DoTiles() {
     dev::WaitForEarlierKernels();
-    // makes keys and values that earlier kernels stored visible to bulk copies
+    // makes keys and values that earlier kernels stored visible to asynchronous copies
     dev::FenceBulkGlobal();
     for (int round = 0, turn = 0; NoteTile(round); ++round) turn = DoTile(turn);
     dev::LetNextKernelStart();
@@ -92,8 +93,8 @@ struct PrefillAttention {
     const int32_t* pages;  // page numbers of the sequence, in order of position
     Bounds common;         // positions [begin, end) to which all query vectors of the warp attend
     int kv_head;
-    // Number of the iteration that processes position p, minus p / 64. Iterations are counted over
-    // all work items of the thread block.
+    // first_turn + p / 64 is the number of the iteration that processes position p. Iterations are
+    // counted over all work items of the thread block.
     int first_turn;
     int unused[2];
   };
@@ -115,8 +116,8 @@ struct PrefillAttention {
     return ViewOf(args_, Note(&PrefillTile::position), FirstRow(), num_rows < 1 ? 1 : num_rows);
   }
 
-  // Loads the next work item of the thread block into this warp's TileNotes. Returns false if no
-  // work is left. `round`: number of work items already processed.
+  // Loads the next work item of the thread block to shared memory. Returns false if no work is
+  // left. `round`: number of work items already processed.
   INCIPIT_DEVICE bool NoteTile(int round) {
     const char* const step = reinterpret_cast<const char*>(args_.step);
     const AttentionList* const list = &args_.step->lists[args_.list];
@@ -213,8 +214,8 @@ struct PrefillAttention {
     dev::StoreShared(Stats(), dev::BitCast<dev::Vec4>(stats));
   }
 
-  // Returns true if a new range of positions with separate sums begins at `position`. Returns false
-  // for the first position of the work item.
+  // Returns true if `position` is the first of a range of positions that is summed separately, but
+  // not the first of the work item.
   INCIPIT_DEVICE bool HasCutAt(int position) {
     // position % split_length; split_length is a power of two
     const int inside = position & (Note(&PrefillTile::split_length) - 1);
@@ -286,8 +287,8 @@ struct PrefillAttention {
     }
   }
 
-  // Returns the address of this warp's part of shared memory, which holds first its queries, later
-  // its results.
+  // Returns the address of this warp's part of shared memory, which holds first the queries and
+  // later the results of the warp.
   INCIPIT_DEVICE char* WarpsRows() { return dev::SharedMemory() + Warp() * kWarpQueryBytes; }
 
   INCIPIT_DEVICE int64_t OffsetOf(int row) {

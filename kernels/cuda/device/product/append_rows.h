@@ -1,6 +1,6 @@
-// Epilogue AppendRows processes the results of the matrix product that computes queries, keys and
-// values: adds the bias, applies the rotary embedding, and stores the results. For models with
-// RMSNorm of attention heads, kernel Append (append.h) does the same work.
+// AppendRows is an epilogue (the last part of a matrix-product kernel) for the product that
+// computes queries, keys and values. The epilogue adds the bias, applies the rotary embedding, and
+// stores the results. Models with RMSNorm of attention heads need kernel Append (append.h) instead.
 #pragma once
 
 #include "kernels/cuda/device/attention/append.h"
@@ -11,9 +11,8 @@
 
 namespace incipit::cuda {
 
-// Each row of the product belongs to a token of the batch. The weight is packed with
-// RowOrder::kRotary, so that lanes of the same warp hold the two elements that the rotary embedding
-// combines.
+// Each row of the product belongs to a token of the batch. The order of the weight rows
+// (RowOrder::kRotary) puts the two elements that the rotary embedding combines into the same warp.
 struct AppendRows {
   // The fields product, query_norm and key_norm are not used. REQUIRES: head_dim is a multiple of
   // 16.

@@ -1,6 +1,6 @@
-// Types and functions of all matrix-product kernels. A product computes y[row] = scale(row) *
-// x[row] * transpose of the weight. An epilogue (a class) stores the results. All kernels add in
-// the same order, so that their results have the same bits.
+// Types and functions of all matrix-product kernels. A product computes scale * x * transpose of
+// the weight, with one scale for each row of x. An epilogue (a class) stores the results. All
+// kernels add in the same order, so that their results have the same bits.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,9 @@ struct ProductInput {
   float epsilon = 0;
 };
 
-// Arguments of a matrix-product kernel. `Epilogue` is a class: its functions LoadRow and Begin load
-// constants early, and Run stores four results. All lanes of a warp call each function together.
+// Arguments of a matrix-product kernel. `Epilogue` is a class that stores the results: LoadRow and
+// Begin load constants before the results exist, and Run stores four results. All lanes of a warp
+// call each function together.
 template <class Epilogue>
 struct ProductArgs {
   ProductInput input;
@@ -53,8 +54,8 @@ struct Results {
   bool valid = false;
   float y[4];
 };
-// Base class of epilogues (classes that store the results of a matrix product) that load no
-// constants early.
+// Base class of epilogues (classes that store the results of a matrix product) that load nothing
+// before the results exist.
 struct BeginsWithResults {
   struct Row {};
   struct Early {};

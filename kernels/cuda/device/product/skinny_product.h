@@ -15,7 +15,7 @@ struct SkinnyShape {
   // maximum number of rows of x: 8, 16, 24, 32, 48 or 64
   static constexpr int kTokens = kTokenColumns;
   static constexpr int kCluster = kTokens < 32 ? 1 : 2;
-  // Maximum number of units (16 packed weight rows) that a warp computes at a time
+  // Maximum number of units (groups of 16 weight rows) that a warp computes at a time
   static constexpr int kMaxUnits = kTokens <= 32 ? 4 : 3;
   // Number of shared-memory buffers, of 64 columns of x each, for each range of columns that is
   // summed separately
@@ -56,8 +56,8 @@ class ChunkStream {
     for (int i = 0; i < Shape::kChunkStages - 1; ++i) Copy(i);
   }
 
-  // Returns the address of the next 64 columns of x, when all warps of the column range have copied
-  // them. REQUIRES: the caller no longer reads the previous 64 columns.
+  // Returns the address of the next 64 columns of x, after all warps of the column range have
+  // copied them. REQUIRES: the caller no longer reads the previous 64 columns.
   INCIPIT_DEVICE const char* Next() {
     dev::WaitCopies<Shape::kChunkStages - 2>();
     if constexpr (kWarps == 1) {
@@ -115,9 +115,9 @@ class ChunkStream {
   const dev::bf16* source_;
 };
 
-// A cluster of kCluster thread blocks computes consecutive units (16 packed weight rows), up to
-// kMaxUnits * kCluster at a time. Four ranges of columns are summed separately. In a cluster of two
-// thread blocks, each thread block computes two of the ranges.
+// A cluster of kCluster thread blocks computes consecutive units (groups of 16 weight rows), up to
+// kMaxUnits * kCluster units at a time. Four ranges of columns are summed separately. In a cluster
+// of two thread blocks, each thread block computes two of the ranges.
 template <class Shape>
 struct SkinnyProduct {
   using Epilogue = typename Shape::Epilogue;
@@ -197,7 +197,7 @@ struct SkinnyProduct {
     }
   };
 
-  // Maximum number of units (16 packed weight rows) that a cluster computes at a time
+  // Maximum number of units (groups of 16 weight rows) that a cluster computes at a time
   static constexpr int kMost = kMaxUnits * kCluster;
 
   static INCIPIT_DEVICE int Rank() {

@@ -89,7 +89,8 @@ struct TiledProduct {
   static constexpr int kXWarps = 2;
   // Number of copies of x that a thread leaves in flight while it waits for older copies
   static constexpr int kXLag = 1;
-  // The ring needs one buffer for each copy in flight and two buffers for the warps that multiply.
+  // The ring of buffers needs one buffer for each copy in flight and two buffers for the warps that
+  // multiply.
   static_assert(kXLag + 2 <= kStages);
 
   static INCIPIT_DEVICE dev::Barrier* Full(char* shared) {
@@ -168,8 +169,8 @@ struct TiledProduct {
     const int thread = dev::Thread() - (kCopyWarps - kXWarps) * 32, part = thread % 8,
               row = thread / 8;
     const int offset = kWeightBytes + row * 128 + (part ^ (row & 7)) * 16;
-    // A thread copies every 8th row of x, because the index at which a 16-byte chunk is stored
-    // depends on row % 8.
+    // A thread copies every 8th row of x. These rows have the same row % 8, and therefore the same
+    // order of 16-byte chunks in shared memory.
     static_assert(kRowsAtOnce == 8);
     Cursor cursor, landed;
     int in_flight = 0;

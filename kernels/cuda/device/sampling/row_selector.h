@@ -214,8 +214,7 @@ class RowSelector {
       });
     });
   }
-  // Does the same as CutList, but reads the tokens from the row of logits, because the list is too
-  // small.
+  // Calls Cut with the sort keys of all tokens of the row for which `is_wanted` returns true.
   template <bool kMass, class Wanted>
   INCIPIT_DEVICE uint64_t CutRow(uint64_t wanted, const Wanted& is_wanted) const {
     return Cut<kMass>(wanted, [&](const auto& visit) {
@@ -308,8 +307,8 @@ class RowSelector {
     }
   }
 
-  // Finds the sampled token: from logit 128 * piece on, the first token at which the sum of the
-  // masses (integer probability weights) reaches `wanted`. All lanes of one warp call FindInPieces
+  // Finds the sampled token: the first token at which the sum of the masses (integer probability
+  // weights), from logit 128 * piece on, reaches `wanted`. All lanes of one warp call FindInPieces
   // together.
   INCIPIT_DEVICE void FindInPieces(int piece, uint64_t wanted, uint64_t last,
                                    uint64_t enough) const {
