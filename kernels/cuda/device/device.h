@@ -172,8 +172,8 @@ INCIPIT_DEVICE void ArriveExpecting(Barrier* barrier, uint32_t bytes) {
                "r"(bytes)
                : "memory");
 }
-// Waits until phase n of `barrier` has ended. `parity` is n % 2; phases are counted from 0.
-// REQUIRES: phase n + 1 has not ended.
+// Waits while the current phase of `barrier` has parity `parity`. The first phase has parity 0, the
+// second phase 1, the third phase 0, and so on.
 INCIPIT_DEVICE void WaitBarrier(Barrier* barrier, uint32_t parity) {
   asm volatile(
       "{\n.reg .pred done;\nAGAIN_%=:\n"

@@ -11,8 +11,7 @@
 
 namespace incipit::cuda {
 
-// Maximum number of candidate tokens in the list, and maximum number of log probabilities for a row
-// of logits
+// Maximum number of candidate tokens, and maximum number of log probabilities, for a row of logits
 inline constexpr int kListMax = 4096;
 
 struct RowSelectorMemory {
@@ -64,8 +63,8 @@ class RowSelector {
   INCIPIT_DEVICE void SetTemperature(float inverse) { inverse_temperature_ = inverse; }
 
   // Returns the sort key of the `count`-th likeliest token. Also collects at least the `count`
-  // likeliest tokens in the list, unsorted. REQUIRES: `count` is at most the number of tokens and
-  // at most kListMax.
+  // likeliest tokens in the list of candidates, unsorted. REQUIRES: `count` is at most the number
+  // of tokens and at most kListMax.
   INCIPIT_DEVICE uint64_t ListFirst(int count) {
     const uint64_t last = CutByThreads(count);
     if (listed_ < 0) Collect([&](uint64_t order) { return order <= last; });
@@ -162,8 +161,8 @@ class RowSelector {
     for (int i = dev::Thread(); i < listed_; i += kThreads) visit(Listed(i));
   }
 
-  // Collects the sort keys of all tokens for which `wanted` returns true in the list. Returns false
-  // if the list is too small.
+  // Collects the sort keys of all tokens for which `wanted` returns true in the list of candidates.
+  // Returns false if the list is too small.
   template <class Wanted>
   INCIPIT_DEVICE bool Collect(const Wanted& wanted) {
     dev::SyncBlock();
@@ -345,7 +344,7 @@ class RowSelector {
   LogitsRow row_;
   float max_ = 0, inverse_temperature_ = 1;
   uint64_t best_ = 0, best_of_thread_ = 0;
-  int listed_ = -1;  // number of tokens in the list, or -1 if there is no list
+  int listed_ = -1;  // number of candidate tokens in the list, or -1 if there is no list
 };
 
 }  // namespace incipit::cuda
