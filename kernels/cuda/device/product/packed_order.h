@@ -11,8 +11,8 @@ namespace incipit::cuda {
 // Unit: 16 packed rows of a weight matrix. Tile: 64 columns of a unit (16 x 64 bf16 elements, 2,048
 // bytes).
 constexpr int kUnitRows = 16, kTileColumns = 64, kTileElements = 1024, kTileBytes = 2048;
-// Number of column ranges that are summed separately in a matrix product. All product kernels then
-// add the sums in the same order, so that their results have the same bits.
+// Number of runs (ranges of columns that are summed separately) of a matrix product. All product
+// kernels then add the sums in the same order, so that their results have the same bits.
 constexpr int kNumRuns = 4;
 
 INCIPIT_ANYWHERE constexpr int NumTiles(int columns) {
