@@ -1,5 +1,4 @@
-// Functions that load, store and convert four f32 numbers at a time. In memory, the numbers are f32
-// or bf16.
+// Functions that load or store four floating-point numbers at a time, as f32 or bf16.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +27,8 @@ INCIPIT_DEVICE void LoadFloats(const float* address, float (&values)[4]) {
 INCIPIT_DEVICE void LoadConstantFloats(const float* address, float (&values)[4]) {
   UnpackFloats(dev::LoadConstant(reinterpret_cast<const Vec4*>(address)), values);
 }
-// Adds the four floats at `address` to `values`. REQUIRES: no kernel changes these floats while
-// this kernel runs.
+// Adds the four floats at `address` to `values`. REQUIRES: the four floats do not change while the
+// kernel runs.
 INCIPIT_DEVICE void AddConstantFloats(const float* address, float (&values)[4]) {
   float more[4];
   LoadConstantFloats(address, more);
@@ -46,8 +45,8 @@ INCIPIT_DEVICE void StoreBF16s(dev::bf16* address, const float (&values)[4]) {
   dev::StoreGlobal(reinterpret_cast<dev::Vec2*>(address), pairs);
 }
 
-// Returns the sum of `value` over the 32 lanes of the warp; all lanes receive the same bits. The
-// order of additions is fixed.
+// Returns the sum of `value` over the 32 lanes of the warp, added in a fixed order. All lanes
+// receive the same bits.
 INCIPIT_DEVICE float SumWarp(float value) {
   INCIPIT_UNROLL
   for (int mask = 16; mask > 0; mask /= 2) {

@@ -17,8 +17,8 @@ void LaunchOnAll(Stream& stream, int32_t num_sms, const Args& args) {
   Launch<Kernel>(stream, {.num_blocks = num_sms * Kernel::kBlocksPerSm, .dependent = true}, args);
 }
 
-// Calls `launch` with the AttentionShape type for this head dimension and page size. REQUIRES:
-// head_dim is 64 or 128, and page_size is 16, 32 or 64.
+// Calls `launch` with the template argument AttentionShape<head_dim, page_size>. REQUIRES: head_dim
+// is 64 or 128, and page_size is 16, 32 or 64.
 template <class Launcher>
 void WithShape(int32_t head_dim, int32_t page_size, const Launcher& launch) {
   const auto with_page = [&]<int kHeadDim>() {

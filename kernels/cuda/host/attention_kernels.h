@@ -1,4 +1,4 @@
-// Selects and launches the attention kernels for a head dimension and a page size.
+// Launches the attention kernels that are compiled for the model's head dimension and page size.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,12 @@ namespace incipit::cuda {
 
 void LaunchAppend(Stream& stream, int32_t num_sms, int64_t rows_max, const AppendArgs& args);
 
-// Returns the size in bytes of the workspace PagedAttentionArgs::scratch for one launch of
-// PrefillAttention.
+// Returns the size in bytes of the workspace that one launch of kernel PrefillAttention needs on a
+// GPU with `num_sms` multiprocessors.
 size_t AttentionScratchBytes(const KvPoolShape& shape, int32_t num_sms);
 
-// Launches the attention kernels for one AttentionList: the attention work of a step for layers
-// with the same sliding window. `list` is the host's copy of the list. A CUDA graph that is
-// recorded while `list` has no prefill tiles never computes prefill tiles.
+// Launches the attention kernels for the work items in `list`, the host's copy of a list on the
+// device. A CUDA graph that is recorded while `list` has no prefill work never computes prefill.
 void LaunchAttention(Stream& stream, int32_t num_sms, const AttentionList& list,
                      const PagedAttentionArgs& args);
 

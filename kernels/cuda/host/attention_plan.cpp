@@ -16,20 +16,19 @@ size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kA
 int32_t CeilDivide(int32_t a, int32_t b) { return (a + b - 1) / b; }
 
 // Returns the first position that the token at `position` attends to. `window` is the sliding
-// window in positions, or 0.
+// window in positions; 0: no window.
 int32_t Lowest(int32_t position, int32_t window) { return position + 1 - Span(position, window); }
 
-// Returns the maximum number of PrefillTiles of an AttentionList. A sequence is divided where its
-// split length (SplitLength) changes, which happens at most once within 8,192 consecutive
-// positions.
+// Returns the maximum number of PrefillTiles (work items of prefill attention) for a step (batch)
+// within the limits of `options`.
 size_t MaxPrefillTiles(const AttentionPlanOptions& options) {
   const int64_t rows = int64_t{options.max_tokens} * options.group;
+  // A sequence is divided where SplitLength() changes: at most once in 8,192 consecutive positions.
   const int64_t parts = 2 * int64_t{options.max_sequences} + options.max_tokens / 8192 + 1;
   return static_cast<size_t>(rows / kPrefillRows + parts);
 }
 
-// Appends arrays to a preallocated memory range. Each array begins at a multiple of kAlignment
-// bytes.
+// Appends arrays to a preallocated memory range. Each array is aligned to 16 bytes.
 class Writer {
  public:
   explicit Writer(std::span<std::byte> out) : out_(out) {}
@@ -48,7 +47,8 @@ class Writer {
     if (!values.empty()) std::memcpy(to.data(), values.data(), to.size_bytes());
     return last_;
   }
-  int32_t last() const { return last_; }  // offset in bytes of the last appended array
+  // byte offset of the last appended array from the start of the memory range
+  int32_t last() const { return last_; }
   size_t used() const { return used_; }
 
  private:
@@ -80,11 +80,11 @@ struct AttentionPlan::Part {
   int32_t window = 0, split_length = 0, group = 1;
 
   int32_t num_rows() const { return num_tokens * group; }
-  // Returns the first position that attention row `first` (a pair of token and query head) or a
-  // later row attends to.
+  // Returns the lowest position to which any attention row (pair of token and query head) from row
+  // `first` on attends.
   int32_t begin(int32_t first) const { return Lowest(position + first / group, window); }
-  // Returns the end of the positions that attention rows [first, first + count) attend to. An
-  // attention row is a pair of token and query head.
+  // Returns the end of the positions to which attention rows (pairs of token and query head)
+  // [first, first + count) attend.
   int32_t end(int32_t first, int32_t count) const {
     return position + (first + count - 1) / group + 1;
   }
@@ -157,8 +157,8 @@ void AttentionPlan::AddSequence(const Step& step, size_t sequence, int32_t windo
   }
 }
 
-// Adds the decode items (work items) of a part (consecutive tokens of one sequence). Returns false,
-// and adds nothing, if the list of items or the workspace is too small.
+// Appends the work items of decode attention for `part`. Returns false, and appends nothing, if the
+// number of work items or of partial results exceeds a limit.
 bool AttentionPlan::AddDecodeItems(const Part& part) {
   const size_t num_items_before = decode_items_.size();
   const int32_t num_tiles_before = num_decode_tiles_, num_rows_before = num_partial_rows_;
@@ -206,8 +206,8 @@ void AttentionPlan::AddPrefillTiles(const Part& part) {
   }
 }
 
-// Sorts the decode items (work items) by number of positions, the largest first, so that all thread
-// blocks finish at about the same time. The sort is stable.
+// Sorts the work items of decode attention by number of positions, the largest first, to balance
+// the load of the thread blocks. The sort is stable.
 void AttentionPlan::SortDecodeItems() {
   constexpr int32_t kNumKeys = 64;
   const auto key = [](const DecodeItem& item) {

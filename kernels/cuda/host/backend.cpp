@@ -20,16 +20,16 @@
 namespace incipit::cuda {
 namespace {
 
-// Limits of a step before the first call of Reserve: numbers of tokens, sequences, blocks and
-// samples.
+// Maximum numbers of tokens, sequences, cache blocks and samples of a step (batch) until Reserve is
+// called.
 constexpr StepBounds kFirstBounds = {
     .tokens_max = 512, .sequences_max = 512, .blocks_max = 8192, .samples_max = 512};
 
 // The hidden size of a model must be a multiple of this number.
 constexpr int32_t kHiddenMultiple = 8;
 
-// Returns the size in bytes of the device array that describes page copies. The first element holds
-// the number of copies; each further element describes one copy.
+// Returns the size in bytes of a list of `num_copies` page copies: a header of 16 bytes, and 16
+// bytes for each copy.
 size_t CopyBytes(size_t num_copies) { return (num_copies + 1) * sizeof(dev::Vec4); }
 
 const DeviceWeight& WeightOf(const Weight* weight) {
@@ -164,8 +164,8 @@ absl::Status CudaBackend::Reserve(const StepBounds& bounds) {
   return library_products_.Reserve(bounds.tokens_max, stream_);
 }
 
-// Allocates all scratch memory for steps within `bounds`. If too little device memory is free, the
-// error message states the total number of bytes that are needed.
+// Allocates all scratch memory for steps (batches) within `bounds`. If too little device memory is
+// free, the error message states the total number of bytes needed.
 absl::Status CudaBackend::ReserveScratch(const StepBounds& bounds) {
   struct Wanted {
     Memory* memory;
@@ -222,7 +222,7 @@ bool CudaBackend::Note(const absl::Status& status) {
 bool CudaBackend::Grow(Memory& scratch, size_t bytes) {
   if (scratch.byte_size() >= bytes) return true;
   INCIPIT_CHECK(!is_recording_);
-  // Waits for kernels in flight, which may still use the memory that is freed below.
+  // Waits for earlier kernels, which may still use the memory that is freed below.
   if (!Note(stream_.Wait())) return false;
   ForgetGraphs();
   scratch = Memory();
@@ -238,8 +238,8 @@ LaunchShape CudaBackend::Shape(int64_t num_blocks, int32_t blocks_per_sm) const 
 
 void CudaBackend::Upload(const Step& step, const StepLogits& logits) {
   CheckStep(step, logits);
-  // Checks for each token id -1 - i that the previous step has a sample i. After an error, the
-  // sample may be missing, but then no kernel reads the sample.
+  // A token id -1 - i refers to sample i of the previous step (batch). Sample i must exist, unless
+  // an error has occurred.
   for (const TokenId token : step.tokens) {
     INCIPIT_CHECK(-1 - int64_t{token} < num_sampled_ || !status_.ok());
   }
@@ -300,7 +300,8 @@ bool CudaBackend::Plan(const KvPool& pool, int32_t num_heads, std::optional<int3
   if (step_is_planned_ && form == has) return status_.ok();
   INCIPIT_CHECK(!is_recording_);
   if (form != has && !Rebuild(step_.bounds(), form)) return false;
-  // Upload overwrites pinned host memory, so the previous copy from this memory must have ended.
+  // Waits until the previous copy from pinned host memory has ended, because Upload overwrites this
+  // memory.
   if (!Note(stream_.Wait())) return false;
   step_is_planned_ = step_.Upload(uploaded_, logits_.rows, packed_samples_, latest_, stream_);
   INCIPIT_CHECK(step_is_planned_);
@@ -308,8 +309,8 @@ bool CudaBackend::Plan(const KvPool& pool, int32_t num_heads, std::optional<int3
 }
 
 absl::Status CudaBackend::Synchronize() {
-  // The host may now change the hidden state, so a norm of the hidden state that is already
-  // computed becomes invalid.
+  // Discards the prepared RMSNorm, because the caller may change the hidden state after
+  // Synchronize.
   next_norm_ = {};
   if (num_in_flight_ == 0) {
     if (Note(stream_.Wait())) sampler_.TakeResults(latest_);
@@ -361,8 +362,8 @@ void CudaBackend::Embed(const EmbedArgs& args) {
   INCIPIT_CHECK(table.order() == RowOrder::kPlain);
   next_norm_ = {};
   if (rows_ == 0 || !status_.ok()) return;
-  // `dependent` is false, because this kernel follows a copy and cannot start before the copy has
-  // ended.
+  // `dependent` (early start) is not set: this kernel follows a copy and cannot start before the
+  // copy has ended.
   Launch<cuda::Embed<EmbedShape>>(stream_, {.num_blocks = Shape(rows_, 2).num_blocks},
                                   {.step = step_.header(),
                                    .sampled = sampled_.as<int32_t>(),
@@ -428,8 +429,8 @@ void CudaBackend::Multiply(const DeviceWeight& weight, const ProductRows& x,
                                                 .num_squares = x.num_squares,
                                                 .epsilon = x.epsilon},
                                       .epilogue = epilogue};
-  // cuBLASLt needs exactly `rows_max` rows. A recorded graph may be replayed with fewer rows, so
-  // recorded products use our own kernels.
+  // Recorded CUDA graphs do not use cuBLASLt, because a replay may have fewer rows: cuBLASLt always
+  // computes exactly `rows_max` rows.
   if (rows_max == num_tokens() && !is_recording_) {
     const auto is_done = library_products_.Multiply(stream_, args, rows_max);
     if (!Note(is_done.status()) || *is_done) return;
@@ -513,8 +514,8 @@ void CudaBackend::ProjectAdd(const ProjectAddArgs& args) {
     x = PadRowsOf(args.x);
     if (x == nullptr) return;
   }
-  // True if this product's epilogue also prepares the RMSNorm for the next product. False for many
-  // rows, because each tile of the next product would then add up the sums of squares of its rows.
+  // True if this product also prepares the RMSNorm of its results for the next product. With more
+  // rows, kernel Norm prepares the RMSNorm.
   const bool begins = args.next_norm != nullptr && rows_ <= kSkinnyRowsMax;
   if (begins && (!Grow(x_, NormalizedBytes(rows_, weight.rows())) ||
                  !Grow(squares_, SquaresBytes(rows_, weight.rows())))) {
@@ -549,8 +550,8 @@ void CudaBackend::Logits(const LogitsArgs& args) {
   const bool is_all = args.begin == 0 && args.count == std::ssize(logits_.rows);
   for (int32_t done = 0; done < args.count && status_.ok(); done += StepMemory::kFirstRows) {
     const int32_t count = std::min(StepMemory::kFirstRows, args.count - done);
-    // True if the list of row indices is stored at the fixed address first_logits_rows(). A
-    // recorded CUDA graph needs fixed addresses, because the graph is replayed in other steps.
+    // True if the row indices are at the fixed address first_logits_rows(), which a recorded CUDA
+    // graph needs.
     const bool is_at_front = is_all && count == args.count;
     const int64_t rows_max = is_at_front && has_graph_ ? rows_ : count;
     const int32_t* const num_rows = is_at_front ? step_.num_logits_rows() : step_.counts() + count;

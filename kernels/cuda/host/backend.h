@@ -1,6 +1,6 @@
-// The Backend for an H100 or H200 GPU, or for the emulated device if a program links the emulator.
-// All work is enqueued on one stream. At most two steps are in flight: uploaded, and not yet
-// finished by Synchronize.
+// Implements Backend for an H100 or H200 GPU, or for the emulated GPU if a program links the
+// emulator. All work is enqueued on one stream. At most two steps (batches) are in flight, that is,
+// between Upload and Synchronize.
 #pragma once
 
 #include <array>
@@ -55,7 +55,7 @@ class CudaBackend final : public Backend {
   LibraryProducts& library_products() { return library_products_; }
 
  private:
-  // A step that Upload has copied to the device and for which Synchronize has not waited yet
+  // State of a step (batch) between Upload and Synchronize
   struct StepInFlight {
     std::optional<Event> end;
     bool is_recorded = false;
@@ -66,16 +66,16 @@ class CudaBackend final : public Backend {
     auto operator<=>(const GraphKey&) const = default;
   };
 
-  // The RMSNorm that the next product must apply to its input; ProjectAdd sets the NextNorm from
-  // its argument next_norm. If `is_begun` is true, x_ and squares_ already hold the prepared input.
-  // Any other change of x_ or of the hidden state clears the NextNorm.
+  // The RMSNorm that the next product must apply to its input. Set by ProjectAdd; reset by every
+  // other operation that changes the input.
   struct NextNorm {
     const void* hidden = nullptr;
-    const Buffer* weight = nullptr;  // norm weight; null if the latest ProjectAdd had no next_norm
+    // RMSNorm weight; null if ProjectAdd was called without next_norm
+    const Buffer* weight = nullptr;
     bool is_begun = false;
   };
-  // The input x of a product, and the data from which the product computes the scale of each row of
-  // x (ProductInput).
+  // Input x of a matrix product, and the sums of squares by which the product normalises each row
+  // of x.
   struct ProductRows {
     const dev::bf16* x = nullptr;
     const float* squares = nullptr;
@@ -85,37 +85,35 @@ class CudaBackend final : public Backend {
 
   CudaBackend(const CudaOptions& options, const DeviceProperties& device, Stream stream);
 
-  // Logs one message that weights are rounded to bf16, if `dtype` is not bf16. Later calls log
-  // nothing.
+  // Logs once that weights are rounded to bf16, if `dtype` is not bf16.
   void SayIfRounded(DType dtype);
   int32_t num_tokens() const { return static_cast<int32_t>(uploaded_.tokens.size()); }
-  // Stores `status` as the backend's error, unless an earlier error is stored. Returns true if no
-  // error is stored after the call.
+  // Stores `status` in status_, unless status_ already holds an error. Returns status_.ok().
   bool Note(const absl::Status& status);
   bool Grow(Memory& scratch, size_t bytes);
   absl::Status ReserveScratch(const StepBounds& bounds);
   bool GrowSampled(int64_t num_samples);
-  // Rebuilds the current step's attention plan if the plan does not match the KV pool, the number
-  // of heads or the sliding window. Returns false if an error occurs.
+  // Builds the attention plan of the current step (batch) if it does not exist yet for this pool,
+  // number of heads and sliding window. Returns false if an error occurs.
   bool Plan(const KvPool& pool, int32_t num_heads, std::optional<int32_t> window);
   bool Rebuild(const StepBounds& bounds, const AttentionForm& form);
-  // Returns the number of rows of the CUDA graph to launch for a step of `num_tokens` tokens, or 0
-  // if no graph is large enough.
+  // Returns the number of rows of the smallest CUDA graph for `num_tokens` tokens (one row each),
+  // or 0 if no graph is large enough.
   static int32_t GraphRowsFor(int32_t num_tokens);
   // Discards all recorded CUDA graphs. REQUIRES: no graph is being recorded.
   void ForgetGraphs();
   bool Record(std::optional<Graph>& graph, absl::FunctionRef<void()> enqueue);
   LaunchShape Shape(int64_t num_blocks, int32_t blocks_per_sm) const;
-  // Writes rows of `hidden` to x_ as bf16, with kernel Norm. If `squares` is null, the rows are
-  // normalised; otherwise they are only multiplied by the norm weight. `rows` holds the indices of
-  // the rows in device memory, or is null for all rows.
+  // Multiplies rows of `hidden` by the RMSNorm weight and stores the products in x_ as bf16. If
+  // `squares` is null, also divides each row by its root mean square. `rows`: device array of row
+  // indices, or null for all rows.
   bool NormalizeRows(const TensorView& hidden, const NormArgs& norm, const int32_t* num_rows,
                      const int32_t* rows, int64_t rows_max, float* squares);
-  // Normalises the rows of `hidden` for all tokens of the step, and returns them as the input of a
+  // Applies RMSNorm to the rows of `hidden`, and returns the normalised rows as the input of a
   // product. Returns nullopt if an allocation fails.
   std::optional<ProductRows> Normalized(const TensorView& hidden, const NormArgs& norm);
-  // Copies the rows of `x` to padded_, where each row begins at a multiple of 16 bytes. Returns
-  // nullptr if an allocation fails.
+  // Copies the rows of `x` to padded_, each row aligned to 16 bytes. Returns nullptr if an
+  // allocation fails.
   const dev::bf16* PadRowsOf(const TensorView& x);
   template <class Epilogue>
   void Multiply(const DeviceWeight& weight, const ProductRows& x, const int32_t* num_rows,
@@ -125,49 +123,48 @@ class CudaBackend final : public Backend {
   Stream stream_;
   RowSampler sampler_;
   LibraryProducts library_products_;
-  // Function that logs a message for the operator. Set to null after the message that weights are
-  // rounded to bf16, so that the message appears once.
+  // Function that logs a message for the operator. Set to null after its first call.
   std::function<void(std::string_view, bool)> note_;
   absl::Status status_;
   Step uploaded_;
-  StepLogits logits_;  // rows of logits to compute for the uploaded step, and its samples
+  // rows of logits to compute for the uploaded step (batch), and tokens to sample from them
+  StepLogits logits_;
   StepMemory step_;
-  // Samples of the current step, if Upload copies them together with the step to the device
+  // Tokens to sample in the current step (batch), if Upload copies them to the device together with
+  // the step
   std::optional<PackedSamples> packed_samples_;
   bool step_is_planned_ = false;
-  // Number of rows that kernels process: the step's number of tokens, or the number of rows of the
-  // CUDA graph that runs the step
+  // Number of rows (one for each token) that kernels process: the step's number of tokens, or the
+  // number of rows of the CUDA graph that runs the step
   int32_t rows_ = 0;
-  // True if a CUDA graph runs the current step, or if the step's work may be recorded in a CUDA
-  // graph. All enqueued work must then be valid for every step of at most rows_ tokens.
+  // True if the current step runs in a CUDA graph, or may be recorded in a CUDA graph. All enqueued
+  // work must then be valid for every step of at most rows_ tokens.
   bool has_graph_ = false;
   std::array<StepInFlight, 2> in_flight_;
   size_t latest_ = 0, num_in_flight_ = 0;
-  // Device array of the tokens that the latest step sampled. Kernel Embed of the next step reads
-  // the tokens as its input.
+  // Device array of the tokens that the latest step (batch) sampled: input tokens of the next step.
   Memory sampled_;
   int64_t num_sampled_ = 0;
   NextNorm next_norm_;
-  // Device arrays: the largest of every 16 consecutive logits of the latest Logits call, and the
-  // token ids of these logits.
+  // Device arrays for the latest call of Logits: the largest of every 16 consecutive logits, and
+  // its token id.
   Memory best_logits_, best_tokens_;
-  // Scratch memory of the operations of a step (products, attention, copies of blocks). Each array
-  // grows to the size that the largest step needs.
+  // Scratch memory of the operations of a step (batch). Each array grows when an operation needs a
+  // larger array.
   Memory x_, squares_, padded_, qkv_, partial_sums_, partial_stats_, arrivals_, tile_scratch_,
       copies_;
   Memory staging_;  // pinned memory through which weights are copied to the device
   std::array<Memory, 2> pinned_copies_;
   std::array<bool, 2> copies_are_staged_ = {};
-  // Recorded CUDA graphs by owner and number of rows. nullopt: one step with this key has run, but
-  // no graph is recorded yet.
+  // Recorded CUDA graphs. nullopt: a step with this key has run, but no CUDA graph is recorded yet.
   std::map<GraphKey, std::optional<Graph>> graphs_;
-  int64_t num_forgotten_ = 0;  // number of ForgetGraphs calls, which discard all CUDA graphs
+  int64_t num_forgotten_ = 0;  // number of calls of ForgetGraphs
   bool is_recording_ = false;
-  // True if the weight for queries, keys and values is packed in plain row order. The product with
-  // this weight then stores its results in qkv_, and kernel Append finishes the results.
+  // True if the weight for queries, keys and values has RowOrder::kPlain. Kernel Append must then
+  // apply the rotary embedding to the product and store keys and values.
   bool has_plain_qkv_ = false;
-  // Address in the checkpoint of the latest matrix that was packed as an output head. If an
-  // embedding has the same address, both share one copy in device memory.
+  // Checkpoint address of the matrix that was last packed as an output head. An embedding at the
+  // same address shares its device memory.
   const void* head_source_ = nullptr;
   std::weak_ptr<Memory> head_memory_;
 };

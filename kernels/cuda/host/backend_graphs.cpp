@@ -1,5 +1,6 @@
-// CUDA graphs of the backend. For each number of rows in kGraphRows, one step without prefill is
-// recorded as a CUDA graph. Later steps without prefill launch the smallest graph with enough rows.
+// CUDA graphs of the backend. For each number of rows in kGraphRows, a step (batch) without prefill
+// is recorded as a CUDA graph. Later steps without prefill launch the smallest graph with enough
+// rows.
 #include <algorithm>
 #include <utility>
 
@@ -10,8 +11,7 @@
 namespace incipit::cuda {
 namespace {
 
-// Numbers of rows for which CUDA graphs are recorded. A step without prefill uses the graph with
-// the smallest sufficient number of rows.
+// Numbers of rows (one for each token) for which steps without prefill are recorded as CUDA graphs.
 constexpr int32_t kGraphRows[] = {8, 16, 24, 32, 48, 64, 96, 128, 192, 256};
 
 }  // namespace
@@ -36,8 +36,8 @@ void CudaBackend::RunStep(const void* owner, absl::FunctionRef<void()> enqueue) 
   const GraphKey key = {.owner = owner, .rows = rows};
   const auto found = graphs_.find(key);
   if (found == graphs_.end()) {
-    // The first step with this number of rows is not recorded, because its operations may allocate
-    // memory. An allocation discards all CUDA graphs and increases num_forgotten_.
+    // The first step with this number of rows is not recorded, because it may allocate memory. An
+    // allocation discards all CUDA graphs and increases num_forgotten_.
     const int64_t num_forgotten = num_forgotten_;
     enqueue();
     if (num_forgotten == num_forgotten_) graphs_.emplace(key, std::nullopt);
@@ -57,8 +57,8 @@ absl::Status CudaBackend::RecordSteps(const void* owner, int32_t tokens_max, con
   for (const int32_t rows : kGraphRows) {
     if (rows > most) break;
     Upload(step, logits);
-    // The operations first run without recording: the first launch of a kernel may load code or
-    // allocate memory, which CUDA does not allow during recording.
+    // Runs the operations once before recording: the first launch of a kernel may load code or
+    // allocate memory, which CUDA forbids during recording.
     const int64_t num_forgotten = num_forgotten_;
     rows_ = rows;
     has_graph_ = true;
@@ -78,7 +78,8 @@ void CudaBackend::ForgetGraphs() {
 bool CudaBackend::Record(std::optional<Graph>& graph, absl::FunctionRef<void()> enqueue) {
   Graph::Begin(stream_);
   is_recording_ = true;
-  // The first product of the graph must compute the RMSNorm of its input within the graph.
+  // Discards the RMSNorm that was prepared before the graph begins, because the graph must contain
+  // all its work.
   next_norm_ = {};
   enqueue();
   is_recording_ = false;

@@ -1,4 +1,4 @@
-// Sampling and scoring of tokens in the CUDA backend.
+// Implements Sample and Score of the CUDA backend.
 #include <utility>
 
 #include "base/check.h"
@@ -6,8 +6,8 @@
 
 namespace incipit::cuda {
 
-// Makes the device array sampled_ large enough for `num_samples` tokens. Keeps the tokens that are
-// already stored in the array.
+// Makes the device array sampled_ large enough for `num_samples` tokens, and keeps its contents.
+// Returns false if an error occurs.
 bool CudaBackend::GrowSampled(int64_t num_samples) {
   const size_t bytes = static_cast<size_t>(num_samples) * sizeof(int32_t);
   if (sampled_.byte_size() >= bytes) return true;
@@ -40,8 +40,8 @@ void CudaBackend::Sample(const SampleArgs& args) {
   if (!GrowSampled(num_sampled_)) return;
   const int64_t vocab_size = sampler_.vocab_size();
   Note(sampler_.Sample(args, best, sampled_.as<int32_t>() + first, latest_, stream_));
-  // If the sampler has reallocated its memory, recorded graphs are invalid, because they contain
-  // the old addresses.
+  // Discards the recorded CUDA graphs if the sampler has reallocated its memory, because the graphs
+  // contain the old addresses.
   if (sampler_.vocab_size() != vocab_size) ForgetGraphs();
 }
 

@@ -1,4 +1,4 @@
-// Selects one of the matrix-product kernels for the number of rows, and launches the kernel.
+// Selects a matrix-product kernel for the number of rows, and launches the kernel.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace incipit::cuda {
 
-// Maximum number of rows of x that kernel SkinnyProduct can process.
+// Maximum number of rows of the input x for kernel SkinnyProduct.
 constexpr int64_t kSkinnyRowsMax = 64;
 
 template <int kTokens, class Epilogue>
@@ -29,9 +29,8 @@ int64_t TilesOf(int64_t rows, int64_t num_units) {
   return ((rows - 1) / Kernel::kTokenTile + 1) * ((num_units - 1) / Kernel::kUnits + 1);
 }
 
-// Estimates the clock cycles that TiledProduct needs to multiply 64 columns, for all result tiles.
-// The estimate is the larger of the time for arithmetic or shared-memory traffic and the time for
-// L2 traffic.
+// Estimates the clock cycles that kernel TiledProduct needs for 64 of the columns: the maximum of
+// the times for arithmetic, for shared-memory traffic and for L2 cache traffic.
 template <class Shape>
 int64_t TiledClocks(int64_t num_sms, int64_t rows, int64_t num_units) {
   using Kernel = TiledProduct<Shape>;
@@ -55,8 +54,8 @@ void LaunchTiled(Stream& stream, int32_t num_sms, int64_t rows_max,
       stream, {.num_blocks = static_cast<int32_t>(std::min(tiles, most)), .dependent = true}, args);
 }
 
-// Launches the kernel that computes the product. REQUIRES: when the kernel runs, *num_rows in
-// device memory is at most `rows_max`.
+// Launches the matrix-product kernel for at most `rows_max` rows. REQUIRES: when the kernel runs,
+// *args.input.num_rows in device memory is at most `rows_max`.
 template <class Epilogue>
 void LaunchProduct(Stream& stream, int32_t num_sms, int64_t rows_max,
                    const ProductArgs<Epilogue>& args) {

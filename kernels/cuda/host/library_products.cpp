@@ -15,8 +15,8 @@
 namespace incipit::cuda {
 namespace {
 
-// A call of cuBLASLt computes a range of rows of a product. The number of rows of a range, except
-// the last, is a multiple of this number, so that each range of x is aligned as cuBLASLt requires.
+// A large product is computed by several calls of cuBLASLt. All calls except the last compute a
+// multiple of this number of rows, for the alignment that cuBLASLt requires.
 constexpr int64_t kRowMultiple = 128;
 
 std::optional<ProductKind> KindOf(WeightRole role) {
@@ -108,7 +108,7 @@ absl::Status LibraryProducts::GrowScratch(const ScratchBytes& bytes, Stream& str
       {&weight_, bytes.weight}, {&sums_, bytes.sums}, {&workspace_, kProductWorkspaceBytes}};
   const auto is_there = [](const auto& one) { return one.first->byte_size() >= one.second; };
   if (std::ranges::all_of(wanted, is_there)) return absl::OkStatus();
-  // Waits for kernels in flight, which may still use the memory that is freed below.
+  // Waits for earlier kernels, which may still use the memory that is freed below.
   INCIPIT_RETURN_IF_ERROR(stream.Wait());
   size_t missing = 0;
   for (const auto& [memory, size] : wanted) {

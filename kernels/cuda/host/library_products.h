@@ -1,7 +1,6 @@
 // Computes large matrix products with cuBLASLt (NVIDIA's library) if cuBLASLt is faster than our
-// own kernel. A kernel first unpacks the weight into scratch memory. cuBLASLt then computes the
-// product for a range of rows at a time, and kernel FinishProduct processes the results of the
-// range. An object must be used with one stream only.
+// own kernel. A kernel first unpacks the weight. cuBLASLt then multiplies a range of rows at a
+// time, and kernel FinishProduct processes the results of the range.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +29,8 @@ template <class Epilogue>
 inline constexpr std::optional<ProductKind> kKindOf = std::nullopt;
 template <>
 inline constexpr std::optional<ProductKind> kKindOf<StoreRows<float>> = ProductKind::kStore;
-// For a measurement, epilogue StoreRows<float> replaces AppendRows. StoreRows<float> stores twice
-// as many bytes, for cuBLASLt and for our kernel.
+// Measurements use epilogue StoreRows<float> instead of AppendRows, for cuBLASLt and for our own
+// kernel.
 template <>
 inline constexpr std::optional<ProductKind> kKindOf<AppendRows> = ProductKind::kStore;
 template <>
@@ -43,18 +42,16 @@ class LibraryProducts {
  public:
   LibraryProducts(const CudaOptions& options, const DeviceProperties& device);
 
-  // Registers a weight of the model. Reserve later allocates memory for products with this weight
-  // and measures these products.
+  // Registers a weight matrix of the model for the next call of Reserve.
   void Add(const DeviceWeight& weight, WeightRole role);
 
-  // Allocates memory for steps of up to `rows_max` rows. Selects cuBLASLt or our own kernel for
-  // each product size, from the tuning file or by measurements. Returns RESOURCE_EXHAUSTED if there
+  // Allocates memory for products of up to `rows_max` rows. Selects cuBLASLt or our own kernel for
+  // each product size, from the tuning file or by measurements. Errors: RESOURCE_EXHAUSTED if there
   // is too little memory. REQUIRES: the stream is idle.
   absl::Status Reserve(int64_t rows_max, Stream& stream);
 
-  // Enqueues the product and returns true if cuBLASLt was selected for this size. Otherwise returns
-  // false, and the caller must launch our own kernel. REQUIRES: `rows` equals *num_rows in device
-  // memory.
+  // Enqueues the product if cuBLASLt was selected for its size. Returns false if the caller must
+  // launch our own kernel instead. REQUIRES: `rows` equals *args.input.num_rows in device memory.
   template <class Epilogue>
   absl::StatusOr<bool> Multiply(Stream& stream, const ProductArgs<Epilogue>& args, int64_t rows) {
     if constexpr (!kKindOf<Epilogue>.has_value()) {
@@ -69,9 +66,10 @@ class LibraryProducts {
     }
   }
 
-  // Returns true if cuBLASLt has been loaded. With LargeProducts::kOwn, cuBLASLt is not loaded.
+  // Returns true if cuBLASLt is loaded.
   bool is_there() const { return library_.has_value(); }
-  // Selects cuBLASLt or our own kernels for all later large products.
+  // Sets which kernels compute large products from now on: our own, those of cuBLASLt, or the
+  // faster ones.
   void Use(LargeProducts whose) { whose_ = whose; }
 
  private:
@@ -85,11 +83,10 @@ class LibraryProducts {
   };
 
   ProductKey KeyOf(ProductKind kind, const ProductInput& input, int64_t rows) const;
-  // Returns the number of rows that one call of cuBLASLt computes, for a product with `rows` rows.
-  // The last call of the product may compute fewer rows.
+  // Returns how many rows of a product with `rows` rows each call of cuBLASLt computes. The last
+  // call may compute fewer rows.
   int64_t PartRows(int64_t rows, int64_t outputs) const;
-  // Returns the maximum number of rows that one call of cuBLASLt computes, for products with up to
-  // `rows` rows.
+  // Returns the largest result of PartRows for products with at most `rows` rows.
   int64_t PartRowsMax(int64_t rows, int64_t outputs) const;
   ScratchBytes ScratchOf(const ProductKey& key, int64_t rows) const;
   absl::Status GrowScratch(const ScratchBytes& bytes, Stream& stream);
@@ -104,9 +101,9 @@ class LibraryProducts {
   void WriteChoices() const;
   absl::Status Measure(const Shape& shape, const ProductKey& key, ProductMeter& meter);
   absl::Status MeasureAll(const std::vector<ProductKey>& keys, Stream& stream);
-  // If no selection for `key` (a product size) is known, measures our kernel and the algorithms of
-  // cuBLASLt and stores the fastest. If cuBLASLt is already selected, computes the product once, so
-  // that cuBLASLt loads its kernel.
+  // Selects the fastest kernel for the product size `key` by measurements, unless a selection is
+  // stored. If the stored selection is cuBLASLt, computes the product once, so that cuBLASLt loads
+  // its kernel.
   template <class Epilogue>
   absl::Status Try(const ProductKey& key, const ProductArgs<Epilogue>& args, ProductMeter& meter);
   template <class Epilogue>
@@ -134,8 +131,8 @@ class LibraryProducts {
   Memory weight_, sums_, workspace_;
 };
 
-// Returns arguments with which the epilogue stores `outputs` results of each row in `out`, without
-// bias and without next_norm; for measurements.
+// Returns epilogue arguments for a measurement: `outputs` results of each row are stored in `out`,
+// without bias and without next_norm.
 template <class Epilogue>
 typename Epilogue::Args EpilogueInto(void* out, int64_t outputs) {
   typename Epilogue::Args args;

@@ -1,4 +1,4 @@
-// Measures each size of a matrix product, to select cuBLASLt or our own kernel for the size.
+// Selects cuBLASLt or our own kernel for each size of a large matrix product, by measurements.
 #include <algorithm>
 
 #include "kernels/cuda/host/launch_product.h"

@@ -11,7 +11,7 @@
 namespace incipit::cuda {
 namespace {
 
-// Size in bytes of the pinned memory through which a weight is copied to the device; larger weights
+// Size in bytes of the pinned buffer through which weights are copied to the device. Larger weights
 // are copied in pieces.
 constexpr size_t kStagingBytes = size_t{32} << 20;
 
@@ -28,8 +28,8 @@ absl::Status OutOfMemory(Place place, size_t bytes) {
   if (place == Place::kPinned)
     return ResourceExhausted("{} bytes of pinned host memory are not available", bytes);
   const size_t free = FreeDeviceBytes();
-  // The message may state that 0 bytes are missing: if the free memory is fragmented, an allocation
-  // can fail although enough bytes are free.
+  // The number of missing bytes may be 0: an allocation can also fail because the free memory is
+  // fragmented.
   return ResourceExhausted(
       "{} bytes of device memory were requested, {} bytes are free, {} bytes are missing", bytes,
       free, bytes > free ? bytes - free : 0);

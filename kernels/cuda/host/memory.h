@@ -1,5 +1,4 @@
-// Objects in device memory that the backend returns to its caller: buffers, the KV pool and
-// weights.
+// Objects in device memory that the CUDA backend creates: buffers, KV pools and weights.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +27,12 @@ class DeviceBuffer final : public Buffer {
   Memory memory_;
 };
 
-// A KV pool in device memory: the keys and values of all pages as bf16. page_layout.h defines the
+// Keys and values of all KV cache pages, as bf16 in device memory. page_layout.h defines the
 // layout.
 class DeviceKvPool final : public KvPool {
  public:
-  // Allocates a pool. Returns UNIMPLEMENTED if the backend does not support `shape`; the message
-  // names the unsupported property.
+  // Allocates a pool for keys and values. Returns UNIMPLEMENTED, with the reason, if the backend
+  // does not support `shape`.
   static absl::StatusOr<std::unique_ptr<DeviceKvPool>> Create(const KvPoolShape& shape,
                                                               const BackendLimits& offered);
 
@@ -51,14 +50,14 @@ class DeviceKvPool final : public KvPool {
   Memory memory_;
 };
 
-// A bf16 matrix on the device, in packed order (packed_order.h).
+// A bf16 weight matrix in device memory, in the element order of packed_order.h.
 class DeviceWeight final : public Weight {
  public:
-  // Rounds the matrix to bf16, packs the matrix and copies it to the device. `staging` is pinned
-  // memory for the copies; Pack enlarges `staging` if needed.
+  // Rounds the matrix to bf16, packs the matrix and copies it to the device. `staging` is a pinned
+  // buffer for the copies; Pack enlarges `staging` if needed.
   static absl::StatusOr<std::unique_ptr<DeviceWeight>> Pack(const UnpackedWeight& source,
                                                             Memory& staging, Stream& stream);
-  // Returns a weight that shares `memory`, which already holds the matrix `parts`, packed with
+  // Returns a weight that shares `memory`. REQUIRES: `memory` holds the matrix `parts`, packed with
   // RowOrder::kPlain.
   static std::unique_ptr<DeviceWeight> Of(std::span<const ConstTensorView> parts,
                                           std::shared_ptr<Memory> memory);
@@ -70,11 +69,11 @@ class DeviceWeight final : public Weight {
   const std::shared_ptr<Memory>& memory() const { return memory_; }
   const dev::bf16* data() const { return memory_->as<dev::bf16>(); }
   RowOrder order() const { return order_; }
-  // number of matrix rows of one attention head; used only with RowOrder::kRotary
+  // number of matrix rows for each attention head; used only with RowOrder::kRotary
   int32_t head_dim() const { return head_dim_; }
   int32_t num_units() const { return static_cast<int32_t>(NumUnits(order_, rows_)); }
-  // Returns the number of columns of the packed matrix: the number of matrix columns, rounded up to
-  // a multiple of 8. The padding is zero.
+  // Returns the number of columns of the packed matrix: cols() rounded up to a multiple of 8. The
+  // additional columns are zero.
   int32_t product_columns() const { return static_cast<int32_t>((columns_ + 7) / 8 * 8); }
 
  private:
@@ -87,8 +86,8 @@ class DeviceWeight final : public Weight {
   std::shared_ptr<Memory> memory_;
 };
 
-// Converts the tensors `parts` to f32 and copies them, one after the other, into one device buffer.
-// `staging` is pinned memory for the copies; StoreOnDevice enlarges `staging` if needed.
+// Converts the tensors `parts` to f32 and stores them one after the other in one device buffer.
+// `staging` is a pinned buffer for the copies; StoreOnDevice enlarges `staging` if needed.
 absl::StatusOr<std::unique_ptr<Buffer>> StoreOnDevice(std::span<const ConstTensorView> parts,
                                                       Memory& staging, Stream& stream);
 

@@ -10,7 +10,7 @@
 namespace incipit::cuda {
 namespace {
 
-// Address and number type of one row of a matrix in the checkpoint.
+// Address and element type of one row of a checkpoint matrix.
 struct SourceOfRow {
   const char* data;
   DType dtype;
@@ -35,8 +35,8 @@ void ReadColumns(const SourceOfRow& row, int64_t column, int64_t columns, uint16
   }
 }
 
-// Stores one row of the matrix as packed row `row` of a unit (16 packed rows). `unit` is the start
-// address of the unit.
+// Stores a matrix row of `columns` elements as row `row` of the 16 rows that are packed together at
+// address `unit`.
 void PackRow(const SourceOfRow& source, int64_t columns, int row, uint16_t* unit) {
   constexpr int kChunk = 8;
   const int num_tiles = NumTiles(static_cast<int>(columns));

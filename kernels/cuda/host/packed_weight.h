@@ -1,5 +1,4 @@
-// Converts matrices of a checkpoint to and from the packed order
-// (kernels/cuda/device/product/packed_order.h).
+// Converts checkpoint matrices to the packed element order (packed_order.h), and back.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +9,13 @@
 
 namespace incipit::cuda {
 
-// A matrix that consists of several matrices of the checkpoint (parts), one below the other. All
-// parts have the same number of columns, and may begin at any address.
+// A matrix that consists of checkpoint matrices (parts), one below the other, with the same number
+// of columns. The parts need no alignment.
 struct UnpackedWeight {
   std::span<const ConstTensorView> parts;
   RowOrder order = RowOrder::kPlain;
-  // Number of matrix rows of one attention head; used only with RowOrder::kRotary. The matrix has a
-  // multiple of head_dim rows.
+  // Number of matrix rows for each attention head; used only with RowOrder::kRotary. REQUIRES:
+  // rows() is a multiple of head_dim.
   int32_t head_dim = 0;
 
   int64_t rows() const;
@@ -28,11 +27,11 @@ struct UnpackedWeight {
   int64_t packed_bytes() const { return num_units() * unit_elements() * 2; }
 };
 
-// Packs the rows of a matrix, rounded to bf16, into units (16 packed rows each). Starts with unit
-// `first_unit` and continues until `out` is full. Uses all CPUs of this process.
+// Packs matrix rows, rounded to bf16, into units of 16 packed rows, from unit `first_unit` on until
+// `out` is full. Uses all CPUs of this process.
 void PackUnits(const UnpackedWeight& weight, int64_t first_unit, std::span<uint16_t> out);
 
-// Copies row `row` of the matrix from the packed matrix `packed` to `out`.
+// Copies matrix row `row` from the packed matrix `packed` to `out`.
 void UnpackRow(std::span<const uint16_t> packed, RowOrder order, int64_t rows, int64_t row,
                std::span<uint16_t> out, int64_t head_dim = 0);
 

@@ -12,10 +12,9 @@ constexpr int32_t kSamples = 4, kCallsMax = 32;
 constexpr double kSampleSeconds = 0.002;
 constexpr size_t kPatternBytes = size_t{4} << 20;
 
-// Fills memory with bf16 numbers of both signs and absolute values in [2^-7, 2^-5). A GPU
-// multiplies zeros faster than the numbers of a real model.
+// Fills memory with bf16 numbers of both signs and absolute values in [2^-7, 2^-5).
 void FillPattern(Memory& memory) {
-  uint64_t state = 88172645463325252;  // state of the random generator xorshift64 (Marsaglia, 2003)
+  uint64_t state = 88172645463325252;  // state of the xorshift64 random number generator
   for (size_t i = 0; i < memory.byte_size() / sizeof(uint64_t); ++i) {
     state ^= state << 13;
     state ^= state >> 7;
@@ -55,7 +54,7 @@ absl::StatusOr<double> ProductMeter::SecondsOf(absl::FunctionRef<absl::Status()>
   const SteadyClock clock;
   double shortest = 0;
   int32_t calls = 1;
-  // The first two iterations (-2 and -1) load kernels and determine the number of calls in each
+  // Iterations -2 and -1 are a warm-up: they load kernels and determine the number of calls in each
   // later iteration.
   for (int32_t sample = -2; sample < kSamples; ++sample) {
     const Time begin = clock.Now();

@@ -1,5 +1,5 @@
-// Measures the time of matrix products on an otherwise idle device. The input x is not zero,
-// because products of zeros use less power and are faster.
+// Measures the time of matrix products on an otherwise idle GPU. The input is not zero, because a
+// GPU multiplies zeros faster.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace incipit::cuda {
 
 class ProductMeter {
  public:
-  // Allocates memory for `x_count` elements of the input x and for `out_bytes` bytes of results.
+  // Allocates memory for an input x of `x_count` elements and for `out_bytes` bytes of results.
   // Returns RESOURCE_EXHAUSTED if there is too little memory.
   static absl::StatusOr<ProductMeter> Create(Stream& stream, int64_t x_count, size_t out_bytes);
 
@@ -26,7 +26,7 @@ class ProductMeter {
   Stream& stream() { return *stream_; }
 
   // Returns the time in seconds that the device needs for one call of `enqueue`, which enqueues
-  // work on the stream. The result is the shortest of a few measurements.
+  // work on the stream. The result is the minimum of a few measurements.
   absl::StatusOr<double> SecondsOf(absl::FunctionRef<absl::Status()> enqueue);
 
  private:

@@ -1,5 +1,5 @@
-// Reads and writes the tuning file, which stores for each product size whether cuBLASLt or our own
-// kernel is faster. The file is a text file and is valid for one machine.
+// Reads and writes the tuning file: a text file that lists for each size of matrix product whether
+// cuBLASLt or our own kernel is faster. The file is valid for one machine.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,15 @@
 
 namespace incipit::cuda {
 
-// Use of the results of a product. kStore: the results are stored. kAdd: the results are added to
-// the hidden state. kGate: SiLU(gate) * up is stored.
+// Use of the results of a product. kStore: stores the results. kAdd: adds the results to the hidden
+// state. kGate: stores SiLU(gate) * up.
 enum class ProductKind : uint8_t { kStore, kAdd, kGate };
 
 struct ProductKey {
   ProductKind kind = ProductKind::kStore;
   int64_t outputs = 0, columns = 0;
-  int64_t rows = 0;  // minimum number of rows; the choice is valid for [rows, 2 * rows) rows
+  // minimum number of rows; a choice is valid for products with [rows, 2 * rows) rows
+  int64_t rows = 0;
 
   auto operator<=>(const ProductKey&) const = default;
 };
@@ -37,9 +38,9 @@ class ProductChoices {
   void Set(const ProductKey& key, const ProductChoice& choice) { choices_[key] = choice; }
   const std::map<ProductKey, ProductChoice>& all() const { return choices_; }
 
-  // Reads the tuning file at `path`. `machine` is a text with the names and versions of the GPU and
-  // of the software. Errors: NOT_FOUND if the file does not exist, FAILED_PRECONDITION if the file
-  // is for another `machine`, INVALID_ARGUMENT if the file is incomplete or has another format.
+  // Reads the tuning file at `path`. `machine` names the GPU and the software versions. Errors:
+  // NOT_FOUND (no file), FAILED_PRECONDITION (the file is for another machine), INVALID_ARGUMENT
+  // (invalid contents).
   static absl::StatusOr<ProductChoices> Read(const std::string& path, const std::string& machine);
   // Writes the tuning file atomically. Creates the folder of the file if needed.
   absl::Status Write(const std::string& path, const std::string& machine) const;

@@ -12,8 +12,8 @@
 namespace incipit::cuda {
 namespace {
 
-// Reserves `bytes` bytes at offset `end` of a memory range and returns this offset. Sets `end` to
-// the end of the reserved bytes, rounded up to a multiple of 16.
+// Reserves `bytes` bytes at offset `end` and returns this offset. Then increases `end` by `bytes`,
+// and rounds `end` up to a multiple of 16.
 size_t Place(size_t& end, size_t bytes) {
   const size_t begin = end;
   end = (end + bytes + 15) / 16 * 16;
@@ -33,8 +33,7 @@ int32_t NumTopOf(int32_t wanted, int64_t vocab_size) {
 
 constexpr TokenId kNoToken = std::numeric_limits<TokenId>::max();
 
-// Iterates over a list that is sorted by token id. CollectPatches merges the lists of penalties,
-// biases and bans.
+// Iterates over a list that is sorted by token id.
 template <class List>
 class SortedTokens {
  public:
@@ -136,8 +135,8 @@ size_t SamplePlan::Pack(const SampleArgs& args, size_t begin) {
   return i;
 }
 
-// Stores in patches_ one LogitPatch for each token to which a penalty, a bias or a ban of `sample`
-// applies.
+// Stores in patches_ the changes of logits by the penalties, biases and bans of `sample`, sorted by
+// token id.
 void SamplePlan::CollectPatches(const StepSample& sample, int64_t vocab_size) {
   patches_.clear();
   banned_.assign(sample.banned.begin(), sample.banned.end());
@@ -188,8 +187,7 @@ SampleEntry SamplePlan::EntryOf(const StepSample& sample) const {
   return entry;
 }
 
-// Writes the samples of one kernel launch, sorted by row of logits, and one SampleGroup for each
-// row of logits, for kernel Sample.
+// Writes the inputs of kernel Sample: all packed samples, grouped by row of logits.
 void SamplePlan::StoreSamples() {
   std::sort(samples_.begin(), samples_.end(), [](const RowEntry& a, const RowEntry& b) {
     return std::pair(a.logits_row, a.entry.index) < std::pair(b.logits_row, b.entry.index);

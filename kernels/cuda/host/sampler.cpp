@@ -13,8 +13,8 @@
 namespace incipit::cuda {
 namespace {
 
-// kPatchesAtOnce: maximum number of changed logits in one launch of a sampling kernel. kTopsAtOnce:
-// maximum number of likeliest tokens in one launch.
+// Maximum numbers of changed logits and of returned likeliest tokens in one launch of a sampling
+// kernel.
 constexpr int32_t kPatchesAtOnce = 1 << 16, kTopsAtOnce = 1 << 14;
 
 }  // namespace

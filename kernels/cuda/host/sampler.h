@@ -1,5 +1,5 @@
-// Runs the kernels Sample and Score for the rows of a step. Enqueues copies and kernels, and stores
-// the results in the caller's arguments after the step has ended.
+// Runs the sampling kernels (Sample and Score) for the rows of logits of a step (batch). Stores the
+// results in the caller's arguments after the step has ended.
 #pragma once
 
 #include <array>
@@ -17,61 +17,57 @@
 
 namespace incipit::cuda {
 
-// Two device arrays: the largest of every 16 consecutive logits of each row, and the token ids of
-// these logits.
+// Device arrays: the largest of every 16 consecutive logits of each row, and its token id.
 struct BestOfUnits {
-  const float* logits = nullptr;  // null: not available, so kernel Sample reads all logits
+  const float* logits = nullptr;  // null: kernel Sample reads all logits instead
   const int32_t* tokens = nullptr;
 };
 
-// Samples tokens. Two steps may be in flight and use the same device memory, because one stream
-// runs the steps one after the other.
+// Samples tokens and scores given tokens, for at most two steps (batches) in flight. REQUIRES: all
+// calls use the same stream.
 class RowSampler {
  public:
   explicit RowSampler(int32_t num_sms) : num_sms_(num_sms) {}
 
-  // Allocates memory for rows of `vocab_size` logits. Sample and Score call Reserve again if their
-  // rows are longer. REQUIRES: TakeResults has been called for all earlier steps.
+  // Allocates memory for rows of `vocab_size` logits. Sample and Score call Reserve again if a row
+  // is longer. REQUIRES: TakeResults has been called for all earlier steps.
   absl::Status Reserve(int64_t vocab_size);
-  // Returns the maximum length, in logits, of the rows for which memory is allocated.
+  // Returns the maximum number of logits of a row for which memory is allocated.
   int64_t vocab_size() const { return vocab_size_; }
 
   void BeginStep(size_t which);
-  // Enqueues the sampling of tokens for step `which` (0 or 1). The device stores the tokens in
-  // `sampled`. `best` may hold the largest of every 16 logits, which StoreLogits has stored.
-  // REQUIRES: the memory to which `args` refers stays valid until TakeResults.
+  // Enqueues the sampling of tokens for step `which` (0 or 1: two steps may be in flight). The
+  // device stores the tokens in `sampled`. REQUIRES: the memory to which `args` refers stays valid
+  // until TakeResults.
   absl::Status Sample(const SampleArgs& args, const BestOfUnits& best, int32_t* sampled,
                       size_t which, Stream& stream);
   absl::Status Score(const ScoreArgs& args, size_t which, Stream& stream);
 
-  // Packs the samples of a step for LaunchPacked, so that the caller can copy samples and step to
-  // the device together. Returns nullopt if the samples need several launches or more memory; the
-  // caller must then call Sample.
+  // Packs the tokens to sample for one launch by LaunchPacked. Returns nullopt if one launch is not
+  // enough or more memory is needed; the caller must then call Sample instead.
   std::optional<PackedSamples> Pack(const SampleArgs& args, size_t which);
-  // Enqueues kernel Sample for packed samples (Pack). `samples` is the device address of the header
-  // of the samples. In a recorded CUDA graph, the launch is valid for every step with at most
-  // `groups_max` rows of logits.
+  // Launches kernel Sample for samples that Pack has packed. `samples` is the device address of
+  // their header. A CUDA graph of this launch is valid for at most `groups_max` rows of logits.
   void LaunchPacked(const TensorView& logits, const SampleHeader* samples, const BestOfUnits& best,
                     int32_t groups_max, int32_t* sampled, Stream& stream);
-  // Enqueues the copy of the results of packed samples (Pack) from the device to the host.
+  // Enqueues the copy of the results of LaunchPacked to the host.
   void FetchPacked(size_t which, Stream& stream);
-  // Stores the results of step `which` (0 or 1) in the arguments that the caller passed to Sample
-  // and Score. REQUIRES: the device has finished the step.
+  // Stores the results of step `which` (0 or 1) in the arguments that were passed to Sample and
+  // Score. REQUIRES: the device has finished the step.
   void TakeResults(size_t which);
 
-  // Maximum number of rows in a round (one launch of a sampling kernel). More rows need several
-  // rounds.
+  // Maximum number of rows of logits in one launch of a sampling kernel.
   static constexpr int32_t kRowsAtOnce = 256;
-  // Returns the maximum size in bytes of the samples that Pack packs.
+  // Returns the maximum size in bytes of the arrays that Pack returns.
   static size_t PackedBytesMax();
 
  private:
-  // Maximum number of rounds (launches of a sampling kernel) in flight for a step. If a step needs
-  // more rounds, the sampler first waits until these rounds have finished.
+  // Maximum number of launches of sampling kernels in flight for a step (batch). Before a further
+  // launch, the sampler waits for the launches in flight.
   static constexpr size_t kRoundsMax = 8;
 
-  // One launch of a sampling kernel: pinned memory for the inputs and outputs, and the range
-  // [begin, end) of the rows that the kernel processes.
+  // One launch of a sampling kernel for rows [begin, end), with pinned memory for the inputs and
+  // outputs.
   struct Round {
     Memory pinned_inputs, pinned_outputs;
     std::optional<SamplePlan> plan;
@@ -84,9 +80,8 @@ class RowSampler {
   };
 
   absl::StatusOr<Round*> NextRound(StepRounds& step, int64_t vocab_size, Stream& stream);
-  // Processes all rows of `args` in one or more rounds (launches of a sampling kernel). Each round
-  // copies the inputs to the device, calls launch(round, number of rows), and copies the results
-  // back.
+  // Processes all rows of `args` in one or more kernel launches: copies the inputs to the device,
+  // calls launch(round, number of rows), and copies the results back.
   template <class Args>
   absl::Status EnqueueRounds(const Args& args, StepRounds& step, Stream& stream,
                              absl::FunctionRef<void(const Round&, int32_t)> launch);

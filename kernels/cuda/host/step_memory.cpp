@@ -17,27 +17,26 @@ constexpr size_t kAlignment = 16;
 
 size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// The memory for partial attention results is sufficient for kPartialSequences decoding sequences
-// (one token each) with kPartialPositions positions in total. Beyond these limits, PrefillAttention
-// computes the attention.
+// Limits of the memory for partial results of decode attention: number of sequences, and total
+// number of their positions. If a step (batch) exceeds a limit, kernel PrefillAttention computes
+// its attention.
 constexpr int64_t kPartialSequences = 256, kPartialPositions = 1 << 20;
 
 int32_t PartialRowsMax(const StepBounds& bounds, const AttentionForm& form) {
   const int64_t positions = std::min(bounds.blocks_max * form.page_size, kPartialPositions);
   const int64_t sequences =
       std::min({int64_t{bounds.tokens_max}, int64_t{bounds.sequences_max}, kPartialSequences});
-  // Each sequence may have two more splits than its positions divided by the split length, because
-  // its first and last split may be shorter.
+  // Each sequence may have two additional splits (ranges of positions), because its first and its
+  // last split may be shorter than the split length.
   const int64_t splits =
       std::min(positions / SplitLength(0) + 2 * sequences, sequences * kMaxSplits);
-  // The memory for partial results must also be sufficient for one long sequence that decodes
-  // several tokens in a step.
+  // splits of one sequence that decodes max_decode_tokens tokens in a step (batch)
   const int64_t alone = int64_t{kMaxSplits} * AttentionPlanOptions{}.max_decode_tokens;
   return static_cast<int32_t>(form.group * std::max(splits, alone));
 }
 
-// Copies `array` to `memory`, at offset `used` rounded up to a multiple of kAlignment. Returns the
-// offset of the array and sets `used` to the end of the array.
+// Copies `array` to `memory` at offset `used`, rounded up to a multiple of 16. Returns this offset
+// and sets `used` to the end of the array.
 template <class T>
 size_t PutBehind(std::span<const T> array, char* memory, size_t& used) {
   const size_t begin = Aligned(used);
@@ -81,8 +80,8 @@ bool StepMemory::Holds(const Step& step, std::span<const int32_t> logits_rows) c
          std::ssize(step.blocks) <= bounds_.blocks_max;
 }
 
-// Returns true if an attention plan with the page size of form_ is possible for `step`: each
-// sequence has enough pages for its positions.
+// Returns true if an attention plan can be built for `step`: form_ is known, and each sequence has
+// enough pages of form_.page_size positions.
 bool StepMemory::FitsForm(const Step& step) const {
   if (form_.windows.empty()) return false;
   for (size_t s = 0; s + 1 < step.token_begin.size(); ++s) {

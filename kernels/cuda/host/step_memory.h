@@ -1,5 +1,5 @@
-// The data of a step that are copied to the device: attention plan, tokens, rows of logits and
-// samples. Two steps may be in flight. Each step has its own pinned memory. The steps share the
+// Copies the data of a step (batch) to the device: attention plan, tokens, rows of logits and
+// samples. Each of the two steps in flight has its own pinned host memory. Both steps use the same
 // device memory, because one stream runs them one after the other.
 #pragma once
 
@@ -19,8 +19,8 @@
 
 namespace incipit::cuda {
 
-// Properties of the model on which the attention plan of a step depends. The properties are known
-// after the first attention operation.
+// Properties of the model on which attention plans depend. They are known after the first attention
+// operation.
 struct AttentionForm {
   int32_t page_size = 16, group = 1;
   std::vector<int32_t> windows;
@@ -30,38 +30,39 @@ struct AttentionForm {
 
 class StepMemory {
  public:
-  // Allocates memory for steps within `bounds` of a model with the attention properties `form`.
-  // REQUIRES: the stream is idle.
+  // Allocates memory for steps (batches) within `bounds` and for attention plans of a model with
+  // the properties `form`. REQUIRES: the stream is idle.
   absl::Status Reserve(const StepBounds& bounds, const AttentionForm& form);
   bool Holds(const Step& step, std::span<const int32_t> logits_rows) const;
   const StepBounds& bounds() const { return bounds_; }
   const AttentionForm& form() const { return form_; }
 
-  // Enqueues the copy of a step, and of its samples if given, to the device. Returns false if the
-  // copied step has no attention plan, because form() does not match the step. REQUIRES: successive
-  // calls use `which` = 0, 1, 0, 1 and so on; the earlier step with the same `which` has ended.
+  // Enqueues the copy of a step to the device. Returns false if the attention plan is missing,
+  // because form() does not match the step. REQUIRES: the previous copy with the same `which` (0 or
+  // 1) has ended.
   bool Upload(const Step& step, std::span<const int32_t> logits_rows,
               const std::optional<PackedSamples>& samples, size_t which, Stream& stream);
 
-  // Returns the device address of the step's number of tokens; the same address for all steps.
+  // Returns the device address of the step's number of tokens. The address is the same for all
+  // steps (batches).
   const int32_t* num_tokens() const { return &header()->num_tokens; }
   const StepHeader* header() const { return At<const StepHeader>(kPlanAt); }
   const SampleHeader* samples() const { return At<const SampleHeader>(kSamplesAt); }
-  // Returns the device address of the number of rows of logits of the step, at most kFirstRows.
+  // Returns the device address of the step's number of rows of logits, which is limited to
+  // kFirstRows.
   const int32_t* num_logits_rows() const { return At<int32_t>(kNumRowsAt); }
-  // Returns the device address of an array for the first kFirstRows rows of logits; the same
-  // address for all steps. Element i is the index, in the step, of the token to which row i of the
-  // logits belongs.
+  // Returns the device address of an array: for each of the first kFirstRows rows of logits, the
+  // index in the step (batch) of its token. The address is the same for all steps.
   const int32_t* first_logits_rows() const { return At<int32_t>(kRowsAt); }
   static constexpr int32_t kFirstRows = 256;
-  // Returns the device address of an array for all rows of logits. Element i is the index, in the
-  // step, of the token to which row i of the logits belongs. The address may differ between steps.
+  // Returns the device address of an array: for each row of logits, the index in the step (batch)
+  // of its token. The address may differ between steps.
   const int32_t* logits_rows() const { return At<int32_t>(logits_rows_); }
-  // Returns the device address of the numbers 0, 1, 2, ..., kFirstRows, for kernels that need the
-  // address of a number.
+  // Returns the device address of the numbers 0, 1, 2, ..., kFirstRows, for kernels that read a
+  // constant from memory.
   const int32_t* counts() const { return At<int32_t>(0); }
 
-  // Returns the host's copy of the StepHeader of the step that was uploaded last.
+  // Returns the host's copy of the StepHeader of the latest step (batch).
   const StepHeader& host_header() const { return host_header_; }
   const AttentionPlan& plan() const { return *attention_; }
 
@@ -83,7 +84,7 @@ class StepMemory {
   AttentionForm form_;
   std::optional<AttentionPlan> attention_;
   StepHeader host_header_;
-  size_t logits_rows_ = 0;  // offset of the array logits_rows() in bytes from the start of device_
+  size_t logits_rows_ = 0;  // byte offset of the array logits_rows() from the start of device_
   Memory device_;
   std::array<Memory, 2> pinned_;
 };

@@ -1,4 +1,4 @@
-// Defines CreateCudaBackend for a build without CUDA; the function always returns an error.
+// Defines CreateCudaBackend for builds without CUDA: the function always returns an error.
 #include "base/status.h"
 #include "kernels/cuda/cuda_options.h"
 

@@ -1,6 +1,6 @@
 // Declares the part of cuBLASLt (NVIDIA's library of matrix products) that this project uses. The
-// library is loaded at run time, so a build does not need the library's header. If the header is
-// installed, cublaslt_check.cpp compares these declarations with the header.
+// library is loaded at run time, so a build does not need its header. If the header is installed,
+// cublaslt_check.cpp compares it with these declarations.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +8,19 @@
 
 namespace incipit::cuda::lt {
 
-// ---- values of cuBLASLt's enumerations, which have the size of int
+// ---- enumeration values of cuBLASLt, as int
 inline constexpr int kSuccess = 0;
-inline constexpr int kF32 = 0, kBF16 = 14;          // values of the enumeration cudaDataType_t
-inline constexpr int kComputeF32 = 68;              // value of the enumeration cublasComputeType_t
-inline constexpr int kTransposed = 1, kAsItIs = 0;  // values of the enumeration cublasOperation_t
+inline constexpr int kF32 = 0, kBF16 = 14;          // values of cudaDataType_t
+inline constexpr int kComputeF32 = 68;              // value of cublasComputeType_t
+inline constexpr int kTransposed = 1, kAsItIs = 0;  // values of cublasOperation_t
 inline constexpr int kDescTransA = 3, kDescTransB = 4;
-// Attribute of a cuBLASLt preference: maximum workspace in bytes, a uint64_t
+// Attribute of a cuBLASLt preference object (uint64_t): maximum size of the workspace in bytes
 inline constexpr int kPreferWorkspaceBytes = 1;
-// Attribute of a cuBLASLt preference: allowed reduction schemes, a uint32_t bit mask
+// Attribute of a cuBLASLt preference object (uint32_t): bit mask of the allowed reduction schemes
 inline constexpr int kPreferReductionSchemes = 3;
-// Attribute of a cuBLASLt algorithm: number of parts into which each sum is split, an int32_t
+// Attribute of a cuBLASLt algorithm (int32_t): number of parts into which each sum is split
 inline constexpr int kConfigSplits = 2;
-// Attribute of a cuBLASLt algorithm: how the parts of a split sum are added, a uint32_t
+// Attribute of a cuBLASLt algorithm (uint32_t): how the parts of a split sum are added
 inline constexpr int kConfigReductionScheme = 3;
 inline constexpr uint32_t kNoReduction = 0;
 
@@ -39,8 +39,8 @@ struct HeuristicResult {
 using Handle = void*;
 using Stream = void*;
 
-// ---- types of cuBLASLt's functions, for pointers from dlsym. The functions return a
-// cublasStatus_t, except GetVersion and GetStatusName.
+// ---- function types of cuBLASLt, for pointers from dlsym. The functions return a cublasStatus_t
+// as int, except GetVersion and GetStatusName.
 using GetVersion = size_t();
 using GetStatusName = const char*(int status);
 using Create = int(Handle* library);

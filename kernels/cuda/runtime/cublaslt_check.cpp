@@ -1,5 +1,5 @@
-// Compares the declarations of cublaslt.h with cuBLASLt's own header. This file is compiled only
-// where cuBLASLt's header is installed.
+// Compares the declarations in cublaslt.h with cuBLASLt's own header at compile time, if that
+// header is installed.
 #include <cublasLt.h>
 
 #include <cstddef>
@@ -29,7 +29,7 @@ static_assert(offsetof(HeuristicResult, algorithm) == offsetof(Theirs, algo));
 static_assert(offsetof(HeuristicResult, workspace_bytes) == offsetof(Theirs, workspaceSize));
 static_assert(offsetof(HeuristicResult, state) == offsetof(Theirs, state));
 
-// True if a parameter of type Mine is passed in the same way as a parameter of type Real: both are
+// True if function parameters of the types Mine and Real are passed in the same way: both are
 // pointers, or both are integers or enums of the same size.
 template <class Mine, class Real>
 constexpr bool kIsPassedAs = (std::is_pointer_v<Mine> && std::is_pointer_v<Real>) ||

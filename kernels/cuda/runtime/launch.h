@@ -1,5 +1,5 @@
-// Implements Launch, which launches a kernel on a stream. Only files that instantiate Launch
-// include this header.
+// Implements Launch, which launches a kernel on a stream. Include this header only in files that
+// instantiate Launch.
 #pragma once
 
 #include "kernels/cuda/device/device.h"
@@ -15,8 +15,8 @@
 
 namespace incipit::cuda {
 
-// The __global__ function that runs `Kernel`. tools/cuda_gates.py reads the template arguments
-// kThreads, kSharedBytes and kBlocksPerSm from the name of the symbol.
+// The __global__ function that runs `Kernel`. tools/cuda_gates.py reads the template arguments from
+// the symbol name.
 template <class Kernel, int kThreads = Kernel::kThreads, int kSharedBytes = Kernel::kSharedBytes,
           int kBlocksPerSm = Kernel::kBlocksPerSm>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
   Kernel::Run(args);
 }
 
-// Returns the list of all kernels that this program may launch; OpenDevice loads these kernels.
+// Returns the list of all kernels of this program. OpenDevice loads these kernels.
 std::vector<const void*>& Entries();
 template <class Kernel>
 struct Listed {
@@ -34,20 +34,19 @@ struct Listed {
 template <class Kernel>
 const Listed<Kernel> Listed<Kernel>::kOne;
 
-// Stores `error` as the error of the stream, unless an earlier error is stored.
+// Stores `error` as the error of `stream`, unless an earlier error is stored.
 void Note(Stream& stream, int error);
 void* HandleOf(Stream& stream);
 // Returns true if a kernel may start before the previous kernel has ended. Returns false if the
-// environment variable INCIPIT_CUDA_IN_ORDER is set. The variable helps to find faults in
-// overlapping kernels.
+// environment variable INCIPIT_CUDA_IN_ORDER is set, for debugging.
 bool MayStartEarly();
 
 template <class Kernel>
 void Launch(Stream& stream, const LaunchShape& shape, const typename Kernel::Args& args) {
   static_assert(sizeof(typename Kernel::Args) <= 4096);
   static_cast<void>(Listed<Kernel>::kOne);
-  // All kernels use the maximum share of on-chip memory as shared memory. With different shares, a
-  // multiprocessor could start a kernel only after the previous kernel has ended.
+  // All kernels use the same (maximum) share of on-chip memory as shared memory. With different
+  // shares, two kernels could not overlap on a multiprocessor.
   static const cudaError_t prepared = [] {
     const auto error = cudaFuncSetAttribute(
         Entry<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, Kernel::kSharedBytes);

@@ -1,6 +1,5 @@
-// Matrix products of a vendor library. The linker selects one of two implementations: cuBLASLt for
-// a GPU (product_library_cuda.cpp), or code for the emulator
-// (kernels/emulator/product_library.cpp). Only algorithms in which one thread block computes the
+// Matrix products of a vendor library. The linker selects the implementation: cuBLASLt for a GPU,
+// or kernels/emulator/product_library.cpp. Only algorithms in which one thread block computes the
 // whole sum of a result are used.
 #pragma once
 
@@ -22,11 +21,12 @@ inline constexpr size_t kProductAlignment = 256;
 inline constexpr size_t kProductWorkspaceBytes = size_t{32} << 20;
 
 struct ProductSize {
-  // sizes of y [rows, outputs] and x [rows, columns]; `columns` is a multiple of 8
+  // sizes of the result y [rows, outputs] and of the input x [rows, columns]; `columns` is a
+  // multiple of 8
   int64_t rows = 0, outputs = 0, columns = 0;
 };
 
-// An algorithm of cuBLASLt for one product size, in cuBLASLt's own encoding. Valid only for one
+// An algorithm of cuBLASLt for one product size, in cuBLASLt's own format. Valid only for one
 // version of cuBLASLt.
 struct ProductAlgorithm {
   std::array<uint64_t, 8> words = {};
@@ -34,9 +34,8 @@ struct ProductAlgorithm {
   bool operator==(const ProductAlgorithm&) const = default;
 };
 
-// Operands of the product y = x * transpose of w: x bf16 [rows, columns], w bf16 [outputs, columns]
-// and y f32 [rows, outputs]. All matrices are stored row by row and begin at multiples of
-// kProductAlignment bytes.
+// Operands of y = x * transpose(w): x bf16 [rows, columns], w bf16 [outputs, columns], y f32 [rows,
+// outputs]. All matrices are stored row by row and aligned to kProductAlignment bytes.
 struct ProductOperands {
   const dev::bf16* x = nullptr;
   const dev::bf16* w = nullptr;
@@ -46,22 +45,22 @@ struct ProductOperands {
   void* workspace = nullptr;
 };
 
-// A loaded library of matrix products, which allocates some device memory. REQUIRES: OpenDevice has
-// been called.
+// A loaded library of matrix products. Uses some device memory. REQUIRES: OpenDevice has been
+// called.
 class ProductLibrary {
  public:
-  // Loads the library. If loading fails, returns UNAVAILABLE with a message that names the missing
-  // library or function.
+  // Loads the library. Returns UNAVAILABLE, with the name of the missing library or function, if
+  // loading fails.
   static absl::StatusOr<ProductLibrary> Load();
   ~ProductLibrary();
   ProductLibrary(ProductLibrary&&) noexcept;
   ProductLibrary& operator=(ProductLibrary&&) noexcept;
 
-  // Returns a text with the versions of the library and of the driver. If the text has changed,
-  // stored algorithms and measured times are no longer valid.
+  // Returns the versions of the library and of the driver. Stored algorithms are valid only for the
+  // same versions.
   const std::string& version() const;
-  // Returns at most `count` algorithms for products of this size, in descending order of expected
-  // speed. The list is empty if the library has no algorithm for the size.
+  // Returns at most `count` algorithms for products of this size, the fastest expected first. The
+  // list is empty if the library has no algorithm.
   std::vector<ProductAlgorithm> FindAlgorithms(const ProductSize& size, int32_t count) const;
   // Returns true if the algorithm can compute products of this size.
   bool Offers(const ProductSize& size, const ProductAlgorithm& algorithm) const;

@@ -1,6 +1,6 @@
-// Implements kernels/cuda/runtime/product_library.h with cuBLASLt. cuBLASLt stores matrices column
-// by column and therefore reads a matrix that is stored row by row as its transpose. The matrices
-// that cuBLASLt calls A, B and D are w (transposed), x and y.
+// Implements kernels/cuda/runtime/product_library.h with cuBLASLt. cuBLASLt expects column-major
+// matrices, so a row-major matrix appears as its transpose. The operands A, B and D of cuBLASLt are
+// w (transposed), x and y.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ bool FindAll(void* library, Functions& f) {
          Find(library, "cublasLtMatmul", f.matmul);
 }
 
-// Returns the first line of the file with the version of NVIDIA's driver, or an empty string.
+// Returns the version text of NVIDIA's driver, or an empty string if the text cannot be read.
 std::string DriverBuild() {
   std::ifstream file("/proc/driver/nvidia/version");
   std::string line;
@@ -104,8 +104,8 @@ class Product {
 
 }  // namespace
 
-// State of a ProductLibrary. cuBLASLt is never unloaded, because cuBLASLt holds resources of the
-// device.
+// Private state of ProductLibrary. cuBLASLt is never unloaded, because cuBLASLt holds resources of
+// the device.
 struct ProductLibrary::State {
   Functions f;
   lt::Handle handle = nullptr;
@@ -114,7 +114,7 @@ struct ProductLibrary::State {
     if (handle != nullptr) f.destroy(handle);
   }
 
-  // Returns true if the algorithm does not split the sum of a result among thread blocks.
+  // Returns true if one thread block computes the whole sum of each result.
   bool IsWhole(const lt::Algorithm& algorithm) const {
     int32_t splits = 0;
     uint32_t scheme = 0;

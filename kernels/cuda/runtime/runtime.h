@@ -1,5 +1,5 @@
-// The functions of the CUDA runtime that the backend uses. The linker selects one of two
-// implementations: runtime_cuda.cpp for a GPU, or kernels/emulator/runtime.cpp for the emulator.
+// Interface to the CUDA runtime. The linker selects the implementation: runtime_cuda.cpp for a GPU,
+// or kernels/emulator/runtime.cpp for the emulator.
 #pragma once
 
 #include <algorithm>
@@ -21,9 +21,9 @@ struct DeviceProperties {
   size_t memory_bytes = 0, l2_bytes = 0;
 };
 
-// Makes device `ordinal` the current device of this thread and loads the kernels of this project.
-// If `loads_all` is true, also loads all kernels of libraries, which need hundreds of megabytes.
-// Returns UNAVAILABLE if there is no usable device of compute capability 9.0.
+// Selects device `ordinal` for this thread and loads the kernels of this project. If `loads_all` is
+// true, also loads all kernels of libraries (hundreds of megabytes). Returns UNAVAILABLE if the
+// device is not usable or not of compute capability 9.0. 323:
 absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal, bool loads_all = true);
 
 // Returns the number of free bytes of device memory.
@@ -31,7 +31,7 @@ size_t FreeDeviceBytes();
 
 enum class Place : uint8_t {
   kDevice,
-  // pinned host memory: kernels can read it, and the device can copy from and to it
+  // pinned host memory, which kernels can read
   kPinned,
 };
 
@@ -39,12 +39,11 @@ enum class Place : uint8_t {
 // the message states how many bytes are missing.
 absl::Status OutOfMemory(Place place, size_t bytes);
 
-// Owns a range of device memory or pinned memory. All bytes are zero after the allocation.
+// Owns a range of device memory or of pinned host memory.
 class Memory {
  public:
   Memory() = default;
-  // Allocates `bytes` bytes, set to zero. Returns RESOURCE_EXHAUSTED (OutOfMemory) if too little
-  // memory is available.
+  // Allocates `bytes` bytes, all zero. Returns RESOURCE_EXHAUSTED if there is too little memory.
   static absl::StatusOr<Memory> Allocate(Place place, size_t bytes);
   ~Memory() { Release(); }
   Memory(Memory&& other) noexcept { *this = std::move(other); }
@@ -74,16 +73,15 @@ class Memory {
 
 struct LaunchShape {
   int32_t num_blocks = 1;
-  // Number of thread blocks of a cluster; they can read each other's shared memory
+  // number of thread blocks in each thread block cluster
   int32_t cluster = 1;
   // True if the kernel may start before the previous kernel has ended. REQUIRES: the kernel calls
   // WaitForEarlierKernels.
   bool dependent = false;
 };
 
-// Returns a launch shape for a kernel whose work needs `num_blocks` thread blocks. The shape has
-// only as many thread blocks as can run at the same time, so a thread block may have to process
-// several work items.
+// Returns a launch shape with `num_blocks` thread blocks, but at most as many as can run at the
+// same time. A thread block may then have to process several work items.
 inline LaunchShape PersistentShape(int64_t num_blocks, int32_t num_sms, int32_t blocks_per_sm) {
   const int64_t at_once = int64_t{num_sms} * blocks_per_sm;
   return {.num_blocks = static_cast<int32_t>(std::clamp<int64_t>(num_blocks, 1, at_once)),
@@ -91,9 +89,9 @@ inline LaunchShape PersistentShape(int64_t num_blocks, int32_t num_sms, int32_t 
           .dependent = true};
 }
 
-// A stream runs work later, in the order in which the work was enqueued. Memory that the work reads
-// must not change before the work has run. After the first error of the device, every Wait returns
-// this error.
+// A queue of device work, which runs in the order in which it was enqueued. REQUIRES: memory that
+// the work reads does not change before the work has run. After an error, every Wait returns this
+// error.
 class Stream {
  public:
   static absl::StatusOr<Stream> Create();
@@ -101,12 +99,10 @@ class Stream {
   Stream(Stream&&) noexcept;
   Stream& operator=(Stream&&) noexcept;
 
-  // Enqueues a copy between device memory and pinned memory, in either direction, or within device
-  // memory.
+  // Enqueues a copy within device memory, or between device memory and pinned host memory.
   void Copy(void* to, const void* from, size_t bytes);
   void Clear(void* device, size_t bytes);
-  // Waits until all work that has been enqueued on this stream has run. Returns the first error of
-  // the stream.
+  // Waits until all enqueued work of this stream has run. Returns the first error of the stream.
   absl::Status Wait();
 
   // Data of a stream for the implementations of Launch, Event and Graph.
@@ -118,12 +114,12 @@ class Stream {
   std::unique_ptr<State> state_;
 };
 
-// Enqueues a launch of `Kernel`, a struct as described in kernels/cuda/device/device.h. The files
-// kernels/cuda/device/*.cu instantiate Launch.
+// Enqueues a launch of `Kernel`; kernels/cuda/device/device.h describes the members of `Kernel`.
+// The files kernels/cuda/device/*.cu instantiate Launch.
 template <class Kernel>
 void Launch(Stream& stream, const LaunchShape& shape, const typename Kernel::Args& args);
 
-// A point in the sequence of work of a stream. A thread can wait until the device has reached the
+// A point in the sequence of work of a stream. The host can wait until the device has reached the
 // point.
 class Event {
  public:
@@ -134,7 +130,7 @@ class Event {
 
   void Record(Stream& stream);
   // Waits until the work that was enqueued before the latest Record has run. Returns immediately if
-  // there was no Record.
+  // Record was never called.
   absl::Status Wait();
 
   struct State;
@@ -144,12 +140,11 @@ class Event {
   std::unique_ptr<State> state_;
 };
 
-// Recorded work of a stream: all work that was enqueued between Begin and End. Graph::Launch
-// enqueues this work again, with the same arguments. Every pointer in the arguments must stay valid
-// while the graph exists.
+// Recorded work of a stream, which Launch enqueues again with the same arguments. REQUIRES: all
+// pointers in the arguments stay valid while the graph exists.
 class Graph {
  public:
-  // Makes `stream` record the work that is enqueued until End, instead of running the work.
+  // Begins a recording: until End, `stream` records enqueued work instead of running the work.
   static void Begin(Stream& stream);
   static absl::StatusOr<Graph> End(Stream& stream);
   ~Graph();

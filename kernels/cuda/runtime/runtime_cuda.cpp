@@ -32,9 +32,8 @@ std::string Version(int number) { return fmt::format("{}.{}", number / 1000, num
 }  // namespace
 
 absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal, bool loads_all) {
-  // EAGER loads all kernels when the device is opened. With LAZY, a kernel is loaded at its first
-  // use, which fails if the KV cache uses all memory. The variable must be set before the first
-  // call of the driver.
+  // EAGER loads all kernels when the device is opened. With LAZY, loading a kernel at its first use
+  // can fail if the KV cache fills the memory. The driver reads the variable at its first call.
   (void)setenv("CUDA_MODULE_LOADING", loads_all ? "EAGER" : "LAZY", /*overwrite=*/0);
   int driver = 0, runtime = 0, count = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
@@ -89,7 +88,7 @@ absl::StatusOr<Memory> Memory::Allocate(Place place, size_t bytes) {
   const cudaError_t error = on_device ? cudaMalloc(&memory.data_, bytes)
                                       : cudaHostAlloc(&memory.data_, bytes, cudaHostAllocDefault);
   if (error != cudaSuccess) {
-    // Clears the error, so that a later launch does not return this error
+    // Clears the error, so that later calls do not return it again
     (void)cudaGetLastError();
     memory.data_ = nullptr;
     if (error != cudaErrorMemoryAllocation) return Failure(error, "allocating memory");
@@ -101,15 +100,15 @@ absl::StatusOr<Memory> Memory::Allocate(Place place, size_t bytes) {
     return memory;
   }
   INCIPIT_RETURN_IF_ERROR(Failure(cudaMemset(memory.data_, 0, bytes), "clearing memory"));
-  // Waits for cudaMemset: it runs on the default stream, for which our own streams do not wait.
+  // Waits for cudaMemset, because our streams do not wait for the default stream on which
+  // cudaMemset runs.
   INCIPIT_RETURN_IF_ERROR(Failure(cudaDeviceSynchronize(), "clearing memory"));
   return memory;
 }
 
 void Memory::Release() {
   if (data_ == nullptr) return;
-  // Errors are ignored. If the process exits, the CUDA runtime may have released the device before
-  // the last Memory is destroyed.
+  // Ignores errors: when the process exits, the CUDA runtime may already have released the device.
   (void)(place_ == Place::kDevice ? cudaFree(data_) : cudaFreeHost(data_));
   data_ = nullptr;
 }

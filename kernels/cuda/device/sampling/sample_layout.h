@@ -1,6 +1,6 @@
-// Memory layout of the inputs and outputs of the kernels Sample and Score. One copy between host
-// and device transfers all inputs, another all outputs. kernels/cuda/host/sample_plan.h writes the
-// inputs and reads the outputs.
+// Memory layout of the inputs and outputs of the CUDA kernels Sample and Score. All inputs are in
+// one memory range, all outputs in another. kernels/cuda/host/sample_plan.h writes the inputs and
+// reads the outputs.
 #pragma once
 
 #include <cstddef>
@@ -8,45 +8,45 @@
 
 namespace incipit::cuda {
 
-// A change of one logit of a row, by a penalty, a bias or a ban. A row has at most one LogitPatch
-// for each token id.
+// Change of the logit of one token by a penalty, a bias or a ban. A SampleEntry has at most one
+// LogitPatch for each token id.
 struct alignas(16) LogitPatch {
   int32_t token = 0;
-  uint32_t kinds = 0;  // any of the bits kPenalized, kBiased and kBanned
-  // how often the token occurs in the request's output; used with kPenalized
+  uint32_t kinds = 0;  // bit mask of kPenalized, kBiased and kBanned
+  // number of occurrences of the token in the request's output; used only with kPenalized
   int32_t in_output = 0;
-  float bias = 0;  // number added to the logit; used with kBiased
+  float bias = 0;  // number that is added to the logit; used only with kBiased
 
   static constexpr uint32_t kPenalized = 1, kBiased = 2, kBanned = 4;
 };
 
-// The parameters of one sample (one token to sample), computed by the host.
+// Parameters for sampling one token, computed by the host.
 struct alignas(16) SampleEntry {
-  int32_t index = 0;  // index of this sample in the arrays of SampleOutputs
+  int32_t index = 0;  // index of this token's results in the arrays of SampleOutputs
   int32_t greedy = 0;
   float inverse_temperature = 0;
-  int32_t top_k = 0;         // number of tokens that top_k keeps; 0: all tokens
-  uint64_t top_p_share = 0;  // p of top_p in units of 2^-63; 2^63 keeps all tokens
+  int32_t top_k = 0;  // sampling parameter top_k: number of likeliest tokens to keep; 0: all tokens
+  uint64_t top_p_share = 0;  // sampling parameter top_p, multiplied by 2^63; 2^63: keep all tokens
   uint64_t min_p_mass = 0;
   uint64_t random_bits = 0;
   int32_t patch_begin = 0, patch_end = 0;
   float repetition_penalty = 1, frequency_penalty = 0, presence_penalty = 0;
-  // Number of requested log probabilities. -1: none; 0: only for the sampled token; k > 0: also for
-  // the k likeliest tokens.
+  // Number of likeliest tokens whose log probabilities are returned in addition to that of the
+  // sampled token. -1: return no log probabilities.
   int32_t num_top = -1;
   int32_t top_begin = 0;
   int32_t unused[3] = {};
 };
 
-// All samples that use the same row of logits. One thread block processes the samples one after the
-// other, because penalties, biases and bans of a sample change the row for a time.
+// All tokens to sample from one row of logits. One thread block samples the tokens one after the
+// other, because sampling a token temporarily changes the row.
 struct alignas(16) SampleGroup {
   int32_t logits_row = 0;
   int32_t entry_begin = 0, entry_end = 0;
   int32_t unused = 0;
 };
 
-// A token of the prompt (not sampled) whose log probability kernel Score computes.
+// Input of kernel Score: a row of logits and a given token whose log probability is requested.
 struct alignas(16) ScoreEntry {
   int32_t logits_row = 0;
   int32_t target = 0;
@@ -54,9 +54,9 @@ struct alignas(16) ScoreEntry {
   int32_t top_begin = 0;
 };
 
-// The numbers from which the host computes the log probability of a token.
+// Results of the GPU from which the host computes the log probability of one token.
 struct alignas(16) TokenScore {
-  // sum of the integer probability weights of all tokens of the row, at temperature 1
+  // sum of the integer probability weights of all tokens of the vocabulary, at temperature 1
   uint64_t row_mass = 0;
   float row_max = 0;
   float logit = 0;
@@ -68,24 +68,25 @@ struct alignas(8) TopLogit {
   float logit = 0;
 };
 
-// Header of the memory range with all samples of a launch. A recorded CUDA graph contains only the
-// address of the header, so each replay may have other samples.
+// Header of the input data of one launch of kernel Sample. The data are one memory range, which
+// begins with this header.
 struct alignas(16) SampleHeader {
   int32_t num_groups = 0;
-  int32_t groups = 0;   // offset in bytes of SampleGroup[num_groups] from the SampleHeader
-  int32_t entries = 0;  // offset in bytes of SampleEntry[] from the SampleHeader
-  int32_t patches = 0;  // offset in bytes of LogitPatch[] from the SampleHeader
+  int32_t groups = 0;   // byte offset of the array of SampleGroup from the start of this header
+  int32_t entries = 0;  // byte offset of the array of SampleEntry from the start of this header
+  int32_t patches = 0;  // byte offset of the array of LogitPatch from the start of this header
 };
 struct ScoreInputs {
-  const int32_t* num_entries = nullptr;  // address of the number of entries
+  const int32_t* num_entries = nullptr;  // points to the number of elements in `entries`
   const ScoreEntry* entries = nullptr;
 };
 struct SampleOutputs {
-  int32_t* tokens = nullptr;  // the sampled token of each sample; -1 if the logits are not finite
-  int32_t* status = nullptr;  // RowStatus of each sample or ScoreEntry, as an integer
-  TokenScore* scores = nullptr;  // numbers for the requested log probabilities
-  // The likeliest tokens of all samples. The tokens of a sample begin at index
-  // SampleEntry::top_begin, the likeliest token first.
+  // sampled token ids; -1 if a row of logits contains numbers that are not finite
+  int32_t* tokens = nullptr;
+  int32_t* status = nullptr;     // RowStatus of each row of logits, as an integer
+  TokenScore* scores = nullptr;  // data for the requested log probabilities
+  // Lists of likeliest tokens, one list after the other. Each list begins at index `top_begin` of
+  // its SampleEntry or ScoreEntry, with the likeliest token.
   TopLogit* tops = nullptr;
 };
 

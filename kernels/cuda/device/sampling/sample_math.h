@@ -1,5 +1,5 @@
-// The arithmetic of kernels/sampling.h as device code. The operations, their order and their
-// rounding are the same as on the host, so the results have the same bits.
+// GPU implementation of the arithmetic of kernels/sampling.h. The operations, their order and their
+// rounding are the same as on the CPU, so the results have the same bits.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace incipit::cuda {
 
-// Returns e^x with the same bits as SamplingExp of kernels/sampling.h.
+// Returns e^x with the same bits as the CPU function SamplingExp (kernels/sampling.h).
 INCIPIT_DEVICE float SampleExp(float x) {
   x = x > kExpLowest ? x : kExpLowest;
   const float n = dev::Add(dev::Add(dev::Multiply(x, kExpLog2E), kExpRound), -kExpRound);
@@ -24,29 +24,28 @@ INCIPIT_DEVICE float SampleExp(float x) {
   return dev::BitCast<float>(dev::BitCast<uint32_t>(y) + exponent);
 }
 
-// Returns the mass of a token: an integer proportional to its probability weight `weight`. Equals
-// MassOf of kernels/sampling.h.
+// Converts the probability weight of a token to an integer proportional to `weight`. Returns the
+// same bits as the CPU function MassOf (kernels/sampling.h).
 INCIPIT_DEVICE uint64_t SampleMass(float weight) {
   const double shifted =
       dev::Add(dev::Multiply(static_cast<double>(weight), kMassScale), kMassRound);
   return dev::BitCast<uint64_t>(shifted) & ((uint64_t{1} << 52) - 1);
 }
 
-// Returns (logit - max) / temperature, the exponent in WeightOf of kernels/sampling.h.
+// Returns (logit - max) * inverse_temperature with the same bits as the CPU.
 INCIPIT_DEVICE float ScaledLogit(float logit, float max, float inverse_temperature) {
   return dev::Multiply(dev::Add(logit, -max), inverse_temperature);
 }
 
-// Returns the mass that top_p keeps: total * share / 2^63, but at least 1. `share` is p * 2^63;
-// `total` is the sum of the masses (integer probability weights) of all tokens. Equals TopPMass of
-// kernels/sampling.h.
+// Returns total * share / 2^63, but at least 1: the sum of integer probability weights that top_p
+// keeps. `share` is the sampling parameter top_p times 2^63.
 INCIPIT_DEVICE uint64_t ShareOfMass(uint64_t share, uint64_t total) {
   const uint64_t mass = dev::MultiplyHigh(total, share) << 1 | (total * share) >> 63;
   return mass > 1 ? mass : 1;
 }
 
-// Number of bits of an order, the sort key of a token in its row. A larger logit has a smaller
-// order. If two logits are equal, the lower token id has the smaller order. -0 equals +0.
+// Number of bits of a sort key that orders tokens by logit, largest first. Tokens with equal logits
+// are ordered by token id, lowest first.
 inline constexpr int kOrderBits = 32 + kVocabBitsMax;
 inline constexpr uint64_t kLastOrder = (uint64_t{1} << kOrderBits) - 1;
 inline constexpr uint64_t kNoOrder = ~uint64_t{0};

@@ -1,6 +1,5 @@
-// Kernel Score: computes, for given tokens, the numbers from which the host computes log
-// probabilities. The host computes the logarithms (kernels/cuda/host/sample_plan.h), so that log
-// probabilities have the same bits on every backend.
+// Kernel Score: computes the numbers from which the host computes log probabilities of given
+// tokens. The host computes the logarithms, so that every backend returns the same bits.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +14,15 @@ struct SampleShape {
   static constexpr int kThreads = 512;
 };
 
-// Addresses at which WriteScore stores its outputs for one row of logits.
+// Addresses at which WriteScore stores its results for one row of logits.
 struct ScoreSlot {
   TokenScore* score = nullptr;
   TopLogit* tops = nullptr;
 };
 
-// Stores the numbers from which the host computes the log probabilities of `token` and of the
-// `num_top` likeliest tokens, the likeliest first. REQUIRES: selector.Survey was called after the
-// latest change of `row`.
+// Stores in `slot` the numbers from which the host computes log probabilities: of `token`, and of
+// the `num_top` likeliest tokens of `row`. REQUIRES: selector.Survey() was called after the latest
+// change of `row`.
 template <int kThreads>
 INCIPIT_DEVICE void WriteScore(RowSelector<kThreads>& selector, const LogitsRow& row, int token,
                                int num_top, const ScoreSlot& slot) {
@@ -56,16 +55,15 @@ struct Score {
   static constexpr int kBlocksPerSm = 1;
 
   struct Args {
-    // f32 [rows, vocab_size], contiguous, aligned to 16 bytes
+    // f32 matrix of shape [rows, vocab_size], stored row by row, aligned to 16 bytes
     const float* logits = nullptr;
-    int32_t vocab_size = 0;  // number of logits of a row; at most 2^kVocabBitsMax
+    int32_t vocab_size = 0;  // number of logits in each row; at most 2^kVocabBitsMax
     ScoreInputs inputs;
     SampleOutputs outputs;
   };
 
-  // Memory traffic of the kernel: an entry with num_top = 0 reads its row twice; an entry with
-  // likeliest tokens usually reads its row three times. A row has 4 * vocab_size bytes. The first
-  // read is from memory, the later reads are from L2.
+  // Reads each requested row of logits once from device memory and once from the L2 cache. If
+  // likeliest tokens are requested, usually reads the row twice from the L2 cache.
   static INCIPIT_DEVICE void Run(const Args& args) {
     auto* const memory = reinterpret_cast<RowSelectorMemory*>(dev::SharedMemory());
     dev::WaitForEarlierKernels();
