@@ -33,13 +33,13 @@ struct StepRow {
 // Work item of kernel DecodeAttention: up to 16 pairs of token and query head attend to the
 // positions [begin, end) of a sequence, for each kv head. Size: 48 bytes.
 struct DecodeItem {
-  // Index in the step (batch) of the token to which attention row 0 belongs. An attention row is a
-  // pair of token and query head.
+  // Index, among the tokens of the step (batch), of the token with attention row 0. An attention
+  // row is a pair of token and query head.
   int32_t token = 0;
-  // Position in its sequence of the token that `token` refers to
+  // Position, in its sequence, of the token at index `token`
   int32_t position = 0;
-  // Number of the item's first attention row. Row r is for token `token` + r / group and query head
-  // r % group of a kv head; `group` query heads share a kv head.
+  // Number of the item's first attention row (pair of token and query head). Rows are numbered by
+  // token, then by query head.
   int32_t first_row = 0;
   int32_t num_rows = 0;
   // Index, in the step's array of page numbers, of the first page of the sequence
@@ -47,13 +47,14 @@ struct DecodeItem {
   // Positions [begin, end) of the sequence that the item processes. `begin` is a multiple of 64, or
   // the first position in the sliding window.
   int32_t begin = 0, end = 0;
-  // The positions of the same (token, query head) pairs are divided among num_splits items. `split`
+  // The positions are divided among num_splits items for the same tokens and query heads. `split`
   // is the index of this item among these items.
   int32_t split = 0, num_splits = 1;
-  // Index in the memory for partial results. The result of the item's row r is at index partial +
-  // split * num_rows + r.
+  // Index, in the memory for partial results, of the first result of all num_splits items. The
+  // result of the item's row r is at index partial + split * num_rows + r.
   int32_t partial = 0;
-  // Index of the counter of finished items that all items for the same tokens and query heads share
+  // Index of a counter of finished items. All items for the same tokens and query heads share the
+  // counter.
   int32_t tile = 0;
   int32_t reserved = 0;
 };
@@ -61,18 +62,18 @@ struct DecodeItem {
 // Work item of kernel PrefillAttention: up to 128 pairs of token and query head attend to the
 // positions [begin, end) of a sequence, for each kv head. Size: 32 bytes.
 struct PrefillTile {
-  // Index in the step (batch) of the token to which attention row 0 belongs. An attention row is a
-  // pair of token and query head.
+  // Index, among the tokens of the step (batch), of the token with attention row 0. An attention
+  // row is a pair of token and query head.
   int32_t token = 0;
-  // Position in its sequence of the token that `token` refers to
+  // Position, in its sequence, of the token at index `token`
   int32_t position = 0;
-  // Number of the tile's first attention row. Row r is for token `token` + r / group and query head
-  // r % group of a kv head; `group` query heads share a kv head.
+  // Number of the tile's first attention row (pair of token and query head). Rows are numbered by
+  // token, then by query head.
   int32_t first_row = 0;
   int32_t num_rows = 0;
   // Index, in the step's array of page numbers, of the first page of the sequence
   int32_t table = 0;
-  // Positions [begin, end) of the sequence to which at least one attention row of the tile attends
+  // Positions [begin, end) of the sequence that at least one token of the tile attends to
   int32_t begin = 0, end = 0;
   int32_t split_length = 0;
 };
@@ -89,17 +90,16 @@ struct AttentionList {
 struct StepHeader {
   int32_t num_tokens = 0;
   int32_t rows = 0;  // byte offset of StepRow[num_tokens] from the start of this header
-  // byte offset from the start of this header of the page numbers (int32_t) of all sequences
+  // byte offset, from the start of this header, of the page numbers (int32_t) of all sequences
   int32_t page_tables = 0;
-  // byte offset from the start of this header of the token ids (int32_t); embed.h explains negative
-  // ids
+  // byte offset, from the start of this header, of the token ids (int32_t); embed.h explains
+  // negative ids
   int32_t tokens = 0;
   AttentionList lists[kMaxWindows] = {};
 };
 
-// Returns the length of the ranges (splits) into which the positions of a token are divided if the
-// token attends to `span` positions. All kernels use the same splits, so that their results have
-// the same bits.
+// Returns the number of positions in each range (split) that attention sums separately, for a token
+// that attends to `span` positions. All kernels use the same ranges, to compute the same bits.
 INCIPIT_ANYWHERE constexpr int32_t SplitLength(int32_t span) {
   int32_t length = span < 2048 ? 256 : 512;
   while (span > 32 * int64_t{length}) length *= 2;

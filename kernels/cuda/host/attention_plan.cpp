@@ -23,7 +23,8 @@ int32_t Lowest(int32_t position, int32_t window) { return position + 1 - Span(po
 // within the limits of `options`.
 size_t MaxPrefillTiles(const AttentionPlanOptions& options) {
   const int64_t rows = int64_t{options.max_tokens} * options.group;
-  // A sequence is divided where SplitLength() changes: at most once in 8,192 consecutive positions.
+  // A sequence needs a new tile where the result of SplitLength() changes: at most once in 8,192
+  // consecutive positions.
   const int64_t parts = 2 * int64_t{options.max_sequences} + options.max_tokens / 8192 + 1;
   return static_cast<size_t>(rows / kPrefillRows + parts);
 }
@@ -80,11 +81,11 @@ struct AttentionPlan::Part {
   int32_t window = 0, split_length = 0, group = 1;
 
   int32_t num_rows() const { return num_tokens * group; }
-  // Returns the lowest position to which any attention row (pair of token and query head) from row
-  // `first` on attends.
+  // Returns the lowest position that attention row `first` or a later row attends to. A row is a
+  // pair of token and query head.
   int32_t begin(int32_t first) const { return Lowest(position + first / group, window); }
-  // Returns the end of the positions to which attention rows (pairs of token and query head)
-  // [first, first + count) attend.
+  // Returns the end of the positions that attention rows [first, first + count) attend to. A row is
+  // a pair of token and query head.
   int32_t end(int32_t first, int32_t count) const {
     return position + (first + count - 1) / group + 1;
   }

@@ -238,8 +238,8 @@ LaunchShape CudaBackend::Shape(int64_t num_blocks, int32_t blocks_per_sm) const 
 
 void CudaBackend::Upload(const Step& step, const StepLogits& logits) {
   CheckStep(step, logits);
-  // A token id -1 - i refers to sample i of the previous step (batch). Sample i must exist, unless
-  // an error has occurred.
+  // A negative token id -1 - i refers to sample i of the previous step (batch). Sample i must
+  // exist, unless an error has occurred.
   for (const TokenId token : step.tokens) {
     INCIPIT_CHECK(-1 - int64_t{token} < num_sampled_ || !status_.ok());
   }
@@ -429,8 +429,8 @@ void CudaBackend::Multiply(const DeviceWeight& weight, const ProductRows& x,
                                                 .num_squares = x.num_squares,
                                                 .epsilon = x.epsilon},
                                       .epilogue = epilogue};
-  // Recorded CUDA graphs do not use cuBLASLt, because a replay may have fewer rows: cuBLASLt always
-  // computes exactly `rows_max` rows.
+  // Does not use cuBLASLt while a CUDA graph is recorded: a replay may have fewer rows, but
+  // cuBLASLt always computes `rows_max` rows.
   if (rows_max == num_tokens() && !is_recording_) {
     const auto is_done = library_products_.Multiply(stream_, args, rows_max);
     if (!Note(is_done.status()) || *is_done) return;
@@ -514,8 +514,8 @@ void CudaBackend::ProjectAdd(const ProjectAddArgs& args) {
     x = PadRowsOf(args.x);
     if (x == nullptr) return;
   }
-  // True if this product also prepares the RMSNorm of its results for the next product. With more
-  // rows, kernel Norm prepares the RMSNorm.
+  // True if this product also prepares the RMSNorm of its results for the next product. Only for at
+  // most kSkinnyRowsMax rows.
   const bool begins = args.next_norm != nullptr && rows_ <= kSkinnyRowsMax;
   if (begins && (!Grow(x_, NormalizedBytes(rows_, weight.rows())) ||
                  !Grow(squares_, SquaresBytes(rows_, weight.rows())))) {

@@ -72,7 +72,7 @@ class CudaBackend final : public Backend {
     const void* hidden = nullptr;
     // RMSNorm weight; null if ProjectAdd was called without next_norm
     const Buffer* weight = nullptr;
-    bool is_begun = false;
+    bool is_begun = false;  // true: x_ and squares_ already hold the prepared input
   };
   // Input x of a matrix product, and the sums of squares by which the product normalises each row
   // of x.
@@ -93,8 +93,8 @@ class CudaBackend final : public Backend {
   bool Grow(Memory& scratch, size_t bytes);
   absl::Status ReserveScratch(const StepBounds& bounds);
   bool GrowSampled(int64_t num_samples);
-  // Builds the attention plan of the current step (batch) if it does not exist yet for this pool,
-  // number of heads and sliding window. Returns false if an error occurs.
+  // Builds the attention plan of the current step (batch), unless a plan for the same page size,
+  // number of heads and sliding window exists. Returns false if an error occurs.
   bool Plan(const KvPool& pool, int32_t num_heads, std::optional<int32_t> window);
   bool Rebuild(const StepBounds& bounds, const AttentionForm& form);
   // Returns the number of rows of the smallest CUDA graph for `num_tokens` tokens (one row each),
@@ -160,8 +160,8 @@ class CudaBackend final : public Backend {
   std::map<GraphKey, std::optional<Graph>> graphs_;
   int64_t num_forgotten_ = 0;  // number of calls of ForgetGraphs
   bool is_recording_ = false;
-  // True if the weight for queries, keys and values has RowOrder::kPlain. Kernel Append must then
-  // apply the rotary embedding to the product and store keys and values.
+  // True if the rows of the query, key and value weight are packed in their original order
+  // (RowOrder::kPlain). Kernel Append must then apply the rotary embedding.
   bool has_plain_qkv_ = false;
   // Checkpoint address of the matrix that was last packed as an output head. An embedding at the
   // same address shares its device memory.

@@ -78,8 +78,8 @@ void CudaBackend::ForgetGraphs() {
 bool CudaBackend::Record(std::optional<Graph>& graph, absl::FunctionRef<void()> enqueue) {
   Graph::Begin(stream_);
   is_recording_ = true;
-  // Discards the RMSNorm that was prepared before the graph begins, because the graph must contain
-  // all its work.
+  // Discards an RMSNorm that was prepared before the graph begins, so that the graph computes the
+  // RMSNorm.
   next_norm_ = {};
   enqueue();
   is_recording_ = false;

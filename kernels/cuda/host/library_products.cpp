@@ -15,8 +15,8 @@
 namespace incipit::cuda {
 namespace {
 
-// A large product is computed by several calls of cuBLASLt. All calls except the last compute a
-// multiple of this number of rows, for the alignment that cuBLASLt requires.
+// Several calls of cuBLASLt compute a large product. Each call except the last computes a multiple
+// of this number of rows, because cuBLASLt requires aligned addresses.
 constexpr int64_t kRowMultiple = 128;
 
 std::optional<ProductKind> KindOf(WeightRole role) {

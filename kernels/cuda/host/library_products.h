@@ -86,7 +86,8 @@ class LibraryProducts {
   // Returns how many rows of a product with `rows` rows each call of cuBLASLt computes. The last
   // call may compute fewer rows.
   int64_t PartRows(int64_t rows, int64_t outputs) const;
-  // Returns the largest result of PartRows for products with at most `rows` rows.
+  // Returns the maximum number of rows that one call of cuBLASLt computes, for products with at
+  // most `rows` rows.
   int64_t PartRowsMax(int64_t rows, int64_t outputs) const;
   ScratchBytes ScratchOf(const ProductKey& key, int64_t rows) const;
   absl::Status GrowScratch(const ScratchBytes& bytes, Stream& stream);

@@ -82,7 +82,7 @@ class DeviceWeight final : public Weight {
   RowOrder order_ = RowOrder::kPlain;
   int32_t head_dim_ = 0;
   int64_t rows_ = 0, columns_ = 0;
-  // packed matrix in device memory; an output head and an embedding may share it
+  // packed matrix in device memory; an output head and an embedding may share the matrix
   std::shared_ptr<Memory> memory_;
 };
 

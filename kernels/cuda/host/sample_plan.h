@@ -34,8 +34,7 @@ struct PackedSamples {
   std::span<const std::byte> groups, entries, patches;
 };
 
-// Byte offsets of the arrays in the input memory and in the output memory of a sampling kernel. The
-// offsets depend only on the capacity.
+// Byte offsets of the arrays in the input memory and in the output memory of a sampling kernel.
 class SampleLayout {
  public:
   explicit SampleLayout(const SampleCapacity& capacity);

@@ -43,11 +43,11 @@ class RowSampler {
                       size_t which, Stream& stream);
   absl::Status Score(const ScoreArgs& args, size_t which, Stream& stream);
 
-  // Packs the tokens to sample for one launch by LaunchPacked. Returns nullopt if one launch is not
+  // Packs the inputs for one call of LaunchPacked. Returns nullopt if one kernel launch is not
   // enough or more memory is needed; the caller must then call Sample instead.
   std::optional<PackedSamples> Pack(const SampleArgs& args, size_t which);
-  // Launches kernel Sample for samples that Pack has packed. `samples` is the device address of
-  // their header. A CUDA graph of this launch is valid for at most `groups_max` rows of logits.
+  // Launches kernel Sample for the inputs that Pack has packed; the inputs are at device address
+  // `samples`. A CUDA graph of this launch is valid for at most `groups_max` rows of logits.
   void LaunchPacked(const TensorView& logits, const SampleHeader* samples, const BestOfUnits& best,
                     int32_t groups_max, int32_t* sampled, Stream& stream);
   // Enqueues the copy of the results of LaunchPacked to the host.

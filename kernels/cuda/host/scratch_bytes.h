@@ -16,8 +16,7 @@ struct AttentionScratch {
 AttentionScratch ScratchOfAttention(const AttentionPlan& plan, const KvPoolShape& pool,
                                     int32_t num_sms);
 
-// Sizes in bytes of the scratch memory for the matrix products of a step (batch) with `rows`
-// tokens.
+// Sizes in bytes of the scratch memory for the matrix products of a step (batch).
 struct ProductScratch {
   size_t x = 0, squares = 0, padded = 0, qkv = 0;
 };
@@ -26,8 +25,7 @@ ProductScratch ScratchOfProducts(const ModelShape& model, int64_t rows);
 // Returns the size in bytes of the normalised hidden state of `rows` tokens, as bf16.
 size_t NormalizedBytes(int64_t rows, int64_t hidden_size);
 
-// Returns the size in bytes of the sums of squares of `rows` rows of the hidden state. If there are
-// few rows, each row has one sum for every 16 columns, otherwise one sum.
+// Returns the maximum size in bytes of the sums of squares of `rows` rows of the hidden state.
 size_t SquaresBytes(int64_t rows, int64_t hidden_size);
 
 // Returns the size in bytes of an array with one number of 4 bytes for every 16 logits of each row.

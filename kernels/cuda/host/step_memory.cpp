@@ -30,7 +30,8 @@ int32_t PartialRowsMax(const StepBounds& bounds, const AttentionForm& form) {
   // last split may be shorter than the split length.
   const int64_t splits =
       std::min(positions / SplitLength(0) + 2 * sequences, sequences * kMaxSplits);
-  // splits of one sequence that decodes max_decode_tokens tokens in a step (batch)
+  // The limit must also be sufficient for one long sequence with max_decode_tokens tokens in a step
+  // (batch).
   const int64_t alone = int64_t{kMaxSplits} * AttentionPlanOptions{}.max_decode_tokens;
   return static_cast<int32_t>(form.group * std::max(splits, alone));
 }

@@ -19,8 +19,8 @@
 
 namespace incipit::cuda {
 
-// Properties of the model on which attention plans depend. They are known after the first attention
-// operation.
+// Properties of the model on which attention plans depend. The properties are known after the first
+// attention operation.
 struct AttentionForm {
   int32_t page_size = 16, group = 1;
   std::vector<int32_t> windows;

@@ -37,8 +37,8 @@ const Listed<Kernel> Listed<Kernel>::kOne;
 // Stores `error` as the error of `stream`, unless an earlier error is stored.
 void Note(Stream& stream, int error);
 void* HandleOf(Stream& stream);
-// Returns true if a kernel may start before the previous kernel has ended. Returns false if the
-// environment variable INCIPIT_CUDA_IN_ORDER is set, for debugging.
+// Returns true if a kernel may start before the previous kernel has ended. Returns false if
+// INCIPIT_CUDA_IN_ORDER, an environment variable for debugging, is set.
 bool MayStartEarly();
 
 template <class Kernel>

@@ -59,8 +59,8 @@ class ProductLibrary {
   // Returns the versions of the library and of the driver. Stored algorithms are valid only for the
   // same versions.
   const std::string& version() const;
-  // Returns at most `count` algorithms for products of this size, the fastest expected first. The
-  // list is empty if the library has no algorithm.
+  // Returns at most `count` algorithms for products of this size, in descending order of expected
+  // speed. The list is empty if the library has no algorithm.
   std::vector<ProductAlgorithm> FindAlgorithms(const ProductSize& size, int32_t count) const;
   // Returns true if the algorithm can compute products of this size.
   bool Offers(const ProductSize& size, const ProductAlgorithm& algorithm) const;

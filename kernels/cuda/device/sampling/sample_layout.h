@@ -8,14 +8,14 @@
 
 namespace incipit::cuda {
 
-// Change of the logit of one token by a penalty, a bias or a ban. A SampleEntry has at most one
-// LogitPatch for each token id.
+// All changes of the logit of one token before sampling: a penalty, a bias, a ban, or several of
+// these.
 struct alignas(16) LogitPatch {
   int32_t token = 0;
   uint32_t kinds = 0;  // bit mask of kPenalized, kBiased and kBanned
-  // number of occurrences of the token in the request's output; used only with kPenalized
+  // number of occurrences of the token in the request's output; used only if `kinds` has kPenalized
   int32_t in_output = 0;
-  float bias = 0;  // number that is added to the logit; used only with kBiased
+  float bias = 0;  // number that is added to the logit; used only if `kinds` has kBiased
 
   static constexpr uint32_t kPenalized = 1, kBiased = 2, kBanned = 4;
 };
@@ -54,9 +54,9 @@ struct alignas(16) ScoreEntry {
   int32_t top_begin = 0;
 };
 
-// Results of the GPU from which the host computes the log probability of one token.
+// Results of a GPU kernel, from which the host computes the log probability of one token.
 struct alignas(16) TokenScore {
-  // sum of the integer probability weights of all tokens of the vocabulary, at temperature 1
+  // sum of the probability weights (integers) of all tokens of the vocabulary, at temperature 1
   uint64_t row_mass = 0;
   float row_max = 0;
   float logit = 0;
@@ -81,9 +81,10 @@ struct ScoreInputs {
   const ScoreEntry* entries = nullptr;
 };
 struct SampleOutputs {
-  // sampled token ids; -1 if a row of logits contains numbers that are not finite
+  // element i: the sampled token id, or -1 if a logit is not finite
   int32_t* tokens = nullptr;
-  int32_t* status = nullptr;     // RowStatus of each row of logits, as an integer
+  // element i: a RowStatus, which states whether all logits of a row are finite
+  int32_t* status = nullptr;
   TokenScore* scores = nullptr;  // data for the requested log probabilities
   // Lists of likeliest tokens, one list after the other. Each list begins at index `top_begin` of
   // its SampleEntry or ScoreEntry, with the likeliest token.

@@ -14,15 +14,14 @@ struct SampleShape {
   static constexpr int kThreads = 512;
 };
 
-// Addresses at which WriteScore stores its results for one row of logits.
+// Output addresses for one row of logits.
 struct ScoreSlot {
   TokenScore* score = nullptr;
   TopLogit* tops = nullptr;
 };
 
-// Stores in `slot` the numbers from which the host computes log probabilities: of `token`, and of
-// the `num_top` likeliest tokens of `row`. REQUIRES: selector.Survey() was called after the latest
-// change of `row`.
+// Stores in `slot` the data for the log probabilities of `token` and of the `num_top` likeliest
+// tokens. REQUIRES: `row` has not changed since the latest call of selector.Survey().
 template <int kThreads>
 INCIPIT_DEVICE void WriteScore(RowSelector<kThreads>& selector, const LogitsRow& row, int token,
                                int num_top, const ScoreSlot& slot) {
