@@ -1,5 +1,5 @@
-// Checks the memory accesses of a kernel's threads. Also implements the functions that order a
-// kernel after earlier kernels, and the atomic operations that order blocks of a kernel.
+// Checks the memory accesses of a kernel's threads. Also implements the atomic operations on global
+// memory and the wait for earlier kernels.
 #include <fmt/format.h>
 
 #include "kernels/emulator/machine.h"

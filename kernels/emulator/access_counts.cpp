@@ -7,9 +7,8 @@ namespace {
 
 constexpr uint64_t kBanks = 32, kBankBytes = 4, kSectorBytes = 32;
 constexpr int kServedBytes = 128;
-// Maximum number of incomplete accesses of a warp at one source line. An access is incomplete until
-// all 32 lanes of the warp have made it. Beyond the maximum, the oldest incomplete access is
-// counted as if it were complete.
+// An access of a warp is counted when all 32 lanes have made it, or when the warp has begun 256
+// more accesses at the same source line.
 constexpr size_t kMostOpen = 256;
 
 bool IsShared(AccessKind kind) {

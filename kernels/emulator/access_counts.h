@@ -1,9 +1,8 @@
 // Counts the memory transactions that a GPU would need for the accesses of a warp (32 lanes). The
-// n-th access of each lane at a source line belongs to the n-th access of the warp.
+// n-th accesses of all lanes at one source line count as one access of the warp.
 //
-// Shared memory has 32 banks of 4 bytes. One transaction serves 32 lanes that access up to 4 bytes
-// each, 16 lanes that access 8 bytes, or 8 lanes that access 16 bytes. Global memory transfers
-// sectors of 32 bytes.
+// One transaction of shared memory serves up to 128 bytes. Global memory is transferred in sectors
+// of 32 bytes.
 #pragma once
 
 #include <array>
@@ -21,13 +20,11 @@
 
 namespace incipit::emulator {
 
-// Returns the number of additional transactions that bank conflicts of shared memory cause in one
-// access of a warp. Element i of `addresses` is the address of lane i, in bytes. Each lane accesses
-// `bytes` bytes.
+// Returns the number of additional transactions of shared memory that bank conflicts cause in one
+// access of a warp. Lane i accesses `bytes` bytes at `addresses[i]`.
 int64_t BankConflicts(std::span<const uint64_t> addresses, int bytes);
-// Numbers of sectors (32 bytes each) of global memory in one access of a warp. `touched` counts the
-// sectors that the lanes access. `fewest` is the number of sectors if all accessed bytes were
-// contiguous.
+// Numbers of 32-byte sectors of global memory for one access of a warp. `touched`: sectors that the
+// lanes access. `fewest`: sectors if all accessed bytes were contiguous.
 struct Sectors {
   int64_t touched = 0, fewest = 0;
 };
@@ -35,14 +32,14 @@ Sectors CountSectors(std::span<const uint64_t> addresses, int bytes);
 
 class AccessCounts {
  public:
-  // Records an access of `bytes` bytes by lane `lane`. `warp` is the index of the warp among all
-  // warps of the run.
+  // Records an access of `bytes` bytes by one lane of a warp. `warp` is a number that no other warp
+  // of the emulated kernels has.
   void Note(int64_t warp, int lane, AccessKind kind, uint64_t address, int bytes, Site site);
-  // Records one call of LoadMatricesWarp by a warp. Element i of `rows` is the address of the 16
-  // bytes that lane i passes.
+  // Records that a warp executed LoadMatricesWarp (the PTX instruction ldmatrix). Lane i reads the
+  // 16 bytes at `rows[i]`.
   void NoteRows(std::span<const uint64_t> rows, Site site);
-  // Counts the accesses that only some lanes of warp `warp` have made. Must be called after the
-  // warp has ended.
+  // Counts the accesses of warp `warp` that only some of its lanes have made. REQUIRES: the warp
+  // has ended.
   void EndWarp(int64_t warp);
   // Returns the access counts of each source line, sorted by file, line and kind of access.
   std::vector<SiteCounts> Sites() const;

@@ -1,5 +1,5 @@
-// Declares the emulator's functions that a kernel's threads call. Each function of
-// kernels/emulator/device.h calls one of these functions.
+// Declares the emulator's functions that kernels/emulator/device.h calls: memory accesses,
+// barriers, copies and matrix products.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,7 @@
 
 namespace incipit::emulator {
 
-// A line of a kernel's source code. If a function has a parameter `Site site = Here()`, the
-// parameter is the line that calls the function.
+// A line of source code. A parameter `Site site = Here()` is the line of the caller.
 struct Site {
   const char* file = "";
   int line = 0;
@@ -31,13 +30,16 @@ struct Place {
 extern constinit thread_local Place* g_running;
 inline const Place& Running() { return *g_running; }
 
-// ---- memory: TouchShared and TouchGlobal check an access, but do not read or write the bytes
+// ---- memory
 enum class Access : uint8_t { kRead, kWrite, kAtomic, kConstant, kBulkRead };
+// Checks an access of `bytes` bytes of shared memory. Does not read or write the bytes.
 void TouchShared(const void* address, int bytes, Access access, Site site);
+// Checks an access of `bytes` bytes of global memory. Does not read or write the bytes.
 void TouchGlobal(const void* address, int bytes, Access access, Site site);
 uint32_t AtomicAddGlobal(uint32_t* address, uint32_t value, Site site);
 
-// ---- warp and block operations: all 32 lanes of a warp must call the function at the same line
+// ---- operations of a warp or block. All 32 lanes of the warp must call the function from the same
+// source line.
 
 // Returns the index of the calling thread's warp within its block.
 int WarpNumber(Site site);
@@ -45,11 +47,10 @@ void SyncBlock(Site site);
 void SyncThreads(int id, int num_threads, Site site);
 void SyncWarp(Site site);
 uint32_t Ballot(bool vote, Site site);
-// Returns the `value` that lane `from` of the same warp passed. Each lane may pass a different
-// `from`.
+// Returns the `value` with which lane `from` of the same warp called Shuffle.
 uint64_t Shuffle(uint64_t value, int from, Site site);
 
-// ---- asynchronous copies: the bytes are copied some time after the call
+// ---- asynchronous copies to shared memory
 void CopyAsync16(void* shared, const void* global, int bytes, Site site);
 void CommitCopies();
 void WaitCopies(int left);
@@ -68,7 +69,7 @@ void MultiplyAdd(float* sums, const uint32_t* a, uint32_t b0, uint32_t b1, Site 
 // ---- matrix product instructions of a warpgroup (four warps)
 struct LaneSums {
   float* values = nullptr;  // shape [num_blocks][4]
-  int num_blocks = 0;       // number of groups of 8 columns
+  int num_blocks = 0;       // number of columns of the matrix product, divided by 8
 };
 void FenceMultiplies(const LaneSums& sums, Site site);
 void MultiplyAddWarpgroup(const LaneSums& sums, const char* a, const char* b, Site site);
@@ -76,15 +77,14 @@ void CommitMultiplies(Site site);
 void WaitMultiplies(int left, Site site);
 void EndMultiplies(const LaneSums& sums, Site site);
 
-// ---- order of kernels and of the blocks of a cluster
+// ---- waiting for other kernels, and for other blocks of the cluster
 void WaitForEarlierKernels(Site site);
 void LetNextKernelStart();
 void SyncCluster(Site site);
 void ArriveCluster(Site site);
 void WaitCluster(Site site);
-// Checks a read of `bytes` bytes from the shared memory of another block of the cluster, and
-// returns the address of these bytes. `rank` is the index of the other block in the cluster.
-// `shared` is the address of the same offset in the shared memory of the calling thread's block.
+// Returns the address in block `rank` of the cluster that corresponds to `shared`, an address in
+// the shared memory of the calling block. Checks that the thread may read `bytes` bytes there.
 const void* ReadCluster(const void* shared, int bytes, int rank, Site site);
 
 }  // namespace incipit::emulator

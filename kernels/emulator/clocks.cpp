@@ -46,8 +46,8 @@ void Clocks::Join(ClockVector& into, const ClockVector& other) {
 }
 
 void Clocks::SyncWarps(std::span<const int> warps) {
-  // Add the events in the `acquired` vectors of each lane to the events known to its warp. Skip a
-  // vector that equals the previous vector, because lanes often share a vector.
+  // Merge the acquired vector clocks of all lanes into the vector clock of their warp. Lanes often
+  // share one vector clock, which is then merged only once.
   for (const int warp : warps) {
     const ClockVector* latest = nullptr;
     for (int lane = 0; lane < kLanes; ++lane) {

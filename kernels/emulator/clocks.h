@@ -1,8 +1,8 @@
-// Vector clocks for the threads of one block: they store which events happened before which other
-// events. A thread knows an event if the event happened before the thread's current event.
+// Vector clocks of the threads of one block. They show whether a memory access of one thread
+// happened before a memory access of another thread.
 //
-// Each warp has a clock, which numbers the events of the warp. The clock advances whenever events
-// become known to other threads, for example at a barrier.
+// Each warp has a logical clock, which advances at each barrier and at each other synchronisation
+// with other threads.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace incipit::emulator {
 inline constexpr int kLanes = 32;  // number of lanes of a warp
 
 using Clock = uint32_t;
-// Element i is the number of the latest event of agent i that a thread knows. An agent is a thread,
-// or another source of events such as a bulk copy.
+// A vector clock. It has one element for each thread of the block, then one for each mbarrier
+// (barrier in shared memory), one for the other blocks of the cluster, and one for earlier kernels.
 using ClockVector = std::vector<Clock>;
 
 class Clocks {
@@ -26,58 +26,58 @@ class Clocks {
   explicit Clocks(int num_threads);
 
   int num_warps() const { return static_cast<int>(warps_.size()); }
-  // Returns the index in a ClockVector for the bulk copies of mbarrier `barrier`. Event n is the
-  // end of phase n of the mbarrier, counted from 1.
+  // Returns the index in a ClockVector for mbarrier number `barrier`. The element is a number of
+  // completed phases of the mbarrier.
   int bulk_agent(int barrier) const { return num_threads_ + barrier; }
-  // Returns the index in a ClockVector for reads of this block's shared memory by other blocks of
-  // the cluster. Event n is the n-th ArriveCluster.
+  // Returns the index in a ClockVector for the other blocks of the cluster. The element is a number
+  // of completed ArriveCluster barriers.
   int remote_agent() const { return num_threads_ + kMostBarriers; }
-  // Returns the index in a ClockVector for the earlier kernels of the stream. Their only event is
-  // the end of the last of these kernels.
+  // Returns the index in a ClockVector for the earlier kernels. The element is 1
+  // if a thread has waited for the end of these kernels, otherwise 0.
   int kernels_agent() const { return num_threads_ + kMostBarriers + 1; }
 
-  // Returns the number of the current event of thread `thread`.
+  // Returns the current clock value of the warp of thread `thread`.
   Clock Now(int thread) const { return warps_[static_cast<size_t>(thread / 32)].now; }
-  // Returns how many times ArriveCluster has been called by all blocks of the cluster.
+  // Returns how many times all warps of the cluster have called ArriveCluster.
   Clock ClusterArrivals() const { return num_cluster_arrivals_; }
-  // Returns true if event number `clock` of agent `agent` happened before the latest cluster
-  // barrier that all blocks of the cluster have reached.
+  // Returns true if an access by `agent` (a thread or an asynchronous copy) at clock value `clock`
+  // happened before the latest barrier of the cluster.
   bool IsKnownToCluster(int agent, Clock clock) const {
     return cluster_known_ != nullptr && clock <= (*cluster_known_)[static_cast<size_t>(agent)];
   }
-  // Returns true if event number `clock` of agent `agent` happened before the current event of
-  // thread `thread`.
+  // Returns true if an access by `agent` (a thread or an asynchronous copy) at clock value `clock`
+  // happened before the next access of thread `thread`.
   bool Knows(int thread, int agent, Clock clock) const;
-  // Returns true if event number `clock` of every lane of warp `warp` happened before the current
-  // event of thread `thread`.
+  // Returns true if the accesses of all lanes of warp `warp` at clock value `clock` happened before
+  // the next access of thread `thread`.
   bool KnowsWarp(int thread, int warp, Clock clock);
 
   void SyncWarp(int warp) { SyncWarps({&warp, 1}); }
   void SyncWarps(std::span<const int> warps);
-  // Records that the warp with the index `warp` has arrived at the barrier of the cluster.
+  // Records that warp number `warp` of this block has arrived at the barrier of the cluster.
   void ArriveAtCluster(int warp);
-  // Completes the barrier of the cluster. REQUIRES: all warps of all blocks in `blocks` have
-  // arrived at the barrier.
+  // Completes the barrier of the cluster. REQUIRES: ArriveAtCluster was called for all warps of all
+  // `blocks`.
   static void MeetAsCluster(std::span<Clocks* const> blocks, bool orders_reads);
-  // Adds the events of all threads of the cluster before the cluster's barrier to the events that
-  // `thread` knows. REQUIRES: `thread` has waited for the barrier.
+  // Records that all accesses before the cluster's barrier happened before the next access of
+  // thread `thread`. REQUIRES: `thread` has waited for the barrier.
   void WaitForCluster(int thread);
 
-  // Adds the events that `thread` knows, and its own events, to `into`. A thread that later calls
-  // Acquire with `into` then knows all of these events.
+  // Merges the vector clock of thread `thread` into `into`, and advances the clock of the thread's
+  // warp.
   void Release(int thread, ClockVector& into);
   std::shared_ptr<const ClockVector> Snapshot(int thread);
-  // Adds the events in `known` to the events that `thread` knows. A later call with the same
-  // `source` replaces the events of this call.
+  // Merges `known` into the vector clock of thread `thread`. `known` replaces the vector clock of
+  // an earlier call with the same `source`.
   void Acquire(int thread, int source, std::shared_ptr<const ClockVector> known);
   ClockVector MakeVector() const { return ClockVector(static_cast<size_t>(num_agents_)); }
 
  private:
   struct WarpClock {
     Clock now = 1;
-    // Every lane of the warp knows all events of the other lanes whose number is at most `within`.
+    // Clock value of the warp at the latest barrier that the warp has passed.
     Clock within = 0;
-    // Number of the warp's latest event before the warp arrived at the cluster's barrier.
+    // Clock value at which the warp arrived at the cluster's barrier.
     Clock arrived = 0;
     ClockVector known;
   };
@@ -86,11 +86,9 @@ class Clocks {
     std::shared_ptr<const ClockVector> known;
   };
   struct ThreadClock {
-    // Events of other threads that this thread knows from Acquire. Cleared at the next barrier of
-    // the warp.
+    // Vector clocks that the thread has acquired since the latest barrier of its warp.
     std::vector<Acquired> acquired;
-    // Element i is the highest event number for which KnowsWarp returned true for warp i. It makes
-    // later calls of KnowsWarp faster.
+    // Cache: element i is the highest clock value for which KnowsWarp returned true for warp i.
     std::vector<Clock> whole_warps;
   };
 
@@ -99,9 +97,9 @@ class Clocks {
   int num_threads_ = 0;
   int num_agents_ = 0;
   Clock num_cluster_arrivals_ = 0;
-  // All events that are known to warps that have arrived at the current barrier of the cluster.
+  // Merged vector clocks of the warps that have arrived at the current barrier of the cluster.
   ClockVector arriving_;
-  // All events that happened before the latest barrier that all blocks of the cluster have reached.
+  // Vector clock of the latest barrier that all blocks of the cluster have reached.
   std::shared_ptr<const ClockVector> cluster_known_;
   std::vector<WarpClock> warps_;
   std::vector<ThreadClock> threads_;

@@ -1,4 +1,4 @@
-// Implements functions that synchronise the lanes of a warp, the threads at a barrier, and the
+// Implements the functions that synchronise the lanes of a warp, the threads of a block, and the
 // blocks of a cluster.
 #include <fmt/format.h>
 
@@ -67,8 +67,8 @@ Request& RequestOf(const Warp& warp, size_t lane) {
   return *static_cast<Request*>(warp.requests[lane]);
 }
 
-// Stops the run if lanes of a warp call different barrier functions, or call a barrier function at
-// different source lines. On a GPU, a barrier is one instruction of the whole warp.
+// Stops the emulation with an error if the lanes of `warp` call different barrier functions, or
+// call the barrier function at different source lines.
 void ComeToBarrier(Warp& warp, const char* name, Site site) {
   if (warp.num_at_barrier == 0) {
     warp.barrier = name;
@@ -79,8 +79,8 @@ void ComeToBarrier(Warp& warp, const char* name, Site site) {
   warp.num_at_barrier = (warp.num_at_barrier + 1) % kLanes;
 }
 
-// Records that all threads have reached barrier `id`: everything that these threads did before the
-// barrier happened before everything that they do after it.
+// Records that the accesses of all threads before barrier number `id` happened before their
+// accesses after the barrier.
 void OrderThreads(const Thread& last, const NamedBarrier& barrier, int id, Site site) {
   const Block& block = *last.warp->block;
   // Element i: number of lanes of warp i that have reached the barrier.
@@ -103,8 +103,7 @@ void OrderThreads(const Thread& last, const NamedBarrier& barrier, int id, Site 
   if (block.races != nullptr) block.races->clocks().SyncWarps({warps.data(), num_warps});
 }
 
-// Makes the running thread wait at barrier `id` until `num_threads` threads have reached the
-// barrier. The last thread wakes the waiting threads.
+// Makes the running thread wait until `num_threads` threads have reached barrier number `id`.
 void MeetAtBarrier(int id, int num_threads, const char* name, Site site) {
   Machine& machine = Machine::Get();
   Thread& thread = machine.current();
@@ -193,8 +192,8 @@ void SyncThreads(int id, int num_threads, Site site) {
 
 namespace {
 
-// Records that all lanes of `warp` have called `name`, a function that arrives at the barrier of
-// the cluster without waiting.
+// Records that all lanes of `warp` have called function `name`, and have so arrived at the barrier
+// of the cluster. Does not wait.
 void ArriveAtCluster(Warp& warp, const char* name, bool orders_reads) {
   Machine& machine = Machine::Get();
   const Site site = machine.current().site;

@@ -1,5 +1,5 @@
-// Implements asynchronous copies to shared memory. Also implements mbarriers (barriers in shared
-// memory), which count copied bytes.
+// Implements asynchronous copies to shared memory, and mbarriers (barriers in shared memory that
+// count copied bytes).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ void LandSomeOf(Thread& thread) {
 
 }  // namespace
 
-// ---- CopyAsync16: a thread commits its copies in groups, and waits for these groups
+// ---- CopyAsync16, CommitCopies and WaitCopies
 
 void Machine::Land(PendingCopy& copy) {
   copy.landed = true;
@@ -104,7 +104,7 @@ void WaitCopies(int left) {
   LandSomeOf(thread);
 }
 
-// ---- CopyBulk: an mbarrier counts the copied bytes
+// ---- mbarriers and CopyBulk
 
 void InitBarrier(uint64_t* barrier, int num_arrivals, Site site) {
   Machine& machine = Machine::Get();

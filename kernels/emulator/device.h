@@ -1,8 +1,6 @@
-// Implements the functions of kernels/cuda/device/device.h on the CPU. Each CUDA thread runs as a
-// fiber. The functions have the same effects as on a GPU, and also check their arguments.
-//
-// Only kernels/cuda/device/device.h includes this file. kernels/emulator/run.h describes how to run
-// a kernel.
+// Implements the functions of kernels/cuda/device/device.h on the CPU. The functions have the same
+// effects as on a GPU, and also check their arguments. Only kernels/cuda/device/device.h includes
+// this file.
 #pragma once
 
 #include <bit>
@@ -226,7 +224,7 @@ inline float LowFloat(uint32_t pair) { return BitCast<float>(pair << 16); }
 inline float HighFloat(uint32_t pair) { return BitCast<float>(pair & 0xFFFF0000); }
 inline bf16 ToBF16(float value) {
   const auto bits = BitCast<uint32_t>(value);
-  // The GPU converts every NaN to the bf16 value with these bits.
+  // A GPU converts every NaN to the bf16 value 0x7FFF.
   if (value != value) return {0x7FFF};
   return {static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16)};
 }

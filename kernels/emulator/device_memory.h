@@ -1,5 +1,5 @@
-// Declares functions for tests: to limit the memory of the emulated device, to count allocations
-// and copies, and to make the device fail.
+// Declares functions with which tests limit the memory of the emulated device, count its
+// allocations and copies, and make the device fail.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace incipit::emulator {
 // Returns how many times cuda::Memory::Allocate has been called since the program started.
 int64_t NumAllocations();
 
-// Returns the number of copies that the emulated device has made since the program started.
+// Returns the number of memory copies that the emulated device has made since the program started.
 int64_t NumCopies();
 // Returns the number of bytes that the emulated device has copied since the program started.
 int64_t BytesCopied();
@@ -20,8 +20,7 @@ int64_t BytesCopied();
 void SetDeviceBytes(size_t bytes);
 size_t DeviceBytes();
 
-// Makes all later operations of the emulated device fail if `is_broken` is true. BreakDevice(false)
-// makes later operations succeed again.
+// Sets whether all later kernels of the emulated device fail.
 void BreakDevice(bool is_broken);
 
 }  // namespace incipit::emulator

@@ -21,8 +21,7 @@
 namespace incipit::emulator {
 #ifdef INCIPIT_FIBERS_NOTIFY_SANITIZER
 namespace {
-// The fiber that the latest Switch suspended. AddressSanitizer reports the stack of this fiber only
-// after the switch.
+// The fiber that the latest call of Switch suspended.
 thread_local Fiber* g_left = nullptr;
 // Upper bound on the size of the stack frame of the function Switch, in bytes.
 constexpr ptrdiff_t kSwitchFrameBytes = 1024;
@@ -50,8 +49,8 @@ void Fiber::Start(void (*entry)(), int color) {
   }
   fake_stack_ = nullptr;
 #ifdef INCIPIT_FIBERS_NOTIFY_SANITIZER
-  // Clear the marks of AddressSanitizer on the stack. The functions of an abandoned fiber never
-  // returned, so their stack frames are still marked as inaccessible.
+  // Mark the whole stack as accessible for AddressSanitizer, because functions that never returned
+  // may have left inaccessible ranges.
   __asan_unpoison_memory_region(left_at_, static_cast<size_t>(stack_ + kStackBytes - left_at_));
 #endif
   const size_t shift = static_cast<size_t>(color % kColors) * kColorBytes;

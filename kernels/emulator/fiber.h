@@ -7,8 +7,7 @@
 
 namespace incipit::emulator {
 
-// The saved registers of a fiber that is not running. fiber_x86.cpp defines FiberContext on x86-64,
-// and fiber_ucontext.cpp defines it on all other CPUs.
+// The saved registers of a suspended fiber. The members depend on the CPU.
 struct FiberContext;
 struct FiberContextDeleter {
   void operator()(FiberContext* context) const;
@@ -17,9 +16,8 @@ std::unique_ptr<FiberContext, FiberContextDeleter> MakeContext();
 void PrepareContext(FiberContext& context, char* stack, size_t bytes, void (*entry)());
 void SwitchContext(FiberContext& from, FiberContext& to);
 
-// A thread of execution with its own stack, which runs only after a call of Switch. A fiber that is
-// not running may be started again. The objects on its old stack are then not destroyed. A fiber
-// cannot be moved, because AddressSanitizer and other fibers store its address.
+// A thread of execution with its own stack, which runs only after a call of Switch. A Fiber must
+// not be moved, because other objects store its address.
 class Fiber {
  public:
   static constexpr size_t kStackBytes = size_t{128} << 10;
@@ -29,11 +27,11 @@ class Fiber {
   Fiber& operator=(const Fiber&) = delete;
   ~Fiber();
 
-  // Prepares the fiber: the next switch to the fiber calls `entry`, which must not return. `color`
-  // (0 or more) shifts the first stack frame, so that fibers with different colors use different
-  // lines of the CPU cache.
+  // Makes the next switch to this fiber call `entry`, which must not return. Does not destroy the
+  // objects on the old stack of the fiber. Fibers with different `color` (0 or more) use different
+  // CPU cache lines.
   void Start(void (*entry)(), int color);
-  // Completes the first switch to a fiber. `entry` must call this function before any other
+  // The function `entry`, which Start receives, must call FinishFirstSwitch before any other
   // function.
   static void FinishFirstSwitch();
 

@@ -1,5 +1,5 @@
-// Implements the switch between fibers for x86-64. A switch saves only six registers, because other
-// registers need not survive a function call (System V calling convention).
+// Implements the switch between fibers for x86-64. Saves only the six registers that a function
+// must preserve (System V calling convention).
 #include <cstdint>
 
 #include "kernels/emulator/fiber.h"
@@ -45,8 +45,7 @@ void PrepareContext(FiberContext& context, char* stack, size_t bytes, void (*ent
   constexpr int kSavedRegisters = 6;
   constexpr uintptr_t kAlignment = 16;
   auto* top = reinterpret_cast<void**>(reinterpret_cast<uintptr_t>(stack + bytes) & -kAlignment);
-  // Reserve the stack slot of the return address, because a function expects this slot. The address
-  // is null, because `entry` never returns.
+  // The return address of `entry`. It is null, because `entry` never returns.
   *--top = nullptr;
   *--top = reinterpret_cast<void*>(entry);
   for (int i = 0; i < kSavedRegisters; ++i) *--top = nullptr;

@@ -1,9 +1,9 @@
-// Detects races: accesses of global memory whose order is not defined. A race is detected even if
-// the threads happened to run in an order without an error.
+// Detects data races in global memory: accesses of the same bytes, at least one of them a write,
+// whose order is not defined. Only AtomicAddGlobal orders the blocks of a kernel, and only
+// WaitForEarlierKernels orders kernels.
 //
-// Only AtomicAddGlobal orders blocks of a kernel, and only WaitForEarlierKernels orders kernels.
-// For every 4 bytes of global memory, the detector stores only the latest write and the latest
-// read. A race with an access that is not stored may be missed.
+// For every 4 bytes, only the latest write and the latest read are stored. A race with an older
+// access may be missed.
 #pragma once
 
 #include <array>
@@ -21,14 +21,14 @@ namespace incipit::emulator {
 struct Thread;
 struct Grid;
 
-// The events that had happened before the latest atomic operation of block `block` on a word (4
-// bytes of global memory).
+// Vector clock of block `block` at the latest atomic operation of the block on a word (4 bytes of
+// global memory).
 struct BlockKnowledge {
   int block = 0;
   std::shared_ptr<const ClockVector> known;
 };
-// Events of other blocks that happened before an atomic operation of thread `thread`. `clock` is
-// the event number of this operation.
+// Vector clocks that thread `thread` received from other blocks by an atomic operation. `clock` is
+// the clock value of `thread` at this operation.
 struct LearnedOfBlocks {
   int thread = 0;
   Clock clock = 0;
@@ -37,23 +37,23 @@ struct LearnedOfBlocks {
 
 class GlobalRaces {
  public:
-  // Checks an access of global memory by `thread`, and records the access. Returns a description of
-  // the race if the access is a race, otherwise an empty string.
+  // Checks and records an access of global memory by `thread`. Returns a description of the race,
+  // or an empty string if there is no race.
   std::string Touch(const Thread& thread, const void* address, int64_t bytes, Access access,
                     Site site);
-  // Records that an atomic operation of `thread` on the word at `address` happens after all earlier
-  // atomic operations of other blocks on the same word.
+  // Records that an atomic operation of `thread` happens after all earlier atomic operations of
+  // other blocks at the same address.
   void Order(const Thread& thread, const void* address);
 
  private:
   static constexpr uintptr_t kPageBytes = 4096;
   struct Event {
-    // Index of the accessing kernel among the kernels of its stream. -1: there was no access.
+    // Index of the kernel that made the access, in the order of launch. -1: there was no access.
     int32_t grid = -1;
     int32_t block = 0;
     Clock clock = 0;
     uint16_t thread = 0;
-    uint8_t bytes = 0;  // bit i is set if byte i of the word (4 bytes) is accessed
+    uint8_t bytes = 0;  // bit i is set if byte i of the word (4 bytes) was accessed
     bool is_atomic = false;
   };
   struct Word {

@@ -1,5 +1,5 @@
-// Declares functions for tests that count the kernels and CUDA graphs that the emulated device has
-// launched.
+// Declares functions with which tests count launches of kernels, and CUDA graphs, of the emulated
+// device.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,7 @@
 
 namespace incipit::emulator {
 
-// Number of CUDA graphs that were recorded, and number of graph launches, since the program
-// started.
+// Numbers of recorded CUDA graphs and of launches of CUDA graphs since the program started.
 struct GraphCounts {
   int64_t recorded = 0, launched = 0;
 
@@ -16,8 +15,8 @@ struct GraphCounts {
 };
 GraphCounts CountsOfGraphs();
 
-// Returns the number of kernel launches since the program started. Only kernels whose type name
-// contains the text `kernel` are counted.
+// Returns how many times kernels whose type name contains `kernel` were launched since the program
+// started.
 int64_t LaunchesOf(std::string_view kernel);
 
 }  // namespace incipit::emulator

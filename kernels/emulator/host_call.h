@@ -1,5 +1,5 @@
-// Declares functions for emulated libraries: to run a host function on a stream, and to check an
-// address range.
+// Declares functions for emulated GPU libraries: run a CPU function in a stream, and check that
+// memory is allocated.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace incipit::cuda {
 
-// Enqueues the host function `call` on `stream`. The function runs after all operations that were
-// enqueued earlier. If `call` returns an error, later waits for the stream return this error.
+// Enqueues the CPU function `call` on `stream`. If `call` fails, later calls of Stream::Wait return
+// its error.
 void EnqueueCall(Stream& stream, std::function<absl::Status()> call);
 
 }  // namespace incipit::cuda

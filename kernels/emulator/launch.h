@@ -1,5 +1,4 @@
-// Declares functions that launch a kernel on the emulated device. A launch copies the arguments of
-// the kernel and enqueues the kernel on a stream.
+// Declares functions that launch a kernel on the emulated device.
 #pragma once
 
 #include "kernels/cuda/runtime/runtime.h"
@@ -7,7 +6,7 @@
 
 namespace incipit::cuda {
 
-// Enqueues the kernel `launch.code` on `stream`. The arguments at `launch.args` are copied.
+// Enqueues the kernel `launch.code` on `stream`. Copies the arguments `launch.args` of the kernel.
 void Enqueue(Stream& stream, const emulator::KernelLaunch& launch);
 
 template <class Kernel>

@@ -1,12 +1,12 @@
-// Declares functions for tests of the emulated matrix product library (the counterpart of
-// cuBLASLt).
+// Declares functions with which tests control the emulated matrix product library, which replaces
+// cuBLASLt.
 #pragma once
 
 #include <cstdint>
 
 namespace incipit::emulator {
 
-// Makes ProductLibrary::Load() fail if `is_there` is false. By default, Load() succeeds.
+// Sets whether the emulated matrix product library can be loaded. The default is true.
 void SetLibraryIsThere(bool is_there);
 
 // Returns how many matrix products the emulated library has computed since the program started.

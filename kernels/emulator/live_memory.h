@@ -1,4 +1,4 @@
-// Declares LiveMemory, the ranges of global memory that are allocated while kernels run.
+// Declares LiveMemory, a set of allocated ranges of global memory.
 #pragma once
 
 #include <algorithm>
@@ -39,8 +39,8 @@ class LiveMemory {
   static constexpr uintptr_t kPageBytes = 4096, kPages = 256;
 
   std::vector<Range> ranges_;
-  // Cache of the results of Holds. Element p % kPages is the latest result for an address in memory
-  // page p.
+  // Cache for Holds: latest_[page % kPages] is the range that Holds found most recently for an
+  // address in memory page `page`.
   std::array<Range, kPages> latest_{};
 };
 

@@ -21,13 +21,13 @@ namespace {
 
 constexpr int kSharedAlignment = 1024;
 constexpr size_t kGridsInFlight = 3;
-// Initial value of each byte of shared memory. Uninitialised f32 and bf16 numbers are then NaN, and
-// uninitialised signed indices are -1.
+// Initial value of each byte of shared memory. Uninitialised floating-point numbers are then NaN,
+// and uninitialised signed integers are -1.
 constexpr int kPoison = 0xFF;
 constinit thread_local Machine* g_machine = nullptr;
 
-// Returns the fibers of this host thread that no CUDA thread uses. Fibers are reused, because the
-// allocation of a fiber's stack takes longer than the run of most blocks.
+// Returns the unused fibers of this host thread. Fibers are reused, because the allocation of a
+// stack is slow.
 std::vector<std::unique_ptr<Fiber>>& FreeFibers() {
   static thread_local std::vector<std::unique_ptr<Fiber>> fibers;
   return fibers;
@@ -111,7 +111,7 @@ bool Machine::MayStart(const Grid& grid) const {
     return std::all_of(grids_.begin(), grids_.begin() + grid.index,
                        [](const auto& earlier) { return earlier->has_ended(); });
   }
-  // Limits the number of kernels (grids) that run at the same time, as on a GPU.
+  // At most kGridsInFlight kernels (grids) run at the same time.
   if (index >= kGridsInFlight && !grids_[index - kGridsInFlight]->has_ended()) return false;
   return before.num_started == before.order.size() &&
          before.num_ended + before.num_let_go == before.launch.num_blocks;
@@ -314,7 +314,8 @@ void Machine::Fail(Site site, std::string what) {
   Thread& thread = current();
   thread.site = site;
   SetFault(fmt::format("{}: {}", Describe(thread), what));
-  // Frees the memory of `what`, because this function never returns, so no destructor runs.
+  // Free the memory of `what` here, because this function never returns and its destructors do not
+  // run.
   std::string().swap(what);
   g_running = nullptr;
   Fiber::Switch(*thread.fiber, scheduler_);
@@ -328,7 +329,8 @@ void Machine::SetFault(std::string what) {
 
 void Machine::ReportDeadlock() {
   constexpr size_t kMostLines = 16;
-  // Key: the event for which threads wait. Value: the numbers of the waiting threads, as text.
+  // Key: text that describes the barrier or kernel for which threads wait. Value: list of the
+  // thread numbers.
   std::map<std::string, std::string> waiting;
   for (const auto& grid : grids_) {
     for (const auto& cluster : grid->in_flight) {

@@ -1,5 +1,5 @@
-// Declares the emulated device: its kernels (grids), clusters, blocks, warps and threads, and the
-// scheduler that runs the threads. Only the source files of the emulator include this header.
+// Declares the state of the emulated device (kernels, clusters, blocks, warps and threads) and its
+// scheduler. Only source files of the emulator include this header.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ struct Block;
 struct Cluster;
 struct Grid;
 
-// A random number generator (Splitmix64). All random decisions of a run depend only on the seed.
+// A random number generator (Splitmix64).
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
@@ -67,83 +67,87 @@ struct Thread : Place {
   Warp* warp = nullptr;
   std::unique_ptr<Fiber> fiber;
   Wait wait = Wait::kNothing;
-  // Identifies the barrier for which the thread waits: the number of a barrier, or the offset of an
-  // mbarrier in shared memory in bytes.
+  // The barrier for which the thread waits: the number of a barrier, or the byte offset of an
+  // mbarrier in shared memory.
   int wait_id = 0;
   const char* wait_name = "";
   Site site;
-  // Asynchronous copies for which the thread has not waited yet, sorted by copy group.
+  // Asynchronous copies (CopyAsync16) for which the thread has not waited yet, oldest first.
   std::vector<PendingCopy> copies;
-  int64_t num_groups = 0;  // number of groups of copies that the thread has committed
+  int64_t num_groups = 0;  // number of calls of CommitCopies by this thread
 };
 
-// A matrix product that a warp has requested with MultiplyAddWarpgroup, and for which the warp has
-// not waited yet.
+// An asynchronous matrix product that a warp has requested, and for which the warp has not waited
+// yet.
 struct Multiplication {
-  int a = 0, b = 0;  // offsets in shared memory of both factors, in bytes
+  int a = 0, b = 0;  // offsets of both factors in shared memory, in bytes
   int num_blocks = 0;
-  float* sums = nullptr;  // address at which lane 0 stores its sums
+  float* sums = nullptr;  // address of the results of lane 0
   int64_t group = 0;
   Site site;
   bool is_computed = false;
 };
-// The sums (results) of the matrix products of a warp, which MultiplyAddWarpgroup updates. A
-// WarpSums exists from FenceMultiplies to EndMultiplies.
+// The results of asynchronous matrix products of a warp. A WarpSums exists from FenceMultiplies to
+// EndMultiplies.
 struct WarpSums {
   int num_blocks = 0;
-  // True after a MultiplyAddWarpgroup: the lanes must not access their sums until EndMultiplies.
+  // True between MultiplyAddWarpgroup and EndMultiplies: the kernel must not access the results.
   bool is_taken = false;
-  // Element i is the address of the sums of lane i, of shape [num_blocks][4].
+  // Element i is the address of the results of lane i, an array of shape [num_blocks][4].
   std::array<float*, kLanes> home{};
-  std::vector<float> values;  // current sums of the warp, of shape [16][8 * num_blocks]
+  std::vector<float> values;  // current results of the warp, of shape [16][8 * num_blocks]
 };
 
 struct Warp {
   Block* block = nullptr;
   std::array<Thread, kLanes> lanes;
-  int64_t number = 0;      // index of this warp among all warps of the run
-  uint32_t ready = 0;      // bit i is set if lane i is not waiting
-  bool is_queued = false;  // true if the warp is in Machine::runnable_
-  // Bit i is set if lane i has called the warp function `collective` and waits for the other lanes.
+  int64_t number = 0;      // number that no other warp of the emulated kernels has
+  uint32_t ready = 0;      // bit i is set if lane i can run
+  bool is_queued = false;  // true if Machine::runnable_ contains this warp
+  // Bit i is set if lane i waits for the other lanes of the warp in the function named
+  // `collective`.
   uint32_t arrived = 0;
   const char* collective = "";
   Site collective_site;
   std::array<void*, kLanes> requests{};
-  // Number of lanes that have called the barrier function `barrier`, modulo 32.
+  // Number of lanes that have called the barrier function named `barrier`. 0 when all 32 lanes have
+  // called it.
   int num_at_barrier = 0;
   const char* barrier = "";
   Site barrier_site;
-  // True from the warp's arrival at the barrier of its cluster until the warp has waited for this
-  // barrier. `cluster_phase` is the phase of the barrier at the arrival.
+  // True from the warp's arrival at the barrier of its cluster until the warp has waited for the
+  // barrier.
   bool is_at_cluster = false;
+  // Value of Cluster::phase when the warp arrived at the barrier of its cluster.
   uint32_t cluster_phase = 0;
   std::deque<Multiplication> multiplying;
   std::vector<WarpSums> sums;
-  // Number of groups of multiplications that the warp has committed.
+  // Number of calls of CommitMultiplies by the warp.
   int64_t num_multiply_groups = 0;
   size_t num_multiplications = 0;
 };
 
-// A barrier that a kernel identifies by a number, as the PTX instruction bar.sync does.
+// A barrier of a block that has a number, as in the PTX instruction bar.sync.
 struct NamedBarrier {
-  // Number of threads that must reach the barrier. The first thread at the barrier sets this
-  // number.
+  // Number of threads that must reach the barrier before they all continue.
   int num_threads = 0;
   std::vector<Thread*> waiting;
 };
 
 struct MemoryBarrier {
   uint64_t* address = nullptr;
-  int num_arrivals = 0;         // number of arrivals that complete a phase of the barrier
-  int missing_arrivals = 0;     // number of arrivals that are missing in the current phase
-  int64_t missing_bytes = 0;    // number of expected bytes that have not been copied yet
-  int64_t unclaimed_bytes = 0;  // number of expected bytes for which no copy was requested yet
-  uint32_t phase = 0;           // number of completed phases of the barrier
+  int num_arrivals = 0;      // number of arrivals that complete the barrier
+  int missing_arrivals = 0;  // number of arrivals that are still missing
+  // Number of bytes that ArriveExpecting announced and that have not been copied yet.
+  int64_t missing_bytes = 0;
+  // Number of bytes that ArriveExpecting announced and for which CopyBulk was not called yet.
+  int64_t unclaimed_bytes = 0;
+  uint32_t phase = 0;  // number of times that the barrier was completed
   std::vector<Thread*> waiting;
   bool is_fenced = false;  // true if FenceBarriers was called after InitBarrier
-  // Events that happened before the arrivals in the current phase of the barrier.
+  // Merged vector clocks of the threads that have arrived at the barrier.
   ClockVector released;
-  // Events that happened before the end of the latest completed phase of the barrier.
+  // Copy of `released` at the latest completion of the barrier.
   std::shared_ptr<const ClockVector> known;
 };
 
@@ -170,10 +174,10 @@ struct Block {
   // Detector of races in shared memory. Null if races are not detected.
   std::unique_ptr<SharedRaces> races;
   std::vector<LearnedOfBlocks> learned;
-  // Vector clock that contains only the end of the earlier kernels, for WaitForEarlierKernels.
+  // The vector clock that threads acquire in WaitForEarlierKernels.
   std::shared_ptr<const ClockVector> kernels_ended;
-  // Element i lists the matrix products that warpgroup i (four warps) has requested: the offsets of
-  // the two factors in shared memory, and the number of groups of 8 columns.
+  // Element i lists the matrix products that warpgroup i (four warps) has requested. A product is
+  // three numbers: the byte offsets of its factors in shared memory, and its number of columns / 8.
   std::vector<std::vector<std::array<int, 3>>> multiplications;
   int num_ended = 0;  // number of threads of this block that have ended
   bool let_next_start = false;
@@ -188,30 +192,27 @@ struct Block {
 struct Cluster {
   Grid* grid = nullptr;
   std::vector<std::unique_ptr<Block>> blocks;
-  int num_ended = 0;  // number of blocks of this cluster that have ended
-  // State of the cluster's barrier. `num_arrived` is the number of warps that have arrived in the
-  // current phase, and `arrived_as` is the function that they called. `phase` is the number of
-  // completed phases.
-  size_t num_arrived = 0;
-  const char* arrived_as = "";
-  uint32_t phase = 0;
+  int num_ended = 0;            // number of blocks of this cluster that have ended
+  size_t num_arrived = 0;       // number of warps that have arrived at the barrier of the cluster
+  const char* arrived_as = "";  // name of the function with which these warps arrived
+  uint32_t phase = 0;           // number of completed barriers of the cluster
   std::vector<Thread*> waiting;
 };
 
 struct Grid {
-  int index = 0;  // index of this kernel (grid) in the stream, from 0
+  int index = 0;  // index of this kernel (grid) in the order of launch, from 0
   KernelLaunch launch;
   std::vector<std::max_align_t> args;
   // Indices of the kernel's clusters, in the order in which the clusters start.
   std::vector<int> order;
   size_t num_started = 0;  // number of clusters of this kernel that have started
-  // Index of the first kernel of the stream that had not ended when this kernel started.
+  // Index of the oldest kernel that had not ended when this kernel started.
   int first_running = 0;
   int num_ended = 0;  // number of blocks of this kernel that have ended
-  // Number of blocks that have called LetNextKernelStart and have not ended.
+  // Number of blocks of this kernel that have called LetNextKernelStart and have not ended.
   int num_let_go = 0;
   std::vector<std::unique_ptr<Cluster>> in_flight;
-  // Threads of the next kernel that wait until this kernel has ended.
+  // Threads of the next kernel that wait for the end of this kernel.
   std::vector<Thread*> waiting;
 
   bool has_ended() const { return num_ended == launch.num_blocks; }
@@ -230,32 +231,32 @@ class Machine {
   Report Run();
 
   Thread& current() { return *static_cast<Thread*>(g_running); }
-  // Stops the run. The report contains the fault `what` with the running thread and the source line
-  // `site`.
+  // Stops the emulation with an error message: the text `what`, the running thread, and the source
+  // line `site`.
   [[noreturn]] void Fail(Site site, std::string what);
-  // Stores the fault `what` in the report, and returns. Unlike Fail, this function may be called
-  // when no CUDA thread is running.
+  // Stores the error message `what` in the report if it is the first error. Unlike Fail, SetFault
+  // returns.
   void SetFault(std::string what);
   bool has_fault() const { return !report_.fault.empty(); }
-  // Suspends the running thread until another thread wakes it. The report of a deadlock uses
-  // `wait`, `id`, `name` and `site` to describe what the thread waits for.
+  // Suspends the running thread until Wake is called for it. The parameters describe the reason in
+  // an error message about a deadlock.
   void WaitFor(Wait wait, int id, const char* name, Site site);
   void Wake(Thread& thread);
   void WakeAll(std::vector<Thread*>& threads);
   // Lets other threads run before the running thread continues.
   void Yield();
-  // A function that computes the results of a warp operation, such as a shuffle, for all 32 lanes.
-  // The lane that arrives last calls the function. Warp::requests holds the arguments of all lanes.
+  // A function that computes the results of a warp operation, such as a shuffle, from the arguments
+  // of all 32 lanes (Warp::requests).
   using Finish = void (*)(Warp& warp);
   void MeetWarp(const char* collective, void* request, Finish finish, Site site);
 
   // ---- memory accesses, implemented in access.cpp
 
-  // Checks an access of global memory. Stops the run with a fault if the `bytes` bytes at `address`
-  // are not allocated, or if the access is a race.
+  // Stops the emulation with an error if the `bytes` bytes at `address` are not allocated global
+  // memory, or if the access is a race.
   void CheckGlobal(const void* address, int64_t bytes, Access access, Site site);
   GlobalRaces& global_races() { return global_races_; }
-  // Counts an access of memory if DeviceOptions::count_accesses is true.
+  // Counts a memory access by the running thread if DeviceOptions::count_accesses is true.
   void Count(AccessKind kind, const void* address, int bytes, Site site);
   AccessCounts* counts() { return options_.count_accesses ? &counts_ : nullptr; }
 
@@ -289,35 +290,31 @@ class Machine {
   Fiber scheduler_;
   Machine* outer_ = nullptr;
   std::vector<std::unique_ptr<Grid>> grids_;
-  // Clusters of which all blocks have ended. They are destroyed later, because the fiber of the
-  // last thread may still use its cluster.
+  // Clusters that have ended. Run() destroys them.
   std::vector<std::unique_ptr<Cluster>> finished_;
   std::vector<Warp*> runnable_;
   std::vector<BulkCopy> bulk_;
   GlobalRaces global_races_;
   AccessCounts counts_;
-  // In each iteration of Run, one bulk copy is completed with probability 1 / landing_one_in_. If
-  // landing_one_in_ is 0, a bulk copy is completed only when no thread can run.
+  // Before the scheduler runs a warp, a bulk copy finishes with probability 1 / landing_one_in_. 0:
+  // bulk copies finish only when no thread can run.
   uint32_t landing_one_in_ = 1;
-  // Number of switches between lanes of the running warp that are left before the scheduler chooses
-  // another warp.
+  // Number of thread switches that are left before the scheduler chooses another warp.
   int quantum_ = 0;
 };
 
-// Stops the run with a fault if the `bytes` bytes at `address` are not within the shared memory of
-// the running thread's block, or if `address` is not aligned.
+// Stops the emulation with an error if the `bytes` bytes at `address` are outside of the block's
+// shared memory, or if `address` is not aligned.
 void CheckShared(const void* address, int bytes, Site site);
-// Stops the run with a fault if an access of shared memory by the running thread is a race.
+// Records an access of shared memory by the running thread. Stops the emulation with an error if
+// the access is a race.
 void OrderShared(const void* address, int bytes, Access access, Site site);
 
-// Returns a fault message if a warp of `block` has requested a MultiplyAddWarpgroup without waiting
-// for it, or if the warps of a warpgroup have computed different numbers of products. Otherwise
-// returns an empty string.
+// Returns an error message if matrix products of `block` are incomplete, otherwise an empty string.
 // REQUIRES: all threads of `block` have ended.
 std::string FindUnfinishedMultiplies(const Block& block);
 
-// Returns the beginning of a fault message about `thread`: its block, its number and its source
-// line.
+// Returns a text with the block, the number and the source line of `thread`.
 std::string Describe(const Thread& thread);
 
 }  // namespace incipit::emulator

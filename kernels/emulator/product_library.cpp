@@ -1,6 +1,5 @@
-// Implements the matrix product library (kernels/cuda/runtime/product_library.h) on the CPU. Each
-// element of a product is a sum in f32. The library has two algorithms: one adds the products of a
-// sum from the first column to the last, and the other in the reverse order.
+// Emulates the matrix product library (kernels/cuda/runtime/product_library.h) on the CPU. It has
+// two algorithms, which compute the same sums in opposite order.
 #include "kernels/cuda/runtime/product_library.h"
 
 #include <atomic>
@@ -64,8 +63,8 @@ float DotProduct(const dev::bf16* x, const dev::bf16* w, int64_t columns, bool b
   return sum;
 }
 
-// Computes the matrix product y = x * w^T. Also overwrites the first 8 bytes of the workspace,
-// which a library may use.
+// Computes the matrix product y = x * w^T. Also overwrites 8 bytes of the workspace, as a GPU
+// library may do.
 void Compute(const ProductSize& size, bool backwards, const ProductOperands& operands) {
   *static_cast<uint64_t*>(operands.workspace) = ~uint64_t{0};
   for (int64_t row = 0; row < size.rows; ++row) {

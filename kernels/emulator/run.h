@@ -1,8 +1,5 @@
-// Runs CUDA kernels on the CPU. Each CUDA thread of a running block is a fiber, and several blocks
-// run alternately. kernels/cuda/device/device.h describes how to write a kernel.
-//
-// A random seed determines in which order blocks and warps run, and when asynchronous copies
-// finish. If a kernel makes an error, the run stops with a fault message (Report::fault).
+// Runs CUDA kernels on the CPU, and detects errors such as races. Each CUDA thread is a fiber (a
+// thread that the emulator schedules). A random seed determines the order in which the threads run.
 #pragma once
 
 #include <cstddef>
@@ -49,29 +46,27 @@ enum class AccessKind : uint8_t {
   kGlobalCopy,  // reads from global memory by CopyAsync16
 };
 
-// Numbers of memory accesses of one kind at one source line, and numbers of the memory transactions
-// that a GPU needs for these accesses.
+// Counts the memory accesses of one kind at one source line of a kernel.
 struct SiteCounts {
   std::string file;
   int line = 0;
   AccessKind kind = AccessKind::kSharedLoad;
-  int lane_bytes = 0;  // number of bytes that each lane accesses
-  // Number of accesses by warps: the accesses of several lanes of a warp at the same time count as
-  // one.
+  int lane_bytes = 0;  // number of bytes that each lane accesses at a time
+  // Number of accesses by warps. Accesses of several lanes of a warp at the same time count as one.
   int64_t warp_accesses = 0;
   int64_t lane_accesses = 0;
-  // Number of additional transactions of shared memory that bank conflicts cause.
+  // Number of additional transactions of shared memory because of bank conflicts.
   int64_t bank_conflicts = 0;
   int64_t sectors = 0;  // number of transferred sectors (32 bytes each) of global memory
-  // Number of sectors (32 bytes each) of global memory that would be transferred if each warp
-  // accessed contiguous bytes.
+  // Number of 32-byte sectors of global memory that would be transferred if each warp accessed
+  // contiguous bytes.
   int64_t fewest_sectors = 0;
 };
 
 struct Report {
-  std::string fault;  // message of the fault that stopped the run; empty if there was no fault
+  std::string fault;  // error message if a kernel made an error, otherwise empty
   int64_t num_blocks = 0;
-  int64_t switches = 0;  // number of switches between fibers
+  int64_t switches = 0;  // number of switches between CUDA threads
   // Number of matrix products of 16 x 8 x 16 elements, each computed by a warp.
   int64_t multiply_adds = 0;
   int64_t load_matrices = 0;  // number of calls of LoadMatricesWarp, counted once per warp
@@ -87,7 +82,7 @@ struct Report {
   int64_t bank_conflicts = 0;  // sum of SiteCounts::bank_conflicts over all source lines
 };
 
-// A kernel in a form that does not depend on its C++ type.
+// A kernel without its C++ type (type erasure).
 struct KernelCode {
   void (*run)(const void* args) = nullptr;
   const char* name = "";
@@ -107,7 +102,7 @@ KernelCode CodeOf(const char* name = "kernel") {
 
 struct KernelLaunch {
   KernelCode code;
-  // Arguments of the kernel. They are copied when the run starts.
+  // Arguments of the kernel. RunKernels copies them.
   const void* args = nullptr;
   size_t args_bytes = 0;
   int num_blocks = 1;
@@ -115,7 +110,8 @@ struct KernelLaunch {
   bool dependent = false;  // true: the kernel may start before the previous kernel has ended
 };
 
-// Runs the kernels in `launches` in the order in which a CUDA stream would run them.
+// Runs the kernels in `launches` as a CUDA stream does, until all kernels have ended or a kernel
+// makes an error.
 Report RunKernels(const DeviceOptions& options, std::span<const KernelLaunch> launches);
 
 template <class Kernel>

@@ -1,7 +1,6 @@
-// Implements the CUDA runtime functions of kernels/cuda/runtime/runtime.h on the CPU. An enqueued
-// operation runs only when the caller waits for its stream or event. If the caller changes or frees
-// memory too early, a test therefore sees a wrong result or an error. An access of memory that is
-// not allocated is an error.
+// Implements the CUDA runtime functions of kernels/cuda/runtime/runtime.h on the CPU. Enqueued
+// operations run only when the caller waits for the stream or an event. A caller that changes or
+// frees memory too early therefore gets a wrong result or an error.
 #include "kernels/cuda/runtime/runtime.h"
 
 #include <algorithm>
@@ -28,11 +27,11 @@ namespace incipit::cuda {
 namespace {
 
 constexpr int kNumSms = 4;
-// Races are detected in one of `kRunsForRaces` runs of kernels.
+// Races are detected only in every 8th call of RunKernels, because the detection is slow.
 constexpr uint64_t kRunsForRaces = 8;
 constexpr size_t kAlignment = 1024;
 
-// Returns the memory size of the emulated device before any call of SetDeviceBytes, in bytes.
+// Returns the initial memory size of the emulated device, in bytes.
 size_t BytesAtFirst() {
   const char* const said = std::getenv("INCIPIT_EMULATED_DEVICE_BYTES");
   return said == nullptr ? size_t{4} << 30 : std::strtoull(said, nullptr, 10);
@@ -40,8 +39,8 @@ size_t BytesAtFirst() {
 
 std::atomic<bool> is_broken_by_test = false;
 
-// Returns true if the emulated device must fail: after BreakDevice(true), or if the environment
-// variable INCIPIT_EMULATED_FAULT_FILE names a file that exists.
+// Returns true if all kernels must fail: after BreakDevice(true), or if the environment variable
+// INCIPIT_EMULATED_FAULT_FILE names a file that exists.
 bool IsBroken() {
   static const char* const file = std::getenv("INCIPIT_EMULATED_FAULT_FILE");
   std::error_code ignored;
@@ -75,7 +74,7 @@ class Launches {
   std::map<std::string_view, int64_t> counts_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The device memory and host memory that cuda::Memory has allocated and not yet freed.
+// The device memory and host memory that is allocated now.
 class Allocations {
  public:
   static Allocations& Get() {
@@ -85,7 +84,6 @@ class Allocations {
   }
 
   // Allocates `bytes` bytes that are all zero. Returns null if the memory of the device is full.
-  // The operating system provides each page only at the first access.
   void* Add(Place place, size_t bytes) {
     MutexLock lock(mutex_);
     ++num_added_;
@@ -207,7 +205,7 @@ void Memory::Release() {
   data_ = nullptr;
 }
 
-// One enqueued operation of a stream. For a kernel, `args` is a copy of the arguments, as in CUDA.
+// One enqueued operation of a stream: a copy, a memset, a kernel or a CPU function.
 struct Operation {
   enum class Kind : uint8_t { kCopy, kClear, kKernel, kCall } kind = Kind::kCopy;
   void* to = nullptr;
@@ -221,7 +219,7 @@ struct Operation {
 struct Stream::State {
   std::vector<Operation> queue, recorded;
   bool is_recording = false;
-  // Seed of the next run of kernels. Each run increases the seed.
+  // Random seed for the next call of RunKernels. Increases by 1 with each call.
   uint64_t seed = 1;
   absl::Status status;
 
@@ -250,8 +248,7 @@ void Stream::State::RunCopy(const Operation& operation) {
   }
 }
 
-// Runs all operations in the queue of the stream. A kernel that may start early runs together with
-// the previous kernel.
+// Runs all enqueued operations of the stream, in order.
 void Stream::State::Run() {
   std::vector<Operation> operations = std::exchange(queue, {});
   for (size_t i = 0; i < operations.size() && status.ok();) {
@@ -274,7 +271,6 @@ void Stream::State::Run() {
     } while (i < operations.size() && operations[i].kind == Operation::Kind::kKernel &&
              operations[i].kernel.dependent);
     for (const emulator::KernelLaunch& launch : chain) Launches::Get().Add(launch.code.name);
-    // Races are detected only in some runs, because the detection doubles the run time.
     const bool find_races = seed % kRunsForRaces == 1;
     emulator::LiveMemory memory = Allocations::Get().Live();
     const emulator::Report report = emulator::RunKernels(
@@ -330,8 +326,8 @@ absl::StatusOr<Event> Event::Create() { return Event(std::make_unique<State>());
 
 void Event::Record(Stream& stream) { state_->stream = &stream.state(); }
 
-// Waits until all operations that were enqueued before Record have ended. Also runs operations that
-// were enqueued after Record, because a GPU may have run them too.
+// Waits for all operations that were enqueued before Record. Also runs operations that were
+// enqueued later, as a GPU may do.
 absl::Status Event::Wait() {
   if (state_->stream == nullptr) return absl::OkStatus();
   state_->stream->Run();

@@ -1,5 +1,5 @@
-// Emulates the matrix instructions ldmatrix and mma.sync. Each sum adds products in ascending order
-// of k, the summation index. The product of two bf16 numbers is exact in f32.
+// Emulates the PTX instructions ldmatrix and mma.sync. Each result of mma.sync is an f32 sum, whose
+// products are added in ascending order of the summation index.
 #include <array>
 #include <cstring>
 

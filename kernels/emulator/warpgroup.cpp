@@ -1,9 +1,8 @@
-// Emulates the matrix product instruction wgmma of a warpgroup (four warps). The instruction runs
-// asynchronously: the 16 rows of a warp are computed at some time between the request and the wait.
+// Emulates wgmma, the asynchronous matrix product instruction of a warpgroup (four warps). Each
+// warp computes 16 rows, at a random time before the kernel waits for them.
 //
-// Until EndMultiplies, the kernel must not access its sums. The emulator replaces them by a NaN,
-// and reports a fault if the kernel overwrites the NaN. Each sum adds products in ascending order
-// of the summation index. The product of two bf16 numbers is exact in f32.
+// Until EndMultiplies, the kernel's result variables contain a NaN. A kernel that overwrites the
+// NaN stops with an error.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +18,7 @@ namespace {
 constexpr int kRowBytes = 128, kChunkBytes = 16, kWarpRows = 16, kDepth = 16;
 constexpr int kAlignment = 1024, kWarpsOfGroup = 4;
 constexpr size_t kRunsAtOnceOneIn = 4;
-// Bits of the NaN that replaces a sum while the kernel must not access the sum.
+// Bits of the NaN in a result variable that the kernel must not access yet.
 constexpr uint32_t kTakenSum = 0x7FC0DEAD;
 
 constexpr const char* kFence = "FenceMultiplies";
@@ -34,9 +33,9 @@ struct Request {
   Site site;
 };
 
-// Returns the offset in shared memory of 8 columns (16 bytes) of row `row` of a matrix with 16
-// columns. `matrix` is the offset of the matrix. `half` is 0 for the first 8 columns, and 1 for the
-// last 8 columns.
+// Returns the byte offset in shared memory of 8 columns (16 bytes) of row `row` of a matrix with 16
+// columns. `matrix` is the byte offset of the matrix. `half` is 0 for the first 8 columns, and 1
+// for the last 8 columns.
 int ChunkAt(int matrix, int row, int half) {
   const int first = matrix % kRowBytes / kChunkBytes;
   return matrix / kAlignment * kAlignment + row * kRowBytes +
@@ -53,8 +52,8 @@ int FirstRow(const Warp& warp) {
   return warp.lanes.front().thread / kLanes % kWarpsOfGroup * kWarpRows;
 }
 
-// Calls each(chunk) for every 16 bytes of both factors that the warp reads. `chunk` is the offset
-// in shared memory of these 16 bytes.
+// Calls each(offset) for every 16 bytes of shared memory that the warp reads for the matrix product
+// `one`.
 template <class Each>
 void ForChunks(const Warp& warp, const Multiplication& one, Each each) {
   for (int half = 0; half < 2; ++half) {
@@ -63,8 +62,8 @@ void ForChunks(const Warp& warp, const Multiplication& one, Each each) {
   }
 }
 
-// Returns the element of Warp::sums for the sums that lane 0 stores at address `home`. Returns null
-// if there is no such element.
+// Finds the results of `warp` whose elements of lane 0 are at address `home`. Returns null if there
+// are none.
 WarpSums* FindSums(Warp& warp, const float* home) {
   const auto at = std::find_if(warp.sums.begin(), warp.sums.end(),
                                [&](const WarpSums& each) { return each.home[0] == home; });
@@ -99,9 +98,8 @@ void Compute(Warp& warp, Multiplication& one) {
   }
 }
 
-// Calls each(lane, i, index) for all sums of a warp: sum i of lane `lane` is
-// WarpSums::values[index]. A lane holds sums of two rows, and of two columns in each group of 8
-// columns.
+// Calls each(lane, i, index) for all results of a warp: result i of lane `lane` is
+// WarpSums::values[index].
 template <class Each>
 void ForLaneValues(int num_blocks, Each each) {
   for (size_t lane = 0; lane < kLanes; ++lane) {
@@ -116,7 +114,7 @@ LaneSums RequestedSums(const Warp& warp, size_t lane) {
   return static_cast<const Request*>(warp.requests[lane])->sums;
 }
 
-// Copies the sums of all lanes of `warp` to WarpSums::values.
+// Copies the result variables of all lanes of `warp` to WarpSums::values.
 void Fence(Warp& warp) {
   const LaneSums first = RequestedSums(warp, 0);
   WarpSums* sums = FindSums(warp, first.values);
@@ -136,8 +134,8 @@ bool SameBits(const float& stored, float value) {
   return std::memcmp(&stored, &value, sizeof(value)) == 0;
 }
 
-// Overwrites the sums of all lanes by a NaN, because the lanes must not access their sums until
-// EndMultiplies.
+// Overwrites the result variables of all lanes of `warp` with a NaN, because the kernel must not
+// access them until EndMultiplies.
 void Take(Warp& warp, Site site) {
   WarpSums* const sums = FindSums(warp, RequestedSums(warp, 0).values);
   bool is_fenced = sums != nullptr;
@@ -187,7 +185,8 @@ void CheckMatrix(const char* matrix, int rows, Site site) {
   CheckShared(Running().shared + offset / kAlignment * kAlignment, rows * kRowBytes, site);
 }
 
-// Stops the run with a fault if the four warps of a warpgroup request different products.
+// Stops the emulation with an error if the four warps of a warpgroup request different matrix
+// products.
 void CompareWithGroup(Warp& warp, const Multiplication& one, Site site) {
   const auto group = static_cast<size_t>(warp.lanes.front().thread / kLanes / kWarpsOfGroup);
   auto& all = warp.block->multiplications;
