@@ -7,7 +7,8 @@
 
 namespace incipit::emulator {
 
-// A line of source code. A parameter `Site site = Here()` is the line of the caller.
+// A line of source code. By default, a parameter `Site site = Here()` is the source line of the
+// call.
 struct Site {
   const char* file = "";
   int line = 0;
@@ -38,8 +39,8 @@ void TouchShared(const void* address, int bytes, Access access, Site site);
 void TouchGlobal(const void* address, int bytes, Access access, Site site);
 uint32_t AtomicAddGlobal(uint32_t* address, uint32_t value, Site site);
 
-// ---- operations of a warp or block. All 32 lanes of the warp must call the function from the same
-// source line.
+// ---- operations of a warp or block. All 32 lanes of a warp must call each of these functions from
+// the same source line.
 
 // Returns the index of the calling thread's warp within its block.
 int WarpNumber(Site site);

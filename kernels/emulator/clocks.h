@@ -26,11 +26,11 @@ class Clocks {
   explicit Clocks(int num_threads);
 
   int num_warps() const { return static_cast<int>(warps_.size()); }
-  // Returns the index in a ClockVector for mbarrier number `barrier`. The element is a number of
-  // completed phases of the mbarrier.
+  // Returns the index in a ClockVector for mbarrier number `barrier`. The element counts how often
+  // this mbarrier (a barrier in shared memory) was completed.
   int bulk_agent(int barrier) const { return num_threads_ + barrier; }
-  // Returns the index in a ClockVector for the other blocks of the cluster. The element is a number
-  // of completed ArriveCluster barriers.
+  // Returns the index in a ClockVector for the other blocks of the cluster. The element counts how
+  // often all blocks have called ArriveCluster.
   int remote_agent() const { return num_threads_ + kMostBarriers; }
   // Returns the index in a ClockVector for the earlier kernels. The element is 1
   // if a thread has waited for the end of these kernels, otherwise 0.

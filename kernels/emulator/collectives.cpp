@@ -192,8 +192,8 @@ void SyncThreads(int id, int num_threads, Site site) {
 
 namespace {
 
-// Records that all lanes of `warp` have called function `name`, and have so arrived at the barrier
-// of the cluster. Does not wait.
+// Records that `warp` has arrived at the barrier of its cluster by calling the function named
+// `name`.
 void ArriveAtCluster(Warp& warp, const char* name, bool orders_reads) {
   Machine& machine = Machine::Get();
   const Site site = machine.current().site;

@@ -48,7 +48,8 @@ class GlobalRaces {
  private:
   static constexpr uintptr_t kPageBytes = 4096;
   struct Event {
-    // Index of the kernel that made the access, in the order of launch. -1: there was no access.
+    // Number of the kernel that made the access, counted from 0 in the order of launch. -1: there
+    // was no access.
     int32_t grid = -1;
     int32_t block = 0;
     Clock clock = 0;

@@ -1,5 +1,4 @@
-// Declares functions with which tests count launches of kernels, and CUDA graphs, of the emulated
-// device.
+// Declares functions with which tests count kernel launches and CUDA graphs.
 #pragma once
 
 #include <cstdint>

@@ -115,8 +115,8 @@ struct Warp {
   int num_at_barrier = 0;
   const char* barrier = "";
   Site barrier_site;
-  // True from the warp's arrival at the barrier of its cluster until the warp has waited for the
-  // barrier.
+  // True between the warp's arrival at the barrier of its cluster and the end of the warp's wait
+  // there.
   bool is_at_cluster = false;
   // Value of Cluster::phase when the warp arrived at the barrier of its cluster.
   uint32_t cluster_phase = 0;
@@ -127,7 +127,7 @@ struct Warp {
   size_t num_multiplications = 0;
 };
 
-// A barrier of a block that has a number, as in the PTX instruction bar.sync.
+// A barrier of a block, identified by a number (as in the PTX instruction bar.sync).
 struct NamedBarrier {
   // Number of threads that must reach the barrier before they all continue.
   int num_threads = 0;
@@ -136,8 +136,8 @@ struct NamedBarrier {
 
 struct MemoryBarrier {
   uint64_t* address = nullptr;
-  int num_arrivals = 0;      // number of arrivals that complete the barrier
-  int missing_arrivals = 0;  // number of arrivals that are still missing
+  int num_arrivals = 0;      // number of arrivals that the barrier needs
+  int missing_arrivals = 0;  // number of arrivals that the barrier still needs
   // Number of bytes that ArriveExpecting announced and that have not been copied yet.
   int64_t missing_bytes = 0;
   // Number of bytes that ArriveExpecting announced and for which CopyBulk was not called yet.
@@ -174,10 +174,10 @@ struct Block {
   // Detector of races in shared memory. Null if races are not detected.
   std::unique_ptr<SharedRaces> races;
   std::vector<LearnedOfBlocks> learned;
-  // The vector clock that threads acquire in WaitForEarlierKernels.
+  // The vector clock that each thread acquires in WaitForEarlierKernels.
   std::shared_ptr<const ClockVector> kernels_ended;
-  // Element i lists the matrix products that warpgroup i (four warps) has requested. A product is
-  // three numbers: the byte offsets of its factors in shared memory, and its number of columns / 8.
+  // Element i lists the matrix products of warpgroup i (four warps): the byte offsets of both
+  // factors in shared memory, and the number of columns divided by 8.
   std::vector<std::vector<std::array<int, 3>>> multiplications;
   int num_ended = 0;  // number of threads of this block that have ended
   bool let_next_start = false;
@@ -238,8 +238,8 @@ class Machine {
   // returns.
   void SetFault(std::string what);
   bool has_fault() const { return !report_.fault.empty(); }
-  // Suspends the running thread until Wake is called for it. The parameters describe the reason in
-  // an error message about a deadlock.
+  // Suspends the running thread until Wake is called for it. The parameters describe the wait in an
+  // error message about a deadlock.
   void WaitFor(Wait wait, int id, const char* name, Site site);
   void Wake(Thread& thread);
   void WakeAll(std::vector<Thread*>& threads);
@@ -296,8 +296,8 @@ class Machine {
   std::vector<BulkCopy> bulk_;
   GlobalRaces global_races_;
   AccessCounts counts_;
-  // Before the scheduler runs a warp, a bulk copy finishes with probability 1 / landing_one_in_. 0:
-  // bulk copies finish only when no thread can run.
+  // Before the scheduler runs a warp, one bulk copy finishes with probability 1 / landing_one_in_.
+  // If landing_one_in_ is 0, bulk copies finish only when no thread can run.
   uint32_t landing_one_in_ = 1;
   // Number of thread switches that are left before the scheduler chooses another warp.
   int quantum_ = 0;

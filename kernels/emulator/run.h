@@ -51,7 +51,7 @@ struct SiteCounts {
   std::string file;
   int line = 0;
   AccessKind kind = AccessKind::kSharedLoad;
-  int lane_bytes = 0;  // number of bytes that each lane accesses at a time
+  int lane_bytes = 0;  // number of bytes that a lane accesses at a time
   // Number of accesses by warps. Accesses of several lanes of a warp at the same time count as one.
   int64_t warp_accesses = 0;
   int64_t lane_accesses = 0;
@@ -67,7 +67,7 @@ struct Report {
   std::string fault;  // error message if a kernel made an error, otherwise empty
   int64_t num_blocks = 0;
   int64_t switches = 0;  // number of switches between CUDA threads
-  // Number of matrix products of 16 x 8 x 16 elements, each computed by a warp.
+  // Number of products of a 16 x 16 matrix and a 16 x 8 matrix that warps have computed.
   int64_t multiply_adds = 0;
   int64_t load_matrices = 0;  // number of calls of LoadMatricesWarp, counted once per warp
   // Number of bytes that kernels read by LoadGlobal. A byte that is read twice counts twice.

@@ -42,11 +42,11 @@ class SharedRaces {
   // EndMultiply, every write to `range` is a race.
   std::string BeginMultiply(int thread, Range range, Site site);
   void EndMultiply(int thread, Range range);
-  // Records a bulk copy to `range`. An access of `range` is a race until its thread has waited for
-  // phase `phase` (counted from 1) of mbarrier `barrier`.
+  // Records a bulk copy to `range`. An access of `range` is a race until the accessing thread has
+  // waited for phase `phase` (counted from 1) of mbarrier `barrier`.
   std::string BeginBulk(int thread, Range range, int barrier, Clock phase, Site site);
   // Records that `thread` called FenceBulk. Bulk copies and MultiplyAddWarpgroup may then access
-  // bytes of `memory` (global or shared) that threads accessed before.
+  // bytes of `memory` (global or shared) that threads accessed before the call.
   void FenceBulk(int thread, Memory memory);
   bool IsFenced(int thread, int agent, Clock clock, Memory memory) const;
   // Checks and records a read of `range` by another block. The read is a race if this block has
@@ -101,8 +101,8 @@ class SharedRaces {
   ZeroArray<Write> writes_;  // element i: the latest write to word i of shared memory
   // Element i * num_warps_ + j is the latest read of word i (4 bytes of shared memory) by warp j.
   ZeroArray<Read> reads_;
-  // Element i is the number of the first ArriveCluster barrier after the latest read of word i (4
-  // bytes) by another block. 0: there was no read.
+  // Element i is the number (from 1) of the first ArriveCluster barrier after the latest read of
+  // word i (4 bytes) by another block. 0: there was no read.
   ZeroArray<Clock> remote_reads_;
   Clock last_remote_read_ = 0;
   // Cache: element i is the latest write for which KnowsWrite returned true for thread i. High 32

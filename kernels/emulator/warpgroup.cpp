@@ -33,9 +33,8 @@ struct Request {
   Site site;
 };
 
-// Returns the byte offset in shared memory of 8 columns (16 bytes) of row `row` of a matrix with 16
-// columns. `matrix` is the byte offset of the matrix. `half` is 0 for the first 8 columns, and 1
-// for the last 8 columns.
+// Returns the byte offset in shared memory of half a row (8 columns) of a matrix with 16 columns.
+// `matrix` is the byte offset of the matrix. `half` is 0 or 1.
 int ChunkAt(int matrix, int row, int half) {
   const int first = matrix % kRowBytes / kChunkBytes;
   return matrix / kAlignment * kAlignment + row * kRowBytes +
@@ -62,8 +61,8 @@ void ForChunks(const Warp& warp, const Multiplication& one, Each each) {
   }
 }
 
-// Finds the results of `warp` whose elements of lane 0 are at address `home`. Returns null if there
-// are none.
+// Returns the results of `warp` for which the elements of lane 0 are at address `home`. Returns
+// null if there are none.
 WarpSums* FindSums(Warp& warp, const float* home) {
   const auto at = std::find_if(warp.sums.begin(), warp.sums.end(),
                                [&](const WarpSums& each) { return each.home[0] == home; });
