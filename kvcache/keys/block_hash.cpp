@@ -10,8 +10,8 @@
 namespace incipit {
 namespace {
 
-// A buffer for the hashed message of a block without extras (inputs other than tokens). The buffer
-// is large enough for the largest block, including the padding of sha256.
+// A buffer for the bytes that are hashed for the key of one block: digest of the previous block,
+// tokens and padding of SHA-256. Not used for blocks with images.
 using MessageBuffer =
     std::array<uint8_t, PlainMessageBytesMax(kBlockSizeMax) + 2 * kSha256ChunkBytes>;
 
@@ -27,8 +27,8 @@ void CopyTokens(std::span<const TokenId> tokens, uint8_t* out) {
   }
 }
 
-// The extras (inputs of the key other than tokens) of one block, in the order in which the hashed
-// message contains them.
+// The inputs for the key of one block, other than tokens: name of the adapter, images and other
+// media in the block, tenant and salt.
 class BlockExtras {
  public:
   BlockExtras(const ChainRoot& root, int64_t token_begin, int64_t num_tokens) {
@@ -51,7 +51,7 @@ class BlockExtras {
  private:
   void Add(const ExtraKey& key) { keys_[count_++] = key; }
 
-  // Space for all extras of a block: at most one medium per token, and adapter, tenant and salt.
+  // Size: one image (or other medium) per token, and the adapter, the tenant and the salt.
   std::array<ExtraKey, kBlockSizeMax + 3> keys_;
   size_t count_ = 0;
 };
@@ -158,7 +158,8 @@ void BlockHasher::Extend(const ChainRoot& root, const SequenceTokens& tokens,
   }
 }
 
-// Computes the keys of consecutive blocks without extras (inputs other than tokens).
+// Computes the keys of consecutive blocks from their tokens. `parent` is the key of the block
+// before the first block. For blocks without images and other extra inputs.
 void BlockHasher::HashBlocks(const BlockHash& parent, std::span<const TokenId> tokens,
                              std::span<BlockHash> hashes) const {
   if (options_.algorithm == HashAlgorithm::kSha256) return HashBlocksSha256(parent, tokens, hashes);
@@ -187,9 +188,8 @@ void BlockHasher::HashBlocks(const BlockHash& parent, std::span<const TokenId> t
   }
 }
 
-// Computes by sha256 the keys of consecutive blocks without extras (inputs other than tokens). Each
-// digest overwrites the start of the message buffer, because the message of the next block begins
-// with this digest.
+// Does the same as HashBlocks, with SHA-256. Writes each digest to the start of `buffer`, because
+// the next hashed message begins with this digest.
 void BlockHasher::HashBlocksSha256(const BlockHash& parent, std::span<const TokenId> tokens,
                                    std::span<BlockHash> hashes) const {
   const auto block_size = static_cast<size_t>(options_.block_size);

@@ -1,7 +1,6 @@
-// The keys of cache blocks. The key of a block is a digest of the tokens of the block and of all
-// previous blocks of the sequence. The digest also covers the seed, the namespace (tenant, salt,
-// adapter) and the media (such as images). With sha256, blocks with equal keys therefore have equal
-// contents.
+// Keys of cache blocks. The key of a block is a hash of its tokens and of all previous tokens of
+// the sequence. A key also depends on tenant, salt, adapter and images. If keys are SHA-256
+// digests, blocks with equal keys have equal contents.
 #pragma once
 
 #include <array>
@@ -22,15 +21,13 @@
 
 namespace incipit {
 
-// The key of a block: the digest of the block (if digests have 32 bytes), or the digest of the
-// block and then the digest of the previous block (if digests have 16 bytes). For the first block
-// of a sequence, the digest of the seed and the namespace replaces the digest of the previous
-// block.
+// The key of a block: one digest of 32 bytes (SHA-256), or two digests of 16 bytes (XXH3): the
+// digest of the block, then the digest of the previous block.
 struct BlockHash {
   std::array<uint8_t, 32> bytes{};
 
   friend bool operator==(const BlockHash&, const BlockHash&) = default;
-  // Returns the first 8 bytes of the digest. Hash tables use these bytes as a pseudo-random number.
+  // Returns the first 8 bytes of the key, a hash value for hash tables.
   uint64_t prefix() const {
     uint64_t value = 0;
     std::memcpy(&value, bytes.data(), sizeof(value));
@@ -38,14 +35,14 @@ struct BlockHash {
   }
 };
 
-// The inputs for the block keys of one sequence, except the tokens. These inputs are the same for
-// all blocks of the sequence.
+// The inputs for the block keys of one sequence, except the tokens.
 struct ChainRoot {
-  BlockHash parent{};  // for the first block: replaces the key of the previous block
-  // Sha256 digest of the seed and the namespace, even if the block keys use another hash function.
+  // Used instead of the key of the previous block, for the key of the first block.
+  BlockHash parent{};
+  // SHA-256 digest of the hash seed, tenant, salt and adapter of the sequence. Is also SHA-256 if
+  // the block keys are XXH3 digests.
   std::array<uint8_t, 32> digest{};
-  // Namespace of the sequence. Set only for CBOR keys, because CBOR messages contain the names of
-  // tenant, salt and adapter.
+  // Tenant, salt and adapter of the sequence. Empty unless the block keys are hashes of CBOR data.
   CacheNamespace cache_namespace{};
   std::vector<MediaSpan> media{};
 
@@ -55,63 +52,57 @@ struct ChainRoot {
   }
 };
 
-// Returns a cache namespace without an adapter. `tenant` is absent if tenants are not isolated. An
-// absent tenant is different from an empty tenant name.
+// Returns a cache namespace without an adapter. REQUIRES: `tenant` is std::nullopt if all tenants
+// share cached blocks. An empty name is a tenant of its own.
 CacheNamespace MakeCacheNamespace(std::optional<std::string_view> tenant, std::string_view salt);
 
-// Returns a number for `tenant`: 0 if `tenant` is absent, and otherwise 64 bits of the sha256 of
-// the name. Two tenants have the same number with a probability of 2^-64.
+// Returns 0 if `tenant` is absent, and otherwise a 64-bit hash of the name, which is not 0.
 uint64_t TenantDigest(std::optional<std::string_view> tenant);
 
 struct BlockHasherOptions {
-  int32_t block_size = 16;  // tokens per block, 1 to 256
+  int32_t block_size = 16;  // number of tokens per block, 1 to 256
   HashAlgorithm algorithm = HashAlgorithm::kSha256;
   std::string seed{};
 };
 
 inline constexpr int32_t kDigestBitsMax = 256;
 
-// Computes the keys of the blocks of a sequence. The digest of a block is a hash of the digest of
-// the previous block, the tokens of the block and its extras (inputs other than tokens, such as
-// media).
-//
-// The hashed messages have Incipit's own format (WriteBlock) or are CBOR (WriteCborBlock). For the
-// first block, a digest of the seed and the namespace (WriteRoot) replaces the digest of the
-// previous block. In CBOR, this digest does not cover the namespace: each message contains the
-// adapter name, and the message of the first block also contains tenant and salt.
+// Computes the keys of the blocks of a sequence. The key of a block is a hash of the key of the
+// previous block, the tokens of the block, and other inputs such as images. block_message.h
+// describes the hashed bytes.
 //
 // A BlockHasher is immutable and therefore thread-safe.
 class BlockHasher {
  public:
-  // `digest_bits` is the number of bits of each digest that are kept; the other bits become zero.
-  // Tests use few bits to make hash collisions frequent. REQUIRES: 1 <= block_size <= kBlockSizeMax
-  // and 0 <= `digest_bits` <= kDigestBitsMax.
+  // Only the first `digest_bits` bits of each digest are kept, and the other bits become zero.
+  // Tests use few bits to cause hash collisions. REQUIRES: options.block_size is 1 to
+  // kBlockSizeMax, and `digest_bits` is 0 to kDigestBitsMax.
   explicit BlockHasher(BlockHasherOptions options, int32_t digest_bits = kDigestBitsMax);
 
   int32_t block_size() const { return options_.block_size; }
   HashAlgorithm algorithm() const { return options_.algorithm; }
-  // Returns the digest of the block with the key `hash`. Other inference engines use this digest as
-  // the key of the block.
+  // Returns the digest of the block with the key `hash`: 32 bytes (SHA-256) or 16 bytes (XXH3).
   std::span<const uint8_t> DigestOf(const BlockHash& hash) const {
     return std::span(hash.bytes).first(DigestBytes(options_.algorithm));
   }
 
-  // Returns the inputs, other than tokens, for the block keys of a sequence in `cache_namespace`.
-  // REQUIRES: `media` are sorted, do not overlap, and have at least one token each.
+  // Returns the inputs, other than tokens, for the block keys of a sequence. `media` are the images
+  // and other media in the prompt. REQUIRES: `media` are sorted by position, do not overlap, and
+  // have at least one token each.
   ChainRoot Root(const CacheNamespace& cache_namespace, std::vector<MediaSpan> media = {}) const;
 
-  // Returns the key of the block that follows the block with the key `parent`. Allocates no memory.
-  // REQUIRES: `tokens` are the block_size tokens of one block.
+  // Returns the key of the block after the block with the key `parent`. Allocates no memory.
+  // REQUIRES: `tokens` are the block_size() tokens of the block.
   BlockHash Next(const BlockHash& parent, std::span<const TokenId> tokens,
                  std::span<const ExtraKey> extras = {}) const;
 
-  // Returns the key of block `index` of a sequence with the root `root`. `parent` is the key of
-  // block `index` - 1, or root.parent if `index` is 0.
+  // Returns the key of block number `index` of a sequence. REQUIRES: `parent` is the key of block
+  // number `index` - 1, or root.parent if `index` is 0.
   BlockHash KeyAt(const ChainRoot& root, size_t index, const BlockHash& parent,
                   std::span<const TokenId> tokens) const;
 
-  // Appends to `hashes` the keys of the full blocks of `tokens` that `hashes` does not have yet.
-  // Allocates memory only if the capacity of `hashes` is too small.
+  // Appends to `hashes` the keys of full blocks of `tokens`. REQUIRES: `hashes` has the keys of the
+  // first hashes.size() blocks already.
   void Extend(const ChainRoot& root, const SequenceTokens& tokens,
               std::vector<BlockHash>& hashes) const;
 
@@ -129,8 +120,8 @@ class BlockHasher {
   BlockHasherOptions options_;
   int32_t digest_bits_;
   const Sha256Implementation* sha256_;
-  // The last bytes of each hashed message in the own format (not CBOR). They are the same for all
-  // blocks without extras (inputs other than tokens). For sha256, these bytes include the padding.
+  // The last bytes of the hashed message of every block without images: lengths and, for SHA-256,
+  // padding. Not used if messages are CBOR.
   std::array<uint8_t, sizeof(MessageTrailer) + 2 * kSha256ChunkBytes> tail_{};
   size_t tail_bytes_ = 0;
 };

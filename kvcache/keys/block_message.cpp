@@ -13,14 +13,14 @@ namespace {
 constexpr uint32_t kUint32Max = std::numeric_limits<uint32_t>::max();
 
 enum class MessageKind : char { kBlock = 'B', kRoot = 'R' };
-// The numbers of the fields in a root message (seed and namespace). A tenant, salt or adapter that
-// is absent has no field. An empty tenant name has an empty field.
+// Field numbers in the message with the hash seed, tenant, salt and adapter of a sequence. A value
+// that is absent has no field.
 enum class RootField : uint8_t { kSeed = 1, kTenant = 2, kSalt = 3, kAdapter = 4 };
-// The major types of CBOR (RFC 8949, section 3.1) that the messages use.
+// Major types of CBOR data items (RFC 8949, section 3.1).
 enum class Major : uint8_t { kUnsigned = 0, kNegative = 1, kBytes = 2, kText = 3, kArray = 4 };
 constexpr uint8_t kCborNull = 0xf6;
 
-// A buffer for at most kBytesMax bytes of a message.
+// Appends integers to a buffer of kBytesMax bytes.
 template <size_t kBytesMax>
 class SmallBuffer {
  public:
@@ -28,7 +28,8 @@ class SmallBuffer {
   void LittleEndian(uint64_t value, int num_bytes) {
     for (int i = 0; i < num_bytes; ++i) Byte(static_cast<uint8_t>(value >> (8 * i)));
   }
-  // Appends the head of a CBOR data item: the major type and `value`, in as few bytes as possible.
+  // Appends the first bytes of a CBOR data item: the type `major` and the integer `value`, in as
+  // few bytes as possible.
   void CborHead(Major major, uint64_t value) {
     const auto type = static_cast<uint8_t>(static_cast<uint8_t>(major) << 5);
     if (value < 24) return Byte(static_cast<uint8_t>(type | value));
@@ -37,13 +38,12 @@ class SmallBuffer {
     const size_t num_bytes = size_t{1} << log_bytes;
     value <<= 64 - 8 * num_bytes;
     if constexpr (std::endian::native == std::endian::little) value = __builtin_bswap64(value);
-    // Copy all 8 bytes, even if fewer bytes are needed, because a copy of constant size is faster.
+    // Always copy 8 bytes, because a memcpy of constant size is faster.
     std::memcpy(&bytes_[size_], &value, sizeof(value));
     size_ += num_bytes;
   }
   void CborInteger(int64_t value) {
-    // CBOR encodes a negative `value` as -1 - value. The bits of -1 - value are the inverted bits
-    // of `value`.
+    // CBOR stores a negative `value` as -1 - value, which is ~value.
     if (value < 0) return CborHead(Major::kNegative, ~static_cast<uint64_t>(value));
     CborHead(Major::kUnsigned, static_cast<uint64_t>(value));
   }
@@ -78,8 +78,8 @@ void WriteRootField(RootField field, std::span<const uint8_t> content, ByteSink 
   sink(content);
 }
 
-// Writes `extra`, an input of a key other than tokens. Returns the number of bytes that were
-// written.
+// Writes one input of a block key that is not a token, such as the name of the tenant. Returns the
+// number of bytes written.
 uint64_t WriteExtra(const ExtraKey& extra, ByteSink sink) {
   INCIPIT_CHECK(extra.text.size() <= kUint32Max);
   SmallBuffer<13> head;

@@ -1,6 +1,6 @@
-// The messages that are hashed to compute the keys of blocks. In the own format (not CBOR),
-// different inputs always have different messages. The bytes of a message do not depend on the
-// machine.
+// The messages (byte strings) that are hashed to compute the keys of cache blocks. A message is
+// CBOR, or has Incipit's own binary format. In Incipit's own format, different inputs always have
+// different messages.
 #pragma once
 
 #include <array>
@@ -16,50 +16,46 @@
 namespace incipit {
 
 struct BlockMessage {
-  // Digest of the previous block of the sequence. For the first block of a sequence: digest of the
-  // root message, which contains the seed and the namespace (in CBOR only the seed).
+  // Digest of the previous block. For the first block: digest of the hash seed and, except in CBOR,
+  // of tenant, salt and adapter.
   std::span<const uint8_t> parent;
   std::span<const TokenId> tokens;
   std::span<const ExtraKey> extras;
 };
 
-// The last 16 bytes (trailer) of each message in the own format (not CBOR). The trailer contains
-// the kind of the message and the lengths of its parts, so that a message can be decoded from the
-// end.
+// The last 16 bytes of each message in Incipit's own binary format (not CBOR): the lengths of the
+// parts of the message, and the kind of the message.
 using MessageTrailer = std::array<uint8_t, 16>;
 
-// Returns the last 16 bytes (trailer) of the message of a block with `num_tokens` tokens and no
-// other inputs, such as media.
+// Returns the last 16 bytes of the message of a block with `num_tokens` tokens and no other inputs,
+// such as images.
 MessageTrailer PlainBlockTrailer(size_t num_tokens);
 
-// Writes the message of a block in the own format (not CBOR), with little-endian integers:
-// - the digest of the previous block;
-// - the tokens (4 bytes each);
-// - for each extra (an input other than tokens): its kind (1 byte), the length of its text (4
-//   bytes), its offset (8 bytes) and its text;
-// - the trailer: number of tokens (4 bytes), number of bytes of all extras (4 bytes) and
-//   "incipitB".
+// Writes the message of a block in Incipit's own binary format, with little-endian integers:
+// - digest of the previous block, and tokens (4 bytes each);
+// - for each other input, such as an image: kind (1 byte), length of the text (4 bytes), offset (8
+//   bytes), and text;
+// - number of tokens (4 bytes), number of bytes of the other inputs (4 bytes), and "incipitB".
 void WriteBlock(const BlockMessage& message, ByteSink sink);
 
-// Writes the root message (seed and namespace) in the own format (not CBOR):
-// - for the seed, and for tenant, salt and adapter digest if present: the field number (1 byte),
-//   the length of the content (8 bytes) and the content;
-// - the trailer: 8 zero bytes and "incipitR".
+// Writes a message with `seed` and the tenant, salt and adapter digest of a sequence, in Incipit's
+// own binary format:
+// - for each of these values that is present: field number (1 byte), length (8 bytes), and value;
+// - 8 zero bytes and "incipitR".
 void WriteRoot(std::string_view seed, const CacheNamespace& cache_namespace, ByteSink sink);
 
-// Writes `message` as canonical CBOR (RFC 8949, section 4.2.1): an array of the digest of the
-// previous block, the array of the token ids, and the extras. The extras are null or an array of:
-// - the adapter name (a text);
-// - each medium (an array of its content hash and its offset);
-// - the tenant (an array of only the tenant name);
-// - the salt (a text).
+// Writes `message` as a canonical CBOR array (RFC 8949, section 4.2.1): digest of the previous
+// block, array of token ids, and array of other inputs (or null). Other inputs:
+// - name of the adapter, and salt: texts;
+// - image or other medium: array of hash and offset;
+// - tenant: array of the name.
 void WriteCborBlock(const BlockMessage& message, ByteSink sink);
 
 // Writes the canonical CBOR of `text`.
 void WriteCborText(std::string_view text, ByteSink sink);
 
-// Returns an upper bound, in bytes, of the size of the message of a block with `num_tokens` tokens
-// and no other inputs, such as media. The bound holds for both message formats, own and CBOR.
+// Returns the maximum size, in bytes, of the message of a block with `num_tokens` tokens and no
+// other inputs, such as images. Valid for CBOR and for Incipit's own format.
 constexpr size_t PlainMessageBytesMax(size_t num_tokens) { return 64 + 5 * num_tokens; }
 
 }  // namespace incipit

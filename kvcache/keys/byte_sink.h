@@ -1,5 +1,5 @@
-// Function types for messages that are written piece by piece. A long message can then be hashed
-// without a copy of the whole message in memory.
+// Types of functions that write or receive a message in pieces. The whole message need not be in
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace incipit {
 
-// A function that is called with each piece of a message, in order.
+// Receives a message in pieces. Is called once for each piece, in order.
 using ByteSink = absl::FunctionRef<void(std::span<const uint8_t>)>;
-// A function that writes a whole message to a ByteSink.
+// Writes a message: calls the ByteSink for each piece, in order.
 using ByteSource = absl::FunctionRef<void(ByteSink)>;
 
 }  // namespace incipit

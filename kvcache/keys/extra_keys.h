@@ -1,4 +1,5 @@
-// The inputs of block keys other than tokens: tenant, salt, adapter and media.
+// Inputs of block keys other than tokens: tenant, salt, adapter, and images or other media in the
+// prompt.
 #pragma once
 
 #include <array>
@@ -16,10 +17,11 @@ struct AdapterKey {
   friend bool operator==(const AdapterKey&, const AdapterKey&) = default;
 };
 
-// The cache namespace of a request. Two requests can share cached blocks only if their namespaces
-// are equal.
+// Tenant, salt and adapter of a request. Requests can share cached blocks only if all three are
+// equal.
 struct CacheNamespace {
-  // Name of the tenant. Absent: tenants are not isolated. An empty name is also a tenant.
+  // Name of the tenant. std::nullopt: all tenants share cached blocks. An empty name is a tenant of
+  // its own.
   std::optional<std::string> tenant{};
   std::string salt{};  // empty if the request has no salt
   std::optional<AdapterKey> adapter{};
@@ -27,22 +29,23 @@ struct CacheNamespace {
   friend bool operator==(const CacheNamespace&, const CacheNamespace&) = default;
 };
 
-// An image or another medium in a prompt. The medium occupies tokens of the sequence, but the ids
-// of these tokens do not identify the content of the medium.
+// An image or other medium (not text) in a prompt. Different images can have equal token ids, so
+// block keys depend on `content_hash`.
 struct MediaSpan {
-  std::string content_hash;  // hash of the medium's content, as text
-  int64_t token_begin = 0;   // index in the sequence of the first token of the medium
-  int64_t num_tokens = 0;    // number of tokens of the medium, at least 1
+  std::string content_hash;  // hash of the content of the image or other medium, as text
+  int64_t token_begin = 0;   // index, in the sequence, of the first token of the image
+  int64_t num_tokens = 0;    // number of tokens of the image, at least 1
 };
 
 enum class ExtraKind : uint8_t { kAdapterName = 1, kMedia = 2, kTenant = 3, kSalt = 4 };
 
-// An input of the key of one block, other than the tokens of the block.
+// An input of the key of one block, other than tokens: for example, the name of the tenant or the
+// hash of an image.
 struct ExtraKey {
   ExtraKind kind{};
   std::string_view text;
-  // Offset of a medium from the first token of the block, in tokens; only for media. The offset is
-  // negative if the medium begins in an earlier block.
+  // Only for an image or other medium: number of tokens from the start of the block to the start of
+  // the image. Negative if the image begins in an earlier block.
   int64_t offset = 0;
 };
 

@@ -1,4 +1,4 @@
-// The hash functions for block keys, and their names.
+// The hash functions for the keys of cache blocks, and their names.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@
 namespace incipit {
 
 enum class HashAlgorithm : uint8_t {
-  kSha256,      // sha256; the hashed message is in Incipit's own format (not CBOR)
-  kXxh3,        // XXH3 with 128 bits, not cryptographic; Incipit's own message format (not CBOR)
-  kSha256Cbor,  // sha256; the hashed message is CBOR, as in other inference engines
+  kSha256,  // SHA-256 of a message in Incipit's own binary format
+  kXxh3,    // XXH3 with 128 bits (not cryptographic) of a message in Incipit's own binary format
+  kSha256Cbor,  // SHA-256 of a CBOR message, as in other inference engines
   kXxh3Cbor,
 };
 
@@ -35,9 +35,8 @@ constexpr bool IsSha256(HashAlgorithm algorithm) {
 }
 constexpr size_t DigestBytes(HashAlgorithm algorithm) { return IsSha256(algorithm) ? 32 : 16; }
 
-// Returns true if blocks with different contents may have equal keys. Lookups must then also
-// compare the contents. XXH3 digests may collide. CBOR messages are equal, for example, if one
-// block has the adapter "a" and another block has the salt "a".
+// Returns true if blocks with different contents may have equal keys. Lookups must then compare the
+// contents too.
 constexpr bool NeedsVerification(HashAlgorithm algorithm) {
   return algorithm != HashAlgorithm::kSha256;
 }

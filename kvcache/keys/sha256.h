@@ -1,5 +1,4 @@
-// SHA-256 (FIPS 180-4). Incipit has its own implementation, because the key of a block needs only
-// two calls of the compression function, and a general library would spend more time on its set-up.
+// SHA-256 (FIPS 180-4). General libraries are slower for messages as short as those of block keys.
 // All functions are thread-safe and allocate no memory.
 #pragma once
 
@@ -23,13 +22,13 @@ inline constexpr size_t kSha256ChunkBytes = 64;
 struct Sha256Implementation {
   std::string_view name;
   void (*compress)(Sha256State& state, const uint8_t* chunks, size_t num_chunks);
-  // Writes the digest (32 bytes) of the message `chunks`. The message already includes its padding
-  // (Sha256Padding). `digest` may be a part of `chunks`.
+  // Writes the 32-byte digest of a message. `chunks` are the message and its padding. `digest` may
+  // point into `chunks`.
   void (*digest_padded)(const uint8_t* chunks, size_t num_chunks, uint8_t* digest);
 };
 
-// Returns the implementations that this CPU can run, the fastest first. The implementation
-// "portable" is always the last.
+// Returns the implementations that this CPU can run, the fastest first. The last implementation
+// always is "portable".
 std::span<const Sha256Implementation> Sha256Implementations();
 
 // The padding that SHA-256 appends to a message of `message_bytes` bytes: a one bit, zero bits, and

@@ -1,7 +1,5 @@
-// SHA-256 with the x86 SHA extensions (Intel 64 and IA-32 Architectures Software Developer's
-// Manual, volume 2: SHA256RNDS2, SHA256MSG1, SHA256MSG2). The state is in two vectors: words a, b,
-// e, f and words c, d, g, h, with the first word in the highest lane. One SHA256RNDS2 computes two
-// rounds.
+// SHA-256 with the SHA instructions of x86 (SHA256RNDS2, SHA256MSG1, SHA256MSG2). The state is in
+// two vectors: words a, b, e, f and words c, d, g, h, the first word in the highest lane.
 #include "kvcache/keys/sha256_rounds.h"
 
 #if defined(__x86_64__)
@@ -28,8 +26,8 @@ INCIPIT_SHA_NI_INLINE __m128i SwapBytes(__m128i words) {
   return _mm_shuffle_epi8(words, _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203));
 }
 
-// Converts the SHA-256 state from the vectors abcd and efgh (first word in the lowest lane) to the
-// two vectors that the SHA instructions use.
+// Converts the SHA-256 state to the order of words that the SHA instructions need. Word a is in the
+// lowest lane of `abcd`, and word e is in the lowest lane of `efgh`.
 INCIPIT_SHA_NI_INLINE ShaNiState Pack(__m128i abcd, __m128i efgh) {
   const __m128i badc = _mm_shuffle_epi32(abcd, 0xb1);
   const __m128i hgfe = _mm_shuffle_epi32(efgh, 0x1b);
@@ -51,8 +49,8 @@ INCIPIT_SHA_NI_INLINE void FourRounds(ShaNiState& state, __m128i words, size_t g
   state.abef = _mm_sha256rnds2_epu32(state.abef, state.cdgh, _mm_shuffle_epi32(sums, 0x0e));
 }
 
-// Returns the next four words of the SHA-256 message schedule. `w0` to `w3` are the previous
-// sixteen words, four words each.
+// Returns the next four words of the SHA-256 message schedule, computed from the previous sixteen
+// words (`w0` to `w3`).
 INCIPIT_SHA_NI_INLINE __m128i NextWords(__m128i w0, __m128i w1, __m128i w2, __m128i w3) {
   const __m128i sums = _mm_add_epi32(_mm_sha256msg1_epu32(w0, w1), _mm_alignr_epi8(w3, w2, 4));
   return _mm_sha256msg2_epu32(sums, w3);

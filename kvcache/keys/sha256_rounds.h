@@ -25,8 +25,8 @@ alignas(64) inline constexpr std::array<uint32_t, 64> kSha256RoundConstants = {
 
 extern const Sha256Implementation kSha256Portable;
 
-// Returns the implementation with the SHA instructions of the CPU (SHA-NI). Returns null if the CPU
-// has no such instructions.
+// Returns the SHA-256 implementation with the SHA instructions of the CPU, or null if the CPU has
+// no SHA instructions.
 const Sha256Implementation* Sha256Native();
 
 }  // namespace incipit

@@ -1,6 +1,6 @@
-// XXH3 with 128 bits and without a seed, as xxHash 0.8 defines it. XXH3 is not cryptographic: a
-// client can construct two messages with the same digest. All functions are thread-safe and
-// allocate no memory.
+// XXH3 with 128 bits and without a seed, as xxHash 0.8 defines it. XXH3 is not cryptographic: an
+// attacker can construct messages with equal digests. All functions are thread-safe and allocate no
+// memory.
 #pragma once
 
 #include <array>

@@ -9,32 +9,31 @@
 namespace incipit {
 namespace {
 
-// Some constants of this policy count uses of blocks with this number of tokens. For blocks with
-// fewer tokens, the policy multiplies these constants.
+// Constants of this policy that count block uses are given for blocks with this number of tokens.
+// For smaller blocks, the policy uses greater values.
 constexpr int32_t kTokensPerUnit = 512;
 
-// The policy updates its statistics once per epoch, which lasts for (number of cache blocks) /
-// kEpochsPerCapacity uses of blocks. An epoch is at least as long as the uses of kUnitsPerEpochMin
-// blocks with kTokensPerUnit tokens each.
+// The policy updates its statistics whenever blocks were used (number of cache blocks) /
+// kEpochsPerCapacity times since the last update. For small caches, kUnitsPerEpochMin is a lower
+// limit.
 constexpr int32_t kEpochsPerCapacity = 32, kUnitsPerEpochMin = 16;
 
-// Number of series (consecutive evicted blocks) that the policy remembers, for each kTokensPerUnit
-// tokens of cache capacity. With more series, the policy would be worse, because blocks that return
-// long after their eviction are rarely used again soon.
+// Number of groups of evicted blocks that the policy remembers, for each kTokensPerUnit tokens of
+// cache capacity.
 constexpr double kGhostRuns = 1;
 
-// Many requests begin with a common prefix, such as a system prompt. The common prefix of a request
-// ends with the last block of the request that more than kPrefixUses requests have used.
+// Blocks that were used by more than this number of requests are assumed to be a common start of
+// many prompts, such as a system prompt.
 constexpr int kPrefixUses = 16;
 
-// If plain LRU would have had more hits than the adaptive policy, all counts of the reuse
-// statistics are multiplied by this factor.
+// Factor for all counts of past block uses when plain LRU would have had more hits than this
+// policy.
 constexpr double kKeptWhenFooled = 0.25;
 
 constexpr double kMeanStep = 0.01;
 
-// Maximum age of a block, as the number of block uses since its last use. The policy lowers greater
-// ages, because their 32-bit time stamps would wrap.
+// Maximum age of a block: number of uses of blocks since its last use. Greater ages are lowered,
+// because 32-bit time stamps would wrap.
 constexpr uint32_t kAgeMax = uint32_t{1} << 30;
 
 uint32_t UnitTouches(int32_t block_size) {
@@ -77,13 +76,12 @@ void AdaptivePolicy::PassTime() {
   RestrainAncient();
 }
 
-// Prevents the wrap of stored time stamps: lowers the ages of blocks that are older than kAgeMax,
-// and forgets old evicted blocks. If the time stamp of an old block wrapped, the block would seem
-// new.
+// Lowers the ages of very old cached blocks, and forgets old evicted blocks, so that their 32-bit
+// time stamps do not wrap.
 void AdaptivePolicy::RestrainAncient() {
   while (const auto ancient = ghosts_.ForgetAncient()) ForgetGhosts(*ancient);
-  // Each call examines only some of the blocks. All blocks are examined before the clock has
-  // advanced by kAgeMax / 4 block uses.
+  // Each call examines only a part of the blocks, so that all blocks are examined once in kAgeMax /
+  // 4 block uses.
   const size_t num_epochs = kAgeMax / 4 / clock_.epoch_touches() + 1;
   for (size_t i = 0; i < records_.size() / num_epochs + 1; ++i) {
     Record& record = records_[next_restrained_];
@@ -107,8 +105,8 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   const bool begins = !std::exchange(use.has_begun, true);
   if (found.empty()) return;
   int32_t lru_hits = 0, own_hits = 0;
-  // The found blocks that only one request had used before, in groups of blocks that were released
-  // together: the number of groups, and the sum of their ages.
+  // The found blocks that only one request had used before are in groups of blocks that were
+  // released together: number of these groups, and sum of their ages.
   double runs_reused = 0, ages = 0;
   size_t shared_end = 0;
   uint8_t turn_seen = use.turn_seen;
@@ -133,8 +131,7 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
     own_hits += length;
   }
   Suffer(lru_hits, own_hits);
-  // In a second call of Use for the same sequence, `found` is a block that is copied for the
-  // sequence. Do not use this block to identify the prefix of the sequence.
+  // Only the first call of Use for a sequence determines the prefix of the sequence.
   if (!begins) return;
   use.turn_seen = turn_seen;
   use.prefix = PrefixIn(found.first(shared_end), turn_seen + 1);
@@ -143,9 +140,8 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   one_off_prefixes_.CountReuse(use.prefix, part, ages / runs_reused);
 }
 
-// Returns a number that identifies the common prefix of a request: the last of `blocks` that more
-// than kPrefixUses requests from several conversations have used. Returns 0 if there is no such
-// block. `turn` is the turn of the request in its conversation.
+// Returns a hash that identifies the common start of many prompts: the last of `blocks` that more
+// than kPrefixUses requests of several conversations used. Returns 0 if there is no such block.
 uint32_t AdaptivePolicy::PrefixIn(std::span<const BlockId> blocks, int turn) const {
   for (size_t i = blocks.size(); i-- > 0;) {
     const Record& record = records_[static_cast<size_t>(blocks[i])];
@@ -155,16 +151,15 @@ uint32_t AdaptivePolicy::PrefixIn(std::span<const BlockId> blocks, int turn) con
   return 0;
 }
 
-// Returns the middle of the age class (range of ages) `age_class`. The result is a number of block
-// uses.
+// Returns the middle of the range of ages with the index `age_class`, as a number of block uses.
 double AdaptivePolicy::MeanAgeOf(int age_class) const {
   const double begin = TouchClock::BeginOf(age_class), end = TouchClock::BeginOf(age_class + 1);
   return (begin + end) / 2 / clock_.units_per_touch();
 }
 
-// Removes the leading blocks of `found` that have the same statistics as the first block
-// (IsUsedLike) from the eviction order, and counts a use of each. Returns their number. `turn`
-// becomes the latest conversation turn in which one of these blocks was computed, if that is later.
+// Removes the first blocks of `found` from the eviction order, as long as they have the same
+// statistics, and returns their number. `turn` is set to the latest conversation turn in which one
+// of these blocks was computed, if that turn is later.
 size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   size_t length = 0;
@@ -174,8 +169,7 @@ size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   return length;
 }
 
-// Implements TakeUp for the leading blocks of `found` that are neighbours in one list. One
-// operation removes all of these blocks from the list.
+// Does the same as TakeUp, but only for blocks that are also adjacent in one linked list.
 size_t AdaptivePolicy::TakeUpNeighbours(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   const bool listed = first.list_state == kListed;
@@ -223,8 +217,8 @@ void AdaptivePolicy::Add(BlockId id, SequenceUse& use) {
   record.born = PlusOne(use.turn_seen);
 }
 
-// Returns true if the policy remembers the eviction of block `id`. The block is then the next block
-// of the series of evicted blocks in `use`, or the first block of another remembered series.
+// Returns true if the policy remembers that block `id` was evicted. In this case, `use` contains
+// the remembered data of the block.
 bool AdaptivePolicy::MeetGhosts(BlockId id, SequenceUse& use) {
   if (use.ghosts_left > 0) {
     --use.ghosts_left;
@@ -264,8 +258,8 @@ void AdaptivePolicy::Release(std::span<const BlockId> freed, const SequenceUse& 
     };
     size_t begin = end - 1;
     while (begin > 0 && is_alike(freed[begin - 1])) --begin;
-    // Do not count single blocks whose retention ended as new blocks of a request. Release is
-    // called for these blocks without a sequence, with a false `has_begun`.
+    // If `has_begun` is false, `freed` is a single block whose retention hint ended. Do not count
+    // this block as new.
     const bool is_new = IsUsedOnce(reuse_class) && use.has_begun;
     const bool is_one_off = is_new && one_off_prefixes_.Contains(use.prefix);
     if (is_new) one_off_prefixes_.CountNew(use.prefix, paced_clock_.now());
@@ -347,9 +341,8 @@ AdaptivePolicy::End AdaptivePolicy::LeastRecentlyUsed() {
   return least;
 }
 
-// Returns the block with the lowest value among the oldest block and the newest block of each list.
-// If the values of two oldest blocks are equal, returns the older block. Returns a newest block
-// only if its value is lower than the values of all oldest blocks.
+// Returns the block with the lowest value among the oldest and the newest block of each list. If
+// values are equal, prefers oldest blocks to newest blocks.
 AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
   statistics_.Refresh();
   End least;
@@ -380,8 +373,8 @@ AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
   return least;
 }
 
-// Returns whether the next block to evict is again at the list end `end`: the block at this end has
-// the same last use as the block that was evicted last.
+// Returns whether the block at the list end `end` (oldest or newest) has the same last use as the
+// block that was evicted last.
 bool AdaptivePolicy::StillStands(const End& end) {
   if (end.reuse_class < 0) return false;
   const BlockId id = EndOf(end.reuse_class, end.newest);
@@ -394,8 +387,8 @@ BlockId AdaptivePolicy::Evict() {
   const BlockId victim = EndOf(choice_.reuse_class, choice_.newest);
   Record& record = RecordOf(victim);
   ListOf(record).Remove(blocks_, victim);
-  // The evicted block is in no list. The reuse statistics still count the block while the policy
-  // remembers its eviction.
+  // The evicted block is in no list. The statistics still count evicted blocks that the policy
+  // remembers.
   record.list_state = kElsewhere;
   const Block& block = At(blocks_, victim);
   const auto lost = ghosts_.Add(block.hash.prefix(), victim, block.parent,

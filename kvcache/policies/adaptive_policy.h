@@ -1,4 +1,4 @@
-// The eviction policy `adaptive`, which learns from the workload which blocks to keep.
+// The eviction policy `adaptive`: learns from past uses of blocks which blocks to keep.
 #pragma once
 
 #include <array>
@@ -17,16 +17,12 @@
 
 namespace incipit {
 
-// Learns how likely blocks are used again, for each class of blocks (ReuseClassOf) and each age.
-// Evicts the block with the lowest value (ReuseStatistics). Each class has a list of its blocks,
-// and the policy compares only the oldest and the newest block of each list.
-//
-// The policy remembers evicted blocks (GhostRuns), and learns from evicted blocks that are computed
-// again. If plain LRU would have had more hits than this policy, the policy evicts in LRU order for
-// a limited time (LruGuard). docs/eviction.md has the reasons and the measured hit ratios.
+// Estimates from past uses of blocks how soon each block will be used again. Evicts the block with
+// the lowest estimated value. If plain LRU would have had more hits than this policy, evicts in LRU
+// order for a limited time. docs/eviction.md explains the algorithm.
 class AdaptivePolicy final : public EvictionPolicy {
  public:
-  // `first_touch` is the initial value of the clock, which counts block uses.
+  // `first_touch` is the initial value of a counter of block uses.
   AdaptivePolicy(std::span<Block> blocks, int32_t capacity, int32_t block_size,
                  uint64_t first_touch = uint64_t{1} << 40);
 
@@ -41,35 +37,35 @@ class AdaptivePolicy final : public EvictionPolicy {
   size_t num_bytes() const override;
 
  private:
-  // State of a block: in no list, in the list of its reuse class (kListed), or parked. A parked
-  // block has left the oldest or newest end of its list, because it must not be evicted yet
-  // (Block::is_needed).
+  // kElsewhere: the block is in no list. kListed: the block is in a list. The other values: the
+  // block was removed from one end of a list (oldest or newest), because the block must not be
+  // evicted yet.
   enum ListState : uint8_t { kElsewhere, kListed, kParkedOldest, kParkedNewest };
   struct Record {
     TouchClock::Stamp last_use = 0;
     uint8_t uses = 0;  // number of requests that used the block, at most 255; 0: unknown
-    uint8_t born = 0;  // turn of the conversation in which the block was computed
-    // Code (RunCodeOf) of the number of blocks that were released together with the block.
+    uint8_t born = 0;  // number of the conversation turn in which the block was computed
+    // A 5-bit code for the number of blocks that were released together with the block.
     uint8_t run_code = 0;
     uint8_t reuse_class : 5 = 0;
     uint8_t list_state : 3 = kElsewhere;
 
-    // Returns whether the reuse statistics count the blocks of the two records in the same way.
+    // Returns whether the fields last_use, run_code and reuse_class of the two records are equal,
+    // and both blocks or no block is kElsewhere.
     bool IsUsedLike(const Record& other) const {
       return last_use == other.last_use && run_code == other.run_code &&
              reuse_class == other.reuse_class &&
              (list_state == kElsewhere) == (other.list_state == kElsewhere);
     }
-    // Returns whether the reuse statistics count the blocks of the two records in the same way, and
-    // both blocks have the same list state.
+    // Returns whether the fields last_use, run_code, reuse_class and list_state of the two records
+    // are equal.
     bool IsListedLike(const Record& other) const {
       return IsEqual(other, {.last_use = ~0u, .run_code = 255, .reuse_class = 31, .list_state = 7});
     }
     bool IsCountedLike(const Record& other) const {
       return IsEqual(other, {.uses = 255, .born = 255});
     }
-    // Returns whether the two records are equal in all bits that are 1 in `mask`. One operation
-    // compares all fields.
+    // Returns whether the two records are equal in all bits that are 1 in `mask`.
     bool IsEqual(const Record& other, const Record& mask) const {
       const auto word = [](const Record& record) { return std::bit_cast<uint64_t>(record); };
       return ((word(*this) ^ word(other)) & word(mask)) == 0;
@@ -77,8 +73,7 @@ class AdaptivePolicy final : public EvictionPolicy {
   };
   static_assert(sizeof(Record) == 8);
 
-  // One end (oldest or newest) of the list of the blocks of a reuse class, and the block at this
-  // end.
+  // The oldest or the newest block of a list. Each list has the blocks of one class.
   struct End {
     BlockId block = kNoBlock;
     int reuse_class = -1;
@@ -114,13 +109,14 @@ class AdaptivePolicy final : public EvictionPolicy {
   GhostRuns ghosts_;
   OneOffPrefixes one_off_prefixes_;
   std::vector<Record> records_;
-  // Element c is the list of the blocks of reuse class c (ReuseClassOf), oldest block in front.
+  // One list of blocks for each class of blocks with a similar history. The oldest block of a list
+  // is in front.
   std::array<BlockList, kReuseClasses> lists_;
-  // The list end from which the last victim was chosen. Reset if another block may now have a lower
-  // value.
+  // The list end (oldest or newest block) from which the last block was evicted. Reset if another
+  // block may now have a lower value.
   End choice_;
-  uint64_t touches_to_come_ = 0;  // number of block uses that are not yet added to the clock
-  double mean_run_ = 8;  // mean number of blocks of one reuse class that a request releases
+  uint64_t touches_to_come_ = 0;  // number of block uses that are not yet added to `clock_`
+  double mean_run_ = 8;           // mean number of blocks of the same class that a request releases
   size_t next_restrained_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// The eviction policy `arc`: two lists, for blocks used once and blocks used again, whose lengths
-// adapt to the workload.
+// The eviction policy `arc`, with a list of blocks used once and a list of blocks used again. The
+// lengths of the two lists adapt to the workload.
 #pragma once
 
 #include <array>
@@ -11,11 +11,9 @@
 
 namespace incipit {
 
-// ARC (Megiddo, Modha: "ARC: a self-tuning, low overhead replacement cache", FAST'03). One list has
-// the blocks that were used once, and the other list has the blocks that were used again. The
-// policy remembers the last evicted blocks of both lists, in total as many as the cache has blocks.
-// If a remembered block becomes findable again, the target length of the list from which the block
-// was evicted grows.
+// ARC (Megiddo, Modha: "ARC: a self-tuning, low overhead replacement cache", FAST'03). Has a list
+// of blocks that were used once and a list of blocks that were used again. If an evicted block is
+// computed again, the list from which the block was evicted may become longer.
 class ArcPolicy final : public EvictionPolicy {
  public:
   ArcPolicy(std::span<Block> blocks, int32_t capacity);
@@ -30,8 +28,8 @@ class ArcPolicy final : public EvictionPolicy {
   size_t num_bytes() const override;
 
  private:
-  // The evicted blocks of one list that the policy remembers: their number, and the lowest of their
-  // eviction numbers (stamps). Both values are estimates.
+  // Estimates for the evicted blocks of one list that the policy remembers: the number of these
+  // blocks, and the lowest of their eviction numbers.
   struct Ghosts {
     double count = 0;
     double oldest = 0;
@@ -44,19 +42,21 @@ class ArcPolicy final : public EvictionPolicy {
     return memory / 2 >= ghosts.oldest && ghosts.count >= 1;
   }
   void Remember(BlockId id);
-  // Forgets the eviction of block `id`. Returns the index of the list from which the block was
-  // evicted, or nothing if the eviction was already forgotten.
+  // Forgets that block `id` was evicted. Returns the index (0 or 1) of the list from which the
+  // block was evicted, or std::nullopt if the policy does not remember the eviction.
   std::optional<size_t> TakeGhost(BlockId id);
 
-  BlockOrder order_;  // list 0: cached blocks that were used once; list 1: cached blocks used again
-  // Index of the list of each block (0 or 1). Blocks in use also have an index.
+  // List 0: cached blocks that were used once; list 1: cached blocks used again.
+  BlockOrder order_;
+  // For each block: index (0 or 1) of its list in `order_`. Blocks in use also have an index.
   std::vector<uint8_t> lists_;
   std::array<int32_t, 2> sizes_{};
   double capacity_;
-  double target_ = 0;  // target length, in blocks, of the list of blocks that were used once
-  GhostTable table_;   // evicted blocks; value of an entry: 2 * eviction number + list index
+  double target_ = 0;  // target number of blocks in the list of blocks that were used once
+  // Remembered evicted blocks; value of an entry: 2 * eviction number + list index.
+  GhostTable table_;
   std::array<Ghosts, 2> ghosts_;
-  uint32_t stamp_ = 0;  // number of evictions by this policy
+  uint32_t stamp_ = 0;  // number of blocks that this policy has evicted
 };
 
 }  // namespace incipit

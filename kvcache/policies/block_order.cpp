@@ -17,8 +17,7 @@ BlockOrder::BlockOrder(std::span<Block> blocks, int num_lists)
 
 int BlockOrder::FirstOccupied(int from) const {
   const size_t first = static_cast<size_t>(from) / 64;
-  // The loop examines the word that contains bit `from` twice. The first iteration examines the
-  // bits at or after `from`, and the last iteration examines the bits before `from`.
+  // The last iteration examines the first word again, for the bits below bit `from`.
   for (size_t i = 0; i <= occupied_.size(); ++i) {
     const size_t word = (first + i) % occupied_.size();
     uint64_t bits = occupied_[word];

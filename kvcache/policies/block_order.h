@@ -1,4 +1,4 @@
-// Lists of blocks, from which an eviction policy chooses the next block to evict.
+// Lists of cached blocks, from which an eviction policy chooses the next block to evict.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,8 @@
 
 namespace incipit {
 
-// Lists of blocks for an eviction policy, with the oldest block of each list in front. BlockOrder
-// can park a block that must not be evicted (Block::is_needed): the block leaves its list, but
-// keeps its list index.
+// Lists of cached blocks, with the oldest block of each list in front. Park removes a block that
+// must not be evicted now from its list, but keeps the index of the list.
 class BlockOrder {
  public:
   // REQUIRES: 1 <= `num_lists` <= kListsMax.
@@ -21,8 +20,8 @@ class BlockOrder {
 
   std::span<Block> blocks() const { return blocks_; }
   bool has(BlockId id) const { return PositionOf(id) != kNowhere; }
-  // Returns the index of the list to which block `id` belongs. A block that Park has removed from
-  // its list still belongs to this list. REQUIRES: has(`id`).
+  // Returns the index of the list of block `id`, also if Park has removed the block from the list.
+  // REQUIRES: has(`id`).
   int ListOf(BlockId id) const { return (PositionOf(id) - 1) / 2; }
 
   void PushBack(int list, BlockId id) {
@@ -33,15 +32,14 @@ class BlockOrder {
     ListAt(list).PushFront(blocks_, id);
     SetListed(list, id);
   }
-  // Removes block `id`, which is in a list or was removed from its list by Park. REQUIRES:
-  // has(`id`).
+  // Removes block `id` from its list, and forgets the index of the list. REQUIRES: has(`id`).
   void Remove(BlockId id) {
     if (!is_parked(id)) Unlink(id);
     PositionOf(id) = kNowhere;
   }
 
   // Returns the oldest block of `list` that may be evicted, or kNoBlock. Removes (parks) older
-  // blocks of the list that must not be evicted yet (Block::is_needed).
+  // blocks that must not be evicted yet.
   BlockId Oldest(int list) {
     while (true) {
       const BlockId id = Front(list);
@@ -49,15 +47,14 @@ class BlockOrder {
       Park(id);
     }
   }
-  // Removes block `id` from its list until the block may be evicted (parks the block). The block
-  // keeps its list index.
+  // Removes block `id` from its list. ListOf still returns the index of this list.
   void Park(BlockId id) {
     Unlink(id);
     ++PositionOf(id);
   }
   BlockId Front(int list) const { return lists_[static_cast<size_t>(list)].front; }
-  // Returns the index of the first list that has blocks. The search begins at list `from`, and
-  // continues with list 0 after the last list. Returns -1 if all lists are empty.
+  // Returns the index of the first list that is not empty, in the order `from`, `from` + 1, ...,
+  // last list, list 0, list 1, ... Returns -1 if all lists are empty.
   int FirstOccupied(int from) const;
 
   bool is_parked(BlockId id) const { return has(id) && PositionOf(id) % 2 == 0; }
@@ -84,11 +81,11 @@ class BlockOrder {
   uint16_t PositionOf(BlockId id) const { return positions_[static_cast<size_t>(id)]; }
 
   std::span<Block> blocks_;
-  // State of each block: kNowhere, 2 * list + 1 if the block is in the list, or 2 * list + 2 if
-  // Park has removed the block from the list.
+  // State of each block: kNowhere (in no list), 2 * i + 1 (in list i), or 2 * i + 2 (removed from
+  // list i by Park).
   std::vector<uint16_t> positions_;
   std::vector<BlockList> lists_;
-  std::vector<uint64_t> occupied_;  // bit i is 1 if list i is not empty
+  std::vector<uint64_t> occupied_;  // bit i % 64 of element i / 64 is 1 if list i is not empty
 };
 
 }  // namespace incipit

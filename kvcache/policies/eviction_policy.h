@@ -1,5 +1,5 @@
-// The interface of the eviction policies. A policy chooses which cached block without users is
-// evicted next.
+// The interface of the eviction policies. An eviction policy chooses the cached block to evict
+// next.
 #pragma once
 
 #include <cstddef>
@@ -25,93 +25,90 @@ constexpr std::string_view NameOf(EvictionPolicyKind kind) {
   return NameIn(kEvictionPolicyNames, kind);
 }
 
-// The data that a policy stores for one sequence between calls. The members whose names begin with
-// `ghost` describe a series of evicted blocks that the sequence computes again.
+// Data that an eviction policy stores for one sequence. Members named ghost_... describe evicted
+// blocks that the sequence computes again.
 struct SequenceUse {
-  // Number of blocks, in the remembered series of evicted blocks, that the sequence has not
-  // computed again yet.
+  // Of the group of evicted blocks that the sequence computes again: number of blocks that are not
+  // computed yet.
   int32_t ghosts_left = 0;
-  // Number of requests that used each block of the remembered series of evicted blocks before the
-  // eviction.
+  // Of the evicted blocks that the sequence computes again: number of requests that used each block
+  // before its eviction.
   uint8_t ghost_uses = 0;
-  // Conversation turn in which the blocks of the remembered series of evicted blocks were first
-  // computed.
+  // Of the evicted blocks that the sequence computes again: number of the conversation turn in
+  // which the blocks were first computed.
   uint8_t ghost_born = 0;
-  // Data of the remembered series of evicted blocks: reuse class (ReuseClassOf), age class (range
-  // of ages), and code of the number of blocks (RunCodeOf).
+  // Of the evicted blocks that the sequence computes again: class of the blocks, index of the range
+  // of their ages, and code for the number of blocks that were released together.
   uint8_t ghost_class = 0, ghost_age = 0, ghost_run = 0;
-  // Number that identifies the prefix that the sequence has in common with many requests. 0: none.
+  // Hash of the start of the prompt that many requests have in common, such as a system prompt. 0:
+  // none.
   uint32_t prefix = 0;
-  // Latest conversation turn in which a reused block of the sequence was first computed.
+  // The latest conversation turn in which one of the reused blocks of the sequence was first
+  // computed.
   uint8_t turn_seen = 0;
-  bool has_begun = false;  // true if Use was called for the sequence
-  // True if the sequence has published (made findable) a new block: a block whose eviction the
-  // policy does not remember.
+  bool has_begun = false;  // true after the first call of EvictionPolicy::Use for the sequence
+  // True if the sequence has computed a block that the policy does not remember as evicted.
   bool past_known = false;
-  // True if the last examined block of the sequence would still be in a cache with plain LRU.
+  // True if a cache with plain LRU would still contain the block of the sequence that the policy
+  // examined last.
   bool lru_streak = true;
 };
 
-// Chooses the order in which cached blocks without users are evicted, except needed blocks
-// (Block::is_needed). All operations cost O(1) amortised per block, and allocate no memory after
-// construction. Only the engine thread calls a policy.
+// Chooses the order in which cached blocks are evicted. All functions cost O(1) amortised per
+// block, and allocate no memory. Only the engine thread may call an eviction policy.
 //
-// For a sequence, the pool calls Use when the sequence begins and before a block is copied, Add for
-// published (findable) blocks, and Release for released blocks. All of these calls pass the same
+// For a sequence, the block pool calls Use (cached blocks), Add (new blocks) and Release (released
+// blocks) with the same SequenceUse. For a block without a sequence, the pool passes a new
 // SequenceUse.
-//
-// For single blocks without a sequence, the pool calls Add and Release with a default SequenceUse.
-// Such a block replaces another block with the same key, or is no longer retained.
 class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;
 
-  // Advances the clock of the eviction policy to `now`. If OnTime is never called, no time passes
-  // for the policy.
+  // Sets the time of the eviction policy to `now`. If OnTime is never called, no time passes for
+  // the policy.
   virtual void OnTime(Time /*now*/) {}
 
-  // Records that a sequence begins with the cached blocks `found`, in the order of the tokens, and
-  // removes these blocks from the eviction order. (Blocks with users and retained blocks are not in
-  // the order.) Called before the sequence is counted as a user of the blocks.
+  // Removes the cached blocks `found`, which a sequence begins to use, from the eviction order.
+  // `found` is in the order of the tokens. Called before the sequence is counted as a user of the
+  // blocks.
   virtual void Use(std::span<const BlockId> found, SequenceUse& use) = 0;
 
-  // Records that lookups can now find block `id` by a key that no other block has. REQUIRES: a
-  // sequence uses `id`.
+  // Records that lookups can now find block `id` by its key. REQUIRES: a sequence uses `id`, and no
+  // other block has the same key.
   virtual void Add(BlockId id, SequenceUse& use) = 0;
 
-  // Adds the blocks `freed` of a sequence, which have lost their last user, to the eviction order,
-  // the last block first. Lookups can find these blocks.
+  // Adds the blocks `freed`, which no sequence uses now, to the eviction order. Adds the last
+  // element of `freed` first. Lookups can find these blocks.
   virtual void Release(std::span<const BlockId> freed, const SequenceUse& use) = 0;
 
-  // Chooses the victim (the block to evict) and removes the victim from the eviction order. Returns
-  // kNoBlock if no block can be evicted. The pool makes the victim unfindable after the call.
+  // Removes the next block to evict from the eviction order, and returns its id. Returns kNoBlock
+  // if no block can be evicted.
   virtual BlockId Evict() = 0;
 
-  // Removes a block from the eviction order although the block is not evicted: lookups can no
-  // longer find the block, or the block is now retained.
+  // Removes block `id` from the eviction order for another reason than eviction: lookups can no
+  // longer find the block, or a retention hint now protects the block.
   virtual void Remove(BlockId id) = 0;
 
-  // Records that block `id` is no longer needed (Block::is_needed): lookups can find no child of
-  // the block, or another block has the same key. REQUIRES: `id` is in the eviction order.
+  // Records that block `id` may now be evicted: no cached block is its child, or another block has
+  // the same key. REQUIRES: `id` is in the eviction order.
   virtual void OnChildless(BlockId id) = 0;
 
   // Removes all blocks from the eviction order. A policy may keep its statistics.
   virtual void Clear() = 0;
 
-  // Returns whether the eviction order also contains blocks that lookups cannot find, as in plain
-  // LRU. If true, the pool also calls Release and Remove for such blocks. If false, the pool
-  // allocates these blocks first, before it evicts a block.
+  // Returns whether the eviction order also contains free blocks that lookups cannot find. If
+  // false, the pool allocates these blocks before it evicts a block.
   virtual bool orders_unpublished() const { return false; }
-  // Returns whether the next victim (block to evict) is a block that lookups cannot find.
+  // Returns whether the next block to evict is a block that lookups cannot find.
   virtual bool is_next_unpublished() const { return false; }
 
-  virtual size_t num_bytes() const = 0;  // memory for the tables of the policy, in bytes
+  virtual size_t num_bytes() const = 0;  // size of the tables of the policy, in bytes
 };
 
-// Creates a policy. `blocks` is the metadata of the pool and must outlive the policy. The policy
-// changes only Block::prev and Block::next of the blocks in its eviction order. `capacity` is the
-// maximum number of cached blocks, and `block_size` is the number of tokens per block. REQUIRES:
-// `capacity` >= 1 and `block_size` >= 1.
+// Creates an eviction policy. `blocks` (metadata of all blocks) must outlive the policy, which
+// changes only `prev` and `next` of the blocks. `capacity` is the maximum number of cached blocks,
+// and `block_size` is the number of tokens per block. REQUIRES: `capacity` and `block_size` are at
+// least 1.
 std::unique_ptr<EvictionPolicy> MakeEvictionPolicy(EvictionPolicyKind kind, std::span<Block> blocks,
                                                    int32_t capacity, int32_t block_size);
 

@@ -1,4 +1,4 @@
-// Statistics of evictions: the number of evicted blocks by reason, and their ages.
+// Statistics of evicted cache blocks: their number by reason of eviction, and their ages.
 #pragma once
 
 #include <algorithm>
@@ -10,15 +10,15 @@
 namespace incipit {
 
 enum class EvictionReason : uint8_t {
-  kCapacity,  // the eviction policy chose the block, because the cache was full
-  kPriority,  // the retention priority of the block was below the default
+  kCapacity,  // the cache was full, and the eviction policy chose the block
+  kPriority,  // the block had a retention priority below the default
   kTimeToLive,
   kReset,
 };
 inline constexpr size_t kNumEvictionReasons = 4;
 
-// Number of upper bounds of the age histogram: 64 ms, 256 ms, 1 s and so on, each about four times
-// the previous bound, up to 3 days. One more bucket counts all greater ages.
+// Number of buckets with an upper bound in the age histogram. The bounds are 64 ms, 256 ms, 1 s and
+// so on, up to 3 days. One more bucket counts greater ages.
 inline constexpr size_t kNumAgeBounds = 12;
 constexpr double AgeBoundSeconds(size_t bucket) {
   return static_cast<double>(uint64_t{64} << 2 * bucket) * 1e-3;
@@ -40,11 +40,11 @@ struct AgeHistogram {
   }
 };
 
-// Statistics of published (findable) blocks that became unfindable because the blocks were evicted,
-// expired or reset.
+// Statistics of cached blocks that were evicted, expired or reset.
 struct EvictionStats {
   std::array<int64_t, kNumEvictionReasons> by_reason{};
-  AgeHistogram age;   // histogram of the time between publication and eviction of a block
+  // Histogram of the time for which lookups could find a block until its eviction.
+  AgeHistogram age;
   AgeHistogram idle;  // histogram of the time for which a block had no users before its eviction
 
   int64_t total() const {

@@ -31,8 +31,8 @@ std::optional<GhostRun> GhostRuns::Add(uint64_t key, BlockId id, BlockId parent,
   return lost;
 }
 
-// Stores the current series of evicted blocks in `sets_`. If an older series of evicted blocks must
-// be forgotten to free a slot, returns the older series.
+// Stores `open_`, the latest group of evicted blocks, in `sets_`. Returns the older group that is
+// overwritten, if any.
 std::optional<GhostRun> GhostRuns::Store() {
   if (open_.length == 0) return std::nullopt;
   Entry* slot = &SetOf(open_key_, 0).entries[0];

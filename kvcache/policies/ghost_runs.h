@@ -1,5 +1,5 @@
-// The memory of the adaptive policy for evicted blocks. The memory stores series of blocks (runs),
-// because the blocks of one sequence are usually evicted one after another.
+// A table of evicted blocks, for the adaptive eviction policy. Consecutive blocks of a sequence
+// that are evicted one after another are stored as one group.
 #pragma once
 
 #include <array>
@@ -13,14 +13,13 @@
 
 namespace incipit {
 
-// A series of evicted blocks that the policy remembers: consecutive blocks of one sequence, evicted
-// one after another, from the last to the first. All blocks of the series have the same reuse class
-// (ReuseClassOf) and the same last use.
+// A group of evicted blocks: consecutive blocks of one sequence, evicted one after another, with
+// the same last use and the same statistics.
 struct GhostRun {
   TouchClock::Stamp last_use = 0;
-  int32_t length = 0;  // number of blocks in the series, from 1 to kLengthMax; 0: no series
+  int32_t length = 0;  // number of blocks in the group, from 1 to kLengthMax; 0: no group
   uint8_t uses = 0;    // number of requests that used each block before the eviction
-  uint8_t born = 0;    // turn of the conversation in which the blocks were computed
+  uint8_t born = 0;    // number of the conversation turn in which the blocks were computed
   uint8_t run_code = 0;
   bool is_second_family = false;
 
@@ -28,28 +27,23 @@ struct GhostRun {
   friend bool operator==(const GhostRun&, const GhostRun&) = default;
 };
 
-// Remembers about `num_runs` series of evicted blocks (runs), with 8 bytes for each series. Each
-// series is stored in one of two sets of eight series. If both sets are full, the oldest series is
-// forgotten; series of blocks that were used once are forgotten at half of the age.
-//
-// Take finds a series by a part of the key of its first block, so fewer than one lookup in 8,000
-// finds the series of another key.
+// Remembers about `num_runs` groups of evicted blocks, with 8 bytes for each group. Forgets the
+// oldest group if no slot is free. Finds a group by a hash of its first block. Fewer than one
+// lookup in 8,000 finds a wrong group.
 class GhostRuns {
  public:
   GhostRuns(int64_t num_runs, const TouchClock& clock);
 
-  // Remembers the eviction of block `id`, which has the key `key` and the parent `parent`. `ghost`
-  // describes only this block. If an older series of evicted blocks is forgotten to free memory,
-  // returns the older series.
+  // Remembers the eviction of block `id`. `parent` is the block before `id` in its sequence.
+  // `ghost` describes only block `id`. Returns the older group of evicted blocks that is
+  // overwritten, if any.
   std::optional<GhostRun> Add(uint64_t key, BlockId id, BlockId parent, const GhostRun& ghost);
-  // Removes the run (series of evicted blocks) whose first block has the key `key`, and returns the
-  // run.
+  // Removes and returns the group of evicted blocks whose first block has the key `key`, if any.
   std::optional<GhostRun> Take(uint64_t key);
-  // Ends the current series of evicted blocks (run): the next evicted block begins a new series.
+  // Makes the next evicted block the first block of a new group.
   void EndRun() { open_parent_ = kNoBlock; }
-  // Examines some of the stored series of evicted blocks (all of them in kRounds calls). Forgets
-  // and returns a series whose age is at least kAncientTicks. In each epoch, the caller must repeat
-  // the call until no series is returned.
+  // Forgets and returns one group of evicted blocks with an age of at least kAncientTicks, if any.
+  // In each epoch of the clock, the caller must repeat the call until nothing is returned.
   std::optional<GhostRun> ForgetAncient();
 
   size_t num_bytes() const { return sets_.size() * sizeof(Set); }
@@ -57,7 +51,7 @@ class GhostRuns {
  private:
   struct Entry {
     uint64_t tag : 17 = 0;
-    // Time of the last use; the unit is an eighth of an epoch (a fixed number of block uses).
+    // Time of the last use. The unit is an eighth of clock.epoch_touches() block uses.
     uint64_t time : 14 = 0;
     uint64_t length : 11 = 0;
     uint64_t uses : 8 = 0;
@@ -72,11 +66,11 @@ class GhostRuns {
   };
   static constexpr int kTicksPerEpochLog2 = 3;
   static constexpr uint64_t kTimeMask = (uint64_t{1} << 14) - 1;
-  // Age at which ForgetAncient forgets a series of evicted blocks, in eighths of an epoch. Half of
-  // the range of stored times, so that no stored time overflows.
+  // Age at which a group of evicted blocks is forgotten, in the unit of Entry::time. Half of the
+  // range of Entry::time, so that no time wraps.
   static constexpr uint64_t kAncientTicks = kTimeMask / 2;
-  // Number of epochs (an epoch is a fixed number of block uses) in which ForgetAncient examines
-  // each series of evicted blocks once.
+  // Number of epochs of the clock in which ForgetAncient examines each group of evicted blocks
+  // once.
   static constexpr uint64_t kRounds = (kTimeMask / 4) >> kTicksPerEpochLog2;
 
   static uint64_t TagOf(uint64_t key) { return key & ((uint64_t{1} << 17) - 1); }
@@ -85,8 +79,8 @@ class GhostRuns {
     return sets_[bits * sets_.size() >> 32];
   }
   uint64_t AgeTicks(const Entry& entry) const { return (now_ticks() - entry.time) & kTimeMask; }
-  // Factor for the age of evicted blocks that only one request used. These blocks are therefore
-  // forgotten earlier than other blocks of the same age.
+  // The age of evicted blocks that only one request used is multiplied by this factor. These blocks
+  // are forgotten earlier.
   static constexpr uint64_t kOnceUsedHaste = 2;
   uint64_t Worthlessness(const Entry& entry) const {
     return AgeTicks(entry) * (entry.uses == 1 ? kOnceUsedHaste : 1);
@@ -98,7 +92,8 @@ class GhostRuns {
   const TouchClock& clock_;
   int tick_shift_;
   std::vector<Set> sets_;
-  // The current series of evicted blocks, which may still grow and is not in `sets_` yet.
+  // The latest group of evicted blocks, to which the next evicted block may be added. Not in
+  // `sets_` yet.
   GhostRun open_;
   uint64_t open_key_ = 0;
   BlockId open_parent_ = kNoBlock;

@@ -1,4 +1,4 @@
-// The memory of the simple eviction policies (ARC, LRU-2, S3-FIFO) for evicted blocks.
+// A table of evicted blocks, for the eviction policies ARC, LRU-2 and S3-FIFO.
 #pragma once
 
 #include <array>
@@ -8,18 +8,17 @@
 
 namespace incipit {
 
-// Maps the keys of evicted blocks to 32-bit values. A key is stored in one of two sets (one cache
-// line each), so that few entries are lost before the table is almost full. About one lookup in a
-// hundred million finds the entry of another key, because only 31 bits of each key are stored.
+// Maps keys of evicted blocks to 32-bit values. Only 31 bits of each key are stored, so about one
+// lookup in a hundred million finds the entry of another key.
 class GhostTable {
  public:
   // Creates a table with at least `num_slots` slots of 8 bytes each.
   explicit GhostTable(int64_t num_slots)
       : sets_(static_cast<size_t>((num_slots + kWays - 1) / kWays)) {}
 
-  // Stores the value `memory` for `key`, the BlockHash::prefix() of a block. Uses an empty slot, or
-  // a slot whose value is no longer needed (`is_worthless` returns true). If there is no such slot,
-  // overwrites the oldest value (values are times).
+  // Stores `memory` for `key`, the first 8 bytes of a block key. If there is no empty slot and no
+  // slot whose value `is_worthless`, overwrites the oldest value. REQUIRES: values increase with
+  // time.
   void Insert(uint64_t key, uint32_t memory, auto&& is_worthless) {
     Ghost* oldest = nullptr;
     Ghost* free[2] = {};
@@ -40,7 +39,8 @@ class GhostTable {
     *slot = {TagOf(key), memory};
   }
 
-  // Removes the entry of `key`, and returns the value of the entry, if any.
+  // Removes the entry of `key`. Returns the value of the entry, or std::nullopt if there is no
+  // entry.
   std::optional<uint32_t> Take(uint64_t key) {
     for (const size_t choice : {0, 1}) {
       for (Ghost& ghost : SetOf(key, choice).ghosts) {

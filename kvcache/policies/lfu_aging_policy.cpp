@@ -17,8 +17,7 @@ void LfuAgingPolicy::Release(std::span<const BlockId> freed, const SequenceUse&)
 
 BlockId LfuAgingPolicy::Evict() {
   for (int list = order_.FirstOccupied(age_); list >= 0; list = order_.FirstOccupied(age_)) {
-    // Set the age of the cache to the priority of `list`, the lowest priority of all cached blocks,
-    // even if no block of `list` may be evicted now.
+    // The age of the cache becomes the lowest priority of all cached blocks.
     age_ = list;
     const BlockId victim = order_.Oldest(list);
     if (victim == kNoBlock) continue;
@@ -31,8 +30,8 @@ BlockId LfuAgingPolicy::Evict() {
 void LfuAgingPolicy::OnChildless(BlockId id) {
   if (!order_.is_parked(id)) return;
   order_.Remove(id);
-  // Block `id` may be evicted again. Its priority is not above the age of the cache, so insert `id`
-  // before all other blocks.
+  // Insert `id` as the next block to evict, because its priority is not above `age_`, the lowest
+  // priority of the other blocks.
   order_.PushFront(age_, id);
 }
 

@@ -1,4 +1,4 @@
-// The eviction policy `lfu-aging`: least frequently used, with dynamic aging.
+// The eviction policy `lfu-aging`: least frequently used (LFU), with dynamic aging.
 #pragma once
 
 #include <vector>
@@ -9,10 +9,8 @@
 namespace incipit {
 
 // LFU-DA (Arlitt, Cherkasova, Dilley, Friedrich, Jin: "Evaluating content management techniques for
-// Web proxy caches", 1999). The priority of a block is its number of uses since the block was
-// cached, plus the age of the cache at the last use. The age of the cache is the priority of the
-// block that was evicted last. Among blocks with equal priorities, the oldest block is evicted
-// first.
+// Web proxy caches", 1999). Each use sets the priority of a block to its number of uses plus the
+// priority of the block that was evicted last. The block with the lowest priority is evicted first.
 class LfuAgingPolicy final : public EvictionPolicy {
  public:
   explicit LfuAgingPolicy(std::span<Block> blocks) : order_(blocks, kLists), uses_(blocks.size()) {}
@@ -32,9 +30,9 @@ class LfuAgingPolicy final : public EvictionPolicy {
 
   uint8_t& UsesOf(BlockId id) { return uses_[static_cast<size_t>(id)]; }
 
-  BlockOrder order_;           // a block with priority p is in the list p % kLists
+  BlockOrder order_;           // a block with priority p is in list p % kLists
   std::vector<uint8_t> uses_;  // number of uses of each block since the block was cached
-  int age_ = 0;  // age of the cache (priority of the last evicted block), modulo kLists
+  int age_ = 0;                // priority of the last evicted block, modulo kLists
 };
 
 }  // namespace incipit

@@ -36,9 +36,8 @@ int Lru2Policy::ListFor(uint16_t previous) const {
   return age >= kSlots ? kAncient : kFirstSlot + static_cast<int>((tick_ - age) % kSlots);
 }
 
-// Advances the clock by `num_touches` block uses. Each of the latest kSlots clock ticks has a list
-// of blocks. If a new tick needs the list of an old tick, the blocks in this list move to the list
-// of ancient blocks.
+// Adds `num_touches` block uses to the clock. Moves blocks whose second-last use is now very old to
+// the list kAncient.
 void Lru2Policy::Advance(uint64_t num_touches) {
   num_touches_ += num_touches;
   while (num_touches_ >= touches_per_tick_) {
@@ -68,8 +67,7 @@ BlockId Lru2Policy::Evict() {
 
 void Lru2Policy::OnChildless(BlockId id) {
   if (!order_.is_parked(id)) return;
-  // Block `id` may be evicted again. Insert `id` at the front of a list, because `id` was the
-  // oldest block of its list when it was parked (removed for a time).
+  // Insert block `id` as the oldest block of a list.
   const int list = order_.ListOf(id) == kOnce ? kOnce : kAncient;
   order_.Remove(id);
   order_.PushFront(list, id);

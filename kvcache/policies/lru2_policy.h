@@ -10,13 +10,11 @@
 namespace incipit {
 
 // LRU-2 (O'Neil, O'Neil, Weikum: "The LRU-K page replacement algorithm for database disk
-// buffering", 1993). Blocks that were used once are evicted first, in the order of their use. The
-// other blocks are evicted in the order of their second-last use. The policy also remembers the
-// uses of about as many evicted blocks as the cache has blocks.
+// buffering", 1993). Evicts first the blocks that were used once, in the order of this use, and
+// then the other blocks in the order of their second-last use. Also remembers the uses of evicted
+// blocks.
 //
-// One tick of the clock is n / 256 block uses, where n is the number of cache blocks. A block whose
-// second-last use was more than 4 * n block uses ago is ancient. Ancient blocks are evicted in the
-// order in which they became ancient.
+// Measures time in ticks: a tick is n / 256 block uses, where n is the number of cache blocks.
 class Lru2Policy final : public EvictionPolicy {
  public:
   Lru2Policy(std::span<Block> blocks, int32_t capacity);
@@ -31,14 +29,13 @@ class Lru2Policy final : public EvictionPolicy {
   size_t num_bytes() const override;
 
  private:
-  // List kOnce has the blocks that were used once, and list kAncient has the blocks whose
-  // second-last use is very old. A block whose second-last use was in clock tick t is in list
-  // kFirstSlot + t % kSlots.
+  // List kOnce: blocks that were used once. List kAncient: blocks whose second-last use was kSlots
+  // or more clock ticks ago. List kFirstSlot + t % kSlots: blocks whose second-last use was in
+  // clock tick t.
   static constexpr int kOnce = 0, kAncient = 1, kFirstSlot = 2, kSlots = 1024;
   static constexpr int kTicksPerCapacity = 256;
 
-  // The clock ticks of the last use and of the second-last use of a block, reduced to 16 bits. 0:
-  // no such use.
+  // Clock ticks (16 bits) of the last use and of the second-last use of a block. 0: no such use.
   struct Uses {
     uint16_t last = 0, previous = 0;
   };
@@ -50,8 +47,8 @@ class Lru2Policy final : public EvictionPolicy {
 
   BlockOrder order_;
   std::vector<Uses> uses_;
-  // Evicted blocks. The upper 16 bits of a value are the clock tick of the eviction, and the lower
-  // 16 bits are the clock tick of the last use.
+  // Evicted blocks. Value of an entry: clock tick of the eviction (upper 16 bits) and clock tick of
+  // the last use (lower 16 bits).
   GhostTable ghosts_;
   uint64_t touches_per_tick_;
   uint64_t num_touches_ = 0;

@@ -5,8 +5,8 @@ namespace incipit {
 void LruPolicy::Use(std::span<const BlockId> found, SequenceUse&) {
   for (size_t i = 0; i < found.size(); ++i) {
     if (!IsInOrder(found[i])) continue;
-    // Find consecutive blocks of `found` that are also neighbours in the eviction order. One
-    // operation then removes all of these blocks from the order.
+    // Find blocks of `found` that are adjacent in the eviction order, to remove them with one
+    // operation.
     const size_t begin = i;
     IsInOrder(found[i]) = false;
     while (i + 1 < found.size() && At(blocks_, found[i]).prev == found[i + 1]) {

@@ -1,5 +1,5 @@
-// The eviction policy `lru`: evicts the free block that was released longest ago, whether lookups
-// can find the block or not.
+// The eviction policy `lru`: evicts the block without users that was released longest ago. Also
+// orders free blocks that lookups cannot find.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,8 @@
 
 namespace incipit {
 
-// Evicts the free block that was released longest ago, except needed blocks (Block::is_needed). A
-// needed block is rarely the oldest free block, because a sequence releases the children of a block
-// before the block.
+// Evicts the block without users that was released longest ago. Skips blocks that have cached
+// children.
 class LruPolicy final : public EvictionPolicy {
  public:
   explicit LruPolicy(std::span<Block> blocks) : blocks_(blocks), is_in_order_(blocks.size()) {}
@@ -21,7 +20,7 @@ class LruPolicy final : public EvictionPolicy {
   BlockId Evict() override;
   void Remove(BlockId id) override;
   void OnChildless(BlockId) override {}
-  // Does nothing, so free blocks keep their positions in the eviction order.
+  // Does nothing: blocks keep their positions in the eviction order.
   void Clear() override {}
   bool orders_unpublished() const override { return true; }
   bool is_next_unpublished() const override {

@@ -1,4 +1,5 @@
-// Finds one-off prefixes: prefixes of prompts after which blocks are rarely used again.
+// Finds starts of prompts (such as system prompts) after which requests compute blocks that are
+// rarely used again. Such a start of a prompt is called a one-off prefix.
 #pragma once
 
 #include <array>
@@ -8,57 +9,51 @@
 
 namespace incipit {
 
-// Finds prefixes (such as system prompts) after which blocks are rarely used again. Counts, for
-// each prefix, the requests with new blocks after the prefix, and the requests whose new blocks
-// were used again.
+// Finds starts of prompts (such as system prompts) after which requests compute blocks that are
+// rarely used again: less than kOneOffShare times as often as after other starts. Such a start is
+// called a one-off prefix.
 //
-// A prefix is one-off if the new blocks of too few requests were used again: less than kOneOffShare
-// of the number that the requests with other prefixes predict. A request is counted with a delay,
-// so that its user has time to continue the conversation.
-//
-// At most 256 prefixes are stored. A new prefix replaces the prefix with the fewest counted
-// requests in its set of table entries. Requests without a common prefix are counted for prefix 0.
+// At most 256 prefixes are stored. Requests without a common prefix have the prefix 0.
 class OneOffPrefixes {
  public:
-  // Counts a request that has new blocks after `prefix`, at time `now`. `now` may decrease slightly
-  // between calls.
+  // Counts a request that computes new blocks after the common prefix `prefix` of many prompts.
+  // `now` is the time of the request, and may decrease slightly between calls.
   void CountNew(uint32_t prefix, double now);
-  // Counts that a share `part` of the new blocks of one request after `prefix` was used again.
-  // `age` is the age of these blocks at the reuse, on the clock of CountNew.
+  // Counts that the share `part` of the blocks that one request computed after `prefix` was used
+  // again. `age` is the time since their last use, in the unit of `now` in CountNew.
   void CountReuse(uint32_t prefix, float part, double age);
-  // Returns whether `prefix` is one-off: new blocks after `prefix` are rarely used again.
+  // Returns whether the blocks that requests compute after `prefix` are rarely used again.
   bool Contains(uint32_t prefix) const;
 
  private:
   static constexpr double kOneOffShare = 1.0 / 3;
-  // Weight of the assumption that blocks after a prefix are used again as often as blocks after
-  // other prefixes. The unit is one request whose new blocks were used again.
+  // Weight of the initial assumption that a prefix is like other prefixes, as a number of requests
+  // whose blocks were used again.
   static constexpr double kPriorReused = 3;
-  // If more than kRunsMax requests are counted for a prefix, the counts of the prefix are halved,
-  // so that new requests weigh more than old requests.
+  // If more than this number of requests are counted for a prefix, the counts of the prefix are
+  // halved.
   static constexpr float kRunsMax = 256;
-  // If a new prefix replaces an old prefix, the counts of the other prefixes in the same set of
-  // table entries are multiplied by kKept. Prefixes that no longer occur are therefore replaced
-  // later.
+  // If a new prefix replaces a stored prefix, the counts of the other prefixes in the same set of
+  // table entries are multiplied by kKept.
   static constexpr float kKept = 0.9375F;
-  // The new blocks of a request are counted after a delay of kLag times the mean age at which new
-  // blocks are used again. Late uses have more weight in this mean.
+  // A request is counted gradually, during kLag times the mean time until blocks are used again.
   static constexpr double kLag = 3;
-  // With each reuse of blocks, the weight of all earlier reuses in sum_ages_ is multiplied by 1 -
+  // With each reuse of blocks, the weight of all earlier ages in sum_ages_ is multiplied by 1 -
   // kAgeStep.
   static constexpr double kAgeStep = 0.01;
   static constexpr size_t kSets = 64, kWays = 4;
 
   struct Entry {
     uint32_t prefix = 0;
-    float coming = 0;  // number of requests with this prefix that are not added to `runs` yet
+    // Estimated number of requests with this prefix that are not counted in `runs` yet.
+    float coming = 0;
     float runs = 0, reused = 0;
     double counted_at = 0;
   };
 
   static size_t SetOf(uint32_t prefix) { return prefix * 0x9E3779B1U / (~0U / kSets + 1); }
-  // Returns n * n / m for the prefix of `entry`, which has m counted requests, of which n had new
-  // blocks that were used again.
+  // Returns n * n / m, where m is the number of counted requests with the prefix of `entry`, and n
+  // is the number of these requests whose blocks were used again.
   static double RatesOf(const Entry& entry);
   const Entry* Find(uint32_t prefix) const;
   Entry* Find(uint32_t prefix) { return const_cast<Entry*>(std::as_const(*this).Find(prefix)); }
@@ -66,11 +61,11 @@ class OneOffPrefixes {
   void Set(Entry& entry, float runs, float reused);
 
   std::array<std::array<Entry, kWays>, kSets> sets_{};
-  // Sums over all prefixes: requests whose new blocks were used again (sum_reused_), and results of
-  // RatesOf (sum_rates_).
+  // Sum of Entry::reused over all prefixes (sum_reused_), and sum of RatesOf over all prefixes
+  // (sum_rates_).
   double sum_reused_ = 0, sum_rates_ = 0;
-  // Sum of the ages, and sum of the squared ages, at which new blocks were used again. Earlier ages
-  // have less weight.
+  // Weighted sum of the ages at which blocks were used again, and weighted sum of the squares of
+  // these ages. Earlier ages have less weight.
   double sum_ages_ = 0, sum_squared_ages_ = 0;
 };
 

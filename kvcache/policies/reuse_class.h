@@ -1,40 +1,36 @@
-// The classes of blocks that the adaptive policy distinguishes.
+// Classes of cached blocks by their past uses, for the statistics of the adaptive eviction policy.
 #pragma once
 
 #include <cstdint>
 
 namespace incipit {
 
-// The classes of blocks that the adaptive policy distinguishes are in four families:
-// - new: used by one request; the class depends on the conversation turn of this request;
-// - one-off: used by one request, which begins with a one-off prefix (OneOffPrefixes); one class;
-// - shared: used by more requests than one conversation has; the class depends on the number of
-//   uses;
-// - session: used by all requests of one conversation since the block was new, and by no other
-//   request; the class depends on the turn of the last request.
-//
-// If a request begins with blocks that were new in turn t, its turn is t + 1. The constants are the
-// first classes of the families one-off, shared and session.
+// First classes of the families one-off, shared and session. (The family new begins with class 0.)
+// - new: blocks that one request has used. One class for each range of conversation turns.
+// - one-off: blocks that one request has used, and that will probably not be used again. One class.
+// - shared: blocks that several conversations have used. One class for each range of numbers of
+//   uses.
+// - session: blocks that several requests of only one conversation have used. One class for each
+//   range of turns.
 inline constexpr int kOneOffClass = 5, kFirstSharedClass = 6, kFirstSessionClass = 12;
 inline constexpr int kReuseClasses = 16;
 
-// Returns the index of the range that contains `count`. The ranges 0 to 6 are 1, 2, 3 to 4, 5 to 8,
-// 9 to 16, 17 to 64, and 65 or more.
+// Returns 0 for a `count` up to 1, 1 for 2, 2 for 3 to 4, 3 for 5 to 8, 4 for 9 to 16, 5 for 17 to
+// 64, and 6 for greater counts.
 constexpr int CountStep(int count) {
   if (count <= 2) return count <= 1 ? 0 : 1;
   if (count <= 8) return count <= 4 ? 2 : 3;
   return count <= 16 ? 4 : count <= 64 ? 5 : 6;
 }
 
-// Returns whether a block was used exactly by the requests of one conversation from turn `born` to
-// turn `turn`. The block was new in turn `born`, and was used `uses` times.
+// Returns whether a block was used once in each conversation turn from turn `born` (inclusive) to
+// turn `turn` (inclusive). `uses` is the number of its uses.
 constexpr bool IsOfSession(int uses, int born, int turn) { return uses - 1 == turn - born; }
 
-// Returns the class of a block that was new in the conversation turn `born`, and was used `uses`
-// times. The last use was in a request of turn `turn`. The caller must pass counts above 255 as
-// 255.
+// Returns the class of a block that was computed in the conversation turn `born`, was used `uses`
+// times, and was last used in the turn `turn`. REQUIRES: the arguments are at most 255.
 constexpr int ReuseClassOf(int uses, int born, int turn) {
-  // Index of the range that contains conversation turn 9 and later turns.
+  // Index of the range of conversation turns from 9 to infinity.
   constexpr int kLongestTurn = 4;
   const auto turn_step = [](int t) {
     return CountStep(t) < kLongestTurn ? CountStep(t) : kLongestTurn;
@@ -46,14 +42,14 @@ constexpr int ReuseClassOf(int uses, int born, int turn) {
 
 constexpr bool IsUsedOnce(int reuse_class) { return reuse_class <= kOneOffClass; }
 
-// Returns whether `reuse_class` belongs to the family one-off or shared, not new or session. The
-// policy stores this bit for an evicted block, to know the family of the block later.
+// Returns whether `reuse_class` is a class of one-off or shared blocks, not of new or session
+// blocks.
 constexpr bool IsSecondFamily(int reuse_class) {
   return reuse_class >= kOneOffClass && reuse_class < kFirstSessionClass;
 }
 
-// Returns the reuse class of an evicted block, computed from the three values that the policy
-// remembers of the block.
+// Returns the class of an evicted block, computed from the data that the policy stores for evicted
+// blocks.
 constexpr int ReuseClassOf(int uses, int born, bool is_second_family) {
   if (!is_second_family) return ReuseClassOf(uses, born, born + uses - 1);
   return uses <= 1 ? kOneOffClass : ReuseClassOf(uses, 0, 0);

@@ -7,39 +7,34 @@
 namespace incipit {
 namespace {
 
-// Before uses are counted, the reuse rate (uses per block that passes through a range of ages) is
-// assumed to be kRatePrior. For classes of blocks that were used again, the assumed rate is
-// kUsedPrior times as high.
-//
-// kPriorWeight and kFactorPriorWeight are the weights of the two assumptions. Both are multiplied
-// by the square root of the mean number of blocks that are used together.
+// Weights of two initial assumptions: a reuse rate (uses per block in one range of ages) is
+// kRatePrior, and is kUsedPrior times as high for blocks that were used again.
 constexpr float kPriorWeight = 0.5F, kFactorPriorWeight = 96;
 constexpr float kUsedPrior = 4, kRatePrior = 0.1F;
-// Bounds of reuse rates (kRateMax, kRateMin), and maximum of the probability that a block is used
-// within one age class (kChanceMax).
+// Limits of reuse rates (uses per block in one range of ages), and maximum probability of a use in
+// one range of ages.
 constexpr float kRateMax = 2, kRateMin = 1e-6F, kChanceMax = 0.999F;
-// Weight of the assumption that two neighbouring age classes have equal reuse rates. The weight is
-// multiplied by the square root of the mean number of blocks that are used together.
+// Weight of the assumption that reuse rates in two adjacent ranges of ages are equal.
 constexpr float kLikeness = 4;
 
-// The age of a block is computed exactly if its last use was in one of this number of latest
-// epochs. Older blocks are assumed to stay in one age class during an epoch.
+// Number of latest epochs (periods with a fixed number of block uses). The ages of blocks that were
+// last used in these epochs are computed exactly, and other ages approximately.
 constexpr size_t kYoungEpochs = 32;
 
-// Values of LifeTable::capacities_max and LifeTable::runs_max in the slow life table (block uses by
-// age). The fast life table has lower limits and therefore forgets old counts earlier.
+// Limits of the counts in two tables of block uses: the slow table (kSlow...) and the fast table
+// (kFast...). The fast table has lower limits and forgets old counts earlier.
 constexpr double kSlowCapacities = 20, kSlowRuns = 4000;
 constexpr double kFastCapacities = 1, kFastRuns = 0;
 
-// Constants for the weights of the slow and the fast life table (block uses by age):
-// - kLikelihoodKept: factor of all earlier log likelihoods in each epoch;
-// - kSlowAdvantage: the fast table has the greater weight only if its log likelihood is higher by
-//   more than this number (nats);
+// Constants for the weights of two tables of block uses, the slow table and the fast table:
+// - kLikelihoodKept: factor of earlier log likelihoods at each update;
+// - kSlowAdvantage: the fast table is preferred only if its log likelihood is higher by more than
+//   this;
 // - kShareMin: approximate minimum of (smaller weight) / (greater weight).
 constexpr float kLikelihoodKept = 0.97F, kSlowAdvantage = 16, kShareMin = 0.02F;
 
-// Returns the sum of the elements of `row`. Four partial sums allow vector instructions, because a
-// compiler may not change the order of a floating-point sum.
+// Returns the sum of the elements of `row`. Computes four partial sums, which allow vector
+// instructions.
 template <size_t kSize>
 float SumOf(const std::array<float, kSize>& row) {
   static_assert(kSize % 4 == 0);
@@ -88,8 +83,9 @@ void ReuseStatistics::Leave(int reuse_class, TouchClock::Stamp stamp, float weig
   OccupiedNear(epoch) &= ~(uint64_t{1} << epoch % 64);
 }
 
-// Returns the smallest number n, at least `epochs_ago`, for which a block that was last used n
-// epochs ago may be used again. Returns kEpochs or more if there is no such number.
+// Returns the smallest n >= `epochs_ago` for which blocks were last used n epochs ago and may be
+// used again. Returns kEpochs or more if there is no such n. (An epoch is a fixed number of block
+// uses.)
 size_t ReuseStatistics::NextOccupied(size_t epochs_ago) const {
   while (epochs_ago < kEpochs) {
     const size_t slot = (epoch_ - epochs_ago) % kEpochs;
@@ -151,9 +147,9 @@ void ReuseStatistics::Scale(LifeTable& table, float factor) const {
   table.weight *= factor;
 }
 
-// Records in `exposed` that `blocks` (one number for each reuse class) passed through the ages
-// [begin, end), in units of age. Of an age class that these ages cover only in part, counts the
-// same part of `blocks`.
+// Adds `blocks` (one number for each class of blocks) to the numbers of blocks that passed through
+// the ages [begin, end). If the ages cover a part of a range in `exposed`, adds the same part of
+// `blocks`.
 void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin, double end) const {
   if (SumOf(blocks) == 0) return;
   begin = std::max(begin, 0.0);
@@ -166,9 +162,8 @@ void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin,
   }
 }
 
-// Returns for each age class how many blocks passed through the age class since the last epoch
-// began (`units` units of age ago). A block that was used since then is counted as if it had been
-// used in the middle of this period.
+// Returns, for each range of ages, how many blocks passed through the range since the last update,
+// `units` units of age ago.
 ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   const auto age_class_of = [this](uint64_t epochs_ago) {
     return static_cast<size_t>(paced_clock_.AgeClass(paced_clock_.AgeOfEpoch(epochs_ago)));
@@ -196,8 +191,8 @@ ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   return exposed;
 }
 
-// Returns a bit mask with one bit for each age class: 1 if blocks were used at an age in this
-// class, or passed through the class, since the last epoch began.
+// Returns a bit mask. Bit a is 1 if blocks of age range a were used, or blocks passed through this
+// range, since the last update.
 uint64_t ReuseStatistics::LivelyAges(const AgeTable& exposed) const {
   static_assert(kAges <= 64);
   uint64_t ages = 0;
@@ -208,8 +203,8 @@ uint64_t ReuseStatistics::LivelyAges(const AgeTable& exposed) const {
   return ages;
 }
 
-// Updates the log likelihoods of `table` (how well its reuse rates predicted the uses). Adds the
-// log likelihood of the uses since the last epoch began, as a Poisson process with these rates.
+// Adds, to the log likelihoods of `table`, the log likelihood of the block uses since the last
+// update (a Poisson process with the rates of `table`).
 void ReuseStatistics::Judge(LifeTable& table, const AgeTable& exposed, uint64_t ages) const {
   for (float& likelihood : table.log_likelihood) likelihood *= kLikelihoodKept;
   for (; ages != 0; ages &= ages - 1) {
@@ -237,8 +232,8 @@ void ReuseStatistics::Absorb(LifeTable& table, const AgeTable& exposed, uint64_t
   if (table.weight > weight_max) Scale(table, 0.5F);
 }
 
-// Returns the reuse rate of each age class. The rate is computed from the counts of all reuse
-// classes together.
+// Returns the reuse rate (uses per block) in each range of ages, over all classes of blocks
+// together.
 std::array<float, ReuseStatistics::kAges> ReuseStatistics::PooledRates(const LifeTable& table,
                                                                        float prior_weight) {
   std::array<float, kAges> rates;
@@ -249,8 +244,8 @@ std::array<float, ReuseStatistics::kAges> ReuseStatistics::PooledRates(const Lif
   return rates;
 }
 
-// Returns one factor for each reuse class: the counted uses divided by the uses that `rates`
-// predict.
+// Returns, for each class of blocks, the number of counted uses divided by the number of uses that
+// `rates` predict.
 ReuseStatistics::Row ReuseStatistics::ClassFactors(const LifeTable& table,
                                                    const std::array<float, kAges>& rates,
                                                    float prior_weight) {
@@ -268,19 +263,16 @@ ReuseStatistics::Row ReuseStatistics::ClassFactors(const LifeTable& table,
   return reused;
 }
 
-// Computes the reuse rates from the counts of `table`. If few uses were counted in an age class,
-// its rate is close to the rates of the neighbouring age classes.
-//
-// The rates minimise a sum of squares, with two terms for each age class: (exposed + prior) * (rate
-// - counted rate)^2 and likeness * (rate - rate of the next age class)^2. `prior` and `likeness`
-// are the weights kPriorWeight and kLikeness. The minimum is the solution of a tridiagonal system.
+// Computes the reuse rates of `table` (uses per block in each range of ages) from its counts. If
+// few uses were counted, adjacent ranges of ages have similar rates. The rates are the solution of
+// a tridiagonal system of equations, which minimises a sum of squares.
 void ReuseStatistics::Fit(LifeTable& table) const {
   const auto root = static_cast<float>(std::sqrt(mean_run_));
   const float prior_weight = kPriorWeight * root, likeness = kLikeness * root;
   const std::array<float, kAges> pooled = PooledRates(table, prior_weight);
   const Row factors = ClassFactors(table, pooled, kFactorPriorWeight * root);
   AgeTable& rate = table.rate;
-  AgeTable coupling;  // factor of the next age class in the solution of the tridiagonal system
+  AgeTable coupling;  // factor of rate[a + 1][k] in the equation for rate[a][k]
   Row coupling_before{}, rate_before{};
   for (size_t a = 0; a < kAges; ++a) {
     Row prior;
@@ -318,8 +310,8 @@ void ReuseStatistics::Smooth(AgeTable& rate) const {
   }
 }
 
-// Returns the reuse rates: weighted means of the rates of the slow and the fast life table. For
-// each reuse class, the table that predicted the recent uses better has the greater weight.
+// Returns weighted means of the reuse rates of the slow and the fast table. For each class of
+// blocks, the table that predicted recent uses better has the greater weight.
 ReuseStatistics::AgeTable ReuseStatistics::MixedRates() const {
   Row fast_share;
   for (size_t k = 0; k < kClasses; ++k) {
@@ -338,46 +330,40 @@ ReuseStatistics::AgeTable ReuseStatistics::MixedRates() const {
   return mixed;
 }
 
-// Computes the value of keeping a block, for each age class and reuse class. The value at age a is
-// the maximum, over all later ages x, of the probability of a hit before age x divided by the
-// expected time until the hit or age x.
-//
-// The expected time and the probability of a hit, as functions of x, are the coordinates of a
-// curve. The value is the steepest slope from the point of age a to a later point of the curve. The
-// upper hull of the curve gives this slope for all ages. The hull is computed from the last age to
-// the first.
+// Computes the value of keeping a block, for each range of ages and each class of blocks. The value
+// at an age is the maximum, over all later ages x, of the probability of a use before x, divided by
+// the expected time until the use or x. The maxima are slopes of the upper hull of a curve.
 void ReuseStatistics::SetValues(const AgeTable& rate) {
   struct Point {
-    // Sum of the times, and sum of the hits, over all age classes from the age class of this point
-    // to the last.
+    // Sum of the times, and sum of the hits, over all ages from the age of this point to the
+    // highest age.
     double time, hits;
     double SlopeTo(const Point& later) const { return (hits - later.hits) / (time - later.time); }
-    // Returns whether the slope from this point to `far` is at least as steep as the slope from
-    // this point to `near`.
+    // Returns whether the line from this point to `far` is at least as steep as the line from this
+    // point to `near`.
     bool PrefersFar(const Point& near, const Point& far) const {
       return (hits - near.hits) * (time - far.time) <= (hits - far.hits) * (time - near.time);
     }
   };
   for (size_t k = 0; k < kReuseClasses; ++k) {
-    // Copy the values of class k - 1 if class k has the same rates. All classes without data have
-    // equal rates.
+    // Copy the values of class k - 1 if class k has the same reuse rates.
     const auto is_like_last = [k](const Row& row) { return row[k] == row[k - 1]; };
     if (k > 0 && std::ranges::all_of(rate, is_like_last)) {
       for (Row& values : values_) values[k] = values[k - 1];
       continue;
     }
-    // Upper hull of the curve of hits against time: its points, from the highest age to the lowest
-    // age.
+    // Upper hull of the curve of hits against time. Points are in the order of their ages, highest
+    // age first.
     std::array<Point, kAges + 1> hull;
     size_t size = 0;
     hull[size++] = {.time = 0, .hits = 0};
     Point here = hull[0];
-    // Probability that a block is not used before age class a, divided by the same probability for
-    // the end of the last age class. (Not below 1, so that no small term is lost.)
+    // Probability that a block is not used before age range a, divided by the probability that the
+    // block is not used at any age.
     double survival = 1;
     for (size_t a = kAges; a-- > 0;) {
       const float r = rate[a][k];
-      // Probability that a block is used within the age class, if its reuse rate is `r`.
+      // Probability that a block is used within age range a, if its reuse rate is `r`.
       const double p = std::min(kChanceMax, r / (1 + r / 2));
       survival /= 1 - p;
       here.time += survival * widths_[a] * (1 - p / 2);

@@ -1,4 +1,4 @@
-// Codes of five bits for the number of blocks that were released together.
+// A 5-bit code for numbers of blocks that were released together.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@ namespace incipit {
 
 inline constexpr int kRunCodes = 32;
 
-// Returns the code of `length`, a number of blocks that were released together. Lengths from 2^k to
-// 2^(k + 1) - 1 have one of two codes.
+// Returns a 5-bit code of `length`, a number of blocks. The code is 2 * k for lengths from 2^k to
+// 1.5 * 2^k - 1, and 2 * k + 1 for lengths from 1.5 * 2^k to 2^(k + 1) - 1.
 constexpr uint8_t RunCodeOf(uint32_t length) {
   if (length <= 1) return 0;
   const int octave = std::bit_width(length) - 1;
@@ -20,9 +20,8 @@ constexpr uint8_t RunCodeOf(uint32_t length) {
   return static_cast<uint8_t>(code < kRunCodes ? code : kRunCodes - 1);
 }
 
-// Returns the weight of one block in the statistics: 1 / sqrt(n), where n is the number of blocks
-// that were released together. `code` is the code of n. Blocks that are released together are
-// usually used together, so they are less evidence than n independent blocks.
+// Returns the weight of one block in the statistics: 1 / sqrt(n), if the block was released
+// together with n - 1 other blocks. `code` is RunCodeOf(n).
 inline float RunWeightOf(uint8_t code) {
   static const std::array<float, kRunCodes> kWeights = [] {
     std::array<float, kRunCodes> weights;

@@ -1,5 +1,5 @@
-// The eviction policy `s3-fifo`: a small queue for new blocks, a main queue, and a memory of
-// evicted blocks (ghosts).
+// The eviction policy `s3-fifo`, with a small queue of new blocks and a main queue of blocks that
+// were used again.
 #pragma once
 
 #include <array>
@@ -12,14 +12,11 @@
 namespace incipit {
 
 // S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction",
-// SOSP'23). New blocks enter the small queue, which has a tenth of the cache. If a block at the
-// front of the small queue was used again, the block moves to the main queue. Otherwise the block
-// is evicted, and the policy remembers its key. If a remembered block becomes findable again, the
-// block enters the main queue.
+// SOSP'23). New blocks enter a small queue. At the front of this queue, a block that was used again
+// moves to the main queue, and another block is evicted. If this evicted block is computed again,
+// it enters the main queue.
 //
-// If a block at the front of the main queue was used again, the block moves to the end of the queue
-// instead of being evicted. Each use of the block, up to three, allows one such move. A block in
-// use is in no queue, and joins its previous queue when the block is released.
+// At the front of the main queue, a block that was used again moves to the back, up to three times.
 class S3FifoPolicy final : public EvictionPolicy {
  public:
   S3FifoPolicy(std::span<Block> blocks, int32_t capacity);
@@ -47,12 +44,11 @@ class S3FifoPolicy final : public EvictionPolicy {
 
   BlockOrder order_;
   std::vector<Record> records_;
-  // Lengths of the small queue and of the main queue. Parked blocks (blocks that must not be
-  // evicted now) are not counted.
+  // Lengths of the small queue and of the main queue, without blocks that must not be evicted yet.
   std::array<int32_t, 2> sizes_{};
   int32_t small_max_;
-  GhostTable ghosts_;         // evicted blocks; the value of an entry is the number of the eviction
-  uint32_t num_evicted_ = 0;  // number of evictions from the small queue of new blocks
+  GhostTable ghosts_;  // evicted blocks; the value of an entry is num_evicted_ at the eviction
+  uint32_t num_evicted_ = 0;  // number of evictions from the small queue
 };
 
 }  // namespace incipit

@@ -1,4 +1,4 @@
-// A clock that counts uses of blocks (touches) instead of time.
+// A clock that counts uses of cache blocks (touches) instead of time.
 #pragma once
 
 #include <algorithm>
@@ -7,22 +7,19 @@
 
 namespace incipit {
 
-// Counts block uses (touches): the clock advances by one for each block that enters the eviction
-// order. The age of a block is the number of blocks that were used since its last use. This number
-// decides whether plain LRU would still hold the block.
-//
-// A stamp is the low 32 bits of the clock, so no block may have an age of 2^32 block uses or more.
+// A clock that counts block uses (touches). The age of a block is the number of block uses since
+// its last use. Ages must be below 2^32.
 class TouchClock {
  public:
   using Stamp = uint32_t;
 
-  // Number of age classes (ranges of ages). Class 0 has the ages below kFirstAge units. For greater
-  // ages, each range [2^k, 2^(k + 1)) of units has two classes.
+  // Number of ranges of ages. Range 0 has the ages below kFirstAge units. Above, there are two
+  // ranges between each power of two and the next.
   static constexpr int kAges = 48;
   static constexpr uint64_t kFirstAge = 16;
 
-  // `unit` is the number of block uses that are one unit of age. `epoch` is the number of block
-  // uses in an epoch. REQUIRES: `unit` and `epoch` are powers of two.
+  // `unit` is the number of block uses in one unit of age, and `epoch` is the number of block uses
+  // in one epoch. REQUIRES: `unit` and `epoch` are powers of two.
   TouchClock(uint64_t start, uint32_t unit, uint32_t epoch)
       : now_(start), unit_shift_(std::countr_zero(unit)), epoch_shift_(std::countr_zero(epoch)) {}
 
@@ -44,8 +41,8 @@ class TouchClock {
     const int first_octave = static_cast<int>(std::bit_width(kFirstAge)) - 1;
     return std::min(2 * (octave - first_octave) + 1 + half, kAges - 1);
   }
-  // Returns the lowest age of the age class `age_class`, in units of age. If `age_class` is kAges,
-  // returns the end that the last age class is assumed to have.
+  // Returns the lowest age in age range `age_class`, in units of age. BeginOf(kAges) is the end of
+  // the last range.
   static constexpr double BeginOf(int age_class) {
     if (age_class == 0) return 0;
     const auto octave = static_cast<double>(kFirstAge << (age_class - 1) / 2);
