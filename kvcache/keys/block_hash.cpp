@@ -11,7 +11,7 @@ namespace incipit {
 namespace {
 
 // A buffer for the bytes that are hashed for the key of one block: digest of the previous block,
-// tokens and padding of SHA-256. Not used for blocks with images.
+// tokens and padding of SHA-256. Not used for blocks with other inputs, such as images.
 using MessageBuffer =
     std::array<uint8_t, PlainMessageBytesMax(kBlockSizeMax) + 2 * kSha256ChunkBytes>;
 
@@ -51,7 +51,7 @@ class BlockExtras {
  private:
   void Add(const ExtraKey& key) { keys_[count_++] = key; }
 
-  // Size: one image (or other medium) per token, and the adapter, the tenant and the salt.
+  // At most one image (or other medium) per token, and the adapter, the tenant and the salt.
   std::array<ExtraKey, kBlockSizeMax + 3> keys_;
   size_t count_ = 0;
 };
@@ -158,8 +158,8 @@ void BlockHasher::Extend(const ChainRoot& root, const SequenceTokens& tokens,
   }
 }
 
-// Computes the keys of consecutive blocks from their tokens. `parent` is the key of the block
-// before the first block. For blocks without images and other extra inputs.
+// Computes the keys of consecutive blocks from their tokens only (blocks with images have more
+// inputs). `parent` is the key of the block before the first of these blocks.
 void BlockHasher::HashBlocks(const BlockHash& parent, std::span<const TokenId> tokens,
                              std::span<BlockHash> hashes) const {
   if (options_.algorithm == HashAlgorithm::kSha256) return HashBlocksSha256(parent, tokens, hashes);
@@ -188,8 +188,8 @@ void BlockHasher::HashBlocks(const BlockHash& parent, std::span<const TokenId> t
   }
 }
 
-// Does the same as HashBlocks, with SHA-256. Writes each digest to the start of `buffer`, because
-// the next hashed message begins with this digest.
+// Computes the keys of consecutive blocks with SHA-256. Writes each digest to the start of
+// `buffer`, because the next hashed message begins with this digest.
 void BlockHasher::HashBlocksSha256(const BlockHash& parent, std::span<const TokenId> tokens,
                                    std::span<BlockHash> hashes) const {
   const auto block_size = static_cast<size_t>(options_.block_size);

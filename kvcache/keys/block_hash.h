@@ -1,6 +1,6 @@
-// Keys of cache blocks. The key of a block is a hash of its tokens and of all previous tokens of
-// the sequence. A key also depends on tenant, salt, adapter and images. If keys are SHA-256
-// digests, blocks with equal keys have equal contents.
+// Keys of cache blocks. A key is a hash of all tokens of a sequence up to the end of the block, and
+// of the tenant, cache salt, adapter and images of the request. With the hash algorithm `sha256`,
+// blocks with equal keys have equal contents.
 #pragma once
 
 #include <array>
@@ -37,10 +37,10 @@ struct BlockHash {
 
 // The inputs for the block keys of one sequence, except the tokens.
 struct ChainRoot {
-  // Used instead of the key of the previous block, for the key of the first block.
+  // Previous key for the first block of the sequence, which has no previous block.
   BlockHash parent{};
-  // SHA-256 digest of the hash seed, tenant, salt and adapter of the sequence. Is also SHA-256 if
-  // the block keys are XXH3 digests.
+  // SHA-256 digest of the hash seed, tenant, salt and adapter of the sequence, even if block keys
+  // are XXH3 digests.
   std::array<uint8_t, 32> digest{};
   // Tenant, salt and adapter of the sequence. Empty unless the block keys are hashes of CBOR data.
   CacheNamespace cache_namespace{};
@@ -52,11 +52,11 @@ struct ChainRoot {
   }
 };
 
-// Returns a cache namespace without an adapter. REQUIRES: `tenant` is std::nullopt if all tenants
-// share cached blocks. An empty name is a tenant of its own.
+// Returns the tenant and the salt as a CacheNamespace without an adapter. `tenant` is std::nullopt
+// if all tenants share cached blocks.
 CacheNamespace MakeCacheNamespace(std::optional<std::string_view> tenant, std::string_view salt);
 
-// Returns 0 if `tenant` is absent, and otherwise a 64-bit hash of the name, which is not 0.
+// Returns 0 if `tenant` is absent, and otherwise a 64-bit hash of the tenant name, which is not 0.
 uint64_t TenantDigest(std::optional<std::string_view> tenant);
 
 struct BlockHasherOptions {
@@ -91,8 +91,8 @@ class BlockHasher {
   // have at least one token each.
   ChainRoot Root(const CacheNamespace& cache_namespace, std::vector<MediaSpan> media = {}) const;
 
-  // Returns the key of the block after the block with the key `parent`. Allocates no memory.
-  // REQUIRES: `tokens` are the block_size() tokens of the block.
+  // Returns the key of the block with the tokens `tokens`. `parent` is the key of the previous
+  // block. Allocates no memory. REQUIRES: the size of `tokens` is block_size().
   BlockHash Next(const BlockHash& parent, std::span<const TokenId> tokens,
                  std::span<const ExtraKey> extras = {}) const;
 
@@ -101,8 +101,8 @@ class BlockHasher {
   BlockHash KeyAt(const ChainRoot& root, size_t index, const BlockHash& parent,
                   std::span<const TokenId> tokens) const;
 
-  // Appends to `hashes` the keys of full blocks of `tokens`. REQUIRES: `hashes` has the keys of the
-  // first hashes.size() blocks already.
+  // Appends the missing keys of full blocks of `tokens` to `hashes`. REQUIRES: `hashes` has the
+  // keys of the first hashes.size() blocks.
   void Extend(const ChainRoot& root, const SequenceTokens& tokens,
               std::vector<BlockHash>& hashes) const;
 

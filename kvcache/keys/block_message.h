@@ -38,7 +38,7 @@ MessageTrailer PlainBlockTrailer(size_t num_tokens);
 // - number of tokens (4 bytes), number of bytes of the other inputs (4 bytes), and "incipitB".
 void WriteBlock(const BlockMessage& message, ByteSink sink);
 
-// Writes a message with `seed` and the tenant, salt and adapter digest of a sequence, in Incipit's
+// Writes a message with the hash seed, tenant, salt and adapter digest of a sequence, in Incipit's
 // own binary format:
 // - for each of these values that is present: field number (1 byte), length (8 bytes), and value;
 // - 8 zero bytes and "incipitR".

@@ -1,5 +1,5 @@
-// Types of functions that write or receive a message in pieces. The whole message need not be in
-// memory.
+// Types of functions that write or receive a message (byte string) in pieces. The whole message
+// need not be in memory.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// SHA-256 (FIPS 180-4). General libraries are slower for messages as short as those of block keys.
-// All functions are thread-safe and allocate no memory.
+// An own implementation of SHA-256 (FIPS 180-4), because general libraries are slower for short
+// messages. All functions are thread-safe and allocate no memory.
 #pragma once
 
 #include <array>

@@ -13,21 +13,20 @@ namespace {
 // For smaller blocks, the policy uses greater values.
 constexpr int32_t kTokensPerUnit = 512;
 
-// The policy updates its statistics whenever blocks were used (number of cache blocks) /
-// kEpochsPerCapacity times since the last update. For small caches, kUnitsPerEpochMin is a lower
-// limit.
+// The policy updates its statistics after every (number of cache blocks) / kEpochsPerCapacity block
+// uses. For small caches, kUnitsPerEpochMin sets a lower limit.
 constexpr int32_t kEpochsPerCapacity = 32, kUnitsPerEpochMin = 16;
 
 // Number of groups of evicted blocks that the policy remembers, for each kTokensPerUnit tokens of
 // cache capacity.
 constexpr double kGhostRuns = 1;
 
-// Blocks that were used by more than this number of requests are assumed to be a common start of
+// A block that more than this number of requests used is assumed to belong to a common start of
 // many prompts, such as a system prompt.
 constexpr int kPrefixUses = 16;
 
-// Factor for all counts of past block uses when plain LRU would have had more hits than this
-// policy.
+// All counts of past block uses are multiplied by this factor when plain LRU would have had more
+// hits than this policy.
 constexpr double kKeptWhenFooled = 0.25;
 
 constexpr double kMeanStep = 0.01;
@@ -80,8 +79,8 @@ void AdaptivePolicy::PassTime() {
 // time stamps do not wrap.
 void AdaptivePolicy::RestrainAncient() {
   while (const auto ancient = ghosts_.ForgetAncient()) ForgetGhosts(*ancient);
-  // Each call examines only a part of the blocks, so that all blocks are examined once in kAgeMax /
-  // 4 block uses.
+  // Each call examines only a part of the blocks. All blocks are examined once in kAgeMax / 4 block
+  // uses.
   const size_t num_epochs = kAgeMax / 4 / clock_.epoch_touches() + 1;
   for (size_t i = 0; i < records_.size() / num_epochs + 1; ++i) {
     Record& record = records_[next_restrained_];
@@ -105,8 +104,8 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   const bool begins = !std::exchange(use.has_begun, true);
   if (found.empty()) return;
   int32_t lru_hits = 0, own_hits = 0;
-  // The found blocks that only one request had used before are in groups of blocks that were
-  // released together: number of these groups, and sum of their ages.
+  // For the found blocks that only one request had used before: number of groups of blocks that
+  // were released together (runs_reused), and sum of the ages of these groups.
   double runs_reused = 0, ages = 0;
   size_t shared_end = 0;
   uint8_t turn_seen = use.turn_seen;
@@ -157,9 +156,9 @@ double AdaptivePolicy::MeanAgeOf(int age_class) const {
   return (begin + end) / 2 / clock_.units_per_touch();
 }
 
-// Removes the first blocks of `found` from the eviction order, as long as they have the same
-// statistics, and returns their number. `turn` is set to the latest conversation turn in which one
-// of these blocks was computed, if that turn is later.
+// Removes leading blocks of `found` that have equal statistics from the eviction order, and counts
+// one use of each. Returns their number. Raises `turn` to the latest conversation turn in which one
+// of these blocks was computed.
 size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   size_t length = 0;
@@ -169,7 +168,8 @@ size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   return length;
 }
 
-// Does the same as TakeUp, but only for blocks that are also adjacent in one linked list.
+// Does the same as TakeUp, for leading blocks of `found` that are adjacent in one linked list and
+// have equal statistics. Returns the number of these blocks.
 size_t AdaptivePolicy::TakeUpNeighbours(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   const bool listed = first.list_state == kListed;

@@ -18,8 +18,8 @@
 namespace incipit {
 
 // Estimates from past uses of blocks how soon each block will be used again. Evicts the block with
-// the lowest estimated value. If plain LRU would have had more hits than this policy, evicts in LRU
-// order for a limited time. docs/eviction.md explains the algorithm.
+// the lowest expected number of hits per time. If plain LRU would have had more hits than this
+// policy, evicts in LRU order for a limited time. docs/eviction.md explains the algorithm.
 class AdaptivePolicy final : public EvictionPolicy {
  public:
   // `first_touch` is the initial value of a counter of block uses.
@@ -44,14 +44,14 @@ class AdaptivePolicy final : public EvictionPolicy {
   struct Record {
     TouchClock::Stamp last_use = 0;
     uint8_t uses = 0;  // number of requests that used the block, at most 255; 0: unknown
-    uint8_t born = 0;  // number of the conversation turn in which the block was computed
+    uint8_t born = 0;  // turn of the conversation (1, 2, ...) in which the block was computed
     // A 5-bit code for the number of blocks that were released together with the block.
     uint8_t run_code = 0;
     uint8_t reuse_class : 5 = 0;
     uint8_t list_state : 3 = kElsewhere;
 
-    // Returns whether the fields last_use, run_code and reuse_class of the two records are equal,
-    // and both blocks or no block is kElsewhere.
+    // Returns whether last_use, run_code and reuse_class of the two records are equal, and
+    // (list_state == kElsewhere) is equal too.
     bool IsUsedLike(const Record& other) const {
       return last_use == other.last_use && run_code == other.run_code &&
              reuse_class == other.reuse_class &&
@@ -73,7 +73,7 @@ class AdaptivePolicy final : public EvictionPolicy {
   };
   static_assert(sizeof(Record) == 8);
 
-  // The oldest or the newest block of a list. Each list has the blocks of one class.
+  // The oldest or the newest block in the list of one class of blocks.
   struct End {
     BlockId block = kNoBlock;
     int reuse_class = -1;
@@ -109,8 +109,8 @@ class AdaptivePolicy final : public EvictionPolicy {
   GhostRuns ghosts_;
   OneOffPrefixes one_off_prefixes_;
   std::vector<Record> records_;
-  // One list of blocks for each class of blocks with a similar history. The oldest block of a list
-  // is in front.
+  // One list of blocks for each class of blocks with similar past uses. The oldest block of each
+  // list is in front.
   std::array<BlockList, kReuseClasses> lists_;
   // The list end (oldest or newest block) from which the last block was evicted. Reset if another
   // block may now have a lower value.

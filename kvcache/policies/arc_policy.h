@@ -28,8 +28,8 @@ class ArcPolicy final : public EvictionPolicy {
   size_t num_bytes() const override;
 
  private:
-  // Estimates for the evicted blocks of one list that the policy remembers: the number of these
-  // blocks, and the lowest of their eviction numbers.
+  // Estimates for the evicted blocks of one list that the policy remembers: number of these blocks,
+  // and value of `stamp_` when the oldest of these blocks was evicted.
   struct Ghosts {
     double count = 0;
     double oldest = 0;
@@ -53,7 +53,7 @@ class ArcPolicy final : public EvictionPolicy {
   std::array<int32_t, 2> sizes_{};
   double capacity_;
   double target_ = 0;  // target number of blocks in the list of blocks that were used once
-  // Remembered evicted blocks; value of an entry: 2 * eviction number + list index.
+  // remembered evicted blocks; value of an entry: 2 * (`stamp_` at the eviction) + list index
   GhostTable table_;
   std::array<Ghosts, 2> ghosts_;
   uint32_t stamp_ = 0;  // number of blocks that this policy has evicted

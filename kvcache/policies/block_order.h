@@ -9,8 +9,8 @@
 
 namespace incipit {
 
-// Lists of cached blocks, with the oldest block of each list in front. Park removes a block that
-// must not be evicted now from its list, but keeps the index of the list.
+// Lists of cached blocks, with the oldest block of each list in front. Park temporarily removes a
+// block that must not be evicted now from its list.
 class BlockOrder {
  public:
   // REQUIRES: 1 <= `num_lists` <= kListsMax.

@@ -49,8 +49,8 @@ struct SequenceUse {
   bool has_begun = false;  // true after the first call of EvictionPolicy::Use for the sequence
   // True if the sequence has computed a block that the policy does not remember as evicted.
   bool past_known = false;
-  // True if a cache with plain LRU would still contain the block of the sequence that the policy
-  // examined last.
+  // True if plain LRU would still have cached the block of the sequence that the policy examined
+  // last.
   bool lru_streak = true;
 };
 
@@ -77,8 +77,8 @@ class EvictionPolicy {
   // other block has the same key.
   virtual void Add(BlockId id, SequenceUse& use) = 0;
 
-  // Adds the blocks `freed`, which no sequence uses now, to the eviction order. Adds the last
-  // element of `freed` first. Lookups can find these blocks.
+  // Adds the blocks `freed`, which have lost their last user, to the eviction order. The last
+  // element of `freed` is added first.
   virtual void Release(std::span<const BlockId> freed, const SequenceUse& use) = 0;
 
   // Removes the next block to evict from the eviction order, and returns its id. Returns kNoBlock
@@ -89,15 +89,16 @@ class EvictionPolicy {
   // longer find the block, or a retention hint now protects the block.
   virtual void Remove(BlockId id) = 0;
 
-  // Records that block `id` may now be evicted: no cached block is its child, or another block has
-  // the same key. REQUIRES: `id` is in the eviction order.
+  // Records that block `id` may be evicted from now on: no cached block continues its tokens, or
+  // another block has the same key. REQUIRES: `id` is in the eviction order.
   virtual void OnChildless(BlockId id) = 0;
 
   // Removes all blocks from the eviction order. A policy may keep its statistics.
   virtual void Clear() = 0;
 
   // Returns whether the eviction order also contains free blocks that lookups cannot find. If
-  // false, the pool allocates these blocks before it evicts a block.
+  // false, the pool does not pass these blocks to Release, and allocates them before it evicts a
+  // block.
   virtual bool orders_unpublished() const { return false; }
   // Returns whether the next block to evict is a block that lookups cannot find.
   virtual bool is_next_unpublished() const { return false; }
@@ -105,10 +106,9 @@ class EvictionPolicy {
   virtual size_t num_bytes() const = 0;  // size of the tables of the policy, in bytes
 };
 
-// Creates an eviction policy. `blocks` (metadata of all blocks) must outlive the policy, which
-// changes only `prev` and `next` of the blocks. `capacity` is the maximum number of cached blocks,
-// and `block_size` is the number of tokens per block. REQUIRES: `capacity` and `block_size` are at
-// least 1.
+// Creates an eviction policy for at most `capacity` cached blocks of `block_size` tokens each.
+// `blocks` (metadata of all blocks) must outlive the policy, which changes only their `prev` and
+// `next`. REQUIRES: `capacity` and `block_size` are at least 1.
 std::unique_ptr<EvictionPolicy> MakeEvictionPolicy(EvictionPolicyKind kind, std::span<Block> blocks,
                                                    int32_t capacity, int32_t block_size);
 

@@ -43,7 +43,7 @@ struct AgeHistogram {
 // Statistics of cached blocks that were evicted, expired or reset.
 struct EvictionStats {
   std::array<int64_t, kNumEvictionReasons> by_reason{};
-  // Histogram of the time for which lookups could find a block until its eviction.
+  // histogram of the time between publication (lookups can find a block) and eviction
   AgeHistogram age;
   AgeHistogram idle;  // histogram of the time for which a block had no users before its eviction
 

@@ -14,12 +14,12 @@
 namespace incipit {
 
 // A group of evicted blocks: consecutive blocks of one sequence, evicted one after another, with
-// the same last use and the same statistics.
+// equal past uses.
 struct GhostRun {
   TouchClock::Stamp last_use = 0;
   int32_t length = 0;  // number of blocks in the group, from 1 to kLengthMax; 0: no group
   uint8_t uses = 0;    // number of requests that used each block before the eviction
-  uint8_t born = 0;    // number of the conversation turn in which the blocks were computed
+  uint8_t born = 0;    // turn of the conversation (1, 2, ...) in which the blocks were computed
   uint8_t run_code = 0;
   bool is_second_family = false;
 
@@ -27,9 +27,9 @@ struct GhostRun {
   friend bool operator==(const GhostRun&, const GhostRun&) = default;
 };
 
-// Remembers about `num_runs` groups of evicted blocks, with 8 bytes for each group. Forgets the
-// oldest group if no slot is free. Finds a group by a hash of its first block. Fewer than one
-// lookup in 8,000 finds a wrong group.
+// Remembers about `num_runs` groups of evicted blocks, with 8 bytes for each group. Forgets an old
+// group if no slot is free. Finds a group by a hash of its first block. Fewer than one lookup in
+// 8,000 finds a wrong group.
 class GhostRuns {
  public:
   GhostRuns(int64_t num_runs, const TouchClock& clock);
@@ -43,7 +43,8 @@ class GhostRuns {
   // Makes the next evicted block the first block of a new group.
   void EndRun() { open_parent_ = kNoBlock; }
   // Forgets and returns one group of evicted blocks with an age of at least kAncientTicks, if any.
-  // In each epoch of the clock, the caller must repeat the call until nothing is returned.
+  // In each epoch (a fixed number of block uses), the caller must repeat the call until nothing is
+  // returned.
   std::optional<GhostRun> ForgetAncient();
 
   size_t num_bytes() const { return sets_.size() * sizeof(Set); }
@@ -67,10 +68,10 @@ class GhostRuns {
   static constexpr int kTicksPerEpochLog2 = 3;
   static constexpr uint64_t kTimeMask = (uint64_t{1} << 14) - 1;
   // Age at which a group of evicted blocks is forgotten, in the unit of Entry::time. Half of the
-  // range of Entry::time, so that no time wraps.
+  // range of Entry::time (14 bits), so that no time wraps.
   static constexpr uint64_t kAncientTicks = kTimeMask / 2;
-  // Number of epochs of the clock in which ForgetAncient examines each group of evicted blocks
-  // once.
+  // Number of epochs (periods with a fixed number of block uses) in which the ages of all groups of
+  // evicted blocks are checked once.
   static constexpr uint64_t kRounds = (kTimeMask / 4) >> kTicksPerEpochLog2;
 
   static uint64_t TagOf(uint64_t key) { return key & ((uint64_t{1} << 17) - 1); }

@@ -35,7 +35,8 @@ class Lru2Policy final : public EvictionPolicy {
   static constexpr int kOnce = 0, kAncient = 1, kFirstSlot = 2, kSlots = 1024;
   static constexpr int kTicksPerCapacity = 256;
 
-  // Clock ticks (16 bits) of the last use and of the second-last use of a block. 0: no such use.
+  // Times of the last use and of the second-last use of a block, in clock ticks (16 bits). 0: no
+  // such use.
   struct Uses {
     uint16_t last = 0, previous = 0;
   };
@@ -47,8 +48,8 @@ class Lru2Policy final : public EvictionPolicy {
 
   BlockOrder order_;
   std::vector<Uses> uses_;
-  // Evicted blocks. Value of an entry: clock tick of the eviction (upper 16 bits) and clock tick of
-  // the last use (lower 16 bits).
+  // Evicted blocks. Value of an entry: time of the eviction (upper 16 bits) and time of the last
+  // use (lower 16 bits), in clock ticks.
   GhostTable ghosts_;
   uint64_t touches_per_tick_;
   uint64_t num_touches_ = 0;

@@ -41,9 +41,9 @@ class LruGuard {
   static constexpr size_t kEpochs = 1024;
   static constexpr double kDebtCapacities = 0.25, kDebtRequests = 6;
   static constexpr double kRelief = 2;
-  // If two periods of eviction in LRU order follow each other soon (within kSoonCapacities *
-  // capacity block uses), the second period is twice as long, at most kReliefFactorMax times the
-  // first length.
+  // If a period of eviction in LRU order begins less than kSoonCapacities * capacity block uses
+  // after the previous period, its length is doubled. The length is at most kReliefFactorMax times
+  // the first length.
   static constexpr double kReliefFactorMax = 64, kSoonCapacities = 8;
   static constexpr double kMeanStep = 0.01;
 

@@ -8,8 +8,8 @@
 
 namespace incipit {
 
-// Evicts the block without users that was released longest ago. Skips blocks that have cached
-// children.
+// Evicts the block without users that was released longest ago. Skips a block while a later block
+// of the same prompt is cached.
 class LruPolicy final : public EvictionPolicy {
  public:
   explicit LruPolicy(std::span<Block> blocks) : blocks_(blocks), is_in_order_(blocks.size()) {}

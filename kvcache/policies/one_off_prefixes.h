@@ -19,33 +19,35 @@ class OneOffPrefixes {
   // Counts a request that computes new blocks after the common prefix `prefix` of many prompts.
   // `now` is the time of the request, and may decrease slightly between calls.
   void CountNew(uint32_t prefix, double now);
-  // Counts that the share `part` of the blocks that one request computed after `prefix` was used
-  // again. `age` is the time since their last use, in the unit of `now` in CountNew.
+  // Counts a reuse of blocks that one request computed after `prefix`. `part` is the share of these
+  // blocks that were used again. `age` is the time since their last use, in the unit of `now` in
+  // CountNew.
   void CountReuse(uint32_t prefix, float part, double age);
   // Returns whether the blocks that requests compute after `prefix` are rarely used again.
   bool Contains(uint32_t prefix) const;
 
  private:
   static constexpr double kOneOffShare = 1.0 / 3;
-  // Weight of the initial assumption that a prefix is like other prefixes, as a number of requests
-  // whose blocks were used again.
+  // Weight of the initial assumption that a prefix is like the other prefixes. The unit is one
+  // request whose blocks were used again.
   static constexpr double kPriorReused = 3;
   // If more than this number of requests are counted for a prefix, the counts of the prefix are
   // halved.
   static constexpr float kRunsMax = 256;
-  // If a new prefix replaces a stored prefix, the counts of the other prefixes in the same set of
-  // table entries are multiplied by kKept.
+  // When a new prefix replaces a stored prefix, the counts of the other prefixes in the same set of
+  // table entries are multiplied by this factor.
   static constexpr float kKept = 0.9375F;
   // A request is counted gradually, during kLag times the mean time until blocks are used again.
   static constexpr double kLag = 3;
-  // With each reuse of blocks, the weight of all earlier ages in sum_ages_ is multiplied by 1 -
-  // kAgeStep.
+  // With each reuse of blocks, the weights of all earlier reuses in the sums of ages are multiplied
+  // by 1 - kAgeStep.
   static constexpr double kAgeStep = 0.01;
   static constexpr size_t kSets = 64, kWays = 4;
 
   struct Entry {
     uint32_t prefix = 0;
-    // Estimated number of requests with this prefix that are not counted in `runs` yet.
+    // Estimated number of recent requests with this prefix that the number of counted requests
+    // (`runs`) does not include yet.
     float coming = 0;
     float runs = 0, reused = 0;
     double counted_at = 0;
@@ -61,8 +63,8 @@ class OneOffPrefixes {
   void Set(Entry& entry, float runs, float reused);
 
   std::array<std::array<Entry, kWays>, kSets> sets_{};
-  // Sum of Entry::reused over all prefixes (sum_reused_), and sum of RatesOf over all prefixes
-  // (sum_rates_).
+  // Sums over all prefixes: number of requests whose blocks were used again (sum_reused_), and
+  // results of RatesOf (sum_rates_).
   double sum_reused_ = 0, sum_rates_ = 0;
   // Weighted sum of the ages at which blocks were used again, and weighted sum of the squares of
   // these ages. Earlier ages have less weight.

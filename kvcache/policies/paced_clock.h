@@ -12,10 +12,10 @@
 namespace incipit {
 
 // Measures the ages of cached blocks in time. The unit of an age is the mean time per block use,
-// which is measured once after the start. Before, an age is a number of block uses.
+// which is measured once. Before this measurement, the unit is a block use.
 //
-// A pause without block uses, such as a night, increases ages by a limited amount, and gradually.
-// docs/eviction.md explains the rules.
+// A pause without block uses, such as a night, increases ages gradually and only by a limited
+// amount. docs/eviction.md explains the rules.
 class PacedClock {
  public:
   explicit PacedClock(const TouchClock& touches) : touches_(touches) {}
@@ -38,8 +38,8 @@ class PacedClock {
     return touches_.AgeClass(static_cast<uint64_t>(std::clamp(age, 0.0, kMost)));
   }
   // Returns the age, in block uses, of a block that was last used in the middle of an epoch (a
-  // fixed number of block uses), `epochs_ago` epochs ago. For more than kEpochs - 1 epochs, returns
-  // the result for kEpochs - 1.
+  // fixed number of block uses), `epochs_ago` epochs ago. Treats values above kEpochs - 1 as
+  // kEpochs - 1.
   double AgeOfEpoch(uint64_t epochs_ago) const;
 
  private:
@@ -69,7 +69,8 @@ class PacedClock {
   double uncounted_ = 0;           // time that has passed but is not counted yet, in seconds
   // Total time without block uses (pauses_), and length of the longest pause, in seconds.
   double pauses_ = 0, longest_pause_ = 0;
-  // Element e % kEpochs: counted time at the start of epoch e, in seconds.
+  // Element e % kEpochs: counted time, in seconds, at the start of epoch e (a fixed number of block
+  // uses).
   std::array<double, kEpochs> begins_{};
   bool has_time_ = false;
   Time latest_, counted_until_;

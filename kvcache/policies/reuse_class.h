@@ -5,13 +5,11 @@
 
 namespace incipit {
 
-// First classes of the families one-off, shared and session. (The family new begins with class 0.)
-// - new: blocks that one request has used. One class for each range of conversation turns.
-// - one-off: blocks that one request has used, and that will probably not be used again. One class.
-// - shared: blocks that several conversations have used. One class for each range of numbers of
-//   uses.
-// - session: blocks that several requests of only one conversation have used. One class for each
-//   range of turns.
+// First classes of three families of blocks:
+// - one-off: blocks that one request used, and that will probably not be used again;
+// - shared: blocks that several conversations used;
+// - session: blocks that several requests of one conversation used.
+// The classes below kOneOffClass are for other blocks that one request used.
 inline constexpr int kOneOffClass = 5, kFirstSharedClass = 6, kFirstSessionClass = 12;
 inline constexpr int kReuseClasses = 16;
 
@@ -23,14 +21,14 @@ constexpr int CountStep(int count) {
   return count <= 16 ? 4 : count <= 64 ? 5 : 6;
 }
 
-// Returns whether a block was used once in each conversation turn from turn `born` (inclusive) to
-// turn `turn` (inclusive). `uses` is the number of its uses.
+// Returns whether a block was used once in each conversation turn in [born, turn]. `uses` is the
+// number of uses of the block.
 constexpr bool IsOfSession(int uses, int born, int turn) { return uses - 1 == turn - born; }
 
 // Returns the class of a block that was computed in the conversation turn `born`, was used `uses`
-// times, and was last used in the turn `turn`. REQUIRES: the arguments are at most 255.
+// times, and was last used in the turn `turn`. REQUIRES: `uses` and `born` are at most 255.
 constexpr int ReuseClassOf(int uses, int born, int turn) {
-  // Index of the range of conversation turns from 9 to infinity.
+  // Index of the last range of conversation turns: turn 9 and later turns.
   constexpr int kLongestTurn = 4;
   const auto turn_step = [](int t) {
     return CountStep(t) < kLongestTurn ? CountStep(t) : kLongestTurn;

@@ -147,9 +147,8 @@ void ReuseStatistics::Scale(LifeTable& table, float factor) const {
   table.weight *= factor;
 }
 
-// Adds `blocks` (one number for each class of blocks) to the numbers of blocks that passed through
-// the ages [begin, end). If the ages cover a part of a range in `exposed`, adds the same part of
-// `blocks`.
+// Adds `blocks` (one number for each class of blocks) to the numbers of blocks in `exposed` that
+// passed through the ages [begin, end).
 void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin, double end) const {
   if (SumOf(blocks) == 0) return;
   begin = std::max(begin, 0.0);
@@ -162,8 +161,8 @@ void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin,
   }
 }
 
-// Returns, for each range of ages, how many blocks passed through the range since the last update,
-// `units` units of age ago.
+// Returns, for each range of ages, how many blocks passed through the range during the last `units`
+// units of age.
 ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   const auto age_class_of = [this](uint64_t epochs_ago) {
     return static_cast<size_t>(paced_clock_.AgeClass(paced_clock_.AgeOfEpoch(epochs_ago)));
@@ -191,8 +190,8 @@ ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   return exposed;
 }
 
-// Returns a bit mask. Bit a is 1 if blocks of age range a were used, or blocks passed through this
-// range, since the last update.
+// Returns a bit mask. Bit a is 1 if blocks passed through age range a, or were used at such an age,
+// since the last update.
 uint64_t ReuseStatistics::LivelyAges(const AgeTable& exposed) const {
   static_assert(kAges <= 64);
   uint64_t ages = 0;
@@ -203,8 +202,8 @@ uint64_t ReuseStatistics::LivelyAges(const AgeTable& exposed) const {
   return ages;
 }
 
-// Adds, to the log likelihoods of `table`, the log likelihood of the block uses since the last
-// update (a Poisson process with the rates of `table`).
+// Updates the log likelihoods of `table`: how well its rates predict the block uses since the last
+// update, as a Poisson process.
 void ReuseStatistics::Judge(LifeTable& table, const AgeTable& exposed, uint64_t ages) const {
   for (float& likelihood : table.log_likelihood) likelihood *= kLikelihoodKept;
   for (; ages != 0; ages &= ages - 1) {
@@ -263,9 +262,8 @@ ReuseStatistics::Row ReuseStatistics::ClassFactors(const LifeTable& table,
   return reused;
 }
 
-// Computes the reuse rates of `table` (uses per block in each range of ages) from its counts. If
-// few uses were counted, adjacent ranges of ages have similar rates. The rates are the solution of
-// a tridiagonal system of equations, which minimises a sum of squares.
+// Computes the reuse rates of `table` (uses per block in each range of ages). If few uses were
+// counted, rates of adjacent ranges are similar. Solves a tridiagonal system of equations.
 void ReuseStatistics::Fit(LifeTable& table) const {
   const auto root = static_cast<float>(std::sqrt(mean_run_));
   const float prior_weight = kPriorWeight * root, likeness = kLikeness * root;
@@ -330,9 +328,9 @@ ReuseStatistics::AgeTable ReuseStatistics::MixedRates() const {
   return mixed;
 }
 
-// Computes the value of keeping a block, for each range of ages and each class of blocks. The value
-// at an age is the maximum, over all later ages x, of the probability of a use before x, divided by
-// the expected time until the use or x. The maxima are slopes of the upper hull of a curve.
+// Computes the value of keeping a block, for each range of ages and each class of blocks: the
+// maximum, over all later ages x, of P(use before age x) / E[time until the use or age x]. The
+// maxima are slopes of the upper hull of a curve.
 void ReuseStatistics::SetValues(const AgeTable& rate) {
   struct Point {
     // Sum of the times, and sum of the hits, over all ages from the age of this point to the

@@ -18,7 +18,7 @@ namespace incipit {
 //
 // The value is the Gittins index of the block (Gittins: "Bandit processes and dynamic allocation
 // indices", 1979): the maximum, over all times h, of P(use within h) / E[min(time until the use,
-// h)].
+// h)]. P is a probability, and E is an expected value.
 class ReuseStatistics {
  public:
   // `capacity` is the maximum number of cached blocks.
@@ -41,8 +41,8 @@ class ReuseStatistics {
   void CountForgotten(float weight) { recent_weight_ += weight; }
 
   // Adds the counts since the previous call to the statistics. The caller must call BeginEpoch
-  // whenever the epoch of the clock has changed. `mean_run` is the mean number of blocks of one
-  // class that are used together.
+  // whenever TouchClock::epoch() has changed. `mean_run` is the mean number of blocks of one class
+  // that are used together.
   void BeginEpoch(double mean_run);
   // Computes the values that ValueOf returns, if BeginEpoch was called since the last computation.
   // The caller must call Refresh before ValueOf.
@@ -63,8 +63,8 @@ class ReuseStatistics {
   // Number of classes of blocks with similar past uses.
   static constexpr size_t kClasses = kReuseClasses;
   static constexpr size_t kAges = TouchClock::kAges;
-  // Number of latest epochs of the clock for which blocks are counted separately, by the epoch of
-  // their last use.
+  // Number of latest epochs (periods with a fixed number of block uses) for which blocks are
+  // counted separately, by the epoch of their last use.
   static constexpr size_t kEpochs = 1024;
   // The reuse rates are computed again at the latest after this number of calls of BeginEpoch.
   static constexpr int kEpochsPerFit = 8;
@@ -81,8 +81,8 @@ class ReuseStatistics {
     Row log_likelihood{};
     // Total weight of the blocks that were used again, or that the policy forgot.
     double weight = 0;
-    // All counts are halved if `weight` exceeds a limit: the weight of the blocks of capacities_max
-    // full caches, plus the weight of runs_max groups of blocks that are used together.
+    // All counts are halved if `weight` exceeds the weight of the blocks of capacities_max full
+    // caches plus the weight of runs_max groups of blocks that are used together.
     double capacities_max = 0, runs_max = 0;
   };
 

@@ -11,8 +11,8 @@ namespace incipit {
 
 inline constexpr int kRunCodes = 32;
 
-// Returns a 5-bit code of `length`, a number of blocks. The code is 2 * k for lengths from 2^k to
-// 1.5 * 2^k - 1, and 2 * k + 1 for lengths from 1.5 * 2^k to 2^(k + 1) - 1.
+// Returns a 5-bit code of `length`, a number of blocks. Each range [2^k, 2^(k + 1)) of lengths has
+// two codes.
 constexpr uint8_t RunCodeOf(uint32_t length) {
   if (length <= 1) return 0;
   const int octave = std::bit_width(length) - 1;

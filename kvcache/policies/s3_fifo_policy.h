@@ -12,11 +12,12 @@
 namespace incipit {
 
 // S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction",
-// SOSP'23). New blocks enter a small queue. At the front of this queue, a block that was used again
-// moves to the main queue, and another block is evicted. If this evicted block is computed again,
-// it enters the main queue.
+// SOSP'23). New blocks enter a small queue. At the front of the small queue, a block that was used
+// again moves to the main queue, and any other block is evicted. If an evicted block is computed
+// again, the block enters the main queue.
 //
-// At the front of the main queue, a block that was used again moves to the back, up to three times.
+// At the front of the main queue, a block that was used again moves to the back instead of being
+// evicted.
 class S3FifoPolicy final : public EvictionPolicy {
  public:
   S3FifoPolicy(std::span<Block> blocks, int32_t capacity);

@@ -13,8 +13,8 @@ class TouchClock {
  public:
   using Stamp = uint32_t;
 
-  // Number of ranges of ages. Range 0 has the ages below kFirstAge units. Above, there are two
-  // ranges between each power of two and the next.
+  // Number of ranges of ages. Range 0 has the ages below kFirstAge units. For greater ages, there
+  // are two ranges from each power of two to the next power of two.
   static constexpr int kAges = 48;
   static constexpr uint64_t kFirstAge = 16;
 
