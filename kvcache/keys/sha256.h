@@ -1,5 +1,5 @@
-// An own implementation of SHA-256 (FIPS 180-4), because general libraries are slower for short
-// messages. All functions are thread-safe and allocate no memory.
+// Incipit's own implementation of SHA-256 (FIPS 180-4), because general libraries are slower for
+// short messages. All functions are thread-safe and allocate no memory.
 #pragma once
 
 #include <array>

@@ -53,7 +53,7 @@ class ArcPolicy final : public EvictionPolicy {
   std::array<int32_t, 2> sizes_{};
   double capacity_;
   double target_ = 0;  // target number of blocks in the list of blocks that were used once
-  // remembered evicted blocks; value of an entry: 2 * (`stamp_` at the eviction) + list index
+  // Remembered evicted blocks. Value of an entry: 2 * (`stamp_` at the eviction) + list index.
   GhostTable table_;
   std::array<Ghosts, 2> ghosts_;
   uint32_t stamp_ = 0;  // number of blocks that this policy has evicted

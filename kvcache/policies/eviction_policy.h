@@ -34,8 +34,8 @@ struct SequenceUse {
   // Of the evicted blocks that the sequence computes again: number of requests that used each block
   // before its eviction.
   uint8_t ghost_uses = 0;
-  // Of the evicted blocks that the sequence computes again: number of the conversation turn in
-  // which the blocks were first computed.
+  // Of the evicted blocks that the sequence computes again: conversation turn (1, 2, ...) in which
+  // the blocks were first computed.
   uint8_t ghost_born = 0;
   // Of the evicted blocks that the sequence computes again: class of the blocks, index of the range
   // of their ages, and code for the number of blocks that were released together.
@@ -43,8 +43,8 @@ struct SequenceUse {
   // Hash of the start of the prompt that many requests have in common, such as a system prompt. 0:
   // none.
   uint32_t prefix = 0;
-  // The latest conversation turn in which one of the reused blocks of the sequence was first
-  // computed.
+  // The latest conversation turn (1, 2, ...) in which one of the reused blocks of the sequence was
+  // first computed.
   uint8_t turn_seen = 0;
   bool has_begun = false;  // true after the first call of EvictionPolicy::Use for the sequence
   // True if the sequence has computed a block that the policy does not remember as evicted.

@@ -43,7 +43,7 @@ struct AgeHistogram {
 // Statistics of cached blocks that were evicted, expired or reset.
 struct EvictionStats {
   std::array<int64_t, kNumEvictionReasons> by_reason{};
-  // histogram of the time between publication (lookups can find a block) and eviction
+  // Histogram of the time between publication (lookups can find a block) and eviction.
   AgeHistogram age;
   AgeHistogram idle;  // histogram of the time for which a block had no users before its eviction
 

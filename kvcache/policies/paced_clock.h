@@ -67,7 +67,7 @@ class PacedClock {
   double num_touches_ = 0;         // number of block uses since the start of the clock
   double seconds_ = 0;             // counted time since the start of the clock, in seconds
   double uncounted_ = 0;           // time that has passed but is not counted yet, in seconds
-  // Total time without block uses (pauses_), and length of the longest pause, in seconds.
+  // Total length of all pauses between block uses, and length of the longest pause, in seconds.
   double pauses_ = 0, longest_pause_ = 0;
   // Element e % kEpochs: counted time, in seconds, at the start of epoch e (a fixed number of block
   // uses).

@@ -77,7 +77,7 @@ class ReuseStatistics {
     AgeTable reused{};   // total weight of the blocks that were used again, by their age at the use
     AgeTable exposed{};  // total weight of the blocks that passed through each range of ages
     AgeTable rate{};     // estimated uses per block in each range of ages
-    // Log likelihood of the recent block uses if `rate` is true, for each class of blocks.
+    // For each class of blocks: log likelihood of the recent block uses, computed with `rate`.
     Row log_likelihood{};
     // Total weight of the blocks that were used again, or that the policy forgot.
     double weight = 0;
