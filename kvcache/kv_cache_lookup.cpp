@@ -8,8 +8,7 @@
 namespace incipit {
 namespace {
 
-// Maximum number of cached blocks that FindPartial compares with the next tokens of a sequence. The
-// maximum bounds the cost if thousands of cached blocks continue the same system prompt.
+// Maximum number of cached blocks that FindPartial compares with the tokens of a sequence.
 constexpr int32_t kPartialCandidatesMax = 16;
 
 int32_t NumEqual(std::span<const TokenId> a, std::span<const TokenId> b) {
@@ -45,19 +44,15 @@ size_t KvCacheManager::ContentSlot(std::span<const TokenId> block) const {
   return static_cast<size_t>((mixed >> 32) * contents_.size() >> 32);
 }
 
-// Returns whether `before` is the previous block of block `id` in a cached prefix. If `before` is
-// kNoBlock, returns whether `id` is the first block of a cached prefix.
+// Returns whether block `before` precedes block `id` in a cached prefix. If `before` is kNoBlock,
+// returns whether `id` is the first block of a cached prefix.
 bool KvCacheManager::Follows(BlockId id, BlockId before) const {
   return before == kNoBlock ? pool_.starts_chain(id) : pool_.parent(id) == before;
 }
 
-// Returns whether block `id` has the same contents as block `index` of the sequence of `table`.
-// `block` has the tokens of block `index`, and `before` is the cached block that a lookup returned
-// for block `index` - 1.
-//
-// If equal keys always mean equal contents (sha256), compares nothing and returns true. Otherwise
-// compares the key, the previous block and the tokens, and for the first block also the namespace.
-// REQUIRES: the digests of the two blocks are equal.
+// Returns whether the cached block `id` has the key, previous block (`before`) and tokens (`block`)
+// of block `index` of the sequence of `table`. With sha256, returns true without a comparison,
+// because equal keys mean equal contents. REQUIRES: the digests of the two blocks are equal.
 bool KvCacheManager::Holds(BlockId id, BlockId before, size_t index, std::span<const TokenId> block,
                            const BlockTable& table) const {
   if (!verifies_) return true;
@@ -98,15 +93,14 @@ ComputedBlocks KvCacheManager::GetComputedBlocks(const SequenceTokens& tokens,
   return computed;
 }
 
-// Returns whether the partial match `hit` has at least copy_min_tokens_ tokens, or covers all
-// `num_left` remaining tokens of the sequence.
+// Returns whether the cached block that begins like the rest of the sequence has enough equal
+// tokens for a copy: at least copy_min_tokens_, or all `num_left` remaining tokens.
 bool KvCacheManager::IsWorthCopying(const PartialHit& hit, size_t num_left) const {
   return static_cast<size_t>(hit.num_tokens) == num_left || hit.num_tokens >= copy_min_tokens_;
 }
 
-// Returns the number of leading blocks of `found` whose contents equal the contents of the first
-// blocks of the sequence. With sha256, these are all blocks. With other hashes, blocks with equal
-// keys may have different contents.
+// Returns how many leading blocks of `found` have the same contents as the first blocks of the
+// sequence. Only sha256 keys guarantee that blocks with equal keys have equal contents.
 size_t KvCacheManager::NumVerified(const SequenceTokens& tokens, const BlockTable& table,
                                    std::span<const BlockId> found) const {
   const auto block_size = static_cast<size_t>(options_.block_size);
@@ -118,9 +112,8 @@ size_t KvCacheManager::NumVerified(const SequenceTokens& tokens, const BlockTabl
   return found.size();
 }
 
-// Returns the cached block that continues the blocks `found` and has the most leading tokens in
-// common with `rest`. Ignores pending blocks (blocks that no committed step has filled), because a
-// block copy would read a pending block before it is filled.
+// Returns the cached block that follows the blocks `found` and shares the most leading tokens with
+// `rest`. Ignores blocks whose keys and values are not computed yet.
 KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> rest,
                                                        const BlockTable& table,
                                                        std::span<const BlockId> found) const {
@@ -134,8 +127,7 @@ KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> 
     if (!HasKeyOf(id, found, table)) return;
     best = {.block = id, .num_tokens = num_equal};
   };
-  // Consider the cached block that has the key of the next full block. The lookup of full blocks
-  // never returns a block that contains the last prompt token.
+  // First, consider the cached block that has the key of the sequence's next full block.
   if (found.size() < table.hashes.size()) {
     const BlockId whole = pool_.Find(table.hashes[found.size()]);
     const BlockId before = found.empty() ? kNoBlock : found.back();
@@ -151,9 +143,9 @@ KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> 
   return best;
 }
 
-// Returns whether block `id` may follow the blocks `found` in this sequence: the key of `id` equals
-// the key computed from `found` and the tokens of `id`. Equal tokens do not suffice, because only
-// the key covers the namespace and the media of a block.
+// Returns whether the key of block `id` equals the key computed from the blocks `found` and the
+// tokens of `id`. Unlike the tokens, the key depends on the tenant, salt, adapter and images of a
+// request.
 bool KvCacheManager::HasKeyOf(BlockId id, std::span<const BlockId> found,
                               const BlockTable& table) const {
   const size_t index = found.size();
@@ -190,8 +182,8 @@ Miss KvCacheManager::ExplainMiss(const SequenceTokens& tokens, const BlockTable&
   return miss;
 }
 
-// Returns whether the key of block `index` of a sequence already belongs to a block with other
-// contents. `block` has the tokens of block `index`, and `table` belongs to the sequence.
+// Returns whether a cached block with other contents has the key of block `index` of the sequence
+// of `table`. `block` has the tokens of block `index`.
 bool KvCacheManager::IsKeyTaken(const BlockTable& table, size_t index,
                                 std::span<const TokenId> block) const {
   const BlockId holder = pool_.Find(table.hashes[index]);
@@ -200,8 +192,8 @@ bool KvCacheManager::IsKeyTaken(const BlockTable& table, size_t index,
   return !Holds(holder, before, index, block, table);
 }
 
-// Records that block `id` is the first block of a sequence. Returns a hash of the namespace and the
-// first token of the sequence (ChainTag).
+// Records that block `id` is the first block of a sequence. Returns a hash of the tenant, salt,
+// adapter and first token of the sequence.
 uint64_t KvCacheManager::BeginChain(const BlockTable& table, BlockId id,
                                     std::span<const TokenId> block) {
   contents_[ContentSlot(block)] = {.block = id, .tenant = table.tenant};

@@ -11,17 +11,15 @@
 namespace incipit {
 namespace {
 
-// Number of cache blocks for each entry of `contents_`. The table `contents_` finds first blocks of
-// sequences by their tokens.
+// Number of cache blocks for each entry of `contents_`, a hash table that finds the first block of
+// a sequence by its tokens.
 constexpr size_t kBlocksPerContent = 16;
 
-// Announce writes the tokens of consecutive blocks. Before each block, Announce prefetches the
-// memory for the tokens of the block that is kRowsAhead blocks later.
+// Number of blocks by which a prefetch in Announce precedes the write of a block's token ids.
 constexpr size_t kRowsAhead = 12;
 
 void CopyBlock(std::span<const TokenId> block, std::span<TokenId> stored) {
-  // Most common number of tokens per block. A copy of this constant size takes only four
-  // instructions.
+  // The most common block size, in tokens. A copy of a constant size takes only four instructions.
   constexpr size_t kUsualSize = 16;
   if (block.size() == kUsualSize) {
     std::memcpy(stored.data(), block.data(), kUsualSize * sizeof(TokenId));
@@ -104,8 +102,7 @@ bool KvCacheManager::AllocateSlots(BlockTable& table, const ComputedBlocks& comp
                                    int32_t num_tokens) {
   INCIPIT_CHECK(computed.num_tokens == 0 || table.blocks.empty());
   if (BlocksNeeded(table, computed, num_tokens) > pool_.num_free()) return false;
-  // Count the sequence as a user of the found blocks before pool_.Take allocates blocks. Otherwise
-  // pool_.Take could evict the found blocks.
+  // Mark the found blocks as used first, because pool_.Take may evict blocks without users.
   const BlockId source = computed.copy_source;
   const bool begins = table.blocks.empty();
   if (begins) pool_.Use(computed.blocks, table.use);
@@ -133,12 +130,11 @@ void KvCacheManager::Announce(BlockTable& table, const SequenceTokens& tokens) {
   const auto block_size = static_cast<size_t>(options_.block_size);
   const size_t num_full = tokens.size() / block_size;
   auto index = static_cast<size_t>(table.num_published);
-  // If lookups cannot find the previous block of the sequence, publish nothing. The parent of each
-  // published (findable) block must also be findable.
+  // If lookups cannot find the previous block, do not make the following blocks findable.
   if (index > 0 && !pool_.is_published(table.blocks[index - 1])) return;
   while (index < num_full) {
-    // If blocks with different contents may have equal keys, check (IsKeyTaken) and publish one
-    // block per iteration. Otherwise, publish all blocks whose tokens are in one piece of memory.
+    // With sha256 keys, add all blocks whose tokens are contiguous in memory to the cache. With
+    // other keys, add one block at a time, after a check that no other block has the same key.
     const auto piece = tokens.From(index * block_size);
     const size_t count = verifies_ ? 1 : std::min(num_full - index, piece.size() / block_size);
     if (verifies_ && IsKeyTaken(table, index, piece.first(block_size))) {
@@ -167,7 +163,7 @@ void KvCacheManager::CacheBlocks(BlockTable& table, const SequenceTokens& tokens
                                  int32_t num_computed) {
   INCIPIT_CHECK(num_computed <= static_cast<int32_t>(tokens.size()));
   Announce(table, tokens.first(static_cast<size_t>(num_computed)));
-  // Count only blocks of committed steps. table.blocks may also contain blocks of a later step.
+  // Ignore blocks of a later step, which table.blocks may also contain.
   table.num_committed = BlocksFor(num_computed);
   const int32_t num_full = num_computed / options_.block_size;
   const int32_t num_ready = std::min(num_full, table.num_published);
@@ -239,8 +235,8 @@ void KvCacheManager::ReleaseCopySource(BlockTable& table) {
 }
 
 void KvCacheManager::Free(BlockTable& table) {
-  // If a block copy is planned, its source (table.copy.from) is a block that follows the full
-  // blocks of `table`. Release the source first, because blocks are released from last to first.
+  // Release the source of a planned block copy first, because it follows the blocks of the
+  // sequence, and blocks are released from last to first.
   ReleaseCopySource(table);
   if (!table.retention.is_default()) {
     const auto num_kept = static_cast<size_t>(table.num_confirmed);

@@ -1,6 +1,5 @@
 // Assigns the tokens of sequences to the blocks of a paged KV cache, and shares blocks between
-// sequences with a common prefix. KvCacheManager handles block ids only. The model runner owns the
-// keys and values.
+// sequences with a common prefix. KvCacheManager handles block ids only, not keys and values.
 #pragma once
 
 #include <array>
@@ -29,110 +28,106 @@ struct KvCacheOptions {
   int32_t num_blocks = 0;
   int32_t block_size = 16;  // tokens per block: a power of two, at most 256
   HashAlgorithm hash = HashAlgorithm::kSha256;
-  // Text that is hashed into every block key. Two processes compute equal keys only if their seeds
-  // are equal.
+  // Text that is hashed into every block key. Processes with different seeds compute different
+  // keys.
   std::string seed{};
-  bool prefix_cache = true;  // false: no block becomes findable for lookups
-  // false: lookups find full blocks only, and no part of a block is copied.
+  bool prefix_cache = true;  // false: lookups never find cached blocks
+  // false: only whole cached blocks are reused
   bool copy_on_write = true;
   EvictionPolicyKind policy = EvictionPolicyKind::kAdaptive;
-  // Number of blocks for which the eviction policy sizes its tables. 0: the same as num_blocks.
+  // Number of blocks for which the eviction policy sizes its tables; 0: num_blocks.
   int32_t policy_capacity = 0;
-  // Tokens per block that the eviction policy assumes. 0: the same as block_size.
+  // Tokens per block that the eviction policy assumes; 0: block_size.
   int32_t policy_block_size = 0;
   RetentionLimits retention{};
 };
 
-// Settings for tests. With these settings, tests make rare cases frequent, such as equal keys of
-// different blocks.
+// Settings for tests, which make rare cases frequent, such as different blocks with equal keys.
 struct KvCacheSeams {
-  // Number of bits of each digest that are kept. With few bits, different blocks often have equal
-  // keys.
+  // Number of bits of each block key that are kept. With few bits, different blocks often have
+  // equal keys.
   int32_t digest_bits = kDigestBitsMax;
-  // Minimum number of equal leading tokens for which a part of a cached block is copied. A shorter
-  // match is copied only if the match covers all remaining tokens of the prompt. 0: a quarter of a
-  // block, but at least 2 tokens.
+  // Minimum number of equal leading tokens for which a part of a cached block is copied, unless the
+  // part covers the whole rest of the prompt. 0: a quarter of a block, but at least 2 tokens.
   int32_t copy_min_tokens = 0;
 };
 
-// Returns OK or INVALID_ARGUMENT. The error message names the field, its value and the bound.
+// Returns INVALID_ARGUMENT if a field of `options` is out of range. The message contains the field,
+// its value and the bound.
 absl::Status ValidateKvCacheOptions(const KvCacheOptions& options);
 
-// Counters of the prefix cache. The lookup of a request is counted when the first step of the
-// request is committed. Requests that do not read the cache are not counted as lookups.
+// Counters of the prefix cache. A request is counted when its first step is committed. Requests
+// that do not read the cache are not counted.
 struct KvCacheStats {
-  int64_t queries = 0;       // number of requests whose lookup was counted
+  int64_t queries = 0;       // number of requests that looked up their prompt in the cache
   int64_t query_tokens = 0;  // number of prompt tokens that were looked up
   int64_t hit_tokens = 0;    // number of tokens, among query_tokens, that were found in the cache
-  // Number of tokens, among hit_tokens, that were found in a cached block of which only the first
-  // tokens match. Their keys and values were copied to a new block.
+  // Number of tokens, among hit_tokens, whose keys and values were copied from a part of a cached
+  // block to a new block.
   int64_t copied_tokens = 0;
-  // Number of tokens that preempted sequences looked up when they were resumed.
+  // Number of tokens that preempted sequences looked up in the cache when they were resumed.
   int64_t self_query_tokens = 0;
   // Number of tokens, among self_query_tokens, that were found in the cache.
   int64_t self_hit_tokens = 0;
-  // Number of blocks that were published (made findable for later requests).
+  // Number of computed blocks that were added to the prefix cache.
   int64_t stored_blocks = 0;
-  // Number of published (findable) blocks whose key had been evicted recently.
+  // Number of blocks, among stored_blocks, that had been evicted recently and were computed again.
   int64_t regret_blocks = 0;
-  // Number of times that two blocks with different contents had the same key. Always 0 with sha256.
+  // Number of times that two blocks with different contents had the same key. Always 0 with sha256
+  // keys.
   int64_t collisions = 0;
   EvictionStats evictions;
 
   KvCacheStats& operator+=(const KvCacheStats& other);
 };
 
-// The blocks of one sequence, in the order of the tokens. The scheduler creates the table, and sets
-// root, tenant, retention and the hashes of the prompt. Later, only KvCacheManager changes the
-// table.
+// The blocks of one sequence, in the order of the tokens. The scheduler creates the table. Later,
+// only KvCacheManager changes the table.
 struct BlockTable {
-  // Inputs of the block keys of the sequence, other than tokens (from BlockHasher::Root).
+  // Inputs of the block keys other than the tokens, for example the adapter and the salt.
   ChainRoot root;
-  // Number of the tenant (TenantDigest). A tenant may retain only a limited number of blocks.
+  // Number that identifies the tenant of the request (TenantDigest).
   uint64_t tenant = 0;
   Retention retention;
-  // Keys of the full blocks. The keys of all full blocks of the prompt are computed before the
-  // sequence runs.
+  // Keys of the full blocks of the sequence, in the order of the tokens.
   std::vector<BlockHash> hashes;
   std::vector<BlockId> blocks;  // ids of the blocks of the sequence, in the order of the tokens
-  // Number of leading blocks that a lookup found or that were published (made findable). Blocks
-  // that a step in flight will fill are included.
+  // Number of leading blocks that were found in the cache or added to the cache. Includes blocks
+  // whose keys and values are not computed yet.
   int32_t num_published = 0;
-  // Number of leading blocks that a lookup found, or that were published (made findable) by a
-  // committed step.
+  // Number of leading blocks that were found in the cache, or were computed and added to the cache.
   int32_t num_confirmed = 0;
-  int32_t num_committed = 0;  // number of leading blocks that hold tokens of committed steps
-  // True if a block with other contents already had the key of a block of this sequence. No later
-  // block of this sequence is then published (made findable).
+  int32_t num_committed = 0;  // number of leading blocks with tokens of committed steps
+  // True if a cached block with other contents had the key of a block of this sequence. Later
+  // blocks of this sequence are then not added to the cache.
   bool collided = false;
   SequenceUse use;
-  // The block copy that must run before the next step of the sequence. The source block cannot be
-  // evicted until ReleaseCopySource is called.
+  // Copy of a part of a cached block, which must run before the next step of the sequence. The
+  // source cannot be evicted until ReleaseCopySource is called.
   BlockCopy copy;
   std::optional<BlockHash> copied_from{};  // key of the block from which `copy` copies tokens
 };
 
 struct ComputedBlocks {
-  // Full blocks that the lookup found, in the order of the tokens. Valid until the next lookup.
+  // Full blocks of the longest cached prefix, in the order of the tokens. Valid until the next
+  // lookup.
   std::span<const BlockId> blocks;
-  // Block whose first `copy_tokens` tokens equal the tokens of the sequence after `blocks`.
+  // Cached block whose first `copy_tokens` tokens equal the tokens after `blocks` in the sequence.
   // kNoBlock: none.
   BlockId copy_source = kNoBlock;
   int32_t copy_tokens = 0;
-  int32_t num_tokens = 0;  // number of tokens in `blocks` and in the copied part of `copy_source`
+  int32_t num_tokens = 0;  // number of tokens found: all tokens of `blocks`, plus `copy_tokens`
   int32_t num_idle = 0;    // number of blocks, among `blocks` and `copy_source`, that have no users
 };
 
-// Whether a lookup may also return a block of which only the first tokens match. The matching
-// tokens are then copied to a new block.
+// Whether a lookup may also return a block of which only the first tokens match.
 enum class PartialMatch : uint8_t { kNo, kAllowed };
 
 enum class MissReason : uint8_t {
-  kNone,  // all full blocks of the prompt were found
-  // The first missing block was never cached, or was evicted so long ago that the cache has
-  // forgotten it.
+  kNone,  // all full blocks were found
+  // The first missing block was never cached, or was evicted long ago.
   kUnseen,
-  kEvicted,         // the first missing block was cached and evicted
+  kEvicted,         // the first missing block was evicted recently
   kOtherNamespace,  // the same tenant cached the same tokens with another salt or adapter
 };
 
@@ -140,128 +135,115 @@ enum class MissReason : uint8_t {
 struct Miss {
   MissReason reason = MissReason::kNone;
   int32_t block = -1;  // index of the first full block that the lookup did not find
-  // Index of the first prompt token that differs from the most similar cached prefix.
+  // Index of the first prompt token at which the prompt differs from the most similar cached
+  // prompt.
   int32_t differing_token = -1;
   Duration evicted_ago{};  // time since the first missing block was evicted; only for kEvicted
 };
 
-// The effects of an admission of a sequence, if the sequence were admitted now.
+// Whether a waiting sequence fits into the cache now, and the blocks that it needs.
 struct AdmissionPreview {
   bool fits = false;
-  // Number of tokens that the lookup found, including tokens of a copied block.
+  // Number of tokens that were found in the cache, including tokens that must be copied.
   int32_t cached_tokens = 0;
   int32_t blocks_needed = 0;  // number of free blocks that the sequence would use
-  // Number of cached blocks, among blocks_needed, that would be evicted.
+  // Number of cached blocks that would be evicted for the sequence.
   int32_t blocks_evicted = 0;
 };
 
 // Assigns tokens to cache blocks and shares blocks between sequences (docs/kv_cache.md). Only the
-// engine thread calls the manager. Exceptions are the thread-safe functions Fits, hasher and
+// engine thread may call the manager, except for the thread-safe functions Fits, hasher and
 // options. After construction, only Listen, Snapshot and CheckInvariants allocate memory.
-//
-// CheckInvariants tests these invariants:
-// - Each block either has users or is free.
-// - The users of a block are the live block tables that contain the block, and the unfinished
-//   copies from the block.
-// - The index maps each key to a block with this key, and every published (findable) block is
-//   reachable from the index.
-// - If lookups can find a block, lookups can also find a block with the key of its parent.
 class KvCacheManager {
  public:
   // REQUIRES: ValidateKvCacheOptions(`options`) returns OK.
   explicit KvCacheManager(const KvCacheOptions& options, const KvCacheSeams& seams = {});
 
-  // Advances the clock of the cache to `now`, and evicts blocks whose time to live has passed.
-  // `now` must not decrease between calls.
+  // Sets the time of the cache to `now`, and evicts blocks whose time to live has passed. REQUIRES:
+  // `now` does not decrease between calls.
   void Advance(Time now) { pool_.Advance(now); }
 
-  // Returns the blocks of the longest cached prefix of `tokens`. The last token is never part of
-  // the prefix, because the model must compute at least one token to produce logits. The call
-  // changes no block.
+  // Returns the blocks of the longest cached prefix of `tokens`. Never includes the last token,
+  // because the model must compute at least one token to produce logits. Changes no block.
   ComputedBlocks GetComputedBlocks(const SequenceTokens& tokens, const BlockTable& table,
                                    PartialMatch partial = PartialMatch::kAllowed);
 
-  // Returns the reason why the cached prefix in `computed` is not longer. REQUIRES: `computed` is
-  // the result of GetComputedBlocks for `tokens` and `table`.
+  // Returns the reason why the lookup result `computed` is not longer. REQUIRES: `computed` is the
+  // result of GetComputedBlocks for `tokens` and `table`.
   Miss ExplainMiss(const SequenceTokens& tokens, const BlockTable& table,
                    const ComputedBlocks& computed) const;
 
-  // Returns how many free blocks a sequence would use for its first `num_tokens` tokens, if the
-  // sequence also uses the cached blocks of `computed`. Blocks of `computed` without users count as
-  // free.
+  // Returns the number of free blocks that a sequence needs for its first `num_tokens` tokens, if
+  // it also uses the cached blocks `computed`. The result includes blocks of `computed` that have
+  // no users yet.
   int32_t BlocksNeeded(const BlockTable& table, const ComputedBlocks& computed,
                        int32_t num_tokens) const;
-  // Returns the effects that the admission of the sequence would have. Changes nothing.
+  // Returns whether AllocateSlots with the same arguments would succeed, and the number of blocks
+  // that it would use and evict. Changes nothing.
   AdmissionPreview Preview(const BlockTable& table, const ComputedBlocks& computed,
                            int32_t num_tokens) const;
 
-  // Allocates blocks for the first `num_tokens` tokens of a sequence, and adds the sequence as a
-  // user of the blocks in `computed`. If `computed` names a block to copy, sets table.copy. Returns
-  // false, and changes nothing, if too few blocks are free. REQUIRES: `computed` is empty, or
-  // `table` has no blocks.
+  // Allocates blocks for the first `num_tokens` tokens of a sequence that reuses the cached blocks
+  // `computed`. If a part of a cached block must be copied, sets table.copy. Returns false, and
+  // changes nothing, if too few blocks are free. REQUIRES: `computed` is empty, or `table` has no
+  // blocks.
   [[nodiscard]] bool AllocateSlots(BlockTable& table, const ComputedBlocks& computed,
                                    int32_t num_tokens);
 
-  // Makes the blocks that a planned step will fill findable, before the step has run. `tokens` are
-  // all tokens of the sequence whose keys and values are stored after the step. Other sequences of
-  // the step may share the blocks, because each model layer writes all keys and values before it
-  // reads any.
+  // Makes the blocks that a planned step will fill findable for lookups, so that other sequences of
+  // the same step can share them. `tokens` are all tokens of the sequence after the step.
   void Announce(BlockTable& table, const SequenceTokens& tokens);
 
-  // Publishes the full blocks among the first `num_computed` tokens of the sequence, so that
-  // lookups find the blocks until their eviction. REQUIRES: committed steps have stored the keys
-  // and values of these tokens.
+  // Makes the full blocks of the first `num_computed` tokens of the sequence findable for lookups.
+  // REQUIRES: the steps that computed these tokens are committed.
   void CacheBlocks(BlockTable& table, const SequenceTokens& tokens, int32_t num_computed);
 
-  // Undoes a failed step for the sequence of `table`: the blocks that were announced or allocated
-  // since the last CacheBlocks or Fork become unfindable and are released. Keeps the blocks of the
-  // first `num_tokens_in_flight` tokens, for an older step in flight (0: none). REQUIRES: newer
-  // steps, and later sequences of the same step, are already rolled back.
+  // Undoes a failed step: releases the blocks that were added to `table` since the last CacheBlocks
+  // or Fork. Keeps the blocks of the first `num_tokens_in_flight` tokens. REQUIRES: newer steps,
+  // and later sequences of the same step, are already rolled back.
   void Rollback(BlockTable& table, int32_t num_tokens_in_flight = 0);
 
-  // Fills the empty table `child` with the first `num_tokens` tokens of `parent`, for another
-  // choice (output) of the request. The tables share the full blocks. child.copy describes how to
-  // copy a partial last block to a new block. Returns false, and changes nothing, if no block is
-  // free for the copy.
+  // Fills the empty table `child` with the first `num_tokens` tokens of `parent`. The tables share
+  // the full blocks, and child.copy copies the tokens of a partial last block. Returns false, and
+  // changes nothing, if no block is free for the copy.
   [[nodiscard]] bool Fork(const BlockTable& parent, BlockTable& child, int32_t num_tokens);
 
-  // Releases the block from which table.copy copies tokens. REQUIRES: the step that ran the copy is
+  // Releases the source of the block copy table.copy. REQUIRES: the step that ran the copy is
   // committed.
   void ReleaseCopySource(BlockTable& table);
 
   // Releases the blocks of `table` from last to first, so that the first blocks of the sequence are
-  // evicted last. table.hashes does not change, because a preempted sequence later looks up its own
-  // blocks.
+  // evicted last. Keeps table.hashes.
   void Free(BlockTable& table);
 
-  // Makes the blocks of the first `num_tokens` tokens, the block with the key table.copied_from and
-  // all blocks that continue these blocks unfindable, even if other sequences use them. The
-  // scheduler calls Unpublish if keys or values are NaN or infinite. The cost is O(number of blocks
-  // that become unfindable).
+  // Removes blocks with wrong contents from the prefix cache: the blocks of the first `num_tokens`
+  // tokens, the source of a block copy, and all blocks that continue these blocks. Other sequences
+  // may still use the blocks.
   void Unpublish(const BlockTable& table, int32_t num_tokens);
 
-  // Makes all blocks unfindable. Returns false, and changes nothing, if any block has a user.
+  // Removes all blocks from the prefix cache. Returns false, and changes nothing, if any block has
+  // a user.
   [[nodiscard]] bool ResetPrefixCache();
 
   // Evicts cached blocks without users until at most `num_cached_max` such blocks are left.
   void EvictTo(int32_t num_cached_max) { pool_.EvictTo(num_cached_max); }
 
-  // Counts the prefix lookup of a request that is admitted for the first time. `num_tokens` tokens
-  // were looked up, and `num_hit_tokens` of them were found. `num_copied_tokens` of the found
-  // tokens are in a copied block.
+  // Counts the prefix lookup of a request that is admitted for the first time: `num_tokens` tokens
+  // were looked up, and `num_hit_tokens` were found. `num_copied_tokens` of the found tokens were
+  // copied to a new block.
   void CountQuery(int32_t num_tokens, int32_t num_hit_tokens, int32_t num_copied_tokens = 0);
-  // Counts the prefix lookup of a sequence that is admitted again after a preemption. `num_tokens`
-  // tokens were looked up, and `num_hit_tokens` of them were found.
+  // Counts the prefix lookup of a sequence that resumes after a preemption: `num_tokens` tokens
+  // were looked up, and `num_hit_tokens` were found.
   void CountSelfQuery(int32_t num_tokens, int32_t num_hit_tokens);
   KvCacheStats TakeStats();  // returns the counters since the last call of TakeStats
 
-  // Starts the log of cache events (blocks that become findable or unfindable). The log holds at
-  // most `events_max` events; ClearEvents empties the log.
+  // Starts to record which blocks become findable or unfindable for lookups. The log holds at most
+  // `events_max` events, until ClearEvents is called.
   void Listen(size_t events_max) { pool_.event_log().Listen(events_max, options_.block_size); }
   KvEvents Events() { return pool_.event_log().events(); }
   void ClearEvents() { pool_.event_log().Clear(); }
-  // Returns the keys of all blocks that lookups can find. A listener calls Snapshot once before the
-  // listener reads Events. The call allocates memory.
+  // Returns the keys of all blocks that lookups can find, as the initial state for a reader of
+  // Events. Allocates memory.
   KvSnapshot Snapshot() const;
 
   bool Fits(int64_t num_tokens) const { return num_tokens <= capacity_tokens(); }
@@ -276,11 +258,11 @@ class KvCacheManager {
   const BlockHasher& hasher() const { return hasher_; }
   const KvCacheOptions& options() const { return options_; }
 
-  // Memory for the metadata of all blocks, in bytes, without the token ids.
+  // Returns the size of the metadata of all blocks in bytes, without the token ids.
   size_t num_metadata_bytes() const;
 
-  // Aborts the process if an invariant of the cache is broken. `tables` are the block tables of all
-  // live sequences. The cost is O(number of blocks), and the call allocates memory.
+  // Aborts the process if the data structures of the cache are inconsistent. `tables` are the block
+  // tables of all live sequences. The cost is O(number of blocks), and the call allocates memory.
   void CheckInvariants(std::span<const BlockTable* const> tables) const;
 
  private:
@@ -310,9 +292,8 @@ class KvCacheManager {
   bool IsKeyTaken(const BlockTable& table, size_t index, std::span<const TokenId> block) const;
   uint64_t BeginChain(const BlockTable& table, BlockId id, std::span<const TokenId> block);
 
-  // An entry of `contents_`, a table that finds first blocks of sequences by their tokens: the
-  // newest block with these tokens, and its tenant. Salt and adapter do not affect the index of the
-  // entry.
+  // An entry of the hash table `contents_`: the newest block with the first tokens of a sequence,
+  // and the tenant of this block.
   struct Content {
     BlockId block = kNoBlock;
     uint64_t tenant = 0;
@@ -325,8 +306,8 @@ class KvCacheManager {
   bool verifies_;               // true if blocks with equal keys may have different contents
   std::vector<BlockId> found_;  // blocks that the last call of GetComputedBlocks found
   Table<TokenId> tokens_;       // token ids of the blocks that lookups can find
-  // Digest of seed and namespace for each block that is the first of a sequence. Empty if blocks
-  // with equal keys always have equal contents, so that lookups need no comparison.
+  // For each block that is the first of a sequence: digest of the seed, tenant, salt and adapter.
+  // Empty with sha256 keys.
   std::vector<std::array<uint8_t, 32>> namespace_keys_;
   std::vector<Content> contents_;
   KvCacheStats stats_;

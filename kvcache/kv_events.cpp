@@ -22,15 +22,14 @@ void KvEventLog::KeepStored(const BlockHash& key, const BlockHash* parent,
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
 }
 
-// Adds an event: all blocks became unfindable. Discards all earlier events, because no key is left
-// in the cache.
+// Replaces all events by one event: all blocks became unfindable for lookups.
 void KvEventLog::AddCleared() {
   if (!is_open()) return;
   Clear();
   Keep({.kind = KvEvent::Kind::kCleared});
 }
 
-// Adds `event` to the log. If the log is full, discards all events and adds a kLost event instead.
+// Adds `event` to the log. If the log is full, replaces all events by one kLost event.
 void KvEventLog::Keep(const KvEvent& event) {
   if (events_.size() == events_max_) {
     Clear();

@@ -1,5 +1,5 @@
-// A log of the blocks that become findable or unfindable. Programs outside of the server, such as
-// routers, use the log to keep a copy of the list of the block keys that lookups find.
+// A log of the blocks that become findable or unfindable in the prefix cache. Programs outside of
+// the server, such as routers, use the log to know which blocks are cached.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@ namespace incipit {
 
 struct KvEvent {
   enum class Kind : uint8_t {
-    kStored,   // a block became findable by this key; before, no block had this key
+    kStored,   // a block with this key became findable; before, there was none
     kRemoved,  // the last block with this key became unfindable
     kCleared,  // all blocks became unfindable
-    kLost,     // the log was full and lost events; a listener must read a new snapshot
+    kLost,     // the log was full and lost events; a reader needs a new KvSnapshot
   };
   Kind kind = Kind::kStored;
-  // True if the block holds the first tokens of a sequence and has no parent. Only for kStored.
+  // True if the block is the first block of a sequence. Only for kStored.
   bool starts_chain = false;
   BlockHash key{};
   // Key of the previous block of the sequence. Only for kStored.
@@ -29,23 +29,21 @@ struct KvEvent {
   size_t tokens_begin = 0;
 };
 
-// The events in the log, valid until the cache is used again. The stored event of a parent precedes
-// the stored events of its children. The removed event of a parent follows the removed events of
-// its children.
+// The events in the log, valid until the cache is used again. A block is stored after the previous
+// block of its sequence, and removed before the previous block.
 struct KvEvents {
   std::span<const KvEvent> events;
   std::span<const TokenId> tokens;
 };
 
-// All keys that were reported as stored and are still findable, as one stored event for each key.
-// The event of a parent precedes the events of its children.
+// One kStored event for each key that was stored and not removed. Each block follows the previous
+// block of its sequence.
 struct KvSnapshot {
   std::vector<KvEvent> events;
   std::vector<TokenId> tokens;
 };
 
-// A bounded log of the cache events since the last Clear. Before Listen is called, the log records
-// nothing.
+// A bounded log of the cache events since the last Clear. Records nothing before Listen is called.
 class KvEventLog {
  public:
   // Starts the log. Reserves memory for `events_max` events with `block_size` tokens each.
@@ -70,7 +68,7 @@ class KvEventLog {
   void Keep(const KvEvent& event);
 
   size_t events_max_ = 0;
-  bool lost_ = false;  // true if the log overflowed since the last Clear
+  bool lost_ = false;  // true if events were lost since the last Clear
   std::vector<KvEvent> events_;
   std::vector<TokenId> tokens_;
 };

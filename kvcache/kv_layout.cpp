@@ -7,8 +7,8 @@
 namespace incipit {
 namespace {
 
-// Memory for the metadata of one block, in bytes: its Block structure, and its part of the tables
-// of the cache, such as the index and the eviction policy.
+// Estimated memory for the metadata of one block, in bytes: its Block structure, and its share of
+// the index and other tables.
 constexpr uint64_t kMetadataBytesPerBlock = 128;
 
 }  // namespace

@@ -18,8 +18,8 @@ struct KvLayout {
 
 int64_t BytesPerBlock(const KvLayout& layout);
 
-// Returns the number of whole blocks that fit into `memory_bytes` together with their metadata, at
-// most kBlocksMax.
+// Returns how many whole blocks, with their metadata, fit into `memory_bytes` bytes, at most
+// kBlocksMax.
 int32_t BlocksThatFit(const KvLayout& layout, uint64_t memory_bytes);
 
 }  // namespace incipit

@@ -15,8 +15,8 @@ constexpr uint32_t kGroupBits = 10;
 constexpr uint32_t kGroupMask = (1u << kGroupBits) - 1;
 static_assert(RetainedBlocks::kGroupsMax == 1 << kGroupBits);
 
-// Returns the eviction level of `priority`; blocks of lower levels are evicted first. Only the
-// default priority has the level `default_level`.
+// Returns the eviction level of `priority`. Blocks of lower levels are evicted first. The default
+// priority has the level `default_level`.
 int32_t LevelOf(int32_t priority, int32_t default_level) {
   const int32_t over = priority - kRetentionPriorityDefault;
   if (over <= 0) return priority / kLevelWidth;
@@ -48,11 +48,12 @@ void RetainedBlocks::Assign(std::span<const BlockId> blocks, const Retention& hi
   group.start = now;
   group.level = LevelAt(group, now);
   group.tenant = tenant;
-  // Only blocks above the default level count against the tenant's maximum share of the pool.
+  // Only blocks above the default eviction level count against the tenant's maximum share of the
+  // pool.
   const bool is_above = group.level > kDefaultLevel;
   int64_t room = is_above ? RoomAbove(tenant) : 0;
   for (const BlockId id : blocks) {
-    // The block became unfindable while a request used the block.
+    // A retention hint applies only to blocks that lookups can find.
     if (!At(blocks_, id).published) break;
     const int32_t before = GroupOf(id);
     if (before >= 0 && Group(before).level > group.level) continue;
@@ -218,7 +219,7 @@ RetainedBlocks::Due RetainedBlocks::TakeDue(Time now) {
     }
     const BlockId id = group.blocks.front;
     if (id == kNoBlock) {
-      // All blocks of this request have users, so none is retained now. End their retention hint.
+      // All blocks of this request have users. Only end their retention hint.
       End(due_index_);
     } else {
       Forget(id);

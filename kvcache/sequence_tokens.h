@@ -26,7 +26,7 @@ class SequenceTokens {
 
   size_t size() const { return head_.size() + tail_.size(); }
   bool empty() const { return size() == 0; }
-  // Returns the tokens [begin, begin + count). REQUIRES: a block begins at `begin`.
+  // Returns the tokens [begin, begin + count). REQUIRES: `begin` is a multiple of the block size.
   SequenceTokens subspan(size_t begin, size_t count) const {
     if (begin >= head_.size()) return tail_.subspan(begin - head_.size(), count);
     const size_t num_of_head = std::min(count, head_.size() - begin);

@@ -12,36 +12,35 @@ namespace incipit {
 // Maximum number of users (sequences and unfinished block copies) of one block.
 inline constexpr int32_t kBlockUsersMax = 65'535;
 
-// The metadata of one block, in one cache line. A published block is a block that lookups can find
-// by its key. If several published blocks have the same key, lookups return only the block that was
-// published first, the canonical block of the key. The parent of a block is the canonical block
-// with the previous key of the sequence.
+// The metadata of one block, in one cache line. A block is published if lookups can find the block
+// by its key. If several published blocks have the same key, lookups return only the oldest of
+// these blocks, which is called canonical.
 struct alignas(64) Block {
   BlockHash hash;  // key of the block; valid only while lookups can find the block
-  // Neighbours in the list that contains the block. Only free blocks are in a list.
+  // Neighbours in a list of free blocks. A block with users is in no list.
   BlockId prev = kNoBlock, next = kNoBlock;
-  // Next newer block with the same key. For the newest block: the oldest block with this key.
+  // Next newer block with the same key. For the newest block: the oldest block with the same key.
   BlockId next_same = kNoBlock;
-  // Block that lookups return for the previous key of the sequence. kNoBlock: the block is the
-  // first of a sequence.
+  // Previous block of the sequence: the block that lookups return for the previous key. kNoBlock:
+  // this block is the first of a sequence.
   BlockId parent = kNoBlock;
   BlockId first_child = kNoBlock;
   BlockId next_sibling = kNoBlock, prev_sibling = kNoBlock;
   uint16_t num_users = 0;
   bool published : 1 = false;
-  // True if a planned or running step will write the contents of the block.
+  // True if the keys and values of the block are not computed yet.
   bool pending : 1 = false;
   bool canonical : 1 = false;
-  bool stored_emitted : 1 = false;  // true if an event has reported the key of the block as stored
+  bool stored_emitted : 1 = false;  // true if a kStored event has reported this key
   bool starts_chain : 1 = false;
   bool has_hint : 1 = false;  // true if a request has set a retention hint for the block
-  // True if the block is in a list of RetainedBlocks. The block is then not in the eviction order
-  // of the policy.
+  // True if a retention hint keeps the block, so that it is not in the eviction order of the
+  // policy.
   bool retained : 1 = false;
 
   bool has_children() const { return first_child != kNoBlock; }
-  // Returns whether a policy must not evict this block, because the block has children and no other
-  // block has its key. `self` is the id of this block.
+  // Returns whether the block must not be evicted now: other cached blocks continue the block, and
+  // no other block has its key. `self` is the id of this block.
   bool is_needed(BlockId self) const { return has_children() && next_same == self; }
 };
 static_assert(sizeof(Block) == 64);
@@ -53,16 +52,15 @@ struct BlockList {
   bool empty() const { return front == kNoBlock; }
   void PushBack(std::span<Block> blocks, BlockId id);
   void PushFront(std::span<Block> blocks, BlockId id);
-  // Appends the blocks `chain` in reverse order: first the last block of `chain`. Calls `visit(id)`
+  // Appends the blocks `chain` in reverse order, beginning with its last block. Calls `visit(id)`
   // for each block. REQUIRES: `chain` is not empty.
   template <typename Visit>
   void PushBackReversed(std::span<Block> blocks, std::span<const BlockId> chain,
                         const Visit& visit);
   // Removes block `id`. REQUIRES: `id` is in this list.
   void Remove(std::span<Block> blocks, BlockId id);
-  // Removes the blocks from `first` to `last`, including both, from this list. Does not change the
-  // links between the removed blocks. REQUIRES: both blocks are in this list, and `last` is not
-  // before `first`.
+  // Removes all blocks from `first` to `last`, inclusive, but keeps the links between these blocks.
+  // REQUIRES: both blocks are in this list, and `last` is not before `first`.
   void RemoveRange(std::span<Block> blocks, BlockId first, BlockId last);
 };
 

@@ -1,5 +1,4 @@
-// A hash table from keys to the blocks that lookups return. All memory is allocated at
-// construction.
+// A hash table that maps block keys to block ids. Allocates memory only at construction.
 #pragma once
 
 #ifdef __SSE2__
@@ -19,12 +18,8 @@
 namespace incipit {
 
 // Maps the first 64 bits (prefix) of a key to a block. Several keys may have the same prefix, so
-// the caller must compare the whole digest.
-//
-// The table consists of buckets of one cache line, with 10 slots each. If the bucket of an entry is
-// full, the entry is stored in the next bucket that has a free slot. A full bucket counts such
-// entries, so that a search knows where to stop. If the table has num_blocks_max entries, 2 % of
-// the buckets are full.
+// the caller must compare the whole digest. If a bucket (10 slots in one cache line) is full, the
+// next bucket with a free slot stores the entry.
 class BlockIndex {
  public:
   explicit BlockIndex(int32_t num_blocks_max);
@@ -43,15 +38,15 @@ class BlockIndex {
     }
   }
 
-  // Returns the block that Find(prefix) probably returns. The caller can prefetch the metadata of
-  // this block. If Guess returns kNoBlock, Find may still find a block.
+  // Returns the block that Find(prefix) probably returns, so that the caller can prefetch its
+  // metadata. Find may find a block even if Guess returns kNoBlock.
   BlockId Guess(uint64_t prefix) const {
     const Bucket& bucket = buckets_[Home(prefix)];
     const uint32_t like = bucket.SlotsLike(Tag(prefix));
     return like == 0 ? kNoBlock : bucket.blocks[static_cast<size_t>(std::countr_zero(like))];
   }
-  // Prefetches the bucket of `prefix`. Without always_inline, gcc treats this function as a
-  // function without effect and removes its calls.
+  // Prefetches the bucket of `prefix`. Without always_inline, gcc would remove all calls of this
+  // function.
   [[gnu::always_inline]] void Prefetch(uint64_t prefix) const {
     __builtin_prefetch(&buckets_[Home(prefix)], 1);
   }
@@ -76,16 +71,17 @@ class BlockIndex {
   struct alignas(64) Bucket {
     std::array<uint16_t, kSlots> tags{};
     uint16_t used = 0;  // bit i is 1 if slot i has an entry
-    // Number of entries that are stored in later buckets because this bucket was full. A number
-    // that has reached kPassedMax is never decreased.
+    // Number of entries that later buckets store because this bucket was full. At kPassedMax, this
+    // number is no longer decreased.
     uint16_t num_passed = 0;
     std::array<BlockId, kSlots> blocks{};
 
-    // Returns a bit mask: bit i is 1 if slot i has an entry with the tag `tag`.
+    // Returns a bit mask: bit i is 1 if slot i has an entry with the tag `tag` (the highest 16 bits
+    // of a prefix).
     uint32_t SlotsLike(uint16_t tag) const {
 #ifdef __SSE2__
-      // One comparison covers 16 numbers: the 10 tags and the 6 numbers that follow the tags in
-      // memory. The bit mask `used` clears the result bits of these 6 numbers.
+      // One comparison covers the 10 tags and the 6 numbers that follow the tags in memory. The bit
+      // mask `used` clears the bits of these 6 numbers.
       const auto* eights = reinterpret_cast<const __m128i*>(this);
       const __m128i wanted = _mm_set1_epi16(static_cast<int16_t>(tag));
       const __m128i like = _mm_packs_epi16(_mm_cmpeq_epi16(_mm_load_si128(eights), wanted),
@@ -106,8 +102,7 @@ class BlockIndex {
   };
 
   static uint16_t Tag(uint64_t prefix) { return static_cast<uint16_t>(prefix >> 48); }
-  // Returns the bucket of `prefix`, computed without a division. Prefixes are spread evenly over
-  // the buckets.
+  // Returns the index of the bucket of `prefix`, computed without a division.
   size_t Home(uint64_t prefix) const { return (prefix & 0xffffffff) * num_buckets_ >> 32; }
   size_t After(size_t bucket) const { return bucket + 1 == num_buckets_ ? 0 : bucket + 1; }
   Position PositionOf(uint64_t prefix, BlockId block) const;

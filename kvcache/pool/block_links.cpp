@@ -1,5 +1,5 @@
-// The functions of BlockPool that link blocks: rings of blocks with equal keys, and trees of blocks
-// with common prefixes.
+// The functions of BlockPool that maintain circular lists of blocks with equal keys, and trees of
+// blocks with common prefixes.
 #include <algorithm>
 
 #include "base/check.h"
@@ -8,8 +8,8 @@
 namespace incipit {
 namespace {
 
-// Returns a negative number that encodes `slot`, an index of `chains_`. The block chains_[slot] has
-// no previous sibling, and its prev_sibling stores this number instead.
+// Encodes `slot`, an index in `chains_`, as a negative block id. The block chains_[slot] stores
+// this id as its prev_sibling.
 BlockId SlotMark(size_t slot) { return BlockId{-2 - static_cast<int32_t>(slot)}; }
 size_t SlotOfMark(BlockId mark) { return static_cast<size_t>(-2 - static_cast<int32_t>(mark)); }
 bool IsBlock(BlockId id) { return static_cast<int32_t>(id) >= 0; }
@@ -53,8 +53,8 @@ void BlockPool::LeaveRing(BlockId id) {
   At(id).next_same = kNoBlock;
 }
 
-// Makes `to` the block that lookups return for its key, instead of `id`. `to` becomes the parent of
-// all children of `id`. The cost is O(number of children).
+// Replaces block `id` by block `to`, which has the same key. Lookups then return `to`, and all
+// blocks that continue `id` continue `to`. The cost is O(number of these blocks).
 void BlockPool::HandOver(BlockId id, BlockId to) {
   Block& from = At(id);
   Block& heir = At(to);
@@ -79,15 +79,15 @@ void BlockPool::HandOver(BlockId id, BlockId to) {
   }
   from.parent = from.first_child = from.next_sibling = from.prev_sibling = kNoBlock;
   if (heir.num_users > 0) retained_.Inherit(to, id);
-  if (heir.pending) return;  // Confirm adds a pending block to the policy later
+  if (heir.pending) return;  // Confirm calls policy_->Add when the block is computed
   SequenceUse use;
   policy_->Add(to, use);
 }
 
-// Removes block `id` from the circular list of the blocks with its key and from the tree of
-// findable blocks, but not from the eviction order. Returns true if no other block has the key of
-// `id`; the caller must then call EraseKey. REQUIRES: another block has the key of `id`, or `id`
-// has no children.
+// Removes block `id` from the list of the blocks with its key and from the tree of cached prefixes,
+// but not from the eviction order. Returns true if no other block has the key of `id`; the caller
+// must then call EraseKey. REQUIRES: another block has the key of `id`, or no cached block
+// continues `id`.
 bool BlockPool::Detach(BlockId id) {
   Block& block = At(id);
   INCIPIT_CHECK(block.published);
@@ -117,7 +117,7 @@ void BlockPool::EraseKey(BlockId id) {
   block.stored_emitted = false;
 }
 
-// Makes block `id` unfindable, whether the block is free, retained or in use.
+// Makes block `id` unfindable for lookups, even if requests use the block.
 void BlockPool::Unfind(BlockId id) {
   const Block& block = At(id);
   const bool free = block.num_users == 0;
@@ -155,8 +155,8 @@ void BlockPool::UnpublishAll() {
   index_.Clear();
   std::ranges::fill(chains_, kNoBlock);
   num_cached_free_ = 0;
-  // With the policy `lru`, append the retained blocks to the eviction order. All other free blocks
-  // are already in the eviction order.
+  // With the policy `lru`, all free blocks must be in the eviction order. Append the blocks that
+  // were kept by retention hints.
   if (is_lru_) {
     while (retained_.num_retained() > 0) {
       BlockId id = retained_.FrontBelow();
@@ -177,8 +177,7 @@ std::vector<BlockId> BlockPool::FreeOrder() const {
   INCIPIT_CHECK(is_lru_);
   std::vector<BlockId> order;
   for (BlockId id = unpublished_.front; id != kNoBlock; id = At(id).next) order.push_back(id);
-  // Find the first block of the eviction order: a block without a previous block. Retained blocks
-  // and blocks with users are not in the eviction order.
+  // Find the first block of the eviction order: a free block without a previous block in the list.
   for (int32_t i = 0; i < num_blocks(); ++i) {
     const Block& block = At(BlockId{i});
     const bool elsewhere =
@@ -240,9 +239,8 @@ void BlockPool::CheckInvariants() const {
     ++num_free;
     num_cached += block.published;
     if (is_lru_ || !block.published) continue;
-    // All children of a free published (findable) block must be free, because the policy evicts the
-    // children first. This is not required of a block that a pending block with the same key will
-    // replace.
+    // The blocks that continue a free block must also be free, because they are evicted first.
+    // Exception: a block with the same key is being computed.
     INCIPIT_CHECK(block.canonical);
     if (block.next_same != BlockId{i}) {
       INCIPIT_CHECK(At(block.next_same).pending);

@@ -9,8 +9,8 @@
 namespace incipit {
 namespace {
 
-// Number of blocks of the pool for each slot of `chains_`. The table `chains_` finds the first
-// blocks of sequences.
+// Number of blocks of the pool for each slot of `chains_`, a hash table of the first blocks of
+// sequences.
 constexpr size_t kBlocksPerChainSlot = 16;
 
 }  // namespace
@@ -39,9 +39,8 @@ BlockPool::BlockPool(const BlockPoolOptions& options)
   }
 }
 
-// Looks up the blocks in three stages, so that memory accesses for several blocks overlap. The
-// first stage prefetches the slot of the index, and the second stage prefetches the metadata of the
-// block that is probably found. The third stage compares the digests.
+// Prefetches the index slots and the metadata of later blocks before their digests are compared, so
+// that memory accesses of several blocks overlap.
 BlockPool::Chain BlockPool::FindChain(std::span<const BlockHash> hashes,
                                       std::span<BlockId> found) const {
   const size_t count = hashes.size();
@@ -90,10 +89,8 @@ BlockId BlockPool::Take() {
   return taken;
 }
 
-// Chooses the victim (the block to evict), and removes the victim from its list, from the circular
-// list of the blocks with its key, and from the tree of findable blocks. Returns true if the caller
-// must call FinishEviction later. Returns false if the eviction is complete, because the victim was
-// not published (findable).
+// Chooses the block to evict and removes the block from its lists. Returns true if the caller must
+// call FinishEviction later. Returns false if the block was not findable for lookups.
 bool BlockPool::BeginEviction(Victim& victim) {
   victim.id = ChooseVictim(victim.reason);
   if (!At(victim.id).published) return false;
@@ -101,9 +98,9 @@ bool BlockPool::BeginEviction(Victim& victim) {
   return true;
 }
 
-// Removes the victim (the block to evict) from the circular list of the blocks with its key and
-// from the tree of findable blocks. Prefetches the memory that FinishEviction needs. REQUIRES: the
-// victim is published and in no list.
+// Removes block victim.id from the list of the blocks with its key and from the tree of cached
+// prefixes. Prefetches memory for FinishEviction. REQUIRES: lookups can find the block, and the
+// block is in no list of free blocks.
 void BlockPool::Doom(Victim& victim) {
   const uint64_t prefix = At(victim.id).hash.prefix();
   index_.Prefetch(prefix);
@@ -122,9 +119,8 @@ void BlockPool::FinishEviction(const Victim& victim) {
   EraseKey(victim.id);
 }
 
-// Returns the block to evict next, and removes this block from its list. A retained block with
-// children is not evicted at once: it moves to the eviction order of the policy, which evicts the
-// children first.
+// Returns the block to evict next, and removes this block from its list of free blocks. A block
+// with a retention hint is evicted after the cached blocks that continue it.
 BlockId BlockPool::ChooseVictim(EvictionReason& reason) {
   const auto front = [&](BlockId (RetainedBlocks::*next)() const) {
     while (true) {
@@ -141,8 +137,7 @@ BlockId BlockPool::ChooseVictim(EvictionReason& reason) {
   reason = id != kNoBlock ? EvictionReason::kPriority : EvictionReason::kCapacity;
   if (id == kNoBlock) id = policy_->Evict();
   if (id == kNoBlock) id = front(&RetainedBlocks::FrontAbove);
-  // Ask the policy a second time, because the search among the retained blocks may have added
-  // blocks to the eviction order of the policy.
+  // Ask the policy again, because `front` may have added blocks to the eviction order.
   if (id == kNoBlock) id = policy_->Evict();
   INCIPIT_CHECK(id != kNoBlock);
   return id;
@@ -168,19 +163,20 @@ void BlockPool::AddUser(BlockId id) {
 }
 
 void BlockPool::Release(std::span<const BlockId> blocks, const SequenceUse& use) {
-  // Release at most freed_.size() blocks in one call, and the last blocks of the sequence first.
+  // Release the last blocks of the sequence first, in calls of at most freed_.size() blocks.
   while (blocks.size() > freed_.size()) {
     Release(blocks.last(freed_.size()), use);
     blocks = blocks.first(blocks.size() - freed_.size());
   }
-  // The blocks freed_[first, blocks.size()) are passed to the policy below.
+  // Blocks without users are stored from the end: freed_[first, blocks.size()).
   size_t first = blocks.size();
   int32_t num_plain = 0;
   for (auto it = blocks.rbegin(); it != blocks.rend(); ++it) {
     Block& block = At(*it);
     INCIPIT_CHECK(block.num_users > 0);
     if (--block.num_users > 0) continue;
-    // True if the block is published without a retention hint, and no other block has its key.
+    // True if lookups can find the block, no other block has its key, and the block has no
+    // retention hint.
     const bool is_plain = block.next_same == *it && !block.has_hint;
     if (is_plain) {
       ++num_plain;
@@ -194,8 +190,7 @@ void BlockPool::Release(std::span<const BlockId> blocks, const SequenceUse& use)
   if (!freed.empty()) policy_->Release(freed, use);
 }
 
-// Makes block `id` free. Returns true if the caller must add `id` to the eviction order of the
-// policy.
+// Makes block `id` free. Returns true if the caller must add `id` to the eviction order.
 bool BlockPool::BecomeFree(BlockId id) {
   Block& block = At(id);
   ++num_free_;
@@ -210,8 +205,8 @@ bool BlockPool::BecomeFree(BlockId id) {
   return !block.has_hint || !retained_.Put(id);
 }
 
-// Makes block `id` findable by the key `hash`. The block is pending: its contents are not complete
-// yet. Returns the block that lookups return for `hash`.
+// Makes block `id` findable by the key `hash`, before its keys and values are computed. Returns the
+// block that lookups return for `hash`.
 [[gnu::always_inline]] inline BlockId BlockPool::PublishOne(BlockId id, const BlockHash& hash,
                                                             BlockId parent, size_t chain_slot) {
   Block& block = At(id);
@@ -250,8 +245,8 @@ void BlockPool::PublishPending(std::span<const BlockId> ids, std::span<const Blo
   }
 }
 
-// Returns true, and records the event as emitted, if the event that reports block `id` as stored
-// must be emitted now. The event waits until the event of the parent has been emitted.
+// Returns whether the caller must emit the event that block `id` is stored, and sets
+// stored_emitted. Returns false until the event of the previous block has been emitted.
 inline bool BlockPool::BecomeStored(BlockId id) {
   Block& block = At(id);
   if (block.stored_emitted || !(block.starts_chain || At(block.parent).stored_emitted)) {
@@ -261,8 +256,8 @@ inline bool BlockPool::BecomeStored(BlockId id) {
   return true;
 }
 
-// Marks the pending blocks of `ids` as complete. Counts the blocks whose keys were evicted recently
-// (regret). The count stops after kStrangeKeys consecutive keys that were not evicted recently.
+// Marks the blocks `ids` as computed, and counts the blocks that had been evicted recently. The
+// count stops after kStrangeKeys consecutive keys that were not evicted recently.
 int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens,
                            SequenceUse& use) {
   if (ids.empty()) return 0;
@@ -275,7 +270,7 @@ int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& t
       evicted_keys_.Prefetch(At(ids[num_fetched]).hash.prefix());
     }
     Block& block = At(ids[i]);
-    if (!block.pending) continue;  // skip a block that was unpublished after PublishPending
+    if (!block.pending) continue;  // the block became unfindable after PublishPending
     INCIPIT_CHECK(block.published);
     block.pending = false;
     ++num_confirmed;
@@ -302,8 +297,8 @@ int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& t
 void BlockPool::Withdraw(BlockId id) {
   const Block& block = At(id);
   INCIPIT_CHECK(block.published && block.pending);
-  // Make the children of block `id` unfindable too. Block `id` may have children that were computed
-  // after an evicted block with the same key.
+  // Other cached blocks may continue block `id`. Make these blocks unfindable too, unless another
+  // block has the key of `id`.
   while (block.next_same == id && block.has_children()) UnpublishTree(At(block.first_child).hash);
   Unpublish(id);
 }

@@ -1,5 +1,4 @@
-// The metadata of all blocks: which blocks are free, and which blocks lookups can find. The pool
-// does not know sequences.
+// The metadata of all blocks: which blocks are free, and which blocks lookups can find.
 #pragma once
 
 #include <array>
@@ -27,34 +26,25 @@ namespace incipit {
 
 struct BlockPoolOptions {
   int32_t num_blocks = 0;
-  // True if the digest of a block has only 16 bytes, the first half of BlockHash. Find then
-  // compares only this half.
+  // True if block keys have only 16 bytes, the first half of BlockHash. Find then compares only
+  // this half.
   bool short_digests = false;
   EvictionPolicyKind policy = EvictionPolicyKind::kLru;
-  // Number of blocks for which the eviction policy sizes its tables. 0: the same as num_blocks.
+  // Number of blocks for which the eviction policy sizes its tables; 0: num_blocks.
   int32_t policy_capacity = 0;
-  int32_t block_size = 16;  // number of tokens per block, for the eviction policy
+  int32_t block_size = 16;  // tokens per block that the eviction policy assumes
   RetentionLimits retention{};
 };
 
-// Manages which blocks are free and which blocks lookups can find. A block either has users or is
-// free. A free block is in exactly one of three lists: the unfindable blocks, the retained blocks,
-// or the eviction order of the policy. With `lru`, the eviction order also contains the unfindable
-// blocks.
+// Manages which blocks are free (without users) and which blocks lookups can find.
 //
 // Take allocates free blocks in this order:
-// - unfindable blocks;
-// - retained blocks below the default priority;
-// - blocks in the eviction order;
-// - other retained blocks.
+// - blocks that lookups cannot find;
+// - cached blocks whose retention hint lowers their priority;
+// - cached blocks without a retention hint, in the order of the eviction policy;
+// - cached blocks whose retention hint raises their priority.
 //
-// If several published (findable) blocks have the same key, lookups return only one of them, the
-// canonical block of the key: the block that was published first. With policies other than `lru`, a
-// free block becomes unfindable if it is not canonical, or if another block with its key has users.
-// Take can therefore always allocate all free blocks.
-//
-// The caller passes the time to Advance. After construction, only FreeOrder, StoredOrder and
-// CheckInvariants allocate memory.
+// After construction, only FreeOrder, StoredOrder and CheckInvariants allocate memory.
 class BlockPool {
  public:
   explicit BlockPool(const BlockPoolOptions& options);
@@ -65,15 +55,14 @@ class BlockPool {
   int32_t num_keys() const { return index_.size(); }
   int32_t num_retained() const { return retained_.num_retained(); }
 
-  // Returns the block that lookups return for the digest in `hash`, or kNoBlock.
+  // Returns the oldest findable block with the key `hash`, or kNoBlock.
   BlockId Find(const BlockHash& hash) const;
   struct Chain {
     std::span<const BlockId> blocks;
     int32_t num_idle = 0;  // number of blocks among `blocks` that have no users
   };
-  // Looks up the keys `hashes` in order, and stops at the first key that no block has. Writes the
-  // found blocks to `found`, and returns a view of these blocks. REQUIRES: `found` is at least as
-  // long as `hashes`.
+  // Looks up the keys `hashes` in order, until a key is not found. Writes the found blocks to
+  // `found`, and returns a view of these blocks. REQUIRES: `found` is at least as long as `hashes`.
   Chain FindChain(std::span<const BlockHash> hashes, std::span<BlockId> found) const;
 
   // Allocates taken.size() free blocks, gives each block one user, and writes the block ids to
@@ -81,46 +70,46 @@ class BlockPool {
   // blocks are free.
   void Take(std::span<BlockId> taken);
   BlockId Take();
-  // Adds a user to each of the blocks `found`, which lookups can find: the first blocks of a
-  // sequence, in the order of the tokens, or the source of a block copy.
+  // Adds a user to each of the cached blocks `found`: the first blocks of a sequence, in the order
+  // of the tokens, or the source of a block copy.
   void Use(std::span<const BlockId> found, SequenceUse& use);
   // Adds a user to block `id`. REQUIRES: `id` already has a user.
   void AddUser(BlockId id);
-  // Removes one user from each of the blocks `blocks` of one sequence, from the last block to the
-  // first.
+  // Removes one user from each of `blocks`, from the last block to the first. The blocks belong to
+  // one sequence.
   void Release(std::span<const BlockId> blocks, const SequenceUse& use);
 
-  // The position, in the tree of the blocks that lookups can find, at which PublishPending appends
-  // blocks.
+  // The end of a cached prefix, after which PublishPending adds blocks.
   struct ChainEnd {
-    // Previous block of the sequence; lookups can find this block. kNoBlock: none.
+    // Last block of the cached prefix; kNoBlock: the prefix is empty.
     BlockId before = kNoBlock;
-    // Hash of the namespace and the first token of the sequence. Used only if `before` is kNoBlock.
+    // Hash of the tenant, salt, adapter and first token of the sequence. Used only if `before` is
+    // kNoBlock.
     uint64_t chain = 0;
   };
-  // Makes the consecutive blocks `ids` of a sequence findable by the keys `hashes`. The blocks are
-  // pending: their contents are incomplete until Confirm is called. REQUIRES: the blocks `ids` have
-  // users, and lookups cannot find these blocks.
+  // Makes the consecutive blocks `ids` of a sequence findable by the keys `hashes`. Their keys and
+  // values are incomplete until Confirm is called. REQUIRES: the blocks have users, and lookups
+  // cannot find the blocks yet.
   void PublishPending(std::span<const BlockId> ids, std::span<const BlockHash> hashes,
                       const ChainEnd& end);
-  // Marks the pending blocks among the consecutive blocks `ids` of a sequence as complete. `tokens`
-  // are the tokens of all `ids`. Returns the number of blocks that were pending.
+  // Records that the keys and values of the consecutive blocks `ids` of a sequence are computed.
+  // `tokens` are the tokens of all `ids`. Returns the number of newly computed blocks.
   int32_t Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens, SequenceUse& use);
-  // Makes the pending block `id` unfindable, for example because its step failed. REQUIRES: the
-  // pending blocks that continue `id` are already unfindable.
+  // Undoes PublishPending for block `id`, for example because its step failed. REQUIRES: the
+  // incomplete blocks that continue `id` are already withdrawn.
   void Withdraw(BlockId id);
-  // Makes all blocks with the key `hash` unfindable, and also all blocks that continue these
-  // blocks. The blocks may have users.
+  // Makes all blocks with the key `hash`, and all blocks that continue these blocks, unfindable for
+  // lookups. The blocks may have users.
   void UnpublishTree(const BlockHash& hash);
-  // Makes all blocks unfindable. REQUIRES: every block is free.
+  // Makes all blocks unfindable for lookups. REQUIRES: every block is free.
   void UnpublishAll();
   // Evicts cached blocks without users until at most `num_cached_max` such blocks are left.
   void EvictTo(int32_t num_cached_max);
 
-  // Advances the clock of the pool to `now`, and evicts blocks whose time to live has passed.
+  // Sets the time of the pool to `now`, and evicts blocks whose time to live has passed.
   void Advance(Time now);
-  // Sets the retention hint of a request on `blocks`. The hint has an effect when the blocks have
-  // no users. `blocks` are in the order of their tokens.
+  // Sets the retention hint of a request on its `blocks`, which are in the order of their tokens.
+  // The hint has an effect when the blocks have no users.
   void Retain(std::span<const BlockId> blocks, const Retention& hint, uint64_t tenant) {
     retained_.Assign(blocks, hint, tenant, now_);
   }
@@ -131,50 +120,48 @@ class BlockPool {
   bool starts_chain(BlockId id) const { return At(id).starts_chain; }
   int32_t num_users(BlockId id) const { return static_cast<int32_t>(At(id).num_users); }
   const BlockHash& hash(BlockId id) const { return At(id).hash; }
-  // Returns the block that lookups return for the previous key of the sequence. Returns kNoBlock if
-  // `id` is the first block of a sequence. REQUIRES: lookups return `id` for its key.
+  // Returns the previous block of the sequence: the block that lookups return for the previous key.
+  // Returns kNoBlock for the first block of a sequence. REQUIRES: lookups return `id` for its key.
   BlockId parent(BlockId id) const { return At(id).parent; }
-  // Returns the newest block whose parent is `before`, or kNoBlock.
+  // Returns the newest cached block that continues block `before`, or kNoBlock.
   BlockId first_child(BlockId before) const { return At(before).first_child; }
-  // Returns the newest first block of a sequence whose tag (a hash of the namespace and the first
-  // token) is in the same slot as the tag `chain`, or kNoBlock.
+  // Returns the newest first block of a sequence in the slot of `chains_` for the hash `chain`
+  // (ChainEnd::chain), or kNoBlock.
   BlockId first_of_chains(uint64_t chain) const { return chains_[ChainSlot(chain)]; }
-  // Returns the next older block with the same parent as block `id`, or kNoBlock.
+  // Returns the next older block that has the same previous block as `id`, or kNoBlock.
   BlockId next_sibling(BlockId id) const { return At(id).next_sibling; }
-  // Returns the blocks whose keys were reported as stored by events, each block after its parent.
-  // Allocates memory.
+  // Returns the blocks whose keys kStored events have reported, each block after the previous block
+  // of its sequence. Allocates memory.
   std::vector<BlockId> StoredOrder() const;
 
   KvEventLog& event_log() { return event_log_; }
   const EvictedKeys& evicted_keys() const { return evicted_keys_; }
   // Returns the statistics of all evictions since the last call of TakeEvictionStats.
   EvictionStats TakeEvictionStats();
-  // Returns the number of blocks that became findable by a key that had been evicted recently,
-  // since the last call of TakeRegret.
+  // Returns the number of blocks that were computed again soon after their eviction, since the last
+  // call of TakeRegret.
   int64_t TakeRegret();
   // Returns the time since the first Advance, in milliseconds. The value wraps after 49 days.
   uint32_t now_ms() const { return now_ms_; }
   size_t num_bytes() const;  // memory of the pool, in bytes
 
-  // Returns the free blocks that are not retained, in the order in which Take allocates them.
-  // Allocates memory. REQUIRES: the policy is `lru`.
+  // Returns the free blocks that no retention hint keeps, in the order in which Take allocates
+  // them. Allocates memory. REQUIRES: the policy is `lru`.
   std::vector<BlockId> FreeOrder() const;
-  // Aborts the process if an invariant of the pool is broken. The cost is O(number of blocks), and
-  // the call allocates memory.
+  // Aborts the process if the data structures of the pool are inconsistent. The cost is O(number of
+  // blocks), and the call allocates memory.
   void CheckInvariants() const;
 
  private:
-  // Take evicts blocks in groups of at most this number: it chooses all blocks of a group, and then
-  // erases their keys.
+  // Maximum number of blocks that Take evicts together.
   static constexpr size_t kVictimsAhead = 32;
-  // FindChain prefetches the index slot of the block that is kSlotsAhead blocks later in the
-  // sequence, and the metadata of the block that is kBlocksAhead blocks later.
+  // Number of blocks by which FindChain prefetches in advance: kSlotsAhead for the slots of the
+  // index, and kBlocksAhead for the metadata.
   static constexpr size_t kSlotsAhead = 8, kBlocksAhead = 4;
-  // PublishPending prefetches the index slot of the block that is kKeysAhead blocks later in the
-  // sequence.
+  // Number of blocks by which PublishPending prefetches slots of the index in advance.
   static constexpr size_t kKeysAhead = 12;
-  // Confirm looks up the keys of a sequence among the recently evicted keys. Confirm stops after
-  // this number of consecutive keys that were not evicted recently.
+  // Number of consecutive keys that were not evicted recently, after which Confirm stops the search
+  // for evicted keys.
   static constexpr size_t kStrangeKeys = 8;
 
   // Times of one block, in milliseconds since the first call of Advance. The values wrap after 49
@@ -203,8 +190,8 @@ class BlockPool {
   [[gnu::always_inline]] void PrefetchSlot(const BlockHash& hash) const {
     index_.Prefetch(hash.prefix());
   }
-  // Returns the block that Find most likely returns, and prefetches the metadata of this block. If
-  // Guess returns kNoBlock, Find may still find a block.
+  // Returns the block that Find probably returns, and prefetches its metadata. Find may find a
+  // block even if Guess returns kNoBlock.
   [[gnu::always_inline]] BlockId Guess(const BlockHash& hash) const {
     const BlockId guess = index_.Guess(hash.prefix());
     if (guess != kNoBlock) __builtin_prefetch(&At(guess), 1);
@@ -236,8 +223,8 @@ class BlockPool {
 
   Table<Block> blocks_;
   BlockIndex index_;
-  // Element s is the newest of those first blocks of sequences whose tag (ChainEnd::chain, a hash)
-  // belongs to slot s.
+  // Element s is the newest first block of a sequence whose hash (ChainEnd::chain) belongs to slot
+  // s.
   std::vector<BlockId> chains_;
   Table<Times> times_;
   EvictedKeys evicted_keys_;
@@ -246,7 +233,7 @@ class BlockPool {
   KvEventLog event_log_;
   // Free blocks that lookups cannot find; always empty with the policy `lru`.
   BlockList unpublished_;
-  // Blocks that lost their last user in the present call of Release.
+  // Working memory of Release: the blocks that lost their last user.
   std::array<BlockId, 1024> freed_;
   bool short_digests_;
   bool is_lru_;

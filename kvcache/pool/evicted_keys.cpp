@@ -6,15 +6,13 @@
 namespace incipit {
 namespace {
 
-// Returns the number of evictions to remember: a quarter of the number of blocks. Even a better
-// eviction policy could hardly have kept blocks that were evicted earlier.
+// Returns the number of evictions to remember: a quarter of the number of blocks, but at least 16.
 int32_t NumRemembered(int32_t num_blocks) { return std::max(16, num_blocks / 4); }
 
 }  // namespace
 
-// Allocates twice as many entries as the number of evictions to remember. About 2 % of the
-// evictions are overwritten too early, because too many evictions belong to the same set of seven
-// entries.
+// Allocates twice as many entries as evictions to remember. Only about 2 % of the evictions are
+// then overwritten too early.
 EvictedKeys::EvictedKeys(int32_t num_blocks)
     : num_remembered_(NumRemembered(num_blocks)),
       sets_(static_cast<size_t>(num_remembered_) * 2 / kWays + 1),

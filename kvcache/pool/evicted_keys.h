@@ -1,5 +1,5 @@
-// A bounded memory of the keys that were evicted last. The memory distinguishes a miss of an
-// evicted key from a miss of a key that was never cached.
+// A bounded set of the keys that were evicted last. Distinguishes a miss of an evicted key from a
+// miss of a key that was never cached.
 #pragma once
 
 #include <array>
@@ -11,24 +11,20 @@
 
 namespace incipit {
 
-// Remembers the last num_remembered() evictions, with 32 bits of each key. About one query in 500
-// million finds the entry of another key.
-//
-// The entries are in sets of seven entries, and a set fills one cache line. A new entry overwrites
-// the oldest entry of its set, so a few percent of the keys are forgotten early.
+// Stores 32 bits of each of the last num_remembered() evicted keys. About one lookup in 500 million
+// finds the entry of another key. A few percent of the keys are overwritten early.
 class EvictedKeys {
  public:
   explicit EvictedKeys(int32_t num_blocks);
 
   void Add(uint64_t prefix, uint32_t time);
-  // Returns the time of the eviction of the key with the prefix `prefix`, if the eviction is
-  // remembered.
+  // Returns the time at which the key with the first 64 bits `prefix` was evicted, or nullopt if
+  // the key is not stored.
   std::optional<uint32_t> Find(uint64_t prefix) const;
-  // Forgets the eviction of the key with the prefix `prefix`. Returns false if the eviction was not
-  // remembered.
+  // Removes the key with the first 64 bits `prefix`. Returns false if the key is not stored.
   bool Take(uint64_t prefix);
-  // Prefetches the memory that Add, Find and Take access for `prefix`. Without always_inline, gcc
-  // treats this function as a function without effect and removes its calls.
+  // Prefetches the memory of `prefix` for Add, Find and Take. Without always_inline, gcc would
+  // remove all calls of this function.
   [[gnu::always_inline]] void Prefetch(uint64_t prefix) const {
     __builtin_prefetch(&sets_[SetOf(prefix)], 1);
   }
@@ -42,8 +38,8 @@ class EvictedKeys {
 
   struct alignas(64) Set {
     std::array<uint32_t, kWays> tags{};
-    uint32_t next = 0;  // index of the entry of this set that the next eviction overwrites
-    // Element i is the number of the eviction in entry i, counted from 1. 0: the entry is empty.
+    uint32_t next = 0;  // index of the entry that is overwritten next
+    // Element i: number of the eviction in entry i, counted from 1; 0: the entry is empty.
     std::array<uint32_t, kWays> numbers{};
   };
   static_assert(sizeof(Set) == 64);
@@ -55,14 +51,16 @@ class EvictedKeys {
     return number != 0 && num_evicted_ - number < static_cast<uint32_t>(num_remembered_);
   }
   size_t TimeSlot(uint32_t number) const { return (number >> per_time_log2_) % kNumTimes; }
-  // Returns the index of the entry for `prefix` in its set, or kWays if `prefix` is not remembered.
+  // Returns the index of the entry for `prefix` in its set of kWays entries, or kWays if `prefix`
+  // is not stored.
   size_t WayOf(uint64_t prefix) const;
 
   int32_t num_remembered_ = 0;
   Table<Set> sets_;
-  // Number of evictions. After 2^32 evictions, the number wraps, and an old entry may seem recent.
+  // Number of all evictions, which wraps after 2^32 evictions.
   uint32_t num_evicted_ = 0;
-  // Ring buffer of times: one time for each group of 2^per_time_log2_ consecutive evictions.
+  // Ring buffer of eviction times. An element is the time of 2^per_time_log2_ consecutive
+  // evictions.
   std::array<uint32_t, kNumTimes> times_{};
   int per_time_log2_ = 0;
 };
