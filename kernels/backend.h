@@ -1,13 +1,12 @@
-// Declares the interface of a device that computes the operations of a model (Backend).
-// kernels/reference defines each operation as plain loops.
+// Declares Backend, a device that computes the operations of a model. kernels/reference defines
+// each operation as plain loops.
 //
-// To compute a batch of tokens (a step), the caller calls Upload, then the operations in the order
-// of the model's layers, then Synchronize. An operation enqueues its work and returns. Synchronize
-// returns the errors of the device in this step. An argument with a wrong shape aborts the program.
-// Only one thread may call a backend.
+// To compute a batch of tokens (a step), the caller calls Upload, then the operations, then
+// Synchronize, which returns the errors of the step. An argument with a wrong shape aborts the
+// program. Only one thread may call a backend.
 //
-// The bits of a result row depend only on the inputs of the same row. Other rows of the step do not
-// change these bits.
+// The bits of a result row depend only on the inputs of the same row, not on other rows of the
+// batch.
 #pragma once
 
 #include <cstdint>
@@ -53,20 +52,17 @@ struct WeightUse {
       : role(role), rotated_head_dim(rotated_head_dim) {}
 
   WeightRole role;
-  // For a weight of queries, keys and values (kQkv) whose heads are rotated by RoPE but not
-  // normalised: head_dim. 0 for every other weight. If not 0, a backend may reorder the weight rows
-  // so that the two rows of each rotated pair are close together.
-  // REQUIRES: if not 0, every QkvRopeAppend with this weight has this head_dim and null
-  // `query_norm` and `key_norm`.
+  // For a weight of query, key and value heads that are rotated by RoPE but not normalised:
+  // head_dim. 0 for every other weight. If not 0, a backend may reorder the weight rows. REQUIRES:
+  // if not 0, every QkvRopeAppend with this weight has this head_dim and null `query_norm` and
+  // `key_norm`.
   int32_t rotated_head_dim;
 };
-// The number format of a stored weight. kAsStored keeps the type of the checkpoint. kInt8 rounds
-// each weight row to eight bits with one scale per row (kernels/quantize.h). A product with a kInt8
-// weight rounds each row of activations in the same way.
+// The number format of a stored weight: the type of the checkpoint, or eight bits with one scale
+// per weight row. A product with a kInt8 weight also rounds its activations to eight bits.
 enum class WeightFormat : uint8_t { kAsStored, kInt8 };
 
-// Selects the part of a matrix that one device stores: part `index` of `count` parts, one for each
-// device.
+// Selects part `index` of the `count` parts of a matrix, one for each device.
 struct Shard {
   int32_t index = 0, count = 1;
 };
@@ -98,19 +94,17 @@ struct SampleArgs {
   // Output: Sample appends one row of log probabilities for each sample with num_logprobs >= 0, in
   // the order of `samples`.
   Logprobs* logprobs = nullptr;
-  // True if `logits` is the unchanged result of the latest call of Logits in this step. A backend
-  // may then reuse the maxima of logits that Logits has computed.
+  // True if `logits` is the unchanged result of the latest call of Logits in this step.
   bool is_latest = false;
 };
 
-// The token rows of a step for which logits will be computed, and the arguments with which Sample
-// will be called in this step.
+// The token rows of a step for which logits will be computed, and the arguments of the later call
+// of Sample.
 struct StepLogits {
   // Indices of the tokens whose logits are computed, in ascending order without duplicates.
   std::span<const int32_t> rows = {};
   // The arguments of Sample, or null. If not null, the step calls Logits once, for all `rows`, and
-  // then Sample once, with these arguments. A backend may then copy these arguments to the device
-  // in Upload.
+  // then Sample once, with these arguments.
   const SampleArgs* samples = nullptr;
 };
 
@@ -127,10 +121,9 @@ struct EmbedArgs {
   TensorView hidden;              // output, shape [num_tokens, hidden_size]
 };
 
-// Arguments of QkvRopeAppend, which multiplies RmsNorm(hidden) by the weight `qkv` and adds `bias`.
-// The result holds the query, key and value heads of each token. Query and key heads are then
-// normalised (if `query_norm` and `key_norm` are not null) and rotated by RoPE. Keys and values are
-// stored in the cache blocks of the token's sequence.
+// Arguments of QkvRopeAppend, which computes RmsNorm(hidden) * W^T + bias, where W is `qkv`. Query
+// and key heads are then normalised (if `query_norm` and `key_norm` are not null) and rotated by
+// RoPE. Keys and values are stored in the cache blocks of the sequence.
 struct QkvRopeAppendArgs {
   TensorView hidden;  // input, shape [num_tokens, hidden_size]
   NormArgs norm;
@@ -149,7 +142,7 @@ struct QkvRopeAppendArgs {
 };
 
 // Arguments of causal attention. The token at position p attends to the positions [0, p] of its
-// sequence. With a window of w positions, the token attends to the last w of these positions.
+// sequence, or only to the last `window` of these positions.
 struct AttentionArgs {
   TensorView query;  // shape [num_tokens, num_heads * head_dim]
   const KvPool* pool = nullptr;
@@ -167,9 +160,8 @@ struct ProjectAddArgs {
   const Weight* weight = nullptr;
   const Buffer* bias = nullptr;  // shape [number of rows of W], f32; null: no bias
   TensorView hidden;             // input and output, shape [num_tokens, number of rows of W]
-  // Weight of the RmsNorm that the next operation applies to `hidden`, or null. A backend may
-  // compute a part of this norm in ProjectAdd. REQUIRES: if not null, the next operation of the
-  // step is a QkvRopeAppend or GateUpSilu of the same `hidden`.
+  // Weight of the RmsNorm that the next operation applies to `hidden`, or null. REQUIRES: if not
+  // null, the next operation of the step is a QkvRopeAppend or GateUpSilu of the same `hidden`.
   const Buffer* next_norm = nullptr;
 };
 
@@ -184,8 +176,8 @@ struct GateUpSiluArgs {
   TensorView out;                // output, shape [num_tokens, intermediate_size]
 };
 
-// Arguments of Logits, which computes the logits of `count` rows: logits[i] = RmsNorm(hidden[r]) *
-// W^T, where W is `head` and r is StepLogits::rows[begin + i].
+// Arguments of Logits, which computes logits[i] = RmsNorm(hidden[r]) * W^T for each i in [0,
+// count). W is `head`, and r is element begin + i of StepLogits::rows.
 struct LogitsArgs {
   TensorView hidden;  // input, shape [num_tokens, hidden_size]
   NormArgs norm;
@@ -194,8 +186,8 @@ struct LogitsArgs {
   TensorView logits;  // output, shape [count, vocab], f32
 };
 
-// Arguments of Score. For each element of `scores`, Score computes the log probability of the
-// target token and the likeliest tokens, both from one row of logits.
+// Arguments of Score. For each element of `scores`, Score computes the log probability of one
+// prompt token, and the likeliest tokens at its position.
 struct ScoreArgs {
   TensorView logits;                  // shape [rows, vocab], f32
   std::span<const StepScore> scores;  // scores to compute; their field `row` is ignored
@@ -205,11 +197,11 @@ struct ScoreArgs {
   Logprobs* logprobs = nullptr;  // output: Score appends one row for each element of `scores`
 };
 
-// The sizes and types that a backend supports. The program does not start if a model or a flag
-// needs a size or type that the backend does not support.
+// The sizes and types that a backend supports. The program does not start if the model or a flag
+// needs another size or type.
 struct BackendLimits {
   std::string name;         // short name of the backend for messages
-  std::string description;  // description of the backend for one line of the log
+  std::string description;  // description of the backend for the log
   // Supported numbers of tokens per cache block; empty: any power of two in [1, 256].
   std::vector<int32_t> block_sizes;
   std::vector<DType> weight_dtypes, kv_dtypes;
@@ -232,13 +224,13 @@ struct ModelShape {
   std::vector<int32_t> windows = {};
 };
 
-// Upper bounds of the sizes of all steps that a runner passes to a backend.
+// Upper bounds of the sizes of all steps that a backend will compute.
 struct StepBounds {
   int32_t tokens_max = 0, sequences_max = 0;
   int64_t blocks_max = 0;  // maximum number of cache blocks of all sequences of a step together
   int32_t samples_max = 0;
-  // Shape of the model; all fields are 0 if unknown. Without the shape, Reserve allocates less
-  // memory, and the first steps allocate the rest.
+  // Shape of the model; all fields are 0 if unknown. If unknown, Reserve allocates less memory, and
+  // the first steps allocate the rest.
   ModelShape model = {};
 };
 
@@ -247,18 +239,18 @@ class Backend {
   virtual ~Backend() = default;
   virtual BackendLimits limits() const = 0;
   virtual size_t FreeBytes() const = 0;  // number of bytes that are free for the KV pool
-  // Measures and returns the machine's maximum rates of arithmetic operations and of reads from
-  // memory, with all threads of this backend. The measurement takes about half a second. Returns
-  // zeros if the backend cannot measure.
+  // Measures the machine's maximum rates of arithmetic operations and of reads from memory, with
+  // all threads of this backend. Takes about half a second. Returns zeros if the backend cannot
+  // measure.
   virtual MachineRates MeasureRates() { return {}; }
 
   // Returns a buffer filled with zeros. Returns RESOURCE_EXHAUSTED if there is not enough memory;
   // the message contains the requested bytes and the free bytes.
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) = 0;
   virtual absl::StatusOr<std::unique_ptr<KvPool>> CreateKvPool(const KvPoolShape& shape) = 0;
-  // Packs matrices that are multiplied together (q|k|v or gate|up) into one weight, which has the
-  // rows of all `parts` in order. A part may start at any address. Each part must outlive the
-  // weight, because a backend may read the part without a copy.
+  // Packs matrices that are multiplied together (q|k|v or gate|up) into one weight, with the rows
+  // of all `parts` in order. A part may start at any address. REQUIRES: each part outlives the
+  // weight.
   virtual absl::StatusOr<std::unique_ptr<Weight>> PackWeight(std::span<const ConstTensorView> parts,
                                                              WeightUse use, WeightFormat format,
                                                              Shard shard) = 0;
@@ -266,24 +258,21 @@ class Backend {
   // the other, converted to f32.
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Store(std::span<const ConstTensorView> parts) = 0;
 
-  // Allocates the memory for steps within `bounds`, so that these steps allocate nothing. A larger
-  // step is allowed and allocates more memory. Returns RESOURCE_EXHAUSTED if there is not enough
-  // memory.
-  // REQUIRES: the next step does not use tokens that the previous step sampled, because Reserve
-  // discards these tokens.
+  // Allocates the memory for steps within `bounds`, so that these steps allocate nothing. Larger
+  // steps allocate more memory. Returns RESOURCE_EXHAUSTED if there is not enough memory. REQUIRES:
+  // the next step does not use tokens that the previous step sampled.
   virtual absl::Status Reserve(const StepBounds& bounds) = 0;
 
   // Begins a step. The arrays of `step` and `logits` must stay valid until Synchronize returns.
   virtual void Upload(const Step& step, const StepLogits& logits) = 0;
-  // Enqueues the operations that `enqueue` calls. A backend may record these operations. For a
-  // later step with the same `owner` (the address of the calling object) and number of tokens, the
-  // backend may replay the recorded operations instead of calling `enqueue`.
-  // REQUIRES: the operations and the addresses of their arguments depend only on `owner`, the
-  // number of tokens and the arguments of Upload.
+  // Enqueues the operations that `enqueue` calls. The backend may record the operations, and replay
+  // them for a later step with the same `owner` and number of tokens. REQUIRES: the operations and
+  // the addresses of their arguments depend only on `owner`, the number of tokens and the arguments
+  // of Upload.
   virtual void RunStep(const void* owner, absl::FunctionRef<void()> enqueue) = 0;
   // Records the operations of `enqueue` for each number of tokens up to `tokens_max`, so that later
-  // calls of RunStep only replay operations. The default does nothing. `step` is a step of one
-  // token that the backend runs during the recording.
+  // calls of RunStep replay these operations. The default does nothing. The backend runs `step`, a
+  // step of one token, during the recording.
   virtual absl::Status RecordSteps(const void* /*owner*/, int32_t /*tokens_max*/,
                                    const Step& /*step*/, const StepLogits& /*logits*/,
                                    absl::FunctionRef<void()> /*enqueue*/) {

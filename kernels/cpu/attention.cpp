@@ -7,20 +7,19 @@
 namespace incipit {
 namespace {
 
-// Maximum number of rows (pairs of a token and a query head) that one thread computes together.
-// These rows share each load of keys and values. The sums of many more rows would not fit into the
-// first-level cache.
+// Maximum number of rows (pairs of a token and a query head) that one thread computes together. The
+// sums of many more rows would not fit into the first-level cache.
 constexpr int32_t kTileRowsMax = 48;
 
-// Several threads compute a tile (tokens and heads of one sequence) together if the work of the
-// tile exceeds 1 / kPartMax of the average work per thread.
+// If the work of a tile (tokens and heads of one sequence) exceeds 1 / kPartMax of the average work
+// per thread, several threads compute the tile.
 constexpr int64_t kPartMax = 4;
 
 // Maximum number of rows (pairs of a token and a query head) of each KV head, if one thread
 // computes several KV heads together.
 constexpr int32_t kGroupRowsMax = kTileRowsMax / simd::kAttendGroupsMax;
-// Minimum size in bytes of a contiguous read that reaches full memory bandwidth. A thread therefore
-// combines KV heads of a cache block until their keys and values have this size together.
+// Minimum size in bytes of a contiguous read that reaches full memory bandwidth. A thread computes
+// several KV heads together if the keys and values of one head are smaller.
 constexpr int64_t kRunBytes = 16384;
 
 constexpr auto kSplit = static_cast<int32_t>(simd::kSplit);
@@ -68,13 +67,12 @@ void CpuAttention::CutIntoTiles(const AttentionArgs& args, const Step& step) {
   const KvPoolShape& shape = args.pool->shape();
   const int32_t group = args.num_heads / shape.num_kv_heads;
   const int64_t parts = std::max<int64_t>(1, CountParts(args, step)), threads = threads_.count();
-  // All query heads of a KV head share each load of keys and values, so one thread computes these
-  // query heads together. The query heads are divided among several threads only if threads would
-  // otherwise be idle.
+  // Number of pieces into which the query heads of one KV head are divided. More than 1 only if
+  // threads would otherwise be idle.
   const int64_t cuts = (threads + parts - 1) / parts;
   heads_per_tile_ = std::clamp(static_cast<int32_t>(group / cuts), 1, kTileRowsMax);
-  // A thread computes several KV heads together in order to read kRunBytes contiguous bytes. KV
-  // heads are combined only if at least two pieces of work remain for each thread.
+  // Combine KV heads until a thread reads kRunBytes contiguous bytes, but leave at least two pieces
+  // of work for each thread.
   const int64_t bytes = int64_t{2} * shape.block_size * shape.head_dim * ByteSize(shape.dtype);
   const int64_t wanted = std::min((kRunBytes + bytes - 1) / bytes, parts / (2 * threads));
   groups_per_tile_ = std::clamp(static_cast<int32_t>(wanted), 1, simd::kAttendGroupsMax);

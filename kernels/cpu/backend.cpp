@@ -28,7 +28,7 @@
 namespace incipit {
 namespace {
 
-// Maximum number of tokens of a step for which queries, keys and values are computed at a time.
+// Maximum number of tokens for which queries, keys and values are computed at a time.
 constexpr int64_t kPassRows = 512;
 
 float* RowAt(const TensorView& view, int64_t row) {
@@ -181,8 +181,7 @@ class CpuBackend final : public Backend {
   std::optional<OneDnnContext> one_dnn_;
   CpuAttention attention_;
   CpuSampler sampler_;
-  // The current step. Tokens that the previous step has sampled replace its placeholders (token ids
-  // below 0).
+  // The current step. Sampled tokens have replaced its placeholders (token ids below 0).
   Step step_;
   std::span<const int32_t> logits_rows_;
   FedTokens fed_tokens_;

@@ -1,5 +1,4 @@
-// Creates the CPU backend with options that only tests use. With these options, tests reach every
-// code path that the machine supports.
+// Creates the CPU backend with options that only tests use.
 #pragma once
 
 #include <cstddef>

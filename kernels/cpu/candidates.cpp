@@ -21,8 +21,7 @@ void Candidates::KeepMass(uint64_t wanted) {
 }
 
 // Finds the largest logit x for which the values of all candidates with logits >= x sum to at least
-// `wanted`. The value of candidate i is value_of(i). Each iteration of a radix selection finds the
-// next 10 or 11 bits of OrderKey(x).
+// `wanted`. The value of candidate i is value_of(i).
 template <class ValueOf>
 Candidates::Cut Candidates::FindCut(uint64_t wanted, const ValueOf& value_of) {
   struct Digit {

@@ -10,8 +10,7 @@
 
 namespace incipit {
 
-// The candidates for sampling, sorted by token id. Element i of the arrays of token ids, logits and
-// weights belongs to candidate i.
+// The candidates for sampling (tokens with their logits and weights), sorted by token id.
 class Candidates {
  public:
   // Removes all candidates and reserves memory for `capacity` candidates.
@@ -38,16 +37,15 @@ class Candidates {
   // Keeps the `k` candidates with the largest logits. Among candidates with equal logits, lower
   // token ids are kept. Ignores the weights.
   void KeepLargest(int64_t k);
-  // Keeps the candidates with the largest logits: as few as possible, so that their masses (weights
-  // in fixed point) sum to at least `wanted`.
-  // REQUIRES: the masses of all candidates sum to at least `wanted`.
+  // Keeps as few candidates as possible, those with the largest logits, so that their masses
+  // (weights in fixed point) sum to at least `wanted`. REQUIRES: the masses of all candidates sum
+  // to at least `wanted`.
   void KeepMass(uint64_t wanted);
 
  private:
-  // The candidates to keep: all candidates with a logit above a limit, and some of the candidates
-  // with a logit equal to the limit. `key` is the OrderKey of the limit. KeepLargest keeps
-  // `wanted_of_equals` candidates with this logit. KeepMass keeps candidates with this logit whose
-  // masses sum to at least `wanted_of_equals`.
+  // A limit that separates the candidates to keep. `key` is the OrderKey of the limit, and all
+  // larger logits are kept. Candidates with an equal logit are kept until their number
+  // (KeepLargest) or the sum of their masses (KeepMass) is `wanted_of_equals`.
   struct Cut {
     uint32_t key = 0;
     uint64_t wanted_of_equals = 0;

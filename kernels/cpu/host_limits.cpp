@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
 
-// Returns the first number in the file `path`. Returns nullopt if the file holds "max" or does not
+// Returns the first number in the file `path`, or nullopt if the file holds "max" or does not
 // exist.
 std::optional<uint64_t> ReadNumber(const std::string& path) {
   std::ifstream file(path);
@@ -26,8 +26,7 @@ std::optional<uint64_t> ReadNumber(const std::string& path) {
   return value;
 }
 
-// Returns the number that follows `key` in the file `path`. The lines of the file have the form
-// "key number ...".
+// Returns the number after `key` in the file `path`, which has lines of the form "key number".
 std::optional<uint64_t> ReadField(const std::string& path, std::string_view key) {
   std::ifstream file(path);
   std::string line;
@@ -41,7 +40,7 @@ std::optional<uint64_t> ReadField(const std::string& path, std::string_view key)
 }
 
 // Returns the folders of the control group `path` and of its ancestors, under the folder `mount`.
-// In a container, the folder of `path` may not exist. In this case only `mount` itself can be read.
+// In a container, only `mount` itself may be readable.
 std::vector<std::string> WithAncestors(const std::string& mount, std::string path) {
   std::vector<std::string> folders;
   while (!path.empty() && path != "/") {
@@ -52,9 +51,8 @@ std::vector<std::string> WithAncestors(const std::string& mount, std::string pat
   return folders;
 }
 
-// Reads the path of this process's control group from /proc/self/cgroup. If `controller` is empty,
-// returns the path of the cgroup of version 2. Otherwise returns the path of the cgroup of version
-// 1 for `controller`.
+// Returns the path of this process's control group from /proc/self/cgroup: of cgroup version 1 for
+// `controller`, or of cgroup version 2 if `controller` is empty.
 std::optional<std::string> GroupPath(const HostPaths& paths, std::string_view controller) {
   std::ifstream file(paths.proc + "/self/cgroup");
   std::string line;

@@ -19,9 +19,8 @@ struct HostPaths {
 // kernel can drop counts as free.
 size_t AvailableHostBytes(const HostPaths& paths = {});
 
-// Returns the number of CPUs in the affinity mask, but at most the CPU quota of the control groups
-// (in whole CPUs, at least 1). The kernel would often stop threads if there were more threads than
-// the quota allows.
+// Returns the number of CPUs that this process may use: the CPUs in its affinity mask, but at most
+// the CPU quota of its control groups (in whole CPUs, at least 1).
 int32_t AvailableCpus(const HostPaths& paths = {});
 
 }  // namespace incipit

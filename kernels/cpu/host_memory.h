@@ -39,8 +39,8 @@ class HostMemory;
 
 class HostBuffer final : public Buffer {
  public:
-  // `data` points to the `bytes` bytes of the buffer, which are a part of `allocation`. At least
-  // kHostSlack bytes after the buffer are readable.
+  // `data` points to the `bytes` bytes of the buffer inside `allocation`. At least kHostSlack bytes
+  // after the buffer are readable.
   HostBuffer(HostMemory& memory, std::shared_ptr<void> allocation, void* data, size_t bytes)
       : memory_(memory), allocation_(std::move(allocation)), data_(data), bytes_(bytes) {}
   ~HostBuffer() override;

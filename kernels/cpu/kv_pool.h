@@ -15,11 +15,9 @@
 
 namespace incipit {
 
-// Layout of the pool: [layer][block][kv_head][keys, values]. Layout within one block and KV head:
-//   keys    [block_size / g][head_dim][g], with g = min(16, block_size)
-//   values  [block_size][head_dim]
-// The keys of g consecutive positions are stored together, dimension by dimension, so that a vector
-// load reads one dimension of several keys.
+// Layout of the pool: [layer][block][kv_head][keys, values].
+// Layout of the keys of a block:   [block_size / g][head_dim][g], with g = min(16, block_size)
+// Layout of the values of a block: [block_size][head_dim]
 class CpuKvPool final : public KvPool {
  public:
   CpuKvPool(const KvPoolShape& shape, std::unique_ptr<HostBuffer> memory)

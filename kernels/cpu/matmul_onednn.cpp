@@ -25,9 +25,9 @@ namespace {
 constexpr std::array<int64_t, 18> kRowBuckets = {1,  2,  3,  4,  6,   8,   12,  16,  24,
                                                  32, 48, 64, 96, 128, 192, 256, 384, 512};
 
-// Forbids oneDNN to use AMX instructions, because AMX sums in a different order for one row than
-// for many rows. Has an effect only before the first use of oneDNN. Does nothing if the user has
-// set oneDNN's environment variable for the instruction set.
+// Forbids oneDNN to use AMX instructions, which sum in a different order for one row than for many
+// rows. Has no effect after the first use of oneDNN. Does nothing if the user has set oneDNN's
+// environment variable for the instruction set.
 void LimitInstructionSet() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -131,8 +131,8 @@ class OneDnnContext::State {
                 const ProductOutput& output) {
     const int64_t rows = BucketOf(shape, input.num_rows);
     Product& product = ProductFor(shape, rows);
-    // oneDNN writes directly to the output if the sums are not added to previous values or combined
-    // with SiLU, and if no rows are padded.
+    // oneDNN writes directly to the output if no rows are padded and no other operation is applied
+    // to the sums.
     const bool in_place = output.finish == simd::Finish::kStore && rows == input.num_rows;
     float* const sums = in_place ? output.y : sums_.Get(rows * shape.outputs);
     product.x.set_data_handle(Factors(shape, input, rows));
@@ -183,8 +183,8 @@ class OneDnnContext::State {
     return {dnnl::matmul::desc(x, weights, y), attributes, engine_};
   }
 
-  // Pads a single bf16 row to two rows if the CPU has no bf16 instructions. On such a CPU, oneDNN
-  // could compute a single row with other bits than the same row among several rows.
+  // Returns the number of rows after padding. A single bf16 row is padded to two rows if the CPU
+  // has no bf16 instructions, because oneDNN could compute a single row with other bits.
   int64_t BucketOf(const Shape& shape, int64_t num_rows) const {
     const int64_t least = shape.form == Form::kBF16 && !native_.bf16 ? 2 : 1;
     return *std::ranges::lower_bound(kRowBuckets, std::max(least, num_rows));
@@ -295,9 +295,9 @@ class OneDnnContext::Matrix final : public PackedMatrix {
 
 namespace {
 
-// Returns the address of the matrix `source` in row-major order, with elements of the type that
-// shape.form requires. Copies the matrix to `plain` if it is not stored in this form. Appends the
-// scales of eight-bit rows to `scales`.
+// Returns the matrix `source` in row-major order, with elements of the type that shape.form
+// requires. Copies the matrix to `plain` if necessary. Appends the scales of eight-bit rows to
+// `scales`.
 void* PlainMatrix(const MatrixSource& source, const Shape& shape, const simd::Kernels& kernels,
                   std::vector<std::byte>& plain, std::vector<float>& scales) {
   const bool is_int8 = shape.form == Form::kInt8;

@@ -1,9 +1,7 @@
-// Computes matrix products by oneDNN, with weights in oneDNN's blocked format.
-//
-// By default, oneDNN is used on CPUs with a fast bf16 dot instruction (PrefersOneDnn of
-// simd/select.h). The CPU must also have instructions for the type of the weights: AVX-512 for f32,
-// AVX512_BF16 for bf16, AVX512_VNNI for eight-bit weights.
-// On these CPUs, oneDNN computes each row with the same bits for every number of rows.
+// Computes matrix products by oneDNN, with weights in oneDNN's blocked format. By default, oneDNN
+// is used only on CPUs with a fast bf16 dot instruction (PrefersOneDnn of simd/select.h) and with
+// instructions for the type of the weights. On these CPUs, oneDNN computes each row with the same
+// bits in every batch.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +19,7 @@ namespace incipit {
 // States for which matrices oneDNN is used.
 enum class OneDnnUse : uint8_t {
   kWherePossible,
-  // Uses oneDNN only for a matrix for which oneDNN computes each row with the same bits for every
-  // number of rows.
+  // Only for a matrix for which oneDNN computes each row with the same bits in every batch.
   kWhereRowsStayApart,
 };
 
@@ -34,7 +31,7 @@ class OneDnnContext {
   ~OneDnnContext();
 
   // Packs a matrix. Returns UNIMPLEMENTED if oneDNN has no product for the type of the matrix on
-  // this machine. If the weights are bf16, products round their activations to bf16.
+  // this machine. Products with bf16 weights round their activations to bf16.
   absl::StatusOr<std::unique_ptr<PackedMatrix>> Pack(const MatrixSource& source, OneDnnUse use);
 
   // Returns the first error of a matrix product since the previous call of TakeError. Returns OK if

@@ -89,20 +89,19 @@ class SimdMatrix final : public PackedMatrix {
                           .y_stride = output.Width(rows_)});
     };
     const int64_t work = input.num_rows * rows_ * cols_;
-    // A unit of work is one panel (a group of weight rows). For gate and up, a unit is a panel of
-    // gate rows and a panel of up rows.
+    // Number of panels (groups of weight rows) that are multiplied together: 2 for gate and up,
+    // otherwise 1.
     const int64_t unit = shape_.is_gate_up ? 2 : 1, num_units = shape_.num_panels / unit;
-    // If there are few input rows (a single tile), only memory bandwidth limits the speed. Each
-    // thread therefore reads one contiguous range of panels (groups of weight rows).
+    // With few input rows, memory bandwidth limits the speed. Each thread then reads one contiguous
+    // range of panels (groups of weight rows).
     if (num_tiles == 1) {
       context_.threads.ForParts(num_units, work, [&](int64_t begin, int64_t end, int32_t) {
         multiply(begin * unit, end * unit, 0, 1);
       });
       return;
     }
-    // Divides the product into pieces of work: a group of input rows times a range of panels
-    // (groups of weight rows). Consecutive pieces use the same panels, so that a thread finds these
-    // panels in a CPU cache.
+    // Divide the product into pieces: a group of input rows times a range of panels (groups of
+    // weight rows). Consecutive pieces use the same panels, which are then in a CPU cache.
     const int64_t count = context_.threads.count();
     int64_t num_ranges = std::max((num_units * unit + kPanelsAtOnce - 1) / kPanelsAtOnce,
                                   (kPartsMin * count + num_groups - 1) / num_groups);
@@ -140,8 +139,8 @@ class SimdMatrix final : public PackedMatrix {
   SimdMatmulContext& context_;
   const PanelShape shape_;
   const int64_t rows_, cols_;
-  // The panels (groups of weight rows). For eight-bit weights, the panels are followed by one scale
-  // for each weight row, and by the number from which the sum of each output starts.
+  // The packed weight rows. Eight-bit weight rows are followed by the scale and the initial sum of
+  // each output.
   std::unique_ptr<HostBuffer> memory_;
 };
 

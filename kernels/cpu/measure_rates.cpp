@@ -16,9 +16,8 @@ constexpr int64_t kRounds = 2'000'000;
 // Number of bytes that all threads together read. These bytes do not fit into the CPU caches.
 constexpr size_t kReadBytes = 256 << 20;
 
-// Calls `work(thread)` on all threads simultaneously. `work` returns the number of operations or
-// bytes that it has processed. Returns the highest total number per second of kRepeats
-// measurements.
+// Calls `work(thread)` on all threads simultaneously. `work` returns its number of operations or
+// bytes. Returns the highest total number per second of kRepeats measurements.
 template <class F>
 double BestRate(const Threads& threads, const F& work) {
   double best = 0;

@@ -30,7 +30,7 @@ bool RowSampler::Survey(std::span<const float> logits) {
 }
 
 // Applies penalties, biases and bans to a copy of the current row of logits. The copy then becomes
-// the current row. If the bans exclude every token, the bans are not applied.
+// the current row. If the bans exclude every token, all bans are ignored.
 void RowSampler::Adjust(const StepSample& sample) {
   const std::span<const float> original = logits_;
   adjusted_.assign(original.begin(), original.end());
@@ -56,8 +56,8 @@ TokenId RowSampler::Sample(const StepSample& sample, std::span<const float> logi
   } else if (params.top_p < 1) {
     CollectMass(sample);
   } else if (params.min_p > 0) {
-    // Tokens with a logit slightly below the limit of min_p also become candidates, so that
-    // rounding errors exclude no token.
+    // Tokens slightly below the limit of min_p also become candidates, so that rounding errors
+    // exclude no token.
     const double below = (0.01 - std::log(params.min_p)) * params.temperature;
     Collect(static_cast<float>(max_ - below));
     Weigh(InverseTemperature(params.temperature));
@@ -87,9 +87,8 @@ void RowSampler::Collect(float lowest) {
   }
 }
 
-// Makes the k tokens with the largest logits the candidates. `maxima_` holds the largest logit of
-// each chunk of the row. Logits below the k-th largest of these maxima are skipped, because at
-// least k logits are not below it.
+// Makes the k tokens with the largest logits the candidates. Skips chunks of the row whose largest
+// logit (in `maxima_`) is too small.
 void RowSampler::CollectLargest(int64_t k) {
   float lowest = -kInfinity;
   if (k <= std::ssize(maxima_)) {
@@ -102,9 +101,8 @@ void RowSampler::CollectLargest(int64_t k) {
   candidates_.KeepLargest(k);
 }
 
-// Collects in `candidates_` the tokens that top_p keeps: the most probable tokens. First considers
-// only logits that are at most 8 times the temperature below the largest logit. In most rows, these
-// logits are enough.
+// Collects in `candidates_` the most probable tokens, which top_p keeps. First considers only
+// logits near the largest logit, which are enough in most rows.
 void RowSampler::CollectMass(const StepSample& sample) {
   const SamplingParams& params = *sample.params;
   const float inverse = InverseTemperature(params.temperature);
@@ -141,9 +139,8 @@ TokenId RowSampler::SampleFromCandidates(const StepSample& sample) const {
   return -1;
 }
 
-// Samples from all tokens of the row. A random point in the sum of all token weights selects a
-// token. The function first finds the range of 4096 tokens that contains the point, then the token
-// in this range.
+// Samples from all tokens of the row: selects a random point in the sum of all token weights, finds
+// the range of 4096 tokens that contains the point, and then the token.
 TokenId RowSampler::SampleFromRow(const StepSample& sample) {
   constexpr int64_t kPart = 4096;
   const float inverse = InverseTemperature(sample.params->temperature);
@@ -249,8 +246,7 @@ void CpuSampler::Score(const ScoreArgs& args) {
   AppendLogprobs(args.logits, *args.logprobs);
 }
 
-// Appends one empty row of log probabilities for each element of `wanted_`, in order. All threads
-// then fill these rows.
+// Appends one row of log probabilities for each element of `wanted_`, in the same order.
 void CpuSampler::AppendLogprobs(const TensorView& logits, Logprobs& logprobs) {
   const size_t first = logprobs.chosen.size();
   for (LogprobRow& row : wanted_) {

@@ -15,8 +15,8 @@
 
 namespace incipit {
 
-// Destinations for the log probabilities of one row of logits. The size of `top` is the number of
-// likeliest tokens to store, at most the vocabulary size.
+// Addresses at which the log probabilities of one row of logits are stored. top.size() is the
+// number of likeliest tokens to store, at most the vocabulary size.
 struct LogprobSlot {
   TokenLogprob* chosen = nullptr;
   int32_t* rank = nullptr;
@@ -24,8 +24,7 @@ struct LogprobSlot {
 };
 
 // Samples from one row of logits at a time by the rules of kernels/sampling.h, without sorting the
-// vocabulary. Computes the maximum of each chunk of logits, and then reads only chunks that can
-// contain a candidate. Each thread needs its own sampler.
+// vocabulary. Each thread needs its own sampler.
 class RowSampler {
  public:
   explicit RowSampler(const simd::Kernels& kernels) : kernels_(&kernels) {}
@@ -85,8 +84,7 @@ class CpuSampler {
     int32_t logits_row = 0;
     TokenId token = -1;
     int32_t num_top = 0;
-    // If false (the logits of the row are not finite), log probability 0, rank 0 and no likeliest
-    // tokens are stored for this row.
+    // false: the row is invalid (for example, a logit is NaN), and zeros are stored for this row
     bool finite = false;
     size_t top_begin = 0;  // index in Logprobs::top of the first entry of this row
   };

@@ -50,8 +50,8 @@ class Threads {
     }
   }
 
-  // Calls f(index, thread) for each index in [0, size). The indices are processed in ascending
-  // order: each thread that has finished a call fetches the next index.
+  // Calls f(index, thread) for each index in [0, size). A thread that has finished a call fetches
+  // the next index, in ascending order.
   template <class F>
   void ForEach(int64_t size, int64_t work, const F& f) const {
     if (count_ == 1 || size == 1 || work < kWorkMin) {

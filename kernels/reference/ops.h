@@ -9,8 +9,8 @@
 
 namespace incipit::reference {
 
-// Computes out[i] = x[i] / sqrt(mean(x^2) + epsilon) * weight[i]. `out` may be `x`. (Zhang,
-// Sennrich: "Root mean square layer normalization", 2019.)
+// Computes out[i] = x[i] / sqrt(m + epsilon) * weight[i], where m is the mean of the squares of
+// `x`. `out` may be `x`. (Zhang, Sennrich: "Root mean square layer normalization", 2019.)
 void RmsNorm(std::span<const float> x, std::span<const float> weight, float epsilon,
              std::span<float> out);
 
@@ -38,9 +38,9 @@ void Rotate(std::span<const float> rope, std::span<float> head);
 // variants improve transformer", 2020.)
 void SiluMultiply(std::span<const float> gate, std::span<const float> up, std::span<float> out);
 
-// Arguments of Attend, which computes out = softmax(scale * query . keys[t]) . values[t] over the
-// rows t of `keys` and `values`. Both matrices have the shape [positions, query.size()]. (Vaswani
-// et al.: "Attention is all you need", 2017.)
+// Arguments of Attend, which computes the softmax of scale * (query . keys[t]) over all rows t, and
+// the sum of values[t] with these weights. `keys` and `values` have the shape [positions,
+// query.size()]. (Vaswani et al.: "Attention is all you need", 2017.)
 struct AttendArgs {
   std::span<const float> query, keys, values;
   float scale = 0;

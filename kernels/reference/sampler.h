@@ -18,8 +18,8 @@ struct SampledToken {
 SampledToken SampleToken(const StepSample& sample, std::span<const float> logits);
 
 // Appends the log probability and the rank of `token`, and the `num_top` likeliest tokens of the
-// row `logits`. If the row is not finite (kernels/sampling.h, rule 1), appends log probability 0,
-// rank 0 and no likeliest tokens.
+// row `logits`. If a logit is NaN or +infinity, or all logits are -infinity, appends zeros and no
+// likeliest tokens.
 RowStatus AppendLogprobs(std::span<const float> logits, TokenId token, int32_t num_top,
                          Logprobs& logprobs);
 

@@ -2,14 +2,10 @@
 // calculation for softmax", 2018; Dao: "FlashAttention-2", 2023). The source file of every
 // instruction set includes this file.
 //
-// A call computes several rows (pairs of a token and a query head) that share a KV head. The call
-// processes groups of 64 positions in ascending order: it computes the scores of all rows, then the
-// softmax weights, and then adds the weighted values to the sums of the rows.
-//
-// A split is a range of kSplit positions. Several threads may compute the splits of a sequence in
-// parallel. The sums of the splits are then combined in ascending order.
-//
-// The bits of a row depend only on the positions that the row attends to.
+// A call computes several rows (pairs of a token and a query head) that share a KV head, in groups
+// of 64 positions. Several threads may compute ranges of kSplit positions of a sequence. Sums are
+// always combined in ascending order of positions, so that the bits of a row depend only on the
+// positions that the row attends to.
 #pragma once
 
 #include "kernels/cpu/simd/attend_dots.inl"
@@ -25,8 +21,8 @@ constexpr int64_t kRowPad = 16;
 // range of positions. Arrays with one element per row are padded to whole vectors.
 struct AttendState {
   int64_t sums_stride;
-  // Sums of weighted values, of shape [row][sums_stride]. Even dimensions may precede odd
-  // dimensions within each pair of vectors, which is the order in which WidenPair loads values.
+  // Sums of weighted values, of shape [row][sums_stride]. Within each pair of vectors, even
+  // dimensions may precede odd dimensions.
   float* sums;
   // Element i of `max` is the largest score of row i. Element i of `denominator` is the sum of the
   // softmax weights of row i.
@@ -49,10 +45,10 @@ struct AttendState {
   }
 };
 
-// Working memory of an attention call for one KV head. Each KV head of the call has its own `query`
-// and `states`. All KV heads of the call share the other arrays.
+// Working memory of an attention call for one KV head. All KV heads of the call share this memory,
+// except `query` and `states`.
 struct AttendScratch {
-  // queries multiplied by the attention scale; shape [tiles][head_dim][rows of the tile]
+  // queries multiplied by the attention scale, of shape [tiles (groups of rows)][head_dim][rows]
   float* query;
   float* scores;  // scores, which softmax weights later replace; shape [rows][kStep]
   // For each row: the new maximum of its scores, and the factor by which its previous sums are
@@ -150,8 +146,8 @@ void GatherStep(const KvView& kv, int64_t first, SeenRange range, const AttendSc
   }
 }
 
-// The distance from the current keys to the keys to prefetch: a number of positions in the
-// sequence, plus a number of elements from one KV head to another KV head of a cache block.
+// Distance from the current keys to the keys to prefetch: a number of positions of the sequence,
+// plus a number of elements within a cache block.
 struct NextKeys {
   int64_t positions, elements;
 };
@@ -261,8 +257,8 @@ void WeighStep(const AttendArgs& args, int64_t first, const AttendScratch& s,
 }
 
 // Adds the weighted values of kStep positions to the sums of the rows [begin, begin + rows).
-// `is_whole` is true if all rows attend to all kStep positions. `ahead` is the memory to prefetch,
-// or null.
+// `is_whole` is true if all rows attend to all kStep positions. `ahead` describes the memory to
+// prefetch, or is null.
 template <class T>
 void AccumulateRows(const AttendArgs& args, const StepBlocks<T>& blocks, int64_t first,
                     int64_t begin, int64_t rows, bool is_whole, FetchAhead* ahead,
@@ -279,15 +275,15 @@ void AccumulateRows(const AttendArgs& args, const StepBlocks<T>& blocks, int64_t
                             .ahead = ahead};
   const bool fetches = ahead != nullptr;
   if (is_whole) return TileFunctionsOf<T>(rows, fetches).accumulate(part);
-  // The tokens of the rows have ascending positions. The first row therefore attends to the
-  // earliest positions, and the last row to the latest positions.
+  // The positions of the tokens ascend. The first row attends to the earliest positions, and the
+  // last row to the latest positions.
   const auto slots_of = [&](int64_t row) {
     return SeenSlots(args, row / args.num_heads, first, kStep);
   };
   const SeenRange earliest = slots_of(begin), latest = slots_of(begin + rows - 1);
   const bool are_alike = earliest.end == latest.end;
-  // A dot instruction adds the values of two positions together. If only some rows attend to the
-  // second position, these two positions are added row by row.
+  // End of the positions that are added for all rows together. If the rows have different ends, a
+  // dot instruction, which adds pairs of positions, needs an even end.
   const int64_t common_end = kHasDots<T> && !are_alike ? earliest.end / 2 * 2 : earliest.end;
   const bool together = earliest.begin < common_end && earliest.begin == latest.begin;
   if (together) {
@@ -391,8 +387,7 @@ void FoldSplit(const AttendArgs& args, int64_t split, const AttendState& total,
     if (seen.empty()) return;
     float* const sums = total.sums + row * stride;
     const float* const more = part.sums + row * stride;
-    // If the row attends to no position before this split, `total` has no sums of the row yet and
-    // becomes a copy of `part`.
+    // `total` has no sums of this row yet, so the sums of `part` are copied.
     if (SeenPositions(args, row / args.num_heads).begin >= split * kSplit) {
       total.max[row] = part.max[row];
       total.denominator[row] = part.denominator[row];

@@ -1,16 +1,10 @@
 // Computes the matrix products of attention with the bf16 dot instruction, which multiplies two
 // pairs of bf16 numbers and adds both products to an f32 sum. attend.inl includes this file.
-//
 // Queries and softmax weights are rounded to bf16. The softmax denominator is the sum of the
 // rounded weights.
 //
-// A score adds pairs of dimensions 2i and 2i + 1 in ascending order. A sum of weighted values adds
-// pairs of positions 2i and 2i + 1 in ascending order. If a row attends to only one position of a
-// pair, zeros replace the values of the other position.
-//
-// An instruction set with a bf16 dot instruction defines a type DottedBF16, stored like BF16, with
-// functions that multiply pairs of elements (avx512_bf16.cpp). Any other instruction set defines
-// DottedBF16 as BF16.
+// An instruction set with a bf16 dot instruction defines a type DottedBF16 (avx512_bf16.cpp). Any
+// other instruction set defines DottedBF16 as BF16.
 #pragma once
 
 #include "kernels/cpu/simd/attend_tile.inl"
@@ -56,7 +50,7 @@ void InterleavePairs(const float* const* queries, int64_t rows, int64_t head_dim
 }
 
 // Computes scores[r][t] = sum over d of query[d][r] * keys[d][t], for row r, position t and
-// dimension d. The positions are in BLOCKS consecutive blocks, the first of which is block `first`.
+// dimension d, and for BLOCKS groups of kBlock positions from group `first` on.
 template <HasDots T, int ROWS, int BLOCKS, bool FETCH>
 void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   const T* keys[BLOCKS];
@@ -182,8 +176,8 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
       if ((pair & (period - 1)) == 0) ahead->FetchMore<T, kCount>();
     }
     const int64_t block = pair / kBlockPairs;
-    // The inner loop ends at the end of a block of kBlock positions. It ends earlier if `period` is
-    // smaller, because the outer loop prefetches memory after every `period` pairs of positions.
+    // Number of pairs of positions per inner loop, which ends at the next prefetch or at the end of
+    // a block of kBlock positions.
     const int64_t run = period < kBlockPairs ? period : kBlockPairs;
     const int64_t run_end = (pair | (run - 1)) + 1;
     const int64_t end = run_end < last ? run_end : last;

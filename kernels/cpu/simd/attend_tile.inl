@@ -1,10 +1,8 @@
 // Computes the two matrix products of attention for a few rows (pairs of a token and a query head)
-// at a time. The first product computes scores from queries and keys. The second product computes
-// sums from softmax weights and values. attend.inl includes this file.
+// at a time: scores, and sums of weighted values. attend.inl includes this file.
 //
-// A score adds the products of its dimensions in ascending order. A sum of weighted values adds its
-// positions in ascending order. The bits therefore do not depend on the number of rows, blocks or
-// vectors that a function processes together.
+// The products of a score are added in ascending order of dimensions, and the terms of a sum in
+// ascending order of positions. The bits of a row therefore do not depend on other rows.
 #pragma once
 
 #include "kernels/cpu/simd/vector_math.inl"
@@ -26,8 +24,7 @@ constexpr int64_t kStepBlocks = kStep / kBlock;
 constexpr int kBlockVectors = kBlock / Vec::kLanes;
 
 // Addresses of the keys and values of kStep positions, in blocks of kBlock positions. Only the
-// blocks [begin, end) are read. The functions of this file prefetch the blocks, because the
-// processor does not prefetch memory that is scattered.
+// blocks [begin, end) are read.
 template <class T>
 struct StepBlocks {
   int64_t begin, end;
@@ -38,13 +35,12 @@ struct StepBlocks {
 // Size of a cache line in bytes.
 constexpr int64_t kLine = 64;
 
-// Prefetches a cache line into the second-level cache. In the first-level cache, cache lines whose
-// distance is a multiple of the page size would evict each other.
+// Prefetches a cache line into the second-level cache. In the first-level cache, prefetched cache
+// lines could evict each other.
 inline void Fetch(const char* p) { __builtin_prefetch(p, 0, 2); }
 
 // Prefetches the cache line at `data` into the first-level cache, if T is f32 and a loop reads one
-// cache line (COUNT elements) per iteration. Only a loop of this kind would wait for the
-// second-level cache.
+// whole cache line (COUNT elements) per iteration.
 template <int64_t COUNT, class T>
 inline void FetchSoon(const T* data) {
   if constexpr (sizeof(T) == sizeof(float) && COUNT * int64_t{sizeof(T)} == kLine) {
@@ -52,9 +48,9 @@ inline void FetchSoon(const T* data) {
   }
 }
 
-// Prefetches memory during the computation of the first tiles (a few rows each), a few cache lines
-// per loop iteration. Consecutive prefetches read different blocks of kBlock positions, which is up
-// to 50 % faster than one block after the other.
+// Prefetches memory during a computation, a few cache lines per loop iteration. Consecutive
+// prefetches read different blocks of kBlock positions, which is up to 50 % faster than one block
+// after the other.
 class FetchAhead {
  public:
   // Element i of `begins` is the address of the memory to prefetch for block i (kBlock positions).
@@ -90,7 +86,7 @@ class FetchAhead {
 
  private:
   // Number of elements that are prefetched at a time: one cache line of each block for bf16
-  // elements, two for f32 elements. Measurements showed the highest speed with this number.
+  // elements, two for f32 elements.
   static constexpr int64_t kAtOnce = kStepBlocks * kLine / 2;
   const char* begins_[kStepBlocks];
   int64_t offset_ = 0, log2_tiles_;
@@ -125,7 +121,7 @@ inline void WidenBlock(const T* keys, Vec out[kBlockVectors]) {
 }
 
 // Computes scores[r][t] = sum over d of query[d][r] * keys[d][t], for row r, position t and
-// dimension d. The positions are in BLOCKS consecutive blocks, the first of which is block `first`.
+// dimension d, and for BLOCKS groups of kBlock positions from group `first` on.
 template <class T, int ROWS, int BLOCKS, bool FETCH>
 void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   const T* keys[BLOCKS];
@@ -179,8 +175,8 @@ void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   }
 }
 
-// Returns the largest power of two n, at most `most`, such that registers can hold n * size vectors
-// of sums. The result is at least 1.
+// Returns the largest power of two n <= `most` for which n * size vectors of sums fit into the
+// registers. Returns at least 1.
 constexpr int FittingPower(int size, int most) {
   int count = 1;
   while (2 * count <= most && 2 * count * size <= kAttendSums) count *= 2;
@@ -233,8 +229,8 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
       if ((position & (period - 1)) == 0) ahead->FetchMore<T, kCount>();
     }
     const int64_t block = position / kBlock;
-    // The inner loop ends at the end of a block of kBlock positions. It ends earlier if `period` is
-    // smaller, because the outer loop prefetches memory after every `period` positions.
+    // Number of positions per inner loop, which ends at the next prefetch or at the end of a block
+    // of kBlock positions.
     const int64_t run = period < kBlock ? period : kBlock;
     const int64_t run_end = (position | (run - 1)) + 1;
     const int64_t end = run_end < args.end ? run_end : args.end;

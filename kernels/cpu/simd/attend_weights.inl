@@ -1,4 +1,5 @@
-// Computes the softmax weights of one row for kStep (64) positions. attend.inl includes this file.
+// Computes the softmax weights of one row (a token and a query head) for 64 positions. attend.inl
+// includes this file.
 #pragma once
 
 #include "kernels/cpu/simd/attend_tile.inl"
@@ -20,8 +21,8 @@ float MaximumOfAll(const float* scores, float max) {
   return ReduceMax(largest);
 }
 
-// Returns the maximum of `max` and of the scores in the range `seen` of a row. Sets the other
-// scores in the same vectors to -infinity, so that their softmax weights are 0.
+// Returns the maximum of `max` and of the scores in the range `seen` of a row. Sets other scores in
+// the vectors of this range to -infinity, so that their softmax weights are 0.
 float MaximumOf(SeenRange seen, float* scores, float max) {
   Vec largest = Broadcast(max);
   for (int64_t i = seen.begin / Vec::kLanes * Vec::kLanes; i < seen.end; i += Vec::kLanes) {

@@ -16,11 +16,11 @@ struct Vec {
 using Mask = __m256;
 
 constexpr int kPanelVectors = 2;
-// 6 input rows per tile: the sums (6 * kPanelVectors vectors), 2 vectors of weights and 1 vector of
-// an input element use 15 of the 16 vector registers.
+// Number of input rows that are multiplied together. Their sums, 2 vectors of weights and 1 vector
+// of an input element use 15 of the 16 vector registers.
 constexpr int kTileRows = 6;
-// If a product has few input rows (a single tile), weights are prefetched this number of bytes
-// before their use.
+// Number of bytes by which the prefetch of weights precedes their use in a product with few input
+// rows.
 constexpr int64_t kPrefetchBytes = 2048;
 constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 4;
@@ -149,9 +149,8 @@ inline Vec AddToExponent(Vec a, Vec n) {
   return {_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a.v), shifted))};
 }
 
-// A sum of masses (token weights in fixed point, MassOf of kernels/sampling.h). Each of the
-// `num_terms` added numbers is too large by the same constant (the bits of the double 2^52), which
-// TotalOf subtracts.
+// A sum of masses (token weights in fixed point, MassOf of kernels/sampling.h), plus `num_terms`
+// times a constant that TotalOf subtracts.
 struct MassSum {
   __m256i v;
   uint64_t num_terms;

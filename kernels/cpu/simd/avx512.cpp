@@ -15,8 +15,7 @@ namespace {
 constexpr const char* kName = "avx512";
 using DottedBF16 = BF16;
 
-// Number of columns of an input row that one factor (four bytes) of an eight-bit product holds.
-// Each column has 16 bits.
+// Number of columns of an input row in four bytes of an eight-bit product, with 16 bits per column.
 constexpr int64_t kColsPerFactor = 2;
 constexpr int32_t kFactorOffset = 0;
 

@@ -15,8 +15,8 @@ namespace {
 
 constexpr const char* kName = "avx512_bf16";
 
-// Interleaves two rows of 16 elements, which `rows` holds one after the other. Element i of the
-// second row follows element i of the first row.
+// Interleaves the two rows of 16 elements in `rows`: element i of the second row follows element i
+// of the first row.
 inline __m512i Interleaved(__m512i rows) {
   const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24,
                                          8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
@@ -43,14 +43,14 @@ struct DottedBF16 {
   }
   // Pairs Vec::kLanes elements at `keys` with the elements at keys + kBlock.
   static IntVec PairKeys(const DottedBF16* keys) { return {Interleaved(_mm512_loadu_si512(keys))}; }
-  // Pairs Vec::kLanes elements of `a` and `b`.
+  // Pairs element i of `a` with element i of `b`, for Vec::kLanes elements.
   static IntVec PairRows(const DottedBF16* a, const DottedBF16* b) {
     const __m256i first = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(a));
     const __m256i second = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b));
     return {Interleaved(_mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1))};
   }
-  // Pairs 2 * Vec::kLanes elements of `a` and `b`, in a changed order. PutInOrder restores the
-  // order of sums that are computed from these pairs.
+  // Pairs element i of `a` with element i of `b`, for 2 * Vec::kLanes elements. The pairs are in a
+  // changed order.
   static void PairRows(const DottedBF16* a, const DottedBF16* b, IntVec& first, IntVec& second) {
     const __m512i row_a = _mm512_loadu_si512(a), row_b = _mm512_loadu_si512(b);
     first = {_mm512_unpacklo_epi16(row_a, row_b)};

@@ -2,8 +2,8 @@
 // file after avx512.inl.
 #pragma once
 
-// Number of columns of an input row that one factor (four bytes) of an eight-bit product holds.
-// Each column is an unsigned byte: the eight-bit number plus kFactorOffset.
+// Number of columns of an input row in four bytes of an eight-bit product. A column is an unsigned
+// byte: the eight-bit number plus kFactorOffset.
 constexpr int64_t kColsPerFactor = 4;
 constexpr int32_t kFactorOffset = 128;
 

@@ -1,6 +1,6 @@
-// Applies the Finish operation, for example the addition of a bias, to the sums of a matrix product
-// while these sums are in the CPU caches. The source file of every instruction set includes this
-// file inside its namespace.
+// Applies an operation, for example the addition of a bias, to the sums of a matrix product while
+// these sums are in the CPU caches. The source file of every instruction set includes this file
+// inside its namespace.
 #pragma once
 
 #include "kernels/cpu/simd/formats.inl"
@@ -18,8 +18,8 @@ inline Vec AddBias(Vec value, const float* bias, int64_t output, int64_t lanes) 
 }
 
 // Applies the operation args.finish to the sums of panel `panel.panel` (a group of weight rows).
-// For kSilu, this panel holds gate rows. The sums of the matching up rows are stored
-// `panel.up_offset` elements later.
+// For kSilu, this panel holds gate rows, and the sums of the up rows are `panel.up_offset` elements
+// later.
 template <class Format>
 void FinishPanel(const MultiplyArgs& args, const PanelSums& panel) {
   const bool is_silu = args.finish == Finish::kSilu;

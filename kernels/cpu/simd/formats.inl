@@ -7,8 +7,7 @@
 
 constexpr int64_t kFactorBytes = 4;
 
-// The format of floating-point weights, which are widened to f32 in registers. A loop iteration
-// multiplies one column.
+// The format of floating-point weights, which are widened to f32 in registers.
 template <class T>
 struct FloatFormat {
   using Factor = float;
@@ -63,8 +62,7 @@ struct FloatFormat {
   static Vec Finished(Sum sum, const float*, int64_t, float) { return sum; }
 };
 
-// The format of eight-bit weights, whose products are summed in 32-bit whole numbers. A factor
-// (four bytes of a packed input row) holds kColsPerFactor columns.
+// The format of eight-bit weights, whose products are summed in 32-bit whole numbers.
 struct Int8Format {
   using Weights = IntWeights;
   using Sum = IntVec;

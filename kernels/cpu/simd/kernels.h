@@ -1,32 +1,28 @@
-// Declares the inner loops of the CPU backend, which are compiled once for each instruction set.
-// Each instruction set has a source file that defines a table of functions (Kernels) from shared
-// templates (*.inl). The program selects a table at run time.
+// Declares the inner loops of the CPU backend. Each instruction set has a table of functions
+// (Kernels), and the program selects a table at run time.
 //
-// The source file of an instruction set must not emit code that other files could call. Otherwise
-// the linker could choose an inline function with AVX-512 instructions for the whole program, which
-// would crash on older machines. These source files therefore include only intrinsics, this header
-// and the templates, which are in an unnamed namespace. This header holds plain data only.
+// The source file of an instruction set includes only intrinsics, this header and templates in an
+// unnamed namespace. Otherwise, the linker could use its inline functions on machines without the
+// instruction set.
 #pragma once
 
 #include <cstdint>
 
 namespace incipit::simd {
 
-// Number of types in which keys, values and weights may be stored. Elements of an array of this
-// size have the order of DType.
-inline constexpr int kNumStored = 3;  // f32, f16 and bf16
-// Index of the eight-bit weight format in an array of kNumWeightForms elements. Lower indices are
-// those of the stored types (f32, f16 and bf16).
+// Number of types in which keys, values and weights may be stored: f32, f16 and bf16. An array of
+// this size has the order of DType.
+inline constexpr int kNumStored = 3;
+// Index of the eight-bit weight format in an array of kNumWeightForms elements. The formats f32,
+// f16 and bf16 have lower indices.
 inline constexpr int kInt8 = kNumStored;
 inline constexpr int kNumWeightForms = kNumStored + 1;
 
 // Arguments of pack_rows, which normalises (if `norm_weight` is not null) and packs rows of
-// activations for `multiply`. For eight-bit weights, each row is also rounded like in QuantizeRow
-// of kernels/quantize.h.
+// activations for `multiply`. For eight-bit weights, also rounds each row to eight-bit numbers.
 //
-// Rows are packed in tiles of at most tile_rows rows, with the layout [steps][rows of the tile]. An
-// element of this layout has four bytes and holds cols_per_step columns of a row. Columns past the
-// last column are zero.
+// The layout of each group of at most tile_rows rows (a tile) is [steps][rows of the tile]. An
+// element has four bytes and holds cols_per_step columns of a row.
 struct PackRowsArgs {
   const float* x;  // shape [rows][cols]
   // Indices of the rows of `x` to pack, of shape [num_rows]; null: the first num_rows rows.
@@ -34,9 +30,11 @@ struct PackRowsArgs {
   int64_t num_rows, cols;
   const float* norm_weight;  // weight of the RMS norm, of shape [cols]; null: no norm
   float epsilon;
-  int64_t tile_begin, tile_end;  // pack_rows packs the tiles [tile_begin, tile_end)
-  float* row;                    // working memory of shape [tile_rows][PackedRowFloats(cols)]
-  void* packed;                  // output: packed rows, of shape [num_rows * steps]
+  // pack_rows packs the tiles (groups of tile_rows rows) [tile_begin, tile_end).
+  int64_t tile_begin, tile_end;
+  float* row;  // working memory of shape [tile_rows][PackedRowFloats(cols)]
+  // output: num_rows * steps elements of four bytes, each with cols_per_step columns of a row.
+  void* packed;
   // Output, for eight-bit weights only: scale of each row, of shape [num_rows].
   float* scales;
 };
@@ -49,8 +47,8 @@ constexpr int64_t PackedRowFloats(int64_t cols) { return (cols + 15) / 16 * 16 +
 enum class Finish : uint8_t {
   kStore,  // stores y = W x + bias
   kAdd,    // adds to the output: y += W x + bias
-  // Stores y = SiLU(gate) * up, where gate|up = W x + bias. In the packed W, panels (groups of
-  // weight rows) of gate and panels of up alternate.
+  // Stores y = SiLU(gate) * up, where gate|up = W x + bias. In the packed W, groups of gate rows
+  // and groups of up rows alternate.
   kSilu,
 };
 
@@ -63,7 +61,7 @@ struct MultiplyArgs {
   // For eight-bit weights only: scale of each input row, of shape [num_rows].
   const float* row_scales;
   // Packed weights, of shape [panel][steps][panel_width][cols_per_step]. A panel is a group of
-  // panel_width weight rows, and the last panel is padded.
+  // panel_width weight rows, and a step is a group of cols_per_step columns.
   const void* panels;
   // For eight-bit weights only: scale of each output, of shape [panel][panel_width].
   const float* output_scales;
@@ -82,9 +80,8 @@ struct MultiplyArgs {
   int64_t y_stride;
 };
 
-// Number of positions of a split: split i holds the positions [i * kSplit, (i + 1) * kSplit) of a
-// sequence. Attention sums each split separately and then combines the splits in ascending order.
-// Several threads can share a long sequence.
+// Number of positions of a split, a range of a sequence whose attention sums are computed
+// separately. The sums of all splits are combined in ascending order.
 inline constexpr int64_t kSplit = 1024;
 
 // Arguments of finish_row, which applies `finish` to a row of sums that oneDNN has computed. The
@@ -104,13 +101,11 @@ struct FinishRowArgs {
 // The functions of the matrix product for one weight format.
 struct Product {
   int32_t panel_width, tile_rows, cols_per_step;
-  // True if rows of a panel (a group of weight rows) are stored in pairs: in each group of 2 *
-  // Kernels::pair_lanes rows, row i is followed by row i + pair_lanes. Otherwise the rows are
-  // stored in ascending order.
+  // True if weight row i of each group of 2 * Kernels::pair_lanes rows is stored next to row i +
+  // pair_lanes. Otherwise the rows are stored in ascending order.
   bool interleaves_pairs;
-  // True if pack_rows adds 128 to each number of an input row and stores an unsigned number. The
-  // sum of each output then starts from -128 times the sum of its weights, which cancels the
-  // addition.
+  // True if pack_rows adds 128 to each number of an input row, so that the number is unsigned. The
+  // initial sums of the outputs cancel this addition.
   bool offsets_factors;
   // Returns the number of groups into which `multiply` divides `num_rows` input rows. All rows of a
   // group are multiplied with a range of weights while this range is in the CPU caches.
@@ -119,9 +114,9 @@ struct Product {
   void (*multiply)(const MultiplyArgs& args);
 };
 
-// The memory addresses of the keys and values of one KV head in one layer. Layout within a block:
-//   keys    [block_size / g][head_dim][g], with g = min(16, block_size)
-//   values  [block_size][head_dim]
+// The addresses of the keys and values of one KV head in one layer.
+// Layout of the keys of a block:   [block_size / g][head_dim][g], with g = min(16, block_size)
+// Layout of the values of a block: [block_size][head_dim]
 struct KvView {
   const void* data;       // address of the keys of this KV head in cache block 0
   int64_t block_stride;   // distance between consecutive blocks, in elements
@@ -151,9 +146,9 @@ struct AttendArgs {
   // Working memory of attend_scratch_floats(num_groups * RoundUp(num_tokens * num_heads, 16),
   // head_dim) floats.
   float* scratch;
-  // Output: the intermediate sums of each split, of shape [split][KV
-  // head][attend_state_floats(num_tokens * num_heads, head_dim)]. If not null, `attend` writes
-  // nothing to `out`, and a later call of attend_combine computes `out` from these sums.
+  // Output: the intermediate sums of each split (kSplit positions), of shape [split][KV
+  // head][attend_state_floats(num_tokens * num_heads, head_dim)]. If not null, `attend` does not
+  // write `out`, and the caller must call attend_combine later.
   float* states;
 };
 

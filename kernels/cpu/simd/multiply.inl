@@ -1,13 +1,10 @@
-// Computes the matrix product of packed rows and packed weights. The source file of every
+// Computes the matrix product of packed input rows and packed weights. The source file of every
 // instruction set includes this file inside its namespace, after formats.inl.
 //
-// A panel is a group of weight rows that are stored together. A tile is a few input rows, and a
-// group is several tiles. The innermost loop multiplies a tile with one or more panels and keeps
-// all sums in registers. The products of each sum are added in ascending order of columns.
-//
-// A part of a panel stays in the first-level cache while all tiles of a group are multiplied. A
-// part of the input rows stays in the second-level cache while several panels are multiplied.
-// (Goto, van de Geijn: "Anatomy of High-Performance Matrix Multiplication", 2008.)
+// A panel is a group of weight rows, and a tile is a few input rows. The innermost loop multiplies
+// a tile with one or more panels, and keeps all sums in registers. A part of a panel stays in the
+// first-level cache while several tiles are multiplied. (Goto, van de Geijn: "Anatomy of
+// High-Performance Matrix Multiplication", 2008.)
 #pragma once
 
 #include "kernels/cpu/simd/finish.inl"
@@ -17,8 +14,8 @@
 // Maximum size in bytes of a part of a panel (a group of weight rows). This part stays in the
 // first-level cache while many input rows are multiplied.
 constexpr int64_t kPassBytes = 16384;
-// Maximum size in bytes of a part of the input rows. This part stays in the second-level cache
-// while up to kBlockPanels panels (groups of weight rows) are multiplied.
+// Maximum size in bytes of a part of the input rows, which stays in the second-level cache while
+// several groups of weight rows are multiplied.
 constexpr int64_t kChunkBytes = 256 * 1024;
 // Maximum number of input rows that are multiplied with a part of the weights while this part stays
 // in a CPU cache.
@@ -32,18 +29,18 @@ constexpr int64_t kWidenTilesMin = 5;
 constexpr int64_t kLineBytes = 64;
 
 struct TileArgs {
-  const char* x;  // packed columns of the tile's input rows, of shape [steps][ROWS]
-  // The first panel (a group of weight rows), from the first column of this call on.
+  const char* x;  // packed input rows of the tile, of shape [steps (groups of columns)][ROWS]
+  // Address of the first panel (a group of weight rows), at the first column of this call.
   const char* panel;
-  int64_t panel_bytes;  // distance between the starts of two consecutive panels, in bytes
+  int64_t panel_bytes;  // distance in bytes between two consecutive panels (groups of weight rows)
   int64_t steps;
   float* sums;            // shape [ROWS][PANELS * width]
-  bool resume;            // true: adds to the values in `sums`
+  bool resume;            // true: adds to the values in `sums`; false: overwrites these values
   const int32_t* starts;  // initial sums if `resume` is false; null: zeros
   const char* prefetch;   // address of the memory to prefetch
   // Number of bytes by which `prefetch` advances in each iteration of the loop over columns.
   int64_t prefetch_step;
-  // Input rows of the next tile, which the call prefetches into the first-level cache.
+  // Address of the input rows that the next call multiplies, and that this call prefetches.
   const char* next_x;
 };
 
@@ -75,8 +72,8 @@ __attribute__((always_inline)) inline void MultiplyStep(const char* x, const cha
   }
 }
 
-// Multiplies a tile of ROWS input rows with PANELS panels (groups of weight rows), and prefetches 1
-// / TILES of the weights. TILES is 1 if the product has a single tile.
+// Multiplies a tile of ROWS input rows with PANELS panels (groups of weight rows), and prefetches
+// its share of the next weights. TILES is 1 if the product has a single tile.
 template <class Format, int ROWS, int PANELS, int TILES>
 void MultiplyTile(const TileArgs& args) {
   constexpr bool kIsLone = TILES == 1;
@@ -119,7 +116,8 @@ void MultiplyTile(const TileArgs& args) {
     }
     prefetch += args.prefetch_step;
     if (kIsLone && left <= kAhead && left > kAhead - kUnroll) {
-      prefetch += (PANELS - 1) * panel_bytes;  // skips panels that this call already reads
+      // Skips panels (groups of weight rows) that this call already reads.
+      prefetch += (PANELS - 1) * panel_bytes;
     }
     panel += kUnroll * Format::kStepBytes;
     x += kUnroll * ROWS * kFactorBytes;
@@ -141,9 +139,8 @@ void MultiplyTile(const TileArgs& args) {
 
 using TileFunction = void (*)(const TileArgs& args);
 
-// Returns the number of panels (groups of weight rows) that are multiplied simultaneously if there
-// are only `rows` input rows. If there are few rows, several panels are necessary, because only
-// many independent sums hide the latency of a multiply-add.
+// Returns the number of panels (groups of weight rows) that are multiplied together if there are
+// only `rows` input rows. Many independent sums hide the latency of a multiply-add.
 template <class Format>
 constexpr int LonePanels(int64_t rows) {
   return rows * 4 <= Format::kRows ? 4 : rows * 2 <= Format::kRows ? 2 : 1;
@@ -151,8 +148,8 @@ constexpr int LonePanels(int64_t rows) {
 
 template <class Format>
 struct ProductTiles {
-  // Element i of each array is the function for a tile of i + 1 input rows. `lone` is for a product
-  // with one tile, `of_few` for two or three tiles, `of_many` for four or more tiles.
+  // Element i of each array multiplies i + 1 input rows (a tile). `lone` is for a product with one
+  // tile, `of_few` for two or three tiles, `of_many` for four or more tiles.
   TileFunction lone[Format::kRows], of_few[Format::kRows], of_many[Format::kRows];
 
   template <int... INDICES>
@@ -204,7 +201,8 @@ struct TiledProduct {
         MultiplyLone(kProductTiles<Format>.lone[rows - 1], panel + p,
                      sums + p * rows * Format::kWidth);
       }
-      const bool is_apart = unit > at_once;  // true if gate and up are computed by separate calls
+      // True if gate rows and up rows are multiplied by separate calls.
+      const bool is_apart = unit > at_once;
       for (int64_t p = 0; p < unit; p += Unit()) {
         FinishPanel<Format>(args, {.sums = sums + p * Format::kWidth,
                                    .sums_stride = at_once * Format::kWidth,
@@ -277,10 +275,10 @@ struct TiledProduct {
   }
 
   struct Chunk {
-    // The range [begin, end) of steps (groups of kColsPerStep columns) of panel `panel`. The tiles
-    // [first_tile, last_tile) are multiplied with this range.
+    // The range [begin, end) of columns (in groups of kColsPerStep) of panel `panel` (a group of
+    // weight rows). The tiles [first_tile, last_tile) are multiplied with this range.
     int64_t first_tile, last_tile, panel, begin, end;
-    // Number of steps (groups of kColsPerStep columns) whose weights stay in the first-level cache.
+    // Number of groups of kColsPerStep columns whose weights stay in the first-level cache.
     int64_t pass;
   };
   // Multiplies a range of columns of several tiles (of a few input rows each) with a panel (a group

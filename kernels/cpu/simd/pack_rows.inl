@@ -124,9 +124,8 @@ void PackRows(const PackRowsArgs& args) {
         x = own;
       }
       if constexpr (Format::kColsPerStep > 1) {
-        // The rounded numbers overwrite the row from which they are computed. A number that is
-        // still needed is not overwritten, because a rounded number is at most as large in memory
-        // as an f32 number.
+        // The rounded numbers overwrite the f32 row. Each f32 number is read before it is
+        // overwritten.
         auto* const numbers = reinterpret_cast<char*>(own);
         args.scales[begin + r] = RoundRow(x, args.cols, [&](int64_t i, int64_t, IntVec rounded) {
           StoreNumbers(numbers + i * kFactorBytes / Format::kColsPerStep, rounded);

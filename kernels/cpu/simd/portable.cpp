@@ -27,10 +27,10 @@ using Mask = Ints;
 constexpr const char* kName = "portable";
 using DottedBF16 = BF16;
 constexpr int kPanelVectors = 2;
-// 4 input rows per tile: the sums (4 * kPanelVectors vectors) use 8 of the 16 vector registers.
+// Number of input rows that are multiplied together. Their sums use 8 of the 16 vector registers.
 constexpr int kTileRows = 4;
-// If a product has few input rows (a single tile), weights are prefetched this number of bytes
-// before their use.
+// Number of bytes by which the prefetch of weights precedes their use in a product with few input
+// rows.
 constexpr int64_t kPrefetchBytes = 2048;
 constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 4;

@@ -31,9 +31,8 @@ __attribute__((target("avx2,fma"))) int64_t MultiplyAddAvx2(int64_t rounds) {
   return rounds * kChains * 8;
 }
 
-// Multiplies bytes, adds pairs of products in 16 bits, adds pairs of these sums in 32 bits, and
-// adds the results to `sums`. Three instructions are necessary, because AVX2 has no dot
-// instruction.
+// Multiplies bytes and adds the products to 32-bit sums by three instructions, because AVX2 has no
+// dot instruction.
 __attribute__((target("avx2"))) int64_t DotInt8Avx2(int64_t rounds) {
   __m256i sums[kChains];
   for (int i = 0; i < kChains; ++i) sums[i] = _mm256_setzero_si256();

@@ -19,8 +19,8 @@ constexpr Product ProductOf() {
           .multiply = Multiply<Format>};
 }
 
-// Computes attention, with the dot instruction of T if FitsDots(head_dim), otherwise without. The
-// choice does not depend on the batch, because the bits of a row must not depend on the batch.
+// Computes attention, with the dot instruction of T if FitsDots(head_dim). The choice does not
+// depend on the batch, so that the bits of a row do not depend on the batch.
 template <class T>
 void AttendBF16(const AttendArgs& args) {
   FitsDots(args.kv.head_dim) ? Attend<T>(args) : Attend<BF16>(args);

@@ -2,8 +2,8 @@
 // its namespace.
 #pragma once
 
-// Loads two consecutive vectors of T and converts them to f32. For some T, an instruction set
-// defines a faster overload that changes the order of the elements. PutInOrder restores the order.
+// Loads two consecutive vectors of T and converts them to f32. For some types T, the order of the
+// elements is changed.
 template <class T>
 inline void WidenPair(const T* p, Vec& first, Vec& second) {
   first = Widen(p);
@@ -21,7 +21,7 @@ constexpr bool kPairsInterleave = kBF16PairsInterleave && sizeof(T) == sizeof(BF
 // that the lowest result is 2^-126. A NaN stays a NaN, and exp(0) is exactly 1.
 inline Vec Exp(Vec x) {
   x = Min(Broadcast(88.0f), Max(Broadcast(-87.33f), x));
-  // 1.5 * 2^23, whose addition rounds a number to a whole number
+  // 1.5 * 2^23: the addition of this number rounds to a whole number
   const Vec round = Broadcast(12582912.0f);
   const Vec n = Sub(MultiplyAdd(x, Broadcast(1.44269504f), round), round);
   // The product of n and this constant is exact, because the constant is ln 2 cut to 15 bits.
@@ -38,8 +38,7 @@ inline Vec Exp(Vec x) {
 }
 
 // Replaces each element x <= 0 of COUNT vectors by 2^x. The result is 2^-126 for x < -126, exactly
-// 1 for 0, and NaN for NaN. The vectors are computed together, so that the processor waits less for
-// results.
+// 1 for 0, and NaN for NaN.
 template <int COUNT>
 __attribute__((always_inline)) inline void Exp2(Vec (&x)[COUNT]) {
   // Coefficients of a polynomial that interpolates (2^r - 1) / r for |r| <= 1/2 at the Chebyshev
@@ -51,7 +50,7 @@ __attribute__((always_inline)) inline void Exp2(Vec (&x)[COUNT]) {
                               0.240226507f,
                               0.693147182f,
                               1};
-  // 1.5 * 2^23, whose addition rounds to a whole number, plus the exponent bias of f32
+  // 1.5 * 2^23, plus the exponent bias of f32: the addition of 1.5 * 2^23 rounds to a whole number
   const Vec round = Broadcast(12582912.0f + 127);
   Vec y[COUNT], power[COUNT];
 #pragma GCC unroll 8

@@ -1,5 +1,5 @@
-// Declares a function for each x86 instruction set. The function returns the table of pointers to
-// the inner loops of the CPU backend that use this instruction set.
+// Declares, for each x86 instruction set, a function that returns a table of pointers to the inner
+// loops of the CPU backend.
 #pragma once
 
 #include "kernels/cpu/simd/kernels.h"
