@@ -81,8 +81,8 @@ class KvPool {
 };
 
 // Arguments of Sample, which samples one token for each element of `samples`, by the rules of
-// kernels/sampling.h. If a step calls Sample several times, the samples of all calls are numbered
-// consecutively from 0.
+// kernels/sampling.h. The samples of all calls of Sample in a step are numbered consecutively from
+// 0.
 struct SampleArgs {
   TensorView logits;                    // shape [rows, vocab], f32
   std::span<const StepSample> samples;  // samples to compute; their field `row` is ignored
@@ -98,8 +98,8 @@ struct SampleArgs {
   bool is_latest = false;
 };
 
-// The token rows of a step for which logits will be computed, and the arguments of the later call
-// of Sample.
+// The tokens of a step for which logits will be computed, and the arguments of the later call of
+// Sample.
 struct StepLogits {
   // Indices of the tokens whose logits are computed, in ascending order without duplicates.
   std::span<const int32_t> rows = {};
@@ -193,8 +193,9 @@ struct ScoreArgs {
   std::span<const StepScore> scores;  // scores to compute; their field `row` is ignored
   // element i is the index in `logits` of the row for scores[i]
   std::span<const int32_t> logits_rows;
-  std::span<RowStatus> status;   // output: element i is the status of scores[i]
-  Logprobs* logprobs = nullptr;  // output: Score appends one row for each element of `scores`
+  std::span<RowStatus> status;  // output: element i is the status of scores[i]
+  // Output: Score appends one row of log probabilities for each element of `scores`.
+  Logprobs* logprobs = nullptr;
 };
 
 // The sizes and types that a backend supports. The program does not start if the model or a flag

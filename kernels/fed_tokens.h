@@ -1,6 +1,5 @@
 // Replaces placeholders in the tokens of a step. A placeholder is a number below 0 and stands for a
-// token that the previous step has sampled. Only backends that finish an operation before its call
-// returns use this class.
+// token that the previous step has sampled.
 #pragma once
 
 #include <span>

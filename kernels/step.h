@@ -34,14 +34,12 @@ struct StepScore {
   int32_t num_top = 0;  // number of likeliest tokens to return in addition to `target`
 };
 
-// The arrays of a step. Sequence s of the step has:
+// The arrays of a step (a batch). Sequence s of the step has:
 // - the tokens [token_begin[s], token_begin[s + 1]), at consecutive positions;
-// - the cache blocks [block_begin[s], block_begin[s + 1]), each with the keys and values of
-//   block_size consecutive positions;
+// - the cache blocks [block_begin[s], block_begin[s + 1]), each with block_size positions;
 // - the samples [sample_begin[s], sample_begin[s + 1]), in ascending order of `row`;
 // - the scores [score_begin[s], score_begin[s + 1]), in ascending order of `row`.
-// The results of the step are in the same order as the samples and the scores. All arrays must stay
-// valid until the step has finished.
+// All arrays must stay valid until the step has finished.
 //
 // A token -1 - i is a placeholder for the token of sample i of the previous step. If the logits of
 // that sample are not finite, the placeholder becomes token 0, and the caller must discard all

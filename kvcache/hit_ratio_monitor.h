@@ -66,7 +66,7 @@ class HitRatioMonitor {
   // kResolution.
   std::array<HitCounts, kNumSteps> starts_{};
   HitCounts totals_;
-  int64_t last_step_ = -1;  // number of the time interval of the latest call of Add; -1: none
+  int64_t last_step_ = -1;  // number of the interval (kResolution long) of the latest Add; -1: none
 };
 
 }  // namespace incipit

@@ -93,8 +93,8 @@ ComputedBlocks KvCacheManager::GetComputedBlocks(const SequenceTokens& tokens,
   return computed;
 }
 
-// Returns whether the cached block that begins like the rest of the sequence has enough equal
-// tokens for a copy: at least copy_min_tokens_, or all `num_left` remaining tokens.
+// Returns whether the first hit.num_tokens tokens of a cached block are worth a copy: at least
+// copy_min_tokens_ tokens, or all `num_left` remaining tokens of the sequence.
 bool KvCacheManager::IsWorthCopying(const PartialHit& hit, size_t num_left) const {
   return static_cast<size_t>(hit.num_tokens) == num_left || hit.num_tokens >= copy_min_tokens_;
 }
@@ -144,8 +144,8 @@ KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> 
 }
 
 // Returns whether the key of block `id` equals the key computed from the blocks `found` and the
-// tokens of `id`. Unlike the tokens, the key depends on the tenant, salt, adapter and images of a
-// request.
+// tokens of `id`. Equal tokens do not suffice, because the key also depends on the tenant, salt,
+// adapter and images of a request.
 bool KvCacheManager::HasKeyOf(BlockId id, std::span<const BlockId> found,
                               const BlockTable& table) const {
   const size_t index = found.size();

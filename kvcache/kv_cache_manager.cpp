@@ -133,8 +133,8 @@ void KvCacheManager::Announce(BlockTable& table, const SequenceTokens& tokens) {
   // If lookups cannot find the previous block, do not make the following blocks findable.
   if (index > 0 && !pool_.is_published(table.blocks[index - 1])) return;
   while (index < num_full) {
-    // With sha256 keys, add all blocks whose tokens are contiguous in memory to the cache. With
-    // other keys, add one block at a time, after a check that no other block has the same key.
+    // With sha256 keys, add all blocks whose tokens are contiguous in memory together. With other
+    // keys, add one block at a time, after a check that no other block has the same key.
     const auto piece = tokens.From(index * block_size);
     const size_t count = verifies_ ? 1 : std::min(num_full - index, piece.size() / block_size);
     if (verifies_ && IsKeyTaken(table, index, piece.first(block_size))) {
@@ -163,7 +163,7 @@ void KvCacheManager::CacheBlocks(BlockTable& table, const SequenceTokens& tokens
                                  int32_t num_computed) {
   INCIPIT_CHECK(num_computed <= static_cast<int32_t>(tokens.size()));
   Announce(table, tokens.first(static_cast<size_t>(num_computed)));
-  // Ignore blocks of a later step, which table.blocks may also contain.
+  // Do not count blocks of a later step, which table.blocks may also contain.
   table.num_committed = BlocksFor(num_computed);
   const int32_t num_full = num_computed / options_.block_size;
   const int32_t num_ready = std::min(num_full, table.num_published);

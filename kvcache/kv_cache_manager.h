@@ -112,8 +112,7 @@ struct ComputedBlocks {
   // Full blocks of the longest cached prefix, in the order of the tokens. Valid until the next
   // lookup.
   std::span<const BlockId> blocks;
-  // Cached block whose first `copy_tokens` tokens equal the tokens after `blocks` in the sequence.
-  // kNoBlock: none.
+  // Cached block from which the `copy_tokens` tokens after `blocks` can be copied; kNoBlock: none.
   BlockId copy_source = kNoBlock;
   int32_t copy_tokens = 0;
   int32_t num_tokens = 0;  // number of tokens found: all tokens of `blocks`, plus `copy_tokens`
@@ -168,8 +167,8 @@ class KvCacheManager {
   ComputedBlocks GetComputedBlocks(const SequenceTokens& tokens, const BlockTable& table,
                                    PartialMatch partial = PartialMatch::kAllowed);
 
-  // Returns the reason why the lookup result `computed` is not longer. REQUIRES: `computed` is the
-  // result of GetComputedBlocks for `tokens` and `table`.
+  // Returns the reason why GetComputedBlocks(`tokens`, `table`), which returned `computed`, found
+  // no more blocks.
   Miss ExplainMiss(const SequenceTokens& tokens, const BlockTable& table,
                    const ComputedBlocks& computed) const;
 
@@ -190,17 +189,17 @@ class KvCacheManager {
   [[nodiscard]] bool AllocateSlots(BlockTable& table, const ComputedBlocks& computed,
                                    int32_t num_tokens);
 
-  // Makes the blocks that a planned step will fill findable for lookups, so that other sequences of
-  // the same step can share them. `tokens` are all tokens of the sequence after the step.
+  // Lets lookups find the blocks that a planned step will fill, so that other sequences of the same
+  // step can share these blocks. `tokens` are all tokens of the sequence after the step.
   void Announce(BlockTable& table, const SequenceTokens& tokens);
 
-  // Makes the full blocks of the first `num_computed` tokens of the sequence findable for lookups.
-  // REQUIRES: the steps that computed these tokens are committed.
+  // Lets lookups find the full blocks of the first `num_computed` tokens of the sequence. REQUIRES:
+  // the steps that computed these tokens are committed.
   void CacheBlocks(BlockTable& table, const SequenceTokens& tokens, int32_t num_computed);
 
   // Undoes a failed step: releases the blocks that were added to `table` since the last CacheBlocks
-  // or Fork. Keeps the blocks of the first `num_tokens_in_flight` tokens. REQUIRES: newer steps,
-  // and later sequences of the same step, are already rolled back.
+  // or Fork. Keeps the blocks of the first `num_tokens_in_flight` tokens, which an older step still
+  // computes. REQUIRES: newer steps, and later sequences of the same step, are already rolled back.
   void Rollback(BlockTable& table, int32_t num_tokens_in_flight = 0);
 
   // Fills the empty table `child` with the first `num_tokens` tokens of `parent`. The tables share

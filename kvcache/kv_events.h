@@ -29,15 +29,15 @@ struct KvEvent {
   size_t tokens_begin = 0;
 };
 
-// The events in the log, valid until the cache is used again. A block is stored after the previous
-// block of its sequence, and removed before the previous block.
+// The events in the log, valid until the cache is used again. The kStored event of a block follows
+// the kStored event of the previous block of its sequence. kRemoved events have the reverse order.
 struct KvEvents {
   std::span<const KvEvent> events;
   std::span<const TokenId> tokens;
 };
 
-// One kStored event for each key that was stored and not removed. Each block follows the previous
-// block of its sequence.
+// One kStored event for each key in the cache. The event of a block follows the event of the
+// previous block of its sequence.
 struct KvSnapshot {
   std::vector<KvEvent> events;
   std::vector<TokenId> tokens;

@@ -65,8 +65,8 @@ class RetainedBlocks {
   // Adds block `id`, which has lost its last user, to the blocks that are kept by a retention hint.
   // Returns false if `id` has no retention hint.
   bool Put(BlockId id);
-  // Removes block `id` from the list of its request because a request uses the block again. The
-  // block keeps its retention hint. REQUIRES: `id` has no users and has a retention hint.
+  // Removes block `id` from the blocks that a retention hint keeps, because a request uses the
+  // block again. Does not delete the hint. REQUIRES: `id` has no users and has a retention hint.
   void Take(BlockId id);
   // Deletes the retention hint of block `id`.
   void Forget(BlockId id);

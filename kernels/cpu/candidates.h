@@ -43,9 +43,9 @@ class Candidates {
   void KeepMass(uint64_t wanted);
 
  private:
-  // A limit that separates the candidates to keep. `key` is the OrderKey of the limit, and all
-  // larger logits are kept. Candidates with an equal logit are kept until their number
-  // (KeepLargest) or the sum of their masses (KeepMass) is `wanted_of_equals`.
+  // Which candidates are kept. `key` is the OrderKey of a limit, and all candidates with a larger
+  // logit are kept. Candidates with a logit equal to the limit are kept until their number
+  // (KeepLargest) or the sum of their masses (KeepMass) reaches `wanted_of_equals`.
   struct Cut {
     uint32_t key = 0;
     uint64_t wanted_of_equals = 0;

@@ -31,8 +31,8 @@ struct UnmapPages {
 };
 using Pages = std::unique_ptr<void, UnmapPages>;
 
-// Maps at least `bytes` bytes of zeroed memory, aligned to a huge page. Returns null if the kernel
-// refuses. The kernel provides the memory of a page when the page is first written.
+// Maps at least `bytes` bytes of zeroed memory, aligned to a huge page. Returns null on failure.
+// The kernel provides the memory of a page when the page is first written.
 Pages MapPages(size_t bytes);
 
 class HostMemory;

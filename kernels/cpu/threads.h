@@ -1,6 +1,5 @@
-// Manages the threads of the CPU backend: the OpenMP thread pool, which oneDNN also uses. Between
-// two operations of a step, the threads wait actively. If no operation follows for the time that
-// docs/operations.md states, the threads sleep.
+// Manages the OpenMP threads of the CPU backend, which oneDNN also uses. Between two operations,
+// the threads wait actively, and later sleep (docs/operations.md).
 #pragma once
 
 #include <omp.h>
@@ -31,8 +30,8 @@ class Threads {
   }
 
   // Divides [0, size) into one contiguous range [begin, end) for each thread, and calls f(begin,
-  // end, thread) on this thread. If `work`, the approximate number of multiplications, is small,
-  // the calling thread computes all ranges alone.
+  // end, thread) on each thread. If `work`, the approximate number of multiplications, is small,
+  // the calling thread makes all calls.
   template <class F>
   void ForParts(int64_t size, int64_t work, const F& f) const {
     if (count_ == 1 || size == 1 || work < kWorkMin) {

@@ -90,7 +90,7 @@ BlockId BlockPool::Take() {
 }
 
 // Chooses the block to evict and removes the block from its lists. Returns true if the caller must
-// call FinishEviction later. Returns false if the block was not findable for lookups.
+// call FinishEviction later. Returns false if lookups could not find the block.
 bool BlockPool::BeginEviction(Victim& victim) {
   victim.id = ChooseVictim(victim.reason);
   if (!At(victim.id).published) return false;
@@ -168,7 +168,7 @@ void BlockPool::Release(std::span<const BlockId> blocks, const SequenceUse& use)
     Release(blocks.last(freed_.size()), use);
     blocks = blocks.first(blocks.size() - freed_.size());
   }
-  // Blocks without users are stored from the end: freed_[first, blocks.size()).
+  // The loop stores blocks without users in freed_[first, blocks.size()), from the end.
   size_t first = blocks.size();
   int32_t num_plain = 0;
   for (auto it = blocks.rbegin(); it != blocks.rend(); ++it) {
@@ -245,8 +245,8 @@ void BlockPool::PublishPending(std::span<const BlockId> ids, std::span<const Blo
   }
 }
 
-// Returns whether the caller must emit the event that block `id` is stored, and sets
-// stored_emitted. Returns false until the event of the previous block has been emitted.
+// Returns true, once for each block, if the caller must emit the kStored event of the block.
+// Returns false until the event of the previous block has been emitted.
 inline bool BlockPool::BecomeStored(BlockId id) {
   Block& block = At(id);
   if (block.stored_emitted || !(block.starts_chain || At(block.parent).stored_emitted)) {

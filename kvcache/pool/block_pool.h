@@ -55,7 +55,7 @@ class BlockPool {
   int32_t num_keys() const { return index_.size(); }
   int32_t num_retained() const { return retained_.num_retained(); }
 
-  // Returns the oldest findable block with the key `hash`, or kNoBlock.
+  // Returns the oldest cached block with the key `hash`, or kNoBlock.
   BlockId Find(const BlockHash& hash) const;
   struct Chain {
     std::span<const BlockId> blocks;
@@ -125,8 +125,8 @@ class BlockPool {
   BlockId parent(BlockId id) const { return At(id).parent; }
   // Returns the newest cached block that continues block `before`, or kNoBlock.
   BlockId first_child(BlockId before) const { return At(before).first_child; }
-  // Returns the newest first block of a sequence in the slot of `chains_` for the hash `chain`
-  // (ChainEnd::chain), or kNoBlock.
+  // Returns the newest first block of a sequence whose hash (ChainEnd::chain) is in the same slot
+  // of `chains_` as `chain`, or kNoBlock.
   BlockId first_of_chains(uint64_t chain) const { return chains_[ChainSlot(chain)]; }
   // Returns the next older block that has the same previous block as `id`, or kNoBlock.
   BlockId next_sibling(BlockId id) const { return At(id).next_sibling; }

@@ -48,7 +48,7 @@ struct AttendState {
 // Working memory of an attention call for one KV head. All KV heads of the call share this memory,
 // except `query` and `states`.
 struct AttendScratch {
-  // queries multiplied by the attention scale, of shape [tiles (groups of rows)][head_dim][rows]
+  // queries multiplied by the attention scale, of shape [groups of rows][head_dim][rows]
   float* query;
   float* scores;  // scores, which softmax weights later replace; shape [rows][kStep]
   // For each row: the new maximum of its scores, and the factor by which its previous sums are
@@ -356,8 +356,8 @@ void AttendStep(const AttendArgs& args, int64_t first, const StepBlocks<T>& bloc
   }
 }
 
-// Computes the attention sums of the kSplit positions of split `split`. Each group of kStep
-// positions is processed for all KV heads before the next group.
+// Computes the attention sums of all KV heads over split `split`, which is a range of kSplit
+// positions.
 template <class T>
 void AttendSplit(const AttendGroups& groups, int64_t split, const AttendState* states) {
   const AttendArgs& args = groups.args[0];
@@ -378,8 +378,8 @@ void AttendSplit(const AttendGroups& groups, int64_t split, const AttendState* s
   }
 }
 
-// Adds `part` to `total`. `part` holds the sums over the kSplit positions of split `split`, and
-// `total` holds the sums over all earlier positions.
+// Adds `part`, the sums over the kSplit positions of split `split`, to `total`, the sums over all
+// earlier positions.
 void FoldSplit(const AttendArgs& args, int64_t split, const AttendState& total,
                const AttendState& part) {
   const int64_t stride = total.sums_stride;

@@ -271,8 +271,8 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
   }
 }
 
-// Adds weighted values to the sums of all dimensions. If head_dim is not a multiple of the vector
-// size, the last vector also holds values of the next position, whose sums are never read.
+// Adds weighted values to the sums of all dimensions. The last vector may also hold values of the
+// next position, whose sums are never read.
 template <class T, int ROWS, bool FETCH>
 void AccumulateTile(const AccumulateArgs<T>& args) {
   // With a dot instruction, registers hold the values of a pair of positions in addition to the

@@ -65,8 +65,7 @@ inline void PutInOrder(const BF16*, Vec& even, Vec& odd) {
   odd = {_mm256_permute2f128_ps(low, high, 0x31)};
 }
 
-// A vector of whole numbers. The factors of an eight-bit product are pairs of 16-bit numbers, and
-// the sums are 32-bit numbers.
+// A vector of whole numbers: pairs of 16-bit inputs of an eight-bit product, or 32-bit sums.
 struct IntVec {
   __m256i v;
 };

@@ -10,8 +10,8 @@
 
 namespace incipit::simd {
 
-// Number of types in which keys, values and weights may be stored: f32, f16 and bf16. An array of
-// this size has the order of DType.
+// Number of types in which keys, values and weights may be stored: f32, f16 and bf16. An array with
+// this number of elements has the order of DType.
 inline constexpr int kNumStored = 3;
 // Index of the eight-bit weight format in an array of kNumWeightForms elements. The formats f32,
 // f16 and bf16 have lower indices.
@@ -21,8 +21,8 @@ inline constexpr int kNumWeightForms = kNumStored + 1;
 // Arguments of pack_rows, which normalises (if `norm_weight` is not null) and packs rows of
 // activations for `multiply`. For eight-bit weights, also rounds each row to eight-bit numbers.
 //
-// The layout of each group of at most tile_rows rows (a tile) is [steps][rows of the tile]. An
-// element has four bytes and holds cols_per_step columns of a row.
+// Each group of at most tile_rows rows (a tile) has the layout [groups of cols_per_step
+// columns][rows of the tile], with elements of four bytes.
 struct PackRowsArgs {
   const float* x;  // shape [rows][cols]
   // Indices of the rows of `x` to pack, of shape [num_rows]; null: the first num_rows rows.
@@ -33,7 +33,7 @@ struct PackRowsArgs {
   // pack_rows packs the tiles (groups of tile_rows rows) [tile_begin, tile_end).
   int64_t tile_begin, tile_end;
   float* row;  // working memory of shape [tile_rows][PackedRowFloats(cols)]
-  // output: num_rows * steps elements of four bytes, each with cols_per_step columns of a row.
+  // Output: num_rows * steps elements of four bytes, each with cols_per_step columns of a row.
   void* packed;
   // Output, for eight-bit weights only: scale of each row, of shape [num_rows].
   float* scales;
@@ -43,7 +43,7 @@ struct PackRowsArgs {
 // a multiple of 16, plus 16.
 constexpr int64_t PackedRowFloats(int64_t cols) { return (cols + 15) / 16 * 16 + 16; }
 
-// The operation that is applied to the sums W x of a matrix product.
+// The operation that is applied to the sums of the matrix product of weights W and input x.
 enum class Finish : uint8_t {
   kStore,  // stores y = W x + bias
   kAdd,    // adds to the output: y += W x + bias
@@ -53,9 +53,8 @@ enum class Finish : uint8_t {
 };
 
 // Arguments of `multiply`, which computes the sum over k of x[r][k] * w[n][k] for each input row r
-// and output n, and then applies `finish`. Products of floating-point weights are added in f32, in
-// ascending order of k. Products of eight-bit weights are added as integers, and the scales
-// multiply the sum.
+// and output n, and then applies `finish`. Floating-point products are added in f32, in ascending
+// order of k. Eight-bit products are added as integers.
 struct MultiplyArgs {
   const void* packed;  // the input rows, packed by pack_rows
   // For eight-bit weights only: scale of each input row, of shape [num_rows].
@@ -139,9 +138,9 @@ struct AttendArgs {
   int32_t first_position, num_tokens, num_heads, num_groups;
   int32_t window;  // number of positions of the sliding window; 0: no window
   float scale;
-  // `attend` computes the splits [split_begin, split_end). Split i holds the positions [i * kSplit,
-  // (i + 1) * kSplit).
-  // REQUIRES: if `states` is null, these splits contain all positions that the tokens attend to.
+  // `attend` computes the ranges of positions [i * kSplit, (i + 1) * kSplit) for i in [split_begin,
+  // split_end). REQUIRES: if `states` is null, these ranges contain all positions that the tokens
+  // attend to.
   int32_t split_begin, split_end;
   // Working memory of attend_scratch_floats(num_groups * RoundUp(num_tokens * num_heads, 16),
   // head_dim) floats.

@@ -29,7 +29,7 @@ constexpr int64_t kWidenTilesMin = 5;
 constexpr int64_t kLineBytes = 64;
 
 struct TileArgs {
-  const char* x;  // packed input rows of the tile, of shape [steps (groups of columns)][ROWS]
+  const char* x;  // packed input rows, of shape [steps (groups of columns)][ROWS]
   // Address of the first panel (a group of weight rows), at the first column of this call.
   const char* panel;
   int64_t panel_bytes;  // distance in bytes between two consecutive panels (groups of weight rows)
@@ -148,8 +148,8 @@ constexpr int LonePanels(int64_t rows) {
 
 template <class Format>
 struct ProductTiles {
-  // Element i of each array multiplies i + 1 input rows (a tile). `lone` is for a product with one
-  // tile, `of_few` for two or three tiles, `of_many` for four or more tiles.
+  // Element i of each array is the function for i + 1 input rows (a tile). `lone` is for a product
+  // with one tile, `of_few` for two or three tiles, `of_many` for four or more tiles.
   TileFunction lone[Format::kRows], of_few[Format::kRows], of_many[Format::kRows];
 
   template <int... INDICES>
@@ -324,8 +324,8 @@ struct TiledProduct {
     }
   }
 
-  // Returns the division of all tiles (of a few input rows each) into groups. The tiles of a group
-  // use a range of weights while this range is in the CPU caches.
+  // Divides all tiles (of a few input rows each) into groups. A range of weights stays in the CPU
+  // caches while all tiles of a group use the range.
   static Tiles GroupsOf(int64_t num_rows) {
     return Tiles::Of(Tiles::Of(num_rows, Format::kRows).count, kGroupRowsMax / Format::kRows);
   }

@@ -44,8 +44,7 @@ float QuantizeRow(const float* x, int64_t size, int8_t* numbers) {
 
 using Factors4 = float __attribute__((vector_size(16)));
 
-// Transposes 4 rows of 4 factors (of four bytes each). `from` has the layout [row][factor], and
-// `out` has the layout [factor][stride].
+// Transposes 4 rows of 4 elements of four bytes: copies from[r][step + i] to out[i * stride + r].
 inline void InterleaveFour(const float* const* from, int64_t step, int64_t stride, float* out) {
   Factors4 rows[4];
 #pragma GCC unroll 4
@@ -62,8 +61,7 @@ inline void InterleaveFour(const float* const* from, int64_t step, int64_t strid
   for (int i = 0; i < 4; ++i) __builtin_memcpy(out + i * stride, &steps[i], sizeof(steps[i]));
 }
 
-// Transposes 2 rows of 4 factors (of four bytes each). `from` has the layout [row][factor], and
-// `out` has the layout [factor][stride].
+// Transposes 2 rows of 4 elements of four bytes: copies from[r][step + i] to out[i * stride + r].
 inline void InterleaveTwo(const float* const* from, int64_t step, int64_t stride, float* out) {
   Factors4 rows[2];
 #pragma GCC unroll 2
@@ -76,8 +74,7 @@ inline void InterleaveTwo(const float* const* from, int64_t step, int64_t stride
   __builtin_memcpy(out + 3 * stride, reinterpret_cast<const char*>(&high) + 8, 8);
 }
 
-// Transposes factors (of four bytes each) from the layout [rows][steps] to the layout
-// [steps][rows].
+// Transposes elements of four bytes from the layout [rows][steps] to the layout [steps][rows].
 inline void InterleaveFactors(const float* const* from, int64_t rows, int64_t steps, float* out) {
   if (rows == 1) {
     __builtin_memcpy(out, from[0], static_cast<uint64_t>(steps * kFactorBytes));

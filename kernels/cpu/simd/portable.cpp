@@ -80,8 +80,7 @@ inline Vec Widen(const BF16* p) {
   return {reinterpret_cast<Floats>(bits)};
 }
 
-// A vector of whole numbers. In a product of eight-bit numbers, a factor (four bytes) holds the
-// numbers of two columns, with 16 bits each.
+// A vector of whole numbers: pairs of 16-bit inputs of an eight-bit product, or 32-bit sums.
 struct IntVec {
   Ints v;
 };

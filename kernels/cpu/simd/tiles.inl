@@ -3,7 +3,7 @@
 #pragma once
 
 // Divides num_rows rows into tiles of at most `height` rows. The numbers of rows of two tiles
-// differ by at most one, because a last tile with a single row would be slow.
+// differ by at most one.
 struct Tiles {
   int64_t num_rows, count;
   // Each of the first `num_higher` tiles has low_rows + 1 rows. Each of the other tiles has
