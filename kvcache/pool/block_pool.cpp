@@ -195,6 +195,7 @@ bool BlockPool::BecomeFree(BlockId id) {
   Block& block = At(id);
   ++num_free_;
   const bool has_duplicate = block.published && block.next_same != id;
+  // Only the policy `lru` keeps a free block in the cache if another block has the same key.
   if (!is_lru_ && has_duplicate && !(block.canonical && At(block.next_same).pending)) Unpublish(id);
   if (!block.published) {
     if (!is_lru_) unpublished_.PushBack(blocks_, id);
