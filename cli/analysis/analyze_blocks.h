@@ -1,4 +1,4 @@
-// Stores the prompts of a log as trees of blocks. Prompts with a common prefix share the nodes of
+// Stores the prompts of a log as trees of blocks. Prompts with a common prefix share the blocks of
 // this prefix.
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace incipit {
 
-// The number of a node in the trees of a BlockLog. A node stands for a block together with all
-// previous blocks of the prompt.
+// The number of a distinct block in a log. Two prompt blocks are the same distinct block if the
+// prompts are equal up to the end of these blocks.
 using BlockNode = uint32_t;
 inline constexpr BlockNode kNoBlockNode = std::numeric_limits<BlockNode>::max();
 
@@ -29,9 +29,8 @@ struct LoggedRequest {
   int64_t line = 0;  // line number of the request in the file, starting at 1
 };
 
-// The prompt blocks of all requests in a log, stored as trees. Blocks of two prompts have the same
-// node if the prompts are equal up to the end of these blocks. A node has a larger number than its
-// parent.
+// The prompt blocks of all requests in a log. A common prefix of several prompts is stored only
+// once. Each block has a larger BlockNode number than the previous blocks of its prompt.
 class BlockLog {
  public:
   // Creates an empty log for at most `blocks_max` blocks. A block has `block_tokens` tokens and is
@@ -50,14 +49,15 @@ class BlockLog {
   size_t num_nodes() const { return parents_.size(); }
   const LoggedRequest& request(size_t index) const { return requests_[index]; }
 
-  // Returns the nodes of the prompt blocks of request `index`, from the start of the prompt.
+  // Returns the numbers (BlockNode) of all blocks in the prompt of request `index`, in the order of
+  // the prompt.
   std::span<const BlockNode> chain(size_t index) const;
   // Returns the number of blocks in the longest prefix that the prompt of request `index` shares
   // with an earlier request of the log.
   int64_t num_seen(size_t index) const { return num_seen_[index]; }
 
-  // Returns the node of the block before `node` in the prompt, or kNoBlockNode if `node` is the
-  // first block of a prompt.
+  // Returns the prompt block before block `node`, or kNoBlockNode if `node` is the first block of a
+  // prompt.
   BlockNode parent(BlockNode node) const { return parents_[node]; }
   std::span<const std::byte> content(BlockNode node) const;
 
@@ -84,19 +84,18 @@ class BlockLog {
   const int32_t block_tokens_;
   const int64_t blocks_max_;
   std::vector<LoggedRequest> requests_;
-  // num_seen_[r]: number of blocks at the start of request r that an earlier request also has.
+  // num_seen_[r]: number of blocks at the start of prompt r that an earlier prompt also has.
   std::vector<int64_t> num_seen_;
-  // chain_begin_[r]: index of the first block of request r in `chains_` (the blocks of all
-  // requests).
+  // chain_begin_[r]: index in `chains_` of the first prompt block of request r.
   std::vector<size_t> chain_begin_;
   std::vector<BlockNode> chains_;
-  std::vector<BlockNode> parents_;   // parents_[n]: node of the block before node n in the prompt
-  std::vector<std::byte> contents_;  // contents of all blocks, in the order of the nodes
+  std::vector<BlockNode> parents_;   // parents_[n]: the prompt block before block n
+  std::vector<std::byte> contents_;  // contents of block 0, block 1, and so on
   absl::flat_hash_set<BlockNode, ChildHash, ChildEqual> nodes_;
 };
 
 // A view of a BlockLog with larger blocks: a block of the view consists of `group` consecutive
-// blocks of the log. The view identifies a block by the node of the last of these `group` blocks.
+// blocks of the log, and has the number (BlockNode) of the last of these blocks.
 class BlockView {
  public:
   // REQUIRES: `group` > 0, and `log` outlives this object.
@@ -111,10 +110,10 @@ class BlockView {
   BlockNode block(size_t request, int64_t index) const {
     return log_.chain(request)[static_cast<size_t>((index + 1) * group_ - 1)];
   }
-  // Returns the number of tokens in block `index` of `request`. In a log of hash ids, the last
-  // block of a prompt may be incomplete.
+  // Returns the number of tokens in block `index` of the prompt of `request`. In a log of hash ids,
+  // the last block of a prompt may be incomplete.
   int64_t num_tokens(size_t request, int64_t index) const;
-  // Returns the total number of tokens in the first `num_blocks` blocks of `request`.
+  // Returns the number of tokens in the first `num_blocks` prompt blocks of `request`.
   int64_t prefix_tokens(size_t request, int64_t num_blocks) const;
 
  private:

@@ -18,8 +18,7 @@ constexpr int32_t kGroups[] = {1, 2, 4, 8};
 // size.
 constexpr size_t kDefaultDetail = 1;
 
-// Finds contradictions in the requests of a log, such as decreasing timestamps, and describes each
-// contradiction as a sentence.
+// Finds contradictions in a log, such as decreasing timestamps, and describes them in sentences.
 class OddityNotes {
  public:
   OddityNotes(TraceForm form, int32_t block_size) : form_(form), block_size_(block_size) {}
@@ -136,8 +135,7 @@ absl::StatusOr<AnalysisInput> MakeBlocks(Trace trace, const BlockingOptions& opt
     const absl::Status added = input.log->Add(logged, FullBlocks(request, trace.form, block_size));
     if (!added.ok()) return Annotate(added, fmt::format("{}:{}", options.name, request.line));
     input.output_tokens += request.output_length;
-    // Free the memory of the ids: `input.log` now holds the blocks, and the ids of a log can need
-    // gigabytes.
+    // Free the memory of the ids, which can need gigabytes: `input.log` now holds the blocks.
     request.hash_ids = {};
     request.token_ids = {};
   }

@@ -14,8 +14,8 @@
 
 namespace incipit {
 
-// Default of --block-size for logs of token ids (kTokenLogBlockSize) and for logs of hash ids
-// (kHashLogBlockSize), in tokens. A hash id of the Mooncake traces stands for 512 tokens.
+// Default of --block-size in tokens: for logs of token ids, and for logs of hash ids. In the
+// published Mooncake traces, a hash id stands for 512 tokens.
 inline constexpr int32_t kTokenLogBlockSize = 8;
 inline constexpr int32_t kHashLogBlockSize = 512;
 inline constexpr int32_t kAnalyzedBlockSizeMax = 1 << 16;
@@ -52,9 +52,9 @@ struct BlockingOptions {
 // difference probably means that --time-unit is wrong.
 inline constexpr double kLogSecondsMax = 1e10;
 
-// Converts `trace` (a parsed log of requests) to blocks. Returns RESOURCE_EXHAUSTED if the log has
-// too many blocks, and INVALID_ARGUMENT if a request is more than kLogSecondsMax from the first
-// request.
+// Converts `trace` (a parsed log of requests) to blocks. Returns RESOURCE_EXHAUSTED if there are
+// too many blocks, and INVALID_ARGUMENT if a timestamp is more than kLogSecondsMax from the first
+// timestamp.
 absl::StatusOr<AnalysisInput> MakeBlocks(Trace trace, const BlockingOptions& options);
 
 }  // namespace incipit

@@ -115,8 +115,7 @@ std::vector<CurveCapacity> CurveCapacities(const ReuseCurve& curve, int32_t num_
   for (const int32_t percent : {1, 2, 5, 10, 20, 30, 40, 50, 60, 80, 100}) {
     capacities.push_back({std::max<int64_t>(1, Share(percent, num_distinct)), percent});
   }
-  // Add `num_points` cache sizes for a plot, at equal distances on a logarithmic axis. The first
-  // plotted size is at most a quarter of the cache size that reaches half of all possible hits.
+  // Add `num_points` cache sizes for plots, at equal distances on a logarithmic axis.
   const double last = static_cast<double>(num_distinct);
   const double needed = static_cast<double>(curve.BlocksFor(kWantedPercents[0]));
   const double first = std::max(1.0, std::min(last / 1000, needed / 4));
@@ -124,8 +123,8 @@ std::vector<CurveCapacity> CurveCapacities(const ReuseCurve& curve, int32_t num_
     const double num_blocks = first * std::pow(last / first, 1.0 * i / num_points);
     capacities.push_back({std::llround(num_blocks), 0});
   }
-  // std::unique() keeps the first of several equal sizes. This must be the size for tables (percent
-  // > 0), so sort it before an equal size for plots (percent = 0).
+  // std::unique() keeps the first of two equal sizes. Sort a size for tables (percent > 0) before
+  // an equal size for plots (percent = 0).
   std::ranges::sort(capacities, [](const CurveCapacity& a, const CurveCapacity& b) {
     return a.num_blocks != b.num_blocks ? a.num_blocks < b.num_blocks : a.percent > b.percent;
   });

@@ -22,8 +22,8 @@ inline constexpr int32_t kWantedPercents[] = {50, 80, 95};
 struct BlockSizeAnalysis {
   int64_t block_tokens = 0;
   ReuseCurve curve;
-  // peaks[w]: the largest number of distinct blocks used within one time window of the length
-  // Analysis::working_set.windows[w].
+  // peaks[w]: the largest number of distinct blocks that were used within a time window of the
+  // length Analysis::working_set.windows[w].
   std::vector<WorkingSet::Peak> peaks;
   // Number of requests that share a block with an earlier request, and number of distinct blocks
   // that only one request has.
@@ -50,8 +50,8 @@ struct Analysis {
 };
 
 struct AnalysisOptions {
-  // Length of the time window of the working set (distinct blocks used within a time window), in
-  // seconds; absent: the lengths of DefaultWindows().
+  // Length in seconds of the time window in which distinct blocks are counted; absent: the lengths
+  // of DefaultWindows().
   std::optional<double> window;
   std::optional<int64_t> bytes_per_token;  // size of the keys and values of one token, in bytes
   size_t num_top_prefixes = 10;
@@ -74,8 +74,7 @@ std::string WindowText(const WorkingSet& set, size_t window);
 // A cache size for which tables or plots show the hit ratio.
 struct CurveCapacity {
   int64_t num_blocks = 0;  // cache size in blocks
-  // num_blocks as a percentage of the distinct blocks of the log; 0: only plots show this cache
-  // size.
+  // `num_blocks` in percent of the distinct blocks of the log; 0: only plots show this cache size.
   int32_t percent = 0;
 };
 // Returns the cache sizes for which tables and plots show the hit ratio, in ascending order. Up to

@@ -9,8 +9,8 @@
 namespace incipit {
 namespace {
 
-// A set of marked positions in [0, size), stored as a Fenwick tree. CountFrom() counts the marks at
-// or after a position in O(log size).
+// A set of numbers in [0, size), stored as a Fenwick tree. CountFrom(n) returns how many numbers of
+// the set are at least n, in O(log size).
 class MarkCounts {
  public:
   explicit MarkCounts(size_t size) : counts_(size + 1) {}
@@ -34,8 +34,8 @@ class MarkCounts {
   int64_t num_marks_ = 0;
 };
 
-// Orders the blocks by their last use. Each block of each prompt is one block use; block uses are
-// numbered in the order of the log.
+// Orders the blocks by their last use. Each block in each prompt counts as one block use. The block
+// uses of a log are numbered from 0.
 class LruStack {
  public:
   LruStack(size_t num_nodes, size_t num_uses) : marks_(num_uses), position_(num_nodes, kNever) {}
@@ -50,20 +50,21 @@ class LruStack {
   }
   size_t num_uses() const { return num_uses_; }
   int64_t num_blocks() const { return marks_.num_marks(); }
-  // Returns the number of distinct blocks that were used at or after block use number `since`. Each
-  // block of each prompt is one block use; block uses are numbered from 0.
+  // Returns the number of distinct blocks that block use number `since` and all later block uses
+  // have used. Each block in each prompt is one block use.
   int64_t NumUsedSince(size_t since) const { return marks_.CountFrom(since); }
 
  private:
   static constexpr uint32_t kNever = ~uint32_t{0};
   MarkCounts marks_;
-  // position_[n]: index, in the order of all block uses, of the last use of node n.
+  // position_[n]: number of the last block use of block n. The block uses of all prompts are
+  // numbered from 0.
   std::vector<uint32_t> position_;
   size_t num_uses_ = 0;
 };
 
-// Counts the distinct blocks that were used within each time window. A window ends at the current
-// request.
+// Counts the distinct blocks that were used within each time window, such as the last 5 minutes
+// before the current request.
 class WindowCounter {
  public:
   WindowCounter(const BlockView& view, const WorkingSetOptions& options)
@@ -78,12 +79,13 @@ class WindowCounter {
     use_begin_.reserve(num_requests + 1);
     const double end = num_requests == 0 ? 0 : TimeOf(num_requests - 1);
     step_ = end / options.num_samples;
-    // If windows are measured in requests, take at most one sample of the working set per request.
+    // If windows are measured in requests, the distance of two samples is a whole number of
+    // requests.
     if (!set_.is_timed) step_ = std::ceil(std::max(step_, 1.0));
   }
 
-  // Records the working set at each sampling time before request `index`. REQUIRES: `stack` does
-  // not contain the block uses of request `index` yet.
+  // Records the working set (distinct blocks in each window) at each sampling time before request
+  // `index`. REQUIRES: `stack` does not contain the block uses of request `index` yet.
   void BeforeRequest(size_t index, const LruStack& stack) {
     while (HasSampleBefore(TimeOf(index))) Sample(NextSample(), index, stack);
     use_begin_.push_back(stack.num_uses());
@@ -105,8 +107,8 @@ class WindowCounter {
   double TimeOf(size_t index) const {
     return set_.is_timed ? view_.log().request(index).time : static_cast<double>(index + 1);
   }
-  // Returns true if a sampling time of the working set is before `now`. The last sample is reserved
-  // for Finish().
+  // Returns true if the time of the next sample is before `now`. Returns false if only the last
+  // sample is left, which Finish() records.
   bool HasSampleBefore(double now) const {
     return step_ > 0 && set_.samples.size() + 1 < num_samples_max_ && NextSample() < now;
   }

@@ -10,22 +10,20 @@
 namespace incipit {
 
 // The number of hits of an LRU cache for every cache size. A hit is a prompt block that is in the
-// cache when the prompt arrives.
+// cache when the prompt arrives. Of the blocks of one prompt, the cache evicts the last block
+// first.
 //
-// One pass over the log computes the hits for all cache sizes, because a cache of C + 1 blocks
-// always holds all blocks of a cache of C blocks (a stack algorithm: Mattson et al., "Evaluation
-// techniques for storage hierarchies", 1970).
-//
-// Of the blocks of one prompt, the cache evicts the last block first. If a prompt is longer than
-// the cache, the cache keeps the first blocks of the prompt.
+// One pass over the log computes the hits for all cache sizes (a stack algorithm: Mattson et al.,
+// "Evaluation techniques for storage hierarchies", 1970).
 class ReuseCurve {
  public:
   struct Hits {
     int64_t blocks = 0, tokens = 0;
   };
 
-  // `at[d]`: number of hits that a cache of d blocks has, but a cache of d - 1 blocks does not
-  // have. `all`: number of blocks and tokens of all prompts. REQUIRES: `at[0]` has no hits.
+  // `at[d]`: hits of a cache of d blocks minus hits of a cache of d - 1 blocks. `all`: number of
+  // blocks and tokens in all prompts. `num_distinct`: number of distinct blocks in all prompts.
+  // REQUIRES: `at[0].blocks` is 0.
   ReuseCurve(std::vector<Hits> at, Hits all, int64_t num_distinct);
 
   const Hits& all() const { return all_; }
@@ -49,11 +47,12 @@ class ReuseCurve {
 
 struct WorkingSet {
   struct Sample {
-    // End of the time windows of this sample, in seconds or requests since the start of the log.
+    // Time of the sample, in seconds (or number of requests) since the start of the log. The time
+    // windows of the sample end at this time.
     double at = 0;
     int64_t num_requests = 0;     // number of requests from the start of the log to `at`
     int64_t num_distinct = 0;     // number of distinct blocks from the start of the log to `at`
-    std::vector<int64_t> blocks;  // blocks[w]: number of distinct blocks used within time window w
+    std::vector<int64_t> blocks;  // blocks[w]: number of distinct blocks in time window w
   };
   struct Peak {
     int64_t blocks = 0;
@@ -71,8 +70,7 @@ struct WorkingSet {
   std::vector<Peak> peaks;
 };
 
-// The lengths of the time windows, and the number of samples, of a working set (distinct blocks
-// used within a time window).
+// Options for counting the distinct blocks that are used within time windows, such as 5 minutes.
 struct WorkingSetOptions {
   bool is_timed = false;
   std::vector<double> windows;  // lengths of the time windows in ascending order, all above 0

@@ -10,16 +10,16 @@
 namespace incipit {
 namespace {
 
-// The trees of the prompt blocks for one block size. Node n is not in these trees if num_uses[n] is
-// 0, because then no block of this size ends at node n.
+// Facts about the prompt blocks of one block size. In all members, the index n is the number of a
+// block (a BlockNode). If there is no block n of this size, num_uses[n] is 0.
 struct Forest {
   explicit Forest(const BlockView& view);
 
-  std::vector<uint32_t> num_uses;  // num_uses[n]: number of requests with the block of node n
-  std::vector<BlockNode> parents;  // parents[n]: node of the previous block of the prompt
-  // depths[n]: number of blocks from the start of the prompt to the block of node n.
+  std::vector<uint32_t> num_uses;  // num_uses[n]: number of requests with block n
+  std::vector<BlockNode> parents;  // parents[n]: the prompt block before block n
+  // depths[n]: number of blocks from the start of the prompt to block n, including block n.
   std::vector<uint32_t> depths;
-  // first_uses[n]: index of the first request with the block of node n.
+  // first_uses[n]: index in the log of the first request with block n.
   std::vector<uint32_t> first_uses;
 };
 
@@ -48,8 +48,8 @@ std::vector<SharedPrefix> FindPrefixes(const BlockView& view, const Forest& fore
     const BlockNode parent = forest.parents[node];
     return parent != kNoBlockNode && forest.num_uses[parent] == forest.num_uses[node];
   };
-  // The loop over `node` visits a parent before its children, because a parent has a smaller number
-  // than its children.
+  // The loop visits each block after the previous blocks of its prompt, because these blocks have
+  // smaller numbers.
   std::vector<uint32_t> depth_before(num_nodes);
   std::vector<bool> has_continuation(num_nodes);
   for (size_t node = 0; node < num_nodes; ++node) {

@@ -12,22 +12,22 @@ namespace incipit {
 // A stretch: consecutive blocks of a prompt that exactly the same requests share. The blocks after
 // a stretch are shared by fewer requests.
 struct SharedPrefix {
-  // Node of the last block of the stretch (consecutive blocks that the same requests share).
+  // Last block of the stretch (consecutive blocks that the same requests share).
   BlockNode node = kNoBlockNode;
   int64_t num_requests = 0;
-  // Number of blocks from the start of the prompt to `node`.
+  // Number of blocks from the start of the prompt to block `node`, including this block.
   int64_t num_blocks = 0;
-  // Number of consecutive blocks before and including `node` that the same requests share.
+  // Number of blocks in the stretch (consecutive blocks, up to block `node`, that the same requests
+  // share).
   int64_t num_own_blocks = 0;
-  // Number of blocks found in an unlimited cache: (num_requests - 1) * num_own_blocks.
+  // Number of hits in this stretch with an unlimited cache: (num_requests - 1) * num_own_blocks.
   int64_t num_saved = 0;
   int64_t first_line = 0;  // line number, in the log, of the first request with these blocks
 };
 
 struct Sharing {
-  // One bar of a histogram: the number of requests whose shared prefix has from `blocks_from` to
-  // `blocks_to` blocks. The shared prefix of a request is its longest prefix that an earlier
-  // request also has.
+  // One bar of a histogram: the number of requests that share from `blocks_from` to `blocks_to`
+  // blocks at the start of the prompt with an earlier request.
   struct Bin {
     // Smallest and largest length of the shared prefix, in blocks.
     int64_t blocks_from = 0, blocks_to = 0;

@@ -134,8 +134,8 @@ class WindowTable {
   WindowTable(const WorkingSet& set, std::vector<Column> columns)
       : num_windows_(set.windows.size()), table_(AllColumns(set, std::move(columns))) {}
 
-  // Appends a row: the cells `cells`, the number blocks_of(w) for each time window w (such as the
-  // last 5 minutes), and the number `num_distinct`.
+  // Appends a row: the cells `cells`, then blocks_of(w) for each time window w (such as the last 5
+  // minutes), then `num_distinct`.
   template <typename BlocksOf>
   void Add(std::vector<std::string> cells, const BlocksOf& blocks_of, int64_t num_distinct) {
     for (size_t w = 0; w < num_windows_; ++w) cells.push_back(Thousands(blocks_of(w)));

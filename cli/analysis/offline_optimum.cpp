@@ -9,8 +9,8 @@
 namespace incipit {
 namespace {
 
-// The number of a block use. A block use is one block in the prompt of one request. All block uses
-// of the log are numbered in their order in the log.
+// The number of a block use. Each block in each prompt is one block use. The block uses are
+// numbered from 0 in the order of the log.
 using UseNumber = uint32_t;
 constexpr UseNumber kNoUse = 0xffffffff;
 static_assert(kLoggedBlocksMax < kNoUse);
@@ -57,7 +57,8 @@ class UseSet {
   std::vector<std::vector<uint64_t>> levels_;
 };
 
-// Returns an array: element i is the number of the next use, after block use i, of the same block.
+// Returns an array: element i is the number of the next use of the block that block use i uses;
+// kNoUse: there is no later use.
 std::vector<UseNumber> NextUses(const BlockLog& log) {
   size_t num_uses = 0;
   for (size_t r = 0; r < log.num_requests(); ++r) num_uses += log.chain(r).size();
@@ -85,7 +86,7 @@ int64_t OfflineOptimumHits(const BlockLog& log, int64_t capacity) {
   UseSet kept(next.size());
   int64_t num_kept = 0, num_hits = 0;
   for (size_t use = 0; use < next.size(); ++use) {
-    // `kept` has the number `use` if the block was in the cache when the request arrived.
+    // If `kept` contains the number `use`, the used block is in the cache: a hit.
     if (kept.Has(use)) {
       kept.Erase(use);
       --num_kept;

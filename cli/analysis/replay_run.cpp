@@ -16,8 +16,8 @@ namespace {
 // by this maximum, because a clock in nanoseconds overflows at 9.2e9 seconds.
 constexpr double kReplaySecondsMax = 1e9;
 
-// Builds the token ids of a prompt for KvCacheManager. In a log of hash ids, each block is replaced
-// by one token. Equal blocks become equal tokens.
+// Builds the token ids of a prompt for KvCacheManager. In a log of hash ids, one token stands for
+// one block, and equal blocks become equal tokens.
 class PromptTokens {
  public:
   PromptTokens(const BlockLog& log, TraceForm form) : log_(log), form_(form) {}
@@ -52,8 +52,7 @@ class PromptTokens {
 KvCacheOptions ManagerOptions(const BlockLog& log, const ReplayOptions& options) {
   size_t longest = 0;
   for (size_t r = 0; r < log.num_requests(); ++r) longest = std::max(longest, log.chain(r).size());
-  // Limit the cache size to the number of distinct blocks of the log, because a larger cache has
-  // the same hits.
+  // A cache for more than all distinct blocks of the log would only need more memory.
   const int64_t capacity =
       std::clamp<int64_t>(static_cast<int64_t>(log.num_nodes()), 1, options.capacity);
   const int64_t beside =
