@@ -34,14 +34,13 @@ class MarkCounts {
   int64_t num_marks_ = 0;
 };
 
-// Orders the blocks by their last use. Each block in each prompt counts as one block use. The block
-// uses of a log are numbered from 0.
+// Orders the blocks by their last use. Each block in each prompt counts as one block use.
 class LruStack {
  public:
   LruStack(size_t num_nodes, size_t num_uses) : marks_(num_uses), position_(num_nodes, kNever) {}
 
-  // Returns the rank of `node` by last use. The most recently used block has rank 1. REQUIRES:
-  // `node` has been used.
+  // Returns the rank of block `node` in the order of last use: the most recently used block has
+  // rank 1. REQUIRES: block `node` has been used.
   int64_t Depth(BlockNode node) const { return marks_.CountFrom(position_[node]); }
   void Use(BlockNode node) {
     if (position_[node] != kNever) marks_.Unset(position_[node]);
@@ -131,7 +130,8 @@ class WindowCounter {
   double step_ = 0;
   // use_begin_[r]: number of block uses in the log before request r.
   std::vector<size_t> use_begin_;
-  std::vector<size_t> first_in_;  // first_in_[w]: index of the first request within time window w
+  // first_in_[w]: index of the first request in the current time window of length windows[w].
+  std::vector<size_t> first_in_;
 };
 
 size_t NumUses(const BlockView& view) {

@@ -50,9 +50,11 @@ struct WorkingSet {
     // Time of the sample, in seconds (or number of requests) since the start of the log. The time
     // windows of the sample end at this time.
     double at = 0;
-    int64_t num_requests = 0;     // number of requests from the start of the log to `at`
-    int64_t num_distinct = 0;     // number of distinct blocks from the start of the log to `at`
-    std::vector<int64_t> blocks;  // blocks[w]: number of distinct blocks in time window w
+    int64_t num_requests = 0;  // number of requests from the start of the log to `at`
+    int64_t num_distinct = 0;  // number of distinct blocks from the start of the log to `at`
+    // blocks[w]: number of distinct blocks used within the time window of length windows[w] that
+    // ends at `at`.
+    std::vector<int64_t> blocks;
   };
   struct Peak {
     int64_t blocks = 0;
