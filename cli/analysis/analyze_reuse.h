@@ -85,7 +85,7 @@ struct Reuse {
 };
 
 // Computes the hits for every cache size, and the working set (distinct blocks used within a time
-// window). The time is O(log n) per block, where n is the number of blocks in the log.
+// window). Takes O(log n) time per prompt block in a log of n prompt blocks.
 Reuse MeasureReuse(const BlockView& view, const WorkingSetOptions& options);
 
 // Returns round window lengths (such as 5 minutes) close to 1/60, 1/15 and 1/4 of the duration of

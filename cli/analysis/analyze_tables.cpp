@@ -127,8 +127,8 @@ std::string CurveText(const Analysis& analysis) {
                      size.block_tokens, table.Text(kIndent));
 }
 
-// A text table with the given `columns`, followed by one column for each time window, such as the
-// last 5 minutes. A cell in the column of a window is a number of blocks.
+// A text table: the columns `columns`, then one column of block counts for each time window, such
+// as the last 5 minutes.
 class WindowTable {
  public:
   WindowTable(const WorkingSet& set, std::vector<Column> columns)

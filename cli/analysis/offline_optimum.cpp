@@ -15,8 +15,8 @@ using UseNumber = uint32_t;
 constexpr UseNumber kNoUse = 0xffffffff;
 static_assert(kLoggedBlocksMax < kNoUse);
 
-// A set of numbers in [0, size), stored as levels of bits. Level 0 has one bit for each number. A
-// bit of level i + 1 is 1 if the corresponding 64-bit word of level i is not 0.
+// A set of numbers in [0, size), stored as one bit for each number. Further levels of bits show
+// which 64-bit words of the previous level are not 0.
 class UseSet {
  public:
   explicit UseSet(size_t size) {

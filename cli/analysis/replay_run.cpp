@@ -23,9 +23,9 @@ class PromptTokens {
   PromptTokens(const BlockLog& log, TraceForm form) : log_(log), form_(form) {}
 
   int32_t block_size() const { return form_ == TraceForm::kHashIds ? 1 : log_.block_tokens(); }
-  // Returns the tokens of the first `num_blocks` blocks of `request`, followed by one extra token,
-  // because KvCacheManager never finds the last token of a prompt in the cache. The result is valid
-  // until the next call.
+  // Returns the tokens of the first `num_blocks` prompt blocks of `request`, plus one token,
+  // because KvCacheManager never finds the last token of a prompt. The result is valid until the
+  // next call.
   std::span<const TokenId> Of(size_t request, size_t num_blocks) {
     const auto chain = log_.chain(request).first(num_blocks);
     const auto block_size = static_cast<size_t>(this->block_size());
@@ -52,7 +52,7 @@ class PromptTokens {
 KvCacheOptions ManagerOptions(const BlockLog& log, const ReplayOptions& options) {
   size_t longest = 0;
   for (size_t r = 0; r < log.num_requests(); ++r) longest = std::max(longest, log.chain(r).size());
-  // A cache for more blocks than the distinct blocks of the log has no more hits.
+  // A cache that can hold all distinct blocks of the log has the maximum number of hits.
   const int64_t capacity =
       std::clamp<int64_t>(static_cast<int64_t>(log.num_nodes()), 1, options.capacity);
   const int64_t beside =
