@@ -59,8 +59,8 @@ std::string IntervalText(double seconds) {
   return fmt::format("{}s", seconds);
 }
 
-// Returns a description of `range`: "from A to B", "at least A", "at most B" or "". A limit is
-// omitted if it excludes no value of the range `widest`.
+// Returns the limits of `range` as text: "from A to B", "at least A", "at most B" or "". Omits a
+// limit that is not stricter than the same limit of `widest`.
 template <typename T, typename Show>
 std::string BoundsText(const FlagRange<T>& range, const FlagRange<T>& widest, Show show) {
   const bool has_min = range.min > widest.min;
@@ -186,8 +186,8 @@ void Flags::Switch(FlagText text, bool& target) {
 void Flags::AddNames(FlagText text, std::vector<string_view> names, std::function<void(size_t)> set,
                      std::function<size_t()> get) {
   std::string all = fmt::format("{}", fmt::join(names, ", "));
-  // Index in `names` of the current value of the flag, and the name of this value that the user
-  // passed. A value can have several names.
+  // The current value of the flag: its index in `names`, and the name that the user passed, which
+  // may be an alias.
   auto given = std::make_shared<std::pair<size_t, string_view>>(get(), names[get()]);
   Add(
       text, all,
@@ -326,8 +326,8 @@ absl::StatusOr<size_t> Flags::ParseFlag(std::span<const string_view> args, Other
   }
   const bool has_next = args.size() > 1;
   if (flag->is_switch) {
-    // If the command accepts only flags, an argument after a switch must be the value of the
-    // switch, unless the argument begins with `-`.
+    // In a command that accepts only flags, an argument without a leading `-` can only be the value
+    // of the switch.
     const bool takes_next = has_next && (ParseBool(args[1]).has_value() ||
                                          (others == Others::kRefused && !args[1].starts_with('-')));
     INCIPIT_RETURN_IF_ERROR(Set(name, takes_next ? args[1] : "on"));
@@ -336,9 +336,8 @@ absl::StatusOr<size_t> Flags::ParseFlag(std::span<const string_view> args, Other
   if (!has_next)
     return InvalidArgument("--{} needs a value: --{} {}", name, name, flag->text.value);
   if (args[1].starts_with("--") && Find(args[1].substr(2)) != nullptr) {
-    return InvalidArgument(
-        "--{} needs a value: --{} {}; if the argument {} is the value, write --{}={}", name, name,
-        flag->text.value, args[1], name, args[1]);
+    return InvalidArgument("--{} needs a value: --{} {}; to use {} as the value, write --{}={}",
+                           name, name, flag->text.value, args[1], name, args[1]);
   }
   INCIPIT_RETURN_IF_ERROR(Set(name, args[1]));
   return 2;

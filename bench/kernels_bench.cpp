@@ -1,14 +1,11 @@
-// Benchmarks of the operations of the CPU backend, with the matrix sizes of models with 125M and
-// 0.5B parameters. Other benchmarks of this program measure the maximum rates of the machine:
-// multiply-adds per second and bytes read per second.
+// Measures the speed of the operations of the CPU backend, with the matrix sizes of models with
+// 125M and 0.5B parameters. The data are larger than the caches of the CPU, as in a real model.
 //
 // kernels_bench [--benchmark_filter=Product] ...
 //
-// The counter gflops is the rate of arithmetic operations, in 10^9 per second. The counter gbytes
-// is the rate of reading weights, or keys and values, in 10^9 bytes per second. With one thread, a
-// second is a second of CPU time of the process, so that other programs do not affect the counters.
-// With more threads, a second is a second of wall time. The weights and the KV pools are larger
-// than the processor's caches, as in a real model.
+// Counter gflops: 10^9 arithmetic operations per second. Counter gbytes: 10^9 bytes of weights,
+// keys and values read per second. A benchmark with one thread uses CPU time, other benchmarks wall
+// time.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -146,9 +143,8 @@ void ProductArguments(benchmark::internal::Benchmark* benchmark) {
 }
 BENCHMARK(Product)->Apply(ProductArguments);
 
-// Measures the maximum rates of this machine (multiply-adds and bytes read per second) with the
-// `num_threads` threads of `backend`. Returns the highest rates of all calls with the same
-// `num_threads`.
+// Measures the maximum rates of `backend`: multiply-adds and bytes read per second. Returns the
+// highest rates that were measured with `num_threads` threads since the start of the program.
 const MachineRates& RatesSoFar(Backend& backend, int64_t num_threads) {
   static std::map<int64_t, MachineRates> rates;
   MachineRates& best = rates[num_threads];
@@ -163,12 +159,12 @@ struct Heads {
 // 125M and 8B parameters.
 constexpr Heads kHeads[] = {{14, 2, 64}, {12, 4, 64}, {32, 8, 128}};
 
-// Measures attention. Benchmark arguments: number of threads, number of sequences, new tokens per
-// sequence, earlier tokens per sequence, type of keys and values, index into kHeads, and 1 if the
-// cache blocks of a sequence are scattered in memory (otherwise 0).
+// Measures attention. Benchmark arguments: number of threads, sequences, new tokens per sequence,
+// earlier tokens per sequence, type of keys and values, index into kHeads, and 1 if the cache
+// blocks are scattered in memory (otherwise 0).
 //
-// Counters: measured rate / maximum rate of this machine, for bytes read (of_read), f32
-// multiply-adds (of_fma) and bf16 dot instructions (of_dot).
+// The counters of_read, of_fma and of_dot are fractions of the machine's maximum rates of bytes
+// read, f32 multiply-adds and bf16 dot instructions.
 void Attention(benchmark::State& state) {
   constexpr int32_t kBlockSize = 16;
   const Heads& heads = kHeads[state.range(5)];

@@ -86,8 +86,8 @@ void SayReady(const Options& options, const Server& server) {
   Say(stdout, line + "\n");
 }
 
-// Waits until the engine fails or a stop signal arrives. After a stop signal, waits until all calls
-// have ended, at most for the drain timeout. Returns the exit code of the process.
+// Waits until the engine fails or a stop signal arrives. After a stop signal, waits for the calls
+// in progress, but not longer than the drain timeout. Returns the exit code of the process.
 int ServeUntilStopped(const Options& options, Server& server, StopSignals& signals,
                       const std::atomic<bool>& has_failed) {
   while (signals.Wait(std::nullopt) != StopSignals::Event::kSignal) {

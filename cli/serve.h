@@ -6,7 +6,6 @@
 
 namespace incipit {
 
-// Exit codes of `incipit serve` that other commands do not have.
 inline constexpr int kExitModel = 3;  // exit code: the model folder cannot be loaded
 // Exit code: an address cannot be bound, or the port file cannot be written.
 inline constexpr int kExitAddress = 4;

@@ -192,8 +192,8 @@ absl::Status LoadRunner(const Options& options, Loaded& loaded) {
   const int64_t capacity = int64_t{decided.num_blocks} * decided.block_size;
   if (capacity < decided.max_model_len) {
     spdlog::warn(
-        "the cache holds {} tokens, less than the context of {} tokens: longer requests are "
-        "rejected",
+        "the cache holds {} tokens, less than the context of {} tokens; requests that do not "
+        "fit into the cache are rejected",
         capacity, decided.max_model_len);
   }
   INCIPIT_RETURN_IF_ERROR(
@@ -237,8 +237,8 @@ absl::Status Load(const Options& options, Loaded& loaded) {
 
 }  // namespace
 
-// Runs Load() on a temporary thread, because a backend changes the thread that calls it: the
-// backend attaches OpenMP worker threads to the thread, and may pin the thread to one CPU.
+// Runs Load() on a temporary thread, because Load() may pin the calling thread to one CPU, and
+// attaches OpenMP threads to the calling thread.
 absl::Status LoadApart(const Options& options, Loaded& loaded) {
   absl::Status status;
   std::thread([&] { status = Load(options, loaded); }).join();

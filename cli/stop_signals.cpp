@@ -79,8 +79,8 @@ StopSignals::Event StopSignals::Wait(std::optional<Time> deadline) {
 
 void StopSignals::Wake() {
   const uint64_t one = 1;
-  // The write fails only if the counter of the eventfd is full. Wait() has then not yet handled an
-  // earlier wake-up, so no new wake-up is necessary.
+  // The write can fail only if the counter of the eventfd is full. Then an earlier wake-up is still
+  // pending.
   [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
 }
 

@@ -99,7 +99,7 @@ class LimitedBuilder final : public nlohmann::json_sax<Json> {
   // Arrays and objects whose end has not been parsed yet, from the outermost to the innermost. Only
   // the innermost array or object gets new elements, so all pointers stay valid.
   std::vector<Json*> open_;
-  // Address of the value for the last key that was parsed in the innermost object.
+  // The object member that receives the next value: the member of the last parsed key.
   Json* slot_ = nullptr;
   std::string error_;
 };

@@ -41,11 +41,10 @@ constexpr CommandText kAnalyzeText = {
     "timestamp and output_length are read if a line has them.\n"
     "\n"
     "All figures are computed for blocks of --block-size tokens and for blocks of 2, 4 and 8\n"
-    "times that size. A hash id stands for --block-size tokens, so smaller blocks cannot be\n"
-    "analysed. Cache sizes assume a cache that evicts the least recently used block; `incipit\n"
-    "replay` compares other policies at one cache size. In the output, \"attainable\" means the\n"
-    "savings of a cache without a size limit. Output tokens count only if a later prompt\n"
-    "contains them.\n"
+    "times that size. Cache sizes are for a cache that evicts the least recently used block.\n"
+    "`incipit replay` compares other eviction policies. In the output, \"attainable\" means the "
+    "savings of a cache without\n"
+    "a size limit.\n"
     "\n"
     "Exit codes: 0 success; 1 the log cannot be read or is wrong (the message names file and\n"
     "line), or a file cannot be written; 2 a flag is wrong.",
@@ -70,8 +69,8 @@ void BindAnalyzeFlags(Flags& flags, AnalyzeFlags& values) {
   flags.String({"tokenizer", "DIR", "Folder with tokenizer.json. A log of texts needs this flag."},
                values.tokenizer);
   flags.Integer({"block-size", "N",
-                 "Number of tokens of the smallest analysed block, or of one hash id. Default: 8 "
-                 "for logs of texts and token ids, 512 for logs of hash ids."},
+                 "Number of tokens in a block. Texts and token ids: size of the smallest analysed "
+                 "block, default 8. Hash ids: tokens that each hash id stands for, default 512."},
                 values.block_size, {1, kAnalyzedBlockSizeMax});
   flags.Enum({"time-unit", "UNIT", "Unit of the timestamps in the log."}, values.timestamp_unit,
              kTimestampUnitNames);

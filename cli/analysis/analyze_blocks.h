@@ -94,8 +94,9 @@ class BlockLog {
   absl::flat_hash_set<BlockNode, ChildHash, ChildEqual> nodes_;
 };
 
-// A view of a BlockLog with larger blocks: a block of the view consists of `group` consecutive
-// blocks of the log, and has the number (BlockNode) of the last of these blocks.
+// A view of a BlockLog with larger blocks: each block of the view consists of `group` consecutive
+// blocks of the log. The number (BlockNode) of a block of the view is the number of its last log
+// block.
 class BlockView {
  public:
   // REQUIRES: `group` > 0, and `log` outlives this object.

@@ -14,8 +14,7 @@ namespace {
 
 // The block sizes that `incipit analyze` analyses, as multiples of the smallest block size.
 constexpr int32_t kGroups[] = {1, 2, 4, 8};
-// Index in kGroups of the block size for tables with only one block size: twice the smallest block
-// size.
+// kGroups[kDefaultDetail] is the block size of tables that show only one block size.
 constexpr size_t kDefaultDetail = 1;
 
 // Finds contradictions in a log, such as decreasing timestamps, and describes them in sentences.
@@ -42,17 +41,18 @@ class OddityNotes {
     std::vector<std::string> notes;
     if (num_misfits_ > 0) {
       notes.push_back(fmt::format(
-          "in {} of {} requests, input_length does not fit the number of hash_ids, with {} tokens "
-          "for each id; line {} has {} ids for {} tokens. Is --block-size right?",
+          "in {} of {} requests, input_length does not fit the number of hash_ids ({} tokens per "
+          "id); for example, line {} has {} ids, and its input_length is {}. Is --block-size "
+          "right?",
           num_misfits_, num_requests_, block_size_, first_misfit_.line, first_misfit_.num_ids,
           first_misfit_.num_tokens));
     }
     if (form_ == TraceForm::kHashIds && num_nodes > ids_.size()) {
-      notes.push_back(
-          fmt::format("some of the {} hash ids have different previous blocks in different prompts "
-                      "(counted as {} distinct blocks). A hash id should stand for a block and "
-                      "all previous blocks of the prompt.",
-                      ids_.size(), num_nodes));
+      notes.push_back(fmt::format(
+          "some of the {} hash ids have different previous blocks in different prompts, "
+          "so the log has {} distinct blocks. A hash id should stand for a block and "
+          "all previous blocks of the prompt.",
+          ids_.size(), num_nodes));
     }
     if (num_back_ > 0) {
       notes.push_back(fmt::format(

@@ -14,9 +14,9 @@
 
 namespace incipit {
 
-// Default of --block-size in tokens: for logs of token ids, and for logs of hash ids. In the
-// published Mooncake traces, a hash id stands for 512 tokens.
+// Default of --block-size in tokens, for logs of texts and token ids.
 inline constexpr int32_t kTokenLogBlockSize = 8;
+// Default of --block-size in tokens, for logs of hash ids, as in the published Mooncake traces.
 inline constexpr int32_t kHashLogBlockSize = 512;
 inline constexpr int32_t kAnalyzedBlockSizeMax = 1 << 16;
 
@@ -26,7 +26,7 @@ struct AnalysisInput {
   std::unique_ptr<BlockLog> log;
   // The analysed block sizes in ascending order, as multiples of the block size of `log`.
   std::vector<int32_t> groups;
-  // Index in `groups` of the block size that tables with only one block size use.
+  // groups[detail] is the block size of tables that show only one block size.
   size_t detail = 0;
   int64_t output_tokens = 0;  // sum of the output lengths of all requests in the log
   // Sentences about contradictions in the log, such as decreasing timestamps.
@@ -43,7 +43,8 @@ inline constexpr EnumName<TimestampUnit> kTimestampUnitNames[] = {
 
 struct BlockingOptions {
   std::string name;
-  // Number of tokens of the smallest analysed block, or of one hash id.
+  // Number of tokens in the smallest analysed block. In a log of hash ids: number of tokens that
+  // each hash id stands for.
   std::optional<int32_t> block_size;
   TimestampUnit timestamp_unit = TimestampUnit::kMilliseconds;  // unit of the timestamps in the log
 };

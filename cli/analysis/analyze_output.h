@@ -19,9 +19,8 @@ struct Plot {
   std::string file_name;
   std::string svg;  // content of the SVG file
 };
-// Returns three plots: the hit ratio for each cache size; the working set (distinct blocks used
-// within a time window) over the duration of the log; the number of requests for each length of the
-// shared prefix.
+// Returns three plots: hit ratio by cache size, working set (distinct blocks used within a time
+// window) over time, and number of requests by length of the shared prefix.
 std::vector<Plot> DrawPlots(const Analysis& analysis);
 
 }  // namespace incipit

@@ -49,8 +49,8 @@ class LruStack {
   }
   size_t num_uses() const { return num_uses_; }
   int64_t num_blocks() const { return marks_.num_marks(); }
-  // Returns the number of distinct blocks that block use number `since` and all later block uses
-  // have used. Each block in each prompt is one block use.
+  // Returns the number of distinct blocks in the block uses numbered `since` and higher. Each block
+  // in each prompt is one block use.
   int64_t NumUsedSince(size_t since) const { return marks_.CountFrom(since); }
 
  private:
@@ -83,8 +83,9 @@ class WindowCounter {
     if (!set_.is_timed) step_ = std::ceil(std::max(step_, 1.0));
   }
 
-  // Records the working set (distinct blocks in each window) at each sampling time before request
-  // `index`. REQUIRES: `stack` does not contain the block uses of request `index` yet.
+  // Records all samples of the working set (distinct blocks in each time window) that are due
+  // before request `index`. REQUIRES: `stack` does not contain the block uses of request `index`
+  // yet.
   void BeforeRequest(size_t index, const LruStack& stack) {
     while (HasSampleBefore(TimeOf(index))) Sample(NextSample(), index, stack);
     use_begin_.push_back(stack.num_uses());
@@ -106,8 +107,8 @@ class WindowCounter {
   double TimeOf(size_t index) const {
     return set_.is_timed ? view_.log().request(index).time : static_cast<double>(index + 1);
   }
-  // Returns true if the time of the next sample is before `now`. Returns false if only the last
-  // sample is left, which Finish() records.
+  // Returns true if another sample is due before `now`. The last sample of the log does not count,
+  // because Finish() records it.
   bool HasSampleBefore(double now) const {
     return step_ > 0 && set_.samples.size() + 1 < num_samples_max_ && NextSample() < now;
   }

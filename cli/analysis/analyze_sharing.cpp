@@ -10,8 +10,8 @@
 namespace incipit {
 namespace {
 
-// Facts about the prompt blocks of one block size. In all members, the index n is the number of a
-// block (a BlockNode). If there is no block n of this size, num_uses[n] is 0.
+// Arrays that are indexed by block number (BlockNode). num_uses[n] is 0 if n is not the number of a
+// block of the analysed size.
 struct Forest {
   explicit Forest(const BlockView& view);
 

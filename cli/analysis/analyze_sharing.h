@@ -9,8 +9,8 @@
 
 namespace incipit {
 
-// A stretch: consecutive blocks of a prompt that exactly the same requests share. The blocks after
-// a stretch are shared by fewer requests.
+// A stretch: consecutive blocks of a prompt that are shared by the same set of requests. Fewer
+// requests share the blocks after the stretch.
 struct SharedPrefix {
   // Last block of the stretch (consecutive blocks that the same requests share).
   BlockNode node = kNoBlockNode;
@@ -26,8 +26,8 @@ struct SharedPrefix {
 };
 
 struct Sharing {
-  // One bar of a histogram: the number of requests that share from `blocks_from` to `blocks_to`
-  // blocks at the start of the prompt with an earlier request.
+  // One bar of a histogram: the number of requests whose shared prefix has [`blocks_from`,
+  // `blocks_to`] blocks.
   struct Bin {
     // Smallest and largest length of the shared prefix, in blocks.
     int64_t blocks_from = 0, blocks_to = 0;

@@ -15,8 +15,8 @@ using UseNumber = uint32_t;
 constexpr UseNumber kNoUse = 0xffffffff;
 static_assert(kLoggedBlocksMax < kNoUse);
 
-// A set of numbers in [0, size), stored as one bit for each number. Further levels of bits show
-// which 64-bit words of the previous level are not 0.
+// A set of numbers in [0, size), stored as a bitmap. Smaller bitmaps mark the 64-bit words that are
+// not 0, so that Max() reads few words.
 class UseSet {
  public:
   explicit UseSet(size_t size) {
@@ -53,12 +53,12 @@ class UseSet {
   }
 
  private:
-  // levels_[0]: one bit for each number; levels_[i + 1]: one bit for each word of levels_[i].
+  // levels_[0]: bitmap of the numbers; bit i of levels_[n + 1]: word i of levels_[n] is not 0.
   std::vector<std::vector<uint64_t>> levels_;
 };
 
-// Returns an array: element i is the number of the next use of the block that block use i uses;
-// kNoUse: there is no later use.
+// Returns an array whose element i describes block use i: the number of the next use of the same
+// block, or kNoUse if the block is not used again.
 std::vector<UseNumber> NextUses(const BlockLog& log) {
   size_t num_uses = 0;
   for (size_t r = 0; r < log.num_requests(); ++r) num_uses += log.chain(r).size();

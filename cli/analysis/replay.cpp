@@ -47,13 +47,12 @@ constexpr CommandText kReplayText = {
     "the last block. Output tokens are not cached. If a prompt is longer than the cache, its\n"
     "first blocks enter the cache, and all its blocks count for the hit ratio.\n"
     "\n"
-    "By default, the pool has room for one prompt in addition to the cache, and a policy may\n"
-    "evict blocks of the prompt that has just run. With --make-room-first, a policy evicts\n"
-    "before the prompt enters, as a server does. --make-room-first does not change the optimum.\n"
+    "By default, a policy evicts blocks after a prompt has entered the cache, and may evict\n"
+    "blocks of this prompt. With --make-room-first, a policy evicts blocks before a prompt enters\n"
+    "the cache, as a server does. --make-room-first does not change the optimum.\n"
     "\n"
     "Evictions are counted in blocks. Regret is the number of blocks that were computed again\n"
-    "soon after their eviction. Soon means: before N further blocks were evicted, where N is a\n"
-    "quarter of the number of blocks in the pool.\n"
+    "soon after their eviction: before a further quarter of the pool was evicted.\n"
     "\n"
     "Exit codes: 0 success, 1 the log cannot be read or is wrong (the message names file and\n"
     "line), 2 a flag is wrong.",
@@ -125,7 +124,7 @@ absl::StatusOr<AnalysisInput> ReadBlocks(const ReplayFlags& values) {
     if (!options.block_size) options.block_size = kReplayedTokenBlock;
     const absl::Status status =
         ValidateKvCacheOptions({.num_blocks = 1, .block_size = *options.block_size});
-    if (!status.ok()) return Annotate(status, "--block-size for token ids");
+    if (!status.ok()) return Annotate(status, "--block-size for a log of token ids");
   }
   return MakeBlocks(std::move(trace), options);
 }

@@ -59,7 +59,7 @@ class TraceLine : public nlohmann::json_sax<json> {
   bool boolean(bool) override { return Other(); }
   bool number_integer(number_integer_t value) override {
     return Number(static_cast<double>(value),
-                  std::nullopt);  // no id: the number is negative
+                  std::nullopt);  // a negative number is not an id
   }
   bool number_unsigned(number_unsigned_t value) override {
     return Number(static_cast<double>(value), value);
@@ -207,8 +207,7 @@ class TraceLine : public nlohmann::json_sax<json> {
   TraceRequest request_;
   std::optional<std::string> prompt_;
   bool has_hash_ids_ = false, has_token_ids_ = false, has_input_length_ = false;
-  // `depth_` is the number of open JSON objects and arrays. `ids_depth_` is the value of `depth_`
-  // inside the array of ids.
+  // Number of open JSON objects and arrays: now (`depth_`), and in the array of ids (`ids_depth_`).
   int depth_ = 0, ids_depth_ = 0;
   TraceKey key_ = TraceKey::kOther;
   std::string name_;     // name of the current JSON key in the log

@@ -41,17 +41,15 @@ struct Trace {
 
 using TraceTokenizer = std::function<absl::StatusOr<std::vector<TokenId>>(std::string_view text)>;
 
-// Reads a log with one request per line. A line is the prompt itself (a text or an array of token
-// ids), or an object with one of these keys, in order of priority:
+// Reads a log with one request per line. A line is a prompt, or an object with a prompt under one
+// of these keys, in order of priority:
 // - `hash_ids`: an array of hash ids
 // - `token_ids`, `prompt_token_ids`, `input_ids` or `ids`: an array of token ids
 // - `prompt` or `text`: a text or an array of token ids
 //
-// An object may also have the keys `timestamp`, `input_length` and `output_length`. Other keys,
-// null values and blank lines are ignored.
-//
-// `tokenizer` converts texts to token ids; if `tokenizer` is empty, a text is an error. Returns
-// INVALID_ARGUMENT if a line is wrong or the log has no request.
+// Also reads the keys `timestamp`, `input_length` and `output_length`. Ignores other keys, null
+// values and blank lines. `tokenizer` converts texts to token ids; if `tokenizer` is empty, a text
+// is an error. Returns INVALID_ARGUMENT if a line is wrong or the log has no request.
 absl::StatusOr<Trace> ReadTrace(std::FILE* in, const std::string& name,
                                 const TraceTokenizer& tokenizer);
 

@@ -38,8 +38,8 @@ constexpr CommandText kBenchText = {
     "--json prints one object with the keys requests, errors, duration_s, prompt_tokens,\n"
     "cached_tokens, output_tokens, output_tokens_per_s, full_load_s,\n"
     "full_load_output_tokens_per_s, ttft_ms, itl_ms and e2e_ms. The last three values have the\n"
-    "form {p50, p90, p99, max}. Full load is the time in which all --concurrency requests were\n"
-    "decoding; the two values of full load are null if there was no such time.\n"
+    "form {p50, p90, p99, max}. full_load_s is the time in which all --concurrency requests\n"
+    "decode. If there is no such time, the values of the keys with full_load are null.\n"
     "\n"
     "Exit codes: 0 success, 1 no request succeeded, 2 a flag is wrong.",
     "  incipit bench --requests 200 --concurrency 16\n"
@@ -131,9 +131,8 @@ absl::StatusOr<std::string> Detokenize(const ClientOptions& client, v1::Inferenc
   return response.text();
 }
 
-// Returns the ids of all tokens of the server's model except special tokens. A special token is a
-// token that Detokenize removes if skip_special_tokens is set. If the server has no tokenizer, only
-// the end-of-sequence tokens are special.
+// Returns the ids of all tokens of the server's model that are not special tokens, such as the
+// end-of-sequence token.
 absl::StatusOr<std::vector<uint32_t>> PromptTokens(const ClientOptions& client,
                                                    v1::Inference::Stub& stub,
                                                    const v1::GetModelInfoResponse& info) {
@@ -164,8 +163,7 @@ void ReportProgress(const BenchOptions& options, const BenchProgress& progress) 
 }
 
 absl::StatusOr<BenchResult> Measure(const BenchOptions& options, uint64_t seed) {
-  // When a thread of the load test wakes up while all CPUs are busy, the thread waits for a free
-  // CPU. Otherwise the thread could preempt a server on the same machine.
+  // Do not preempt other threads, such as the threads of a server on the same machine.
   NeverInterruptOthers();
   const auto channel = OpenChannel(options.client);
   INCIPIT_ASSIGN_OR_RETURN(const auto info, GetModelInfo(options));

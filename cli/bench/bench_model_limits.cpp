@@ -10,9 +10,9 @@ double BytesOf(MatrixType type) {
   return type == MatrixType::kInt8 ? 1 : 2;
 }
 
-// Returns the sum, over the tokens at the positions [first, first + num_tokens), of the number of
-// positions to which the token attends. A token attends to its own position and all earlier
-// positions, or only to the last `window` of them if `window` is above 0.
+// Returns the number of (token, position) pairs in which a token at [first, first + num_tokens)
+// attends to the position. If `window` is above 0, a token attends only to the last `window`
+// positions.
 double PositionsSeen(int64_t first, int64_t num_tokens, int32_t window) {
   double sum = 0;
   for (int64_t position = first; position < first + num_tokens; ++position) {
@@ -28,9 +28,8 @@ double PositionsRead(int64_t first, int64_t num_tokens, int32_t window) {
   return static_cast<double>(window > 0 ? std::min(end, num_tokens - 1 + window) : end);
 }
 
-// Returns the machine's rate of matrix products with weights of `type`, in operations per second.
-// If f32 products are faster than products of `type`, returns the rate of f32 products, because a
-// backend can convert the weights to f32.
+// Returns the maximum rate of matrix products with weights of `type`, in operations per second. A
+// backend can convert the weights to f32, so the rate is at least the f32 rate.
 double RateOf(MatrixType type, const MachineRates& rates) {
   double native = 0;
   if (type == MatrixType::kBF16) native = rates.bf16;
@@ -76,9 +75,8 @@ OperationWork WorkOf(const ModelConfig& config, const ModelTypes& types, const S
   add(StepOperation::kGateUp, layers * hidden * 2 * intermediate, num_tokens);
   add(StepOperation::kDown, layers * intermediate * hidden, num_tokens);
   if (step.has_logits) add(StepOperation::kLogits, hidden * config.vocab_size, num_sequences);
-  // `seen`: number of positions to which a token attends, summed over tokens and layers. `read`:
-  // number of positions whose keys and values are read, summed over layers. Both are for one
-  // sequence.
+  // For one sequence, summed over layers: number of (token, position) pairs in attention (`seen`),
+  // and number of positions whose keys and values are read (`read`).
   double seen = 0, read = 0;
   for (const int32_t window : config.layer_windows) {
     seen += PositionsSeen(step.position, step.num_tokens, window);

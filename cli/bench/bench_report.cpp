@@ -56,9 +56,9 @@ std::vector<Span> OverlapsOf(std::span<const Span> spans, int32_t num_needed) {
   return overlaps;
 }
 
-// Returns the number of output tokens of the request `record` during the time spans `spans`. A
-// token counts in proportion to the share of the time since its predecessor that `spans` covers.
-// REQUIRES: `spans` is in ascending order without overlaps.
+// Returns the number of output tokens of the request `record` during `spans`. Each token is divided
+// evenly over the time since the previous token, so the result may be a fraction. REQUIRES: `spans`
+// is in ascending order without overlaps.
 double TokensWithin(const BenchRecord& record, std::span<const Span> spans) {
   double count = 0, time = record.due + record.first_token;
   auto span = spans.begin();

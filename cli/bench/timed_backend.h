@@ -30,9 +30,9 @@ using OperationSeconds = std::array<double, kNumStepOperations>;
 
 class TimedBackend final : public Backend {
  public:
-  // Forwards calls to `backend`. The time of ProjectAdd() counts as kDown (MLP) if the weight has
-  // `intermediate_size` columns, and otherwise as kOutput (attention). REQUIRES: `backend` outlives
-  // this object.
+  // Forwards calls to `backend`. Measures ProjectAdd() as kDown if the weight has
+  // `intermediate_size` columns (the width of the MLP), and otherwise as kOutput. REQUIRES:
+  // `backend` outlives this object.
   TimedBackend(Backend& backend, int32_t intermediate_size)
       : backend_(backend), intermediate_size_(intermediate_size) {}
 
@@ -60,8 +60,8 @@ class TimedBackend final : public Backend {
   void Upload(const Step& step, const StepLogits& logits) override {
     backend_.Upload(step, logits);
   }
-  // Always calls `enqueue`, so that this object measures the time of each operation. (A backend may
-  // instead replay a recording of an earlier call.)
+  // Always calls `enqueue`, so that every operation is measured. (Other backends may replay a
+  // recorded step.)
   void RunStep(const void*, absl::FunctionRef<void()> enqueue) override { enqueue(); }
   void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) override;
   void Embed(const EmbedArgs& args) override;

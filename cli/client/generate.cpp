@@ -30,10 +30,8 @@ constexpr CommandText kGenerateText = {
     "are printed when all choices are complete.\n"
     "\n"
     "--json prints one JSON object with text, token_ids, finish_reason (stop or length), logprobs\n"
-    "(null unless requested) and usage. With --n, the object also has choices. The members of\n"
-    "usage are prompt_tokens, completion_tokens, cached_tokens, copied_tokens, cache_miss (null,\n"
-    "or reason, first_missing_block, first_differing_token and evicted_ms_ago), queue_ms, ttft_ms\n"
-    "and total_ms.\n"
+    "(null unless requested) and usage (numbers of tokens, cache hits and times in\n"
+    "milliseconds). With --n, the key choices contains the text and other data of each choice.\n"
     "\n"
     "Exit code: 0 on success, 1 if the server is not reachable or returns an error, 2 if a flag\n"
     "is wrong.",
@@ -97,9 +95,8 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options) 
   return request;
 }
 
-// Returns true if the server has a tokenizer. A server with a tokenizer returns text; other servers
-// return only token ids. If no Admin service is available at this address, sends a Tokenize call to
-// find out.
+// Returns true if the server has a tokenizer. Calls GetModelInfo, and Tokenize if GetModelInfo
+// fails.
 bool ServesText(const ClientOptions& options, const std::shared_ptr<grpc::Channel>& channel) {
   grpc::ClientContext context;
   PrepareCall(options, context);
