@@ -207,8 +207,8 @@ void Attention(benchmark::State& state) {
                    .block_begin = block_begin,
                    .blocks = blocks},
                   {});
-  // Copy the blocks of the KV pool before the measurement. The copies access every block, so that
-  // the operating system allocates memory for it.
+  // Access every block of the KV pool before the measurement, so that the operating system
+  // allocates the memory of the pool.
   std::vector<BlockCopy> copies;
   for (int32_t i = 1; i < num_blocks; ++i) {
     copies.push_back({.from = BlockId{i}, .to = BlockId{i - 1}, .num_tokens = kBlockSize});

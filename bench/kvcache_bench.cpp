@@ -240,10 +240,9 @@ BENCHMARK_CAPTURE(Publish, all, kNumBlocks)->Name("publish");
 BENCHMARK_CAPTURE(Publish, all_10k, 10'000)->Name("publish_10k");
 BENCHMARK_CAPTURE(Publish, all_1m, 1'000'000)->Name("publish_1m");
 
-// Measures all cache operations for a prompt that has no cached blocks, including hashing. If
-// `evicting` is true, the cache is full, and each new block evicts a block of an older prompt. If
-// `evicting` is false, the cache starts empty, and all cached blocks are removed when the cache is
-// full.
+// Measures all cache operations, including hashing, for prompts without cached blocks. If
+// `evicting` is true, each new block evicts an older block. Otherwise the cache starts empty, and
+// all cached blocks are removed when the cache is full.
 void PromptAllMiss(benchmark::State& state, bool evicting) {
   constexpr int32_t kPromptsInPool = kNumBlocks / (kPromptBlocks + 1);
   auto cache = std::make_unique<KvCacheManager>(OptionsOf(kNumBlocks, kAdaptive));

@@ -42,9 +42,8 @@ constexpr CommandText kAnalyzeText = {
     "\n"
     "All figures are computed for blocks of --block-size tokens and for blocks of 2, 4 and 8\n"
     "times that size. Cache sizes are for a cache that evicts the least recently used block.\n"
-    "`incipit replay` compares other eviction policies. In the output, \"attainable\" means the "
-    "savings of a cache without\n"
-    "a size limit.\n"
+    "`incipit replay` compares other eviction policies. In the output, \"attainable\" means the\n"
+    "savings of a cache without a size limit.\n"
     "\n"
     "Exit codes: 0 success; 1 the log cannot be read or is wrong (the message names file and\n"
     "line), or a file cannot be written; 2 a flag is wrong.",

@@ -115,7 +115,8 @@ std::vector<CurveCapacity> CurveCapacities(const ReuseCurve& curve, int32_t num_
   for (const int32_t percent : {1, 2, 5, 10, 20, 30, 40, 50, 60, 80, 100}) {
     capacities.push_back({std::max<int64_t>(1, Share(percent, num_distinct)), percent});
   }
-  // Add `num_points` cache sizes for plots, at equal distances on a logarithmic axis.
+  // Add `num_points` cache sizes for plots, up to `last` blocks, in equal steps on a logarithmic
+  // axis.
   const double last = static_cast<double>(num_distinct);
   const double needed = static_cast<double>(curve.BlocksFor(kWantedPercents[0]));
   const double first = std::max(1.0, std::min(last / 1000, needed / 4));
