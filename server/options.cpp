@@ -106,7 +106,8 @@ void File(Flags& flags, FlagText text, FileChoice& target, std::string_view auto
 void PriorityRange(Flags& flags, RequestLimits& limits) {
   flags.Custom(
       {"priority-range", "MIN,MAX",
-       "Range of the priority of a request; values outside the range are clamped to MIN or MAX."},
+       "Lowest and highest priority of a request. The server raises lower priorities to MIN, and "
+       "lowers higher priorities to MAX."},
       [&limits](std::string_view value) -> absl::Status {
         int32_t min = 0, max = 0;
         const char* const end = value.data() + value.size();
@@ -171,9 +172,9 @@ void BindModel(Options& o, Flags& flags) {
   flags.Enum(
       {"gpu-large-products", "NAME",
        "Kernels for the matrix products of steps (batches) of 1,024 tokens and more. own: the "
-       "kernels of Incipit. fastest: for each matrix size, the kernel of Incipit or of cuBLASLt, "
-       "whichever was faster when the server measured both at its start. With own, the output of a "
-       "request does not depend on the other requests in the step if the GPU passes gpu_check."},
+       "kernels of Incipit. fastest: for each matrix size, the faster kernel of Incipit and "
+       "cuBLASLt, which the server measures at its start. With own, other requests do not change "
+       "the output of a request, if the GPU passes gpu_check."},
       o.gpu_large_products, kLargeProductsNames);
   File(flags,
        {"gpu-tuning-file", "FILE|auto|none",
@@ -190,8 +191,7 @@ void BindPrefixCache(Options& o, Flags& flags) {
                 "later requests with the same prefix."},
                o.prefix_cache);
   flags.Enum({"prefix-cache-hash", "NAME",
-              "Hash function for the keys of cache blocks. xxh3_128 is faster than sha256. Except "
-              "with sha256, the server also compares the tokens of blocks with equal keys. "
+              "Hash function for the keys of cache blocks. xxh3_128 is faster than sha256. "
               "sha256_cbor and xxh3_128_cbor compute the same keys as other inference servers. "
               "xxhash is another name for xxh3_128."},
              o.prefix_cache_hash, kHashAlgorithmNames);
@@ -204,9 +204,9 @@ void BindPrefixCache(Options& o, Flags& flags) {
               "Eviction policy: the rule that selects the cached blocks that are evicted first."},
              o.prefix_cache_policy, kEvictionPolicyNames);
   flags.Switch({"copy-on-write", "",
-                "on: if the first tokens of a cached block (a quarter of the block or more) equal "
-                "the next tokens of a prompt, the server copies the keys and values of these "
-                "tokens instead of computing them."},
+                "on: if a prompt contains only the first tokens of a cached block (a quarter of "
+                "the block or more), the server copies the keys and values of these tokens instead "
+                "of computing them."},
                o.copy_on_write);
   flags.Real({"cache-retention-share-max", "X",
               "Maximum share of the cache blocks that one tenant may keep with cache.retention.pin "
