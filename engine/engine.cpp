@@ -121,7 +121,7 @@ class Engine::Loop {
   const Logprobs no_logprobs_;
   StepStats stats_;
   EngineInbox taken_;
-  // Callbacks of the cache resets that the engine thread has not executed yet.
+  // One callback for each cache reset that waits for execution.
   std::vector<std::function<void(bool)>> resets_;
   bool failed_ = false;
 
@@ -363,8 +363,8 @@ bool Engine::Loop::TakeInbox() {
 
 void Engine::Loop::EmptyInbox() {
   std::swap(taken_, inbox_);
-  // Subtract the taken previews here, before their callers get a reply. A caller may request
-  // another preview immediately after its reply.
+  // Subtract these previews before their callers get the replies. Otherwise, the next preview of a
+  // caller could exceed the limit.
   num_previews_ -= taken_.previews.size();
   load_.num_waiting += static_cast<int32_t>(taken_.submitted.size());
   for (const auto& group : taken_.submitted) {
@@ -406,8 +406,7 @@ void Engine::Loop::ReplyToResets() {
   }
   for (const auto& done : resets_) {
     const bool was_reset = !failed_ && cache_.ResetPrefixCache();
-    // Report the statistics of the cache reset in an event without a step, because there may be no
-    // later step.
+    // Emit the statistics of the cache reset immediately, because there may be no later step.
     if (was_reset) {
       stats_ = {};
       stats_.begin = clock_.Now();

@@ -104,9 +104,6 @@ class Engine {
   // RESOURCE_EXHAUSTED if a limit of EngineOptions is reached. UNAVAILABLE if the engine is
   // draining, stopping or has failed. DEADLINE_EXCEEDED if the deadline of the request has passed.
   // ALREADY_EXISTS if another request has the same id.
-  //
-  // Submit also frees the requests that have ended, because freeing a long prompt would delay the
-  // engine thread.
   absl::Status Submit(std::shared_ptr<const Request> request);
 
   // Cancels all choices (outputs) of a request. Thread-safe and idempotent; an unknown id has no

@@ -20,8 +20,8 @@ constexpr int32_t kProbeRoundsMax = 4;
 class StepCost {
  public:
   void Add(int32_t num_tokens, double seconds) {
-    // Noise may hide how the duration grows with the number of tokens. The estimated time per token
-    // is therefore at least half of `seconds` / `num_tokens`.
+    // Average time per token of this measurement. The estimate is at least half of this average,
+    // because noise may hide the growth of the duration.
     double per_token = seconds / num_tokens;
     if (num_tokens_ > 0) {
       const double growth = (seconds - seconds_) / (num_tokens - num_tokens_);
@@ -107,8 +107,8 @@ absl::StatusOr<int32_t> ChooseStepTokens(
     }
     spent += spent_here;
     cost.Add(num_tokens, ToSeconds(best));
-    // Predict the duration of the next measurement, which has kProbeGrowth times as many tokens.
-    // The first prediction assumes no growth, because a small step may take only fixed time.
+    // Expected duration of the next measurement, divided by the duration of this measurement. The
+    // first value is 1, because a small step may take only fixed time.
     const int32_t growth = num_tokens == kFirstProbeTokens ? 1 : kProbeGrowth;
     if (spent + growth * best > options.probe_time_max) break;
   }

@@ -34,8 +34,8 @@ absl::StatusOr<std::unique_ptr<Buffer>> AllocateMatrix(Backend& backend, int64_t
   return backend.Allocate(static_cast<size_t>(rows) * static_cast<size_t>(cols) * ByteSize(dtype));
 }
 
-// Checks the samples or the scores of a step (`entries`). Sequence s must have the entries
-// [begin[s], begin[s + 1]). Their rows must be tokens of sequence s, in ascending order.
+// Aborts if `entries` (the samples or the scores of a step) are not grouped by sequence, or are not
+// in ascending order of tokens. Element s of `begin` is the index of the first entry of sequence s.
 template <class Entry>
 void CheckRanges(const Step& step, std::span<const int32_t> begin, std::span<const Entry> entries) {
   INCIPIT_CHECK(begin.size() == step.token_begin.size());

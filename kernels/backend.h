@@ -52,10 +52,9 @@ struct WeightUse {
       : role(role), rotated_head_dim(rotated_head_dim) {}
 
   WeightRole role;
-  // For a weight of query, key and value heads that are rotated by RoPE but not normalised:
-  // head_dim. 0 for every other weight. If not 0, a backend may reorder the weight rows. REQUIRES:
-  // if not 0, every QkvRopeAppend with this weight has this head_dim and null `query_norm` and
-  // `key_norm`.
+  // head_dim of a weight whose query and key heads are rotated by RoPE but not normalised; 0 for
+  // any other weight. If not 0, a backend may reorder the weight rows. REQUIRES: if not 0, every
+  // QkvRopeAppend with this weight has this head_dim, and null `query_norm` and `key_norm`.
   int32_t rotated_head_dim;
 };
 // The number format of a stored weight: the type of the checkpoint, or eight bits with one scale
@@ -176,8 +175,8 @@ struct GateUpSiluArgs {
   TensorView out;                // output, shape [num_tokens, intermediate_size]
 };
 
-// Arguments of Logits, which computes logits[i] = RmsNorm(hidden[r]) * W^T for each i in [0,
-// count). W is `head`, and r is element begin + i of StepLogits::rows.
+// Arguments of Logits, which computes RmsNorm(hidden) * W^T for `count` tokens: the elements of
+// StepLogits::rows from index `begin` on. W is `head`.
 struct LogitsArgs {
   TensorView hidden;  // input, shape [num_tokens, hidden_size]
   NormArgs norm;

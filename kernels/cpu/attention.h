@@ -1,6 +1,6 @@
 // Computes the attention of all sequences of a step on the CPU. A thread computes a tile: a group
-// of tokens and heads of one sequence. If a tile is expensive, several threads compute its ranges
-// of kSplit (1024) positions (splits) in parallel.
+// of tokens and heads of one sequence. Several threads share an expensive tile: each thread
+// computes ranges of 1024 (kSplit) positions.
 #pragma once
 
 #include <cstdint>

@@ -191,9 +191,8 @@ class CpuBackend final : public Backend {
   Scratch<int8_t> rounded_;
 };
 
-// Packs a matrix for oneDNN if oneDNN supports the matrix, and if the options force oneDNN or the
-// CPU has instructions for the matrix type. Otherwise packs the matrix for the inner loops of
-// kernels/cpu/simd.
+// Packs a matrix for oneDNN if oneDNN is used for the matrix. Otherwise packs the matrix for the
+// inner loops of kernels/cpu/simd.
 absl::StatusOr<std::unique_ptr<PackedMatrix>> CpuBackend::PackMatrix(const MatrixSource& source) {
   const DType dtype = source.dtype();
   const bool is_forced = matmul_ == CpuMatmul::kOneDnn;

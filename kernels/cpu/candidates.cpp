@@ -20,8 +20,8 @@ void Candidates::KeepMass(uint64_t wanted) {
   KeepUpTo(FindCut(wanted, mass_of), mass_of);
 }
 
-// Finds the largest logit x for which the values of all candidates with logits >= x sum to at least
-// `wanted`. The value of candidate i is value_of(i).
+// Finds the largest limit for which value_of(i), summed over all candidates i with logits at or
+// above the limit, is at least `wanted`.
 template <class ValueOf>
 Candidates::Cut Candidates::FindCut(uint64_t wanted, const ValueOf& value_of) {
   struct Digit {

@@ -43,9 +43,9 @@ class Candidates {
   void KeepMass(uint64_t wanted);
 
  private:
-  // Which candidates are kept. `key` is the OrderKey of a limit, and all candidates with a larger
-  // logit are kept. Candidates with a logit equal to the limit are kept until their number
-  // (KeepLargest) or the sum of their masses (KeepMass) reaches `wanted_of_equals`.
+  // The lowest logit that is kept. `key`: OrderKey of this logit. `wanted_of_equals`: minimum
+  // number (KeepLargest) or sum of masses (KeepMass) of the kept candidates with exactly this
+  // logit.
   struct Cut {
     uint32_t key = 0;
     uint64_t wanted_of_equals = 0;

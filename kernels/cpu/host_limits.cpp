@@ -51,8 +51,8 @@ std::vector<std::string> WithAncestors(const std::string& mount, std::string pat
   return folders;
 }
 
-// Returns the path of this process's control group from /proc/self/cgroup: of cgroup version 1 for
-// `controller`, or of cgroup version 2 if `controller` is empty.
+// Returns the path of this process's control group, read from /proc/self/cgroup. `controller`: name
+// of a controller of cgroup version 1; empty for cgroup version 2.
 std::optional<std::string> GroupPath(const HostPaths& paths, std::string_view controller) {
   std::ifstream file(paths.proc + "/self/cgroup");
   std::string line;

@@ -183,8 +183,9 @@ class OneDnnContext::State {
     return {dnnl::matmul::desc(x, weights, y), attributes, engine_};
   }
 
-  // Returns the number of rows after padding. A single bf16 row is padded to two rows if the CPU
-  // has no bf16 instructions, because oneDNN could compute a single row with other bits.
+  // Returns the number of rows after padding. On a CPU without bf16 instructions, a single bf16 row
+  // is padded to two rows. Otherwise oneDNN could compute other bits for the row than in a larger
+  // batch.
   int64_t BucketOf(const Shape& shape, int64_t num_rows) const {
     const int64_t least = shape.form == Form::kBF16 && !native_.bf16 ? 2 : 1;
     return *std::ranges::lower_bound(kRowBuckets, std::max(least, num_rows));

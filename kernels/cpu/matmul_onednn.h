@@ -1,7 +1,6 @@
 // Computes matrix products by oneDNN, with weights in oneDNN's blocked format. By default, oneDNN
-// is used only on CPUs with a fast bf16 dot instruction (PrefersOneDnn of simd/select.h) and with
-// instructions for the type of the weights. On these CPUs, oneDNN computes each row with the same
-// bits in every batch.
+// is used only on CPUs with a fast bf16 dot instruction (PrefersOneDnn of simd/select.h), and only
+// for matrices for which each row has the same bits in every batch.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +15,15 @@
 
 namespace incipit {
 
-// States for which matrices oneDNN is used.
+// The matrices for which oneDNN is used.
 enum class OneDnnUse : uint8_t {
   kWherePossible,
   // Only for a matrix for which oneDNN computes each row with the same bits in every batch.
   kWhereRowsStayApart,
 };
 
-// The state that all oneDNN matrices of a backend share: the engine, the stream, and one primitive
-// for each matrix shape and number of rows. The context must outlive the matrices.
+// The oneDNN objects that all oneDNN matrices of a backend share: the engine, the stream, and one
+// primitive for each matrix shape and number of rows. The context must outlive the matrices.
 class OneDnnContext {
  public:
   OneDnnContext(const simd::Kernels& kernels, const Threads& threads, HostMemory& memory);

@@ -12,7 +12,8 @@
 
 namespace incipit {
 
-// The state that all packed matrices of one backend share. The context must outlive these matrices.
+// The objects that all packed matrices of one backend share. The context must outlive these
+// matrices.
 struct SimdMatmulContext {
   const simd::Kernels& kernels;
   const Threads& threads;

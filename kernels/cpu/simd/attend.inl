@@ -146,8 +146,8 @@ void GatherStep(const KvView& kv, int64_t first, SeenRange range, const AttendSc
   }
 }
 
-// Distance from the current keys to the keys to prefetch: a number of positions of the sequence,
-// plus a number of elements within a cache block.
+// The keys to prefetch are `positions` positions after the current keys in the sequence, and then
+// `elements` elements later in memory.
 struct NextKeys {
   int64_t positions, elements;
 };
@@ -282,8 +282,8 @@ void AccumulateRows(const AttendArgs& args, const StepBlocks<T>& blocks, int64_t
   };
   const SeenRange earliest = slots_of(begin), latest = slots_of(begin + rows - 1);
   const bool are_alike = earliest.end == latest.end;
-  // End of the positions that are added for all rows together. If the rows have different ends, a
-  // dot instruction, which adds pairs of positions, needs an even end.
+  // The rows are computed together up to this position, and then one by one. A dot instruction adds
+  // pairs of positions, so no pair may be divided between the two parts.
   const int64_t common_end = kHasDots<T> && !are_alike ? earliest.end / 2 * 2 : earliest.end;
   const bool together = earliest.begin < common_end && earliest.begin == latest.begin;
   if (together) {

@@ -176,8 +176,8 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
       if ((pair & (period - 1)) == 0) ahead->FetchMore<T, kCount>();
     }
     const int64_t block = pair / kBlockPairs;
-    // Number of pairs of positions per inner loop, which ends at the next prefetch or at the end of
-    // a block of kBlock positions.
+    // Maximum number of pairs of positions that the inner loop processes between two prefetches,
+    // within one block of kBlock positions.
     const int64_t run = period < kBlockPairs ? period : kBlockPairs;
     const int64_t run_end = (pair | (run - 1)) + 1;
     const int64_t end = run_end < last ? run_end : last;

@@ -39,8 +39,8 @@ constexpr int64_t kLine = 64;
 // lines could evict each other.
 inline void Fetch(const char* p) { __builtin_prefetch(p, 0, 2); }
 
-// Prefetches the cache line at `data` into the first-level cache, if T is f32 and a loop reads one
-// whole cache line (COUNT elements) per iteration.
+// Prefetches `data` into the first-level cache if T is f32 and COUNT elements fill exactly one
+// cache line. Otherwise does nothing.
 template <int64_t COUNT, class T>
 inline void FetchSoon(const T* data) {
   if constexpr (sizeof(T) == sizeof(float) && COUNT * int64_t{sizeof(T)} == kLine) {
@@ -85,8 +85,8 @@ class FetchAhead {
   }
 
  private:
-  // Number of elements that are prefetched at a time: one cache line of each block for bf16
-  // elements, two for f32 elements.
+  // Minimum number of elements that FetchMore prefetches: 32 elements (at least one cache line) of
+  // each block.
   static constexpr int64_t kAtOnce = kStepBlocks * kLine / 2;
   const char* begins_[kStepBlocks];
   int64_t offset_ = 0, log2_tiles_;
@@ -229,8 +229,8 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
       if ((position & (period - 1)) == 0) ahead->FetchMore<T, kCount>();
     }
     const int64_t block = position / kBlock;
-    // Number of positions per inner loop, which ends at the next prefetch or at the end of a block
-    // of kBlock positions.
+    // Maximum number of positions that the inner loop processes between two prefetches, within one
+    // block of kBlock positions.
     const int64_t run = period < kBlock ? period : kBlock;
     const int64_t run_end = (position | (run - 1)) + 1;
     const int64_t end = run_end < args.end ? run_end : args.end;

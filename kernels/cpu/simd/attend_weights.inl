@@ -21,8 +21,8 @@ float MaximumOfAll(const float* scores, float max) {
   return ReduceMax(largest);
 }
 
-// Returns the maximum of `max` and of the scores in the range `seen` of a row. Sets other scores in
-// the vectors of this range to -infinity, so that their softmax weights are 0.
+// Returns the maximum of `max` and of the scores in the range `seen` of a row. The first and the
+// last vector may contain scores outside the range, which are set to -infinity.
 float MaximumOf(SeenRange seen, float* scores, float max) {
   Vec largest = Broadcast(max);
   for (int64_t i = seen.begin / Vec::kLanes * Vec::kLanes; i < seen.end; i += Vec::kLanes) {

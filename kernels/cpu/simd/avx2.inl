@@ -65,7 +65,8 @@ inline void PutInOrder(const BF16*, Vec& even, Vec& odd) {
   odd = {_mm256_permute2f128_ps(low, high, 0x31)};
 }
 
-// A vector of whole numbers: pairs of 16-bit inputs of an eight-bit product, or 32-bit sums.
+// A vector of integers: pairs of 16-bit factors, or 32-bit sums, of a product with eight-bit
+// weights.
 struct IntVec {
   __m256i v;
 };
@@ -95,8 +96,8 @@ inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
 inline IntVec IntsIn(Vec a) { return {_mm256_castps_si256(a.v)}; }  // reinterprets the bits of `a`
 inline Vec ToFloats(IntVec a) { return {_mm256_cvtepi32_ps(a.v)}; }
 inline IntVec RoundToInts(Vec a) { return {_mm256_cvtps_epi32(a.v)}; }
-// Stores each number of `a` as a 16-bit number, which is the layout of input rows in eight-bit
-// products.
+// Stores each number of `a` as a 16-bit number. Products with eight-bit weights read their input
+// rows in this layout.
 inline void StoreNumbers(void* p, IntVec a) {
   const __m128i narrow =
       _mm_packs_epi32(_mm256_castsi256_si128(a.v), _mm256_extracti128_si256(a.v, 1));

@@ -15,7 +15,8 @@ namespace {
 constexpr const char* kName = "avx512";
 using DottedBF16 = BF16;
 
-// Number of columns of an input row in four bytes of an eight-bit product, with 16 bits per column.
+// Number of columns in a four-byte element of a packed input row, in products with eight-bit
+// weights. Each column has 16 bits.
 constexpr int64_t kColsPerFactor = 2;
 constexpr int32_t kFactorOffset = 0;
 
@@ -29,8 +30,8 @@ inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
   asm("" : "+v"(sum.v));
   return sum;
 }
-// Stores each number of `a` as a 16-bit number, which is the layout of input rows in eight-bit
-// products.
+// Stores each number of `a` as a 16-bit number. Products with eight-bit weights read their input
+// rows in this layout.
 inline void StoreNumbers(void* p, IntVec a) {
   _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtepi32_epi16(a.v));
 }

@@ -2,8 +2,8 @@
 // file after avx512.inl.
 #pragma once
 
-// Number of columns of an input row in four bytes of an eight-bit product. A column is an unsigned
-// byte: the eight-bit number plus kFactorOffset.
+// Number of columns in a four-byte element of a packed input row, in products with eight-bit
+// weights. Each column is an unsigned byte: its number plus kFactorOffset.
 constexpr int64_t kColsPerFactor = 4;
 constexpr int32_t kFactorOffset = 128;
 
@@ -11,8 +11,8 @@ inline IntWeights WidenInt8(const char* p) { return {_mm512_loadu_si512(p)}; }
 inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
   return {_mm512_dpbusd_epi32(sum.v, factor.v, weights.v)};
 }
-// Stores each number of `a` as one unsigned byte, which is the layout of input rows in eight-bit
-// products.
+// Stores each number of `a`, plus kFactorOffset, as an unsigned byte. Products with eight-bit
+// weights read their input rows in this layout.
 inline void StoreNumbers(void* p, IntVec a) {
   const __m512i offset = _mm512_add_epi32(a.v, _mm512_set1_epi32(kFactorOffset));
   _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_cvtepi32_epi8(offset));

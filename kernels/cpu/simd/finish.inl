@@ -18,8 +18,8 @@ inline Vec AddBias(Vec value, const float* bias, int64_t output, int64_t lanes) 
 }
 
 // Applies the operation args.finish to the sums of panel `panel.panel` (a group of weight rows).
-// For kSilu, this panel holds gate rows, and the sums of the up rows are `panel.up_offset` elements
-// later.
+// For kSilu, the panel has gate rows. The sums of the corresponding up rows are `panel.up_offset`
+// elements after the sums of the gate rows.
 template <class Format>
 void FinishPanel(const MultiplyArgs& args, const PanelSums& panel) {
   const bool is_silu = args.finish == Finish::kSilu;

@@ -21,8 +21,8 @@ inline constexpr int kNumWeightForms = kNumStored + 1;
 // Arguments of pack_rows, which normalises (if `norm_weight` is not null) and packs rows of
 // activations for `multiply`. For eight-bit weights, also rounds each row to eight-bit numbers.
 //
-// Each group of at most tile_rows rows (a tile) has the layout [groups of cols_per_step
-// columns][rows of the tile], with elements of four bytes.
+// Rows are packed in tiles of at most tile_rows rows. The layout of a tile is [groups of
+// cols_per_step columns][rows of the tile], with four bytes per element.
 struct PackRowsArgs {
   const float* x;  // shape [rows][cols]
   // Indices of the rows of `x` to pack, of shape [num_rows]; null: the first num_rows rows.
@@ -100,8 +100,8 @@ struct FinishRowArgs {
 // The functions of the matrix product for one weight format.
 struct Product {
   int32_t panel_width, tile_rows, cols_per_step;
-  // True if weight row i of each group of 2 * Kernels::pair_lanes rows is stored next to row i +
-  // pair_lanes. Otherwise the rows are stored in ascending order.
+  // True if weight rows i and i + Kernels::pair_lanes are stored next to each other. False if the
+  // weight rows are stored in ascending order.
   bool interleaves_pairs;
   // True if pack_rows adds 128 to each number of an input row, so that the number is unsigned. The
   // initial sums of the outputs cancel this addition.

@@ -73,7 +73,7 @@ __attribute__((always_inline)) inline void MultiplyStep(const char* x, const cha
 }
 
 // Multiplies a tile of ROWS input rows with PANELS panels (groups of weight rows), and prefetches
-// its share of the next weights. TILES is 1 if the product has a single tile.
+// weights for later multiplications. TILES is 1 if the product has a single tile.
 template <class Format, int ROWS, int PANELS, int TILES>
 void MultiplyTile(const TileArgs& args) {
   constexpr bool kIsLone = TILES == 1;
@@ -116,7 +116,8 @@ void MultiplyTile(const TileArgs& args) {
     }
     prefetch += args.prefetch_step;
     if (kIsLone && left <= kAhead && left > kAhead - kUnroll) {
-      // Skips panels (groups of weight rows) that this call already reads.
+      // Moves the prefetch address past panels (groups of weight rows) that this call already
+      // reads.
       prefetch += (PANELS - 1) * panel_bytes;
     }
     panel += kUnroll * Format::kStepBytes;
@@ -275,8 +276,8 @@ struct TiledProduct {
   }
 
   struct Chunk {
-    // The range [begin, end) of columns (in groups of kColsPerStep) of panel `panel` (a group of
-    // weight rows). The tiles [first_tile, last_tile) are multiplied with this range.
+    // The tiles [first_tile, last_tile) are multiplied with the columns [begin, end) of panel
+    // `panel` (a group of weight rows). Columns are counted in groups of kColsPerStep.
     int64_t first_tile, last_tile, panel, begin, end;
     // Number of groups of kColsPerStep columns whose weights stay in the first-level cache.
     int64_t pass;

@@ -80,7 +80,8 @@ inline Vec Widen(const BF16* p) {
   return {reinterpret_cast<Floats>(bits)};
 }
 
-// A vector of whole numbers: pairs of 16-bit inputs of an eight-bit product, or 32-bit sums.
+// A vector of integers: pairs of 16-bit factors, or 32-bit sums, of a product with eight-bit
+// weights.
 struct IntVec {
   Ints v;
 };
@@ -118,8 +119,8 @@ inline IntVec RoundToInts(Vec a) {
   const Floats shifted = a.v + 12582912.0f;
   return {reinterpret_cast<Ints>(shifted) - 0x4B400000};
 }
-// Stores each number of `a` as a 16-bit number, which is the layout of input rows in eight-bit
-// products.
+// Stores each number of `a` as a 16-bit number. Products with eight-bit weights read their input
+// rows in this layout.
 inline void StoreNumbers(void* p, IntVec a) {
   const int16_t narrow[4] = {static_cast<int16_t>(a.v[0]), static_cast<int16_t>(a.v[1]),
                              static_cast<int16_t>(a.v[2]), static_cast<int16_t>(a.v[3])};

@@ -182,8 +182,8 @@ INCIPIT_DEVICE void WaitBarrier(Barrier* barrier, uint32_t parity) {
       "r"(parity)
       : "memory");
 }
-// States whether the source bytes of a bulk copy will be read again. kNone: the L2 cache evicts the
-// bytes before other data.
+// Whether the source bytes of a bulk copy will be read again. kNone: no; the L2 cache evicts these
+// bytes first.
 enum class Reuse : uint8_t { kNone, kSome };
 // Starts an asynchronous copy of `bytes` bytes from global to shared memory. `barrier` counts the
 // copied bytes. REQUIRES: `bytes` is a multiple of 16; both addresses are aligned to 16 bytes.
@@ -215,17 +215,16 @@ INCIPIT_DEVICE void FenceBulkShared() {
 
 // ---- tensor instructions
 
-// Loads four 8 x 8 matrices of 16-bit elements from shared memory. Lane l passes the address of row
-// l % 8 of matrix l / 8. words[i] of lane l receives elements 2 * (l % 4) and 2 * (l % 4) + 1 of
-// row l / 4 of matrix i.
+// Loads four 8 x 8 matrices of 16-bit elements from shared memory. Each lane passes the address of
+// one matrix row: lanes [0, 8) pass the rows of matrix 0, lanes [8, 16) the rows of matrix 1, and
+// so on. words[i] receives two elements of matrix i, as the PTX instruction ldmatrix defines.
 INCIPIT_DEVICE void LoadMatricesWarp(uint32_t (&words)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
                : "r"(SharedAddress(row))
                : "memory");
 }
-// Does the same as LoadMatricesWarp, but transposes each matrix: words[i] of lane l receives two
-// elements of column l / 4 of matrix i.
+// Does the same as LoadMatricesWarp, but transposes each matrix.
 INCIPIT_DEVICE void LoadMatricesTransposedWarp(uint32_t (&words)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
@@ -264,17 +263,18 @@ INCIPIT_DEVICE void FenceMultiplies(float (&sums)[kBlocks][4]) {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 // Returns the descriptor with which a tensor instruction reads `matrix` from shared memory.
-// REQUIRES: `matrix` is aligned to 1,024 bytes; each row has 128 bytes; 16-byte chunk c of row r is
-// stored at index c ^ (r % 8) of the row.
+// REQUIRES: `matrix` is aligned to 1,024 bytes and has rows of 128 bytes, in the layout that PTX
+// calls 128-byte swizzle: 16-byte chunk c of row r is stored at index c ^ (r % 8) of the row.
 INCIPIT_DEVICE uint64_t DescribeMatrix(const char* matrix) {
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62, kEightRows = uint64_t{1024 >> 4} << 32;
   // descriptor field without effect for rows of 128 bytes
   constexpr uint64_t kUnused = 1 << 16;
   return kSwizzle128 | kEightRows | kUnused | (SharedAddress(matrix) >> 4 & 0x3FFF);
 }
-// Computes sums[64 x N] += a[64 x 16] * transpose of b[N x 16] on bf16 elements, asynchronously. N
-// is 128 or 192. Warp w of the warpgroup holds rows [16 * w, 16 * w + 16) of the sums. REQUIRES:
-// `a` and `b` point into the first row of a matrix (DescribeMatrix), at a multiple of 32 bytes.
+// Adds the product of `a` (64 x 16) and the transpose of `b` (N x 16) to `sums` (64 x N),
+// asynchronously, on bf16 elements. N is 128 or 192. Each of the four warps holds 16 consecutive
+// rows of the sums. REQUIRES: `a` and `b` point into the first row of a matrix (DescribeMatrix), at
+// a multiple of 32 bytes.
 INCIPIT_DEVICE void MultiplyAddWarpgroup(float (&sums)[16][4], const char* a, const char* b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "

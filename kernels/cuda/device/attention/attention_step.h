@@ -21,8 +21,8 @@ struct AttentionShape {
     return position >= lowest && position <= highest;
   }
   static INCIPIT_DEVICE int PageOf(int position) { return position / kPageSize; }
-  // Returns the index of the range of positions whose sums are added after the sums of `turn` other
-  // ranges.
+  // The sums of several ranges of positions are added one after the other. Returns the index of the
+  // range that is added after `turn` other ranges.
   static INCIPIT_DEVICE int SplitAt(int turn, int num_splits) {
     static_cast<void>(num_splits);
     return turn;
@@ -35,8 +35,8 @@ struct RowStats {
   float maximum[2] = {-kInfinity, -kInfinity}, weight[2] = {0, 0};
 };
 
-// Returns the index in `args.query` of the first element of a query vector: number `row` of the
-// query vectors that use `kv_head`, counted from token `first_token` on.
+// Returns the index in `args.query` of the first element of a query vector. `row`: index of the
+// vector among the query vectors for `kv_head` of token `first_token` and later tokens.
 INCIPIT_DEVICE int64_t RowOffset(const PagedAttentionArgs& args, int head_dim, int first_token,
                                  int row, int kv_head) {
   const int group = dev::Fresh(args.num_heads) / args.num_kv_heads;
@@ -52,8 +52,9 @@ struct RowView {
   int common_begin, common_end;
 };
 
-// Returns the positions to which the two query vectors of this lane attend. `position`: position of
-// the token to which query vector 0 belongs. REQUIRES: `num_rows` is at least 1.
+// Returns the positions to which the two query vectors of this lane attend. `first_row`: number of
+// the warp's first query vector, counted from the token at position `position` on. REQUIRES:
+// `num_rows` is at least 1.
 INCIPIT_DEVICE RowView ViewOf(const PagedAttentionArgs& args, int position, int first_row,
                               int num_rows) {
   const int group = dev::Fresh(args.num_heads) / args.num_kv_heads;
@@ -100,8 +101,9 @@ struct AttentionStep {
   static_assert(kHeadDim == 64 || kHeadDim == 128);
   static_assert(kPageSize == 16 || kPageSize == 32 || kPageSize == 64);
 
-  // Returns the offset in bytes of position 16 * block, dimension 64 * (pair / 4), in a
-  // shared-memory buffer with the keys (or the values) of 64 positions.
+  // Returns the offset in bytes of block `block` (16 positions), in the 64 dimensions that contain
+  // dimension 16 * pair. The offset is for a shared-memory buffer with the keys (or the values) of
+  // 64 positions.
   static INCIPIT_ANYWHERE constexpr int BlockOffset(int block, int pair) {
     const int row = 16 * block;
     return row / kPageSize * kTileBytes + pair / 4 * kPageSize * 128 + row % kPageSize * 128;
@@ -221,8 +223,8 @@ struct Turn {
   bool exists;
 };
 
-// Returns the work item that this thread block processes after `round` other work items. If `round`
-// is odd, the order of the thread blocks is reversed, to balance their work.
+// Returns the work item that this thread block processes in round `round`, counted from 0. In odd
+// rounds, the order of the thread blocks is reversed, to balance their work.
 INCIPIT_DEVICE Turn TurnOf(int round, int num_items, int num_kv_heads) {
   const int rank = (round & 1) == 0 ? dev::Block() : dev::NumBlocks() - 1 - dev::Block();
   const int index = round * dev::NumBlocks() + rank;

@@ -254,9 +254,9 @@ struct DecodeAttention {
     dev::MultiplyAddWarp(sums[2 * pair + 1], weights, v[2], v[3]);
   }
 
-  // Computes the scores of 64 positions. Each warp computes 16 positions and gets the other scores
-  // from the other warps through buffer `half` in shared memory. REQUIRES: `half` alternates
-  // between 0 and 1 from call to call.
+  // Computes the scores of 64 positions. Each warp computes the scores of 16 positions. The warps
+  // exchange these scores through buffer `half` (0 or 1) in shared memory. REQUIRES: successive
+  // calls alternate between the two buffers.
   static INCIPIT_DEVICE void ScoreAll(const char* keys, int half,
                                       const uint32_t (&query)[Step::kDimSteps][4],
                                       float (&scores)[Step::kScoreTiles][4]) {
@@ -336,8 +336,8 @@ struct DecodeAttention {
     dev::StoreGlobal(reinterpret_cast<dev::Vec2*>(to), pair);
   }
 
-  // Counts this thread block as finished with the query vectors of `item`. Returns true, and resets
-  // the counter to zero, if all thread blocks with these query vectors have finished.
+  // Counts the thread blocks that have finished with the query vectors of `item`. Returns true for
+  // the last thread block, and then resets the counter to zero.
   static INCIPIT_DEVICE bool IsLast(const Args& args, const DecodeItem& item, int kv_head) {
     auto* const last = reinterpret_cast<uint32_t*>(dev::SharedMemory() + kLastAt);
     SyncAttending();

@@ -19,8 +19,8 @@ struct PrefillAttention {
 
   static constexpr int kHeadDim = Shape::kHeadDim, kPageSize = Shape::kPageSize;
   static constexpr int kWarps = kPrefillRows / 16, kThreads = 32 * kWarps, kBlocksPerSm = 2;
-  // Number of buffers for keys in shared memory, and of buffers for values; each buffer holds 64
-  // positions
+  // Number of shared-memory buffers for keys; there are as many buffers for values. A buffer holds
+  // 64 positions.
   static constexpr int kStages = 256 / kHeadDim;
   static constexpr int kWarpQueryBytes = 16 * kHeadDim * 2;
   static constexpr int kKeysAt = kWarps * kWarpQueryBytes;
@@ -93,7 +93,7 @@ struct PrefillAttention {
     const int32_t* pages;  // page numbers of the sequence, in order of position
     Bounds common;         // positions [begin, end) to which all query vectors of the warp attend
     int kv_head;
-    // first_turn + p / 64 is the number of the iteration that processes position p. Iterations are
+    // Number of the iteration that processes a position, minus (position / 64). Iterations are
     // counted over all work items of the thread block.
     int first_turn;
     int unused[2];
@@ -214,8 +214,8 @@ struct PrefillAttention {
     dev::StoreShared(Stats(), dev::BitCast<dev::Vec4>(stats));
   }
 
-  // Returns true if `position` is the first of a range of positions that is summed separately, but
-  // not the first of the work item.
+  // Returns true if a range of positions that is summed separately begins at `position`. Returns
+  // false at the first position of the work item.
   INCIPIT_DEVICE bool HasCutAt(int position) {
     // position % split_length; split_length is a power of two
     const int inside = position & (Note(&PrefillTile::split_length) - 1);
@@ -230,8 +230,8 @@ struct PrefillAttention {
     }
   }
 
-  // Starts the copies of the keys that iteration turn + kStages reads, and of the values that
-  // iteration turn + kStages - 1 reads, if these iterations exist.
+  // Starts copies for later iterations: the keys of iteration turn + kStages, and the values of
+  // iteration turn + kStages - 1. Copies nothing for iterations after the end of the work item.
   INCIPIT_DEVICE void BringNext(int position, int turn) {
     constexpr int kAhead = kStages * kStepPositions;
     const int end = Note(&PrefillTile::end);

@@ -19,8 +19,8 @@ struct ProductInput {
   // the weight in packed order (packed_order.h): num_units units of 16 rows
   const dev::bf16* weight = nullptr;
   int32_t columns = 0, num_units = 0;
-  // f32 [num_rows, num_squares], or null: parts of the sum of squares of each row, from which the
-  // kernel computes the RMSNorm factor of the row. Null: no RMSNorm factor.
+  // Sums of squares of parts of each row, f32 [num_rows, num_squares], from which the kernel
+  // computes the RMSNorm factors. Null: no RMSNorm.
   const float* squares = nullptr;
   int32_t num_squares = 0;
   float epsilon = 0;
@@ -35,8 +35,8 @@ struct ProductArgs {
   typename Epilogue::Args epilogue;
 };
 
-// Identifies the four results that a lane passes to the epilogue, among the results of 8 tokens and
-// 16 packed weight rows that the warp passes.
+// A warp passes the results for 8 tokens and 16 packed weight rows to the epilogue. LanePosition
+// selects the four of these results that a lane passes.
 struct LanePosition {
   // token: index of the token, in [0, 8). quad: index of the group of four packed weight rows, in
   // [0, 4).

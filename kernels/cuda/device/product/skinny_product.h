@@ -17,8 +17,8 @@ struct SkinnyShape {
   static constexpr int kCluster = kTokens < 32 ? 1 : 2;
   // Maximum number of units (groups of 16 weight rows) that a warp computes at a time
   static constexpr int kMaxUnits = kTokens <= 32 ? 4 : 3;
-  // Number of shared-memory buffers, of 64 columns of x each, for each range of columns that is
-  // summed separately
+  // Number of shared-memory buffers for each range of columns that is summed separately. A buffer
+  // holds 64 columns of x.
   static constexpr int kChunkStages = kTokens <= 16 ? 4 : kTokens == 64 ? 2 : 3;
   static constexpr int kSlots = kTokens <= 8 ? 10 : 8;
 };
@@ -89,7 +89,8 @@ class ChunkStream {
       const bool inside = column_ < columns_;
       INCIPIT_UNROLL
       for (int i = 0; i < kTokens / kRowsPerCopy; ++i) {
-        // Distance in rows from the first row that this lane copies; a multiple of four
+        // Index of the row to copy, minus the index of the first row that this lane copies; a
+        // multiple of four
         const int more = i * kRowsPerCopy;
         const bool valid = inside && more < rows_left_;
         const int64_t from = valid ? static_cast<int64_t>(more) * columns_ + column_ : 0;
@@ -261,8 +262,8 @@ struct SkinnyProduct {
     char* shared_;
     dev::Barrier* full_;
     int num_tiles_, first_tile_;
-    // tile_: index of the next tile (64 columns) to copy, in its unit (16 packed weight rows).
-    // pass_ + unit_: index of the unit.
+    // The next tile to copy is tile `tile_` (64 columns) of unit pass_ + unit_ (16 packed weight
+    // rows).
     int tile_, pass_, unit_ = 0;
     Range units_;
     Cursor cursor_;
@@ -441,7 +442,8 @@ struct SkinnyProduct {
       if constexpr (!kBeginsEarly) row = Epilogue::LoadRow(args.epilogue, results);
       INCIPIT_UNROLL
       for (int i = 0; i < 4; ++i) {
-        // If fewer than four blocks of 8 tokens are left, the last block is stored again.
+        // Each iteration of the outer loop stores four blocks of sums (8 tokens each). If fewer
+        // blocks are left, the last block is stored several times.
         const int last = kMaxUnits * kBlocksOfTokens - 1,
                   block = first + i < last ? first + i : last;
         const float(&sum)[4] = sums[block / kBlocksOfTokens][block % kBlocksOfTokens];

@@ -212,8 +212,8 @@ struct TiledProduct {
 
   // ---- multiplying x by the weight
 
-  // Multiplies x by the weight. Four ranges of columns are summed separately, then added, so each
-  // thread holds two sets of sums in registers.
+  // Multiplies x by the weight. Four ranges of columns are summed one after the other. For each
+  // result, a thread holds the sum of the current range and the total of the earlier ranges.
   static INCIPIT_DEVICE void Multiply(const Args& args, const Work& work, char* shared) {
     dev::WaitForEarlierKernels();
     const int weight_at = (dev::Warp() - kCopyWarps) / 4 * 4 * kTileBytes;
@@ -280,7 +280,8 @@ struct TiledProduct {
     float* const stage = reinterpret_cast<float*>(shared + kResultsAt) + warp * kResultFloats;
     const LanePosition mine = PositionOfLane();
     const auto at = [&](int block) { return ResultsIn(origin, unit, mine, block, num_rows); };
-    // Constants that the epilogue loads for each row of x, two iterations before their use
+    // Constants for each row of x. The epilogue loads the constants two iterations before their
+    // use.
     typename Epilogue::Row rows[kStaged];
     typename Epilogue::Early early[kStaged], next[kStaged];
     INCIPIT_UNROLL

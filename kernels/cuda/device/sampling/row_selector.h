@@ -139,7 +139,7 @@ class RowSelector {
 
   // Number of histogram bins for a difference of 1 between scaled logits
   static constexpr float kBinsPerNat = 64;
-  // Distance between a scaled logit and the maximum from which on the probability of the token
+  // If a scaled logit is below the maximum by at least this number, the probability of the token
   // counts as zero
   static constexpr float kNoMass = kBins / kBinsPerNat;
   static_assert(kNoMass > (kMassBits + 1) * 0.6931472f + 0.1f);
@@ -213,7 +213,7 @@ class RowSelector {
       });
     });
   }
-  // Calls Cut with the sort keys of all tokens of the row for which `is_wanted` returns true.
+  // Returns the result of Cut for all tokens of the row whose sort keys satisfy `is_wanted`.
   template <bool kMass, class Wanted>
   INCIPIT_DEVICE uint64_t CutRow(uint64_t wanted, const Wanted& is_wanted) const {
     return Cut<kMass>(wanted, [&](const auto& visit) {
@@ -224,8 +224,8 @@ class RowSelector {
     });
   }
 
-  // Returns the sort key of the `count`-th likeliest token. The likeliest tokens of the single
-  // threads give an upper bound, so that most tokens are skipped.
+  // Returns the sort key of the `count`-th likeliest token. First examines only the likeliest token
+  // of each thread, to skip most other tokens.
   INCIPIT_DEVICE uint64_t CutByThreads(int count) {
     uint64_t bound = kLastOrder;
     if (count <= kThreads && count <= row_.num_chunks()) {
@@ -307,8 +307,8 @@ class RowSelector {
   }
 
   // Finds the sampled token: the first token at which the sum of the masses (integer probability
-  // weights), from logit 128 * piece on, reaches `wanted`. All lanes of one warp call FindInPieces
-  // together.
+  // weights) reaches `wanted`. The sum begins at logit 128 * piece. All lanes of one warp call
+  // FindInPieces together.
   INCIPIT_DEVICE void FindInPieces(int piece, uint64_t wanted, uint64_t last,
                                    uint64_t enough) const {
     for (;; ++piece) {
