@@ -129,7 +129,8 @@ class Engine::Loop {
   std::condition_variable_any work_arrived_, drained_;
   EngineInbox inbox_ ABSL_GUARDED_BY(mutex_);
   size_t num_resets_ ABSL_GUARDED_BY(mutex_) = 0;  // number of cache resets that wait for execution
-  // Number of admission previews that wait in inbox_ or whose prompt is being hashed.
+  // Number of waiting admission previews (predictions of the blocks that a request needs),
+  // including previews whose prompt is being hashed.
   size_t num_previews_ ABSL_GUARDED_BY(mutex_) = 0;
   // Requests (sequence groups) that have ended, for the next call of TakeEnded.
   SequenceGroups ended_ ABSL_GUARDED_BY(mutex_);
@@ -363,8 +364,8 @@ bool Engine::Loop::TakeInbox() {
 
 void Engine::Loop::EmptyInbox() {
   std::swap(taken_, inbox_);
-  // Subtract these previews before their callers get the replies. Otherwise, the next preview of a
-  // caller could exceed the limit.
+  // Subtract the taken previews before their callers get the replies. Otherwise, the next preview
+  // of a caller could exceed the limit.
   num_previews_ -= taken_.previews.size();
   load_.num_waiting += static_cast<int32_t>(taken_.submitted.size());
   for (const auto& group : taken_.submitted) {

@@ -81,8 +81,8 @@ struct EngineOptions {
   int64_t waiting_prompt_tokens_max = 4'000'000;
 };
 
-// Maximum number of admission previews that wait for the engine thread. The limit bounds the memory
-// for the prompts of waiting previews.
+// Maximum number of admission previews (predictions of the blocks that a request needs) that wait
+// for the engine thread. The limit bounds the memory for the prompts of these previews.
 inline constexpr size_t kPreviewsMax = 64;
 // Maximum number of prefix-cache resets that wait for the engine thread.
 inline constexpr size_t kResetsMax = 64;

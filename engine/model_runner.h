@@ -10,8 +10,8 @@
 
 namespace incipit {
 
-// The result of a step: the sampled tokens, and the scores (log probabilities of prompt tokens).
-// Both are in the order of the arrays `samples` and `scores` of the Step.
+// The result of a step: the sampled tokens in the order of Step::samples, and the scores (log
+// probabilities of prompt tokens) in the order of Step::scores.
 struct StepResult {
   std::vector<TokenId> tokens;          // element i is the token sampled for Step::samples[i]
   std::vector<RowStatus> status;        // element i is the status of Step::samples[i]

@@ -209,8 +209,8 @@ struct BackendLimits {
   DType hidden_dtype = DType::kF32;      // type of the residual stream
   DType activation_dtype = DType::kF32;  // type of queries, attention output and MLP activations
   int32_t head_dim_multiple = 1;
-  // The MLP's intermediate size and both sizes of each ProjectAdd weight must be multiples of this
-  // number.
+  // The MLP's intermediate size, and the numbers of rows and columns of each ProjectAdd weight,
+  // must be multiples of this number.
   int32_t width_multiple = 1;
   int32_t logits_rows = 64;  // recommended maximum number of rows in one call of Logits
 };

@@ -18,8 +18,8 @@ constexpr int64_t kPartMax = 4;
 // Maximum number of rows (pairs of a token and a query head) of each KV head, if one thread
 // computes several KV heads together.
 constexpr int32_t kGroupRowsMax = kTileRowsMax / simd::kAttendGroupsMax;
-// Minimum size in bytes of a contiguous read that reaches full memory bandwidth. A thread computes
-// several KV heads together if the keys and values of one head are smaller.
+// Minimum size in bytes of a contiguous read that reaches full memory bandwidth. If one KV head of
+// a cache block has fewer bytes, a thread computes several KV heads together.
 constexpr int64_t kRunBytes = 16384;
 
 constexpr auto kSplit = static_cast<int32_t>(simd::kSplit);
@@ -67,8 +67,8 @@ void CpuAttention::CutIntoTiles(const AttentionArgs& args, const Step& step) {
   const KvPoolShape& shape = args.pool->shape();
   const int32_t group = args.num_heads / shape.num_kv_heads;
   const int64_t parts = std::max<int64_t>(1, CountParts(args, step)), threads = threads_.count();
-  // Number of pieces into which the query heads of one KV head are divided. More than 1 only if
-  // threads would otherwise be idle.
+  // Number of pieces into which the query heads of one KV head are divided. The number is 1 unless
+  // threads would be idle.
   const int64_t cuts = (threads + parts - 1) / parts;
   heads_per_tile_ = std::clamp(static_cast<int32_t>(group / cuts), 1, kTileRowsMax);
   // Combine KV heads until a thread reads kRunBytes contiguous bytes, but leave at least two pieces

@@ -56,8 +56,8 @@ TokenId RowSampler::Sample(const StepSample& sample, std::span<const float> logi
   } else if (params.top_p < 1) {
     CollectMass(sample);
   } else if (params.min_p > 0) {
-    // Tokens slightly below the limit of min_p also become candidates, so that rounding errors
-    // exclude no token.
+    // Maximum distance of a candidate's logit from the largest logit. The distance is slightly
+    // larger than min_p requires, so that rounding errors exclude no token.
     const double below = (0.01 - std::log(params.min_p)) * params.temperature;
     Collect(static_cast<float>(max_ - below));
     Weigh(InverseTemperature(params.temperature));
@@ -87,8 +87,8 @@ void RowSampler::Collect(float lowest) {
   }
 }
 
-// Makes the k tokens with the largest logits the candidates. Skips chunks of the row whose largest
-// logit (in `maxima_`) is too small.
+// Collects the k tokens with the largest logits as candidates. Skips chunks of the row whose
+// largest logit (in `maxima_`) is too small.
 void RowSampler::CollectLargest(int64_t k) {
   float lowest = -kInfinity;
   if (k <= std::ssize(maxima_)) {

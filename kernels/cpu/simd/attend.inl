@@ -51,8 +51,8 @@ struct AttendScratch {
   // queries multiplied by the attention scale, of shape [groups of rows][head_dim][rows]
   float* query;
   float* scores;  // scores, which softmax weights later replace; shape [rows][kStep]
-  // For each row: the new maximum of its scores, and the factor by which its previous sums are
-  // multiplied.
+  // `new_max`: new maximum of the scores of each row. `rescale`: factor by which the previous sums
+  // of each row are multiplied.
   float *new_max, *rescale;
   // Copies of the keys and values of kStep positions, used if cache blocks have fewer than 16
   // positions (kBlock).
@@ -177,7 +177,7 @@ class BlockWalk {
 };
 
 // Returns the addresses of the keys and values of all positions that are in [first, first + kStep)
-// and in `range`. The memory of other positions of the same blocks may hold any value.
+// and in `range`. The same blocks may contain other positions, whose keys and values are undefined.
 template <class T>
 StepBlocks<T> LocateStep(const KvView& kv, int64_t first, SeenRange range, NextKeys next,
                          const AttendScratch& scratch) {

@@ -49,8 +49,8 @@ void InterleavePairs(const float* const* queries, int64_t rows, int64_t head_dim
   InterleaveFactors(pairs, rows, head_dim / 2, out);
 }
 
-// Computes scores[r][t] = sum over d of query[d][r] * keys[d][t], for row r, position t and
-// dimension d, and for BLOCKS groups of kBlock positions from group `first` on.
+// Computes the scores of ROWS rows for BLOCKS groups of kBlock positions, from group `first` on. A
+// score is the dot product of the query of a row and the key of a position.
 template <HasDots T, int ROWS, int BLOCKS, bool FETCH>
 void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   const T* keys[BLOCKS];

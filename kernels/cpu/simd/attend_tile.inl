@@ -120,8 +120,8 @@ inline void WidenBlock(const T* keys, Vec out[kBlockVectors]) {
   }
 }
 
-// Computes scores[r][t] = sum over d of query[d][r] * keys[d][t], for row r, position t and
-// dimension d, and for BLOCKS groups of kBlock positions from group `first` on.
+// Computes the scores of ROWS rows for BLOCKS groups of kBlock positions, from group `first` on. A
+// score is the dot product of the query of a row and the key of a position.
 template <class T, int ROWS, int BLOCKS, bool FETCH>
 void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   const T* keys[BLOCKS];

@@ -149,8 +149,8 @@ inline Vec AddToExponent(Vec a, Vec n) {
   return {_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a.v), shifted))};
 }
 
-// A sum of masses (token weights in fixed point, MassOf of kernels/sampling.h), plus `num_terms`
-// times a constant that TotalOf subtracts.
+// A sum of masses (token weights in fixed point, MassOf of kernels/sampling.h). The sum also
+// contains `num_terms` times a constant, which TotalOf subtracts.
 struct MassSum {
   __m256i v;
   uint64_t num_terms;

@@ -49,8 +49,8 @@ struct DottedBF16 {
     const __m256i second = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b));
     return {Interleaved(_mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1))};
   }
-  // Pairs element i of `a` with element i of `b`, for 2 * Vec::kLanes elements. The pairs are in a
-  // changed order.
+  // Pairs element i of `a` with element i of `b`, for 2 * Vec::kLanes elements. The order of the
+  // pairs is changed; PutInOrder restores the order.
   static void PairRows(const DottedBF16* a, const DottedBF16* b, IntVec& first, IntVec& second) {
     const __m512i row_a = _mm512_loadu_si512(a), row_b = _mm512_loadu_si512(b);
     first = {_mm512_unpacklo_epi16(row_a, row_b)};

@@ -100,8 +100,8 @@ struct FinishRowArgs {
 // The functions of the matrix product for one weight format.
 struct Product {
   int32_t panel_width, tile_rows, cols_per_step;
-  // True if weight rows i and i + Kernels::pair_lanes are stored next to each other. False if the
-  // weight rows are stored in ascending order.
+  // True if the weight rows of each group of 2 * Kernels::pair_lanes rows are stored in pairs: row
+  // i of the group, then row i + pair_lanes. False if the rows are stored in ascending order.
   bool interleaves_pairs;
   // True if pack_rows adds 128 to each number of an input row, so that the number is unsigned. The
   // initial sums of the outputs cancel this addition.
@@ -146,8 +146,8 @@ struct AttendArgs {
   // head_dim) floats.
   float* scratch;
   // Output: the intermediate sums of each split (kSplit positions), of shape [split][KV
-  // head][attend_state_floats(num_tokens * num_heads, head_dim)]. If not null, `attend` does not
-  // write `out`, and the caller must call attend_combine later.
+  // head][attend_state_floats(num_tokens * num_heads, head_dim)]. If not null, `attend` writes
+  // `states` instead of `out`, and the caller must call attend_combine later.
   float* states;
 };
 

@@ -40,7 +40,8 @@ struct TileArgs {
   const char* prefetch;   // address of the memory to prefetch
   // Number of bytes by which `prefetch` advances in each iteration of the loop over columns.
   int64_t prefetch_step;
-  // Address of the input rows that the next call multiplies, and that this call prefetches.
+  // Address of the input rows that the next call multiplies. The current call prefetches these
+  // rows.
   const char* next_x;
 };
 
@@ -190,8 +191,7 @@ struct TiledProduct {
   int64_t Unit() const { return args.finish == Finish::kSilu ? 2 : 1; }
 
   // Multiplies all input rows with all panels (groups of weight rows). Reads each panel from memory
-  // once.
-  // REQUIRES: the input rows form a single tile.
+  // once. REQUIRES: there are at most Format::kRows input rows.
   void RunLoneTile() const {
     alignas(64) float sums[2 * Format::kRows * Format::kWidth];
     const int64_t rows = tiles.num_rows, at_once = LonePanels<Format>(rows);
@@ -267,8 +267,8 @@ struct TiledProduct {
   }
 
   // Returns the number of steps (groups of kColsPerStep columns) whose weights stay in the
-  // first-level cache while all tiles of a group are multiplied. The result is a multiple of
-  // Format::kUnroll.
+  // first-level cache while several tiles (of a few input rows each) are multiplied. The result is
+  // a multiple of Format::kUnroll.
   int64_t StepsOfPass(int64_t step_bytes) const {
     const int64_t max = kPassBytes / step_bytes, count = (steps + max - 1) / max;
     const int64_t least = (steps + count - 1) / count;
@@ -300,7 +300,8 @@ struct TiledProduct {
       }
       constexpr const ProductTiles<Read>& kTiles = kProductTiles<Read>;
       const TileFunction* const multiply = num_tiles < 4 ? kTiles.of_few : kTiles.of_many;
-      // Each tile prefetches an equal share of the weights that are multiplied next.
+      // Each tile (of a few input rows) prefetches an equal share of the weights that are
+      // multiplied next.
       const int64_t prefetch_step = Format::kUnroll * Format::kStepBytes / num_tiles;
       const int64_t next_step = is_last ? chunk.begin : step + count;
       const char* const next =

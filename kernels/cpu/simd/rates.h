@@ -20,8 +20,8 @@ struct RateLoops {
   void (*read)(const std::byte* data, size_t bytes);
 };
 
-// `bytes` in a call of RateLoops::read must be a multiple of this number. `data` must be aligned to
-// 64 bytes.
+// REQUIRES, for calls of RateLoops::read: `bytes` is a multiple of this number, and `data` is
+// aligned to 64 bytes.
 inline constexpr size_t kReadMultiple = 4096;
 
 const RateLoops& PortableRateLoops();

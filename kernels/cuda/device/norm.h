@@ -23,8 +23,8 @@ struct Norm {
 
   struct Args {
     const int32_t* num_rows = nullptr;
-    // For each output row, the index of its input row in `hidden`; negative: the output row is
-    // skipped. Null: output row i is computed from input row i.
+    // Element i is the index in `hidden` of the input row for output row i. If the index is
+    // negative, output row i is skipped. Null: the input row for output row i is row i.
     const int32_t* rows = nullptr;
     // f32 [.., hidden_size]
     const float* hidden = nullptr;

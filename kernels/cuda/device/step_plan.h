@@ -21,8 +21,8 @@ inline constexpr int32_t kMaxWindows = 4;
 // One token of the step (a batch of prefill and decode). Size: 16 bytes.
 struct StepRow {
   int32_t position = 0;
-  // Slot of the token's key and value in the KV cache: page number * page_size + index of the token
-  // in the page
+  // Index of the slot (the memory for the key and the value of one token) in the KV cache: page
+  // number * page_size + index of the token in the page
   int32_t slot = -1;
   // Index, in the step's array of page numbers, of the first page of the token's sequence
   int32_t table = 0;
@@ -47,8 +47,8 @@ struct DecodeItem {
   // Positions [begin, end) of the sequence that the item processes. `begin` is a multiple of 64, or
   // the first position in the sliding window.
   int32_t begin = 0, end = 0;
-  // The positions are divided among num_splits items for the same tokens and query heads. `split`
-  // is the index of this item among these items.
+  // num_splits items have the same tokens and query heads, but different ranges of positions.
+  // `split` is the index of this item among these items.
   int32_t split = 0, num_splits = 1;
   // Index, in the memory for partial results, at which the results of all num_splits items begin.
   // Each item stores num_rows results; the items follow in the order of `split`.
@@ -98,8 +98,9 @@ struct StepHeader {
   AttentionList lists[kMaxWindows] = {};
 };
 
-// Returns the number of positions in each range (split) that attention sums separately, for a token
-// that attends to `span` positions. All kernels use the same ranges, to compute the same bits.
+// Returns the number of positions in each split (a range of positions that attention sums
+// separately), for a token that attends to `span` positions. All kernels use the same splits, so
+// that their results have the same bits.
 INCIPIT_ANYWHERE constexpr int32_t SplitLength(int32_t span) {
   int32_t length = span < 2048 ? 256 : 512;
   while (span > 32 * int64_t{length}) length *= 2;

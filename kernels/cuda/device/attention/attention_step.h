@@ -158,9 +158,9 @@ struct AttentionStep {
     }
   }
 
-  // Computes the softmax weights of 64 positions: 2^(score * factor - maximum), rounded to bf16.
-  // The maximum may grow; the caller must then multiply its sums over earlier positions by `keep`.
-  // REQUIRES: factor > 0.
+  // Computes the softmax weights of 64 positions, 2^(score * factor - maximum), rounded to bf16,
+  // and updates the maximum. The caller must then multiply its sums over earlier positions by
+  // `keep`. REQUIRES: factor > 0.
   static INCIPIT_DEVICE void Weigh(const float (&scores)[kScoreTiles][4], float factor,
                                    RowStats& stats, float (&keep)[2],
                                    uint32_t (&weights)[kScoreTiles / 2][4]) {

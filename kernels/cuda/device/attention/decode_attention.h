@@ -34,8 +34,9 @@ struct DecodeAttention {
   static constexpr int kPairs = kHeadDim / 16 / kWarps;
   static_assert(kSharedBytes <= 112 * 1024);
 
-  // Memory traffic: each work item reads the keys and values of its pages once, reads its queries
-  // and writes its results. Work items that share query vectors also write and read partial sums.
+  // Memory traffic: each work item reads the keys and values of its positions once, reads its
+  // queries and writes its results. Work items that share query vectors also write and read partial
+  // sums.
   static INCIPIT_DEVICE void Run(const Args& args) {
     if (dev::Thread() == 0) {
       for (int stage = 0; stage < kStages; ++stage) {

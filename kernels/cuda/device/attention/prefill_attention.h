@@ -34,8 +34,8 @@ struct PrefillAttention {
   static constexpr int kScratchBytes = kThreads * (kSumTiles + 1) * 16;
   static_assert(kSharedBytes <= 112 * 1024);
 
-  // Memory traffic: each work item reads the keys and values of its pages once, reads its queries
-  // and writes its results. Partial sums stay in the L2 cache.
+  // Memory traffic: each work item reads the keys and values of its positions once, reads its
+  // queries and writes its results. Partial sums stay in the L2 cache.
   static INCIPIT_DEVICE void Run(const Args& args) {
     if (dev::Thread() == 0) {
       for (int stage = 0; stage < kStages; ++stage) {

@@ -1,6 +1,6 @@
-// Kernel SimpleAttention: causal attention for head sizes and page sizes that kernels
-// DecodeAttention and PrefillAttention do not support. head_dim is a multiple of 8, at most
-// kMaxHeadDim.
+// Kernel SimpleAttention: causal attention for head sizes and page sizes (tokens per page of the KV
+// cache) that kernels DecodeAttention and PrefillAttention do not support. head_dim is a multiple
+// of 8, at most kMaxHeadDim.
 #pragma once
 
 #include "kernels/cuda/device/attention/attention_args.h"

@@ -25,8 +25,9 @@ INCIPIT_ANYWHERE constexpr int RunBegin(int num_tiles, int run) {
   const int longer = num_tiles % kNumRuns;
   return num_tiles / kNumRuns * run + (run < longer ? run : longer);
 }
-// Returns the index at which tile (64 columns) number `index` of column range `run` is stored in
-// its unit (16 packed rows). The tiles of the four column ranges alternate in memory.
+// Returns the index at which a tile (64 columns) is stored in its unit (16 packed rows). `index`:
+// number of the tile in column range `run`. The tiles of the four column ranges alternate in
+// memory.
 INCIPIT_ANYWHERE constexpr int TilePosition(int run, int index) { return index * kNumRuns + run; }
 INCIPIT_ANYWHERE constexpr int RunOfTile(int num_tiles, int tile) {
   int run = 0;
@@ -60,8 +61,8 @@ INCIPIT_ANYWHERE constexpr int64_t NumUnits(RowOrder order, int64_t rows) {
 INCIPIT_ANYWHERE constexpr int64_t SourceRow(RowOrder order, int64_t rows, int64_t packed_row,
                                              int64_t head_dim = 0) {
   if (order == RowOrder::kPlain) return packed_row < rows ? packed_row : -1;
-  // The first half and the second half of this number of matrix rows alternate: of all rows
-  // (kGateUp), or of the rows of one head (kRotary)
+  // Number of matrix rows of which the first half and the second half alternate: all rows
+  // (kGateUp), or the rows of one head (kRotary)
   const int64_t whole = order == RowOrder::kGateUp ? rows : head_dim;
   const int64_t units = NumUnits(RowOrder::kGateUp, whole), unit = packed_row / kUnitRows;
   const int64_t row = unit % units * 8 + packed_row % 8;

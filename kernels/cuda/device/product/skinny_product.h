@@ -130,8 +130,8 @@ struct SkinnyProduct {
   // Number of columns of x that one load instruction reads from shared memory: 16 columns of 16
   // rows, or 32 columns of 8 rows
   static constexpr int kStep = kBlocksOfTokens % 2 == 0 ? 16 : 32;
-  // True if the epilogue loads its constants before the multiplication. With more than 8 tokens,
-  // too few registers are free for the constants.
+  // True if the epilogue (the class that stores the results) loads its constants before the
+  // multiplication. With more than 8 tokens, too few registers are free for the constants.
   static constexpr bool kBeginsEarly = kTokens == 8;
   static constexpr int kWarps = 4, kConsumers = 32 * kWarps;
   static constexpr int kThreads = kConsumers + (kCluster == 1 ? 32 : 0), kBlocksPerSm = 2;

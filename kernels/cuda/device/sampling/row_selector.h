@@ -137,7 +137,7 @@ class RowSelector {
   static_assert(kDigits * kBinBits == kOrderBits && 4 * kThreads <= kListMax);
   static constexpr uint32_t kInfinity = 0x7F800000, kMinusInfinity = 0xFF800000;
 
-  // Number of histogram bins for a difference of 1 between scaled logits
+  // Number of histogram bins in a range of scaled logits of length 1
   static constexpr float kBinsPerNat = 64;
   // If a scaled logit is below the maximum by at least this number, the probability of the token
   // counts as zero
@@ -281,7 +281,7 @@ class RowSelector {
     return sum;
   }
 
-  // Fills the histogram: each bin receives the masses (integer probability weights) of 128 *
+  // Fills the histogram with sums of masses (integer probability weights). Each bin is for 128 *
   // 2^shift consecutive logits. Ignores tokens with a sort key above `last` or a mass below
   // `enough`.
   INCIPIT_DEVICE void SumPieces(int num_pieces, int shift, uint64_t last, uint64_t enough) const {
