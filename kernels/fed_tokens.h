@@ -25,8 +25,7 @@ class FedTokens {
     samples_.clear();
     return tokens_;
   }
-  // Stores the tokens that one call of Sample has sampled, after the tokens of earlier calls in
-  // this step.
+  // Appends the tokens that one call of Sample has sampled in the current step (batch).
   void Add(std::span<const TokenId> tokens) {
     samples_.insert(samples_.end(), tokens.begin(), tokens.end());
   }

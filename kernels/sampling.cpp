@@ -96,14 +96,14 @@ void ApplyBans(const StepSample& sample, std::span<float> logits) {
 }
 
 double LogOfMass(uint64_t mass) {
-  // `mass` is m * 2^exponent, with m between sqrt(1/2) and sqrt(2). The natural logarithm of m is 2
-  // artanh(s), with s = (m - 1) / (m + 1).
+  // Write `mass` as m * 2^exponent, where m is in [sqrt(1/2), sqrt(2)].
   int exponent = std::bit_width(mass) - 1;
   double m = static_cast<double>(mass) / static_cast<double>(uint64_t{1} << exponent);
   if (m > 1.4142135623730951) {
     m = m / 2;
     ++exponent;
   }
+  // The natural logarithm of m is 2 artanh(s), computed as a power series.
   const double s = (m - 1) / (m + 1);
   const double square = s * s;
   double series = 0;

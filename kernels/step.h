@@ -18,8 +18,8 @@ struct StepSample {
   // determine the random bits.
   int32_t choice = 0;
   int64_t position = 0;  // position of the sampled token in its sequence
-  // How often each token occurs in the prompt and in the output, sorted by token; empty if the
-  // request has no penalties.
+  // Tokens of the prompt and the output, with their numbers of occurrences, in ascending order of
+  // token id. Empty if the request has no penalties.
   std::span<const TokenCount> counts = {};
   // Tokens that must not be sampled: the stop tokens if the output is shorter than min_tokens,
   // otherwise none.

@@ -99,8 +99,8 @@ bool KvCacheManager::IsWorthCopying(const PartialHit& hit, size_t num_left) cons
   return static_cast<size_t>(hit.num_tokens) == num_left || hit.num_tokens >= copy_min_tokens_;
 }
 
-// Returns how many leading blocks of `found` have the same contents as the first blocks of the
-// sequence. Only sha256 keys guarantee that blocks with equal keys have equal contents.
+// Returns how many leading blocks of `found`, which have the keys of the first blocks of the
+// sequence, also have the contents of these blocks. Only sha256 keys guarantee equal contents.
 size_t KvCacheManager::NumVerified(const SequenceTokens& tokens, const BlockTable& table,
                                    std::span<const BlockId> found) const {
   const auto block_size = static_cast<size_t>(options_.block_size);

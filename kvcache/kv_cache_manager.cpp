@@ -15,7 +15,8 @@ namespace {
 // a sequence by its tokens.
 constexpr size_t kBlocksPerContent = 16;
 
-// Number of blocks by which a prefetch in Announce precedes the write of a block's token ids.
+// Before Announce writes the token ids of a block, Announce prefetches the memory for the token ids
+// of the block that is this number of blocks later.
 constexpr size_t kRowsAhead = 12;
 
 void CopyBlock(std::span<const TokenId> block, std::span<TokenId> stored) {
@@ -163,7 +164,8 @@ void KvCacheManager::CacheBlocks(BlockTable& table, const SequenceTokens& tokens
                                  int32_t num_computed) {
   INCIPIT_CHECK(num_computed <= static_cast<int32_t>(tokens.size()));
   Announce(table, tokens.first(static_cast<size_t>(num_computed)));
-  // Do not count blocks of a later step, which table.blocks may also contain.
+  // Count only the blocks of committed steps (batches): table.blocks may also contain blocks of a
+  // later step.
   table.num_committed = BlocksFor(num_computed);
   const int32_t num_full = num_computed / options_.block_size;
   const int32_t num_ready = std::min(num_full, table.num_published);

@@ -97,7 +97,8 @@ struct BlockTable {
   int32_t num_published = 0;
   // Number of leading blocks that were found in the cache, or were computed and added to the cache.
   int32_t num_confirmed = 0;
-  int32_t num_committed = 0;  // number of leading blocks with tokens of committed steps
+  // Number of leading blocks that contain tokens of committed (finished) steps.
+  int32_t num_committed = 0;
   // True if a cached block with other contents had the key of a block of this sequence. Later
   // blocks of this sequence are then not added to the cache.
   bool collided = false;
@@ -116,7 +117,8 @@ struct ComputedBlocks {
   BlockId copy_source = kNoBlock;
   int32_t copy_tokens = 0;
   int32_t num_tokens = 0;  // number of tokens found: all tokens of `blocks`, plus `copy_tokens`
-  int32_t num_idle = 0;    // number of blocks, among `blocks` and `copy_source`, that have no users
+  // Number of blocks, in `blocks` and `copy_source`, that no sequence uses.
+  int32_t num_idle = 0;
 };
 
 // Whether a lookup may also return a block of which only the first tokens match.

@@ -38,8 +38,8 @@ class AccessCounts {
   // Records that a warp executed LoadMatricesWarp (the PTX instruction ldmatrix). Lane i reads the
   // 16 bytes at `rows[i]`.
   void NoteRows(std::span<const uint64_t> rows, Site site);
-  // Counts the accesses of warp `warp` that only some of its lanes have made. REQUIRES: the warp
-  // has ended.
+  // Counts the accesses of warp `warp` that are not counted yet, because not all of its 32 lanes
+  // made them. REQUIRES: the warp has ended.
   void EndWarp(int64_t warp);
   // Returns the access counts of each source line, sorted by file, line and kind of access.
   std::vector<SiteCounts> Sites() const;

@@ -93,10 +93,9 @@ void OrderThreads(const Thread& last, const NamedBarrier& barrier, int id, Site 
   for (size_t warp = 0; warp < lanes.size(); ++warp) {
     if (lanes[warp] == 0) continue;
     if (lanes[warp] != kLanes) {
-      Machine::Get().Fail(
-          site,
-          fmt::format("barrier {} is complete, but only {} of 32 lanes of warp {} have reached it",
-                      id, lanes[warp], warp));
+      Machine::Get().Fail(site, fmt::format("barrier {} has its full number of threads, but only "
+                                            "{} of 32 lanes of warp {} have reached it",
+                                            id, lanes[warp], warp));
     }
     warps[num_warps++] = static_cast<int>(warp);
   }

@@ -180,8 +180,8 @@ void WaitBarrier(uint64_t* address, uint32_t parity, Site site) {
   MemoryBarrier& barrier = *block.barriers[index];
   while ((barrier.phase & 1) == parity) {
     barrier.waiting.push_back(&machine.current());
-    const char* name = parity == 0 ? "the phase of parity 0 of the mbarrier at byte"
-                                   : "the phase of parity 1 of the mbarrier at byte";
+    const char* name = parity == 0 ? "the end of an even phase of the mbarrier at byte"
+                                   : "the end of an odd phase of the mbarrier at byte";
     machine.WaitFor(Wait::kMemoryBarrier, block.OffsetOf(address), name, site);
   }
   if (barrier.known == nullptr) return;

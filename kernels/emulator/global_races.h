@@ -27,8 +27,8 @@ struct BlockKnowledge {
   int block = 0;
   std::shared_ptr<const ClockVector> known;
 };
-// Vector clocks that thread `thread` received from other blocks by an atomic operation. `clock` is
-// the clock value of `thread` at this operation.
+// Vector clocks of other blocks that thread `thread` acquired by an atomic operation. `clock` is
+// the clock value of `thread` at the atomic operation.
 struct LearnedOfBlocks {
   int thread = 0;
   Clock clock = 0;
@@ -41,8 +41,8 @@ class GlobalRaces {
   // or an empty string if there is no race.
   std::string Touch(const Thread& thread, const void* address, int64_t bytes, Access access,
                     Site site);
-  // Records that an atomic operation of `thread` happens after all earlier atomic operations of
-  // other blocks at the same address.
+  // Records that `thread` performs an atomic operation at `address`, after all earlier atomic
+  // operations of other blocks at `address`.
   void Order(const Thread& thread, const void* address);
 
  private:

@@ -215,8 +215,8 @@ void Machine::EndThread(Thread& thread) {
   }
   if (block.races != nullptr && block.races->IsReadRemotely()) {
     return SetFault(
-        fmt::format("block {} ended without an ArriveCluster after another block had read from "
-                    "its shared memory",
+        fmt::format("block {} ended after another block had read its shared memory, and called no "
+                    "ArriveCluster after the read",
                     block.index));
   }
   for (const auto& warp : block.warps) {

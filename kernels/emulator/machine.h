@@ -110,8 +110,8 @@ struct Warp {
   const char* collective = "";
   Site collective_site;
   std::array<void*, kLanes> requests{};
-  // Number of lanes that have called the barrier function named `barrier`. 0 when all 32 lanes have
-  // called it.
+  // Number of lanes, from 0 to 31, that have called the barrier function named `barrier`. The call
+  // of the last lane resets the number to 0.
   int num_at_barrier = 0;
   const char* barrier = "";
   Site barrier_site;
@@ -194,7 +194,7 @@ struct Cluster {
   std::vector<std::unique_ptr<Block>> blocks;
   int num_ended = 0;            // number of blocks of this cluster that have ended
   size_t num_arrived = 0;       // number of warps that have arrived at the barrier of the cluster
-  const char* arrived_as = "";  // name of the function with which these warps arrived
+  const char* arrived_as = "";  // function by which warps arrived at the cluster's barrier
   uint32_t phase = 0;           // number of completed barriers of the cluster
   std::vector<Thread*> waiting;
 };
@@ -206,10 +206,10 @@ struct Grid {
   // Indices of the kernel's clusters, in the order in which the clusters start.
   std::vector<int> order;
   size_t num_started = 0;  // number of clusters of this kernel that have started
-  // Index of the oldest kernel that had not ended when this kernel started.
+  // Index of the oldest kernel that was still running when this kernel started.
   int first_running = 0;
   int num_ended = 0;  // number of blocks of this kernel that have ended
-  // Number of blocks of this kernel that have called LetNextKernelStart and have not ended.
+  // Number of running blocks of this kernel that have called LetNextKernelStart.
   int num_let_go = 0;
   std::vector<std::unique_ptr<Cluster>> in_flight;
   // Threads of the next kernel that wait for the end of this kernel.
@@ -296,8 +296,8 @@ class Machine {
   std::vector<BulkCopy> bulk_;
   GlobalRaces global_races_;
   AccessCounts counts_;
-  // Before the scheduler runs a warp, one bulk copy finishes with probability 1 / landing_one_in_.
-  // If landing_one_in_ is 0, bulk copies finish only when no thread can run.
+  // 1 / (probability that a bulk copy finishes before the scheduler runs a warp). 0: bulk copies
+  // finish only when no thread can run.
   uint32_t landing_one_in_ = 1;
   // Number of thread switches that are left before the scheduler chooses another warp.
   int quantum_ = 0;

@@ -68,7 +68,8 @@ class SharedRaces {
   };
   // The latest read of a word (4 bytes of shared memory) by one warp.
   struct Read {
-    // Value of `lane` if several lanes of the warp have read the word at the same clock value.
+    // Special value of `lane`: more than one lane of the warp has read the word at this clock
+    // value.
     static constexpr uint32_t kSeveral = 32;
     uint32_t clock : 22, lane : 6, bytes : 4;
   };

@@ -61,8 +61,8 @@ void ForChunks(const Warp& warp, const Multiplication& one, Each each) {
   }
 }
 
-// Returns the results of `warp` for which the elements of lane 0 are at address `home`. Returns
-// null if there are none.
+// Returns the WarpSums of `warp` in which the address of the results of lane 0 is `home`. Returns
+// null if there is none.
 WarpSums* FindSums(Warp& warp, const float* home) {
   const auto at = std::find_if(warp.sums.begin(), warp.sums.end(),
                                [&](const WarpSums& each) { return each.home[0] == home; });
@@ -146,8 +146,8 @@ void Take(Warp& warp, Site site) {
     });
   }
   if (!is_fenced)
-    Machine::Get().Fail(site,
-                        "the kernel has changed the sums and called no FenceMultiplies afterwards");
+    Machine::Get().Fail(
+        site, "the kernel changed the sums of a matrix product, and no FenceMultiplies followed");
   sums->is_taken = true;
 }
 
@@ -159,7 +159,8 @@ void GiveBack(Warp& warp) {
     machine.Fail(site, "EndMultiplies and MultiplyAddWarpgroup are called with different sums");
   if (!warp.multiplying.empty())
     machine.Fail(
-        site, "EndMultiplies is called without a CommitMultiplies after the last multiplication");
+        site,
+        "EndMultiplies is called without a CommitMultiplies after the last MultiplyAddWarpgroup");
   const auto taken = dev::BitCast<float>(kTakenSum);
   bool is_written = false;
   ForLaneValues(sums->num_blocks, [&](size_t lane, size_t i, size_t index) {
@@ -168,7 +169,9 @@ void GiveBack(Warp& warp) {
     home = sums->values[index];
   });
   if (is_written)
-    machine.Fail(site, "sums were written after a MultiplyAddWarpgroup and before EndMultiplies");
+    machine.Fail(
+        site,
+        "sums of a matrix product were written between MultiplyAddWarpgroup and EndMultiplies");
   warp.sums.erase(warp.sums.begin() + (sums - warp.sums.data()));
 }
 
@@ -194,8 +197,8 @@ void CompareWithGroup(Warp& warp, const Multiplication& one, Site site) {
   if (warp.num_multiplications == all[group].size()) {
     all[group].push_back(what);
   } else if (all[group][warp.num_multiplications] != what) {
-    Machine::Get().Fail(site,
-                        "the warp and the other warps of its warpgroup request different products");
+    Machine::Get().Fail(
+        site, "the warp requests another matrix product than the other warps of its warpgroup");
   }
   ++warp.num_multiplications;
 }
@@ -206,7 +209,8 @@ void Start(Warp& warp) {
   for (const void* each : warp.requests) {
     const auto& request = *static_cast<const Request*>(each);
     if (request.a != mine.a || request.b != mine.b) {
-      machine.Fail(mine.site, "the lanes of a warp pass different matrices");
+      machine.Fail(mine.site,
+                   "the lanes of a warp pass different matrices to MultiplyAddWarpgroup");
     }
   }
   const Multiplication one = {.a = warp.block->OffsetOf(mine.a),

@@ -345,8 +345,8 @@ class ReferenceBackend final : public Backend {
   }
 
   HostMemory memory_;
-  // The current step. Tokens that the previous step has sampled replace its placeholders (token ids
-  // below 0).
+  // The current step (batch). Its placeholders (token ids below 0) are already replaced by tokens
+  // that the previous step has sampled.
   Step step_;
   std::span<const int32_t> logits_rows_;
   FedTokens fed_tokens_;

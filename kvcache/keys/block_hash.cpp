@@ -51,7 +51,8 @@ class BlockExtras {
  private:
   void Add(const ExtraKey& key) { keys_[count_++] = key; }
 
-  // At most one image (or other medium) per token, and the adapter, the tenant and the salt.
+  // Room for one image (or other medium) for each token of the block, the adapter, the tenant and
+  // the salt.
   std::array<ExtraKey, kBlockSizeMax + 3> keys_;
   size_t count_ = 0;
 };

@@ -37,7 +37,7 @@ struct BlockHash {
 
 // The inputs for the block keys of one sequence, except the tokens.
 struct ChainRoot {
-  // Previous key for the first block of the sequence, which has no previous block.
+  // Value that replaces the key of the previous block for the first block of the sequence.
   BlockHash parent{};
   // SHA-256 digest of the hash seed, tenant, salt and adapter of the sequence, even if block keys
   // are XXH3 digests.
@@ -74,9 +74,9 @@ inline constexpr int32_t kDigestBitsMax = 256;
 // A BlockHasher is immutable and therefore thread-safe.
 class BlockHasher {
  public:
-  // Only the first `digest_bits` bits of each digest are kept, and the other bits become zero.
-  // Tests use few bits to cause hash collisions. REQUIRES: options.block_size is 1 to
-  // kBlockSizeMax, and `digest_bits` is 0 to kDigestBitsMax.
+  // Sets all bits of each digest except the first `digest_bits` bits to zero. Tests use few bits to
+  // cause hash collisions. REQUIRES: options.block_size is 1 to kBlockSizeMax, and `digest_bits` is
+  // 0 to kDigestBitsMax.
   explicit BlockHasher(BlockHasherOptions options, int32_t digest_bits = kDigestBitsMax);
 
   int32_t block_size() const { return options_.block_size; }
@@ -120,8 +120,8 @@ class BlockHasher {
   BlockHasherOptions options_;
   int32_t digest_bits_;
   const Sha256Implementation* sha256_;
-  // The last bytes of the hashed message of every block without images: lengths and, for SHA-256,
-  // padding. Not used if messages are CBOR.
+  // The last bytes of a hashed message, which are equal for all blocks without images: lengths and,
+  // for SHA-256, padding. Not used for CBOR messages.
   std::array<uint8_t, sizeof(MessageTrailer) + 2 * kSha256ChunkBytes> tail_{};
   size_t tail_bytes_ = 0;
 };

@@ -9,24 +9,24 @@
 namespace incipit {
 namespace {
 
-// Constants of this policy that count block uses are given for blocks with this number of tokens.
-// For smaller blocks, the policy uses greater values.
+// Number of tokens in a unit. Constants that count units do not depend on the number of tokens in a
+// block.
 constexpr int32_t kTokensPerUnit = 512;
 
-// The policy updates its statistics after every (number of cache blocks) / kEpochsPerCapacity block
-// uses. For small caches, kUnitsPerEpochMin sets a lower limit.
+// The policy updates its statistics after every n block uses. n is the number of cache blocks
+// divided by kEpochsPerCapacity, but at least kUnitsPerEpochMin units of kTokensPerUnit tokens.
 constexpr int32_t kEpochsPerCapacity = 32, kUnitsPerEpochMin = 16;
 
-// Number of groups of evicted blocks that the policy remembers, for each kTokensPerUnit tokens of
-// cache capacity.
+// The policy remembers this number of groups of evicted blocks for every kTokensPerUnit tokens that
+// the cache can hold.
 constexpr double kGhostRuns = 1;
 
 // A block that more than this number of requests used is assumed to belong to a common start of
 // many prompts, such as a system prompt.
 constexpr int kPrefixUses = 16;
 
-// All counts of past block uses are multiplied by this factor when plain LRU would have had more
-// hits than this policy.
+// If plain LRU would have had more hits than this policy, the policy multiplies its counts of past
+// block uses by this factor.
 constexpr double kKeptWhenFooled = 0.25;
 
 constexpr double kMeanStep = 0.01;
@@ -104,8 +104,8 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   const bool begins = !std::exchange(use.has_begun, true);
   if (found.empty()) return;
   int32_t lru_hits = 0, own_hits = 0;
-  // For the found blocks that only one request had used before: number of groups of blocks that
-  // were released together (runs_reused), and sum of the ages of these groups.
+  // Only for found blocks that exactly one request had used before: number of groups of blocks that
+  // were released together (runs_reused), and sum of the ages of the groups (ages).
   double runs_reused = 0, ages = 0;
   size_t shared_end = 0;
   uint8_t turn_seen = use.turn_seen;
@@ -258,8 +258,8 @@ void AdaptivePolicy::Release(std::span<const BlockId> freed, const SequenceUse& 
     };
     size_t begin = end - 1;
     while (begin > 0 && is_alike(freed[begin - 1])) --begin;
-    // If `has_begun` is false, `freed` is a single block whose retention hint ended. Do not count
-    // this block as new.
+    // Do not count a block whose retention hint has ended as new. In this case, use.has_begun is
+    // false.
     const bool is_new = IsUsedOnce(reuse_class) && use.has_begun;
     const bool is_one_off = is_new && one_off_prefixes_.Contains(use.prefix);
     if (is_new) one_off_prefixes_.CountNew(use.prefix, paced_clock_.now());
@@ -373,8 +373,8 @@ AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
   return least;
 }
 
-// Returns whether the block at the list end `end` (oldest or newest) has the same last use as the
-// block that was evicted last.
+// Returns true if the block that is now at the list end `end` (oldest or newest) was last used at
+// end.last_use. This block is then the next block to evict.
 bool AdaptivePolicy::StillStands(const End& end) {
   if (end.reuse_class < 0) return false;
   const BlockId id = EndOf(end.reuse_class, end.newest);
@@ -387,8 +387,7 @@ BlockId AdaptivePolicy::Evict() {
   const BlockId victim = EndOf(choice_.reuse_class, choice_.newest);
   Record& record = RecordOf(victim);
   ListOf(record).Remove(blocks_, victim);
-  // The evicted block is in no list. The statistics still count evicted blocks that the policy
-  // remembers.
+  // The evicted block is now in no list.
   record.list_state = kElsewhere;
   const Block& block = At(blocks_, victim);
   const auto lost = ghosts_.Add(block.hash.prefix(), victim, block.parent,

@@ -112,10 +112,10 @@ class AdaptivePolicy final : public EvictionPolicy {
   // One list of blocks for each class of blocks with similar past uses. The oldest block of each
   // list is in front.
   std::array<BlockList, kReuseClasses> lists_;
-  // The list end (oldest or newest block) from which the last block was evicted. Reset if another
-  // block may now have a lower value.
+  // The list end (oldest or newest block) from which the last block was evicted. Reset when another
+  // list end may have become less valuable.
   End choice_;
-  uint64_t touches_to_come_ = 0;  // number of block uses that are not yet added to `clock_`
+  uint64_t touches_to_come_ = 0;  // number of latest block uses that clock_ does not count yet
   double mean_run_ = 8;           // mean number of blocks of the same class that a request releases
   size_t next_restrained_ = 0;
 };

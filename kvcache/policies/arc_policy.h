@@ -28,8 +28,8 @@ class ArcPolicy final : public EvictionPolicy {
   size_t num_bytes() const override;
 
  private:
-  // Estimates for the evicted blocks of one list that the policy remembers: number of these blocks,
-  // and value of `stamp_` when the oldest of these blocks was evicted.
+  // Evicted blocks of one list that the policy remembers. `count`: estimated number of these
+  // blocks. `oldest`: estimated value of `stamp_` when the oldest of these blocks was evicted.
   struct Ghosts {
     double count = 0;
     double oldest = 0;
@@ -48,7 +48,7 @@ class ArcPolicy final : public EvictionPolicy {
 
   // List 0: cached blocks that were used once; list 1: cached blocks used again.
   BlockOrder order_;
-  // For each block: index (0 or 1) of its list in `order_`. Blocks in use also have an index.
+  // For each block, also for blocks in use: index (0 or 1) of its list in `order_`.
   std::vector<uint8_t> lists_;
   std::array<int32_t, 2> sizes_{};
   double capacity_;

@@ -47,7 +47,8 @@ class BlockOrder {
       Park(id);
     }
   }
-  // Removes block `id` from its list. ListOf still returns the index of this list.
+  // Removes block `id` from its list, but stores the index of the list: ListOf(`id`) returns the
+  // same index as before.
   void Park(BlockId id) {
     Unlink(id);
     ++PositionOf(id);

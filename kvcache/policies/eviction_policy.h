@@ -28,7 +28,7 @@ constexpr std::string_view NameOf(EvictionPolicyKind kind) {
 // Data that an eviction policy stores for one sequence. Members named ghost_... describe evicted
 // blocks that the sequence computes again.
 struct SequenceUse {
-  // Of the group of evicted blocks that the sequence computes again: number of blocks that are not
+  // Number of evicted blocks, in the group of blocks that the sequence computes again, that are not
   // computed yet.
   int32_t ghosts_left = 0;
   // Of the evicted blocks that the sequence computes again: number of requests that used each block
@@ -47,9 +47,9 @@ struct SequenceUse {
   // first computed.
   uint8_t turn_seen = 0;
   bool has_begun = false;  // true after the first call of EvictionPolicy::Use for the sequence
-  // True if the sequence has computed a block that the policy does not remember as evicted.
+  // True after the sequence has computed a block whose eviction the policy does not remember.
   bool past_known = false;
-  // True if plain LRU would still have cached the block of the sequence that the policy examined
+  // True if a cache with plain LRU would hold the block of the sequence that the policy examined
   // last.
   bool lru_streak = true;
 };
@@ -96,9 +96,8 @@ class EvictionPolicy {
   // Removes all blocks from the eviction order. A policy may keep its statistics.
   virtual void Clear() = 0;
 
-  // Returns whether the eviction order also contains free blocks that lookups cannot find. If
-  // false, the pool does not pass these blocks to Release, and allocates them before it evicts a
-  // block.
+  // Returns whether Release must also be called for free blocks that lookups cannot find. If false,
+  // the pool allocates these blocks before it evicts a block.
   virtual bool orders_unpublished() const { return false; }
   // Returns whether the next block to evict is a block that lookups cannot find.
   virtual bool is_next_unpublished() const { return false; }

@@ -42,9 +42,9 @@ class GhostRuns {
   std::optional<GhostRun> Take(uint64_t key);
   // Makes the next evicted block the first block of a new group.
   void EndRun() { open_parent_ = kNoBlock; }
-  // Forgets and returns one group of evicted blocks with an age of at least kAncientTicks, if any.
-  // In each epoch (a fixed number of block uses), the caller must repeat the call until nothing is
-  // returned.
+  // Forgets and returns one group of evicted blocks with an age of at least kAncientTicks. Returns
+  // std::nullopt if there is none. In each epoch (a fixed number of block uses), the caller must
+  // repeat the call until the result is std::nullopt.
   std::optional<GhostRun> ForgetAncient();
 
   size_t num_bytes() const { return sets_.size() * sizeof(Set); }
@@ -80,8 +80,8 @@ class GhostRuns {
     return sets_[bits * sets_.size() >> 32];
   }
   uint64_t AgeTicks(const Entry& entry) const { return (now_ticks() - entry.time) & kTimeMask; }
-  // The age of evicted blocks that only one request used is multiplied by this factor. These blocks
-  // are forgotten earlier.
+  // Evicted blocks that only one request used are forgotten earlier: their age is multiplied by
+  // this factor.
   static constexpr uint64_t kOnceUsedHaste = 2;
   uint64_t Worthlessness(const Entry& entry) const {
     return AgeTicks(entry) * (entry.uses == 1 ? kOnceUsedHaste : 1);

@@ -30,8 +30,7 @@ BlockId LfuAgingPolicy::Evict() {
 void LfuAgingPolicy::OnChildless(BlockId id) {
   if (!order_.is_parked(id)) return;
   order_.Remove(id);
-  // Insert `id` as the next block to evict, because its priority is not above `age_`, the lowest
-  // priority of the other blocks.
+  // Make `id` the next block to evict, because no other block has a lower priority.
   order_.PushFront(age_, id);
 }
 

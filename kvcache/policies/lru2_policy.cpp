@@ -67,7 +67,7 @@ BlockId Lru2Policy::Evict() {
 
 void Lru2Policy::OnChildless(BlockId id) {
   if (!order_.is_parked(id)) return;
-  // Insert block `id` as the oldest block of a list.
+  // Insert block `id` as the oldest block of its list: kOnce (blocks used once) or kAncient.
   const int list = order_.ListOf(id) == kOnce ? kOnce : kAncient;
   order_.Remove(id);
   order_.PushFront(list, id);

@@ -23,7 +23,8 @@ class LruGuard {
   // Subtracts `num_blocks` from the number of blocks (cached, or evicted and remembered) that were
   // last used at `stamp`.
   void Leave(TouchClock::Stamp stamp, int32_t num_blocks) { Count(stamp, -num_blocks); }
-  // Returns whether a cache with plain LRU would hold a block that was last used at `stamp`.
+  // Returns whether a cache with plain LRU would hold a block whose last use was at the time
+  // `stamp`.
   bool WouldHold(TouchClock::Stamp stamp) const { return clock_.EpochOf(stamp) >= held_from_; }
 
   // Counts the hits of one request: `lru` hits with plain LRU, and `own` hits with the adaptive
@@ -41,9 +42,9 @@ class LruGuard {
   static constexpr size_t kEpochs = 1024;
   static constexpr double kDebtCapacities = 0.25, kDebtRequests = 6;
   static constexpr double kRelief = 2;
-  // If a period of eviction in LRU order begins less than kSoonCapacities * capacity block uses
-  // after the previous period, its length is doubled. The length is at most kReliefFactorMax times
-  // the first length.
+  // A period of eviction in LRU order is twice as long as the previous period, if less than
+  // kSoonCapacities * capacity block uses are between the two periods. A period is at most
+  // kReliefFactorMax times as long as the first period.
   static constexpr double kReliefFactorMax = 64, kSoonCapacities = 8;
   static constexpr double kMeanStep = 0.01;
 

@@ -37,7 +37,8 @@ class OneOffPrefixes {
   // When a new prefix replaces a stored prefix, the counts of the other prefixes in the same set of
   // table entries are multiplied by this factor.
   static constexpr float kKept = 0.9375F;
-  // A request is counted gradually, during kLag times the mean time until blocks are used again.
+  // CountNew adds a request to the counts gradually, during kLag times the mean time until blocks
+  // are used again.
   static constexpr double kLag = 3;
   // With each reuse of blocks, the weights of all earlier reuses in the sums of ages are multiplied
   // by 1 - kAgeStep.
@@ -46,16 +47,15 @@ class OneOffPrefixes {
 
   struct Entry {
     uint32_t prefix = 0;
-    // Estimated number of recent requests with this prefix that the number of counted requests
-    // (`runs`) does not include yet.
+    // Estimated number of recent requests with this prefix that `runs` does not count yet.
     float coming = 0;
     float runs = 0, reused = 0;
     double counted_at = 0;
   };
 
   static size_t SetOf(uint32_t prefix) { return prefix * 0x9E3779B1U / (~0U / kSets + 1); }
-  // Returns n * n / m, where m is the number of counted requests with the prefix of `entry`, and n
-  // is the number of these requests whose blocks were used again.
+  // Returns the number of requests whose blocks were used again, multiplied by their share of all
+  // counted requests with the prefix of `entry`.
   static double RatesOf(const Entry& entry);
   const Entry* Find(uint32_t prefix) const;
   Entry* Find(uint32_t prefix) { return const_cast<Entry*>(std::as_const(*this).Find(prefix)); }

@@ -7,29 +7,30 @@
 namespace incipit {
 namespace {
 
-// Weights of two initial assumptions: a reuse rate (uses per block in one range of ages) is
-// kRatePrior, and is kUsedPrior times as high for blocks that were used again.
+// Weights of the initial assumptions kRatePrior (kPriorWeight) and kUsedPrior (kFactorPriorWeight).
 constexpr float kPriorWeight = 0.5F, kFactorPriorWeight = 96;
+// Initial assumptions: a block is used kRatePrior times within one range of ages. A block that was
+// used again is used kUsedPrior times as often.
 constexpr float kUsedPrior = 4, kRatePrior = 0.1F;
 // Limits of reuse rates (uses per block in one range of ages), and maximum probability of a use in
 // one range of ages.
 constexpr float kRateMax = 2, kRateMin = 1e-6F, kChanceMax = 0.999F;
-// Weight of the assumption that reuse rates in two adjacent ranges of ages are equal.
+// Weight of the assumption that blocks are used equally often in two adjacent ranges of ages.
 constexpr float kLikeness = 4;
 
-// Number of latest epochs (periods with a fixed number of block uses). The ages of blocks that were
-// last used in these epochs are computed exactly, and other ages approximately.
+// The ages of blocks that were last used in the latest kYoungEpochs epochs (periods with a fixed
+// number of block uses) are computed exactly.
 constexpr size_t kYoungEpochs = 32;
 
-// Limits of the counts in two tables of block uses: the slow table (kSlow...) and the fast table
-// (kFast...). The fast table has lower limits and forgets old counts earlier.
+// Limits (capacities_max and runs_max) of the counts in slow_, a table of past block uses.
 constexpr double kSlowCapacities = 20, kSlowRuns = 4000;
+// Limits of the counts in fast_, a table that forgets old block uses earlier than slow_.
 constexpr double kFastCapacities = 1, kFastRuns = 0;
 
-// Constants for the weights of two tables of block uses, the slow table and the fast table:
-// - kLikelihoodKept: factor of earlier log likelihoods at each update;
-// - kSlowAdvantage: the fast table is preferred only if its log likelihood is higher by more than
-//   this;
+// Constants for the weighted mean of two tables of block uses, slow_ and fast_:
+// - kLikelihoodKept: each update multiplies earlier log likelihoods by this factor;
+// - kSlowAdvantage: fast_ has the greater weight only if its log likelihood is higher by more than
+//   this number;
 // - kShareMin: approximate minimum of (smaller weight) / (greater weight).
 constexpr float kLikelihoodKept = 0.97F, kSlowAdvantage = 16, kShareMin = 0.02F;
 
@@ -83,9 +84,9 @@ void ReuseStatistics::Leave(int reuse_class, TouchClock::Stamp stamp, float weig
   OccupiedNear(epoch) &= ~(uint64_t{1} << epoch % 64);
 }
 
-// Returns the smallest n >= `epochs_ago` for which blocks were last used n epochs ago and may be
-// used again. Returns kEpochs or more if there is no such n. (An epoch is a fixed number of block
-// uses.)
+// Returns the smallest n >= `epochs_ago` such that at_risk_ contains blocks that were last used n
+// epochs ago. (An epoch is a fixed number of block uses.) Returns a number >= kEpochs if there is
+// none.
 size_t ReuseStatistics::NextOccupied(size_t epochs_ago) const {
   while (epochs_ago < kEpochs) {
     const size_t slot = (epoch_ - epochs_ago) % kEpochs;
@@ -147,8 +148,8 @@ void ReuseStatistics::Scale(LifeTable& table, float factor) const {
   table.weight *= factor;
 }
 
-// Adds `blocks` (one number for each class of blocks) to the numbers of blocks in `exposed` that
-// passed through the ages [begin, end).
+// Counts in `exposed`, for each range of ages, blocks whose age increased from `begin` to `end`.
+// `blocks` contains the number of these blocks in each class.
 void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin, double end) const {
   if (SumOf(blocks) == 0) return;
   begin = std::max(begin, 0.0);
@@ -243,8 +244,8 @@ std::array<float, ReuseStatistics::kAges> ReuseStatistics::PooledRates(const Lif
   return rates;
 }
 
-// Returns, for each class of blocks, the number of counted uses divided by the number of uses that
-// `rates` predict.
+// Returns, for each class of blocks, how many times as many uses were counted as `rates` (uses per
+// block in each range of ages) predict.
 ReuseStatistics::Row ReuseStatistics::ClassFactors(const LifeTable& table,
                                                    const std::array<float, kAges>& rates,
                                                    float prior_weight) {
@@ -328,12 +329,11 @@ ReuseStatistics::AgeTable ReuseStatistics::MixedRates() const {
   return mixed;
 }
 
-// Computes the value of keeping a block, for each range of ages and each class of blocks: the
-// maximum, over all later ages x, of P(use before age x) / E[time until the use or age x]. The
-// maxima are slopes of the upper hull of a curve.
+// Computes the values that ValueOf returns, from `rate` (uses per block in each range of ages). The
+// values are slopes of the upper hull of a curve of hits against time.
 void ReuseStatistics::SetValues(const AgeTable& rate) {
   struct Point {
-    // Sum of the times, and sum of the hits, over all ages from the age of this point to the
+    // Time in the cache and number of hits, summed over all ages from the age of this point to the
     // highest age.
     double time, hits;
     double SlopeTo(const Point& later) const { return (hits - later.hits) / (time - later.time); }
@@ -344,7 +344,7 @@ void ReuseStatistics::SetValues(const AgeTable& rate) {
     }
   };
   for (size_t k = 0; k < kReuseClasses; ++k) {
-    // Copy the values of class k - 1 if class k has the same reuse rates.
+    // True if classes k and k - 1 have the same reuse rate in one range of ages (`row`).
     const auto is_like_last = [k](const Row& row) { return row[k] == row[k - 1]; };
     if (k > 0 && std::ranges::all_of(rate, is_like_last)) {
       for (Row& values : values_) values[k] = values[k - 1];
@@ -356,8 +356,7 @@ void ReuseStatistics::SetValues(const AgeTable& rate) {
     size_t size = 0;
     hull[size++] = {.time = 0, .hits = 0};
     Point here = hull[0];
-    // Probability that a block is not used before age range a, divided by the probability that the
-    // block is not used at any age.
+    // Expected number of blocks that reach age range a, for each block that is never used again.
     double survival = 1;
     for (size_t a = kAges; a-- > 0;) {
       const float r = rate[a][k];

@@ -24,11 +24,11 @@ class ReuseStatistics {
   // `capacity` is the maximum number of cached blocks.
   ReuseStatistics(const TouchClock& clock, const PacedClock& paced_clock, double capacity);
 
-  // Adds `weight` to the total weight of the blocks of class `reuse_class` that were last used at
-  // `stamp` and may be used again.
+  // Adds `weight` to the total weight of the blocks (cached without users, or evicted and
+  // remembered) of class `reuse_class` that were last used at `stamp`.
   void Enter(int reuse_class, TouchClock::Stamp stamp, float weight);
-  // Subtracts `weight` from the total weight of the blocks of class `reuse_class` that were last
-  // used at `stamp` and may be used again.
+  // Subtracts `weight` from the total weight of the blocks (cached without users, or evicted and
+  // remembered) of class `reuse_class` that were last used at `stamp`.
   void Leave(int reuse_class, TouchClock::Stamp stamp, float weight);
   // Counts that blocks of class `reuse_class` with the total weight `weight` were used again. Their
   // age was in the range of ages with the index `age_class`. The caller must also call Leave.
@@ -81,14 +81,14 @@ class ReuseStatistics {
     Row log_likelihood{};
     // Total weight of the blocks that were used again, or that the policy forgot.
     double weight = 0;
-    // All counts are halved if `weight` exceeds the weight of the blocks of capacities_max full
-    // caches plus the weight of runs_max groups of blocks that are used together.
+    // If `weight` exceeds the weight of capacities_max full caches plus the weight of runs_max
+    // groups of blocks, all counts are halved.
     double capacities_max = 0, runs_max = 0;
   };
 
   bool IsInRing(uint64_t epoch) const { return epoch + kEpochs > epoch_; }
-  // Returns the word of `occupied_` that contains the bit of `epoch`. The bit is 1 if a block whose
-  // last use was in `epoch` may be used again.
+  // Returns the word of `occupied_` that contains the bit of `epoch`. The bit is 1 if at_risk_
+  // contains blocks whose last use was in `epoch`.
   uint64_t& OccupiedNear(uint64_t epoch) { return occupied_[epoch % kEpochs / 64]; }
   size_t NextOccupied(size_t epochs_ago) const;
   void AdvanceRing();
@@ -112,12 +112,12 @@ class ReuseStatistics {
   double capacity_;
   uint64_t epoch_;    // latest epoch of clock_ for which at_risk_ has a row
   double fitted_at_;  // time of paced_clock_ at the last call of BeginEpoch
-  // Row e % kEpochs: total weights, by class, of the blocks whose last use was in epoch e of clock_
-  // and that may be used again.
+  // Row e % kEpochs: total weights, by class, of the blocks (cached without users, or evicted and
+  // remembered) whose last use was in epoch e of clock_.
   std::vector<Row> at_risk_;
   std::array<uint64_t, kEpochs / 64> occupied_{};
-  // Total weights, by class, of the blocks that may be used again and whose last use was kEpochs
-  // epochs ago or earlier.
+  // Total weights, by class, of the blocks (cached without users, or evicted and remembered) whose
+  // last use was kEpochs epochs ago or earlier.
   Row at_risk_before_{};
   // Total weight of the blocks that were used again since the last call of BeginEpoch.
   AgeTable recent_reused_{};

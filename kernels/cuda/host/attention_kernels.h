@@ -17,8 +17,8 @@ void LaunchAppend(Stream& stream, int32_t num_sms, int64_t rows_max, const Appen
 // GPU with `num_sms` multiprocessors.
 size_t AttentionScratchBytes(const KvPoolShape& shape, int32_t num_sms);
 
-// Launches the attention kernels for the work items in `list`, the host's copy of a list on the
-// device. A CUDA graph that is recorded while `list` has no prefill work never computes prefill.
+// Launches the attention kernels for the work items in `list`. If `list` has no prefill work items,
+// does not launch the prefill kernel.
 void LaunchAttention(Stream& stream, int32_t num_sms, const AttentionList& list,
                      const PagedAttentionArgs& args);
 

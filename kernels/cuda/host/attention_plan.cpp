@@ -23,8 +23,8 @@ int32_t Lowest(int32_t position, int32_t window) { return position + 1 - Span(po
 // within the limits of `options`.
 size_t MaxPrefillTiles(const AttentionPlanOptions& options) {
   const int64_t rows = int64_t{options.max_tokens} * options.group;
-  // A sequence needs a new tile where the result of SplitLength() changes: at most once in 8,192
-  // consecutive positions.
+  // A sequence needs an additional work item where the result of SplitLength() changes. The result
+  // changes at most once in 8,192 consecutive positions.
   const int64_t parts = 2 * int64_t{options.max_sequences} + options.max_tokens / 8192 + 1;
   return static_cast<size_t>(rows / kPrefillRows + parts);
 }

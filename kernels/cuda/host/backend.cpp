@@ -309,8 +309,8 @@ bool CudaBackend::Plan(const KvPool& pool, int32_t num_heads, std::optional<int3
 }
 
 absl::Status CudaBackend::Synchronize() {
-  // Discards the prepared RMSNorm, because the caller may change the hidden state after
-  // Synchronize.
+  // Discards next_norm_, which depends on the hidden state: the caller may change the hidden state
+  // after Synchronize.
   next_norm_ = {};
   if (num_in_flight_ == 0) {
     if (Note(stream_.Wait())) sampler_.TakeResults(latest_);
@@ -514,8 +514,8 @@ void CudaBackend::ProjectAdd(const ProjectAddArgs& args) {
     x = PadRowsOf(args.x);
     if (x == nullptr) return;
   }
-  // True if this product also prepares the RMSNorm of its results for the next product. Only for at
-  // most kSkinnyRowsMax rows.
+  // True if the kernel of this product also prepares the RMSNorm that follows the product. Only
+  // supported for at most kSkinnyRowsMax rows.
   const bool begins = args.next_norm != nullptr && rows_ <= kSkinnyRowsMax;
   if (begins && (!Grow(x_, NormalizedBytes(rows_, weight.rows())) ||
                  !Grow(squares_, SquaresBytes(rows_, weight.rows())))) {
@@ -550,8 +550,8 @@ void CudaBackend::Logits(const LogitsArgs& args) {
   const bool is_all = args.begin == 0 && args.count == std::ssize(logits_.rows);
   for (int32_t done = 0; done < args.count && status_.ok(); done += StepMemory::kFirstRows) {
     const int32_t count = std::min(StepMemory::kFirstRows, args.count - done);
-    // True if the row indices are at the fixed address first_logits_rows(), which a recorded CUDA
-    // graph needs.
+    // True if this iteration computes all rows of logits of the step (batch). The row indices are
+    // then at first_logits_rows(), an address that is the same for all steps.
     const bool is_at_front = is_all && count == args.count;
     const int64_t rows_max = is_at_front && has_graph_ ? rows_ : count;
     const int32_t* const num_rows = is_at_front ? step_.num_logits_rows() : step_.counts() + count;

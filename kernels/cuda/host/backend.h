@@ -66,13 +66,15 @@ class CudaBackend final : public Backend {
     auto operator<=>(const GraphKey&) const = default;
   };
 
-  // The RMSNorm that the next product must apply to its input. Set by ProjectAdd; reset by every
-  // other operation that changes the input.
+  // The RMSNorm that the next matrix product must apply to its input. ProjectAdd sets the RMSNorm.
+  // All other operations that change the input discard it.
   struct NextNorm {
     const void* hidden = nullptr;
     // RMSNorm weight; null if ProjectAdd was called without next_norm
     const Buffer* weight = nullptr;
-    bool is_begun = false;  // true: x_ and squares_ already hold the prepared input
+    // True if ProjectAdd has already stored `hidden` times `weight` in x_, and sums of squares of
+    // `hidden` in squares_.
+    bool is_begun = false;
   };
   // Input x of a matrix product, and the sums of squares by which the product normalises each row
   // of x.
@@ -93,8 +95,8 @@ class CudaBackend final : public Backend {
   bool Grow(Memory& scratch, size_t bytes);
   absl::Status ReserveScratch(const StepBounds& bounds);
   bool GrowSampled(int64_t num_samples);
-  // Builds the attention plan of the current step (batch), unless a plan for the same page size,
-  // number of heads and sliding window exists. Returns false if an error occurs.
+  // Divides the attention of the current step (batch) into work items, unless this was already done
+  // for the same page size, number of heads and sliding window. Returns false if an error occurs.
   bool Plan(const KvPool& pool, int32_t num_heads, std::optional<int32_t> window);
   bool Rebuild(const StepBounds& bounds, const AttentionForm& form);
   // Returns the number of rows of the smallest CUDA graph for `num_tokens` tokens (one row each),
@@ -137,8 +139,8 @@ class CudaBackend final : public Backend {
   // Number of rows (one for each token) that kernels process: the step's number of tokens, or the
   // number of rows of the CUDA graph that runs the step
   int32_t rows_ = 0;
-  // True if the current step runs in a CUDA graph, or may be recorded in a CUDA graph. All enqueued
-  // work must then be valid for every step of at most rows_ tokens.
+  // True if the current step (batch) runs in a CUDA graph, or may be recorded as a CUDA graph.
+  // Kernel launches must then be valid for any number of tokens up to rows_.
   bool has_graph_ = false;
   std::array<StepInFlight, 2> in_flight_;
   size_t latest_ = 0, num_in_flight_ = 0;
@@ -156,7 +158,8 @@ class CudaBackend final : public Backend {
   Memory staging_;  // pinned memory through which weights are copied to the device
   std::array<Memory, 2> pinned_copies_;
   std::array<bool, 2> copies_are_staged_ = {};
-  // Recorded CUDA graphs. nullopt: a step with this key has run, but no CUDA graph is recorded yet.
+  // Recorded CUDA graphs. nullopt: a step (batch) with this owner and number of rows has run, but
+  // is not recorded yet.
   std::map<GraphKey, std::optional<Graph>> graphs_;
   int64_t num_forgotten_ = 0;  // number of calls of ForgetGraphs
   bool is_recording_ = false;

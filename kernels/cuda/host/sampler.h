@@ -19,7 +19,7 @@ namespace incipit::cuda {
 
 // Device arrays: the largest of every 16 consecutive logits of each row, and its token id.
 struct BestOfUnits {
-  const float* logits = nullptr;  // null: kernel Sample reads all logits instead
+  const float* logits = nullptr;  // null: not available; kernel Sample must read all logits
   const int32_t* tokens = nullptr;
 };
 

@@ -30,8 +30,8 @@ int32_t PartialRowsMax(const StepBounds& bounds, const AttentionForm& form) {
   // last split may be shorter than the split length.
   const int64_t splits =
       std::min(positions / SplitLength(0) + 2 * sequences, sequences * kMaxSplits);
-  // The limit must also be sufficient for one long sequence with max_decode_tokens tokens in a step
-  // (batch).
+  // Maximum number of splits (ranges of positions) of one long sequence with max_decode_tokens
+  // tokens in a step (batch).
   const int64_t alone = int64_t{kMaxSplits} * AttentionPlanOptions{}.max_decode_tokens;
   return static_cast<int32_t>(form.group * std::max(splits, alone));
 }
@@ -81,8 +81,8 @@ bool StepMemory::Holds(const Step& step, std::span<const int32_t> logits_rows) c
          std::ssize(step.blocks) <= bounds_.blocks_max;
 }
 
-// Returns true if an attention plan can be built for `step`: form_ is known, and each sequence has
-// enough pages of form_.page_size positions.
+// Returns true if form_ is set, and each sequence of `step` has enough KV cache pages of
+// form_.page_size positions for its tokens.
 bool StepMemory::FitsForm(const Step& step) const {
   if (form_.windows.empty()) return false;
   for (size_t s = 0; s + 1 < step.token_begin.size(); ++s) {

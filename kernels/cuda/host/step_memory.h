@@ -19,8 +19,8 @@
 
 namespace incipit::cuda {
 
-// Properties of the model on which attention plans depend. The properties are known after the first
-// attention operation.
+// KV cache page size, number of query heads per KV head, and sliding windows of the model. Known
+// after the first attention operation.
 struct AttentionForm {
   int32_t page_size = 16, group = 1;
   std::vector<int32_t> windows;
@@ -30,16 +30,16 @@ struct AttentionForm {
 
 class StepMemory {
  public:
-  // Allocates memory for steps (batches) within `bounds` and for attention plans of a model with
-  // the properties `form`. REQUIRES: the stream is idle.
+  // Allocates memory for steps (batches) within `bounds`, and for the attention work items of a
+  // model with the properties `form`. REQUIRES: the stream is idle.
   absl::Status Reserve(const StepBounds& bounds, const AttentionForm& form);
   bool Holds(const Step& step, std::span<const int32_t> logits_rows) const;
   const StepBounds& bounds() const { return bounds_; }
   const AttentionForm& form() const { return form_; }
 
-  // Enqueues the copy of a step to the device. Returns false if the attention plan is missing,
-  // because form() does not match the step. REQUIRES: the previous copy with the same `which` (0 or
-  // 1) has ended.
+  // Enqueues the copy of a step (batch) to the device. Returns false if the copy has no attention
+  // work items, because form() does not match the step. REQUIRES: the previous copy with the same
+  // `which` (0 or 1) has ended.
   bool Upload(const Step& step, std::span<const int32_t> logits_rows,
               const std::optional<PackedSamples>& samples, size_t which, Stream& stream);
 
@@ -48,8 +48,8 @@ class StepMemory {
   const int32_t* num_tokens() const { return &header()->num_tokens; }
   const StepHeader* header() const { return At<const StepHeader>(kPlanAt); }
   const SampleHeader* samples() const { return At<const SampleHeader>(kSamplesAt); }
-  // Returns the device address of the step's number of rows of logits, which is limited to
-  // kFirstRows.
+  // Returns the device address of a number: the number of rows of logits of the step (batch), at
+  // most kFirstRows.
   const int32_t* num_logits_rows() const { return At<int32_t>(kNumRowsAt); }
   // Returns the device address of an array: for each of the first kFirstRows rows of logits, the
   // index in the step (batch) of its token. The address is the same for all steps.
