@@ -44,8 +44,8 @@ struct KvCacheOptions {
 
 // Settings for tests, which make rare cases frequent, such as different blocks with equal keys.
 struct KvCacheSeams {
-  // Number of bits of each block key that are kept. With few bits, different blocks often have
-  // equal keys.
+  // Number of bits of each block key that are used. All other bits are zero. With few bits,
+  // different blocks often have equal keys.
   int32_t digest_bits = kDigestBitsMax;
   // Minimum number of equal leading tokens for which a part of a cached block is copied, unless the
   // part covers the whole rest of the prompt. 0: a quarter of a block, but at least 2 tokens.

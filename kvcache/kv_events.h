@@ -14,7 +14,7 @@ namespace incipit {
 
 struct KvEvent {
   enum class Kind : uint8_t {
-    kStored,   // a block with this key became findable; before, there was none
+    kStored,   // lookups can now find a block with this key, and could find none before
     kRemoved,  // the last block with this key became unfindable
     kCleared,  // all blocks became unfindable
     kLost,     // the log was full and lost events; a reader needs a new KvSnapshot

@@ -25,8 +25,7 @@ size_t FindBarrier(const uint64_t* address, Site site) {
   }
   if (!block.barriers[index]->is_fenced) {
     machine.Fail(
-        site,
-        "the kernel has called no FenceBarriers after the InitBarrier of an mbarrier that it uses");
+        site, "the kernel uses an mbarrier, but has called no FenceBarriers after its InitBarrier");
   }
   if (block.races != nullptr) {
     std::string race =

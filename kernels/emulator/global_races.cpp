@@ -45,7 +45,7 @@ std::string GlobalRaces::Touch(const Thread& thread, const void* address, int64_
     if (TouchWord(thread, state, now, access)) continue;
     const bool reads = access != Access::kWrite && access != Access::kAtomic;
     return fmt::format(
-        "race: kernel {}, block {}, thread {}: {} of {} bytes of global memory at {}:{}, {}",
+        "race: kernel {}, block {}, thread {} makes a {} of {} bytes of global memory at {}:{}, {}",
         now.grid, now.block, now.thread, reads ? "read access" : "write access", bytes, site.file,
         site.line, race_);
   }

@@ -234,7 +234,7 @@ std::string SharedRaces::DescribeWrite(int thread, Word word, const char* does, 
     by = fmt::format("thread {}{} copied to", write.agent,
                      write.clock == kInFlight ? ", which has not waited for its copy," : "");
   } else if (write.kind == kBulk) {
-    by = "a bulk copy, whose mbarrier the thread has not waited for, wrote";
+    by = "a bulk copy (the thread has not waited for its mbarrier) wrote";
   } else if (write.kind == kAtomicOp) {
     by = fmt::format("thread {} updated", write.agent);
   }

@@ -156,9 +156,9 @@ double AdaptivePolicy::MeanAgeOf(int age_class) const {
   return (begin + end) / 2 / clock_.units_per_touch();
 }
 
-// Removes leading blocks of `found` that have equal statistics from the eviction order, and counts
-// one use of each. Returns their number. Raises `turn` to the latest conversation turn in which one
-// of these blocks was computed.
+// Removes the first blocks of `found`, as long as their past uses are equal, from the eviction
+// order. Counts one use of each removed block. Returns the number of removed blocks. Raises `turn`
+// to the latest conversation turn in which one of these blocks was computed.
 size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   size_t length = 0;

@@ -28,8 +28,8 @@ class OneOffPrefixes {
 
  private:
   static constexpr double kOneOffShare = 1.0 / 3;
-  // Weight of the initial assumption that a prefix is like the other prefixes. The unit is one
-  // request whose blocks were used again.
+  // Contains adds this number to the counted and to the expected number of reuses, so that a prefix
+  // with few requests is not a one-off prefix.
   static constexpr double kPriorReused = 3;
   // If more than this number of requests are counted for a prefix, the counts of the prefix are
   // halved.
