@@ -48,8 +48,8 @@ void RetainedBlocks::Assign(std::span<const BlockId> blocks, const Retention& hi
   group.start = now;
   group.level = LevelAt(group, now);
   group.tenant = tenant;
-  // Only blocks above the default eviction level count against the tenant's maximum share of the
-  // pool.
+  // The tenant's maximum share of the pool limits only blocks whose eviction level is above the
+  // default level.
   const bool is_above = group.level > kDefaultLevel;
   int64_t room = is_above ? RoomAbove(tenant) : 0;
   for (const BlockId id : blocks) {

@@ -42,15 +42,12 @@ struct RetentionLimits {
   Duration duration_max = std::chrono::minutes(10);
 };
 
-// Keeps the cached blocks without users whose request set a retention hint. The blocks of one
-// request form a group, and each group has an eviction level.
+// Keeps the cached blocks without users that have a retention hint. The blocks of one request have
+// the same eviction level, which depends on the priority in the hint. Blocks below the default
+// level are evicted before blocks without a hint, and blocks above the default level after blocks
+// without a hint.
 //
-// Blocks below the default level are evicted before blocks without a hint. Blocks above the default
-// level are evicted after blocks without a hint, and pinned blocks last. A level above the default
-// decays to the default over duration_max.
-//
-// At most kGroupsMax requests have a hint at a time; further hints have no effect. A hint also has
-// no effect on blocks beyond the tenant's maximum share of the pool.
+// At most kGroupsMax requests have a hint at a time; further hints have no effect.
 class RetainedBlocks {
  public:
   static constexpr int32_t kGroupsMax = 1024;
@@ -74,11 +71,11 @@ class RetainedBlocks {
   // higher eviction level. REQUIRES: `id` has users.
   void Inherit(BlockId id, BlockId from);
 
-  // Returns the block to evict next among the free blocks whose hint lowers their eviction level,
-  // or kNoBlock.
+  // Returns the next block to evict among the free blocks with an eviction level below the default
+  // level, or kNoBlock if there is none.
   BlockId FrontBelow() const;
-  // Returns the block to evict next among the free blocks whose hint raises their eviction level,
-  // or kNoBlock.
+  // Returns the next block to evict among the free blocks with an eviction level above the default
+  // level, or kNoBlock if there is none.
   BlockId FrontAbove() const;
 
   // The result of TakeDue: a block whose retention hint has ended, or kNoBlock. `expired` is true
@@ -87,10 +84,11 @@ class RetainedBlocks {
     BlockId block = kNoBlock;
     bool expired = false;
   };
-  // Ends the retention hint of one block whose hint is over at time `now`, and returns the block.
-  // The caller must repeat the call until AnyDue(`now`) returns false.
+  // Ends the retention hint of one block, if a hint is over at time `now`. Must be called until
+  // AnyDue(now) returns false, because one call handles one block.
   Due TakeDue(Time now);
-  // Returns whether the retention hint of a block may end at time `now`.
+  // Returns true if a retention hint has possibly ended at time `now`. The caller must then call
+  // TakeDue(now).
   bool AnyDue(Time now) const { return next_due_ <= now; }
 
   // Number of free blocks with a retention hint.
@@ -110,8 +108,8 @@ class RetainedBlocks {
     uint64_t tenant = 0;
     int32_t num_blocks = 0;  // number of blocks of the request, with and without users
     int32_t level = 0;
-    // Indices in `groups_` of the neighbours in the list of groups with the same eviction level;
-    // -1: none.
+    // Neighbours in the list of the groups with the same eviction level, as indices in `groups_`;
+    // -1: no neighbour.
     int32_t prev = -1, next = -1;
     uint32_t generation = 1;
   };
@@ -137,15 +135,16 @@ class RetainedBlocks {
   std::span<Block> blocks_;
   std::vector<BlockGroup> groups_;
   std::vector<int32_t> free_groups_;
-  // Element i: index in `groups_` of the group of block i (the blocks of one request), and the
-  // generation of this group. 0: no group.
+  // Element i: the group of block i (a group is the blocks of one request), as index in `groups_`
+  // and a generation number that changes when the index is reused. 0: block i has no group.
   std::vector<uint32_t> marks_;
   // No retention hint ends or changes its eviction level before this time.
   Time next_due_ = Time::max();
-  // Index in `groups_` at which the next call of TakeDue continues.
+  // TakeDue examines the elements of `groups_` in several calls. The next call begins at this
+  // index.
   int32_t due_index_ = 0;
-  // Earliest time at which a retention hint that TakeDue has already examined ends or changes its
-  // eviction level.
+  // Earliest time at which a retention hint ends or changes its eviction level, among the groups
+  // with an index below `due_index_`.
   Time due_after_ = Time::max();
   GroupList levels_[kNumLevels];
   int32_t num_retained_ = 0;

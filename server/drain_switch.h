@@ -44,7 +44,7 @@ class DrainSwitch {
  private:
   void DrainLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     health_.SetDraining(true);
-    engine_.Drain(clock_.Now());  // the deadline is now, so Engine::Drain does not wait
+    engine_.Drain(clock_.Now());  // deadline now: Engine::Drain does not wait for requests
   }
 
   Engine& engine_;

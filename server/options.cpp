@@ -106,8 +106,8 @@ void File(Flags& flags, FlagText text, FileChoice& target, std::string_view auto
 void PriorityRange(Flags& flags, RequestLimits& limits) {
   flags.Custom(
       {"priority-range", "MIN,MAX",
-       "Lowest and highest priority of a request. The server raises lower priorities to MIN, and "
-       "lowers higher priorities to MAX."},
+       "Minimum and maximum priority of a request. A priority outside the range is replaced by the "
+       "nearest value in the range."},
       [&limits](std::string_view value) -> absl::Status {
         int32_t min = 0, max = 0;
         const char* const end = value.data() + value.size();
@@ -172,9 +172,9 @@ void BindModel(Options& o, Flags& flags) {
   flags.Enum(
       {"gpu-large-products", "NAME",
        "Kernels for the matrix products of steps (batches) of 1,024 tokens and more. own: the "
-       "kernels of Incipit. fastest: for each matrix size, the faster kernel of Incipit and "
-       "cuBLASLt, which the server measures at its start. With own, other requests do not change "
-       "the output of a request, if the GPU passes gpu_check."},
+       "kernels of Incipit. fastest: for each matrix size, the server measures the kernels of "
+       "Incipit and of cuBLASLt at its start, and uses the faster kernel. With own, the output of "
+       "a request does not depend on the other requests in the step if the GPU passes gpu_check."},
       o.gpu_large_products, kLargeProductsNames);
   File(flags,
        {"gpu-tuning-file", "FILE|auto|none",
@@ -204,9 +204,9 @@ void BindPrefixCache(Options& o, Flags& flags) {
               "Eviction policy: the rule that selects the cached blocks that are evicted first."},
              o.prefix_cache_policy, kEvictionPolicyNames);
   flags.Switch({"copy-on-write", "",
-                "on: if a prompt contains only the first tokens of a cached block (a quarter of "
-                "the block or more), the server copies the keys and values of these tokens instead "
-                "of computing them."},
+                "on: if at least the first quarter of the tokens of a cached block equals the next "
+                "tokens of a prompt, the server copies the keys and values of the equal tokens "
+                "instead of computing them."},
                o.copy_on_write);
   flags.Real({"cache-retention-share-max", "X",
               "Maximum share of the cache blocks that one tenant may keep with cache.retention.pin "
@@ -241,11 +241,12 @@ void BindCacheAndScheduler(Options& o, Flags& flags) {
                "Maximum number of tokens in one step (batch). auto: the server measures at its "
                "start, and selects a number for which a step takes less than half a second."},
               o.step_tokens, 1);
-  flags.Integer({"prompt-steps-max", "N",
-                 "Maximum number of steps (batches) over which the queued prompts are spread while "
-                 "other requests generate tokens. With fewer prompt tokens in each step, output "
-                 "tokens arrive more evenly. 1: prompt tokens may fill each step."},
-                o.prompt_steps_max, {1, 1 << 20});
+  flags.Integer(
+      {"prompt-steps-max", "N",
+       "Maximum number of steps (batches) over which the server spreads the tokens of the "
+       "queued prompts while other requests generate output. With a larger number, output "
+       "tokens arrive more evenly. 1: prompt tokens may fill each step."},
+      o.prompt_steps_max, {1, 1 << 20});
   AutoInteger(
       flags,
       {"steps-in-flight", "N|auto",

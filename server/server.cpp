@@ -35,8 +35,8 @@ constexpr Duration kFarewell = std::chrono::seconds(2);
 constexpr Duration kLastReplies = std::chrono::milliseconds(100);
 constexpr int kHandshakeTimeoutMs = 5000;
 // Limit in bytes of the gRPC library for the metadata of a call. Larger than every
-// --metadata-bytes-max, because gRPC before 1.53 corrupts later calls of the connection if the
-// limit of the library is exceeded.
+// --metadata-bytes-max: if a call exceeds the limit of the library, gRPC before 1.53 corrupts later
+// calls of the connection.
 constexpr int kWireMetadataBytesMax = 2 * kMetadataBytesLimitMax;
 // Time that no step (batch) should exceed if the server measured the step size at its start.
 constexpr Duration kMeasuredStep = std::chrono::milliseconds(500);
@@ -68,9 +68,9 @@ void Configure(const Options& options, grpc::ServerBuilder& builder) {
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
 }
 
-// Returns the maximum number of calls that CallTracker allows on one connection: twice
-// --connection-streams-max. The gRPC library applies --connection-streams-max itself, but a client
-// may exceed this limit for a short time.
+// Returns the maximum number of calls on one connection for CallTracker: twice
+// --connection-streams-max. gRPC itself applies --connection-streams-max, but a client can exceed
+// the limit of gRPC for a short time.
 int32_t ConnectionCallsMax(int32_t streams_max) {
   return streams_max > std::numeric_limits<int32_t>::max() / 2 ? streams_max : 2 * streams_max;
 }
@@ -124,9 +124,8 @@ ServedModel WithCacheTokens(const ServerParts& parts) {
   return model;
 }
 
-// Returns `engine` with a limit of twice `requests_max` requests. The engine can hold more requests
-// than --requests-max for a short time, because the engine removes ended requests only at the end
-// of a step (batch).
+// Returns `engine` with a limit of 2 * `requests_max` requests, because the engine removes ended
+// requests only at the end of a step (batch).
 EngineOptions WithSlack(EngineOptions engine, int32_t requests_max) {
   engine.requests_max = 2 * requests_max;  // no overflow: --requests-max is at most 2^20
   return engine;

@@ -31,8 +31,8 @@ class Watchdog {
   };
   // Time between two checks of the engine.
   static constexpr Duration kPeriod = std::chrono::seconds(1);
-  // Minimum time without progress before the engine counts as hanging. The actual limit is kSteps
-  // times `step_longest`, but not less than kSilenceMin and not more than kSilenceMax.
+  // A hang is reported after kSteps times `step_longest` without progress, but not earlier than
+  // kSilenceMin and not later than kSilenceMax.
   static constexpr Duration kSilenceMin = std::chrono::seconds(5);
   static constexpr Duration kSilenceMax = std::chrono::minutes(2);
   static constexpr int kSteps = 20;

@@ -13,8 +13,8 @@ class TouchClock {
  public:
   using Stamp = uint32_t;
 
-  // Number of ranges of ages. Range 0 has the ages below kFirstAge units. For greater ages, there
-  // are two ranges from each power of two to the next power of two.
+  // Number of ranges of ages. The ranges begin at the ages 0, 16, 24, 32, 48, 64, 96, ..., in units
+  // of age (see the constructor).
   static constexpr int kAges = 48;
   static constexpr uint64_t kFirstAge = 16;
 

@@ -31,7 +31,7 @@ struct alignas(64) Block {
   // True if the keys and values of the block are not computed yet.
   bool pending : 1 = false;
   bool canonical : 1 = false;
-  bool stored_emitted : 1 = false;  // true if a kStored event has reported this key
+  bool stored_emitted : 1 = false;  // true: an event (kStored) has reported the block as cached
   bool starts_chain : 1 = false;
   bool has_hint : 1 = false;  // true if a request has set a retention hint for the block
   // True if a retention hint keeps the block, so that it is not in the eviction order of the
@@ -39,8 +39,8 @@ struct alignas(64) Block {
   bool retained : 1 = false;
 
   bool has_children() const { return first_child != kNoBlock; }
-  // Returns whether the block must not be evicted now: other cached blocks continue the block, and
-  // no other block has its key. `self` is the id of this block.
+  // Returns true if the block must not be evicted now, because other cached blocks continue its
+  // tokens and no other block has its key. `self` is the id of this block.
   bool is_needed(BlockId self) const { return has_children() && next_same == self; }
 };
 static_assert(sizeof(Block) == 64);

@@ -71,8 +71,8 @@ class BlockIndex {
   struct alignas(64) Bucket {
     std::array<uint16_t, kSlots> tags{};
     uint16_t used = 0;  // bit i is 1 if slot i has an entry
-    // Number of entries that later buckets store because this bucket was full. At kPassedMax, this
-    // number is no longer decreased.
+    // Number of entries that a later bucket stores because this bucket was full. Once the number is
+    // kPassedMax, the number stays kPassedMax.
     uint16_t num_passed = 0;
     std::array<BlockId, kSlots> blocks{};
 
@@ -80,8 +80,8 @@ class BlockIndex {
     // of a prefix).
     uint32_t SlotsLike(uint16_t tag) const {
 #ifdef __SSE2__
-      // One comparison covers the 10 tags and the 6 numbers that follow the tags in memory. The bit
-      // mask `used` clears the bits of these 6 numbers.
+      // The SSE2 instructions compare 16 numbers of 16 bits: the 10 tags, and the 6 numbers that
+      // follow in memory. `used` removes the results of these 6 numbers.
       const auto* eights = reinterpret_cast<const __m128i*>(this);
       const __m128i wanted = _mm_set1_epi16(static_cast<int16_t>(tag));
       const __m128i like = _mm_packs_epi16(_mm_cmpeq_epi16(_mm_load_si128(eights), wanted),

@@ -8,8 +8,8 @@
 namespace incipit {
 namespace {
 
-// Encodes `slot`, an index in `chains_`, as a negative block id. The block chains_[slot] stores
-// this id as its prev_sibling.
+// Encodes `slot`, an index in `chains_`, as a negative block id. The first block of the list
+// chains_[slot] has this id as its prev_sibling.
 BlockId SlotMark(size_t slot) { return BlockId{-2 - static_cast<int32_t>(slot)}; }
 size_t SlotOfMark(BlockId mark) { return static_cast<size_t>(-2 - static_cast<int32_t>(mark)); }
 bool IsBlock(BlockId id) { return static_cast<int32_t>(id) >= 0; }
@@ -79,7 +79,7 @@ void BlockPool::HandOver(BlockId id, BlockId to) {
   }
   from.parent = from.first_child = from.next_sibling = from.prev_sibling = kNoBlock;
   if (heir.num_users > 0) retained_.Inherit(to, id);
-  if (heir.pending) return;  // Confirm calls policy_->Add when the block is computed
+  if (heir.pending) return;  // the block is not computed yet; Confirm will call policy_->Add
   SequenceUse use;
   policy_->Add(to, use);
 }
@@ -155,8 +155,8 @@ void BlockPool::UnpublishAll() {
   index_.Clear();
   std::ranges::fill(chains_, kNoBlock);
   num_cached_free_ = 0;
-  // With the policy `lru`, all free blocks must be in the eviction order. Append the blocks that
-  // were kept by retention hints.
+  // With the policy `lru`, all free blocks must be in the eviction order of the policy. This loop
+  // adds the free blocks that retention hints kept.
   if (is_lru_) {
     while (retained_.num_retained() > 0) {
       BlockId id = retained_.FrontBelow();
@@ -239,8 +239,8 @@ void BlockPool::CheckInvariants() const {
     ++num_free;
     num_cached += block.published;
     if (is_lru_ || !block.published) continue;
-    // The blocks that continue a free block must also be free, because they are evicted first.
-    // Exception: a block with the same key is being computed.
+    // All cached blocks that continue a free block must be free too, unless another block with the
+    // key of the free block is being computed.
     INCIPIT_CHECK(block.canonical);
     if (block.next_same != BlockId{i}) {
       INCIPIT_CHECK(At(block.next_same).pending);

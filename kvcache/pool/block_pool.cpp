@@ -39,8 +39,8 @@ BlockPool::BlockPool(const BlockPoolOptions& options)
   }
 }
 
-// Prefetches the index slots and the metadata of later blocks before their digests are compared, so
-// that memory accesses of several blocks overlap.
+// Prefetches the index slots and the metadata of later blocks, so that the memory accesses of
+// several blocks overlap.
 BlockPool::Chain BlockPool::FindChain(std::span<const BlockHash> hashes,
                                       std::span<BlockId> found) const {
   const size_t count = hashes.size();
@@ -137,7 +137,7 @@ BlockId BlockPool::ChooseVictim(EvictionReason& reason) {
   reason = id != kNoBlock ? EvictionReason::kPriority : EvictionReason::kCapacity;
   if (id == kNoBlock) id = policy_->Evict();
   if (id == kNoBlock) id = front(&RetainedBlocks::FrontAbove);
-  // Ask the policy again, because `front` may have added blocks to the eviction order.
+  // FrontAbove on the previous line may have added blocks to the eviction order of the policy.
   if (id == kNoBlock) id = policy_->Evict();
   INCIPIT_CHECK(id != kNoBlock);
   return id;
@@ -195,7 +195,8 @@ bool BlockPool::BecomeFree(BlockId id) {
   Block& block = At(id);
   ++num_free_;
   const bool has_duplicate = block.published && block.next_same != id;
-  // Only the policy `lru` keeps a free block in the cache if another block has the same key.
+  // Except with the policy `lru`, a free block leaves the cache if another computed block has the
+  // same key.
   if (!is_lru_ && has_duplicate && !(block.canonical && At(block.next_same).pending)) Unpublish(id);
   if (!block.published) {
     if (!is_lru_) unpublished_.PushBack(blocks_, id);
@@ -246,8 +247,9 @@ void BlockPool::PublishPending(std::span<const BlockId> ids, std::span<const Blo
   }
 }
 
-// Returns true, once for each block, if the caller must emit the kStored event of the block.
-// Returns false until the event of the previous block has been emitted.
+// Returns true if the caller must emit the event kStored (a block was cached) for block `id`.
+// Returns false if this event was emitted already, or if the event of the previous block of the
+// sequence was not emitted.
 inline bool BlockPool::BecomeStored(BlockId id) {
   Block& block = At(id);
   if (block.stored_emitted || !(block.starts_chain || At(block.parent).stored_emitted)) {
@@ -257,8 +259,8 @@ inline bool BlockPool::BecomeStored(BlockId id) {
   return true;
 }
 
-// Marks the blocks `ids` as computed, and counts the blocks that had been evicted recently. The
-// count stops after kStrangeKeys consecutive keys that were not evicted recently.
+// Marks the blocks `ids` as computed. Also counts in `regret_` the blocks that were evicted
+// recently, until kStrangeKeys consecutive blocks were not evicted recently.
 int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens,
                            SequenceUse& use) {
   if (ids.empty()) return 0;

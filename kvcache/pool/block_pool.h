@@ -32,7 +32,7 @@ struct BlockPoolOptions {
   EvictionPolicyKind policy = EvictionPolicyKind::kLru;
   // Number of blocks for which the eviction policy sizes its tables; 0: num_blocks.
   int32_t policy_capacity = 0;
-  int32_t block_size = 16;  // tokens per block that the eviction policy assumes
+  int32_t block_size = 16;  // number of tokens in one block, for the eviction policy
   RetentionLimits retention{};
 };
 
@@ -70,8 +70,8 @@ class BlockPool {
   // blocks are free.
   void Take(std::span<BlockId> taken);
   BlockId Take();
-  // Adds a user to each of the cached blocks `found`: the first blocks of a sequence, in the order
-  // of the tokens, or the source of a block copy.
+  // Adds a user to each of the cached blocks `found`, and reports the use to the eviction policy.
+  // The blocks of a sequence must be in the order of their tokens.
   void Use(std::span<const BlockId> found, SequenceUse& use);
   // Adds a user to block `id`. REQUIRES: `id` already has a user.
   void AddUser(BlockId id);
@@ -95,11 +95,10 @@ class BlockPool {
   // Records that the keys and values of the consecutive blocks `ids` of a sequence are computed.
   // `tokens` are the tokens of all `ids`. Returns the number of newly computed blocks.
   int32_t Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens, SequenceUse& use);
-  // Undoes PublishPending for block `id`, for example because its step failed. REQUIRES: the
-  // incomplete blocks that continue `id` are already withdrawn.
+  // Undoes PublishPending for block `id`, for example because the computation of the block failed.
+  // REQUIRES: Withdraw was already called for the incomplete blocks that continue `id`.
   void Withdraw(BlockId id);
-  // Makes all blocks with the key `hash`, and all blocks that continue these blocks, unfindable for
-  // lookups. The blocks may have users.
+  // If `before` is kNoBlock: a hash of the tenant, salt, adapter and first token of the sequence.
   void UnpublishTree(const BlockHash& hash);
   // Makes all blocks unfindable for lookups. REQUIRES: every block is free.
   void UnpublishAll();
@@ -108,8 +107,8 @@ class BlockPool {
 
   // Sets the time of the pool to `now`, and evicts blocks whose time to live has passed.
   void Advance(Time now);
-  // Sets the retention hint of a request on its `blocks`, which are in the order of their tokens.
-  // The hint has an effect when the blocks have no users.
+  // Sets the retention hint `hint` of a request on its `blocks`, in the order of their tokens. The
+  // hint takes effect when no request uses the blocks.
   void Retain(std::span<const BlockId> blocks, const Retention& hint, uint64_t tenant) {
     retained_.Assign(blocks, hint, tenant, now_);
   }
@@ -125,8 +124,8 @@ class BlockPool {
   BlockId parent(BlockId id) const { return At(id).parent; }
   // Returns the newest cached block that continues block `before`, or kNoBlock.
   BlockId first_child(BlockId before) const { return At(before).first_child; }
-  // Returns the newest first block of a sequence whose hash (ChainEnd::chain) is in the same slot
-  // of `chains_` as `chain`, or kNoBlock.
+  // Returns a block that begins a sequence, or kNoBlock: the newest block whose ChainEnd::chain
+  // belongs to the same slot of the hash table `chains_` as `chain`.
   BlockId first_of_chains(uint64_t chain) const { return chains_[ChainSlot(chain)]; }
   // Returns the next older block that has the same previous block as `id`, or kNoBlock.
   BlockId next_sibling(BlockId id) const { return At(id).next_sibling; }
@@ -155,13 +154,13 @@ class BlockPool {
  private:
   // Maximum number of blocks that Take evicts together.
   static constexpr size_t kVictimsAhead = 32;
-  // Number of blocks by which FindChain prefetches in advance: kSlotsAhead for the slots of the
-  // index, and kBlocksAhead for the metadata.
+  // FindChain prefetches the index slots of the next kSlotsAhead blocks, and the metadata of the
+  // next kBlocksAhead blocks.
   static constexpr size_t kSlotsAhead = 8, kBlocksAhead = 4;
-  // Number of blocks by which PublishPending prefetches slots of the index in advance.
+  // PublishPending prefetches the index slots of the next kKeysAhead blocks.
   static constexpr size_t kKeysAhead = 12;
-  // Number of consecutive keys that were not evicted recently, after which Confirm stops the search
-  // for evicted keys.
+  // After this number of consecutive keys that were not evicted recently, Confirm no longer looks
+  // for recently evicted keys.
   static constexpr size_t kStrangeKeys = 8;
 
   // Times of one block, in milliseconds since the first call of Advance. The values wrap after 49
@@ -223,8 +222,8 @@ class BlockPool {
 
   Table<Block> blocks_;
   BlockIndex index_;
-  // Element s is the newest first block of a sequence whose hash (ChainEnd::chain) belongs to slot
-  // s.
+  // Hash table of the blocks that begin a sequence. Element s is the newest block whose
+  // ChainEnd::chain belongs to slot s.
   std::vector<BlockId> chains_;
   Table<Times> times_;
   EvictedKeys evicted_keys_;

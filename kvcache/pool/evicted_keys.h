@@ -11,8 +11,9 @@
 
 namespace incipit {
 
-// Stores 32 bits of each of the last num_remembered() evicted keys. About one lookup in 500 million
-// finds the entry of another key. A few percent of the keys are overwritten early.
+// Remembers the keys of the last num_remembered() evictions, with 32 bits for each key. About one
+// lookup in 500 million finds the entry of another key. A few percent of these keys are already
+// overwritten.
 class EvictedKeys {
  public:
   explicit EvictedKeys(int32_t num_blocks);
@@ -39,7 +40,8 @@ class EvictedKeys {
   struct alignas(64) Set {
     std::array<uint32_t, kWays> tags{};
     uint32_t next = 0;  // index of the entry that is overwritten next
-    // Element i: number of the eviction in entry i, counted from 1; 0: the entry is empty.
+    // Element i: sequence number (1, 2, ...) of the eviction that wrote entry i; 0: the entry is
+    // empty.
     std::array<uint32_t, kWays> numbers{};
   };
   static_assert(sizeof(Set) == 64);
@@ -59,8 +61,8 @@ class EvictedKeys {
   Table<Set> sets_;
   // Number of all evictions, which wraps after 2^32 evictions.
   uint32_t num_evicted_ = 0;
-  // Ring buffer of eviction times. An element is the time of 2^per_time_log2_ consecutive
-  // evictions.
+  // Ring buffer of eviction times. Each group of 2^per_time_log2_ consecutive evictions shares one
+  // element: the time of the last eviction in the group.
   std::array<uint32_t, kNumTimes> times_{};
   int per_time_log2_ = 0;
 };

@@ -103,7 +103,7 @@ void Metrics::OnStep(const StepEvents& events) {
   const StepStats& stats = events.stats;
   Add(values.preemptions, stats.num_preemptions);
   AddCache(stats.cache, values);
-  // Events without computed tokens are not from a step (batch).
+  // If no tokens were computed, the events do not include a step (batch).
   if (stats.num_tokens == 0) return;
   Add(values.step_prefill_tokens, stats.num_prefill_tokens);
   Add(values.step_decode_tokens, stats.num_decode_tokens);

@@ -76,8 +76,8 @@ class Metrics {
   // Records the time from the arrival of a request to its first output token. Called at most once
   // per request.
   void OnFirstToken(double seconds_since_arrival);
-  // Records `num_tokens` output tokens. `seconds` is the time between each token and the previous
-  // token of its choice.
+  // Records the time `seconds` between consecutive output tokens of a choice (output), `num_tokens`
+  // times.
   void OnInterTokenLatency(double seconds, int64_t num_tokens);
   // Counts the end of an accepted request.
   void OnRequestFinished(const RequestOutcome& outcome);

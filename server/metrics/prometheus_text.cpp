@@ -230,8 +230,8 @@ void WriteCacheBlocks(FamilyWriter& out, const MetricsValues& values, const Engi
   const int32_t num_free = load.num_blocks - load.num_used_blocks - load.num_cached_blocks;
   out.Gauge("incipit_kv_blocks",
             "Number of blocks of keys and values, by state. used: held by requests. cached: in the "
-            "prefix cache and held by no request. retained: like cached, but a cache.retention "
-            "decides when the block is evicted, not the eviction policy. free: all other blocks.",
+            "prefix cache and held by no request. retained: like cached, but kept by the field "
+            "cache.retention of a request. free: all other blocks.",
             {state("used", load.num_used_blocks),
              state("cached", load.num_cached_blocks - load.num_retained_blocks),
              state("retained", load.num_retained_blocks), state("free", num_free)});

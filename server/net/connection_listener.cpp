@@ -154,8 +154,7 @@ void ConnectionListener::Serve() {
   for (const OwnedSocket& socket : sockets_) polled.push_back({socket.fd(), POLLIN, 0});
   bool has_room = true;
   while (true) {
-    // If no file descriptor was free, poll ignores new connections and waits for kPauseMs. Only
-    // `wake_` can end the wait earlier.
+    // If no file descriptor is free (`has_room` is false), poll watches only `wake_`, for kPauseMs.
     const int num_ready =
         poll(polled.data(), has_room ? polled.size() : 1, has_room ? -1 : kPauseMs);
     INCIPIT_CHECK(num_ready >= 0 || errno == EINTR);
@@ -191,8 +190,8 @@ void ConnectionListener::Warn() {
   if (warned_ != Time{} && now - warned_ < kWarnEvery) return;
   warned_ = now;
   spdlog::warn(
-      "new connections are closed: only {} of {} file descriptors are free, and these are reserved "
-      "for files",
+      "new connections are closed: all file descriptors are in use, except the last {} of {}, "
+      "which are reserved for files",
       kReservedFiles, FilesMax());
 }
 

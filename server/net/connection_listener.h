@@ -27,10 +27,10 @@ class ConnectionListener {
   // which the callback must close.
   using OnConnection = std::function<void(int listening, int connection)>;
 
-  // Listens at each address that the host name in `address` has and that can be bound. If the port
-  // is 0, the system selects a free port. A connection is closed if its client acknowledges no data
-  // (TCP ACK) for `unacknowledged_max`. Returns UNAVAILABLE if no address can be bound; the error
-  // names `flag`.
+  // Resolves the host name in `address`, and listens at each resulting address that can be bound.
+  // If the port is 0, the system selects a free port. Returns UNAVAILABLE if no address can be
+  // bound; the error names `flag`. A connection is closed if its client acknowledges no data (TCP
+  // ACK) for `unacknowledged_max`.
   static absl::StatusOr<std::unique_ptr<ConnectionListener>> Bind(std::string_view flag,
                                                                   const HostPort& address,
                                                                   Duration unacknowledged_max);

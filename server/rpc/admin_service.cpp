@@ -111,8 +111,8 @@ namespace {
 // on another thread, so that the gRPC thread is not blocked.
 constexpr size_t kShortMessageBytes = 1024;
 
-// Time after which a client should repeat GetLoad or ResetPrefixCache if the call was refused
-// because too many of these calls wait.
+// Retry delay in the error for a GetLoad or ResetPrefixCache call that is refused because too many
+// of these calls wait.
 constexpr Duration kRetryDelay = std::chrono::seconds(1);
 
 // Returns a copy of `status`. If the code is RESOURCE_EXHAUSTED, the copy contains the retry delay

@@ -79,7 +79,7 @@ class AdminService final : public RawAdminService {
                   const absl::StatusOr<std::string>& tenant, const grpc::ByteBuffer& bytes,
                   grpc::ByteBuffer& response) const;
   // Returns a request for Engine::PreviewAdmission whose prompt is the token ids of `message`. The
-  // request can find only cached blocks of `tenant` with the cache salt of `message`.
+  // request can use only cached blocks with the tenant `tenant` and the cache salt in `message`.
   absl::StatusOr<Request> LoadPrompt(const absl::StatusOr<std::string>& tenant,
                                      const v1::GetLoadRequest& message) const;
 

@@ -49,7 +49,7 @@ grpc::StatusCode GrpcCodeOf(Reason reason) {
       return grpc::StatusCode::CANCELLED;
     case Reason::kAdminNotLocal:
       return grpc::StatusCode::PERMISSION_DENIED;
-    // The same code as gRPC itself returns for a message that cannot be parsed.
+    // gRPC itself also returns INTERNAL for a message that cannot be parsed.
     case Reason::kMalformedMessage:
     case Reason::kInternal:
       return grpc::StatusCode::INTERNAL;

@@ -53,8 +53,8 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Start(
     return stream.get();
   }
   if (!bytes.Valid()) {
-    // The client has cancelled the call or has sent no message. Whether the client has cancelled is
-    // known only at the end of the call, so Refuse is called at the end.
+    // The call has no message, possibly because the client has cancelled the call. A cancellation
+    // is known only at the end of the call, so Refuse is called in OnDoneCall.
     const absl::Status status = read().status();
     stream->OnDoneCall([this, ended = stream.get(), status] {
       context_.starter.Refuse(*ended->session(), status);

@@ -34,9 +34,8 @@ class Outline {
     while (const uint32_t tag = stream_.ReadTag()) {
       uint32_t length = 0;
       if (!Enter(tag, length)) return false;
-      // A message may have several prompt fields. As in protobuf, a `text` field replaces all
-      // earlier prompt fields; a `token_ids` field replaces an earlier `text` field, or adds its
-      // ids to the ids of an earlier `token_ids` field.
+      // As in protobuf, a later prompt field replaces an earlier prompt field, but the ids of
+      // consecutive `token_ids` fields are joined.
       if (tag == kTextTag) {
         size.text_bytes = length;
         id_bytes = 0;

@@ -18,9 +18,8 @@ struct CallLimits {
   int32_t connection_calls_max = 0;  // maximum number of calls in progress on one connection
 };
 
-// Counts the calls in progress (from Begin to End), and limits their number. After Release, the
-// limits ignore a call even if the call is still in progress. Thread-safe. Callbacks are called
-// without a lock.
+// Counts the calls in progress (from Begin to End), and limits the number of calls between Begin
+// and Release. Thread-safe. Callbacks are called without a lock.
 class CallTracker {
  public:
   enum class Verdict { kAdmitted, kTooMany, kTooManyOfConnection };

@@ -98,10 +98,11 @@ absl::Status CheckPromptLength(int64_t num_tokens, bool is_exact, std::string_vi
     return too_long("this model's context is", model.max_model_len);
   }
   if (num_tokens == model.max_model_len) {
-    return too_long("no room for output: this model's context is", model.max_model_len);
+    return too_long("there is no room for output, because this model's context is",
+                    model.max_model_len);
   }
   if (num_tokens >= model.cache_tokens) {
-    return too_long("no room for output: the KV cache holds", model.cache_tokens);
+    return too_long("there is no room for output, because the KV cache holds", model.cache_tokens);
   }
   return absl::OkStatus();
 }
@@ -126,18 +127,18 @@ absl::Status SetPrompt(std::vector<TokenId> prompt, std::string_view field,
       engine.output_tokens_max == 0 ? room : std::min(engine.output_tokens_max, room);
   if (engine.output_tokens_min > engine.output_tokens_max) {
     return WithBound(InvalidField("output.min_tokens",
-                                  "is {}; the room for output after the prompt is {} tokens",
+                                  "is {}; after the prompt, there is room for {} output tokens",
                                   engine.output_tokens_min, engine.output_tokens_max),
                      engine.output_tokens_max);
   }
   if (engine.prompt_logprobs >= 0) {
-    // The estimate is 20 bytes per log probability: token id, value, bytes of the token's text and
-    // protobuf tags.
+    // Estimate: 8 bytes for each prompt token, and 20 bytes for each log probability (token id,
+    // value, text of the token and protobuf tags).
     const int64_t bytes = num_prompt * (8 + 20 * (int64_t{engine.prompt_logprobs} + 1));
     if (bytes > limits.prompt_logprobs_bytes_max) {
       return WithBound(
           InvalidField("output.prompt_logprobs",
-                       "would take about {} bytes for {} prompt tokens; at most {} bytes are sent",
+                       "would need about {} bytes for {} prompt tokens; at most {} are allowed",
                        bytes, num_prompt, limits.prompt_logprobs_bytes_max),
           limits.prompt_logprobs_bytes_max);
     }

@@ -47,8 +47,8 @@ struct CheckedRequest {
   std::string label;  // request_id that the client sent; empty: the server generates a label
   // The prompt: a text, at least one valid token id, or a conversation.
   std::variant<std::string, std::vector<TokenId>, Conversation> prompt;
-  // The request for the engine. CheckDraft sets only the options of the request. SetPrompt sets the
-  // prompt, and limits `output_tokens_max` to the room after the prompt.
+  // The request for the engine. CheckDraft sets the options. SetPrompt sets the prompt, and reduces
+  // `output_tokens_max` to the number of tokens that fit after the prompt.
   Request request;
   bool has_seed = false;
   OutputOptions output;
@@ -82,8 +82,8 @@ absl::Status CheckTokens(std::string_view field, const TokensDraft& ids, const S
 // Returns INVALID_FIELD unless `tenant` is a valid name: letters, digits, '.', '_' and '-'.
 absl::Status CheckTenant(std::string_view tenant, const RequestLimits& limits);
 
-// Sets the cache namespace and the tenant of `request`. If `is_isolated` is false, all requests
-// belong to the same tenant.
+// Sets the tenant and the cache namespace of `request`. Only requests with the same namespace share
+// cached blocks. If `is_isolated` is false, all requests belong to the same tenant.
 void SetTenant(std::string_view tenant, bool is_isolated, std::string_view salt, Request& request);
 
 }  // namespace incipit

@@ -17,8 +17,8 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kRoleBytesMax = 64;
 // Maximum size in bytes of the name of a tool, the name of an author, and the id of a tool call.
 constexpr size_t kNameBytesMax = 256;
-// Number of values that a tool call adds to the number that RequestLimits::json_values_max limits:
-// the id, type, function, name and arguments of the call.
+// Each tool call counts as this number of values against RequestLimits::json_values_max: the id,
+// type, function, name and arguments of the call.
 constexpr int64_t kValuesPerToolCall = 5;
 // Names of template variables that a client may not set with template_arguments_json: variables
 // that the server sets itself, and `chat_template`, which contains code.
@@ -36,8 +36,8 @@ constexpr std::array<std::string_view, 13> kReservedArguments = {"messages",
                                                                  "mask_token",
                                                                  "additional_special_tokens"};
 
-// A callback that returns the path of a request field for error messages. With the part ".name",
-// the callback for the fourth tool returns "tools[3].name".
+// A callback that returns the path of a request field for error messages. For example, the callback
+// for the fourth tool returns "tools[3].name" for the part ".name".
 using FieldOf = absl::FunctionRef<std::string(std::string_view part)>;
 
 absl::Status CheckName(FieldOf field, std::string_view part, std::string_view name) {

@@ -87,7 +87,8 @@ absl::StatusOr<int32_t> CheckLogprobs(std::string_view field, uint32_t value,
 // kRetentionMax. Returns INVALID_FIELD if the time is 0 or negative.
 absl::StatusOr<Duration> CheckSpan(std::string_view field, const RawSpan& span) {
   if (span.nanos <= -1'000'000'000 || span.nanos >= 1'000'000'000) {
-    return InvalidField(field, "has {} nanos; nanos must be less than one second", span.nanos);
+    return InvalidField(
+        field, "has {} nanos; the nanos must be less than one second (1,000,000,000)", span.nanos);
   }
   if (span.seconds < 0 || span.nanos < 0 || (span.seconds == 0 && span.nanos == 0)) {
     return InvalidField(field, "is {} s; it must be above 0",

@@ -48,8 +48,8 @@ bool OutputChoice::Push(const TokenEvent& event, const Logprobs& logprobs, Outpu
     }
   }
   if (!event.finish) return false;
-  // Flush returns the text that the detokenizer has held back. Even if a stop string ends in this
-  // text, the caller need not cancel the choice, because the engine has already ended it.
+  // Flush returns the last text of the detokenizer. The engine has already ended the choice, so the
+  // caller need not cancel the choice even if this text contains a stop string.
   if (!detokenizer_ || !AppendText(detokenizer_->Flush(), delta)) End(event, delta);
   return false;
 }

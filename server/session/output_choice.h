@@ -26,9 +26,9 @@ class OutputChoice {
   // OutputChoice.
   OutputChoice(const OutputOptions& options, const Tokenizer* tokenizer, bool after_prompt);
 
-  // Adds the output token in `event` to `delta`. Returns true if a stop string ended the choice
-  // before the engine did; the caller must then cancel the choice in the engine. REQUIRES:
-  // `ended()` is false.
+  // Adds the output token in `event` to `delta`. Returns true if a stop string has ended the choice
+  // but the engine would still compute tokens; the caller must then cancel the choice in the
+  // engine. REQUIRES: `ended()` is false.
   bool Push(const TokenEvent& event, const Logprobs& logprobs, OutputDelta& delta);
 
   bool ended() const { return finish_.has_value(); }

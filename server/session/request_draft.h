@@ -1,8 +1,8 @@
 // The values of a request as a client sent them, not checked yet and independent of the network
 // protocol. An optional value is absent if the client did not set the value.
 //
-// If a list is longer than its limit, the draft may contain only the first elements of the list. A
-// member such as `num_stop` then contains the real number of elements.
+// A list that is longer than allowed may be incomplete. A member such as `num_stop` then contains
+// the number of elements that the client sent.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ struct OutputDraft {
   uint32_t max_tokens = 0;  // maximum number of output tokens; 0: as many as the context allows
   uint32_t min_tokens = 0;
   std::vector<std::string> stop;
-  size_t num_stop = 0;  // number of stop strings in the message; 0: the number is `stop.size()`
+  size_t num_stop = 0;  // number of stop strings that the client sent; 0: equal to stop.size()
   std::vector<TokenId> stop_token_ids;
   bool include_stop = false, ignore_eos = false, keep_special_tokens = false;
   uint32_t num_choices = 0;  // number of choices; 0 counts as 1
@@ -80,8 +80,8 @@ struct ConversationDraft {
   bool add_generation_prompt = true;
 };
 
-// Token ids that a client sent, not checked. The client sends unsigned ids; an id above the maximum
-// of TokenId becomes negative.
+// Token ids that a client sent, not checked. The client sends unsigned 32-bit ids, so ids of 2^31
+// and more are negative here.
 using TokensDraft = std::vector<TokenId>;
 
 struct RequestDraft {

@@ -7,8 +7,8 @@
 namespace incipit {
 namespace {
 
-// Maximum time by which the client's deadline of a call may be before the deadline that the server
-// computes. The difference is the time of the call on the network.
+// Assumed maximum time of a call on the network, by which the client's deadline is earlier than the
+// deadline that the server computes.
 constexpr Duration kDeadlineTravel = std::chrono::milliseconds(10);
 
 absl::Status ClientIsGone() {
@@ -76,7 +76,7 @@ void Session::Reset() {
   {
     MutexLock lock(mutex_);
     if (ended_ || is_resetting_) return;
-    // While `is_resetting_` is true, Advance does not end the call. The call then exists until
+    // Advance does not end the call while `is_resetting_` is true, so the call exists until
     // `sink_->Reset()` has returned.
     is_resetting_ = true;
     pending_.Clear();
@@ -156,7 +156,7 @@ Session::Action Session::Advance() {
     write_begin_ = clock_.Now();
     return Action::kDeliver;
   }
-  // No output is left to send; now the final status can be sent, if the call has a final status.
+  // All output is sent. The call ends only if the final status is known.
   if (!end_) return Action::kNone;
   ended_ = true;
   return Action::kEnd;

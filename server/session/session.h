@@ -56,8 +56,8 @@ class Session {
   // sent.
   void Reset();
 
-  // Returns the estimated size in bytes of the output that waits until the client has read earlier
-  // output.
+  // Returns the estimated size in bytes of the output that is not being sent yet, because the
+  // client has not read earlier output.
   size_t num_waiting_bytes() const;
   bool cancelled() const;
   // Returns CANCELLED if the client has cancelled or disconnected, and DEADLINE_EXCEEDED if the

@@ -76,7 +76,7 @@ void SessionStarter::RunText(std::string_view connection, const TextLoad& load,
   };
   const std::optional<TextQueueLimit> limit =
       context_.text_pool.Run(connection, load, tokens_behind, std::move(pooled));
-  if (limit) pooled(limit);  // If Run returns a limit, Run has not called `pooled`.
+  if (limit) pooled(limit);  // Run did not queue `pooled`, so report the limit here
 }
 
 void SessionStarter::Refuse(Session& session, const absl::Status& status) const {
@@ -129,8 +129,8 @@ absl::StatusOr<SessionStarter::Room> SessionStarter::CheckRoom(const RequestArri
   const int64_t limit = context_.options.waiting_prompt_tokens_max;
   if (num_waiting > 0 && num_waiting + num_tokens > limit) {
     return Busy(Reason::kQueueFull,
-                fmt::format("the waiting requests have {} prompt tokens, and this prompt has {} or "
-                            "more; together, at most {} are allowed",
+                fmt::format("the waiting requests have {} prompt tokens, and this prompt has at "
+                            "least {}; the maximum of the sum is {}",
                             num_waiting, num_tokens, limit),
                 limit);
   }

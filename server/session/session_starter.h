@@ -83,7 +83,7 @@ class SessionStarter {
   absl::Status Busy(Reason reason, std::string_view message, int64_t limit) const;
   // Queues `task` for a text thread (a thread that prepares requests), which calls `task` with OK.
   // If the queue is full, calls `task` with an error. `tokens_behind` is the number of prompt
-  // tokens that wait in the engine.
+  // tokens in the queue of the engine.
   void RunText(std::string_view connection, const TextLoad& load, int64_t tokens_behind,
                TextTask task) const;
 
@@ -94,7 +94,7 @@ class SessionStarter {
     Read read;
   };
 
-  // The values that CheckRoom computes for a request that TextPool can queue.
+  // The result of CheckRoom for a request that exceeds no limit.
   struct Room {
     TextLoad load;  // tasks, bytes and prompt tokens that the request adds to the queue of TextPool
     int64_t tokens_behind = 0;  // number of prompt tokens of the requests in the engine's queue

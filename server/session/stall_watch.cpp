@@ -37,8 +37,8 @@ bool StallWatch::Stalls(const Session& session, Time now, int num_timeouts) cons
   return begin && now - *begin >= num_timeouts * timeout_;
 }
 
-// Removes the sessions whose client has read all output. Called each time that the number of
-// sessions has doubled, so that the average time per session is constant.
+// Removes the sessions whose client has read all output. AddEnded calls DropTaken only when the
+// number of sessions has doubled, so the average cost per session is constant.
 void StallWatch::DropTaken() {
   std::erase_if(
       ended_, [](const EndedSession& ended) { return !ended.session->write_begin().has_value(); });

@@ -12,9 +12,9 @@
 
 namespace incipit {
 
-// Finds clients that do not read a part of the output within the timeout, and discards the rest of
-// their output. If a client has not read the part after twice the timeout, ends the call. Not
-// thread-safe.
+// Finds clients that read too slowly. If a client has not read a sent part of the output within the
+// timeout, discards the rest of its output. If a client has not read the part within twice the
+// timeout, ends its call. Not thread-safe.
 class StallWatch {
  public:
   struct EndedSession {
@@ -40,9 +40,9 @@ class StallWatch {
   // all output.
   void AddEnded(std::shared_ptr<Session> session, bool is_abandoned);
   bool empty() const { return ended_.empty(); }
-  // Checks the sessions of AddEnded. If a client has read nothing for the timeout, or its deadline
-  // has passed, discards its waiting output. If a client has read nothing for twice the timeout,
-  // ends the call.
+  // Checks the sessions of AddEnded. Discards the waiting output of a session if its client has
+  // read nothing for the timeout, or if its deadline has passed. Ends a call if its client has read
+  // nothing for twice the timeout.
   void CheckEnded(Time now);
   // Returns the sessions whose request has ended but whose client may not have read all output.
   std::vector<EndedSession>& ended() { return ended_; }

@@ -69,7 +69,7 @@ bool TextPool::MakeRoom(std::string_view connection, const TextLoad& load, int64
   TextLoad own_load = load;
   if (own != by_connection_.end()) own_load += own->second->load;
   const int64_t own_part = PartOf(own_load);
-  // `load` is the load of the tasks in `line` that are not in `chosen`.
+  // A connection (`line`), and the load of its tasks that will stay in the queue.
   struct Rest {
     Lines::iterator line;
     TextLoad load;

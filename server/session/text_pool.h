@@ -55,13 +55,13 @@ struct TextLoad {
   }
 };
 
-// Threads that run queued tasks: one task of each connection in turn. If the queue is full, a new
-// task replaces tasks of the connection with the most load in the queue. If this is the connection
-// of the new task, the new task is refused.
+// Threads that run queued tasks, one task of each connection in turn. If the queue is full, a new
+// task replaces tasks of the connection that uses most of the queue. If the connection of the new
+// task uses most of the queue, the new task is refused.
 class TextPool {
  public:
-  // A task, which is called once. A thread of the TextPool calls the task with nullopt. If a newer
-  // task replaces the task in a full queue, the task is called with the reached limit.
+  // A task, which is called once: with nullopt to run on a thread of the TextPool, or with the
+  // exceeded limit if a newer task replaces the task in a full queue.
   using Task = absl::AnyInvocable<void(std::optional<TextQueueLimit>)>;
 
   explicit TextPool(const TextPoolOptions& options);
@@ -90,18 +90,18 @@ class TextPool {
   using Lines = std::list<Line>;
 
   void Work();
-  // Returns the limit that the queue would exceed with a new task, or nullopt. `queued` is the load
-  // of the queue, and `load` is the load of the new task. `tokens_behind` is the number of prompt
-  // tokens that wait in the engine.
+  // Returns the limit that a queue with the load `queued` would exceed with an additional task of
+  // the load `load`, or nullopt. `tokens_behind` is the number of prompt tokens in the queue of the
+  // engine.
   std::optional<TextQueueLimit> LimitMet(const TextLoad& queued, const TextLoad& load,
                                          int64_t tokens_behind) const;
-  // Makes room for a new task of `connection` with `load`: moves tasks of the connections with the
-  // most load to `displaced`. Returns false and moves no task if `connection` itself would have the
-  // most load.
+  // Makes room in the queue for a new task: moves tasks of the connections with the most load from
+  // the queue to `displaced`. Returns false, without a change, if `connection` would have the most
+  // load with its new task.
   bool MakeRoom(std::string_view connection, const TextLoad& load, int64_t tokens_behind,
                 std::vector<Task>& displaced) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns how much of the limits of the queue `load` uses, in thousandths: the largest of the
-  // three parts for tasks, bytes and prompt tokens.
+  // Returns the largest of three ratios, in thousandths: the tasks, the bytes and the prompt tokens
+  // of `load`, each divided by its limit for the queue.
   int64_t PartOf(const TextLoad& load) const;
   // Removes a task of the connection `line` from the queue, and returns the task: the first task if
   // `first` is true, otherwise the last task.

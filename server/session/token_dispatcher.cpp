@@ -22,7 +22,7 @@ struct TokenDispatcher::Call {
   int32_t num_cached = 0, num_copied = 0;
   Miss miss;
   bool is_abandoned = false;  // true: Abandon has discarded the output
-  // Status with which the call ends if the engine reports kCancelled. Absent: the status CANCELLED.
+  // Final status of the call if the engine ends the request with kCancelled; absent: CANCELLED.
   std::optional<absl::Status> end_status;
   // The most severe finish reason of the choices (outputs) that have ended: kError, then kDeadline,
   // then kCancelled, then kStop.
@@ -196,8 +196,8 @@ void TokenDispatcher::Work() {
     {
       MutexLock lock(mutex_);
       while (inbox_.empty() && !stopping_) {
-        // While output has not been read completely, the thread wakes up at the time `stall_check_`
-        // at the latest, to find clients that do not read.
+        // While requests run or output is unread, wait at most until `stall_check_`. The thread
+        // then looks for clients that do not read.
         if (calls_.empty() && stalls_.empty()) {
           changed_.wait(mutex_);
         } else if (changed_.wait_until(mutex_, stall_check_) == std::cv_status::timeout) {
@@ -383,8 +383,8 @@ void TokenDispatcher::CountFinish(const Call& call, Time now) {
     outcome.decode_seconds = ToSeconds(call.last_token_of_all - *call.first_token);
   }
   metrics_.OnRequestFinished(outcome);
-  // `busy_since_` is the time of the previous end of a request, or of the first arrival after an
-  // idle time.
+  // The interval begins at the previous end of a request, or at the arrival of a request while the
+  // server was idle.
   wait_.OnFinish(now - std::exchange(busy_since_, now));
 }
 

@@ -85,9 +85,8 @@ class TokenDispatcher final : public EngineListener {
     TokenEvent event;
     Time time;
   };
-  // Events that the thread of the dispatcher has not handled yet. Each list is in the order of the
-  // events. For each request, the dispatcher handles first `added`, then `admissions`, then
-  // `tokens`.
+  // Events that the thread of the dispatcher has not handled yet, oldest first in each list. For
+  // each request, `added` is handled first, then `admissions`, then `tokens`.
   struct Inbox {
     std::vector<std::pair<RequestId, PendingOutput>> added;
     std::vector<AdmissionEvent> admissions;
@@ -134,7 +133,7 @@ class TokenDispatcher final : public EngineListener {
   absl::flat_hash_map<RequestId, std::unique_ptr<Call>> calls_;
   std::vector<Call*> touched_;
   int64_t num_generated_ = 0;  // number of output tokens that must still be added to `metrics_`
-  // Estimated size in bytes of the output that clients have not read. May be too large: only
+  // Upper bound of the estimated size in bytes of the output that clients have not read. Only
   // BoundWaitingOutput subtracts the output that clients have read.
   int64_t waiting_bytes_ = 0;
   StallWatch stalls_;

@@ -78,9 +78,8 @@ absl::Status AddSpecialTokens(Heap& heap, const TokenizerConfig& config, const j
 
 class ChatTemplate::Program {
  public:
-  // `tool_code` is the template for requests with tools, and `code` is the template for all other
-  // requests. If `tool_code` is empty, `code` is the template for all requests. `code` and
-  // `tool_code` are not both empty.
+  // The parsed chat templates: `tool_code` for requests with tools, and `code` for other requests.
+  // Without `tool_code`, `code` is for all requests. At least one of the two is set.
   std::optional<jinja::Program> code, tool_code;
   TokenizerConfig config;
   ChatTemplateLimits limits;

@@ -33,9 +33,9 @@ class ChatTemplate {
   static absl::StatusOr<ChatTemplate> Parse(std::string_view source,
                                             ChatTemplateLimits limits = {});
 
-  // Parses the chat templates of a model folder. If there are two templates, Render() uses the
-  // template `tool_use` if the variable `tools` is set and not null, and the template `default`
-  // otherwise. Returns FAILED_PRECONDITION if there is no template.
+  // Parses the chat templates of a model folder. If the folder has two templates, Render() uses the
+  // template `tool_use` for requests with tools (the variable `tools` is set and not null), and the
+  // template `default` for other requests. Returns FAILED_PRECONDITION if there is no template.
   static absl::StatusOr<ChatTemplate> Parse(const TokenizerConfig& config);
 
   ChatTemplate(ChatTemplate&&) noexcept;

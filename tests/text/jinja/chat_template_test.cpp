@@ -215,12 +215,12 @@ TEST(ChatTemplateRefusalTest, DirectivesOfConstantFormatsAreRefusedAtLoadByName)
       {"'{a.b}'.format(a=x)", "an attribute or an index of a field"},
       {"'{0[b]}'.format(x)", "an attribute or an index of a field"},
       {"'{:{}}'.format(x, 3)", "a field within a field"},
-      {"'{!a}'.format(x)", "the conversion !a"},
+      {"'{!a}'.format(x)", "the field conversion !a"},
       {"'{:#x}'.format(x)", "the '#'"},
       {"'{:_}'.format(x)", "the '_'"},
       {"'{:n}'.format(x)", "the type 'n'"},
       {"'{:c}'.format(x)", "the type 'c'"},
-      {"'{:09,}'.format(x)", "zeros and commas"},
+      {"'{:09,}'.format(x)", "the flag 0 with a comma"},
   };
   for (const auto& [expression, construct] : kCases) {
     ExpectRefused(std::string("{{ ") + expression + " }}{% endif %}", construct);

@@ -16,8 +16,8 @@ namespace incipit::jinja {
 class Heap;
 class Interpreter;
 
-// A filter, a test, a global function or a method. Element 0 of Arguments::positional is the
-// operand of a filter or test, or the object of a method.
+// A filter, a test, a global function or a method. The operand of a filter or test, or the object
+// of a method, is element 0 of Arguments::positional.
 struct NamedBuiltin {
   static constexpr size_t kParametersMax = 5;
 

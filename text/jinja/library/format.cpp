@@ -185,7 +185,7 @@ absl::Status ParseField(std::string_view field, BracesPart& part) {
   }
   if (field.starts_with('!')) {
     part.conversion = field.size() > 1 ? field[1] : '\0';
-    if (part.conversion == 'a') return RefuseFormat("the conversion !a is not supported");
+    if (part.conversion == 'a') return RefuseFormat("the field conversion !a is not supported");
     if (part.conversion != 's' && part.conversion != 'r') {
       return InvalidArgument("unknown conversion specifier");
     }
@@ -200,8 +200,8 @@ absl::Status ParseField(std::string_view field, BracesPart& part) {
   return absl::OkStatus();
 }
 
-// Parses the piece of `format` that begins at `pos`, and moves `pos` to the end of the piece. A
-// piece is text, up to and including the next field such as {name}.
+// Parses the piece of `format` that begins at `pos`: text and the next field, such as {name}. Moves
+// `pos` to the end of the piece.
 absl::StatusOr<BracesPart> ParsePart(std::string_view format, size_t& pos) {
   BracesPart part;
   const size_t brace = std::min(format.find_first_of("{}", pos), format.size());
@@ -213,9 +213,10 @@ absl::StatusOr<BracesPart> ParsePart(std::string_view format, size_t& pos) {
     part.text.end = pos++;
     return part;
   }
-  if (format[brace] == '}') return InvalidArgument("single '}}' encountered in format string");
+  if (format[brace] == '}') return InvalidArgument("format string: closing brace without a field");
   const size_t end = format.find_first_of("{}", pos);
-  if (end == std::string_view::npos) return InvalidArgument("expected '}}' before end of string");
+  if (end == std::string_view::npos)
+    return InvalidArgument("format string: field without closing brace");
   if (format[end] == '{') return RefuseFormat("a field within a field is not supported");
   INCIPIT_RETURN_IF_ERROR(ParseField(format.substr(pos, end - pos), part));
   pos = end + 1;

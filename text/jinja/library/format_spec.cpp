@@ -172,7 +172,7 @@ absl::StatusOr<FormatSpec> ParseFormatSpec(std::string_view text) {
   if (at(",")) {
     ++pos;
     spec.grouping = true;
-    if (spec.zero) return Unimplemented("zeros and commas in the same format are not supported");
+    if (spec.zero) return Unimplemented("the flag 0 with a comma in a format is not supported");
   }
   if (at(".")) {
     spec.precision = ParseFormatNumber(text, ++pos);

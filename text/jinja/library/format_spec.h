@@ -27,8 +27,7 @@ struct FormatSpec {
 absl::StatusOr<FormatSpec> ParseFormatSpec(std::string_view text);
 
 // Parses the decimal number at `pos` in `text`, and moves `pos` to the end of the number. Returns
-// nullopt if no digit is at `pos`. Returns 2^40 for every greater number, because 2^40 exceeds
-// every limit of a width.
+// nullopt if no digit is at `pos`. Returns 2^40 for every greater number.
 std::optional<int64_t> ParseFormatNumber(std::string_view text, size_t& pos);
 
 // Appends the result of format(value, spec) in Python to `out`. REQUIRES: `value` is a number or a
