@@ -81,7 +81,7 @@ Result Round(Interpreter& in, Arguments& args) {
   std::string_view method = "common";
   if (args.Has(2)) method = args[2].is_string() ? args[2].bytes() : "";
   if (method != "common" && method != "ceil" && method != "floor") {
-    return InvalidArgument("the argument method of round() must be common, ceil or floor");
+    return InvalidArgument("the argument `method` of round() must be common, ceil or floor");
   }
   if (value.is_undefined()) return UndefinedError(value);
   if (!value.is_number()) {

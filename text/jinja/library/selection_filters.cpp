@@ -17,7 +17,7 @@ using Result = absl::StatusOr<Value>;
 using Produce = LazyItems::Produce;
 using Items = absl::StatusOr<std::vector<Value>>;
 
-// A filter or test together with its further arguments, to be applied to each item. Example: the
+// A filter or test that is applied to each item of a sequence, and its arguments. Example: the
 // filter `round` with the argument 2 in `items|map("round", 2)`.
 class Application {
  public:
@@ -53,8 +53,7 @@ Value TakeFirst(std::vector<Value>& values) {
   return first;
 }
 
-// Returns an iterator over `value`. Returns null if `value` is false in Python, such as none. The
-// result of the filter then has no items.
+// Returns an iterator over `value`, or null if `value` is false in Python, such as none or 0.
 absl::StatusOr<Iterator*> IterateIfTrue(Interpreter& in, const Value& value) {
   INCIPIT_ASSIGN_OR_RETURN(const bool truth, IsTrue(in, value));
   if (!truth) return nullptr;
@@ -139,8 +138,7 @@ Items MakeItems(Interpreter& in, const Arguments& args) {
   return ToVector(in, Value::OfIterator(in.heap().New<ValueIterator>(args[0], DictPart::kItems)));
 }
 
-// Splits the items of args[0] into lists of args[1] items. As in Python, args[1] need not be an
-// integer, because args[1] is only compared with the lengths of lists.
+// Splits the items of args[0] into lists of args[1] items.
 Items MakeBatches(Interpreter& in, const Arguments& args) {
   INCIPIT_ASSIGN_OR_RETURN(const std::vector<Value> items, ToVector(in, args[0]));
   std::vector<Value> batches, batch;

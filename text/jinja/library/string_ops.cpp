@@ -76,9 +76,8 @@ size_t SkipSpace(std::string_view bytes, size_t i, bool space) {
   return i;
 }
 
-// Returns the byte ranges of the words in `bytes`, which are separated by white space. Splits at
-// most `splits_max` times if `splits_max` is 0 or more, like Python's str.split(), or like
-// str.rsplit() if `from_right` is true.
+// Returns the byte ranges of the words in `bytes`, like Python's str.split(None, splits_max), or
+// like str.rsplit(None, splits_max) if `from_right` is true.
 Ranges SplitSpace(std::string_view bytes, Int splits_max, bool from_right) {
   Ranges words;
   const size_t words_max = splits_max < 0 ? bytes.size() : static_cast<size_t>(splits_max);
@@ -92,7 +91,7 @@ Ranges SplitSpace(std::string_view bytes, Int splits_max, bool from_right) {
     i = SkipSpace(bytes, end, true);
   }
   if (from_right && words.size() > words_max) {
-    const size_t rest = words.size() - words_max;  // the first `rest` words become one range
+    const size_t rest = words.size() - words_max;  // number of words to join into one range
     words[rest - 1].begin = 0;
     words.erase(words.begin(), words.begin() + static_cast<ptrdiff_t>(rest - 1));
   }

@@ -79,7 +79,7 @@ absl::StatusOr<Value> Interpreter::EvalNode(const Expr& expr, Activation& activa
       return EvalFilter(static_cast<const CallExpr&>(expr), activation, nullptr);
     case ExprKind::kTest:
       return EvalTest(static_cast<const CallExpr&>(expr), activation);
-    case ExprKind::kNamespaceRef:  // never evaluated: always the target of an assignment
+    case ExprKind::kNamespaceRef:  // occurs only as the target of an assignment
       break;
   }
   return Value::None();

@@ -122,8 +122,8 @@ absl::StatusOr<Value> Heap::Concatenate(const Value& left, const Value& right) {
   TextBuilder& content = owner->content_;
   if (a.heap_ == nullptr || content.size() != a.bytes.size() || content.capacity() < size) {
     TextBuilder builder;
-    // If `left` is longer than `right`, reserve more memory than the result needs. A template that
-    // extends a long string, for example in a loop, often extends the result again.
+    // If `left` is longer than `right`, reserve twice the necessary memory, because templates often
+    // extend a long string in a loop.
     const bool with_room = a.bytes.size() > b.bytes.size();
     INCIPIT_RETURN_IF_ERROR(CheckMemory(size + with_room * size));
     builder.Reserve(size + with_room * size);

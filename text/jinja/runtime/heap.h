@@ -71,9 +71,8 @@ class Heap {
   // Returns the bytes [begin, end) of `string` as a string. Bytes that are marked as written by a
   // client stay marked. If the range is the whole string, the result shares the memory of `string`.
   absl::StatusOr<Value> Substring(const Value& string, size_t begin, size_t end);
-  // Returns `left` followed by `right`. If the memory of `left` has room and no other string
-  // already uses that room, appends `right` in place. Appending in place takes time linear in the
-  // size of `right`.
+  // Returns `left` followed by `right`. Appends `right` in place if the memory of `left` has free
+  // space that no other string uses.
   absl::StatusOr<Value> Concatenate(const Value& left, const Value& right);
 
   // Returns a list or a tuple with the items `items`. `is_group` is true for a tuple (key, items)

@@ -15,7 +15,7 @@
 
 namespace incipit::jinja {
 
-// The values of the context variables of a template, such as `messages`. Program::context maps the
+// Values of the variables that a template receives, such as `messages`. Program::context maps the
 // name of a variable to its index. A variable that the request does not set has Kind::kMissing.
 using Variables = std::vector<Value>;
 
@@ -64,9 +64,8 @@ class Interpreter {
   absl::StatusOr<Value> CallMacro(const MacroStmt& code, Activation* closure, Arguments& arguments);
 
  private:
-  // Maximum recursion depth, divided by the limit depth_max. One call of a macro takes about ten
-  // levels of recursion. With the default depth_max, the recursion needs at most a few megabytes of
-  // stack.
+  // Limits the recursion depth to kRecursionPerDepth * depth_max levels, which need at most a few
+  // megabytes of stack by default. One call of a macro takes about ten levels.
   static constexpr int kRecursionPerDepth = 16;
 
   enum class Flow : uint8_t { kNormal, kBreak, kContinue };
@@ -104,8 +103,8 @@ class Interpreter {
   absl::StatusOr<Value> EvalCondition(const ConditionExpr& node, Activation& activation);
   absl::StatusOr<Value> EvalSlice(const Expr& node, Activation& activation);
   absl::StatusOr<Value> EvalCall(const CallExpr& node, Activation& activation, const Value* caller);
-  // Evaluates a filter. If the filter has no operand in the template, the operand is `block`, the
-  // output of a filter block or set block.
+  // Evaluates a filter. In a filter block such as {% filter upper %}, or in a set block, the
+  // operand is `block`, the output of the block.
   absl::StatusOr<Value> EvalFilter(const CallExpr& node, Activation& activation,
                                    const Value* block);
   absl::StatusOr<Value> EvalTest(const CallExpr& node, Activation& activation);
@@ -116,7 +115,8 @@ class Interpreter {
   Value& SlotAt(const SlotRef& ref, Activation& activation);
   Heap& heap_;
   const std::chrono::system_clock::time_point now_;
-  // Values of the request and of the global functions, by index in Program::context.
+  // Variables from the request, and global functions such as range(). Program::context maps a name
+  // to its index.
   Variables context_;
   int line_ = 0;         // line in the template of the last executed node
   int recursion_ = 0;    // number of nested calls of Eval() and RunStatement()

@@ -240,8 +240,8 @@ std::optional<double> ParseReal(std::string_view text) {
   for (char& c : word) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
   const bool has_sign = word.starts_with('-') || word.starts_with('+');
   const std::string_view magnitude = std::string_view(word).substr(has_sign);
-  // strtod() also accepts forms that Python's float() refuses: hexadecimal numbers, nan(...) and a
-  // second sign. For these forms, `named` and `plain` are false.
+  // Exclude the forms that strtod() accepts but Python's float() refuses, such as hexadecimal
+  // numbers and nan(...).
   const bool named = magnitude == "inf" || magnitude == "infinity" || magnitude == "nan";
   const bool plain = magnitude.find_first_not_of("0123456789.e+-") == std::string_view::npos &&
                      !magnitude.starts_with('+') && !magnitude.starts_with('-');
@@ -254,8 +254,8 @@ std::optional<double> ParseReal(std::string_view text) {
 absl::StatusOr<Int> RoundInt(Int value, int64_t num_digits) {
   if (num_digits >= 0) return value;
   if (num_digits < -18) {
-    // For num_digits == -19: a value above half of 10^19 is rounded to 10^19, which does not fit
-    // into an Int.
+    // For num_digits == -19, Python rounds an absolute value above 5 * 10^18 to 10^19, which does
+    // not fit into an Int.
     constexpr Int kHalf = 5'000'000'000'000'000'000;
     if (num_digits == -19 && (value > kHalf || value < -kHalf)) return IntegerTooLarge();
     return Int{0};

@@ -78,8 +78,7 @@ class LoopContext final : public Object {
   absl::StatusOr<std::optional<Value>> Advance(Interpreter& in);
 
   std::string_view type_name() const override { return "LoopContext"; }
-  // Returns true, because the variable `loop` of Jinja2 can be called in a recursive loop. This
-  // interpreter does not support recursive loops.
+  // As in Jinja2, the test `callable` is true for the variable `loop`.
   bool is_callable() const override { return true; }
   absl::StatusOr<std::optional<Value>> Attribute(Interpreter& in, std::string_view name) override;
   absl::StatusOr<std::optional<int64_t>> Length(Interpreter& in) override;

@@ -89,8 +89,8 @@ bool IsPrintable(uint32_t c) { return Properties(c) & kPrintable; }
 int DecimalValue(uint32_t c) {
   if (c >= '0' && c <= '9') return static_cast<int>(c - '0');
   if (c < 0x80 || !IsDecimal(c)) return -1;
-  // `zero` becomes the first code point of an uninterrupted range of decimal digits. The range
-  // holds the digits 0 to 9 of one or more scripts.
+  // `zero` becomes the start of the range of consecutive decimal digits that contains `c`. The
+  // range has ten digits for each script.
   uint32_t zero = c;
   while (IsDecimal(zero - 1)) --zero;
   return static_cast<int>((c - zero) % 10);

@@ -71,8 +71,7 @@ void TextBuilder::Append(const Text& text, size_t begin, size_t end) {
 
 void TextBuilder::MarkAs(const Text& text, size_t begin, size_t end) {
   const size_t base = bytes_.size();
-  // If `text` shares the memory of this builder, Mark() appends to `ranges` during the loop. The
-  // loop visits only the ranges that existed before.
+  // Mark() may append elements to `ranges`. The loop must not visit these new elements.
   const auto& ranges = text.content().literal_;
   const size_t num_ranges = ranges.size();
   for (size_t i = static_cast<size_t>(RangeAfter(ranges, begin) - ranges.begin());

@@ -47,8 +47,7 @@ class TextBuilder {
 };
 
 // A string that marks the bytes that a client wrote. The bytes of a Text never change and never
-// move. Several Texts may share memory, because Heap::Concatenate() can append to the memory of its
-// left operand.
+// move. Several Texts may share memory.
 struct Text {
   std::string_view bytes;  // UTF-8; a lone surrogate is stored as three bytes
   size_t num_chars = 0;    // number of characters in `bytes`

@@ -1,6 +1,6 @@
-// The values that templates compute. The types are those types of Python that chat templates use. A
-// container does not change after its creation, as in the immutable sandbox of Jinja2. The Heap of
-// a rendering owns the containers. A string is freed when no Value uses the string.
+// The values that templates compute: numbers, strings, lists, dicts and other types of Python. As
+// in the immutable sandbox of Jinja2, a container does not change after its creation. Containers
+// are freed with the Heap. A string is freed when no Value uses the string.
 #pragma once
 
 #include <cstdint>
@@ -195,7 +195,8 @@ struct UndefinedReason final : Cell {
   std::string Message() const;
 
   std::string message;
-  // Name of the type of the value that has no attribute or item `key`. Empty if `message` is set.
+  // Name of the type that has no attribute or item `key`, such as "dict". Empty if `message` is
+  // set.
   std::string_view type;
   Value key;
 };

@@ -262,7 +262,7 @@ class ValueWriter {
   const JsonStyle* json_;
   TextBuilder& out_;
   int level_ = 0;
-  std::string new_line_ = "\n";  // newline and indentation of the deepest level written so far
+  std::string new_line_ = "\n";  // newline, and the indentation of the deepest level so far
   int namespace_depth_ = 0;
 };
 

@@ -1,10 +1,9 @@
-// The nodes of a parsed template. The parser creates the nodes. ResolveNames() then assigns a slot
-// (index of a local variable) to every variable. The interpreter only reads the nodes.
+// The nodes of a parsed template. ResolveNames() assigns a slot (index of a local variable) to
+// every variable.
 //
-// The scopes of variables follow Jinja2, which compiles a template to Python functions with local
-// variables. A template, a macro, a call block and the condition of a loop (`for ... if`) are
-// functions with their own slots. An inner function can read the slots of the functions around it.
-// A loop, a filter block and a set block are scopes inside a function.
+// As in Jinja2, a template, a macro, a call block and the condition of a loop (`for ... if`) are
+// functions with their own local variables. An inner function can read the variables of the
+// functions around it.
 #pragma once
 
 #include <cstdint>
@@ -46,9 +45,8 @@ struct ScopeLoad {
 };
 using Scope = std::vector<ScopeLoad>;
 
-// Kinds of expressions. The comment of a kind names the subclass of Expr, if any, and the children
-// of the node. The children have the same order as in Jinja2, because the rules for scopes depend
-// on the order.
+// Kinds of expressions. The comment of a kind names the subclass of Expr and the child nodes, in
+// the same order as in Jinja2.
 enum class ExprKind : uint8_t {
   kConst,         // class ValueExpr
   kName,          // class NameExpr
@@ -86,7 +84,8 @@ struct Expr {
 struct ValueExpr final : Expr {
   ValueExpr(ExprKind k, Value v) : Expr(k), value(std::move(v)) {}
   Value value;
-  bool is_item = false;  // true if `d.name` of a dict `d` can only be the item d[name]
+  // true if `d.name` means d["name"] for a dict `d`, because dicts have no method `name`
+  bool is_item = false;
 };
 
 enum class NameContext : uint8_t { kLoad, kStore, kParameter };

@@ -43,12 +43,12 @@ constexpr Operator kProduct[] = {{"*", ArithmeticOp::kMul},
                                  {"%", ArithmeticOp::kMod}};
 constexpr Operator kPower[] = {{"**", ArithmeticOp::kPow}};
 
-// Binary operators that have the same precedence. kLevels lists the levels; the first level has the
-// lowest precedence.
+// Operators that have the same precedence.
 struct Level {
   ExprKind kind;
   std::span<const Operator> operators;
 };
+// All levels of precedence, from the lowest to the highest.
 constexpr Level kLevels[] = {
     {ExprKind::kOr, kOr},
     {ExprKind::kAnd, kAnd},

@@ -47,10 +47,10 @@ class ExpressionParser {
   // Parses an expression. `with_condition` allows the form `a if b else c` without parentheses.
   ParsedExpr ParseExpression(bool with_condition = true);
 
-  // The special variables of Jinja2. num_special() returns the number of uses of each special
-  // variable in the expressions that are already parsed.
+  // The special variables of Jinja2.
   enum Special : uint8_t { kLoop, kCaller, kKwargs, kVarargs };
   static constexpr std::string_view kSpecialNames[] = {"loop", "caller", "kwargs", "varargs"};
+  // Returns the number of uses of each special variable in the expressions parsed so far.
   const std::array<int, 4>& num_special() const { return num_special_; }
 
   struct TupleOptions {
@@ -74,8 +74,8 @@ class ExpressionParser {
 
  private:
   ParsedExpr ParseCondition();
-  // Parses operands that are separated by operators of the precedence level kLevels[index]. Inside
-  // an operand, operators have a higher precedence.
+  // Parses an expression whose operators have the precedence of kLevels[index] or a higher
+  // precedence.
   ParsedExpr ParseLevel(size_t index);
   ParsedExpr ParseSigned(bool with_filters);
   ParsedExpr ParsePrimary(bool with_namespace);

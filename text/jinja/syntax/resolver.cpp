@@ -231,9 +231,8 @@ class Resolver {
     const Expr& callee = *call.children[0];
     if (callee.kind == ExprKind::kName) {
       const std::string& name = static_cast<const NameExpr&>(callee).name;
-      // A call of an unsupported function is an error, unless the template itself defines a
-      // variable or a macro with the name `name`. Run() checks this condition after the whole
-      // template is resolved.
+      // Run() returns an error for this call, unless the template itself defines a variable or a
+      // macro with the name `name`.
       if (IsRefusedFunction(name)) refused_calls_.try_emplace(name, call.line);
       return absl::OkStatus();
     }
@@ -387,8 +386,8 @@ class Resolver {
   bool soft_ = false;  // true if unknown filters and tests are errors only when executed
   // Line of the first call of each unsupported function. The key is the name of the function.
   std::map<std::string, int> refused_calls_;
-  // Maps a name to the first expression such as `name.arguments`, which reads an attribute that
-  // macros have in Jinja2. Run() returns an error if `name` is a macro and never a variable.
+  // Maps a name to the first expression such as `name.arguments`. If `name` is a macro and not a
+  // variable, Run() returns an error for this expression.
   std::map<std::string, const ValueExpr*> macro_attributes_;
   std::set<std::string> variables_, macros_;  // names of assigned variables, and names of macros
 };

@@ -1,6 +1,5 @@
-// Finds the variable to which each name in a template refers, with the rules of the compiler of
-// Jinja2. Also lists the variables of each scope that have an initial value, which is a value of
-// the request or of an outer scope.
+// Finds the variable to which each name in a template refers, as the compiler of Jinja2 does. Also
+// lists the variables of each scope that get a value when the scope is entered.
 #pragma once
 
 #include "absl/status/status.h"

@@ -90,8 +90,7 @@ void Symbols::VisitStatement(const Stmt& statement) {
 }
 
 // Adds the names in branch `index` of an if statement. If `index` is 0 (the branch `if`), also adds
-// the names in all other branches. Like Jinja2, treats each branch `elif` as a separate if
-// statement.
+// the names in all other branches.
 void Symbols::VisitIf(const IfStmt& node, size_t index) {
   Visit(*node.branches[index].test);
   Symbols branches[3] = {*this, *this, *this};
@@ -103,9 +102,8 @@ void Symbols::VisitIf(const IfStmt& node, size_t index) {
   Merge(branches);
 }
 
-// Adds the names that the branches of an if statement use. A variable that is first assigned in a
-// branch also gets an initial value from an outer scope or from the request, which it keeps if the
-// branch is skipped.
+// Adds the names that the branches of an if statement use. A variable that only a branch assigns
+// also gets an initial value, because the branch may be skipped.
 void Symbols::Merge(std::span<const Symbols> branches) {
   std::set<std::string> stored;
   for (const Symbols& branch : branches) {
