@@ -49,8 +49,8 @@ class StopStringSet {
   void LinkFallbacks();
   // Returns the node that the automaton reaches from the node `node` when it reads the byte `byte`.
   int32_t Next(int32_t node, char byte) const;
-  // Returns the number of bytes at the end of the searched text that later text may extend to a
-  // stop string. `node` is the current node of the automaton.
+  // Returns the length in bytes of the longest suffix of the searched text with which a longer stop
+  // string begins. `node` is the current node of the automaton.
   size_t NumBegun(int32_t node) const;
 
   std::vector<std::string> strings_;

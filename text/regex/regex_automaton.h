@@ -55,8 +55,8 @@ class SymbolMap {
 // holds at the current position of the text.
 class Automaton {
  public:
-  // An entry of the transition table. Bit 0 is 1 if a match ends before the symbol that was read.
-  // The other bits are the index in `entries_` of the first entry of the next state.
+  // An entry of the transition table. Bit 0 is 1 if a match ends before the symbol of the
+  // transition. The other bits are the index in `entries_` of the row of the next state.
   using Entry = uint32_t;
   static constexpr uint32_t kDeadRow = 0;
 
@@ -100,8 +100,8 @@ class AutomatonRegex {
   explicit AutomatonRegex(SymbolMap symbols) : symbols_(std::move(symbols)) {}
 
   SymbolMap symbols_;
-  // Bit i of after_reading_forwards_[symbol] is 1 if condition i holds after an automaton has read
-  // `symbol` forwards. The other table is for automata that read backwards.
+  // Bit i of after_reading_forwards_[symbol] is 1 if condition i is true after an automaton has
+  // read `symbol` forwards. after_reading_backwards_ is for automata that read backwards.
   ConditionTable after_reading_forwards_{}, after_reading_backwards_{};
   bool has_conditions_ = false;  // true if `matcher_` checks any condition
   // Condition i is the result of look-around i. Look-around i may depend on the results of the

@@ -46,9 +46,8 @@ void AppendAlternatives(const RegexNode& node, std::string& pattern) {
   }
 }
 
-// Appends `opening`, the expression `node`, and a closing parenthesis. Adds no further parentheses
-// around alternatives of `node`, because PCRE2 allows alternatives of different lengths in a
-// look-behind only directly inside its own parentheses.
+// Appends `opening`, the expression `node` and a closing parenthesis. Adds no second pair of
+// parentheses, because PCRE2 may refuse (?<=(?:a|bc)), but accepts (?<=a|bc).
 void AppendGroup(std::string_view opening, const RegexNode& node, std::string& pattern) {
   pattern += opening;
   if (node.kind == RegexNode::Kind::kAlternate) {
@@ -122,10 +121,9 @@ absl::StatusOr<std::unique_ptr<const BacktrackingRegex>> BacktrackingRegex::Crea
   AppendNode(root, pattern);
   int error = 0;
   PCRE2_SIZE offset = 0;
-  // With PCRE2_AUTO_CALLOUT, PCRE2 calls CountSteps() for every item of the expression.
-  // PCRE2_NO_START_OPTIMIZE disables start optimizations of PCRE2 that miss some matches after a
-  // look-ahead.
   auto code = std::make_unique<Code>();
+  // PCRE2_AUTO_CALLOUT: PCRE2 calls CountSteps() for every item of the expression.
+  // PCRE2_NO_START_OPTIMIZE: PCRE2 omits optimizations that miss some matches.
   code->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
                                  PCRE2_UTF | PCRE2_AUTO_CALLOUT | PCRE2_NO_START_OPTIMIZE, &error,
                                  &offset, nullptr));

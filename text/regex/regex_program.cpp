@@ -14,9 +14,8 @@ constexpr size_t kAutomatonEntriesMax = 1 << 16;
 // Maximum number of conditions of an automaton. With n conditions, the table of the automaton has
 // 2^n entries for each state and symbol.
 constexpr size_t kConditionsMax = 5;
-// Conditions on a character are numbered from kFirstCharacterCondition on until the number of
-// look-arounds is known. Build() then gives these conditions the numbers after the last
-// look-around.
+// Temporary number of the first condition on a character. Build() replaces the temporary numbers
+// when the number of look-arounds is known.
 constexpr int32_t kFirstCharacterCondition = 1 << 16;
 
 bool MayMatchNothing(const RegexNode& node) {
@@ -114,8 +113,7 @@ Automaton::Entry AutomatonBuilder::Transition(int32_t state, uint32_t symbol, ui
     const RegexInstruction& instruction = program_[pc];
     if (instruction.op == Op::kMatch) {
       has_matched = true;
-      // Resolve() returns the most preferred instructions first, so ignore the instructions after
-      // this match.
+      // Ignore the remaining instructions: this match is preferred to their matches.
       if (goal_ == AutomatonGoal::kMatchFromStart) break;
     } else if (instruction.members[symbol]) {
       add(instruction.next);
@@ -219,9 +217,8 @@ int32_t RegexCompiler::EmitRepeat(const RegexNode& node, int32_t next, Source& s
   return begin;
 }
 
-// Appends an instruction that checks the character after the current position (kNext) or before the
-// position (kPrevious). The instruction is kPeek if the program reads this character next, and
-// kCondition if the program has just read it.
+// Appends an instruction that checks the character after the current position (`node` is kNext) or
+// before the current position (`node` is kPrevious).
 int32_t RegexCompiler::EmitEdge(const RegexNode& node, int32_t next, Source& source) {
   const bool is_forwards = source.direction == Direction::kForwards;
   std::vector<bool> members = regex_->symbols_.Members(node.set, node.at_edge);

@@ -53,9 +53,9 @@ class AutomatonBuilder {
   using State = std::vector<int32_t>;
 
   int32_t StateIndex(const State& state);
-  // Executes the instructions of `state` until each path reaches a kRead or kMatch instruction.
-  // Returns these kRead and kMatch instructions, most preferred first. `symbol` is the next symbol,
-  // and bit i of `conditions` is 1 if condition i holds.
+  // Follows each path of instructions from `state` to its first kRead or kMatch instruction, and
+  // returns these instructions, most preferred first. Bit i of `conditions` is the result of
+  // condition i.
   State Resolve(const State& state, uint32_t symbol, uint32_t conditions) const;
   void ResolveFrom(int32_t pc, uint32_t symbol, uint32_t conditions, std::vector<bool>& seen,
                    State& resolved) const;

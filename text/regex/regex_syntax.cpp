@@ -51,8 +51,8 @@ RegexNode WordBoundary(const CodePointSet& word, bool is_boundary) {
   return Both(Kind::kAlternate, std::move(after_word), std::move(after_other));
 }
 
-// Returns the possessive form of the repetition `repeat`. For example, `x*+` matches as many `x` as
-// possible and never fewer. If `x` is a single character, the result checks that no `x` follows.
+// Returns the possessive form of `repeat`, a repetition such as `x*`. The possessive form `x*+`
+// matches as many `x` as possible and never fewer.
 RegexNode Possessive(RegexNode repeat) {
   if (repeat.children[0].kind != Kind::kSet || repeat.min > 1) {
     RegexNode atomic{.kind = Kind::kAtomic};
@@ -62,8 +62,7 @@ RegexNode Possessive(RegexNode repeat) {
   const CodePointSet set = repeat.children[0].set;
   RegexNode none_follows = NextNode(Inverse(set), true);
   if (repeat.max < 0) return Both(Kind::kConcat, std::move(repeat), std::move(none_follows));
-  // `repeat` is x?+, the only possessive repetition with a maximum in the syntax. The result
-  // matches one `x`, or nothing if no `x` follows.
+  // `repeat` is x?+. The result matches one `x`, or the empty string if no `x` follows.
   return Both(Kind::kAlternate, SetNode(set), std::move(none_follows));
 }
 
