@@ -40,8 +40,7 @@ CodePointSet Newline() { return CodePointSet({{'\n', '\n'}}); }
 CodePointSet AnyCharacter() { return Inverse({}); }
 
 // Returns a node that matches at word boundaries (\b), or at all other positions (\B) if
-// `is_boundary` is false. A word boundary is between a word character and a character (or text
-// edge) that is not a word character.
+// `is_boundary` is false.
 RegexNode WordBoundary(const CodePointSet& word, bool is_boundary) {
   const CodePointSet other = Inverse(word);
   RegexNode after_word = Both(Kind::kConcat, PreviousNode(word, false),
