@@ -139,8 +139,7 @@ void AddedVocabulary::IndexTokens() {
     if (token.special) special_texts_.insert(token.content);
     const auto pass = static_cast<size_t>(token.normalized ? Pass::kNormalized : Pass::kRaw);
     has_special_[pass] = has_special_[pass] || token.special;
-    // Split() does not find a token whose normalized text is empty. If several tokens have the same
-    // normalized text, Split() finds only the first of these tokens.
+    // Split() does not find a token whose normalized text is empty.
     if (!token.decoded.empty()) tries_[pass].Add(token.decoded, static_cast<int32_t>(i));
   }
 }
@@ -186,8 +185,8 @@ absl::Status AddedVocabulary::Split(Pass pass, std::string_view text, IsLiteral 
     if (token.special && is_literal(match->begin, match->end)) continue;
     if (token.single_word && IsPartOfWord(text, match->begin, match->end)) continue;
     size_t begin = match->begin, end = match->end;
-    // With lstrip, `token` also covers the blanks before its text, except blanks that the previous
-    // token covers.
+    // The option lstrip extends a token to the blanks before its text, except blanks that the
+    // previous token covers.
     if (token.lstrip) begin = std::max(BlanksBefore(text, 0, begin), done);
     if (token.rstrip) end = BlanksAfter(text, end);
     if (begin >= end) continue;  // the previous token covers the whole match

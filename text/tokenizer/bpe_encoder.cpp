@@ -76,9 +76,9 @@ absl::Status BpeEncoder::EncodeNew(std::string_view word, std::vector<TokenId>& 
   return absl::OkStatus();
 }
 
-// Merges the symbols (single characters as tokens) of a word, which begins at index `begin` of
-// `ids`. Splits the word into segments between symbols that no merge can join, and merges each
-// segment separately.
+// Merges the symbols (single characters as tokens) of the word in `ids` from index `begin` on.
+// Splits the word where no merge can join the neighbouring symbols, and merges each segment
+// separately.
 void BpeEncoder::MergeInSegments(std::vector<TokenId>& ids, size_t begin) {
   const MergeTable& merges = model_.merges();
   const std::span<TokenId> symbols(ids.data() + begin, ids.size() - begin);

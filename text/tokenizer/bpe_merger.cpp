@@ -10,20 +10,20 @@ namespace {
 // A merge is frequent if it applies at least once per kEverywhereSpacing symbols of a word. One
 // pass over all symbols is the fastest way to apply a frequent merge.
 constexpr size_t kEverywhereSpacing = 8;
-// Limit for passes over a word that apply rare merges (merges that are not frequent). All these
-// passes together read at most kRarePassesMax times the number of symbols of the word.
+// Maximum number of symbols that MergeCommon() reads to apply rare merges (merges that are not
+// frequent), divided by the number of symbols of the word.
 constexpr size_t kRarePassesMax = 6;
 // Minimum number of symbols in a window (the range of symbols that MergeInWindows() merges at a
 // time).
 constexpr size_t kWindowMin = 64;
-// MergeInWindows() discards the tokens at the end of a window, because the symbols after the window
-// may change these tokens. The discarded part is kWindowEnd / kWindowMin of the window.
+// Of a window of n symbols, MergeInWindows() discards the tokens of about the last n * kWindowEnd /
+// kWindowMin symbols, because the symbols after the window may change these tokens.
 constexpr size_t kWindowEnd = 10;
 
 }  // namespace
 
-// Merges the symbols of one short word. The symbols form a linked list of positions. The merge with
-// the least key applies next. The key of a merge is 64 * rank + (position of the left symbol).
+// Merges the symbols of one short word. The merge with the least key applies next. The key of a
+// merge is 64 * rank + (index of its left symbol in the word).
 class BpeMerger::ShortWord {
  public:
   ShortWord(const MergeTable& merges, std::span<TokenId> symbols)
@@ -50,8 +50,8 @@ class BpeMerger::ShortWord {
  private:
   static constexpr uint32_t kPlaces = 64, kBlock = 4, kNumBlocks = kShortSymbolsMax / kBlock;
   static constexpr uint32_t kNoKey = std::numeric_limits<uint32_t>::max();
-  // Stands for two symbols that are not in the table of common symbols. Any merge may join tokens
-  // at their border, so `rank_across` is less than every rank.
+  // Used for two symbols outside the table of common symbols. The value -1 of rank_across means
+  // that a merge of any rank may join tokens at their border.
   static constexpr MergeTable::SymbolPair kUnknownPair = {
       .merged = -1, .rank = MergeTable::kNoRank, .rank_across = -1};
   static_assert(kShortSymbolsMax <= kPlaces && kNumBlocks == 16);
@@ -66,8 +66,8 @@ class BpeMerger::ShortWord {
     return std::min(least, std::min(LeastOf(&least_[8]), LeastOf(&least_[12])));
   }
 
-  // Merges two neighbouring symbols if no merge of one of the two symbols with its other neighbour
-  // can apply earlier. Returns the number of remaining symbols.
+  // Merges each pair of neighbouring symbols whose merge applies before every other merge that uses
+  // one of the two symbols. Returns the number of remaining symbols.
   uint32_t MergePairs() {
     constexpr static MergeTable::SymbolPair kNoPair;
     // pairs[i + 1] describes the merge of the symbols i and i + 1.
@@ -139,9 +139,8 @@ size_t BpeMerger::MergeShort(std::span<TokenId> symbols) const {
   return ShortWord(model_.merges(), symbols).Merge();
 }
 
-// Returns true if MergeInWindows() can merge `symbols` and is faster than MergeLong(). If at least
-// half of the symbols equal their predecessor, tokens may be longer than a window, and MergeLong()
-// is faster.
+// Returns true if MergeInWindows() can merge `symbols` and is faster than MergeLong(). MergeLong()
+// is faster if at least half of the symbols equal the previous symbol, as in "aaaa".
 bool BpeMerger::CanMergeInWindows(std::span<const TokenId> symbols) const {
   const PairCheck* check = model_.pair_check();
   if (check == nullptr) return false;
@@ -153,17 +152,16 @@ bool BpeMerger::CanMergeInWindows(std::span<const TokenId> symbols) const {
          std::ranges::none_of(symbols, [&](TokenId symbol) { return check->IsMerged(symbol); });
 }
 
-// Merges a long word in windows (ranges of neighbouring symbols). Each window is merged as if the
-// word had no other symbols. Its last tokens are discarded, because the symbols after the window
-// may change them. The next window begins after the last kept token.
+// Merges a long word in windows (ranges of neighbouring symbols). Each window is merged separately,
+// and its last tokens are discarded, because the symbols after the window may change them.
 //
-// If the first token of a window cannot be the neighbour of the last kept token (PairCheck), the
-// last kept tokens are split into symbols again. A larger window then begins at these symbols.
+// If the first token of a window cannot follow the last token of the previous windows (PairCheck),
+// some of the previous tokens are merged again in a larger window.
 size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
   const PairCheck& check = *model_.pair_check();
   size_t begin = 0, size = kWindowMin / 2;
   size_t furthest = 0;  // largest value of `begin` in all previous iterations
-  size_t num_kept = 0;  // number of kept tokens: symbols[0, num_kept)
+  size_t num_kept = 0;  // number of tokens of all previous windows, stored in symbols[0, num_kept)
   while (begin < symbols.size()) {
     const size_t end = std::min(symbols.size(), begin + std::max(size, kWindowMin));
     window_.assign(symbols.begin() + static_cast<ptrdiff_t>(begin),
@@ -185,8 +183,8 @@ size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
       symbols[num_kept++] = window_[i];
       begin += check.LengthOf(window_[i]);
     }
-    // Make the window smaller only if `begin` is larger than in all previous iterations. Otherwise
-    // a very long token could make windows fail again and again.
+    // Halve the window only if `begin` is larger than in all previous iterations. Otherwise, the
+    // window could stay too small for a very long token.
     if (begin <= furthest) continue;
     furthest = begin;
     size = std::max(kWindowMin / 2, size / 2);
@@ -219,9 +217,9 @@ size_t BpeMerger::MergeCommon(std::span<TokenId> symbols) {
   }
 }
 
-// Applies the merge with rank `rank` in one pass from left to right. If a new token makes a merge
-// of rank `rank` or less possible, applies this merge immediately. Returns the number of remaining
-// symbols. REQUIRES: no possible merge has a rank less than `rank`.
+// Applies the merge with rank `rank` in one pass from left to right. Also applies merges of lower
+// rank that the new tokens make possible. Returns the number of remaining symbols. REQUIRES: no
+// possible merge has a rank less than `rank`.
 size_t BpeMerger::MergeEverywhere(int32_t rank, std::span<TokenId> symbols) {
   const std::span<const MergeTable::Merge> merges = model_.merges().in_order();
   // The result is symbols[0, num_done). Only its last symbol can merge again.
@@ -235,8 +233,8 @@ size_t BpeMerger::MergeEverywhere(int32_t rank, std::span<TokenId> symbols) {
       ++read;
       continue;
     }
-    // Merge the last symbol of the result with the next symbol. Repeat with the new token and its
-    // left or right neighbour as long as their merge has a rank of at most `rank`.
+    // Merge the last token of the result with its left or right neighbour, as long as one of these
+    // two merges has a rank of at most `rank`.
     int32_t left = MergeTable::kNoRank;
     while (std::min(left, right) <= rank) {
       if (left <= right) {
@@ -275,7 +273,7 @@ size_t BpeMerger::MergeLong(std::span<TokenId> symbols) {
   while (!candidates_.empty()) {
     const auto [rank, place] = candidates_.top();
     candidates_.pop();
-    // Skip a candidate whose left or right symbol was changed by another merge.
+    // Skip a candidate if another merge has changed one of its two symbols.
     const int32_t gone = symbols[place] < 0 ? -1 : next_[place];
     if (gone < 0) continue;
     const MergeTable::Entry* merge = model_.merges().Find(symbols[place], symbols[gone]);

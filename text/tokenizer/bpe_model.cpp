@@ -14,9 +14,8 @@ constexpr size_t kPageSize = 256;  // number of code points in one page of `char
 
 }  // namespace
 
-// Appends the tokens of a word that may have unknown characters (characters outside the
-// vocabulary). As in Hugging Face tokenizers, the unknown token may be appended after the byte
-// tokens of later characters.
+// Appends the tokens of a word that may contain characters outside the vocabulary, in the same
+// order as Hugging Face tokenizers.
 class BpeModel::Unknown {
  public:
   Unknown(const BpeModel& model, std::vector<TokenId>& ids) : model_(model), ids_(ids) {}

@@ -22,9 +22,8 @@ namespace incipit {
 inline constexpr TokenId kTokenIdMax = (1 << 24) - 1;
 inline constexpr size_t kMergesMax = 1 << 22;  // maximum number of merges of a model
 
-// The form in which a model receives words: as text or as bytes. In the text form of a byte-level
-// tokenizer, one character represents each byte (byte_alphabet.h). The resulting tokens are the
-// same, but kBytes needs less memory.
+// The form of the words that a model encodes: text, or bytes. Both forms result in the same tokens.
+// kBytes needs less memory.
 enum class WordForm : uint8_t { kText, kBytes };
 
 // The vocabulary and the merges of a model with byte-pair encoding (BPE). Immutable.
@@ -96,10 +95,11 @@ class BpeModel {
   std::vector<std::string> tokens_;
   MergeTable merges_;
   std::unique_ptr<const PairCheck> pair_check_;
-  // The token of the single character with code point c is character_ids_[character_pages_[c / 256]
-  // + c % 256]. The value is -1 for a character without a token, and for a page of 256 code points
-  // without tokens.
+  // character_pages_[c / 256] is the index in `character_ids_` of the first of 256 token ids, one
+  // per character. The value is -1 if none of the 256 characters has a token.
   std::vector<int32_t> character_pages_;
+  // Token ids of single characters, in groups of 256 characters; -1 for a character without a
+  // token.
   std::vector<TokenId> character_ids_;
   // byte_ids_[b]: token of the character that represents byte b in the byte alphabet
   // (byte_alphabet.h); -1 if no token exists.

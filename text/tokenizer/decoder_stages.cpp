@@ -199,8 +199,7 @@ class StripStage : public TokenSink {
   TokenSink& next_;
   // Maximum number of characters that may still be removed from the start of the token.
   uint64_t to_strip_;
-  // Number of copies of the character `content` that are held back: they are removed if the token
-  // ends after them.
+  // Number of characters `content` that are held back because the token may end after them.
   uint64_t held_ = 0;
 };
 
@@ -319,8 +318,7 @@ class SpacesBetweenStage : public WholeTokenStage {
   bool is_first_;
 };
 
-// A decoding step whose function Begin() calls `make_stage`. With this template, the types of steps
-// need no class of their own.
+// A decoding step whose function Begin() calls `make_stage`.
 template <typename MakeStage>
 class Step : public DecoderStep {
  public:

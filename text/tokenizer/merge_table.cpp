@@ -45,8 +45,8 @@ void MergeTable::Finish(size_t num_tokens) {
 }
 
 // Returns, for each merge, the last symbol of its left token and the first symbol of its right
-// token. A symbol is a token that no merge makes. Sets knows_ends_ to false if a token can begin or
-// end with different symbols.
+// token. A symbol is a token that no merge makes. Sets knows_ends_ to false if these symbols are
+// not unique.
 std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
   // left_of[token] and right_of[token] are the left and the right token of the merge that makes
   // `token`; -1 if no merge makes `token`.
@@ -55,8 +55,8 @@ std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
     left_of[merge.merged] = merge.left;
     right_of[merge.merged] = merge.right;
   }
-  // Returns the first or last symbol of each token: follows `links` (left_of or right_of) to the
-  // end. If the links of a token form a cycle, sets knows_ends_ to false.
+  // Returns the first symbol of each token if `links` is left_of, or the last symbol if `links` is
+  // right_of. Sets knows_ends_ to false if the links of a token form a cycle.
   const auto ends_of = [&](const std::vector<TokenId>& links) {
     std::vector<TokenId> ends(num_tokens);
     for (size_t token = 0; knows_ends_ && token < num_tokens; ++token) {

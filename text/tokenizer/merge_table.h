@@ -25,8 +25,7 @@ class MergeTable {
   // `right`.
   struct Entry {
     TokenId right = -1, merged = -1;
-    // Rank of the merge of the two tokens. kNoRank: no merge joins the two tokens themselves, but a
-    // merge joins longer tokens, which end and begin with the two tokens.
+    // Rank of the merge that joins exactly these two tokens; kNoRank if no merge joins them.
     int32_t rank = kNoRank;
   };
 
@@ -47,9 +46,8 @@ class MergeTable {
   // id.
   void Finish(size_t num_tokens);
 
-  // Returns the merge of the tokens `left` and `right`. Its rank is kNoRank if only longer tokens,
-  // which end with `left` and begin with `right`, are joined by a merge. Returns null if no merge
-  // joins the tokens or such longer tokens. REQUIRES: Finish() was called.
+  // Returns the entry for the tokens `left` and `right`, or null if there is no entry. The rank of
+  // the entry is kNoRank if no merge joins exactly these two tokens. REQUIRES: Finish() was called.
   const Entry* Find(TokenId left, TokenId right) const {
     const Group& group = groups_[left];
     const uint64_t hash = HashOf(right);
@@ -90,19 +88,18 @@ class MergeTable {
   // Maximum number of common symbols (see FindCommon()).
   static constexpr uint16_t kCommonMax = 256;
 
-  // Some merge joins a token that ends with the symbol `left` and a token that begins with the
-  // symbol `right`.
+  // The two symbols at the border of two tokens that a merge joins: the last symbol of the left
+  // token and the first symbol of the right token.
   struct Joined {
     TokenId left = -1, right = -1;
     int32_t rank = kNoRank;  // lowest rank of all merges with these two symbols at the border
   };
 
-  // The hash table of all merges with the same left token, with linear probing. A bit filter has
-  // one bit for the hash of each entry. For most pairs without a merge, Find() reads only this
-  // filter.
+  // The hash table of all merges with the same left token, with linear probing. With a filter of
+  // one bit per hash, Find() returns early for most pairs of tokens without a merge.
   struct Group {
-    // If is_small(): the bit filter itself. Otherwise: index of the first word of the bit filter in
-    // `filters_`.
+    // If is_small(): the bits of the bit filter. Otherwise: index in `filters_` of the first word
+    // of the bit filter.
     uint64_t filter = 0;
     uint32_t begin = 0;  // index in `entries_` of the first slot of the hash table
     // Number of slots of the hash table, minus 1. At least one slot is empty.

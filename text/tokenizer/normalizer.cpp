@@ -111,8 +111,8 @@ class Replace : public Normalizer {
   std::string content_;
 };
 
-// A normalizer to one of the Unicode normal forms. All normalizers to one form share its tables,
-// because a tokenizer.json may list thousands of normalizers.
+// A normalizer that converts text to the Unicode normal form `kForm`. All normalizers to the same
+// form share their tables.
 template <NormalForm kForm>
 class UnicodeForm : public Normalizer {
  public:
@@ -128,8 +128,8 @@ class UnicodeForm : public Normalizer {
     rewriter.Finish();
     return absl::OkStatus();
   }
-  // Returns 4 for NFC, which is more than necessary: NFC replaces at most 3 bytes by one byte. For
-  // example, NFC replaces the Kelvin sign (3 bytes) by K (1 byte).
+  // NFC replaces at most 3 bytes by one byte, for example the Kelvin sign by K. The result 4 is an
+  // upper bound.
   std::optional<size_t> ShrinksBy() const override {
     return kForm == NormalForm::kNfc ? std::optional<size_t>(4) : std::nullopt;
   }

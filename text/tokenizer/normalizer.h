@@ -34,8 +34,8 @@ class Normalizer {
   // Normalizes `text` in place. Returns INVALID_ARGUMENT if a regular expression takes too many
   // steps on `text`. REQUIRES: `text` is valid UTF-8.
   virtual absl::Status Apply(NormalizedText& text) const = 0;
-  // Returns an upper bound of the number of bytes that the normalizer replaces by one byte. Returns
-  // nothing if no bound is known.
+  // Returns the maximum number of bytes that the normalizer can replace by one byte, or a larger
+  // number. Returns nothing if no maximum is known.
   virtual std::optional<size_t> ShrinksBy() const { return std::nullopt; }
 };
 

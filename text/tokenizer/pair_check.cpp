@@ -48,10 +48,10 @@ PairCheck::Origin PairCheck::OriginOf(const MergeTable::Merge& merge) const {
   const Origin& left = origins_[merge.left];
   const Origin& right = origins_[merge.right];
   const int32_t time = std::max({merge.rank, left.time, right.time});
-  // Of the left and the right token, the token that exists first waits for the other token.
-  // Meanwhile, a merge with a rank less than `time` can join the waiting token with its other
-  // neighbour. If left.time equals right.time, the left token waits.
+  // The token `right` can exist before the merge applies. Then a merge with a rank less than `time`
+  // can join `right` with the next token.
   const bool behind_waits = right.time < time;
+  // If left.time equals right.time, the token `left` exists before the token `right`.
   const bool before_waits = right.time == time || left.time < time;
   return {.time = time,
           .limit_behind = behind_waits ? time : merge.rank,
@@ -65,15 +65,13 @@ bool PairCheck::AreCompatible(const MergeTable& merges, TokenId left, TokenId ri
   return merges.RankOf(left, right) == MergeTable::kNoRank && DoMeet(merges, left, right);
 }
 
-// Undoes the merges inside `left` and `right`, the latest merge first, until only the symbols at
-// their border are left. Returns false if a merge across the border would have applied before an
-// undone merge.
+// Undoes the merges inside `left` and `right`, the latest merge first. Returns false if a merge of
+// parts of both tokens would have applied before an undone merge.
 bool PairCheck::DoMeet(const MergeTable& merges, TokenId left, TokenId right) const {
   while (true) {
     const Origin& left_origin = origins_[left];
     const Origin& right_origin = origins_[right];
-    // If the rank of the merge of `left` and `right` is less than `limit`, this merge applies
-    // before the undone merge.
+    // A merge of `left` and `right` with a rank less than `limit` applies before the undone merge.
     int32_t limit;
     if (left_origin.time > right_origin.time) {
       limit = left_origin.limit_behind;

@@ -1,13 +1,6 @@
-// Checks whether two tokens can be neighbours in the byte-pair encoding of a word.
-//
-// Two tokens are compatible if merging the symbols of both tokens results in the same two tokens. A
-// list of tokens is the encoding of a word if and only if all neighbours in the list are
-// compatible. The reason: as long as no merge joins symbols of different tokens, the merges inside
-// a token do not depend on the other tokens.
-//
-// Usually, a merge has a higher rank than the merges that make its two tokens. A merge with a lower
-// rank is called hasty. A hasty merge applies as soon as its two tokens exist, before other
-// possible merges of higher rank.
+// Checks whether two tokens can be neighbours in the byte-pair encoding of a word. Two tokens are
+// compatible if merging the symbols of both tokens results in the same two tokens. A list of tokens
+// is the encoding of a word if and only if all neighbours in the list are compatible.
 #pragma once
 
 #include <cstddef>
@@ -50,9 +43,9 @@ class PairCheck {
   struct Origin {
     // Highest rank of all merges inside the token; kNotMade if the token is a symbol.
     int32_t time = kNotMade;
-    // Limits for the merges that apply before the merge of `left` and `right`. A merge of `right`
-    // with the next token has a rank less than `limit_behind`; a merge of `left` with the previous
-    // token has a rank less than `limit_before`.
+    // A merge of `right` with the next token applies before the merge of `left` and `right` if its
+    // rank is less than `limit_behind`. `limit_before` is the limit for merges of `left` with the
+    // previous token.
     int32_t limit_behind = 0, limit_before = 0;
     TokenId left = -1, right = -1;
     uint32_t length = 1;  // number of symbols from which the token is merged

@@ -13,9 +13,7 @@ namespace {
 // can multiply the number of items.
 constexpr size_t kTemplateItemsMax = 4096;
 
-// The lists of tokens (parts) that one post-processor outputs and the next post-processor reads. A
-// TemplateProcessing processor applies its template `single` to one part, and its template `pair`
-// to two parts.
+// The lists of tokens that one post-processor passes to the next post-processor.
 using Parts = std::vector<TextTemplate>;
 
 absl::Status ApplyProcessor(const JsonFields& fields, bool add_special_tokens, Parts& parts);
@@ -32,7 +30,7 @@ absl::StatusOr<TextTemplate> SpecialTokenIds(const JsonFields& fields, const std
   INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json* json, fields.Object("special_tokens"));
   const auto found = json->find(name);
   const std::string path = fields.PathOf("special_tokens");
-  if (found == json->end()) return InvalidArgument("{} lacks a special token of a template", path);
+  if (found == json->end()) return InvalidArgument("{} lacks a token that a template uses", path);
   INCIPIT_ASSIGN_OR_RETURN(const JsonFields token, JsonFields::Of(*found, path));
   INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json* ids, token.Array("ids"));
   TextTemplate result;

@@ -286,8 +286,8 @@ absl::Status AddCharacterSteps(const std::string& type, const JsonFields& fields
 absl::Status AddSteps(const JsonFields& fields, PreTokenization& result) {
   INCIPIT_ASSIGN_OR_RETURN(const std::string type, fields.String("type"));
   if (type == "Sequence") return AddSequence(fields, result);
-  // Only the last step may pass bytes to the model. So if the previous step outputs bytes, convert
-  // the bytes to characters before the next step.
+  // Only the last step may pass bytes to the model, so convert the bytes from the previous step to
+  // characters.
   if (result.words_are_bytes) AppendByteCharacterStep(result);
   if (type == "ByteLevel") return AddByteLevel(fields, result);
   if (type == "Split") return AddPatternSplit(fields, result);

@@ -48,8 +48,8 @@ absl::Status ReadSpecialTokens(const nlohmann::json& json, TokenizerConfig& conf
     return text.has_value();
   };
   for (const auto& [name, value] : json.items()) {
-    // Ignore other keys that end in _token and are not tokens, such as add_bos_token.
     if (!name.ends_with("_token") || value.is_null() || set(name, value)) continue;
+    // Other keys that end in _token, such as add_bos_token, are not tokens.
     if (IsStandardToken(name)) {
       return InvalidArgument(
           "the token {} is {}; a token must be a string, or an object with the string "

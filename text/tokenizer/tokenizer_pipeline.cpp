@@ -115,8 +115,7 @@ Tokenizer::Pipeline::Pipeline(Parts parts) : parts_(std::move(parts)) {
 std::optional<size_t> Tokenizer::Pipeline::FindTokenBytesMax() const {
   const std::optional<size_t> shrinks_by =
       parts_.normalizer == nullptr ? std::optional<size_t>(1) : parts_.normalizer->ShrinksBy();
-  // The number of bytes in a token is limited only if every byte has a token. Otherwise, one
-  // unknown token may stand for any number of characters.
+  // If some byte has no token, one unknown token may stand for any number of bytes.
   const bool knows_bytes = parts_.pre_tokenization.words_are_bytes && parts_.model.has_all_bytes();
   if (!shrinks_by || !knows_bytes || parts_.pre_tokenization.DropsText() ||
       parts_.added.TakesBlanks()) {

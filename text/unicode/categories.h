@@ -32,13 +32,13 @@ inline constexpr CategoryMask kLC = kLu | kLl | kLt, kL = kLC | kLm | kLo, kM = 
 inline constexpr CategoryMask kAny = kL | kM | kN | kP | kS | kZ | kC;
 }  // namespace category
 
-// Returns the general category of every character, as ranges in ascending order. The value of a
-// range is the number of its category in the library utf8proc. `exceptions` replaces the categories
-// of utf8proc in its ranges. A call takes milliseconds.
+// Returns the general category of every character: ranges in ascending order, each with the number
+// of its category in the library utf8proc. `exceptions` replaces the categories of utf8proc. A call
+// takes milliseconds.
 std::vector<UnicodeException> CategoryRanges(UnicodeExceptions exceptions);
 
-// Returns all characters whose category is in `categories`, corrected by Apply(`exceptions`).
-// `category_ranges` is the result of CategoryRanges().
+// Returns all characters whose category is in `categories`. `category_ranges` is the result of
+// CategoryRanges(). `exceptions` adds or removes characters, as in Apply().
 CodePointSet CharactersOf(UnicodeExceptions category_ranges, CategoryMask categories,
                           UnicodeExceptions exceptions = {});
 

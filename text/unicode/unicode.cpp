@@ -23,8 +23,8 @@ bool HasDecomposition(const utf8proc_property_t& property) {
   return property.decomp_seqindex != kNoDecomposition;
 }
 
-// Returns true if it is known that normalization to `form` never changes `character` and never
-// combines it with the previous character.
+// Returns true if normalization to `form` never changes `character` and never combines `character`
+// with the previous character. May also return false for such a character.
 bool IsStableIn(NormalForm form, char32_t character, const utf8proc_property_t& property) {
   if (character < 0xA0) return true;
   if (form == NormalForm::kNfc && character < 0x300) return true;
@@ -59,9 +59,8 @@ Normalization::Normalization(NormalForm form) : form_(form) {
       }
     }
   }
-  // Normalization must not change U+11A7, the code point before the first trailing consonant of
-  // Hangul. utf8proc would treat U+11A7 as a trailing consonant, so U+11A7 is never passed to
-  // utf8proc.
+  // Never pass U+11A7 to utf8proc, which would treat U+11A7 as a trailing consonant of Hangul.
+  // Normalization must not change U+11A7.
   constexpr char32_t kHangulTrailingBase = 0x11A7;
   kinds_.AddBits(kHangulTrailingBase, kInert);
   for (const UnicodeException& inert : kInertInNormalForms) {
@@ -136,7 +135,7 @@ class Normalization::Part {
       return;
     }
     run_.assign(first, last);
-    // places[k]: index in the sorted range of the next character with combining class k.
+    // places[k]: position in the sorted range for the next character with combining class k.
     std::array<size_t, 257> places{};
     for (const auto character : run_) ++places[ClassOf(character) + 1];
     for (size_t i = 1; i < places.size(); ++i) places[i] += places[i - 1];

@@ -14,9 +14,8 @@ namespace incipit {
 // library. The meaning of `value` depends on the table:
 // - Table of general categories: the number of the category.
 // - Table of a set: 1 if the set contains the characters, 0 if not.
-// - Table of a case mapping: the characters to which `first` is mapped, at most three. The first
-//   character is in the lowest 20 bits, the next character in the next 20 bits. For the character
-//   first + i, the value is `value` + i.
+// - Table of a case mapping: the characters to which `first` is mapped, at most three, with 20 bits
+//   each. The first character is in the lowest bits. The value for `first` + i is `value` + i.
 struct UnicodeException {
   char32_t first, last;
   int64_t value;
@@ -34,8 +33,8 @@ inline const UnicodeException* FindException(UnicodeExceptions exceptions, char3
 // Characters whose general category differs from the category in the library utf8proc.
 extern const UnicodeExceptions kRegexCategories, kPythonCategories;
 
-// Corrections for sets of characters: each set contains the characters of some general categories,
-// except for these corrections. unicode_tables.cpp names the categories of each set.
+// Exceptions for sets of characters. Otherwise, each set contains all characters of some general
+// categories, which unicode_tables.cpp names.
 extern const UnicodeExceptions kRustNumeric, kRustPunctuation, kRustWord, kRustMark,
     kInertInNormalForms, kPythonDigit, kPythonNumeric, kPythonLowercase, kPythonUppercase,
     kPythonCaseIgnorable;
