@@ -35,9 +35,9 @@ struct Ramp {
   double begin = 0, end = 0;
 };
 
-// Returns the range of pairs in which YaRN blends a frequency with the frequency divided by
-// rope.factor. The first pair of the range makes beta_fast turns within the original context
-// length, and the last pair makes beta_slow turns.
+// Returns the range of RoPE pairs in which YaRN mixes the original frequency with the frequency
+// divided by rope.factor. Within the original context length, the first pair makes beta_fast turns
+// and the last pair beta_slow turns.
 Ramp YarnRamp(const RopeConfig& rope, int32_t head_dim) {
   const auto pair_of = [&](double num_turns) {
     return head_dim * std::log(rope.original_max_positions / (num_turns * 2 * std::numbers::pi)) /

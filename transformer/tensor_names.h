@@ -29,8 +29,8 @@ struct ExpectedTensor {
 // head.
 std::vector<ExpectedTensor> ExpectedTensors(const ModelConfig& config);
 
-// The names of the tensors for the token embedding and the output head. Both names are equal if the
-// head uses the tensor of the embedding. If the checkpoint contains both tensors, the names differ.
+// The names of the tensors for the token embedding and the output head. The two names are equal if
+// the head uses the tensor of the embedding.
 struct EndNames {
   std::string_view embedding = kEmbeddingName, head = kHeadName;
 };

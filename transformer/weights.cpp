@@ -16,8 +16,8 @@
 namespace incipit {
 namespace {
 
-// Returns true if a number in `bytes` is an infinity or a NaN: all of its exponent bits (the mask
-// `exponent`) are ones. Adding 1 to the lowest exponent bit then sets the sign bit.
+// Returns true if a number in `bytes` is an infinity or a NaN. `exponent` is the mask of the
+// exponent bits, which are all ones in such numbers.
 template <typename Bits>
 bool HasNonFinite(std::span<const std::byte> bytes, Bits exponent) {
   constexpr uint64_t kLanes = ~uint64_t{0} / std::numeric_limits<Bits>::max();
@@ -27,6 +27,7 @@ bool HasNonFinite(std::span<const std::byte> bytes, Bits exponent) {
   size_t i = 0;
   for (; i + sizeof(word) <= bytes.size(); i += sizeof(word)) {
     std::memcpy(&word, bytes.data() + i, sizeof(word));
+    // If all exponent bits are ones, adding 1 to the lowest exponent bit sets the sign bit.
     carried |= (word & mask) + lowest;
   }
   word = 0;
