@@ -83,6 +83,7 @@ class ChatTemplate::Program {
   std::optional<jinja::Program> code, tool_code;
   TokenizerConfig config;
   ChatTemplateLimits limits;
+  OutputFormats formats;
 };
 
 ChatTemplate::ChatTemplate(std::unique_ptr<Program> program) : program_(std::move(program)) {}
@@ -95,6 +96,7 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Parse(std::string_view source,
   auto program = std::make_unique<Program>();
   program->limits = limits;
   INCIPIT_ASSIGN_OR_RETURN(program->code, jinja::ParseTemplate(source, limits));
+  program->formats = DetectOutputFormats(source);
   return ChatTemplate(std::move(program));
 }
 
@@ -105,13 +107,17 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Parse(const TokenizerConfig& config) 
   if (config.chat_template) {
     INCIPIT_ASSIGN_OR_RETURN(program->code,
                              jinja::ParseTemplate(*config.chat_template, program->limits));
+    program->formats = DetectOutputFormats(*config.chat_template);
   }
   if (config.tool_chat_template) {
     INCIPIT_ASSIGN_OR_RETURN(program->tool_code,
                              jinja::ParseTemplate(*config.tool_chat_template, program->limits));
+    program->formats.tools = DetectOutputFormats(*config.tool_chat_template).tools;
   }
   return ChatTemplate(std::move(program));
 }
+
+OutputFormats ChatTemplate::formats() const { return program_->formats; }
 
 absl::StatusOr<RenderedPrompt> ChatTemplate::Render(const nlohmann::ordered_json& variables) const {
   return Render(variables, std::chrono::system_clock::now());

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "text/chat/tool_format.h"
 #include "text/jinja/runtime/template_limits.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -41,6 +42,9 @@ class ChatTemplate {
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
+
+  // Returns the formats of tool calls and reasoning that the templates define.
+  OutputFormats formats() const;
 
   // Renders the prompt. `variables` is a JSON object with the variables of the template, such as
   // messages and tools.

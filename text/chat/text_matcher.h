@@ -1,0 +1,47 @@
+// Finds a fixed string in text that arrives byte by byte.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+namespace incipit {
+
+// Searches for one string in a stream of bytes, in constant amortised time for each byte (Knuth,
+// Morris and Pratt).
+class TextMatcher {
+ public:
+  // REQUIRES: the memory of `pattern` outlives the TextMatcher.
+  explicit TextMatcher(std::string_view pattern) : pattern_(pattern), borders_(pattern.size()) {
+    for (size_t i = 1, border = 0; i < pattern.size(); ++i) {
+      while (border > 0 && pattern[i] != pattern[border]) border = borders_[border - 1];
+      if (pattern[i] == pattern[border]) ++border;
+      borders_[i] = border;
+    }
+  }
+
+  // Reads the next byte of the stream. Returns true if the stream now ends with the pattern. Never
+  // returns true if the pattern is empty.
+  bool Read(char byte) {
+    if (pattern_.empty()) return false;
+    if (length_ == pattern_.size()) length_ = borders_[length_ - 1];
+    while (length_ > 0 && pattern_[length_] != byte) length_ = borders_[length_ - 1];
+    if (pattern_[length_] == byte) ++length_;
+    return length_ == pattern_.size();
+  }
+
+  void Reset() { length_ = 0; }
+
+  // Returns the length in bytes of the longest prefix of the pattern with which the stream ends.
+  size_t length() const { return length_; }
+  std::string_view pattern() const { return pattern_; }
+
+ private:
+  std::string_view pattern_;
+  // Element i is the length of the longest proper prefix of the first i + 1 bytes of the pattern
+  // that is also their suffix.
+  std::vector<size_t> borders_;
+  size_t length_ = 0;
+};
+
+}  // namespace incipit

@@ -1,0 +1,104 @@
+// The formats in which models write tool calls and reasoning into their output text, and functions
+// that detect the formats of a model.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/enum_names.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace incipit {
+
+// The format in which a model writes tool calls. ARGUMENTS is a JSON object. In the formats
+// kLlamaJson, kPythonic and kJson, a call without a marker must be at the beginning of the content.
+enum class ToolFormat : uint8_t {
+  kNone,       // The output text contains no tool calls.
+  kHermes,     // <tool_call>{"name": NAME, "arguments": ARGUMENTS}</tool_call>
+  kLlamaJson,  // {"name": NAME, "parameters": ARGUMENTS}, also after <|python_tag|>
+  kPythonic,   // [NAME(KEY=VALUE, ...), ...] with Python literals as values
+  kMistral,    // [TOOL_CALLS][{"name": NAME, "arguments": ARGUMENTS}, ...], or
+               // [TOOL_CALLS]NAME[ARGS]ARGUMENTS
+  kDeepSeek,  // <｜tool▁calls▁begin｜> ... <｜tool▁calls▁end｜>, of DeepSeek V3, R1 and V3.1
+  kKimi,        // <|tool_calls_section_begin|> ... <|tool_calls_section_end|>, of Kimi K2
+  kQwenXml,     // <tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>
+  kSeedXml,     // the format kQwenXml with the tag <seed:tool_call>
+  kMiniMaxXml,  // <minimax:tool_call><invoke name="NAME"><parameter name="KEY">VALUE ...
+  kGlm,         // <tool_call>NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>
+  kNemotron,    // <TOOLCALL>[{"name": NAME, "arguments": ARGUMENTS}, ...]</TOOLCALL>
+  kGranite,     // <|tool_call|>[{"name": NAME, "arguments": ARGUMENTS}, ...]
+  kJson,        // {"name": NAME, "arguments": ARGUMENTS}, or a list of such objects
+};
+
+// The format in which a model writes its reasoning, at the beginning of the output.
+enum class ReasoningFormat : uint8_t {
+  kNone,       // The output text contains no reasoning.
+  kThink,      // <think> ... </think>
+  kSeedThink,  // <seed:think> ... </seed:think>
+};
+
+inline constexpr EnumName<ToolFormat> kToolFormatNames[] = {
+    {ToolFormat::kNone, "none"},
+    {ToolFormat::kHermes, "hermes"},
+    {ToolFormat::kLlamaJson, "llama_json"},
+    {ToolFormat::kPythonic, "pythonic"},
+    {ToolFormat::kMistral, "mistral"},
+    {ToolFormat::kDeepSeek, "deepseek"},
+    {ToolFormat::kKimi, "kimi"},
+    {ToolFormat::kQwenXml, "qwen_xml"},
+    {ToolFormat::kSeedXml, "seed_xml"},
+    {ToolFormat::kMiniMaxXml, "minimax_xml"},
+    {ToolFormat::kGlm, "glm"},
+    {ToolFormat::kNemotron, "nemotron"},
+    {ToolFormat::kGranite, "granite"},
+    {ToolFormat::kJson, "json"}};
+
+inline constexpr EnumName<ReasoningFormat> kReasoningFormatNames[] = {
+    {ReasoningFormat::kNone, "none"},
+    {ReasoningFormat::kThink, "think"},
+    {ReasoningFormat::kSeedThink, "seed_think"}};
+
+struct OutputFormats {
+  ToolFormat tools = ToolFormat::kNone;
+  ReasoningFormat reasoning = ReasoningFormat::kNone;
+};
+
+// Returns the formats that the chat template with the source text `template_source` defines.
+//
+// The tool format depends on the strings in `template_source`. If several formats match, the
+// function returns the first format of this list:
+//
+// - kMistral: [TOOL_CALLS]
+// - kDeepSeek: <｜tool▁calls▁begin｜> and <｜tool▁sep｜>
+// - kKimi: <|tool_calls_section_begin|> and <|tool_call_argument_begin|>
+// - kSeedXml: <seed:tool_call> and <function=
+// - kMiniMaxXml: <minimax:tool_call> and <invoke name=
+// - kGlm: <tool_call> and <arg_key>
+// - kQwenXml: <tool_call> and <function=
+// - kNemotron: <TOOLCALL>
+// - kGranite: <|tool_call|>
+// - kHermes: <tool_call>
+// - kPythonic: [func_name1(params_name1=
+// - kLlamaJson: {"name": function name, "parameters":
+// - kNone: every other template
+//
+// The function never returns kJson. The reasoning format is the format whose closing tag, such as
+// </think>, occurs in `template_source`, or kNone.
+OutputFormats DetectOutputFormats(std::string_view template_source);
+
+struct ReasoningTags {
+  std::string_view begin, end;
+};
+// Returns the tags around the reasoning. The tags are empty if `format` is kNone.
+ReasoningTags ReasoningTagsOf(ReasoningFormat format);
+
+// Returns true if the output after the rendered prompt `prompt` begins inside reasoning. The output
+// begins inside reasoning if `prompt` contains an opening tag of `format` outside `literal_ranges`
+// and no closing tag after the opening tag. `literal_ranges` are the byte ranges of `prompt` that
+// come from the request (RenderedPrompt::literal_ranges). The text of a message therefore cannot
+// open a reasoning.
+bool BeginsInReasoning(std::string_view prompt, std::span<const ByteRange> literal_ranges,
+                       ReasoningFormat format);
+
+}  // namespace incipit
