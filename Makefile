@@ -6,6 +6,7 @@ RELEASE := build/release
 MODEL ?= models/incipit-tiny
 ADDRESS ?= 127.0.0.1:50051
 METRICS_ADDRESS ?= 127.0.0.1:9464
+HTTP_ADDRESS ?= 127.0.0.1:8000
 
 help:    ## these lines
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -19,9 +20,10 @@ deps-cuda:  ## install the compiler of device code from PyPI into build/cuda_too
 build: deps   ## build/release/incipit
 	@tools/build.sh release incipit
 
-serve: build  ## serve the bundled model on the CPU (MODEL=, ADDRESS=, METRICS_ADDRESS=)
+serve: build  ## serve the bundled model on the CPU (MODEL=, ADDRESS=, HTTP_ADDRESS=, METRICS_ADDRESS=)
 	@echo "In another terminal:  $(RELEASE)/incipit generate --address $(ADDRESS) --prompt 'Once upon a time'"
-	@exec $(RELEASE)/incipit serve --model $(MODEL) --address $(ADDRESS) --metrics-address $(METRICS_ADDRESS)
+	@echo "or:  curl http://$(HTTP_ADDRESS)/v1/completions -H 'Content-Type: application/json' -d '{\"prompt\": \"Once upon a time\"}'"
+	@exec $(RELEASE)/incipit serve --model $(MODEL) --address $(ADDRESS) --http-address $(HTTP_ADDRESS) --metrics-address $(METRICS_ADDRESS)
 
 test: deps    ## build everything and run every test
 	@tools/build.sh release

@@ -35,6 +35,9 @@ constexpr Duration kStopLongest = std::chrono::seconds(40);
 absl::Status CheckAddresses(const Options& options) {
   INCIPIT_RETURN_IF_ERROR(CheckAddressFree("address", options.address));
   INCIPIT_RETURN_IF_ERROR(CheckAddressFree("metrics-address", options.metrics_address));
+  if (options.http_address.is_on && options.http_address.is_required) {
+    INCIPIT_RETURN_IF_ERROR(CheckAddressFree("http-address", options.http_address.address));
+  }
   if (!options.admin_address) return absl::OkStatus();
   return CheckAddressFree("admin-address", *options.admin_address);
 }
@@ -54,6 +57,7 @@ void RaiseFileLimit() {
 absl::Status WritePortFile(const Options& options, const Server& server) {
   std::string text =
       fmt::format(R"({{"grpc": {}, "metrics": {})", server.grpc_port(), server.metrics_port());
+  if (const auto port = server.http_port()) text += fmt::format(R"(, "http": {})", *port);
   if (options.admin_address) text += fmt::format(R"(, "admin": {})", server.admin_port());
   const std::string part = options.port_file + ".part";
   std::ofstream file(part, std::ios::binary | std::ios::trunc);
@@ -79,6 +83,10 @@ void SayReady(const Options& options, const Server& server) {
   std::string line = fmt::format("serving gRPC on {}, metrics on http://{}/metrics",
                                  WithPort(options.address, server.grpc_port()),
                                  WithPort(options.metrics_address, server.metrics_port()));
+  if (const auto port = server.http_port()) {
+    line += fmt::format(", OpenAI's API on http://{}/v1",
+                        WithPort(options.http_address.address, *port));
+  }
   if (options.admin_address) {
     line += fmt::format(", Admin on {}", WithPort(*options.admin_address, server.admin_port()));
   }

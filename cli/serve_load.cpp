@@ -125,6 +125,7 @@ absl::Status Describe(const Options& options, const Loaded& loaded,
   const auto folder = std::filesystem::absolute(options.model).lexically_normal();
   const auto name = folder.has_filename() ? folder.filename() : folder.parent_path().filename();
   model.name = options.model_name.empty() ? name.string() : options.model_name;
+  model.aliases = options.model_aliases;
   model.vocab_size = config.vocab_size;
   model.max_model_len = runner.max_model_len;
   model.eos_ids = config.eos_ids;

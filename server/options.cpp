@@ -20,6 +20,7 @@ constexpr int32_t kInt32Max = std::numeric_limits<int32_t>::max();
 constexpr bool kPrivate = true;
 constexpr std::string_view kAuto = "auto";
 constexpr std::string_view kNoFile = "none";
+constexpr std::string_view kNoAddress = "none";
 
 constexpr EnumName<Device> kDeviceNames[] = {{Device::kCpu, "cpu"}, {Device::kCuda, "cuda"}};
 // Values of the flag --gpu-large-products. LargeProducts::kLibrary is not in the list, because only
@@ -134,6 +135,9 @@ void BindModel(Options& o, Flags& flags) {
   flags.String({"model-name", "NAME",
                 "Model name in requests and metrics. Default: the name of the folder."},
                o.model_name);
+  flags.Strings(
+      {"model-alias", "NAME", "Further model name that requests may use. May be repeated."},
+      o.model_aliases);
   AutoInteger(
       flags,
       {"max-model-len", "N|auto",
@@ -282,9 +286,33 @@ void BindAddresses(Options& o, Flags& flags) {
            "Separate address of the Admin service. Empty: the Admin service uses the address in "
            "--address."},
           o.admin_address);
+  flags.Custom(
+      {"http-address", "HOST:PORT|none",
+       "Address of the HTTP server for OpenAI's API. Port 0 selects a free port. none: no "
+       "HTTP server. If the default port is in use, the server starts without HTTP."},
+      [&address = o.http_address](std::string_view value) -> absl::Status {
+        address.is_on = value != kNoAddress;
+        address.is_required = true;
+        if (address.is_on) {
+          INCIPIT_ASSIGN_OR_RETURN(address.address, ParseHostPort(value));
+        }
+        return absl::OkStatus();
+      },
+      [&address = o.http_address] {
+        return address.is_on ? ToString(address.address) : std::string(kNoAddress);
+      });
+  flags.Strings({"http-hosts", "HOST",
+                 "Host name that the Host field of an HTTP request may have if --http-address is "
+                 "a loopback address, besides localhost, 127.0.0.1 and [::1]. May be repeated."},
+                o.http_hosts);
+  flags.Strings({"http-origins", "ORIGIN",
+                 "Origin, such as https://example.com, whose web pages may send HTTP requests. May "
+                 "be repeated."},
+                o.http_origins);
   flags.String({"port-file", "FILE",
                 "File to which the server writes its ports when it is ready: {\"grpc\": N, "
-                "\"metrics\": N}. If --admin-address is set, the file also contains \"admin\": N.",
+                "\"metrics\": N}. With an HTTP server, the file also contains \"http\": N. If "
+                "--admin-address is set, the file also contains \"admin\": N.",
                 kPrivate},
                o.port_file);
   flags.Enum({"metrics-compat", "NAME",
@@ -300,6 +328,11 @@ void BindServerLimits(Options& o, Flags& flags) {
   flags.Integer({"connection-streams-max", "N",
                  "Maximum number of calls at the same time on one connection."},
                 o.connection_streams_max, {1, kInt32Max});
+  flags.Integer(
+      {"http-connections-max", "N",
+       "Maximum number of open HTTP connections. A further connection replaces the oldest "
+       "connection that has no request in progress."},
+      o.http_connections_max, {1, 1 << 20});
   flags.Bytes({"message-bytes-max", "SIZE", "Maximum size of a message that a client sends."},
               o.message_bytes_max, {1024, 1 << 30});
   flags.Bytes({"receive-memory-max", "SIZE",
@@ -401,6 +434,14 @@ void BindOperation(Options& o, Flags& flags) {
                 "on: the text of a special token in a chat message becomes the special token. off: "
                 "the text is treated as ordinary text. Default: off."},
                o.allow_special_tokens_in_chat);
+  flags.Enum({"tool-parser", "NAME",
+              "Format in which the model writes tool calls; the output of Chat then contains tool "
+              "calls instead of their text. auto: the format that the chat template defines."},
+             o.tool_parser, kAuto, kToolFormatNames);
+  flags.Enum({"reasoning-parser", "NAME",
+              "Format in which the model writes reasoning; the output of Chat then separates "
+              "reasoning and text. auto: the format that the chat template defines."},
+             o.reasoning_parser, kAuto, kReasoningFormatNames);
   flags.Group("Operation");
   flags.String({"config", "FILE",
                 "YAML file that sets flags: each key is the name of a flag. A flag on the command "

@@ -17,6 +17,7 @@
 #include "kernels/cuda/cuda_options.h"
 #include "server/logging.h"
 #include "server/session/request_limits.h"
+#include "text/chat/tool_format.h"
 
 namespace incipit {
 
@@ -37,12 +38,21 @@ struct FileChoice {
 
 // The values of all flags of `incipit serve`. An absent optional value means that the server
 // chooses the value.
+// The address of the HTTP server for OpenAI's API.
+struct HttpAddress {
+  HostPort address{"127.0.0.1", 8000};
+  bool is_on = true;
+  // True if the server must not start without this address; false if the address is the default.
+  bool is_required = false;
+};
+
 struct Options {
   std::string config;  // path of a YAML file that sets flags
 
   std::string model;  // path of the model folder
   // Name that requests use for the model; empty: the name of the model folder.
   std::string model_name;
+  std::vector<std::string> model_aliases;
   std::optional<int32_t> max_model_len;
   WeightFormat weights = WeightFormat::kAsStored;
   std::optional<DType> kv_dtype;
@@ -86,6 +96,9 @@ struct Options {
   HostPort metrics_address{"127.0.0.1", 9464};
   // Address of the Admin service; absent: the same as `address`.
   std::optional<HostPort> admin_address;
+  HttpAddress http_address;
+  std::vector<std::string> http_hosts, http_origins;
+  int32_t http_connections_max = 4096;
   std::string port_file;
   MetricsCompat metrics_compat = MetricsCompat::kNone;
 
@@ -106,6 +119,10 @@ struct Options {
 
   bool isolate_tenants = true;
   bool allow_special_tokens_in_chat = false;
+  // Formats of tool calls and reasoning in the output of Chat; absent: the formats that the chat
+  // template defines.
+  std::optional<ToolFormat> tool_parser;
+  std::optional<ReasoningFormat> reasoning_parser;
 
   LogLevel log_level = LogLevel::kInfo;
   Duration drain_timeout = std::chrono::seconds(30);

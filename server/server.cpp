@@ -12,6 +12,9 @@
 
 #include "base/status.h"
 #include "server/drain_switch.h"
+#include "server/http/http_server.h"
+#include "server/http/openai_error.h"
+#include "server/http/openai_routes.h"
 #include "server/metrics/metrics.h"
 #include "server/net/connection_listener.h"
 #include "server/rpc/admin_service.h"
@@ -131,6 +134,15 @@ EngineOptions WithSlack(EngineOptions engine, int32_t requests_max) {
   return engine;
 }
 
+// Returns the formats of tool calls and reasoning: those of the flags, otherwise those of the chat
+// template.
+OutputFormats FormatsOf(const Options& options, const ChatTemplate* chat_template) {
+  OutputFormats formats = chat_template == nullptr ? OutputFormats() : chat_template->formats();
+  if (options.tool_parser) formats.tools = *options.tool_parser;
+  if (options.reasoning_parser) formats.reasoning = *options.reasoning_parser;
+  return formats;
+}
+
 v1::GetModelInfoResponse ModelInfo(const ServerParts& parts) {
   const ServedModel& model = parts.model;
   const ModelDescription& description = parts.description;
@@ -195,6 +207,8 @@ class Server::Parts {
   ~Parts();
 
   absl::Status Listen();
+  // Starts the HTTP server. If the default address is in use, logs a warning and starts none.
+  absl::Status ListenHttp();
   // Waits until no call of Generate or Chat is in progress, or until the time `longest` has passed.
   void AwaitIdle(Duration longest);
   // Returns the maximum time that a step (batch) of the engine is expected to take.
@@ -214,6 +228,9 @@ class Server::Parts {
   // Declared before `dispatcher`, because the sessions in `dispatcher` hold objects (slots) that
   // refer to `requests`.
   RequestCounter requests;
+  // Null if there is no HTTP server. Declared before `dispatcher`, whose sessions use connections
+  // of the HTTP server.
+  std::unique_ptr<HttpServer> http;
   TokenDispatcher dispatcher;
   Engine engine;
   DrainSwitch drain;
@@ -222,6 +239,7 @@ class Server::Parts {
   SessionStarter starter;
   InferenceService inference;
   AdminService admin;
+  OpenAiRoutes routes;
   // The gRPC servers. `admin_endpoint` is null if --admin-address is not set.
   std::unique_ptr<Endpoint> endpoint, admin_endpoint;
   std::unique_ptr<Watchdog> watchdog;
@@ -257,11 +275,13 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
                  .tasks_max = options.text_queue_max,
                  .bytes_max = options.text_queue_bytes_max,
                  .tokens_max = options.waiting_prompt_tokens_max}),
-      encoder(tokenizer.get(), chat_template.get(), options.allow_special_tokens_in_chat),
+      encoder(tokenizer.get(), chat_template.get(), options.allow_special_tokens_in_chat,
+              FormatsOf(options, chat_template.get())),
       starter({options, model, encoder, engine, dispatcher, text_pool, requests, metrics, clock}),
       inference({options, model, tokenizer.get(), encoder, starter, calls, metrics, clock}),
       admin({options, model, model_info, server_info, clock.Now(), engine, starter, calls, drain,
-             clock}) {
+             clock}),
+      routes({options, model, tokenizer.get(), encoder, starter, calls, metrics, health, clock}) {
   dispatcher.Attach(engine);
   metrics.SetModelInfo(MetricsModel(parts));
   metrics.SetLoadSource([this] { return engine.Load(); });
@@ -278,6 +298,7 @@ Server::Parts::~Parts() {
   const auto deadline = std::chrono::system_clock::now() + kLastReplies;
   if (admin_endpoint != nullptr) admin_endpoint->Stop(deadline);
   if (endpoint != nullptr) endpoint->Stop(deadline);
+  if (http != nullptr) http->Stop(kLastReplies);
   // The gRPC servers have stopped, so no call can arrive. The threads of `text_pool` and
   // `dispatcher` must stop before the objects that the threads use are destroyed.
   admin_endpoint.reset();
@@ -307,6 +328,7 @@ absl::Status Server::Parts::Listen() {
   }
   INCIPIT_ASSIGN_OR_RETURN(endpoint, Endpoint::Start(options, "address", options.address, builder));
   services.push_back(endpoint->health());
+  INCIPIT_RETURN_IF_ERROR(ListenHttp());
   Watchdog::Hooks watch;
   watch.heartbeat = [this] { return engine.heartbeat(); };
   watch.step_longest = [this] { return StepLongest(); };
@@ -322,6 +344,34 @@ absl::Status Server::Parts::Listen() {
   health.Start(std::move(services));
   watchdog = std::make_unique<Watchdog>(std::move(watch));
   watchdog->Start();
+  return absl::OkStatus();
+}
+
+absl::Status Server::Parts::ListenHttp() {
+  const HttpAddress& where = options.http_address;
+  if (!where.is_on) return absl::OkStatus();
+  HttpServerOptions http_options;
+  http_options.limits.head_bytes_max = static_cast<size_t>(options.metadata_bytes_max);
+  http_options.limits.body_bytes_max = static_cast<size_t>(options.message_bytes_max);
+  http_options.limits.write_time_max = options.write_stall_timeout;
+  http_options.connections_max = options.http_connections_max;
+  http_options.unacknowledged_max = options.keepalive_timeout;
+  HttpHandlers handlers;
+  handlers.check = [this](const HttpRequestHead& head) { return routes.Check(head); };
+  handlers.handle = [this](std::shared_ptr<HttpExchange> exchange) {
+    routes.Handle(std::move(exchange));
+  };
+  handlers.error = [](int status, std::string_view message) {
+    return ErrorResponse(status, message);
+  };
+  auto started =
+      HttpServer::Start("http-address", where.address, http_options, std::move(handlers));
+  if (!started.ok() && where.is_required) return started.status();
+  if (started.ok()) {
+    http = *std::move(started);
+  } else {
+    spdlog::warn("no HTTP server: {}", MessageOf(started.status()));
+  }
   return absl::OkStatus();
 }
 
@@ -348,6 +398,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const Options& options, Se
 }
 
 int32_t Server::grpc_port() const { return parts_->endpoint->port(); }
+std::optional<int32_t> Server::http_port() const {
+  if (parts_->http == nullptr) return std::nullopt;
+  return parts_->http->port();
+}
 int32_t Server::metrics_port() const { return parts_->metrics_port; }
 int32_t Server::admin_port() const {
   const auto& own = parts_->admin_endpoint;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -56,6 +57,8 @@ class Server {
 
   int32_t grpc_port() const;
   int32_t metrics_port() const;
+  // Port of the HTTP server; absent if there is no HTTP server.
+  std::optional<int32_t> http_port() const;
   // Port of the Admin service; without --admin-address, equal to grpc_port().
   int32_t admin_port() const;
 

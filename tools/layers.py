@@ -31,6 +31,7 @@ LIBRARIES = [
     (r"nlohmann/", ("base/json/", "text/", "transformer/", "server/", "cli/")),
     (r"yaml-cpp/", ("server/",)),
     (r"xxh", ("kvcache/keys/xxh3",)),
+    (r"boost/", ("server/http/",)),
     (r"spdlog/", ("server/", "cli/serve")),
 ]
 GENERATED = re.compile(r"\.(grpc\.)?pb\.h$")

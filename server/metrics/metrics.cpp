@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/mutex.h"
-#include "server/metrics/metrics_endpoint.h"
+#include "server/http/http_server.h"
 #include "server/metrics/metrics_values.h"
 #include "server/metrics/prometheus_text.h"
 
@@ -43,6 +43,21 @@ void AddCache(const KvCacheStats& stats, MetricsValues& values) {
 
 double SecondsSinceEpoch() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+HttpResponse PlainError(int status, std::string_view message) {
+  return {.status = status,
+          .content_type = "text/plain; charset=utf-8",
+          .body = std::string(message) + "\n",
+          .closes = true};
+}
+
+std::optional<HttpResponse> CheckScrape(const HttpRequestHead& head) {
+  if (head.path() != "/metrics") return PlainError(404, "the only path is /metrics");
+  if (head.method == "GET" || head.method == "HEAD") return std::nullopt;
+  HttpResponse wrong = PlainError(405, "the only methods are GET and HEAD");
+  wrong.fields.emplace_back("Allow", "GET, HEAD");
+  return wrong;
 }
 
 }  // namespace
@@ -140,10 +155,22 @@ void Metrics::OnRequestFinished(const RequestOutcome& outcome) {
 }
 
 absl::StatusOr<int> Metrics::Start(const HostPort& address) {
-  auto endpoint = MetricsEndpoint::Start(address, [this] { return Text(); });
-  if (!endpoint.ok()) return endpoint.status();
-  endpoint_ = *std::move(endpoint);
-  return endpoint_->port();
+  HttpServerOptions options;
+  options.connections_max = kScrapersMax;
+  options.limits = {.head_bytes_max = 8192,
+                    .body_bytes_max = 0,
+                    .head_time_max = std::chrono::seconds(5),
+                    .write_time_max = std::chrono::seconds(5)};
+  HttpHandlers handlers;
+  handlers.check = CheckScrape;
+  handlers.handle = [this](const std::shared_ptr<HttpExchange>& exchange) {
+    exchange->Respond({.content_type = std::string(kMetricsContentType), .body = Text()});
+  };
+  handlers.error = PlainError;
+  auto server = HttpServer::Start("metrics-address", address, options, std::move(handlers));
+  if (!server.ok()) return server.status();
+  server_ = *std::move(server);
+  return server_->port();
 }
 
 std::string Metrics::Text() const { return state_->Text(); }

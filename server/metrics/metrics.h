@@ -17,7 +17,7 @@
 
 namespace incipit {
 
-class MetricsEndpoint;
+class HttpServer;
 
 struct MetricsOptions {
   bool vllm_names = false;  // true: the metrics are also published under their names in vLLM
@@ -52,6 +52,8 @@ struct RequestOutcome {
 // metrics never contain data from clients.
 class Metrics {
  public:
+  static constexpr int32_t kScrapersMax = 64;
+
   explicit Metrics(MetricsOptions options);
   ~Metrics();  // stops the HTTP server
   Metrics(const Metrics&) = delete;
@@ -82,7 +84,9 @@ class Metrics {
   // Counts the end of an accepted request.
   void OnRequestFinished(const RequestOutcome& outcome);
 
-  // Starts an HTTP server that returns the metrics at http://`address`/metrics. Returns the port.
+  // Starts an HTTP server that returns the metrics at http://`address`/metrics. At most
+  // kScrapersMax clients are connected at the same time; a further client replaces the client that
+  // has waited longest without a request in progress. Returns the port.
   // If the port of `address` is 0, the system chooses a free port. Returns UNAVAILABLE if the
   // server cannot listen at `address`.
   absl::StatusOr<int> Start(const HostPort& address);
@@ -93,7 +97,7 @@ class Metrics {
  private:
   class State;
   std::unique_ptr<State> state_;
-  std::unique_ptr<MetricsEndpoint> endpoint_;
+  std::unique_ptr<HttpServer> server_;
 };
 
 }  // namespace incipit

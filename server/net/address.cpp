@@ -50,4 +50,8 @@ absl::Status CheckAddressFree(std::string_view flag, const HostPort& address) {
                      std::generic_category().message(bind_error));
 }
 
+bool IsLoopbackHost(std::string_view host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
 }  // namespace incipit

@@ -12,4 +12,7 @@ namespace incipit {
 // the name `flag`, the address and the reason.
 absl::Status CheckAddressFree(std::string_view flag, const HostPort& address);
 
+// Returns true if only programs on the same machine can connect to the address `host`.
+bool IsLoopbackHost(std::string_view host);
+
 }  // namespace incipit

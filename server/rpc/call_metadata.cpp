@@ -13,7 +13,6 @@ namespace incipit {
 namespace {
 
 constexpr std::string_view kTenantKey = "x-tenant-id";
-constexpr std::string_view kDefaultTenant = "default";
 // Bytes that HTTP/2 adds to the size of each metadata entry, besides name and value.
 constexpr int64_t kMetadataEntryBytes = 32;
 

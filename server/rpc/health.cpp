@@ -33,6 +33,16 @@ void Health::SetDraining(bool draining) {
   Publish();
 }
 
+bool Health::is_broken() const {
+  MutexLock lock(mutex_);
+  return hanging_ || stopped_;
+}
+
+bool Health::is_draining() const {
+  MutexLock lock(mutex_);
+  return draining_;
+}
+
 void Health::Stop() {
   MutexLock lock(mutex_);
   stopped_ = true;

@@ -22,6 +22,9 @@ class Health {
   void Start(std::vector<grpc::HealthCheckServiceInterface*> services);
   void SetHanging(bool hanging);
   void SetDraining(bool draining);
+  // Returns true after Stop, or if the engine hangs.
+  bool is_broken() const;
+  bool is_draining() const;
   // Writes NOT_SERVING to the health services for all gRPC services except Admin. Later calls do
   // not access the health services.
   void Stop();
@@ -29,7 +32,7 @@ class Health {
  private:
   void Publish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::vector<grpc::HealthCheckServiceInterface*> services_ ABSL_GUARDED_BY(mutex_);
   bool hanging_ ABSL_GUARDED_BY(mutex_) = false;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;

@@ -163,20 +163,10 @@ absl::Status InferenceService::TokenizeText(const v1::TokenizeRequest& message,
 absl::Status InferenceService::DetokenizeIds(const v1::DetokenizeRequest& message,
                                              v1::DetokenizeResponse& response) const {
   if (context_.tokenizer == nullptr) return NoTokenizer("Detokenize");
-  const TokensDraft tokens = TokensOf(message.ids());
-  INCIPIT_RETURN_IF_ERROR(CheckTokens("ids", tokens, context_.model));
-  // Limits the size of the text, because the text of a token may be much longer than its id.
-  const int64_t bytes_max = context_.options.request.detokenize_bytes_max;
-  int64_t num_bytes = 0;
-  for (const TokenId token : tokens) {
-    num_bytes += static_cast<int64_t>(context_.tokenizer->TokenLength(token));
-    if (num_bytes <= bytes_max) continue;
-    return WithBound(
-        InvalidField("ids", "have a text of more than {} bytes, which is detokenize-bytes-max",
-                     bytes_max),
-        bytes_max);
-  }
-  response.set_text(context_.tokenizer->Decode(tokens, message.skip_special_tokens()));
+  INCIPIT_ASSIGN_OR_RETURN(
+      *response.mutable_text(),
+      context_.encoder.DecodeIds("ids", TokensOf(message.ids()), message.skip_special_tokens(),
+                                 context_.model, context_.options.request));
   return absl::OkStatus();
 }
 

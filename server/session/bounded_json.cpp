@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 // used, because its time for an object is quadratic in the number of members.
 class Builder {
  public:
-  explicit Builder(int64_t& num_left) : num_left_(num_left) {}
+  Builder(int64_t& num_left, int depth_max) : num_left_(num_left), depth_max_(depth_max) {}
 
   bool null() { return Add(nullptr); }
   bool boolean(bool value) { return Add(value); }
@@ -64,6 +64,7 @@ class Builder {
   static Json MakeObject(Children children);
 
   int64_t& num_left_;
+  const int depth_max_;
   bool too_deep_ = false;
   std::string name_;  // name of the object member whose value is read next
   std::vector<Level> levels_;
@@ -71,7 +72,7 @@ class Builder {
 };
 
 bool Builder::Open(bool is_object) {
-  too_deep_ = std::ssize(levels_) >= BoundedJsonReader::kDepthMax;
+  too_deep_ = std::ssize(levels_) >= depth_max_;
   if (too_deep_) return false;
   children_.push_back({std::move(name_), nullptr});
   levels_.push_back({is_object, children_.size()});
@@ -136,13 +137,13 @@ absl::StatusOr<nlohmann::ordered_json> BoundedJsonReader::Read(
   if (static_cast<int64_t>(text.size()) > bytes_max_) {
     return CheckBytes(field(), text.size(), bytes_max_);
   }
-  Builder builder(num_left_);
+  Builder builder(num_left_, depth_max_);
   // The JSON library would treat a NUL byte as the end of the text.
   const bool has_nul = text.find('\0') != std::string_view::npos;
   const bool is_parsed = !has_nul && Json::sax_parse(text, &builder);
   if (builder.too_deep()) {
-    return WithBound(InvalidField(field(), "is nested deeper than {} levels", kDepthMax),
-                     kDepthMax);
+    return WithBound(InvalidField(field(), "is nested deeper than {} levels", depth_max_),
+                     depth_max_);
   }
   if (builder.too_many()) return TooManyValues(field);
   if (!is_parsed || !builder.root().is_object())

@@ -14,12 +14,16 @@ namespace incipit {
 
 class BoundedJsonReader {
  public:
-  static constexpr int kDepthMax = 32;  // maximum number of objects and arrays inside each other
+  // Default for the maximum number of objects and arrays inside each other.
+  static constexpr int kDepthMax = 32;
 
   // `bytes_max` is the maximum size of each JSON text. `members_max` is the maximum number of
   // values: object members and array elements in all texts, and the values that Count adds.
-  BoundedJsonReader(int64_t bytes_max, int64_t members_max)
-      : bytes_max_(bytes_max), members_max_(members_max), num_left_(members_max) {}
+  BoundedJsonReader(int64_t bytes_max, int64_t members_max, int depth_max = kDepthMax)
+      : bytes_max_(bytes_max),
+        members_max_(members_max),
+        depth_max_(depth_max),
+        num_left_(members_max) {}
 
   // Parses `text`, which must be a JSON object. Of several members with the same name, only the
   // last value is kept. An error names `field` and the exceeded limit.
@@ -33,6 +37,7 @@ class BoundedJsonReader {
   absl::Status TooManyValues(absl::FunctionRef<std::string()> field) const;
 
   const int64_t bytes_max_, members_max_;
+  const int depth_max_;
   // Maximum number of values (object members and array elements) that later calls of Read and Count
   // may add.
   int64_t num_left_;

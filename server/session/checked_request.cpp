@@ -24,7 +24,7 @@ absl::Status CheckLabel(std::string_view label, const RequestLimits& limits) {
 }
 
 absl::Status CheckModelName(std::string_view name, const ServedModel& model) {
-  if (name.empty() || name == model.name) return absl::OkStatus();
+  if (name.empty() || model.HasName(name)) return absl::OkStatus();
   INCIPIT_RETURN_IF_ERROR(CheckBytes("model", name.size(), kModelNameBytesMax));
   return Refuse(Reason::kModelNotFound,
                 fmt::format("model is not served here; this server serves \"{}\"", model.name));
@@ -64,6 +64,10 @@ absl::Status CheckPromptOf(RequestDraft& draft, const ServedModel& model,
 }
 
 }  // namespace
+
+bool ServedModel::HasName(std::string_view other) const {
+  return other == name || std::ranges::find(aliases, other) != aliases.end();
+}
 
 absl::StatusOr<CheckedRequest> CheckDraft(RequestDraft draft, const ServedModel& model,
                                           const RequestLimits& limits, CheckWanted check_wanted) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -15,6 +16,8 @@
 #include "server/session/conversation.h"
 #include "server/session/request_draft.h"
 #include "server/session/request_limits.h"
+#include "text/chat/string_parameters.h"
+#include "text/chat/tool_format.h"
 #include "text/stop_strings.h"
 #include "transformer/config.h"
 
@@ -23,6 +26,7 @@ namespace incipit {
 // The properties of the served model that are needed to check a request.
 struct ServedModel {
   std::string name;
+  std::vector<std::string> aliases;  // further names that clients may use
   int32_t vocab_size = 0;     // number of token ids of the model; a token id is in [0, vocab_size)
   int32_t max_model_len = 0;  // maximum number of tokens of a prompt and its output together
   int64_t cache_tokens = 0;   // capacity of the KV cache in tokens
@@ -31,6 +35,17 @@ struct ServedModel {
   std::vector<TokenId> eos_ids;
   // Default sampling options of requests. The member `do_sample` is not used.
   GenerationDefaults defaults;
+
+  // Returns true if clients may use `other` as the name of the model.
+  bool HasName(std::string_view other) const;
+};
+
+// The formats of tool calls and reasoning in the output of a chat.
+struct OutputParsing {
+  OutputFormats formats;
+  bool begins_in_reasoning = false;  // true if the prompt ends inside reasoning
+  // Parameters of the tools; null if the output has no tool calls.
+  std::shared_ptr<const StringParameters> tools;
 };
 
 // Options that determine how output tokens become the output for the client.
@@ -41,6 +56,7 @@ struct OutputOptions {
   bool logprobs = false;
   // Stop strings do not end the output within the first `tokens_min` output tokens.
   int32_t tokens_min = 0;
+  std::optional<OutputParsing> parsing = {};  // absent: the whole text is content
 };
 
 struct CheckedRequest {
@@ -79,6 +95,8 @@ absl::StatusOr<CheckedRequest> CheckPrompt(TokensDraft ids, std::string salt,
 // `field` and the index of the first invalid element.
 absl::Status CheckTokens(std::string_view field, const TokensDraft& ids, const ServedModel& model);
 
+// Tenant of a request whose client names no tenant.
+inline constexpr std::string_view kDefaultTenant = "default";
 // Returns INVALID_FIELD unless `tenant` is a valid name: letters, digits, '.', '_' and '-'.
 absl::Status CheckTenant(std::string_view tenant, const RequestLimits& limits);
 

@@ -197,6 +197,9 @@ absl::StatusOr<Conversation> CheckConversation(ConversationDraft draft, const Re
   INCIPIT_RETURN_IF_ERROR(CheckCounts(draft, limits));
   BoundedJsonReader reader(limits.template_arguments_bytes_max, limits.json_values_max);
   Conversation out;
+  if (draft.continue_final_message && !draft.messages.empty()) {
+    out.final_message = draft.messages.back().content;
+  }
   Json::array_t messages, tools;
   messages.reserve(draft.messages.size());
   tools.reserve(draft.tools.size());
@@ -214,6 +217,9 @@ absl::StatusOr<Conversation> CheckConversation(ConversationDraft draft, const Re
     const auto field = [&](std::string_view part) { return fmt::format("tools[{}]{}", i, part); };
     INCIPIT_ASSIGN_OR_RETURN(tools.emplace_back(),
                              ToolJson(field, std::move(draft.tools[i]), reader));
+  }
+  if (!tools.empty() && draft.wants_tool_calls) {
+    out.tools = std::make_shared<const StringParameters>(Json(tools));
   }
   out.variables = ObjectOf(4);
   Put(out.variables, "messages", std::move(messages));

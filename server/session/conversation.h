@@ -2,12 +2,16 @@
 // template.
 #pragma once
 
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "server/session/request_draft.h"
 #include "server/session/request_limits.h"
+#include "text/chat/string_parameters.h"
 
 namespace incipit {
 
@@ -21,6 +25,11 @@ struct Conversation {
 
   // The variables of the chat template, as members of a JSON object.
   nlohmann::ordered_json variables;
+  // Content of the last message, if the model must continue this message.
+  std::optional<std::string> final_message;
+  // Parameters of the tools, for tool calls in the output. Null if the request has no tools or does
+  // not want tool calls.
+  std::shared_ptr<const StringParameters> tools;
 };
 
 // A callback that returns an error if the request is no longer needed: the client has cancelled or

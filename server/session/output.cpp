@@ -1,5 +1,7 @@
 #include "server/session/output.h"
 
+#include <fmt/format.h>
+
 namespace incipit {
 namespace {
 
@@ -18,6 +20,10 @@ OutputDelta& OutputPart::DeltaOf(int32_t choice) {
   return delta;
 }
 
+std::string ToolCallId(std::string_view label, int32_t choice, int32_t index) {
+  return fmt::format("call_{}_{}_{}", label, choice, index);
+}
+
 size_t EstimatedBytes(const ScoredPosition& position) {
   size_t bytes = kScoreBytes + position.token.bytes.size();
   for (const ScoredToken& token : position.top) bytes += kScoreBytes + token.bytes.size();
@@ -27,7 +33,11 @@ size_t EstimatedBytes(const ScoredPosition& position) {
 size_t EstimatedBytes(const OutputPart& part) {
   size_t bytes = part.usage ? kUsageBytes : 0;
   for (const OutputDelta& delta : part.deltas) {
-    bytes += kDeltaBytes + delta.text.size() + kTokenBytes * delta.tokens.size();
+    bytes += kDeltaBytes + delta.text.size() + delta.reasoning.size() +
+             kTokenBytes * delta.tokens.size();
+    for (const OutputToolCall& call : delta.tool_calls) {
+      bytes += kDeltaBytes + call.name.size() + call.arguments_json.size();
+    }
     for (const ScoredPosition& position : delta.logprobs) bytes += EstimatedBytes(position);
   }
   for (const ScoredPosition& position : part.prompt_logprobs) bytes += EstimatedBytes(position);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/types.h"
@@ -29,10 +30,20 @@ struct ScoredPosition {
   std::vector<ScoredToken> top;
 };
 
+// A tool call that the output of a choice contains.
+struct OutputToolCall {
+  int32_t index = 0;  // number of the tool call in the output of the choice, counted from 0
+  std::string name;
+  std::string arguments_json;  // text of a JSON object
+};
+
 // New output of one choice.
 struct OutputDelta {
   int32_t choice = 0;
-  std::string text;  // new text of the choice; contains only whole UTF-8 characters
+  std::string text;       // new text of the choice; contains only whole UTF-8 characters
+  std::string reasoning;  // new reasoning of the choice, which is not in `text`
+  // Tool calls that are complete; their text is not in `text`.
+  std::vector<OutputToolCall> tool_calls;
   // New tokens of the choice (output). The end of their text may be in a later delta (piece of
   // output).
   std::vector<TokenId> tokens;
@@ -79,6 +90,10 @@ struct OutputPart {
   // delta.
   OutputDelta& DeltaOf(int32_t choice);
 };
+
+// Returns the id of tool call number `index` of choice `choice` of the request with the name
+// `label`.
+std::string ToolCallId(std::string_view label, int32_t choice, int32_t index);
 
 // Returns the estimated size of `position` in a message, in bytes.
 size_t EstimatedBytes(const ScoredPosition& position);

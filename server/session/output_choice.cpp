@@ -1,6 +1,9 @@
 #include "server/session/output_choice.h"
 
+#include <utility>
+
 #include "base/check.h"
+#include "text/chat/call_reader.h"
 
 namespace incipit {
 namespace {
@@ -9,6 +12,14 @@ ScoredToken ScoredTokenOf(const TokenLogprob& from, const Tokenizer* tokenizer) 
   return {.token = from.token,
           .logprob = from.logprob,
           .bytes = tokenizer == nullptr ? std::string() : tokenizer->TokenBytes(from.token)};
+}
+
+// Returns true if tool calls begin with a special token, which the text must then contain.
+bool NeedsSpecialTokens(const OutputOptions& options, const Tokenizer& tokenizer) {
+  if (!options.parsing || options.parsing->tools == nullptr) return false;
+  const std::string_view marker = CallBeginOf(options.parsing->formats.tools).marker;
+  const std::optional<TokenId> token = tokenizer.IdOf(marker);
+  return token && tokenizer.IsSpecial(*token);
 }
 
 }  // namespace
@@ -29,8 +40,31 @@ OutputChoice::OutputChoice(const OutputOptions& options, const Tokenizer* tokeni
                            bool after_prompt)
     : options_(&options), tokenizer_(tokenizer) {
   if (tokenizer == nullptr) return;
-  detokenizer_.emplace(*tokenizer, !options.keep_special_tokens, after_prompt);
+  const bool keeps_special = options.keep_special_tokens || NeedsSpecialTokens(options, *tokenizer);
+  detokenizer_.emplace(*tokenizer, !keeps_special, after_prompt);
   if (options.stop != nullptr) stop_strings_.emplace(options.stop);
+  if (!options.parsing) return;
+  const auto& [formats, begins_in_reasoning, tools] = *options.parsing;
+  parser_.emplace(formats.tools, formats.reasoning, begins_in_reasoning, tools != nullptr,
+                  tools.get());
+}
+
+void OutputChoice::AddText(std::string_view text, OutputDelta& delta) {
+  if (!parser_) {
+    delta.text += text;
+  } else {
+    Add(parser_->Push(text), delta);
+  }
+}
+
+void OutputChoice::Add(ParsedText parsed, OutputDelta& delta) {
+  delta.text += parsed.content;
+  delta.reasoning += parsed.reasoning;
+  for (ToolCall& call : parsed.calls) {
+    delta.tool_calls.push_back({.index = num_tool_calls_++,
+                                .name = std::move(call.name),
+                                .arguments_json = std::move(call.arguments_json)});
+  }
 }
 
 bool OutputChoice::Push(const TokenEvent& event, const Logprobs& logprobs, OutputDelta& delta) {
@@ -56,12 +90,13 @@ bool OutputChoice::Push(const TokenEvent& event, const Logprobs& logprobs, Outpu
 
 bool OutputChoice::AppendText(const std::string& text, OutputDelta& delta) {
   if (!stop_strings_ || num_tokens_ <= options_->tokens_min) {
-    delta.text += stop_strings_ ? stop_strings_->Pass(text) : text;
+    AddText(stop_strings_ ? stop_strings_->Pass(text) : text, delta);
     return false;
   }
   const StopStrings::Result result = stop_strings_->Push(text, options_->include_stop);
-  delta.text += result.text;
+  AddText(result.text, delta);
   if (!result.matched) return false;
+  if (parser_) Add(parser_->Finish(), delta);
   finish_ = delta.finish = FinishReason::kStop;
   delta.stop_string = options_->stop->strings()[*result.matched];
   return true;
@@ -69,7 +104,8 @@ bool OutputChoice::AppendText(const std::string& text, OutputDelta& delta) {
 
 void OutputChoice::End(const TokenEvent& event, OutputDelta& delta) {
   finish_ = event.finish;
-  if (stop_strings_) delta.text += stop_strings_->Flush();
+  if (stop_strings_) AddText(stop_strings_->Flush(), delta);
+  if (parser_) Add(parser_->Finish(), delta);
   if (event.finish == FinishReason::kStop) {
     delta.finish = FinishReason::kStop;
     if (event.token >= 0) delta.stop_token = event.token;

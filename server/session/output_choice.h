@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/types.h"
 #include "engine/engine.h"
 #include "server/session/checked_request.h"
 #include "server/session/output.h"
+#include "text/chat/output_parser.h"
 #include "text/stop_strings.h"
 #include "text/tokenizer/detokenizer.h"
 
@@ -36,6 +38,9 @@ class OutputChoice {
   int32_t num_tokens() const { return num_tokens_; }
 
  private:
+  // Adds `text` to `delta`, as content, reasoning or tool calls.
+  void AddText(std::string_view text, OutputDelta& delta);
+  void Add(ParsedText parsed, OutputDelta& delta);
   // Adds `text` to `delta`, but not the text after the first stop string. Returns true if `text`
   // completes a stop string.
   bool AppendText(const std::string& text, OutputDelta& delta);
@@ -45,6 +50,8 @@ class OutputChoice {
   const Tokenizer* tokenizer_;
   std::optional<Detokenizer> detokenizer_;
   std::optional<StopStrings> stop_strings_;
+  std::optional<OutputParser> parser_;  // absent: the whole text is content
+  int32_t num_tool_calls_ = 0;
   std::optional<FinishReason> finish_;
   int32_t num_tokens_ = 0;
 };

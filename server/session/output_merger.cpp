@@ -28,6 +28,8 @@ void Append(OutputPart part, OutputPart& to) {
   for (OutputDelta& delta : part.deltas) {
     OutputDelta& merged = to.DeltaOf(delta.choice);
     merged.text += delta.text;
+    merged.reasoning += delta.reasoning;
+    MoveTo(std::move(delta.tool_calls), merged.tool_calls);
     MoveTo(std::move(delta.tokens), merged.tokens);
     MoveTo(std::move(delta.logprobs), merged.logprobs);
     if (delta.finish) merged.finish = delta.finish;

@@ -28,6 +28,30 @@ std::string EscapedTemplateMessage(std::string_view message) {
          (is_cut ? "..." : "");
 }
 
+// Removes everything after the last message from the prompt `rendered`, so that the model continues
+// this message. `message` is the content of the message. Works as continue_final_message of the
+// library Transformers: templates may remove white space around the content.
+absl::Status CutAfterFinalMessage(std::string_view message, RenderedPrompt& rendered) {
+  constexpr std::string_view kSpace = " \t\n\r\v\f";
+  const std::string_view whole =
+      message.substr(std::min(message.find_first_not_of(kSpace), message.size()));
+  const std::string_view trimmed = whole.substr(0, whole.find_last_not_of(kSpace) + 1);
+  const size_t begin = trimmed.empty() ? std::string::npos : rendered.text.rfind(trimmed);
+  if (begin == std::string::npos) {
+    return FieldViolation("messages",
+                          "end with a message that the chat template does not show, so the model "
+                          "cannot continue this message",
+                          Reason::kTemplateRefused);
+  }
+  const bool keeps_end = std::string_view(rendered.text).substr(begin).starts_with(whole);
+  const size_t end = begin + (keeps_end ? whole.size() : trimmed.size());
+  rendered.text.resize(end);
+  auto& ranges = rendered.literal_ranges;
+  while (!ranges.empty() && ranges.back().begin >= end) ranges.pop_back();
+  if (!ranges.empty()) ranges.back().end = std::min(ranges.back().end, end);
+  return absl::OkStatus();
+}
+
 absl::Status TemplateError(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kFailedPrecondition:
@@ -58,8 +82,7 @@ absl::StatusOr<PromptEncoder::Encoded> PromptEncoder::Encode(CheckedRequest& req
     INCIPIT_ASSIGN_OR_RETURN(out.tokens, EncodeText(*text, /*add_special_tokens=*/true));
   } else if (const auto* const conversation = std::get_if<Conversation>(&request.prompt)) {
     out.field = "messages";
-    INCIPIT_ASSIGN_OR_RETURN(out.tokens,
-                             EncodeConversation(*conversation, check_text, check_wanted));
+    INCIPIT_RETURN_IF_ERROR(EncodeConversation(*conversation, check_text, check_wanted, out));
   } else {
     out.field = "token_ids.ids";
     out.tokens = std::get<std::vector<TokenId>>(std::move(request.prompt));
@@ -76,18 +99,44 @@ absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodeText(std::string_view 
   return tokens;
 }
 
-absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodeConversation(
-    const Conversation& conversation, CheckText check_text, CheckWanted check_wanted) const {
-  const auto rendered = chat_template_->Render(conversation.variables);
+absl::Status PromptEncoder::EncodeConversation(const Conversation& conversation,
+                                               CheckText check_text, CheckWanted check_wanted,
+                                               Encoded& out) const {
+  auto rendered = chat_template_->Render(conversation.variables);
   if (!rendered.ok()) return TemplateError(rendered.status());
   INCIPIT_RETURN_IF_ERROR(check_wanted());
+  if (conversation.final_message) {
+    INCIPIT_RETURN_IF_ERROR(CutAfterFinalMessage(*conversation.final_message, *rendered));
+  }
   INCIPIT_RETURN_IF_ERROR(check_text(rendered->text));
   EncodeOptions options;
   options.add_special_tokens = false;  // the chat template has already added the special tokens
   if (!special_tokens_in_chat_) options.literal_ranges = rendered->literal_ranges;
   auto tokens = tokenizer_->Encode(rendered->text, options);
   if (!tokens.ok()) return AboutField(tokens.status(), "messages");
-  return tokens;
+  out.tokens = *std::move(tokens);
+  out.ends_in_reasoning =
+      BeginsInReasoning(rendered->text, rendered->literal_ranges, formats_.reasoning);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> PromptEncoder::DecodeIds(std::string_view field, const TokensDraft& ids,
+                                                     bool skip_special_tokens,
+                                                     const ServedModel& model,
+                                                     const RequestLimits& limits) const {
+  INCIPIT_RETURN_IF_ERROR(CheckTokens(field, ids, model));
+  // Limits the size of the text, because the text of a token may be much longer than its id.
+  const int64_t bytes_max = limits.detokenize_bytes_max;
+  int64_t num_bytes = 0;
+  for (const TokenId token : ids) {
+    num_bytes += static_cast<int64_t>(tokenizer_->TokenLength(token));
+    if (num_bytes <= bytes_max) continue;
+    return WithBound(
+        InvalidField(field, "have a text of more than {} bytes, which is detokenize-bytes-max",
+                     bytes_max),
+        bytes_max);
+  }
+  return tokenizer_->Decode(ids, skip_special_tokens);
 }
 
 int64_t PromptEncoder::NumTokensMin(int64_t num_bytes) const {

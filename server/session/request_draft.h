@@ -78,6 +78,10 @@ struct ConversationDraft {
   size_t num_messages = 0, num_tools = 0;
   std::string template_arguments_json;
   bool add_generation_prompt = true;
+  // True if the model must continue the last message instead of beginning a new message.
+  bool continue_final_message = false;
+  // False if tool calls in the output stay text.
+  bool wants_tool_calls = true;
 };
 
 // Token ids that a client sent, not checked. The client sends unsigned 32-bit ids, so ids of 2^31

@@ -94,6 +94,18 @@ void SessionStarter::Refuse(Session& session, const absl::Status& status) const 
 
 void SessionStarter::Start(std::shared_ptr<Session> session, RequestArrival arrival,
                            Estimate estimate, Read read) {
+  ReadAll read_one = [session,
+                      read = std::move(read)]() mutable -> absl::StatusOr<std::vector<Prompt>> {
+    INCIPIT_ASSIGN_OR_RETURN(RequestDraft draft, read());
+    std::vector<Prompt> prompts;
+    prompts.push_back({std::move(session), std::move(draft)});
+    return prompts;
+  };
+  StartAll(std::move(session), std::move(arrival), estimate, std::move(read_one));
+}
+
+void SessionStarter::StartAll(std::shared_ptr<Session> session, RequestArrival arrival,
+                              Estimate estimate, ReadAll read) {
   const absl::StatusOr<Room> room = CheckRoom(arrival, *session, estimate);
   if (!room.ok()) {
     Refuse(*session, room.status());
@@ -111,9 +123,7 @@ void SessionStarter::Start(std::shared_ptr<Session> session, RequestArrival arri
           });
 }
 
-absl::StatusOr<SessionStarter::Room> SessionStarter::CheckRoom(const RequestArrival& arrival,
-                                                               Session& session,
-                                                               Estimate estimate) const {
+absl::Status SessionStarter::TakeSlot(Session& session) const {
   std::optional<RequestCounter::Slot> slot = context_.requests.Take();
   if (!slot) {
     return Busy(Reason::kQueueFull,
@@ -122,6 +132,13 @@ absl::StatusOr<SessionStarter::Room> SessionStarter::CheckRoom(const RequestArri
                 context_.requests.max());
   }
   session.KeepSlot(*std::move(slot));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SessionStarter::Room> SessionStarter::CheckRoom(const RequestArrival& arrival,
+                                                               Session& session,
+                                                               Estimate estimate) const {
+  INCIPIT_RETURN_IF_ERROR(TakeSlot(session));
   const auto [num_tokens, field] = estimate();
   INCIPIT_RETURN_IF_ERROR(CheckPromptLength(num_tokens, /*is_exact=*/false, field, context_.model,
                                             context_.options.request));
@@ -139,28 +156,55 @@ absl::StatusOr<SessionStarter::Room> SessionStarter::CheckRoom(const RequestArri
 }
 
 void SessionStarter::Prepare(Job job) {
-  absl::Status status;
-  absl::StatusOr<CheckedRequest> checked = ReadAndCheck(job);
-  status = checked.status();
+  absl::StatusOr<std::vector<Prepared>> prepared = ReadAndCheck(job);
+  absl::Status status = prepared.status();
   if (status.ok()) status = CheckDeadline(*job.session);
-  if (status.ok()) status = Submit(job, *std::move(checked));
-  if (!status.ok()) Refuse(*job.session, status);
+  if (!status.ok()) {
+    Refuse(*job.session, status);
+    return;
+  }
+  for (Prepared& one : *prepared) {
+    status = one.session->CheckWanted();
+    if (status.ok()) status = Submit(one.session, job.arrival.tenant, std::move(one.request));
+    if (status.ok()) continue;
+    Refuse(*one.session, status);
+    return;
+  }
 }
 
-absl::StatusOr<CheckedRequest> SessionStarter::ReadAndCheck(Job& job) const {
-  const Session& session = *job.session;
-  const auto check_wanted = [&session] { return session.CheckWanted(); };
-  INCIPIT_RETURN_IF_ERROR(check_wanted());
-  INCIPIT_ASSIGN_OR_RETURN(RequestDraft draft, job.read());
+absl::StatusOr<std::vector<SessionStarter::Prepared>> SessionStarter::ReadAndCheck(Job& job) const {
+  INCIPIT_RETURN_IF_ERROR(job.session->CheckWanted());
+  INCIPIT_ASSIGN_OR_RETURN(std::vector<Prompt> prompts, job.read());
   job.read = nullptr;  // frees the memory of the serialized request
+  std::vector<Prepared> prepared;
+  prepared.reserve(prompts.size());
+  for (Prompt& prompt : prompts) {
+    // StartAll has counted the request of the first session.
+    if (prompt.session != job.session) INCIPIT_RETURN_IF_ERROR(TakeSlot(*prompt.session));
+    INCIPIT_ASSIGN_OR_RETURN(CheckedRequest request, Check(prompt));
+    prepared.push_back({std::move(prompt.session), std::move(request)});
+  }
+  return prepared;
+}
+
+absl::StatusOr<CheckedRequest> SessionStarter::Check(Prompt& prompt) const {
+  const Session& session = *prompt.session;
+  const auto check_wanted = [&session] { return session.CheckWanted(); };
   const RequestLimits& limits = context_.options.request;
-  INCIPIT_ASSIGN_OR_RETURN(CheckedRequest checked,
-                           CheckDraft(std::move(draft), context_.model, limits, check_wanted));
+  INCIPIT_ASSIGN_OR_RETURN(
+      CheckedRequest checked,
+      CheckDraft(std::move(prompt.draft), context_.model, limits, check_wanted));
   INCIPIT_RETURN_IF_ERROR(check_wanted());
   INCIPIT_ASSIGN_OR_RETURN(PromptEncoder::Encoded encoded,
                            context_.encoder.Encode(checked, context_.model, limits, check_wanted));
   INCIPIT_RETURN_IF_ERROR(
       SetPrompt(std::move(encoded.tokens), encoded.field, context_.model, limits, checked));
+  if (const auto* const conversation = std::get_if<Conversation>(&checked.prompt)) {
+    checked.output.parsing = OutputParsing{.formats = context_.encoder.formats(),
+                                           .begins_in_reasoning = encoded.ends_in_reasoning,
+                                           .tools = conversation->tools};
+  }
+  if (prompt.on_tokens) prompt.on_tokens(checked.request.prompt);
   return checked;
 }
 
@@ -188,15 +232,15 @@ absl::Status SessionStarter::CheckDeadline(const Session& session) const {
       context_.dispatcher.wait().RetryDelay(num_waiting));
 }
 
-absl::Status SessionStarter::Submit(const Job& job, CheckedRequest checked) {
+absl::Status SessionStarter::Submit(const std::shared_ptr<Session>& session,
+                                    std::string_view tenant, CheckedRequest checked) {
   Request& request = checked.request;
-  const std::shared_ptr<Session>& session = job.session;
   const RequestId id{next_id_.fetch_add(1)};
   request.id = id;
   request.arrival = session->arrival();
   request.deadline = session->deadline();
   if (!checked.has_seed) request.sampling.seed = RandomBits();
-  SetTenant(job.arrival.tenant, context_.options.isolate_tenants, checked.cache_salt, request);
+  SetTenant(tenant, context_.options.isolate_tenants, checked.cache_salt, request);
   session->set_label(checked.label.empty() ? fmt::format("{:016x}", RandomBits())
                                            : std::move(checked.label));
   PendingOutput output;

@@ -5,8 +5,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
@@ -59,6 +61,17 @@ class SessionStarter {
   // A callback that parses the message of the request. Called at most once, on a text thread (a
   // thread that prepares requests for the engine).
   using Read = absl::AnyInvocable<absl::StatusOr<RequestDraft>()>;
+  // A callback that receives the token ids of a prompt.
+  using OnTokens = absl::AnyInvocable<void(std::span<const TokenId>)>;
+  // One of the prompts of a call, and the session that sends its output.
+  struct Prompt {
+    std::shared_ptr<Session> session;
+    RequestDraft draft;
+    OnTokens on_tokens = nullptr;  // null: nothing needs the token ids
+  };
+  // As Read, for a call with several prompts. The first prompt has the session that was passed to
+  // StartAll.
+  using ReadAll = absl::AnyInvocable<absl::StatusOr<std::vector<Prompt>>()>;
   // A callback that estimates the prompt size of a request whose message is not parsed yet. Start
   // calls the callback at most once, before Start returns.
   using Estimate = absl::FunctionRef<PromptEstimate()>;
@@ -75,6 +88,11 @@ class SessionStarter {
   // `session` with the error.
   void Start(std::shared_ptr<Session> session, RequestArrival arrival, Estimate estimate,
              Read read);
+  // As Start, for a call with several prompts. Submits no prompt if the check of one of the prompts
+  // fails; then ends only `session`. If the engine refuses a prompt, ends the session of this
+  // prompt, and does not submit the prompts after it. The caller must then cancel the others.
+  void StartAll(std::shared_ptr<Session> session, RequestArrival arrival, Estimate estimate,
+                ReadAll read);
   // Ends `session` with `status`. The metrics count the request as cancelled if the client has
   // cancelled, otherwise as refused.
   void Refuse(Session& session, const absl::Status& status) const;
@@ -91,7 +109,12 @@ class SessionStarter {
   struct Job {
     std::shared_ptr<Session> session;
     RequestArrival arrival;
-    Read read;
+    ReadAll read;
+  };
+  // A prompt that passed all checks.
+  struct Prepared {
+    std::shared_ptr<Session> session;
+    CheckedRequest request;
   };
 
   // The result of CheckRoom for a request that exceeds no limit.
@@ -107,13 +130,17 @@ class SessionStarter {
   // Parses and checks the request of `job`, and submits the request to the engine. Runs on a text
   // thread.
   void Prepare(Job job);
-  absl::StatusOr<CheckedRequest> ReadAndCheck(Job& job) const;
+  absl::StatusOr<std::vector<Prepared>> ReadAndCheck(Job& job) const;
+  absl::StatusOr<CheckedRequest> Check(Prompt& prompt) const;
+  // Counts the request of `session` in RequestCounter, or returns QUEUE_FULL.
+  absl::Status TakeSlot(Session& session) const;
   // Returns true if a new request must wait in the engine's queue until another request ends.
   bool IsQueueHeldUp(const EngineLoad& load) const;
   // Returns QUEUE_TOO_LONG if the request would probably wait in the queue until after its
   // deadline.
   absl::Status CheckDeadline(const Session& session) const;
-  absl::Status Submit(const Job& job, CheckedRequest checked);
+  absl::Status Submit(const std::shared_ptr<Session>& session, std::string_view tenant,
+                      CheckedRequest checked);
   // Converts an error of Engine::Submit to the error that the client receives.
   absl::Status SubmitError(const absl::Status& status) const;
   // Returns ENGINE_FAILED if the engine has failed; otherwise DRAINING.

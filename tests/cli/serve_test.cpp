@@ -96,9 +96,9 @@ class Program {
 };
 
 std::vector<std::string> Args(std::vector<std::string> more) {
-  std::vector<std::string> args = {"--model=" + kModel, "--address=127.0.0.1:0",
-                                   "--metrics-address=127.0.0.1:0", "--kv-blocks=256",
-                                   "--backend=cpu"};
+  std::vector<std::string> args = {
+      "--model=" + kModel,   "--address=127.0.0.1:0", "--metrics-address=127.0.0.1:0",
+      "--http-address=none", "--kv-blocks=256",       "--backend=cpu"};
   args.insert(args.end(), more.begin(), more.end());
   return args;
 }
@@ -152,6 +152,7 @@ TEST(ServeTest, APortInUseIsNamedBeforeAModelIsLoaded) {
   const std::string address = "127.0.0.1:" + std::to_string(ntohs(bound.sin_port));
   ExpectRefusal(Args({"--address=" + address}), 4, "--address " + address);
   ExpectRefusal(Args({"--metrics-address=" + address}), 4, "--metrics-address " + address);
+  ExpectRefusal(Args({"--http-address=" + address}), 4, "--http-address " + address);
   close(fd);
 }
 

@@ -20,7 +20,8 @@ MODEL = STORIES if (STORIES / "config.json").exists() else default_model()
 
 
 def serve(*flags):
-    command = [PROGRAM, "serve", "--address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0", *flags]
+    command = [PROGRAM, "serve", "--address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0",
+               "--http-address", "none", *flags]
     return subprocess.run(command, capture_output=True, text=True, errors="strict", timeout=STOP_SECONDS)
 
 

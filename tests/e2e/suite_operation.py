@@ -335,7 +335,8 @@ class DrainTest(unittest.TestCase):
 
     def test_a_signal_while_the_model_is_loaded_ends_the_start(self):  # row 112 of docs/bad_input.md
         process = subprocess.Popen([PROGRAM, "serve", "--model", str(default_model()), "--address", "127.0.0.1:0",
-                                    "--metrics-address", "127.0.0.1:0"], stdout=subprocess.DEVNULL,
+                                    "--metrics-address", "127.0.0.1:0", "--http-address", "none"],
+                                   stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
         status = pathlib.Path(f"/proc/{process.pid}/status")
         # Wait until the process handles signals itself. Before that, a signal simply kills the process.

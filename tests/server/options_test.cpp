@@ -57,6 +57,27 @@ TEST(OptionsTest, AutoIsAValueOfItsOwn) {
   EXPECT_FALSE(parsed->options.max_model_len.has_value());
 }
 
+TEST(OptionsTest, AnHttpAddressOfTheFlagIsRequiredAndTheDefaultIsNot) {
+  const auto by_default = Parse({"--model=m"});
+  EXPECT_TRUE(by_default->options.http_address.is_on);
+  EXPECT_FALSE(by_default->options.http_address.is_required);
+  EXPECT_EQ(by_default->options.http_address.address.port, 8000);
+  const auto none = Parse({"--model=m", "--http-address=none"});
+  ASSERT_TRUE(none->status.ok()) << none->status;
+  EXPECT_FALSE(none->options.http_address.is_on);
+  // The default as a value of the flag is required too.
+  const auto given = Parse({"--model=m", "--http-address=127.0.0.1:8000", "--http-hosts=a",
+                            "--http-hosts=b", "--http-origins=https://app.example"});
+  ASSERT_TRUE(given->status.ok()) << given->status;
+  EXPECT_TRUE(given->options.http_address.is_on && given->options.http_address.is_required);
+  EXPECT_EQ(given->options.http_hosts, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(given->options.http_origins, (std::vector<std::string>{"https://app.example"}));
+  for (const std::string value : {"nowhere", "127.0.0.1", "127.0.0.1:65536", ""}) {
+    const auto wrong = Parse({"--model=m", "--http-address=" + value});
+    EXPECT_THAT(std::string(wrong->status.message()), HasSubstr("--http-address")) << value;
+  }
+}
+
 struct WrongFlag {
   std::vector<std::string> args;
   std::string names;  // what the message has to contain

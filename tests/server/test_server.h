@@ -75,8 +75,15 @@ std::unique_ptr<Tokenizer> MakeByteTokenizer();
 // Returns the token id of each byte of `text` in the vocabulary of MakeByteTokenizer.
 std::vector<TokenId> BytesAsTokens(std::string_view text);
 
-struct TestServerConfig {
+// Returns the default options without an HTTP server.
+inline Options TestOptions() {
   Options options;
+  options.http_address.is_on = false;
+  return options;
+}
+
+struct TestServerConfig {
+  Options options = TestOptions();
   int32_t num_blocks = 256, block_size = 16, max_model_len = 1024;
   int32_t step_tokens_max = 64;
   bool has_tokenizer = true;

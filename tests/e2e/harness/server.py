@@ -46,15 +46,16 @@ def default_model():
 class Server:
     """A running server and its clients. A context manager that stops the server at the end."""
 
-    def __init__(self, *flags, model=None, files_max=None, environment=None):
+    def __init__(self, *flags, model=None, files_max=None, environment=None, http=False):
         """`files_max`: maximum number of open file descriptors of the server process. `environment`: additional
-        environment variables."""
+        environment variables. `http`: whether the server has an HTTP server, at the port `ports["http"]`."""
         self.model = pathlib.Path(model or default_model())
         self._folder = tempfile.TemporaryDirectory()
         port_file = pathlib.Path(self._folder.name) / "ports.json"
         self.log_path = pathlib.Path(self._folder.name) / "log"
         command = [PROGRAM, "serve", "--model", str(self.model), "--address", "127.0.0.1:0",
-                   "--metrics-address", "127.0.0.1:0", "--port-file", str(port_file), *flags]
+                   "--metrics-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0" if http else "none",
+                   "--port-file", str(port_file), *flags]
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True,
                                             env=dict(os.environ, **(environment or {})),

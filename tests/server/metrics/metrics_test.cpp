@@ -428,7 +428,8 @@ TEST(MetricsTest, ServesTheTextOverHttpOnAPortOfItsChoice) {
   EXPECT_THAT(reply, HasSubstr("Content-Type: text/plain; version=0.0.4"));
   EXPECT_EQ(FamiliesServed(reply.substr(reply.find("\r\n\r\n") + 4)),
             FamiliesServed(metrics->Text()));
-  const std::string head = Connection(*port).Reply("HEAD /metrics?x=1 HTTP/1.1\r\n\r\n");
+  const std::string head =
+      Connection(*port).Reply("HEAD /metrics?x=1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(head, StartsWith("HTTP/1.1 200 OK\r\n"));
   EXPECT_TRUE(head.ends_with("\r\n\r\n"));
 }
@@ -440,7 +441,7 @@ TEST(MetricsTest, WhatIsNoScrapeIsRefused) {
   const auto reply = [&](const std::string& request) { return Connection(*port).Reply(request); };
   EXPECT_THAT(reply("GET / HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.1 404"));
   EXPECT_THAT(reply("GET /metrics/../etc/passwd HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.1 404"));
-  EXPECT_THAT(reply("POST /metrics HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 405"));
+  EXPECT_THAT(reply("POST /metrics HTTP/1.1\r\nHost: a\r\n\r\n"), StartsWith("HTTP/1.1 405"));
   EXPECT_THAT(reply("garbage\r\n\r\n"), StartsWith("HTTP/1.1 400"));
   EXPECT_THAT(reply(std::string("\0 \r\n\r\n", 6)), StartsWith("HTTP/1.1 400"));
   EXPECT_THAT(reply("GET /metrics HTTP/1.1\r\nX: " + std::string(8192, 'x')),

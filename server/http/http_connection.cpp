@@ -1,0 +1,456 @@
+#include "server/http/http_connection.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/error.hpp>
+#include <boost/beast/http/read.hpp>
+#include <utility>
+
+#include "base/check.h"
+
+namespace incipit {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+
+// Maximum time to discard what a client still sends after the response to a refused request. If the
+// server closed the connection at once, the client could lose the response.
+constexpr Duration kLingerTime = std::chrono::seconds(2);
+// Number of bytes that the connection reads before the parser decides how much to read.
+constexpr size_t kFirstBytes = 1024;
+// Maximum number of bytes after a request that the server discards until the response is complete.
+constexpr size_t kSurplusBytesMax = 64 << 10;
+constexpr std::string_view kChunkEnd = "\r\n";
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+
+// Removes line ends from the front of `buffer`. A client may send line ends between two requests
+// (RFC 9112, section 2.2).
+void SkipLineEnds(boost::beast::flat_buffer& buffer) {
+  const auto* const bytes = static_cast<const char*>(buffer.data().data());
+  size_t length = 0;
+  while (length < buffer.size() && (bytes[length] == '\r' || bytes[length] == '\n')) ++length;
+  buffer.consume(length);
+}
+
+// Returns true if `error` means that the client has sent bytes that are not HTTP/1.1.
+bool IsBadMessage(const boost::system::error_code& error) {
+  return error.category() == make_error_code(http::error::bad_version).category() &&
+         error != http::error::end_of_stream && error != http::error::partial_message;
+}
+
+// Returns the path and query of `target`, which may be a whole URL.
+std::string PathOf(std::string_view target) {
+  constexpr std::string_view kScheme = "http://";
+  if (!target.starts_with(kScheme)) return std::string(target);
+  const size_t path = target.find('/', kScheme.size());
+  return path == std::string_view::npos ? "/" : std::string(target.substr(path));
+}
+
+HttpRequestHead HeadFrom(const http::request<http::string_body>& message, std::string peer) {
+  HttpRequestHead head;
+  head.method = std::string(message.method_string());
+  const auto target = message.target();
+  head.target = PathOf({target.data(), target.size()});
+  for (const auto& field : message) {
+    head.fields.emplace_back(std::string(field.name_string()), std::string(field.value()));
+  }
+  head.peer = std::move(peer);
+  return head;
+}
+
+}  // namespace
+
+HttpConnection::HttpConnection(asio::ip::tcp::socket socket, std::string peer,
+                               const HttpLimits& limits, const HttpHandlers& handlers,
+                               std::function<void()> on_end)
+    : socket_(std::move(socket)),
+      peer_(std::move(peer)),
+      limits_(limits),
+      handlers_(handlers),
+      on_end_(std::move(on_end)),
+      timer_(socket_.get_executor()),
+      buffer_(limits.head_bytes_max + limits.body_bytes_max) {}
+
+HttpConnection::~HttpConnection() = default;
+
+template <typename Function>
+void HttpConnection::Post(Function function) {
+  asio::post(socket_.get_executor(),
+             [self = shared_from_this(), function = std::move(function)]() mutable { function(); });
+}
+
+void HttpConnection::Arm(Duration time) {
+  const uint64_t generation = ++timer_generation_;
+  timer_.expires_after(time);
+  timer_.async_wait([self = shared_from_this(), generation](Error error) {
+    if (!error && generation == self->timer_generation_) self->Expire();
+  });
+}
+
+void HttpConnection::Disarm() {
+  ++timer_generation_;
+  timer_.cancel();
+}
+
+void HttpConnection::Expire() {
+  if (state_ == State::kReadingHead || state_ == State::kReadingBody) {
+    SendError(408, "the request did not arrive in time");
+  } else {
+    CloseNow();
+  }
+}
+
+void HttpConnection::Run() {
+  Post([this] { AwaitRequest(); });
+}
+
+void HttpConnection::AwaitRequest() {
+  if (closes_) {
+    CloseNow();
+    return;
+  }
+  state_ = State::kIdle;
+  is_responding_ = is_head_ = is_http_1_0_ = false;
+  parser_.emplace();
+  parser_->header_limit(static_cast<uint32_t>(limits_.head_bytes_max));
+  parser_->body_limit(limits_.body_bytes_max);
+  buffer_.shrink_to_fit();
+  Arm(limits_.idle_max);
+  AwaitBytes();
+}
+
+void HttpConnection::AwaitBytes() {
+  socket_.async_wait(asio::ip::tcp::socket::wait_read, [self = shared_from_this()](Error error) {
+    if (self->state_ != State::kIdle) return;
+    if (!error) {
+      const auto space = self->buffer_.prepare(kFirstBytes);
+      self->buffer_.commit(self->socket_.read_some(space, error));
+    }
+    SkipLineEnds(self->buffer_);
+    if (error) {
+      self->CloseNow();
+    } else if (self->buffer_.size() == 0) {
+      self->AwaitBytes();
+    } else {
+      self->ReadHead();
+    }
+  });
+}
+
+void HttpConnection::ReadHead() {
+  state_ = State::kReadingHead;
+  Arm(limits_.head_time_max);
+  http::async_read_header(socket_, buffer_, *parser_,
+                          [self = shared_from_this()](Error error, size_t) {
+                            if (self->state_ == State::kReadingHead) self->OnHead(error);
+                          });
+}
+
+void HttpConnection::OnHead(Error error) {
+  if (error) {
+    if (error == http::error::header_limit) {
+      SendError(431, "the header fields are too large");
+    } else if (error == http::error::body_limit) {
+      SendError(413, "the body is larger than message-bytes-max");
+    } else if (IsBadMessage(error)) {
+      SendError(400, "the request is not valid HTTP/1.1");
+    } else {
+      CloseNow();  // the client has disconnected
+    }
+    return;
+  }
+  is_http_1_0_ = parser_->get().version() < 11;
+  is_head_ = parser_->get().method() == http::verb::head;
+  closes_ = closes_ || !parser_->get().keep_alive();
+  const auto [status, message] = CheckHead();
+  if (status != 0) {
+    SendError(status, message);
+    return;
+  }
+  if (auto refusal = handlers_.check(HeadFrom(parser_->get(), peer_)); refusal) {
+    SkipLineEnds(buffer_);
+    closes_ = closes_ || !parser_->is_done() || buffer_.size() > 0;
+    Send(*std::move(refusal));
+    return;
+  }
+  ReadBody();
+}
+
+std::pair<int, std::string_view> HttpConnection::CheckHead() const {
+  const auto& message = parser_->get();
+  if (message.version() != 10 && message.version() != 11) {
+    return {400, "the HTTP version is not supported; the server supports HTTP/1.1"};
+  }
+  if (message.count(http::field::host) > 1 ||
+      (message.version() == 11 && message.count(http::field::host) == 0)) {
+    return {400, "the request must have one Host field"};
+  }
+  const size_t num_codings = message.count(http::field::transfer_encoding);
+  const auto coding = message[http::field::transfer_encoding];
+  if (num_codings > 0 &&
+      (!EqualsIgnoringCase(std::string_view(coding.data(), coding.size()), "chunked") ||
+       num_codings > 1 || message.version() == 10)) {
+    return {400, "the only supported transfer coding is chunked"};
+  }
+  const auto length = message[http::field::content_length];
+  const size_t num_lengths = message.count(http::field::content_length);
+  if (num_codings > 0 && num_lengths > 0) {
+    return {400, "the request has both Content-Length and Transfer-Encoding"};
+  }
+  if (num_lengths > 1 || length.find_first_not_of("0123456789") != length.npos) {
+    return {400, "the request must have at most one Content-Length, a number"};
+  }
+  if (parser_->content_length().value_or(0) > limits_.body_bytes_max) {
+    return {413, "the body is larger than message-bytes-max"};
+  }
+  const auto expectation = message[http::field::expect];
+  if (!expectation.empty() &&
+      !EqualsIgnoringCase(std::string_view(expectation.data(), expectation.size()),
+                          "100-continue")) {
+    return {417, "the only supported expectation is 100-continue"};
+  }
+  return {0, {}};
+}
+
+void HttpConnection::ReadBody() {
+  state_ = State::kReadingBody;
+  Arm(limits_.body_time_max);
+  const auto read = [self = shared_from_this()] {
+    http::async_read(self->socket_, self->buffer_, *self->parser_, [self](Error error, size_t) {
+      if (self->state_ == State::kReadingBody) self->OnBody(error);
+    });
+  };
+  const bool waits = parser_->get().count(http::field::expect) > 0 && !parser_->is_done();
+  if (!waits || is_http_1_0_ || buffer_.size() > 0) {
+    read();
+    return;
+  }
+  asio::async_write(socket_, asio::buffer(kContinue),
+                    [self = shared_from_this(), read](Error error, size_t) {
+                      if (self->state_ != State::kReadingBody) return;
+                      if (error) {
+                        self->CloseNow();
+                      } else {
+                        read();
+                      }
+                    });
+}
+
+void HttpConnection::OnBody(Error error) {
+  if (!error) {
+    Handle();
+    return;
+  }
+  if (error == http::error::body_limit) {
+    SendError(413, "the body is larger than message-bytes-max");
+  } else if (IsBadMessage(error)) {
+    SendError(400, "the chunks of the body are not valid");
+  } else {
+    CloseNow();
+  }
+}
+
+void HttpConnection::Handle() {
+  Disarm();
+  state_ = State::kResponding;
+  is_responding_ = true;
+  has_response_ = response_complete_ = false;
+  auto message = parser_->release();
+  parser_.reset();
+  HttpRequestHead head = HeadFrom(message, peer_);
+  auto exchange = std::make_shared<HttpExchange>(shared_from_this(), std::move(head),
+                                                 std::move(message.body()));
+  // Bytes of a further request are discarded: the connection does not support pipelining.
+  SkipLineEnds(buffer_);
+  closes_ = closes_ || buffer_.size() > 0;
+  buffer_.consume(buffer_.size());
+  num_surplus_bytes_ = 0;
+  WatchClient();
+  handlers_.handle(std::move(exchange));
+}
+
+void HttpConnection::WatchClient() {
+  socket_.async_wait(asio::ip::tcp::socket::wait_read, [self = shared_from_this()](Error error) {
+    if (self->state_ == State::kResponding) self->OnClientReadable(error);
+  });
+}
+
+void HttpConnection::OnClientReadable(Error error) {
+  if (response_complete_ || error == asio::error::operation_aborted) return;
+  const ssize_t received =
+      error ? 0 : recv(socket_.native_handle(), discarded_.data(), discarded_.size(), MSG_DONTWAIT);
+  if (received > 0) {
+    const std::string_view bytes(discarded_.data(), static_cast<size_t>(received));
+    closes_ = closes_ || bytes.find_first_not_of("\r\n") != std::string_view::npos;
+    num_surplus_bytes_ += bytes.size();
+    if (num_surplus_bytes_ <= kSurplusBytesMax) WatchClient();
+  } else if (received == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) {
+    CloseNow();
+  } else {
+    WatchClient();
+  }
+}
+
+void HttpConnection::CloseWhenIdle() {
+  Post([this] {
+    closes_ = true;
+    if (state_ == State::kIdle) CloseNow();
+  });
+}
+
+void HttpConnection::CloseUnlessResponding() {
+  Post([this] {
+    if (!is_responding_) CloseNow();
+  });
+}
+
+void HttpConnection::Close() {
+  Post([this] { CloseNow(); });
+}
+
+void HttpConnection::OnClosed(std::function<void()> on_closed) {
+  Post([this, on_closed = std::move(on_closed)]() mutable {
+    if (state_ == State::kClosed) {
+      on_closed();
+    } else if (state_ == State::kResponding && !response_complete_) {
+      on_closed_ = std::move(on_closed);
+    }
+  });
+}
+
+void HttpConnection::SendError(int status, std::string_view message) {
+  closes_ = true;
+  Send(handlers_.error(status, message));
+}
+
+void HttpConnection::Respond(HttpResponse response) {
+  Post([this, response = std::move(response)]() mutable {
+    if (state_ == State::kResponding && !has_response_) Send(std::move(response));
+  });
+}
+
+void HttpConnection::Send(HttpResponse response) {
+  state_ = State::kResponding;
+  is_responding_ = true;
+  has_response_ = response_complete_ = true;
+  closes_ = closes_ || response.closes;
+  response.closes = closes_;
+  Arm(limits_.write_time_max);
+  std::string head = HeadOf(response, HttpBody::kSized);
+  if (is_head_) response.body.clear();
+  Enqueue({std::move(head), std::move(response.body), {}, nullptr});
+}
+
+void HttpConnection::BeginStream(HttpResponse head) {
+  Post([this, head = std::move(head)]() mutable {
+    if (state_ != State::kResponding || has_response_) return;
+    has_response_ = true;
+    response_body_ = is_http_1_0_ ? HttpBody::kToClose : HttpBody::kChunked;
+    closes_ = closes_ || head.closes || is_http_1_0_;
+    head.closes = closes_;
+    Enqueue({HeadOf(head, response_body_), {}, {}, nullptr});
+  });
+}
+
+void HttpConnection::Write(std::string bytes, std::function<void(bool)> on_written) {
+  Post([this, bytes = std::move(bytes), on_written = std::move(on_written)]() mutable {
+    if (state_ != State::kResponding || response_complete_) {
+      on_written(false);
+      return;
+    }
+    Part part{{}, std::move(bytes), {}, std::move(on_written)};
+    if (response_body_ == HttpBody::kChunked && !part.bytes.empty()) {
+      part.begin = fmt::format("{:x}\r\n", part.bytes.size());
+      part.end = kChunkEnd;
+    }
+    Enqueue(std::move(part));
+  });
+}
+
+void HttpConnection::EndStream() {
+  Post([this] {
+    if (state_ != State::kResponding || response_complete_) return;
+    response_complete_ = true;
+    Arm(limits_.write_time_max);
+    Enqueue({response_body_ == HttpBody::kChunked ? "0\r\n\r\n" : "", {}, {}, nullptr});
+  });
+}
+
+void HttpConnection::Enqueue(Part part) {
+  parts_.push_back(std::move(part));
+  if (parts_.size() == 1) WriteNext();
+}
+
+void HttpConnection::WriteNext() {
+  const Part& part = parts_.front();
+  const std::array buffers = {asio::buffer(part.begin), asio::buffer(part.bytes),
+                              asio::buffer(part.end)};
+  asio::async_write(socket_, buffers, [self = shared_from_this()](Error error, size_t) {
+    if (self->state_ == State::kResponding) self->OnWritten(error);
+  });
+}
+
+void HttpConnection::OnWritten(Error error) {
+  if (error) {
+    CloseNow();
+    return;
+  }
+  const std::function<void(bool)> on_written = std::move(parts_.front().on_written);
+  parts_.pop_front();
+  if (!parts_.empty()) WriteNext();
+  if (on_written) on_written(true);
+  if (parts_.empty() && response_complete_ && state_ == State::kResponding) FinishResponse();
+}
+
+void HttpConnection::FinishResponse() {
+  Disarm();
+  on_closed_ = nullptr;
+  if (closes_) {
+    Linger();
+  } else {
+    Error ignored;
+    socket_.cancel(ignored);  // ends WatchClient
+    AwaitRequest();
+  }
+}
+
+void HttpConnection::Linger() {
+  state_ = State::kLingering;
+  Error ignored;
+  socket_.cancel(ignored);
+  socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  Arm(kLingerTime);
+  DiscardSome();
+}
+
+void HttpConnection::DiscardSome() {
+  socket_.async_read_some(asio::buffer(discarded_),
+                          [self = shared_from_this()](Error error, size_t) {
+                            if (self->state_ != State::kLingering) return;
+                            if (error && error != asio::error::operation_aborted) {
+                              self->CloseNow();
+                            } else {
+                              self->DiscardSome();
+                            }
+                          });
+}
+
+void HttpConnection::CloseNow() {
+  if (state_ == State::kClosed) return;
+  state_ = State::kClosed;
+  Disarm();
+  Error ignored;
+  socket_.close(ignored);
+  std::deque<Part> parts = std::exchange(parts_, {});
+  for (Part& part : parts) {
+    if (part.on_written) part.on_written(false);
+  }
+  if (auto on_closed = std::exchange(on_closed_, nullptr); on_closed) on_closed();
+  if (auto on_end = std::exchange(on_end_, nullptr); on_end) on_end();
+}
+
+}  // namespace incipit

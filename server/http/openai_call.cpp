@@ -1,0 +1,266 @@
+#include "server/http/openai_call.h"
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include "base/status.h"
+#include "server/http/openai_error.h"
+#include "server/session/checked_request.h"
+#include "server/session/request_error.h"
+
+namespace incipit {
+namespace {
+
+constexpr std::string_view kTenantField = "x-tenant-id";
+constexpr std::string_view kRequestIdField = "x-request-id";
+
+HttpResponse StreamHead() {
+  HttpResponse head{.content_type = "text/event-stream"};
+  head.fields.emplace_back("Cache-Control", "no-cache");
+  // Tells nginx not to hold back events.
+  head.fields.emplace_back("X-Accel-Buffering", "no");
+  return head;
+}
+
+}  // namespace
+
+// Passes the output of one session to the call.
+class OpenAiCall::Sink final : public OutputSink {
+ public:
+  Sink(std::shared_ptr<OpenAiCall> call, size_t prompt) : call_(std::move(call)), prompt_(prompt) {}
+  void SetSession(const std::shared_ptr<Session>& session) { session_ = session; }
+
+  void Deliver(OutputPart part) override {
+    const std::shared_ptr<Session> session = session_.lock();
+    if (call_->Deliver(prompt_, std::move(part), session)) session->OnDelivered(true);
+  }
+  void End(const absl::Status& status) override { call_->End(status); }
+  void Reset() override { call_->exchange_->Abort(); }
+
+ private:
+  const std::shared_ptr<OpenAiCall> call_;
+  const size_t prompt_;
+  std::weak_ptr<Session> session_;
+};
+
+void OpenAiCall::Start(const OpenAiContext& context, std::shared_ptr<HttpExchange> exchange,
+                       bool is_chat, uint64_t id) {
+  std::shared_ptr<OpenAiCall> call(new OpenAiCall(context, std::move(exchange), is_chat, id));
+  call->Begin();
+}
+
+OpenAiCall::OpenAiCall(const OpenAiContext& context, std::shared_ptr<HttpExchange> exchange,
+                       bool is_chat, uint64_t id)
+    : context_(context),
+      exchange_(std::move(exchange)),
+      is_chat_(is_chat),
+      id_(id),
+      arrival_(context.clock.Now()) {}
+
+OpenAiCall::~OpenAiCall() = default;
+
+void OpenAiCall::Begin() {
+  exchange_->OnClosed([weak = weak_from_this()] {
+    if (const auto call = weak.lock()) call->OnClosed();
+  });
+  const std::shared_ptr<Session> session = AddSession();
+  if (const absl::Status status = Track(); !status.ok()) {
+    context_.starter.Refuse(*session, status);
+    return;
+  }
+  absl::StatusOr<std::string> tenant = Admit();
+  if (!tenant.ok()) {
+    context_.starter.Refuse(*session, tenant.status());
+    return;
+  }
+  RequestArrival arrival;
+  arrival.connection = exchange_->head().peer;
+  arrival.tenant = *std::move(tenant);
+  std::string body = exchange_->TakeBody();
+  arrival.num_bytes = static_cast<int64_t>(body.size());
+  context_.starter.StartAll(
+      session, std::move(arrival), [] { return PromptEstimate{}; },
+      [self = shared_from_this(), body = std::move(body)] { return self->Read(body); });
+}
+
+absl::Status OpenAiCall::Track() {
+  if (context_.calls.Begin(exchange_->head().peer) == CallTracker::Verdict::kAdmitted) {
+    is_counted_ = true;
+    return absl::OkStatus();
+  }
+  return context_.starter.Busy(Reason::kTooManyStreams,
+                               fmt::format("too many calls are in progress; streams-max is {}",
+                                           context_.options.streams_max),
+                               context_.options.streams_max);
+}
+
+absl::StatusOr<std::string> OpenAiCall::Admit() const {
+  INCIPIT_RETURN_IF_ERROR(context_.starter.CheckOpen());
+  const HttpRequestHead& head = exchange_->head();
+  if (head.NumFields(kTenantField) > 1) {
+    return InvalidField(kTenantField, "is given more than once");
+  }
+  const std::string tenant(head.Field(kTenantField));
+  if (tenant.empty()) return std::string(kDefaultTenant);
+  INCIPIT_RETURN_IF_ERROR(CheckTenant(tenant, context_.options.request));
+  return tenant;
+}
+
+std::shared_ptr<Session> OpenAiCall::AddSession() {
+  MutexLock lock(mutex_);
+  if (is_complete_) return nullptr;
+  const auto sink = std::make_shared<Sink>(shared_from_this(), sessions_.size());
+  auto session = std::make_shared<Session>(sink, context_.clock, arrival_,
+                                           arrival_ + context_.options.request_time_max);
+  sink->SetSession(session);
+  sessions_.push_back(session);
+  ++num_sessions_;
+  return session;
+}
+
+std::shared_ptr<Session> OpenAiCall::FirstSession() {
+  MutexLock lock(mutex_);
+  return sessions_.empty() ? nullptr : sessions_.front();
+}
+
+absl::StatusOr<std::vector<SessionStarter::Prompt>> OpenAiCall::Read(std::string_view body) {
+  const OpenAiLimits limits{.request = context_.options.request,
+                            .body_bytes_max = context_.options.message_bytes_max};
+  INCIPIT_ASSIGN_OR_RETURN(OpenAiRequest request, is_chat_ ? ReadChatRequest(body, limits)
+                                                           : ReadCompletionRequest(body, limits));
+  std::string label = request.drafts.front().label;
+  if (label.empty()) label = exchange_->head().Field(kRequestIdField);
+  if (label.empty()) label = fmt::format("{:016x}", id_);
+  OpenAiIdentity identity{.id = (is_chat_ ? "chatcmpl-" : "cmpl-") + label,
+                          .model = context_.model.name,
+                          .created = static_cast<int64_t>(std::time(nullptr)),
+                          .label = label};
+  {
+    MutexLock lock(mutex_);
+    output_ = std::make_unique<OpenAiOutput>(request.format, std::move(identity),
+                                             request.drafts.size(), context_.tokenizer);
+  }
+  std::vector<SessionStarter::Prompt> prompts;
+  for (size_t i = 0; i < request.drafts.size(); ++i) {
+    RequestDraft& draft = request.drafts[i];
+    draft.label = label;
+    std::shared_ptr<Session> session = i == 0 ? FirstSession() : AddSession();
+    if (session == nullptr) return Refuse(Reason::kCancelled, "the client has disconnected");
+    auto on_tokens = OnTokensOf(i, request.format, draft);
+    prompts.push_back({std::move(session), std::move(draft), std::move(on_tokens)});
+  }
+  return prompts;
+}
+
+SessionStarter::OnTokens OpenAiCall::OnTokensOf(size_t prompt, const OpenAiFormat& format,
+                                                const RequestDraft& draft) {
+  if (!format.echo && !format.return_token_ids) return nullptr;
+  const auto* const text = std::get_if<std::string>(&draft.prompt);
+  return [self = shared_from_this(), prompt, echo = format.echo,
+          text = text != nullptr && format.echo ? *text
+                                                : std::string()](std::span<const TokenId> tokens) {
+    OpenAiPrompt value{.text = text, .tokens = {tokens.begin(), tokens.end()}};
+    const Tokenizer* const tokenizer = self->context_.tokenizer;
+    if (echo && text.empty() && tokenizer != nullptr) {
+      value.text = tokenizer->Decode(tokens, /*skip_special_tokens=*/false);
+    }
+    MutexLock lock(self->mutex_);
+    self->output_->SetPrompt(prompt, std::move(value));
+  };
+}
+
+bool OpenAiCall::Deliver(size_t prompt, OutputPart part, const std::shared_ptr<Session>& session) {
+  absl::Status status;
+  {
+    MutexLock lock(mutex_);
+    if (is_complete_) return true;
+    std::string events = output_->Add(prompt, std::move(part));
+    if (output_->format().streams) {
+      if (events.empty()) return true;
+      // The exchange only queues the functions, so the lock is not held for long.
+      if (!std::exchange(has_begun_, true)) exchange_->BeginStream(StreamHead());
+      exchange_->Write(std::move(events), [session](bool ok) { session->OnDelivered(ok); });
+      return false;
+    }
+    const auto kept = static_cast<int64_t>(output_->num_kept_bytes());
+    const int64_t total = context_.num_kept_bytes += kept - num_counted_bytes_;
+    num_counted_bytes_ = kept;
+    const int64_t limit = context_.options.output_queue_bytes_max;
+    if (total > limit) {
+      status = WithBound(Refuse(Reason::kWriteStalled,
+                                "the output of all requests without a stream is larger "
+                                "than output-queue-bytes-max; use a stream"),
+                         limit);
+    }
+  }
+  if (!status.ok()) Fail(status);
+  return true;
+}
+
+void OpenAiCall::End(const absl::Status& status) {
+  if (!status.ok()) {
+    Fail(status);
+    return;
+  }
+  {
+    MutexLock lock(mutex_);
+    if (++num_ended_ < num_sessions_ || is_complete_) return;
+    is_complete_ = true;
+    if (!output_->format().streams) {
+      exchange_->Respond({.body = output_->Whole()});
+    } else {
+      if (!std::exchange(has_begun_, true)) exchange_->BeginStream(StreamHead());
+      exchange_->Write(output_->StreamEnd(), [](bool) {});
+      exchange_->EndStream();
+    }
+  }
+  Finish();
+}
+
+void OpenAiCall::Fail(const absl::Status& status) {
+  std::vector<std::shared_ptr<Session>> sessions;
+  bool has_begun = false;
+  {
+    MutexLock lock(mutex_);
+    if (std::exchange(is_complete_, true)) return;
+    sessions = sessions_;
+    has_begun = has_begun_;
+  }
+  SendError(status, has_begun);
+  for (const auto& session : sessions) session->OnCancelled();
+  Finish();
+}
+
+void OpenAiCall::SendError(const absl::Status& status, bool has_begun) {
+  if (!has_begun) {
+    exchange_->Respond(ErrorResponse(status));
+    return;
+  }
+  exchange_->Write("data: " + ErrorJson(status) + "\n\n", [](bool) {});
+  exchange_->EndStream();
+}
+
+void OpenAiCall::Finish() {
+  std::vector<std::shared_ptr<Session>> released;
+  {
+    MutexLock lock(mutex_);
+    released = std::exchange(sessions_, {});
+    context_.num_kept_bytes -= std::exchange(num_counted_bytes_, 0);
+  }
+  if (is_counted_.exchange(false)) {
+    context_.calls.Release(exchange_->head().peer);
+    context_.calls.End();
+  }
+}
+
+void OpenAiCall::OnClosed() {
+  std::vector<std::shared_ptr<Session>> sessions;
+  {
+    MutexLock lock(mutex_);
+    sessions = sessions_;
+  }
+  for (const auto& session : sessions) session->OnCancelled();
+}
+
+}  // namespace incipit

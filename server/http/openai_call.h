@@ -1,0 +1,93 @@
+// One request of completions or chat completions over HTTP: starts a session for each prompt, and
+// sends their output as one response.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "base/mutex.h"
+#include "server/http/http_exchange.h"
+#include "server/http/openai_output.h"
+#include "server/http/openai_request.h"
+#include "server/options.h"
+#include "server/session/call_tracker.h"
+#include "server/session/output_sink.h"
+#include "server/session/session.h"
+#include "server/session/session_starter.h"
+
+namespace incipit {
+
+// The objects that an OpenAiCall uses. REQUIRES: all objects outlive all calls.
+struct OpenAiContext {
+  const Options& options;
+  const ServedModel& model;
+  const Tokenizer* tokenizer;  // null if the model has no tokenizer
+  SessionStarter& starter;
+  CallTracker& calls;
+  const Clock& clock;
+  // Estimated size in bytes of all output that waits for the end of a response that is not a
+  // stream.
+  std::atomic<int64_t>& num_kept_bytes;
+};
+
+// Lives until the response has ended and no session uses the call. Thread-safe.
+class OpenAiCall : public std::enable_shared_from_this<OpenAiCall> {
+ public:
+  // Starts a call for `exchange`. `id` is a random number for the name of the response.
+  static void Start(const OpenAiContext& context, std::shared_ptr<HttpExchange> exchange,
+                    bool is_chat, uint64_t id);
+  ~OpenAiCall();
+
+ private:
+  class Sink;
+
+  OpenAiCall(const OpenAiContext& context, std::shared_ptr<HttpExchange> exchange, bool is_chat,
+             uint64_t id);
+  void Begin();
+  // Returns an error if the maximum number of calls in progress is reached.
+  absl::Status Track();
+  // Returns the tenant in the header fields, or an error if the server does not take requests.
+  absl::StatusOr<std::string> Admit() const;
+  // Creates the session of the next prompt. Returns null if the response is complete, for example
+  // because the client has disconnected.
+  std::shared_ptr<Session> AddSession();
+  // Returns the session of the first prompt, or null if the response is complete.
+  std::shared_ptr<Session> FirstSession();
+  // Parses the body. Runs on a text thread.
+  absl::StatusOr<std::vector<SessionStarter::Prompt>> Read(std::string_view body);
+  // Returns the function that stores the prompt in `output_` if the response repeats the prompt.
+  SessionStarter::OnTokens OnTokensOf(size_t prompt, const OpenAiFormat& format,
+                                      const RequestDraft& draft);
+
+  // Reports a part of the output of prompt number `prompt`. Returns false if `session` must wait
+  // until the part is written.
+  bool Deliver(size_t prompt, OutputPart part, const std::shared_ptr<Session>& session);
+  void End(const absl::Status& status);
+  // Ends the response with the error `status`, and cancels all sessions.
+  void Fail(const absl::Status& status);
+  void SendError(const absl::Status& status, bool has_begun);
+  void Finish();
+  void OnClosed();
+
+  const OpenAiContext context_;
+  const std::shared_ptr<HttpExchange> exchange_;
+  const bool is_chat_;
+  const uint64_t id_;
+  const Time arrival_;
+  std::atomic<bool> is_counted_ = false;  // true while `calls` counts the call
+
+  Mutex mutex_;
+  std::vector<std::shared_ptr<Session>> sessions_ ABSL_GUARDED_BY(mutex_);  // by prompt
+  std::unique_ptr<OpenAiOutput> output_ ABSL_GUARDED_BY(mutex_);  // null until the body is parsed
+  size_t num_sessions_ ABSL_GUARDED_BY(mutex_) = 0, num_ended_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool has_begun_ ABSL_GUARDED_BY(mutex_) = false;    // true after the head of a stream was sent
+  bool is_complete_ ABSL_GUARDED_BY(mutex_) = false;  // true after the response was sent
+  int64_t num_counted_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace incipit

@@ -1,0 +1,160 @@
+#include "server/http/openai_error.h"
+
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "server/http/json_text.h"
+#include "server/session/request_error.h"
+
+namespace incipit {
+namespace {
+
+// Pairs of the beginning of a field path in a request draft, and the beginning of the path of the
+// same field in OpenAI's API. The first pair that matches applies.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kPaths = {{
+    {"sampling.", ""},
+    {"output.prompt_logprobs", "logprobs"},
+    {"output.", ""},
+    {"cache.salt", "cache_salt"},
+    {"token_ids.ids", "prompt"},
+    {"token_ids", "prompt"},
+    {"template_arguments_json", "chat_template_kwargs"},
+}};
+// Pairs of the end of a field path in a request draft, and the end of the path in OpenAI's API.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kPathEnds = {{
+    {".arguments_json", ".function.arguments"},
+    {".parameters_json", ".function.parameters"},
+}};
+
+// Returns the path in OpenAI's API of the field `path` of a request draft.
+std::string ParamOf(std::string_view path) {
+  if (path == "text") return "prompt";
+  for (const auto& [ours, theirs] : kPaths) {
+    if (path.starts_with(ours)) return fmt::format("{}{}", theirs, path.substr(ours.size()));
+  }
+  for (const auto& [ours, theirs] : kPathEnds) {
+    if (!path.ends_with(ours)) continue;
+    return fmt::format("{}{}", path.substr(0, path.size() - ours.size()), theirs);
+  }
+  // The names of tools and tool calls, but not of the authors of messages.
+  constexpr std::string_view kName = ".name";
+  const bool is_tool = path.starts_with("tools[") || path.find(".tool_calls[") != path.npos;
+  if (is_tool && path.ends_with(kName)) {
+    return fmt::format("{}.function.name", path.substr(0, path.size() - kName.size()));
+  }
+  return std::string(path);
+}
+
+// Returns the value of `type` in an error with the HTTP status code `http_status`.
+std::string_view TypeOf(int http_status) {
+  switch (http_status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 429:
+      return "rate_limit_error";
+    default:
+      return http_status < 500 ? "invalid_request_error" : "server_error";
+  }
+}
+
+std::string ErrorText(int http_status, std::string_view message, std::string_view param,
+                      std::string_view code) {
+  std::string out = R"({"error":{"message":)";
+  AppendJson(message, out);
+  out += R"(,"type":)";
+  AppendJson(TypeOf(http_status), out);
+  out += R"(,"param":)";
+  if (param.empty()) {
+    out += "null";
+  } else {
+    AppendJson(param, out);
+  }
+  out += R"(,"code":)";
+  if (code.empty()) {
+    out += "null";
+  } else {
+    AppendJson(code, out);
+  }
+  return out + "}}";
+}
+
+std::string CodeOf(const RequestError& error) {
+  if (error.reason == Reason::kPromptTooLong) return "context_length_exceeded";
+  return LowerCase(NameOf(error.reason));
+}
+
+}  // namespace
+
+int HttpStatusOf(Reason reason) {
+  switch (reason) {
+    case Reason::kInvalidField:
+    case Reason::kMalformedMessage:
+    case Reason::kPromptTooLong:
+    case Reason::kNoTokenizer:
+    case Reason::kNoChatTemplate:
+    case Reason::kTemplateRefused:
+    case Reason::kTemplateUnsupported:
+      return 400;
+    case Reason::kAdminNotLocal:
+      return 403;
+    case Reason::kModelNotFound:
+      return 404;
+    case Reason::kDeadline:
+    case Reason::kCancelled:
+      return 408;
+    case Reason::kBlocksInUse:
+    case Reason::kCannotResume:
+      return 409;
+    case Reason::kQueueFull:
+    case Reason::kQueueTooLong:
+    case Reason::kTextQueueFull:
+    case Reason::kTooManyStreams:
+      return 429;
+    case Reason::kMetadataTooLarge:
+      return 431;
+    case Reason::kWriteStalled:
+    case Reason::kDraining:
+    case Reason::kEngineFailed:
+      return 503;
+    case Reason::kInternal:
+      return 500;
+  }
+  INCIPIT_CHECK(false);
+}
+
+std::string ErrorJson(const absl::Status& status) {
+  const RequestError error = ErrorOf(status);
+  const std::string param = ParamOf(error.field);
+  std::string message = error.message;
+  if (!error.field.empty() && message.starts_with(error.field)) {
+    message = param + message.substr(error.field.size());
+  }
+  return ErrorText(HttpStatusOf(error.reason), message, param, CodeOf(error));
+}
+
+HttpResponse ErrorResponse(const absl::Status& status) {
+  const RequestError error = ErrorOf(status);
+  HttpResponse out{.status = HttpStatusOf(error.reason), .body = ErrorJson(status)};
+  if (out.status == 429 || out.status == 503) {
+    const double seconds = error.retry_delay ? ToSeconds(*error.retry_delay) : 1;
+    out.fields.emplace_back("Retry-After",
+                            fmt::format("{:.0f}", std::max(1.0, std::ceil(seconds))));
+  }
+  return out;
+}
+
+HttpResponse ErrorResponse(int http_status, std::string_view message) {
+  HttpResponse out{.status = http_status, .body = ErrorText(http_status, message, "", "")};
+  if (http_status == 429 || http_status == 503) out.fields.emplace_back("Retry-After", "1");
+  if (http_status == 401) out.fields.emplace_back("WWW-Authenticate", "Bearer");
+  return out;
+}
+
+}  // namespace incipit

@@ -1,0 +1,373 @@
+#include "server/http/openai_output.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "server/http/json_text.h"
+#include "text/unicode/utf8.h"
+
+namespace incipit {
+namespace {
+
+void AppendNumber(int64_t value, std::string& out) {
+  fmt::format_to(std::back_inserter(out), "{}", value);
+}
+
+void AppendTokens(const std::vector<TokenId>& tokens, std::string& out) {
+  out += '[';
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (i > 0) out += ',';
+    AppendNumber(tokens[i], out);
+  }
+  out += ']';
+}
+
+// Returns the number of characters that begin in `bytes`.
+int64_t NumCharacters(std::string_view bytes) {
+  return std::ranges::count_if(
+      bytes, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+}
+
+// Appends one token of the log probabilities of a chat, without the closing brace.
+void AppendChatToken(const ScoredToken& token, std::string& out) {
+  out += R"({"token":)";
+  AppendJson(token.bytes, out);
+  out += R"(,"logprob":)";
+  AppendJson(token.logprob, out);
+  out += R"(,"bytes":[)";
+  for (size_t i = 0; i < token.bytes.size(); ++i) {
+    if (i > 0) out += ',';
+    AppendNumber(static_cast<unsigned char>(token.bytes[i]), out);
+  }
+  out += ']';
+}
+
+void AppendChatLogprobs(const std::vector<ScoredPosition>& positions, std::string& out) {
+  out += R"({"content":[)";
+  for (size_t i = 0; i < positions.size(); ++i) {
+    if (i > 0) out += ',';
+    AppendChatToken(positions[i].token, out);
+    out += R"(,"top_logprobs":[)";
+    for (size_t k = 0; k < positions[i].top.size(); ++k) {
+      if (k > 0) out += ',';
+      AppendChatToken(positions[i].top[k], out);
+      out += '}';
+    }
+    out += "]}";
+  }
+  out += R"(],"refusal":null})";
+}
+
+std::string StopReasonOf(const OutputDelta& delta) {
+  std::string out;
+  if (delta.stop_string) {
+    AppendJson(*delta.stop_string, out);
+  } else if (delta.stop_token) {
+    AppendNumber(*delta.stop_token, out);
+  } else {
+    out = "null";
+  }
+  return out;
+}
+
+bool HasText(const OutputDelta& delta) {
+  return !delta.text.empty() || !delta.reasoning.empty() || !delta.tool_calls.empty();
+}
+
+size_t BytesOf(const OutputDelta& delta) {
+  size_t bytes = delta.text.size() + delta.reasoning.size() + delta.tokens.size() * sizeof(TokenId);
+  for (const OutputToolCall& call : delta.tool_calls) {
+    bytes += call.name.size() + call.arguments_json.size();
+  }
+  for (const ScoredPosition& position : delta.logprobs) bytes += EstimatedBytes(position);
+  return bytes;
+}
+
+}  // namespace
+
+void OpenAiUsage::Add(const OutputUsage& usage) {
+  num_prompt_tokens += usage.num_prompt_tokens;
+  num_output_tokens += usage.num_output_tokens;
+  num_cached_tokens += usage.num_cached_tokens;
+}
+
+OpenAiOutput::OpenAiOutput(OpenAiFormat format, OpenAiIdentity identity, size_t num_prompts,
+                           const Tokenizer* tokenizer)
+    : format_(format),
+      identity_(std::move(identity)),
+      prompts_(num_prompts),
+      tokenizer_(tokenizer),
+      prompt_logprobs_(prompts_.size()),
+      choices_(prompts_.size() * static_cast<size_t>(format_.num_choices)) {}
+
+std::string_view OpenAiOutput::FinishOf(const std::optional<FinishReason>& finish,
+                                        bool has_tool_calls) {
+  if (!finish) return "null";
+  if (*finish != FinishReason::kLength && has_tool_calls) return R"("tool_calls")";
+  return *finish == FinishReason::kLength ? R"("length")" : R"("stop")";
+}
+
+std::string OpenAiOutput::UsageJson() const {
+  return fmt::format(R"({{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{},)"
+                     R"("prompt_tokens_details":{{"cached_tokens":{}}}}})",
+                     usage_.num_prompt_tokens, usage_.num_output_tokens,
+                     usage_.num_prompt_tokens + usage_.num_output_tokens, usage_.num_cached_tokens);
+}
+
+OutputDelta OpenAiOutput::EchoOf(size_t prompt) const {
+  OutputDelta echo;
+  echo.text = prompts_[prompt].text;
+  if (!format_.logprobs || prompts_[prompt].tokens.empty()) return echo;
+  // The first token of a prompt has no probability. Rank 0 marks this position.
+  ScoredPosition first;
+  first.token.token = prompts_[prompt].tokens.front();
+  if (tokenizer_ != nullptr) first.token.bytes = tokenizer_->TokenBytes(first.token.token);
+  echo.logprobs.push_back(std::move(first));
+  const auto& others = prompt_logprobs_[prompt];
+  echo.logprobs.insert(echo.logprobs.end(), others.begin(), others.end());
+  return echo;
+}
+
+void OpenAiOutput::BeginChoice(size_t prompt, size_t index, std::string& out) {
+  Choice& choice = choices_[index];
+  choice.begun = true;
+  OutputDelta first = format_.echo ? EchoOf(prompt) : OutputDelta();
+  if (!format_.streams) {
+    choice.text = std::move(first.text);
+    choice.logprobs = std::move(first.logprobs);
+    return;
+  }
+  if (!format_.is_chat && !format_.echo && !format_.return_token_ids) return;
+  std::string json;
+  if (format_.is_chat) {
+    json =
+        fmt::format(R"({{"index":{},"delta":{{"role":"assistant","content":""}},"logprobs":null,)"
+                    R"("finish_reason":null)",
+                    index);
+  } else {
+    AppendChoice(index, first, choice, json);
+    json.pop_back();  // the closing brace
+  }
+  if (format_.return_token_ids) {
+    json += R"(,"prompt_token_ids":)";
+    AppendTokens(prompts_[prompt].tokens, json);
+  }
+  json += '}';
+  AppendEvent(json, "null", out);
+}
+
+std::string OpenAiOutput::Add(size_t prompt, OutputPart part) {
+  std::string out;
+  auto& scores = prompt_logprobs_[prompt];
+  for (ScoredPosition& position : part.prompt_logprobs) {
+    num_kept_bytes_ += EstimatedBytes(position);
+    scores.push_back(std::move(position));
+  }
+  for (OutputDelta& delta : part.deltas) {
+    const size_t index =
+        prompt * static_cast<size_t>(format_.num_choices) + static_cast<size_t>(delta.choice);
+    Choice& choice = choices_[index];
+    if (!choice.begun) BeginChoice(prompt, index, out);
+    choice.has_tool_calls = choice.has_tool_calls || !delta.tool_calls.empty();
+    if (delta.finish) {
+      choice.finish = delta.finish;
+      choice.stop_reason = StopReasonOf(delta);
+    }
+    if (format_.streams) {
+      const bool has_tokens =
+          !delta.tokens.empty() && (format_.return_token_ids || format_.logprobs);
+      if (!HasText(delta) && !delta.finish && !has_tokens) continue;
+      std::string json;
+      AppendChoice(index, delta, choice, json);
+      AppendEvent(json, "null", out);
+      continue;
+    }
+    num_kept_bytes_ += BytesOf(delta);
+    choice.text += delta.text;
+    choice.reasoning += delta.reasoning;
+    std::ranges::move(delta.tool_calls, std::back_inserter(choice.tool_calls));
+    if (format_.return_token_ids) {
+      choice.tokens.insert(choice.tokens.end(), delta.tokens.begin(), delta.tokens.end());
+    }
+    std::ranges::move(delta.logprobs, std::back_inserter(choice.logprobs));
+  }
+  if (part.usage) usage_.Add(*part.usage);
+  return out;
+}
+
+void OpenAiOutput::AppendToolCalls(size_t index, const OutputDelta& delta, std::string& out) const {
+  out += R"(,"tool_calls":[)";
+  for (size_t i = 0; i < delta.tool_calls.size(); ++i) {
+    const OutputToolCall& call = delta.tool_calls[i];
+    out += i > 0 ? ",{" : "{";
+    if (format_.streams) fmt::format_to(std::back_inserter(out), R"("index":{},)", call.index);
+    out += R"("id":)";
+    AppendJson(ToolCallId(identity_.label, static_cast<int32_t>(index), call.index), out);
+    out += R"(,"type":"function","function":{"name":)";
+    AppendJson(call.name, out);
+    out += R"(,"arguments":)";
+    AppendJson(call.arguments_json, out);
+    out += "}}";
+  }
+  out += ']';
+}
+
+void OpenAiOutput::AppendChatMessage(size_t index, const OutputDelta& delta,
+                                     std::string& out) const {
+  out += format_.streams ? R"("delta":{"content":)" : R"("message":{"role":"assistant","content":)";
+  const bool has_other = !delta.reasoning.empty() || !delta.tool_calls.empty();
+  if (delta.text.empty() && has_other) {
+    out += "null";
+  } else {
+    AppendJson(delta.text, out);
+  }
+  if (!delta.reasoning.empty()) {
+    // vLLM renamed the field; clients read one of the two names.
+    for (const std::string_view name : {R"(,"reasoning":)", R"(,"reasoning_content":)"}) {
+      out += name;
+      AppendJson(delta.reasoning, out);
+    }
+  }
+  if (!delta.tool_calls.empty()) AppendToolCalls(index, delta, out);
+  out += '}';
+}
+
+void OpenAiOutput::AppendLogprobs(const std::vector<ScoredPosition>& positions, Choice& choice,
+                                  std::string& out) const {
+  out += R"(,"logprobs":)";
+  if (!format_.logprobs || positions.empty()) {
+    out += "null";
+  } else if (format_.is_chat) {
+    AppendChatLogprobs(positions, out);
+  } else {
+    AppendCompletionLogprobs(positions, choice, out);
+  }
+}
+
+void OpenAiOutput::AppendCompletionLogprobs(const std::vector<ScoredPosition>& positions,
+                                            Choice& choice, std::string& out) const {
+  std::string tokens, values, tops, offsets;
+  for (size_t i = 0; i < positions.size(); ++i) {
+    const auto& [token, rank, top] = positions[i];
+    if (i > 0) {
+      for (std::string* const list : {&tokens, &values, &tops, &offsets}) *list += ',';
+    }
+    AppendJson(token.bytes, tokens);
+    AppendNumber(choice.num_characters, offsets);
+    choice.num_characters += NumCharacters(token.bytes);
+    if (rank == 0) {
+      values += "null";
+      tops += "null";
+      continue;
+    }
+    AppendJson(token.logprob, values);
+    tops += '{';
+    std::vector<std::string> names;  // tokens with equal texts have one entry, the most probable
+    const auto append = [&](const ScoredToken& one) {
+      std::string name;
+      AppendJson(one.bytes, name);
+      if (std::ranges::find(names, name) != names.end()) return;
+      if (tops.back() != '{') tops += ',';
+      tops += name;
+      tops += ':';
+      AppendJson(one.logprob, tops);
+      names.push_back(std::move(name));
+    };
+    for (const ScoredToken& one : top) append(one);
+    const auto is_sampled = [&](const ScoredToken& one) { return one.token == token.token; };
+    if (std::ranges::none_of(top, is_sampled)) append(token);
+    tops += '}';
+  }
+  fmt::format_to(std::back_inserter(out),
+                 R"({{"tokens":[{}],"token_logprobs":[{}],"top_logprobs":[{}],)"
+                 R"("text_offset":[{}]}})",
+                 tokens, values, tops, offsets);
+}
+
+void OpenAiOutput::AppendChoice(size_t index, const OutputDelta& delta, Choice& choice,
+                                std::string& out) const {
+  out += R"({"index":)";
+  AppendNumber(static_cast<int64_t>(index), out);
+  out += ',';
+  if (format_.is_chat) {
+    AppendChatMessage(index, delta, out);
+  } else {
+    out += R"("text":)";
+    AppendJson(delta.text, out);
+  }
+  AppendLogprobs(delta.logprobs, choice, out);
+  out += R"(,"finish_reason":)";
+  out += FinishOf(delta.finish, choice.has_tool_calls);
+  if (delta.finish) {
+    out += R"(,"stop_reason":)";
+    out += choice.stop_reason;
+  }
+  if (format_.return_token_ids) {
+    out += R"(,"token_ids":)";
+    AppendTokens(delta.tokens, out);
+  }
+  out += '}';
+}
+
+void OpenAiOutput::AppendEvent(std::string_view choices, std::string_view usage,
+                               std::string& out) const {
+  out += R"(data: {"id":)";
+  AppendJson(identity_.id, out);
+  out += format_.is_chat ? R"(,"object":"chat.completion.chunk","created":)"
+                         : R"(,"object":"text_completion","created":)";
+  AppendNumber(identity_.created, out);
+  out += R"(,"model":)";
+  AppendJson(identity_.model, out);
+  out += R"(,"choices":[)";
+  out += choices;
+  out += ']';
+  if (format_.include_usage) {
+    out += R"(,"usage":)";
+    out += usage;
+  }
+  out += "}\n\n";
+}
+
+std::string OpenAiOutput::StreamEnd() const {
+  std::string out;
+  if (format_.include_usage) AppendEvent("", UsageJson(), out);
+  out += "data: [DONE]\n\n";
+  return out;
+}
+
+std::string OpenAiOutput::Whole() const {
+  std::string out = R"({"id":)";
+  AppendJson(identity_.id, out);
+  out += format_.is_chat ? R"(,"object":"chat.completion","created":)"
+                         : R"(,"object":"text_completion","created":)";
+  AppendNumber(identity_.created, out);
+  out += R"(,"model":)";
+  AppendJson(identity_.model, out);
+  out += R"(,"choices":[)";
+  for (size_t index = 0; index < choices_.size(); ++index) {
+    if (index > 0) out += ',';
+    Choice choice = choices_[index];
+    OutputDelta all;
+    all.text = std::move(choice.text);
+    all.reasoning = std::move(choice.reasoning);
+    all.tool_calls = std::move(choice.tool_calls);
+    all.tokens = std::move(choice.tokens);
+    all.logprobs = std::move(choice.logprobs);
+    all.finish = choice.finish;
+    AppendChoice(index, all, choice, out);
+    if (!format_.return_token_ids) continue;
+    out.pop_back();  // the closing brace
+    out += R"(,"prompt_token_ids":)";
+    AppendTokens(prompts_[index / static_cast<size_t>(format_.num_choices)].tokens, out);
+    out += '}';
+  }
+  out += R"(],"usage":)";
+  out += UsageJson();
+  out += '}';
+  return out;
+}
+
+}  // namespace incipit

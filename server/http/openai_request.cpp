@@ -1,0 +1,327 @@
+#include "server/http/openai_request.h"
+
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "base/status.h"
+#include "server/http/openai_fields.h"
+#include "server/http/openai_messages.h"
+#include "server/session/bounded_json.h"
+#include "server/session/field_checks.h"
+#include "server/session/request_error.h"
+
+namespace incipit {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kInt32Max = std::numeric_limits<int32_t>::max();
+// Maximum number of output tokens of a completion if the client does not set max_tokens, as in
+// OpenAI's API.
+constexpr uint32_t kCompletionTokens = 16;
+// Depth of the arrays and objects around the JSON schema of a tool in a request body.
+constexpr int kBodyDepth = 8;
+
+// Fields that the server does not support. If a client sets one of them, ignoring it would change
+// the output without a notice.
+constexpr std::string_view kUnsupported[] = {
+    "structured_outputs", "guided_json", "guided_regex",  "guided_choice", "guided_grammar",
+    "allowed_token_ids",  "bad_words",   "prompt_embeds", "suffix",        "functions",
+    "function_call"};
+
+absl::StatusOr<Json> ParseBody(std::string_view body, const OpenAiLimits& limits) {
+  // Two bytes are the minimum for each value in an array.
+  BoundedJsonReader reader(limits.body_bytes_max, limits.body_bytes_max / 2,
+                           BoundedJsonReader::kDepthMax + kBodyDepth);
+  return reader.Read([] { return std::string("body"); }, body);
+}
+
+absl::Status CheckSupported(const OpenAiFields& fields) {
+  for (const std::string_view name : kUnsupported) {
+    const Json* const value = fields.Find(name);
+    if (value == nullptr || (value->is_string() && value->get_ref<const std::string&>().empty()) ||
+        (value->is_array() && value->empty())) {
+      continue;
+    }
+    return fields.Unsupported(name, "is not supported");
+  }
+  const Json* const format = fields.Find("response_format");
+  if (format != nullptr && (!format->is_object() || format->value("type", Json()) != "text")) {
+    return fields.Unsupported("response_format", "must have the type \"text\"");
+  }
+  const Json* const choice = fields.Find("tool_choice");
+  if (choice != nullptr && *choice != "auto" && *choice != "none") {
+    return fields.Unsupported("tool_choice", "must be \"auto\" or \"none\"");
+  }
+  return absl::OkStatus();
+}
+
+// Reads an optional number into `target`.
+template <typename T>
+absl::Status ReadNumber(const OpenAiFields& fields, std::string_view name, T& target) {
+  INCIPIT_ASSIGN_OR_RETURN(const std::optional<double> value, fields.Number(name));
+  if (value) target = static_cast<float>(*value);
+  return absl::OkStatus();
+}
+
+// Returns the token id in the text `key` of a member of logit_bias.
+std::optional<uint32_t> TokenOf(const std::string& key) {
+  uint32_t id = 0;
+  if (!absl::SimpleAtoi(key, &id)) return std::nullopt;
+  return id;
+}
+
+absl::Status ReadLogitBias(const OpenAiFields& fields, const OpenAiLimits& limits,
+                           SamplingDraft& out) {
+  constexpr std::string_view kField = "logit_bias";
+  const Json* const biases = fields.Find(kField);
+  if (biases == nullptr) return absl::OkStatus();
+  if (!biases->is_object()) return InvalidField(kField, "must be a JSON object");
+  INCIPIT_RETURN_IF_ERROR(
+      CheckCount(kField, biases->size(), "entries", limits.request.logit_bias_max));
+  for (const auto& [key, value] : biases->items()) {
+    const std::optional<uint32_t> token = TokenOf(key);
+    if (!token) return InvalidField(kField, "has a key that is not a token id");
+    for (const auto& [other, bias] : out.logit_bias) {
+      if (other == *token) return InvalidField(kField, "has the token id {} twice", *token);
+    }
+    if (!value.is_number()) return InvalidField(kField, "has a value that is not a number");
+    out.logit_bias.emplace_back(*token, value.get<float>());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadSampling(const OpenAiFields& fields, const OpenAiLimits& limits,
+                          SamplingDraft& out) {
+  INCIPIT_RETURN_IF_ERROR(ReadNumber(fields, "temperature", out.temperature));
+  INCIPIT_RETURN_IF_ERROR(ReadNumber(fields, "top_p", out.top_p));
+  INCIPIT_RETURN_IF_ERROR(ReadNumber(fields, "min_p", out.min_p));
+  INCIPIT_RETURN_IF_ERROR(ReadNumber(fields, "repetition_penalty", out.repetition_penalty));
+  INCIPIT_RETURN_IF_ERROR(ReadNumber(fields, "presence_penalty", out.presence_penalty));
+  INCIPIT_RETURN_IF_ERROR(ReadNumber(fields, "frequency_penalty", out.frequency_penalty));
+  INCIPIT_ASSIGN_OR_RETURN(const auto top_k, fields.Integer("top_k", -1, kInt32Max));
+  if (top_k) out.top_k = *top_k == -1 ? 0 : static_cast<uint32_t>(*top_k);
+  if (const Json* const seed = fields.Find("seed"); seed != nullptr) {
+    if (!seed->is_number_integer()) return InvalidField("seed", "must be an integer of 64 bits");
+    out.seed = seed->is_number_unsigned() ? seed->get<uint64_t>()
+                                          : static_cast<uint64_t>(seed->get<int64_t>());
+  }
+  return ReadLogitBias(fields, limits, out);
+}
+
+absl::Status ReadStop(const OpenAiFields& fields, const OpenAiLimits& limits, OutputDraft& out) {
+  const Json* const stop = fields.Find("stop");
+  if (stop != nullptr && stop->is_string()) {
+    // An empty text means no stop string, as in vLLM.
+    if (const auto text = stop->get<std::string>(); !text.empty()) out.stop.push_back(text);
+  } else if (stop != nullptr) {
+    if (!stop->is_array()) return InvalidField("stop", "must be a string or an array of strings");
+    INCIPIT_RETURN_IF_ERROR(
+        CheckCount("stop", stop->size(), "strings", limits.request.stop_strings_max));
+    for (const Json& text : *stop) {
+      if (!text.is_string()) return InvalidField("stop", "must be a string or an array of strings");
+      out.stop.push_back(text.get<std::string>());
+    }
+  }
+  const Json* const ids = fields.Find("stop_token_ids");
+  if (ids == nullptr) return absl::OkStatus();
+  if (!ids->is_array()) return InvalidField("stop_token_ids", "must be an array of token ids");
+  INCIPIT_RETURN_IF_ERROR(
+      CheckCount("stop_token_ids", ids->size(), "ids", limits.request.stop_tokens_max));
+  for (const Json& id : *ids) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() > kInt32Max) {
+      return InvalidField("stop_token_ids", "must be an array of token ids");
+    }
+    out.stop_token_ids.push_back(static_cast<TokenId>(id.get<uint64_t>()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadOutput(const OpenAiFields& fields, const OpenAiLimits& limits,
+                        RequestDraft& draft) {
+  OutputDraft& out = draft.output;
+  INCIPIT_ASSIGN_OR_RETURN(const auto n, fields.Integer("n", 1, limits.request.choices_max));
+  out.num_choices = static_cast<uint32_t>(n.value_or(1));
+  INCIPIT_ASSIGN_OR_RETURN(const auto best_of, fields.Integer("best_of", 1, kInt32Max));
+  if (best_of && *best_of != out.num_choices) {
+    return fields.Unsupported("best_of", "must be equal to n");
+  }
+  INCIPIT_ASSIGN_OR_RETURN(const auto min_tokens, fields.Integer("min_tokens", 0, kInt32Max));
+  out.min_tokens = static_cast<uint32_t>(min_tokens.value_or(0));
+  INCIPIT_ASSIGN_OR_RETURN(const auto ignore_eos, fields.Bool("ignore_eos"));
+  out.ignore_eos = ignore_eos.value_or(false);
+  INCIPIT_ASSIGN_OR_RETURN(const auto include_stop, fields.Bool("include_stop_str_in_output"));
+  out.include_stop = include_stop.value_or(false);
+  INCIPIT_ASSIGN_OR_RETURN(const auto skip_special, fields.Bool("skip_special_tokens"));
+  out.keep_special_tokens = !skip_special.value_or(true);
+  return ReadStop(fields, limits, out);
+}
+
+// Reads the fields that completions and chat have in common.
+absl::StatusOr<RequestDraft> ReadCommon(const OpenAiFields& fields, const OpenAiLimits& limits,
+                                        OpenAiFormat& format) {
+  RequestDraft draft;
+  INCIPIT_RETURN_IF_ERROR(CheckSupported(fields));
+  INCIPIT_ASSIGN_OR_RETURN(auto model, fields.Text("model"));
+  draft.model = std::move(model).value_or("");
+  INCIPIT_ASSIGN_OR_RETURN(auto label, fields.Text("request_id"));
+  draft.label = std::move(label).value_or("");
+  INCIPIT_RETURN_IF_ERROR(ReadSampling(fields, limits, draft.sampling));
+  INCIPIT_RETURN_IF_ERROR(ReadOutput(fields, limits, draft));
+  INCIPIT_ASSIGN_OR_RETURN(auto salt, fields.Text("cache_salt"));
+  draft.cache.salt = std::move(salt).value_or("");
+  // A lower number is served first in vLLM; a higher number is served first here.
+  INCIPIT_ASSIGN_OR_RETURN(const auto priority, fields.Integer("priority", -kInt32Max, kInt32Max));
+  draft.priority = -static_cast<int32_t>(priority.value_or(0));
+  INCIPIT_ASSIGN_OR_RETURN(const auto streams, fields.Bool("stream"));
+  format.streams = streams.value_or(false);
+  INCIPIT_ASSIGN_OR_RETURN(const auto token_ids, fields.Bool("return_token_ids"));
+  format.return_token_ids = token_ids.value_or(false);
+  format.num_choices = static_cast<int32_t>(draft.output.num_choices);
+  const Json* const options = fields.Find("stream_options");
+  if (options == nullptr) return draft;
+  if (!format.streams) return InvalidField("stream_options", "needs stream to be true");
+  INCIPIT_ASSIGN_OR_RETURN(const auto stream_fields, OpenAiFields::Of(*options, "stream_options"));
+  INCIPIT_ASSIGN_OR_RETURN(const auto include_usage, stream_fields.Bool("include_usage"));
+  format.include_usage = include_usage.value_or(false);
+  return draft;
+}
+
+constexpr std::string_view kPromptTypes =
+    "must be a string, an array of token ids, or an array of these";
+
+absl::StatusOr<TokensDraft> TokensFrom(const Json& ids, std::string_view field,
+                                       std::string_view types) {
+  TokensDraft out;
+  out.reserve(ids.size());
+  for (const Json& id : ids) {
+    if (!id.is_number_unsigned()) return FieldViolation(field, types);
+    // CheckDraft refuses a negative id.
+    const uint64_t value = id.get<uint64_t>();
+    out.push_back(value > static_cast<uint64_t>(kInt32Max) ? -1 : static_cast<TokenId>(value));
+  }
+  return out;
+}
+
+// Returns one draft for each prompt; `common` has the other fields.
+absl::StatusOr<std::vector<RequestDraft>> ReadPrompts(const OpenAiFields& fields,
+                                                      const OpenAiLimits& limits,
+                                                      RequestDraft common) {
+  const Json* const prompt = fields.Find("prompt");
+  if (prompt == nullptr) return InvalidField("prompt", "is missing");
+  const auto with = [&](decltype(RequestDraft::prompt) one) {
+    RequestDraft draft = common;
+    draft.prompt = std::move(one);
+    return draft;
+  };
+  std::vector<RequestDraft> drafts;
+  if (prompt->is_string()) {
+    drafts.push_back(with(prompt->get<std::string>()));
+    return drafts;
+  }
+  if (!prompt->is_array() || prompt->empty()) {
+    return FieldViolation("prompt", kPromptTypes);
+  }
+  if (!prompt->front().is_string() && !prompt->front().is_array()) {
+    INCIPIT_ASSIGN_OR_RETURN(TokensDraft ids, TokensFrom(*prompt, "prompt", kPromptTypes));
+    drafts.push_back(with(std::move(ids)));
+    return drafts;
+  }
+  INCIPIT_RETURN_IF_ERROR(CheckCount("prompt", prompt->size(), "prompts", limits.prompts_max));
+  for (size_t i = 0; i < prompt->size(); ++i) {
+    const Json& one = (*prompt)[i];
+    if (one.is_string()) {
+      drafts.push_back(with(one.get<std::string>()));
+    } else if (one.is_array()) {
+      INCIPIT_ASSIGN_OR_RETURN(TokensDraft ids,
+                               TokensFrom(one, fmt::format("prompt[{}]", i), kPromptTypes));
+      drafts.push_back(with(std::move(ids)));
+    } else {
+      return FieldViolation("prompt", kPromptTypes);
+    }
+  }
+  return drafts;
+}
+
+absl::Status ReadMaxTokens(const OpenAiFields& fields, std::string_view name, OutputDraft& out) {
+  INCIPIT_ASSIGN_OR_RETURN(const auto max_tokens, fields.Integer(name, 1, kInt32Max));
+  if (max_tokens) out.max_tokens = static_cast<uint32_t>(*max_tokens);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<OpenAiRequest> ReadCompletionRequest(std::string_view body,
+                                                    const OpenAiLimits& limits) {
+  INCIPIT_ASSIGN_OR_RETURN(const Json json, ParseBody(body, limits));
+  const OpenAiFields fields(json);
+  OpenAiRequest out;
+  INCIPIT_ASSIGN_OR_RETURN(RequestDraft draft, ReadCommon(fields, limits, out.format));
+  draft.output.max_tokens = kCompletionTokens;
+  INCIPIT_RETURN_IF_ERROR(ReadMaxTokens(fields, "max_tokens", draft.output));
+  INCIPIT_ASSIGN_OR_RETURN(const auto echo, fields.Bool("echo"));
+  out.format.echo = echo.value_or(false);
+  INCIPIT_ASSIGN_OR_RETURN(const auto logprobs,
+                           fields.Integer("logprobs", 0, limits.request.logprobs_max));
+  if (logprobs) {
+    out.format.logprobs = true;
+    draft.output.logprobs = static_cast<uint32_t>(*logprobs);
+    if (out.format.echo) draft.output.prompt_logprobs = draft.output.logprobs;
+  }
+  INCIPIT_ASSIGN_OR_RETURN(out.drafts, ReadPrompts(fields, limits, std::move(draft)));
+  return out;
+}
+
+absl::StatusOr<OpenAiRequest> ReadChatRequest(std::string_view body, const OpenAiLimits& limits) {
+  INCIPIT_ASSIGN_OR_RETURN(const Json json, ParseBody(body, limits));
+  const OpenAiFields fields(json);
+  OpenAiRequest out;
+  out.format.is_chat = true;
+  INCIPIT_ASSIGN_OR_RETURN(RequestDraft draft, ReadCommon(fields, limits, out.format));
+  INCIPIT_RETURN_IF_ERROR(ReadMaxTokens(fields, "max_tokens", draft.output));
+  INCIPIT_RETURN_IF_ERROR(ReadMaxTokens(fields, "max_completion_tokens", draft.output));
+  INCIPIT_ASSIGN_OR_RETURN(const auto logprobs, fields.Bool("logprobs"));
+  INCIPIT_ASSIGN_OR_RETURN(const auto top,
+                           fields.Integer("top_logprobs", 0, limits.request.logprobs_max));
+  if (top && !logprobs.value_or(false)) {
+    return InvalidField("top_logprobs", "needs logprobs to be true");
+  }
+  out.format.logprobs = logprobs.value_or(false);
+  if (out.format.logprobs) draft.output.logprobs = static_cast<uint32_t>(top.value_or(0));
+  INCIPIT_ASSIGN_OR_RETURN(draft.prompt, ReadConversation(fields, limits.request));
+  out.drafts.push_back(std::move(draft));
+  return out;
+}
+
+absl::StatusOr<TokenizeRequest> ReadTokenizeRequest(std::string_view body,
+                                                    const OpenAiLimits& limits) {
+  INCIPIT_ASSIGN_OR_RETURN(const Json json, ParseBody(body, limits));
+  const OpenAiFields fields(json);
+  TokenizeRequest out;
+  INCIPIT_ASSIGN_OR_RETURN(auto model, fields.Text("model"));
+  out.draft.model = std::move(model).value_or("");
+  INCIPIT_ASSIGN_OR_RETURN(const auto adds, fields.Bool("add_special_tokens"));
+  out.add_special_tokens = adds.value_or(true);
+  INCIPIT_ASSIGN_OR_RETURN(auto prompt, fields.Text("prompt"));
+  if (prompt) {
+    out.draft.prompt = *std::move(prompt);
+  } else {
+    INCIPIT_ASSIGN_OR_RETURN(out.draft.prompt, ReadConversation(fields, limits.request));
+  }
+  return out;
+}
+
+absl::StatusOr<TokensDraft> ReadDetokenizeRequest(std::string_view body,
+                                                  const OpenAiLimits& limits) {
+  INCIPIT_ASSIGN_OR_RETURN(const Json json, ParseBody(body, limits));
+  const OpenAiFields fields(json);
+  const Json* const ids = fields.Find("tokens");
+  if (ids == nullptr || !ids->is_array()) {
+    return InvalidField("tokens", "must be an array of token ids");
+  }
+  return TokensFrom(*ids, "tokens", "must be an array of token ids");
+}
+
+}  // namespace incipit

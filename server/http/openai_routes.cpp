@@ -1,0 +1,239 @@
+#include "server/http/openai_routes.h"
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <random>
+#include <utility>
+
+#include "base/random.h"
+#include "base/status.h"
+#include "server/http/json_text.h"
+#include "server/http/openai_error.h"
+#include "server/http/openai_request.h"
+#include "server/net/address.h"
+#include "server/session/request_error.h"
+
+namespace incipit {
+namespace {
+
+constexpr std::string_view kModelPrefix = "/v1/models/";
+
+uint64_t RandomKey() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
+HttpGuardOptions GuardOf(const Options& options) {
+  return {.is_loopback = IsLoopbackHost(options.http_address.address.host),
+          .hosts = options.http_hosts,
+          .origins = options.http_origins};
+}
+
+HttpResponse TextPage(int status, std::string text) {
+  return {.status = status, .content_type = "text/plain; charset=utf-8", .body = std::move(text)};
+}
+
+absl::Status NoTokenizer() { return Refuse(Reason::kNoTokenizer, "this model has no tokenizer"); }
+
+void AppendIds(const std::vector<TokenId>& ids, std::string& out) {
+  out += '[';
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (i > 0) out += ',';
+    out += fmt::to_string(ids[i]);
+  }
+  out += ']';
+}
+
+}  // namespace
+
+OpenAiRoutes::OpenAiRoutes(const RoutesContext& context)
+    : context_(context),
+      guard_(GuardOf(context.options)),
+      start_time_(static_cast<int64_t>(std::time(nullptr))),
+      random_key_(RandomKey()) {}
+
+const OpenAiRoutes::Route* OpenAiRoutes::Find(const HttpRequestHead& head) {
+  static constexpr std::array<Route, 10> kRoutes = {{
+      {"GET", "/v1/models", &OpenAiRoutes::Models},
+      {"POST", "/v1/completions", &OpenAiRoutes::Completions},
+      {"POST", "/v1/chat/completions", &OpenAiRoutes::ChatCompletions},
+      {"POST", "/tokenize", &OpenAiRoutes::Tokenize},
+      {"POST", "/detokenize", &OpenAiRoutes::Detokenize},
+      {"GET", "/version", &OpenAiRoutes::Version},
+      {"GET", "/metrics", &OpenAiRoutes::MetricsPage},
+      {"GET", "/health", &OpenAiRoutes::HealthPage},
+      {"GET", "/readyz", &OpenAiRoutes::ReadyPage},
+      {"GET", "/livez", &OpenAiRoutes::LivePage},
+  }};
+  static constexpr Route kModel = {"GET", kModelPrefix, &OpenAiRoutes::Model};
+  const std::string_view path = head.path();
+  const std::string_view method = head.method == "HEAD" ? "GET" : head.method;
+  for (const Route& route : kRoutes) {
+    if (route.path == path && route.method == method) return &route;
+  }
+  return path.starts_with(kModelPrefix) && method == "GET" ? &kModel : nullptr;
+}
+
+std::string OpenAiRoutes::MethodsOf(std::string_view path) {
+  for (const std::string_view method : {"GET", "POST"}) {
+    HttpRequestHead head{.method = std::string(method), .target = std::string(path)};
+    if (Find(head) != nullptr) return method == "GET" ? "GET, HEAD" : "POST";
+  }
+  return {};
+}
+
+std::optional<HttpResponse> OpenAiRoutes::Check(const HttpRequestHead& head) const {
+  const auto with_fields = [&](HttpResponse response) {
+    std::ranges::move(CrossOriginFields(head, guard_), std::back_inserter(response.fields));
+    return response;
+  };
+  if (auto refusal = CheckBrowser(head, guard_); refusal) return refusal;
+  if (Find(head) != nullptr) return std::nullopt;
+  const std::string methods = MethodsOf(head.path());
+  if (methods.empty()) return with_fields(ErrorResponse(404, "the server has no such path"));
+  if (head.method == "OPTIONS") {
+    HttpResponse allowed{.status = 204, .content_type = {}};
+    allowed.fields.emplace_back("Allow", methods);
+    return with_fields(std::move(allowed));
+  }
+  HttpResponse wrong = ErrorResponse(405, "the path does not support this method");
+  wrong.fields.emplace_back("Allow", methods);
+  return with_fields(std::move(wrong));
+}
+
+void OpenAiRoutes::Handle(std::shared_ptr<HttpExchange> exchange) {
+  exchange->AddFields(CrossOriginFields(exchange->head(), guard_));
+  (this->*Find(exchange->head())->handle)(exchange);
+}
+
+std::string OpenAiRoutes::ModelJson(std::string_view name) const {
+  std::string out = R"({"id":)";
+  AppendJson(name, out);
+  out += fmt::format(R"(,"object":"model","created":{},"owned_by":"incipit","root":)", start_time_);
+  AppendJson(context_.model.name, out);
+  return out + fmt::format(R"(,"parent":null,"max_model_len":{}}})", context_.model.max_model_len);
+}
+
+void OpenAiRoutes::Models(const std::shared_ptr<HttpExchange>& exchange) {
+  std::string list = ModelJson(context_.model.name);
+  for (const std::string& alias : context_.model.aliases) list += "," + ModelJson(alias);
+  exchange->Respond({.body = R"({"object":"list","data":[)" + list + "]}"});
+}
+
+void OpenAiRoutes::Model(const std::shared_ptr<HttpExchange>& exchange) {
+  const std::string name = PercentDecoded(exchange->head().path().substr(kModelPrefix.size()));
+  if (!context_.model.HasName(name)) {
+    exchange->Respond(
+        ErrorResponse(Refuse(Reason::kModelNotFound, "the server has no model of this name")));
+    return;
+  }
+  exchange->Respond({.body = ModelJson(name)});
+}
+
+void OpenAiRoutes::Completions(const std::shared_ptr<HttpExchange>& exchange) {
+  OpenAiCall::Start({context_.options, context_.model, context_.tokenizer, context_.starter,
+                     context_.calls, context_.clock, num_kept_bytes_},
+                    exchange, /*is_chat=*/false,
+                    RandomBits(random_key_, 0, num_calls_.fetch_add(1)));
+}
+
+void OpenAiRoutes::ChatCompletions(const std::shared_ptr<HttpExchange>& exchange) {
+  OpenAiCall::Start({context_.options, context_.model, context_.tokenizer, context_.starter,
+                     context_.calls, context_.clock, num_kept_bytes_},
+                    exchange, /*is_chat=*/true,
+                    RandomBits(random_key_, 0, num_calls_.fetch_add(1)));
+}
+
+void OpenAiRoutes::RunText(const std::shared_ptr<HttpExchange>& exchange,
+                           absl::StatusOr<std::string> (OpenAiRoutes::*work)(std::string_view body)
+                               const) {
+  const auto num_bytes = static_cast<int64_t>(exchange->body().size());
+  context_.starter.RunText(exchange->head().peer, {.num_bytes = num_bytes}, /*tokens_behind=*/0,
+                           [this, exchange, work](const absl::Status& room) {
+                             const absl::StatusOr<std::string> json =
+                                 room.ok() ? (this->*work)(exchange->body()) : room;
+                             if (json.ok()) {
+                               exchange->Respond({.body = *json});
+                               return;
+                             }
+                             context_.metrics.OnRequestRejected(ErrorOf(json.status()).reason);
+                             exchange->Respond(ErrorResponse(json.status()));
+                           });
+}
+
+void OpenAiRoutes::Tokenize(const std::shared_ptr<HttpExchange>& exchange) {
+  RunText(exchange, &OpenAiRoutes::TokenizeBody);
+}
+
+void OpenAiRoutes::Detokenize(const std::shared_ptr<HttpExchange>& exchange) {
+  RunText(exchange, &OpenAiRoutes::DetokenizeBody);
+}
+
+absl::StatusOr<std::string> OpenAiRoutes::TokenizeBody(std::string_view body) const {
+  if (context_.tokenizer == nullptr) return NoTokenizer();
+  const RequestLimits& limits = context_.options.request;
+  INCIPIT_ASSIGN_OR_RETURN(
+      TokenizeRequest request,
+      ReadTokenizeRequest(
+          body, {.request = limits, .body_bytes_max = context_.options.message_bytes_max}));
+  std::vector<TokenId> ids;
+  if (auto* const text = std::get_if<std::string>(&request.draft.prompt)) {
+    INCIPIT_ASSIGN_OR_RETURN(ids, context_.encoder.EncodeText(*text, request.add_special_tokens));
+  } else {
+    const auto wanted = [] { return absl::OkStatus(); };
+    INCIPIT_ASSIGN_OR_RETURN(CheckedRequest checked,
+                             CheckDraft(std::move(request.draft), context_.model, limits, wanted));
+    INCIPIT_ASSIGN_OR_RETURN(PromptEncoder::Encoded encoded,
+                             context_.encoder.Encode(checked, context_.model, limits, wanted));
+    ids = std::move(encoded.tokens);
+  }
+  std::string out = fmt::format(R"({{"count":{},"max_model_len":{},"tokens":)", ids.size(),
+                                context_.model.max_model_len);
+  AppendIds(ids, out);
+  return out + "}";
+}
+
+absl::StatusOr<std::string> OpenAiRoutes::DetokenizeBody(std::string_view body) const {
+  if (context_.tokenizer == nullptr) return NoTokenizer();
+  const RequestLimits& limits = context_.options.request;
+  INCIPIT_ASSIGN_OR_RETURN(
+      const TokensDraft ids,
+      ReadDetokenizeRequest(
+          body, {.request = limits, .body_bytes_max = context_.options.message_bytes_max}));
+  INCIPIT_ASSIGN_OR_RETURN(const std::string text,
+                           context_.encoder.DecodeIds("tokens", ids, /*skip_special_tokens=*/false,
+                                                      context_.model, limits));
+  std::string out = R"({"prompt":)";
+  AppendJson(text, out);
+  return out + "}";
+}
+
+void OpenAiRoutes::Version(const std::shared_ptr<HttpExchange>& exchange) {
+  exchange->Respond({.body = R"({"version":")" INCIPIT_VERSION R"("})"});
+}
+
+void OpenAiRoutes::MetricsPage(const std::shared_ptr<HttpExchange>& exchange) {
+  HttpResponse page = TextPage(200, context_.metrics.Text());
+  page.content_type = std::string(kMetricsContentType);
+  exchange->Respond(std::move(page));
+}
+
+void OpenAiRoutes::HealthPage(const std::shared_ptr<HttpExchange>& exchange) {
+  exchange->Respond(context_.health.is_broken() ? TextPage(503, "the engine has failed or hangs\n")
+                                                : TextPage(200, "ok\n"));
+}
+
+void OpenAiRoutes::ReadyPage(const std::shared_ptr<HttpExchange>& exchange) {
+  if (context_.health.is_draining()) {
+    exchange->Respond(TextPage(503, "the server is draining\n"));
+  } else {
+    HealthPage(exchange);
+  }
+}
+
+void OpenAiRoutes::LivePage(const std::shared_ptr<HttpExchange>& exchange) {
+  exchange->Respond(TextPage(200, "ok\n"));
+}
+
+}  // namespace incipit
