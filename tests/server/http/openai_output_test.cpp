@@ -348,5 +348,48 @@ TEST(OpenAiOutputTest, TextOfTheModelStaysInsideItsEvent) {
   EXPECT_EQ(events[1]["choices"][0]["delta"]["content"], text);
 }
 
+OutputDelta WithCall(OutputDelta delta) {
+  delta.tool_calls.push_back({.index = 0, .name = "f", .arguments_json = R"({"a":1})"});
+  return delta;
+}
+
+TEST(OpenAiOutputTest, AToolCallIsAFieldAndTheFinishReason) {
+  const OpenAiFormat format{.is_chat = true};
+  OpenAiOutput output(format, {.id = "id", .model = "m", .created = 7, .label = "r"}, 1, nullptr);
+  output.Add(0, Part({Last(WithCall(Delta("")))}));
+  const Json choice = Json::parse(output.Whole())["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "tool_calls");
+  EXPECT_TRUE(choice["message"]["content"].is_null());
+  EXPECT_EQ(choice["message"]["tool_calls"].dump(),
+            R"([{"id":"call_r_0_0","type":"function","function":{"name":"f",)"
+            R"("arguments":"{\"a\":1}"}}])");
+}
+
+TEST(OpenAiOutputTest, AStreamSendsAToolCallWholeWithItsIndex) {
+  const OpenAiFormat format{.is_chat = true, .streams = true};
+  OpenAiOutput output(format, {.id = "id", .model = "m", .created = 7, .label = "r"}, 1, nullptr);
+  std::string stream = output.Add(0, Part({WithCall(Delta("Yes."))}));
+  stream += output.Add(0, Part({Last(Delta(""))}));
+  const std::vector<Json> events = EventsOf(stream);
+  ASSERT_EQ(events.size(), 3u);  // the role, the call and the end
+  const Json& delta = events[1]["choices"][0]["delta"];
+  EXPECT_EQ(delta["content"], "Yes.");
+  EXPECT_EQ(delta["tool_calls"][0]["index"], 0);
+  EXPECT_EQ(delta["tool_calls"][0]["id"], "call_r_0_0");
+  EXPECT_EQ(events[2]["choices"][0]["finish_reason"], "tool_calls");
+}
+
+TEST(OpenAiOutputTest, ReasoningHasBothOfItsNames) {
+  const OpenAiFormat format{.is_chat = true};
+  OpenAiOutput output = Output(format);
+  OutputDelta delta = Last(Delta("Yes."));
+  delta.reasoning = "why";
+  output.Add(0, Part({delta}));
+  const Json message = Json::parse(output.Whole())["choices"][0]["message"];
+  EXPECT_EQ(message["content"], "Yes.");
+  EXPECT_EQ(message["reasoning"], "why");
+  EXPECT_EQ(message["reasoning_content"], "why");
+}
+
 }  // namespace
 }  // namespace incipit
