@@ -36,8 +36,6 @@ struct FileChoice {
   std::string path = {};  // path of the file if `kind` is kFile
 };
 
-// The values of all flags of `incipit serve`. An absent optional value means that the server
-// chooses the value.
 // The address of the HTTP server for OpenAI's API.
 struct HttpAddress {
   HostPort address{"127.0.0.1", 8000};
@@ -46,6 +44,8 @@ struct HttpAddress {
   bool is_required = false;
 };
 
+// The values of all flags of `incipit serve`. An absent optional value means that the server
+// chooses the value.
 struct Options {
   std::string config;  // path of a YAML file that sets flags
 

@@ -355,6 +355,7 @@ absl::Status Server::Parts::ListenHttp() {
   http_options.limits.body_bytes_max = static_cast<size_t>(options.message_bytes_max);
   http_options.limits.write_time_max = options.write_stall_timeout;
   http_options.connections_max = options.http_connections_max;
+  http_options.body_memory_max = options.receive_memory_max;
   http_options.unacknowledged_max = options.keepalive_timeout;
   HttpHandlers handlers;
   handlers.check = [this](const HttpRequestHead& head) { return routes.Check(head); };

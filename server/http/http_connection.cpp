@@ -66,11 +66,12 @@ HttpRequestHead HeadFrom(const http::request<http::string_body>& message, std::s
 
 HttpConnection::HttpConnection(asio::ip::tcp::socket socket, std::string peer,
                                const HttpLimits& limits, const HttpHandlers& handlers,
-                               std::function<void()> on_end)
+                               HttpBodyMemory& body_memory, std::function<void()> on_end)
     : socket_(std::move(socket)),
       peer_(std::move(peer)),
       limits_(limits),
       handlers_(handlers),
+      body_memory_(body_memory),
       on_end_(std::move(on_end)),
       timer_(socket_.get_executor()),
       buffer_(limits.head_bytes_max + limits.body_bytes_max) {}
@@ -105,7 +106,11 @@ void HttpConnection::Expire() {
 }
 
 void HttpConnection::Run() {
-  Post([this] { AwaitRequest(); });
+  Post([this] {
+    Error ignored;
+    socket_.non_blocking(true, ignored);  // so that read_some never waits
+    AwaitRequest();
+  });
 }
 
 void HttpConnection::AwaitRequest() {
@@ -131,7 +136,7 @@ void HttpConnection::AwaitBytes() {
       self->buffer_.commit(self->socket_.read_some(space, error));
     }
     SkipLineEnds(self->buffer_);
-    if (error) {
+    if (error && error != asio::error::would_block) {
       self->CloseNow();
     } else if (self->buffer_.size() == 0) {
       self->AwaitBytes();
@@ -216,7 +221,28 @@ std::pair<int, std::string_view> HttpConnection::CheckHead() const {
   return {0, {}};
 }
 
+bool HttpConnection::ReserveBody() {
+  // The size of a chunked body is unknown until the body ends.
+  const bool is_chunked = parser_->get().count(http::field::transfer_encoding) > 0;
+  num_reserved_bytes_ = static_cast<int64_t>(is_chunked ? limits_.body_bytes_max
+                                                        : parser_->content_length().value_or(0));
+  if (body_memory_.num_bytes.fetch_add(num_reserved_bytes_) + num_reserved_bytes_ <=
+      body_memory_.bytes_max) {
+    return true;
+  }
+  ReleaseBody();
+  return false;
+}
+
+void HttpConnection::ReleaseBody() {
+  body_memory_.num_bytes.fetch_sub(std::exchange(num_reserved_bytes_, 0));
+}
+
 void HttpConnection::ReadBody() {
+  if (!ReserveBody()) {
+    SendError(503, "too many request bodies arrive at the same time; see receive-memory-max");
+    return;
+  }
   state_ = State::kReadingBody;
   Arm(limits_.body_time_max);
   const auto read = [self = shared_from_this()] {
@@ -256,6 +282,7 @@ void HttpConnection::OnBody(Error error) {
 
 void HttpConnection::Handle() {
   Disarm();
+  ReleaseBody();
   state_ = State::kResponding;
   is_responding_ = true;
   has_response_ = response_complete_ = false;
@@ -287,7 +314,11 @@ void HttpConnection::OnClientReadable(Error error) {
     const std::string_view bytes(discarded_.data(), static_cast<size_t>(received));
     closes_ = closes_ || bytes.find_first_not_of("\r\n") != std::string_view::npos;
     num_surplus_bytes_ += bytes.size();
-    if (num_surplus_bytes_ <= kSurplusBytesMax) WatchClient();
+    if (num_surplus_bytes_ > kSurplusBytesMax) {
+      CloseNow();
+    } else {
+      WatchClient();
+    }
   } else if (received == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) {
     CloseNow();
   } else {
@@ -304,6 +335,7 @@ void HttpConnection::CloseWhenIdle() {
 
 void HttpConnection::CloseUnlessResponding() {
   Post([this] {
+    closes_ = true;
     if (!is_responding_) CloseNow();
   });
 }
@@ -323,6 +355,7 @@ void HttpConnection::OnClosed(std::function<void()> on_closed) {
 }
 
 void HttpConnection::SendError(int status, std::string_view message) {
+  ReleaseBody();
   closes_ = true;
   Send(handlers_.error(status, message));
 }
@@ -442,6 +475,7 @@ void HttpConnection::DiscardSome() {
 void HttpConnection::CloseNow() {
   if (state_ == State::kClosed) return;
   state_ = State::kClosed;
+  ReleaseBody();
   Disarm();
   Error ignored;
   socket_.close(ignored);

@@ -21,6 +21,13 @@
 
 namespace incipit {
 
+// The memory for request bodies that all connections of a server have in common.
+struct HttpBodyMemory {
+  int64_t bytes_max = int64_t{1} << 30;
+  // Sum of the sizes of all bodies that are being received.
+  std::atomic<int64_t> num_bytes{0};
+};
+
 struct HttpLimits {
   size_t head_bytes_max = 16 << 10;  // maximum size of the start line and the header fields
   size_t body_bytes_max = 4 << 20;   // maximum size of the body of a request
@@ -51,7 +58,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // `limits` and `handlers` must outlive the connection. `on_end` is called once, when the
   // connection is closed.
   HttpConnection(boost::asio::ip::tcp::socket socket, std::string peer, const HttpLimits& limits,
-                 const HttpHandlers& handlers, std::function<void()> on_end);
+                 const HttpHandlers& handlers, HttpBodyMemory& body_memory,
+                 std::function<void()> on_end);
   ~HttpConnection();
 
   // Reads requests until the connection ends. Called on any thread.
@@ -106,6 +114,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void OnHead(Error error);
   // Returns the status and the message for a head that must be refused, or status 0.
   std::pair<int, std::string_view> CheckHead() const;
+  // Counts the body of the request in `body_memory_`. Returns false if the memory is full.
+  bool ReserveBody();
+  void ReleaseBody();
   void ReadBody();
   void OnBody(Error error);
   void Handle();
@@ -128,6 +139,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   const std::string peer_;
   const HttpLimits& limits_;
   const HttpHandlers& handlers_;
+  HttpBodyMemory& body_memory_;
+  int64_t num_reserved_bytes_ = 0;  // part of `body_memory_` that this connection uses
   std::function<void()> on_end_;
   boost::asio::steady_timer timer_;
   uint64_t timer_generation_ = 0;  // number of calls of Arm and Disarm

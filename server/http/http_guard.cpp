@@ -77,10 +77,19 @@ std::vector<std::pair<std::string, std::string>> CrossOriginFields(
     const HttpRequestHead& head, const HttpGuardOptions& options) {
   const std::string_view origin = head.Field("Origin");
   if (origin.empty() || !IsAllowedOrigin(origin, options)) return {};
-  return {{"Access-Control-Allow-Origin", std::string(origin)},
-          {"Access-Control-Allow-Methods", "GET, POST"},
-          {"Access-Control-Allow-Headers", "Authorization, Content-Type, X-Request-Id"},
-          {"Vary", "Origin"}};
+  // OpenAI's client for web pages sends further header fields, whose names the browser lists.
+  const std::string_view asked = head.Field("Access-Control-Request-Headers");
+  const bool is_plain = std::ranges::all_of(asked, [](char c) {
+    return c == '-' || c == '_' || c == ',' || c == ' ' || (c >= '0' && c <= '9') ||
+           (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  });
+  constexpr std::string_view kUsual = "Authorization, Content-Type, X-Request-Id, X-Tenant-Id";
+  return {
+      {"Access-Control-Allow-Origin", std::string(origin)},
+      {"Access-Control-Allow-Methods", "GET, POST"},
+      {"Access-Control-Allow-Headers", std::string(asked.empty() || !is_plain ? kUsual : asked)},
+      {"Access-Control-Max-Age", "600"},
+      {"Vary", "Origin"}};
 }
 
 }  // namespace incipit

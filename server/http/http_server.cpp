@@ -63,8 +63,11 @@ class HttpServer::Threads {
     listener_.reset();
     ForEach([](HttpConnection& connection) { connection.CloseWhenIdle(); });
     {
-      std::unique_lock<Mutex> lock(mutex_);
-      all_ended_.wait_for(lock, longest, [this] { return connections_.empty(); });
+      const auto deadline = std::chrono::steady_clock::now() + longest;
+      MutexLock lock(mutex_);
+      while (!connections_.empty() &&
+             all_ended_.wait_until(mutex_, deadline) == std::cv_status::no_timeout) {
+      }
     }
     ForEach([](HttpConnection& connection) { connection.Close(); });
     guards_.clear();
@@ -98,7 +101,7 @@ class HttpServer::Threads {
       const uint64_t id = next_id_++;
       connection =
           std::make_shared<HttpConnection>(std::move(socket), std::move(peer), options_.limits,
-                                           handlers_, [this, id] { Forget(id); });
+                                           handlers_, body_memory_, [this, id] { Forget(id); });
       connections_.emplace(id, Open{connection});
     }
     connection->Run();
@@ -137,6 +140,7 @@ class HttpServer::Threads {
 
   const HttpServerOptions options_;
   const HttpHandlers handlers_;
+  HttpBodyMemory body_memory_{.bytes_max = options_.body_memory_max};
   std::unique_ptr<ConnectionListener> listener_;
   const int port_ = listener_->port();
   std::vector<std::unique_ptr<asio::io_context>> contexts_;

@@ -19,6 +19,8 @@ struct HttpServerOptions {
   // Maximum number of open connections. A further connection replaces the oldest connection without
   // a request in progress; if there is none, the new connection is closed.
   int32_t connections_max = 4096;
+  // Maximum size in bytes of all request bodies that are being received.
+  int64_t body_memory_max = int64_t{1} << 30;
   // The system closes a connection whose client acknowledges no data for this time.
   Duration unacknowledged_max = std::chrono::seconds(20);
 };

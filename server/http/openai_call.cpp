@@ -23,6 +23,13 @@ HttpResponse StreamHead() {
   return head;
 }
 
+// Returns true if `text` may be the name of a request. A proxy may send other names, which are not
+// used.
+bool IsLabel(std::string_view text, const RequestLimits& limits) {
+  return text.size() <= static_cast<size_t>(limits.request_id_bytes_max) &&
+         std::ranges::all_of(text, [](char c) { return c >= 0x20 && c < 0x7F; });
+}
+
 }  // namespace
 
 // Passes the output of one session to the call.
@@ -130,12 +137,12 @@ absl::StatusOr<std::vector<SessionStarter::Prompt>> OpenAiCall::Read(std::string
   INCIPIT_ASSIGN_OR_RETURN(OpenAiRequest request, is_chat_ ? ReadChatRequest(body, limits)
                                                            : ReadCompletionRequest(body, limits));
   std::string label = request.drafts.front().label;
-  if (label.empty()) label = exchange_->head().Field(kRequestIdField);
+  const std::string_view proxy_label = exchange_->head().Field(kRequestIdField);
+  if (label.empty() && IsLabel(proxy_label, context_.options.request)) label = proxy_label;
   if (label.empty()) label = fmt::format("{:016x}", id_);
   OpenAiIdentity identity{.id = (is_chat_ ? "chatcmpl-" : "cmpl-") + label,
                           .model = context_.model.name,
-                          .created = static_cast<int64_t>(std::time(nullptr)),
-                          .label = label};
+                          .created = static_cast<int64_t>(std::time(nullptr))};
   {
     MutexLock lock(mutex_);
     output_ = std::make_unique<OpenAiOutput>(request.format, std::move(identity),
@@ -176,22 +183,21 @@ bool OpenAiCall::Deliver(size_t prompt, OutputPart part, const std::shared_ptr<S
     MutexLock lock(mutex_);
     if (is_complete_) return true;
     std::string events = output_->Add(prompt, std::move(part));
-    if (output_->format().streams) {
+    const auto kept = static_cast<int64_t>(output_->num_kept_bytes());
+    const int64_t total = context_.num_kept_bytes += kept - num_counted_bytes_;
+    num_counted_bytes_ = kept;
+    const int64_t limit = context_.options.output_queue_bytes_max;
+    if (kept > 0 && total > limit) {
+      status = WithBound(Refuse(Reason::kWriteStalled,
+                                "the responses that the server keeps in memory are larger than "
+                                "output-queue-bytes-max; use a stream without echo"),
+                         limit);
+    } else if (output_->format().streams) {
       if (events.empty()) return true;
       // The exchange only queues the functions, so the lock is not held for long.
       if (!std::exchange(has_begun_, true)) exchange_->BeginStream(StreamHead());
       exchange_->Write(std::move(events), [session](bool ok) { session->OnDelivered(ok); });
       return false;
-    }
-    const auto kept = static_cast<int64_t>(output_->num_kept_bytes());
-    const int64_t total = context_.num_kept_bytes += kept - num_counted_bytes_;
-    num_counted_bytes_ = kept;
-    const int64_t limit = context_.options.output_queue_bytes_max;
-    if (total > limit) {
-      status = WithBound(Refuse(Reason::kWriteStalled,
-                                "the output of all requests without a stream is larger "
-                                "than output-queue-bytes-max; use a stream"),
-                         limit);
     }
   }
   if (!status.ok()) Fail(status);

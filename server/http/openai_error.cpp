@@ -147,6 +147,11 @@ HttpResponse ErrorResponse(const absl::Status& status) {
     out.fields.emplace_back("Retry-After",
                             fmt::format("{:.0f}", std::max(1.0, std::ceil(seconds))));
   }
+  // OpenAI's clients repeat requests with these status codes unless a field forbids the repetition.
+  const bool is_hopeless =
+      error.reason == Reason::kDeadline || error.reason == Reason::kCancelled ||
+      error.reason == Reason::kWriteStalled || error.reason == Reason::kInternal;
+  if (is_hopeless) out.fields.emplace_back("X-Should-Retry", "false");
   return out;
 }
 

@@ -135,6 +135,7 @@ void OpenAiOutput::BeginChoice(size_t prompt, size_t index, std::string& out) {
   Choice& choice = choices_[index];
   choice.begun = true;
   OutputDelta first = format_.echo ? EchoOf(prompt) : OutputDelta();
+  num_kept_bytes_ += BytesOf(first);
   if (!format_.streams) {
     choice.text = std::move(first.text);
     choice.logprobs = std::move(first.logprobs);
@@ -198,14 +199,14 @@ std::string OpenAiOutput::Add(size_t prompt, OutputPart part) {
   return out;
 }
 
-void OpenAiOutput::AppendToolCalls(size_t index, const OutputDelta& delta, std::string& out) const {
+void OpenAiOutput::AppendToolCalls(const OutputDelta& delta, std::string& out) const {
   out += R"(,"tool_calls":[)";
   for (size_t i = 0; i < delta.tool_calls.size(); ++i) {
     const OutputToolCall& call = delta.tool_calls[i];
     out += i > 0 ? ",{" : "{";
     if (format_.streams) fmt::format_to(std::back_inserter(out), R"("index":{},)", call.index);
     out += R"("id":)";
-    AppendJson(ToolCallId(identity_.label, static_cast<int32_t>(index), call.index), out);
+    AppendJson(call.id, out);
     out += R"(,"type":"function","function":{"name":)";
     AppendJson(call.name, out);
     out += R"(,"arguments":)";
@@ -215,8 +216,7 @@ void OpenAiOutput::AppendToolCalls(size_t index, const OutputDelta& delta, std::
   out += ']';
 }
 
-void OpenAiOutput::AppendChatMessage(size_t index, const OutputDelta& delta,
-                                     std::string& out) const {
+void OpenAiOutput::AppendChatMessage(const OutputDelta& delta, std::string& out) const {
   out += format_.streams ? R"("delta":{"content":)" : R"("message":{"role":"assistant","content":)";
   const bool has_other = !delta.reasoning.empty() || !delta.tool_calls.empty();
   if (delta.text.empty() && has_other) {
@@ -231,7 +231,7 @@ void OpenAiOutput::AppendChatMessage(size_t index, const OutputDelta& delta,
       AppendJson(delta.reasoning, out);
     }
   }
-  if (!delta.tool_calls.empty()) AppendToolCalls(index, delta, out);
+  if (!delta.tool_calls.empty()) AppendToolCalls(delta, out);
   out += '}';
 }
 
@@ -251,14 +251,15 @@ void OpenAiOutput::AppendCompletionLogprobs(const std::vector<ScoredPosition>& p
                                             Choice& choice, std::string& out) const {
   std::string tokens, values, tops, offsets;
   for (size_t i = 0; i < positions.size(); ++i) {
-    const auto& [token, rank, top] = positions[i];
+    const ScoredToken& token = positions[i].token;
+    const std::vector<ScoredToken>& top = positions[i].top;
     if (i > 0) {
       for (std::string* const list : {&tokens, &values, &tops, &offsets}) *list += ',';
     }
     AppendJson(token.bytes, tokens);
     AppendNumber(choice.num_characters, offsets);
     choice.num_characters += NumCharacters(token.bytes);
-    if (rank == 0) {
+    if (positions[i].rank == 0) {
       values += "null";
       tops += "null";
       continue;
@@ -293,7 +294,7 @@ void OpenAiOutput::AppendChoice(size_t index, const OutputDelta& delta, Choice& 
   AppendNumber(static_cast<int64_t>(index), out);
   out += ',';
   if (format_.is_chat) {
-    AppendChatMessage(index, delta, out);
+    AppendChatMessage(delta, out);
   } else {
     out += R"("text":)";
     AppendJson(delta.text, out);

@@ -17,10 +17,9 @@ namespace incipit {
 
 // The values that are equal in all parts of one response.
 struct OpenAiIdentity {
-  std::string id;          // such as "chatcmpl-0123456789abcdef"
-  std::string model;       // name of the served model
-  int64_t created = 0;     // seconds since 1970
-  std::string label = {};  // name of the request, for the ids of tool calls
+  std::string id;       // such as "chatcmpl-0123456789abcdef"
+  std::string model;    // name of the served model
+  int64_t created = 0;  // seconds since 1970
 };
 
 // A prompt, as far as the response repeats it.
@@ -74,8 +73,8 @@ class OpenAiOutput {
   // Appends the part of `delta` that the next event or the whole response shows.
   void AppendChoice(size_t index, const OutputDelta& delta, Choice& choice, std::string& out) const;
   // Appends the member `delta` or `message` of a chat.
-  void AppendChatMessage(size_t index, const OutputDelta& delta, std::string& out) const;
-  void AppendToolCalls(size_t index, const OutputDelta& delta, std::string& out) const;
+  void AppendChatMessage(const OutputDelta& delta, std::string& out) const;
+  void AppendToolCalls(const OutputDelta& delta, std::string& out) const;
   void AppendLogprobs(const std::vector<ScoredPosition>& positions, Choice& choice,
                       std::string& out) const;
   void AppendCompletionLogprobs(const std::vector<ScoredPosition>& positions, Choice& choice,

@@ -1,5 +1,6 @@
 #include "server/http/openai_request.h"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -62,7 +63,8 @@ absl::Status CheckSupported(const OpenAiFields& fields) {
 template <typename T>
 absl::Status ReadNumber(const OpenAiFields& fields, std::string_view name, T& target) {
   INCIPIT_ASSIGN_OR_RETURN(const std::optional<double> value, fields.Number(name));
-  if (value) target = static_cast<float>(*value);
+  constexpr double kMax = std::numeric_limits<float>::max();
+  if (value) target = static_cast<float>(std::clamp(*value, -kMax, kMax));
   return absl::OkStatus();
 }
 
@@ -88,7 +90,8 @@ absl::Status ReadLogitBias(const OpenAiFields& fields, const OpenAiLimits& limit
       if (other == *token) return InvalidField(kField, "has the token id {} twice", *token);
     }
     if (!value.is_number()) return InvalidField(kField, "has a value that is not a number");
-    out.logit_bias.emplace_back(*token, value.get<float>());
+    out.logit_bias.emplace_back(*token,
+                                static_cast<float>(std::clamp(value.get<double>(), -1e30, 1e30)));
   }
   return absl::OkStatus();
 }

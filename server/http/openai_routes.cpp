@@ -68,7 +68,8 @@ const OpenAiRoutes::Route* OpenAiRoutes::Find(const HttpRequestHead& head) {
   }};
   static constexpr Route kModel = {"GET", kModelPrefix, &OpenAiRoutes::Model};
   const std::string_view path = head.path();
-  const std::string_view method = head.method == "HEAD" ? "GET" : head.method;
+  const std::string_view method =
+      head.method == "HEAD" ? std::string_view("GET") : std::string_view(head.method);
   for (const Route& route : kRoutes) {
     if (route.path == path && route.method == method) return &route;
   }

@@ -60,13 +60,13 @@ v1::FinishReason WireFinish(FinishReason finish) {
   return v1::FINISH_REASON_UNSPECIFIED;
 }
 
-void Fill(OutputDelta&& delta, const std::string& label, v1::Delta& out) {
+void Fill(OutputDelta&& delta, v1::Delta& out) {
   out.set_choice(static_cast<uint32_t>(delta.choice));
   out.set_text(std::move(delta.text));
   out.set_reasoning(std::move(delta.reasoning));
   for (OutputToolCall& call : delta.tool_calls) {
     v1::ToolCall& tool_call = *out.add_tool_calls();
-    tool_call.set_id(ToolCallId(label, delta.choice, call.index));
+    tool_call.set_id(std::move(call.id));
     tool_call.set_name(std::move(call.name));
     tool_call.set_arguments_json(std::move(call.arguments_json));
   }
@@ -94,7 +94,7 @@ void Fill(const OutputUsage& usage, v1::Usage& out) {
 v1::GenerateResponse ResponseOf(OutputPart&& part, const std::string& label) {
   v1::GenerateResponse out;
   out.set_request_id(label);
-  for (OutputDelta& delta : part.deltas) Fill(std::move(delta), label, *out.add_deltas());
+  for (OutputDelta& delta : part.deltas) Fill(std::move(delta), *out.add_deltas());
   for (ScoredPosition& position : part.prompt_logprobs) {
     Fill(std::move(position), *out.add_prompt_logprobs());
   }

@@ -33,8 +33,9 @@ struct ScoredPosition {
 // A tool call that the output of a choice contains.
 struct OutputToolCall {
   int32_t index = 0;  // number of the tool call in the output of the choice, counted from 0
-  std::string name;
-  std::string arguments_json;  // text of a JSON object
+  std::string id = {};
+  std::string name = {};
+  std::string arguments_json = {};  // text of a JSON object
 };
 
 // New output of one choice.
@@ -91,9 +92,9 @@ struct OutputPart {
   OutputDelta& DeltaOf(int32_t choice);
 };
 
-// Returns the id of tool call number `index` of choice `choice` of the request with the name
-// `label`.
-std::string ToolCallId(std::string_view label, int32_t choice, int32_t index);
+// Returns a new id of a tool call: 9 random letters and digits, because the chat templates of
+// Mistral accept only such ids.
+std::string NewToolCallId();
 
 // Returns the estimated size of `position` in a message, in bytes.
 size_t EstimatedBytes(const ScoredPosition& position);

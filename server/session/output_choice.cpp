@@ -14,12 +14,18 @@ ScoredToken ScoredTokenOf(const TokenLogprob& from, const Tokenizer* tokenizer) 
           .bytes = tokenizer == nullptr ? std::string() : tokenizer->TokenBytes(from.token)};
 }
 
-// Returns true if tool calls begin with a special token, which the text must then contain.
+// Returns true if a marker of tool calls or reasoning is a special token, which the text must then
+// contain.
 bool NeedsSpecialTokens(const OutputOptions& options, const Tokenizer& tokenizer) {
-  if (!options.parsing || options.parsing->tools == nullptr) return false;
-  const std::string_view marker = CallBeginOf(options.parsing->formats.tools).marker;
-  const std::optional<TokenId> token = tokenizer.IdOf(marker);
-  return token && tokenizer.IsSpecial(*token);
+  if (!options.parsing) return false;
+  const auto is_special = [&](std::string_view marker) {
+    const std::optional<TokenId> token = tokenizer.IdOf(marker);
+    return token && tokenizer.IsSpecial(*token);
+  };
+  const OutputFormats& formats = options.parsing->formats;
+  const bool has_tools = options.parsing->tools != nullptr;
+  return is_special(ReasoningTagsOf(formats.reasoning).end) ||
+         (has_tools && is_special(CallBeginOf(formats.tools).marker));
 }
 
 }  // namespace
@@ -62,6 +68,7 @@ void OutputChoice::Add(ParsedText parsed, OutputDelta& delta) {
   delta.reasoning += parsed.reasoning;
   for (ToolCall& call : parsed.calls) {
     delta.tool_calls.push_back({.index = num_tool_calls_++,
+                                .id = NewToolCallId(),
                                 .name = std::move(call.name),
                                 .arguments_json = std::move(call.arguments_json)});
   }

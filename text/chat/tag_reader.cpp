@@ -122,6 +122,8 @@ CallReader::State TagReader::Read(char byte) {
 }
 
 void TagReader::End() {
+  // Without an end of the function, a call that the output cuts off looks complete.
+  if (tags_->function_end.empty()) return;
   text_.resize(text_.size() - closing_marker_.length());
   Add(ReadTaggedCalls(text_, *tags_, strings_), State::kDone);
 }

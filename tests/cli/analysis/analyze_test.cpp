@@ -145,7 +145,7 @@ TEST_F(AnalyzeTest, AWrongFlagIsNamedAndNothingIsDone) {
 TEST_F(AnalyzeTest, HelpTeachesTheForms) {
   EXPECT_EQ(Run(&RunAnalyze, {"--help"}, ""), kExitOk);
   EXPECT_THAT(Text(), AllOf(HasSubstr("hash_ids"), HasSubstr("token_ids"), HasSubstr("--svg"),
-                            HasSubstr("A hash id stands for --block-size tokens")));
+                            HasSubstr("tokens that each hash id stands for")));
 }
 
 }  // namespace

@@ -349,25 +349,26 @@ TEST(OpenAiOutputTest, TextOfTheModelStaysInsideItsEvent) {
 }
 
 OutputDelta WithCall(OutputDelta delta) {
-  delta.tool_calls.push_back({.index = 0, .name = "f", .arguments_json = R"({"a":1})"});
+  delta.tool_calls.push_back(
+      {.index = 0, .id = "abc", .name = "f", .arguments_json = R"({"a":1})"});
   return delta;
 }
 
 TEST(OpenAiOutputTest, AToolCallIsAFieldAndTheFinishReason) {
   const OpenAiFormat format{.is_chat = true};
-  OpenAiOutput output(format, {.id = "id", .model = "m", .created = 7, .label = "r"}, 1, nullptr);
+  OpenAiOutput output(format, {.id = "id", .model = "m", .created = 7}, 1, nullptr);
   output.Add(0, Part({Last(WithCall(Delta("")))}));
   const Json choice = Json::parse(output.Whole())["choices"][0];
   EXPECT_EQ(choice["finish_reason"], "tool_calls");
   EXPECT_TRUE(choice["message"]["content"].is_null());
   EXPECT_EQ(choice["message"]["tool_calls"].dump(),
-            R"([{"id":"call_r_0_0","type":"function","function":{"name":"f",)"
+            R"([{"id":"abc","type":"function","function":{"name":"f",)"
             R"("arguments":"{\"a\":1}"}}])");
 }
 
 TEST(OpenAiOutputTest, AStreamSendsAToolCallWholeWithItsIndex) {
   const OpenAiFormat format{.is_chat = true, .streams = true};
-  OpenAiOutput output(format, {.id = "id", .model = "m", .created = 7, .label = "r"}, 1, nullptr);
+  OpenAiOutput output(format, {.id = "id", .model = "m", .created = 7}, 1, nullptr);
   std::string stream = output.Add(0, Part({WithCall(Delta("Yes."))}));
   stream += output.Add(0, Part({Last(Delta(""))}));
   const std::vector<Json> events = EventsOf(stream);
@@ -375,7 +376,7 @@ TEST(OpenAiOutputTest, AStreamSendsAToolCallWholeWithItsIndex) {
   const Json& delta = events[1]["choices"][0]["delta"];
   EXPECT_EQ(delta["content"], "Yes.");
   EXPECT_EQ(delta["tool_calls"][0]["index"], 0);
-  EXPECT_EQ(delta["tool_calls"][0]["id"], "call_r_0_0");
+  EXPECT_EQ(delta["tool_calls"][0]["id"], "abc");
   EXPECT_EQ(events[2]["choices"][0]["finish_reason"], "tool_calls");
 }
 

@@ -394,5 +394,19 @@ TEST(OutputParserReasoning, ReadsCallsAfterTheReasoning) {
             ParsedText({.reasoning = inside, .content = "C"}));
 }
 
+// Without an end of the function, a call that the output cuts off would have a wrong name or lack
+// arguments.
+TEST(OutputParserTest, AGlmCallThatIsCutOffStaysContent) {
+  for (const std::string_view text :
+       {"<tool_call>get_wea", "<tool_call>rm\n<arg_key>a</arg_key><arg_value>b</arg_value>"}) {
+    OutputParser parser(ToolFormat::kGlm, ReasoningFormat::kNone, /*begins_in_reasoning=*/false,
+                        /*has_tools=*/true);
+    ParsedText parsed = parser.Push(text);
+    const ParsedText end = parser.Finish();
+    EXPECT_TRUE(parsed.calls.empty() && end.calls.empty());
+    EXPECT_EQ(parsed.content + end.content, text);
+  }
+}
+
 }  // namespace
 }  // namespace incipit
