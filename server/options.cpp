@@ -135,9 +135,9 @@ void BindModel(Options& o, Flags& flags) {
   flags.String({"model-name", "NAME",
                 "Model name in requests and metrics. Default: the name of the folder."},
                o.model_name);
-  flags.Strings(
-      {"model-alias", "NAME", "Further model name that requests may use. May be repeated."},
-      o.model_aliases);
+  flags.Strings({"model-alias", "NAME",
+                 "Additional name of the model that requests may use. May be repeated."},
+                o.model_aliases);
   AutoInteger(
       flags,
       {"max-model-len", "N|auto",

@@ -1,4 +1,4 @@
-// The running server, which `incipit serve` and the tests create.
+// The server with its gRPC and HTTP interfaces, which `incipit serve` and the tests create.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@
 
 namespace incipit {
 
-// Properties of the model and the backend that Admin.GetModelInfo and Admin.GetServerInfo report.
+// Properties of the model and the backend (CPU or GPU) that clients can read with
+// Admin.GetModelInfo and Admin.GetServerInfo.
 struct ModelDescription {
   std::string architecture, dtype, kv_dtype;
   uint64_t num_parameters = 0;
@@ -25,48 +26,48 @@ struct ModelDescription {
   std::string backend, backend_description;
 };
 
-// The model and the objects that Server::Start needs. Start moves all members into the Server.
+// The model and the objects that a server needs. Server::Start moves all members into the Server.
 struct ServerParts {
   ServedModel model;
   ModelDescription description;
-  // Null: the prompts and outputs of the server are token ids, without text.
+  // Null: prompts and outputs are token ids, without text.
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<ChatTemplate> chat_template;  // null: the server does not offer Chat
   std::unique_ptr<ModelRunner> runner;
   EngineOptions engine;
 };
 
-// Callbacks that the server calls when the engine fails or hangs. A callback may run on any thread
-// and must not destroy the server.
+// Callbacks for failures of the engine. A callback may run on any thread, and must not destroy the
+// server.
 struct ServerHooks {
-  // Called when the engine has failed and cannot continue.
+  // Called when the engine has failed and cannot continue. The argument is the error.
   std::function<void(const absl::Status&)> on_fatal;
-  // Called when the engine has hung for so long that the process should end.
+  // Called when the engine has made no progress for so long that the process should end.
   std::function<void()> on_stuck;
 };
 
-// A server that accepts calls from Start until its destruction.
+// A server that accepts calls from its creation by Start until its destruction.
 class Server {
  public:
-  // Creates a server that accepts calls. Returns UNAVAILABLE if an address cannot be bound; the
-  // error names the address.
+  // Creates a server that accepts calls. Returns UNAVAILABLE if an address cannot be bound. The
+  // error message contains this address.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const Options& options, ServerParts parts,
                                                        ServerHooks hooks);
-  // Stops the server. Calls in progress end immediately with UNAVAILABLE.
+  // Stops the server. All calls in progress end immediately with the error UNAVAILABLE.
   ~Server();
 
   int32_t grpc_port() const;
   int32_t metrics_port() const;
   // Port of the HTTP server; absent if there is no HTTP server.
   std::optional<int32_t> http_port() const;
-  // Port of the Admin service; without --admin-address, equal to grpc_port().
+  // Port of the gRPC service Admin. Equal to grpc_port() if the flag --admin-address is not set.
   int32_t admin_port() const;
 
-  // Makes the server refuse new requests until the process ends, and sets the health state to
-  // NOT_SERVING. Running requests continue. Admin.Resume fails afterwards. Thread-safe.
+  // Makes the server refuse new requests and report NOT_SERVING as health state. Running requests
+  // continue. Admin.Resume cannot undo the drain. Thread-safe.
   void BeginDrain();
-  // Calls `on_idle` once, when no call of Generate or Chat is in progress. Any thread may call
-  // `on_idle`.
+  // Calls `on_idle` once, as soon as no call of Generate or Chat is in progress. `on_idle` may run
+  // on any thread.
   void WhenIdle(std::function<void()> on_idle);
 
  private:

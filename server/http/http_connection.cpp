@@ -17,12 +17,13 @@ namespace {
 namespace asio = boost::asio;
 namespace http = boost::beast::http;
 
-// Maximum time to discard what a client still sends after the response to a refused request. If the
-// server closed the connection at once, the client could lose the response.
+// Maximum time to discard bytes from a client before the server closes the connection. A connection
+// that is closed while the client sends can lose the end of the response.
 constexpr Duration kLingerTime = std::chrono::seconds(2);
-// Number of bytes that the connection reads before the parser decides how much to read.
+// Maximum number of bytes of the first read of a request.
 constexpr size_t kFirstBytes = 1024;
-// Maximum number of bytes after a request that the server discards until the response is complete.
+// Maximum number of bytes that the server reads and discards between the end of a request and the
+// end of its response.
 constexpr size_t kSurplusBytesMax = 64 << 10;
 constexpr std::string_view kChunkEnd = "\r\n";
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -36,13 +37,15 @@ void SkipLineEnds(boost::beast::flat_buffer& buffer) {
   buffer.consume(length);
 }
 
-// Returns true if `error` means that the client has sent bytes that are not HTTP/1.1.
+// Returns true if the parser error `error` means that the client has sent bytes that are not
+// HTTP/1.1.
 bool IsBadMessage(const boost::system::error_code& error) {
   return error.category() == make_error_code(http::error::bad_version).category() &&
          error != http::error::end_of_stream && error != http::error::partial_message;
 }
 
-// Returns the path and query of `target`, which may be a whole URL.
+// Returns the path and the query of the request target `target`. `target` is a path with a query,
+// or a whole URL.
 std::string PathOf(std::string_view target) {
   constexpr std::string_view kScheme = "http://";
   if (!target.starts_with(kScheme)) return std::string(target);
@@ -291,7 +294,8 @@ void HttpConnection::Handle() {
   HttpRequestHead head = HeadFrom(message, peer_);
   auto exchange = std::make_shared<HttpExchange>(shared_from_this(), std::move(head),
                                                  std::move(message.body()));
-  // Bytes of a further request are discarded: the connection does not support pipelining.
+  // Discards bytes that follow the request. The connection does not support pipelining (a request
+  // that is sent before the previous response).
   SkipLineEnds(buffer_);
   closes_ = closes_ || buffer_.size() > 0;
   buffer_.consume(buffer_.size());

@@ -1,4 +1,4 @@
-// A connection of an HTTP client: reads one request after the other and sends the responses.
+// Reads the requests of one HTTP connection, one after the other, and sends the responses.
 #pragma once
 
 #include <array>
@@ -31,50 +31,54 @@ struct HttpBodyMemory {
 struct HttpLimits {
   size_t head_bytes_max = 16 << 10;  // maximum size of the start line and the header fields
   size_t body_bytes_max = 4 << 20;   // maximum size of the body of a request
-  // Time without a request after which the server closes a connection.
+  // Maximum time that a connection waits for the first byte of a request. The server then closes
+  // the connection.
   Duration idle_max = std::chrono::seconds(75);
-  Duration head_time_max = std::chrono::seconds(10);  // maximum time to receive a request head
-  Duration body_time_max = std::chrono::seconds(30);  // maximum time to receive a body
-  // Maximum time to send a response that is not a stream. The sender of a stream watches the time
-  // itself.
+  Duration head_time_max = std::chrono::seconds(10);  // maximum time to receive the header fields
+  Duration body_time_max = std::chrono::seconds(30);  // maximum time to receive a request body
+  // Maximum time to send a response. For a stream, the limit is only for the end of the response.
   Duration write_time_max = std::chrono::seconds(30);
 };
 
-// Reacts to the requests of all connections. Called on the threads of the HTTP server.
+// Callbacks that compute the responses to HTTP requests. The server calls the callbacks on its own
+// threads.
 struct HttpHandlers {
-  // Checks a request before its body is read. A returned response is sent instead of calling
-  // `handle`, and the connection is then closed.
+  // Called before the body of a request is read. If the callback returns a response, the connection
+  // sends this response and closes, and `handle` is not called.
   std::function<std::optional<HttpResponse>(const HttpRequestHead& head)> check;
-  // Handles a request. The callback must not wait. The response may be sent later.
+  // Called with a complete request. The callback must not wait; another thread may send the
+  // response later.
   std::function<void(std::shared_ptr<HttpExchange>)> handle;
-  // Returns the response to a request that is not valid HTTP or exceeds a limit.
+  // Returns the response to a request that is not valid HTTP, or that exceeds a limit of size or
+  // time.
   std::function<HttpResponse(int status, std::string_view message)> error;
 };
 
-// All functions run on the thread of the connection's executor unless the comment says otherwise.
-// An HttpConnection exists until its socket is closed and its last operation has ended.
+// One connection of an HTTP client. A function must be called on the thread that runs the executor
+// of the connection's socket, unless the comment of the function permits any thread.
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
-  // `limits` and `handlers` must outlive the connection. `on_end` is called once, when the
-  // connection is closed.
+  // Calls `on_end` once, when the connection is closed. REQUIRES: `limits` and `handlers` outlive
+  // the connection.
   HttpConnection(boost::asio::ip::tcp::socket socket, std::string peer, const HttpLimits& limits,
                  const HttpHandlers& handlers, HttpBodyMemory& body_memory,
                  std::function<void()> on_end);
   ~HttpConnection();
 
-  // Reads requests until the connection ends. Called on any thread.
+  // Starts to read requests. May be called on any thread.
   void Run();
-  // Closes the connection if no request is in progress. Otherwise, closes the connection after the
-  // response. Called on any thread.
+  // Closes the connection after the response to the current request. Closes the connection
+  // immediately if no request has begun. May be called on any thread.
   void CloseWhenIdle();
-  // Closes the connection. Called on any thread.
+  // Closes the connection immediately. May be called on any thread.
   void Close();
-  // Closes the connection unless a request is in progress. Called on any thread.
+  // Closes the connection, but does nothing if the server is responding to a request. May be called
+  // on any thread.
   void CloseUnlessResponding();
-  // Returns true while a request is in progress. Called on any thread.
+  // Returns true while the server responds to a request. May be called on any thread.
   bool is_responding() const { return is_responding_; }
 
-  // Called by HttpExchange, on any thread.
+  // The functions of HttpExchange with the same names call these functions, on any thread.
   void Respond(HttpResponse response);
   void BeginStream(HttpResponse head);
   void Write(std::string bytes, std::function<void(bool)> on_written);
@@ -88,11 +92,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     kIdle,  // waits for the first byte of a request
     kReadingHead,
     kReadingBody,
-    kResponding,  // the handler has the request
-    kLingering,   // discards what the client still sends, so that it can read the response
+    kResponding,  // computes or sends the response to a request
+    kLingering,   // discards bytes from the client, so that the client can read the whole response
     kClosed,
   };
-  // A part of a response. `begin` and `end` frame the part in chunked transfer coding.
+  // Bytes of a response to send: `begin`, then `bytes`, then `end`. For a chunk, `begin` contains
+  // the size of the chunk, and `end` is a line end.
   struct Part {
     std::string begin, bytes;
     std::string_view end;
@@ -102,17 +107,18 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // Calls `function` on the thread of the connection.
   template <typename Function>
   void Post(Function function);
-  // Calls Expire after `time`, unless Disarm or another Arm comes first.
+  // Starts the timer: calls Expire after `time`, unless Disarm or Arm is called before.
   void Arm(Duration time);
   void Disarm();
   void Expire();
 
   void AwaitRequest();
-  // Waits for the first bytes of a request.
+  // Waits for the first bytes of a request, and then reads the header fields.
   void AwaitBytes();
   void ReadHead();
   void OnHead(Error error);
-  // Returns the status and the message for a head that must be refused, or status 0.
+  // Checks the header fields of a request. Returns the HTTP status code and the message of an
+  // error, or status 0 if the request is valid.
   std::pair<int, std::string_view> CheckHead() const;
   // Counts the body of the request in `body_memory_`. Returns false if the memory is full.
   bool ReserveBody();
@@ -120,7 +126,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void ReadBody();
   void OnBody(Error error);
   void Handle();
-  // Waits until the client sends or disconnects while the response is not complete.
+  // Detects that the client disconnects before the response is complete.
   void WatchClient();
   void OnClientReadable(Error error);
 
@@ -129,7 +135,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Enqueue(Part part);
   void WriteNext();
   void OnWritten(Error error);
-  // Ends the response: begins to wait for the next request, or closes the connection.
+  // Called after a complete response was sent. Waits for the next request, or closes the
+  // connection.
   void FinishResponse();
   void Linger();
   void DiscardSome();
@@ -143,7 +150,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   int64_t num_reserved_bytes_ = 0;  // part of `body_memory_` that this connection uses
   std::function<void()> on_end_;
   boost::asio::steady_timer timer_;
-  uint64_t timer_generation_ = 0;  // number of calls of Arm and Disarm
+  uint64_t timer_generation_ = 0;  // total number of calls of Arm and Disarm
   State state_ = State::kIdle;
   std::atomic<bool> is_responding_ = false;  // true in the states kResponding and kLingering
 
@@ -154,10 +161,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool closes_ = false;
 
   HttpBody response_body_ = HttpBody::kSized;
-  size_t num_surplus_bytes_ = 0;    // number of bytes received since the end of the request
-  bool response_complete_ = false;  // true after the last part of the response was enqueued
-  bool has_response_ = false;       // true after Respond or BeginStream
-  std::deque<Part> parts_;          // parts that are being sent or wait; the first is being sent
+  size_t num_surplus_bytes_ = 0;    // number of bytes received after the current request
+  bool response_complete_ = false;  // true after the last part was added to `parts_`
+  bool has_response_ = false;       // true after Respond or BeginStream was called for the request
+  std::deque<Part> parts_;  // parts of the response that are not sent; the first part is being sent
   std::function<void()> on_closed_;
   std::array<char, 4096> discarded_;
 };

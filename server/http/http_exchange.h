@@ -1,4 +1,4 @@
-// One request and its response on an HTTP connection.
+// An HTTP request, and functions that send the response to this request.
 #pragma once
 
 #include <functional>
@@ -13,11 +13,9 @@ namespace incipit {
 
 class HttpConnection;
 
-// The request, and functions that send the response. The functions may be called on any thread and
-// never wait. If the client has disconnected, they do nothing except to report the failure of a
-// write.
-//
-// A response is one call of Respond; or BeginStream, any number of Write, and EndStream.
+// A request, and functions that send its response. A response is one call of Respond; or
+// BeginStream, any number of calls of Write, and EndStream. Thread-safe. No function waits. After
+// the client has disconnected, the functions send nothing.
 class HttpExchange {
  public:
   HttpExchange(std::shared_ptr<HttpConnection> connection, HttpRequestHead head, std::string body)
@@ -25,24 +23,27 @@ class HttpExchange {
 
   const HttpRequestHead& head() const { return head_; }
   const std::string& body() const { return body_; }
-  // Returns the body and removes it from the exchange.
+  // Returns the body of the request, and makes the body in the exchange empty.
   std::string TakeBody() { return std::move(body_); }
 
-  // Adds `fields` to the header fields of the response. REQUIRES: the response has not begun.
+  // Adds `fields` to the header fields of the response. REQUIRES: Respond and BeginStream were not
+  // called.
   void AddFields(std::vector<std::pair<std::string, std::string>> fields);
   void Respond(HttpResponse response);
-  // Sends the status and the header fields of `head`. The member `head.body` is not used.
+  // Begins a response in several parts: sends the status and the header fields of `head`. Does not
+  // use `head.body`.
   void BeginStream(HttpResponse head);
-  // Sends `bytes` as the next part of the body. Calls `on_written` once, on a thread of the HTTP
-  // server: with true when the operating system has accepted the bytes, or with false if the
-  // connection has ended.
+  // Sends `bytes` as the next part of the response body. Calls `on_written` once, on a thread of
+  // the HTTP server. `on_written` gets true after the operating system has accepted the bytes, or
+  // false if the connection is closed.
   void Write(std::string bytes, std::function<void(bool)> on_written);
   void EndStream();
   // Closes the connection immediately.
   void Abort();
 
-  // Sets a callback that is called once if the connection ends before the response does. Called
-  // immediately if the connection has already ended. Called on a thread of the HTTP server.
+  // Sets a callback for a connection that closes before the response is complete. A thread of the
+  // HTTP server then calls `on_closed` once. If the connection is already closed, the thread calls
+  // `on_closed` as soon as possible.
   void OnClosed(std::function<void()> on_closed);
 
  private:

@@ -9,8 +9,8 @@
 namespace incipit {
 namespace {
 
-// Returns the host of a Host field, without the port and in lower case. Returns an empty text if
-// the field is not HOST or HOST:PORT.
+// Returns the host in the value `field` of a Host field, without the port and in lower case.
+// Returns an empty text if `field` is not HOST or HOST:PORT.
 std::string HostOf(std::string_view field) {
   const size_t bracket = field.starts_with('[') ? field.find(']') : 0;
   const size_t end = field.find(':', std::min(bracket, field.size()));
@@ -34,7 +34,8 @@ bool IsAllowedOrigin(std::string_view origin, const HttpGuardOptions& options) {
   return std::ranges::find(options.origins, origin) != options.origins.end();
 }
 
-// Returns true if `origin` is the server itself, as the client names the server in `host`.
+// Returns true if the Origin field `origin` and the Host field `host` of a request name the same
+// host and port.
 bool IsOwnOrigin(std::string_view origin, std::string_view host) {
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (origin.starts_with(scheme) && EqualsIgnoringCase(origin.substr(scheme.size()), host)) {
@@ -45,7 +46,7 @@ bool IsOwnOrigin(std::string_view origin, std::string_view host) {
 }
 
 bool IsJson(std::string_view content_type) {
-  // The field may have parameters after the type, such as "; charset=utf-8".
+  // A Content-Type field may have parameters after the type, such as "; charset=utf-8".
   return EqualsIgnoringCase(content_type.substr(0, content_type.find_first_of("; \t")),
                             "application/json");
 }

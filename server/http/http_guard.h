@@ -1,4 +1,4 @@
-// Refuses HTTP requests that a web page of another site may have caused.
+// Refuses HTTP requests that a web page of another site has sent from the browser of its reader.
 #pragma once
 
 #include <optional>
@@ -10,21 +10,22 @@
 namespace incipit {
 
 struct HttpGuardOptions {
-  // True if only programs on the same machine can connect. The host in a request must then be this
-  // machine, so that a web page cannot reach the server under a name of its own (DNS rebinding).
+  // True if the server listens at a loopback address. The Host field of a request must then name
+  // the local machine or one of `hosts`. This check prevents DNS rebinding (a foreign domain name
+  // that resolves to the loopback address).
   bool is_loopback = true;
   std::vector<std::string> hosts;    // further allowed values of the Host field, without port
   std::vector<std::string> origins;  // further allowed values of the Origin field
 };
 
-// Returns the response to a request that must be refused: 421 for a wrong host, 403 for a request
-// of a web page of another site, and 415 for a POST request whose body is not JSON. Otherwise
-// returns nothing.
+// Returns an error response if the request `head` must be refused, otherwise nullopt. The status is
+// 421 for a wrong host, 403 for a request from a web page of another site, and 415 for a POST
+// request without a JSON body.
 std::optional<HttpResponse> CheckBrowser(const HttpRequestHead& head,
                                          const HttpGuardOptions& options);
 
-// Returns the header fields that allow a web page of an allowed origin to read the response. The
-// list is empty for any other request.
+// Returns the CORS header fields that let a web page of an allowed origin read the response.
+// Returns an empty list for all other requests.
 std::vector<std::pair<std::string, std::string>> CrossOriginFields(const HttpRequestHead& head,
                                                                    const HttpGuardOptions& options);
 

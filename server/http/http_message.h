@@ -1,5 +1,4 @@
-// The parts of an HTTP request and response that the routes need. Does not depend on the HTTP
-// library.
+// HTTP requests and responses as plain structures, independent of the HTTP library.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +13,16 @@ namespace incipit {
 struct HttpRequestHead {
   std::string method = {};  // for example "GET"
   std::string target = {};  // path and query as the client sent them, for example "/v1/models?x=1"
-  // Names and values of the header fields, in the order of the message.
+  // Names and values of the header fields, in the order in which the client sent the fields.
   std::vector<std::pair<std::string, std::string>> fields = {};
-  std::string peer = {};  // name of the connection, unique among the open connections
+  std::string peer = {};  // name of the client's connection, unique among the open connections
 
   // Returns the target without the query.
   std::string_view path() const;
-  // Returns the value of the first header field `name`, or an empty text if no field has this name.
-  // Upper and lower case are equal in `name`.
+  // Returns the value of the first header field with the name `name`, ignoring case. Returns an
+  // empty text if there is no such field.
   std::string_view Field(std::string_view name) const;
-  // Returns the number of header fields with the name `name`.
+  // Returns the number of header fields with the name `name`, ignoring case.
   size_t NumFields(std::string_view name) const;
 };
 
@@ -33,16 +32,15 @@ struct HttpResponse {
   std::string body = {};
   // Further header fields, such as Retry-After.
   std::vector<std::pair<std::string, std::string>> fields = {};
-  // True if the connection must be closed after the response, for example because the body of the
-  // request was not read.
+  // True if the server must close the connection after the response.
   bool closes = false;
 };
 
-// How the end of a response body is marked.
+// The way in which a client finds the end of a response body.
 enum class HttpBody : uint8_t {
-  kSized,    // a Content-Length field
-  kChunked,  // chunked transfer coding
-  kToClose,  // the end of the connection, for HTTP/1.0 clients
+  kSized,    // by the size in the field Content-Length
+  kChunked,  // by the last chunk of the chunked transfer coding
+  kToClose,  // by the end of the connection, for HTTP/1.0 clients
 };
 
 // Content type of metrics in the text format of Prometheus.
@@ -52,11 +50,12 @@ inline constexpr std::string_view kMetricsContentType = "text/plain; version=0.0
 bool EqualsIgnoringCase(std::string_view a, std::string_view b);
 std::string LowerCase(std::string_view text);
 
-// Returns `text` with each escape such as %2F replaced by its byte. Invalid escapes are kept.
+// Returns `text` with each escape, such as %2F, replaced by the byte that the escape stands for.
+// Leaves invalid escapes unchanged.
 std::string PercentDecoded(std::string_view text);
 
-// Returns the status line and the header fields of `response`, with an empty line at the end. The
-// size in Content-Length is the size of `response.body`.
+// Returns the status line and the header fields of `response`, followed by an empty line. With
+// HttpBody::kSized, the field Content-Length is the size of `response.body` in bytes.
 std::string HeadOf(const HttpResponse& response, HttpBody body);
 
 }  // namespace incipit

@@ -24,7 +24,7 @@ namespace {
 namespace asio = boost::asio;
 using Tcp = asio::ip::tcp;
 
-// Returns the address of the client of `socket` as HOST:PORT.
+// Returns the client's address and port on the connection `socket`, as HOST:PORT.
 std::string PeerOf(const Tcp::socket& socket) {
   boost::system::error_code error;
   const Tcp::endpoint peer = socket.remote_endpoint(error);
@@ -41,7 +41,7 @@ Tcp ProtocolOf(int fd) {
 
 }  // namespace
 
-// The listener, the threads and the open connections of a server.
+// The listener (accepts connections), the threads and the open connections of an HTTP server.
 class HttpServer::Threads {
  public:
   Threads(const HttpServerOptions& options, HttpHandlers handlers,
@@ -78,10 +78,11 @@ class HttpServer::Threads {
  private:
   struct Open {
     std::weak_ptr<HttpConnection> connection;
-    bool is_leaving = false;  // true after CloseOldest has chosen the connection
+    bool is_leaving = false;  // true after CloseOldest has requested that the connection closes
   };
 
-  // Called on the thread of the listener.
+  // Creates an HttpConnection for the accepted socket `accepted`. Called on the thread of
+  // `listener_`.
   void Accept(OwnedSocket accepted) {
     const int enabled = 1;
     setsockopt(accepted.fd(), IPPROTO_TCP, TCP_NODELAY, &enabled, sizeof(enabled));
@@ -107,8 +108,9 @@ class HttpServer::Threads {
     connection->Run();
   }
 
-  // Closes the oldest connection without a request in progress. Returns false if there is none. The
-  // closed connection stays in `connections_` until its thread has called Forget.
+  // Requests that the oldest connection without a current request closes. Returns false if every
+  // connection has a current request. The closed connection stays in `connections_` until Forget
+  // removes the connection.
   bool CloseOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     for (auto& [id, open] : connections_) {
       const auto connection = open.connection.lock();
@@ -144,15 +146,18 @@ class HttpServer::Threads {
   std::unique_ptr<ConnectionListener> listener_;
   const int port_ = listener_->port();
   std::vector<std::unique_ptr<asio::io_context>> contexts_;
-  // Keep the threads running while no connection is open.
+  // Prevent the threads from ending while no connection is open.
   std::vector<asio::executor_work_guard<asio::io_context::executor_type>> guards_;
   std::vector<std::thread> threads_;
-  size_t next_context_ = 0;  // used only by the thread of the listener
+  // Index of the context of the next connection, modulo the number of contexts; used only by the
+  // thread of the listener.
+  size_t next_context_ = 0;
 
   Mutex mutex_;
   std::condition_variable_any all_ended_;
   uint64_t next_id_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The open connections, in the order in which they were accepted.
+  // The open connections, by number; connections are numbered in the order in which they were
+  // accepted.
   std::map<uint64_t, Open> connections_ ABSL_GUARDED_BY(mutex_);
 };
 

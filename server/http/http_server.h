@@ -1,4 +1,4 @@
-// An HTTP/1.1 server: accepts connections at an address and calls handlers for their requests.
+// An HTTP/1.1 server that accepts connections at an address and calls handlers for the requests.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,20 @@ namespace incipit {
 struct HttpServerOptions {
   HttpLimits limits;
   int32_t num_threads = 1;
-  // Maximum number of open connections. A further connection replaces the oldest connection without
-  // a request in progress; if there is none, the new connection is closed.
+  // Maximum number of open connections. At the maximum, the server closes the oldest connection
+  // without a current request for each new connection. If every connection has a current request,
+  // the server closes the new connection.
   int32_t connections_max = 4096;
-  // Maximum size in bytes of all request bodies that are being received.
+  // Maximum sum of the sizes, in bytes, of all request bodies that are being received.
   int64_t body_memory_max = int64_t{1} << 30;
-  // The system closes a connection whose client acknowledges no data for this time.
+  // Time after which the operating system closes a connection whose client acknowledges no data.
   Duration unacknowledged_max = std::chrono::seconds(20);
 };
 
 class HttpServer {
  public:
-  // Listens at `address` and starts the threads that call `handlers`. Returns UNAVAILABLE if the
-  // address cannot be bound; the error contains the name `flag` and the address.
+  // Starts a server at `address`. Returns UNAVAILABLE if the address cannot be bound. The error
+  // message contains `address` and the name `flag` of the command-line flag.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(std::string_view flag,
                                                            const HostPort& address,
                                                            const HttpServerOptions& options,
@@ -36,8 +37,8 @@ class HttpServer {
   ~HttpServer();  // calls Stop(Duration::zero())
 
   int port() const;
-  // Stops accepting connections. Waits at most `longest` until the requests in progress have their
-  // responses. Then closes all connections and ends the threads. A second call does nothing.
+  // Stops accepting connections, waits at most `longest` for the responses to current requests,
+  // then closes all connections and ends the threads. A second call does nothing.
   void Stop(Duration longest);
 
  private:

@@ -1,4 +1,4 @@
-// Appends JSON values to a text without building a JSON tree.
+// Functions that append a value to a string as JSON text.
 #pragma once
 
 #include <string>
@@ -10,8 +10,9 @@ namespace incipit {
 // becomes U+FFFD, the replacement character.
 void AppendJson(std::string_view text, std::string& out);
 
-// Appends the number `value` with nine significant digits. Infinite values and NaN become the
-// nearest finite numbers and 0, because JSON has no such values.
+// Appends `value` to `out` as a JSON number with nine significant digits. JSON has neither infinity
+// nor NaN: infinity becomes the largest finite float, minus infinity the lowest finite float, and
+// NaN becomes 0.
 void AppendJson(float value, std::string& out);
 
 }  // namespace incipit

@@ -18,7 +18,7 @@ constexpr std::string_view kRequestIdField = "x-request-id";
 HttpResponse StreamHead() {
   HttpResponse head{.content_type = "text/event-stream"};
   head.fields.emplace_back("Cache-Control", "no-cache");
-  // Tells nginx not to hold back events.
+  // Makes the proxy nginx send each event without delay.
   head.fields.emplace_back("X-Accel-Buffering", "no");
   return head;
 }
@@ -32,7 +32,7 @@ bool IsLabel(std::string_view text, const RequestLimits& limits) {
 
 }  // namespace
 
-// Passes the output of one session to the call.
+// Receives the output of the session of one prompt, and passes the output to the OpenAiCall.
 class OpenAiCall::Sink final : public OutputSink {
  public:
   Sink(std::shared_ptr<OpenAiCall> call, size_t prompt) : call_(std::move(call)), prompt_(prompt) {}
@@ -194,7 +194,8 @@ bool OpenAiCall::Deliver(size_t prompt, OutputPart part, const std::shared_ptr<S
                          limit);
     } else if (output_->format().streams) {
       if (events.empty()) return true;
-      // The exchange only queues the functions, so the lock is not held for long.
+      // Calling BeginStream and Write with the lock held is safe, because both functions only add a
+      // task to a queue.
       if (!std::exchange(has_begun_, true)) exchange_->BeginStream(StreamHead());
       exchange_->Write(std::move(events), [session](bool ok) { session->OnDelivered(ok); });
       return false;

@@ -1,5 +1,5 @@
-// One request of completions or chat completions over HTTP: starts a session for each prompt, and
-// sends their output as one response.
+// Handles one HTTP request for completions or chat completions: starts a session for each prompt,
+// and sends the output of all sessions as one response.
 #pragma once
 
 #include <atomic>
@@ -30,15 +30,17 @@ struct OpenAiContext {
   SessionStarter& starter;
   CallTracker& calls;
   const Clock& clock;
-  // Estimated size in bytes of all output that waits for the end of a response that is not a
-  // stream.
+  // Estimated total size, in bytes, of the output that the server keeps for responses that are not
+  // streams.
   std::atomic<int64_t>& num_kept_bytes;
 };
 
-// Lives until the response has ended and no session uses the call. Thread-safe.
+// One HTTP request for completions or chat completions. A call exists until its response has ended
+// and no session refers to the call. Thread-safe.
 class OpenAiCall : public std::enable_shared_from_this<OpenAiCall> {
  public:
-  // Starts a call for `exchange`. `id` is a random number for the name of the response.
+  // Starts to handle the request of `exchange`. The `id` of the response contains the random number
+  // `id`.
   static void Start(const OpenAiContext& context, std::shared_ptr<HttpExchange> exchange,
                     bool is_chat, uint64_t id);
   ~OpenAiCall();
@@ -49,23 +51,26 @@ class OpenAiCall : public std::enable_shared_from_this<OpenAiCall> {
   OpenAiCall(const OpenAiContext& context, std::shared_ptr<HttpExchange> exchange, bool is_chat,
              uint64_t id);
   void Begin();
-  // Returns an error if the maximum number of calls in progress is reached.
+  // Adds the call to `calls`. Returns an error if the maximum number of calls in progress is
+  // reached.
   absl::Status Track();
-  // Returns the tenant in the header fields, or an error if the server does not take requests.
+  // Returns the tenant that the header fields name, or the default tenant. Returns an error if the
+  // name is invalid or the server accepts no requests.
   absl::StatusOr<std::string> Admit() const;
   // Creates the session of the next prompt. Returns null if the response is complete, for example
   // because the client has disconnected.
   std::shared_ptr<Session> AddSession();
   // Returns the session of the first prompt, or null if the response is complete.
   std::shared_ptr<Session> FirstSession();
-  // Parses the body. Runs on a text thread.
+  // Parses the body of the request. Runs on a text thread (a thread that prepares requests).
   absl::StatusOr<std::vector<SessionStarter::Prompt>> Read(std::string_view body);
-  // Returns the function that stores the prompt in `output_` if the response repeats the prompt.
+  // Returns a callback that stores the prompt in `output_`. Returns null if the response does not
+  // contain the prompt.
   SessionStarter::OnTokens OnTokensOf(size_t prompt, const OpenAiFormat& format,
                                       const RequestDraft& draft);
 
-  // Reports a part of the output of prompt number `prompt`. Returns false if `session` must wait
-  // until the part is written.
+  // Adds `part`, output of prompt number `prompt`, to the response. Returns false if `session` must
+  // wait until the part is written to the connection.
   bool Deliver(size_t prompt, OutputPart part, const std::shared_ptr<Session>& session);
   void End(const absl::Status& status);
   // Ends the response with the error `status`, and cancels all sessions.
@@ -79,14 +84,15 @@ class OpenAiCall : public std::enable_shared_from_this<OpenAiCall> {
   const bool is_chat_;
   const uint64_t id_;
   const Time arrival_;
-  std::atomic<bool> is_counted_ = false;  // true while `calls` counts the call
+  std::atomic<bool> is_counted_ = false;  // true while the call is in `calls`
 
   Mutex mutex_;
-  std::vector<std::shared_ptr<Session>> sessions_ ABSL_GUARDED_BY(mutex_);  // by prompt
+  // Element i: session of prompt number i.
+  std::vector<std::shared_ptr<Session>> sessions_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<OpenAiOutput> output_ ABSL_GUARDED_BY(mutex_);  // null until the body is parsed
   size_t num_sessions_ ABSL_GUARDED_BY(mutex_) = 0, num_ended_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool has_begun_ ABSL_GUARDED_BY(mutex_) = false;    // true after the head of a stream was sent
-  bool is_complete_ ABSL_GUARDED_BY(mutex_) = false;  // true after the response was sent
+  bool has_begun_ ABSL_GUARDED_BY(mutex_) = false;    // true after BeginStream was called
+  bool is_complete_ ABSL_GUARDED_BY(mutex_) = false;  // true after the end of the response was sent
   int64_t num_counted_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

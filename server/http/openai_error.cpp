@@ -12,8 +12,8 @@
 namespace incipit {
 namespace {
 
-// Pairs of the beginning of a field path in a request draft, and the beginning of the path of the
-// same field in OpenAI's API. The first pair that matches applies.
+// Pairs (A, B): a field path that begins with A in a request draft begins with B in OpenAI's API.
+// The first pair that matches applies.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kPaths = {{
     {"sampling.", ""},
     {"output.prompt_logprobs", "logprobs"},
@@ -23,13 +23,14 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kPaths = 
     {"token_ids", "prompt"},
     {"template_arguments_json", "chat_template_kwargs"},
 }};
-// Pairs of the end of a field path in a request draft, and the end of the path in OpenAI's API.
+// Pairs (A, B): a field path that ends with A in a request draft ends with B in OpenAI's API.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kPathEnds = {{
     {".arguments_json", ".function.arguments"},
     {".parameters_json", ".function.parameters"},
 }};
 
-// Returns the path in OpenAI's API of the field `path` of a request draft.
+// Converts `path`, the path of a field in a request draft, to the path of this field in OpenAI's
+// API.
 std::string ParamOf(std::string_view path) {
   if (path == "text") return "prompt";
   for (const auto& [ours, theirs] : kPaths) {
@@ -39,7 +40,8 @@ std::string ParamOf(std::string_view path) {
     if (!path.ends_with(ours)) continue;
     return fmt::format("{}{}", path.substr(0, path.size() - ours.size()), theirs);
   }
-  // The names of tools and tool calls, but not of the authors of messages.
+  // OpenAI's API has the name of a tool in the object "function", but the name of a message's
+  // author in the message itself.
   constexpr std::string_view kName = ".name";
   const bool is_tool = path.starts_with("tools[") || path.find(".tool_calls[") != path.npos;
   if (is_tool && path.ends_with(kName)) {
@@ -48,7 +50,7 @@ std::string ParamOf(std::string_view path) {
   return std::string(path);
 }
 
-// Returns the value of `type` in an error with the HTTP status code `http_status`.
+// Returns the field "type" of an error object with the HTTP status code `http_status`.
 std::string_view TypeOf(int http_status) {
   switch (http_status) {
     case 401:

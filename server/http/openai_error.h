@@ -1,4 +1,4 @@
-// Converts errors to responses in the form of OpenAI's API.
+// Converts errors to HTTP responses with the error object of OpenAI's API.
 #pragma once
 
 #include <string>
@@ -13,15 +13,15 @@ namespace incipit {
 // Returns the HTTP status code of an error with `reason`.
 int HttpStatusOf(Reason reason);
 
-// Returns the JSON object {"error": {...}} of `status`: message, type, param and code. `param` is
-// the name of the field in OpenAI's API. REQUIRES: `status` is not OK.
+// Returns the JSON text of OpenAI's error object {"error": {"message", "type", "param", "code"}}
+// for `status`. REQUIRES: `status` is not OK.
 std::string ErrorJson(const absl::Status& status);
 
-// Returns the response for the error `status`. The response has a Retry-After field if the client
-// may repeat the request later. REQUIRES: `status` is not OK.
+// Returns the HTTP response for the error `status`. If the client may repeat the request later, the
+// response has the header field Retry-After. REQUIRES: `status` is not OK.
 HttpResponse ErrorResponse(const absl::Status& status);
 
-// Returns the response for an error of HTTP itself, with the HTTP status code `http_status`.
+// Returns the HTTP response with the status code `http_status` and the error message `message`.
 HttpResponse ErrorResponse(int http_status, std::string_view message);
 
 }  // namespace incipit

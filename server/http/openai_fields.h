@@ -11,33 +11,36 @@
 
 namespace incipit {
 
-// A view of a JSON object. A field with the value null is absent. An error is INVALID_FIELD, names
-// the path of the field, and does not contain the value.
+// Reads the fields of a JSON object. Treats a field with the value null as absent. Each error is
+// INVALID_FIELD and contains the path of the field, but not its value.
 class OpenAiFields {
  public:
   using Json = nlohmann::ordered_json;
 
-  // `path` is the path of the object in the body, such as "messages[2]"; empty for the body itself.
-  // REQUIRES: `object` is a JSON object and outlives the view.
+  // `path` is the position of `object` in the request body, such as "messages[2]"; empty if
+  // `object` is the whole body. REQUIRES: `object` is a JSON object and outlives the OpenAiFields.
   explicit OpenAiFields(const Json& object, std::string path = {})
       : object_(object), path_(std::move(path)) {}
-  // Returns a view of `value`, or an error if `value` is not a JSON object.
+  // Returns a reader of the fields of `value`, or an error if `value` is not a JSON object. `path`
+  // is the position of `value` in the request body.
   static absl::StatusOr<OpenAiFields> Of(const Json& value, std::string path);
 
-  // Returns the path of the field `name` for error messages.
+  // Returns the path of the field `name` in the request body, for error messages.
   std::string PathOf(std::string_view name) const;
-  // Returns the value of the field, or a null pointer if the field is absent.
+  // Returns the value of the field `name`, or a null pointer if the field is absent.
   const Json* Find(std::string_view name) const;
 
-  // Return the value of the field, or nullopt if the field is absent.
+  // Returns the number in the field `name`, or nullopt if the field is absent. Returns an error if
+  // the value is not a number.
   absl::StatusOr<std::optional<double>> Number(std::string_view name) const;
-  // Returns an error also if the value is outside [min, max].
+  // Returns the integer in the field `name`, or nullopt if the field is absent. Returns an error if
+  // the value is not an integer in [min, max].
   absl::StatusOr<std::optional<int64_t>> Integer(std::string_view name, int64_t min,
                                                  int64_t max) const;
   absl::StatusOr<std::optional<bool>> Bool(std::string_view name) const;
   absl::StatusOr<std::optional<std::string>> Text(std::string_view name) const;
 
-  // Returns an error that names the field and says that the server does not support the field.
+  // Returns an error with the path of the field `name` and the text `description`.
   absl::Status Unsupported(std::string_view name, std::string_view description) const;
 
  private:

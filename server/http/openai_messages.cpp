@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Returns the text of `content`: a string, null, or an array of text parts.
+// Returns the text of the field "content" of `message`: a string, null, or an array of text parts.
 absl::StatusOr<std::string> ReadContent(const OpenAiFields& message) {
   const Json* const content = message.Find("content");
   if (content == nullptr) return std::string();
@@ -44,7 +44,8 @@ absl::StatusOr<ToolCallDraft> ReadToolCall(const OpenAiFields& call) {
   INCIPIT_ASSIGN_OR_RETURN(const auto fields, OpenAiFields::Of(*function, call.PathOf("function")));
   INCIPIT_ASSIGN_OR_RETURN(auto name, fields.Text("name"));
   out.name = std::move(name).value_or("");
-  // The arguments are the text of a JSON object; a JSON object itself is accepted too.
+  // OpenAI's API has the arguments as a string that contains JSON. The server also accepts a JSON
+  // object.
   const Json* const arguments = fields.Find("arguments");
   if (arguments == nullptr) return out;
   if (arguments->is_string()) {

@@ -1,4 +1,4 @@
-// Converts the messages and tools of a chat request of OpenAI's API to a conversation draft.
+// Reads the messages and tools of a chat request in the form of OpenAI's API.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -8,8 +8,9 @@
 
 namespace incipit {
 
-// Reads messages, tools, chat_template_kwargs, add_generation_prompt and continue_final_message.
-// Text parts of a message are joined with line ends. Returns INVALID_FIELD for other parts.
+// Reads the fields of a chat request that determine the prompt, such as messages and tools. Joins
+// the text parts of a message with line ends. Returns INVALID_FIELD for a message part that is not
+// text.
 absl::StatusOr<ConversationDraft> ReadConversation(const OpenAiFields& fields,
                                                    const RequestLimits& limits);
 

@@ -25,13 +25,14 @@ void AppendTokens(const std::vector<TokenId>& tokens, std::string& out) {
   out += ']';
 }
 
-// Returns the number of characters that begin in `bytes`.
+// Returns the number of UTF-8 characters whose first byte is in `bytes`.
 int64_t NumCharacters(std::string_view bytes) {
   return std::ranges::count_if(
       bytes, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
 }
 
-// Appends one token of the log probabilities of a chat, without the closing brace.
+// Appends the JSON object of one token with its log probability to `out`, without the closing
+// brace.
 void AppendChatToken(const ScoredToken& token, std::string& out) {
   out += R"({"token":)";
   AppendJson(token.bytes, out);
@@ -121,7 +122,7 @@ OutputDelta OpenAiOutput::EchoOf(size_t prompt) const {
   OutputDelta echo;
   echo.text = prompts_[prompt].text;
   if (!format_.logprobs || prompts_[prompt].tokens.empty()) return echo;
-  // The first token of a prompt has no probability. Rank 0 marks this position.
+  // The first token of a prompt has no probability. Rank 0 means that the probability is absent.
   ScoredPosition first;
   first.token.token = prompts_[prompt].tokens.front();
   if (tokenizer_ != nullptr) first.token.bytes = tokenizer_->TokenBytes(first.token.token);
@@ -225,7 +226,8 @@ void OpenAiOutput::AppendChatMessage(const OutputDelta& delta, std::string& out)
     AppendJson(delta.text, out);
   }
   if (!delta.reasoning.empty()) {
-    // vLLM renamed the field; clients read one of the two names.
+    // Writes the reasoning twice, under the old and the new field name of vLLM. A client reads only
+    // one of the two fields.
     for (const std::string_view name : {R"(,"reasoning":)", R"(,"reasoning_content":)"}) {
       out += name;
       AppendJson(delta.reasoning, out);
@@ -266,7 +268,9 @@ void OpenAiOutput::AppendCompletionLogprobs(const std::vector<ScoredPosition>& p
     }
     AppendJson(token.logprob, values);
     tops += '{';
-    std::vector<std::string> names;  // tokens with equal texts have one entry, the most probable
+    // Texts in `tops`; if several tokens have the same text, only the most probable token is in
+    // `tops`.
+    std::vector<std::string> names;
     const auto append = [&](const ScoredToken& one) {
       std::string name;
       AppendJson(one.bytes, name);

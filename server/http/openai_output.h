@@ -1,4 +1,4 @@
-// Writes output in the form of OpenAI's API: one JSON object, or events of a stream.
+// Converts output to the JSON of OpenAI's API: one JSON object, or the events of a stream.
 #pragma once
 
 #include <cstdint>
@@ -15,64 +15,69 @@
 
 namespace incipit {
 
-// The values that are equal in all parts of one response.
+// Values that are the same in all events of a stream.
 struct OpenAiIdentity {
-  std::string id;       // such as "chatcmpl-0123456789abcdef"
+  std::string id;       // id of the response, such as "chatcmpl-0123456789abcdef"
   std::string model;    // name of the served model
-  int64_t created = 0;  // seconds since 1970
+  int64_t created = 0;  // time of the request, in seconds since 1970
 };
 
-// A prompt, as far as the response repeats it.
+// The prompt, for a response that contains the prompt.
 struct OpenAiPrompt {
-  std::string text;             // only with OpenAiFormat::echo
-  std::vector<TokenId> tokens;  // only with echo or return_token_ids
+  std::string text;  // text of the prompt; empty if OpenAiFormat::echo is false
+  // Token ids of the prompt; empty if the response does not contain the prompt.
+  std::vector<TokenId> tokens;
 };
 
-// The sum of the token counts of all prompts of a response.
+// Token counts of a response, each the sum over all prompts.
 struct OpenAiUsage {
   int64_t num_prompt_tokens = 0, num_output_tokens = 0, num_cached_tokens = 0;
 
   void Add(const OutputUsage& usage);
 };
 
-// Builds the JSON text of a response. Choices are numbered over all prompts: choice c of prompt p
-// has the index p * num_choices + c. Not thread-safe.
+// Builds the JSON text of a response. Choice c (from 0) of prompt p (from 0) has the index p *
+// num_choices + c in the response. Not thread-safe.
 class OpenAiOutput {
  public:
-  // `tokenizer` is null if the model has none. REQUIRES: `tokenizer` outlives the object.
+  // `tokenizer` may be null. REQUIRES: `tokenizer` outlives the OpenAiOutput.
   OpenAiOutput(OpenAiFormat format, OpenAiIdentity identity, size_t num_prompts,
                const Tokenizer* tokenizer);
 
   const OpenAiFormat& format() const { return format_; }
-  // Sets the prompt that the response repeats. REQUIRES: no output of the prompt was added.
+  // Stores prompt number `prompt`, which the response will contain. REQUIRES: Add was not called
+  // for this prompt.
   void SetPrompt(size_t prompt, OpenAiPrompt value) { prompts_[prompt] = std::move(value); }
-  // Adds the output `part` of prompt number `prompt`. Returns the events of a stream; returns an
-  // empty text if `format().streams` is false, or if the part has nothing that a client can use.
+  // Adds `part`, output of prompt number `prompt`. If `format().streams` is true, returns the
+  // events for the client, or an empty text if `part` contains nothing for the client. Otherwise,
+  // returns an empty text.
   std::string Add(size_t prompt, OutputPart part);
-  // Returns the end of a stream: the event with the token counts, and the event [DONE].
+  // Returns the last events of a stream: the token counts, if the client wants them, and [DONE].
   std::string StreamEnd() const;
-  // Returns the response that is not a stream, after all output was added.
+  // Returns the complete JSON response. REQUIRES: `format().streams` is false, and all output was
+  // added.
   std::string Whole() const;
-  // Returns the estimated size in bytes of the output that is kept for Whole().
+  // Returns the estimated size, in bytes, of the stored output. Whole() will return this output.
   size_t num_kept_bytes() const { return num_kept_bytes_; }
 
  private:
   struct Choice {
-    bool begun = false;  // true after the first event of the choice
+    bool begun = false;  // true after BeginChoice was called
     std::string text, reasoning;
     std::vector<OutputToolCall> tool_calls;
     std::vector<TokenId> tokens;
     std::vector<ScoredPosition> logprobs;
     std::optional<FinishReason> finish;
     bool has_tool_calls = false;
-    std::string stop_reason = "null";  // JSON: the stop string, the stop token or null
-    // Number of characters of the text before the next token, for text_offset.
+    // JSON text: the stop string or stop token that ended the choice, or null.
+    std::string stop_reason = "null";
+    // Number of characters of the choice's text before the next token.
     int64_t num_characters = 0;
   };
 
-  // Appends the part of `delta` that the next event or the whole response shows.
+  // Appends the JSON object of choice number `index` with the new output `delta` to `out`.
   void AppendChoice(size_t index, const OutputDelta& delta, Choice& choice, std::string& out) const;
-  // Appends the member `delta` or `message` of a chat.
+  // Appends the field "delta" (in a stream) or "message" of a chat response to `out`.
   void AppendChatMessage(const OutputDelta& delta, std::string& out) const;
   void AppendToolCalls(const OutputDelta& delta, std::string& out) const;
   void AppendLogprobs(const std::vector<ScoredPosition>& positions, Choice& choice,
@@ -80,9 +85,10 @@ class OpenAiOutput {
   void AppendCompletionLogprobs(const std::vector<ScoredPosition>& positions, Choice& choice,
                                 std::string& out) const;
   void AppendEvent(std::string_view choices, std::string_view usage, std::string& out) const;
-  // Begins choice `index`: adds the role or the echoed prompt to the stream.
+  // Begins choice number `index`, before its first output. In a stream, appends the first event,
+  // with the role of a chat or the prompt, to `out`.
   void BeginChoice(size_t prompt, size_t index, std::string& out);
-  // Returns a delta with the prompt, which an echo shows before the output.
+  // Returns prompt number `prompt` as output, because a response with echo begins with the prompt.
   OutputDelta EchoOf(size_t prompt) const;
   std::string UsageJson() const;
   static std::string_view FinishOf(const std::optional<FinishReason>& finish, bool has_tool_calls);
@@ -91,7 +97,8 @@ class OpenAiOutput {
   const OpenAiIdentity identity_;
   std::vector<OpenAiPrompt> prompts_;
   const Tokenizer* const tokenizer_;
-  std::vector<std::vector<ScoredPosition>> prompt_logprobs_;  // by prompt
+  // Element i: log probabilities of prompt number i.
+  std::vector<std::vector<ScoredPosition>> prompt_logprobs_;
   std::vector<Choice> choices_;
   OpenAiUsage usage_;
   size_t num_kept_bytes_ = 0;

@@ -19,21 +19,21 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kInt32Max = std::numeric_limits<int32_t>::max();
-// Maximum number of output tokens of a completion if the client does not set max_tokens, as in
-// OpenAI's API.
+// Default of max_tokens for completions, as in OpenAI's API.
 constexpr uint32_t kCompletionTokens = 16;
-// Depth of the arrays and objects around the JSON schema of a tool in a request body.
+// Number of nested arrays and objects in a request body that contain the JSON schema of a tool.
 constexpr int kBodyDepth = 8;
 
-// Fields that the server does not support. If a client sets one of them, ignoring it would change
-// the output without a notice.
+// Fields that the server refuses, because the server does not support the fields and they would
+// change the output.
 constexpr std::string_view kUnsupported[] = {
     "structured_outputs", "guided_json", "guided_regex",  "guided_choice", "guided_grammar",
     "allowed_token_ids",  "bad_words",   "prompt_embeds", "suffix",        "functions",
     "function_call"};
 
 absl::StatusOr<Json> ParseBody(std::string_view body, const OpenAiLimits& limits) {
-  // Two bytes are the minimum for each value in an array.
+  // A value in a JSON array takes at least two bytes, so `body_bytes_max / 2` values are enough for
+  // every body.
   BoundedJsonReader reader(limits.body_bytes_max, limits.body_bytes_max / 2,
                            BoundedJsonReader::kDepthMax + kBodyDepth);
   return reader.Read([] { return std::string("body"); }, body);
@@ -68,7 +68,8 @@ absl::Status ReadNumber(const OpenAiFields& fields, std::string_view name, T& ta
   return absl::OkStatus();
 }
 
-// Returns the token id in the text `key` of a member of logit_bias.
+// Returns the token id that `key` contains as a decimal number, or nullopt. `key` is the key of an
+// entry of logit_bias.
 std::optional<uint32_t> TokenOf(const std::string& key) {
   uint32_t id = 0;
   if (!absl::SimpleAtoi(key, &id)) return std::nullopt;
@@ -117,7 +118,7 @@ absl::Status ReadSampling(const OpenAiFields& fields, const OpenAiLimits& limits
 absl::Status ReadStop(const OpenAiFields& fields, const OpenAiLimits& limits, OutputDraft& out) {
   const Json* const stop = fields.Find("stop");
   if (stop != nullptr && stop->is_string()) {
-    // An empty text means no stop string, as in vLLM.
+    // An empty text means that the request has no stop string, as in vLLM.
     if (const auto text = stop->get<std::string>(); !text.empty()) out.stop.push_back(text);
   } else if (stop != nullptr) {
     if (!stop->is_array()) return InvalidField("stop", "must be a string or an array of strings");
@@ -162,7 +163,7 @@ absl::Status ReadOutput(const OpenAiFields& fields, const OpenAiLimits& limits,
   return ReadStop(fields, limits, out);
 }
 
-// Reads the fields that completions and chat have in common.
+// Reads the fields that a completion request and a chat request have in common.
 absl::StatusOr<RequestDraft> ReadCommon(const OpenAiFields& fields, const OpenAiLimits& limits,
                                         OpenAiFormat& format) {
   RequestDraft draft;
@@ -175,7 +176,8 @@ absl::StatusOr<RequestDraft> ReadCommon(const OpenAiFields& fields, const OpenAi
   INCIPIT_RETURN_IF_ERROR(ReadOutput(fields, limits, draft));
   INCIPIT_ASSIGN_OR_RETURN(auto salt, fields.Text("cache_salt"));
   draft.cache.salt = std::move(salt).value_or("");
-  // A lower number is served first in vLLM; a higher number is served first here.
+  // vLLM serves a request with a lower number first; the engine serves a request with a higher
+  // number first.
   INCIPIT_ASSIGN_OR_RETURN(const auto priority, fields.Integer("priority", -kInt32Max, kInt32Max));
   draft.priority = -static_cast<int32_t>(priority.value_or(0));
   INCIPIT_ASSIGN_OR_RETURN(const auto streams, fields.Bool("stream"));
@@ -208,7 +210,7 @@ absl::StatusOr<TokensDraft> TokensFrom(const Json& ids, std::string_view field,
   return out;
 }
 
-// Returns one draft for each prompt; `common` has the other fields.
+// Returns one copy of `common` for each prompt in the field "prompt", with the prompt added.
 absl::StatusOr<std::vector<RequestDraft>> ReadPrompts(const OpenAiFields& fields,
                                                       const OpenAiLimits& limits,
                                                       RequestDraft common) {

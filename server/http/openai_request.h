@@ -1,5 +1,5 @@
-// Converts the JSON body of a request of OpenAI's API to request drafts. The fields are those of
-// OpenAI, and further fields with the names that vLLM uses.
+// Converts the JSON body of an OpenAI API request to request drafts (values that are not checked
+// yet). Also reads fields that only vLLM has.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,21 @@
 
 namespace incipit {
 
-// How the output is written.
+// The form of a response, as the client requested.
 struct OpenAiFormat {
   bool is_chat = false;
-  bool streams = false;           // server-sent events instead of one JSON object
-  bool include_usage = false;     // a stream ends with the token counts
-  bool echo = false;              // completions begin with the text of the prompt
-  bool return_token_ids = false;  // adds the token ids of prompts and choices
+  bool streams = false;        // true: server-sent events; false: one JSON object
+  bool include_usage = false;  // true: a stream ends with the token counts
+  bool echo = false;           // true: the text of a completion begins with the prompt
+  // True: the response contains the token ids of prompts and choices.
+  bool return_token_ids = false;
   bool logprobs = false;
-  int32_t num_choices = 1;  // number of choices of each prompt
+  int32_t num_choices = 1;  // number of choices for each prompt
 };
 
 struct OpenAiRequest {
   OpenAiFormat format;
-  std::vector<RequestDraft> drafts;  // one for each prompt; at least one
+  std::vector<RequestDraft> drafts;  // one draft for each prompt of the request; at least one
 };
 
 struct OpenAiLimits {
@@ -36,19 +37,19 @@ struct OpenAiLimits {
 };
 
 struct TokenizeRequest {
-  RequestDraft draft;  // only the name of the model and the prompt are set
+  RequestDraft draft;  // contains only the name of the model and the prompt
   bool add_special_tokens = true;
 };
 
-// Return INVALID_FIELD if `body` is not valid or contains a field that the server cannot honour and
-// that would change the output. Other unknown fields are ignored.
+// Reads the body of a completion request. Returns INVALID_FIELD if `body` is not valid or contains
+// a field that the server refuses. Ignores unknown fields.
 absl::StatusOr<OpenAiRequest> ReadCompletionRequest(std::string_view body,
                                                     const OpenAiLimits& limits);
 absl::StatusOr<OpenAiRequest> ReadChatRequest(std::string_view body, const OpenAiLimits& limits);
-// Reads a request with a prompt or messages whose token ids the client wants.
+// Reads the body of a request to /tokenize, which contains a prompt or messages.
 absl::StatusOr<TokenizeRequest> ReadTokenizeRequest(std::string_view body,
                                                     const OpenAiLimits& limits);
-// Reads a request with token ids whose text the client wants. Returns the token ids.
+// Reads the body of a request to /detokenize. Returns the token ids that the body contains.
 absl::StatusOr<TokensDraft> ReadDetokenizeRequest(std::string_view body,
                                                   const OpenAiLimits& limits);
 

@@ -1,4 +1,4 @@
-// The routes of the HTTP server: OpenAI's API, and pages for probes and Prometheus.
+// Handles the requests to each path of the HTTP server: OpenAI's API, health pages and metrics.
 #pragma once
 
 #include <atomic>
@@ -37,10 +37,10 @@ class OpenAiRoutes {
  public:
   explicit OpenAiRoutes(const RoutesContext& context);
 
-  // Returns the response to a request that must be refused before its body is read: unknown path,
-  // wrong method, or a request that CheckBrowser refuses. Otherwise returns nothing.
+  // Checks a request before its body is read. Returns an error response for an unknown path, a
+  // wrong method, or a request that CheckBrowser refuses. Otherwise returns nullopt.
   std::optional<HttpResponse> Check(const HttpRequestHead& head) const;
-  // Responds to a request that Check does not refuse.
+  // Responds to the request of `exchange`. REQUIRES: Check returned nullopt for the request.
   void Handle(std::shared_ptr<HttpExchange> exchange);
 
  private:
@@ -49,9 +49,9 @@ class OpenAiRoutes {
     std::string_view method, path;
     Handler handle;
   };
-  // Returns the route of `head`, or null if no route matches.
+  // Returns the route for the path and the method of `head`, or null if there is no such route.
   static const Route* Find(const HttpRequestHead& head);
-  // Returns the methods that are allowed for `path`, separated by commas.
+  // Returns the HTTP methods that `path` supports, separated by commas.
   static std::string MethodsOf(std::string_view path);
 
   void Models(const std::shared_ptr<HttpExchange>& exchange);
@@ -66,9 +66,10 @@ class OpenAiRoutes {
   void ReadyPage(const std::shared_ptr<HttpExchange>& exchange);
   void LivePage(const std::shared_ptr<HttpExchange>& exchange);
 
-  // Returns the JSON object that describes the model under `name`.
+  // Returns OpenAI's JSON object of the served model, with `name` as the name of the model.
   std::string ModelJson(std::string_view name) const;
-  // Calls `work` with the body on a text thread, and sends the returned JSON text or error.
+  // Calls `work` with the body of the request on a text thread (a thread that prepares requests).
+  // Sends the JSON text or the error that `work` returns.
   void RunText(const std::shared_ptr<HttpExchange>& exchange,
                absl::StatusOr<std::string> (OpenAiRoutes::*work)(std::string_view body) const);
   absl::StatusOr<std::string> TokenizeBody(std::string_view body) const;
@@ -76,10 +77,11 @@ class OpenAiRoutes {
 
   const RoutesContext context_;
   const HttpGuardOptions guard_;
-  const int64_t start_time_;  // seconds since 1970
+  const int64_t start_time_;  // start of the server, in seconds since 1970
   const uint64_t random_key_;
   std::atomic<uint64_t> num_calls_{0};
-  // Estimated size in bytes of all output that waits for the end of its response.
+  // Estimated total size, in bytes, of the output that the server keeps for responses that are not
+  // streams.
   std::atomic<int64_t> num_kept_bytes_{0};
 };
 

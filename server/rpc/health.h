@@ -1,4 +1,4 @@
-// The state that the health service of gRPC (grpc.health.v1) reports to load balancers and probes.
+// Reports the health of the server through the health service of gRPC (grpc.health.v1).
 #pragma once
 
 #include <vector>
@@ -12,21 +12,21 @@ class HealthCheckServiceInterface;
 
 namespace incipit {
 
-// Reports the health of the gRPC services to clients. incipit.v1.Inference is NOT_SERVING while the
-// server drains, while the engine hangs, and after Stop. incipit.v1.Admin is always SERVING.
+// Reports the health of each gRPC service to clients. incipit.v1.Inference is NOT_SERVING while the
+// server drains or the engine hangs, and after Stop. incipit.v1.Admin is always SERVING.
 // Thread-safe.
 class Health {
  public:
-  // Starts to write the health state to `services`, the health services of the gRPC servers.
-  // REQUIRES: `services` exist until Stop returns.
+  // Sets the health state in each element of `services` from now on. REQUIRES: the elements of
+  // `services` exist until Stop returns.
   void Start(std::vector<grpc::HealthCheckServiceInterface*> services);
   void SetHanging(bool hanging);
   void SetDraining(bool draining);
-  // Returns true after Stop, or if the engine hangs.
+  // Returns true if the engine hangs, or if Stop was called.
   bool is_broken() const;
   bool is_draining() const;
-  // Writes NOT_SERVING to the health services for all gRPC services except Admin. Later calls do
-  // not access the health services.
+  // Sets the health state of all gRPC services except Admin to NOT_SERVING. Later calls do not
+  // access the health services of gRPC.
   void Stop();
 
  private:

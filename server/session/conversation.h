@@ -1,4 +1,4 @@
-// Converts the messages, tools and template arguments of a chat request to the variables of a chat
+// Checks the messages and tools of a chat request, and converts them to the variables of a chat
 // template.
 #pragma once
 
@@ -15,8 +15,7 @@
 
 namespace incipit {
 
-// The input of a chat template: variables with the messages, the tools and the template arguments
-// of a request.
+// The variables of a chat template: the messages, tools and template arguments of one request.
 struct Conversation {
   Conversation() = default;
   Conversation(Conversation&&) = default;
@@ -25,19 +24,19 @@ struct Conversation {
 
   // The variables of the chat template, as members of a JSON object.
   nlohmann::ordered_json variables;
-  // Content of the last message, if the model must continue this message.
+  // Content of the last message. Absent unless the model must continue the last message.
   std::optional<std::string> final_message;
-  // Parameters of the tools, for tool calls in the output. Null if the request has no tools or does
-  // not want tool calls.
+  // Parameters that the tools declare as strings. Null: tool calls in the output stay text.
   std::shared_ptr<const StringParameters> tools;
 };
 
-// A callback that returns an error if the request is no longer needed: the client has cancelled or
-// disconnected, or the deadline has passed. Otherwise, the callback returns OK.
+// Returns an error if the client has cancelled or disconnected, or if the deadline of the request
+// has passed. Otherwise returns OK.
 using CheckWanted = absl::FunctionRef<absl::Status()>;
 
-// Checks `draft` and returns the variables of the chat template, except the special tokens of the
-// model. Calls `check_wanted` before each JSON text, and stops if `check_wanted` returns an error.
+// Checks `draft` and returns the variables of the chat template, without the special tokens of the
+// model. Calls `check_wanted` before each JSON text of `draft`, and stops if `check_wanted` returns
+// an error.
 absl::StatusOr<Conversation> CheckConversation(ConversationDraft draft, const RequestLimits& limits,
                                                CheckWanted check_wanted);
 

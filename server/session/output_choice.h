@@ -1,5 +1,5 @@
 // Converts the token ids of one choice (output of a request) to the text and log probabilities for
-// the client. The text ends at the first stop string.
+// the client, up to the first stop string.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,13 @@ ScoredPosition ScoredPositionOf(const Logprobs& logprobs, int32_t row, const Tok
 
 class OutputChoice {
  public:
-  // If `tokenizer` is null, the output has no text. If `after_prompt` is true, the text of the
-  // first output token keeps its leading space. REQUIRES: `options` and `tokenizer` outlive the
+  // `tokenizer` may be null; the output then has no text. If `after_prompt` is true, the text of
+  // the first output token keeps its leading space. REQUIRES: `options` and `tokenizer` outlive the
   // OutputChoice.
   OutputChoice(const OutputOptions& options, const Tokenizer* tokenizer, bool after_prompt);
 
   // Adds the output token in `event` to `delta`. Returns true if a stop string has ended the choice
-  // but the engine would still compute tokens; the caller must then cancel the choice in the
-  // engine. REQUIRES: `ended()` is false.
+  // and the caller must cancel the choice in the engine. REQUIRES: `ended()` is false.
   bool Push(const TokenEvent& event, const Logprobs& logprobs, OutputDelta& delta);
 
   bool ended() const { return finish_.has_value(); }
@@ -38,11 +37,11 @@ class OutputChoice {
   int32_t num_tokens() const { return num_tokens_; }
 
  private:
-  // Adds `text` to `delta`, as content, reasoning or tool calls.
+  // Adds `text` to `delta`, split into ordinary text, reasoning and tool calls.
   void AddText(std::string_view text, OutputDelta& delta);
   void Add(ParsedText parsed, OutputDelta& delta);
-  // Adds `text` to `delta`, but not the text after the first stop string. Returns true if `text`
-  // completes a stop string.
+  // Adds `text` to `delta`, up to the first stop string. Returns true if the text now contains a
+  // stop string.
   bool AppendText(const std::string& text, OutputDelta& delta);
   void End(const TokenEvent& event, OutputDelta& delta);
 
@@ -50,7 +49,7 @@ class OutputChoice {
   const Tokenizer* tokenizer_;
   std::optional<Detokenizer> detokenizer_;
   std::optional<StopStrings> stop_strings_;
-  std::optional<OutputParser> parser_;  // absent: the whole text is content
+  std::optional<OutputParser> parser_;  // absent: the output has no tool calls and no reasoning
   int32_t num_tool_calls_ = 0;
   std::optional<FinishReason> finish_;
   int32_t num_tokens_ = 0;

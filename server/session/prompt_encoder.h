@@ -15,13 +15,13 @@
 
 namespace incipit {
 
-// Converts prompts to token ids. Thread-safe. Every function takes time linear in the length of the
-// text.
+// Converts prompts to token ids. Thread-safe. The time of every function is linear in the length of
+// the text.
 class PromptEncoder {
  public:
   // `tokenizer` and `chat_template` may be null. If `special_tokens_in_chat` is false, special
-  // tokens in chat messages are treated as ordinary text. REQUIRES: `tokenizer` and `chat_template`
-  // outlive the PromptEncoder.
+  // tokens in chat messages are ordinary text. REQUIRES: `tokenizer` and `chat_template` outlive
+  // the PromptEncoder.
   PromptEncoder(const Tokenizer* tokenizer, const ChatTemplate* chat_template,
                 bool special_tokens_in_chat, OutputFormats formats = {})
       : tokenizer_(tokenizer),
@@ -29,16 +29,18 @@ class PromptEncoder {
         special_tokens_in_chat_(special_tokens_in_chat),
         formats_(formats) {}
 
-  // Returns the formats of tool calls and reasoning in the output of a chat.
+  // Returns the formats in which the model writes tool calls and reasoning.
   const OutputFormats& formats() const { return formats_; }
 
-  // The token ids of a prompt, and the name of the request field that contained the prompt.
+  // Token ids of a prompt, and the name of the request field with the prompt.
   struct Encoded {
     std::vector<TokenId> tokens;
     std::string_view field;
-    bool ends_in_reasoning = false;  // true if the prompt ends inside reasoning
+    // true if the prompt ends inside reasoning, so the output begins with reasoning
+    bool ends_in_reasoning = false;
   };
-  // Returns the token ids of `request.prompt`. Moves token ids out of `request.prompt`.
+  // Returns the token ids of `request.prompt`. If `request.prompt` contains token ids, moves the
+  // token ids.
   absl::StatusOr<Encoded> Encode(CheckedRequest& request, const ServedModel& model,
                                  const RequestLimits& limits, CheckWanted check_wanted) const;
 
@@ -46,22 +48,23 @@ class PromptEncoder {
   absl::StatusOr<std::vector<TokenId>> EncodeText(std::string_view text,
                                                   bool add_special_tokens) const;
 
-  // Returns the text of the token ids `ids`. Returns INVALID_FIELD, about the field `field`, if an
-  // id is not a token of the model or the text is longer than limits.detokenize_bytes_max.
-  // REQUIRES: the tokenizer is not null.
+  // Returns the text of the token ids `ids`. Returns INVALID_FIELD if an id is not a token of
+  // `model`, or if the text has more than limits.detokenize_bytes_max bytes. The error names the
+  // request field `field`. REQUIRES: the tokenizer is not null.
   absl::StatusOr<std::string> DecodeIds(std::string_view field, const TokensDraft& ids,
                                         bool skip_special_tokens, const ServedModel& model,
                                         const RequestLimits& limits) const;
 
-  // Returns the minimum number of tokens of any text with `num_bytes` bytes, or 0 if unknown.
+  // Returns a lower bound for the number of tokens of any text of `num_bytes` bytes, or 0 if the
+  // bound is unknown.
   int64_t NumTokensMin(int64_t num_bytes) const;
-  // Returns true if `prompt` contains a token that is not a special token. Returns false if there
-  // is no tokenizer.
+  // Returns true if `prompt` contains a token that is not a special token. Returns false without a
+  // tokenizer.
   bool ShowsText(std::span<const TokenId> prompt) const;
 
  private:
-  // A callback that returns an error if the prompt text is certainly too long. The callback is
-  // called before the text is tokenised.
+  // Checks the length of `text`, the text of a prompt, before tokenisation. Returns an error if the
+  // prompt is certainly too long.
   using CheckText = absl::FunctionRef<absl::Status(std::string_view text)>;
   absl::Status EncodeConversation(const Conversation& conversation, CheckText check_text,
                                   CheckWanted check_wanted, Encoded& out) const;

@@ -1,8 +1,8 @@
-// The values of a request as a client sent them, not checked yet and independent of the network
+// The values of a request as a client sent them, not checked and independent of the network
 // protocol. An optional value is absent if the client did not set the value.
 //
-// A list that is longer than allowed may be incomplete. A member such as `num_stop` then contains
-// the number of elements that the client sent.
+// A list that is too long may be incomplete; a member such as `num_stop` is then the number of
+// elements that the client sent.
 #pragma once
 
 #include <cstddef>
@@ -21,24 +21,24 @@ struct SamplingDraft {
   std::optional<float> temperature, top_p, repetition_penalty;
   std::optional<uint32_t> top_k;
   float min_p = 0, presence_penalty = 0, frequency_penalty = 0;
-  // Pairs of a token id and its bias. Each token id occurs once.
+  // Pairs of a token id and the value that is added to its logit. Each token id occurs once.
   std::vector<std::pair<uint32_t, float>> logit_bias;
   std::optional<uint64_t> seed;
 };
 
 struct OutputDraft {
-  uint32_t max_tokens = 0;  // maximum number of output tokens; 0: as many as the context allows
+  // Maximum number of output tokens; 0: all tokens that fit into the context.
+  uint32_t max_tokens = 0;
   uint32_t min_tokens = 0;
   std::vector<std::string> stop;
-  size_t num_stop = 0;  // number of stop strings that the client sent; 0: equal to stop.size()
+  size_t num_stop = 0;  // number of stop strings that the client sent; 0: the number is stop.size()
   std::vector<TokenId> stop_token_ids;
   bool include_stop = false, ignore_eos = false, keep_special_tokens = false;
-  uint32_t num_choices = 0;  // number of choices; 0 counts as 1
+  uint32_t num_choices = 0;  // number of choices (outputs) of the prompt; 0 means 1
   std::optional<uint32_t> logprobs, prompt_logprobs;
 };
 
-// A length of time as a client sent it, not checked: `seconds` and `nanos` may have different
-// signs.
+// A duration as a client sent it, not checked: the signs of `seconds` and `nanos` may differ.
 struct RawSpan {
   int64_t seconds = 0;
   int32_t nanos = 0;
@@ -62,7 +62,8 @@ struct ToolCallDraft {
 struct MessageDraft {
   std::string role, content, name, tool_call_id;
   std::vector<ToolCallDraft> tool_calls;
-  // Number of tool calls in the message of the client; 0: the number is `tool_calls.size()`.
+  // Number of tool calls that the client sent in this message; 0: the number is
+  // `tool_calls.size()`.
   size_t num_tool_calls = 0;
 };
 
@@ -73,19 +74,19 @@ struct ToolDraft {
 struct ConversationDraft {
   std::vector<MessageDraft> messages;
   std::vector<ToolDraft> tools;
-  // Numbers of chat messages and tools that the client sent; 0: `messages` and `tools` contain all
-  // messages and tools.
+  // Number of messages and number of tools that the client sent; 0: the number is `messages.size()`
+  // or `tools.size()`.
   size_t num_messages = 0, num_tools = 0;
   std::string template_arguments_json;
   bool add_generation_prompt = true;
-  // True if the model must continue the last message instead of beginning a new message.
+  // True: the model continues the last message. False: the model begins a new message.
   bool continue_final_message = false;
-  // False if tool calls in the output stay text.
+  // False: tool calls in the output stay text.
   bool wants_tool_calls = true;
 };
 
-// Token ids that a client sent, not checked. The client sends unsigned 32-bit ids, so ids of 2^31
-// and more are negative here.
+// Token ids that a client sent, not checked. An unsigned 32-bit id of at least 2^31 is negative
+// here.
 using TokensDraft = std::vector<TokenId>;
 
 struct RequestDraft {

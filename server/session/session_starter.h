@@ -1,5 +1,5 @@
-// Starts a session for each request that arrives: checks limits, parses the request on a text
-// thread (a thread that prepares requests), and submits the request to the engine.
+// Starts a session for each request. A text thread (a thread that prepares requests) parses the
+// request and submits the request to the engine.
 #pragma once
 
 #include <atomic>
@@ -26,19 +26,19 @@
 
 namespace incipit {
 
-// Properties of a request that are known when the request arrives, before the message is parsed.
+// Properties of a request that are known before its message is parsed.
 struct RequestArrival {
-  // Name of the client's connection. The text threads (threads that prepare requests) process one
+  // Name of the client's connection. Text threads (threads that prepare requests) process one
   // request of each connection in turn.
   std::string connection;
-  std::string tenant;     // tenant name, which CheckTenant has checked
-  int64_t num_bytes = 0;  // size of the serialized request in bytes
+  std::string tenant;     // name of the tenant, already checked by CheckTenant
+  int64_t num_bytes = 0;  // size of the request's message in bytes
 };
 
-// Properties of a prompt that are known before the message with the prompt is parsed.
+// Properties of a prompt that are known before its message is parsed.
 struct PromptEstimate {
-  int64_t num_tokens_min = 0;  // minimum number of prompt tokens; 0: unknown
-  // Name of the request field that contains the prompt, for error messages.
+  int64_t num_tokens_min = 0;  // lower bound for the number of prompt tokens; 0: unknown
+  // Name of the request field with the prompt, for error messages.
   std::string_view field = "prompt";
 };
 
@@ -55,53 +55,54 @@ struct SessionContext {
   const Clock& clock;
 };
 
-// Starts a session for each request that arrives. Thread-safe. No function waits.
+// Starts a session for each request that arrives. Thread-safe. No function of SessionStarter waits.
 class SessionStarter {
  public:
-  // A callback that parses the message of the request. Called at most once, on a text thread (a
-  // thread that prepares requests for the engine).
+  // Parses the message of a request. Called at most once, on a text thread (a thread that prepares
+  // requests).
   using Read = absl::AnyInvocable<absl::StatusOr<RequestDraft>()>;
-  // A callback that receives the token ids of a prompt.
+  // Called with the token ids of a prompt.
   using OnTokens = absl::AnyInvocable<void(std::span<const TokenId>)>;
-  // One of the prompts of a call, and the session that sends its output.
+  // One prompt of a call, and the session for the output of this prompt.
   struct Prompt {
     std::shared_ptr<Session> session;
     RequestDraft draft;
-    OnTokens on_tokens = nullptr;  // null: nothing needs the token ids
+    OnTokens on_tokens = nullptr;  // called with the token ids of the prompt; may be null
   };
-  // As Read, for a call with several prompts. The first prompt has the session that was passed to
-  // StartAll.
+  // Parses the message of a call with several prompts. The first element of the result has the
+  // session that was passed to StartAll. Called at most once, on a text thread (a thread that
+  // prepares requests).
   using ReadAll = absl::AnyInvocable<absl::StatusOr<std::vector<Prompt>>()>;
-  // A callback that estimates the prompt size of a request whose message is not parsed yet. Start
-  // calls the callback at most once, before Start returns.
+  // Estimates the prompt size of a request whose message is not parsed yet. Start calls the
+  // callback at most once, and only before Start returns.
   using Estimate = absl::FunctionRef<PromptEstimate()>;
 
-  // A task of RunText.
+  // A task for RunText. The argument is OK, or the error because of which the task cannot be done.
   using TextTask = absl::AnyInvocable<void(const absl::Status&)>;
 
   explicit SessionStarter(const SessionContext& context);
 
-  // Returns OK if the engine accepts requests; otherwise DRAINING or ENGINE_FAILED.
+  // Returns OK if the engine accepts requests. Otherwise returns DRAINING or ENGINE_FAILED.
   absl::Status CheckOpen() const;
-  // Checks limits and queues a task for a text thread (a thread that prepares requests). The task
-  // calls `read`, checks the request and submits the request to the engine. If a check fails, ends
-  // `session` with the error.
+  // Starts a request with one prompt. A text thread (a thread that prepares requests) later calls
+  // `read`, checks the request and submits the request to the engine. An error ends `session`.
   void Start(std::shared_ptr<Session> session, RequestArrival arrival, Estimate estimate,
              Read read);
-  // As Start, for a call with several prompts. Submits no prompt if the check of one of the prompts
-  // fails; then ends only `session`. If the engine refuses a prompt, ends the session of this
-  // prompt, and does not submit the prompts after it. The caller must then cancel the others.
+  // Starts a call with several prompts, like Start. If the check of a prompt fails, submits no
+  // prompt and ends only `session`. If the engine refuses a prompt, ends the session of this prompt
+  // and does not submit the later prompts. The caller must then cancel all other sessions.
   void StartAll(std::shared_ptr<Session> session, RequestArrival arrival, Estimate estimate,
                 ReadAll read);
-  // Ends `session` with `status`. The metrics count the request as cancelled if the client has
-  // cancelled, otherwise as refused.
+  // Ends `session` with the error `status`. The metrics count the request as cancelled if the
+  // client has cancelled, and otherwise as refused.
   void Refuse(Session& session, const absl::Status& status) const;
 
-  // Returns an error with `reason`, `message`, the bound `limit` and a retry delay.
+  // Returns an error with `reason`, `message`, the exceeded limit `limit`, and a delay after which
+  // the client may try again.
   absl::Status Busy(Reason reason, std::string_view message, int64_t limit) const;
-  // Queues `task` for a text thread (a thread that prepares requests), which calls `task` with OK.
-  // If the queue is full, calls `task` with an error. `tokens_behind` is the number of prompt
-  // tokens in the queue of the engine.
+  // Queues `task` for a text thread (a thread that prepares requests). Calls `task` with OK on this
+  // thread, or with an error if the queue is full. `tokens_behind` is the number of prompt tokens
+  // in the engine's queue.
   void RunText(std::string_view connection, const TextLoad& load, int64_t tokens_behind,
                TextTask task) const;
 
@@ -119,25 +120,27 @@ class SessionStarter {
 
   // The result of CheckRoom for a request that exceeds no limit.
   struct Room {
-    TextLoad load;  // tasks, bytes and prompt tokens that the request adds to the queue of TextPool
+    // Number of tasks, bytes and prompt tokens that the request adds to the queue of the text
+    // threads.
+    TextLoad load;
     int64_t tokens_behind = 0;  // number of prompt tokens of the requests in the engine's queue
   };
-  // Checks the limits that can be checked before the message is parsed, and stores in `session`
-  // that the request counts against --requests-max. Returns an error for the client if a limit is
-  // exceeded.
+  // Checks all limits that do not depend on the content of the message. Counts the request of
+  // `session` as one of --requests-max. Returns an error for the client if a limit is exceeded.
   absl::StatusOr<Room> CheckRoom(const RequestArrival& arrival, Session& session,
                                  Estimate estimate) const;
   // Parses and checks the request of `job`, and submits the request to the engine. Runs on a text
-  // thread.
+  // thread (a thread that prepares requests).
   void Prepare(Job job);
   absl::StatusOr<std::vector<Prepared>> ReadAndCheck(Job& job) const;
   absl::StatusOr<CheckedRequest> Check(Prompt& prompt) const;
-  // Counts the request of `session` in RequestCounter, or returns QUEUE_FULL.
+  // Counts the request of `session` as one of --requests-max. Returns QUEUE_FULL if the limit is
+  // reached.
   absl::Status TakeSlot(Session& session) const;
-  // Returns true if a new request must wait in the engine's queue until another request ends.
+  // Returns true if a new request must wait in the engine's queue until another request has ended.
   bool IsQueueHeldUp(const EngineLoad& load) const;
-  // Returns QUEUE_TOO_LONG if the request would probably wait in the queue until after its
-  // deadline.
+  // Returns QUEUE_TOO_LONG if the expected wait in the queue ends after the deadline of the
+  // request.
   absl::Status CheckDeadline(const Session& session) const;
   absl::Status Submit(const std::shared_ptr<Session>& session, std::string_view tenant,
                       CheckedRequest checked);
@@ -145,7 +148,8 @@ class SessionStarter {
   absl::Status SubmitError(const absl::Status& status) const;
   // Returns ENGINE_FAILED if the engine has failed; otherwise DRAINING.
   absl::Status Closed(const EngineLoad& load) const;
-  // Returns the error of a call for which the queue of the text threads has no room.
+  // Returns the error for a call that exceeds `limit`, a limit of the queue of the text threads
+  // (threads that prepare requests).
   absl::Status TextQueueFull(TextQueueLimit limit) const;
   uint64_t RandomBits();
 

@@ -1,4 +1,4 @@
-// Reads the text of tool calls byte by byte, in each ToolFormat.
+// Reads the text of tool calls byte by byte. Each format of tool calls has its own reader.
 #pragma once
 
 #include <cstdint>
@@ -14,54 +14,54 @@
 
 namespace incipit {
 
-// Reads the text after the marker with which a tool call begins, such as <tool_call>. A CallReader
-// gets the text byte by byte, so the result does not depend on the pieces in which text arrives.
+// Reads the text of one or several tool calls, after the opening marker such as <tool_call>. The
+// text arrives byte by byte.
 class CallReader {
  public:
   enum class State : uint8_t {
     kReading,  // The text may be the beginning of a call.
-    kCalls,    // A call is complete, and another call may follow without a new marker.
-    kDone,     // The last call is complete.
-    kFailed,   // The text is not a call. The caller must handle the latest byte as content.
+    kCalls,    // A tool call is complete. Another tool call may follow without an opening marker.
+    kDone,     // All tool calls after the opening marker are complete.
+    kFailed,   // The text is not a call. The last byte was not read as part of a call.
   };
 
   virtual ~CallReader() = default;
 
-  // Reads the next byte of the output. REQUIRES: the earlier calls returned kReading or kCalls.
+  // Reads the next byte of the output. REQUIRES: each previous call of Read returned kReading or
+  // kCalls.
   virtual State Read(char byte) = 0;
 
-  // Ends the text. If the text is a call of which only the closing marker is missing, makes the
-  // call available to TakeCalls().
+  // Called at the end of the output. If only the closing marker is missing, TakeCalls() then
+  // returns the call.
   virtual void End() {}
 
-  // Returns the complete calls that TakeCalls() has not yet returned.
+  // Returns the complete tool calls that TakeCalls() has not returned before.
   std::vector<ToolCall> TakeCalls() { return std::exchange(calls_, {}); }
 
  protected:
-  // Adds `calls` to the complete calls and returns `success`. If `calls` has no value, returns
-  // kFailed.
+  // If `calls` has a value, adds the tool calls to the complete calls and returns `success`.
+  // Otherwise, returns kFailed.
   State Add(std::optional<std::vector<ToolCall>> calls, State success);
 
  private:
   std::vector<ToolCall> calls_;
 };
 
-// The beginning of a tool call in the output text of a ToolFormat.
+// The strings and bytes with which a tool call of one format can begin.
 struct CallBegin {
-  // String that begins a call at any position of the content, or an empty string. The CallReader
-  // reads the text after the marker.
+  // String that begins a tool call anywhere in the text, such as <tool_call>; may be empty.
+  // CallReader::Read gets the bytes after the marker.
   std::string_view marker;
-  // Bytes that begin a call at the beginning of the content and after a call, even after white
-  // space. The CallReader also reads the byte itself.
+  // Each of these bytes begins a tool call at the beginning of the text or after another call.
+  // White space may precede the byte. CallReader::Read gets the byte too.
   std::string_view first_bytes;
-  // Byte that separates two calls, or 0. The CallReader of the second call also reads the
-  // separator.
+  // Byte between two tool calls, or 0. The CallReader of the second call gets this byte first.
   char separator = 0;
 };
 CallBegin CallBeginOf(ToolFormat format);
 
-// Returns a reader of calls in the format `format`. `strings` may be null. REQUIRES: `format` is
-// not kNone, and `strings` outlives the CallReader.
+// Returns a reader of tool calls in the format `format`. `strings` (parameters that are strings)
+// may be null. REQUIRES: `format` is not kNone, and `strings` outlives the CallReader.
 std::unique_ptr<CallReader> MakeCallReader(ToolFormat format, const StringParameters* strings);
 
 }  // namespace incipit

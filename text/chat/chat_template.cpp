@@ -20,8 +20,8 @@ using jinja::Value;
 // Maximum length in bytes of the role of a message, such as "user".
 constexpr size_t kRoleSizeMax = 64;
 
-// Returns true if `role` (such as "user") consists of at most kRoleSizeMax ASCII letters, digits,
-// '_' and '-'. A template may build a special token, such as <|user|>, from such a role.
+// Returns true if `role`, such as "user", has at most kRoleSizeMax characters, all of them ASCII
+// letters, digits, '_' or '-'.
 bool IsPlainRole(std::string_view role) {
   return !role.empty() && role.size() <= kRoleSizeMax &&
          std::all_of(role.begin(), role.end(), [](char c) {
@@ -30,9 +30,8 @@ bool IsPlainRole(std::string_view role) {
          });
 }
 
-// Returns the values of the variables that the template `code` uses. `json` maps the name of each
-// variable to its value. An invalid value in `json` is an error even if the template does not use
-// the variable.
+// Returns the values of the variables that the template `code` uses. `json` is an object with one
+// member for each variable. Returns an error if any value in `json` is invalid.
 absl::StatusOr<jinja::Variables> ReadVariables(Heap& heap, const nlohmann::ordered_json& json,
                                                const jinja::Program& code) {
   jinja::Variables variables(code.context.size());
@@ -47,12 +46,12 @@ absl::StatusOr<jinja::Variables> ReadVariables(Heap& heap, const nlohmann::order
   return variables;
 }
 
-// Sets the template variables that hold special tokens of the model, such as bos_token. The
-// tokenizer encodes the values as special tokens, unlike text of the request.
+// Sets the template variables of the model's special tokens, such as bos_token. The tokenizer
+// encodes these values as special tokens.
 absl::Status AddSpecialTokens(Heap& heap, const TokenizerConfig& config, const jinja::Program& code,
                               jinja::Variables& variables) {
-  // Returns a pointer to the variable `name`. Returns null if the template does not use the
-  // variable or if the request has set the variable.
+  // Returns the variable `name`. Returns null if the template does not use the variable, or if the
+  // request has set the variable.
   const auto free_variable = [&](std::string_view name) -> Value* {
     const auto found = code.context.find(name);
     if (found == code.context.end()) return nullptr;
@@ -78,8 +77,8 @@ absl::Status AddSpecialTokens(Heap& heap, const TokenizerConfig& config, const j
 
 class ChatTemplate::Program {
  public:
-  // The parsed chat templates: `tool_code` for requests with tools, and `code` for other requests.
-  // Without `tool_code`, `code` is for all requests. At least one of the two is set.
+  // The parsed chat templates. If `tool_code` is set, `tool_code` is for requests with tools, and
+  // `code` for all other requests. At least one of the two is set.
   std::optional<jinja::Program> code, tool_code;
   TokenizerConfig config;
   ChatTemplateLimits limits;

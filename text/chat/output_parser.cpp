@@ -102,7 +102,8 @@ void OutputParser::ReadContent(char byte, ParsedText& out) {
     return ReadCall(byte, out);
   }
   size_t size = Hold(byte, call_marker_);
-  // Holds white space back only if a call may follow, or if the parser may remove the white space.
+  // Keeps white space in `held_` only if a tool call may follow, or if the parser may have to
+  // remove the white space.
   const bool may_begin_call =
       !call_begin_.marker.empty() || (!call_begin_.first_bytes.empty() && !has_content_);
   if (!may_begin_call && !is_after_block_) size = held_.size();
@@ -118,8 +119,8 @@ size_t OutputParser::Hold(char byte, TextMatcher& marker) {
   marker.Read(byte);
   if (held_.size() == num_spaces_ + marker.length()) return 0;
   if (!IsOutputSpace(byte)) return held_.size() - marker.length();
-  // `byte` is white space. No marker contains white space, so the bytes before `byte` are no
-  // marker.
+  // No marker contains white space. So the bytes before the white space `byte` are ordinary text,
+  // and can be sent.
   if (!follows_spaces) return held_.size() - 1;
   ++num_spaces_;
   return 0;
@@ -175,8 +176,8 @@ void OutputParser::FailCall(ParsedText& out) {
   mode_ = Mode::kContent;
   num_spaces_ = 0;
   const std::string text = std::exchange(held_, {});
-  // A marker may begin in the last bytes of the failed call. Reads these bytes again. These bytes
-  // are fewer than the bytes of a marker, so the time stays linear.
+  // The last bytes of the failed call may be the beginning of a marker, so this loop reads them
+  // again. They are fewer bytes than a marker has, so the total time stays linear.
   const size_t marker_size = std::max<size_t>(call_begin_.marker.size(), 1);
   size_t sent = text.size() - std::min(text.size() - call_begin_size_, marker_size - 1);
   if (NumSpaces(text) >= sent) sent = 0;

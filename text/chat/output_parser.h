@@ -1,4 +1,5 @@
-// Splits the text of one output into reasoning, content and tool calls. The text arrives in pieces.
+// Splits the text of one output into reasoning, ordinary text (content) and tool calls, while the
+// text arrives in pieces.
 #pragma once
 
 #include <cstdint>
@@ -23,32 +24,34 @@ struct ParsedText {
   bool operator==(const ParsedText&) const = default;
 };
 
-// Parses the text of one output. The concatenated results of Push() and Finish() do not depend on
-// the pieces in which the text arrives. The time is linear in the length of the text.
+// Splits the text of one output into reasoning, ordinary text (content) and tool calls. The result
+// does not depend on the pieces in which the text arrives. The time is linear in the length of the
+// text.
 //
-// - The parser recognises reasoning only at the beginning of the output. If the reasoning has no
-//   closing tag, the whole output is reasoning.
-// - The parser returns a tool call only after the call is complete. If text begins like a call but
-//   is malformed, incomplete, or longer than kToolCallBytesMax, the text becomes content.
-// - A call without its closing marker is complete at the end of the output.
-// - The parser removes white space at the beginning and the end of closed reasoning, between
-//   reasoning and content, and around calls. If content precedes and follows a call, the white
-//   space between the call and the following content stays.
-// - The parser holds back the text of a possible call, the first bytes of a possible marker, and
-//   white space that the parser may have to remove. The parser returns all other text immediately.
+// - Reasoning can only be at the beginning of the output. Reasoning without a closing tag extends
+//   to the end of the output.
+// - Text that begins like a tool call but is malformed, incomplete or longer than kToolCallBytesMax
+//   becomes content.
+// - At the end of the output, a tool call is complete even without its closing marker.
+// - White space around closed reasoning and around tool calls is removed. If content precedes and
+//   follows a tool call, the white space after the call stays.
+// - Text is returned immediately, except possible tool calls, possible beginnings of markers, and
+//   white space that may have to be removed.
 class OutputParser {
  public:
-  // If `has_tools` is false, or if `tools` is kNone, the output contains no tool calls. If
-  // `begins_in_reasoning` is true, the output begins inside reasoning (BeginsInReasoning()).
-  // `strings` may be null. REQUIRES: `strings` outlives the OutputParser.
+  // If `has_tools` is false, or if `tools` is kNone, the output has no tool calls. If
+  // `begins_in_reasoning` is true, the output begins with reasoning, without an opening tag.
+  // `strings` (parameters that are strings) may be null. REQUIRES: `strings` outlives the
+  // OutputParser.
   OutputParser(ToolFormat tools, ReasoningFormat reasoning, bool begins_in_reasoning,
                bool has_tools, const StringParameters* strings = nullptr);
 
-  // Adds `text`, the next piece of the output. Returns the text and the calls that are complete.
+  // Reads `text`, the next piece of the output. Returns the content, reasoning and tool calls that
+  // are now certain.
   ParsedText Push(std::string_view text);
 
-  // Ends the output. Returns the text and the calls that were held back. REQUIRES: Push() and
-  // Finish() are not called afterwards.
+  // Called at the end of the output. Returns the remaining content, reasoning and tool calls.
+  // REQUIRES: neither Push() nor Finish() is called afterwards.
   ParsedText Finish();
 
  private:
@@ -60,23 +63,24 @@ class OutputParser {
   void ReadContent(char byte, ParsedText& out);
   void ReadCall(char byte, ParsedText& out);
 
-  // Reads the text of `held_` again, in the mode `mode`.
+  // Sets the mode to `mode`, and reads the text of `held_` again.
   void ReadHeldAs(Mode mode, ParsedText& out);
-  // Adds `byte` to `held_`. Returns the number of bytes at the beginning of `held_` that the parser
-  // can send, because a marker or the white space before a marker can only begin after these bytes.
+  // Appends `byte` to `held_`. Returns the number of bytes at the beginning of `held_` that cannot
+  // belong to `marker` or to the white space before `marker`.
   size_t Hold(char byte, TextMatcher& marker);
-  // Returns true if a call may begin with `byte`, without a marker.
+  // Returns true if `byte` is the first byte of a possible tool call without a marker.
   bool BeginsCall(char byte) const;
-  // Starts to read a call. `begin_size` is the number of bytes of `held_` up to the end of the
-  // marker or of the first byte of the call.
+  // Starts to read a tool call. `begin_size` is the number of bytes of `held_` up to and including
+  // the call's opening marker or first byte.
   void BeginCall(size_t begin_size);
-  // Appends the calls that `reader_` has completed, and removes their text from `held_`.
+  // Appends the tool calls that `reader_` has completed to `out`, and removes the text of these
+  // calls from `held_`.
   void TakeCalls(ParsedText& out);
-  // Ends the current call without a result: the text in `held_` becomes content.
+  // Called if the text in `held_` is not a tool call. Returns this text as content.
   void FailCall(ParsedText& out);
-  // Moves the first `size` bytes of `held_` to the content.
+  // Moves the first `size` bytes of `held_` to the content of `out`.
   void SendContent(size_t size, ParsedText& out);
-  // Moves the first `size` bytes of `held_` to the reasoning.
+  // Moves the first `size` bytes of `held_` to the reasoning of `out`.
   void SendReasoning(size_t size, ParsedText& out);
 
   const ToolFormat tools_;
@@ -86,20 +90,20 @@ class OutputParser {
   const StringParameters* const strings_;
 
   Mode mode_;
-  // Text that the parser has read and not yet returned: white space, followed by the first bytes of
-  // a tag or of a marker, or by the text of the current call.
+  // Text that Push() has read and not returned: white space, then the beginning of a tag, of a
+  // marker or of a tool call.
   std::string held_;
   size_t num_spaces_ = 0;  // number of white space characters at the beginning of `held_`
   TextMatcher reasoning_end_;
   TextMatcher call_marker_;
-  std::unique_ptr<CallReader> reader_;  // reader of the current call
-  // Number of bytes of `held_` up to the end of the marker or of the first byte of the current
-  // call. The value is 0 after a call that may be followed by another call without a marker.
+  std::unique_ptr<CallReader> reader_;  // reader of the tool call in `held_`
+  // Number of bytes of `held_` up to and including the opening marker or first byte of the tool
+  // call; 0 after a complete call in `held_` was removed.
   size_t call_begin_size_ = 0;
-  bool has_reasoning_ = false;  // True if the parser has returned reasoning.
-  bool has_content_ = false;    // True if the parser has returned content.
-  bool has_calls_ = false;      // True if the parser has returned a call.
-  // True if the parser has returned no content since the end of the reasoning or the latest call.
+  bool has_reasoning_ = false;  // True after the parser has returned reasoning.
+  bool has_content_ = false;    // True after the parser has returned content (ordinary text).
+  bool has_calls_ = false;      // True after the parser has returned a tool call.
+  // True after reasoning or a tool call, until the next content is returned.
   bool is_after_block_ = false;
 };
 

@@ -21,8 +21,8 @@ int HexDigit(char c) {
   return -1;
 }
 
-// Parses Python expressions from left to right. Each function returns false, or an empty text, at
-// the first byte that does not fit.
+// Parses Python expressions from left to right. Each function returns false or an empty text if the
+// next bytes do not have the expected form.
 class PythonReader {
  public:
   explicit PythonReader(std::string_view text) : text_(text) {}
@@ -32,7 +32,8 @@ class PythonReader {
     return position_ == text_.size();
   }
 
-  // Skips white space and the byte `c`. Returns false if the next byte is not `c`.
+  // Skips white space and then the byte `c`. Returns false if the byte after the white space is not
+  // `c`.
   bool Accept(char c) {
     SkipSpace();
     if (Peek() != c) return false;
@@ -48,7 +49,7 @@ class PythonReader {
     return text_.substr(begin, position_ - begin);
   }
 
-  // Appends the JSON text of a literal to `json`.
+  // Parses a Python literal, and appends the JSON text of its value to `json`.
   bool Literal(std::string& json);
   bool Call(std::vector<ToolCall>& calls);
 
@@ -98,8 +99,9 @@ bool PythonReader::Literal(std::string& json) {
   return true;
 }
 
-// Parses the elements of a list or a tuple after the opening bracket. A value in parentheses
-// without a comma is not a tuple.
+// Parses the elements of a list or a tuple after the opening bracket, and appends a JSON array to
+// `json`. Returns false for one value in parentheses without a comma, which is not a tuple in
+// Python.
 bool PythonReader::Elements(char close, std::string& json) {
   json += '[';
   bool has_comma = true;
@@ -114,7 +116,7 @@ bool PythonReader::Elements(char close, std::string& json) {
   return close == ']' || num_elements != 1 || has_comma;
 }
 
-// Parses the items of a dictionary after the opening brace.
+// Parses the items of a dictionary after the opening brace, and appends a JSON object to `json`.
 bool PythonReader::Items(std::string& json) {
   json += '{';
   bool has_comma = true;
@@ -131,7 +133,8 @@ bool PythonReader::Items(std::string& json) {
   return true;
 }
 
-// Parses a decimal number. JSON needs a digit before and after the point, and no plus sign.
+// Parses a decimal number and appends its JSON text to `json`. JSON allows no plus sign, and needs
+// a digit on each side of the decimal point.
 bool PythonReader::Number(std::string& json) {
   const auto digits = [&] {
     const size_t begin = position_;
@@ -178,8 +181,8 @@ bool PythonReader::String(std::string& json) {
   return string.has_value();
 }
 
-// Parses an escape sequence after the backslash. An unknown escape sequence keeps its backslash, as
-// in Python.
+// Parses an escape sequence after its backslash, and appends its character to `characters`. Appends
+// an unknown escape sequence unchanged, with the backslash, as in Python.
 bool PythonReader::Escape(std::string& characters) {
   constexpr std::string_view kEscapes = "\\'\"abfnrtv";
   constexpr std::string_view kMeanings = "\\'\"\a\b\f\n\r\t\v";
@@ -201,7 +204,8 @@ bool PythonReader::Escape(std::string& characters) {
   return true;
 }
 
-// Appends the character whose code point is written in `num_digits` hexadecimal digits.
+// Parses `num_digits` hexadecimal digits, and appends the character with this code point to
+// `characters`.
 bool PythonReader::CodePoint(int num_digits, std::string& characters) {
   uint64_t code_point = 0;
   for (int i = 0; i < num_digits; ++i) {

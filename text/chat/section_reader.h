@@ -1,5 +1,5 @@
-// Reads tool calls in a section of the output. A section begins and ends with a marker. Each call
-// in the section also begins and ends with a marker.
+// Reads tool calls that are inside a section of the output. Opening and closing markers surround
+// the section and each tool call in it.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@
 namespace incipit {
 
 struct SectionMarkers {
-  std::string_view begin, end;            // markers around all calls
-  std::string_view call_begin, call_end;  // markers around each call
+  std::string_view begin, end;  // markers before and after the section with all tool calls
+  std::string_view call_begin, call_end;  // markers before and after each tool call
 };
 inline constexpr SectionMarkers kDeepSeekSection = {.begin = "<｜tool▁calls▁begin｜>",
                                                     .end = "<｜tool▁calls▁end｜>",
@@ -24,20 +24,22 @@ inline constexpr SectionMarkers kKimiSection = {.begin = "<|tool_calls_section_b
                                                 .call_begin = "<|tool_call_begin|>",
                                                 .call_end = "<|tool_call_end|>"};
 
-// Returns the call in the text `text` between the markers of a call of DeepSeek V3, R1 or V3.1.
+// Returns the tool call in `text`, the text between the markers of a call by DeepSeek V3, R1 or
+// V3.1. Returns nullopt if `text` has another form.
 std::optional<ToolCall> ReadDeepSeekCall(std::string_view text);
 
-// Returns the call in the text `text` between the markers of a call of Kimi K2.
+// Returns the tool call in `text`, the text between the markers of a call by Kimi K2. Returns
+// nullopt if `text` has another form.
 std::optional<ToolCall> ReadKimiCall(std::string_view text);
 
-// Reads the text after SectionMarkers::begin. A call is complete at SectionMarkers::call_end,
-// before the section ends.
+// Reads the text after the marker SectionMarkers::begin. TakeCalls() can return a tool call before
+// the section ends.
 class SectionReader final : public CallReader {
  public:
   using ReadCall = std::optional<ToolCall> (*)(std::string_view text);
 
-  // `read_call` converts the text between the markers of a call. REQUIRES: the memory of `markers`
-  // outlives the reader.
+  // `read_call` converts the text between the markers of a tool call to the call. REQUIRES: the
+  // memory of `markers` outlives the reader.
   SectionReader(const SectionMarkers& markers, ReadCall read_call)
       : markers_(markers), read_call_(read_call), call_end_(markers.call_end) {}
 
@@ -51,7 +53,7 @@ class SectionReader final : public CallReader {
   TextMatcher call_end_;
   bool in_call_ = false;
   bool has_calls_ = false;
-  std::string text_;  // text of the current call, or the first bytes of a marker
+  std::string text_;  // text of the current tool call, or the beginning of a marker
 };
 
 }  // namespace incipit

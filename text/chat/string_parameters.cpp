@@ -5,8 +5,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Returns the member `name` of `object`. Returns null if `object` is not an object with this
-// member.
+// Returns the member `name` of the JSON object `object`. Returns a JSON null if `object` is not an
+// object or has no such member.
 const Json& MemberOf(const Json& object, const char* name) {
   static const Json kNull;
   if (!object.is_object()) return kNull;
@@ -36,7 +36,8 @@ bool StringParameters::Contains(std::string_view tool, std::string_view paramete
   return keys_.contains(KeyOf(tool, parameter));
 }
 
-// Names of tools contain no NUL byte, so different pairs have different keys.
+// Joins both names with a NUL byte. The name of a tool contains no NUL byte, so different pairs of
+// names have different keys.
 std::string StringParameters::KeyOf(std::string_view tool, std::string_view parameter) {
   return std::string(tool).append(1, '\0').append(parameter);
 }

@@ -1,5 +1,4 @@
-// Finds the parameters of tools whose values are strings according to the declarations of the
-// tools.
+// Finds the parameters that the declarations of tools in a request declare as strings.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,17 +9,16 @@
 
 namespace incipit {
 
-// Contains the parameters that the tools of a request declare as strings. A ToolFormat without
-// quotes, such as kQwenXml, needs the declarations: the text `12` is a string or a number.
-// Immutable.
+// The set of tool parameters that a request declares as strings. Some models write values without
+// quotation marks: without the declaration, `12` may be a string or a number. Immutable.
 class StringParameters {
  public:
-  // Reads the list `tools` of a request. An element is an object {"type": "function", "function":
-  // {"name": NAME, "parameters": JSON_SCHEMA}}, or only the object of the key "function". Ignores
-  // an element with another shape.
+  // Reads the field `tools` of a request. Each element is an object {"type": "function",
+  // "function": {"name": NAME, "parameters": JSON_SCHEMA}}, or only the inner object. Ignores
+  // elements of another form.
   explicit StringParameters(const nlohmann::ordered_json& tools);
 
-  // Returns true if the parameter `parameter` of the tool `tool` is declared as a string.
+  // Returns true if the tool `tool` declares the parameter `parameter` as a string.
   bool Contains(std::string_view tool, std::string_view parameter) const;
 
  private:

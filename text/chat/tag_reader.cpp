@@ -7,7 +7,7 @@
 namespace incipit {
 namespace {
 
-// Reads tags and the text between tags from left to right.
+// Reads tags, such as <function=, and the text between tags from left to right.
 class TagScanner {
  public:
   explicit TagScanner(std::string_view text) : rest_(text) {}
@@ -21,8 +21,8 @@ class TagScanner {
     rest_.remove_prefix(tag.size());
     return true;
   }
-  // Returns the text before `tag`, and skips the text and the tag. Returns nullopt if the tag does
-  // not follow.
+  // Returns the text before the next `tag`, and skips this text and the tag. Returns nullopt if no
+  // `tag` follows.
   std::optional<std::string_view> Until(std::string_view tag) {
     const size_t position = rest_.find(tag);
     if (position == std::string_view::npos) return std::nullopt;
@@ -30,7 +30,8 @@ class TagScanner {
     rest_.remove_prefix(position + tag.size());
     return text;
   }
-  // Returns the text before `tag`, or the rest of the text, and skips the text.
+  // Returns the text before the next `tag`, or the whole rest if no `tag` follows. Skips the
+  // returned text.
   std::string_view Before(std::string_view tag) {
     const std::string_view text = rest_.substr(0, rest_.find(tag));
     rest_.remove_prefix(text.size());
@@ -44,8 +45,8 @@ class TagScanner {
 std::optional<std::string> JsonOfValue(std::string_view value, bool is_string) {
   if (!is_string) {
     std::optional<std::string> json = CompactJson(value);
-    // Converts Python lists, dictionaries, True, False and None. Does not convert numbers such as
-    // +41, which JSON does not allow, because such a number may be a telephone number.
+    // First bytes of Python lists, dictionaries, True, False and None. A number that is not valid
+    // JSON, such as +41, may be a telephone number and stays a string.
     constexpr std::string_view kFirstBytes = "[{TFN";
     if (!json && !value.empty() && kFirstBytes.find(value.front()) != std::string_view::npos) {
       json = JsonOfPythonLiteral(value);
@@ -61,8 +62,8 @@ std::string_view WithoutLineFeeds(std::string_view value) {
   return value;
 }
 
-// Reads one argument after PARAMETER_BEGIN. Appends the key and the value to the JSON object
-// `json`.
+// Parses one argument after the tag `parameter_begin`. Appends its key and value to `json`, the
+// beginning of a JSON object.
 bool ReadArgument(TagScanner& scanner, const CallTags& tags, std::string_view name,
                   const StringParameters* strings, std::string& json) {
   const std::optional<std::string_view> key = scanner.Until(tags.key_end);
@@ -108,7 +109,7 @@ std::optional<std::vector<ToolCall>> ReadTaggedCalls(std::string_view text, cons
     calls.push_back(*std::move(call));
     scanner.SkipSpace();
   } while (!tags.function_end.empty() && !scanner.rest().empty());
-  // In a format without `function_end`, the text contains exactly one call.
+  // If calls have no end tag, the text must contain exactly one call.
   if (!scanner.rest().empty()) return std::nullopt;
   return calls;
 }

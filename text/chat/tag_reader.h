@@ -1,4 +1,4 @@
-// Reads tool calls whose names and arguments are in tags, without JSON around the arguments.
+// Reads tool calls in which tags, instead of JSON, surround the name and the arguments.
 #pragma once
 
 #include <optional>
@@ -11,14 +11,16 @@
 
 namespace incipit {
 
-// The tags of a call, in the order in which the tags occur in the text. The tags from
-// `parameter_begin` to `value_end` occur once for each argument. An empty tag does not occur.
+// The tags of a tool call, in their order in the text. The tags from `parameter_begin` to
+// `value_end` surround the key and the value of each argument. A format without a certain tag has
+// an empty string.
 struct CallTags {
   std::string_view function_begin, name_end;
   std::string_view parameter_begin, key_end;
   std::string_view value_begin, value_end;
   std::string_view function_end;
-  // If true, a line feed at the beginning and a line feed at the end are not part of a value.
+  // True: a line feed after the opening tag of a value and a line feed before its closing tag are
+  // not part of the value.
   bool has_line_feeds = false;
 };
 inline constexpr CallTags kQwenTags = {.function_begin = "<function=",
@@ -46,35 +48,38 @@ inline constexpr CallTags kGlmTags = {.function_begin = "",
                                       .function_end = "",
                                       .has_line_feeds = false};
 
-// Returns the calls in `text`. A value is a string if `strings` contains the parameter. Otherwise,
-// a value that is a JSON or Python literal without quotes has the type of the literal, and any
-// other value is a string. `strings` may be null. Returns nullopt if `text` has another form.
+// Returns the tool calls in `text`, or nullopt if `text` has another form. A value is a string if
+// `strings` contains the parameter. Any other value is a JSON or Python literal if possible,
+// otherwise a string. `strings` may be null.
 std::optional<std::vector<ToolCall>> ReadTaggedCalls(std::string_view text, const CallTags& tags,
                                                      const StringParameters* strings);
 
-// Reads the text between the marker with which calls begin, such as <tool_call>, and the closing
+// Reads the text of tool calls between an opening marker, such as <tool_call>, and the closing
 // marker.
 class TagReader final : public CallReader {
  public:
-  // REQUIRES: the memory of `closing_marker` and of `tags`, and `strings`, outlive the reader.
+  // `strings` (parameters that are strings) may be null. REQUIRES: `tags`, `strings` and the memory
+  // of `closing_marker` outlive the reader.
   TagReader(std::string_view closing_marker, const CallTags& tags, const StringParameters* strings)
       : tags_(&tags), strings_(strings), closing_marker_(closing_marker) {}
 
   State Read(char byte) override;
-  // Accepts a call without the closing marker.
+  // Called at the end of the output. Accepts a tool call without its closing marker.
   void End() override;
 
  private:
-  // Reads a byte of CallTags::function_begin, or of the name of a call without this tag. Returns
-  // false if the text does not begin like a call. Sets `has_begun_` after the last of these bytes.
+  // Reads a byte of the tag before the function name, or of the name if the format has no such tag.
+  // Returns false if the text is not a tool call. Sets `has_begun_` after the last byte.
   bool ReadBeginning(char byte);
 
   const CallTags* tags_;
   const StringParameters* strings_;
   TextMatcher closing_marker_;
   bool has_begun_ = false;
-  size_t num_name_bytes_ = 0;   // bytes of function_begin, or of the name, that were read
-  bool is_name_ended_ = false;  // true after white space after the name of a call without tags
+  // Number of bytes of `function_begin`, or of the name, that were read.
+  size_t num_name_bytes_ = 0;
+  // True after white space that follows the name of a call without tags.
+  bool is_name_ended_ = false;
   std::string text_;
 };
 

@@ -1,4 +1,4 @@
-// Finds a fixed string in text that arrives byte by byte.
+// Finds a fixed string in a text that arrives byte by byte.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace incipit {
 
-// Searches for one string in a stream of bytes, in constant amortised time for each byte (Knuth,
-// Morris and Pratt).
+// Searches a stream of bytes for one string, with the algorithm of Knuth, Morris and Pratt. The
+// time for each byte is constant on average.
 class TextMatcher {
  public:
   // REQUIRES: the memory of `pattern` outlives the TextMatcher.
@@ -20,8 +20,8 @@ class TextMatcher {
     }
   }
 
-  // Reads the next byte of the stream. Returns true if the stream now ends with the pattern. Never
-  // returns true if the pattern is empty.
+  // Reads the next byte of the stream. Returns true if the bytes that were read end with the
+  // pattern. Always returns false if the pattern is empty.
   bool Read(char byte) {
     if (pattern_.empty()) return false;
     if (length_ == pattern_.size()) length_ = borders_[length_ - 1];
@@ -32,14 +32,15 @@ class TextMatcher {
 
   void Reset() { length_ = 0; }
 
-  // Returns the length in bytes of the longest prefix of the pattern with which the stream ends.
+  // Returns the length in bytes of the longest prefix of the pattern that is a suffix of the bytes
+  // that were read.
   size_t length() const { return length_; }
   std::string_view pattern() const { return pattern_; }
 
  private:
   std::string_view pattern_;
-  // Element i is the length of the longest proper prefix of the first i + 1 bytes of the pattern
-  // that is also their suffix.
+  // Element i: length of the longest prefix of the pattern's first i + 1 bytes that is shorter and
+  // also their suffix.
   std::vector<size_t> borders_;
   size_t length_ = 0;
 };

@@ -13,16 +13,16 @@ constexpr JsonLimits kLimits = {.bytes_max = kToolCallBytesMax, .depth_max = kTo
 
 bool IsJson(std::string_view text) { return ParseJson(text, kLimits).ok(); }
 
-// Reads the elements of a JSON text that is valid and compact.
+// Reads the brackets, keys and values of a valid JSON text from left to right.
 class ElementReader {
  public:
-  // REQUIRES: `text` is valid JSON without white space between its elements.
+  // REQUIRES: `text` is valid JSON without white space outside strings.
   explicit ElementReader(std::string_view text) : text_(text) {}
 
   char next() const { return text_[position_]; }
   void Skip() { ++position_; }
 
-  // Returns the text of the next value or key.
+  // Returns the JSON text of the next value or key, and skips this text.
   std::string_view Value() {
     const size_t begin = position_;
     if (next() == '[' || next() == '{') {
@@ -43,10 +43,12 @@ class ElementReader {
   size_t position_ = 0;
 };
 
-// Returns the characters of the valid JSON string `text`.
+// Returns the value of the JSON string `text`. REQUIRES: `text` is a valid JSON string with
+// quotation marks.
 std::string StringOf(std::string_view text) { return ParseJson(text, kLimits)->get<std::string>(); }
 
-// REQUIRES: `object` is valid compact JSON that begins with '{'.
+// Returns the tool call in the JSON object `object`, or nullopt if `object` is not a tool call.
+// REQUIRES: `object` begins with '{' and is valid JSON without white space outside strings.
 std::optional<ToolCall> ReadJsonCall(std::string_view object) {
   std::string_view name, arguments, parameters;
   ElementReader reader(object);

@@ -1,4 +1,4 @@
-// A tool call that a model wrote into its output, and functions that build tool calls from JSON.
+// A tool call in the output of a model, and functions that parse tool calls in JSON.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace incipit {
 
-// Maximum length in bytes of the text of one tool call, with its markers. A longer text becomes
-// content.
+// Maximum length of a tool call in bytes, including its markers. A longer tool call is treated as
+// ordinary text.
 inline constexpr size_t kToolCallBytesMax = size_t{1} << 20;
 // Maximum depth of nested arrays and objects in the text of a tool call.
 inline constexpr int32_t kToolCallDepthMax = 64;
@@ -20,7 +20,7 @@ inline constexpr size_t kToolNameBytesMax = 256;
 
 struct ToolCall {
   std::string name;
-  std::string arguments_json;  // text of a JSON object, without white space between elements
+  std::string arguments_json;  // JSON text of an object, without white space outside strings
 
   bool operator==(const ToolCall&) const = default;
 };
@@ -31,36 +31,36 @@ constexpr bool IsOutputSpace(char c) { return c == ' ' || c == '\n' || c == '\r'
 // Returns `text` without the white space at the beginning and at the end.
 std::string_view TrimSpace(std::string_view text);
 
-// Returns true if `c` may occur in the name of a tool. White space, brackets, quotes and commas
-// may not occur.
+// Returns true if `c` may occur in the name of a tool: not white space, a bracket, a quotation mark
+// or a comma.
 bool IsToolNameByte(char c);
 
-// Returns the tool call with the name `name` and the arguments `arguments`. Returns nullopt if
-// `name` is not a valid name of a tool, or if `arguments` is not a valid JSON object within the
-// limits.
+// Returns the tool call with the name `name` and the JSON object `arguments`. Returns nullopt if
+// `name` or `arguments` is invalid or exceeds a limit of this file.
 std::optional<ToolCall> MakeToolCall(std::string_view name, std::string_view arguments);
 
 // Returns the tool calls in the JSON text `text`: an object with the keys "name" and "arguments"
-// (or "parameters"), or a list of such objects. The arguments keep the order of the keys and the
-// digits of the numbers. Returns nullopt for any other text and for an empty list.
+// (or "parameters"), or a list of these objects. Keeps the order of keys and the digits of numbers.
+// Returns nullopt for an empty list and for any other text.
 std::optional<std::vector<ToolCall>> ReadJsonCalls(std::string_view text);
 
-// Returns the JSON string with the characters `text`. Returns nullopt if `text` is not UTF-8.
+// Returns `text` as a JSON string with quotation marks. Returns nullopt if `text` is not valid
+// UTF-8.
 std::optional<std::string> JsonStringOf(std::string_view text);
 
-// Returns the JSON text `text` without white space between its elements. Returns nullopt if `text`
-// is not valid JSON within the limits.
+// Returns the JSON text `text` without white space outside strings. Returns nullopt if `text` is
+// not valid JSON or exceeds a limit of this file.
 std::optional<std::string> CompactJson(std::string_view text);
 
-// Finds the end of a JSON array or object, byte by byte, without checking the syntax between the
-// brackets.
+// Finds the end of a JSON array or object in a text that arrives byte by byte. Does not check the
+// syntax between the brackets.
 class JsonExtent {
  public:
   enum class State : uint8_t { kOpen, kClosed, kInvalid };
 
-  // Reads the next byte. The first byte must be '[' or '{'. Returns kClosed if `byte` closes the
-  // first bracket. Returns kInvalid if the text cannot be JSON within kToolCallDepthMax. REQUIRES:
-  // the earlier calls returned kOpen.
+  // Reads the next byte. Returns kClosed if `byte` closes the first bracket, or kInvalid if the
+  // text is not JSON or is nested too deeply. REQUIRES: the first byte is '[' or '{', and each
+  // previous call of Read returned kOpen.
   State Read(char byte);
 
  private:

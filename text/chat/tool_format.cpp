@@ -5,15 +5,16 @@
 namespace incipit {
 namespace {
 
-// A tool format, and one or two strings that show the format in the source text of a chat template.
+// A format of tool calls. A chat template whose source text contains `first` and `second` uses the
+// format.
 struct DetectionRule {
   ToolFormat format;
   std::string_view first;
-  std::string_view second = {};  // empty if `first` alone determines the format
+  std::string_view second = {};  // may be empty: `first` is then sufficient
 };
 
-// Rules from the most specific rule to the least specific rule. The order matters, because the
-// templates of several formats contain <tool_call>.
+// Rules for the formats of tool calls. The first rule that matches applies: a template with
+// <tool_call> can match several rules.
 constexpr DetectionRule kDetectionRules[] = {
     {ToolFormat::kMistral, "[TOOL_CALLS]"},
     {ToolFormat::kDeepSeek, "<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>"},

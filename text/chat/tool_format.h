@@ -1,5 +1,4 @@
-// The formats in which models write tool calls and reasoning into their output text, and functions
-// that detect the formats of a model.
+// Formats in which models write tool calls and reasoning, and the detection of a model's formats.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +10,9 @@
 
 namespace incipit {
 
-// The format in which a model writes tool calls. ARGUMENTS is a JSON object. In the formats
-// kLlamaJson, kPythonic and kJson, a call without a marker must be at the beginning of the content.
+// The format in which a model writes tool calls. ARGUMENTS is a JSON object. In kLlamaJson,
+// kPythonic and kJson, a call without a marker must be at the beginning of the output, or after
+// reasoning or another call.
 enum class ToolFormat : uint8_t {
   kNone,       // The output text contains no tool calls.
   kHermes,     // <tool_call>{"name": NAME, "arguments": ARGUMENTS}</tool_call>
@@ -23,7 +23,7 @@ enum class ToolFormat : uint8_t {
   kDeepSeek,  // <｜tool▁calls▁begin｜> ... <｜tool▁calls▁end｜>, of DeepSeek V3, R1 and V3.1
   kKimi,        // <|tool_calls_section_begin|> ... <|tool_calls_section_end|>, of Kimi K2
   kQwenXml,     // <tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>
-  kSeedXml,     // the format kQwenXml with the tag <seed:tool_call>
+  kSeedXml,     // <seed:tool_call> ... </seed:tool_call>, otherwise like kQwenXml
   kMiniMaxXml,  // <minimax:tool_call><invoke name="NAME"><parameter name="KEY">VALUE ...
   kGlm,         // <tool_call>NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>
   kNemotron,    // <TOOLCALL>[{"name": NAME, "arguments": ARGUMENTS}, ...]</TOOLCALL>
@@ -31,7 +31,7 @@ enum class ToolFormat : uint8_t {
   kJson,        // {"name": NAME, "arguments": ARGUMENTS}, or a list of such objects
 };
 
-// The format in which a model writes its reasoning, at the beginning of the output.
+// The tags that a model writes around its reasoning, at the beginning of the output.
 enum class ReasoningFormat : uint8_t {
   kNone,       // The output text contains no reasoning.
   kThink,      // <think> ... </think>
@@ -64,10 +64,8 @@ struct OutputFormats {
   ReasoningFormat reasoning = ReasoningFormat::kNone;
 };
 
-// Returns the formats that the chat template with the source text `template_source` defines.
-//
-// The tool format depends on the strings in `template_source`. If several formats match, the
-// function returns the first format of this list:
+// Returns the formats that the chat template with the source text `template_source` uses. The tool
+// format is the first of this list whose strings all occur in `template_source`:
 //
 // - kMistral: [TOOL_CALLS]
 // - kDeepSeek: <｜tool▁calls▁begin｜> and <｜tool▁sep｜>
@@ -81,23 +79,21 @@ struct OutputFormats {
 // - kHermes: <tool_call>
 // - kPythonic: [func_name1(params_name1=
 // - kLlamaJson: {"name": function name, "parameters":
-// - kNone: every other template
+// - kNone: no string is necessary
 //
-// The function never returns kJson. The reasoning format is the format whose closing tag, such as
-// </think>, occurs in `template_source`, or kNone.
+// The reasoning format is the format whose closing tag, such as </think>, occurs in
+// `template_source`, or kNone.
 OutputFormats DetectOutputFormats(std::string_view template_source);
 
 struct ReasoningTags {
   std::string_view begin, end;
 };
-// Returns the tags around the reasoning. The tags are empty if `format` is kNone.
+// Returns the opening and the closing tag of reasoning. Both tags are empty if `format` is kNone.
 ReasoningTags ReasoningTagsOf(ReasoningFormat format);
 
-// Returns true if the output after the rendered prompt `prompt` begins inside reasoning. The output
-// begins inside reasoning if `prompt` contains an opening tag of `format` outside `literal_ranges`
-// and no closing tag after the opening tag. `literal_ranges` are the byte ranges of `prompt` that
-// come from the request (RenderedPrompt::literal_ranges). The text of a message therefore cannot
-// open a reasoning.
+// Returns true if an opening tag of reasoning is open at the end of the prompt text `prompt`, so
+// that the output begins with reasoning. Ignores opening tags in `literal_ranges`, the byte ranges
+// of `prompt` that come from the request.
 bool BeginsInReasoning(std::string_view prompt, std::span<const ByteRange> literal_ranges,
                        ReasoningFormat format);
 
