@@ -141,7 +141,8 @@ TEST(AnalysisTest, WhatDoesNotFitTogetherIsNoted) {
   Trace wrong_size = HashTrace({{1}, {1, 2}});
   wrong_size.requests[1].input_length = 8000;
   EXPECT_THAT(AnalysisOf(wrong_size).notes,
-              ElementsAre(HasSubstr("line 2 has 2 ids for 8000 tokens. Is --block-size right?")));
+              ElementsAre(HasSubstr(
+                  "line 2 has 2 ids, and its input_length is 8000. Is --block-size right?")));
   EXPECT_THAT(AnalysisOf(HashTrace({{1, 2}, {3, 2}})).notes,
               ElementsAre(HasSubstr("3 hash ids have different previous blocks")));
   Trace backwards = HashTrace({{1}, {2}, {3}});
