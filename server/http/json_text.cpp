@@ -65,4 +65,13 @@ void AppendJson(float value, std::string& out) {
   fmt::format_to(std::back_inserter(out), "{:.9g}", std::clamp(value, -kMax, kMax));
 }
 
+void AppendJson(std::span<const TokenId> tokens, std::string& out) {
+  out += '[';
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (i > 0) out += ',';
+    fmt::format_to(std::back_inserter(out), "{}", tokens[i]);
+  }
+  out += ']';
+}
+
 }  // namespace incipit

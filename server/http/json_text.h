@@ -1,8 +1,11 @@
 // Functions that append a value to a string as JSON text.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
+
+#include "base/types.h"
 
 namespace incipit {
 
@@ -14,5 +17,8 @@ void AppendJson(std::string_view text, std::string& out);
 // nor NaN: infinity becomes the largest finite float, minus infinity the lowest finite float, and
 // NaN becomes 0.
 void AppendJson(float value, std::string& out);
+
+// Appends `tokens` to `out` as a JSON array of numbers.
+void AppendJson(std::span<const TokenId> tokens, std::string& out);
 
 }  // namespace incipit

@@ -23,13 +23,6 @@ HttpResponse StreamHead() {
   return head;
 }
 
-// Returns true if `text` may be the name of a request. A proxy may send other names, which are not
-// used.
-bool IsLabel(std::string_view text, const RequestLimits& limits) {
-  return text.size() <= static_cast<size_t>(limits.request_id_bytes_max) &&
-         std::ranges::all_of(text, [](char c) { return c >= 0x20 && c < 0x7F; });
-}
-
 }  // namespace
 
 // Receives the output of the session of one prompt, and passes the output to the OpenAiCall.
@@ -138,7 +131,8 @@ absl::StatusOr<std::vector<SessionStarter::Prompt>> OpenAiCall::Read(std::string
                                                            : ReadCompletionRequest(body, limits));
   std::string label = request.drafts.front().label;
   const std::string_view proxy_label = exchange_->head().Field(kRequestIdField);
-  if (label.empty() && IsLabel(proxy_label, context_.options.request)) label = proxy_label;
+  // A proxy may send names that the server does not take.
+  if (label.empty() && CheckLabel(proxy_label, context_.options.request).ok()) label = proxy_label;
   if (label.empty()) label = fmt::format("{:016x}", id_);
   OpenAiIdentity identity{.id = (is_chat_ ? "chatcmpl-" : "cmpl-") + label,
                           .model = context_.model.name,

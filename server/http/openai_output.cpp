@@ -16,15 +16,6 @@ void AppendNumber(int64_t value, std::string& out) {
   fmt::format_to(std::back_inserter(out), "{}", value);
 }
 
-void AppendTokens(const std::vector<TokenId>& tokens, std::string& out) {
-  out += '[';
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    if (i > 0) out += ',';
-    AppendNumber(tokens[i], out);
-  }
-  out += ']';
-}
-
 // Returns the number of UTF-8 characters whose first byte is in `bytes`.
 int64_t NumCharacters(std::string_view bytes) {
   return std::ranges::count_if(
@@ -155,7 +146,7 @@ void OpenAiOutput::BeginChoice(size_t prompt, size_t index, std::string& out) {
   }
   if (format_.return_token_ids) {
     json += R"(,"prompt_token_ids":)";
-    AppendTokens(prompts_[prompt].tokens, json);
+    AppendJson(prompts_[prompt].tokens, json);
   }
   json += '}';
   AppendEvent(json, "null", out);
@@ -312,7 +303,7 @@ void OpenAiOutput::AppendChoice(size_t index, const OutputDelta& delta, Choice& 
   }
   if (format_.return_token_ids) {
     out += R"(,"token_ids":)";
-    AppendTokens(delta.tokens, out);
+    AppendJson(delta.tokens, out);
   }
   out += '}';
 }
@@ -366,7 +357,7 @@ std::string OpenAiOutput::Whole() const {
     if (!format_.return_token_ids) continue;
     out.pop_back();  // the closing brace
     out += R"(,"prompt_token_ids":)";
-    AppendTokens(prompts_[index / static_cast<size_t>(format_.num_choices)].tokens, out);
+    AppendJson(prompts_[index / static_cast<size_t>(format_.num_choices)].tokens, out);
     out += '}';
   }
   out += R"(],"usage":)";

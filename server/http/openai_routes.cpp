@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
-#include <random>
 #include <utility>
 
-#include "base/random.h"
 #include "base/status.h"
 #include "server/http/json_text.h"
 #include "server/http/openai_error.h"
@@ -18,11 +16,6 @@ namespace incipit {
 namespace {
 
 constexpr std::string_view kModelPrefix = "/v1/models/";
-
-uint64_t RandomKey() {
-  std::random_device device;
-  return uint64_t{device()} << 32 | device();
-}
 
 HttpGuardOptions GuardOf(const Options& options) {
   return {.is_loopback = IsLoopbackHost(options.http_address.address.host),
@@ -36,22 +29,12 @@ HttpResponse TextPage(int status, std::string text) {
 
 absl::Status NoTokenizer() { return Refuse(Reason::kNoTokenizer, "this model has no tokenizer"); }
 
-void AppendIds(const std::vector<TokenId>& ids, std::string& out) {
-  out += '[';
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (i > 0) out += ',';
-    out += fmt::to_string(ids[i]);
-  }
-  out += ']';
-}
-
 }  // namespace
 
 OpenAiRoutes::OpenAiRoutes(const RoutesContext& context)
     : context_(context),
       guard_(GuardOf(context.options)),
-      start_time_(static_cast<int64_t>(std::time(nullptr))),
-      random_key_(RandomKey()) {}
+      start_time_(static_cast<int64_t>(std::time(nullptr))) {}
 
 const OpenAiRoutes::Route* OpenAiRoutes::Find(const HttpRequestHead& head) {
   static constexpr std::array<Route, 10> kRoutes = {{
@@ -133,17 +116,17 @@ void OpenAiRoutes::Model(const std::shared_ptr<HttpExchange>& exchange) {
 }
 
 void OpenAiRoutes::Completions(const std::shared_ptr<HttpExchange>& exchange) {
-  OpenAiCall::Start({context_.options, context_.model, context_.tokenizer, context_.starter,
-                     context_.calls, context_.clock, num_kept_bytes_},
-                    exchange, /*is_chat=*/false,
-                    RandomBits(random_key_, 0, num_calls_.fetch_add(1)));
+  StartCall(exchange, /*is_chat=*/false);
 }
 
 void OpenAiRoutes::ChatCompletions(const std::shared_ptr<HttpExchange>& exchange) {
+  StartCall(exchange, /*is_chat=*/true);
+}
+
+void OpenAiRoutes::StartCall(const std::shared_ptr<HttpExchange>& exchange, bool is_chat) {
   OpenAiCall::Start({context_.options, context_.model, context_.tokenizer, context_.starter,
                      context_.calls, context_.clock, num_kept_bytes_},
-                    exchange, /*is_chat=*/true,
-                    RandomBits(random_key_, 0, num_calls_.fetch_add(1)));
+                    exchange, is_chat, random_.Next());
 }
 
 void OpenAiRoutes::RunText(const std::shared_ptr<HttpExchange>& exchange,
@@ -191,7 +174,7 @@ absl::StatusOr<std::string> OpenAiRoutes::TokenizeBody(std::string_view body) co
   }
   std::string out = fmt::format(R"({{"count":{},"max_model_len":{},"tokens":)", ids.size(),
                                 context_.model.max_model_len);
-  AppendIds(ids, out);
+  AppendJson(ids, out);
   return out + "}";
 }
 

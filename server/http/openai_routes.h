@@ -16,6 +16,7 @@
 #include "server/metrics/metrics.h"
 #include "server/rpc/health.h"
 #include "server/session/prompt_encoder.h"
+#include "server/session/random_source.h"
 
 namespace incipit {
 
@@ -58,6 +59,8 @@ class OpenAiRoutes {
   void Model(const std::shared_ptr<HttpExchange>& exchange);
   void Completions(const std::shared_ptr<HttpExchange>& exchange);
   void ChatCompletions(const std::shared_ptr<HttpExchange>& exchange);
+  // Starts a call of completions or, if `is_chat` is true, of chat completions.
+  void StartCall(const std::shared_ptr<HttpExchange>& exchange, bool is_chat);
   void Tokenize(const std::shared_ptr<HttpExchange>& exchange);
   void Detokenize(const std::shared_ptr<HttpExchange>& exchange);
   void Version(const std::shared_ptr<HttpExchange>& exchange);
@@ -78,8 +81,7 @@ class OpenAiRoutes {
   const RoutesContext context_;
   const HttpGuardOptions guard_;
   const int64_t start_time_;  // start of the server, in seconds since 1970
-  const uint64_t random_key_;
-  std::atomic<uint64_t> num_calls_{0};
+  RandomSource random_;       // names of responses
   // Estimated total size, in bytes, of the output that the server keeps for responses that are not
   // streams.
   std::atomic<int64_t> num_kept_bytes_{0};

@@ -17,12 +17,6 @@ bool IsPrintable(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7F; });
 }
 
-absl::Status CheckLabel(std::string_view label, const RequestLimits& limits) {
-  INCIPIT_RETURN_IF_ERROR(CheckBytes("request_id", label.size(), limits.request_id_bytes_max));
-  if (IsPrintable(label)) return absl::OkStatus();
-  return InvalidField("request_id", "has a byte that is not printable ASCII");
-}
-
 absl::Status CheckModelName(std::string_view name, const ServedModel& model) {
   if (name.empty() || model.HasName(name)) return absl::OkStatus();
   INCIPIT_RETURN_IF_ERROR(CheckBytes("model", name.size(), kModelNameBytesMax));
@@ -64,6 +58,12 @@ absl::Status CheckPromptOf(RequestDraft& draft, const ServedModel& model,
 }
 
 }  // namespace
+
+absl::Status CheckLabel(std::string_view label, const RequestLimits& limits) {
+  INCIPIT_RETURN_IF_ERROR(CheckBytes("request_id", label.size(), limits.request_id_bytes_max));
+  if (IsPrintable(label)) return absl::OkStatus();
+  return InvalidField("request_id", "has a byte that is not printable ASCII");
+}
 
 bool ServedModel::HasName(std::string_view other) const {
   return other == name || std::ranges::find(aliases, other) != aliases.end();

@@ -101,6 +101,10 @@ absl::StatusOr<CheckedRequest> CheckPrompt(TokensDraft ids, std::string salt,
 // request field `field` and the index of the first invalid element.
 absl::Status CheckTokens(std::string_view field, const TokensDraft& ids, const ServedModel& model);
 
+// Returns INVALID_FIELD unless `label` may be the name of a request: printable ASCII characters of
+// at most `limits.request_id_bytes_max` bytes.
+absl::Status CheckLabel(std::string_view label, const RequestLimits& limits);
+
 // Tenant of all requests that name no tenant.
 inline constexpr std::string_view kDefaultTenant = "default";
 // Returns INVALID_FIELD unless `tenant` is a valid name: letters, digits, '.', '_' and '-' within

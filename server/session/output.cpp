@@ -1,10 +1,8 @@
 #include "server/session/output.h"
 
-#include <atomic>
-#include <random>
 #include <string_view>
 
-#include "base/random.h"
+#include "server/session/random_source.h"
 
 namespace incipit {
 namespace {
@@ -12,11 +10,6 @@ namespace {
 // Estimated sizes in a message, in bytes: one token id, one log probability, one delta (piece of
 // output) without its contents, and one `usage`.
 constexpr size_t kTokenBytes = 4, kScoreBytes = 16, kDeltaBytes = 16, kUsageBytes = 128;
-
-uint64_t RandomKey() {
-  std::random_device device;
-  return uint64_t{device()} << 32 | device();
-}
 
 }  // namespace
 
@@ -33,9 +26,8 @@ std::string NewToolCallId() {
   constexpr std::string_view kDigits =
       "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   constexpr int kLength = 9;
-  static const uint64_t key = RandomKey();
-  static std::atomic<uint64_t> num_ids = 0;
-  uint64_t bits = RandomBits(key, 0, num_ids.fetch_add(1));
+  static RandomSource random;
+  uint64_t bits = random.Next();
   std::string id;
   for (int i = 0; i < kLength; ++i) {
     id += kDigits[bits % kDigits.size()];

@@ -1,30 +1,14 @@
 #include "server/session/session_starter.h"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "base/check.h"
-#include "base/random.h"
 #include "base/status.h"
 #include "server/session/request_error.h"
 
 namespace incipit {
-namespace {
-
-uint64_t RandomKey() {
-  std::random_device device;
-  return uint64_t{device()} << 32 | device();
-}
-
-}  // namespace
-
-SessionStarter::SessionStarter(const SessionContext& context)
-    : context_(context), random_key_(RandomKey()) {}
-
-uint64_t SessionStarter::RandomBits() {
-  return incipit::RandomBits(random_key_, 0, num_random_.fetch_add(1));
-}
+SessionStarter::SessionStarter(const SessionContext& context) : context_(context) {}
 
 absl::Status SessionStarter::CheckOpen() const {
   const EngineLoad load = context_.engine.Load();
@@ -239,9 +223,9 @@ absl::Status SessionStarter::Submit(const std::shared_ptr<Session>& session,
   request.id = id;
   request.arrival = session->arrival();
   request.deadline = session->deadline();
-  if (!checked.has_seed) request.sampling.seed = RandomBits();
+  if (!checked.has_seed) request.sampling.seed = random_.Next();
   SetTenant(tenant, context_.options.isolate_tenants, checked.cache_salt, request);
-  session->set_label(checked.label.empty() ? fmt::format("{:016x}", RandomBits())
+  session->set_label(checked.label.empty() ? fmt::format("{:016x}", random_.Next())
                                            : std::move(checked.label));
   PendingOutput output;
   output.session = session;

@@ -19,6 +19,7 @@
 #include "server/options.h"
 #include "server/session/checked_request.h"
 #include "server/session/prompt_encoder.h"
+#include "server/session/random_source.h"
 #include "server/session/request_counter.h"
 #include "server/session/session.h"
 #include "server/session/text_pool.h"
@@ -151,12 +152,9 @@ class SessionStarter {
   // Returns the error for a call that exceeds `limit`, a limit of the queue of the text threads
   // (threads that prepare requests).
   absl::Status TextQueueFull(TextQueueLimit limit) const;
-  uint64_t RandomBits();
 
   const SessionContext context_;
-  // Random value from which the server generates labels and seeds of requests.
-  const uint64_t random_key_;
-  std::atomic<uint64_t> num_random_{0};
+  RandomSource random_;  // labels and seeds of requests
   std::atomic<uint64_t> next_id_{1};
 };
 
