@@ -93,7 +93,8 @@ OpenAiOutput::OpenAiOutput(OpenAiFormat format, OpenAiIdentity identity, size_t 
       prompts_(num_prompts),
       tokenizer_(tokenizer),
       prompt_logprobs_(prompts_.size()),
-      choices_(prompts_.size() * static_cast<size_t>(format_.num_choices)) {}
+      progress_(prompts_.size() * static_cast<size_t>(format_.num_choices)),
+      outputs_(progress_.size()) {}
 
 std::string_view OpenAiOutput::FinishOf(const std::optional<FinishReason>& finish,
                                         bool has_tool_calls) {
@@ -124,13 +125,12 @@ OutputDelta OpenAiOutput::EchoOf(size_t prompt) const {
 }
 
 void OpenAiOutput::BeginChoice(size_t prompt, size_t index, std::string& out) {
-  Choice& choice = choices_[index];
-  choice.begun = true;
+  Progress& progress = progress_[index];
+  progress.begun = true;
   OutputDelta first = format_.echo ? EchoOf(prompt) : OutputDelta();
   num_kept_bytes_ += BytesOf(first);
   if (!format_.streams) {
-    choice.text = std::move(first.text);
-    choice.logprobs = std::move(first.logprobs);
+    Append(std::move(first), outputs_[index]);
     return;
   }
   if (!format_.is_chat && !format_.echo && !format_.return_token_ids) return;
@@ -141,7 +141,7 @@ void OpenAiOutput::BeginChoice(size_t prompt, size_t index, std::string& out) {
                     R"("finish_reason":null)",
                     index);
   } else {
-    AppendChoice(index, first, choice, json);
+    AppendChoice(index, first, progress, json);
     json.pop_back();  // the closing brace
   }
   if (format_.return_token_ids) {
@@ -162,30 +162,20 @@ std::string OpenAiOutput::Add(size_t prompt, OutputPart part) {
   for (OutputDelta& delta : part.deltas) {
     const size_t index =
         prompt * static_cast<size_t>(format_.num_choices) + static_cast<size_t>(delta.choice);
-    Choice& choice = choices_[index];
-    if (!choice.begun) BeginChoice(prompt, index, out);
-    choice.has_tool_calls = choice.has_tool_calls || !delta.tool_calls.empty();
-    if (delta.finish) {
-      choice.finish = delta.finish;
-      choice.stop_reason = StopReasonOf(delta);
-    }
+    Progress& progress = progress_[index];
+    if (!progress.begun) BeginChoice(prompt, index, out);
+    progress.has_tool_calls = progress.has_tool_calls || !delta.tool_calls.empty();
     if (format_.streams) {
       const bool has_tokens =
           !delta.tokens.empty() && (format_.return_token_ids || format_.logprobs);
       if (!HasText(delta) && !delta.finish && !has_tokens) continue;
       std::string json;
-      AppendChoice(index, delta, choice, json);
+      AppendChoice(index, delta, progress, json);
       AppendEvent(json, "null", out);
       continue;
     }
     num_kept_bytes_ += BytesOf(delta);
-    choice.text += delta.text;
-    choice.reasoning += delta.reasoning;
-    std::ranges::move(delta.tool_calls, std::back_inserter(choice.tool_calls));
-    if (format_.return_token_ids) {
-      choice.tokens.insert(choice.tokens.end(), delta.tokens.begin(), delta.tokens.end());
-    }
-    std::ranges::move(delta.logprobs, std::back_inserter(choice.logprobs));
+    Append(std::move(delta), outputs_[index]);
   }
   if (part.usage) usage_.Add(*part.usage);
   return out;
@@ -228,7 +218,7 @@ void OpenAiOutput::AppendChatMessage(const OutputDelta& delta, std::string& out)
   out += '}';
 }
 
-void OpenAiOutput::AppendLogprobs(const std::vector<ScoredPosition>& positions, Choice& choice,
+void OpenAiOutput::AppendLogprobs(const std::vector<ScoredPosition>& positions, Progress& progress,
                                   std::string& out) const {
   out += R"(,"logprobs":)";
   if (!format_.logprobs || positions.empty()) {
@@ -236,12 +226,12 @@ void OpenAiOutput::AppendLogprobs(const std::vector<ScoredPosition>& positions, 
   } else if (format_.is_chat) {
     AppendChatLogprobs(positions, out);
   } else {
-    AppendCompletionLogprobs(positions, choice, out);
+    AppendCompletionLogprobs(positions, progress, out);
   }
 }
 
 void OpenAiOutput::AppendCompletionLogprobs(const std::vector<ScoredPosition>& positions,
-                                            Choice& choice, std::string& out) const {
+                                            Progress& progress, std::string& out) const {
   std::string tokens, values, tops, offsets;
   for (size_t i = 0; i < positions.size(); ++i) {
     const ScoredToken& token = positions[i].token;
@@ -250,8 +240,8 @@ void OpenAiOutput::AppendCompletionLogprobs(const std::vector<ScoredPosition>& p
       for (std::string* const list : {&tokens, &values, &tops, &offsets}) *list += ',';
     }
     AppendJson(token.bytes, tokens);
-    AppendNumber(choice.num_characters, offsets);
-    choice.num_characters += NumCharacters(token.bytes);
+    AppendNumber(progress.num_characters, offsets);
+    progress.num_characters += NumCharacters(token.bytes);
     if (positions[i].rank == 0) {
       values += "null";
       tops += "null";
@@ -283,7 +273,7 @@ void OpenAiOutput::AppendCompletionLogprobs(const std::vector<ScoredPosition>& p
                  tokens, values, tops, offsets);
 }
 
-void OpenAiOutput::AppendChoice(size_t index, const OutputDelta& delta, Choice& choice,
+void OpenAiOutput::AppendChoice(size_t index, const OutputDelta& delta, Progress& progress,
                                 std::string& out) const {
   out += R"({"index":)";
   AppendNumber(static_cast<int64_t>(index), out);
@@ -294,12 +284,12 @@ void OpenAiOutput::AppendChoice(size_t index, const OutputDelta& delta, Choice& 
     out += R"("text":)";
     AppendJson(delta.text, out);
   }
-  AppendLogprobs(delta.logprobs, choice, out);
+  AppendLogprobs(delta.logprobs, progress, out);
   out += R"(,"finish_reason":)";
-  out += FinishOf(delta.finish, choice.has_tool_calls);
+  out += FinishOf(delta.finish, progress.has_tool_calls);
   if (delta.finish) {
     out += R"(,"stop_reason":)";
-    out += choice.stop_reason;
+    out += StopReasonOf(delta);
   }
   if (format_.return_token_ids) {
     out += R"(,"token_ids":)";
@@ -343,17 +333,10 @@ std::string OpenAiOutput::Whole() const {
   out += R"(,"model":)";
   AppendJson(identity_.model, out);
   out += R"(,"choices":[)";
-  for (size_t index = 0; index < choices_.size(); ++index) {
+  for (size_t index = 0; index < outputs_.size(); ++index) {
     if (index > 0) out += ',';
-    Choice choice = choices_[index];
-    OutputDelta all;
-    all.text = std::move(choice.text);
-    all.reasoning = std::move(choice.reasoning);
-    all.tool_calls = std::move(choice.tool_calls);
-    all.tokens = std::move(choice.tokens);
-    all.logprobs = std::move(choice.logprobs);
-    all.finish = choice.finish;
-    AppendChoice(index, all, choice, out);
+    Progress progress = progress_[index];
+    AppendChoice(index, outputs_[index], progress, out);
     if (!format_.return_token_ids) continue;
     out.pop_back();  // the closing brace
     out += R"(,"prompt_token_ids":)";

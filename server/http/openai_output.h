@@ -61,28 +61,22 @@ class OpenAiOutput {
   size_t num_kept_bytes() const { return num_kept_bytes_; }
 
  private:
-  struct Choice {
-    bool begun = false;  // true after BeginChoice was called
-    std::string text, reasoning;
-    std::vector<OutputToolCall> tool_calls;
-    std::vector<TokenId> tokens;
-    std::vector<ScoredPosition> logprobs;
-    std::optional<FinishReason> finish;
-    bool has_tool_calls = false;
-    // JSON text: the stop string or stop token that ended the choice, or null.
-    std::string stop_reason = "null";
-    // Number of characters of the choice's text before the next token.
-    int64_t num_characters = 0;
+  // The part of a choice that the response already contains.
+  struct Progress {
+    bool begun = false;           // true after BeginChoice was called
+    bool has_tool_calls = false;  // true after a tool call was added
+    int64_t num_characters = 0;   // number of characters of the text before the next token
   };
 
   // Appends the JSON object of choice number `index` with the new output `delta` to `out`.
-  void AppendChoice(size_t index, const OutputDelta& delta, Choice& choice, std::string& out) const;
+  void AppendChoice(size_t index, const OutputDelta& delta, Progress& progress,
+                    std::string& out) const;
   // Appends the field "delta" (in a stream) or "message" of a chat response to `out`.
   void AppendChatMessage(const OutputDelta& delta, std::string& out) const;
   void AppendToolCalls(const OutputDelta& delta, std::string& out) const;
-  void AppendLogprobs(const std::vector<ScoredPosition>& positions, Choice& choice,
+  void AppendLogprobs(const std::vector<ScoredPosition>& positions, Progress& progress,
                       std::string& out) const;
-  void AppendCompletionLogprobs(const std::vector<ScoredPosition>& positions, Choice& choice,
+  void AppendCompletionLogprobs(const std::vector<ScoredPosition>& positions, Progress& progress,
                                 std::string& out) const;
   void AppendEvent(std::string_view choices, std::string_view usage, std::string& out) const;
   // Begins choice number `index`, before its first output. In a stream, appends the first event,
@@ -99,7 +93,9 @@ class OpenAiOutput {
   const Tokenizer* const tokenizer_;
   // Element i: log probabilities of prompt number i.
   std::vector<std::vector<ScoredPosition>> prompt_logprobs_;
-  std::vector<Choice> choices_;
+  // Element i: progress and stored output of choice number i. In a stream, no output is stored.
+  std::vector<Progress> progress_;
+  std::vector<OutputDelta> outputs_;
   OpenAiUsage usage_;
   size_t num_kept_bytes_ = 0;
 };

@@ -1,6 +1,8 @@
 #include "server/session/output.h"
 
+#include <iterator>
 #include <string_view>
+#include <utility>
 
 #include "server/session/random_source.h"
 
@@ -11,6 +13,15 @@ namespace {
 // output) without its contents, and one `usage`.
 constexpr size_t kTokenBytes = 4, kScoreBytes = 16, kDeltaBytes = 16, kUsageBytes = 128;
 
+template <typename T>
+void MoveTo(std::vector<T>&& from, std::vector<T>& to) {
+  if (to.empty()) {
+    to = std::move(from);
+    return;
+  }
+  to.insert(to.end(), std::move_iterator(from.begin()), std::move_iterator(from.end()));
+}
+
 }  // namespace
 
 OutputDelta& OutputPart::DeltaOf(int32_t choice) {
@@ -20,6 +31,17 @@ OutputDelta& OutputPart::DeltaOf(int32_t choice) {
   OutputDelta& delta = deltas.emplace_back();
   delta.choice = choice;
   return delta;
+}
+
+void Append(OutputDelta delta, OutputDelta& to) {
+  to.text += delta.text;
+  to.reasoning += delta.reasoning;
+  MoveTo(std::move(delta.tool_calls), to.tool_calls);
+  MoveTo(std::move(delta.tokens), to.tokens);
+  MoveTo(std::move(delta.logprobs), to.logprobs);
+  if (delta.finish) to.finish = delta.finish;
+  if (delta.stop_string) to.stop_string = std::move(delta.stop_string);
+  if (delta.stop_token) to.stop_token = delta.stop_token;
 }
 
 std::string NewToolCallId() {

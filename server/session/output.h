@@ -91,6 +91,9 @@ struct OutputPart {
   OutputDelta& DeltaOf(int32_t choice);
 };
 
+// Appends `delta` to `to`. REQUIRES: `delta` is the output that follows `to` in the same choice.
+void Append(OutputDelta delta, OutputDelta& to);
+
 // Returns a new id of a tool call: 9 random letters and digits. The chat templates of Mistral
 // accept no other ids.
 std::string NewToolCallId();

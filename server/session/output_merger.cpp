@@ -1,5 +1,6 @@
 #include "server/session/output_merger.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 #include <vector>
@@ -13,30 +14,14 @@ namespace {
 // client accepts much larger messages (4 MiB by default).
 constexpr size_t kPartBytes = 256 << 10;
 
-template <typename T>
-void MoveTo(std::vector<T>&& from, std::vector<T>& to) {
-  if (to.empty()) {
-    to = std::move(from);
-    return;
-  }
-  to.insert(to.end(), std::move_iterator(from.begin()), std::move_iterator(from.end()));
-}
-
 // Appends the output in `part` to `to`. REQUIRES: the output in `part` directly follows the output
 // in `to`.
 void Append(OutputPart part, OutputPart& to) {
   for (OutputDelta& delta : part.deltas) {
     OutputDelta& merged = to.DeltaOf(delta.choice);
-    merged.text += delta.text;
-    merged.reasoning += delta.reasoning;
-    MoveTo(std::move(delta.tool_calls), merged.tool_calls);
-    MoveTo(std::move(delta.tokens), merged.tokens);
-    MoveTo(std::move(delta.logprobs), merged.logprobs);
-    if (delta.finish) merged.finish = delta.finish;
-    if (delta.stop_string) merged.stop_string = std::move(delta.stop_string);
-    if (delta.stop_token) merged.stop_token = delta.stop_token;
+    Append(std::move(delta), merged);
   }
-  MoveTo(std::move(part.prompt_logprobs), to.prompt_logprobs);
+  std::ranges::move(part.prompt_logprobs, std::back_inserter(to.prompt_logprobs));
   if (part.usage) to.usage = part.usage;
 }
 
