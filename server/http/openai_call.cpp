@@ -86,7 +86,7 @@ void OpenAiCall::Begin() {
 
 absl::Status OpenAiCall::Track() {
   if (context_.calls.Begin(exchange_->head().peer) == CallTracker::Verdict::kAdmitted) {
-    is_counted_ = true;
+    is_counted_ = is_tracked_ = true;
     return absl::OkStatus();
   }
   return context_.starter.Busy(Reason::kTooManyStreams,
@@ -208,14 +208,9 @@ void OpenAiCall::End(const absl::Status& status) {
     MutexLock lock(mutex_);
     if (++num_ended_ < num_sessions_ || is_complete_) return;
     is_complete_ = true;
-    if (!output_->format().streams) {
-      exchange_->Respond({.body = output_->Whole()});
-    } else {
-      if (!std::exchange(has_begun_, true)) exchange_->BeginStream(StreamHead());
-      exchange_->Write(output_->StreamEnd(), [](bool) {});
-      exchange_->EndStream();
-    }
   }
+  ReleaseLimits();
+  SendEnd();
   Finish();
 }
 
@@ -228,9 +223,21 @@ void OpenAiCall::Fail(const absl::Status& status) {
     sessions = sessions_;
     has_begun = has_begun_;
   }
+  ReleaseLimits();
   SendError(status, has_begun);
   for (const auto& session : sessions) session->OnCancelled();
   Finish();
+}
+
+void OpenAiCall::SendEnd() {
+  MutexLock lock(mutex_);
+  if (!output_->format().streams) {
+    exchange_->Respond({.body = output_->Whole()});
+    return;
+  }
+  if (!std::exchange(has_begun_, true)) exchange_->BeginStream(StreamHead());
+  exchange_->Write(output_->StreamEnd(), [](bool) {});
+  exchange_->EndStream();
 }
 
 void OpenAiCall::SendError(const absl::Status& status, bool has_begun) {
@@ -242,6 +249,10 @@ void OpenAiCall::SendError(const absl::Status& status, bool has_begun) {
   exchange_->EndStream();
 }
 
+void OpenAiCall::ReleaseLimits() {
+  if (is_counted_.exchange(false)) context_.calls.Release(exchange_->head().peer);
+}
+
 void OpenAiCall::Finish() {
   std::vector<std::shared_ptr<Session>> released;
   {
@@ -249,10 +260,7 @@ void OpenAiCall::Finish() {
     released = std::exchange(sessions_, {});
     context_.num_kept_bytes -= std::exchange(num_counted_bytes_, 0);
   }
-  if (is_counted_.exchange(false)) {
-    context_.calls.Release(exchange_->head().peer);
-    context_.calls.End();
-  }
+  if (is_tracked_.exchange(false)) context_.calls.End();
 }
 
 void OpenAiCall::OnClosed() {

@@ -76,6 +76,11 @@ class OpenAiCall : public std::enable_shared_from_this<OpenAiCall> {
   // Ends the response with the error `status`, and cancels all sessions.
   void Fail(const absl::Status& status);
   void SendError(const absl::Status& status, bool has_begun);
+  // Sends the end of a response without an error.
+  void SendEnd();
+  // Ends the effect of the call on the limits of `calls`. Called before the end of the response is
+  // sent, so that a client that has received the response can send its next request.
+  void ReleaseLimits();
   void Finish();
   void OnClosed();
 
@@ -84,7 +89,8 @@ class OpenAiCall : public std::enable_shared_from_this<OpenAiCall> {
   const bool is_chat_;
   const uint64_t id_;
   const Time arrival_;
-  std::atomic<bool> is_counted_ = false;  // true while the call is in `calls`
+  std::atomic<bool> is_counted_ = false;  // true while the limits of `calls` apply to the call
+  std::atomic<bool> is_tracked_ = false;  // true from Begin to End of `calls`
 
   Mutex mutex_;
   // Element i: session of prompt number i.

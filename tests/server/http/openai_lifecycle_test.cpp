@@ -36,12 +36,24 @@ std::string Prompts(bool streams) {
 // Returns after the thread of the HTTP server has handled all earlier events of its connections.
 void AwaitHttpThread(HttpTestServer& server) { EXPECT_EQ(server.Get("/livez").status, 200); }
 
+// Returns after the only text thread has submitted all earlier requests. A request can only be
+// cancelled after its text thread has submitted the request.
+void AwaitTextThread(HttpTestServer& server) {
+  EXPECT_EQ(server.Post("/tokenize", R"({"prompt":"a"})").status, 200);
+}
+
+TestServerConfig OneTextThread() {
+  TestServerConfig config = HttpConfig();
+  config.options.text_threads = 1;
+  return config;
+}
+
 enum class Leave { kFin, kReset };
 
 // Sends `request`, disconnects while the first step waits at the gate, and expects that the request
 // ends although the gate lets only the steps in flight pass.
 void ExpectCancelled(std::string_view request, Leave leave, uint32_t num_prompts = 1) {
-  HttpTestServer server;
+  HttpTestServer server(OneTextThread());
   server.gate().Close();
   HttpClient client(server.port());
   client.Send(request);
@@ -49,6 +61,7 @@ void ExpectCancelled(std::string_view request, Leave leave, uint32_t num_prompts
   server.AwaitLoad([&](const v1::GetLoadResponse& load) {
     return load.running() + load.waiting() == num_prompts;
   });
+  AwaitTextThread(server);
   if (leave == Leave::kFin) {
     client.EndSending();
     EXPECT_TRUE(client.IsClosed());
@@ -78,13 +91,14 @@ TEST(OpenAiLifecycleTest, AClientThatLeavesCancelsAllItsPrompts) {
 
 TEST(OpenAiLifecycleTest, AClientThatLeavesInTheMiddleOfAStreamCancels) {
   for (const Leave leave : {Leave::kFin, Leave::kReset}) {
-    HttpTestServer server;
+    HttpTestServer server(OneTextThread());
     server.gate().Close();
     HttpClient client(server.port());
     client.Send(Stream());
     server.gate().Allow(10);
     EXPECT_EQ(client.ReadHead().status, 200);
     EXPECT_THAT(client.ReadEvent(), HasSubstr(R"("role":"assistant")"));
+    AwaitTextThread(server);
     if (leave == Leave::kFin) {
       client.EndSending();
       client.ReadToEnd();
@@ -252,6 +266,19 @@ TEST(OpenAiLifecycleTest, StreamsAboveTheLimitAre429) {
   server.gate().Open();
   EXPECT_THAT(running.Read().body, HasSubstr("[DONE]"));
   EXPECT_EQ(server.Send(Whole(5)).status, 200);
+}
+
+TEST(OpenAiLifecycleTest, AClientThatHasReadAResponseCanSendTheNextRequest) {
+  TestServerConfig config = HttpConfig();
+  config.options.streams_max = 1;
+  config.options.requests_max = 1;
+  HttpTestServer server(std::move(config));
+  for (int i = 0; i < 100; ++i) {
+    HttpClient client(server.port());
+    client.Send(Stream(1));
+    ASSERT_THAT(client.Read().body, HasSubstr("[DONE]")) << "stream " << i;
+    ASSERT_EQ(server.Send(Whole(1)).status, 200) << "request " << i;
+  }
 }
 
 TEST(OpenAiLifecycleTest, AQueueThatIsFullIs429) {
