@@ -1,7 +1,8 @@
 """Measures how the server admits and refuses requests, over a fake runner. The server runs on one core and its clients
 run on another:
 
-    python3 tests/e2e/run.py build/release/fake_server door [attack] [cost] [flood] [queue] [--seconds N] [--rounds N]
+    python3 tests/e2e/run.py build/release/fake_server door [attack] [cost] [flood] [queue] [streams] [--seconds N]
+        [--rounds N]
 
 attack: how long health checks and new connections wait while the server prepares two requests with 62 tools each. Each
         tool has 8,000 members.
@@ -11,7 +12,7 @@ flood:  latency of health checks and time between the tokens of 16 streams, with
 queue:  memory, and the latency of small calls on one connection, while other connections fill the queue of the text
         threads with large texts.
 
-Prints Markdown. REQUIRES: the program `load_client` is in the folder of the server's program.
+Prints Markdown. REQUIRES: the programs `load_client` and `stream_client` are in the folder of the server's program.
 """
 import argparse
 import contextlib
@@ -28,6 +29,7 @@ from incipit.v1 import admin_pb2, inference_pb2
 from input_cost import ROOM, chat, members, spread, tool, USER
 
 CLIENT = pathlib.Path(PROGRAM).parent / "load_client"
+STREAM_CLIENT = CLIENT.with_name("stream_client")
 CORES = sorted(os.sched_getaffinity(0))[:2]
 STREAMS = 16
 KILOBYTE, MEGABYTE = 1_000, 1_000_000
@@ -203,7 +205,51 @@ def queue(arguments):
     print()
 
 
-PARTS = {"attack": attack, "cost": cost, "flood": flood, "queue": queue}
+# --- measurement of streams
+
+STEP_MS = 20
+WARMUP_SECONDS = 2
+STREAM_LIMITS = ["--streams-max", "4096", "--connection-streams-max", "4096", "--requests-max", "4096", "--running-max",
+                 "2048", "--http-connections-max", "4096", "--text-queue-max", "4096"]
+# Protocol, number of connections, and number of streams on each connection.
+STREAM_LOADS = [("gRPC", 1, 32), ("HTTP", 32, 1), ("gRPC", 8, 32), ("HTTP", 256, 1), ("gRPC", 256, 1), ("gRPC", 8, 125),
+                ("HTTP", 1000, 1)]
+
+
+def measure_streams(protocol, connections, on_each, seconds):
+    """Runs all streams in a new server, and returns what `stream_client` prints."""
+    flags = ["--step-time-ms", str(STEP_MS), "--sampled-token", "300", "--model-name", "fake"]
+    with PinnedServer(*flags, *STREAM_LIMITS, http=True, files_max=8192) as server:
+        port = server.ports["http" if protocol == "HTTP" else "grpc"]
+        # The streams must not end before the measurement.
+        tokens = int((WARMUP_SECONDS + seconds + 5) * 1000 / STEP_MS)
+        command = [STREAM_CLIENT, "--address", f"127.0.0.1:{port}", "--server-pid", str(server.process.pid),
+                   "--connections", str(connections), "--streams", str(on_each), "--tokens", str(tokens),
+                   "--warmup-seconds", str(WARMUP_SECONDS), "--seconds", str(seconds),
+                   *(["--http"] if protocol == "HTTP" else [])]
+        return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+
+
+def streams(arguments):
+    print(f"Steps of {STEP_MS} ms, prompts of 100 tokens; medians of {arguments.rounds} rounds of {arguments.seconds} s. "
+          "'Gap': time between two tokens of a stream, beyond the time of a step:\n")
+    print("| protocol | connections | streams | CPU of the server, us a token | tokens a message | gap p50, ms | gap p99, ms "
+          "| gap max, ms | memory, KiB a stream | failed |\n|---|---|---|---|---|---|---|---|---|---|")
+    for protocol, connections, on_each in STREAM_LOADS:
+        runs = [measure_streams(protocol, connections, on_each, arguments.seconds) for _ in range(arguments.rounds)]
+
+        def median(value, runs=runs):
+            return sorted(value(run) for run in runs)[len(runs) // 2]
+
+        gaps = [median(lambda run, key=key: run["gaps"].get(key, float("nan"))) - STEP_MS for key in ("p50_ms", "p99_ms", "max_ms")]
+        print(f"| {protocol} | {connections} | {connections * on_each} | {median(lambda run: run['us_per_token']):.1f} | "
+              f"{median(lambda run: run['tokens_per_message']):.3f} | {gaps[0]:.2f} | {gaps[1]:.2f} | {gaps[2]:.1f} | "
+              f"{median(lambda run: run['memory_bytes_per_stream']) / 1024:.0f} | "
+              f"{sum(run['failed'] for run in runs)} |", flush=True)
+    print()
+
+
+PARTS = {"attack": attack, "cost": cost, "flood": flood, "queue": queue, "streams": streams}
 
 
 def main():

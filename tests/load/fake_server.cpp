@@ -181,9 +181,9 @@ absl::Status WritePortFile(const std::string& path, const Server& server,
                            const Baseline& baseline) {
   const std::string part = path + ".part";
   std::ofstream file(part, std::ios::binary | std::ios::trunc);
-  file << fmt::format(R"({{"grpc": {}, "metrics": {}, "admin": {}, "baseline": {}}})",
-                      server.grpc_port(), server.metrics_port(), server.admin_port(),
-                      baseline.port())
+  file << fmt::format(R"({{"grpc": {}, "http": {}, "metrics": {}, "admin": {}, "baseline": {}}})",
+                      server.grpc_port(), server.http_port().value_or(0), server.metrics_port(),
+                      server.admin_port(), baseline.port())
        << "\n";
   file.close();
   std::error_code error;
