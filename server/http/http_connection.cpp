@@ -364,13 +364,17 @@ void HttpConnection::SendError(int status, std::string_view message) {
   Send(handlers_.error(status, message));
 }
 
-void HttpConnection::Respond(HttpResponse response) {
-  Post([this, response = std::move(response)]() mutable {
-    if (state_ == State::kResponding && !has_response_) Send(std::move(response));
+void HttpConnection::Respond(HttpResponse response, std::function<void(bool)> on_written) {
+  Post([this, response = std::move(response), on_written = std::move(on_written)]() mutable {
+    if (state_ == State::kResponding && !has_response_) {
+      Send(std::move(response), std::move(on_written));
+    } else if (on_written) {
+      on_written(false);
+    }
   });
 }
 
-void HttpConnection::Send(HttpResponse response) {
+void HttpConnection::Send(HttpResponse response, std::function<void(bool)> on_written) {
   state_ = State::kResponding;
   is_responding_ = true;
   has_response_ = response_complete_ = true;
@@ -379,7 +383,7 @@ void HttpConnection::Send(HttpResponse response) {
   Arm(limits_.write_time_max);
   std::string head = HeadOf(response, HttpBody::kSized);
   if (is_head_) response.body.clear();
-  Enqueue({std::move(head), std::move(response.body), {}, nullptr});
+  Enqueue({std::move(head), std::move(response.body), {}, std::move(on_written)});
 }
 
 void HttpConnection::BeginStream(HttpResponse head) {

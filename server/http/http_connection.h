@@ -79,7 +79,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool is_responding() const { return is_responding_; }
 
   // The functions of HttpExchange with the same names call these functions, on any thread.
-  void Respond(HttpResponse response);
+  void Respond(HttpResponse response, std::function<void(bool)> on_written);
   void BeginStream(HttpResponse head);
   void Write(std::string bytes, std::function<void(bool)> on_written);
   void EndStream();
@@ -131,7 +131,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void OnClientReadable(Error error);
 
   void SendError(int status, std::string_view message);
-  void Send(HttpResponse response);
+  void Send(HttpResponse response, std::function<void(bool)> on_written = nullptr);
   void Enqueue(Part part);
   void WriteNext();
   void OnWritten(Error error);

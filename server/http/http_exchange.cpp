@@ -9,9 +9,9 @@ namespace incipit {
 void HttpExchange::AddFields(std::vector<std::pair<std::string, std::string>> fields) {
   fields_ = std::move(fields);
 }
-void HttpExchange::Respond(HttpResponse response) {
+void HttpExchange::Respond(HttpResponse response, std::function<void(bool)> on_written) {
   response.fields.insert(response.fields.end(), fields_.begin(), fields_.end());
-  connection_->Respond(std::move(response));
+  connection_->Respond(std::move(response), std::move(on_written));
 }
 void HttpExchange::BeginStream(HttpResponse head) {
   head.fields.insert(head.fields.end(), fields_.begin(), fields_.end());

@@ -29,7 +29,8 @@ class HttpExchange {
   // Adds `fields` to the header fields of the response. REQUIRES: Respond and BeginStream were not
   // called.
   void AddFields(std::vector<std::pair<std::string, std::string>> fields);
-  void Respond(HttpResponse response);
+  // Sends the whole response. If `on_written` is not null, calls `on_written` once, as Write does.
+  void Respond(HttpResponse response, std::function<void(bool)> on_written = nullptr);
   // Begins a response in several parts: sends the status and the header fields of `head`. Does not
   // use `head.body`.
   void BeginStream(HttpResponse head);

@@ -14,6 +14,10 @@ namespace {
 
 constexpr std::string_view kTenantField = "x-tenant-id";
 constexpr std::string_view kRequestIdField = "x-request-id";
+// Maximum estimated size in bytes of a response whose JSON text the thread of the TokenDispatcher
+// may build. A text thread builds larger responses, so that the output of other requests need not
+// wait.
+constexpr int64_t kSmallResponseBytes = 64 << 10;
 
 HttpResponse StreamHead() {
   HttpResponse head{.content_type = "text/event-stream"};
@@ -109,7 +113,7 @@ absl::StatusOr<std::string> OpenAiCall::Admit() const {
 
 std::shared_ptr<Session> OpenAiCall::AddSession() {
   MutexLock lock(mutex_);
-  if (is_complete_) return nullptr;
+  if (is_complete_ || is_closed_) return nullptr;
   const auto sink = std::make_shared<Sink>(shared_from_this(), sessions_.size());
   auto session = std::make_shared<Session>(sink, context_.clock, arrival_,
                                            arrival_ + context_.options.request_time_max);
@@ -135,7 +139,9 @@ absl::StatusOr<std::vector<SessionStarter::Prompt>> OpenAiCall::Read(std::string
   if (label.empty() && CheckLabel(proxy_label, context_.options.request).ok()) label = proxy_label;
   if (label.empty()) label = fmt::format("{:016x}", id_);
   OpenAiIdentity identity{.id = (is_chat_ ? "chatcmpl-" : "cmpl-") + label,
-                          .model = context_.model.name,
+                          .model = request.drafts.front().model.empty()
+                                       ? context_.model.name
+                                       : request.drafts.front().model,
                           .created = static_cast<int64_t>(std::time(nullptr))};
   {
     MutexLock lock(mutex_);
@@ -211,7 +217,6 @@ void OpenAiCall::End(const absl::Status& status) {
   }
   ReleaseLimits();
   SendEnd();
-  Finish();
 }
 
 void OpenAiCall::Fail(const absl::Status& status) {
@@ -226,18 +231,51 @@ void OpenAiCall::Fail(const absl::Status& status) {
   ReleaseLimits();
   SendError(status, has_begun);
   for (const auto& session : sessions) session->OnCancelled();
+  ReleaseKeptBytes();
   Finish();
 }
 
 void OpenAiCall::SendEnd() {
-  MutexLock lock(mutex_);
-  if (!output_->format().streams) {
-    exchange_->Respond({.body = output_->Whole()});
-    return;
+  int64_t num_kept = 0;
+  bool is_stream = false;
+  {
+    MutexLock lock(mutex_);
+    num_kept = num_counted_bytes_;
+    is_stream = output_->format().streams;
+    if (is_stream) {
+      if (!std::exchange(has_begun_, true)) exchange_->BeginStream(StreamHead());
+      exchange_->Write(output_->StreamEnd(), [](bool) {});
+      exchange_->EndStream();
+    }
   }
-  if (!std::exchange(has_begun_, true)) exchange_->BeginStream(StreamHead());
-  exchange_->Write(output_->StreamEnd(), [](bool) {});
-  exchange_->EndStream();
+  if (is_stream) {
+    ReleaseKeptBytes();
+    Finish();
+  } else if (num_kept <= kSmallResponseBytes) {
+    SendWhole();
+  } else {
+    // If the queue of the text threads is full, RunText calls SendWhole on the present thread.
+    context_.starter.RunText(
+        exchange_->head().peer, {}, /*tokens_behind=*/0,
+        [self = shared_from_this()](const absl::Status&) { self->SendWhole(); });
+  }
+}
+
+void OpenAiCall::SendWhole() {
+  HttpResponse response;
+  {
+    MutexLock lock(mutex_);
+    response.body = output_->Whole();
+    output_.reset();
+  }
+  exchange_->Respond(std::move(response),
+                     [self = shared_from_this()](bool) { self->ReleaseKeptBytes(); });
+  Finish();
+}
+
+void OpenAiCall::ReleaseKeptBytes() {
+  MutexLock lock(mutex_);
+  context_.num_kept_bytes -= std::exchange(num_counted_bytes_, 0);
 }
 
 void OpenAiCall::SendError(const absl::Status& status, bool has_begun) {
@@ -258,7 +296,6 @@ void OpenAiCall::Finish() {
   {
     MutexLock lock(mutex_);
     released = std::exchange(sessions_, {});
-    context_.num_kept_bytes -= std::exchange(num_counted_bytes_, 0);
   }
   if (is_tracked_.exchange(false)) context_.calls.End();
 }
@@ -267,7 +304,10 @@ void OpenAiCall::OnClosed() {
   std::vector<std::shared_ptr<Session>> sessions;
   {
     MutexLock lock(mutex_);
-    sessions = sessions_;
+    is_closed_ = true;
+    // The call no longer refers to its sessions, which refer to the call. Otherwise, a call that
+    // gets no further event while the server stops would exist for ever.
+    sessions = std::exchange(sessions_, {});
   }
   for (const auto& session : sessions) session->OnCancelled();
 }

@@ -57,10 +57,11 @@ class OpenAiCall : public std::enable_shared_from_this<OpenAiCall> {
   // Returns the tenant that the header fields name, or the default tenant. Returns an error if the
   // name is invalid or the server accepts no requests.
   absl::StatusOr<std::string> Admit() const;
-  // Creates the session of the next prompt. Returns null if the response is complete, for example
-  // because the client has disconnected.
+  // Creates the session of the next prompt. Returns null if the response is complete or the client
+  // has disconnected.
   std::shared_ptr<Session> AddSession();
-  // Returns the session of the first prompt, or null if the response is complete.
+  // Returns the session of the first prompt, or null if the response is complete or the client has
+  // disconnected.
   std::shared_ptr<Session> FirstSession();
   // Parses the body of the request. Runs on a text thread (a thread that prepares requests).
   absl::StatusOr<std::vector<SessionStarter::Prompt>> Read(std::string_view body);
@@ -76,11 +77,14 @@ class OpenAiCall : public std::enable_shared_from_this<OpenAiCall> {
   // Ends the response with the error `status`, and cancels all sessions.
   void Fail(const absl::Status& status);
   void SendError(const absl::Status& status, bool has_begun);
-  // Sends the end of a response without an error.
+  // Sends the end of a stream, or a whole response.
   void SendEnd();
+  void SendWhole();
   // Ends the effect of the call on the limits of `calls`. Called before the end of the response is
   // sent, so that a client that has received the response can send its next request.
   void ReleaseLimits();
+  // Subtracts the output of the call from `num_kept_bytes`.
+  void ReleaseKeptBytes();
   void Finish();
   void OnClosed();
 
@@ -98,6 +102,7 @@ class OpenAiCall : public std::enable_shared_from_this<OpenAiCall> {
   std::unique_ptr<OpenAiOutput> output_ ABSL_GUARDED_BY(mutex_);  // null until the body is parsed
   size_t num_sessions_ ABSL_GUARDED_BY(mutex_) = 0, num_ended_ ABSL_GUARDED_BY(mutex_) = 0;
   bool has_begun_ ABSL_GUARDED_BY(mutex_) = false;    // true after BeginStream was called
+  bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;    // true after the client has disconnected
   bool is_complete_ ABSL_GUARDED_BY(mutex_) = false;  // true after the end of the response was sent
   int64_t num_counted_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };

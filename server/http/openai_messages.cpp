@@ -64,6 +64,11 @@ absl::StatusOr<MessageDraft> ReadMessage(const OpenAiFields& fields) {
   out.role = std::move(role).value_or("");
   if (out.role == "developer") out.role = "system";
   INCIPIT_ASSIGN_OR_RETURN(out.content, ReadContent(fields));
+  // vLLM has an old and a new name for the reasoning of a message.
+  INCIPIT_ASSIGN_OR_RETURN(auto reasoning, fields.Text("reasoning_content"));
+  INCIPIT_ASSIGN_OR_RETURN(auto new_reasoning, fields.Text("reasoning"));
+  if (!reasoning) reasoning = std::move(new_reasoning);
+  out.reasoning = std::move(reasoning).value_or("");
   INCIPIT_ASSIGN_OR_RETURN(auto name, fields.Text("name"));
   out.name = std::move(name).value_or("");
   INCIPIT_ASSIGN_OR_RETURN(auto tool_call_id, fields.Text("tool_call_id"));
@@ -102,13 +107,26 @@ absl::StatusOr<ToolDraft> ReadTool(const OpenAiFields& fields) {
   return out;
 }
 
-absl::Status ReadTemplateOptions(const OpenAiFields& fields, ConversationDraft& out) {
-  if (const Json* const arguments = fields.Find("chat_template_kwargs"); arguments != nullptr) {
-    if (!arguments->is_object()) {
-      return InvalidField("chat_template_kwargs", "must be a JSON object");
-    }
-    out.template_arguments_json = arguments->dump();
+// Reads the variables of the chat template: the members of chat_template_kwargs, and
+// reasoning_effort.
+absl::Status ReadTemplateArguments(const OpenAiFields& fields, ConversationDraft& out) {
+  const Json* const given = fields.Find("chat_template_kwargs");
+  if (given != nullptr && !given->is_object()) {
+    return InvalidField("chat_template_kwargs", "must be a JSON object");
   }
+  INCIPIT_ASSIGN_OR_RETURN(const auto effort, fields.Text("reasoning_effort"));
+  if (!effort) {
+    if (given != nullptr) out.template_arguments_json = given->dump();
+    return absl::OkStatus();
+  }
+  Json arguments = given == nullptr ? Json::object() : *given;
+  arguments.emplace("reasoning_effort", *effort);  // keeps an equal member of chat_template_kwargs
+  out.template_arguments_json = arguments.dump();
+  return absl::OkStatus();
+}
+
+absl::Status ReadTemplateOptions(const OpenAiFields& fields, ConversationDraft& out) {
+  INCIPIT_RETURN_IF_ERROR(ReadTemplateArguments(fields, out));
   INCIPIT_ASSIGN_OR_RETURN(const auto generates, fields.Bool("add_generation_prompt"));
   INCIPIT_ASSIGN_OR_RETURN(const auto continues, fields.Bool("continue_final_message"));
   out.continue_final_message = continues.value_or(false);

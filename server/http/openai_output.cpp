@@ -69,6 +69,14 @@ bool HasText(const OutputDelta& delta) {
   return !delta.text.empty() || !delta.reasoning.empty() || !delta.tool_calls.empty();
 }
 
+// Removes the output from `delta`. The choice ends as if the choice had no output token.
+void HideOutput(OutputDelta& delta) {
+  OutputDelta hidden;
+  hidden.choice = delta.choice;
+  if (delta.finish) hidden.finish = FinishReason::kLength;
+  delta = std::move(hidden);
+}
+
 size_t BytesOf(const OutputDelta& delta) {
   size_t bytes = delta.text.size() + delta.reasoning.size() + delta.tokens.size() * sizeof(TokenId);
   for (const OutputToolCall& call : delta.tool_calls) {
@@ -160,6 +168,7 @@ std::string OpenAiOutput::Add(size_t prompt, OutputPart part) {
     scores.push_back(std::move(position));
   }
   for (OutputDelta& delta : part.deltas) {
+    if (format_.echo_only) HideOutput(delta);
     const size_t index =
         prompt * static_cast<size_t>(format_.num_choices) + static_cast<size_t>(delta.choice);
     Progress& progress = progress_[index];
@@ -177,7 +186,10 @@ std::string OpenAiOutput::Add(size_t prompt, OutputPart part) {
     num_kept_bytes_ += BytesOf(delta);
     Append(std::move(delta), outputs_[index]);
   }
-  if (part.usage) usage_.Add(*part.usage);
+  if (part.usage) {
+    if (format_.echo_only) part.usage->num_output_tokens = 0;
+    usage_.Add(*part.usage);
+  }
   return out;
 }
 
@@ -218,19 +230,36 @@ void OpenAiOutput::AppendChatMessage(const OutputDelta& delta, std::string& out)
   out += '}';
 }
 
-void OpenAiOutput::AppendLogprobs(const std::vector<ScoredPosition>& positions, Progress& progress,
-                                  std::string& out) const {
+void OpenAiOutput::AppendLogprobs(size_t index, const std::vector<ScoredPosition>& positions,
+                                  Progress& progress, std::string& out) const {
   out += R"(,"logprobs":)";
   if (!format_.logprobs || positions.empty()) {
     out += "null";
   } else if (format_.is_chat) {
     AppendChatLogprobs(positions, out);
   } else {
-    AppendCompletionLogprobs(positions, progress, out);
+    AppendCompletionLogprobs(index, positions, progress, out);
   }
 }
 
-void OpenAiOutput::AppendCompletionLogprobs(const std::vector<ScoredPosition>& positions,
+int64_t OpenAiOutput::CharactersOf(size_t index, const ScoredToken& token,
+                                   Progress& progress) const {
+  const bool is_special = tokenizer_ != nullptr && tokenizer_->IsSpecial(token.token);
+  const std::string_view prompt = prompts_[index / static_cast<size_t>(format_.num_choices)].text;
+  if (progress.num_prompt_bytes < prompt.size()) {
+    // The tokenizer adds special tokens to a prompt that the text of the prompt does not contain.
+    const bool is_in_text =
+        !is_special || prompt.substr(progress.num_prompt_bytes).starts_with(token.bytes);
+    if (!is_in_text) return 0;
+    progress.num_prompt_bytes += token.bytes.size();
+  } else if (is_special && !format_.keeps_special_tokens) {
+    return 0;
+  }
+  return NumCharacters(token.bytes);
+}
+
+void OpenAiOutput::AppendCompletionLogprobs(size_t index,
+                                            const std::vector<ScoredPosition>& positions,
                                             Progress& progress, std::string& out) const {
   std::string tokens, values, tops, offsets;
   for (size_t i = 0; i < positions.size(); ++i) {
@@ -241,7 +270,7 @@ void OpenAiOutput::AppendCompletionLogprobs(const std::vector<ScoredPosition>& p
     }
     AppendJson(token.bytes, tokens);
     AppendNumber(progress.num_characters, offsets);
-    progress.num_characters += NumCharacters(token.bytes);
+    progress.num_characters += CharactersOf(index, token, progress);
     if (positions[i].rank == 0) {
       values += "null";
       tops += "null";
@@ -284,7 +313,7 @@ void OpenAiOutput::AppendChoice(size_t index, const OutputDelta& delta, Progress
     out += R"("text":)";
     AppendJson(delta.text, out);
   }
-  AppendLogprobs(delta.logprobs, progress, out);
+  AppendLogprobs(index, delta.logprobs, progress, out);
   out += R"(,"finish_reason":)";
   out += FinishOf(delta.finish, progress.has_tool_calls);
   if (delta.finish) {

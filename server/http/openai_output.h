@@ -66,6 +66,8 @@ class OpenAiOutput {
     bool begun = false;           // true after BeginChoice was called
     bool has_tool_calls = false;  // true after a tool call was added
     int64_t num_characters = 0;   // number of characters of the text before the next token
+    // Number of bytes of the echoed prompt before the next token.
+    size_t num_prompt_bytes = 0;
   };
 
   // Appends the JSON object of choice number `index` with the new output `delta` to `out`.
@@ -74,10 +76,13 @@ class OpenAiOutput {
   // Appends the field "delta" (in a stream) or "message" of a chat response to `out`.
   void AppendChatMessage(const OutputDelta& delta, std::string& out) const;
   void AppendToolCalls(const OutputDelta& delta, std::string& out) const;
-  void AppendLogprobs(const std::vector<ScoredPosition>& positions, Progress& progress,
-                      std::string& out) const;
-  void AppendCompletionLogprobs(const std::vector<ScoredPosition>& positions, Progress& progress,
-                                std::string& out) const;
+  void AppendLogprobs(size_t index, const std::vector<ScoredPosition>& positions,
+                      Progress& progress, std::string& out) const;
+  void AppendCompletionLogprobs(size_t index, const std::vector<ScoredPosition>& positions,
+                                Progress& progress, std::string& out) const;
+  // Returns the number of characters that `token`, the next token of choice number `index`, adds to
+  // the text of the choice.
+  int64_t CharactersOf(size_t index, const ScoredToken& token, Progress& progress) const;
   void AppendEvent(std::string_view choices, std::string_view usage, std::string& out) const;
   // Begins choice number `index`, before its first output. In a stream, appends the first event,
   // with the role of a chat or the prompt, to `out`.

@@ -26,10 +26,23 @@ constexpr int kBodyDepth = 8;
 
 // Fields that the server refuses, because the server does not support the fields and they would
 // change the output.
-constexpr std::string_view kUnsupported[] = {
-    "structured_outputs", "guided_json", "guided_regex",  "guided_choice", "guided_grammar",
-    "allowed_token_ids",  "bad_words",   "prompt_embeds", "suffix",        "functions",
-    "function_call"};
+constexpr std::string_view kUnsupported[] = {"structured_outputs",
+                                             "guided_json",
+                                             "guided_regex",
+                                             "guided_choice",
+                                             "guided_grammar",
+                                             "allowed_token_ids",
+                                             "bad_words",
+                                             "prompt_embeds",
+                                             "suffix",
+                                             "functions",
+                                             "function_call",
+                                             "chat_template",
+                                             "documents",
+                                             "use_beam_search",
+                                             "audio",
+                                             "truncate_prompt_tokens",
+                                             "logits_processors"};
 
 absl::StatusOr<Json> ParseBody(std::string_view body, const OpenAiLimits& limits) {
   // A value in a JSON array takes at least two bytes, so `body_bytes_max / 2` values are enough for
@@ -42,7 +55,8 @@ absl::StatusOr<Json> ParseBody(std::string_view body, const OpenAiLimits& limits
 absl::Status CheckSupported(const OpenAiFields& fields) {
   for (const std::string_view name : kUnsupported) {
     const Json* const value = fields.Find(name);
-    if (value == nullptr || (value->is_string() && value->get_ref<const std::string&>().empty()) ||
+    if (value == nullptr || *value == false ||
+        (value->is_string() && value->get_ref<const std::string&>().empty()) ||
         (value->is_array() && value->empty())) {
       continue;
     }
@@ -184,6 +198,7 @@ absl::StatusOr<RequestDraft> ReadCommon(const OpenAiFields& fields, const OpenAi
   format.streams = streams.value_or(false);
   INCIPIT_ASSIGN_OR_RETURN(const auto token_ids, fields.Bool("return_token_ids"));
   format.return_token_ids = token_ids.value_or(false);
+  format.keeps_special_tokens = draft.output.keep_special_tokens;
   format.num_choices = static_cast<int32_t>(draft.output.num_choices);
   const Json* const options = fields.Find("stream_options");
   if (options == nullptr) return draft;
@@ -256,6 +271,17 @@ absl::Status ReadMaxTokens(const OpenAiFields& fields, std::string_view name, Ou
   return absl::OkStatus();
 }
 
+// Reads "echo" and "max_tokens" of a completion request. A request with echo and without output
+// scores a prompt. The engine then still samples one token, which the response does not contain.
+absl::Status ReadEcho(const OpenAiFields& fields, OpenAiFormat& format, OutputDraft& out) {
+  INCIPIT_ASSIGN_OR_RETURN(const auto echo, fields.Bool("echo"));
+  format.echo = echo.value_or(false);
+  const Json* const max_tokens = fields.Find("max_tokens");
+  format.echo_only = format.echo && max_tokens != nullptr && *max_tokens == 0;
+  out.max_tokens = format.echo_only ? 1 : kCompletionTokens;
+  return format.echo_only ? absl::OkStatus() : ReadMaxTokens(fields, "max_tokens", out);
+}
+
 }  // namespace
 
 absl::StatusOr<OpenAiRequest> ReadCompletionRequest(std::string_view body,
@@ -264,10 +290,7 @@ absl::StatusOr<OpenAiRequest> ReadCompletionRequest(std::string_view body,
   const OpenAiFields fields(json);
   OpenAiRequest out;
   INCIPIT_ASSIGN_OR_RETURN(RequestDraft draft, ReadCommon(fields, limits, out.format));
-  draft.output.max_tokens = kCompletionTokens;
-  INCIPIT_RETURN_IF_ERROR(ReadMaxTokens(fields, "max_tokens", draft.output));
-  INCIPIT_ASSIGN_OR_RETURN(const auto echo, fields.Bool("echo"));
-  out.format.echo = echo.value_or(false);
+  INCIPIT_RETURN_IF_ERROR(ReadEcho(fields, out.format, draft.output));
   INCIPIT_ASSIGN_OR_RETURN(const auto logprobs,
                            fields.Integer("logprobs", 0, limits.request.logprobs_max));
   if (logprobs) {
@@ -318,15 +341,19 @@ absl::StatusOr<TokenizeRequest> ReadTokenizeRequest(std::string_view body,
   return out;
 }
 
-absl::StatusOr<TokensDraft> ReadDetokenizeRequest(std::string_view body,
-                                                  const OpenAiLimits& limits) {
+absl::StatusOr<DetokenizeRequest> ReadDetokenizeRequest(std::string_view body,
+                                                        const OpenAiLimits& limits) {
   INCIPIT_ASSIGN_OR_RETURN(const Json json, ParseBody(body, limits));
   const OpenAiFields fields(json);
+  DetokenizeRequest out;
+  INCIPIT_ASSIGN_OR_RETURN(auto model, fields.Text("model"));
+  out.model = std::move(model).value_or("");
   const Json* const ids = fields.Find("tokens");
   if (ids == nullptr || !ids->is_array()) {
     return InvalidField("tokens", "must be an array of token ids");
   }
-  return TokensFrom(*ids, "tokens", "must be an array of token ids");
+  INCIPIT_ASSIGN_OR_RETURN(out.tokens, TokensFrom(*ids, "tokens", "must be an array of token ids"));
+  return out;
 }
 
 }  // namespace incipit

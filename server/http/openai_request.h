@@ -19,8 +19,10 @@ struct OpenAiFormat {
   bool streams = false;        // true: server-sent events; false: one JSON object
   bool include_usage = false;  // true: a stream ends with the token counts
   bool echo = false;           // true: the text of a completion begins with the prompt
+  bool echo_only = false;      // true: the text of a completion is only the prompt
   // True: the response contains the token ids of prompts and choices.
   bool return_token_ids = false;
+  bool keeps_special_tokens = false;  // true: the text of a choice contains special tokens
   bool logprobs = false;
   int32_t num_choices = 1;  // number of choices for each prompt
 };
@@ -41,6 +43,11 @@ struct TokenizeRequest {
   bool add_special_tokens = true;
 };
 
+struct DetokenizeRequest {
+  std::string model;  // name of the model; empty if the client did not send a name
+  TokensDraft tokens;
+};
+
 // Reads the body of a completion request. Returns INVALID_FIELD if `body` is not valid or contains
 // a field that the server refuses. Ignores unknown fields.
 absl::StatusOr<OpenAiRequest> ReadCompletionRequest(std::string_view body,
@@ -49,8 +56,8 @@ absl::StatusOr<OpenAiRequest> ReadChatRequest(std::string_view body, const OpenA
 // Reads the body of a request to /tokenize, which contains a prompt or messages.
 absl::StatusOr<TokenizeRequest> ReadTokenizeRequest(std::string_view body,
                                                     const OpenAiLimits& limits);
-// Reads the body of a request to /detokenize. Returns the token ids that the body contains.
-absl::StatusOr<TokensDraft> ReadDetokenizeRequest(std::string_view body,
-                                                  const OpenAiLimits& limits);
+// Reads the body of a request to /detokenize, which contains token ids.
+absl::StatusOr<DetokenizeRequest> ReadDetokenizeRequest(std::string_view body,
+                                                        const OpenAiLimits& limits);
 
 }  // namespace incipit

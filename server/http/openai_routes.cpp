@@ -27,6 +27,8 @@ HttpResponse TextPage(int status, std::string text) {
   return {.status = status, .content_type = "text/plain; charset=utf-8", .body = std::move(text)};
 }
 
+absl::Status ClientIsGone() { return Refuse(Reason::kCancelled, "the client has disconnected"); }
+
 absl::Status NoTokenizer() { return Refuse(Reason::kNoTokenizer, "this model has no tokenizer"); }
 
 }  // namespace
@@ -129,14 +131,19 @@ void OpenAiRoutes::StartCall(const std::shared_ptr<HttpExchange>& exchange, bool
                     exchange, is_chat, random_.Next());
 }
 
-void OpenAiRoutes::RunText(const std::shared_ptr<HttpExchange>& exchange,
-                           absl::StatusOr<std::string> (OpenAiRoutes::*work)(std::string_view body)
-                               const) {
+void OpenAiRoutes::RunText(const std::shared_ptr<HttpExchange>& exchange, TextWork work) {
   const auto num_bytes = static_cast<int64_t>(exchange->body().size());
+  const auto is_closed = std::make_shared<std::atomic<bool>>(false);
+  exchange->OnClosed([is_closed] { *is_closed = true; });
   context_.starter.RunText(exchange->head().peer, {.num_bytes = num_bytes}, /*tokens_behind=*/0,
-                           [this, exchange, work](const absl::Status& room) {
+                           [this, exchange, is_closed, work](const absl::Status& room) {
+                             const auto check_wanted = [&] {
+                               return *is_closed ? ClientIsGone() : absl::OkStatus();
+                             };
+                             if (*is_closed) return;
                              const absl::StatusOr<std::string> json =
-                                 room.ok() ? (this->*work)(exchange->body()) : room;
+                                 room.ok() ? (this->*work)(exchange->body(), check_wanted) : room;
+                             if (*is_closed) return;
                              if (json.ok()) {
                                exchange->Respond({.body = *json});
                                return;
@@ -154,22 +161,25 @@ void OpenAiRoutes::Detokenize(const std::shared_ptr<HttpExchange>& exchange) {
   RunText(exchange, &OpenAiRoutes::DetokenizeBody);
 }
 
-absl::StatusOr<std::string> OpenAiRoutes::TokenizeBody(std::string_view body) const {
+absl::StatusOr<std::string> OpenAiRoutes::TokenizeBody(std::string_view body,
+                                                       CheckWanted check_wanted) const {
   if (context_.tokenizer == nullptr) return NoTokenizer();
   const RequestLimits& limits = context_.options.request;
   INCIPIT_ASSIGN_OR_RETURN(
       TokenizeRequest request,
       ReadTokenizeRequest(
           body, {.request = limits, .body_bytes_max = context_.options.message_bytes_max}));
+  INCIPIT_RETURN_IF_ERROR(CheckModelName(request.draft.model, context_.model));
   std::vector<TokenId> ids;
   if (auto* const text = std::get_if<std::string>(&request.draft.prompt)) {
     INCIPIT_ASSIGN_OR_RETURN(ids, context_.encoder.EncodeText(*text, request.add_special_tokens));
   } else {
-    const auto wanted = [] { return absl::OkStatus(); };
-    INCIPIT_ASSIGN_OR_RETURN(CheckedRequest checked,
-                             CheckDraft(std::move(request.draft), context_.model, limits, wanted));
-    INCIPIT_ASSIGN_OR_RETURN(PromptEncoder::Encoded encoded,
-                             context_.encoder.Encode(checked, context_.model, limits, wanted));
+    INCIPIT_ASSIGN_OR_RETURN(
+        CheckedRequest checked,
+        CheckDraft(std::move(request.draft), context_.model, limits, check_wanted));
+    INCIPIT_ASSIGN_OR_RETURN(
+        PromptEncoder::Encoded encoded,
+        context_.encoder.Encode(checked, context_.model, limits, check_wanted));
     ids = std::move(encoded.tokens);
   }
   std::string out = fmt::format(R"({{"count":{},"max_model_len":{},"tokens":)", ids.size(),
@@ -178,16 +188,18 @@ absl::StatusOr<std::string> OpenAiRoutes::TokenizeBody(std::string_view body) co
   return out + "}";
 }
 
-absl::StatusOr<std::string> OpenAiRoutes::DetokenizeBody(std::string_view body) const {
+absl::StatusOr<std::string> OpenAiRoutes::DetokenizeBody(std::string_view body, CheckWanted) const {
   if (context_.tokenizer == nullptr) return NoTokenizer();
   const RequestLimits& limits = context_.options.request;
   INCIPIT_ASSIGN_OR_RETURN(
-      const TokensDraft ids,
+      const DetokenizeRequest request,
       ReadDetokenizeRequest(
           body, {.request = limits, .body_bytes_max = context_.options.message_bytes_max}));
-  INCIPIT_ASSIGN_OR_RETURN(const std::string text,
-                           context_.encoder.DecodeIds("tokens", ids, /*skip_special_tokens=*/false,
-                                                      context_.model, limits));
+  INCIPIT_RETURN_IF_ERROR(CheckModelName(request.model, context_.model));
+  INCIPIT_ASSIGN_OR_RETURN(
+      const std::string text,
+      context_.encoder.DecodeIds("tokens", request.tokens, /*skip_special_tokens=*/false,
+                                 context_.model, limits));
   std::string out = R"({"prompt":)";
   AppendJson(text, out);
   return out + "}";

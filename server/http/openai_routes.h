@@ -69,14 +69,19 @@ class OpenAiRoutes {
   void ReadyPage(const std::shared_ptr<HttpExchange>& exchange);
   void LivePage(const std::shared_ptr<HttpExchange>& exchange);
 
+  // A function that returns the JSON text of the response to a request with the body `body`, or an
+  // error.
+  using TextWork = absl::StatusOr<std::string> (OpenAiRoutes::*)(std::string_view body,
+                                                                 CheckWanted check_wanted) const;
+
   // Returns OpenAI's JSON object of the served model, with `name` as the name of the model.
   std::string ModelJson(std::string_view name) const;
   // Calls `work` with the body of the request on a text thread (a thread that prepares requests).
-  // Sends the JSON text or the error that `work` returns.
-  void RunText(const std::shared_ptr<HttpExchange>& exchange,
-               absl::StatusOr<std::string> (OpenAiRoutes::*work)(std::string_view body) const);
-  absl::StatusOr<std::string> TokenizeBody(std::string_view body) const;
-  absl::StatusOr<std::string> DetokenizeBody(std::string_view body) const;
+  // Sends the JSON text or the error that `work` returns. Does not call `work` if the client has
+  // disconnected.
+  void RunText(const std::shared_ptr<HttpExchange>& exchange, TextWork work);
+  absl::StatusOr<std::string> TokenizeBody(std::string_view body, CheckWanted check_wanted) const;
+  absl::StatusOr<std::string> DetokenizeBody(std::string_view body, CheckWanted) const;
 
   const RoutesContext context_;
   const HttpGuardOptions guard_;

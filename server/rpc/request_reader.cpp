@@ -62,6 +62,7 @@ MessageDraft MessageOf(v1::ChatMessage& message) {
   MessageDraft out;
   out.role = std::move(*message.mutable_role());
   out.content = std::move(*message.mutable_content());
+  out.reasoning = std::move(*message.mutable_reasoning());
   out.name = std::move(*message.mutable_name());
   out.tool_call_id = std::move(*message.mutable_tool_call_id());
   out.num_tool_calls = static_cast<size_t>(message.tool_calls_size());

@@ -17,13 +17,6 @@ bool IsPrintable(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7F; });
 }
 
-absl::Status CheckModelName(std::string_view name, const ServedModel& model) {
-  if (name.empty() || model.HasName(name)) return absl::OkStatus();
-  INCIPIT_RETURN_IF_ERROR(CheckBytes("model", name.size(), kModelNameBytesMax));
-  return Refuse(Reason::kModelNotFound,
-                fmt::format("model is not served here; this server serves \"{}\"", model.name));
-}
-
 absl::Status CheckCanChat(const ServedModel& model) {
   if (!model.has_tokenizer) {
     return Refuse(Reason::kNoTokenizer, "Chat needs a tokenizer, and this model has none");
@@ -58,6 +51,13 @@ absl::Status CheckPromptOf(RequestDraft& draft, const ServedModel& model,
 }
 
 }  // namespace
+
+absl::Status CheckModelName(std::string_view name, const ServedModel& model) {
+  if (name.empty() || model.HasName(name)) return absl::OkStatus();
+  INCIPIT_RETURN_IF_ERROR(CheckBytes("model", name.size(), kModelNameBytesMax));
+  return Refuse(Reason::kModelNotFound,
+                fmt::format("model is not served here; this server serves \"{}\"", model.name));
+}
 
 absl::Status CheckLabel(std::string_view label, const RequestLimits& limits) {
   INCIPIT_RETURN_IF_ERROR(CheckBytes("request_id", label.size(), limits.request_id_bytes_max));

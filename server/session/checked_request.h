@@ -41,6 +41,9 @@ struct ServedModel {
   bool HasName(std::string_view other) const;
 };
 
+// Returns an error if `name` is not empty and not a name of `model`.
+absl::Status CheckModelName(std::string_view name, const ServedModel& model);
+
 // The way in which the output of a chat is split into text, tool calls and reasoning.
 struct OutputParsing {
   OutputFormats formats;

@@ -112,9 +112,12 @@ absl::StatusOr<Json> ToolCallJson(FieldOf field, ToolCallDraft call, BoundedJson
 absl::StatusOr<Json> MessageJson(FieldOf field, MessageDraft message, BoundedJsonReader& reader,
                                  CheckWanted check_wanted) {
   INCIPIT_RETURN_IF_ERROR(CheckRole(field, message.role));
-  Json out = ObjectOf(5);
+  Json out = ObjectOf(6);
   Put(out, "role", std::move(message.role));
   Put(out, "content", std::move(message.content));
+  if (!message.reasoning.empty()) {
+    Put(out, "reasoning_content", std::move(message.reasoning));
+  }
   if (!message.name.empty()) {
     INCIPIT_RETURN_IF_ERROR(CheckName(field, ".name", message.name));
     Put(out, "name", std::move(message.name));

@@ -60,7 +60,7 @@ struct ToolCallDraft {
 };
 
 struct MessageDraft {
-  std::string role, content, name, tool_call_id;
+  std::string role, content, reasoning, name, tool_call_id;
   std::vector<ToolCallDraft> tool_calls;
   // Number of tool calls that the client sent in this message; 0: the number is
   // `tool_calls.size()`.

@@ -137,6 +137,7 @@ std::vector<TokenId> BytesAsTokens(std::string_view text) {
 TestServer::TestServer(TestServerConfig config) {
   ServerParts parts;
   parts.model.name = "fake";
+  parts.model.aliases = config.options.model_aliases;
   parts.model.vocab_size = kByteVocab;
   parts.model.max_model_len = config.max_model_len;
   parts.model.eos_ids = config.eos_ids;

@@ -85,6 +85,16 @@ TEST(OpenAiMessagesTest, ADeveloperIsTheSystem) {
   EXPECT_EQ(MessageRefused("null"), "messages[1]");
 }
 
+TEST(OpenAiMessagesTest, ReasoningHasTwoNames) {
+  EXPECT_EQ(ReadMessage(R"({"role":"assistant","reasoning_content":"a"})").reasoning, "a");
+  EXPECT_EQ(ReadMessage(R"({"role":"assistant","reasoning":"b"})").reasoning, "b");
+  EXPECT_EQ(
+      ReadMessage(R"({"role":"assistant","reasoning":"b","reasoning_content":"a"})").reasoning,
+      "a");
+  EXPECT_EQ(ReadMessage(R"({"role":"assistant","reasoning_content":null})").reasoning, "");
+  EXPECT_EQ(MessageRefused(R"({"role":"assistant","reasoning":1})"), "messages[1].reasoning");
+}
+
 TEST(OpenAiMessagesTest, ArgumentsOfAToolCallAreATextOrAnObject) {
   const auto arguments = [](std::string_view value) {
     const MessageDraft message = ReadMessage(fmt::format(
@@ -154,6 +164,16 @@ TEST(OpenAiMessagesTest, OptionsOfTheTemplateArrive) {
       messages));
   EXPECT_EQ(draft.template_arguments_json, R"({"b":[1],"a":null})");
   EXPECT_FALSE(draft.add_generation_prompt);
+  const auto arguments = [&](std::string_view more) {
+    return ReadDraft(fmt::format("{{{},{}}}", messages, more)).template_arguments_json;
+  };
+  EXPECT_EQ(arguments(R"("reasoning_effort":"low")"), R"({"reasoning_effort":"low"})");
+  EXPECT_EQ(arguments(R"("reasoning_effort":"low","chat_template_kwargs":{"a":1})"),
+            R"({"a":1,"reasoning_effort":"low"})");
+  EXPECT_EQ(arguments(R"("reasoning_effort":"low","chat_template_kwargs":{"reasoning_effort":1})"),
+            R"({"reasoning_effort":1})");
+  EXPECT_EQ(DraftRefused(fmt::format(R"({{{},"reasoning_effort":1}})", messages)),
+            "reasoning_effort");
   draft = ReadDraft(fmt::format(R"({{{},"continue_final_message":true}})", messages));
   EXPECT_TRUE(draft.continue_final_message);
   EXPECT_FALSE(draft.add_generation_prompt);

@@ -264,8 +264,9 @@ TEST(OpenAiRequestTest, IntegersHaveTheirRange) {
 TEST(OpenAiRequestTest, FieldsThatWouldChangeTheOutputAreRefused) {
   for (const std::string_view field :
        {"structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
-        "allowed_token_ids", "bad_words", "prompt_embeds", "suffix", "functions",
-        "function_call"}) {
+        "allowed_token_ids", "bad_words", "prompt_embeds", "suffix", "functions", "function_call",
+        "chat_template", "documents", "use_beam_search", "audio", "truncate_prompt_tokens",
+        "logits_processors"}) {
     for (const std::string_view value : {R"("x")", "[1]", R"({"a":1})", "1"}) {
       EXPECT_EQ(Refused(fmt::format("\"{}\":{}", field, value)), field) << value;
       EXPECT_EQ(ChatRefused(fmt::format("\"{}\":{}", field, value)), field) << value;
@@ -288,6 +289,7 @@ TEST(OpenAiRequestTest, FieldsThatWouldChangeTheOutputAreRefused) {
 TEST(OpenAiRequestTest, TheirHarmlessValuesAreAccepted) {
   ReadChat(R"("response_format":{"type":"text"},"tool_choice":"auto","functions":[])");
   ReadChat(R"("tool_choice":"none","bad_words":[])");
+  Read(R"("use_beam_search":false,"documents":[])");
   Read(R"("suffix":"","best_of":1,"user":"u","prompt_cache_key":"k")");
 }
 
@@ -303,6 +305,15 @@ TEST(OpenAiRequestTest, OfEqualMembersTheLastCounts) {
   std::string many;
   for (int i = 0; i < 100; ++i) many += fmt::format(R"("x{}":0,"max_tokens":{},)", i, i + 1);
   EXPECT_EQ(Draft(many + R"("y":0)").output.max_tokens, 100u);
+}
+
+TEST(OpenAiRequestTest, AnEchoMayHaveNoOutput) {
+  const OpenAiRequest scored = Read(R"("echo":true,"max_tokens":0,"logprobs":1)");
+  EXPECT_TRUE(scored.format.echo_only && scored.format.echo);
+  EXPECT_EQ(scored.drafts.at(0).output.max_tokens, 1u);
+  EXPECT_FALSE(Read(R"("echo":true,"max_tokens":1)").format.echo_only);
+  EXPECT_EQ(Refused(R"("max_tokens":0)"), "max_tokens");
+  EXPECT_EQ(Refused(R"("echo":false,"max_tokens":0)"), "max_tokens");
 }
 
 TEST(OpenAiRequestTest, APromptIsATextIdsOrAListOfThem) {
@@ -534,7 +545,7 @@ TEST(OpenAiRequestTest, TokenizeHasAPromptOrMessages) {
 TEST(OpenAiRequestTest, DetokenizeHasTokenIds) {
   const auto ids = ReadDetokenizeRequest(R"({"tokens":[1,4294967296]})", kLimits);
   ASSERT_TRUE(ids.ok());
-  EXPECT_THAT(*ids, ElementsAre(1, -1));
+  EXPECT_THAT(ids->tokens, ElementsAre(1, -1));
   for (const std::string_view tokens : {"null", "1", "\"a\"", "[\"a\"]", "[-1]", "[1.0]", "{}"}) {
     EXPECT_EQ(
         FieldOf(ReadDetokenizeRequest(fmt::format(R"({{"tokens":{}}})", tokens), kLimits).status()),

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/http/openai_output.h"
 #include "tests/server/http/http_test_server.h"
 
 namespace incipit {
@@ -194,6 +195,106 @@ TEST(OpenAiServerTest, AnEchoRepeatsThePromptAndItsLogprobs) {
   EXPECT_EQ(choice["logprobs"]["text_offset"], HttpJson({0, 1, 2, 3}));
 }
 
+TEST(OpenAiServerTest, AnEchoWithoutOutputScoresThePrompt) {
+  HttpTestServer server;
+  for (const bool streams : {false, true}) {
+    const HttpReply reply =
+        server.Post(kCompletions, Body(0, fmt::format(R"("prompt":"abc","echo":true,"logprobs":1,)"
+                                                      R"("return_token_ids":true,"stream":{})",
+                                                      streams)));
+    ASSERT_EQ(reply.status, 200) << reply.body;
+    std::string text;
+    size_t num_tokens = 0;
+    std::string finish;
+    bool is_done = !streams;
+    const auto events =
+        streams ? EventsOf(reply.body, is_done) : std::vector<HttpJson>{JsonOf(reply)};
+    for (const HttpJson& event : events) {
+      const HttpJson& choice = event["choices"][0];
+      text += choice["text"].get<std::string>();
+      if (choice["logprobs"].is_object()) num_tokens += choice["logprobs"]["tokens"].size();
+      EXPECT_EQ(choice["token_ids"], HttpJson::array());
+      if (choice["finish_reason"].is_string()) finish = choice["finish_reason"];
+    }
+    EXPECT_TRUE(is_done);
+    EXPECT_EQ(text, "abc");
+    EXPECT_EQ(num_tokens, 3u);
+    EXPECT_EQ(finish, "length");
+    if (!streams) {
+      EXPECT_EQ(events[0]["usage"]["completion_tokens"], 0);
+      EXPECT_EQ(events[0]["usage"]["prompt_tokens"], 3);
+    }
+  }
+}
+
+// Returns the offsets of the tokens `ids`, the echoed prompt and the output of one choice.
+HttpJson OffsetsOf(const OpenAiFormat& format, std::string text, std::vector<TokenId> prompt,
+                   const std::vector<TokenId>& tokens) {
+  const auto tokenizer = MakeByteTokenizer();
+  OpenAiOutput output(format, {.id = "id", .model = "m", .created = 7}, 1, tokenizer.get());
+  const auto scored = [&](TokenId id) {
+    return ScoredPosition{
+        .token = {.token = id, .bytes = tokenizer->TokenBytes(id)}, .rank = 1, .top = {}};
+  };
+  OutputPart part;
+  for (size_t i = 1; i < prompt.size(); ++i) part.prompt_logprobs.push_back(scored(prompt[i]));
+  output.SetPrompt(0, {.text = std::move(text), .tokens = std::move(prompt)});
+  OutputDelta& delta = part.DeltaOf(0);
+  for (const TokenId id : tokens) delta.logprobs.push_back(scored(id));
+  output.Add(0, std::move(part));
+  return HttpJson::parse(output.Whole())["choices"][0]["logprobs"]["text_offset"];
+}
+
+TEST(OpenAiServerTest, OffsetsDoNotCountSpecialTokensThatTheTextDoesNotContain) {
+  constexpr TokenId kA = kFirstByte + 'a';
+  const OpenAiFormat format{.echo = true, .logprobs = true};
+  EXPECT_EQ(OffsetsOf(format, "aa", {kByteBos, kA, kA}, {kByteEos, kA, kA}),
+            HttpJson({0, 0, 1, 2, 2, 3}));
+  EXPECT_EQ(OffsetsOf(format, "<s>aa", {kByteBos, kA, kA}, {kA, kA}), HttpJson({0, 3, 4, 5, 6}));
+  const OpenAiFormat keeps{.echo = true, .keeps_special_tokens = true, .logprobs = true};
+  EXPECT_EQ(OffsetsOf(keeps, "a", {kByteBos, kA}, {kByteEos, kA}), HttpJson({0, 0, 1, 5}));
+}
+
+TEST(OpenAiServerTest, TheResponseHasTheNameOfTheRequest) {
+  TestServerConfig config = HttpConfig();
+  config.options.model_aliases = {"other"};
+  HttpTestServer server(std::move(config));
+  const auto name = [&](std::string_view more) {
+    return JsonOf(
+        server.Post(kCompletions, Body(1, fmt::format(R"("prompt":"a"{})", more))))["model"];
+  };
+  EXPECT_EQ(name(R"(,"model":"other")"), "other");
+  EXPECT_EQ(name(""), JsonOf(server.Get("/v1/models"))["data"][0]["id"]);
+}
+
+TEST(OpenAiServerTest, ReasoningOfEarlierMessagesReachesTheTemplate) {
+  TestServerConfig config = HttpConfig();
+  config.chat_template =
+      "{% for m in messages %}{{ m.reasoning_content or '' }}{{ m.content }}{% endfor %}";
+  HttpTestServer server(std::move(config));
+  const auto prompt = [&](std::string_view message) {
+    const HttpJson tokens =
+        JsonOf(server.Post("/tokenize", fmt::format(R"({{"messages":[{}]}})", message)))["tokens"];
+    return JsonOf(
+        server.Post("/detokenize", fmt::format(R"({{"tokens":{}}})", tokens.dump())))["prompt"];
+  };
+  EXPECT_EQ(prompt(R"({"role":"assistant","content":"a","reasoning_content":"why </s>"})"),
+            "why </s>a");
+  EXPECT_EQ(prompt(R"({"role":"assistant","content":"a","reasoning":"why"})"), "whya");
+  EXPECT_EQ(prompt(R"({"role":"assistant","content":"a"})"), "a");
+}
+
+TEST(OpenAiServerTest, LargeResponsesAreWhole) {
+  HttpTestServer server;
+  const HttpJson json = JsonOf(server.Post(
+      kCompletions, Body(800, R"("prompt":"a","n":4,"logprobs":20,"ignore_eos":true)")));
+  ASSERT_EQ(json["choices"].size(), 4u);
+  for (const HttpJson& choice : json["choices"]) {
+    EXPECT_EQ(choice["logprobs"]["tokens"].size(), 800u);
+  }
+  server.AwaitIdle();
+}
+
 TEST(OpenAiServerTest, RefusalsNameTheFieldOfTheClient) {
   HttpTestServer server;
   const auto post = [&](std::string_view body) { return server.Post(kCompletions, body); };
@@ -320,6 +421,10 @@ TEST(OpenAiServerTest, TextBecomesTokensAndBack) {
   ExpectError(server.Post("/detokenize", R"({"tokens":[260]})"), 400, "tokens[0]", "invalid_field");
   ExpectError(server.Post("/detokenize", R"({"tokens":[-1]})"), 400, "tokens", "invalid_field");
   ExpectError(server.Post("/detokenize", "{}"), 400, "tokens", "invalid_field");
+  ExpectError(server.Post("/tokenize", R"({"prompt":"a","model":"x"})"), 404, nullptr,
+              "model_not_found");
+  ExpectError(server.Post("/detokenize", R"({"tokens":[],"model":"x"})"), 404, nullptr,
+              "model_not_found");
   ExpectError(server.Post("/tokenize", "[]"), 400, "body", "invalid_field");
   EXPECT_EQ(JsonOf(server.Post("/detokenize", R"({"tokens":[]})"))["prompt"], "");
 }
