@@ -128,7 +128,7 @@ void WaitForEarlierKernels(Site site) {
   Grid& before = *machine.grids()[static_cast<size_t>(index) - 1];
   if (!before.has_ended()) {
     before.waiting.push_back(&thread);
-    machine.WaitFor(Wait::kGrid, 0, "the end of the previous kernel", site);
+    machine.WaitFor(Wait::kGrid, 0, "the previous kernel", site);
   }
   if (thread.warp->block->races == nullptr) return;
   Block& block = *thread.warp->block;
@@ -164,10 +164,10 @@ const void* ReadCluster(const void* shared, int bytes, int rank, Site site) {
   }
   const Block& other = *cluster.blocks[static_cast<size_t>(rank)];
   if (other.num_ended > 0) {
-    machine.Fail(site,
-                 fmt::format("the thread reads shared memory of block {} after {} threads of this "
-                             "block ended",
-                             other.index, other.num_ended));
+    machine.Fail(
+        site, fmt::format("the thread reads shared memory of block {}, but {} threads of block {} "
+                          "have already ended",
+                          other.index, other.num_ended));
   }
   const auto offset = reinterpret_cast<const char*>(shared) - thread.shared;
   if (&other == thread.warp->block) {

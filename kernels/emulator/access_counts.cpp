@@ -7,8 +7,8 @@ namespace {
 
 constexpr uint64_t kBanks = 32, kBankBytes = 4, kSectorBytes = 32;
 constexpr int kServedBytes = 128;
-// An access of a warp is counted when all 32 lanes have made it, or when the warp has begun 256
-// more accesses at the same source line.
+// An access of a warp is counted when all 32 lanes have executed the access. If a lane has begun
+// 256 later accesses at the same source line, the access is counted without the missing lanes.
 constexpr size_t kMostOpen = 256;
 
 bool IsShared(AccessKind kind) {

@@ -23,8 +23,8 @@ namespace incipit::emulator {
 // Returns the number of additional transactions of shared memory that bank conflicts cause in one
 // access of a warp. Lane i accesses `bytes` bytes at `addresses[i]`.
 int64_t BankConflicts(std::span<const uint64_t> addresses, int bytes);
-// Numbers of 32-byte sectors of global memory for one access of a warp. `touched`: sectors that the
-// lanes access. `fewest`: sectors if all accessed bytes were contiguous.
+// Numbers of 32-byte sectors of global memory. `touched`: sectors that one access of a warp reads
+// or writes. `fewest`: sectors if the same number of bytes were contiguous.
 struct Sectors {
   int64_t touched = 0, fewest = 0;
 };

@@ -67,8 +67,8 @@ class Clocks {
   // warp.
   void Release(int thread, ClockVector& into);
   std::shared_ptr<const ClockVector> Snapshot(int thread);
-  // Merges `known` into the vector clock of thread `thread`. `known` replaces the vector clock of
-  // an earlier call with the same `source`.
+  // Merges the vector clock `known` into the vector clock of thread `thread`. Only the latest
+  // `known` of each `source` is stored.
   void Acquire(int thread, int source, std::shared_ptr<const ClockVector> known);
   ClockVector MakeVector() const { return ClockVector(static_cast<size_t>(num_agents_)); }
 

@@ -67,8 +67,8 @@ Request& RequestOf(const Warp& warp, size_t lane) {
   return *static_cast<Request*>(warp.requests[lane]);
 }
 
-// Stops the emulation with an error if the lanes of `warp` call different barrier functions, or
-// call the barrier function at different source lines.
+// Stops the emulation with an error if the lanes of `warp` call different barrier functions, or the
+// same barrier function at different source lines.
 void ComeToBarrier(Warp& warp, const char* name, Site site) {
   if (warp.num_at_barrier == 0) {
     warp.barrier = name;

@@ -179,8 +179,7 @@ void WaitBarrier(uint64_t* address, uint32_t parity, Site site) {
   MemoryBarrier& barrier = *block.barriers[index];
   while ((barrier.phase & 1) == parity) {
     barrier.waiting.push_back(&machine.current());
-    const char* name = parity == 0 ? "the end of an even phase of the mbarrier at byte"
-                                   : "the end of an odd phase of the mbarrier at byte";
+    const char* name = parity == 0 ? "mbarrier parity 0, byte" : "mbarrier parity 1, byte";
     machine.WaitFor(Wait::kMemoryBarrier, block.OffsetOf(address), name, site);
   }
   if (barrier.known == nullptr) return;

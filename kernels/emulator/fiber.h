@@ -27,9 +27,8 @@ class Fiber {
   Fiber& operator=(const Fiber&) = delete;
   ~Fiber();
 
-  // Makes the next switch to this fiber call `entry`, which must not return. Objects that are still
-  // on the fiber's stack are not destroyed. Fibers with different `color` (0 or more) use different
-  // CPU cache lines.
+  // Makes the next switch to this fiber call `entry`, which must not return. Destroys no objects on
+  // the fiber's stack. Fibers with different `color` (0 or more) use different CPU cache lines.
   void Start(void (*entry)(), int color);
   // The function `entry`, which Start receives, must call FinishFirstSwitch before any other
   // function.

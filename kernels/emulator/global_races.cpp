@@ -45,9 +45,8 @@ std::string GlobalRaces::Touch(const Thread& thread, const void* address, int64_
     if (TouchWord(thread, state, now, access)) continue;
     const bool reads = access != Access::kWrite && access != Access::kAtomic;
     return fmt::format(
-        "race: kernel {}, block {}, thread {} makes a {} of {} bytes of global memory at {}:{}, {}",
-        now.grid, now.block, now.thread, reads ? "read access" : "write access", bytes, site.file,
-        site.line, race_);
+        "race: kernel {}, block {}, thread {} {} {} bytes of global memory at {}:{}; {}", now.grid,
+        now.block, now.thread, reads ? "reads" : "writes", bytes, site.file, site.line, race_);
   }
   return {};
 }
@@ -62,10 +61,10 @@ bool GlobalRaces::TouchWord(const Thread& thread, Word& word, const Event& now, 
   if (access == Access::kConstant && word.write.grid >= 0 && (word.write.bytes & now.bytes) != 0 &&
       (word.write.grid == now.grid ||
        (word.write.grid >= GridOf(thread).first_running && GridOf(thread).launch.dependent))) {
-    return Race("as a constant, " + Describe(word.write, "wrote"));
+    return Race("it reads them as a constant; " + Describe(word.write, "wrote"));
   }
   if (access == Access::kBulkRead && word.write.grid >= 0 && NeedsFence(thread, word.write)) {
-    return Race("without FenceBulkGlobal after the ordering barrier, " +
+    return Race("it copies them without FenceBulkGlobal after the barrier; " +
                 Describe(word.write, "wrote"));
   }
   if (access != Access::kWrite && access != Access::kAtomic) {
@@ -151,7 +150,7 @@ void GlobalRaces::Order(const Thread& thread, const void* address) {
 
 std::string GlobalRaces::Describe(const Event& before, const char* did) {
   return fmt::format(
-      "but kernel {} block {} thread {} {} these bytes, and nothing orders the two accesses",
+      "kernel {}, block {}, thread {} {} the same bytes, and nothing orders the two accesses",
       before.grid, before.block, before.thread, did);
 }
 

@@ -21,14 +21,14 @@ namespace incipit::emulator {
 struct Thread;
 struct Grid;
 
-// Vector clock of block `block` at the latest atomic operation of the block on a word (4 bytes of
-// global memory).
+// Vector clock of block `block` when the block last executed an atomic operation on a word (4 bytes
+// of global memory)
 struct BlockKnowledge {
   int block = 0;
   std::shared_ptr<const ClockVector> known;
 };
-// Vector clocks of other blocks that thread `thread` acquired by an atomic operation. `clock` is
-// the clock value of `thread` at the atomic operation.
+// Vector clocks of other blocks that thread `thread` acquired when it executed an atomic operation
+// at clock value `clock`
 struct LearnedOfBlocks {
   int thread = 0;
   Clock clock = 0;
@@ -41,8 +41,8 @@ class GlobalRaces {
   // or an empty string if there is no race.
   std::string Touch(const Thread& thread, const void* address, int64_t bytes, Access access,
                     Site site);
-  // Records that `thread` performs an atomic operation at `address`, after all earlier atomic
-  // operations of other blocks at `address`.
+  // Records an atomic operation of `thread` at `address`. All atomic operations at the same address
+  // that were recorded before happened before this operation.
   void Order(const Thread& thread, const void* address);
 
  private:

@@ -206,7 +206,7 @@ struct Grid {
   // Indices of the kernel's clusters, in the order in which the clusters start.
   std::vector<int> order;
   size_t num_started = 0;  // number of clusters of this kernel that have started
-  // Index of the oldest kernel that was still running when this kernel started.
+  // Index of the oldest kernel that was running when this kernel started
   int first_running = 0;
   int num_ended = 0;  // number of blocks of this kernel that have ended
   // Number of running blocks of this kernel that have called LetNextKernelStart.
@@ -296,8 +296,8 @@ class Machine {
   std::vector<BulkCopy> bulk_;
   GlobalRaces global_races_;
   AccessCounts counts_;
-  // 1 / (probability that a bulk copy finishes before the scheduler runs a warp). 0: bulk copies
-  // finish only when no thread can run.
+  // A bulk copy finishes before the scheduler runs a warp with probability 1 / landing_one_in_. 0:
+  // bulk copies finish only when no thread can run.
   uint32_t landing_one_in_ = 1;
   // Number of thread switches that are left before the scheduler chooses another warp.
   int quantum_ = 0;

@@ -52,7 +52,8 @@ struct SiteCounts {
   int line = 0;
   AccessKind kind = AccessKind::kSharedLoad;
   int lane_bytes = 0;  // number of bytes that a lane accesses at a time
-  // Number of accesses by warps. Accesses of several lanes of a warp at the same time count as one.
+  // Number of accesses by warps. The accesses of the 32 lanes of a warp at the same time count as
+  // one access.
   int64_t warp_accesses = 0;
   int64_t lane_accesses = 0;
   // Number of additional transactions of shared memory because of bank conflicts.

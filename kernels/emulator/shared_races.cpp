@@ -206,7 +206,7 @@ bool SharedRaces::IsFenced(int thread, int agent, Clock clock, Memory memory) co
   const auto& all = fences_[static_cast<size_t>(memory)];
   const Fences& mine = all[static_cast<size_t>(thread)];
   if (mine.known != nullptr && clock <= (*mine.known)[static_cast<size_t>(agent)]) return true;
-  // Asynchronous copies and other agents that are not threads never call FenceBulk.
+  // Agents that are not threads (for example, asynchronous copies) never call FenceBulk.
   if (agent >= static_cast<int>(all.size())) return false;
   const auto& theirs = all[static_cast<size_t>(agent)].clocks;
   const auto fence = std::lower_bound(theirs.begin(), theirs.end(), clock);
@@ -232,15 +232,16 @@ std::string SharedRaces::DescribeWrite(int thread, Word word, const char* does, 
   std::string by = fmt::format("thread {} wrote", write.agent);
   if (write.kind == kCopy) {
     by = fmt::format("thread {}{} copied to", write.agent,
-                     write.clock == kInFlight ? ", which has not waited for its copy," : "");
+                     write.clock == kInFlight ? ", without waiting," : "");
   } else if (write.kind == kBulk) {
-    by = "a bulk copy (the thread has not waited for its mbarrier) wrote";
+    by = "a pending bulk copy wrote";
   } else if (write.kind == kAtomicOp) {
     by = fmt::format("thread {} updated", write.agent);
   }
   return fmt::format(
-      "race: thread {} {} byte {} of shared memory at {}:{}, but {} this byte at line {}", thread,
-      does, word.index * kWordBytes, site.file, site.line, by, write.line);
+      "race: thread {} {} byte {} of shared memory at {}:{}; {} the same byte at line {}, and "
+      "nothing orders the two accesses",
+      thread, does, word.index * kWordBytes, site.file, site.line, by, write.line);
 }
 
 std::string SharedRaces::DescribeRead(int thread, Word word, int warp, Site site) const {

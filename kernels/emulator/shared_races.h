@@ -45,15 +45,15 @@ class SharedRaces {
   // Records a bulk copy to `range`. An access of `range` is a race until the accessing thread has
   // waited for phase `phase` (counted from 1) of mbarrier `barrier`.
   std::string BeginBulk(int thread, Range range, int barrier, Clock phase, Site site);
-  // Records that `thread` called FenceBulk. Bulk copies and MultiplyAddWarpgroup may then access
-  // bytes of `memory` (global or shared) that threads accessed before the call.
+  // Records that `thread` called FenceBulk. Later bulk copies and MultiplyAddWarpgroup calls may
+  // access bytes of `memory` (global or shared) that threads have accessed before.
   void FenceBulk(int thread, Memory memory);
   bool IsFenced(int thread, int agent, Clock clock, Memory memory) const;
   // Checks and records a read of `range` by another block. The read is a race if this block has
   // written to `range` since the latest barrier of the cluster.
   std::string ReadRemotely(Range range, Site site);
-  // Returns true if another block has read this block's shared memory, and has not called
-  // ArriveCluster since then.
+  // Returns true if another block has read this block's shared memory since the latest barrier of
+  // the cluster.
   bool IsReadRemotely() const { return last_remote_read_ > clocks_.ClusterArrivals(); }
 
  private:
@@ -102,12 +102,12 @@ class SharedRaces {
   ZeroArray<Write> writes_;  // element i: the latest write to word i of shared memory
   // Element i * num_warps_ + j is the latest read of word i (4 bytes of shared memory) by warp j.
   ZeroArray<Read> reads_;
-  // Element i is the number (from 1) of the first ArriveCluster barrier after the latest read of
-  // word i (4 bytes) by another block. 0: there was no read.
+  // Element i is 1 plus the number of completed cluster barriers at the latest read of word i (4
+  // bytes) by another block. 0: no other block has read word i.
   ZeroArray<Clock> remote_reads_;
   Clock last_remote_read_ = 0;
-  // Cache: element i is the latest write for which KnowsWrite returned true for thread i. High 32
-  // bits: the writer. Low 32 bits: the clock value of the write.
+  // Cache of KnowsWrite: element i is the latest write that is known to have happened before the
+  // accesses of thread i. High 32 bits: the writer. Low 32 bits: the clock value of the write.
   std::vector<uint64_t> known_writes_;
   // The calls of FenceBulk by one thread.
   struct Fences {

@@ -33,8 +33,8 @@ struct Request {
   Site site;
 };
 
-// Returns the byte offset in shared memory of half a row (8 columns) of a matrix with 16 columns.
-// `matrix` is the byte offset of the matrix. `half` is 0 or 1.
+// Returns the byte offset in shared memory of 8 columns of a matrix with 16 columns. `half` is 0
+// for columns [0, 8) and 1 for columns [8, 16). `matrix` is the byte offset of the matrix.
 int ChunkAt(int matrix, int row, int half) {
   const int first = matrix % kRowBytes / kChunkBytes;
   return matrix / kAlignment * kAlignment + row * kRowBytes +
@@ -180,8 +180,8 @@ void CheckMatrix(const char* matrix, int rows, Site site) {
   if (offset % kAlignment >= kRowBytes || offset % (2 * kChunkBytes) != 0) {
     Machine::Get().Fail(
         site,
-        fmt::format("the matrix at byte {} must begin at a multiple of 32 bytes, in the first "
-                    "128 bytes of a range that is aligned to {} bytes",
+        fmt::format("the matrix begins at byte {}; this byte must be a multiple of 32, and its "
+                    "remainder modulo {} must be less than 128",
                     offset, kAlignment));
   }
   CheckShared(Running().shared + offset / kAlignment * kAlignment, rows * kRowBytes, site);
@@ -198,7 +198,7 @@ void CompareWithGroup(Warp& warp, const Multiplication& one, Site site) {
     all[group].push_back(what);
   } else if (all[group][warp.num_multiplications] != what) {
     Machine::Get().Fail(
-        site, "the warp requests another matrix product than the other warps of its warpgroup");
+        site, "the warp and another warp of its warpgroup request different matrix products");
   }
   ++warp.num_multiplications;
 }

@@ -1,6 +1,5 @@
-// Kernel CopyPages: copies the keys and values of the first tokens of a page (memory for a fixed
-// number of tokens) to another page, in all layers. A new sequence that shares only a part of a
-// page with another sequence needs a copy of the page.
+// Kernel CopyPages: copies the keys and values of the first tokens of a KV cache page to another
+// page, in all layers. A page is the memory for a fixed number of tokens.
 #pragma once
 
 #include <cstdint>

@@ -165,8 +165,8 @@ INCIPIT_DEVICE void FenceBarriers() {
 INCIPIT_DEVICE void Arrive(Barrier* barrier) {
   asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(SharedAddress(barrier)) : "memory");
 }
-// Arrives at `barrier`, whose current phase then also waits for `bytes` more copied bytes.
-// REQUIRES: the caller then starts bulk copies of these bytes.
+// Arrives at `barrier`. The current phase of the barrier then ends only after `bytes` more bytes
+// have been copied. REQUIRES: the caller then starts bulk copies of these bytes.
 INCIPIT_DEVICE void ArriveExpecting(Barrier* barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(SharedAddress(barrier)),
                "r"(bytes)
@@ -182,8 +182,8 @@ INCIPIT_DEVICE void WaitBarrier(Barrier* barrier, uint32_t parity) {
       "r"(parity)
       : "memory");
 }
-// Whether the source bytes of a bulk copy will be read again. kNone: no; the L2 cache evicts these
-// bytes first.
+// States whether the source of a bulk copy will be read again. kNone: no, so the L2 cache evicts
+// the source first. kSome: yes.
 enum class Reuse : uint8_t { kNone, kSome };
 // Starts an asynchronous copy of `bytes` bytes from global to shared memory. `barrier` counts the
 // copied bytes. REQUIRES: `bytes` is a multiple of 16; both addresses are aligned to 16 bytes.
@@ -263,8 +263,8 @@ INCIPIT_DEVICE void FenceMultiplies(float (&sums)[kBlocks][4]) {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 // Returns the descriptor with which a tensor instruction reads `matrix` from shared memory.
-// REQUIRES: `matrix` is aligned to 1,024 bytes and has rows of 128 bytes, in the layout that PTX
-// calls 128-byte swizzle: 16-byte chunk c of row r is stored at index c ^ (r % 8) of the row.
+// REQUIRES: `matrix` is aligned to 1,024 bytes. Each row has 128 bytes, in the PTX layout "128-byte
+// swizzle": 16-byte chunk c of row r is at index c ^ (r % 8).
 INCIPIT_DEVICE uint64_t DescribeMatrix(const char* matrix) {
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62, kEightRows = uint64_t{1024 >> 4} << 32;
   // descriptor field without effect for rows of 128 bytes

@@ -19,7 +19,7 @@ struct Embed {
   static constexpr int kThreads = Shape::kThreads, kSharedBytes = 0, kBlocksPerSm = 2;
 
   struct Args {
-    // Plan of the batch, with the token ids. A negative token id -1 - i stands for sampled[i].
+    // Plan of the batch, with the token ids. A negative id n stands for token sampled[-1 - n].
     const StepHeader* step = nullptr;
     // Token ids that the previous batch sampled, i32. An id outside the vocabulary is replaced by
     // 0.

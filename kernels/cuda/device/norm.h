@@ -17,8 +17,8 @@ template <class Shape>
 struct Norm {
   static constexpr int kThreads = Shape::kThreads, kBlocksPerSm = 2;
   static constexpr int kMaxHiddenSize = 32768;
-  // Shared memory holds the sums of squares of two rows, one f32 sum for every 16 columns.
-  // Successive rows use alternate halves of shared memory.
+  // Shared memory holds the sums of squares of two rows: one f32 sum for every 16 columns.
+  // Consecutive rows use different halves of shared memory.
   static constexpr int kParts = kMaxHiddenSize / kUnitRows, kSharedBytes = 2 * kParts * 4;
 
   struct Args {

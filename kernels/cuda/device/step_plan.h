@@ -33,13 +33,13 @@ struct StepRow {
 // Work item of kernel DecodeAttention: up to 16 pairs of token and query head attend to the
 // positions [begin, end) of a sequence, for each kv head. Size: 48 bytes.
 struct DecodeItem {
-  // Index of a token among the tokens of the step (batch). The first query head of this token is
-  // attention row 0.
+  // Index, in the step (batch), of the token to which attention row 0 belongs. An attention row is
+  // a pair of token and query head.
   int32_t token = 0;
   // Position, in its sequence, of the token at index `token`
   int32_t position = 0;
-  // Number of the item's first attention row. Attention rows (pairs of token and query head) are
-  // numbered by token, then by query head.
+  // Index of the item's first attention row. An attention row is a pair of token and query head.
+  // The rows are sorted by token, then by query head.
   int32_t first_row = 0;
   int32_t num_rows = 0;
   // Index, in the step's array of page numbers, of the first page of the sequence
@@ -50,8 +50,8 @@ struct DecodeItem {
   // num_splits items have the same tokens and query heads, but different ranges of positions.
   // `split` is the index of this item among these items.
   int32_t split = 0, num_splits = 1;
-  // Index, in the memory for partial results, at which the results of all num_splits items begin.
-  // Each item stores num_rows results; the items follow in the order of `split`.
+  // Index, in the memory for partial results, at which the item with split = 0 stores its first
+  // result. The results of the other items follow in ascending order of `split`.
   int32_t partial = 0;
   // Index of a counter of finished items. All items for the same tokens and query heads share the
   // counter.
@@ -62,13 +62,13 @@ struct DecodeItem {
 // Work item of kernel PrefillAttention: up to 128 pairs of token and query head attend to the
 // positions [begin, end) of a sequence, for each kv head. Size: 32 bytes.
 struct PrefillTile {
-  // Index of a token among the tokens of the step (batch). The first query head of this token is
-  // attention row 0.
+  // Index, in the step (batch), of the token to which attention row 0 belongs. An attention row is
+  // a pair of token and query head.
   int32_t token = 0;
   // Position, in its sequence, of the token at index `token`
   int32_t position = 0;
-  // Number of the tile's first attention row. Attention rows (pairs of token and query head) are
-  // numbered by token, then by query head.
+  // Index of the tile's first attention row. An attention row is a pair of token and query head.
+  // The rows are sorted by token, then by query head.
   int32_t first_row = 0;
   int32_t num_rows = 0;
   // Index, in the step's array of page numbers, of the first page of the sequence

@@ -23,8 +23,8 @@ int32_t Lowest(int32_t position, int32_t window) { return position + 1 - Span(po
 // within the limits of `options`.
 size_t MaxPrefillTiles(const AttentionPlanOptions& options) {
   const int64_t rows = int64_t{options.max_tokens} * options.group;
-  // A sequence needs an additional work item where the result of SplitLength() changes. The result
-  // changes at most once in 8,192 consecutive positions.
+  // All tokens of a work item must have the same SplitLength(). SplitLength() changes at most once
+  // in 8,192 consecutive positions of a sequence.
   const int64_t parts = 2 * int64_t{options.max_sequences} + options.max_tokens / 8192 + 1;
   return static_cast<size_t>(rows / kPrefillRows + parts);
 }
@@ -81,11 +81,11 @@ struct AttentionPlan::Part {
   int32_t window = 0, split_length = 0, group = 1;
 
   int32_t num_rows() const { return num_tokens * group; }
-  // Returns the lowest position that attention row `first` or a later row attends to. A row is a
-  // pair of token and query head.
+  // Returns the first position to which attention row `first` (a pair of token and query head)
+  // attends.
   int32_t begin(int32_t first) const { return Lowest(position + first / group, window); }
-  // Returns the end of the positions that attention rows [first, first + count) attend to. A row is
-  // a pair of token and query head.
+  // Returns 1 plus the last position to which attention row first + count - 1 (a pair of token and
+  // query head) attends.
   int32_t end(int32_t first, int32_t count) const {
     return position + (first + count - 1) / group + 1;
   }
@@ -158,8 +158,8 @@ void AttentionPlan::AddSequence(const Step& step, size_t sequence, int32_t windo
   }
 }
 
-// Appends the work items of decode attention for `part`. Returns false, and appends nothing, if the
-// number of work items or of partial results exceeds a limit.
+// Appends the work items of decode attention for the tokens of `part`. If the number of work items
+// or of partial results would exceed a limit, appends nothing and returns false.
 bool AttentionPlan::AddDecodeItems(const Part& part) {
   const size_t num_items_before = decode_items_.size();
   const int32_t num_tiles_before = num_decode_tiles_, num_rows_before = num_partial_rows_;

@@ -238,8 +238,8 @@ LaunchShape CudaBackend::Shape(int64_t num_blocks, int32_t blocks_per_sm) const 
 
 void CudaBackend::Upload(const Step& step, const StepLogits& logits) {
   CheckStep(step, logits);
-  // A negative token id -1 - i refers to sample i of the previous step (batch). Sample i must
-  // exist, unless an error has occurred.
+  // A negative token id n stands for token -1 - n that the previous step (batch) sampled. This
+  // token must exist if no error has occurred.
   for (const TokenId token : step.tokens) {
     INCIPIT_CHECK(-1 - int64_t{token} < num_sampled_ || !status_.ok());
   }
@@ -550,8 +550,7 @@ void CudaBackend::Logits(const LogitsArgs& args) {
   const bool is_all = args.begin == 0 && args.count == std::ssize(logits_.rows);
   for (int32_t done = 0; done < args.count && status_.ok(); done += StepMemory::kFirstRows) {
     const int32_t count = std::min(StepMemory::kFirstRows, args.count - done);
-    // True if this iteration computes all rows of logits of the step (batch). The row indices are
-    // then at first_logits_rows(), an address that is the same for all steps.
+    // True if this iteration computes all rows of logits of the step (batch)
     const bool is_at_front = is_all && count == args.count;
     const int64_t rows_max = is_at_front && has_graph_ ? rows_ : count;
     const int32_t* const num_rows = is_at_front ? step_.num_logits_rows() : step_.counts() + count;

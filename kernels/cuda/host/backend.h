@@ -72,8 +72,8 @@ class CudaBackend final : public Backend {
     const void* hidden = nullptr;
     // RMSNorm weight; null if ProjectAdd was called without next_norm
     const Buffer* weight = nullptr;
-    // True if ProjectAdd has already stored `hidden` times `weight` in x_, and sums of squares of
-    // `hidden` in squares_.
+    // True if ProjectAdd has already stored the products hidden * weight in x_, and the sums of
+    // squares of `hidden` in squares_
     bool is_begun = false;
   };
   // Input x of a matrix product, and the sums of squares by which the product normalises each row
@@ -132,8 +132,8 @@ class CudaBackend final : public Backend {
   // rows of logits to compute for the uploaded step (batch), and tokens to sample from them
   StepLogits logits_;
   StepMemory step_;
-  // Tokens to sample in the current step (batch), if Upload copies them to the device together with
-  // the step
+  // Tokens to sample in the current step (batch); nullopt if Upload does not copy them to the
+  // device together with the step
   std::optional<PackedSamples> packed_samples_;
   bool step_is_planned_ = false;
   // Number of rows (one for each token) that kernels process: the step's number of tokens, or the
@@ -158,16 +158,16 @@ class CudaBackend final : public Backend {
   Memory staging_;  // pinned memory through which weights are copied to the device
   std::array<Memory, 2> pinned_copies_;
   std::array<bool, 2> copies_are_staged_ = {};
-  // Recorded CUDA graphs. nullopt: a step (batch) with this owner and number of rows has run, but
-  // is not recorded yet.
+  // Recorded CUDA graphs. nullopt: a step (batch) with this GraphKey has run, but is not recorded
+  // yet.
   std::map<GraphKey, std::optional<Graph>> graphs_;
   int64_t num_forgotten_ = 0;  // number of calls of ForgetGraphs
   bool is_recording_ = false;
   // True if the rows of the query, key and value weight are packed in their original order
   // (RowOrder::kPlain). Kernel Append must then apply the rotary embedding.
   bool has_plain_qkv_ = false;
-  // Checkpoint address of the matrix that was last packed as an output head. An embedding at the
-  // same address shares its device memory.
+  // Address in the checkpoint of the latest matrix that was packed as an output head. An embedding
+  // matrix at the same address uses the device memory of the output head.
   const void* head_source_ = nullptr;
   std::weak_ptr<Memory> head_memory_;
 };

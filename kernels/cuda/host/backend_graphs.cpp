@@ -36,8 +36,8 @@ void CudaBackend::RunStep(const void* owner, absl::FunctionRef<void()> enqueue) 
   const GraphKey key = {.owner = owner, .rows = rows};
   const auto found = graphs_.find(key);
   if (found == graphs_.end()) {
-    // Do not record the first step (batch) with this number of rows, because `enqueue` may allocate
-    // memory. An allocation increases num_forgotten_.
+    // Run the first step (batch) with this number of rows without a recording, because `enqueue`
+    // may allocate memory. num_forgotten_ increases if memory is allocated.
     const int64_t num_forgotten = num_forgotten_;
     enqueue();
     if (num_forgotten == num_forgotten_) graphs_.emplace(key, std::nullopt);

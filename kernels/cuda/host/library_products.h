@@ -93,8 +93,8 @@ class LibraryProducts {
   absl::Status GrowScratch(const ScratchBytes& bytes, Stream& stream);
   absl::StatusOr<ProductChoice> ChoiceFor(const ProductKey& key, int64_t rows, Stream& stream);
 
-  // Returns true if `algorithm` can compute products with [key.rows, 2 * key.rows) rows. Checks
-  // only some of these numbers of rows.
+  // Returns true if `algorithm` can compute products with key.rows to 2 * key.rows - 1 rows. Checks
+  // only some of these row counts.
   bool Serves(const ProductKey& key, const ProductAlgorithm& algorithm) const;
   std::vector<ProductAlgorithm> AlgorithmsFor(const ProductKey& key, int32_t count) const;
   bool IsKnown(const ProductKey& key) const;
@@ -102,9 +102,9 @@ class LibraryProducts {
   void WriteChoices() const;
   absl::Status Measure(const Shape& shape, const ProductKey& key, ProductMeter& meter);
   absl::Status MeasureAll(const std::vector<ProductKey>& keys, Stream& stream);
-  // Selects the fastest kernel for the product size `key` by measurements, unless a selection is
-  // stored. If the stored selection is cuBLASLt, computes the product once, so that cuBLASLt loads
-  // its kernel.
+  // Selects the fastest kernel for the product size `key` by measurements, if no selection is
+  // stored. If cuBLASLt is the stored selection, computes one product, because cuBLASLt loads its
+  // kernel at the first use.
   template <class Epilogue>
   absl::Status Try(const ProductKey& key, const ProductArgs<Epilogue>& args, ProductMeter& meter);
   template <class Epilogue>

@@ -57,8 +57,8 @@ class DeviceWeight final : public Weight {
   // buffer for the copies; Pack enlarges `staging` if needed.
   static absl::StatusOr<std::unique_ptr<DeviceWeight>> Pack(const UnpackedWeight& source,
                                                             Memory& staging, Stream& stream);
-  // Returns a weight that shares `memory`. REQUIRES: `memory` holds the matrix `parts`, packed with
-  // RowOrder::kPlain.
+  // Returns a weight that uses the device memory `memory`. REQUIRES: `memory` holds the packed rows
+  // (RowOrder::kPlain) of all matrices in `parts`.
   static std::unique_ptr<DeviceWeight> Of(std::span<const ConstTensorView> parts,
                                           std::shared_ptr<Memory> memory);
 

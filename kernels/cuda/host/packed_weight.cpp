@@ -35,8 +35,8 @@ void ReadColumns(const SourceOfRow& row, int64_t column, int64_t columns, uint16
   }
 }
 
-// Stores a matrix row of `columns` elements as row `row` of the 16 rows that are packed together at
-// address `unit`.
+// Copies a matrix row of `columns` elements to packed row `row` (in [0, 16)) of the unit at address
+// `unit`. A unit is 16 packed rows.
 void PackRow(const SourceOfRow& source, int64_t columns, int row, uint16_t* unit) {
   constexpr int kChunk = 8;
   const int num_tiles = NumTiles(static_cast<int>(columns));

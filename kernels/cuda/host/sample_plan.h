@@ -79,8 +79,8 @@ class SamplePlan {
 
   const SampleLayout& layout() const { return layout_; }
 
-  // Packs rows of `args` for one kernel launch: as many as fit from index `begin` on, but at least
-  // one. Returns the index of the first row that was not packed.
+  // Packs rows of `args`, from index `begin` on, for one kernel launch. Packs at least one row, and
+  // as many rows as fit. Returns the index of the first row that was not packed.
   size_t Pack(const SampleArgs& args, size_t begin);
   size_t Pack(const ScoreArgs& args, size_t begin);
   size_t input_bytes() const { return layout_.input_bytes(num_patches_); }

@@ -46,8 +46,8 @@ class RowSampler {
   // Packs the inputs for one call of LaunchPacked. Returns nullopt if one kernel launch is not
   // enough or more memory is needed; the caller must then call Sample instead.
   std::optional<PackedSamples> Pack(const SampleArgs& args, size_t which);
-  // Launches kernel Sample for the inputs that Pack has packed; the inputs are at device address
-  // `samples`. A CUDA graph of this launch is valid for at most `groups_max` rows of logits.
+  // Launches kernel Sample for packed inputs (see Pack) at device address `samples`. A CUDA graph
+  // of this launch is valid for at most `groups_max` rows of logits.
   void LaunchPacked(const TensorView& logits, const SampleHeader* samples, const BestOfUnits& best,
                     int32_t groups_max, int32_t* sampled, Stream& stream);
   // Enqueues the copy of the results of LaunchPacked to the host.

@@ -17,9 +17,8 @@ constexpr size_t kAlignment = 16;
 
 size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Limits of the memory for partial results of decode attention: number of sequences, and total
-// number of positions of these sequences. If a step (batch) exceeds a limit, kernel
-// PrefillAttention computes the attention.
+// Limits for decode attention in a step (batch): number of sequences, and total number of their
+// positions. Above a limit, kernel PrefillAttention computes the attention.
 constexpr int64_t kPartialSequences = 256, kPartialPositions = 1 << 20;
 
 int32_t PartialRowsMax(const StepBounds& bounds, const AttentionForm& form) {

@@ -37,9 +37,9 @@ class StepMemory {
   const StepBounds& bounds() const { return bounds_; }
   const AttentionForm& form() const { return form_; }
 
-  // Enqueues the copy of a step (batch) to the device. Returns false if the copy has no attention
-  // work items, because form() does not match the step. REQUIRES: the previous copy with the same
-  // `which` (0 or 1) has ended.
+  // Enqueues the copy of a step (batch) to the device. Returns false if the attention work items
+  // were not copied, because form() does not match the step. REQUIRES: the previous copy with the
+  // same `which` (0 or 1) has ended.
   bool Upload(const Step& step, std::span<const int32_t> logits_rows,
               const std::optional<PackedSamples>& samples, size_t which, Stream& stream);
 
@@ -51,12 +51,12 @@ class StepMemory {
   // Returns the device address of a number: the number of rows of logits of the step (batch), at
   // most kFirstRows.
   const int32_t* num_logits_rows() const { return At<int32_t>(kNumRowsAt); }
-  // Returns the device address of an array: for each of the first kFirstRows rows of logits, the
-  // index in the step (batch) of its token. The address is the same for all steps.
+  // Returns the device address of an array of kFirstRows numbers. Element i is the token index, in
+  // the step (batch), for row i of the logits. All steps use the same address.
   const int32_t* first_logits_rows() const { return At<int32_t>(kRowsAt); }
   static constexpr int32_t kFirstRows = 256;
-  // Returns the device address of an array: for each row of logits, the index in the step (batch)
-  // of its token. The address may differ between steps.
+  // Returns the device address of an array. Element i is the token index, in the step (batch), for
+  // row i of the logits. The address may differ between steps.
   const int32_t* logits_rows() const { return At<int32_t>(logits_rows_); }
   // Returns the device address of the numbers 0, 1, 2, ..., kFirstRows, for kernels that read a
   // constant from memory.

@@ -45,8 +45,8 @@ template <class Kernel>
 void Launch(Stream& stream, const LaunchShape& shape, const typename Kernel::Args& args) {
   static_assert(sizeof(typename Kernel::Args) <= 4096);
   static_cast<void>(Listed<Kernel>::kOne);
-  // All kernels use the same (maximum) share of on-chip memory as shared memory. With different
-  // shares, two kernels could not overlap on a multiprocessor.
+  // All kernels request the same (maximum) size of shared memory on a multiprocessor. Kernels with
+  // different sizes could not run on a multiprocessor at the same time.
   static const cudaError_t prepared = [] {
     const auto error = cudaFuncSetAttribute(
         Entry<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, Kernel::kSharedBytes);

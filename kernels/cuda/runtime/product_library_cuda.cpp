@@ -1,6 +1,5 @@
 // Implements kernels/cuda/runtime/product_library.h with cuBLASLt. cuBLASLt expects column-major
-// matrices, so a row-major matrix appears as its transpose. The operands A, B and D of cuBLASLt are
-// w (transposed), x and y.
+// matrices, so it receives each row-major matrix as the transpose.
 #include <dlfcn.h>
 
 #include <algorithm>

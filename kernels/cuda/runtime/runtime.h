@@ -23,7 +23,7 @@ struct DeviceProperties {
 
 // Selects device `ordinal` for this thread and loads the kernels of this project. If `loads_all` is
 // true, also loads all kernels of libraries (hundreds of megabytes). Returns UNAVAILABLE if the
-// device is not usable or not of compute capability 9.0.
+// device cannot be used or does not have compute capability 9.0.
 absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal, bool loads_all = true);
 
 size_t FreeDeviceBytes();

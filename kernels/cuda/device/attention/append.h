@@ -21,8 +21,9 @@ INCIPIT_ANYWHERE constexpr int LanesPerHead(int head_dim) {
   return lanes;  // at most 32, because head_dim is at most 256
 }
 
-// Returns element `x` of an attention head after the rotary embedding. `other`: the element at
-// distance head_dim / 2. REQUIRES: `sine` is negated if `x` is in the first half of the head.
+// Returns element `x` of an attention head after the rotary embedding. `other`: the element that
+// the rotary embedding combines with `x`. REQUIRES: `sine` is negated if `x` is in the first half
+// of the head.
 INCIPIT_DEVICE float Rotated(float x, float other, float cosine, float sine) {
   return dev::Fma(x, cosine, dev::Multiply(other, sine));
 }

@@ -49,8 +49,8 @@ struct PagedAttentionArgs {
   // Workspace of kernel DecodeAttention, f32 [max_partial_rows, num_kv_heads, 2]: maximum score and
   // sum of softmax weights. Each pair is for one query vector and a part of the positions.
   float* partial_stats = nullptr;
-  // Workspace of kernel DecodeAttention, [max_decode_tiles, num_kv_heads]: numbers of finished work
-  // items. REQUIRES: all numbers are zero before the first launch.
+  // Workspace of kernel DecodeAttention, [max_decode_tiles, num_kv_heads]: counters of finished
+  // work items. REQUIRES: all counters are zero before the first launch.
   uint32_t* arrivals = nullptr;
   // Workspace of kernel PrefillAttention: PrefillAttention::kScratchBytes bytes for each thread
   // block

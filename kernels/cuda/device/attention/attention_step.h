@@ -13,16 +13,16 @@ namespace incipit::cuda {
 template <int kDims, int kPage>
 struct AttentionShape {
   static constexpr int kHeadDim = kDims, kPageSize = kPage;
-  // True if the kernel overwrites unused values in shared memory with zero. An unused value can be
-  // NaN, and 0 * NaN is NaN.
+  // True if the kernel sets the values (V) of unused positions in shared memory to zero.
+  // Uninitialised memory can contain NaN, and 0 * NaN is NaN.
   static constexpr bool kClearsValues = true;
 
   static INCIPIT_DEVICE bool Sees(int lowest, int highest, int position) {
     return position >= lowest && position <= highest;
   }
   static INCIPIT_DEVICE int PageOf(int position) { return position / kPageSize; }
-  // The sums of several ranges of positions are added one after the other. Returns the index of the
-  // range that is added after `turn` other ranges.
+  // Attention is summed over `num_splits` ranges of positions, one after the other. Returns the
+  // index of the range that is added in loop iteration `turn`.
   static INCIPIT_DEVICE int SplitAt(int turn, int num_splits) {
     static_cast<void>(num_splits);
     return turn;
@@ -52,9 +52,9 @@ struct RowView {
   int common_begin, common_end;
 };
 
-// Returns the positions to which the two query vectors of this lane attend. `first_row`: number of
-// the warp's first query vector, counted from the token at position `position` on. REQUIRES:
-// `num_rows` is at least 1.
+// Returns the positions to which the two query vectors of this lane attend. Query vector
+// `first_row` is the first of the warp; query vector 0 belongs to the token at `position`.
+// REQUIRES: `num_rows` is at least 1.
 INCIPIT_DEVICE RowView ViewOf(const PagedAttentionArgs& args, int position, int first_row,
                               int num_rows) {
   const int group = dev::Fresh(args.num_heads) / args.num_kv_heads;
@@ -101,9 +101,8 @@ struct AttentionStep {
   static_assert(kHeadDim == 64 || kHeadDim == 128);
   static_assert(kPageSize == 16 || kPageSize == 32 || kPageSize == 64);
 
-  // Returns the offset in bytes of block `block` (16 positions), in the 64 dimensions that contain
-  // dimension 16 * pair. The offset is for a shared-memory buffer with the keys (or the values) of
-  // 64 positions.
+  // Returns the byte offset of position 16 * block and dimension pair / 4 * 64 in a shared-memory
+  // buffer with the keys (or the values) of 64 positions.
   static INCIPIT_ANYWHERE constexpr int BlockOffset(int block, int pair) {
     const int row = 16 * block;
     return row / kPageSize * kTileBytes + pair / 4 * kPageSize * 128 + row % kPageSize * 128;
@@ -158,9 +157,9 @@ struct AttentionStep {
     }
   }
 
-  // Computes the softmax weights of 64 positions, 2^(score * factor - maximum), rounded to bf16,
-  // and updates the maximum. The caller must then multiply its sums over earlier positions by
-  // `keep`. REQUIRES: factor > 0.
+  // Computes the softmax weights of 64 positions: 2^(score * factor - maximum), rounded to bf16.
+  // Updates the maximum, and returns in `keep` the factor by which the caller must multiply its
+  // earlier sums. REQUIRES: factor > 0.
   static INCIPIT_DEVICE void Weigh(const float (&scores)[kScoreTiles][4], float factor,
                                    RowStats& stats, float (&keep)[2],
                                    uint32_t (&weights)[kScoreTiles / 2][4]) {

@@ -11,8 +11,8 @@
 namespace incipit::cuda {
 
 // One warp copies keys and values to shared memory, 64 positions at a time. Four other warps
-// compute: first the scores of 16 positions each, then the weighted sums of a quarter of the
-// dimensions each.
+// compute attention: each warp computes a quarter of the scores, and then a quarter of the
+// dimensions of the result.
 template <class Shape>
 struct DecodeAttention {
   using Step = AttentionStep<Shape>;

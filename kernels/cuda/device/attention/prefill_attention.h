@@ -93,8 +93,8 @@ struct PrefillAttention {
     const int32_t* pages;  // page numbers of the sequence, in order of position
     Bounds common;         // positions [begin, end) to which all query vectors of the warp attend
     int kv_head;
-    // Number of the iteration that processes a position, minus (position / 64). Iterations are
-    // counted over all work items of the thread block.
+    // Position p is processed in iteration first_turn + p / 64 of this thread block. Iterations are
+    // counted over all work items.
     int first_turn;
     int unused[2];
   };
@@ -166,8 +166,8 @@ struct PrefillAttention {
     }
   }
 
-  // Computes the attention of the current work item. `turn`: number of iterations of the thread
-  // block before the work item. Returns the number of iterations after the work item.
+  // Computes the attention of the current work item. `turn`: number of iterations that the thread
+  // block has already executed. Returns this number after the work item.
   INCIPIT_DEVICE int DoTile(int turn) {
     const int first_step = Note(&PrefillTile::begin) / kStepPositions * kStepPositions;
     if (dev::Lane() == 0) {
@@ -214,8 +214,8 @@ struct PrefillAttention {
     dev::StoreShared(Stats(), dev::BitCast<dev::Vec4>(stats));
   }
 
-  // Returns true if a range of positions that is summed separately begins at `position`. Returns
-  // false at the first position of the work item.
+  // Attention is summed over several ranges of positions. Returns true if a range begins at
+  // `position`, except at the first position of the work item.
   INCIPIT_DEVICE bool HasCutAt(int position) {
     // position % split_length; split_length is a power of two
     const int inside = position & (Note(&PrefillTile::split_length) - 1);

@@ -125,9 +125,8 @@ struct SimpleAttention {
     return sum;
   }
 
-  // Adds 32 positions to the maximum score and the sum of weights in `sums`, and returns the
-  // softmax weight of this lane's position. `score`: score of this lane's position, multiplied by
-  // log2(e).
+  // Adds the scores of 32 positions to `sums`, and returns the softmax weight of this lane's
+  // position. `score`: score of this lane's position, multiplied by log2(e).
   static INCIPIT_DEVICE float Rescale(float score, bool seen, Sums& sums) {
     float maximum = score;
     for (int mask = 16; mask > 0; mask /= 2) {

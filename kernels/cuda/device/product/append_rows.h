@@ -1,6 +1,6 @@
-// AppendRows is an epilogue (the last part of a matrix-product kernel) for the product that
-// computes queries, keys and values. The epilogue adds the bias, applies the rotary embedding, and
-// stores the results. Models with RMSNorm of attention heads need kernel Append (append.h) instead.
+// AppendRows is an epilogue, the last part of a matrix-product kernel. AppendRows adds the bias to
+// queries, keys and values, applies the rotary embedding, and stores the results. Models with
+// RMSNorm of attention heads use kernel Append (append.h) instead.
 #pragma once
 
 #include "kernels/cuda/device/attention/append.h"
@@ -67,7 +67,8 @@ struct AppendRows {
  private:
   struct HeadPosition {
     // head: index of the attention head (query heads, then key heads, then value heads). in_half:
-    // index of the lane's first element in its half of the head.
+    // index of the lane's first element, counted from the start of the first or second half of the
+    // head.
     int head, in_half;
     bool is_rotated, is_high;
 

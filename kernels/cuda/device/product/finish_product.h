@@ -55,9 +55,8 @@ struct FinishProduct {
   }
 
  private:
-  // Multiplies results of row `row` by `scale` and passes the results to the epilogue: up to
-  // kUnitsAtOnce units of 16 columns, from unit `first` on. All lanes of a warp call Finish
-  // together.
+  // Multiplies results of row `row` by `scale` and passes them to the epilogue: units [first, end)
+  // of 16 columns each, but at most kUnitsAtOnce units. All lanes of a warp call Finish together.
   static INCIPIT_DEVICE void Finish(const Args& args, LanePosition position, int row, int end_row,
                                     int first, int end, float scale) {
     const int64_t width = int64_t{args.product.input.num_units} * kUnitRows;

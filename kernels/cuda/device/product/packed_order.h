@@ -11,8 +11,8 @@ namespace incipit::cuda {
 // Unit: 16 packed rows of a weight matrix. Tile: 64 columns of a unit (16 x 64 bf16 elements, 2,048
 // bytes).
 constexpr int kUnitRows = 16, kTileColumns = 64, kTileElements = 1024, kTileBytes = 2048;
-// Number of runs (ranges of columns that are summed separately) of a matrix product. All product
-// kernels then add the sums in the same order, so that their results have the same bits.
+// Number of column ranges (runs) of a matrix product. All product kernels sum each range
+// separately, and then add the sums in the same order, so that all results have the same bits.
 constexpr int kNumRuns = 4;
 
 INCIPIT_ANYWHERE constexpr int NumTiles(int columns) {
@@ -25,9 +25,8 @@ INCIPIT_ANYWHERE constexpr int RunBegin(int num_tiles, int run) {
   const int longer = num_tiles % kNumRuns;
   return num_tiles / kNumRuns * run + (run < longer ? run : longer);
 }
-// Returns the index at which a tile (64 columns) is stored in its unit (16 packed rows). `index`:
-// number of the tile in column range `run`. The tiles of the four column ranges alternate in
-// memory.
+// Returns the index at which tile `index` (64 columns) of column range `run` is stored. The tiles
+// of the four column ranges alternate in memory.
 INCIPIT_ANYWHERE constexpr int TilePosition(int run, int index) { return index * kNumRuns + run; }
 INCIPIT_ANYWHERE constexpr int RunOfTile(int num_tiles, int tile) {
   int run = 0;
@@ -61,8 +60,8 @@ INCIPIT_ANYWHERE constexpr int64_t NumUnits(RowOrder order, int64_t rows) {
 INCIPIT_ANYWHERE constexpr int64_t SourceRow(RowOrder order, int64_t rows, int64_t packed_row,
                                              int64_t head_dim = 0) {
   if (order == RowOrder::kPlain) return packed_row < rows ? packed_row : -1;
-  // Number of matrix rows of which the first half and the second half alternate: all rows
-  // (kGateUp), or the rows of one head (kRotary)
+  // The first half and the second half of this number of matrix rows alternate. kGateUp: all rows;
+  // kRotary: the rows of one head.
   const int64_t whole = order == RowOrder::kGateUp ? rows : head_dim;
   const int64_t units = NumUnits(RowOrder::kGateUp, whole), unit = packed_row / kUnitRows;
   const int64_t row = unit % units * 8 + packed_row % 8;

@@ -233,8 +233,9 @@ struct StoreLogits : BeginsWithResults {
   }
 
  private:
-  // Replaces `best` and `token` by `other` and `other_token` if `other` is larger, or equal with a
-  // lower token id. A NaN counts as larger than any number. Token id `vocab` means: no logit.
+  // Replaces `best` and `token` by `other` and `other_token` if `other` is larger. If the logits
+  // are equal, keeps the lower token id. A NaN is larger than any number. If `other_token` is
+  // `vocab`, does nothing.
   static INCIPIT_DEVICE void Keep(float& best, int& token, float other, int other_token,
                                   int vocab) {
     if (other_token == vocab) return;

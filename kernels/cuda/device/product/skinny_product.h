@@ -17,8 +17,8 @@ struct SkinnyShape {
   static constexpr int kCluster = kTokens < 32 ? 1 : 2;
   // Maximum number of units (groups of 16 weight rows) that a warp computes at a time
   static constexpr int kMaxUnits = kTokens <= 32 ? 4 : 3;
-  // Number of shared-memory buffers for each range of columns that is summed separately. A buffer
-  // holds 64 columns of x.
+  // Number of shared-memory buffers for each of the kNumRuns column ranges of x. A buffer holds 64
+  // columns of x.
   static constexpr int kChunkStages = kTokens <= 16 ? 4 : kTokens == 64 ? 2 : 3;
   static constexpr int kSlots = kTokens <= 8 ? 10 : 8;
 };
@@ -34,8 +34,8 @@ class ChunkStream {
 
   struct Run {
     int first_tile, num_tiles;
-    // warp: index of this warp among the warps that multiply the same range of columns. barrier:
-    // index (0 or 1) of the barrier that these warps use.
+    // warp: index of this warp among the warps that process the same columns of x. barrier: index
+    // (0 or 1) of the barrier that these warps use.
     int warp, barrier;
   };
 
@@ -56,8 +56,8 @@ class ChunkStream {
     for (int i = 0; i < Shape::kChunkStages - 1; ++i) Copy(i);
   }
 
-  // Returns the address of the next 64 columns of x, after all warps of the column range have
-  // copied them. REQUIRES: the caller no longer reads the previous 64 columns.
+  // Waits until the next 64 columns of x are in shared memory, and returns their address. REQUIRES:
+  // the caller no longer reads the previous 64 columns.
   INCIPIT_DEVICE const char* Next() {
     dev::WaitCopies<Shape::kChunkStages - 2>();
     if constexpr (kWarps == 1) {
@@ -262,8 +262,8 @@ struct SkinnyProduct {
     char* shared_;
     dev::Barrier* full_;
     int num_tiles_, first_tile_;
-    // The next tile to copy is tile `tile_` (64 columns) of unit pass_ + unit_ (16 packed weight
-    // rows).
+    // The next weight tile to copy: tile `tile_` (64 columns) of unit number pass_ + unit_. A unit
+    // is 16 packed weight rows.
     int tile_, pass_, unit_ = 0;
     Range units_;
     Cursor cursor_;
@@ -327,8 +327,8 @@ struct SkinnyProduct {
     }
   }
 
-  // Multiplies weight tiles by the next 64 columns of x and adds the products to `sums`. The weight
-  // tiles are in `slots` consecutive buffers in shared memory, from buffer `cursor` on.
+  // Multiplies weight tiles by the next 64 columns of x and adds the products to `sums`. `cursor`
+  // is the first of `slots` consecutive shared-memory buffers that contain the weight tiles.
   static INCIPIT_DEVICE void MultiplyTiles(const char* tiles, const Cursor& cursor, int slots,
                                            Chunks& chunks,
                                            float (&sums)[kMaxUnits][kBlocksOfTokens][4]) {
@@ -442,8 +442,8 @@ struct SkinnyProduct {
       if constexpr (!kBeginsEarly) row = Epilogue::LoadRow(args.epilogue, results);
       INCIPIT_UNROLL
       for (int i = 0; i < 4; ++i) {
-        // Each iteration of the outer loop stores four blocks of sums (8 tokens each). If fewer
-        // blocks are left, the last block is stored several times.
+        // Each iteration of the outer loop stores four blocks of sums (8 tokens each). After the
+        // last block, the loop stores the last block again.
         const int last = kMaxUnits * kBlocksOfTokens - 1,
                   block = first + i < last ? first + i : last;
         const float(&sum)[4] = sums[block / kBlocksOfTokens][block % kBlocksOfTokens];

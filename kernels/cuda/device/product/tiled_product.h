@@ -58,8 +58,8 @@ struct TiledProduct {
   static_assert(kWeightBytes % 1024 == 0 && kXBytes % 1024 == 0);
 
   // Memory traffic: each tile of the result reads its rows of the weight and of x once, mostly from
-  // the L2 cache. Each warp also reads num_squares numbers for each row, so num_squares should be
-  // 1.
+  // the L2 cache. Each warp also reads num_squares floats for each row of x; callers should pass
+  // num_squares = 1.
   static INCIPIT_DEVICE void Run(const Args& args) {
     char* const shared = dev::SharedMemory();
     if (dev::Thread() == 0) {
@@ -258,8 +258,8 @@ struct TiledProduct {
     if (dev::Lane() == 0) dev::Arrive(Empty(shared) + stage);
   }
 
-  // Returns the row of x and the packed weight rows of the four results that this lane passes to
-  // the epilogue. Sets `valid` to false if x has no such row. Does not set `y`.
+  // Returns the row of x and the packed weight rows to which the four results of this lane belong.
+  // `valid` is false if x has no such row. The results `y` are not set.
   static INCIPIT_DEVICE Results ResultsIn(TileOrigin origin, int unit, LanePosition mine, int block,
                                           int num_rows) {
     Results results;

@@ -137,7 +137,7 @@ class RowSelector {
   static_assert(kDigits * kBinBits == kOrderBits && 4 * kThreads <= kListMax);
   static constexpr uint32_t kInfinity = 0x7F800000, kMinusInfinity = 0xFF800000;
 
-  // Number of histogram bins in a range of scaled logits of length 1
+  // Two tokens whose scaled logits differ by 1.0 are this number of histogram bins apart.
   static constexpr float kBinsPerNat = 64;
   // If a scaled logit is below the maximum by at least this number, the probability of the token
   // counts as zero
@@ -180,9 +180,9 @@ class RowSelector {
     return listed_ >= 0;
   }
 
-  // Adds up values of tokens in ascending order of their sort keys and returns the sort key at
-  // which the sum reaches `wanted`. A value is the mass (integer probability weight) if kMass is
-  // true, otherwise 1.
+  // Adds up one number for each token, in ascending order of sort keys, and returns the sort key at
+  // which the sum reaches `wanted`. The number is the token's integer probability weight (mass) if
+  // kMass is true, otherwise 1.
   template <bool kMass, class VisitAll>
   INCIPIT_DEVICE uint64_t Cut(uint64_t wanted, const VisitAll& visit_all) const {
     uint64_t prefix = 0;

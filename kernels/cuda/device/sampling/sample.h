@@ -40,9 +40,9 @@ struct Sample {
     SampleOutputs outputs;
   };
 
-  // A thread block processes all samples of one row of logits, one after the other. A sample reads
-  // the row one to four times (greedy: once), and more often for penalties, biases, bans and log
-  // probabilities. Reads after the first use the L2 cache.
+  // A thread block processes all samples of one row of logits, one after the other. For each
+  // sample, the thread block reads the row one to four times. Penalties, biases, bans and log
+  // probabilities need additional reads.
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::WaitForEarlierKernels();
     const int count = dev::LoadConstant(&args.samples->num_groups);

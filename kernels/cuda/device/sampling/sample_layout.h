@@ -31,8 +31,8 @@ struct alignas(16) SampleEntry {
   uint64_t random_bits = 0;
   int32_t patch_begin = 0, patch_end = 0;
   float repetition_penalty = 1, frequency_penalty = 0, presence_penalty = 0;
-  // Number of likeliest tokens whose log probabilities are returned in addition to that of the
-  // sampled token. -1: return no log probabilities.
+  // Number of likeliest tokens for which log probabilities are requested, besides the sampled
+  // token. -1: no log probabilities, not even of the sampled token.
   int32_t num_top = -1;
   int32_t top_begin = 0;
   int32_t unused[3] = {};

@@ -61,8 +61,8 @@ struct Score {
     SampleOutputs outputs;
   };
 
-  // Reads each requested row of logits once from device memory and once from the L2 cache. If
-  // likeliest tokens are requested, usually reads the row twice from the L2 cache.
+  // Reads each requested row of logits twice: from device memory, then from the L2 cache. If
+  // likeliest tokens are requested, usually reads the row two more times, from the L2 cache.
   static INCIPIT_DEVICE void Run(const Args& args) {
     auto* const memory = reinterpret_cast<RowSelectorMemory*>(dev::SharedMemory());
     dev::WaitForEarlierKernels();
