@@ -52,9 +52,9 @@ struct WeightUse {
       : role(role), rotated_head_dim(rotated_head_dim) {}
 
   WeightRole role;
-  // head_dim of a weight whose query and key heads are rotated by RoPE but not normalised; 0 for
-  // any other weight. If not 0, a backend may reorder the weight rows. REQUIRES: if not 0, every
-  // QkvRopeAppend with this weight has this head_dim, and null `query_norm` and `key_norm`.
+  // If not 0, a backend may reorder the rows of the query, key and value weight for RoPE with this
+  // head_dim. REQUIRES: if not 0, each QkvRopeAppend with this weight has this head_dim, and null
+  // `query_norm` and `key_norm`.
   int32_t rotated_head_dim;
 };
 // The number format of a stored weight: the type of the checkpoint, or eight bits with one scale
@@ -102,8 +102,8 @@ struct SampleArgs {
 struct StepLogits {
   // Indices of the tokens whose logits are computed, in ascending order without duplicates.
   std::span<const int32_t> rows = {};
-  // The arguments of Sample, or null. If not null, the step calls Logits once, for all `rows`, and
-  // then Sample once, with these arguments.
+  // The arguments of Sample, or null. If not null, the step calls Logits exactly once, for all
+  // `rows`, and then Sample exactly once, with these arguments.
   const SampleArgs* samples = nullptr;
 };
 
@@ -175,8 +175,8 @@ struct GateUpSiluArgs {
   TensorView out;                // output, shape [num_tokens, intermediate_size]
 };
 
-// Arguments of Logits, which computes RmsNorm(hidden) * W^T for `count` tokens: the elements of
-// StepLogits::rows from index `begin` on. W is `head`.
+// Arguments of Logits, which computes RmsNorm(hidden) * W^T, where W is `head`. The computed rows
+// belong to the tokens StepLogits::rows[i] for i in [begin, begin + count).
 struct LogitsArgs {
   TensorView hidden;  // input, shape [num_tokens, hidden_size]
   NormArgs norm;
@@ -197,8 +197,8 @@ struct ScoreArgs {
   Logprobs* logprobs = nullptr;
 };
 
-// The sizes and types that a backend supports. The program does not start if the model or a flag
-// needs another size or type.
+// The sizes and types that a backend supports. If a model or a flag needs any other size or type,
+// the program does not start.
 struct BackendLimits {
   std::string name;         // short name of the backend for messages
   std::string description;  // description of the backend for the log
@@ -229,8 +229,8 @@ struct StepBounds {
   int32_t tokens_max = 0, sequences_max = 0;
   int64_t blocks_max = 0;  // maximum number of cache blocks of all sequences of a step together
   int32_t samples_max = 0;
-  // Shape of the model; all fields are 0 if unknown. If unknown, Reserve allocates less memory, and
-  // the first steps allocate the rest.
+  // Shape of the model. If the shape is unknown (all fields are 0), Reserve allocates less memory,
+  // and the first steps allocate more memory.
   ModelShape model = {};
 };
 
@@ -270,9 +270,9 @@ class Backend {
   // the addresses of their arguments depend only on `owner`, the number of tokens and the arguments
   // of Upload.
   virtual void RunStep(const void* owner, absl::FunctionRef<void()> enqueue) = 0;
-  // Records the operations of `enqueue` for each number of tokens up to `tokens_max`, so that later
-  // calls of RunStep replay these operations. The default does nothing. The backend runs `step`, a
-  // step of one token, during the recording.
+  // Records the operations of `enqueue` for each number of tokens up to `tokens_max`. Later calls
+  // of RunStep replay the recorded operations. During the recording, the backend runs `step`, which
+  // has one token. The default implementation records nothing.
   virtual absl::Status RecordSteps(const void* /*owner*/, int32_t /*tokens_max*/,
                                    const Step& /*step*/, const StepLogits& /*logits*/,
                                    absl::FunctionRef<void()> /*enqueue*/) {

@@ -96,7 +96,7 @@ void ApplyBans(const StepSample& sample, std::span<float> logits) {
 }
 
 double LogOfMass(uint64_t mass) {
-  // Write `mass` as m * 2^exponent, where m is in [sqrt(1/2), sqrt(2)].
+  // Finds m in [sqrt(1/2), sqrt(2)] and a whole number `exponent` for which mass = m * 2^exponent.
   int exponent = std::bit_width(mass) - 1;
   double m = static_cast<double>(mass) / static_cast<double>(uint64_t{1} << exponent);
   if (m > 1.4142135623730951) {

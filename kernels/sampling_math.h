@@ -8,7 +8,7 @@ namespace incipit {
 // Number of fraction bits of a mass (the weight of a token in fixed point). The likeliest token has
 // the weight 1. A token with a weight of at most 2^-41 has mass 0.
 inline constexpr int kMassBits = 40;
-// The masses of at most 1 << kVocabBitsMax tokens sum without overflow.
+// The sum of the masses of 1 << kVocabBitsMax tokens fits in 64 bits.
 inline constexpr int kVocabBitsMax = 63 - kMassBits;
 
 // Smallest argument x of the exponential function: a smaller x is replaced by kExpLowest.
@@ -29,8 +29,8 @@ inline constexpr float kExpQ1 = 0.0416665561f;
 inline constexpr float kExpQ0 = 0.166665763f;
 inline constexpr float kExpHalf = 0.5f;
 
-// The low 52 bits of the double `weight * kMassScale + kMassRound` are the mass of a token: the
-// token's weight as a fixed-point number, rounded.
+// The double `weight * kMassScale + kMassRound` contains the mass of a token in its low 52 bits.
+// The mass is the weight of the token, rounded to a fixed-point number.
 inline constexpr double kMassScale = 0x1p40;
 inline constexpr double kMassRound = 0x1p52;
 static_assert(kMassScale == static_cast<double>(1ull << kMassBits));

@@ -9,8 +9,8 @@
 
 namespace incipit {
 
-// A token that the step samples, from the logits of token row `row` (an index into Step::tokens).
-// Several samples, one for each choice of a request, may have the same row.
+// A token to sample in a step, from the logits that follow the token Step::tokens[row]. Several
+// samples, one for each choice of a request, may have the same row.
 struct StepSample {
   int32_t row = 0;
   const SamplingParams* params = nullptr;

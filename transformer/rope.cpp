@@ -36,8 +36,8 @@ struct Ramp {
 };
 
 // Returns the range of RoPE pairs in which YaRN mixes the original frequency with the frequency
-// divided by rope.factor. Within the original context length, the first pair makes beta_fast turns
-// and the last pair beta_slow turns.
+// divided by rope.factor. Over the original context length, the first pair of the range rotates
+// beta_fast times, and the last pair rotates beta_slow times.
 Ramp YarnRamp(const RopeConfig& rope, int32_t head_dim) {
   const auto pair_of = [&](double num_turns) {
     return head_dim * std::log(rope.original_max_positions / (num_turns * 2 * std::numbers::pi)) /

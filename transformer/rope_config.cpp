@@ -34,8 +34,9 @@ absl::Status Require(const JsonFields& scaling, std::string_view key) {
   return InvalidArgument("{} is missing", scaling.PathOf(key));
 }
 
-// Reads the context length before RoPE scaling from `config` or, if `config` does not contain the
-// key, from `scaling`. If neither contains the key, rope.original_max_positions is unchanged.
+// Reads the original context length (without RoPE scaling). If `config` and `scaling` both contain
+// the key, uses the value in `config`. If both lack the key, rope.original_max_positions is
+// unchanged.
 absl::Status ReadOriginalMaxPositions(const JsonFields& config, const JsonFields& scaling,
                                       RopeConfig& rope) {
   constexpr std::string_view kKey = "original_max_position_embeddings";

@@ -27,7 +27,8 @@ bool HasNonFinite(std::span<const std::byte> bytes, Bits exponent) {
   size_t i = 0;
   for (; i + sizeof(word) <= bytes.size(); i += sizeof(word)) {
     std::memcpy(&word, bytes.data() + i, sizeof(word));
-    // If all exponent bits are ones, adding 1 to the lowest exponent bit sets the sign bit.
+    // In an infinity or a NaN, all exponent bits are ones. Adding 1 to the lowest exponent bit then
+    // sets the sign bit.
     carried |= (word & mask) + lowest;
   }
   word = 0;

@@ -28,7 +28,8 @@ struct LayerWeights {
   // head_dim, hidden_size].
   std::unique_ptr<Weight> qkv;
   std::unique_ptr<Buffer> qkv_bias;  // biases of queries, keys and values; shape [rows of qkv], f32
-  // Factors of the RMS norms of each head's queries and keys; shape [head_dim], f32.
+  // Factors of the RMS norms that are applied to each query head and each key head; shape
+  // [head_dim], f32.
   std::unique_ptr<Buffer> query_norm, key_norm;
   // Output matrix of the attention; shape [hidden_size, num_heads * head_dim].
   std::unique_ptr<Weight> output;

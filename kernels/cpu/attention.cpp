@@ -11,12 +11,12 @@ namespace {
 // sums of many more rows would not fit into the first-level cache.
 constexpr int32_t kTileRowsMax = 48;
 
-// If the work of a tile (tokens and heads of one sequence) exceeds 1 / kPartMax of the average work
-// per thread, several threads compute the tile.
+// Several threads share a tile if its work exceeds (average work of a thread) / kPartMax. A tile is
+// the work for some tokens and heads of one sequence.
 constexpr int64_t kPartMax = 4;
 
-// Maximum number of rows (pairs of a token and a query head) of each KV head, if one thread
-// computes several KV heads together.
+// Maximum number of rows of each KV head if one thread computes several KV heads together. A row is
+// a pair of a token and a query head.
 constexpr int32_t kGroupRowsMax = kTileRowsMax / simd::kAttendGroupsMax;
 // Minimum size in bytes of a contiguous read that reaches full memory bandwidth. If one KV head of
 // a cache block has fewer bytes, a thread computes several KV heads together.
@@ -67,8 +67,8 @@ void CpuAttention::CutIntoTiles(const AttentionArgs& args, const Step& step) {
   const KvPoolShape& shape = args.pool->shape();
   const int32_t group = args.num_heads / shape.num_kv_heads;
   const int64_t parts = std::max<int64_t>(1, CountParts(args, step)), threads = threads_.count();
-  // Number of pieces into which the query heads of one KV head are divided. The number is 1 unless
-  // threads would be idle.
+  // The query heads of one KV head are divided into this number of pieces, so that no thread is
+  // idle. 1: the heads are not divided.
   const int64_t cuts = (threads + parts - 1) / parts;
   heads_per_tile_ = std::clamp(static_cast<int32_t>(group / cuts), 1, kTileRowsMax);
   // Combine KV heads until a thread reads kRunBytes contiguous bytes, but leave at least two pieces

@@ -20,8 +20,8 @@ void Candidates::KeepMass(uint64_t wanted) {
   KeepUpTo(FindCut(wanted, mass_of), mass_of);
 }
 
-// Finds the largest limit for which value_of(i), summed over all candidates i with logits at or
-// above the limit, is at least `wanted`.
+// Finds the largest logit at which a sum reaches `wanted`. The sum is that of value_of(i) over all
+// candidates i with this logit or a larger logit.
 template <class ValueOf>
 Candidates::Cut Candidates::FindCut(uint64_t wanted, const ValueOf& value_of) {
   struct Digit {

@@ -37,15 +37,15 @@ class Candidates {
   // Keeps the `k` candidates with the largest logits. Among candidates with equal logits, lower
   // token ids are kept. Ignores the weights.
   void KeepLargest(int64_t k);
-  // Keeps as few candidates as possible, those with the largest logits, so that their masses
-  // (weights in fixed point) sum to at least `wanted`. REQUIRES: the masses of all candidates sum
-  // to at least `wanted`.
+  // Keeps the candidates with the largest logits: as few as possible, but enough that the sum of
+  // their masses (weights in fixed point) is at least `wanted`. REQUIRES: the sum for all
+  // candidates is at least `wanted`.
   void KeepMass(uint64_t wanted);
 
  private:
-  // The lowest logit that is kept. `key`: OrderKey of this logit. `wanted_of_equals`: minimum
-  // number (KeepLargest) or sum of masses (KeepMass) of the kept candidates with exactly this
-  // logit.
+  // The lowest logit that is kept. `key`: OrderKey of this logit. Candidates with exactly this
+  // logit are kept until `wanted_of_equals` is reached: a number of candidates (KeepLargest) or a
+  // sum of masses (KeepMass).
   struct Cut {
     uint32_t key = 0;
     uint64_t wanted_of_equals = 0;

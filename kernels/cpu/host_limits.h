@@ -14,9 +14,9 @@ struct HostPaths {
   std::string cgroup = "/sys/fs/cgroup";
 };
 
-// Returns the number of bytes of memory that this process can still allocate: the minimum of the
-// kernel's MemAvailable and the free memory of each of its control groups. Page cache that the
-// kernel can drop counts as free.
+// Returns the number of bytes that this process can still allocate: the minimum of MemAvailable in
+// /proc/meminfo and the free memory of each control group of the process. Page cache that can be
+// dropped counts as free.
 size_t AvailableHostBytes(const HostPaths& paths = {});
 
 // Returns the number of CPUs that this process may use: the CPUs in its affinity mask, but at most

@@ -18,8 +18,8 @@ namespace incipit {
 // Alignment of buffers in bytes: the size of a cache line and of the widest vector.
 inline constexpr size_t kHostAlignment = 64;
 
-// Number of bytes after the end of each buffer that may also be read. A vector load that starts in
-// the last row of a buffer may read past the end of the buffer.
+// Number of bytes after the end of each buffer that are safe to read. A vector load of the last
+// elements of a buffer may read past the end.
 inline constexpr size_t kHostSlack = 64;
 
 // Size of a huge page in bytes. Huge pages make the address translation of large buffers faster.

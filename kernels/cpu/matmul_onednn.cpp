@@ -25,9 +25,9 @@ namespace {
 constexpr std::array<int64_t, 18> kRowBuckets = {1,  2,  3,  4,  6,   8,   12,  16,  24,
                                                  32, 48, 64, 96, 128, 192, 256, 384, 512};
 
-// Forbids oneDNN to use AMX instructions, which sum in a different order for one row than for many
-// rows. Has no effect after the first use of oneDNN. Does nothing if the user has set oneDNN's
-// environment variable for the instruction set.
+// Forbids oneDNN to use AMX instructions, whose order of summation depends on the number of rows.
+// Has no effect after the first use of oneDNN, or if the environment variable DNNL_MAX_CPU_ISA or
+// ONEDNN_MAX_CPU_ISA is set.
 void LimitInstructionSet() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -37,7 +37,7 @@ void LimitInstructionSet() {
   });
 }
 
-// The types of the inputs (factors) and of the sums of a matrix product.
+// `factors`: element type of the matrices that are multiplied. `sums`: element type of the result.
 struct Types {
   dnnl::memory::data_type factors, sums;
   size_t factor_bytes;

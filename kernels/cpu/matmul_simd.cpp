@@ -15,8 +15,8 @@ constexpr int64_t kPassRows = 512;
 // Maximum number of panels (groups of weight rows) that a thread multiplies in one piece of work.
 // These panels stay in the thread's CPU cache while all input rows of the piece are multiplied.
 constexpr int64_t kPanelsAtOnce = 8;
-// Minimum number of pieces of work per thread into which a product is divided, if the weight is
-// large enough.
+// If the weight is large enough, a product is divided into at least this number of pieces of work
+// per thread.
 constexpr int64_t kPartsMin = 8;
 
 class SimdMatrix final : public PackedMatrix {
@@ -100,8 +100,8 @@ class SimdMatrix final : public PackedMatrix {
       });
       return;
     }
-    // Divide the product into pieces: a group of input rows times a range of panels (groups of
-    // weight rows). Consecutive pieces use the same panels, which are then in a CPU cache.
+    // Divide the product into pieces of work: a group of input rows and a range of panels (groups
+    // of weight rows). Consecutive pieces use the same panels, which are then still in a CPU cache.
     const int64_t count = context_.threads.count();
     int64_t num_ranges = std::max((num_units * unit + kPanelsAtOnce - 1) / kPanelsAtOnce,
                                   (kPartsMin * count + num_groups - 1) / num_groups);

@@ -11,7 +11,7 @@ namespace incipit {
 namespace {
 
 constexpr int kRepeats = 6;  // number of measurements, of which the highest rate is used
-// Number of iterations of a loop of multiplications. The loop runs for some milliseconds.
+// Number of iterations of a measured loop of multiplications. A loop takes some milliseconds.
 constexpr int64_t kRounds = 2'000'000;
 // Number of bytes that all threads together read. These bytes do not fit into the CPU caches.
 constexpr size_t kReadBytes = 256 << 20;

@@ -87,8 +87,8 @@ void RowSampler::Collect(float lowest) {
   }
 }
 
-// Collects the k tokens with the largest logits as candidates. Skips chunks of the row whose
-// largest logit (in `maxima_`) is too small.
+// Collects the k tokens with the largest logits as candidates. Skips each chunk of the row whose
+// largest logit (an element of `maxima_`) is too small.
 void RowSampler::CollectLargest(int64_t k) {
   float lowest = -kInfinity;
   if (k <= std::ssize(maxima_)) {

@@ -15,8 +15,8 @@
 
 namespace incipit {
 
-// Addresses at which the log probabilities of one row of logits are stored. top.size() is the
-// number of likeliest tokens to store, at most the vocabulary size.
+// Memory for the log probabilities of one row of logits. The size of `top` is the number of
+// likeliest tokens to store, at most the vocabulary size.
 struct LogprobSlot {
   TokenLogprob* chosen = nullptr;
   int32_t* rank = nullptr;

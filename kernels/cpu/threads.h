@@ -30,8 +30,8 @@ class Threads {
   }
 
   // Divides [0, size) into one contiguous range [begin, end) for each thread, and calls f(begin,
-  // end, thread) on each thread. If `work`, the approximate number of multiplications, is small,
-  // the calling thread makes all calls.
+  // end, thread) on each thread. `work`: approximate number of multiplications. If `work` is small,
+  // the calling thread processes all of [0, size).
   template <class F>
   void ForParts(int64_t size, int64_t work, const F& f) const {
     if (count_ == 1 || size == 1 || work < kWorkMin) {

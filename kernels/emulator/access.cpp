@@ -164,10 +164,10 @@ const void* ReadCluster(const void* shared, int bytes, int rank, Site site) {
   }
   const Block& other = *cluster.blocks[static_cast<size_t>(rank)];
   if (other.num_ended > 0) {
-    machine.Fail(
-        site, fmt::format("the thread reads shared memory of block {}, but {} threads of block {} "
-                          "have already ended",
-                          other.index, other.num_ended));
+    machine.Fail(site,
+                 fmt::format("the thread reads shared memory of block {}; {} threads of that block "
+                             "have already ended",
+                             other.index, other.num_ended));
   }
   const auto offset = reinterpret_cast<const char*>(shared) - thread.shared;
   if (&other == thread.warp->block) {

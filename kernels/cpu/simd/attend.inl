@@ -21,8 +21,8 @@ constexpr int64_t kRowPad = 16;
 // range of positions. Arrays with one element per row are padded to whole vectors.
 struct AttendState {
   int64_t sums_stride;
-  // Sums of weighted values, of shape [row][sums_stride]. Within each pair of vectors, even
-  // dimensions may precede odd dimensions.
+  // Sums of values multiplied by softmax weights, of shape [row][sums_stride]. For some element
+  // types, each pair of vectors holds the even dimensions first, then the odd dimensions.
   float* sums;
   // Element i of `max` is the largest score of row i. Element i of `denominator` is the sum of the
   // softmax weights of row i.
@@ -51,8 +51,8 @@ struct AttendScratch {
   // queries multiplied by the attention scale, of shape [groups of rows][head_dim][rows]
   float* query;
   float* scores;  // scores, which softmax weights later replace; shape [rows][kStep]
-  // `new_max`: new maximum of the scores of each row. `rescale`: factor by which the previous sums
-  // of each row are multiplied.
+  // `new_max`: updated maximum score of each row. `rescale`: factor by which the earlier sums of
+  // each row must be multiplied.
   float *new_max, *rescale;
   // Copies of the keys and values of kStep positions, used if cache blocks have fewer than 16
   // positions (kBlock).
@@ -110,8 +110,8 @@ SeenRange SeenSlots(const AttendArgs& args, int64_t token, int64_t first, int64_
           seen.end - first < size ? seen.end - first : size};
 }
 
-// Calls f(row, seen) for each row. `seen` is the range of positions that the row attends to among
-// the positions [first, first + size). `seen` counts positions from `first`.
+// Calls f(row, seen) for each row. `seen` is the range of i for which the row attends to position
+// first + i, with i in [0, size).
 template <class F>
 void ForEachRow(const AttendArgs& args, int64_t first, int64_t size, F f) {
   int64_t row = 0;
@@ -146,8 +146,8 @@ void GatherStep(const KvView& kv, int64_t first, SeenRange range, const AttendSc
   }
 }
 
-// The keys to prefetch are `positions` positions after the current keys in the sequence, and then
-// `elements` elements later in memory.
+// Selects the keys to prefetch: `positions` positions later in the sequence than the current keys,
+// plus `elements` elements in memory.
 struct NextKeys {
   int64_t positions, elements;
 };
@@ -176,8 +176,8 @@ class BlockWalk {
   int64_t index_, slot_;
 };
 
-// Returns the addresses of the keys and values of all positions that are in [first, first + kStep)
-// and in `range`. The same blocks may contain other positions, whose keys and values are undefined.
+// Returns the addresses of the keys and values of all positions that are both in [first, first +
+// kStep) and in `range`. The keys and values of other positions in the same blocks are undefined.
 template <class T>
 StepBlocks<T> LocateStep(const KvView& kv, int64_t first, SeenRange range, NextKeys next,
                          const AttendScratch& scratch) {
@@ -230,9 +230,9 @@ void LoadQuery(const AttendArgs& args, const Tiles& tiles, const AttendScratch& 
   }
 }
 
-// Replaces the scores of kStep positions by softmax weights, and updates the maximum and the
-// denominator (sum of weights) of each row. Stores in s.rescale[row] the factor that adapts the
-// earlier sums of the row to the new maximum.
+// Replaces the scores of kStep positions by softmax weights, and updates the maximum and the sum of
+// weights (denominator) of each row. Stores in s.rescale[row] the factor by which the caller must
+// multiply earlier sums of the row.
 template <class T>
 void WeighStep(const AttendArgs& args, int64_t first, const AttendScratch& s,
                const AttendState& state) {
@@ -275,15 +275,15 @@ void AccumulateRows(const AttendArgs& args, const StepBlocks<T>& blocks, int64_t
                             .ahead = ahead};
   const bool fetches = ahead != nullptr;
   if (is_whole) return TileFunctionsOf<T>(rows, fetches).accumulate(part);
-  // The positions of the tokens ascend. The first row attends to the earliest positions, and the
-  // last row to the latest positions.
+  // The rows are in ascending order of position, so the first row has the lowest range of positions
+  // and the last row the highest range.
   const auto slots_of = [&](int64_t row) {
     return SeenSlots(args, row / args.num_heads, first, kStep);
   };
   const SeenRange earliest = slots_of(begin), latest = slots_of(begin + rows - 1);
   const bool are_alike = earliest.end == latest.end;
-  // The rows are computed together up to this position, and then one by one. A dot instruction adds
-  // pairs of positions, so no pair may be divided between the two parts.
+  // All rows are computed together up to this position, and one by one after it. A dot instruction
+  // adds pairs of positions, so this position must then be even.
   const int64_t common_end = kHasDots<T> && !are_alike ? earliest.end / 2 * 2 : earliest.end;
   const bool together = earliest.begin < common_end && earliest.begin == latest.begin;
   if (together) {

@@ -49,8 +49,8 @@ void InterleavePairs(const float* const* queries, int64_t rows, int64_t head_dim
   InterleaveFactors(pairs, rows, head_dim / 2, out);
 }
 
-// Computes the scores of ROWS rows for BLOCKS groups of kBlock positions, from group `first` on. A
-// score is the dot product of the query of a row and the key of a position.
+// Computes the scores of ROWS rows for the position groups [first, first + BLOCKS). A group has
+// kBlock positions. A score is the dot product of a query and a key.
 template <HasDots T, int ROWS, int BLOCKS, bool FETCH>
 void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   const T* keys[BLOCKS];
@@ -150,7 +150,7 @@ float WeighSome(SeenRange seen, float* scores, float max) {
   return ReduceAdd(sum);
 }
 
-// Adds weighted values to the sums of ROWS rows, for the dimensions of VECTORS vectors from
+// Adds weighted values to the sums of ROWS rows. Processes VECTORS vectors of dimensions, from
 // dimension `d` on.
 template <HasDots T, int ROWS, int VECTORS, bool FETCH>
 void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
@@ -176,8 +176,8 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
       if ((pair & (period - 1)) == 0) ahead->FetchMore<T, kCount>();
     }
     const int64_t block = pair / kBlockPairs;
-    // Maximum number of pairs of positions that the inner loop processes between two prefetches,
-    // within one block of kBlock positions.
+    // Maximum number of pairs of positions in one run of the inner loop. A run ends at the next
+    // prefetch, or at the end of a block of kBlock positions.
     const int64_t run = period < kBlockPairs ? period : kBlockPairs;
     const int64_t run_end = (pair | (run - 1)) + 1;
     const int64_t end = run_end < last ? run_end : last;

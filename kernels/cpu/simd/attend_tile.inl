@@ -85,8 +85,8 @@ class FetchAhead {
   }
 
  private:
-  // Minimum number of elements that FetchMore prefetches: 32 elements (at least one cache line) of
-  // each block.
+  // Minimum number of elements that FetchMore prefetches: 32 elements for each of kStepBlocks
+  // blocks. 32 elements fill at least one cache line.
   static constexpr int64_t kAtOnce = kStepBlocks * kLine / 2;
   const char* begins_[kStepBlocks];
   int64_t offset_ = 0, log2_tiles_;
@@ -120,8 +120,8 @@ inline void WidenBlock(const T* keys, Vec out[kBlockVectors]) {
   }
 }
 
-// Computes the scores of ROWS rows for BLOCKS groups of kBlock positions, from group `first` on. A
-// score is the dot product of the query of a row and the key of a position.
+// Computes the scores of ROWS rows for the position groups [first, first + BLOCKS). A group has
+// kBlock positions. A score is the dot product of a query and a key.
 template <class T, int ROWS, int BLOCKS, bool FETCH>
 void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   const T* keys[BLOCKS];
@@ -207,7 +207,7 @@ struct AccumulateArgs {
   FetchAhead* ahead;  // memory to prefetch; unused if FETCH is false
 };
 
-// Adds weighted values to the sums of ROWS rows, for the dimensions of VECTORS vectors from
+// Adds weighted values to the sums of ROWS rows. Processes VECTORS vectors of dimensions, from
 // dimension `d` on.
 template <class T, int ROWS, int VECTORS, bool FETCH>
 void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
@@ -229,8 +229,8 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
       if ((position & (period - 1)) == 0) ahead->FetchMore<T, kCount>();
     }
     const int64_t block = position / kBlock;
-    // Maximum number of positions that the inner loop processes between two prefetches, within one
-    // block of kBlock positions.
+    // Maximum number of positions in one run of the inner loop. A run ends at the next prefetch, or
+    // at the end of a block of kBlock positions.
     const int64_t run = period < kBlock ? period : kBlock;
     const int64_t run_end = (position | (run - 1)) + 1;
     const int64_t end = run_end < args.end ? run_end : args.end;
@@ -271,12 +271,13 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
   }
 }
 
-// Adds weighted values to the sums of all dimensions. The last vector may also hold values of the
-// next position, whose sums are never read.
+// Adds weighted values to the sums of all dimensions. If head_dim is not a multiple of the vector
+// size, the last vector also contains values of the next position. The sums of these values are
+// never read.
 template <class T, int ROWS, bool FETCH>
 void AccumulateTile(const AccumulateArgs<T>& args) {
-  // With a dot instruction, registers hold the values of a pair of positions in addition to the
-  // sums, so that fewer sums fit.
+  // Registers hold the sums and the current values. A dot instruction needs the values of two
+  // positions at a time, so fewer sums fit.
   constexpr int kVectors = FittingPower(ROWS, kHasDots<T> && ROWS > 2 ? 4 : 8);
   static_assert(kVectors >= 2);
   int64_t left = (args.head_dim + Vec::kLanes - 1) / Vec::kLanes, d = 0;

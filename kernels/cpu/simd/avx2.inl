@@ -149,8 +149,8 @@ inline Vec AddToExponent(Vec a, Vec n) {
   return {_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a.v), shifted))};
 }
 
-// A sum of masses (token weights in fixed point, MassOf of kernels/sampling.h). The sum also
-// contains `num_terms` times a constant, which TotalOf subtracts.
+// A sum of masses, plus `num_terms` times a constant, which TotalOf subtracts. A mass is a token
+// weight in fixed point (MassOf of kernels/sampling.h).
 struct MassSum {
   __m256i v;
   uint64_t num_terms;

@@ -28,7 +28,8 @@ inline __m512i Interleaved(__m512i rows) {
 struct DottedBF16 {
   uint16_t bits;
 
-  // Adds to `sum` the products of the second elements of all pairs, then of the first elements.
+  // Adds the products of the second elements of all pairs to `sum`, and then the products of the
+  // first elements.
   static Vec Dot(IntVec a, IntVec b, Vec sum) {
     return {_mm512_dpbf16_ps(sum.v, __builtin_bit_cast(__m512bh, a.v),
                              __builtin_bit_cast(__m512bh, b.v))};

@@ -2,8 +2,8 @@
 // file after avx512.inl.
 #pragma once
 
-// Number of columns in a four-byte element of a packed input row, in products with eight-bit
-// weights. Each column is an unsigned byte: its number plus kFactorOffset.
+// In products with eight-bit weights, each four-byte element of a packed input row holds this
+// number of columns. Each byte is the number of one column plus kFactorOffset.
 constexpr int64_t kColsPerFactor = 4;
 constexpr int32_t kFactorOffset = 128;
 

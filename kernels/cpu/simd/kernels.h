@@ -10,17 +10,16 @@
 
 namespace incipit::simd {
 
-// Number of types in which keys, values and weights may be stored: f32, f16 and bf16. An array with
-// this number of elements has the order of DType.
+// Number of types in which keys, values and weights may be stored. An array of this size has one
+// element for each of f32, f16 and bf16, in the order of DType.
 inline constexpr int kNumStored = 3;
 // Index of the eight-bit weight format in an array of kNumWeightForms elements. The formats f32,
 // f16 and bf16 have lower indices.
 inline constexpr int kInt8 = kNumStored;
 inline constexpr int kNumWeightForms = kNumStored + 1;
 
-// Arguments of pack_rows, which normalises (if `norm_weight` is not null) and packs rows of
-// activations for `multiply`. For eight-bit weights, also rounds each row to eight-bit numbers.
-//
+// Arguments of pack_rows, which normalises rows of activations (if `norm_weight` is not null) and
+// packs the rows for `multiply`. For eight-bit weights, also rounds each row to eight-bit numbers.
 // Rows are packed in tiles of at most tile_rows rows. The layout of a tile is [groups of
 // cols_per_step columns][rows of the tile], with four bytes per element.
 struct PackRowsArgs {
@@ -33,7 +32,7 @@ struct PackRowsArgs {
   // pack_rows packs the tiles (groups of tile_rows rows) [tile_begin, tile_end).
   int64_t tile_begin, tile_end;
   float* row;  // working memory of shape [tile_rows][PackedRowFloats(cols)]
-  // Output: num_rows * steps elements of four bytes, each with cols_per_step columns of a row.
+  // Output: packed rows, with cols / cols_per_step (rounded up) elements of four bytes per row.
   void* packed;
   // Output, for eight-bit weights only: scale of each row, of shape [num_rows].
   float* scales;
@@ -84,7 +83,7 @@ struct MultiplyArgs {
 inline constexpr int64_t kSplit = 1024;
 
 // Arguments of finish_row, which applies `finish` to a row of sums that oneDNN has computed. The
-// sums are 32-bit whole numbers if `output_scales` is not null, otherwise f32.
+// type of the sums is int32 if `output_scales` is not null, otherwise f32.
 struct FinishRowArgs {
   const void* sums;  // shape [num_outputs]
   // For eight-bit weights only: scale of each output, of shape [num_outputs].
@@ -106,8 +105,8 @@ struct Product {
   // True if pack_rows adds 128 to each number of an input row, so that the number is unsigned. The
   // initial sums of the outputs cancel this addition.
   bool offsets_factors;
-  // Returns the number of groups into which `multiply` divides `num_rows` input rows. All rows of a
-  // group are multiplied with a range of weights while this range is in the CPU caches.
+  // Returns the number of groups into which `multiply` divides `num_rows` input rows. For all rows
+  // of a group, `multiply` reuses weights that are in the CPU caches.
   int64_t (*num_groups)(int64_t num_rows);
   void (*pack_rows)(const PackRowsArgs& args);
   void (*multiply)(const MultiplyArgs& args);
@@ -127,8 +126,8 @@ struct KvView {
 // Maximum number of KV heads that one call of `attend` computes.
 inline constexpr int32_t kAttendGroupsMax = 3;
 
-// Arguments of causal attention for num_tokens consecutive tokens. The call computes num_groups KV
-// heads, from the KV head of `kv` on, with num_heads query heads each.
+// Arguments of causal attention for num_tokens consecutive tokens. One call computes num_groups
+// consecutive KV heads. The first is the KV head of `kv`. Each KV head has num_heads query heads.
 struct AttendArgs {
   KvView kv;
   // Shape [num_tokens][token_stride]. The query heads of a token are stored one after the other.
@@ -138,16 +137,16 @@ struct AttendArgs {
   int32_t first_position, num_tokens, num_heads, num_groups;
   int32_t window;  // number of positions of the sliding window; 0: no window
   float scale;
-  // `attend` computes the ranges of positions [i * kSplit, (i + 1) * kSplit) for i in [split_begin,
-  // split_end). REQUIRES: if `states` is null, these ranges contain all positions that the tokens
-  // attend to.
+  // `attend` computes the splits [split_begin, split_end). Split i is the range of positions [i *
+  // kSplit, (i + 1) * kSplit). REQUIRES: if `states` is null, these splits contain all positions
+  // that the tokens attend to.
   int32_t split_begin, split_end;
-  // Working memory of attend_scratch_floats(num_groups * RoundUp(num_tokens * num_heads, 16),
-  // head_dim) floats.
+  // Working memory of attend_scratch_floats(n, head_dim) floats, where n is num_groups *
+  // RoundUp(num_tokens * num_heads, 16).
   float* scratch;
-  // Output: the intermediate sums of each split (kSplit positions), of shape [split][KV
-  // head][attend_state_floats(num_tokens * num_heads, head_dim)]. If not null, `attend` writes
-  // `states` instead of `out`, and the caller must call attend_combine later.
+  // Output: the intermediate sums, of shape [split][KV head]. An element has
+  // attend_state_floats(num_tokens * num_heads, head_dim) floats. If `states` is not null, `attend`
+  // does not write `out`, and the caller must call attend_combine later.
   float* states;
 };
 

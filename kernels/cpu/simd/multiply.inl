@@ -30,7 +30,8 @@ constexpr int64_t kLineBytes = 64;
 
 struct TileArgs {
   const char* x;  // packed input rows, of shape [steps (groups of columns)][ROWS]
-  // Address of the first panel (a group of weight rows), at the first column of this call.
+  // Address, in the first panel (a group of weight rows), of the first column that this call
+  // multiplies
   const char* panel;
   int64_t panel_bytes;  // distance in bytes between two consecutive panels (groups of weight rows)
   int64_t steps;
@@ -150,8 +151,8 @@ constexpr int LonePanels(int64_t rows) {
 
 template <class Format>
 struct ProductTiles {
-  // Element i of each array is the function for i + 1 input rows (a tile). `lone` is for a product
-  // with one tile, `of_few` for two or three tiles, `of_many` for four or more tiles.
+  // Element i of each array multiplies a tile of i + 1 input rows. `lone`: for products with one
+  // tile. `of_few`: for two or three tiles. `of_many`: for four or more tiles.
   TileFunction lone[Format::kRows], of_few[Format::kRows], of_many[Format::kRows];
 
   template <int... INDICES>
@@ -266,9 +267,9 @@ struct TiledProduct {
     }
   }
 
-  // Returns the number of steps (groups of kColsPerStep columns) whose weights stay in the
-  // first-level cache while several tiles (of a few input rows each) are multiplied. The result is
-  // a multiple of Format::kUnroll.
+  // Returns the number of steps whose weights stay in the first-level cache while several tiles of
+  // input rows are multiplied. A step is a group of kColsPerStep columns. The result is a multiple
+  // of Format::kUnroll.
   int64_t StepsOfPass(int64_t step_bytes) const {
     const int64_t max = kPassBytes / step_bytes, count = (steps + max - 1) / max;
     const int64_t least = (steps + count - 1) / count;
@@ -276,8 +277,8 @@ struct TiledProduct {
   }
 
   struct Chunk {
-    // The tiles [first_tile, last_tile) are multiplied with the columns [begin, end) of panel
-    // `panel` (a group of weight rows). Columns are counted in groups of kColsPerStep.
+    // The tiles [first_tile, last_tile) of input rows are multiplied with the column groups [begin,
+    // end) of panel `panel` (a group of weight rows). A column group has kColsPerStep columns.
     int64_t first_tile, last_tile, panel, begin, end;
     // Number of groups of kColsPerStep columns whose weights stay in the first-level cache.
     int64_t pass;
@@ -300,8 +301,8 @@ struct TiledProduct {
       }
       constexpr const ProductTiles<Read>& kTiles = kProductTiles<Read>;
       const TileFunction* const multiply = num_tiles < 4 ? kTiles.of_few : kTiles.of_many;
-      // Each tile (of a few input rows) prefetches an equal share of the weights that are
-      // multiplied next.
+      // The next weights are prefetched in num_tiles equal parts. Each tile (of a few input rows)
+      // prefetches one part.
       const int64_t prefetch_step = Format::kUnroll * Format::kStepBytes / num_tiles;
       const int64_t next_step = is_last ? chunk.begin : step + count;
       const char* const next =

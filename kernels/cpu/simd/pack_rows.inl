@@ -44,7 +44,8 @@ float QuantizeRow(const float* x, int64_t size, int8_t* numbers) {
 
 using Factors4 = float __attribute__((vector_size(16)));
 
-// Transposes 4 rows of 4 elements of four bytes: copies from[r][step + i] to out[i * stride + r].
+// Copies from[r][step + i] to out[i * stride + r], for r in [0, 4) and i in [0, 4). An element has
+// four bytes.
 inline void InterleaveFour(const float* const* from, int64_t step, int64_t stride, float* out) {
   Factors4 rows[4];
 #pragma GCC unroll 4
@@ -61,7 +62,8 @@ inline void InterleaveFour(const float* const* from, int64_t step, int64_t strid
   for (int i = 0; i < 4; ++i) __builtin_memcpy(out + i * stride, &steps[i], sizeof(steps[i]));
 }
 
-// Transposes 2 rows of 4 elements of four bytes: copies from[r][step + i] to out[i * stride + r].
+// Copies from[r][step + i] to out[i * stride + r], for r in [0, 2) and i in [0, 4). An element has
+// four bytes.
 inline void InterleaveTwo(const float* const* from, int64_t step, int64_t stride, float* out) {
   Factors4 rows[2];
 #pragma GCC unroll 2
@@ -74,7 +76,8 @@ inline void InterleaveTwo(const float* const* from, int64_t step, int64_t stride
   __builtin_memcpy(out + 3 * stride, reinterpret_cast<const char*>(&high) + 8, 8);
 }
 
-// Transposes elements of four bytes from the layout [rows][steps] to the layout [steps][rows].
+// Copies from[r][s] to out[s * rows + r], for r in [0, rows) and s in [0, steps). An element has
+// four bytes.
 inline void InterleaveFactors(const float* const* from, int64_t rows, int64_t steps, float* out) {
   if (rows == 1) {
     __builtin_memcpy(out, from[0], static_cast<uint64_t>(steps * kFactorBytes));

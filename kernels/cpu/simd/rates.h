@@ -20,8 +20,8 @@ struct RateLoops {
   void (*read)(const std::byte* data, size_t bytes);
 };
 
-// REQUIRES, for calls of RateLoops::read: `bytes` is a multiple of this number, and `data` is
-// aligned to 64 bytes.
+// REQUIRES: callers of RateLoops::read pass a multiple of this number as `bytes`, and an address
+// aligned to 64 bytes as `data`.
 inline constexpr size_t kReadMultiple = 4096;
 
 const RateLoops& PortableRateLoops();

@@ -38,8 +38,8 @@ double TimeOf(int64_t (*loop)(int64_t rounds)) {
   return ToSeconds(std::chrono::steady_clock::now() - begin) / units;
 }
 
-// Returns true if the bf16 dot instruction needs less than 0.75 of the time of f32 multiply-adds
-// per product. The measured ratio is about 0.5 on AMD Zen 4, and about 2 on Intel Sapphire Rapids
+// Returns true if a product by the bf16 dot instruction takes less than 0.75 of the time of an f32
+// multiply-add. The measured value is about 0.5 on AMD Zen 4, and about 2 on Intel Sapphire Rapids
 // and Emerald Rapids.
 bool DotsAreFaster() {
   constexpr int kRepeats = 12;

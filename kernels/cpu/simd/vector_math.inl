@@ -24,7 +24,8 @@ inline Vec Exp(Vec x) {
   // 1.5 * 2^23: the addition of this number rounds to a whole number
   const Vec round = Broadcast(12582912.0f);
   const Vec n = Sub(MultiplyAdd(x, Broadcast(1.44269504f), round), round);
-  // The product of n and this constant is exact, because the constant is ln 2 cut to 15 bits.
+  // This constant is ln 2 cut to 15 bits, so that its product with the small whole number n is
+  // exact.
   Vec r = NegativeMultiplyAdd(n, Broadcast(0.693145752f), x);
   r = NegativeMultiplyAdd(n, Broadcast(1.42860677e-6f), r);
   // q(r) is a polynomial that interpolates (e^r - 1 - r) / r^2 at the Chebyshev nodes, with an
@@ -50,7 +51,8 @@ __attribute__((always_inline)) inline void Exp2(Vec (&x)[COUNT]) {
                               0.240226507f,
                               0.693147182f,
                               1};
-  // 1.5 * 2^23, plus the exponent bias of f32: the addition of 1.5 * 2^23 rounds to a whole number
+  // The term 1.5 * 2^23 rounds a number to a whole number when it is added. The term 127 is the
+  // exponent bias of f32.
   const Vec round = Broadcast(12582912.0f + 127);
   Vec y[COUNT], power[COUNT];
 #pragma GCC unroll 8
