@@ -61,10 +61,11 @@ bool GlobalRaces::TouchWord(const Thread& thread, Word& word, const Event& now, 
   if (access == Access::kConstant && word.write.grid >= 0 && (word.write.bytes & now.bytes) != 0 &&
       (word.write.grid == now.grid ||
        (word.write.grid >= GridOf(thread).first_running && GridOf(thread).launch.dependent))) {
-    return Race("it reads them as a constant; " + Describe(word.write, "wrote"));
+    return Race("LoadConstant reads the bytes as a constant, but they change; " +
+                Describe(word.write, "wrote"));
   }
   if (access == Access::kBulkRead && word.write.grid >= 0 && NeedsFence(thread, word.write)) {
-    return Race("it copies them without FenceBulkGlobal after the barrier; " +
+    return Race("FenceBulkGlobal was not called after the barrier and before this bulk copy; " +
                 Describe(word.write, "wrote"));
   }
   if (access != Access::kWrite && access != Access::kAtomic) {

@@ -29,8 +29,8 @@ int64_t TilesOf(int64_t rows, int64_t num_units) {
   return ((rows - 1) / Kernel::kTokenTile + 1) * ((num_units - 1) / Kernel::kUnits + 1);
 }
 
-// Estimates the clock cycles that kernel TiledProduct needs for 64 columns of x and of the weight.
-// The slowest of three limits counts: arithmetic, shared-memory traffic or L2 cache traffic.
+// Estimates the clock cycles that kernel TiledProduct needs for 64 columns of x and of the weight:
+// the maximum of three times (for arithmetic, shared-memory traffic and L2 cache traffic).
 template <class Shape>
 int64_t TiledClocks(int64_t num_sms, int64_t rows, int64_t num_units) {
   using Kernel = TiledProduct<Shape>;

@@ -284,14 +284,15 @@ TEST(PlantedBugs, ABulkCopyOfWhatOrdinaryAccessesWroteIsRight) {
 }
 TEST(PlantedBugs, AMissingFenceAfterTheKernelBeforeIsFound) {
   ExpectAlwaysFound(Fences<FenceBug::kNoFenceAfterTheKernelBefore>,
-                    "without FenceBulkGlobal after");
+                    "FenceBulkGlobal was not called after");
 }
 TEST(PlantedBugs, AMissingFenceBeforeABulkCopyOverwritesIsFound) {
   ExpectAlwaysFound(Fences<FenceBug::kNoFenceBeforeOverwriting>, "without FenceBulkShared over");
 }
 
 TEST(PlantedBugs, AFenceOfTheOtherMemoryIsFound) {
-  ExpectAlwaysFound(Fences<FenceBug::kFencesTheOtherMemory>, "without FenceBulkGlobal after");
+  ExpectAlwaysFound(Fences<FenceBug::kFencesTheOtherMemory>,
+                    "FenceBulkGlobal was not called after");
 }
 
 template <ClusterBug kBug>
