@@ -215,7 +215,7 @@ struct BackendLimits {
   int32_t logits_rows = 64;  // recommended maximum number of rows in one call of Logits
 };
 
-// The sizes of a model and its cache that determine the memory that a step needs.
+// Sizes of a model and of its KV cache, from which a backend computes the memory that a step needs.
 struct ModelShape {
   int32_t hidden_size = 0, intermediate_size = 0, vocab_size = 0;
   int32_t num_heads = 0, num_kv_heads = 0, head_dim = 0;

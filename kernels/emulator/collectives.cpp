@@ -93,8 +93,8 @@ void OrderThreads(const Thread& last, const NamedBarrier& barrier, int id, Site 
   for (size_t warp = 0; warp < lanes.size(); ++warp) {
     if (lanes[warp] == 0) continue;
     if (lanes[warp] != kLanes) {
-      Machine::Get().Fail(site, fmt::format("barrier {} has its full number of threads, but only "
-                                            "{} of 32 lanes of warp {} have reached it",
+      Machine::Get().Fail(site, fmt::format("the expected number of threads has reached barrier "
+                                            "{}; only {} of 32 lanes of warp {} are among them",
                                             id, lanes[warp], warp));
     }
     warps[num_warps++] = static_cast<int>(warp);

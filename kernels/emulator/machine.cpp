@@ -215,8 +215,8 @@ void Machine::EndThread(Thread& thread) {
   }
   if (block.races != nullptr && block.races->IsReadRemotely()) {
     return SetFault(
-        fmt::format("block {} ended after another block had read its shared memory, and called no "
-                    "ArriveCluster after the read",
+        fmt::format("block {} ended, but another block has read its shared memory since the last "
+                    "barrier of the cluster",
                     block.index));
   }
   for (const auto& warp : block.warps) {

@@ -102,8 +102,8 @@ SeenRange SeenPositions(const AttendArgs& args, int64_t token) {
   return {args.window > 0 && after > args.window ? after - args.window : 0, after};
 }
 
-// Returns the range of positions that token `token` attends to among the positions [first, first +
-// size). The result counts positions from `first`.
+// Returns the range of i for which token `token` attends to position first + i, with i in [0,
+// size).
 SeenRange SeenSlots(const AttendArgs& args, int64_t token, int64_t first, int64_t size) {
   const SeenRange seen = SeenPositions(args, token);
   return {seen.begin > first ? seen.begin - first : 0,

@@ -2,8 +2,8 @@
 // (Kernels), and the program selects a table at run time.
 //
 // The source file of an instruction set includes only intrinsics, this header and templates in an
-// unnamed namespace. Otherwise, the linker could use its inline functions on machines without the
-// instruction set.
+// unnamed namespace. Otherwise, machines without the instruction set could execute inline functions
+// that are compiled for the instruction set.
 #pragma once
 
 #include <cstdint>

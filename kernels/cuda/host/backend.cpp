@@ -514,8 +514,8 @@ void CudaBackend::ProjectAdd(const ProjectAddArgs& args) {
     x = PadRowsOf(args.x);
     if (x == nullptr) return;
   }
-  // True if the kernel of this product also prepares the RMSNorm that follows the product. Only
-  // supported for at most kSkinnyRowsMax rows.
+  // True if the kernel of this product also does the first part of the next RMSNorm (next_norm).
+  // Only kernels for at most kSkinnyRowsMax rows can do this part.
   const bool begins = args.next_norm != nullptr && rows_ <= kSkinnyRowsMax;
   if (begins && (!Grow(x_, NormalizedBytes(rows_, weight.rows())) ||
                  !Grow(squares_, SquaresBytes(rows_, weight.rows())))) {

@@ -28,8 +28,8 @@ INCIPIT_DEVICE float Rotated(float x, float other, float cosine, float sine) {
   return dev::Fma(x, cosine, dev::Multiply(other, sine));
 }
 
-// Returns the address of element `dim` of an attention head of a token. `head` counts query heads,
-// then key heads, then value heads.
+// Returns the address of element `dim` of attention head `head` of a token. The query heads have
+// the lowest numbers, the key heads follow, and the value heads follow the key heads.
 INCIPIT_DEVICE dev::bf16* ElementOf(const AppendArgs& args, int slot, int token, int head,
                                     int dim) {
   const KvLayout& layout = args.layout;

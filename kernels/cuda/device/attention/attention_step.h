@@ -35,8 +35,8 @@ struct RowStats {
   float maximum[2] = {-kInfinity, -kInfinity}, weight[2] = {0, 0};
 };
 
-// Returns the index in `args.query` of the first element of a query vector. `row`: index of the
-// vector among the query vectors for `kv_head` of token `first_token` and later tokens.
+// Returns the index in `args.query` of the first element of query vector `row`. Row 0 is the first
+// query head of `kv_head` for token `first_token`. Rows are sorted by token, then by query head.
 INCIPIT_DEVICE int64_t RowOffset(const PagedAttentionArgs& args, int head_dim, int first_token,
                                  int row, int kv_head) {
   const int group = dev::Fresh(args.num_heads) / args.num_kv_heads;
