@@ -232,7 +232,7 @@ std::string SharedRaces::DescribeWrite(int thread, Word word, const char* does, 
   std::string by = fmt::format("thread {} wrote", write.agent);
   if (write.kind == kCopy) {
     by = fmt::format("thread {}{} copied to", write.agent,
-                     write.clock == kInFlight ? ", without waiting," : "");
+                     write.clock == kInFlight ? ", which has not waited," : "");
   } else if (write.kind == kBulk) {
     by = "a pending bulk copy wrote";
   } else if (write.kind == kAtomicOp) {

@@ -70,7 +70,7 @@ std::string CopyRing(uint64_t seed) {
 
 TEST(PlantedBugs, ARingOfCopiesIsRight) { ExpectCorrect(CopyRing<RingBug::kNone>); }
 TEST(PlantedBugs, WaitingForOneGroupLessIsFound) {
-  ExpectAlwaysFound(CopyRing<RingBug::kWaitsForOneGroupLess>, "has not waited for");
+  ExpectAlwaysFound(CopyRing<RingBug::kWaitsForOneGroupLess>, "which has not waited");
 }
 TEST(PlantedBugs, AMissingBarrierAfterTheWaitIsFound) {
   ExpectAlwaysFound(CopyRing<RingBug::kNoBarrierAfterWait>, "race");
@@ -79,7 +79,7 @@ TEST(PlantedBugs, RefillingAStageInUseIsFound) {
   ExpectAlwaysFound(CopyRing<RingBug::kRefillsStageInUse>, "race");
 }
 TEST(PlantedBugs, ComputingAStageBeforeItsTurnIsFound) {
-  ExpectAlwaysFound(CopyRing<RingBug::kComputesStageBeforeItsTurn>, "has not waited for");
+  ExpectAlwaysFound(CopyRing<RingBug::kComputesStageBeforeItsTurn>, "which has not waited");
 }
 
 template <BulkBug kBug>
