@@ -59,8 +59,8 @@ std::string IntervalText(double seconds) {
   return fmt::format("{}s", seconds);
 }
 
-// Returns the limits of `range` as text: "from A to B", "at least A", "at most B" or "". Omits a
-// limit that is not stricter than the same limit of `widest`.
+// Returns `range` as text: "from A to B", "at least A", "at most B" or "". Omits a limit of `range`
+// that excludes no value of the range `widest`.
 template <typename T, typename Show>
 std::string BoundsText(const FlagRange<T>& range, const FlagRange<T>& widest, Show show) {
   const bool has_min = range.min > widest.min;
@@ -186,8 +186,8 @@ void Flags::Switch(FlagText text, bool& target) {
 void Flags::AddNames(FlagText text, std::vector<string_view> names, std::function<void(size_t)> set,
                      std::function<size_t()> get) {
   std::string all = fmt::format("{}", fmt::join(names, ", "));
-  // The current value of the flag: its index in `names`, and the name that the user passed, which
-  // may be an alias.
+  // The index of the current value in `names`, and the name of this value that the user passed
+  // (possibly an alias).
   auto given = std::make_shared<std::pair<size_t, string_view>>(get(), names[get()]);
   Add(
       text, all,
@@ -326,8 +326,8 @@ absl::StatusOr<size_t> Flags::ParseFlag(std::span<const string_view> args, Other
   }
   const bool has_next = args.size() > 1;
   if (flag->is_switch) {
-    // In a command that accepts only flags, an argument without a leading `-` can only be the value
-    // of the switch.
+    // If the command accepts only flags, an argument that does not begin with `-` must be the value
+    // of the previous flag.
     const bool takes_next = has_next && (ParseBool(args[1]).has_value() ||
                                          (others == Others::kRefused && !args[1].starts_with('-')));
     INCIPIT_RETURN_IF_ERROR(Set(name, takes_next ? args[1] : "on"));

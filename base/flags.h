@@ -169,7 +169,7 @@ class Flags {
     bool is_set = false;
     std::function<absl::Status(std::string_view)> set;
     std::function<std::string()> show;
-    // Description of the allowed values for the help. Empty if the help shows none.
+    // Allowed values as text, such as "at least 1". Empty: the help shows no allowed values.
     std::string bounds;
     // Default value as text for the help. Empty if the help shows no default.
     std::string default_value;
@@ -187,8 +187,7 @@ class Flags {
     return static_cast<size_t>(found - names.begin());
   }
   // Adds a flag whose value is one of `names`. If the user passes names[i], the parser calls
-  // set(i). `get` returns the index in `names` of the current value. If the value has several
-  // names, the index is that of the first name.
+  // set(i). `get` returns the index in `names` of the first name of the current value.
   void AddNames(FlagText text, std::vector<std::string_view> names, std::function<void(size_t)> set,
                 std::function<size_t()> get);
   void AddInteger(FlagText text, FlagRange<int64_t> range, std::function<void(int64_t)> set,

@@ -21,7 +21,7 @@ absl::StatusOr<HostPort> ParseHostPort(std::string_view text) {
     const auto [parsed, error] = std::from_chars(text.data() + colon + 1, end, address.port);
     if (error == std::errc() && parsed == end) return address;
   }
-  return InvalidArgument("is \"{}\"; the address must be HOST:PORT with a port from 0 to 65535",
+  return InvalidArgument("\"{}\" is not an address HOST:PORT with a port from 0 to 65535",
                          text.substr(0, 80));
 }
 

@@ -17,8 +17,7 @@ struct HostPort {
 };
 
 // Parses an address of the form HOST:PORT. An IPv6 host must be in brackets. Returns
-// INVALID_ARGUMENT for any other text. The error message begins with "is", so the caller must
-// prepend a subject, such as the name of a flag.
+// INVALID_ARGUMENT for any other text. The error message contains at most 80 bytes of `text`.
 absl::StatusOr<HostPort> ParseHostPort(std::string_view text);
 
 // Returns `address` as text of the form HOST:PORT. An IPv6 host is in brackets.

@@ -4,8 +4,9 @@
 namespace incipit {
 
 // Sets the scheduling policy SCHED_BATCH for the calling thread and for all threads that it starts
-// later. A thread with this policy does not interrupt another thread. Does nothing if the calling
-// thread has another policy than the default, or if the kernel refuses.
+// later. These threads then do not interrupt other threads. Changes nothing if the calling thread
+// has a scheduling policy other than the default (SCHED_OTHER), or if the kernel does not allow the
+// change.
 void NeverInterruptOthers();
 
 }  // namespace incipit

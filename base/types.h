@@ -42,8 +42,8 @@ struct TokenBias {
 // arrives. Therefore every value is finite and in its allowed range.
 struct SamplingParams {
   float temperature = 1;  // 0: the token with the highest probability is always sampled
-  // Sampling chooses among the fewest likeliest tokens whose probabilities sum to at least `top_p`.
-  // Range (0, 1]; 1: no limit.
+  // Only the likeliest tokens can be sampled: as few tokens as possible with a total probability of
+  // at least `top_p`. Range (0, 1]; 1: no limit.
   float top_p = 1;
   int32_t top_k = 0;  // sampling chooses among the `top_k` likeliest tokens; 0: no limit
   // Sampling chooses among the tokens whose probability is at least `min_p` times the highest

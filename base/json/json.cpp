@@ -99,7 +99,8 @@ class LimitedBuilder final : public nlohmann::json_sax<Json> {
   // Arrays and objects whose end has not been parsed yet, from the outermost to the innermost. Only
   // the innermost array or object gets new elements, so all pointers stay valid.
   std::vector<Json*> open_;
-  // The object member that receives the next value: the member of the last parsed key.
+  // The member of the innermost open object whose key was parsed last. The next value is stored in
+  // this member.
   Json* slot_ = nullptr;
   std::string error_;
 };

@@ -11,8 +11,8 @@
 namespace incipit {
 namespace {
 
-// Returns `value` as an integer. Returns nullopt if `value` is not an integer of at most 64 bits.
-// Returns the maximum of int64_t for a greater unsigned value.
+// Returns the integer `value`, or nullopt if `value` is not an integer. Returns the maximum of
+// int64_t for an unsigned integer that is greater than this maximum.
 std::optional<int64_t> AsInt(const nlohmann::json& value) {
   if (value.is_number_unsigned()) {
     const auto bits = value.get<uint64_t>();

@@ -258,7 +258,7 @@ TEST(ServeTest, AFileConfiguresAndAFlagWins) {
       std::filesystem::path(testing::TempDir()) / ("serve" + std::to_string(getpid()) + ".yaml");
   std::ofstream(file) << "model: " << kModel
                       << "\nmetrics-address: 127.0.0.1:0\naddress: nowhere\n";
-  ExpectRefusal({"--config", file.string()}, 2, ":3: --address is \"nowhere\"");
+  ExpectRefusal({"--config", file.string()}, 2, ":3: --address \"nowhere\" is not an address");
   std::ofstream(file) << "model: " << kModel
                       << "\nmetrics-address: 127.0.0.1:0\naddress: 203.0.113.1:1\nkv-blocks: 64\n";
   Program program({"--config", file.string(), "--address=127.0.0.1:0"});

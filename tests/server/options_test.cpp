@@ -93,7 +93,7 @@ TEST(OptionsTest, AWrongValueNamesItself) {
       {{"--model=m", "--block-size=512"}, "--block-size"},
       {{"--model=m", "--kv-dtype=f8"}, "--kv-dtype"},
       {{"--model=m", "--kv-blocks=8", "--kv-memory=1GiB"}, "--kv-blocks and --kv-memory"},
-      {{"--model=m", "--address=localhost"}, "--address is \"localhost\""},
+      {{"--model=m", "--address=localhost"}, "--address \"localhost\" is not an address"},
       {{"--model=m", "--address=:80"}, "--address"},
       {{"--model=m", "--address=a:65536"}, "--address"},
       {{"--model=m", "--address=::1:80"}, "--address"},
