@@ -4,8 +4,8 @@
 // kernels_bench [--benchmark_filter=Product] ...
 //
 // Counter gflops: 10^9 arithmetic operations per second. Counter gbytes: 10^9 bytes of weights,
-// keys and values read per second. A benchmark with one thread uses CPU time, other benchmarks wall
-// time.
+// keys and values read per second. A benchmark with one thread measures CPU time. A benchmark with
+// several threads measures wall time.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -159,12 +159,12 @@ struct Heads {
 // 125M and 8B parameters.
 constexpr Heads kHeads[] = {{14, 2, 64}, {12, 4, 64}, {32, 8, 128}};
 
-// Measures attention. Benchmark arguments: number of threads, sequences, new tokens per sequence,
-// earlier tokens per sequence, type of keys and values, index into kHeads, and 1 if the cache
-// blocks are scattered in memory (otherwise 0).
+// Measures attention. Benchmark arguments: number of threads, number of sequences, new tokens per
+// sequence, earlier tokens per sequence, type of keys and values, index in kHeads, and 1 if the
+// cache blocks are scattered in memory (otherwise 0).
 //
-// The counters of_read, of_fma and of_dot are fractions of the machine's maximum rates of bytes
-// read, f32 multiply-adds and bf16 dot instructions.
+// Each counter is a measured rate divided by the maximum rate of the machine: bytes read (of_read),
+// f32 multiply-adds (of_fma), and bf16 dot instructions (of_dot).
 void Attention(benchmark::State& state) {
   constexpr int32_t kBlockSize = 16;
   const Heads& heads = kHeads[state.range(5)];

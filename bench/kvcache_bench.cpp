@@ -21,8 +21,8 @@ constexpr int32_t kNumBlocks = 100'000;
 constexpr int32_t kBlockSize = 16;
 constexpr int32_t kPromptTokens = 4096;
 constexpr int32_t kPromptBlocks = kPromptTokens / kBlockSize;
-// Number of prompts that a benchmark processes before it stops the timer to create new prompts.
-// Stopping the timer is slow, so the timer must stop rarely.
+// A benchmark stops its timer after this number of prompts, to create new prompts. Stopping the
+// timer is slow.
 constexpr size_t kPromptsPerStop = 8;
 // Simulated time between two prompts.
 constexpr std::chrono::milliseconds kTimePerPrompt(70);
@@ -41,8 +41,8 @@ std::vector<TokenId> Prompt(int32_t number) {
   return tokens;
 }
 
-// Returns a block table for the prompt `tokens` that already contains the hashes of all blocks, and
-// in which adding a block allocates no memory.
+// Returns a block table for the prompt `tokens`. The table contains the hashes of all blocks of the
+// prompt, and has reserved memory for the ids of these blocks.
 BlockTable TableOf(const KvCacheManager& cache, const std::vector<TokenId>& tokens) {
   BlockTable table;
   table.root = cache.hasher().Root({});
