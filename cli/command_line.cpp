@@ -37,7 +37,7 @@ std::optional<int> ParseArguments(const CommandText& text, Flags& flags,
   if (flags.help_requested()) return PrintHelp(text, flags);
   if (others->empty()) return ReportUsage(text, InvalidArgument("{} is missing", name));
   if (others->size() > 1) {
-    return ReportUsage(text, InvalidArgument("only one {} is allowed; \"{}\" is another argument",
+    return ReportUsage(text, InvalidArgument("only one {} is allowed; remove the argument \"{}\"",
                                              name, (*others)[1].substr(0, 80)));
   }
   argument = (*others)[0];

@@ -19,8 +19,8 @@ bool IsCpu(const Backend& backend);
 std::string TuningFileOf(const Options& options);
 
 // Returns the options of the model runner, such as the size of the cache. If --step-tokens (maximum
-// number of tokens in a batch) is not set, measures a suitable number. Returns an error if the
-// measurement fails.
+// number of tokens in a batch) is not set, chooses this number by measurements. Returns an error if
+// a measurement fails.
 absl::StatusOr<TransformerRunnerOptions> RunnerOptionsOf(const Options& options, Backend& backend,
                                                          const Model& model);
 

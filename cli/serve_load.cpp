@@ -238,8 +238,8 @@ absl::Status Load(const Options& options, Loaded& loaded) {
 
 }  // namespace
 
-// Runs Load() on a temporary thread, because Load() may pin the calling thread to one CPU, and
-// attaches OpenMP threads to the calling thread.
+// Runs Load() on a temporary thread. Load() may pin its thread to one CPU, and OpenMP attaches
+// worker threads to this thread. The thread of the caller stays unchanged.
 absl::Status LoadApart(const Options& options, Loaded& loaded) {
   absl::Status status;
   std::thread([&] { status = Load(options, loaded); }).join();

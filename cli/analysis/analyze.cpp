@@ -28,12 +28,12 @@ namespace {
 
 constexpr CommandText kAnalyzeText = {
     "analyze", "LOG [flags]",
-    "Reports how much a prefix cache can save for a log of prompts: the share of the prompts\n"
-    "that repeats, the cache size needed for a given saving, the prefixes that requests share,\n"
-    "and the number of distinct blocks used within a time window. The command needs no server\n"
-    "and no model weights.\n"
+    "Reports how much a prefix cache can save for a log of prompts: the share of prompt tokens\n"
+    "in repeated prefixes, the cache size needed for a given saving, the prefixes that requests\n"
+    "share, and the number of distinct blocks used within a time window. The command needs no\n"
+    "server and no model weights.\n"
     "\n"
-    "LOG is a file with one request per line; - is stdin. All lines have the same form:\n"
+    "LOG is a file with one request per line; - is stdin. All lines must have the same form:\n"
     "  - a text, or an object {\"prompt\": text}; this form needs --tokenizer\n"
     "  - an array of token ids, or an object {\"token_ids\": array}\n"
     "  - an object with hash_ids and input_length, as in the Mooncake traces. Each hash id\n"
@@ -67,17 +67,20 @@ void BindAnalyzeFlags(Flags& flags, AnalyzeFlags& values) {
   flags.Group("Log");
   flags.String({"tokenizer", "DIR", "Folder with tokenizer.json. A log of texts needs this flag."},
                values.tokenizer);
-  flags.Integer({"block-size", "N",
-                 "Number of tokens in a block. Texts and token ids: size of the smallest analysed "
-                 "block, default 8. Hash ids: tokens that each hash id stands for, default 512."},
-                values.block_size, {1, kAnalyzedBlockSizeMax});
+  flags.Integer(
+      {"block-size", "N",
+       "Number of tokens in a block. For logs of texts or token ids: the smallest analysed block "
+       "size, default 8. For logs of hash ids: the number of tokens that each hash id stands for, "
+       "default 512."},
+      values.block_size, {1, kAnalyzedBlockSizeMax});
   flags.Enum({"time-unit", "UNIT", "Unit of the timestamps in the log."}, values.timestamp_unit,
              kTimestampUnitNames);
   flags.Group("Figures");
-  flags.Interval({"window", "TIME",
-                  "Length of the window of the working set (distinct blocks used within a window). "
-                  "0s: three windows of about 1/60, 1/15 and 1/4 of the log's duration."},
-                 values.window, {Duration::zero(), FromSeconds(1e8)});
+  flags.Interval(
+      {"window", "TIME",
+       "Length of the time window in which distinct blocks are counted (the working set). "
+       "0s: the command chooses three lengths, about 1/60, 1/15 and 1/4 of the log's duration."},
+      values.window, {Duration::zero(), FromSeconds(1e8)});
   flags.Integer({"top", "N", "Maximum number of shared prefixes that the output lists."},
                 values.top, {0, 10'000});
   flags.Integer({"bytes-per-token", "N",

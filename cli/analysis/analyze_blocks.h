@@ -33,8 +33,8 @@ struct LoggedRequest {
 // once. Each block has a larger BlockNode number than the previous blocks of its prompt.
 class BlockLog {
  public:
-  // Creates an empty log for at most `blocks_max` blocks. A block has `block_tokens` tokens and is
-  // stored as `content_bytes` bytes: its token ids or its hash id.
+  // Creates an empty log for at most `blocks_max` blocks. A block has `block_tokens` tokens. The
+  // content of a block (its token ids or its hash id) has `content_bytes` bytes.
   BlockLog(size_t content_bytes, int32_t block_tokens, int64_t blocks_max = kLoggedBlocksMax);
   BlockLog(const BlockLog&) = delete;
   BlockLog& operator=(const BlockLog&) = delete;
@@ -94,9 +94,8 @@ class BlockLog {
   absl::flat_hash_set<BlockNode, ChildHash, ChildEqual> nodes_;
 };
 
-// A view of a BlockLog with larger blocks: each block of the view consists of `group` consecutive
-// blocks of the log. The number (BlockNode) of a block of the view is the number of its last log
-// block.
+// A view of a BlockLog with larger blocks. A block of the view consists of `group` consecutive
+// blocks of the log. Its number (BlockNode) is the number of the last of these log blocks.
 class BlockView {
  public:
   // REQUIRES: `group` > 0, and `log` outlives this object.

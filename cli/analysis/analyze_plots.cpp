@@ -26,7 +26,8 @@ TimeUnit UnitFor(double seconds) {
   return {"ms", 1e-3};
 }
 
-// Returns the file name of the log without its folders, cut to 48 bytes plus "..." if longer.
+// Returns the name of the log file without its folders. A name of more than 48 bytes is cut to 48
+// bytes and "...".
 std::string ShortName(const Analysis& analysis) {
   constexpr size_t kCharactersMax = 48;
   const std::string name = analysis.name.substr(analysis.name.find_last_of('/') + 1);
@@ -53,11 +54,11 @@ std::vector<ChartScale> SizeScales(const Analysis& analysis) {
 
 Plot HitRatioPlot(const Analysis& analysis) {
   LineChart chart;
-  chart.title = "Hit ratio against cache size";
+  chart.title = "Hit ratio by cache size, with LRU eviction";
   const BlockSizeAnalysis& size = analysis.detailed();
   const double attainable = size.curve.TokenHitRatio(size.curve.attainable());
   chart.subtitle = fmt::format(
-      "{}: {} requests; LRU eviction; hit ratio of an unlimited cache with blocks of {} tokens: {}",
+      "{}: {} requests, blocks of {} tokens; a cache without a size limit has the hit ratio {}",
       ShortName(analysis), Thousands(analysis.sharing.num_requests), size.block_tokens,
       PercentText(attainable));
   chart.x_label = "cache size (logarithmic)";
@@ -90,8 +91,9 @@ Plot WorkingSetPlot(const Analysis& analysis) {
   const TimeUnit unit = set.is_timed ? UnitFor(analysis.seconds) : TimeUnit{"requests", 1};
   LineChart chart;
   chart.title = "Working set against time";
-  chart.subtitle = fmt::format("{}: distinct blocks of {} tokens used within a window",
-                               ShortName(analysis), analysis.detailed().block_tokens);
+  chart.subtitle = fmt::format(
+      "{}: distinct blocks of {} tokens used within a window (a time or a number of requests)",
+      ShortName(analysis), analysis.detailed().block_tokens);
   chart.x_label = set.is_timed
                       ? fmt::format("time since the first request of the log ({})", unit.name)
                       : std::string("requests since the start of the log");
@@ -123,7 +125,8 @@ Plot SharingPlot(const Analysis& analysis) {
   chart.subtitle = fmt::format("{}: {} of {} requests share at least one block of {} tokens",
                                ShortName(analysis), Thousands(sharing.num_sharing),
                                Thousands(sharing.num_requests), block_tokens);
-  chart.x_label = "shared prefix (tokens; each bar: lengths from its label up to the next label)";
+  chart.x_label =
+      "length of the shared prefix in tokens (the label of a bar is the smallest length)";
   chart.y_label = "requests";
   chart.y_text = ShortNumber;
   for (const Sharing::Bin& bin : sharing.bins) {

@@ -17,7 +17,8 @@ constexpr size_t kShownCharactersMax = 40;
 constexpr size_t kShownIdsMax = 3;
 constexpr int64_t kDecodedTokensMax = 24;
 
-// Returns the ids of all `blocks` in one vector. `Id` is the type of a hash id or of a token id.
+// Returns the contents (token ids or hash ids) of all `blocks` in one vector. `Id` is the type of
+// these ids.
 template <typename Id>
 std::vector<Id> IdsOf(const BlockLog& log, std::span<const BlockNode> blocks) {
   std::vector<Id> ids;

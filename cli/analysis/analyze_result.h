@@ -77,8 +77,8 @@ struct CurveCapacity {
   // `num_blocks` in percent of the distinct blocks of the log; 0: only plots show this cache size.
   int32_t percent = 0;
 };
-// Returns the cache sizes for which tables and plots show the hit ratio, in ascending order. Up to
-// `num_points` sizes are only for plots.
+// Returns the cache sizes for which tables or plots show the hit ratio, in ascending order. At most
+// `num_points` of these sizes are shown only in plots.
 std::vector<CurveCapacity> CurveCapacities(const ReuseCurve& curve, int32_t num_points);
 
 }  // namespace incipit

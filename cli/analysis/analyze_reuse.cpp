@@ -49,8 +49,8 @@ class LruStack {
   }
   size_t num_uses() const { return num_uses_; }
   int64_t num_blocks() const { return marks_.num_marks(); }
-  // Returns the number of distinct blocks in the block uses numbered `since` and higher. Each block
-  // in each prompt is one block use.
+  // Returns the number of distinct blocks that were used since block use number `since`, inclusive.
+  // Each block in each prompt is one block use. The block uses are numbered from 0.
   int64_t NumUsedSince(size_t since) const { return marks_.CountFrom(since); }
 
  private:
@@ -78,8 +78,8 @@ class WindowCounter {
     use_begin_.reserve(num_requests + 1);
     const double end = num_requests == 0 ? 0 : TimeOf(num_requests - 1);
     step_ = end / options.num_samples;
-    // If windows are measured in requests, the distance of two samples is a whole number of
-    // requests.
+    // If windows are measured in requests, take a sample after every `step_` requests: a whole
+    // number.
     if (!set_.is_timed) step_ = std::ceil(std::max(step_, 1.0));
   }
 
@@ -107,8 +107,8 @@ class WindowCounter {
   double TimeOf(size_t index) const {
     return set_.is_timed ? view_.log().request(index).time : static_cast<double>(index + 1);
   }
-  // Returns true if another sample is due before `now`. The last sample of the log does not count,
-  // because Finish() records it.
+  // Returns true if a sample is due before `now`. Ignores the last sample of the log, which
+  // Finish() records.
   bool HasSampleBefore(double now) const {
     return step_ > 0 && set_.samples.size() + 1 < num_samples_max_ && NextSample() < now;
   }

@@ -10,8 +10,8 @@
 namespace incipit {
 namespace {
 
-// Arrays that are indexed by block number (BlockNode). num_uses[n] is 0 if n is not the number of a
-// block of the analysed size.
+// Arrays with one element for each block number (BlockNode) of the log. num_uses[n] is 0 if no
+// block of the BlockView has the number n.
 struct Forest {
   explicit Forest(const BlockView& view);
 
@@ -48,8 +48,8 @@ std::vector<SharedPrefix> FindPrefixes(const BlockView& view, const Forest& fore
     const BlockNode parent = forest.parents[node];
     return parent != kNoBlockNode && forest.num_uses[parent] == forest.num_uses[node];
   };
-  // The loop visits each block after the previous blocks of its prompt, because these blocks have
-  // smaller numbers.
+  // A block has a larger number than the previous blocks of its prompt, so the loop visits the
+  // previous blocks first.
   std::vector<uint32_t> depth_before(num_nodes);
   std::vector<bool> has_continuation(num_nodes);
   for (size_t node = 0; node < num_nodes; ++node) {

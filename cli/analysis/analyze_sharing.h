@@ -51,7 +51,7 @@ struct Sharing {
   int64_t num_distinct = 0;   // number of distinct blocks in the log
   int64_t num_used_once = 0;  // number of distinct blocks that only one request has
   int64_t num_prefixes = 0;   // number of shared prefixes, including those not in `top`
-  // Shared prefixes in descending order of num_saved (blocks that a cache saves).
+  // The shared prefixes for which a cache has the most hits (num_saved), in descending order.
   std::vector<SharedPrefix> top;
 };
 

@@ -36,8 +36,8 @@ std::string LengthsText(const Sharing::Lengths& lengths) {
                      Thousands(lengths.p90), Thousands(lengths.p99), Thousands(lengths.max));
 }
 
-// Appends the table columns for a cache size: one column for each unit of size. The column GiB
-// exists only if the bytes per token are known.
+// Appends the table columns for a cache size, one for each unit: blocks, tokens, and GiB if the
+// size of a token is known.
 void AddSizeColumns(const Analysis& analysis, std::vector<Column>& columns) {
   columns.push_back({"blocks"});
   columns.push_back({"tokens"});
@@ -102,7 +102,7 @@ std::string NeededText(const Analysis& analysis) {
       table.Add(std::move(cells));
     }
   }
-  return "\nCache size needed for a share of the hits of an unlimited cache (LRU eviction)\n" +
+  return "\nCache size needed for a percentage of the possible hits, with LRU eviction\n" +
          table.Text(kIndent);
 }
 
@@ -176,8 +176,10 @@ std::string WorkingSetText(const Analysis& analysis) {
         {Thousands(size.block_tokens)}, [&](size_t w) { return size.peaks[w].blocks; },
         size.curve.num_distinct());
   }
-  return fmt::format("\nWorking set: distinct blocks of {} tokens used within a window\n{}\n{}",
-                     analysis.detailed().block_tokens, timeline.Text(), peaks.Text());
+  return fmt::format(
+      "\nWorking set: distinct blocks of {} tokens used within a window (a time or a number of "
+      "requests)\n{}\n{}",
+      analysis.detailed().block_tokens, timeline.Text(), peaks.Text());
 }
 
 std::string SharingText(const Analysis& analysis) {
@@ -203,8 +205,8 @@ std::string SharingText(const Analysis& analysis) {
                PercentText(RatioOf(bin.num_requests, sharing.num_requests)),
                std::string(static_cast<size_t>(width), '#')});
   }
-  return fmt::format("\nPrompts that share prefixes, with blocks of {} tokens{}\n{}", block_tokens,
-                     facts.Text(), table.Text(kIndent));
+  return fmt::format("\nPrefixes that several prompts share, in blocks of {} tokens{}\n{}",
+                     block_tokens, facts.Text(), table.Text(kIndent));
 }
 
 std::string PrefixesText(const Analysis& analysis) {
@@ -229,8 +231,8 @@ std::string PrefixesText(const Analysis& analysis) {
                analysis.beginnings[i]});
   }
   return fmt::format(
-      "\nStretches (consecutive blocks that the same requests share): the {} of {} stretches that "
-      "save most tokens\n{}",
+      "\nThe {} stretches, out of {}, that save the most tokens (a stretch: consecutive "
+      "blocks that the same requests share)\n{}",
       sharing.top.size(), Thousands(sharing.num_prefixes), table.Text(kIndent));
 }
 

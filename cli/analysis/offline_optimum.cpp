@@ -53,7 +53,8 @@ class UseSet {
   }
 
  private:
-  // levels_[0]: bitmap of the numbers; bit i of levels_[n + 1]: word i of levels_[n] is not 0.
+  // levels_[0] is the bitmap of the set. Bit i of levels_[n + 1] is 1 if word i of levels_[n] is
+  // not 0.
   std::vector<std::vector<uint64_t>> levels_;
 };
 
@@ -77,8 +78,8 @@ std::vector<UseNumber> NextUses(const BlockLog& log) {
 
 }  // namespace
 
-// The set `kept` contains, for each cached block, the number of its next use. If the cache is full,
-// the block with the latest next use is evicted.
+// The set `kept` contains, for each cached block, the number of the next use of this block. A full
+// cache evicts the block whose next use has the highest number.
 int64_t OfflineOptimumHits(const BlockLog& log, int64_t capacity) {
   INCIPIT_CHECK(capacity >= 0);
   if (capacity == 0) return 0;
@@ -86,7 +87,7 @@ int64_t OfflineOptimumHits(const BlockLog& log, int64_t capacity) {
   UseSet kept(next.size());
   int64_t num_kept = 0, num_hits = 0;
   for (size_t use = 0; use < next.size(); ++use) {
-    // If `kept` contains the number `use`, the used block is in the cache: a hit.
+    // The block of use number `use` is in the cache (a hit) if `kept` contains this number.
     if (kept.Has(use)) {
       kept.Erase(use);
       --num_kept;

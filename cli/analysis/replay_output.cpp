@@ -18,7 +18,7 @@ std::string HeadText(const Replay& replay) {
       VisibleText(replay.name), Thousands(replay.num_requests), Thousands(replay.num_blocks),
       Thousands(replay.block_tokens), Thousands(replay.num_distinct), Thousands(replay.capacity),
       FinePercent(RatioOf(replay.capacity, replay.num_distinct)),
-      replay.make_room_first ? "policies evict before a prompt enters"
+      replay.make_room_first ? "policies evict blocks before a prompt enters the cache"
                              : "policies may evict blocks of the prompt that has just run");
 }
 

@@ -52,7 +52,8 @@ class PromptTokens {
 KvCacheOptions ManagerOptions(const BlockLog& log, const ReplayOptions& options) {
   size_t longest = 0;
   for (size_t r = 0; r < log.num_requests(); ++r) longest = std::max(longest, log.chain(r).size());
-  // A cache that can hold all distinct blocks of the log has the maximum number of hits.
+  // Limit the capacity to the number of distinct blocks in the log, because a larger cache has no
+  // more hits.
   const int64_t capacity =
       std::clamp<int64_t>(static_cast<int64_t>(log.num_nodes()), 1, options.capacity);
   const int64_t beside =

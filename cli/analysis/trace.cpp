@@ -207,7 +207,8 @@ class TraceLine : public nlohmann::json_sax<json> {
   TraceRequest request_;
   std::optional<std::string> prompt_;
   bool has_hash_ids_ = false, has_token_ids_ = false, has_input_length_ = false;
-  // Number of open JSON objects and arrays: now (`depth_`), and in the array of ids (`ids_depth_`).
+  // `depth_`: number of JSON objects and arrays that are open now. `ids_depth_`: this number
+  // between the start and the end of an array of ids.
   int depth_ = 0, ids_depth_ = 0;
   TraceKey key_ = TraceKey::kOther;
   std::string name_;     // name of the current JSON key in the log
@@ -282,8 +283,9 @@ absl::StatusOr<Trace> ReadTrace(std::FILE* in, const std::string& name,
       first_line = line_number;
     }
     if (parsed->form != trace.form) {
-      return InvalidArgument("{}: the prompt is given as {}, but in line {} as {}", position,
-                             FormName(parsed->form), first_line, FormName(trace.form));
+      return InvalidArgument(
+          "{}: the prompt consists of {}, but the prompt in line {} consists of {}", position,
+          FormName(parsed->form), first_line, FormName(trace.form));
     }
     num_ids += parsed->request.hash_ids.size() + parsed->request.token_ids.size();
     if (trace.requests.size() == kTraceRequestsMax || num_ids > kTraceIdsMax) {

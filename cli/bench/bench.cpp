@@ -30,16 +30,19 @@ constexpr CommandText kBenchText = {
     "\n"
     "With --concurrency (closed loop), a new request starts when a request ends. With --rate\n"
     "(open loop), requests start at the random times of a Poisson process, even if previous\n"
-    "requests still run. All times count from the planned start of a request. The first\n"
-    "--shared-prefix-tokens tokens are equal in all prompts. Equal values of --seed give equal\n"
-    "prompts and start times, so a repeated run against the same server finds its prompts in\n"
-    "the cache.\n"
+    "requests still run. With --rate, the time to the first token and the time of the whole\n"
+    "request begin at the planned start of the request.\n"
+    "\n"
+    "The first --shared-prefix-tokens tokens are equal in all prompts. Equal values of --seed\n"
+    "give equal prompts and start times, so a repeated run against the same server finds its\n"
+    "prompts in the cache.\n"
     "\n"
     "--json prints one object with the keys requests, errors, duration_s, prompt_tokens,\n"
     "cached_tokens, output_tokens, output_tokens_per_s, full_load_s,\n"
-    "full_load_output_tokens_per_s, ttft_ms, itl_ms and e2e_ms. The last three values have the\n"
-    "form {p50, p90, p99, max}. full_load_s is the time in which all --concurrency requests\n"
-    "decode. If there is no such time, the values of the keys with full_load are null.\n"
+    "full_load_output_tokens_per_s, ttft_ms, itl_ms and e2e_ms. The values of ttft_ms, itl_ms\n"
+    "and e2e_ms have the form {p50, p90, p99, max}. full_load_s is the time in which all\n"
+    "--concurrency requests decode. If there is no such time, the values of the keys with\n"
+    "full_load are null.\n"
     "\n"
     "Exit codes: 0 success, 1 no request succeeded, 2 a flag is wrong.",
     "  incipit bench --requests 200 --concurrency 16\n"
@@ -131,7 +134,7 @@ absl::StatusOr<std::string> Detokenize(const ClientOptions& client, v1::Inferenc
   return response.text();
 }
 
-// Returns the ids of all tokens of the server's model that are not special tokens, such as the
+// Returns the ids of all tokens of the server's model, without special tokens such as the
 // end-of-sequence token.
 absl::StatusOr<std::vector<uint32_t>> PromptTokens(const ClientOptions& client,
                                                    v1::Inference::Stub& stub,

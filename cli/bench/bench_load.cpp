@@ -105,9 +105,9 @@ BenchResult BenchLoad::Run(const std::function<void(const BenchProgress&)>& repo
   return {std::move(records_), seconds, plan_.arrivals.empty() ? plan_.concurrency : 0};
 }
 
-// Waits until request `index` may start. If `index` is the number of requests, waits until all
-// requests have ended. Returns false if a progress report was due earlier; the caller must then
-// call WaitUntilDue() again.
+// Waits until request `index` may start. If `index` equals the number of requests, waits until all
+// requests have ended. Returns false if a progress report ended the wait too early. The caller must
+// then call WaitUntilDue() again.
 bool BenchLoad::WaitUntilDue(int32_t index, Time due,
                              const std::function<void(const BenchProgress&)>& report) {
   const Time report_at = report ? Now() + kReportEvery : kNoDeadline;

@@ -62,7 +62,7 @@ absl::Status ParseSequences(std::string_view text, std::vector<int32_t>& sequenc
     const auto [next, error] = std::from_chars(begin, end, value);
     if (error != std::errc() || value < 1 || value > kSequencesMaxFlag ||
         (next != end && *next != ',')) {
-      return InvalidArgument("must be numbers from 1 to {1} separated by commas, but is \"{0}\"",
+      return InvalidArgument("\"{0}\" is not a list of numbers from 1 to {1}, separated by commas",
                              text.substr(0, 80), kSequencesMaxFlag);
     }
     parsed.push_back(value);

@@ -75,8 +75,8 @@ OperationWork WorkOf(const ModelConfig& config, const ModelTypes& types, const S
   add(StepOperation::kGateUp, layers * hidden * 2 * intermediate, num_tokens);
   add(StepOperation::kDown, layers * intermediate * hidden, num_tokens);
   if (step.has_logits) add(StepOperation::kLogits, hidden * config.vocab_size, num_sequences);
-  // For one sequence, summed over layers: number of (token, position) pairs in attention (`seen`),
-  // and number of positions whose keys and values are read (`read`).
+  // Sums over all layers, for one sequence. `seen`: number of pairs (token, position) in which the
+  // token attends to the position. `read`: number of positions whose keys and values are read.
   double seen = 0, read = 0;
   for (const int32_t window : config.layer_windows) {
     seen += PositionsSeen(step.position, step.num_tokens, window);

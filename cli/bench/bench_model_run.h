@@ -34,9 +34,10 @@ struct BenchModelPlan {
 // The result of one measurement of prefill or decode.
 struct ModelSpeed {
   int32_t num_sequences = 0;
-  int64_t num_tokens = 0;            // number of tokens computed in one run of the measurement
-  double seconds = 0;                // median duration of the runs of the measurement, in seconds
-  std::vector<OperationWork> steps;  // steps[i]: minimum work of step i of a run
+  int64_t num_tokens = 0;  // number of tokens computed in one run of the measurement
+  double seconds = 0;      // median duration of the runs of the measurement, in seconds
+  // steps[i]: minimum work of step (batch) i in one run of the measurement.
+  std::vector<OperationWork> steps;
   // Time of each operation (such as attention) per run, averaged over all runs.
   OperationSeconds operation_seconds{};
 };

@@ -14,7 +14,8 @@ namespace {
 constexpr uint32_t kSharedStream = 0;
 // Index of the random number stream for the arrival times.
 constexpr uint32_t kArrivalStream = 1;
-// The rest of prompt i uses the random number stream kFirstPromptStream + i.
+// The tokens of prompt i that follow the shared prefix use the random number stream
+// kFirstPromptStream + i.
 constexpr uint32_t kFirstPromptStream = 2;
 
 // Maximum number of token ids in a range that OrdinaryTokens() passes to `has_special`.

@@ -30,9 +30,9 @@ using OperationSeconds = std::array<double, kNumStepOperations>;
 
 class TimedBackend final : public Backend {
  public:
-  // Forwards calls to `backend`. Measures ProjectAdd() as kDown if the weight has
-  // `intermediate_size` columns (the width of the MLP), and otherwise as kOutput. REQUIRES:
-  // `backend` outlives this object.
+  // Forwards calls to `backend`. The time of ProjectAdd() counts as kDown (the MLP) if the weight
+  // has `intermediate_size` columns, the width of the MLP. Otherwise, the time counts as kOutput
+  // (attention). REQUIRES: `backend` outlives this object.
   TimedBackend(Backend& backend, int32_t intermediate_size)
       : backend_(backend), intermediate_size_(intermediate_size) {}
 

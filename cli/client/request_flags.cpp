@@ -33,9 +33,8 @@ absl::StatusOr<std::vector<uint32_t>> ParseTokenIds(std::string_view text) {
     while (item.starts_with(' ')) item.remove_prefix(1);
     const auto id = ParseNumber<uint32_t>(item);
     if (!id) {
-      return InvalidArgument(
-          "must be token ids separated by commas, such as 1,2,3, but contains \"{}\"",
-          item.substr(0, 80));
+      return InvalidArgument("\"{}\" is not a token id; write token ids with commas, such as 1,2,3",
+                             item.substr(0, 80));
     }
     ids.push_back(*id);
     if (comma == std::string_view::npos) return ids;
@@ -152,7 +151,7 @@ void RequestFlags::BindSampling(Flags& flags) {
                               ? std::nullopt
                               : ParseNumber<float>(text.substr(colon + 1));
         if (!id || !bias)
-          return InvalidArgument("must be ID:BIAS, such as 15:-2, but is \"{}\"", text);
+          return InvalidArgument("\"{}\" is not of the form ID:BIAS, such as 15:-2", text);
         logit_bias_.emplace_back(*id, *bias);
         return absl::OkStatus();
       },

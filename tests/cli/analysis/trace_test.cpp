@@ -123,8 +123,9 @@ TEST(TraceTest, ABadLineIsNamedWithItsNumberAndWhatIsWrong) {
 }
 
 TEST(TraceTest, FormsDoNotMix) {
-  EXPECT_EQ(ErrorOf("{\"hash_ids\": [1]}\n{\"token_ids\": [1]}\n"),
-            "log.jsonl:2: the prompt is given as tokens, but in line 1 as hash ids");
+  EXPECT_EQ(
+      ErrorOf("{\"hash_ids\": [1]}\n{\"token_ids\": [1]}\n"),
+      "log.jsonl:2: the prompt consists of tokens, but the prompt in line 1 consists of hash ids");
 }
 
 TEST(TraceTest, ALogWithoutARequestIsWrong) {

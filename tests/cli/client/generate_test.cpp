@@ -271,7 +271,7 @@ TEST_F(GenerateTest, WrongArgumentsAreNamedAndNothingIsSent) {
   EXPECT_EQ(Run({"--promt", "a"}), kExitUsage);
   EXPECT_THAT(err_, HasSubstr("unknown flag --promt; did you mean --prompt?"));
   EXPECT_EQ(Run({"--prompt-ids", "1,x"}), kExitUsage);
-  EXPECT_THAT(err_, HasSubstr("such as 1,2,3, but contains \"x\""));
+  EXPECT_THAT(err_, HasSubstr("\"x\" is not a token id"));
   EXPECT_EQ(Run({"--prompt", "\xff"}), kExitUsage);
   EXPECT_THAT(err_, HasSubstr("UTF-8"));
   EXPECT_EQ(Run({"--prompt", "a", "--logit-bias", "5"}), kExitUsage);
