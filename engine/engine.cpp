@@ -98,8 +98,8 @@ class Engine::Loop {
   KvCacheManager cache_;
   Scheduler scheduler_;
   std::unique_ptr<ModelRunner> runner_;
-  // The data of one step, kept from planning until commit. The model runner reads the data during
-  // this time, so the data must not change.
+  // The data of one step, from planning until commit. The model runner reads the data, so the data
+  // must not change before the commit.
   struct StepInFlight {
     StepPlan plan;
     BatchBuilder batch;
@@ -114,7 +114,8 @@ class Engine::Loop {
   std::array<StepInFlight, kStepsInFlightMax> steps_;
   size_t oldest_ = 0;
   Time done_at_{};  // time when the previous step was done on the device
-  // Statistics of a failed, rolled-back step. The statistics of the next step include them.
+  // Statistics of a step that failed and was rolled back. The next step adds these statistics to
+  // its own.
   StepStats taken_back_;
   StepResult result_;
   // Empty log probabilities, for events that are emitted without a step.
@@ -364,8 +365,8 @@ bool Engine::Loop::TakeInbox() {
 
 void Engine::Loop::EmptyInbox() {
   std::swap(taken_, inbox_);
-  // Subtract the taken previews before their callers get the replies. Otherwise, the next preview
-  // of a caller could exceed the limit.
+  // Subtract the previews in taken_ before their callers receive the replies. Otherwise, the next
+  // preview of such a caller could exceed the limit kPreviewsMax.
   num_previews_ -= taken_.previews.size();
   load_.num_waiting += static_cast<int32_t>(taken_.submitted.size());
   for (const auto& group : taken_.submitted) {

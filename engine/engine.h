@@ -22,8 +22,8 @@ namespace incipit {
 
 struct StepStats {
   Time begin{};
-  // Durations of planning, computing and committing the step. `run` begins when the step is
-  // launched, but not before the previous step ends.
+  // Durations of planning, computing and committing the step. `run` is measured from the launch of
+  // the step or from the end of the previous step, whichever is later.
   Duration plan{}, run{}, commit{};
   int32_t num_tokens = 0;  // tokens computed in this step
   // Number of tokens in this step that belong to prompts, or that are computed again after a
@@ -32,8 +32,8 @@ struct StepStats {
   int32_t num_decode_tokens = 0;
   int32_t num_running = 0, num_waiting = 0;
   int32_t num_preemptions = 0;  // sequences preempted in this step
-  // Number of all blocks, of blocks in use by sequences, and of cached blocks (free blocks that
-  // lookups can find).
+  // num_blocks: all blocks. num_used_blocks: blocks that sequences use. num_cached_blocks: free
+  // blocks that lookups can find.
   int32_t num_blocks = 0, num_used_blocks = 0, num_cached_blocks = 0;
   // Number of cached blocks with a retention hint (a client's request to keep blocks).
   int32_t num_retained_blocks = 0;

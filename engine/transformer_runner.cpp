@@ -183,7 +183,7 @@ absl::Status TransformerRunner::AllocatePool() {
     if (shape.num_blocks < 1) {
       return ResourceExhausted(
           "no room for keys and values: a block of {} tokens needs {} bytes, "
-          "and {} of {} free bytes may be used: {} bytes are missing",
+          "but only {} of the {} free bytes may be used; {} bytes are missing",
           layout.block_size, BytesPerBlock(layout), usable, free,
           static_cast<size_t>(BytesPerBlock(layout)) - usable);
     }

@@ -81,8 +81,8 @@ class TransformerRunner final : public ModelRunner {
   // Returns true if a single call of Sample can sample all tokens: the step needs no log
   // probabilities of prompt tokens, and all its logits fit into memory.
   static bool SamplesAtOnce(const Step& step, const Slot& slot);
-  // Asks the backend to record its operations (as a CUDA graph) for steps that sample a token for
-  // each row, such as decode steps.
+  // Asks the backend to record the operations of a step (as a CUDA graph). The record is for steps
+  // that sample a token for each row, such as decode steps.
   absl::Status RecordSteps();
   void RunAndSample(const Activations& activations, const SampleArgs& samples) const;
   void ComputeLogits(const Step& step, const Activations& activations, Slot& slot);
