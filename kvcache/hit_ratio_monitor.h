@@ -62,7 +62,7 @@ class HitRatioMonitor {
     return starts_[static_cast<size_t>(step) % kNumSteps];
   }
 
-  // Ring buffer: the values of `totals_` at the starts of the latest intervals of length
+  // Ring buffer. An element is the value of `totals_` at the start of an interval of length
   // kResolution.
   std::array<HitCounts, kNumSteps> starts_{};
   HitCounts totals_;

@@ -50,9 +50,10 @@ bool KvCacheManager::Follows(BlockId id, BlockId before) const {
   return before == kNoBlock ? pool_.starts_chain(id) : pool_.parent(id) == before;
 }
 
-// Returns whether the cached block `id` has the key, previous block (`before`) and tokens (`block`)
-// of block `index` of the sequence of `table`. With sha256, returns true without a comparison,
-// because equal keys mean equal contents. REQUIRES: the digests of the two blocks are equal.
+// Returns true if the cached block `id` is equal to block number `index` of the sequence of
+// `table`: same key, same previous block (`before`) and same tokens (`block`). With sha256,
+// compares nothing, because equal keys mean equal contents. REQUIRES: the digests of the two blocks
+// are equal.
 bool KvCacheManager::Holds(BlockId id, BlockId before, size_t index, std::span<const TokenId> block,
                            const BlockTable& table) const {
   if (!verifies_) return true;
@@ -99,8 +100,9 @@ bool KvCacheManager::IsWorthCopying(const PartialHit& hit, size_t num_left) cons
   return static_cast<size_t>(hit.num_tokens) == num_left || hit.num_tokens >= copy_min_tokens_;
 }
 
-// Returns how many leading blocks of `found`, which have the keys of the first blocks of the
-// sequence, also have the contents of these blocks. Only sha256 keys guarantee equal contents.
+// Returns the number of leading blocks of `found` that have the same contents as the first blocks
+// of the sequence. The keys of these blocks are equal, but only sha256 keys guarantee equal
+// contents.
 size_t KvCacheManager::NumVerified(const SequenceTokens& tokens, const BlockTable& table,
                                    std::span<const BlockId> found) const {
   const auto block_size = static_cast<size_t>(options_.block_size);
@@ -112,8 +114,9 @@ size_t KvCacheManager::NumVerified(const SequenceTokens& tokens, const BlockTabl
   return found.size();
 }
 
-// Returns the cached block that follows the blocks `found` and shares the most leading tokens with
-// `rest`. Ignores blocks whose keys and values are not computed yet.
+// Returns the cached block that follows the blocks `found` and has the most leading tokens in
+// common with `rest`. `rest` are the tokens after `found`. Ignores blocks whose keys and values are
+// not computed yet.
 KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> rest,
                                                        const BlockTable& table,
                                                        std::span<const BlockId> found) const {
@@ -182,8 +185,8 @@ Miss KvCacheManager::ExplainMiss(const SequenceTokens& tokens, const BlockTable&
   return miss;
 }
 
-// Returns whether a cached block with other contents has the key of block `index` of the sequence
-// of `table`. `block` has the tokens of block `index`.
+// Returns true if a cached block has the same key as block number `index` of the sequence of
+// `table`, but other contents. `block` are the tokens of block number `index`.
 bool KvCacheManager::IsKeyTaken(const BlockTable& table, size_t index,
                                 std::span<const TokenId> block) const {
   const BlockId holder = pool_.Find(table.hashes[index]);

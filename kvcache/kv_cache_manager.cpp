@@ -15,8 +15,8 @@ namespace {
 // a sequence by its tokens.
 constexpr size_t kBlocksPerContent = 16;
 
-// Before Announce writes the token ids of a block, Announce prefetches the memory for the token ids
-// of the block that is this number of blocks later.
+// Announce prefetches the memory for the token ids of a block kRowsAhead blocks before it writes
+// these ids.
 constexpr size_t kRowsAhead = 12;
 
 void CopyBlock(std::span<const TokenId> block, std::span<TokenId> stored) {
@@ -237,8 +237,8 @@ void KvCacheManager::ReleaseCopySource(BlockTable& table) {
 }
 
 void KvCacheManager::Free(BlockTable& table) {
-  // Release the source of a planned block copy first, because it follows the blocks of the
-  // sequence, and blocks are released from last to first.
+  // Blocks are released from last to first. Release the source of a planned block copy first,
+  // because its tokens follow the tokens of the cached blocks.
   ReleaseCopySource(table);
   if (!table.retention.is_default()) {
     const auto num_kept = static_cast<size_t>(table.num_confirmed);

@@ -35,7 +35,7 @@ struct KvCacheOptions {
   // false: only whole cached blocks are reused
   bool copy_on_write = true;
   EvictionPolicyKind policy = EvictionPolicyKind::kAdaptive;
-  // Number of blocks for which the eviction policy sizes its tables; 0: num_blocks.
+  // The eviction policy allocates its tables for this number of cached blocks; 0: num_blocks.
   int32_t policy_capacity = 0;
   // Tokens per block that the eviction policy assumes; 0: block_size.
   int32_t policy_block_size = 0;
@@ -47,8 +47,8 @@ struct KvCacheSeams {
   // Number of bits of each block key that are used. All other bits are zero. With few bits,
   // different blocks often have equal keys.
   int32_t digest_bits = kDigestBitsMax;
-  // Minimum number of equal leading tokens for which a part of a cached block is copied, unless the
-  // part covers the whole rest of the prompt. 0: a quarter of a block, but at least 2 tokens.
+  // A part of a cached block is copied if at least this number of its leading tokens match, or if
+  // all remaining tokens of the prompt match. 0: a quarter of a block, but at least 2 tokens.
   int32_t copy_min_tokens = 0;
 };
 
@@ -117,7 +117,7 @@ struct ComputedBlocks {
   BlockId copy_source = kNoBlock;
   int32_t copy_tokens = 0;
   int32_t num_tokens = 0;  // number of tokens found: all tokens of `blocks`, plus `copy_tokens`
-  // Number of blocks, in `blocks` and `copy_source`, that no sequence uses.
+  // Number of found blocks (`blocks` and `copy_source`) that no sequence uses now.
   int32_t num_idle = 0;
 };
 
@@ -174,9 +174,8 @@ class KvCacheManager {
   Miss ExplainMiss(const SequenceTokens& tokens, const BlockTable& table,
                    const ComputedBlocks& computed) const;
 
-  // Returns the number of free blocks that a sequence needs for its first `num_tokens` tokens, if
-  // it also uses the cached blocks `computed`. The result includes blocks of `computed` that have
-  // no users yet.
+  // Returns the number of free blocks that AllocateSlots with the same arguments needs: new blocks,
+  // and blocks of `computed` that have no users yet.
   int32_t BlocksNeeded(const BlockTable& table, const ComputedBlocks& computed,
                        int32_t num_tokens) const;
   // Returns whether AllocateSlots with the same arguments would succeed, and the number of blocks
@@ -200,8 +199,9 @@ class KvCacheManager {
   void CacheBlocks(BlockTable& table, const SequenceTokens& tokens, int32_t num_computed);
 
   // Undoes a failed step: releases the blocks that were added to `table` since the last CacheBlocks
-  // or Fork. Keeps the blocks of the first `num_tokens_in_flight` tokens, which an older step still
-  // computes. REQUIRES: newer steps, and later sequences of the same step, are already rolled back.
+  // or Fork. Keeps the blocks of the first `num_tokens_in_flight` tokens, because an older step
+  // still computes these tokens. REQUIRES: Rollback was already called for newer steps, and for
+  // later sequences of the same step.
   void Rollback(BlockTable& table, int32_t num_tokens_in_flight = 0);
 
   // Fills the empty table `child` with the first `num_tokens` tokens of `parent`. The tables share
@@ -293,8 +293,8 @@ class KvCacheManager {
   bool IsKeyTaken(const BlockTable& table, size_t index, std::span<const TokenId> block) const;
   uint64_t BeginChain(const BlockTable& table, BlockId id, std::span<const TokenId> block);
 
-  // An entry of the hash table `contents_`: the newest block with the first tokens of a sequence,
-  // and the tenant of this block.
+  // An entry of the hash table `contents_`: the newest block that begins a sequence and belongs to
+  // this entry, and the tenant of this block.
   struct Content {
     BlockId block = kNoBlock;
     uint64_t tenant = 0;

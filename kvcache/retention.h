@@ -108,8 +108,8 @@ class RetainedBlocks {
     uint64_t tenant = 0;
     int32_t num_blocks = 0;  // number of blocks of the request, with and without users
     int32_t level = 0;
-    // Neighbours in the list of the groups with the same eviction level, as indices in `groups_`;
-    // -1: no neighbour.
+    // Previous and next group in the list of groups with the same eviction level, as indices in
+    // `groups_`; -1: none.
     int32_t prev = -1, next = -1;
     uint32_t generation = 1;
   };
@@ -135,8 +135,9 @@ class RetainedBlocks {
   std::span<Block> blocks_;
   std::vector<BlockGroup> groups_;
   std::vector<int32_t> free_groups_;
-  // Element i: the group of block i (a group is the blocks of one request), as index in `groups_`
-  // and a generation number that changes when the index is reused. 0: block i has no group.
+  // Element i: the group of block i (the blocks of one request), as an index in `groups_` and a
+  // generation number. The generation number changes when the index gets another group. 0: block i
+  // has no group.
   std::vector<uint32_t> marks_;
   // No retention hint ends or changes its eviction level before this time.
   Time next_due_ = Time::max();

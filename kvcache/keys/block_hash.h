@@ -37,12 +37,14 @@ struct BlockHash {
 
 // The inputs for the block keys of one sequence, except the tokens.
 struct ChainRoot {
-  // Value that replaces the key of the previous block for the first block of the sequence.
+  // For the first block of the sequence: value that is hashed in place of the key of a previous
+  // block.
   BlockHash parent{};
   // SHA-256 digest of the hash seed, tenant, salt and adapter of the sequence, even if block keys
   // are XXH3 digests.
   std::array<uint8_t, 32> digest{};
-  // Tenant, salt and adapter of the sequence. Empty unless the block keys are hashes of CBOR data.
+  // Tenant, salt and adapter of the sequence. Set only for the hash algorithms of CBOR data,
+  // kSha256Cbor and kXxh3Cbor.
   CacheNamespace cache_namespace{};
   std::vector<MediaSpan> media{};
 
@@ -120,8 +122,8 @@ class BlockHasher {
   BlockHasherOptions options_;
   int32_t digest_bits_;
   const Sha256Implementation* sha256_;
-  // The last bytes of a hashed message, which are equal for all blocks without images: lengths and,
-  // for SHA-256, padding. Not used for CBOR messages.
+  // The last bytes of each hashed message of a block without images: the lengths of the parts of
+  // the message and, for kSha256, the padding of SHA-256. Not used for kSha256Cbor and kXxh3Cbor.
   std::array<uint8_t, sizeof(MessageTrailer) + 2 * kSha256ChunkBytes> tail_{};
   size_t tail_bytes_ = 0;
 };

@@ -16,8 +16,8 @@
 namespace incipit {
 
 struct BlockMessage {
-  // Digest of the previous block. For the first block: digest of the hash seed and, except in CBOR,
-  // of tenant, salt and adapter.
+  // Digest of the previous block. The first block has a digest of the hash seed, tenant, salt and
+  // adapter instead (with CBOR, only of the hash seed).
   std::span<const uint8_t> parent;
   std::span<const TokenId> tokens;
   std::span<const ExtraKey> extras;
@@ -31,10 +31,11 @@ using MessageTrailer = std::array<uint8_t, 16>;
 // such as images.
 MessageTrailer PlainBlockTrailer(size_t num_tokens);
 
-// Writes the message of a block in Incipit's own binary format, with little-endian integers:
+// Writes the message of a block in Incipit's own binary format. Integers are little-endian. The
+// parts of the message are:
 // - digest of the previous block, and tokens (4 bytes each);
-// - for each other input, such as an image: kind (1 byte), length of the text (4 bytes), offset (8
-//   bytes), and text;
+// - for each other input, such as an image: kind (1 byte), length of its text (4 bytes), offset (8
+//   bytes), and its text;
 // - number of tokens (4 bytes), number of bytes of the other inputs (4 bytes), and "incipitB".
 void WriteBlock(const BlockMessage& message, ByteSink sink);
 

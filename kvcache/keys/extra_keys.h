@@ -20,8 +20,7 @@ struct AdapterKey {
 // Tenant, salt and adapter of a request. Requests can share cached blocks only if all three are
 // equal.
 struct CacheNamespace {
-  // Name of the tenant. std::nullopt: all tenants share cached blocks. An empty name is a tenant of
-  // its own.
+  // Name of the tenant; an empty name is allowed. std::nullopt: all tenants share cached blocks.
   std::optional<std::string> tenant{};
   std::string salt{};  // empty if the request has no salt
   std::optional<AdapterKey> adapter{};

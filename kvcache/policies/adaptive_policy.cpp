@@ -9,16 +9,17 @@
 namespace incipit {
 namespace {
 
-// Number of tokens in a unit. Constants that count units do not depend on the number of tokens in a
-// block.
+// The policy converts blocks to units of this number of tokens, so that its constants do not depend
+// on the block size.
 constexpr int32_t kTokensPerUnit = 512;
 
-// The policy updates its statistics after every n block uses. n is the number of cache blocks
-// divided by kEpochsPerCapacity, but at least kUnitsPerEpochMin units of kTokensPerUnit tokens.
+// The policy updates its statistics after every n block uses. n is (number of cache blocks) /
+// kEpochsPerCapacity, or the number of blocks for kUnitsPerEpochMin * kTokensPerUnit tokens,
+// whichever is greater.
 constexpr int32_t kEpochsPerCapacity = 32, kUnitsPerEpochMin = 16;
 
-// The policy remembers this number of groups of evicted blocks for every kTokensPerUnit tokens that
-// the cache can hold.
+// The policy remembers evicted blocks in a table. The table has this number of entries for every
+// kTokensPerUnit tokens that the cache can hold.
 constexpr double kGhostRuns = 1;
 
 // A block that more than this number of requests used is assumed to belong to a common start of
@@ -79,8 +80,8 @@ void AdaptivePolicy::PassTime() {
 // time stamps do not wrap.
 void AdaptivePolicy::RestrainAncient() {
   while (const auto ancient = ghosts_.ForgetAncient()) ForgetGhosts(*ancient);
-  // Each call examines only a part of the blocks. All blocks are examined once in kAgeMax / 4 block
-  // uses.
+  // Each call examines only a part of the blocks. This number of calls examines all blocks once,
+  // during kAgeMax / 4 block uses.
   const size_t num_epochs = kAgeMax / 4 / clock_.epoch_touches() + 1;
   for (size_t i = 0; i < records_.size() / num_epochs + 1; ++i) {
     Record& record = records_[next_restrained_];
@@ -104,8 +105,8 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   const bool begins = !std::exchange(use.has_begun, true);
   if (found.empty()) return;
   int32_t lru_hits = 0, own_hits = 0;
-  // Only for found blocks that exactly one request had used before: number of groups of blocks that
-  // were released together (runs_reused), and sum of the ages of the groups (ages).
+  // Only for found blocks that exactly one request had used before. runs_reused: number of groups
+  // of blocks that were released together. ages: sum of the ages of these groups.
   double runs_reused = 0, ages = 0;
   size_t shared_end = 0;
   uint8_t turn_seen = use.turn_seen;
@@ -139,8 +140,9 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   one_off_prefixes_.CountReuse(use.prefix, part, ages / runs_reused);
 }
 
-// Returns a hash that identifies the common start of many prompts: the last of `blocks` that more
-// than kPrefixUses requests of several conversations used. Returns 0 if there is no such block.
+// Returns a hash that identifies the common start of many prompts, or 0 if there is none. The
+// common start ends with the last block that more than kPrefixUses requests of several
+// conversations used.
 uint32_t AdaptivePolicy::PrefixIn(std::span<const BlockId> blocks, int turn) const {
   for (size_t i = blocks.size(); i-- > 0;) {
     const Record& record = records_[static_cast<size_t>(blocks[i])];
@@ -156,9 +158,10 @@ double AdaptivePolicy::MeanAgeOf(int age_class) const {
   return (begin + end) / 2 / clock_.units_per_touch();
 }
 
-// Removes the first blocks of `found`, as long as their past uses are equal, from the eviction
-// order. Counts one use of each removed block. Returns the number of removed blocks. Raises `turn`
-// to the latest conversation turn in which one of these blocks was computed.
+// Removes leading blocks of `found` from the eviction order, up to the first block whose past uses
+// differ from those of found[0]. Counts one use of each removed block. Returns the number of
+// removed blocks. Raises `turn` to the latest conversation turn in which a removed block was
+// computed.
 size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   size_t length = 0;
@@ -168,8 +171,8 @@ size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   return length;
 }
 
-// Does the same as TakeUp, for leading blocks of `found` that are adjacent in one linked list and
-// have equal statistics. Returns the number of these blocks.
+// Like TakeUp, but also stops at the first block that is not adjacent to the previous block in the
+// eviction order. Returns the number of removed blocks.
 size_t AdaptivePolicy::TakeUpNeighbours(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   const bool listed = first.list_state == kListed;
@@ -258,7 +261,7 @@ void AdaptivePolicy::Release(std::span<const BlockId> freed, const SequenceUse& 
     };
     size_t begin = end - 1;
     while (begin > 0 && is_alike(freed[begin - 1])) --begin;
-    // Do not count a block whose retention hint has ended as new. In this case, use.has_begun is
+    // A block whose retention hint has ended is not a new block. For such a block, use.has_begun is
     // false.
     const bool is_new = IsUsedOnce(reuse_class) && use.has_begun;
     const bool is_one_off = is_new && one_off_prefixes_.Contains(use.prefix);
@@ -341,8 +344,9 @@ AdaptivePolicy::End AdaptivePolicy::LeastRecentlyUsed() {
   return least;
 }
 
-// Returns the block with the lowest value among the oldest and the newest block of each list. If
-// values are equal, prefers oldest blocks to newest blocks.
+// Returns the block that is least worth keeping (lowest ReuseStatistics::ValueOf), among the oldest
+// and the newest block of each list. If values are equal, prefers an oldest block to a newest
+// block.
 AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
   statistics_.Refresh();
   End least;
@@ -373,8 +377,8 @@ AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
   return least;
 }
 
-// Returns true if the block that is now at the list end `end` (oldest or newest) was last used at
-// end.last_use. This block is then the next block to evict.
+// Returns true if `end` still describes the next block to evict: the block that is now at this end
+// of the list was last used at end.last_use.
 bool AdaptivePolicy::StillStands(const End& end) {
   if (end.reuse_class < 0) return false;
   const BlockId id = EndOf(end.reuse_class, end.newest);

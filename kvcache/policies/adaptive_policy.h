@@ -50,8 +50,8 @@ class AdaptivePolicy final : public EvictionPolicy {
     uint8_t reuse_class : 5 = 0;
     uint8_t list_state : 3 = kElsewhere;
 
-    // Returns whether last_use, run_code and reuse_class of the two records are equal, and
-    // (list_state == kElsewhere) is equal too.
+    // Returns true if last_use, run_code and reuse_class of the two records are equal, and both
+    // records or no record has the list_state kElsewhere.
     bool IsUsedLike(const Record& other) const {
       return last_use == other.last_use && run_code == other.run_code &&
              reuse_class == other.reuse_class &&
@@ -112,11 +112,12 @@ class AdaptivePolicy final : public EvictionPolicy {
   // One list of blocks for each class of blocks with similar past uses. The oldest block of each
   // list is in front.
   std::array<BlockList, kReuseClasses> lists_;
-  // The list end (oldest or newest block) from which the last block was evicted. Reset when another
-  // list end may have become less valuable.
+  // The list end (oldest or newest block of a list) from which Evict removed the last block. Reset
+  // if Evict must choose the list end again.
   End choice_;
-  uint64_t touches_to_come_ = 0;  // number of latest block uses that clock_ does not count yet
-  double mean_run_ = 8;           // mean number of blocks of the same class that a request releases
+  // number of latest block uses that PassTime has not added to the clocks yet
+  uint64_t touches_to_come_ = 0;
+  double mean_run_ = 8;  // mean number of blocks of one class that a request releases together
   size_t next_restrained_ = 0;
 };
 

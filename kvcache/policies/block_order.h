@@ -9,8 +9,8 @@
 
 namespace incipit {
 
-// Lists of cached blocks, with the oldest block of each list in front. Park temporarily removes a
-// block that must not be evicted now from its list.
+// Lists of cached blocks, with the oldest block of each list in front. Park removes a block from
+// its list for some time, because the block must not be evicted yet.
 class BlockOrder {
  public:
   // REQUIRES: 1 <= `num_lists` <= kListsMax.

@@ -28,8 +28,8 @@ constexpr std::string_view NameOf(EvictionPolicyKind kind) {
 // Data that an eviction policy stores for one sequence. Members named ghost_... describe evicted
 // blocks that the sequence computes again.
 struct SequenceUse {
-  // Number of evicted blocks, in the group of blocks that the sequence computes again, that are not
-  // computed yet.
+  // The sequence computes a group of evicted blocks again. Number of blocks in the group that are
+  // not computed yet.
   int32_t ghosts_left = 0;
   // Of the evicted blocks that the sequence computes again: number of requests that used each block
   // before its eviction.
@@ -37,8 +37,9 @@ struct SequenceUse {
   // Of the evicted blocks that the sequence computes again: conversation turn (1, 2, ...) in which
   // the blocks were first computed.
   uint8_t ghost_born = 0;
-  // Of the evicted blocks that the sequence computes again: class of the blocks, index of the range
-  // of their ages, and code for the number of blocks that were released together.
+  // Properties of the evicted blocks that the sequence computes again. ghost_class: their reuse
+  // class. ghost_age: index of the range of their ages. ghost_run: code (RunCodeOf) for the number
+  // of blocks that were released together.
   uint8_t ghost_class = 0, ghost_age = 0, ghost_run = 0;
   // Hash of the start of the prompt that many requests have in common, such as a system prompt. 0:
   // none.
@@ -47,10 +48,11 @@ struct SequenceUse {
   // first computed.
   uint8_t turn_seen = 0;
   bool has_begun = false;  // true after the first call of EvictionPolicy::Use for the sequence
-  // True after the sequence has computed a block whose eviction the policy does not remember.
+  // True if the policy no longer searches for blocks of the sequence among the evicted blocks. Set
+  // after the first new block that the policy does not remember.
   bool past_known = false;
-  // True if a cache with plain LRU would hold the block of the sequence that the policy examined
-  // last.
+  // True if, with plain LRU, the cache would hold the block of the sequence that the policy
+  // examined last.
   bool lru_streak = true;
 };
 
@@ -89,8 +91,8 @@ class EvictionPolicy {
   // longer find the block, or a retention hint now protects the block.
   virtual void Remove(BlockId id) = 0;
 
-  // Records that block `id` may be evicted from now on: no cached block continues its tokens, or
-  // another block has the same key. REQUIRES: `id` is in the eviction order.
+  // Records that block `id` may be evicted from now on. Called when no cached block continues `id`
+  // any more, or when a second block gets the same key. REQUIRES: `id` is in the eviction order.
   virtual void OnChildless(BlockId id) = 0;
 
   // Removes all blocks from the eviction order. A policy may keep its statistics.
@@ -106,8 +108,8 @@ class EvictionPolicy {
 };
 
 // Creates an eviction policy for at most `capacity` cached blocks of `block_size` tokens each.
-// `blocks` (metadata of all blocks) must outlive the policy, which changes only their `prev` and
-// `next`. REQUIRES: `capacity` and `block_size` are at least 1.
+// `blocks` is the metadata of all blocks; the policy changes only `prev` and `next`. REQUIRES:
+// `blocks` outlives the policy. `capacity` and `block_size` are at least 1.
 std::unique_ptr<EvictionPolicy> MakeEvictionPolicy(EvictionPolicyKind kind, std::span<Block> blocks,
                                                    int32_t capacity, int32_t block_size);
 

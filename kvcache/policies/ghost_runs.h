@@ -42,9 +42,9 @@ class GhostRuns {
   std::optional<GhostRun> Take(uint64_t key);
   // Makes the next evicted block the first block of a new group.
   void EndRun() { open_parent_ = kNoBlock; }
-  // Forgets and returns one group of evicted blocks with an age of at least kAncientTicks. Returns
-  // std::nullopt if there is none. In each epoch (a fixed number of block uses), the caller must
-  // repeat the call until the result is std::nullopt.
+  // Forgets and returns one group of evicted blocks with an age of at least kAncientTicks. In each
+  // epoch (a fixed number of block uses), the caller must call ForgetAncient until the result is
+  // std::nullopt.
   std::optional<GhostRun> ForgetAncient();
 
   size_t num_bytes() const { return sets_.size() * sizeof(Set); }
@@ -67,11 +67,11 @@ class GhostRuns {
   };
   static constexpr int kTicksPerEpochLog2 = 3;
   static constexpr uint64_t kTimeMask = (uint64_t{1} << 14) - 1;
-  // Age at which a group of evicted blocks is forgotten, in the unit of Entry::time. Half of the
-  // range of Entry::time (14 bits), so that no time wraps.
+  // Age at which a group of evicted blocks is forgotten, in the unit of Entry::time. This age is
+  // half of the range of Entry::time (14 bits), so that no time wraps.
   static constexpr uint64_t kAncientTicks = kTimeMask / 2;
-  // Number of epochs (periods with a fixed number of block uses) in which the ages of all groups of
-  // evicted blocks are checked once.
+  // The ages of all groups of evicted blocks are checked once in this number of epochs (periods
+  // with a fixed number of block uses).
   static constexpr uint64_t kRounds = (kTimeMask / 4) >> kTicksPerEpochLog2;
 
   static uint64_t TagOf(uint64_t key) { return key & ((uint64_t{1} << 17) - 1); }

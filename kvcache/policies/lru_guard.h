@@ -42,9 +42,9 @@ class LruGuard {
   static constexpr size_t kEpochs = 1024;
   static constexpr double kDebtCapacities = 0.25, kDebtRequests = 6;
   static constexpr double kRelief = 2;
-  // A period of eviction in LRU order is twice as long as the previous period, if less than
-  // kSoonCapacities * capacity block uses are between the two periods. A period is at most
-  // kReliefFactorMax times as long as the first period.
+  // kSoonCapacities: a period of eviction in LRU order is twice as long as the previous period if
+  // fewer than kSoonCapacities * capacity block uses are between the two periods. kReliefFactorMax:
+  // maximum length of a period, divided by the length of the first period.
   static constexpr double kReliefFactorMax = 64, kSoonCapacities = 8;
   static constexpr double kMeanStep = 0.01;
 

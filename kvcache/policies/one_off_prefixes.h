@@ -19,8 +19,8 @@ class OneOffPrefixes {
   // Counts a request that computes new blocks after the common prefix `prefix` of many prompts.
   // `now` is the time of the request, and may decrease slightly between calls.
   void CountNew(uint32_t prefix, double now);
-  // Counts a reuse of blocks that one request computed after `prefix`. `part` is the share of these
-  // blocks that were used again. `age` is the time since their last use, in the unit of `now` in
+  // Counts that blocks after `prefix` were used again. `part`: share of the blocks of one request
+  // that were used again. `age`: time since the last use of these blocks, in the unit of `now` in
   // CountNew.
   void CountReuse(uint32_t prefix, float part, double age);
   // Returns whether the blocks that requests compute after `prefix` are rarely used again.
@@ -28,8 +28,8 @@ class OneOffPrefixes {
 
  private:
   static constexpr double kOneOffShare = 1.0 / 3;
-  // Contains adds this number to the counted and to the expected number of reuses, so that a prefix
-  // with few requests is not a one-off prefix.
+  // Contains compares the counted with the expected number of reuses, and adds this number to both.
+  // A prefix with few requests is then not a one-off prefix.
   static constexpr double kPriorReused = 3;
   // If more than this number of requests are counted for a prefix, the counts of the prefix are
   // halved.
@@ -37,25 +37,27 @@ class OneOffPrefixes {
   // When a new prefix replaces a stored prefix, the counts of the other prefixes in the same set of
   // table entries are multiplied by this factor.
   static constexpr float kKept = 0.9375F;
-  // CountNew adds a request to the counts gradually, during kLag times the mean time until blocks
-  // are used again.
+  // CountNew does not count a request immediately, because its blocks are used again only later.
+  // The request is added to `runs` gradually, during kLag times the mean age at which blocks are
+  // used again.
   static constexpr double kLag = 3;
-  // With each reuse of blocks, the weights of all earlier reuses in the sums of ages are multiplied
-  // by 1 - kAgeStep.
+  // Each reuse multiplies sum_ages_ and sum_squared_ages_ by 1 - kAgeStep, so that earlier reuses
+  // have less weight.
   static constexpr double kAgeStep = 0.01;
   static constexpr size_t kSets = 64, kWays = 4;
 
   struct Entry {
     uint32_t prefix = 0;
-    // Estimated number of recent requests with this prefix that `runs` does not count yet.
+    // Number of recent requests with this prefix that CountNew has not added to `runs` yet. A
+    // fraction, because requests are added gradually.
     float coming = 0;
     float runs = 0, reused = 0;
     double counted_at = 0;
   };
 
   static size_t SetOf(uint32_t prefix) { return prefix * 0x9E3779B1U / (~0U / kSets + 1); }
-  // Returns the number of requests whose blocks were used again, multiplied by their share of all
-  // counted requests with the prefix of `entry`.
+  // Returns reused * reused / runs. `reused` is the number of requests whose blocks were used
+  // again. `runs` is the number of counted requests, but at least `reused`.
   static double RatesOf(const Entry& entry);
   const Entry* Find(uint32_t prefix) const;
   Entry* Find(uint32_t prefix) { return const_cast<Entry*>(std::as_const(*this).Find(prefix)); }
@@ -63,8 +65,8 @@ class OneOffPrefixes {
   void Set(Entry& entry, float runs, float reused);
 
   std::array<std::array<Entry, kWays>, kSets> sets_{};
-  // Sums over all prefixes: number of requests whose blocks were used again (sum_reused_), and
-  // results of RatesOf (sum_rates_).
+  // Sums over all prefixes. sum_reused_: number of requests whose blocks were used again.
+  // sum_rates_: result of RatesOf.
   double sum_reused_ = 0, sum_rates_ = 0;
   // Weighted sum of the ages at which blocks were used again, and weighted sum of the squares of
   // these ages. Earlier ages have less weight.

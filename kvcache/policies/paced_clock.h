@@ -37,9 +37,9 @@ class PacedClock {
     constexpr double kMost = 1e18;  // the last range of ages contains all greater ages
     return touches_.AgeClass(static_cast<uint64_t>(std::clamp(age, 0.0, kMost)));
   }
-  // Returns the age, in block uses, of a block that was last used `epochs_ago` epochs ago, in the
-  // middle of the epoch (a fixed number of block uses). An `epochs_ago` above kEpochs - 1 counts as
-  // kEpochs - 1.
+  // Returns the age, in block uses, of a block that was last used in the middle of epoch e -
+  // `epochs_ago`. e is the present epoch (an epoch is a fixed number of block uses). An
+  // `epochs_ago` above kEpochs - 1 counts as kEpochs - 1.
   double AgeOfEpoch(uint64_t epochs_ago) const;
 
  private:
@@ -57,8 +57,8 @@ class PacedClock {
   // Sets touches_per_second_ (the mean number of block uses per second). `now` is the present time
   // of the clock `touches_`, in block uses.
   void SettleUnit(uint64_t now);
-  // Sets the counted times as if each past block use had taken `pace` seconds. `now` is the present
-  // time of the clock `touches_`, in block uses.
+  // Computes all stored times again, as if each past block use had taken `pace` seconds. `now` is
+  // the present time of the clock `touches_`, in block uses.
   void CountEvenly(double pace, uint64_t now);
   double SecondsSince(TouchClock::Stamp stamp) const;
 

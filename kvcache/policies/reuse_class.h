@@ -21,8 +21,8 @@ constexpr int CountStep(int count) {
   return count <= 16 ? 4 : count <= 64 ? 5 : 6;
 }
 
-// Returns whether a block was used once in each conversation turn from `born` up to and including
-// `turn`. `uses` is the number of uses of the block.
+// Returns true if the number of uses of a block (`uses`) equals the number of conversation turns
+// from `born` to `turn`, inclusive. The block then belongs to one conversation.
 constexpr bool IsOfSession(int uses, int born, int turn) { return uses - 1 == turn - born; }
 
 // Returns the class of a block that was computed in the conversation turn `born`, was used `uses`

@@ -7,30 +7,34 @@
 namespace incipit {
 namespace {
 
-// Weights of the initial assumptions kRatePrior (kPriorWeight) and kUsedPrior (kFactorPriorWeight).
+// Weights of initial assumptions, as numbers of groups of blocks whose uses were counted:
+// kPriorWeight for kRatePrior, and kFactorPriorWeight for kUsedPrior.
 constexpr float kPriorWeight = 0.5F, kFactorPriorWeight = 96;
-// Initial assumptions: a block is used kRatePrior times within one range of ages. A block that was
-// used again is used kUsedPrior times as often.
+// Assumptions before uses of blocks are counted. kRatePrior: uses of a block within one range of
+// ages. kUsedPrior: a block that was used again is used this many times as often.
 constexpr float kUsedPrior = 4, kRatePrior = 0.1F;
-// Limits of reuse rates (uses per block in one range of ages), and maximum probability of a use in
-// one range of ages.
+// kRateMin and kRateMax: minimum and maximum of a reuse rate (uses per block in one range of ages).
+// kChanceMax: maximum probability that a block is used in one range of ages.
 constexpr float kRateMax = 2, kRateMin = 1e-6F, kChanceMax = 0.999F;
-// Weight of the assumption that blocks are used equally often in two adjacent ranges of ages.
+// The greater this number, the more similar are the reuse rates of adjacent ranges of ages.
 constexpr float kLikeness = 4;
 
 // The ages of blocks that were last used in the latest kYoungEpochs epochs (periods with a fixed
 // number of block uses) are computed exactly.
 constexpr size_t kYoungEpochs = 32;
 
-// Limits (capacities_max and runs_max) of the counts in slow_, a table of past block uses.
+// Limits of the counts in slow_ (a table of past block uses): the values of capacities_max and
+// runs_max.
 constexpr double kSlowCapacities = 20, kSlowRuns = 4000;
-// Limits of the counts in fast_, a table that forgets old block uses earlier than slow_.
+// Limits of the counts in fast_: the values of capacities_max and runs_max. The limits are low, so
+// fast_ forgets old block uses early.
 constexpr double kFastCapacities = 1, kFastRuns = 0;
 
-// Constants for the weighted mean of two tables of block uses, slow_ and fast_:
-// - kLikelihoodKept: each update multiplies earlier log likelihoods by this factor;
-// - kSlowAdvantage: fast_ has the greater weight only if its log likelihood is higher by more than
-//   this number;
+// Constants for the weighted mean of the reuse rates in two tables, slow_ and fast_:
+// - kLikelihoodKept: each update multiplies the log likelihoods of earlier block uses by this
+//   factor;
+// - kSlowAdvantage: this number is added to the log likelihood of slow_ before the comparison with
+//   fast_;
 // - kShareMin: approximate minimum of (smaller weight) / (greater weight).
 constexpr float kLikelihoodKept = 0.97F, kSlowAdvantage = 16, kShareMin = 0.02F;
 
@@ -148,8 +152,8 @@ void ReuseStatistics::Scale(LifeTable& table, float factor) const {
   table.weight *= factor;
 }
 
-// Counts in `exposed`, for each range of ages, blocks whose age increased from `begin` to `end`.
-// `blocks` contains the number of these blocks in each class.
+// Adds blocks to `exposed`, the number of blocks that passed through each range of ages. The age of
+// these blocks increased from `begin` to `end`. `blocks` contains their number in each class.
 void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin, double end) const {
   if (SumOf(blocks) == 0) return;
   begin = std::max(begin, 0.0);
@@ -191,8 +195,8 @@ ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   return exposed;
 }
 
-// Returns a bit mask. Bit a is 1 if blocks passed through age range a, or were used at such an age,
-// since the last update.
+// Returns a bit mask. Bit a is 1 if, since the last update, a block passed through age range a, or
+// a block with an age in this range was used.
 uint64_t ReuseStatistics::LivelyAges(const AgeTable& exposed) const {
   static_assert(kAges <= 64);
   uint64_t ages = 0;
@@ -203,8 +207,8 @@ uint64_t ReuseStatistics::LivelyAges(const AgeTable& exposed) const {
   return ages;
 }
 
-// Updates the log likelihoods of `table`: how well its rates predict the block uses since the last
-// update, as a Poisson process.
+// Updates the log likelihoods of `table` with the block uses since the last update. The block uses
+// are regarded as a Poisson process with the reuse rates of `table`.
 void ReuseStatistics::Judge(LifeTable& table, const AgeTable& exposed, uint64_t ages) const {
   for (float& likelihood : table.log_likelihood) likelihood *= kLikelihoodKept;
   for (; ages != 0; ages &= ages - 1) {
@@ -244,8 +248,8 @@ std::array<float, ReuseStatistics::kAges> ReuseStatistics::PooledRates(const Lif
   return rates;
 }
 
-// Returns, for each class of blocks, how many times as many uses were counted as `rates` (uses per
-// block in each range of ages) predict.
+// Returns, for each class of blocks, the number of counted uses divided by the number of uses that
+// `rates` predict. `rates` are uses per block in each range of ages.
 ReuseStatistics::Row ReuseStatistics::ClassFactors(const LifeTable& table,
                                                    const std::array<float, kAges>& rates,
                                                    float prior_weight) {
@@ -329,15 +333,15 @@ ReuseStatistics::AgeTable ReuseStatistics::MixedRates() const {
   return mixed;
 }
 
-// Computes the values that ValueOf returns, from `rate` (uses per block in each range of ages). The
-// values are slopes of the upper hull of a curve of hits against time.
+// Computes the results of ValueOf from `rate`, the uses per block in each range of ages. A result
+// is a slope of the upper convex hull of a curve: number of hits against time in the cache.
 void ReuseStatistics::SetValues(const AgeTable& rate) {
   struct Point {
-    // Time in the cache and number of hits, summed over all ages from the age of this point to the
-    // highest age.
+    // Sums over all ages from the age of this point to the highest age. `time`: time that blocks
+    // spend in the cache. `hits`: number of hits.
     double time, hits;
     double SlopeTo(const Point& later) const { return (hits - later.hits) / (time - later.time); }
-    // Returns whether the line from this point to `far` is at least as steep as the line from this
+    // Returns true if the line from this point to `far` is at least as steep as the line from this
     // point to `near`.
     bool PrefersFar(const Point& near, const Point& far) const {
       return (hits - near.hits) * (time - far.time) <= (hits - far.hits) * (time - near.time);
@@ -350,13 +354,14 @@ void ReuseStatistics::SetValues(const AgeTable& rate) {
       for (Row& values : values_) values[k] = values[k - 1];
       continue;
     }
-    // Upper hull of the curve of hits against time. Points are in the order of their ages, highest
-    // age first.
+    // Points of the upper convex hull of a curve: number of hits against time in the cache. The
+    // point with the highest age is first.
     std::array<Point, kAges + 1> hull;
     size_t size = 0;
     hull[size++] = {.time = 0, .hits = 0};
     Point here = hull[0];
-    // Expected number of blocks that reach age range a, for each block that is never used again.
+    // Number of blocks that reach age range a, divided by the number of blocks that are never used
+    // again.
     double survival = 1;
     for (size_t a = kAges; a-- > 0;) {
       const float r = rate[a][k];

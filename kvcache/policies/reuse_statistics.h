@@ -77,17 +77,18 @@ class ReuseStatistics {
     AgeTable reused{};   // total weight of the blocks that were used again, by their age at the use
     AgeTable exposed{};  // total weight of the blocks that passed through each range of ages
     AgeTable rate{};     // estimated uses per block in each range of ages
-    // For each class of blocks: log likelihood of the recent block uses, computed with `rate`.
+    // For each class of blocks: log likelihood of the recent block uses, if `rate` are the true
+    // reuse rates.
     Row log_likelihood{};
     // Total weight of the blocks that were used again, or that the policy forgot.
     double weight = 0;
-    // If `weight` exceeds the weight of capacities_max full caches plus the weight of runs_max
-    // groups of blocks, all counts are halved.
+    // All counts are halved if `weight` exceeds a limit: the weight of capacities_max full caches,
+    // plus the weight of runs_max groups of blocks that were released together.
     double capacities_max = 0, runs_max = 0;
   };
 
   bool IsInRing(uint64_t epoch) const { return epoch + kEpochs > epoch_; }
-  // Returns the word of `occupied_` that contains the bit of `epoch`. The bit is 1 if at_risk_
+  // Returns the 64-bit word of `occupied_` with the bit of `epoch`. This bit is 1 if at_risk_
   // contains blocks whose last use was in `epoch`.
   uint64_t& OccupiedNear(uint64_t epoch) { return occupied_[epoch % kEpochs / 64]; }
   size_t NextOccupied(size_t epochs_ago) const;

@@ -14,7 +14,7 @@ class TouchClock {
   using Stamp = uint32_t;
 
   // Number of ranges of ages. The ranges begin at the ages 0, 16, 24, 32, 48, 64, 96, ..., in units
-  // of age (see the constructor).
+  // of `unit` block uses (a parameter of the constructor).
   static constexpr int kAges = 48;
   static constexpr uint64_t kFirstAge = 16;
 

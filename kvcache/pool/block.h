@@ -34,7 +34,7 @@ struct alignas(64) Block {
   bool stored_emitted : 1 = false;  // true: an event (kStored) has reported the block as cached
   bool starts_chain : 1 = false;
   bool has_hint : 1 = false;  // true if a request has set a retention hint for the block
-  // True if a retention hint keeps the block, so that it is not in the eviction order of the
+  // True if a retention hint keeps the block. The block is then not in the eviction order of the
   // policy.
   bool retained : 1 = false;
 

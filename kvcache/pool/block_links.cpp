@@ -8,8 +8,8 @@
 namespace incipit {
 namespace {
 
-// Encodes `slot`, an index in `chains_`, as a negative block id. The first block of the list
-// chains_[slot] has this id as its prev_sibling.
+// Returns a negative block id that encodes `slot`, an index in `chains_`. The first block of the
+// list chains_[slot] has this id as its prev_sibling.
 BlockId SlotMark(size_t slot) { return BlockId{-2 - static_cast<int32_t>(slot)}; }
 size_t SlotOfMark(BlockId mark) { return static_cast<size_t>(-2 - static_cast<int32_t>(mark)); }
 bool IsBlock(BlockId id) { return static_cast<int32_t>(id) >= 0; }
@@ -53,8 +53,9 @@ void BlockPool::LeaveRing(BlockId id) {
   At(id).next_same = kNoBlock;
 }
 
-// Replaces block `id` by block `to`, which has the same key. Lookups then return `to`, and all
-// blocks that continue `id` continue `to`. The cost is O(number of these blocks).
+// Replaces block `id` by block `to`, which has the same key. Lookups then return `to`, and `to`
+// becomes the previous block of all blocks that continued `id`. The cost is O(number of these
+// blocks).
 void BlockPool::HandOver(BlockId id, BlockId to) {
   Block& from = At(id);
   Block& heir = At(to);
@@ -84,9 +85,9 @@ void BlockPool::HandOver(BlockId id, BlockId to) {
   policy_->Add(to, use);
 }
 
-// Removes block `id` from the list of the blocks with its key and from the tree of cached prefixes,
-// but not from the eviction order. Returns true if no other block has the key of `id`; the caller
-// must then call EraseKey. REQUIRES: another block has the key of `id`, or no cached block
+// Removes block `id` from the list of blocks with its key and from the tree of cached prefixes.
+// Does not change the eviction order. Returns true if no other block has the key of `id`. The
+// caller must then call EraseKey. REQUIRES: another block has the key of `id`, or no cached block
 // continues `id`.
 bool BlockPool::Detach(BlockId id) {
   Block& block = At(id);
@@ -155,8 +156,8 @@ void BlockPool::UnpublishAll() {
   index_.Clear();
   std::ranges::fill(chains_, kNoBlock);
   num_cached_free_ = 0;
-  // With the policy `lru`, all free blocks must be in the eviction order of the policy. This loop
-  // adds the free blocks that retention hints kept.
+  // With the policy `lru`, all free blocks must be in the eviction order of the policy. Add the
+  // free blocks that retention hints had removed from this order.
   if (is_lru_) {
     while (retained_.num_retained() > 0) {
       BlockId id = retained_.FrontBelow();
@@ -177,7 +178,7 @@ std::vector<BlockId> BlockPool::FreeOrder() const {
   INCIPIT_CHECK(is_lru_);
   std::vector<BlockId> order;
   for (BlockId id = unpublished_.front; id != kNoBlock; id = At(id).next) order.push_back(id);
-  // Find the first block of the eviction order: a free block without a previous block in the list.
+  // Find the first block of the eviction order: a free block whose `prev` is kNoBlock.
   for (int32_t i = 0; i < num_blocks(); ++i) {
     const Block& block = At(BlockId{i});
     const bool elsewhere =
@@ -239,8 +240,9 @@ void BlockPool::CheckInvariants() const {
     ++num_free;
     num_cached += block.published;
     if (is_lru_ || !block.published) continue;
-    // All cached blocks that continue a free block must be free too, unless another block with the
-    // key of the free block is being computed.
+    // With other policies than `lru`, lookups must return each cached block that has no users. All
+    // blocks that continue such a block must be free too, unless another block with its key is
+    // being computed.
     INCIPIT_CHECK(block.canonical);
     if (block.next_same != BlockId{i}) {
       INCIPIT_CHECK(At(block.next_same).pending);

@@ -137,7 +137,8 @@ BlockId BlockPool::ChooseVictim(EvictionReason& reason) {
   reason = id != kNoBlock ? EvictionReason::kPriority : EvictionReason::kCapacity;
   if (id == kNoBlock) id = policy_->Evict();
   if (id == kNoBlock) id = front(&RetainedBlocks::FrontAbove);
-  // FrontAbove on the previous line may have added blocks to the eviction order of the policy.
+  // FrontAbove on the previous line may have added blocks to the eviction order, so call Evict
+  // again.
   if (id == kNoBlock) id = policy_->Evict();
   INCIPIT_CHECK(id != kNoBlock);
   return id;
@@ -168,7 +169,8 @@ void BlockPool::Release(std::span<const BlockId> blocks, const SequenceUse& use)
     Release(blocks.last(freed_.size()), use);
     blocks = blocks.first(blocks.size() - freed_.size());
   }
-  // The loop stores blocks without users in freed_[first, blocks.size()), from the end.
+  // Blocks without users are stored in freed_[first, blocks.size()). The loop fills this range from
+  // its end to its start.
   size_t first = blocks.size();
   int32_t num_plain = 0;
   for (auto it = blocks.rbegin(); it != blocks.rend(); ++it) {
@@ -195,8 +197,8 @@ bool BlockPool::BecomeFree(BlockId id) {
   Block& block = At(id);
   ++num_free_;
   const bool has_duplicate = block.published && block.next_same != id;
-  // Except with the policy `lru`, a free block leaves the cache if another computed block has the
-  // same key.
+  // A block without users leaves the cache if another computed block has the same key. With the
+  // policy `lru`, the block stays in the cache.
   if (!is_lru_ && has_duplicate && !(block.canonical && At(block.next_same).pending)) Unpublish(id);
   if (!block.published) {
     if (!is_lru_) unpublished_.PushBack(blocks_, id);
@@ -248,8 +250,8 @@ void BlockPool::PublishPending(std::span<const BlockId> ids, std::span<const Blo
 }
 
 // Returns true if the caller must emit the event kStored (a block was cached) for block `id`.
-// Returns false if this event was emitted already, or if the event of the previous block of the
-// sequence was not emitted.
+// Returns false if the event was already emitted for `id`, or was not emitted for the previous
+// block of the sequence.
 inline bool BlockPool::BecomeStored(BlockId id) {
   Block& block = At(id);
   if (block.stored_emitted || !(block.starts_chain || At(block.parent).stored_emitted)) {
@@ -259,8 +261,9 @@ inline bool BlockPool::BecomeStored(BlockId id) {
   return true;
 }
 
-// Marks the blocks `ids` as computed. Also counts in `regret_` the blocks that were evicted
-// recently, until kStrangeKeys consecutive blocks were not evicted recently.
+// Marks the blocks `ids` as computed. Adds the number of blocks that were evicted recently to
+// `regret_`. Stops this search after kStrangeKeys consecutive blocks that were not evicted
+// recently.
 int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens,
                            SequenceUse& use) {
   if (ids.empty()) return 0;

@@ -30,7 +30,7 @@ struct BlockPoolOptions {
   // this half.
   bool short_digests = false;
   EvictionPolicyKind policy = EvictionPolicyKind::kLru;
-  // Number of blocks for which the eviction policy sizes its tables; 0: num_blocks.
+  // The eviction policy allocates its tables for this number of cached blocks; 0: num_blocks.
   int32_t policy_capacity = 0;
   int32_t block_size = 16;  // number of tokens in one block, for the eviction policy
   RetentionLimits retention{};
@@ -98,7 +98,8 @@ class BlockPool {
   // Undoes PublishPending for block `id`, for example because the computation of the block failed.
   // REQUIRES: Withdraw was already called for the incomplete blocks that continue `id`.
   void Withdraw(BlockId id);
-  // If `before` is kNoBlock: a hash of the tenant, salt, adapter and first token of the sequence.
+  // Makes all cached blocks with the key `hash`, and all cached blocks that continue these blocks,
+  // unfindable for lookups.
   void UnpublishTree(const BlockHash& hash);
   // Makes all blocks unfindable for lookups. REQUIRES: every block is free.
   void UnpublishAll();
@@ -124,8 +125,8 @@ class BlockPool {
   BlockId parent(BlockId id) const { return At(id).parent; }
   // Returns the newest cached block that continues block `before`, or kNoBlock.
   BlockId first_child(BlockId before) const { return At(before).first_child; }
-  // Returns a block that begins a sequence, or kNoBlock: the newest block whose ChainEnd::chain
-  // belongs to the same slot of the hash table `chains_` as `chain`.
+  // Returns the newest block that begins a sequence and has the same slot of the hash table
+  // `chains_` as `chain`, or kNoBlock.
   BlockId first_of_chains(uint64_t chain) const { return chains_[ChainSlot(chain)]; }
   // Returns the next older block that has the same previous block as `id`, or kNoBlock.
   BlockId next_sibling(BlockId id) const { return At(id).next_sibling; }
@@ -222,8 +223,8 @@ class BlockPool {
 
   Table<Block> blocks_;
   BlockIndex index_;
-  // Hash table of the blocks that begin a sequence. Element s is the newest block whose
-  // ChainEnd::chain belongs to slot s.
+  // Hash table of the blocks that begin a sequence. Element s is the newest block whose hash
+  // ChainEnd::chain is mapped to slot s.
   std::vector<BlockId> chains_;
   Table<Times> times_;
   EvictedKeys evicted_keys_;

@@ -12,8 +12,8 @@
 namespace incipit {
 
 // Remembers the keys of the last num_remembered() evictions, with 32 bits for each key. About one
-// lookup in 500 million finds the entry of another key. A few percent of these keys are already
-// overwritten.
+// lookup in 500 million finds the entry of another key. A few percent of the keys are overwritten
+// too early.
 class EvictedKeys {
  public:
   explicit EvictedKeys(int32_t num_blocks);
