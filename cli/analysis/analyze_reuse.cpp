@@ -78,8 +78,8 @@ class WindowCounter {
     use_begin_.reserve(num_requests + 1);
     const double end = num_requests == 0 ? 0 : TimeOf(num_requests - 1);
     step_ = end / options.num_samples;
-    // If windows are measured in requests, take a sample after every `step_` requests: a whole
-    // number.
+    // If windows are measured in requests, samples are `step_` requests apart, so `step_` must be a
+    // whole number.
     if (!set_.is_timed) step_ = std::ceil(std::max(step_, 1.0));
   }
 

@@ -87,7 +87,7 @@ int64_t OfflineOptimumHits(const BlockLog& log, int64_t capacity) {
   UseSet kept(next.size());
   int64_t num_kept = 0, num_hits = 0;
   for (size_t use = 0; use < next.size(); ++use) {
-    // The block of use number `use` is in the cache (a hit) if `kept` contains this number.
+    // If `kept` contains the number `use`, the block of this use is in the cache: a hit.
     if (kept.Has(use)) {
       kept.Erase(use);
       --num_kept;

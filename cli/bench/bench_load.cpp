@@ -106,8 +106,8 @@ BenchResult BenchLoad::Run(const std::function<void(const BenchProgress&)>& repo
 }
 
 // Waits until request `index` may start. If `index` equals the number of requests, waits until all
-// requests have ended. Returns false if a progress report ended the wait too early. The caller must
-// then call WaitUntilDue() again.
+// requests have ended. Returns false if the wait ended early, because a progress report was due.
+// The caller must then call WaitUntilDue() again.
 bool BenchLoad::WaitUntilDue(int32_t index, Time due,
                              const std::function<void(const BenchProgress&)>& report) {
   const Time report_at = report ? Now() + kReportEvery : kNoDeadline;

@@ -33,8 +33,9 @@ absl::StatusOr<std::vector<uint32_t>> ParseTokenIds(std::string_view text) {
     while (item.starts_with(' ')) item.remove_prefix(1);
     const auto id = ParseNumber<uint32_t>(item);
     if (!id) {
-      return InvalidArgument("\"{}\" is not a token id; write token ids with commas, such as 1,2,3",
-                             item.substr(0, 80));
+      return InvalidArgument(
+          "\"{}\" is not a token id; separate token ids with commas, as in 1,2,3",
+          item.substr(0, 80));
     }
     ids.push_back(*id);
     if (comma == std::string_view::npos) return ids;
