@@ -16,8 +16,8 @@
 namespace incipit {
 
 struct BlockMessage {
-  // Digest of the previous block. The first block has a digest of the hash seed, tenant, salt and
-  // adapter instead (with CBOR, only of the hash seed).
+  // Digest of the previous block. For the first block: digest of the hash seed, tenant, salt and
+  // adapter. For the first block in CBOR: digest of only the hash seed.
   std::span<const uint8_t> parent;
   std::span<const TokenId> tokens;
   std::span<const ExtraKey> extras;

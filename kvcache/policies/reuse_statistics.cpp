@@ -7,11 +7,11 @@
 namespace incipit {
 namespace {
 
-// Weights of initial assumptions, as numbers of groups of blocks whose uses were counted:
-// kPriorWeight for kRatePrior, and kFactorPriorWeight for kUsedPrior.
+// The assumptions kRatePrior and kUsedPrior count as much as this number of observed groups of
+// blocks: kPriorWeight for kRatePrior, and kFactorPriorWeight for kUsedPrior.
 constexpr float kPriorWeight = 0.5F, kFactorPriorWeight = 96;
-// Assumptions before uses of blocks are counted. kRatePrior: uses of a block within one range of
-// ages. kUsedPrior: a block that was used again is used this many times as often.
+// Initial assumptions, before block uses are counted. kRatePrior: number of uses of a block within
+// one range of ages. kUsedPrior: factor by which blocks that were used again are used more often.
 constexpr float kUsedPrior = 4, kRatePrior = 0.1F;
 // kRateMin and kRateMax: minimum and maximum of a reuse rate (uses per block in one range of ages).
 // kChanceMax: maximum probability that a block is used in one range of ages.

@@ -261,9 +261,9 @@ inline bool BlockPool::BecomeStored(BlockId id) {
   return true;
 }
 
-// Marks the blocks `ids` as computed. Adds the number of blocks that were evicted recently to
-// `regret_`. Stops this search after kStrangeKeys consecutive blocks that were not evicted
-// recently.
+// Marks the blocks `ids` as computed. Also searches for the keys of these blocks among the recently
+// evicted keys, and adds the number of found keys to `regret_`. The search ends after kStrangeKeys
+// consecutive keys that are not found.
 int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens,
                            SequenceUse& use) {
   if (ids.empty()) return 0;
