@@ -39,8 +39,8 @@ class CallReader {
   std::vector<ToolCall> TakeCalls() { return std::exchange(calls_, {}); }
 
  protected:
-  // If `calls` has a value, adds the tool calls to the complete calls and returns `success`.
-  // Otherwise, returns kFailed.
+  // Adds `calls` to the complete tool calls, and returns `success`. Returns kFailed if `calls` is
+  // nullopt.
   State Add(std::optional<std::vector<ToolCall>> calls, State success);
 
  private:

@@ -77,8 +77,8 @@ absl::Status AddSpecialTokens(Heap& heap, const TokenizerConfig& config, const j
 
 class ChatTemplate::Program {
  public:
-  // The parsed chat templates. If `tool_code` is set, `tool_code` is for requests with tools, and
-  // `code` for all other requests. At least one of the two is set.
+  // The parsed chat templates; at least one is set. Requests with tools use `tool_code`, if set.
+  // All other requests use `code`.
   std::optional<jinja::Program> code, tool_code;
   TokenizerConfig config;
   ChatTemplateLimits limits;

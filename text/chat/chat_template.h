@@ -48,9 +48,9 @@ class ChatTemplate {
   // Renders the prompt. `variables` is a JSON object with the variables of the template, such as
   // messages and tools.
   //
-  // Returns INVALID_ARGUMENT if the template raises an error; FAILED_PRECONDITION if the only
-  // template is for tools and the request has no tools; UNIMPLEMENTED for an unsupported construct
-  // that Parse() did not detect.
+  // Returns INVALID_ARGUMENT if the template raises an error. Returns FAILED_PRECONDITION if the
+  // model has only a template for tools, but the request has no tools. Returns UNIMPLEMENTED if the
+  // rendering reaches an unsupported construct.
   absl::StatusOr<RenderedPrompt> Render(const nlohmann::ordered_json& variables) const;
   // Renders the prompt, with `now` as the current time of the template function strftime_now().
   absl::StatusOr<RenderedPrompt> Render(const nlohmann::ordered_json& variables,

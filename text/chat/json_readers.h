@@ -17,9 +17,9 @@ namespace incipit {
 // these objects.
 class JsonCallReader final : public CallReader {
  public:
-  // `closing_marker` must follow the JSON text, except at the end of the output; an empty marker is
-  // ignored. The byte `separator` may precede the JSON text; 0 means no separator. REQUIRES: the
-  // memory of `closing_marker` outlives the reader.
+  // If `closing_marker` is not empty, this text must follow the JSON text. At the end of the
+  // output, `closing_marker` may be missing. If `separator` is not 0, the byte `separator` may
+  // precede the JSON text. REQUIRES: the memory of `closing_marker` outlives the reader.
   explicit JsonCallReader(std::string_view closing_marker, char separator = 0)
       : closing_marker_(closing_marker), separator_(separator) {}
 

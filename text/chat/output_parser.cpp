@@ -102,8 +102,7 @@ void OutputParser::ReadContent(char byte, ParsedText& out) {
     return ReadCall(byte, out);
   }
   size_t size = Hold(byte, call_marker_);
-  // Keeps white space in `held_` only if a tool call may follow, or if the parser may have to
-  // remove the white space.
+  // Hold back white space only before a possible tool call, and after reasoning or a tool call.
   const bool may_begin_call =
       !call_begin_.marker.empty() || (!call_begin_.first_bytes.empty() && !has_content_);
   if (!may_begin_call && !is_after_block_) size = held_.size();
@@ -176,8 +175,8 @@ void OutputParser::FailCall(ParsedText& out) {
   mode_ = Mode::kContent;
   num_spaces_ = 0;
   const std::string text = std::exchange(held_, {});
-  // The last bytes of the failed call may be the beginning of a marker, so this loop reads them
-  // again. They are fewer bytes than a marker has, so the total time stays linear.
+  // A marker may begin in the last bytes of `text`, so the loop below reads these bytes again.
+  // Their number is less than the marker's length, so the total time stays linear.
   const size_t marker_size = std::max<size_t>(call_begin_.marker.size(), 1);
   size_t sent = text.size() - std::min(text.size() - call_begin_size_, marker_size - 1);
   if (NumSpaces(text) >= sent) sent = 0;

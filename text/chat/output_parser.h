@@ -30,13 +30,13 @@ struct ParsedText {
 //
 // - Reasoning can only be at the beginning of the output. Reasoning without a closing tag extends
 //   to the end of the output.
-// - Text that begins like a tool call but is malformed, incomplete or longer than kToolCallBytesMax
-//   becomes content.
-// - At the end of the output, a tool call is complete even without its closing marker.
-// - White space around closed reasoning and around tool calls is removed. If content precedes and
-//   follows a tool call, the white space after the call stays.
-// - Text is returned immediately, except possible tool calls, possible beginnings of markers, and
-//   white space that may have to be removed.
+// - A malformed or incomplete tool call becomes content. A tool call of more than kToolCallBytesMax
+//   bytes also becomes content.
+// - A tool call at the end of the output needs no closing marker.
+// - White space around closed reasoning and around tool calls is removed. Exception: white space
+//   after a tool call stays if content precedes and follows the call.
+// - Push() returns text immediately, except text that may be a tool call or the beginning of a
+//   marker, and white space that may be removed later.
 class OutputParser {
  public:
   // If `has_tools` is false, or if `tools` is kNone, the output has no tool calls. If
@@ -65,8 +65,8 @@ class OutputParser {
 
   // Sets the mode to `mode`, and reads the text of `held_` again.
   void ReadHeldAs(Mode mode, ParsedText& out);
-  // Appends `byte` to `held_`. Returns the number of bytes at the beginning of `held_` that cannot
-  // belong to `marker` or to the white space before `marker`.
+  // Appends `byte` to `held_`. Returns the number of bytes at the beginning of `held_` that can be
+  // sent, because they are neither a part of `marker` nor white space before `marker`.
   size_t Hold(char byte, TextMatcher& marker);
   // Returns true if `byte` is the first byte of a possible tool call without a marker.
   bool BeginsCall(char byte) const;
@@ -97,13 +97,13 @@ class OutputParser {
   TextMatcher reasoning_end_;
   TextMatcher call_marker_;
   std::unique_ptr<CallReader> reader_;  // reader of the tool call in `held_`
-  // Number of bytes of `held_` up to and including the opening marker or first byte of the tool
-  // call; 0 after a complete call in `held_` was removed.
+  // Number of bytes of `held_` up to the end of the tool call's opening marker (or first byte). 0
+  // after TakeCalls() has removed this beginning from `held_`.
   size_t call_begin_size_ = 0;
   bool has_reasoning_ = false;  // True after the parser has returned reasoning.
   bool has_content_ = false;    // True after the parser has returned content (ordinary text).
   bool has_calls_ = false;      // True after the parser has returned a tool call.
-  // True after reasoning or a tool call, until the next content is returned.
+  // True between the end of reasoning or of a tool call and the next content (ordinary text).
   bool is_after_block_ = false;
 };
 

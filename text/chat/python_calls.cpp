@@ -21,8 +21,8 @@ int HexDigit(char c) {
   return -1;
 }
 
-// Parses Python expressions from left to right. Each function returns false or an empty text if the
-// next bytes do not have the expected form.
+// Parses Python expressions from left to right. If the next bytes do not have the expected form, a
+// parsing function returns false or an empty text.
 class PythonReader {
  public:
   explicit PythonReader(std::string_view text) : text_(text) {}
@@ -100,8 +100,7 @@ bool PythonReader::Literal(std::string& json) {
 }
 
 // Parses the elements of a list or a tuple after the opening bracket, and appends a JSON array to
-// `json`. Returns false for one value in parentheses without a comma, which is not a tuple in
-// Python.
+// `json`. Returns false for `(1)`, which is not a tuple in Python, because the comma is missing.
 bool PythonReader::Elements(char close, std::string& json) {
   json += '[';
   bool has_comma = true;

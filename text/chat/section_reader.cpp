@@ -11,9 +11,9 @@ std::optional<ToolCall> ReadDeepSeekCall(std::string_view text) {
   if (separator == std::string_view::npos) return std::nullopt;
   const std::string_view before = TrimSpace(text.substr(0, separator));
   const std::string_view after = text.substr(separator + kSeparator.size());
-  // DeepSeek V3.1 writes the name of the tool before the separator, and the arguments without a
-  // code block. DeepSeek V3 and R1 write the word "function" before the separator, and the
-  // arguments in a code block.
+  // DeepSeek V3.1 writes the name of the tool, <｜tool▁sep｜>, and the arguments. DeepSeek V3 and
+  // R1 write the word "function", <｜tool▁sep｜>, the name of the tool, and the arguments in a
+  // Markdown code block.
   const size_t fence = after.find(kFenceBegin);
   if (fence == std::string_view::npos) return MakeToolCall(before, after);
   std::string_view arguments = TrimSpace(after.substr(fence + kFenceBegin.size()));
@@ -27,8 +27,7 @@ std::optional<ToolCall> ReadKimiCall(std::string_view text) {
   constexpr std::string_view kPrefix = "functions.";
   const size_t separator = text.find(kSeparator);
   if (separator == std::string_view::npos) return std::nullopt;
-  // The text before the separator is functions.NAME:INDEX, with the name of the tool and the index
-  // of the call.
+  // Kimi K2 writes the name of the tool as functions.NAME:INDEX, for example functions.add:0.
   std::string_view name = TrimSpace(text.substr(0, separator));
   if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
   return MakeToolCall(name.substr(0, name.rfind(':')), text.substr(separator + kSeparator.size()));

@@ -45,8 +45,8 @@ class TagScanner {
 std::optional<std::string> JsonOfValue(std::string_view value, bool is_string) {
   if (!is_string) {
     std::optional<std::string> json = CompactJson(value);
-    // First bytes of Python lists, dictionaries, True, False and None. A number that is not valid
-    // JSON, such as +41, may be a telephone number and stays a string.
+    // Python lists, dictionaries, True, False and None begin with these bytes. A number that is not
+    // valid JSON, such as the telephone number +41, stays a string.
     constexpr std::string_view kFirstBytes = "[{TFN";
     if (!json && !value.empty() && kFirstBytes.find(value.front()) != std::string_view::npos) {
       json = JsonOfPythonLiteral(value);
@@ -109,7 +109,7 @@ std::optional<std::vector<ToolCall>> ReadTaggedCalls(std::string_view text, cons
     calls.push_back(*std::move(call));
     scanner.SkipSpace();
   } while (!tags.function_end.empty() && !scanner.rest().empty());
-  // If calls have no end tag, the text must contain exactly one call.
+  // A format without the tag `function_end` allows only one tool call in `text`.
   if (!scanner.rest().empty()) return std::nullopt;
   return calls;
 }
@@ -123,7 +123,7 @@ CallReader::State TagReader::Read(char byte) {
 }
 
 void TagReader::End() {
-  // Without an end of the function, a call that the output cuts off looks complete.
+  // If the format has no tag `function_end`, ignore the call, because it may be incomplete.
   if (tags_->function_end.empty()) return;
   text_.resize(text_.size() - closing_marker_.length());
   Add(ReadTaggedCalls(text_, *tags_, strings_), State::kDone);

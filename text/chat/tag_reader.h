@@ -11,9 +11,8 @@
 
 namespace incipit {
 
-// The tags of a tool call, in their order in the text. The tags from `parameter_begin` to
-// `value_end` surround the key and the value of each argument. A format without a certain tag has
-// an empty string.
+// The tags of a tool call, in their order in the text. A tag is empty if the format does not have
+// the tag. The tags from `parameter_begin` to `value_end` occur once for each argument.
 struct CallTags {
   std::string_view function_begin, name_end;
   std::string_view parameter_begin, key_end;
@@ -48,9 +47,9 @@ inline constexpr CallTags kGlmTags = {.function_begin = "",
                                       .function_end = "",
                                       .has_line_feeds = false};
 
-// Returns the tool calls in `text`, or nullopt if `text` has another form. A value is a string if
-// `strings` contains the parameter. Any other value is a JSON or Python literal if possible,
-// otherwise a string. `strings` may be null.
+// Returns the tool calls in `text`. Returns nullopt if `text` has another form. If `strings`
+// contains a parameter, its value is a string. Any other value is a string only if the value is not
+// a JSON or Python literal. `strings` may be null.
 std::optional<std::vector<ToolCall>> ReadTaggedCalls(std::string_view text, const CallTags& tags,
                                                      const StringParameters* strings);
 
@@ -68,8 +67,9 @@ class TagReader final : public CallReader {
   void End() override;
 
  private:
-  // Reads a byte of the tag before the function name, or of the name if the format has no such tag.
-  // Returns false if the text is not a tool call. Sets `has_begun_` after the last byte.
+  // Reads a byte of the tag `function_begin`. In a format without this tag, reads a byte of the
+  // function name. Returns false if the text is not a tool call. Sets `has_begun_` at the end of
+  // the tag or name.
   bool ReadBeginning(char byte);
 
   const CallTags* tags_;
@@ -78,7 +78,7 @@ class TagReader final : public CallReader {
   bool has_begun_ = false;
   // Number of bytes of `function_begin`, or of the name, that were read.
   size_t num_name_bytes_ = 0;
-  // True after white space that follows the name of a call without tags.
+  // True after white space behind the function name, in a format without the tag `function_begin`.
   bool is_name_ended_ = false;
   std::string text_;
 };

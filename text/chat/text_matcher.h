@@ -39,8 +39,8 @@ class TextMatcher {
 
  private:
   std::string_view pattern_;
-  // Element i: length of the longest prefix of the pattern's first i + 1 bytes that is shorter and
-  // also their suffix.
+  // borders_[i] is for the first i + 1 bytes of the pattern: the length of the longest proper
+  // prefix of these bytes that is also a suffix of these bytes.
   std::vector<size_t> borders_;
   size_t length_ = 0;
 };

@@ -10,16 +10,16 @@
 
 namespace incipit {
 
-// The format in which a model writes tool calls. ARGUMENTS is a JSON object. In kLlamaJson,
-// kPythonic and kJson, a call without a marker must be at the beginning of the output, or after
-// reasoning or another call.
+// The format in which a model writes tool calls. In the comments below, ARGUMENTS is a JSON object.
+// A call without a marker (kLlamaJson, kPythonic, kJson) must be at the beginning of the output, or
+// directly after reasoning or another call.
 enum class ToolFormat : uint8_t {
   kNone,       // The output text contains no tool calls.
   kHermes,     // <tool_call>{"name": NAME, "arguments": ARGUMENTS}</tool_call>
   kLlamaJson,  // {"name": NAME, "parameters": ARGUMENTS}, also after <|python_tag|>
   kPythonic,   // [NAME(KEY=VALUE, ...), ...] with Python literals as values
-  kMistral,    // [TOOL_CALLS][{"name": NAME, "arguments": ARGUMENTS}, ...], or
-               // [TOOL_CALLS]NAME[ARGS]ARGUMENTS
+  // [TOOL_CALLS][{"name": NAME, "arguments": ARGUMENTS}, ...] or [TOOL_CALLS]NAME[ARGS]ARGUMENTS
+  kMistral,
   kDeepSeek,  // <｜tool▁calls▁begin｜> ... <｜tool▁calls▁end｜>, of DeepSeek V3, R1 and V3.1
   kKimi,        // <|tool_calls_section_begin|> ... <|tool_calls_section_end|>, of Kimi K2
   kQwenXml,     // <tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>
@@ -65,7 +65,8 @@ struct OutputFormats {
 };
 
 // Returns the formats that the chat template with the source text `template_source` uses. The tool
-// format is the first of this list whose strings all occur in `template_source`:
+// format is the first format of the following list whose strings all occur in `template_source`. If
+// there is none, the tool format is kNone.
 //
 // - kMistral: [TOOL_CALLS]
 // - kDeepSeek: <｜tool▁calls▁begin｜> and <｜tool▁sep｜>
@@ -79,10 +80,9 @@ struct OutputFormats {
 // - kHermes: <tool_call>
 // - kPythonic: [func_name1(params_name1=
 // - kLlamaJson: {"name": function name, "parameters":
-// - kNone: no string is necessary
 //
 // The reasoning format is the format whose closing tag, such as </think>, occurs in
-// `template_source`, or kNone.
+// `template_source`. If no closing tag occurs, the reasoning format is kNone.
 OutputFormats DetectOutputFormats(std::string_view template_source);
 
 struct ReasoningTags {
