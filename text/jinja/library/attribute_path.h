@@ -21,8 +21,8 @@ class AttributePath {
   static absl::StatusOr<std::vector<AttributePath>> MakeSeveral(Interpreter& in,
                                                                 const Value& attribute);
 
-  // Returns the part of `item` that the path selects. The value `otherwise` replaces a part that
-  // does not exist, unless `otherwise` is missing or none.
+  // Returns the part of `item` that the path selects. If the part does not exist, returns
+  // `otherwise`. `otherwise` is ignored if its value is missing or none.
   absl::StatusOr<Value> Get(Interpreter& in, Value item, const Value& otherwise = Value()) const;
   // Returns the part of `item` that the path selects, as a key for comparisons. If `case_sensitive`
   // is false and the key is a string, converts the key to lower case.

@@ -17,12 +17,12 @@ absl::StatusOr<Value> FormatPercent(Interpreter& in, const Value& format, const 
 absl::StatusOr<Value> FormatBraces(Interpreter& in, Arguments& arguments);
 
 // Checks the format string `format` of the operator %. Returns UNIMPLEMENTED if this interpreter
-// does not support a directive of `format`. For any other fault in `format`, returns the error that
-// FormatPercent() would return.
+// does not support a directive of `format`. If `format` is malformed, returns the same error as
+// FormatPercent().
 absl::Status CheckPercentFormat(std::string_view format);
 // Checks the format string `format` of str.format(). Returns UNIMPLEMENTED if this interpreter does
-// not support a field of `format`. For any other fault in `format`, returns the error that
-// FormatBraces() would return.
+// not support a field of `format`. If `format` is malformed, returns the same error as
+// FormatBraces().
 absl::Status CheckBracesFormat(std::string_view format);
 
 }  // namespace incipit::jinja

@@ -1,6 +1,4 @@
-// Filters that return generators, which produce items on request, and the filter `attr`. `map`,
-// `select`, `reject`, `selectattr` and `rejectattr` process an item only when the item is
-// requested. The other generators process all items when the first item is requested.
+// Filters that return generators (which produce items on request), and the filter `attr`.
 #include <algorithm>
 
 #include "base/status.h"
@@ -86,8 +84,8 @@ absl::StatusOr<Produce> StartMap(Interpreter& in, Arguments args) {
   });
 }
 
-// Returns the function that produces the selected items of a filter such as `select`. If `keeps` is
-// true, selects the items that pass the test. Otherwise, selects the items that fail the test.
+// Returns the function that produces the items of a filter such as `select` or `reject`. `keeps`
+// selects the items that pass the test (true) or fail the test (false).
 template <bool keeps, bool by_attribute>
 absl::StatusOr<Produce> StartSelect(Interpreter& in, Arguments args) {
   INCIPIT_ASSIGN_OR_RETURN(Iterator * items, IterateIfTrue(in, TakeFirst(args.positional)));

@@ -173,7 +173,7 @@ Result ToJson(Interpreter& in, Arguments& args) {
   if (!args.IsNone(3)) {
     INCIPIT_ASSIGN_OR_RETURN(const std::vector<Value> parts, ToVector(in, args[3]));
     if (parts.size() != 2 || !parts[0].is_string() || !parts[1].is_string()) {
-      return InvalidArgument("tojson() takes two strings as separators");
+      return InvalidArgument("the argument `separators` of tojson() must contain two strings");
     }
     style.item_separator = parts[0].bytes();
     style.key_separator = parts[1].bytes();

@@ -1,6 +1,5 @@
-// Python's operations on strings, for methods and filters. Bytes that are marked as written by a
-// client (text.h) are also marked in the results. If a string is marked safe (not to be
-// HTML-escaped), the results are marked safe too.
+// Python's operations on strings, for methods and filters. The results keep two marks of a string:
+// bytes that a client wrote (text.h), and safe (not to be HTML-escaped).
 #pragma once
 
 #include <optional>
@@ -45,8 +44,8 @@ std::optional<size_t> FindBytes(std::string_view haystack, std::string_view need
 // there is no occurrence. The time is linear in the sizes of both texts.
 std::optional<size_t> FindLastBytes(std::string_view haystack, std::string_view needle);
 
-// Returns true if `bytes` contains letters of upper case and no letters of another case, like
-// str.isupper() of Python. If `upper` is false, tests for lower case, like str.islower().
+// Returns the result of Python's str.isupper() for `bytes`. If `upper` is false, returns the result
+// of str.islower() instead.
 bool HasOnlyCase(std::string_view bytes, bool upper);
 
 // Adds copies of the character `fill` at the left, the right or both sides of `string`, until the

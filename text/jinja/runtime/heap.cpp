@@ -142,7 +142,7 @@ absl::StatusOr<Value> Heap::Concatenate(const Value& left, const Value& right) {
 
 absl::Status Heap::CheckDepth(int32_t depth) const {
   if (depth <= value_depth_max()) return absl::OkStatus();
-  return InvalidArgument("a value is nested more than {} deep (twice the limit depth_max)",
+  return InvalidArgument("a value is nested more than {} deep (the maximum is 2 * depth_max)",
                          value_depth_max());
 }
 

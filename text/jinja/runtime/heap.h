@@ -129,7 +129,7 @@ class Heap {
   size_t cell_bytes_ = 0;       // number of bytes of all objects except strings
   size_t string_bytes_ = 0;     // number of bytes of all strings that exist now
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
-  size_t block_size_ = 0, block_used_ = 0;  // size and used bytes of blocks_.back()
+  size_t block_size_ = 0, block_used_ = 0;  // size of blocks_.back() in bytes, and its used bytes
   std::vector<Cell*> cells_;
   std::vector<void*> free_texts_;  // memory of destroyed Texts, reused for new Texts
 };

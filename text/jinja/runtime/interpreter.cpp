@@ -200,8 +200,8 @@ Interpreter::FlowOr Interpreter::RunFor(const ForStmt& node, Activation& activat
     INCIPIT_RETURN_IF_ERROR(EnterScope(node.scope, activation));
     INCIPIT_ASSIGN_OR_RETURN(const Flow flow, Run(node.body, activation, out));
     if (flow == Flow::kBreak) break;
-    // As in Jinja2, the else branch of a loop runs if no iteration has reached the end of the loop
-    // body. `continue` skips the end of the body.
+    // If `completed_once` stays false, the else branch of the loop runs. As in Jinja2, an iteration
+    // with `continue` does not count as completed.
     completed_once |= flow == Flow::kNormal;
   }
   LeaveScope(node.scope, activation);

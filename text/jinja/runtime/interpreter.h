@@ -64,8 +64,9 @@ class Interpreter {
   absl::StatusOr<Value> CallMacro(const MacroStmt& code, Activation* closure, Arguments& arguments);
 
  private:
-  // Limits the recursion depth to kRecursionPerDepth * depth_max levels, which need at most a few
-  // megabytes of stack by default. One call of a macro takes about ten levels.
+  // The maximum recursion depth is kRecursionPerDepth * depth_max, because one call of a macro
+  // needs about ten nested calls of Eval() and RunStatement(). By default, the stack needs at most
+  // a few megabytes.
   static constexpr int kRecursionPerDepth = 16;
 
   enum class Flow : uint8_t { kNormal, kBreak, kContinue };
@@ -103,8 +104,8 @@ class Interpreter {
   absl::StatusOr<Value> EvalCondition(const ConditionExpr& node, Activation& activation);
   absl::StatusOr<Value> EvalSlice(const Expr& node, Activation& activation);
   absl::StatusOr<Value> EvalCall(const CallExpr& node, Activation& activation, const Value* caller);
-  // Evaluates a filter. In a filter block such as {% filter upper %}, or in a set block, the
-  // operand is `block`, the output of the block.
+  // Evaluates a filter. `block` is the output of a filter block (such as {% filter upper %}) or set
+  // block, to which the filter is applied; null outside of these blocks.
   absl::StatusOr<Value> EvalFilter(const CallExpr& node, Activation& activation,
                                    const Value* block);
   absl::StatusOr<Value> EvalTest(const CallExpr& node, Activation& activation);

@@ -254,8 +254,8 @@ std::optional<double> ParseReal(std::string_view text) {
 absl::StatusOr<Int> RoundInt(Int value, int64_t num_digits) {
   if (num_digits >= 0) return value;
   if (num_digits < -18) {
-    // For num_digits == -19, Python rounds an absolute value above 5 * 10^18 to 10^19, which does
-    // not fit into an Int.
+    // If the absolute value is above 5 * 10^18, Python's round(value, -19) returns 10^19 or -10^19.
+    // An Int cannot represent these results.
     constexpr Int kHalf = 5'000'000'000'000'000'000;
     if (num_digits == -19 && (value > kHalf || value < -kHalf)) return IntegerTooLarge();
     return Int{0};

@@ -41,8 +41,8 @@ bool RangesEqual(const Range& left, const Range& right) {
   return left.start == right.start && (size == 1 || left.step == right.step);
 }
 
-// Returns the result of `left op right`. `order` is negative if left < right, 0 if left == right,
-// and positive if left > right.
+// Returns the result of comparing two values by `op`. `order` is negative if the left value is
+// less, 0 if both are equal, and positive if the left value is greater.
 bool Holds(CompareOp op, int order) {
   switch (op) {
     case CompareOp::kLess:

@@ -89,8 +89,8 @@ bool IsPrintable(uint32_t c) { return Properties(c) & kPrintable; }
 int DecimalValue(uint32_t c) {
   if (c >= '0' && c <= '9') return static_cast<int>(c - '0');
   if (c < 0x80 || !IsDecimal(c)) return -1;
-  // `zero` becomes the start of the range of consecutive decimal digits that contains `c`. The
-  // range has ten digits for each script.
+  // Move `zero` to the first of the consecutive decimal digits around `c`. In Unicode, the decimal
+  // digits of a script are consecutive, from 0 to 9.
   uint32_t zero = c;
   while (IsDecimal(zero - 1)) --zero;
   return static_cast<int>((c - zero) % 10);

@@ -36,7 +36,7 @@ class JsonReader {
   absl::StatusOr<Value> ReadKey(const std::string& name);
 
   Heap& heap_;
-  // Recently read keys of JSON objects; the index is a hash of the key.
+  // Cache of recently read keys of JSON objects. The index of a key is a hash of the key.
   std::array<Value, 64> keys_;
 };
 

@@ -37,8 +37,8 @@ class TextBuilder {
   friend struct Text;
   // Marks the bytes [begin, end) of the builder as written by a client.
   void Mark(size_t begin, size_t end);
-  // Marks the next bytes as written by a client or not, like the bytes [begin, end) of `text`.
-  // REQUIRES: the caller appends these bytes next.
+  // Copies the marks (written by a client) of the bytes [begin, end) of `text` to the next bytes of
+  // the builder. REQUIRES: the caller appends these bytes next.
   void MarkAs(const Text& text, size_t begin, size_t end);
 
   std::string bytes_;
@@ -69,8 +69,8 @@ struct Text {
   bool has_literal() const;
   // Returns the ranges of bytes that a client wrote, in ascending order.
   std::vector<ByteRange> LiteralRanges() const;
-  // Returns a pair (end, origin). All bytes in [offset, end) have the origin `origin`. `end` is as
-  // large as possible.
+  // Returns the end of the longest range [offset, end) whose bytes have the same origin, and this
+  // origin.
   std::pair<size_t, Origin> PartFrom(size_t offset) const;
 
  private:
@@ -82,7 +82,7 @@ struct Text {
 
   Heap* heap_ = nullptr;         // heap that owns the Text; null for a constant string
   mutable size_t num_uses_ = 0;  // number of Values and Texts that use this Text
-  Text* owner_ = nullptr;        // Text that owns the memory of `bytes`; null: this Text
+  Text* owner_ = nullptr;        // Text that owns the memory of `bytes`; null if this Text owns it
   TextBuilder content_;
   size_t counted_bytes_ = 0;  // number of bytes that the heap has counted for this Text
 };

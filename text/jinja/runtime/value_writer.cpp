@@ -101,7 +101,7 @@ class ValueWriter {
   ValueWriter(Interpreter& in, const JsonStyle* style, TextBuilder& out)
       : in_(in), json_(style), out_(out) {}
 
-  // Writes `value`. If `value` is a string, the quotes around the string get the origin `origin`.
+  // Writes `value`. If `value` is a string, `origin` is the origin of the quotes around the string.
   absl::Status Write(const Value& value, Origin origin) {
     INCIPIT_RETURN_IF_ERROR(in_.heap().Charge());
     INCIPIT_RETURN_IF_ERROR(in_.heap().CheckSize(out_.size()));
@@ -262,7 +262,7 @@ class ValueWriter {
   const JsonStyle* json_;
   TextBuilder& out_;
   int level_ = 0;
-  std::string new_line_ = "\n";  // newline, and the indentation of the deepest level so far
+  std::string new_line_ = "\n";  // newline, and indentation of the deepest level written
   int namespace_depth_ = 0;
 };
 

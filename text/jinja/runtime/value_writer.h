@@ -1,6 +1,6 @@
 // Writes values as text, like Python's str(), repr() and json.dumps(), or with HTML escapes. The
-// result marks the bytes that a client wrote (text.h). Quotes and brackets have the origin (client
-// or template) of their string or container.
+// result marks the bytes that a client wrote (text.h). The brackets of a container, and the quotes
+// around strings in the container, have the origin of the container.
 #pragma once
 
 #include <optional>

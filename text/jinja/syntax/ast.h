@@ -34,9 +34,9 @@ struct SlotRef {
 struct ScopeLoad {
   enum class Source : uint8_t {
     kParameter,  // no value: a parameter of a macro, or the target of a loop
-    kContext,    // value that the request or the globals have for the variable's name
-    kOuter,      // value that an outer scope has for the variable's name
-    kMissing,    // a missing value: no statement has assigned the variable yet
+    kContext,    // value of the request's variable or the global function with the same name
+    kOuter,      // value of the variable with the same name in an outer scope
+    kMissing,    // no value, because no statement has assigned the variable yet
   };
   Source source = Source::kMissing;
   uint16_t slot = 0;
@@ -45,8 +45,8 @@ struct ScopeLoad {
 };
 using Scope = std::vector<ScopeLoad>;
 
-// Kinds of expressions. The comment of a kind names the subclass of Expr and the child nodes, in
-// the same order as in Jinja2.
+// Kinds of expressions. The comment of each kind names its subclass of Expr, if any, and the
+// elements of Expr::children.
 enum class ExprKind : uint8_t {
   kConst,         // class ValueExpr
   kName,          // class NameExpr
@@ -193,8 +193,8 @@ struct SetStmt final : Stmt {
 struct BlockStmt final : Stmt {
   using Stmt::Stmt;
   ExprPtr target;
-  // The filters that are applied to the output of the block. The first filter has no operand in the
-  // template. Null if a set block has no filter.
+  // Filters that are applied to the output of the block, such as `trim|upper`. Null if a set block
+  // has no filter.
   ExprPtr filter;
   Body body;
   Scope scope;
@@ -207,7 +207,7 @@ struct MacroStmt final : Stmt {
   std::vector<ExprPtr> defaults;  // default values of the last defaults.size() parameters
   Body body;
   bool uses_caller = false;  // true if the body uses `caller` and no parameter is named `caller`
-  ExprPtr call;              // call after {% call %}; null for {% generation %}
+  ExprPtr call;              // expression f(x) of {% call f(x) %}; null for {% generation %}
   // ResolveNames() fills the following fields.
   SlotRef slot;  // slot of the variable that holds the macro
   Scope scope;

@@ -50,7 +50,8 @@ class ExpressionParser {
   // The special variables of Jinja2.
   enum Special : uint8_t { kLoop, kCaller, kKwargs, kVarargs };
   static constexpr std::string_view kSpecialNames[] = {"loop", "caller", "kwargs", "varargs"};
-  // Returns the number of uses of each special variable in the expressions parsed so far.
+  // Returns the number of uses of each special variable, such as `loop`, in all expressions that
+  // the parser has parsed.
   const std::array<int, 4>& num_special() const { return num_special_; }
 
   struct TupleOptions {

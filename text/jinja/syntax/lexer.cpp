@@ -97,8 +97,8 @@ class Lexer {
     return offset == std::string::npos ? offset : ClosingEnd(offset, '%');
   }
 
-  // Returns the offset after the end of a tag (`%}` or `#}`) at `offset`, and after white space
-  // that this tag removes. Returns npos if no tag ends at `offset`.
+  // Returns the offset after the closing delimiter (`%}` or `#}`) at `offset`, and after the white
+  // space that the delimiter removes. Returns npos if no closing delimiter is at `offset`.
   size_t ClosingEnd(size_t offset, char kind) const {
     const char close[] = {kind, '}', '\0'};
     if (AtOffset(offset, "+") && AtOffset(offset + 1, close)) return offset + 3;
@@ -107,8 +107,8 @@ class Lexer {
     return AtOffset(offset + 2, "\n") ? offset + 3 : offset + 2;
   }
 
-  // Emits a token for the text [begin, tag), which is followed by the tag at the offset `tag`.
-  // Omits white space at the end of the text that the tag removes.
+  // Emits a token for the text [begin, tag) before the tag at the offset `tag`. If the tag removes
+  // preceding white space, omits the white space at the end of the text.
   void EmitData(size_t begin, size_t tag) {
     std::string_view text = std::string_view(source_).substr(begin, tag - begin);
     const char sign = tag + 2 < source_.size() ? source_[tag + 2] : '\0';
@@ -196,7 +196,7 @@ class Lexer {
   }
 
   absl::Status LexTag(bool is_variable) {
-    std::string open;  // closing brackets that must still follow, the innermost last
+    std::string open;  // closing bracket for each open bracket; the innermost is last
     while (pos_ < source_.size()) {
       if (open.empty()) {
         if (const size_t end = TagEnd(is_variable); end != std::string::npos) {

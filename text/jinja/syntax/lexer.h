@@ -38,8 +38,8 @@ absl::StatusOr<std::vector<Token>> Tokenize(std::string_view source);
 
 // Returns the name of a type of token, for error messages.
 std::string_view Describe(TokenType type);
-// Returns the text of a name or operator, or the name of the type of any other token, for error
-// messages.
+// Returns a description of `token` for error messages: the text of a name or operator, otherwise
+// the name of the token's type.
 std::string_view Describe(const Token& token);
 
 // The value of a number in an expression, and the offset of the end of the number in the source.

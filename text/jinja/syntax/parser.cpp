@@ -247,8 +247,7 @@ class Parser {
   TokenStream stream_;
   Nesting nesting_;
   ExpressionParser expressions_;
-  // Number of loops that contain the current position. Loops outside of the current macro do not
-  // count.
+  // Number of loops that contain the current position, without loops outside of the current macro.
   int num_loops_ = 0;
 };
 

@@ -77,7 +77,7 @@ class Resolver {
 
  private:
   struct Function {
-    int first_level;  // nesting level of the outermost scope of the function
+    int first_level;  // nesting level (Symbols::level) of the function's outermost scope
     std::map<std::pair<int, std::string>, uint16_t> slots;
   };
 
@@ -341,8 +341,8 @@ class Resolver {
     if (node.target != nullptr) INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.target, outer));
     Symbols symbols = outer.Inner();
     symbols.Visit(node.body);
-    // Like Jinja2, collects the names in the filters of a filter block, but not the names in the
-    // filters of a set block.
+    // As in Jinja2, a filter block's filters add their names to the scope. A set block's filters
+    // add no names.
     if (node.kind == StmtKind::kFilterBlock) symbols.Visit(*node.filter);
     INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, node.scope));
     INCIPIT_RETURN_IF_ERROR(ResolveBody(node.body, symbols, false));
@@ -380,14 +380,15 @@ class Resolver {
 
   std::vector<Function> functions_;
   std::map<std::string, uint16_t, std::less<>> context_;
-  // Number of loops that contain the current position. Loops outside of the current macro count
-  // too.
+  // Number of loops that contain the current position, including loops outside of the current
+  // macro.
   int num_loops_ = 0;
   bool soft_ = false;  // true if unknown filters and tests are errors only when executed
   // Line of the first call of each unsupported function. The key is the name of the function.
   std::map<std::string, int> refused_calls_;
-  // Maps a name to the first expression such as `name.arguments`. If `name` is a macro and not a
-  // variable, Run() returns an error for this expression.
+  // Maps `name` to the first expression that uses a macro attribute of `name`, such as
+  // `name.arguments`. If `name` is a macro, but not a variable, Run() returns an error for this
+  // expression.
   std::map<std::string, const ValueExpr*> macro_attributes_;
   std::set<std::string> variables_, macros_;  // names of assigned variables, and names of macros
 };

@@ -102,8 +102,8 @@ void Symbols::VisitIf(const IfStmt& node, size_t index) {
   Merge(branches);
 }
 
-// Adds the names that the branches of an if statement use. A variable that only a branch assigns
-// also gets an initial value, because the branch may be skipped.
+// Adds the names in the branches of an if statement. A variable that a branch assigns also gets an
+// initial value, because the branch may not run.
 void Symbols::Merge(std::span<const Symbols> branches) {
   std::set<std::string> stored;
   for (const Symbols& branch : branches) {
