@@ -25,8 +25,8 @@ constexpr size_t kNowhere = static_cast<size_t>(-1);
 // plus kStepsMax. A step takes about 2 ns, so a search in 3 MiB of text takes at most about 0.1 s.
 constexpr size_t kStepsPerByteMax = 16;
 constexpr size_t kStepsMax = 1 << 22;
-// Maximum number of failed steps (steps of attempts that find no match) per byte of the text. A
-// search that exceeds the maximum first computes all start positions of matches.
+// Maximum number of steps in failed attempts to match, per byte of the text. A search that exceeds
+// the maximum computes all start positions of matches, and skips all other positions.
 constexpr size_t kWastedStepsPerByteMax = 4;
 
 }  // namespace
@@ -41,8 +41,8 @@ std::optional<SymbolMap> SymbolMap::Create(const std::vector<const CodePointSet*
   }
   std::ranges::sort(borders);
   borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
-  // Characters between two neighbouring borders are in the same sets. Characters in the same sets
-  // get the same symbol.
+  // Two consecutive elements of `borders` delimit characters that are in the same sets. All
+  // characters that are in the same sets get the same symbol.
   SymbolMap map;
   std::map<std::vector<bool>, CodePointSet> alike;
   std::vector<size_t> cursors(sets.size(), 0);

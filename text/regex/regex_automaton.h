@@ -31,8 +31,9 @@ class SymbolMap {
 
   uint8_t edge() const { return edge_; }
   uint32_t num_symbols() const { return edge_ + 1u; }
-  // Returns a vector whose element i is true if `set` contains the characters with symbol i. The
-  // element of the edge symbol (start or end of the text) is `with_edge`.
+  // Returns a vector with one element per symbol, which is true if `set` contains the characters
+  // with this symbol. The last element, for the edge symbol (start or end of the text), is
+  // `with_edge`.
   std::vector<bool> Members(const CodePointSet& set, bool with_edge) const;
 
   // Returns the symbol of the character that begins at `position`, and moves `position` to the end
@@ -55,8 +56,9 @@ class SymbolMap {
 // holds at the current position of the text.
 class Automaton {
  public:
-  // An entry of the transition table. Bit 0 is 1 if a match ends before the symbol of the
-  // transition. The other bits are the index in `entries_` of the row of the next state.
+  // An entry of the transition table. Bit 0 is 1 if a match ends before the symbol that the
+  // automaton reads. The other bits are the index in `entries_` of the first entry of the next
+  // state.
   using Entry = uint32_t;
   static constexpr uint32_t kDeadRow = 0;
 
@@ -100,8 +102,8 @@ class AutomatonRegex {
   explicit AutomatonRegex(SymbolMap symbols) : symbols_(std::move(symbols)) {}
 
   SymbolMap symbols_;
-  // Bit i of after_reading_forwards_[symbol] is 1 if condition i is true after an automaton has
-  // read `symbol` forwards. after_reading_backwards_ is for automata that read backwards.
+  // Bit i of the element for a symbol is 1 if condition i is true directly after an automaton reads
+  // the symbol. The second table is for automata that read the text backwards.
   ConditionTable after_reading_forwards_{}, after_reading_backwards_{};
   bool has_conditions_ = false;  // true if `matcher_` checks any condition
   // Condition i is the result of look-around i. Look-around i may depend on the results of the

@@ -46,8 +46,8 @@ void AppendAlternatives(const RegexNode& node, std::string& pattern) {
   }
 }
 
-// Appends `opening`, the expression `node` and a closing parenthesis. Adds no second pair of
-// parentheses, because PCRE2 may refuse (?<=(?:a|bc)), but accepts (?<=a|bc).
+// Appends `opening`, the expression `node` and a closing parenthesis. Does not enclose alternatives
+// in additional parentheses: PCRE2 accepts (?<=a|bc), but may refuse (?<=(?:a|bc)).
 void AppendGroup(std::string_view opening, const RegexNode& node, std::string& pattern) {
   pattern += opening;
   if (node.kind == RegexNode::Kind::kAlternate) {

@@ -94,7 +94,7 @@ absl::StatusOr<RegexParser::ClassItem> RegexParser::ParseRange(ClassItem first) 
   if (!first.character) return Wrong("a character range begins with a class such as \\d");
   Take("-");
   if (Looking("[") || Looking("&&"))
-    return NotSupported("a character range that ends with a class such as [a-z]");
+    return NotSupported("a character range ends with a class such as [a-z]");
   INCIPIT_ASSIGN_OR_RETURN(const ClassItem last, ParseClassItem());
   if (!last.character) return Wrong("a character range ends with a class such as \\d");
   if (*last.character < *first.character) return Wrong("the end of a range is before its start");
@@ -221,13 +221,15 @@ absl::StatusOr<char32_t> RegexParser::ParseDigits(size_t digits_max, int base) {
 absl::StatusOr<char32_t> RegexParser::ParseCharacterEscape() {
   if (Take("x{")) {
     INCIPIT_ASSIGN_OR_RETURN(const char32_t character, ParseDigits(8, 16));
-    if (!Take("}")) return NotSupported("an escape (such as \\x{41}) with several code points");
+    if (!Take("}"))
+      return NotSupported("an escape such as \\x{41} must contain exactly one code point");
     return character;
   }
   if (Take("x")) return ParseDigits(2, 16);
   if (Take("u")) return ParseDigits(4, 16);
   if (Looking("0")) return ParseDigits(3, 8);
-  if (Looking("c") || Looking("M-")) return NotSupported("a control character such as \\cA");
+  if (Looking("c") || Looking("M-"))
+    return NotSupported("control characters such as \\cA are not supported");
   const char letter = pattern_[position_];
   if (letter >= '1' && letter <= '7') return ParseDigits(3, 8);
   constexpr std::pair<char, char32_t> kLetters[] = {

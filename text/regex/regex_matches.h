@@ -10,9 +10,9 @@
 
 namespace incipit {
 
-// Passes all matches in `text` and the ranges between matches to `sink`. search.Find(from, match)
-// must find the first match at or after `from`. search.has_given_up() must return true if Find()
-// stopped at its step limit.
+// Passes all matches in `text` and the ranges between matches to `sink`. REQUIRES:
+// search.Find(from, match) finds the first match at or after the byte offset `from`. REQUIRES:
+// search.has_given_up() returns true if Find() has stopped at its step limit.
 template <typename Search>
 absl::Status VisitMatches(std::string_view text, Search& search, SpanSink sink) {
   size_t from = 0, done = 0;

@@ -113,7 +113,8 @@ Automaton::Entry AutomatonBuilder::Transition(int32_t state, uint32_t symbol, ui
     const RegexInstruction& instruction = program_[pc];
     if (instruction.op == Op::kMatch) {
       has_matched = true;
-      // Ignore the remaining instructions: this match is preferred to their matches.
+      // Ignore the remaining instructions, because their matches have a lower priority than this
+      // match.
       if (goal_ == AutomatonGoal::kMatchFromStart) break;
     } else if (instruction.members[symbol]) {
       add(instruction.next);

@@ -53,9 +53,8 @@ class AutomatonBuilder {
   using State = std::vector<int32_t>;
 
   int32_t StateIndex(const State& state);
-  // Follows each path of instructions from `state` to its first kRead or kMatch instruction, and
-  // returns these instructions, most preferred first. Bit i of `conditions` is the result of
-  // condition i.
+  // Returns the kRead and kMatch instructions that the program can reach from `state` without
+  // reading a symbol, most preferred first. Bit i of `conditions` is the result of condition i.
   State Resolve(const State& state, uint32_t symbol, uint32_t conditions) const;
   void ResolveFrom(int32_t pc, uint32_t symbol, uint32_t conditions, std::vector<bool>& seen,
                    State& resolved) const;
@@ -101,8 +100,9 @@ class RegexCompiler {
   size_t num_instructions_ = 0;
   std::vector<Source> look_arounds_;
   std::map<const RegexNode*, int32_t> look_around_of_;
-  // forward_conditions_[i][symbol] is true if condition i holds after a program has read `symbol`
-  // forwards. backward_conditions_ is for programs that read backwards.
+  // Element [i][symbol] is true if condition i holds directly after a program reads `symbol`.
+  // forward_conditions_ is for programs that read the text forwards, backward_conditions_ for
+  // programs that read the text backwards.
   std::vector<std::vector<bool>> forward_conditions_, backward_conditions_;
 };
 

@@ -61,7 +61,7 @@ RegexNode Possessive(RegexNode repeat) {
   const CodePointSet set = repeat.children[0].set;
   RegexNode none_follows = NextNode(Inverse(set), true);
   if (repeat.max < 0) return Both(Kind::kConcat, std::move(repeat), std::move(none_follows));
-  // `repeat` is x?+. The result matches one `x`, or the empty string if no `x` follows.
+  // The possessive repetition x?+ matches one `x`. If no `x` follows, x?+ matches the empty string.
   return Both(Kind::kAlternate, SetNode(set), std::move(none_follows));
 }
 
@@ -161,13 +161,13 @@ absl::Status RegexParser::CheckFolding(const RegexNode& sequence) const {
     if (node.kind == Kind::kSet && (node.set.Contains(0xDF) || node.set.Contains(0xFB00)) &&
         node.set.ranges().size() <= 3) {
       return NotSupported(
-          "a character that equals two characters if case is ignored (such as \u00DF and ss)");
+          "a case-insensitive character must not equal two characters (such as \u00DF and ss)");
     }
     if (i + 1 == sequence.children.size()) break;
     for (const std::string_view pair : kPairs) {
       if (is_letter(node, pair[0]) && is_letter(sequence.children[i + 1], pair[1])) {
         return NotSupported(
-            "two characters that equal one character if case is ignored (such as ss and \u00DF)");
+            "two case-insensitive characters must not equal one character (such as ss and \u00DF)");
       }
     }
   }
@@ -189,7 +189,7 @@ absl::StatusOr<RegexNode> RegexParser::ParseAtom() {
         Both(Kind::kConcat, PreviousNode(Newline(), false), NextNode(AnyCharacter(), false));
     return Both(Kind::kAlternate, PreviousNode(None(), true), std::move(line));
   }
-  if (Looking("*") || Looking("+") || Looking("?")) return Wrong("no item before the quantifier");
+  if (Looking("*") || Looking("+") || Looking("?")) return Wrong("the quantifier has no operand");
   if (Take("\\")) return ParseEscape();
   return Literal(NextCodePoint(pattern_, position_));
 }
@@ -246,7 +246,7 @@ absl::StatusOr<std::optional<std::pair<int, int>>> RegexParser::ParseInterval() 
     return NotSupported(fmt::format("more than {} repetitions", kRegexRepeatMax));
   }
   if (max >= 0 && max < min)
-    return NotSupported("a repetition whose maximum is below its minimum (such as {5,2})");
+    return NotSupported("the maximum of a repetition is less than its minimum (such as {5,2})");
   return std::optional(std::pair(min, max));
 }
 
@@ -371,7 +371,7 @@ absl::StatusOr<RegexNode> RegexParser::ParseEscape() {
     const size_t end = pattern_.find('>', position_);
     const auto named = named_groups_.find(pattern_.substr(position_, end - position_));
     if (end == pattern_.npos || named == named_groups_.end()) {
-      return NotSupported("a reference to an unknown group");
+      return NotSupported("a backreference names a group that does not exist");
     }
     position_ = end + 1;
     return RegexNode{.kind = Kind::kBackreference, .group = named->second};
