@@ -49,8 +49,8 @@ class StopStringSet {
   void LinkFallbacks();
   // Returns the node that the automaton reaches from the node `node` when it reads the byte `byte`.
   int32_t Next(int32_t node, char byte) const;
-  // Returns the length in bytes of the longest suffix of the searched text with which a longer stop
-  // string begins. `node` is the current node of the automaton.
+  // Returns the number of bytes at the end of the searched text that may be the beginning of a stop
+  // string. `node` is the current node of the automaton.
   size_t NumBegun(int32_t node) const;
 
   std::vector<std::string> strings_;
@@ -76,8 +76,8 @@ class StopStrings {
   // found, Result::text ends after the stop string if `include_stop` is true, and before the stop
   // string otherwise.
   Result Push(std::string_view text, bool include_stop);
-  // Adds `text`, the next piece of the output. Returns the text to send. Ignores a stop string
-  // that ends in `text`. Still finds a stop string that begins in `text` and ends in a later piece.
+  // Adds `text`, the next piece of the output. Returns the text to send. Ignores stop strings that
+  // end in `text`, but not stop strings that begin in `text` and end in a later piece.
   std::string Pass(std::string_view text);
   // Returns the text that was not yet sent because a stop string may begin in the text.
   std::string Flush();

@@ -57,9 +57,9 @@ class Trie {
 // The added tokens of a tokenizer. Immutable after Create().
 class AddedVocabulary {
  public:
-  // Creates the added vocabulary from `list`, the array `added_tokens` in tokenizer.json. As in
-  // Hugging Face tokenizers, a token outside the vocabulary of `model` gets the next free id, not
-  // its id in `list`. The ids in `list` must be distinct. `list` and `normalizer` may be null.
+  // Creates the added vocabulary from `list`, the array `added_tokens` in tokenizer.json. The ids
+  // in `list` must be distinct. `list` and `normalizer` may be null. As in Hugging Face tokenizers,
+  // a token outside the vocabulary of `model` gets the next free id; its id in `list` is ignored.
   static absl::StatusOr<AddedVocabulary> Create(const nlohmann::json* list, const BpeModel& model,
                                                 const Normalizer* normalizer);
 
@@ -107,9 +107,8 @@ class AddedVocabulary {
   TextMap<size_t> index_of_content_;
   absl::flat_hash_map<TokenId, size_t> index_of_id_;
   TextSet special_texts_;
-  // tries_[0] contains the tokens to find before normalization (Pass::kRaw), and tries_[1] the
-  // tokens to find in the normalized text. The value of a string in a Trie is the index of its
-  // token in `tokens_`.
+  // The texts of the added tokens: tries_[0] for the search before normalization, tries_[1] for the
+  // search after normalization. The value of a text is the index of its token in `tokens_`.
   Trie tries_[2];
   bool has_special_[2] = {false, false};
   TokenId id_end_ = 0;

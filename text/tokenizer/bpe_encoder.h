@@ -22,8 +22,8 @@ class BpeEncoder {
   // of less than 2048 bytes. REQUIRES: `model` outlives the encoder.
   BpeEncoder(const BpeModel& model, size_t text_bytes);
 
-  // Appends the tokens of `word` to `ids`. REQUIRES: all calls use the same vector `ids`, and the
-  // caller removes no element of `ids`, because the cache refers to earlier elements.
+  // Appends the tokens of `word` to `ids`. REQUIRES: all calls use the same vector `ids`. REQUIRES:
+  // the caller removes no elements of `ids`, because the cache refers to the elements.
   absl::Status Encode(std::string_view word, std::vector<TokenId>& ids);
 
  private:

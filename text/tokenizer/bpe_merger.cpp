@@ -10,14 +10,14 @@ namespace {
 // A merge is frequent if it applies at least once per kEverywhereSpacing symbols of a word. One
 // pass over all symbols is the fastest way to apply a frequent merge.
 constexpr size_t kEverywhereSpacing = 8;
-// Maximum number of symbols that MergeCommon() reads to apply rare merges (merges that are not
-// frequent), divided by the number of symbols of the word.
+// For rare merges (merges that are not frequent), MergeCommon() reads at most kRarePassesMax *
+// (number of symbols of the word) symbols.
 constexpr size_t kRarePassesMax = 6;
 // Minimum number of symbols in a window (the range of symbols that MergeInWindows() merges at a
 // time).
 constexpr size_t kWindowMin = 64;
-// Of a window of n symbols, MergeInWindows() discards the tokens of about the last n * kWindowEnd /
-// kWindowMin symbols, because the symbols after the window may change these tokens.
+// MergeInWindows() discards the tokens at the end of a window (about 10 of every 64 symbols),
+// because the symbols after the window may change these tokens.
 constexpr size_t kWindowEnd = 10;
 
 }  // namespace
@@ -50,8 +50,8 @@ class BpeMerger::ShortWord {
  private:
   static constexpr uint32_t kPlaces = 64, kBlock = 4, kNumBlocks = kShortSymbolsMax / kBlock;
   static constexpr uint32_t kNoKey = std::numeric_limits<uint32_t>::max();
-  // Used for two symbols outside the table of common symbols. The value -1 of rank_across means
-  // that a merge of any rank may join tokens at their border.
+  // Stands for two symbols that are not in the table of common symbols. Their lowest rank
+  // (rank_across) is unknown, so the value is -1, which is less than every rank.
   static constexpr MergeTable::SymbolPair kUnknownPair = {
       .merged = -1, .rank = MergeTable::kNoRank, .rank_across = -1};
   static_assert(kShortSymbolsMax <= kPlaces && kNumBlocks == 16);
@@ -91,8 +91,8 @@ class BpeMerger::ShortWord {
     return num_left;
   }
 
-  // Sets the key of position `place`. Does nothing if `rank` is kNoRank. REQUIRES: the position has
-  // no key.
+  // Sets the key of the merge whose left symbol has the index `place`. Does nothing if `rank` is
+  // kNoRank. REQUIRES: the merge has no key.
   void AddKey(uint32_t place, int32_t rank, TokenId merged) {
     if (rank == MergeTable::kNoRank) return;
     const uint32_t key = static_cast<uint32_t>(rank) * kPlaces + place;
@@ -152,11 +152,13 @@ bool BpeMerger::CanMergeInWindows(std::span<const TokenId> symbols) const {
          std::ranges::none_of(symbols, [&](TokenId symbol) { return check->IsMerged(symbol); });
 }
 
-// Merges a long word in windows (ranges of neighbouring symbols). Each window is merged separately,
-// and its last tokens are discarded, because the symbols after the window may change them.
+// Merges a long word in windows (ranges of neighbouring symbols). Merges each window separately.
+// Discards the last tokens of a window, because the symbols after the window may change these
+// tokens.
 //
-// If the first token of a window cannot follow the last token of the previous windows (PairCheck),
-// some of the previous tokens are merged again in a larger window.
+// Uses PairCheck to test whether the first token of a window can follow the last token of the
+// previous window. If not, merges the last tokens of the previous windows again, in a larger
+// window.
 size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
   const PairCheck& check = *model_.pair_check();
   size_t begin = 0, size = kWindowMin / 2;
@@ -217,9 +219,9 @@ size_t BpeMerger::MergeCommon(std::span<TokenId> symbols) {
   }
 }
 
-// Applies the merge with rank `rank` in one pass from left to right. Also applies merges of lower
-// rank that the new tokens make possible. Returns the number of remaining symbols. REQUIRES: no
-// possible merge has a rank less than `rank`.
+// Applies the merge with rank `rank` in one pass from left to right. If a new token makes a merge
+// of lower rank possible, also applies that merge. Returns the number of remaining symbols.
+// REQUIRES: before the pass, no merge of lower rank is possible.
 size_t BpeMerger::MergeEverywhere(int32_t rank, std::span<TokenId> symbols) {
   const std::span<const MergeTable::Merge> merges = model_.merges().in_order();
   // The result is symbols[0, num_done). Only its last symbol can merge again.

@@ -95,8 +95,8 @@ class BpeModel {
   std::vector<std::string> tokens_;
   MergeTable merges_;
   std::unique_ptr<const PairCheck> pair_check_;
-  // character_pages_[c / 256] is the index in `character_ids_` of the first of 256 token ids, one
-  // per character. The value is -1 if none of the 256 characters has a token.
+  // character_pages_[i] is for the characters [256 * i, 256 * (i + 1)): the index of their token
+  // ids in `character_ids_`. The index is -1 if none of these characters has a token.
   std::vector<int32_t> character_pages_;
   // Token ids of single characters, in groups of 256 characters; -1 for a character without a
   // token.

@@ -72,8 +72,8 @@ class TokenDecoding {
 // The decoder of a tokenizer. Immutable.
 struct TokenDecoder {
   std::vector<std::unique_ptr<const DecoderStep>> steps;
-  // True if the decoder has a ByteLevel step (is_byte_level) or a ByteFallback step
-  // (has_byte_fallback). Used by Tokenizer::TokenBytes().
+  // is_byte_level is true if the decoder has a step of the type ByteLevel. has_byte_fallback is
+  // true if the decoder has a step of the type ByteFallback.
   bool is_byte_level = false, has_byte_fallback = false;
 };
 

@@ -108,7 +108,7 @@ class ByteFallbackStage : public WholeTokenStage {
   }
 
   std::string run_;
-  size_t checked_ = 0;  // bytes [0, checked_) of `run_` (the bytes held back) are valid UTF-8
+  size_t checked_ = 0;  // number of bytes at the start of `run_` that are valid UTF-8
   bool is_broken_ = false;
 };
 
@@ -199,7 +199,8 @@ class StripStage : public TokenSink {
   TokenSink& next_;
   // Maximum number of characters that may still be removed from the start of the token.
   uint64_t to_strip_;
-  // Number of characters `content` that are held back because the token may end after them.
+  // Number of characters `content` that are held back, because they are removed if the token ends
+  // after them.
   uint64_t held_ = 0;
 };
 

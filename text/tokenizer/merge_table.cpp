@@ -44,9 +44,9 @@ void MergeTable::Finish(size_t num_tokens) {
   if (knows_ends_) IndexCommonSymbols(joined);
 }
 
-// Returns, for each merge, the last symbol of its left token and the first symbol of its right
-// token. A symbol is a token that no merge makes. Sets knows_ends_ to false if these symbols are
-// not unique.
+// Returns all different pairs (last symbol of the left token, first symbol of the right token) of
+// merges. A symbol is a token that no merge makes. Sets knows_ends_ to false if the first or last
+// symbol of a token is not unique.
 std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
   // left_of[token] and right_of[token] are the left and the right token of the merge that makes
   // `token`; -1 if no merge makes `token`.
@@ -55,8 +55,9 @@ std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
     left_of[merge.merged] = merge.left;
     right_of[merge.merged] = merge.right;
   }
-  // Returns the first symbol of each token if `links` is left_of, or the last symbol if `links` is
-  // right_of. Sets knows_ends_ to false if the links of a token form a cycle.
+  // Follows `links` from each token to a symbol. Returns the first symbols of all tokens if `links`
+  // is left_of, or the last symbols if `links` is right_of. Sets knows_ends_ to false if `links`
+  // has a cycle.
   const auto ends_of = [&](const std::vector<TokenId>& links) {
     std::vector<TokenId> ends(num_tokens);
     for (size_t token = 0; knows_ends_ && token < num_tokens; ++token) {
@@ -76,8 +77,8 @@ std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
     if (known.emplace(left, right).second) {
       joined.push_back({.left = left, .right = right, .rank = merge.rank});
     }
-    // If several merges make the same token, the first and last symbols of the token must be equal
-    // for all these merges.
+    // All merges that make the same token must give the token the same first symbol and the same
+    // last symbol.
     knows_ends_ = knows_ends_ && first_of[merge.merged] == first_of[merge.left] &&
                   last_of[merge.merged] == last_of[merge.right];
   }

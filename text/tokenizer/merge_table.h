@@ -33,8 +33,8 @@ class MergeTable {
   struct SymbolPair {
     TokenId merged = -1;
     int32_t rank = kNoRank;
-    // Lowest rank of all merges of a token that ends with the left symbol and a token that begins
-    // with the right symbol; kNoRank if no merge joins two such tokens.
+    // Lowest rank of all merges whose left token ends with the left symbol and whose right token
+    // begins with the right symbol. kNoRank if no such merge exists.
     int32_t rank_across = kNoRank;
   };
 
@@ -71,7 +71,7 @@ class MergeTable {
     if (row == kCommonMax || column == kCommonMax) return nullptr;
     return &common_pairs_[row * kCommonMax + column];
   }
-  // Returns false if no merge joins a token that ends with the symbol `left` and a token that
+  // Returns true if some merge may join a token that ends with the symbol `left` and a token that
   // begins with the symbol `right`. Always returns true if knows_ends_ is false.
   bool MayJoin(TokenId left, TokenId right) const {
     if (!knows_ends_) return true;
@@ -95,8 +95,8 @@ class MergeTable {
     int32_t rank = kNoRank;  // lowest rank of all merges with these two symbols at the border
   };
 
-  // The hash table of all merges with the same left token, with linear probing. With a filter of
-  // one bit per hash, Find() returns early for most pairs of tokens without a merge.
+  // The hash table of all merges with the same left token; uses linear probing. A bit filter lets
+  // Find() return early for most right tokens without a merge.
   struct Group {
     // If is_small(): the bits of the bit filter. Otherwise: index in `filters_` of the first word
     // of the bit filter.
@@ -122,7 +122,8 @@ class MergeTable {
 
   std::vector<Merge> merges_;  // all added merges, in the order of the calls of Add()
   std::vector<Group> groups_;  // groups_[left]: hash table of the merges with the left token `left`
-  // Bit filters of the hash tables with 16 slots or more; one word per 8 slots.
+  // Bit filters of the hash tables with more than 16 slots. A filter has one 64-bit word per 8
+  // slots.
   std::vector<uint64_t> filters_;
   std::vector<Entry> entries_;  // slots of the hash tables of all groups
   // common_[token]: index of a common symbol; kCommonMax if `token` is not a common symbol.

@@ -128,8 +128,8 @@ class UnicodeForm : public Normalizer {
     rewriter.Finish();
     return absl::OkStatus();
   }
-  // NFC replaces at most 3 bytes by one byte, for example the Kelvin sign by K. The result 4 is an
-  // upper bound.
+  // The result 4 is a safe upper bound: NFC replaces at most 3 bytes by one byte, for example the
+  // Kelvin sign by K.
   std::optional<size_t> ShrinksBy() const override {
     return kForm == NormalForm::kNfc ? std::optional<size_t>(4) : std::nullopt;
   }

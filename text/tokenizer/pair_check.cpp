@@ -48,10 +48,11 @@ PairCheck::Origin PairCheck::OriginOf(const MergeTable::Merge& merge) const {
   const Origin& left = origins_[merge.left];
   const Origin& right = origins_[merge.right];
   const int32_t time = std::max({merge.rank, left.time, right.time});
-  // The token `right` can exist before the merge applies. Then a merge with a rank less than `time`
-  // can join `right` with the next token.
+  // If right.time < time, the token `right` exists before this merge applies. Until then, any merge
+  // with a rank less than `time` can join `right` with the next token.
   const bool behind_waits = right.time < time;
-  // If left.time equals right.time, the token `left` exists before the token `right`.
+  // If left.time == right.time, the token `left` is made first, because merges of equal rank apply
+  // from left to right.
   const bool before_waits = right.time == time || left.time < time;
   return {.time = time,
           .limit_behind = behind_waits ? time : merge.rank,
@@ -65,13 +66,14 @@ bool PairCheck::AreCompatible(const MergeTable& merges, TokenId left, TokenId ri
   return merges.RankOf(left, right) == MergeTable::kNoRank && DoMeet(merges, left, right);
 }
 
-// Undoes the merges inside `left` and `right`, the latest merge first. Returns false if a merge of
-// parts of both tokens would have applied before an undone merge.
+// Splits `left` and `right` into the parts that were merged, the latest merge first. Returns false
+// if a merge across the border of the two tokens would apply before one of these merges.
 bool PairCheck::DoMeet(const MergeTable& merges, TokenId left, TokenId right) const {
   while (true) {
     const Origin& left_origin = origins_[left];
     const Origin& right_origin = origins_[right];
-    // A merge of `left` and `right` with a rank less than `limit` applies before the undone merge.
+    // If the merge across the border has a rank less than `limit`, that merge applies before the
+    // split token is made.
     int32_t limit;
     if (left_origin.time > right_origin.time) {
       limit = left_origin.limit_behind;

@@ -23,9 +23,9 @@ class PairCheck {
   // token id.
   static std::unique_ptr<const PairCheck> Create(const MergeTable& merges, size_t num_tokens);
 
-  // Returns true if merging the symbols of `left` and `right` results in the tokens `left` and
-  // `right`. REQUIRES: `merges` is the argument of Create(). REQUIRES: each of the tokens results
-  // from merging its own symbols.
+  // Returns true if merging the symbols of `left` and then of `right` as one word results in the
+  // same two tokens. REQUIRES: `merges` is the argument of Create(). REQUIRES: merging the symbols
+  // of `left` alone results in `left`, and merging the symbols of `right` alone results in `right`.
   bool AreCompatible(const MergeTable& merges, TokenId left, TokenId right) const;
   // Returns true if some merge makes `token`. Returns false if `token` is a symbol.
   bool IsMerged(TokenId token) const { return is_merged_[token]; }
@@ -43,9 +43,9 @@ class PairCheck {
   struct Origin {
     // Highest rank of all merges inside the token; kNotMade if the token is a symbol.
     int32_t time = kNotMade;
-    // A merge of `right` with the next token applies before the merge of `left` and `right` if its
-    // rank is less than `limit_behind`. `limit_before` is the limit for merges of `left` with the
-    // previous token.
+    // Limits for ranks. A merge of `right` with the next token applies before the merge of `left`
+    // and `right` if its rank is less than `limit_behind`. `limit_before` is the limit for merges
+    // of the previous token with `left`.
     int32_t limit_behind = 0, limit_before = 0;
     TokenId left = -1, right = -1;
     uint32_t length = 1;  // number of symbols from which the token is merged
@@ -54,8 +54,8 @@ class PairCheck {
   PairCheck() = default;
   bool FindOrigins(const MergeTable& merges, size_t num_tokens);
   bool IsKnown(TokenId id) const { return !is_merged_[id] || origins_[id].time != kNotMade; }
-  // Returns true if the merges of the symbols of `left` and `right` make these two tokens before
-  // any merge across their border applies.
+  // Returns true if no merge across the border of `left` and `right` applies before both tokens are
+  // made from their symbols.
   bool DoMeet(const MergeTable& merges, TokenId left, TokenId right) const;
   Origin OriginOf(const MergeTable::Merge& merge) const;
 

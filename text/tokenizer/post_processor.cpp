@@ -30,7 +30,8 @@ absl::StatusOr<TextTemplate> SpecialTokenIds(const JsonFields& fields, const std
   INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json* json, fields.Object("special_tokens"));
   const auto found = json->find(name);
   const std::string path = fields.PathOf("special_tokens");
-  if (found == json->end()) return InvalidArgument("{} lacks a token that a template uses", path);
+  if (found == json->end())
+    return InvalidArgument("the field {} does not contain a token that a template uses", path);
   INCIPIT_ASSIGN_OR_RETURN(const JsonFields token, JsonFields::Of(*found, path));
   INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json* ids, token.Array("ids"));
   TextTemplate result;

@@ -50,8 +50,8 @@ class PatternSplit : public PreTokenizer {
   bool invert_;
 };
 
-// Splits a word at each character that is in a set. `behavior` selects whether the character is
-// removed, or in which part it is kept.
+// Splits a word at each character of a set. `behavior` selects whether this character is removed,
+// becomes a separate part, or is joined with a neighbouring part.
 class CharacterSplit : public PreTokenizer {
  public:
   CharacterSplit(const CodePointSet& set, SplitBehavior behavior) : behavior_(behavior) {

@@ -14,7 +14,7 @@ namespace incipit {
 struct Word {
   std::string_view text;
   // Number of bytes at the start of `text` that were made from the first character of the original
-  // text; 0 for all later words.
+  // text. 0 if no byte of `text` was made from this character.
   size_t from_first_character = 0;
 
   Word Part(size_t begin, size_t end) const {
@@ -42,8 +42,8 @@ class PreTokenizer {
 // All steps of a pre-tokenizer. Each step splits the parts from the previous step further.
 struct PreTokenization {
   std::vector<std::unique_ptr<const PreTokenizer>> steps;
-  // True if the model receives words as bytes. Then no step converts the bytes to characters of the
-  // byte alphabet (byte_alphabet.h).
+  // True if the model receives words as bytes, not as characters of the byte alphabet
+  // (byte_alphabet.h).
   bool words_are_bytes = false;
   // True if some step treats the first word of the text differently from the other words.
   bool needs_origins = false;

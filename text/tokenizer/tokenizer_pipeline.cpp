@@ -68,8 +68,8 @@ class Tokenizer::Pipeline::Encoding {
                               });
   }
 
-  // Returns the byte offset in the original text of the byte at `position` in the current section
-  // (the normalized text between two added tokens).
+  // Converts `position`, a byte offset in the current section (normalized text between two added
+  // tokens), to a byte offset in the original text.
   size_t OriginOf(size_t position) const {
     return section_begin_ + (origins_.empty() ? position : origins_[position]);
   }
@@ -115,7 +115,7 @@ Tokenizer::Pipeline::Pipeline(Parts parts) : parts_(std::move(parts)) {
 std::optional<size_t> Tokenizer::Pipeline::FindTokenBytesMax() const {
   const std::optional<size_t> shrinks_by =
       parts_.normalizer == nullptr ? std::optional<size_t>(1) : parts_.normalizer->ShrinksBy();
-  // If some byte has no token, one unknown token may stand for any number of bytes.
+  // True if every byte has a token. Otherwise, one unknown token may stand for any number of bytes.
   const bool knows_bytes = parts_.pre_tokenization.words_are_bytes && parts_.model.has_all_bytes();
   if (!shrinks_by || !knows_bytes || parts_.pre_tokenization.DropsText() ||
       parts_.added.TakesBlanks()) {
