@@ -23,8 +23,8 @@ bool HasDecomposition(const utf8proc_property_t& property) {
   return property.decomp_seqindex != kNoDecomposition;
 }
 
-// Returns true if normalization to `form` never changes `character` and never combines `character`
-// with the previous character. May also return false for such a character.
+// Returns true only if normalization to `form` never changes `character` and never combines
+// `character` with the previous character.
 bool IsStableIn(NormalForm form, char32_t character, const utf8proc_property_t& property) {
   if (character < 0xA0) return true;
   if (form == NormalForm::kNfc && character < 0x300) return true;

@@ -10,12 +10,13 @@
 
 namespace incipit {
 
-// An exception: the characters from `first` to `last` have another value of a property than in the
-// library. The meaning of `value` depends on the table:
+// The characters from `first` to `last` (inclusive), whose property differs from the library.
+// `value` is the correct property:
 // - Table of general categories: the number of the category.
 // - Table of a set: 1 if the set contains the characters, 0 if not.
-// - Table of a case mapping: the characters to which `first` is mapped, at most three, with 20 bits
-//   each. The first character is in the lowest bits. The value for `first` + i is `value` + i.
+// - Table of a case mapping: the result for the character `first`, at most three characters with 20
+//   bits each. The lowest bits contain the first character of the result. The result for the
+//   character `first` + i is `value` + i.
 struct UnicodeException {
   char32_t first, last;
   int64_t value;
@@ -33,8 +34,8 @@ inline const UnicodeException* FindException(UnicodeExceptions exceptions, char3
 // Characters whose general category differs from the category in the library utf8proc.
 extern const UnicodeExceptions kRegexCategories, kPythonCategories;
 
-// Exceptions for sets of characters. Otherwise, each set contains all characters of some general
-// categories, which unicode_tables.cpp names.
+// Exceptions for sets of characters. Without the exceptions, a set contains all characters of the
+// general categories that unicode_tables.cpp names.
 extern const UnicodeExceptions kRustNumeric, kRustPunctuation, kRustWord, kRustMark,
     kInertInNormalForms, kPythonDigit, kPythonNumeric, kPythonLowercase, kPythonUppercase,
     kPythonCaseIgnorable;
