@@ -12,11 +12,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/hash/sha256.h"
 #include "base/types.h"
 #include "kvcache/keys/block_message.h"
 #include "kvcache/keys/extra_keys.h"
 #include "kvcache/keys/hash_algorithm.h"
-#include "kvcache/keys/sha256.h"
 #include "kvcache/sequence_tokens.h"
 
 namespace incipit {

@@ -9,8 +9,8 @@
 #include <span>
 #include <string_view>
 
+#include "base/hash/byte_sink.h"
 #include "base/types.h"
-#include "kvcache/keys/byte_sink.h"
 #include "kvcache/keys/extra_keys.h"
 
 namespace incipit {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kvcache/keys/byte_sink.h"
+#include "base/hash/byte_sink.h"
 
 namespace incipit {
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "kvcache/keys/byte_sink.h"
+#include "base/hash/byte_sink.h"
 
 namespace incipit {
 

@@ -1,4 +1,4 @@
-#include "kvcache/keys/sha256.h"
+#include "base/hash/sha256.h"
 
 #include <gtest/gtest.h>
 #include <openssl/evp.h>

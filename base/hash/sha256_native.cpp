@@ -1,6 +1,6 @@
 // SHA-256 with the SHA instructions of x86 (SHA256RNDS2, SHA256MSG1, SHA256MSG2). The state is in
 // two vectors: words a, b, e, f and words c, d, g, h, the first word in the highest lane.
-#include "kvcache/keys/sha256_rounds.h"
+#include "base/hash/sha256_rounds.h"
 
 #if defined(__x86_64__)
 

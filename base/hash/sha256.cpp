@@ -1,9 +1,9 @@
-#include "kvcache/keys/sha256.h"
+#include "base/hash/sha256.h"
 
 #include <algorithm>
 
 #include "base/check.h"
-#include "kvcache/keys/sha256_rounds.h"
+#include "base/hash/sha256_rounds.h"
 
 namespace incipit {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "kvcache/keys/sha256.h"
+#include "base/hash/sha256.h"
 
 namespace incipit {
 

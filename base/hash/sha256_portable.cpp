@@ -1,6 +1,6 @@
 #include <bit>
 
-#include "kvcache/keys/sha256_rounds.h"
+#include "base/hash/sha256_rounds.h"
 
 namespace incipit {
 namespace {
