@@ -24,6 +24,7 @@
 #include "server/net/address.h"
 #include "server/options.h"
 #include "server/server.h"
+#include "server/session/api_keys.h"
 
 namespace incipit {
 namespace {
@@ -40,6 +41,13 @@ absl::Status CheckAddresses(const Options& options) {
   }
   if (!options.admin_address) return absl::OkStatus();
   return CheckAddressFree("admin-address", *options.admin_address);
+}
+
+absl::StatusOr<ApiKeys> ReadKeys(const Options& options) {
+  if (options.api_key_file.empty()) return ApiKeys();
+  absl::StatusOr<ApiKeys> keys = ApiKeys::Read(options.api_key_file);
+  if (!keys.ok()) return Annotate(keys.status(), "--api-key-file");
+  return keys;
 }
 
 // Raises the limit of open files of this process to the allowed maximum, because each connection
@@ -131,6 +139,8 @@ int RunServe(std::span<const std::string_view> args) {
   if (flags.help_requested()) {
     return Say(stdout, ServeHelp(flags)) ? kExitOk : kExitFailure;
   }
+  absl::StatusOr<ApiKeys> keys = ReadKeys(options);
+  if (!keys.ok()) return Report(keys.status(), kExitUsage);
   std::signal(SIGPIPE, SIG_IGN);  // SIGPIPE: a write to a closed stderr must not end the server
   StartLogging(options.log_level);
   RaiseFileLimit();
@@ -146,6 +156,7 @@ int RunServe(std::span<const std::string_view> args) {
   if (absl::Status status = LoadApart(options, loaded); !status.ok()) {
     return Report(status, ExitCodeOf(status));
   }
+  loaded.parts.keys = *std::move(keys);
   // Set the scheduling policy of this thread, and of all threads started later, to SCHED_BATCH. A
   // thread that sends tokens then does not interrupt a thread that computes a step.
   if (IsCpu(*loaded.backend)) NeverInterruptOthers();

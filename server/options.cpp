@@ -309,6 +309,12 @@ void BindAddresses(Options& o, Flags& flags) {
                  "Origin, such as https://example.com, whose web pages may send HTTP requests. May "
                  "be repeated."},
                 o.http_origins);
+  flags.String(
+      {"api-key-file", "FILE",
+       "File with API keys, one key in each line. Clients then need one of the keys, except "
+       "for health checks. Default: no file; clients need no key.",
+       kPrivate},
+      o.api_key_file);
   flags.String({"port-file", "FILE",
                 "File to which the server writes its ports when it is ready: {\"grpc\": N, "
                 "\"metrics\": N}. With an HTTP server, the file also contains \"http\": N. If "

@@ -99,6 +99,7 @@ struct Options {
   HttpAddress http_address;
   std::vector<std::string> http_hosts, http_origins;
   int32_t http_connections_max = 4096;
+  std::string api_key_file;  // path of the file with the keys of the clients; empty: no keys
   std::string port_file;
   MetricsCompat metrics_compat = MetricsCompat::kNone;
 

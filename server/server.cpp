@@ -18,6 +18,7 @@
 #include "server/metrics/metrics.h"
 #include "server/net/connection_listener.h"
 #include "server/rpc/admin_service.h"
+#include "server/rpc/call_key.h"
 #include "server/rpc/health.h"
 #include "server/rpc/inference_service.h"
 #include "server/session/call_tracker.h"
@@ -51,7 +52,8 @@ int Milliseconds(Duration duration) {
   return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
 }
 
-void Configure(const Options& options, grpc::ServerBuilder& builder) {
+void Configure(const Options& options, const ApiKeys& keys, grpc::ServerBuilder& builder) {
+  GuardOtherServices(keys, builder);
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
   // Limits the memory of received messages. gRPC before 1.54 compares the size of a message with
   // the maximum only after the whole message is in memory.
@@ -220,6 +222,7 @@ class Server::Parts {
   const ServedModel model;
   const v1::GetServerInfoResponse server_info;
   const v1::GetModelInfoResponse model_info;
+  const ApiKeys keys;
   const std::unique_ptr<Tokenizer> tokenizer;
   const std::unique_ptr<ChatTemplate> chat_template;
   Health health;
@@ -252,6 +255,7 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
       model(WithCacheTokens(parts)),
       server_info(ServerInfo(options, parts)),
       model_info(ModelInfo(parts)),
+      keys(std::move(parts.keys)),
       tokenizer(std::move(parts.tokenizer)),
       chat_template(std::move(parts.chat_template)),
       calls({.calls_max = options.streams_max,
@@ -278,10 +282,11 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
       encoder(tokenizer.get(), chat_template.get(), options.allow_special_tokens_in_chat,
               FormatsOf(options, chat_template.get())),
       starter({options, model, encoder, engine, dispatcher, text_pool, requests, metrics, clock}),
-      inference({options, model, tokenizer.get(), encoder, starter, calls, metrics, clock}),
+      inference({options, model, tokenizer.get(), encoder, starter, calls, metrics, clock, keys}),
       admin({options, model, model_info, server_info, clock.Now(), engine, starter, calls, drain,
-             clock}),
-      routes({options, model, tokenizer.get(), encoder, starter, calls, metrics, health, clock}) {
+             clock, keys}),
+      routes({options, model, tokenizer.get(), encoder, starter, calls, metrics, health, clock,
+              keys}) {
   dispatcher.Attach(engine);
   metrics.SetModelInfo(MetricsModel(parts));
   metrics.SetLoadSource([this] { return engine.Load(); });
@@ -313,13 +318,13 @@ absl::Status Server::Parts::Listen() {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   std::vector<grpc::HealthCheckServiceInterface*> services;
   grpc::ServerBuilder builder;
-  Configure(options, builder);
+  Configure(options, keys, builder);
   builder.RegisterService(&inference);
   if (!options.admin_address) {
     builder.RegisterService(&admin);
   } else {
     grpc::ServerBuilder admin_builder;
-    Configure(options, admin_builder);
+    Configure(options, keys, admin_builder);
     admin_builder.RegisterService(&admin);
     INCIPIT_ASSIGN_OR_RETURN(
         admin_endpoint,

@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "engine/model_runner.h"
 #include "server/options.h"
+#include "server/session/api_keys.h"
 #include "server/session/checked_request.h"
 #include "text/chat/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
@@ -35,6 +36,7 @@ struct ServerParts {
   std::unique_ptr<ChatTemplate> chat_template;  // null: the server does not offer Chat
   std::unique_ptr<ModelRunner> runner;
   EngineOptions engine;
+  ApiKeys keys;  // keys of the clients
 };
 
 // Callbacks for failures of the engine. A callback may run on any thread, and must not destroy the

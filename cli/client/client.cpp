@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "absl/status/status.h"
 #include "base/status.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "server/session/api_keys.h"
 
 namespace incipit {
 namespace {
@@ -13,6 +16,8 @@ namespace {
 // Maximum size of a gRPC message, in bytes. The largest messages are responses with log
 // probabilities of the prompt tokens.
 constexpr int kMessageBytesMax = 256 << 20;
+
+constexpr const char* kKeyVariable = "INCIPIT_API_KEY";
 
 std::string DescribeDetail(const google::protobuf::Any& any) {
   google::rpc::BadRequest bad_request;
@@ -33,7 +38,7 @@ std::string DescribeDetail(const google::protobuf::Any& any) {
 }  // namespace
 
 void BindClientFlags(Flags& flags, ClientOptions& options) {
-  flags.Group("Server");
+  flags.Group("Server (set the environment variable INCIPIT_API_KEY if the server needs a key)");
   flags.String(
       {"address", "HOST:PORT", "Address of the server, as set by `incipit serve --address`."},
       options.address);
@@ -54,6 +59,9 @@ std::shared_ptr<grpc::Channel> OpenChannel(const ClientOptions& options) {
 
 void PrepareCall(const ClientOptions& options, grpc::ClientContext& context) {
   if (!options.tenant.empty()) context.AddMetadata("x-tenant-id", options.tenant);
+  if (const char* const key = std::getenv(kKeyVariable); key != nullptr && IsApiKey(key)) {
+    context.AddMetadata("authorization", fmt::format("Bearer {}", key));
+  }
   if (options.timeout > Duration::zero()) {
     context.set_deadline(std::chrono::system_clock::now() +
                          std::chrono::ceil<std::chrono::microseconds>(options.timeout));
@@ -63,6 +71,10 @@ void PrepareCall(const ClientOptions& options, grpc::ClientContext& context) {
 std::string DescribeError(const ClientOptions& options, const grpc::Status& status) {
   std::string text =
       fmt::format("{}: {}", StatusCodeName(status.error_code()), status.error_message());
+  if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED) {
+    text += fmt::format("\n  set the environment variable {} to an API key of the server",
+                        kKeyVariable);
+  }
   google::rpc::Status details;
   if (!status.error_details().empty() && details.ParseFromString(status.error_details())) {
     for (const auto& any : details.details()) text += DescribeDetail(any);

@@ -21,7 +21,9 @@ void BindClientFlags(Flags& flags, ClientOptions& options);
 
 std::shared_ptr<grpc::Channel> OpenChannel(const ClientOptions& options);
 
-// Adds the tenant and the deadline to `context`. The timeout of the gRPC call starts now.
+// Adds the tenant, the deadline and the API key to `context`. The API key is the value of the
+// environment variable INCIPIT_API_KEY. Adds no key if the value cannot be a key. The timeout of
+// the gRPC call starts now.
 void PrepareCall(const ClientOptions& options, grpc::ClientContext& context);
 
 // Returns the code and the message of the gRPC status `status`. Appends one line for each detail in

@@ -104,6 +104,8 @@ int HttpStatusOf(Reason reason) {
     case Reason::kTemplateRefused:
     case Reason::kTemplateUnsupported:
       return 400;
+    case Reason::kInvalidApiKey:
+      return 401;
     case Reason::kAdminNotLocal:
       return 403;
     case Reason::kModelNotFound:
@@ -144,6 +146,7 @@ std::string ErrorJson(const absl::Status& status) {
 HttpResponse ErrorResponse(const absl::Status& status) {
   const RequestError error = ErrorOf(status);
   HttpResponse out{.status = HttpStatusOf(error.reason), .body = ErrorJson(status)};
+  if (out.status == 401) out.fields.emplace_back("WWW-Authenticate", "Bearer");
   if (out.status == 429 || out.status == 503) {
     const double seconds = error.retry_delay ? ToSeconds(*error.retry_delay) : 1;
     out.fields.emplace_back("Retry-After",

@@ -15,6 +15,7 @@
 namespace incipit {
 namespace {
 
+constexpr std::string_view kKeyField = "Authorization";
 constexpr std::string_view kModelPrefix = "/v1/models/";
 
 HttpGuardOptions GuardOf(const Options& options) {
@@ -69,12 +70,29 @@ std::string OpenAiRoutes::MethodsOf(std::string_view path) {
   return {};
 }
 
+bool OpenAiRoutes::HasKey(const HttpRequestHead& head) const {
+  // Health pages have no key, because orchestrators request them. A browser sends OPTIONS without
+  // the key, before the request of a web page.
+  const std::string_view path = head.path();
+  const bool is_public = path == "/health" || path == "/readyz" || path == "/livez";
+  if (is_public || head.method == "OPTIONS") return true;
+  return context_.keys.Accept(head.Field(kKeyField)) &&
+         (!context_.keys.are_required() || head.NumFields(kKeyField) == 1);
+}
+
 std::optional<HttpResponse> OpenAiRoutes::Check(const HttpRequestHead& head) const {
   const auto with_fields = [&](HttpResponse response) {
     std::ranges::move(CrossOriginFields(head, guard_), std::back_inserter(response.fields));
     return response;
   };
   if (auto refusal = CheckBrowser(head, guard_); refusal) return refusal;
+  if (!HasKey(head)) {
+    context_.metrics.OnRequestRejected(Reason::kInvalidApiKey);
+    return with_fields(
+        ErrorResponse(Refuse(Reason::kInvalidApiKey,
+                             "the request needs the field Authorization with the value Bearer "
+                             "KEY, where KEY is an API key of the server")));
+  }
   if (Find(head) != nullptr) return std::nullopt;
   const std::string methods = MethodsOf(head.path());
   if (methods.empty()) return with_fields(ErrorResponse(404, "the server has no such path"));

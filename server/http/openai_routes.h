@@ -15,6 +15,7 @@
 #include "server/http/openai_call.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/health.h"
+#include "server/session/api_keys.h"
 #include "server/session/prompt_encoder.h"
 #include "server/session/random_source.h"
 
@@ -31,6 +32,7 @@ struct RoutesContext {
   Metrics& metrics;
   const Health& health;
   const Clock& clock;
+  const ApiKeys& keys;
 };
 
 // Thread-safe. No function waits.
@@ -39,7 +41,8 @@ class OpenAiRoutes {
   explicit OpenAiRoutes(const RoutesContext& context);
 
   // Checks a request before its body is read. Returns an error response for an unknown path, a
-  // wrong method, or a request that CheckBrowser refuses. Otherwise returns nullopt.
+  // wrong method, a request without a necessary API key, or a request that CheckBrowser refuses.
+  // Otherwise returns nullopt.
   std::optional<HttpResponse> Check(const HttpRequestHead& head) const;
   // Responds to the request of `exchange`. REQUIRES: Check returned nullopt for the request.
   void Handle(std::shared_ptr<HttpExchange> exchange);
@@ -52,6 +55,8 @@ class OpenAiRoutes {
   };
   // Returns the route for the path and the method of `head`, or null if there is no such route.
   static const Route* Find(const HttpRequestHead& head);
+  // Returns true if the request `head` needs no API key, or has one of the keys.
+  bool HasKey(const HttpRequestHead& head) const;
   // Returns the HTTP methods that `path` supports, separated by commas.
   static std::string MethodsOf(std::string_view path);
 

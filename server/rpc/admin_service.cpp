@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "server/logging.h"
+#include "server/rpc/call_key.h"
 #include "server/rpc/call_metadata.h"
 #include "server/rpc/error_details.h"
 #include "server/rpc/local_peer.h"
@@ -159,9 +160,18 @@ AdmissionPreview PreviewOf(uint32_t num_tokens, const EngineLoad& load) {
 
 }  // namespace
 
+grpc::ServerUnaryReactor* AdminService::RefuseWithoutKey(grpc::CallbackServerContext& call) const {
+  const absl::Status status = CheckKey(call, context_.keys);
+  if (status.ok()) return nullptr;
+  grpc::ServerUnaryReactor* const reactor = call.DefaultReactor();
+  reactor->Finish(ToGrpcStatus(status));
+  return reactor;
+}
+
 grpc::ServerUnaryReactor* AdminService::GetModelInfo(grpc::CallbackServerContext* call,
                                                      const v1::GetModelInfoRequest* /*message*/,
                                                      v1::GetModelInfoResponse* response) {
+  if (auto* const refused = RefuseWithoutKey(*call); refused != nullptr) return refused;
   *response = context_.model;
   grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
   reactor->Finish(grpc::Status::OK);
@@ -171,6 +181,7 @@ grpc::ServerUnaryReactor* AdminService::GetModelInfo(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* AdminService::GetServerInfo(grpc::CallbackServerContext* call,
                                                       const v1::GetServerInfoRequest* /*message*/,
                                                       v1::GetServerInfoResponse* response) {
+  if (auto* const refused = RefuseWithoutKey(*call); refused != nullptr) return refused;
   *response = context_.server;
   response->set_uptime_seconds(ToSeconds(context_.clock.Now() - context_.start));
   grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
@@ -191,6 +202,7 @@ absl::StatusOr<Request> AdminService::LoadPrompt(const absl::StatusOr<std::strin
 grpc::ServerUnaryReactor* AdminService::GetLoad(grpc::CallbackServerContext* call,
                                                 const grpc::ByteBuffer* bytes,
                                                 grpc::ByteBuffer* response) {
+  if (auto* const refused = RefuseWithoutKey(*call); refused != nullptr) return refused;
   const std::shared_ptr<DeferredReactor> reactor = DeferredReactor::Open();
   const auto answer = [this, reactor, tenant = TenantOf(*call, context_.options.request),
                        copy = *bytes, response] { AnswerLoad(reactor, tenant, copy, *response); };
@@ -250,6 +262,7 @@ absl::Status AdminService::CheckIsLocal(const grpc::CallbackServerContext& call)
 grpc::ServerUnaryReactor* AdminService::ResetPrefixCache(
     grpc::CallbackServerContext* call, const v1::ResetPrefixCacheRequest* /*message*/,
     v1::ResetPrefixCacheResponse* /*response*/) {
+  if (auto* const refused = RefuseWithoutKey(*call); refused != nullptr) return refused;
   const std::shared_ptr<DeferredReactor> reactor = DeferredReactor::Open();
   if (absl::Status status = CheckIsLocal(*call); !status.ok()) {
     reactor->Complete(status);
@@ -270,6 +283,7 @@ grpc::ServerUnaryReactor* AdminService::ResetPrefixCache(
 grpc::ServerUnaryReactor* AdminService::Drain(grpc::CallbackServerContext* call,
                                               const v1::DrainRequest* /*message*/,
                                               v1::DrainResponse* /*response*/) {
+  if (auto* const refused = RefuseWithoutKey(*call); refused != nullptr) return refused;
   const std::shared_ptr<DeferredReactor> reactor = DeferredReactor::Open();
   if (absl::Status status = CheckIsLocal(*call); !status.ok()) {
     reactor->Complete(status);
@@ -285,6 +299,7 @@ grpc::ServerUnaryReactor* AdminService::Drain(grpc::CallbackServerContext* call,
 grpc::ServerUnaryReactor* AdminService::Resume(grpc::CallbackServerContext* call,
                                                const v1::ResumeRequest* /*message*/,
                                                v1::ResumeResponse* /*response*/) {
+  if (auto* const refused = RefuseWithoutKey(*call); refused != nullptr) return refused;
   grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
   absl::Status status = CheckIsLocal(*call);
   if (status.ok()) {
@@ -302,6 +317,7 @@ grpc::ServerUnaryReactor* AdminService::Resume(grpc::CallbackServerContext* call
 grpc::ServerUnaryReactor* AdminService::SetLogLevel(grpc::CallbackServerContext* call,
                                                     const v1::SetLogLevelRequest* message,
                                                     v1::SetLogLevelResponse* response) {
+  if (auto* const refused = RefuseWithoutKey(*call); refused != nullptr) return refused;
   grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
   if (absl::Status status = CheckIsLocal(*call); !status.ok()) {
     reactor->Finish(ToGrpcStatus(status));

@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "server/drain_switch.h"
 #include "server/options.h"
+#include "server/session/api_keys.h"
 #include "server/session/call_tracker.h"
 #include "server/session/checked_request.h"
 #include "server/session/session_starter.h"
@@ -32,6 +33,7 @@ struct AdminContext {
   CallTracker& calls;
   DrainSwitch& drain;
   const Clock& clock;
+  const ApiKeys& keys;
 };
 
 // The Admin service. gRPC does not parse the request of GetLoad, because the request may contain a
@@ -71,6 +73,8 @@ class AdminService final : public RawAdminService {
  private:
   class DeferredReactor;
 
+  // Ends `call` and returns its reactor if CheckKey refuses the call, otherwise returns null.
+  grpc::ServerUnaryReactor* RefuseWithoutKey(grpc::CallbackServerContext& call) const;
   // Returns PERMISSION_DENIED if the client is on another machine and --admin-address is not set.
   absl::Status CheckIsLocal(const grpc::CallbackServerContext& call) const;
   // Parses the GetLoad request `bytes`, fills `response` and completes the call. Does not access

@@ -47,6 +47,8 @@ grpc::StatusCode GrpcCodeOf(Reason reason) {
       return grpc::StatusCode::DEADLINE_EXCEEDED;
     case Reason::kCancelled:
       return grpc::StatusCode::CANCELLED;
+    case Reason::kInvalidApiKey:
+      return grpc::StatusCode::UNAUTHENTICATED;
     case Reason::kAdminNotLocal:
       return grpc::StatusCode::PERMISSION_DENIED;
     // gRPC itself also returns INTERNAL for a message that cannot be parsed.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "server/rpc/call_key.h"
 #include "server/rpc/call_metadata.h"
 #include "server/rpc/error_details.h"
 #include "server/rpc/message_bytes.h"
@@ -17,6 +18,13 @@ absl::Status NoTokenizer(std::string_view what) {
   return Refuse(Reason::kNoTokenizer,
                 fmt::format("{} needs a tokenizer, and this model has none", what));
 }
+
+// A call of Generate or Chat that ends immediately with an error.
+class RefusedStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
+ public:
+  explicit RefusedStream(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
+  void OnDone() override { delete this; }
+};
 
 }  // namespace
 
@@ -37,6 +45,10 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Chat(
 grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Start(
     grpc::CallbackServerContext& call, const grpc::ByteBuffer& bytes, SizeOf size_of,
     SessionStarter::Read read) {
+  if (const absl::Status status = CheckKey(call, context_.keys); !status.ok()) {
+    context_.metrics.OnRequestRejected(Reason::kInvalidApiKey);
+    return new RefusedStream(status);
+  }
   const std::string connection = call.peer();
   const Time arrival = context_.clock.Now();
   const Time deadline = DeadlineOf(call, arrival, context_.options.request_time_max);
@@ -129,7 +141,8 @@ grpc::ServerUnaryReactor* InferenceService::RunText(
     grpc::CallbackServerContext& call, const grpc::ByteBuffer& bytes, grpc::ByteBuffer& response,
     absl::Status (InferenceService::*work)(const Message&, Response&) const) {
   grpc::ServerUnaryReactor* const reactor = call.DefaultReactor();
-  const absl::Status status = CheckMetadataBytes(call, context_.options.metadata_bytes_max);
+  absl::Status status = CheckKey(call, context_.keys);
+  if (status.ok()) status = CheckMetadataBytes(call, context_.options.metadata_bytes_max);
   if (!status.ok()) {
     Finish(*reactor, status);
     return reactor;

@@ -14,6 +14,7 @@
 #include "server/options.h"
 #include "server/rpc/generate_stream.h"
 #include "server/rpc/prompt_size.h"
+#include "server/session/api_keys.h"
 #include "server/session/call_tracker.h"
 #include "server/session/checked_request.h"
 #include "server/session/prompt_encoder.h"
@@ -32,6 +33,7 @@ struct InferenceContext {
   CallTracker& calls;
   Metrics& metrics;
   const Clock& clock;
+  const ApiKeys& keys;
 };
 
 // The service incipit.v1.Inference, in which requests and responses are serialized bytes.

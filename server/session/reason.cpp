@@ -43,6 +43,8 @@ std::string_view NameOf(Reason reason) {
     case Reason::kEngineFailed:
     case Reason::kInternal:
       return "ENGINE_FAILED";
+    case Reason::kInvalidApiKey:
+      return "INVALID_API_KEY";
     case Reason::kBlocksInUse:
       return "BLOCKS_IN_USE";
     case Reason::kAdminNotLocal:
@@ -87,6 +89,8 @@ absl::StatusCode CodeOf(Reason reason) {
     case Reason::kMalformedMessage:
     case Reason::kInternal:
       return absl::StatusCode::kInternal;
+    case Reason::kInvalidApiKey:
+      return absl::StatusCode::kUnauthenticated;
   }
   INCIPIT_CHECK(false);
 }
@@ -103,6 +107,8 @@ Reason DefaultReason(absl::StatusCode code) {
       return Reason::kQueueFull;
     case absl::StatusCode::kUnavailable:
       return Reason::kDraining;
+    case absl::StatusCode::kUnauthenticated:
+      return Reason::kInvalidApiKey;
     default:
       return Reason::kInternal;
   }
@@ -134,6 +140,8 @@ std::string_view NameOf(RejectionLabel label) {
       return "unavailable";
     case RejectionLabel::kInternal:
       return "internal";
+    case RejectionLabel::kUnauthenticated:
+      return "unauthenticated";
     case RejectionLabel::kOther:
       return "other";
   }
@@ -171,6 +179,8 @@ RejectionLabel LabelOf(Reason reason) {
       return RejectionLabel::kUnavailable;
     case Reason::kInternal:
       return RejectionLabel::kInternal;
+    case Reason::kInvalidApiKey:
+      return RejectionLabel::kUnauthenticated;
     case Reason::kWriteStalled:
     case Reason::kCancelled:
     case Reason::kBlocksInUse:

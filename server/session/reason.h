@@ -28,8 +28,9 @@ enum class Reason : uint8_t {
   kDraining,
   kDeadline,
   kCancelled,
-  kEngineFailed,  // the engine has failed and accepts no requests
-  kInternal,      // the model computed infinite or NaN values, or the server has a bug
+  kEngineFailed,   // the engine has failed and accepts no requests
+  kInternal,       // the model computed infinite or NaN values, or the server has a bug
+  kInvalidApiKey,  // the server needs an API key, and the call has none of its keys
   // kBlocksInUse, kAdminNotLocal and kCannotResume occur only in the Admin service.
   kBlocksInUse,
   kAdminNotLocal,
@@ -58,6 +59,7 @@ enum class RejectionLabel : uint8_t {
   kDraining,
   kUnavailable,
   kInternal,
+  kUnauthenticated,
   kOther,
 };
 inline constexpr size_t kNumRejectionLabels = static_cast<size_t>(RejectionLabel::kOther) + 1;

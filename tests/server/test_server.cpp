@@ -153,6 +153,11 @@ TestServer::TestServer(TestServerConfig config) {
     parts.chat_template = std::make_unique<ChatTemplate>(*std::move(chat_template));
     parts.model.has_chat_template = true;
   }
+  if (!config.api_keys.empty()) {
+    auto keys = ApiKeys::Parse(config.api_keys);
+    EXPECT_TRUE(keys.ok()) << keys.status();
+    parts.keys = *std::move(keys);
+  }
   parts.description.architecture = "FakeForCausalLM";
   parts.description.backend = "fake";
   const Options& options = config.options;

@@ -92,6 +92,9 @@ struct TestServerConfig {
   // Ids of end-of-sequence tokens. The fake model may sample every token id.
   std::vector<TokenId> eos_ids;
   HostPort address{"127.0.0.1", 0};  // address of the Inference service
+  // Text of the file with API keys. Empty: clients need no key. The functions of TestServer send no
+  // key.
+  std::string api_keys;
 };
 
 class TestServer {

@@ -29,7 +29,7 @@ std::string ParamFor(std::string_view field) {
 TEST(OpenAiErrorTest, EveryReasonHasAStatusAndABody) {
   for (int i = 0; i < kReasons; ++i) {
     const auto reason = static_cast<Reason>(i);
-    EXPECT_THAT(HttpStatusOf(reason), AnyOf(400, 403, 404, 408, 409, 429, 431, 500, 503)) << i;
+    EXPECT_THAT(HttpStatusOf(reason), AnyOf(400, 401, 403, 404, 408, 409, 429, 431, 500, 503)) << i;
     const HttpResponse response = ErrorResponse(Refuse(reason, "no \"luck\""));
     EXPECT_EQ(response.status, HttpStatusOf(reason));
     EXPECT_EQ(response.content_type, "application/json");
