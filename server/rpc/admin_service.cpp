@@ -168,22 +168,39 @@ grpc::ServerUnaryReactor* AdminService::RefuseWithoutKey(grpc::CallbackServerCon
   return reactor;
 }
 
+template <typename Message>
+grpc::ServerUnaryReactor* AdminService::RefuseOrParse(grpc::CallbackServerContext& call,
+                                                      const grpc::ByteBuffer& bytes,
+                                                      Message& message) const {
+  if (auto* const refused = RefuseWithoutKey(call); refused != nullptr) return refused;
+  const absl::Status status = FromBytes(bytes, message);
+  if (status.ok()) return nullptr;
+  grpc::ServerUnaryReactor* const reactor = call.DefaultReactor();
+  reactor->Finish(ToGrpcStatus(status));
+  return reactor;
+}
+
 grpc::ServerUnaryReactor* AdminService::GetModelInfo(grpc::CallbackServerContext* call,
-                                                     const v1::GetModelInfoRequest* /*message*/,
-                                                     v1::GetModelInfoResponse* response) {
-  if (auto* const refused = RefuseWithoutKey(*call); refused != nullptr) return refused;
-  *response = context_.model;
+                                                     const grpc::ByteBuffer* bytes,
+                                                     grpc::ByteBuffer* response) {
+  v1::GetModelInfoRequest message;
+  if (auto* const refused = RefuseOrParse(*call, *bytes, message); refused != nullptr)
+    return refused;
+  ToBytes(context_.model, *response);
   grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
   reactor->Finish(grpc::Status::OK);
   return reactor;
 }
 
 grpc::ServerUnaryReactor* AdminService::GetServerInfo(grpc::CallbackServerContext* call,
-                                                      const v1::GetServerInfoRequest* /*message*/,
-                                                      v1::GetServerInfoResponse* response) {
-  if (auto* const refused = RefuseWithoutKey(*call); refused != nullptr) return refused;
-  *response = context_.server;
-  response->set_uptime_seconds(ToSeconds(context_.clock.Now() - context_.start));
+                                                      const grpc::ByteBuffer* bytes,
+                                                      grpc::ByteBuffer* response) {
+  v1::GetServerInfoRequest message;
+  if (auto* const refused = RefuseOrParse(*call, *bytes, message); refused != nullptr)
+    return refused;
+  v1::GetServerInfoResponse info = context_.server;
+  info.set_uptime_seconds(ToSeconds(context_.clock.Now() - context_.start));
+  ToBytes(info, *response);
   grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
   reactor->Finish(grpc::Status::OK);
   return reactor;
@@ -259,15 +276,18 @@ absl::Status AdminService::CheckIsLocal(const grpc::CallbackServerContext& call)
                 "or start the server with --admin-address");
 }
 
-grpc::ServerUnaryReactor* AdminService::ResetPrefixCache(
-    grpc::CallbackServerContext* call, const v1::ResetPrefixCacheRequest* /*message*/,
-    v1::ResetPrefixCacheResponse* /*response*/) {
-  if (auto* const refused = RefuseWithoutKey(*call); refused != nullptr) return refused;
+grpc::ServerUnaryReactor* AdminService::ResetPrefixCache(grpc::CallbackServerContext* call,
+                                                         const grpc::ByteBuffer* bytes,
+                                                         grpc::ByteBuffer* response) {
+  v1::ResetPrefixCacheRequest message;
+  if (auto* const refused = RefuseOrParse(*call, *bytes, message); refused != nullptr)
+    return refused;
   const std::shared_ptr<DeferredReactor> reactor = DeferredReactor::Open();
   if (absl::Status status = CheckIsLocal(*call); !status.ok()) {
     reactor->Complete(status);
     return reactor.get();
   }
+  ToBytes(v1::ResetPrefixCacheResponse(), *response);
   absl::Status status = context_.engine.ResetPrefixCache([reactor](bool was_reset) {
     // A gRPC thread logs the message, because a log message can block its thread, and the engine
     // thread must not be blocked.
@@ -281,14 +301,17 @@ grpc::ServerUnaryReactor* AdminService::ResetPrefixCache(
 }
 
 grpc::ServerUnaryReactor* AdminService::Drain(grpc::CallbackServerContext* call,
-                                              const v1::DrainRequest* /*message*/,
-                                              v1::DrainResponse* /*response*/) {
-  if (auto* const refused = RefuseWithoutKey(*call); refused != nullptr) return refused;
+                                              const grpc::ByteBuffer* bytes,
+                                              grpc::ByteBuffer* response) {
+  v1::DrainRequest message;
+  if (auto* const refused = RefuseOrParse(*call, *bytes, message); refused != nullptr)
+    return refused;
   const std::shared_ptr<DeferredReactor> reactor = DeferredReactor::Open();
   if (absl::Status status = CheckIsLocal(*call); !status.ok()) {
     reactor->Complete(status);
     return reactor.get();
   }
+  ToBytes(v1::DrainResponse(), *response);
   context_.drain.Drain();
   const uint64_t ticket =
       context_.calls.WhenIdle([reactor] { reactor->Complete(absl::OkStatus()); });
@@ -297,9 +320,12 @@ grpc::ServerUnaryReactor* AdminService::Drain(grpc::CallbackServerContext* call,
 }
 
 grpc::ServerUnaryReactor* AdminService::Resume(grpc::CallbackServerContext* call,
-                                               const v1::ResumeRequest* /*message*/,
-                                               v1::ResumeResponse* /*response*/) {
-  if (auto* const refused = RefuseWithoutKey(*call); refused != nullptr) return refused;
+                                               const grpc::ByteBuffer* bytes,
+                                               grpc::ByteBuffer* response) {
+  v1::ResumeRequest message;
+  if (auto* const refused = RefuseOrParse(*call, *bytes, message); refused != nullptr)
+    return refused;
+  ToBytes(v1::ResumeResponse(), *response);
   grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
   absl::Status status = CheckIsLocal(*call);
   if (status.ok()) {
@@ -315,21 +341,25 @@ grpc::ServerUnaryReactor* AdminService::Resume(grpc::CallbackServerContext* call
 }
 
 grpc::ServerUnaryReactor* AdminService::SetLogLevel(grpc::CallbackServerContext* call,
-                                                    const v1::SetLogLevelRequest* message,
-                                                    v1::SetLogLevelResponse* response) {
-  if (auto* const refused = RefuseWithoutKey(*call); refused != nullptr) return refused;
+                                                    const grpc::ByteBuffer* bytes,
+                                                    grpc::ByteBuffer* response) {
+  v1::SetLogLevelRequest message;
+  if (auto* const refused = RefuseOrParse(*call, *bytes, message); refused != nullptr)
+    return refused;
   grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
   if (absl::Status status = CheckIsLocal(*call); !status.ok()) {
     reactor->Finish(ToGrpcStatus(status));
     return reactor;
   }
-  const auto level = ValueIn(kLogLevelNames, message->level());
+  const auto level = ValueIn(kLogLevelNames, message.level());
   if (!level) {
     reactor->Finish(
         ToGrpcStatus(InvalidField("level", "must be one of {}", JoinedNames(kLogLevelNames))));
     return reactor;
   }
-  response->set_previous_level(std::string(NameIn(kLogLevelNames, CurrentLogLevel())));
+  v1::SetLogLevelResponse previous;
+  previous.set_previous_level(std::string(NameIn(kLogLevelNames, CurrentLogLevel())));
+  ToBytes(previous, *response);
   incipit::SetLogLevel(*level);
   reactor->Finish(grpc::Status::OK);
   return reactor;

@@ -36,45 +36,49 @@ struct AdminContext {
   const ApiKeys& keys;
 };
 
-// The Admin service. gRPC does not parse the request of GetLoad, because the request may contain a
-// long prompt.
-using RawAdminService =
-    v1::Admin::WithRawCallbackMethod_GetLoad<v1::Admin::WithCallbackMethod_GetModelInfo<
-        v1::Admin::WithCallbackMethod_GetServerInfo<v1::Admin::WithCallbackMethod_ResetPrefixCache<
-            v1::Admin::WithCallbackMethod_Drain<v1::Admin::WithCallbackMethod_Resume<
-                v1::Admin::WithCallbackMethod_SetLogLevel<v1::Admin::Service>>>>>>>;
+// The service incipit.v1.Admin, in which requests and responses are serialized bytes. gRPC parses
+// no request, because a client without an API key may send a large request, and because the request
+// of GetLoad may contain a long prompt.
+using RawAdminService = v1::Admin::WithRawCallbackMethod_GetLoad<
+    v1::Admin::WithRawCallbackMethod_GetModelInfo<v1::Admin::WithRawCallbackMethod_GetServerInfo<
+        v1::Admin::WithRawCallbackMethod_ResetPrefixCache<
+            v1::Admin::WithRawCallbackMethod_Drain<v1::Admin::WithRawCallbackMethod_Resume<
+                v1::Admin::WithRawCallbackMethod_SetLogLevel<v1::Admin::Service>>>>>>>;
 
 class AdminService final : public RawAdminService {
  public:
   explicit AdminService(AdminContext context) : context_(std::move(context)) {}
 
   grpc::ServerUnaryReactor* GetModelInfo(grpc::CallbackServerContext* call,
-                                         const v1::GetModelInfoRequest* message,
-                                         v1::GetModelInfoResponse* response) override;
+                                         const grpc::ByteBuffer* bytes,
+                                         grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* GetServerInfo(grpc::CallbackServerContext* call,
-                                          const v1::GetServerInfoRequest* message,
-                                          v1::GetServerInfoResponse* response) override;
+                                          const grpc::ByteBuffer* bytes,
+                                          grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* GetLoad(grpc::CallbackServerContext* call,
                                     const grpc::ByteBuffer* bytes,
                                     grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* ResetPrefixCache(grpc::CallbackServerContext* call,
-                                             const v1::ResetPrefixCacheRequest* message,
-                                             v1::ResetPrefixCacheResponse* response) override;
-  grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* call,
-                                  const v1::DrainRequest* message,
-                                  v1::DrainResponse* response) override;
-  grpc::ServerUnaryReactor* Resume(grpc::CallbackServerContext* call,
-                                   const v1::ResumeRequest* message,
-                                   v1::ResumeResponse* response) override;
+                                             const grpc::ByteBuffer* bytes,
+                                             grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* call, const grpc::ByteBuffer* bytes,
+                                  grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Resume(grpc::CallbackServerContext* call, const grpc::ByteBuffer* bytes,
+                                   grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* SetLogLevel(grpc::CallbackServerContext* call,
-                                        const v1::SetLogLevelRequest* message,
-                                        v1::SetLogLevelResponse* response) override;
+                                        const grpc::ByteBuffer* bytes,
+                                        grpc::ByteBuffer* response) override;
 
  private:
   class DeferredReactor;
 
   // Ends `call` and returns its reactor if CheckKey refuses the call, otherwise returns null.
   grpc::ServerUnaryReactor* RefuseWithoutKey(grpc::CallbackServerContext& call) const;
+  // Parses `bytes` to `message` and returns null. If CheckKey refuses the call, or if `bytes` is
+  // not a Message, ends `call` and returns its reactor.
+  template <typename Message>
+  grpc::ServerUnaryReactor* RefuseOrParse(grpc::CallbackServerContext& call,
+                                          const grpc::ByteBuffer& bytes, Message& message) const;
   // Returns PERMISSION_DENIED if the client is on another machine and --admin-address is not set.
   absl::Status CheckIsLocal(const grpc::CallbackServerContext& call) const;
   // Parses the GetLoad request `bytes`, fills `response` and completes the call. Does not access

@@ -128,6 +128,9 @@ void ExpectAllMethodsNeedAKey(const std::shared_ptr<grpc::Channel>& channel) {
       EXPECT_THAT(reply.status.error_message(), HasSubstr("Bearer KEY"));
       EXPECT_TRUE(reply.messages.empty()) << method;
     }
+    EXPECT_EQ(Call(channel, method, "\xff\xff", {}).status.error_code(),
+              StatusCode::UNAUTHENTICATED)
+        << method << ": the server parses the message before it checks the key";
     // A stream without an end, or Drain, may exceed the deadline.
     const RawReply reply =
         Call(channel, method, message, {"bearer secret"}, std::chrono::seconds(1));
