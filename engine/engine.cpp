@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "base/check.h"
+#include "base/limit.h"
 #include "base/mutex.h"
 #include "base/status.h"
 #include "engine/batch.h"
@@ -216,13 +217,13 @@ absl::Status Engine::Loop::Reserve(const Request& request, Time now) {
     return AlreadyExists("request id {} is already in use", static_cast<uint64_t>(request.id));
   }
   if (live_.size() >= static_cast<size_t>(options_.requests_max)) {
-    return ResourceExhausted("{} requests are waiting or running; the limit is {}", live_.size(),
-                             options_.requests_max);
+    return LimitReached(options_.requests_max, "{} requests are waiting or running", live_.size());
   }
   const int64_t num_waiting = inbox_prompt_tokens_ + load_.num_waiting_prompt_tokens;
   if (num_waiting > 0 && num_waiting + num_prompt_tokens > options_.waiting_prompt_tokens_max) {
-    return ResourceExhausted("{} prompt tokens are waiting and this prompt has {}; the limit is {}",
-                             num_waiting, num_prompt_tokens, options_.waiting_prompt_tokens_max);
+    return LimitReached(options_.waiting_prompt_tokens_max,
+                        "{} prompt tokens are waiting and this prompt has {}", num_waiting,
+                        num_prompt_tokens);
   }
   inbox_prompt_tokens_ += num_prompt_tokens;
   live_.emplace(request.id, Live{});
@@ -259,8 +260,7 @@ absl::Status Engine::Loop::ResetPrefixCache(std::function<void(bool)> done) {
   MutexLock lock(mutex_);
   if (stopping_) return Unavailable("the engine is stopping");
   if (num_resets_ >= kResetsMax) {
-    return ResourceExhausted("{} cache resets are waiting; the limit is {}", num_resets_,
-                             kResetsMax);
+    return LimitReached(kResetsMax, "{} cache resets are waiting", num_resets_);
   }
   ++num_resets_;
   inbox_.resets.push_back(std::move(done));
@@ -277,8 +277,7 @@ absl::Status Engine::Loop::PreviewAdmission(std::shared_ptr<const Request> reque
     // because hashing may take long.
     MutexLock lock(mutex_);
     if (num_previews_ >= kPreviewsMax) {
-      return ResourceExhausted("{} admission previews are waiting; the limit is {}", num_previews_,
-                               kPreviewsMax);
+      return LimitReached(kPreviewsMax, "{} admission previews are waiting", num_previews_);
     }
     ++num_previews_;
   }

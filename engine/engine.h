@@ -101,9 +101,9 @@ class Engine {
   // the result is an error, the listener receives nothing about the request.
   //
   // Errors: INVALID_ARGUMENT if the request is invalid or can never fit into the cache.
-  // RESOURCE_EXHAUSTED if a limit of EngineOptions is reached. UNAVAILABLE if the engine is
-  // draining, stopping or has failed. DEADLINE_EXCEEDED if the deadline of the request has passed.
-  // ALREADY_EXISTS if another request has the same id.
+  // RESOURCE_EXHAUSTED if a limit of EngineOptions is reached; LimitOf returns the limit.
+  // UNAVAILABLE if the engine is draining, stopping or has failed. DEADLINE_EXCEEDED if the
+  // deadline of the request has passed. ALREADY_EXISTS if another request has the same id.
   absl::Status Submit(std::shared_ptr<const Request> request);
 
   // Cancels all choices (outputs) of a request. Thread-safe and idempotent; an unknown id has no

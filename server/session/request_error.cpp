@@ -4,6 +4,7 @@
 
 #include "absl/strings/cord.h"
 #include "base/check.h"
+#include "base/limit.h"
 
 namespace incipit {
 namespace {
@@ -63,6 +64,7 @@ RequestError ErrorOf(const absl::Status& status) {
   RequestError error;
   error.message = MessageOf(status);
   error.reason = DefaultReason(status.code());
+  error.bound = LimitOf(status);
   const auto payload = status.GetPayload(kPayload);
   if (!payload) return error;
   const std::string bytes(*payload);

@@ -52,8 +52,8 @@ absl::Status WithBound(const absl::Status& status, int64_t bound);
 absl::Status WithRetryDelay(const absl::Status& status, Duration delay);
 
 // Returns the RequestError that is stored in `status`. If `status` contains no RequestError,
-// returns the message of `status` and the default reason for its code. REQUIRES: `status` is not
-// OK.
+// returns the message of `status`, the default reason for its code, and the limit that LimitOf
+// returns. REQUIRES: `status` is not OK.
 RequestError ErrorOf(const absl::Status& status);
 
 }  // namespace incipit

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/limit.h"
 #include "base/status.h"
 #include "server/session/request_error.h"
 
@@ -247,9 +248,11 @@ absl::Status SessionStarter::Submit(const std::shared_ptr<Session>& session,
 
 absl::Status SessionStarter::SubmitError(const absl::Status& status) const {
   switch (status.code()) {
-    case absl::StatusCode::kResourceExhausted:
-      return Busy(Reason::kQueueFull, MessageOf(status),
-                  context_.options.waiting_prompt_tokens_max);
+    case absl::StatusCode::kResourceExhausted: {
+      const std::optional<int64_t> limit = LimitOf(status);
+      INCIPIT_CHECK(limit.has_value());
+      return Busy(Reason::kQueueFull, MessageOf(status), *limit);
+    }
     case absl::StatusCode::kUnavailable:
       return Closed(context_.engine.Load());
     default:

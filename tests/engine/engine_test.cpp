@@ -6,6 +6,7 @@
 #include <atomic>
 #include <future>
 
+#include "base/limit.h"
 #include "base/status.h"
 #include "tests/engine/engine_fixture.h"
 
@@ -144,6 +145,7 @@ TEST(EngineTest, PreviewsAreLimitedAndCheckedLikeRequests) {
   const absl::Status status = ask(EngineFixture::Ask(2, 5, 1));
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(MessageOf(status), HasSubstr("64"));
+  EXPECT_EQ(LimitOf(status), 64);
   fixture.gate.Open();
   fixture.listener.WaitForEnd(1);
   PreviewOf(fixture, EngineFixture::Ask(2, 5, 1));
@@ -181,6 +183,7 @@ TEST(EngineTest, LimitsOfTheQueueAreKept) {
   const auto refused = fixture.Submit(EngineFixture::Ask(2, 5, 2));
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);  // 30 tokens still wait
   EXPECT_THAT(MessageOf(refused), HasSubstr("20"));
+  EXPECT_EQ(LimitOf(refused), 20);
   fixture.gate.Pass(1);
   fixture.gate.WaitForStep();
   EXPECT_EQ(fixture.Submit(EngineFixture::Ask(1, 5, 2)).code(), absl::StatusCode::kAlreadyExists);
@@ -191,6 +194,7 @@ TEST(EngineTest, LimitsOfTheQueueAreKept) {
   const auto full = fixture.Submit(EngineFixture::Ask(4, 1, 1));
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(MessageOf(full), HasSubstr("limit is 3"));
+  EXPECT_EQ(LimitOf(full), 3);
   fixture.gate.Open();
   fixture.listener.WaitForEnd(3);
   EXPECT_TRUE(fixture.Submit(EngineFixture::Ask(4, 1, 1)).ok());
@@ -375,6 +379,7 @@ TEST(EngineTest, ResetsAreLimitedUntilTheyHaveTheirOutcome) {
   const absl::Status status = ask();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(MessageOf(status), HasSubstr("64"));
+  EXPECT_EQ(LimitOf(status), 64);
   fixture.gate.Open();
   fixture.listener.WaitForEnd(1);
   std::promise<void> last;

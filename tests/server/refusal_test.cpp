@@ -117,6 +117,7 @@ TEST(RefusalTest, AFullQueueAsksToRetryLater) {
   const Reply third = Ask(server.inference(), Greedy(kEightTokens, 5));
   ExpectRetryLater(third.status, "QUEUE_FULL");
   EXPECT_THAT(third.status.error_message(), HasSubstr("the limit is 2"));
+  EXPECT_EQ(BoundOf(third.status), "2");
   EXPECT_LE(RetrySecondsOf(third.status), 60);
   server.gate().Open();
   EXPECT_TRUE(first.End().status.ok());
@@ -164,6 +165,34 @@ TEST(RefusalTest, PromptTokensInTheQueueAreBoundedWhateverTheNumberOfRequests) {
   server.AwaitLoad([](const auto& load) { return load.waiting_prompt_tokens() == 80; });
   const Reply refused = Ask(server.inference(), Greedy(std::vector<TokenId>(21, 9), 1));
   ExpectRetryLater(refused.status, "QUEUE_FULL");
+  EXPECT_EQ(BoundOf(refused.status), "100");
+  server.gate().Open();
+  EXPECT_TRUE(waiting.End().status.ok());
+}
+
+TEST(RefusalTest, APromptThatTheTemplateMakesTooLongForTheQueueIsRefusedByTheEngine) {
+  TestServerConfig config;
+  config.options.waiting_prompt_tokens_max = 100;
+  config.options.running_max = 1;
+  // Each conversation becomes a prompt of 60 tokens. Before the text is rendered, the server counts
+  // fewer tokens.
+  config.chat_template = "{{ 'x' * 60 }}";
+  TestServer server(std::move(config));
+  server.gate().Close();
+  ReadCall running(server.inference(), Greedy(kEightTokens, 5));
+  server.gate().Allow(1);
+  server.AwaitLoad([](const auto& load) { return load.running() == 1; });
+  ReadCall waiting(server.inference(), Greedy(std::vector<TokenId>(80, 9), 1));
+  server.AwaitLoad([](const auto& load) { return load.waiting_prompt_tokens() == 80; });
+  v1::ChatRequest chat;
+  chat.add_messages()->set_role("user");
+  chat.mutable_messages(0)->set_content("a");
+  chat.mutable_output()->set_max_tokens(1);
+  grpc::ClientContext context;
+  const Reply refused = Collect(*server.inference().Chat(&context, chat));
+  ExpectRetryLater(refused.status, "QUEUE_FULL");
+  EXPECT_THAT(refused.status.error_message(), HasSubstr("this prompt has 60"));
+  EXPECT_EQ(BoundOf(refused.status), "100");
   server.gate().Open();
   EXPECT_TRUE(waiting.End().status.ok());
 }

@@ -295,6 +295,12 @@ std::string FieldOf(const grpc::Status& status) {
   return bad && bad->field_violations_size() > 0 ? bad->field_violations(0).field() : "";
 }
 
+std::string BoundOf(const grpc::Status& status) {
+  const auto info = DetailOf<google::rpc::ErrorInfo>(status);
+  if (!info || !info->metadata().contains("bound")) return "";
+  return info->metadata().at("bound");
+}
+
 double RetrySecondsOf(const grpc::Status& status) {
   const auto retry = DetailOf<google::rpc::RetryInfo>(status);
   if (!retry) return -1;

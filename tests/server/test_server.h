@@ -162,6 +162,8 @@ Reply Ask(v1::Inference::Stub& stub, const v1::GenerateRequest& request,
 std::string ReasonOf(const grpc::Status& status);
 // Returns the name of the invalid field in the error details of `status`, or an empty text.
 std::string FieldOf(const grpc::Status& status);
+// Returns the exceeded limit in the error details of `status`, or an empty text.
+std::string BoundOf(const grpc::Status& status);
 // Returns the retry delay in the error details of `status`, in seconds; -1 if absent.
 double RetrySecondsOf(const grpc::Status& status);
 

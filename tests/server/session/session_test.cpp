@@ -79,15 +79,18 @@ class MemorySink final : public OutputSink {
 
 class SessionTest : public ::testing::Test {
  protected:
-  explicit SessionTest(int64_t output_queue_bytes_max = 1 << 30) {
+  static constexpr int32_t kRequestsMax = 2;
+
+  explicit SessionTest(int64_t output_queue_bytes_max = 1 << 30,
+                       int32_t engine_requests_max = kRequestsMax) {
     model_.name = "fake";
     model_.vocab_size = kVocab;
     model_.max_model_len = 200'000;
     model_.cache_tokens = int64_t{kBlocks} * 16;
-    options_.requests_max = 2;
+    options_.requests_max = kRequestsMax;
     EngineOptions engine;
     engine.cache.num_blocks = kBlocks;
-    engine.requests_max = options_.requests_max;
+    engine.requests_max = engine_requests_max;
     dispatcher_ = std::make_unique<TokenDispatcher>(
         DispatcherOptions{.write_stall_timeout = std::chrono::seconds(60),
                           .output_queue_bytes_max = output_queue_bytes_max},
@@ -133,7 +136,7 @@ class SessionTest : public ::testing::Test {
   std::unique_ptr<Engine> engine_;
   TextPool pool_{{.num_threads = 1, .tasks_max = 8, .bytes_max = 1 << 20}};
   const PromptEncoder encoder_{nullptr, nullptr, false};
-  RequestCounter requests_{2};
+  RequestCounter requests_{kRequestsMax};
   std::unique_ptr<SessionStarter> starter_;
 };
 
@@ -257,6 +260,21 @@ TEST_F(SessionTest, APromptThatIsTooLongAtLeastIsRefusedBeforeAnyoneReadsIt) {
   const RequestError error = ErrorOf(sink->AwaitEnd());
   EXPECT_EQ(error.reason, Reason::kPromptTooLong);
   EXPECT_EQ(error.field, "text");
+}
+
+class FullEngineTest : public SessionTest {
+ protected:
+  FullEngineTest() : SessionTest(1 << 30, /*engine_requests_max=*/0) {}
+};
+
+TEST_F(FullEngineTest, TheBoundOfARefusalIsTheLimitThatTheEngineReached) {
+  const auto sink = std::make_shared<MemorySink>();
+  const auto session = Start(sink, Draft(1));
+  const RequestError error = ErrorOf(sink->AwaitEnd());
+  EXPECT_EQ(error.reason, Reason::kQueueFull);
+  EXPECT_EQ(error.message, "0 requests are waiting or running; the limit is 0");
+  EXPECT_EQ(error.bound, 0);
+  EXPECT_TRUE(error.retry_delay.has_value());
 }
 
 class OutputQueueTest : public SessionTest {
