@@ -323,7 +323,7 @@ void BindAddresses(Options& o, Flags& flags) {
                o.port_file);
   flags.Enum({"metrics-compat", "NAME",
               "Additional names for the metrics. vllm: the server also publishes metrics under the "
-              "names that vLLM uses (vllm:...)."},
+              "names that vLLM uses (vllm:...). none: no additional names."},
              o.metrics_compat, kMetricsCompatNames);
 }
 

@@ -101,7 +101,7 @@ struct Options {
   int32_t http_connections_max = 4096;
   std::string api_key_file;  // path of the file with the keys of the clients; empty: no keys
   std::string port_file;
-  MetricsCompat metrics_compat = MetricsCompat::kNone;
+  MetricsCompat metrics_compat = MetricsCompat::kVllm;
 
   int32_t streams_max = 1024;
   int32_t connection_streams_max = 256;

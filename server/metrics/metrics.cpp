@@ -88,6 +88,7 @@ class Metrics::State {
       if (load_source_) facts_.load = load_source_();
       facts = facts_;
     }
+    facts.time = SecondsSinceEpoch();
     return MetricsText(values, facts, options_);
   }
 
@@ -126,6 +127,7 @@ void Metrics::OnStep(const StepEvents& events) {
   Add(values.run_seconds, ToSeconds(stats.run));
   Add(values.commit_seconds, ToSeconds(stats.commit));
   values.step.Observe(ToSeconds(stats.plan + stats.run + stats.commit));
+  values.step_tokens.Observe(stats.num_tokens);
 }
 
 void Metrics::OnGeneratedTokens(int64_t num_tokens) {
@@ -152,6 +154,19 @@ void Metrics::OnRequestFinished(const RequestOutcome& outcome) {
   values.total.Observe(outcome.total_seconds);
   if (outcome.prefill_seconds) values.prefill.Observe(*outcome.prefill_seconds);
   if (outcome.decode_seconds) values.decode.Observe(*outcome.decode_seconds);
+  if (outcome.prefill_seconds && outcome.decode_seconds) {
+    values.inference.Observe(*outcome.prefill_seconds + *outcome.decode_seconds);
+  }
+  if (outcome.inter_token_seconds) {
+    values.request_inter_token.Observe(*outcome.inter_token_seconds);
+  }
+  if (!outcome.sizes) return;
+  const RequestSizes& sizes = *outcome.sizes;
+  values.request_choices.Observe(sizes.num_choices);
+  values.request_prompt_tokens.Observe(sizes.num_prompt_tokens);
+  values.request_output_tokens.Observe(static_cast<double>(sizes.num_output_tokens));
+  values.longest_output_tokens.Observe(static_cast<double>(sizes.longest_output_tokens));
+  values.request_output_tokens_max.Observe(sizes.output_tokens_max);
 }
 
 absl::StatusOr<int> Metrics::Start(const HostPort& address) {

@@ -32,7 +32,16 @@ struct ModelMetrics {
   int32_t block_size = 0, num_blocks = 0;
 };
 
-// The end of an accepted request: finish reason and times.
+// Numbers of tokens and choices (outputs) of a request that the engine accepted.
+struct RequestSizes {
+  int32_t num_prompt_tokens = 0;
+  int32_t num_choices = 1;
+  int32_t output_tokens_max = 0;      // maximum number of output tokens of each choice
+  int64_t num_output_tokens = 0;      // number of output tokens of all choices
+  int64_t longest_output_tokens = 0;  // number of output tokens of the choice with the most tokens
+};
+
+// The end of an accepted request: finish reason, times and sizes.
 struct RequestOutcome {
   // The most severe finish reason of all choices (outputs): kError, then kDeadline, then
   // kCancelled. If every choice ended with kStop or kLength: the reason of the choice that ended
@@ -41,10 +50,15 @@ struct RequestOutcome {
   double total_seconds = 0;  // time from the arrival of the request to its end
   // Time from the first step (batch) that computed tokens for the request to the first output
   // token. Absent if the request has no output token.
-  std::optional<double> prefill_seconds;
+  std::optional<double> prefill_seconds = {};
   // Time from the first output token to the last output token. Absent if the request has no output
   // token.
-  std::optional<double> decode_seconds;
+  std::optional<double> decode_seconds = {};
+  // Mean time between two consecutive output tokens of one choice. Absent if no choice has two
+  // output tokens.
+  std::optional<double> inter_token_seconds = {};
+  // Absent if the request ended before the engine accepted the request.
+  std::optional<RequestSizes> sizes = {};
 };
 
 // Counts events of the server, and publishes the counts over HTTP. The functions that count events

@@ -7,9 +7,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <vector>
 
+#include "base/check.h"
 #include "engine/engine.h"
 
 namespace incipit {
@@ -29,20 +31,25 @@ inline constexpr auto kAgeBounds = [] {
   return bounds;
 }();
 
-// Counts values in buckets. `bounds` contains the upper bound of each bucket in ascending order,
-// and must outlive the histogram. One more bucket counts the values above the last bound.
+// Counts values in buckets. Each bucket has an upper bound. One more bucket counts the values above
+// the last bound.
 class MetricsHistogram {
  public:
   struct Snapshot {
-    std::span<const double> bounds;
+    std::span<const double> bounds;  // upper bounds of the buckets, in ascending order
     // Array of bounds.size() + 1 counts. For i < bounds.size(), element i is the number of values
     // that are at most bounds[i]. The last element is the number of all values.
     std::vector<uint64_t> cumulative;
     double sum = 0;
   };
 
-  explicit MetricsHistogram(std::span<const double> bounds)
-      : bounds_(bounds), counts_(bounds.size() + 1) {}
+  // Creates a histogram whose buckets have the bounds `bounds` and `more_bounds`. Both lists are in
+  // ascending order, and may have bounds in common.
+  explicit MetricsHistogram(std::span<const double> bounds,
+                            std::span<const double> more_bounds = {}) {
+    std::ranges::set_union(bounds, more_bounds, std::back_inserter(bounds_));
+    counts_ = std::vector<std::atomic<uint64_t>>(bounds_.size() + 1);
+  }
 
   // Counts `value`, `times` times.
   void Observe(double value, int64_t times = 1) {
@@ -62,20 +69,27 @@ class MetricsHistogram {
     sum_.fetch_add(sum, std::memory_order_relaxed);
   }
 
-  // Returns the current counts. If other threads add values during the call, the returned total is
-  // still the sum of the returned bucket counts.
-  Snapshot Read() const {
-    Snapshot snapshot{bounds_, {}, sum_.load(std::memory_order_relaxed)};
+  // Returns the current counts of all buckets. If other threads add values during the call, the
+  // returned total is still the sum of the returned bucket counts.
+  Snapshot Read() const { return Read(bounds_); }
+  // Returns the current counts, for the bounds `bounds` only. REQUIRES: `bounds` is in ascending
+  // order, contains only bounds of the histogram, and outlives the returned value.
+  Snapshot Read(std::span<const double> bounds) const {
+    Snapshot snapshot{bounds, {}, sum_.load(std::memory_order_relaxed)};
     uint64_t total = 0;
-    for (const auto& count : counts_) {
-      total += count.load(std::memory_order_relaxed);
-      snapshot.cumulative.push_back(total);
+    for (size_t i = 0; i < counts_.size(); ++i) {
+      total += counts_[i].load(std::memory_order_relaxed);
+      const size_t num_read = snapshot.cumulative.size();
+      if (i == bounds_.size() || (num_read < bounds.size() && bounds_[i] == bounds[num_read])) {
+        snapshot.cumulative.push_back(total);
+      }
     }
+    INCIPIT_CHECK(snapshot.cumulative.size() == bounds.size() + 1);
     return snapshot;
   }
 
  private:
-  std::span<const double> bounds_;
+  std::vector<double> bounds_;
   std::vector<std::atomic<uint64_t>> counts_;
   std::atomic<double> sum_ = 0;
 };

@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "server/metrics/metrics.h"
 #include "server/metrics/metrics_histogram.h"
+#include "server/metrics/vllm_bounds.h"
 
 namespace incipit {
 
@@ -36,10 +37,23 @@ struct MetricsValues {
   MetricsCounter prompt_computed_tokens{0}, prompt_cached_tokens{0}, generated_tokens{0};
   MetricsCounter step_prefill_tokens{0}, step_decode_tokens{0};
   std::atomic<double> plan_seconds{0}, run_seconds{0}, commit_seconds{0};
-  MetricsHistogram first_token{kLatencyBounds}, inter_token{kLatencyBounds};
-  MetricsHistogram total{kLatencyBounds}, queue{kLatencyBounds};
-  MetricsHistogram prefill{kLatencyBounds}, decode{kLatencyBounds};
+  // Each of these histograms has two names: one of Incipit and one of vLLM, with other bounds.
+  MetricsHistogram first_token{kLatencyBounds, kVllmFirstTokenBounds};
+  MetricsHistogram inter_token{kLatencyBounds, kVllmInterTokenBounds};
+  MetricsHistogram total{kLatencyBounds, kVllmRequestBounds};
+  MetricsHistogram queue{kLatencyBounds, kVllmRequestBounds};
+  MetricsHistogram prefill{kLatencyBounds, kVllmRequestBounds};
+  MetricsHistogram decode{kLatencyBounds, kVllmRequestBounds};
   MetricsHistogram step{kStepBounds};
+  // These histograms have only the name of a metric of vLLM.
+  MetricsHistogram step_tokens{kVllmStepTokenBounds};
+  MetricsHistogram inference{kVllmRequestBounds};
+  MetricsHistogram request_inter_token{kVllmInterTokenBounds};
+  MetricsHistogram request_choices{kVllmChoiceBounds};
+  MetricsHistogram request_prompt_tokens{kVllmTokenBounds};
+  MetricsHistogram request_output_tokens{kVllmTokenBounds};
+  MetricsHistogram longest_output_tokens{kVllmTokenBounds};
+  MetricsHistogram request_output_tokens_max{kVllmTokenBounds};
 };
 
 }  // namespace incipit

@@ -1,12 +1,10 @@
 #include "server/metrics/prometheus_text.h"
 
-#include <prometheus/metric_family.h>
-#include <prometheus/text_serializer.h>
-
-#include <initializer_list>
-#include <sstream>
 #include <utility>
 #include <vector>
+
+#include "server/metrics/family_writer.h"
+#include "server/metrics/vllm_text.h"
 
 #ifndef INCIPIT_VERSION
 #error "define INCIPIT_VERSION, the version of Incipit as a string"
@@ -15,93 +13,28 @@
 namespace incipit {
 namespace {
 
-using Labels = std::vector<prometheus::ClientMetric::Label>;
-using prometheus::MetricType;
-
-int64_t Read(const MetricsCounter& counter) { return counter.load(std::memory_order_relaxed); }
-double Read(const std::atomic<double>& value) { return value.load(std::memory_order_relaxed); }
-
-struct Sample {
-  Labels labels;
-  double value = 0;
-};
-
-// Collects metrics by name. A metric family has all values of one metric name. Each value has the
-// labels in `common`, and further labels of its own.
-class FamilyWriter {
- public:
-  explicit FamilyWriter(Labels common) : common_(std::move(common)) {}
-
-  void Counter(std::string name, std::string help, const std::vector<Sample>& samples) {
-    auto& family = Add(std::move(name), std::move(help), MetricType::Counter);
-    for (const Sample& sample : samples)
-      AddMetric(family, sample.labels).counter.value = sample.value;
-  }
-  void Counter(std::string name, std::string help, int64_t value) {
-    Counter(std::move(name), std::move(help), {{{}, static_cast<double>(value)}});
-  }
-  void Gauge(std::string name, std::string help, const std::vector<Sample>& samples) {
-    auto& family = Add(std::move(name), std::move(help), MetricType::Gauge);
-    for (const Sample& sample : samples)
-      AddMetric(family, sample.labels).gauge.value = sample.value;
-  }
-  void Gauge(std::string name, std::string help, double value) {
-    Gauge(std::move(name), std::move(help), {{{}, value}});
-  }
-  void Histogram(std::string name, std::string help, const MetricsHistogram& histogram) {
-    const MetricsHistogram::Snapshot snapshot = histogram.Read();
-    auto& family = Add(std::move(name), std::move(help), MetricType::Histogram);
-    auto& metric = AddMetric(family, {}).histogram;
-    metric.sample_sum = snapshot.sum;
-    metric.sample_count = snapshot.cumulative.back();
-    for (size_t i = 0; i < snapshot.bounds.size(); ++i) {
-      metric.bucket.push_back({snapshot.cumulative[i], snapshot.bounds[i]});
-    }
-  }
-
-  std::string Serialize() const { return prometheus::TextSerializer().Serialize(families_); }
-
- private:
-  prometheus::MetricFamily& Add(std::string name, std::string help, MetricType type) {
-    families_.push_back({std::move(name), std::move(help), type, {}});
-    return families_.back();
-  }
-  prometheus::ClientMetric& AddMetric(prometheus::MetricFamily& family, Labels labels) const {
-    labels.insert(labels.end(), common_.begin(), common_.end());
-    family.metric.emplace_back().label = std::move(labels);
-    return family.metric.back();
-  }
-
-  Labels common_;
-  std::vector<prometheus::MetricFamily> families_;
-};
-
-std::vector<Sample> RequestSamples(const MetricsValues& values) {
+std::vector<MetricSample> RequestSamples(const MetricsValues& values) {
   constexpr std::pair<const char*, const char*> kOutcomes[kNumFinishReasons] = {
       {"ok", "stop"},
       {"ok", "length"},
       {"cancelled", "none"},
       {"deadline_exceeded", "none"},
       {"error", "none"}};
-  std::vector<Sample> samples;
+  std::vector<MetricSample> samples;
   for (size_t i = 0; i < kNumFinishReasons; ++i) {
     samples.push_back({{{"outcome", kOutcomes[i].first}, {"finish_reason", kOutcomes[i].second}},
-                       static_cast<double>(Read(values.finished[i]))});
+                       static_cast<double>(ReadMetric(values.finished[i]))});
   }
   return samples;
 }
 
-std::vector<Sample> RejectionSamples(const MetricsValues& values) {
-  std::vector<Sample> samples;
+std::vector<MetricSample> RejectionSamples(const MetricsValues& values) {
+  std::vector<MetricSample> samples;
   for (size_t i = 0; i < kNumRejectionLabels; ++i) {
     samples.push_back({{{"reason", std::string(NameOf(static_cast<RejectionLabel>(i)))}},
-                       static_cast<double>(Read(values.rejected[i]))});
+                       static_cast<double>(ReadMetric(values.rejected[i]))});
   }
   return samples;
-}
-
-double UsedRatio(const EngineLoad& load) {
-  return load.num_blocks == 0 ? 0 : static_cast<double>(load.num_used_blocks) / load.num_blocks;
 }
 
 void WriteRequests(FamilyWriter& out, const MetricsValues& values, const EngineLoad& load) {
@@ -123,9 +56,9 @@ void WriteRequests(FamilyWriter& out, const MetricsValues& values, const EngineL
   out.Counter("incipit_preemptions_total",
               "Number of preemptions: a running sequence loses its cache blocks and is computed "
               "again later.",
-              Read(values.preemptions));
+              ReadMetric(values.preemptions));
   const auto kind = [](const char* name, const MetricsCounter& counter) {
-    return Sample{{{"kind", name}}, static_cast<double>(Read(counter))};
+    return MetricSample{{{"kind", name}}, static_cast<double>(ReadMetric(counter))};
   };
   out.Counter("incipit_tokens_total",
               "Number of tokens by kind: computed prompt tokens, prompt tokens found in the prefix "
@@ -138,30 +71,31 @@ void WriteRequests(FamilyWriter& out, const MetricsValues& values, const EngineL
 void WriteLatencies(FamilyWriter& out, const MetricsValues& values) {
   out.Histogram("incipit_time_to_first_token_seconds",
                 "Time from the arrival of a request to its first output token.",
-                values.first_token);
+                values.first_token.Read(kLatencyBounds));
   out.Histogram("incipit_inter_token_latency_seconds",
-                "Time between two consecutive tokens of one output (choice).", values.inter_token);
+                "Time between two consecutive tokens of one output (choice).",
+                values.inter_token.Read(kLatencyBounds));
   out.Histogram("incipit_request_duration_seconds",
                 "Time from the arrival of a request until all of its outputs (choices) have ended.",
-                values.total);
+                values.total.Read(kLatencyBounds));
   out.Histogram("incipit_request_queue_seconds",
                 "Time from the arrival of a request to the first step (batch) that computed tokens "
                 "for the request.",
-                values.queue);
+                values.queue.Read(kLatencyBounds));
   out.Histogram("incipit_request_prefill_seconds",
                 "Time from the first step (batch) that computed tokens for a request to the "
                 "request's first output token.",
-                values.prefill);
+                values.prefill.Read(kLatencyBounds));
   out.Histogram("incipit_request_decode_seconds",
                 "Time from the first output token of a request to the last output token.",
-                values.decode);
+                values.decode.Read(kLatencyBounds));
 }
 
-std::vector<Sample> EvictionSamples(const MetricsValues& values) {
-  std::vector<Sample> samples;
+std::vector<MetricSample> EvictionSamples(const MetricsValues& values) {
+  std::vector<MetricSample> samples;
   for (size_t i = 0; i < kNumEvictionReasons; ++i) {
     samples.push_back({{{"reason", std::string(kEvictionReasonNames[i])}},
-                       static_cast<double>(Read(values.evictions[i]))});
+                       static_cast<double>(ReadMetric(values.evictions[i]))});
   }
   return samples;
 }
@@ -170,24 +104,24 @@ void WriteCacheTokens(FamilyWriter& out, const MetricsValues& values, const HitR
   out.Counter("incipit_prefix_cache_queried_tokens_total",
               "Number of prompt tokens that were looked up in the prefix cache. The prompt tokens "
               "of a preempted request are counted only once.",
-              Read(values.queried_tokens));
+              ReadMetric(values.queried_tokens));
   out.Counter("incipit_prefix_cache_hit_tokens_total",
               "Number of prompt tokens that were looked up and found in the prefix cache.",
-              Read(values.hit_tokens));
+              ReadMetric(values.hit_tokens));
   out.Counter("incipit_prefix_cache_copied_tokens_total",
               "Number of prompt tokens whose keys and values were copied from a cached block of "
               "which only the first tokens match the prompt.",
-              Read(values.copied_tokens));
+              ReadMetric(values.copied_tokens));
   out.Counter("incipit_prefix_cache_requeried_tokens_total",
               "Number of tokens of preempted sequences that were looked up again in the prefix "
               "cache when the sequences continued.",
-              Read(values.requeried_tokens));
+              ReadMetric(values.requeried_tokens));
   out.Counter("incipit_prefix_cache_rehit_tokens_total",
               "Number of tokens of preempted sequences that were found in the prefix cache when "
               "the sequences continued.",
-              Read(values.rehit_tokens));
+              ReadMetric(values.rehit_tokens));
   const auto window = [](const char* name, double ratio) {
-    return Sample{{{"window", name}}, ratio};
+    return MetricSample{{{"window", name}}, ratio};
   };
   out.Gauge(
       "incipit_prefix_cache_hit_ratio",
@@ -201,9 +135,11 @@ void WriteCacheTokens(FamilyWriter& out, const MetricsValues& values, const HitR
             ratios.decayed ? 1 : 0);
 }
 
-void WriteCacheBlocks(FamilyWriter& out, const MetricsValues& values, const EngineLoad& load) {
+void WriteCacheBlocks(FamilyWriter& out, const MetricsValues& values, const MetricsFacts& facts) {
+  const EngineLoad& load = facts.load;
   out.Counter("incipit_prefix_cache_stored_blocks_total",
-              "Number of blocks that were added to the prefix cache.", Read(values.stored_blocks));
+              "Number of blocks that were added to the prefix cache.",
+              ReadMetric(values.stored_blocks));
   out.Counter(
       "incipit_prefix_cache_evictions_total",
       "Number of blocks that were evicted from the prefix cache, by reason of the eviction.",
@@ -211,21 +147,21 @@ void WriteCacheBlocks(FamilyWriter& out, const MetricsValues& values, const Engi
   out.Histogram("incipit_prefix_cache_eviction_age_seconds",
                 "Time from the addition of a block to the prefix cache to its eviction. "
                 "Evictions by a reset are not counted.",
-                values.eviction_age);
+                values.eviction_age.Read());
   out.Histogram("incipit_prefix_cache_eviction_idle_seconds",
                 "Time from the end of a block's last use to its eviction from the "
                 "prefix cache. Evictions by a reset are not counted.",
-                values.eviction_idle);
+                values.eviction_idle.Read());
   out.Counter("incipit_prefix_cache_regret_blocks_total",
               "Number of blocks that were computed again soon after their eviction "
               "from the prefix cache.",
-              Read(values.regret_blocks));
+              ReadMetric(values.regret_blocks));
   out.Counter("incipit_prefix_cache_collisions_total",
               "Number of lookups that found a block with an equal key but other tokens. The server "
               "does not use such a block.",
-              Read(values.collisions));
+              ReadMetric(values.collisions));
   const auto state = [](const char* name, int32_t count) {
-    return Sample{{{"state", name}}, static_cast<double>(count)};
+    return MetricSample{{{"state", name}}, static_cast<double>(count)};
   };
   const int32_t num_free = load.num_blocks - load.num_used_blocks - load.num_cached_blocks;
   out.Gauge("incipit_kv_blocks",
@@ -238,14 +174,14 @@ void WriteCacheBlocks(FamilyWriter& out, const MetricsValues& values, const Engi
   out.Gauge("incipit_kv_usage_ratio",
             "Number of cache blocks that requests hold, divided by the number of all cache blocks: "
             "from 0 to 1.",
-            UsedRatio(load));
+            facts.used_ratio());
 }
 
 void WriteSteps(FamilyWriter& out, const MetricsValues& values) {
   out.Histogram("incipit_step_duration_seconds", "Time that one step (batch) of the engine took.",
-                values.step);
+                values.step.Read());
   const auto part = [](const char* name, const std::atomic<double>& seconds) {
-    return Sample{{{"part", name}}, Read(seconds)};
+    return MetricSample{{{"part", name}}, ReadMetric(seconds)};
   };
   out.Counter("incipit_step_part_seconds_total",
               "Total time of all steps (batches), by part of a step: plan (choose the tokens), run "
@@ -253,7 +189,7 @@ void WriteSteps(FamilyWriter& out, const MetricsValues& values) {
               {part("plan", values.plan_seconds), part("run", values.run_seconds),
                part("commit", values.commit_seconds)});
   const auto kind = [](const char* name, const MetricsCounter& counter) {
-    return Sample{{{"kind", name}}, static_cast<double>(Read(counter))};
+    return MetricSample{{{"kind", name}}, static_cast<double>(ReadMetric(counter))};
   };
   out.Counter(
       "incipit_step_tokens_total",
@@ -278,74 +214,10 @@ void WriteInfo(FamilyWriter& out, const MetricsFacts& facts) {
             "Maximum number of tokens of prompt and output together.", model.max_model_len);
   out.Gauge("incipit_kv_block_size_tokens", "Number of tokens in one cache block.",
             model.block_size);
+  out.Gauge("incipit_kv_capacity_blocks", "Number of all blocks of keys and values.",
+            model.num_blocks);
   out.Gauge("incipit_start_time_seconds",
             "Start time of the process, in seconds since the Unix epoch.", facts.start_time);
-}
-
-std::vector<Sample> VllmFinishedSamples(const MetricsValues& values) {
-  const auto count = [&](FinishReason reason) {
-    return static_cast<double>(Read(values.finished[static_cast<size_t>(reason)]));
-  };
-  return {{{{"finished_reason", "stop"}}, count(FinishReason::kStop)},
-          {{{"finished_reason", "length"}}, count(FinishReason::kLength)},
-          {{{"finished_reason", "abort"}},
-           count(FinishReason::kCancelled) + count(FinishReason::kDeadline)},
-          {{{"finished_reason", "error"}}, count(FinishReason::kError)}};
-}
-
-// Writes the counters and gauges under their names in vLLM, which existing dashboards, autoscalers
-// and routers read.
-void WriteVllmCounts(FamilyWriter& out, const MetricsValues& values, const MetricsFacts& facts) {
-  out.Gauge("vllm:num_requests_running",
-            "Number of sequences that hold cache blocks. Each output (choice) of a request is a "
-            "sequence.",
-            facts.load.num_running);
-  out.Gauge("vllm:num_requests_waiting", "Number of requests in the queue.",
-            facts.load.num_waiting);
-  out.Gauge("vllm:kv_cache_usage_perc",
-            "Number of cache blocks that requests hold, divided by the number of all cache blocks: "
-            "from 0 to 1.",
-            UsedRatio(facts.load));
-  out.Counter("vllm:prefix_cache_queries_total",
-              "Number of prompt tokens that were looked up in the prefix cache.",
-              Read(values.queried_tokens));
-  out.Counter("vllm:prefix_cache_hits_total",
-              "Number of prompt tokens that were looked up and found in the prefix cache.",
-              Read(values.hit_tokens));
-  out.Counter("vllm:num_preemptions_total", "Number of preemptions of running sequences.",
-              Read(values.preemptions));
-  out.Counter("vllm:prompt_tokens_total", "Number of prompt tokens of admitted requests.",
-              Read(values.prompt_computed_tokens) + Read(values.prompt_cached_tokens));
-  out.Counter("vllm:generation_tokens_total", "Number of output tokens.",
-              Read(values.generated_tokens));
-  out.Counter("vllm:request_success_total", "Number of requests that have ended, by finish reason.",
-              VllmFinishedSamples(values));
-  out.Gauge(
-      "vllm:cache_config_info",
-      "Always 1. The labels contain the size of a cache block and the number of cache blocks.",
-      {{{{"block_size", std::to_string(facts.model.block_size)},
-         {"num_gpu_blocks", std::to_string(facts.model.num_blocks)}},
-        1}});
-}
-
-void WriteVllmLatencies(FamilyWriter& out, const MetricsValues& values) {
-  out.Histogram("vllm:time_to_first_token_seconds",
-                "Time from the arrival of a request to its first output token.",
-                values.first_token);
-  out.Histogram("vllm:inter_token_latency_seconds",
-                "Time between two consecutive tokens of one output (choice).", values.inter_token);
-  out.Histogram("vllm:e2e_request_latency_seconds",
-                "Time from the arrival of a request to its end.", values.total);
-  out.Histogram("vllm:request_queue_time_seconds",
-                "Time from the arrival of a request to the first step (batch) that computed tokens "
-                "for the request.",
-                values.queue);
-  out.Histogram("vllm:request_prefill_time_seconds",
-                "Time from the first step (batch) that computed tokens for a request to the "
-                "request's first output token.",
-                values.prefill);
-  out.Histogram("vllm:request_decode_time_seconds",
-                "Time from the first to the last output token of a request.", values.decode);
 }
 
 }  // namespace
@@ -356,16 +228,11 @@ std::string MetricsText(const MetricsValues& values, const MetricsFacts& facts,
   WriteRequests(ours, values, facts.load);
   WriteLatencies(ours, values);
   WriteCacheTokens(ours, values, facts.load.hit_ratios);
-  WriteCacheBlocks(ours, values, facts.load);
+  WriteCacheBlocks(ours, values, facts);
   WriteSteps(ours, values);
   WriteInfo(ours, facts);
   std::string text = ours.Serialize();
-  if (options.vllm_names) {
-    FamilyWriter vllm({{"model_name", facts.model.name}});
-    WriteVllmCounts(vllm, values, facts);
-    WriteVllmLatencies(vllm, values);
-    text += vllm.Serialize();
-  }
+  if (options.vllm_names) text += VllmMetricsText(values, facts);
   return text;
 }
 

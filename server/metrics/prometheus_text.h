@@ -14,6 +14,13 @@ struct MetricsFacts {
   ModelMetrics model;
   EngineLoad load;
   double start_time = 0;  // time at which the process started, in seconds since the Unix epoch
+  double time = 0;        // present time, in seconds since the Unix epoch
+
+  // Returns the number of cache blocks that requests hold, divided by the number of all cache
+  // blocks.
+  double used_ratio() const {
+    return load.num_blocks == 0 ? 0 : static_cast<double>(load.num_used_blocks) / load.num_blocks;
+  }
 };
 
 // Returns the text of all metrics.

@@ -232,7 +232,8 @@ absl::Status SessionStarter::Submit(const std::shared_ptr<Session>& session,
   output.session = session;
   output.options = std::move(checked.output);
   output.num_choices = request.num_choices;
-  output.num_prompt_tokens = static_cast<int32_t>(request.prompt.size());
+  output.num_prompt_tokens = request.num_prompt();
+  output.output_tokens_max = request.output_tokens_max;
   output.after_prompt = context_.encoder.ShowsText(request.prompt);
   output.reads_cache = context_.options.prefix_cache && request.read_cache;
   context_.dispatcher.Add(id, std::move(output));

@@ -32,6 +32,9 @@ struct TokenDispatcher::Call {
   std::optional<double> queue_seconds;
   std::optional<Time> first_token;
   Time last_token_of_all{};
+  // Sum and number of the times between two consecutive output tokens of one choice.
+  Duration inter_token_time{};
+  int64_t num_inter_tokens = 0;
 
   Call(RequestId request_id, PendingOutput pending, const Tokenizer* tokenizer)
       : id(request_id), output(std::move(pending)) {
@@ -286,7 +289,10 @@ void TokenDispatcher::HandleToken(const TimedToken& token, const Logprobs& logpr
       metrics_.OnFirstToken(ToSeconds(token.time - call->session().arrival()));
     }
     if (choice.num_tokens() > 0) {
-      metrics_.OnInterTokenLatency(ToSeconds(token.time - call->last_token[index]), 1);
+      const Duration time = token.time - call->last_token[index];
+      metrics_.OnInterTokenLatency(ToSeconds(time), 1);
+      call->inter_token_time += time;
+      ++call->num_inter_tokens;
     }
     call->last_token[index] = call->last_token_of_all = token.time;
   }
@@ -371,6 +377,19 @@ OutputUsage TokenDispatcher::UsageOf(const Call& call, Time now) {
   return usage;
 }
 
+RequestSizes TokenDispatcher::SizesOf(const Call& call) {
+  RequestSizes sizes;
+  sizes.num_prompt_tokens = call.output.num_prompt_tokens;
+  sizes.num_choices = call.output.num_choices;
+  sizes.output_tokens_max = call.output.output_tokens_max;
+  for (const OutputChoice& choice : call.choices) {
+    const int64_t num_tokens = choice.num_tokens();
+    sizes.num_output_tokens += num_tokens;
+    sizes.longest_output_tokens = std::max(sizes.longest_output_tokens, num_tokens);
+  }
+  return sizes;
+}
+
 void TokenDispatcher::CountFinish(const Call& call, Time now) {
   RequestOutcome outcome;
   outcome.finish = call.finish == FinishReason::kStop ? call.last_finish : call.finish;
@@ -382,6 +401,11 @@ void TokenDispatcher::CountFinish(const Call& call, Time now) {
     }
     outcome.decode_seconds = ToSeconds(call.last_token_of_all - *call.first_token);
   }
+  if (call.num_inter_tokens > 0) {
+    outcome.inter_token_seconds =
+        ToSeconds(call.inter_token_time) / static_cast<double>(call.num_inter_tokens);
+  }
+  outcome.sizes = SizesOf(call);
   metrics_.OnRequestFinished(outcome);
   // The interval begins at the previous end of a request, or at the arrival of a request while the
   // server was idle.

@@ -33,6 +33,7 @@ struct PendingOutput {
   OutputOptions options;
   int32_t num_choices = 1;
   int32_t num_prompt_tokens = 0;
+  int32_t output_tokens_max = 0;  // maximum number of output tokens of each choice
   // True if the prompt contains text. The first output token then keeps its leading space.
   bool after_prompt = true;
   bool reads_cache = true;  // true if the request may use the prefix cache
@@ -110,6 +111,7 @@ class TokenDispatcher final : public EngineListener {
   void SendPart(Call& call);
   void Finish(RequestId id, Call& call);
   static OutputUsage UsageOf(const Call& call, Time now);
+  static RequestSizes SizesOf(const Call& call);
   void CountFinish(const Call& call, Time now);
   void CheckStalls(Time now);
   // If the unread output of all requests exceeds `output_queue_bytes_max`, ends the requests with

@@ -226,7 +226,7 @@ void TestServer::AwaitLoad(const std::function<bool(const v1::GetLoadResponse&)>
   }
 }
 
-double TestServer::Metric(const std::string& sample) const {
+std::string TestServer::Scrape() const {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -241,6 +241,11 @@ double TestServer::Metric(const std::string& sample) const {
     text.append(buffer, static_cast<size_t>(got));
   }
   close(fd);
+  return text;
+}
+
+double TestServer::Metric(const std::string& sample) const {
+  const std::string text = Scrape();
   const size_t line = text.find("\n" + sample + " ");
   if (line == std::string::npos) {
     ADD_FAILURE() << sample << " is not served";

@@ -116,6 +116,8 @@ class TestServer {
   v1::Admin::Stub& admin() { return *admin_; }
   // Returns the response of Admin.GetLoad.
   v1::GetLoadResponse Load();
+  // Returns the text of /metrics.
+  std::string Scrape() const;
   // Returns the value of one sample of /metrics. `sample` is the metric name with its labels.
   double Metric(const std::string& sample) const;
   // Calls Load repeatedly until `done` returns true for the response.

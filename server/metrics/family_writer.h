@@ -1,0 +1,54 @@
+// Collects metrics and writes them in the text format of Prometheus.
+#pragma once
+
+#include <prometheus/metric_family.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "server/metrics/metrics_histogram.h"
+#include "server/metrics/metrics_values.h"
+
+namespace incipit {
+
+using MetricLabels = std::vector<prometheus::ClientMetric::Label>;
+
+struct MetricSample {
+  MetricLabels labels;
+  double value = 0;
+};
+
+inline int64_t ReadMetric(const MetricsCounter& counter) {
+  return counter.load(std::memory_order_relaxed);
+}
+inline double ReadMetric(const std::atomic<double>& value) {
+  return value.load(std::memory_order_relaxed);
+}
+
+// Collects metrics by name. A metric family has all values of one metric name. Each value has the
+// labels in `common`, and further labels of its own.
+class FamilyWriter {
+ public:
+  explicit FamilyWriter(MetricLabels common);
+
+  // Each of the following functions adds a metric family with one or more values.
+  void Counter(std::string name, std::string help, const std::vector<MetricSample>& samples);
+  void Counter(std::string name, std::string help, int64_t value);
+  void Gauge(std::string name, std::string help, const std::vector<MetricSample>& samples);
+  void Gauge(std::string name, std::string help, double value);
+  void Histogram(std::string name, std::string help, const MetricsHistogram::Snapshot& histogram);
+
+  // Returns the text of all metric families.
+  std::string Serialize() const;
+
+ private:
+  prometheus::MetricFamily& Add(std::string name, std::string help, prometheus::MetricType type);
+  prometheus::ClientMetric& AddMetric(prometheus::MetricFamily& family, MetricLabels labels) const;
+
+  const MetricLabels common_;
+  std::vector<prometheus::MetricFamily> families_;
+};
+
+}  // namespace incipit

@@ -1,0 +1,15 @@
+// Writes the metrics under their names in vLLM, which existing dashboards, autoscalers and routers
+// read.
+#pragma once
+
+#include <string>
+
+#include "server/metrics/metrics_values.h"
+#include "server/metrics/prometheus_text.h"
+
+namespace incipit {
+
+// Returns the text of all metrics that have a name of vLLM.
+std::string VllmMetricsText(const MetricsValues& values, const MetricsFacts& facts);
+
+}  // namespace incipit

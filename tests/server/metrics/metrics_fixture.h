@@ -1,0 +1,149 @@
+// Metrics with known values, and functions that read the text of the metrics.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "server/metrics/metrics.h"
+
+namespace incipit {
+
+inline std::vector<std::string> LinesOf(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+// The value of one sample, named with its labels as it is served.
+inline double ValueOf(const std::string& text, const std::string& sample) {
+  for (const std::string& line : LinesOf(text)) {
+    if (line.starts_with(sample + " ")) return std::stod(line.substr(sample.size()));
+  }
+  ADD_FAILURE() << sample << " is not served";
+  return -1;
+}
+
+inline ModelMetrics TinyModel() {
+  return {.name = "tiny \"model\"",
+          .architecture = "LlamaForCausalLM",
+          .dtype = "bf16",
+          .kv_dtype = "bf16",
+          .backend = "cpu",
+          .max_model_len = 2048,
+          .block_size = 16,
+          .num_blocks = 100};
+}
+
+// What one step tells, with the memory that the views point to.
+struct StepOfThreeTokens {
+  std::vector<AdmissionEvent> admissions = {
+      {.request = RequestId{1},
+       .num_prompt_tokens = 100,
+       .num_cached_tokens = 64,
+       .queue_time = std::chrono::milliseconds(4)},
+      {.request = RequestId{2}, .num_prompt_tokens = 50, .queue_time = std::chrono::seconds(2)},
+  };
+  std::vector<TokenEvent> tokens = {{RequestId{1}, 0, 5, -1, std::nullopt},
+                                    {RequestId{2}, 0, 0, -1, std::nullopt},
+                                    {RequestId{3}, 0, 7, -1, FinishReason::kStop},
+                                    {RequestId{4}, 0, -1, -1, FinishReason::kCancelled}};
+  Logprobs none;
+  StepStats stats;
+
+  StepOfThreeTokens() {
+    stats.plan = std::chrono::microseconds(10);
+    stats.run = std::chrono::milliseconds(3);
+    stats.commit = std::chrono::microseconds(20);
+    stats.num_tokens = 87;
+    stats.num_prefill_tokens = 86;
+    stats.num_decode_tokens = 1;
+    stats.num_preemptions = 2;
+    stats.cache.query_tokens = 150;
+    stats.cache.hit_tokens = 64;
+    stats.cache.self_query_tokens = 30;
+    stats.cache.self_hit_tokens = 16;
+    stats.cache.stored_blocks = 5;
+    stats.cache.copied_tokens = 13;
+    stats.cache.regret_blocks = 4;
+    stats.cache.collisions = 6;
+    stats.cache.evictions.by_reason = {3, 2, 1, 7};
+    for (const uint32_t ms : {64u, 40'000u, 4'000'000'000u}) stats.cache.evictions.age.Add(ms);
+    stats.cache.evictions.idle.Add(20'500);
+  }
+  StepEvents events() const { return {admissions, {}, tokens, none, none, stats}; }
+};
+
+inline EngineLoad SomeLoad() {
+  EngineLoad load;
+  load.num_running = 3;
+  load.num_waiting = 2;
+  load.num_waiting_prompt_tokens = 700;
+  load.num_blocks = 100;
+  load.num_used_blocks = 25;
+  load.num_cached_blocks = 15;
+  load.num_retained_blocks = 6;
+  load.hit_ratios = {.minute = 0.25, .ten_minutes = 0.5, .hour = 0.75, .decayed = true};
+  load.block_size = 16;
+  return load;
+}
+
+inline std::unique_ptr<Metrics> FilledMetrics(bool vllm_names) {
+  auto metrics = std::make_unique<Metrics>(MetricsOptions{.vllm_names = vllm_names});
+  metrics->SetModelInfo(TinyModel());
+  metrics->SetLoadSource(SomeLoad);
+  metrics->OnStep(StepOfThreeTokens().events());
+  metrics->OnGeneratedTokens(3);
+  metrics->OnFirstToken(0.25);
+  metrics->OnInterTokenLatency(0.004, 3);
+  metrics->OnRequestFinished({.finish = FinishReason::kStop,
+                              .total_seconds = 1.5,
+                              .prefill_seconds = 0.25,
+                              .decode_seconds = 1.25,
+                              .inter_token_seconds = 0.05,
+                              .sizes = RequestSizes{.num_prompt_tokens = 150,
+                                                    .num_choices = 2,
+                                                    .output_tokens_max = 300,
+                                                    .num_output_tokens = 70,
+                                                    .longest_output_tokens = 45}});
+  metrics->OnRequestFinished({.finish = FinishReason::kCancelled, .total_seconds = 0.5});
+  metrics->OnRequestRejected(Reason::kQueueFull);
+  return metrics;
+}
+
+// name -> "type label label ..." with the labels sorted.
+using Families = std::map<std::string, std::string>;
+
+inline Families FamiliesServed(const std::string& text) {
+  std::map<std::string, std::string> types;
+  std::map<std::string, std::set<std::string>> labels;
+  const std::regex label_pattern("([a-z_]+)=\"(?:[^\"\\\\]|\\\\.)*\"");
+  std::string name;
+  for (const std::string& line : LinesOf(text)) {
+    if (line.starts_with("# TYPE ")) {
+      std::istringstream stream(line.substr(7));
+      std::string type;
+      stream >> name >> type;
+      types[name] = type;
+    }
+    if (line.starts_with("#") || !line.starts_with(name)) continue;
+    for (std::sregex_iterator it(line.begin(), line.end(), label_pattern), end; it != end; ++it) {
+      if ((*it)[1] != "le") labels[name].insert((*it)[1]);
+    }
+  }
+  Families families;
+  for (const auto& [family, type] : types) {
+    families[family] = type;
+    for (const std::string& label : labels[family]) families[family] += " " + label;
+  }
+  return families;
+}
+
+}  // namespace incipit
