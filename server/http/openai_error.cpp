@@ -134,13 +134,8 @@ int HttpStatusOf(Reason reason) {
 }
 
 std::string ErrorJson(const absl::Status& status) {
-  const RequestError error = ErrorOf(status);
-  const std::string param = ParamOf(error.field);
-  std::string message = error.message;
-  if (!error.field.empty() && message.starts_with(error.field)) {
-    message = param + message.substr(error.field.size());
-  }
-  return ErrorText(HttpStatusOf(error.reason), message, param, CodeOf(error));
+  const RequestError error = ErrorOf(WithField(status, ParamOf(ErrorOf(status).field)));
+  return ErrorText(HttpStatusOf(error.reason), error.message, error.field, CodeOf(error));
 }
 
 HttpResponse ErrorResponse(const absl::Status& status) {

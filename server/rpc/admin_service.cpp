@@ -12,6 +12,7 @@
 #include "server/logging.h"
 #include "server/rpc/call_key.h"
 #include "server/rpc/call_metadata.h"
+#include "server/rpc/deferred_reactor.h"
 #include "server/rpc/error_details.h"
 #include "server/rpc/local_peer.h"
 #include "server/rpc/message_bytes.h"
@@ -19,93 +20,6 @@
 #include "server/session/request_error.h"
 
 namespace incipit {
-// A call with one response, which any thread may send later with Complete. The call ends with the
-// first call of Complete, or when the client cancels.
-class AdminService::DeferredReactor final : public grpc::ServerUnaryReactor {
- public:
-  static std::shared_ptr<DeferredReactor> Open() {
-    std::shared_ptr<DeferredReactor> reactor(new DeferredReactor);
-    reactor->self_ = reactor;
-    return reactor;
-  }
-
-  // Calls `fill`, which writes the response, and ends the call with `status`. Does nothing if the
-  // call has already ended, because the response may have been destroyed.
-  void Complete(
-      const absl::Status& status, const std::function<void()>& fill = [] {}) {
-    {
-      MutexLock lock(mutex_);
-      if (completed_) return;
-      completed_ = true;
-    }
-    fill();
-    Finish(ToGrpcStatus(status));
-  }
-
-  // Sets the callback for a cancellation by the client. If the client has already cancelled the
-  // call, calls `on_cancel` immediately.
-  void OnCancelCall(std::function<void()> on_cancel) {
-    {
-      MutexLock lock(mutex_);
-      if (!is_cancelled_) {
-        on_cancel_ = std::move(on_cancel);
-        return;
-      }
-    }
-    on_cancel();
-  }
-
-  // Sets the callback that gRPC calls after the end of the call. If the call has already ended,
-  // calls `on_done` immediately.
-  void OnDoneCall(std::function<void()> on_done) {
-    {
-      MutexLock lock(mutex_);
-      if (!is_done_) {
-        on_done_ = std::move(on_done);
-        return;
-      }
-    }
-    on_done();
-  }
-
-  bool is_completed() {
-    MutexLock lock(mutex_);
-    return completed_;
-  }
-
-  void OnCancel() override {
-    std::function<void()> on_cancel;
-    {
-      MutexLock lock(mutex_);
-      is_cancelled_ = true;
-      on_cancel = std::move(on_cancel_);
-    }
-    if (on_cancel) on_cancel();
-    Complete(Refuse(Reason::kCancelled, "the call was cancelled"));
-  }
-  void OnDone() override {
-    const std::shared_ptr<DeferredReactor> self = std::move(self_);
-    std::function<void()> on_done;
-    {
-      MutexLock lock(mutex_);
-      is_done_ = true;
-      on_done = std::move(on_done_);
-    }
-    if (on_done) on_done();
-  }
-
- private:
-  DeferredReactor() = default;
-
-  // Pointer of the object to itself, so that the object exists until OnDone clears `self_`.
-  std::shared_ptr<DeferredReactor> self_;
-  Mutex mutex_;
-  bool completed_ ABSL_GUARDED_BY(mutex_) = false;
-  bool is_cancelled_ ABSL_GUARDED_BY(mutex_) = false;
-  bool is_done_ ABSL_GUARDED_BY(mutex_) = false;
-  std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_), on_done_ ABSL_GUARDED_BY(mutex_);
-};
-
 namespace {
 
 // Maximum size in bytes of a GetLoad request that a gRPC thread parses. A longer request is parsed

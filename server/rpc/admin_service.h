@@ -20,6 +20,8 @@
 
 namespace incipit {
 
+class DeferredReactor;
+
 // The values and objects that AdminService uses. REQUIRES: the referenced objects outlive the
 // AdminService.
 struct AdminContext {
@@ -70,8 +72,6 @@ class AdminService final : public RawAdminService {
                                         grpc::ByteBuffer* response) override;
 
  private:
-  class DeferredReactor;
-
   // Ends `call` and returns its reactor if CheckKey refuses the call, otherwise returns null.
   grpc::ServerUnaryReactor* RefuseWithoutKey(grpc::CallbackServerContext& call) const;
   // Parses `bytes` to `message` and returns null. If CheckKey refuses the call, or if `bytes` is

@@ -1,4 +1,4 @@
-// A gRPC call of Generate or Chat, which sends the output of one session to the client.
+// A gRPC call whose response is a stream with the output of one session.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -7,8 +7,10 @@
 #include <functional>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
+#include "server/rpc/response_format.h"
 #include "server/session/output_sink.h"
 #include "server/session/session.h"
 
@@ -18,12 +20,14 @@ class CallbackServerContext;
 
 namespace incipit {
 
-// A call of Generate or Chat. Two owners keep the GenerateStream alive: gRPC until OnDone, and the
-// session of the call.
+// A call with a stream of output. Two owners keep the GenerateStream alive: gRPC until OnDone, and
+// the session of the call.
 class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public OutputSink {
  public:
-  // Creates a GenerateStream and its session. REQUIRES: `context` and `clock` outlive the call.
+  // Creates a GenerateStream and its session. `format` converts the output to messages. REQUIRES:
+  // `context` and `clock` outlive the call.
   static std::shared_ptr<GenerateStream> Open(grpc::CallbackServerContext& context,
+                                              std::shared_ptr<ResponseFormat> format,
                                               const Clock& clock, Time arrival, Time deadline);
 
   const std::shared_ptr<Session>& session() const { return session_; }
@@ -43,14 +47,21 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, 
   void OnDone() override;
 
  private:
-  explicit GenerateStream(grpc::CallbackServerContext& context) : context_(context) {}
+  GenerateStream(grpc::CallbackServerContext& context, std::shared_ptr<ResponseFormat> format)
+      : context_(context), format_(std::move(format)) {}
+  // Sends the next element of `messages_`. After the last element, calls Session::OnDelivered.
+  void WriteNext();
 
   grpc::CallbackServerContext& context_;
+  const std::shared_ptr<ResponseFormat> format_;
   std::function<void()> on_finish_, on_done_;
   // Pointer of the object to itself, so that the object exists until OnDone clears `self_`.
   std::shared_ptr<GenerateStream> self_;
   std::shared_ptr<Session> session_;  // session of the call; released by OnDone
-  grpc::ByteBuffer bytes_;            // message that gRPC is sending to the client
+  // Messages with the part of the output that is being sent, and the number of messages that were
+  // passed to gRPC.
+  std::vector<grpc::ByteBuffer> messages_;
+  size_t num_written_ = 0;
 };
 
 }  // namespace incipit

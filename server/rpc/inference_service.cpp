@@ -10,6 +10,7 @@
 #include "server/rpc/error_details.h"
 #include "server/rpc/message_bytes.h"
 #include "server/rpc/request_reader.h"
+#include "server/rpc/response_writer.h"
 
 namespace incipit {
 namespace {
@@ -19,102 +20,33 @@ absl::Status NoTokenizer(std::string_view what) {
                 fmt::format("{} needs a tokenizer, and this model has none", what));
 }
 
-// A call of Generate or Chat that ends immediately with an error.
-class RefusedStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
- public:
-  explicit RefusedStream(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
-  void OnDone() override { delete this; }
-};
-
 }  // namespace
+
+InferenceService::InferenceService(const InferenceContext& context)
+    : context_(context),
+      calls_({context.options, context.encoder, context.starter, context.calls, context.keys,
+              context.metrics, context.clock}),
+      format_(std::make_shared<GenerateResponseFormat>()) {}
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Generate(
     grpc::CallbackServerContext* call, const grpc::ByteBuffer* bytes) {
-  return Start(*call, *bytes, &PromptSizeOf, [this, copy = *bytes] {
-    return ReadDraft<v1::GenerateRequest>(copy, context_.options.request);
-  });
+  static constexpr PromptFields kFields = {
+      .text = v1::GenerateRequest::kTextFieldNumber,
+      .token_ids = v1::GenerateRequest::kTokenIdsFieldNumber,
+      .ids = v1::TokenIds::kIdsFieldNumber,
+  };
+  return calls_.Start(*call, *bytes, format_, &kFields,
+                      [this, copy = *bytes](const std::shared_ptr<Session>&) {
+                        return ReadDraft<v1::GenerateRequest>(copy, context_.options.request);
+                      });
 }
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Chat(
     grpc::CallbackServerContext* call, const grpc::ByteBuffer* bytes) {
-  return Start(*call, *bytes, nullptr, [this, copy = *bytes] {
-    return ReadDraft<v1::ChatRequest>(copy, context_.options.request);
-  });
-}
-
-grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Start(
-    grpc::CallbackServerContext& call, const grpc::ByteBuffer& bytes, SizeOf size_of,
-    SessionStarter::Read read) {
-  if (const absl::Status status = CheckKey(call, context_.keys); !status.ok()) {
-    context_.metrics.OnRequestRejected(Reason::kInvalidApiKey);
-    return new RefusedStream(status);
-  }
-  const std::string connection = call.peer();
-  const Time arrival = context_.clock.Now();
-  const Time deadline = DeadlineOf(call, arrival, context_.options.request_time_max);
-  const std::shared_ptr<GenerateStream> stream =
-      GenerateStream::Open(call, context_.clock, arrival, deadline);
-  const std::shared_ptr<Session>& session = stream->session();
-  if (const absl::Status status = Track(connection, *stream); !status.ok()) {
-    context_.starter.Refuse(*session, status);
-    return stream.get();
-  }
-  absl::StatusOr<std::string> tenant = Admit(call);
-  if (!tenant.ok()) {
-    context_.starter.Refuse(*session, tenant.status());
-    return stream.get();
-  }
-  if (!bytes.Valid()) {
-    // The call has no message, possibly because the client has cancelled the call. A cancellation
-    // is known only at the end of the call, so Refuse is called in OnDoneCall.
-    const absl::Status status = read().status();
-    stream->OnDoneCall([this, ended = stream.get(), status] {
-      context_.starter.Refuse(*ended->session(), status);
-      context_.calls.End();
-    });
-    session->End(status);
-    return stream.get();
-  }
-  RequestArrival what;
-  what.connection = connection;
-  what.tenant = *std::move(tenant);
-  what.num_bytes = static_cast<int64_t>(bytes.Length());
-  const auto estimate = [&]() -> PromptEstimate {
-    if (size_of == nullptr) return {};
-    const PromptSize size = size_of(bytes);
-    return {.num_tokens_min = size.num_ids_min + context_.encoder.NumTokensMin(size.text_bytes),
-            .field = size.text_bytes > 0 ? "text" : "token_ids.ids"};
-  };
-  context_.starter.Start(session, std::move(what), estimate, std::move(read));
-  return stream.get();
-}
-
-absl::Status InferenceService::Track(const std::string& connection, GenerateStream& stream) {
-  CallTracker& calls = context_.calls;
-  switch (calls.Begin(connection)) {
-    case CallTracker::Verdict::kAdmitted:
-      stream.OnFinishCall([&calls, connection] { calls.Release(connection); });
-      stream.OnDoneCall([&calls] { calls.End(); });
-      return absl::OkStatus();
-    case CallTracker::Verdict::kTooMany:
-      return context_.starter.Busy(Reason::kTooManyStreams,
-                                   fmt::format("too many calls are in progress; streams-max is {}",
-                                               context_.options.streams_max),
-                                   context_.options.streams_max);
-    case CallTracker::Verdict::kTooManyOfConnection:
-      break;
-  }
-  return context_.starter.Busy(
-      Reason::kTooManyStreams,
-      fmt::format("too many calls of one connection are in progress; connection-streams-max is {}",
-                  context_.options.connection_streams_max),
-      context_.options.connection_streams_max);
-}
-
-absl::StatusOr<std::string> InferenceService::Admit(const grpc::CallbackServerContext& call) const {
-  INCIPIT_RETURN_IF_ERROR(CheckMetadataBytes(call, context_.options.metadata_bytes_max));
-  INCIPIT_RETURN_IF_ERROR(context_.starter.CheckOpen());
-  return TenantOf(call, context_.options.request);
+  return calls_.Start(*call, *bytes, format_, nullptr,
+                      [this, copy = *bytes](const std::shared_ptr<Session>&) {
+                        return ReadDraft<v1::ChatRequest>(copy, context_.options.request);
+                      });
 }
 
 grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext* call,

@@ -5,15 +5,13 @@
 #include <incipit/v1/inference.grpc.pb.h>
 
 #include <memory>
-#include <string>
 
-#include "absl/functional/any_invocable.h"
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "base/clock.h"
 #include "server/metrics/metrics.h"
 #include "server/options.h"
-#include "server/rpc/generate_stream.h"
-#include "server/rpc/prompt_size.h"
+#include "server/rpc/call_starter.h"
+#include "server/rpc/response_format.h"
 #include "server/session/api_keys.h"
 #include "server/session/call_tracker.h"
 #include "server/session/checked_request.h"
@@ -43,7 +41,7 @@ using RawInferenceService = v1::Inference::WithRawCallbackMethod_Generate<
 
 class InferenceService final : public RawInferenceService {
  public:
-  explicit InferenceService(const InferenceContext& context) : context_(context) {}
+  explicit InferenceService(const InferenceContext& context);
 
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Generate(grpc::CallbackServerContext* call,
                                                        const grpc::ByteBuffer* bytes) override;
@@ -57,20 +55,6 @@ class InferenceService final : public RawInferenceService {
                                        grpc::ByteBuffer* response) override;
 
  private:
-  // A function that returns the size of the prompt in a serialized request. Null: the size is
-  // unknown until the request is parsed.
-  using SizeOf = PromptSize (*)(const grpc::ByteBuffer& bytes);
-  // Starts a session for a call of Generate or Chat. A text thread (a thread that prepares requests
-  // for the engine) calls `read` to parse the message.
-  grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(grpc::CallbackServerContext& call,
-                                                    const grpc::ByteBuffer& bytes, SizeOf size_of,
-                                                    SessionStarter::Read read);
-  // Counts a new call of the connection named `connection`. Returns TOO_MANY_STREAMS if a limit on
-  // the number of calls is reached.
-  absl::Status Track(const std::string& connection, GenerateStream& stream);
-  // Checks the metadata of `call`, and that the engine accepts requests. Returns the name of the
-  // tenant.
-  absl::StatusOr<std::string> Admit(const grpc::CallbackServerContext& call) const;
   // Handles a call with one response: a text thread (a thread that prepares requests) parses
   // `bytes` and calls `work`, which fills the response.
   template <typename Message, typename Response>
@@ -87,6 +71,8 @@ class InferenceService final : public RawInferenceService {
   void Finish(grpc::ServerUnaryReactor& reactor, const absl::Status& status) const;
 
   const InferenceContext context_;
+  const CallStarter calls_;
+  const std::shared_ptr<ResponseFormat> format_;
 };
 
 }  // namespace incipit

@@ -4,7 +4,6 @@
 #include <google/protobuf/wire_format_lite.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/proto_buffer_reader.h>
-#include <incipit/v1/inference.pb.h>
 
 namespace incipit {
 namespace {
@@ -17,15 +16,18 @@ constexpr int64_t kVarintBytesMax = 10;
 constexpr uint32_t BytesTag(int field) {
   return static_cast<uint32_t>(field) << 3 | WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
 }
-constexpr uint32_t kTextTag = BytesTag(v1::GenerateRequest::kTextFieldNumber);
-constexpr uint32_t kTokenIdsTag = BytesTag(v1::GenerateRequest::kTokenIdsFieldNumber);
-constexpr uint32_t kIdsTag = BytesTag(v1::TokenIds::kIdsFieldNumber);
 
-// Reads the tags and lengths of the fields in a serialized GenerateRequest, and skips the contents.
+// Reads the tags and lengths of the fields in a serialized message, and skips the contents.
 class Outline {
  public:
-  explicit Outline(const grpc::ByteBuffer& bytes)
-      : num_bytes_(bytes.Length()), copy_(bytes), reader_(&copy_), stream_(&reader_) {}
+  Outline(const grpc::ByteBuffer& bytes, const PromptFields& fields)
+      : text_tag_(BytesTag(fields.text)),
+        token_ids_tag_(BytesTag(fields.token_ids)),
+        ids_tag_(BytesTag(fields.ids)),
+        num_bytes_(bytes.Length()),
+        copy_(bytes),
+        reader_(&copy_),
+        stream_(&reader_) {}
 
   // Sets `size` to the size of the prompt in the message. Returns false if the message has more
   // than kFieldsMax fields, or if a tag or a length is invalid.
@@ -36,10 +38,10 @@ class Outline {
       if (!Enter(tag, length)) return false;
       // As in protobuf, a later prompt field replaces an earlier prompt field, but the ids of
       // consecutive `token_ids` fields are joined.
-      if (tag == kTextTag) {
+      if (tag == text_tag_) {
         size.text_bytes = length;
         id_bytes = 0;
-      } else if (tag == kTokenIdsTag) {
+      } else if (tag == token_ids_tag_) {
         size.text_bytes = 0;
         if (!ReadIds(length, id_bytes)) return false;
         continue;
@@ -65,20 +67,21 @@ class Outline {
     return stream_.ReadVarint32(&length) && length <= num_bytes_;
   }
 
-  // Reads a TokenIds message of `length` bytes, and adds the number of bytes of its packed ids to
-  // `id_bytes`. Returns false if the message is invalid.
+  // Reads a message with token ids of `length` bytes, and adds the number of bytes of its packed
+  // ids to `id_bytes`. Returns false if the message is invalid.
   bool ReadIds(uint32_t length, int64_t& id_bytes) {
     const auto limit = stream_.PushLimit(static_cast<int>(length));
     while (const uint32_t tag = stream_.ReadTag()) {
       uint32_t inner = 0;
       if (!Enter(tag, inner) || !stream_.Skip(static_cast<int>(inner))) return false;
-      if (tag == kIdsTag) id_bytes += inner;
+      if (tag == ids_tag_) id_bytes += inner;
     }
     const bool is_whole = stream_.ConsumedEntireMessage();
     stream_.PopLimit(limit);
     return is_whole;
   }
 
+  const uint32_t text_tag_, token_ids_tag_, ids_tag_;
   const size_t num_bytes_;
   grpc::ByteBuffer copy_;
   grpc::ProtoBufferReader reader_;
@@ -88,9 +91,9 @@ class Outline {
 
 }  // namespace
 
-PromptSize PromptSizeOf(const grpc::ByteBuffer& bytes) {
+PromptSize PromptSizeOf(const grpc::ByteBuffer& bytes, const PromptFields& fields) {
   PromptSize size;
-  return Outline(bytes).Read(size) ? size : PromptSize();
+  return Outline(bytes, fields).Read(size) ? size : PromptSize();
 }
 
 }  // namespace incipit

@@ -15,8 +15,16 @@ struct PromptSize {
   int64_t num_ids_min = 0;  // minimum number of token ids in the prompt
 };
 
-// Returns the size of the prompt in a serialized GenerateRequest. Reads only the tags and lengths
-// of the fields. Returns zeros if the message has more than 64 fields or is invalid.
-PromptSize PromptSizeOf(const grpc::ByteBuffer& bytes);
+// Numbers of the fields that contain the prompt of a message.
+struct PromptFields {
+  int text = 0;       // field of the message: the prompt as text
+  int token_ids = 0;  // field of the message: a message with the prompt as token ids
+  int ids = 0;        // field of the message in the field `token_ids`: the token ids
+};
+
+// Returns the size of the prompt in a serialized message with the prompt fields `fields`. Reads
+// only the tags and lengths of the fields. Returns zeros if the message has more than 64 fields or
+// is invalid.
+PromptSize PromptSizeOf(const grpc::ByteBuffer& bytes, const PromptFields& fields);
 
 }  // namespace incipit

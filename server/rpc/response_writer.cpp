@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "server/rpc/message_bytes.h"
 
 namespace incipit {
 namespace {
@@ -100,6 +101,12 @@ v1::GenerateResponse ResponseOf(OutputPart&& part, const std::string& label) {
   }
   if (part.usage) Fill(*part.usage, *out.mutable_usage());
   return out;
+}
+
+absl::Status GenerateResponseFormat::Write(OutputPart part, const std::string& label,
+                                           std::vector<grpc::ByteBuffer>& messages) {
+  ToBytes(ResponseOf(std::move(part), label), messages.emplace_back());
+  return absl::OkStatus();
 }
 
 }  // namespace incipit

@@ -59,6 +59,15 @@ absl::Status WithRetryDelay(const absl::Status& status, Duration delay) {
   return Attach(error, status.code());
 }
 
+absl::Status WithField(const absl::Status& status, std::string_view field) {
+  RequestError error = ErrorOf(status);
+  if (!error.field.empty() && error.message.starts_with(error.field)) {
+    error.message.replace(0, error.field.size(), field);
+  }
+  error.field = field;
+  return Attach(error, status.code());
+}
+
 RequestError ErrorOf(const absl::Status& status) {
   INCIPIT_CHECK(!status.ok());
   RequestError error;

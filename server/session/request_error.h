@@ -51,6 +51,10 @@ absl::Status WithBound(const absl::Status& status, int64_t bound);
 // send the request again. REQUIRES: `status` is not OK.
 absl::Status WithRetryDelay(const absl::Status& status, Duration delay);
 
+// Returns a copy of the error `status` in which the field has the name `field`, also at the
+// beginning of the message. REQUIRES: `status` is not OK.
+absl::Status WithField(const absl::Status& status, std::string_view field);
+
 // Returns the RequestError that is stored in `status`. If `status` contains no RequestError,
 // returns the message of `status`, the default reason for its code, and the limit that LimitOf
 // returns. REQUIRES: `status` is not OK.

@@ -11,7 +11,10 @@ namespace {
 
 PromptSize SizeOf(const std::string& bytes) {
   const grpc::Slice slice(bytes);
-  return PromptSizeOf(grpc::ByteBuffer(&slice, 1));
+  return PromptSizeOf(grpc::ByteBuffer(&slice, 1),
+                      {.text = v1::GenerateRequest::kTextFieldNumber,
+                       .token_ids = v1::GenerateRequest::kTokenIdsFieldNumber,
+                       .ids = v1::TokenIds::kIdsFieldNumber});
 }
 
 std::string Text(size_t num_bytes) {

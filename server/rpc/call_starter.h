@@ -1,0 +1,65 @@
+// Starts the session of a gRPC call whose response is a stream with the output of one request.
+#pragma once
+
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "server/metrics/metrics.h"
+#include "server/options.h"
+#include "server/rpc/generate_stream.h"
+#include "server/rpc/prompt_size.h"
+#include "server/session/api_keys.h"
+#include "server/session/call_tracker.h"
+#include "server/session/prompt_encoder.h"
+#include "server/session/session_starter.h"
+
+namespace incipit {
+
+// The objects that a CallStarter uses. REQUIRES: all objects outlive the CallStarter.
+struct CallContext {
+  const Options& options;
+  const PromptEncoder& encoder;
+  SessionStarter& starter;
+  CallTracker& calls;
+  const ApiKeys& keys;
+  Metrics& metrics;
+  const Clock& clock;
+};
+
+// Checks the limits on calls, and starts the session of a call. Thread-safe. Start runs on a gRPC
+// thread and does not wait.
+class CallStarter {
+ public:
+  // Parses the message of a call. The argument is the session of the call. Called at most once, on
+  // a text thread (a thread that prepares requests).
+  using Read =
+      absl::AnyInvocable<absl::StatusOr<RequestDraft>(const std::shared_ptr<Session>& session)>;
+
+  explicit CallStarter(const CallContext& context) : context_(context) {}
+
+  // Starts the session of `call`, whose message is `bytes`. `format` converts the output to
+  // messages. `fields` are the numbers of the message's prompt fields; null: the size of the prompt
+  // is unknown until the message is parsed.
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(grpc::CallbackServerContext& call,
+                                                    const grpc::ByteBuffer& bytes,
+                                                    std::shared_ptr<ResponseFormat> format,
+                                                    const PromptFields* fields, Read read) const;
+
+ private:
+  // Counts a new call of the connection named `connection`. Returns TOO_MANY_STREAMS if a limit on
+  // the number of calls is reached.
+  absl::Status Track(const std::string& connection, GenerateStream& stream) const;
+  // Checks the metadata of `call`, and that the engine accepts requests. Returns the name of the
+  // tenant.
+  absl::StatusOr<std::string> Admit(const grpc::CallbackServerContext& call) const;
+
+  const CallContext context_;
+};
+
+}  // namespace incipit
