@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -130,6 +131,7 @@ void KvCacheManager::Announce(BlockTable& table, const SequenceTokens& tokens) {
   hasher_.Extend(table.root, tokens, table.hashes);
   const auto block_size = static_cast<size_t>(options_.block_size);
   const size_t num_full = tokens.size() / block_size;
+  const size_t num_plain = NumPlainBlocks(table.root);
   auto index = static_cast<size_t>(table.num_published);
   // If lookups cannot find the previous block, do not make the following blocks findable.
   if (index > 0 && !pool_.is_published(table.blocks[index - 1])) return;
@@ -154,10 +156,18 @@ void KvCacheManager::Announce(BlockTable& table, const SequenceTokens& tokens) {
     } else {
       end.chain = BeginChain(table, ids.front(), piece.first(block_size));
     }
+    end.num_plain = num_plain > index ? num_plain - index : 0;
     pool_.PublishPending(ids, std::span(table.hashes).subspan(index, count), end);
     index += count;
     table.num_published = static_cast<int32_t>(index);
   }
+}
+
+// Returns the number of leading blocks of a sequence with `root` that are plain (Block::is_plain).
+size_t KvCacheManager::NumPlainBlocks(const ChainRoot& root) const {
+  if (!root.is_default_namespace) return 0;
+  if (root.media.empty()) return std::numeric_limits<size_t>::max();
+  return static_cast<size_t>(root.media.front().token_begin / options_.block_size);
 }
 
 void KvCacheManager::CacheBlocks(BlockTable& table, const SequenceTokens& tokens,
@@ -282,6 +292,21 @@ KvCacheStats KvCacheManager::TakeStats() {
   stats.evictions = pool_.TakeEvictionStats();
   stats.regret_blocks = pool_.TakeRegret();
   return stats;
+}
+
+void KvCacheManager::ReportCached(size_t visits_max) {
+  KvEventLog& log = pool_.event_log();
+  const bool is_complete = pool_.SweepCached(visits_max, [&](BlockId id) {
+    const BlockId parent = pool_.parent(id);
+    log.AddStored(pool_.hash(id), parent == kNoBlock ? nullptr : &pool_.hash(parent),
+                  StoredTokens(id));
+  });
+  log.AddMark(is_complete ? KvEvent::Kind::kComplete : KvEvent::Kind::kMoreCached);
+}
+
+KvEvents KvCacheManager::Events() {
+  if (pool_.event_log().is_lost()) pool_.RestartEvents();
+  return pool_.event_log().events();
 }
 
 KvSnapshot KvCacheManager::Snapshot() const {

@@ -238,13 +238,20 @@ class KvCacheManager {
   void CountSelfQuery(int32_t num_tokens, int32_t num_hit_tokens);
   KvCacheStats TakeStats();  // returns the counters since the last call of TakeStats
 
-  // Starts to record which blocks become findable or unfindable for lookups. The log holds at most
-  // `events_max` events, until ClearEvents is called.
-  void Listen(size_t events_max) { pool_.event_log().Listen(events_max, options_.block_size); }
-  KvEvents Events() { return pool_.event_log().events(); }
+  // Starts or restarts a log of the blocks that become findable or unfindable for lookups, and
+  // reserves memory for the log. The first event is kRestarted.
+  void Listen(const KvEventLogOptions& options) { pool_.Listen(options); }
+  void StopListening() { pool_.event_log().Close(); }
+  // Adds to the log blocks that were cached before the log has started, and then the event
+  // kMoreCached or kComplete. Visits at most `visits_max` cached blocks. Does nothing if the log is
+  // not open or has lost events.
+  void ReportCached(size_t visits_max);
+  // Returns the events since the last ClearEvents. If the log was full and has lost events,
+  // restarts the log, which then contains kRestarted only.
+  KvEvents Events();
   void ClearEvents() { pool_.event_log().Clear(); }
-  // Returns the keys of all blocks that lookups can find, as the initial state for a reader of
-  // Events. Allocates memory.
+  // Returns one event for each block that a reader of all events knows after kComplete. Allocates
+  // memory.
   KvSnapshot Snapshot() const;
 
   bool Fits(int64_t num_tokens) const { return num_tokens <= capacity_tokens(); }
@@ -271,6 +278,7 @@ class KvCacheManager {
     return (num_tokens + options_.block_size - 1) / options_.block_size;
   }
   void ReleaseFrom(BlockTable& table, size_t num_kept);
+  size_t NumPlainBlocks(const ChainRoot& root) const;
 
   // The functions from StoredTokens to BeginChain are defined in kv_cache_lookup.cpp.
   std::span<TokenId> StoredTokens(BlockId id);

@@ -4,44 +4,59 @@
 
 namespace incipit {
 
-void KvEventLog::Listen(size_t events_max, int32_t block_size) {
-  INCIPIT_CHECK(events_max > 0 && block_size > 0);
+void KvEventLog::Open(size_t events_max, size_t tokens_max) {
+  INCIPIT_CHECK(events_max > 0 && tokens_max > 0);
   events_max_ = events_max;
+  tokens_max_ = tokens_max;
   events_.reserve(events_max);
-  tokens_.reserve(events_max * static_cast<size_t>(block_size));
+  tokens_.reserve(tokens_max);
+  Restart();
 }
 
-void KvEventLog::KeepStored(const BlockHash& key, const BlockHash* parent,
-                            std::span<const TokenId> tokens) {
-  Keep({.kind = KvEvent::Kind::kStored,
-        .starts_chain = parent == nullptr,
-        .key = key,
-        .parent = parent == nullptr ? BlockHash{} : *parent,
-        .tokens_begin = tokens_.size()});
-  if (lost_) return;
-  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
-}
-
-// Replaces all events by one event: all blocks became unfindable for lookups.
-void KvEventLog::AddCleared() {
-  if (!is_open()) return;
+void KvEventLog::Close() {
   Clear();
-  Keep({.kind = KvEvent::Kind::kCleared});
+  lost_ = false;
+  events_max_ = tokens_max_ = 0;
 }
 
-// Adds `event` to the log. If the log is full, replaces all events by one kLost event.
-void KvEventLog::Keep(const KvEvent& event) {
+void KvEventLog::Restart() {
+  Clear();
+  lost_ = false;
+  AddMark(KvEvent::Kind::kRestarted);
+}
+
+void KvEventLog::AddStored(const BlockHash& key, const BlockHash* parent,
+                           std::span<const TokenId> tokens) {
+  if (tokens.size() > tokens_max_ - tokens_.size()) {
+    Lose();
+    return;
+  }
+  Add({.kind = KvEvent::Kind::kStored,
+       .starts_chain = parent == nullptr,
+       .key = key,
+       .parent = parent == nullptr ? BlockHash{} : *parent,
+       .tokens_begin = tokens_.size()});
+  if (!lost_) tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+}
+
+// Adds `event` to the log. If the log is full, loses all events. Does nothing if the log is not
+// open.
+void KvEventLog::Add(const KvEvent& event) {
+  if (!is_open()) return;
   if (events_.size() == events_max_) {
-    Clear();
-    lost_ = true;
-    events_.push_back({.kind = KvEvent::Kind::kLost});
+    Lose();
     return;
   }
   events_.push_back(event);
 }
 
+void KvEventLog::Lose() {
+  if (!is_open()) return;
+  Clear();
+  lost_ = true;
+}
+
 void KvEventLog::Clear() {
-  lost_ = false;
   events_.clear();
   tokens_.clear();
 }

@@ -17,7 +17,11 @@ struct KvEvent {
     kStored,   // lookups can now find a block with this key, and could find none before
     kRemoved,  // the last block with this key became unfindable
     kCleared,  // all blocks became unfindable
-    kLost,     // the log was full and lost events; a reader needs a new KvSnapshot
+    // The log starts. Earlier events are void. The blocks that were cached before are not reported
+    // until KvCacheManager::ReportCached is called.
+    kRestarted,
+    kMoreCached,  // end of a call of ReportCached; the next call reports further cached blocks
+    kComplete,    // end of a call of ReportCached; all cached blocks have been reported
   };
   Kind kind = Kind::kStored;
   // True if the block is the first block of a sequence. Only for kStored.
@@ -43,32 +47,51 @@ struct KvSnapshot {
   std::vector<TokenId> tokens;
 };
 
-// A bounded log of the cache events since the last Clear. Records nothing before Listen is called.
+// The blocks that the log reports.
+enum class KvEventScope : uint8_t {
+  // Blocks of the default tenant without a salt, an adapter, an image or another medium. The keys
+  // of these blocks depend only on the hash seed and on tokens.
+  kDefaultNamespace,
+  kAll,
+};
+
+struct KvEventLogOptions {
+  // Maximum numbers of events in the log, and of tokens of these events.
+  size_t events_max = 16'384;
+  size_t tokens_max = 262'144;
+  KvEventScope scope = KvEventScope::kDefaultNamespace;
+};
+
+// A bounded log of the cache events since the last Clear. Records nothing before Open is called.
 class KvEventLog {
  public:
-  // Starts the log. Reserves memory for `events_max` events with `block_size` tokens each.
-  void Listen(size_t events_max, int32_t block_size);
+  // Starts the log with the event kRestarted. Reserves memory for `events_max` events and
+  // `tokens_max` tokens.
+  void Open(size_t events_max, size_t tokens_max);
+  void Close();
 
-  void AddStored(const BlockHash& key, const BlockHash* parent, std::span<const TokenId> tokens) {
-    if (is_open()) KeepStored(key, parent, tokens);
-  }
-  void AddRemoved(const BlockHash& key) {
-    if (is_open()) Keep({.kind = KvEvent::Kind::kRemoved, .key = key});
-  }
-  void AddCleared();
+  // Returns whether the log records events: Open was called, and no event was lost since.
+  bool is_open() const { return events_max_ > 0 && !lost_; }
+  // Returns whether the log was full and has lost all its events. The log then records nothing
+  // until Restart is called.
+  bool is_lost() const { return lost_; }
+  // Replaces all events by one event kRestarted.
+  void Restart();
+
+  void AddStored(const BlockHash& key, const BlockHash* parent, std::span<const TokenId> tokens);
+  void AddRemoved(const BlockHash& key) { Add({.kind = KvEvent::Kind::kRemoved, .key = key}); }
+  // Adds an event of a kind without a key.
+  void AddMark(KvEvent::Kind kind) { Add({.kind = kind}); }
 
   KvEvents events() const { return {.events = events_, .tokens = tokens_}; }
   void Clear();
 
  private:
-  // Returns whether the log records events: Listen was called, and no event was lost since the last
-  // Clear.
-  bool is_open() const { return events_max_ > 0 && !lost_; }
-  void KeepStored(const BlockHash& key, const BlockHash* parent, std::span<const TokenId> tokens);
-  void Keep(const KvEvent& event);
+  void Add(const KvEvent& event);
+  void Lose();
 
-  size_t events_max_ = 0;
-  bool lost_ = false;  // true if events were lost since the last Clear
+  size_t events_max_ = 0, tokens_max_ = 0;
+  bool lost_ = false;
   std::vector<KvEvent> events_;
   std::vector<TokenId> tokens_;
 };

@@ -106,6 +106,9 @@ ChainRoot BlockHasher::Root(const CacheNamespace& cache_namespace,
   ChainRoot root;
   root.digest = Sha256Of(write_root);
   root.media = std::move(media);
+  root.is_default_namespace =
+      cache_namespace.tenant.value_or(std::string(kDefaultTenant)) == kDefaultTenant &&
+      cache_namespace.salt.empty() && !cache_namespace.adapter;
   if (IsCbor(options_.algorithm)) {
     root.parent = Digest({}, write_seed);
     root.cache_namespace = cache_namespace;

@@ -47,6 +47,8 @@ struct ChainRoot {
   // kSha256Cbor and kXxh3Cbor.
   CacheNamespace cache_namespace{};
   std::vector<MediaSpan> media{};
+  // True if the sequence has no salt, no adapter and no other tenant than kDefaultTenant.
+  bool is_default_namespace = false;
 
   bool has_extras() const {
     return !media.empty() || cache_namespace.tenant || !cache_namespace.salt.empty() ||

@@ -17,6 +17,9 @@ struct AdapterKey {
   friend bool operator==(const AdapterKey&, const AdapterKey&) = default;
 };
 
+// Name of the tenant of requests without a tenant name.
+inline constexpr std::string_view kDefaultTenant = "default";
+
 // Tenant, salt and adapter of a request. Requests can share cached blocks only if all three are
 // equal.
 struct CacheNamespace {

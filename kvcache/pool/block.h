@@ -31,12 +31,17 @@ struct alignas(64) Block {
   // True if the keys and values of the block are not computed yet.
   bool pending : 1 = false;
   bool canonical : 1 = false;
-  bool stored_emitted : 1 = false;  // true: an event (kStored) has reported the block as cached
   bool starts_chain : 1 = false;
+  // True if the sequence has no salt, no adapter and no other tenant than kDefaultTenant, and no
+  // image or other medium begins before the end of the block.
+  bool is_plain : 1 = false;
   bool has_hint : 1 = false;  // true if a request has set a retention hint for the block
   // True if a retention hint keeps the block. The block is then not in the eviction order of the
   // policy.
   bool retained : 1 = false;
+  // Number of the event log (BlockPool::log_number_) in which an event (kStored) has reported the
+  // block; 0 if none has.
+  uint8_t emitted_in = 0;
 
   bool has_children() const { return first_child != kNoBlock; }
   // Returns true if the block must not be evicted now, because other cached blocks continue its

@@ -61,8 +61,9 @@ void BlockPool::HandOver(BlockId id, BlockId to) {
   Block& heir = At(to);
   index_.Replace(from.hash.prefix(), id, to);
   heir.canonical = true;
-  heir.stored_emitted = from.stored_emitted;
-  from.stored_emitted = false;
+  heir.emitted_in = from.emitted_in;
+  from.emitted_in = 0;
+  if (sweep_.next == id) sweep_.next = to;
   heir.parent = from.parent;
   heir.first_child = from.first_child;
   heir.next_sibling = from.next_sibling;
@@ -97,6 +98,7 @@ bool BlockPool::Detach(BlockId id) {
   if (!last_of_key) LeaveRing(id);
   if (last_of_key) {
     INCIPIT_CHECK(!block.has_children());
+    if (sweep_.next == id) LeaveSubtree(id);
     UnlinkChild(id);
   } else if (block.canonical) {
     HandOver(id, next);
@@ -114,8 +116,8 @@ void BlockPool::Unpublish(BlockId id) {
 void BlockPool::EraseKey(BlockId id) {
   Block& block = At(id);
   index_.Remove(block.hash.prefix(), id);
-  if (block.stored_emitted) event_log_.AddRemoved(block.hash);
-  block.stored_emitted = false;
+  if (is_emitted(block)) event_log_.AddRemoved(block.hash);
+  block.emitted_in = 0;
 }
 
 // Makes block `id` unfindable for lookups, even if requests use the block.
@@ -148,13 +150,14 @@ void BlockPool::UnpublishAll() {
   evictions_.by_reason[static_cast<size_t>(EvictionReason::kReset)] += num_cached_free_;
   for (Block& block : blocks_) {
     block.published = block.pending = block.canonical = block.starts_chain = false;
-    block.stored_emitted = false;
+    block.emitted_in = 0;
     block.next_same = block.parent = block.first_child = kNoBlock;
     block.next_sibling = block.prev_sibling = kNoBlock;
   }
-  event_log_.AddCleared();
+  event_log_.AddMark(KvEvent::Kind::kCleared);
   index_.Clear();
   std::ranges::fill(chains_, kNoBlock);
+  sweep_ = {.slot = chains_.size()};
   num_cached_free_ = 0;
   // With the policy `lru`, all free blocks must be in the eviction order of the policy. Add the
   // free blocks that retention hints had removed from this order.
@@ -186,22 +189,6 @@ std::vector<BlockId> BlockPool::FreeOrder() const {
     if (elsewhere || block.prev != kNoBlock) continue;
     for (BlockId id{i}; id != kNoBlock; id = At(id).next) order.push_back(id);
     break;
-  }
-  return order;
-}
-
-std::vector<BlockId> BlockPool::StoredOrder() const {
-  std::vector<BlockId> order, pending;
-  for (BlockId first : chains_) {
-    for (; first != kNoBlock; first = At(first).next_sibling) pending.push_back(first);
-  }
-  while (!pending.empty()) {
-    const BlockId id = pending.back();
-    pending.pop_back();
-    if (At(id).stored_emitted) order.push_back(id);
-    for (BlockId child = At(id).first_child; child != kNoBlock; child = At(child).next_sibling) {
-      pending.push_back(child);
-    }
   }
   return order;
 }

@@ -245,20 +245,9 @@ void BlockPool::PublishPending(std::span<const BlockId> ids, std::span<const Blo
   for (size_t i = 0; i < std::min(kKeysAhead, hashes.size()); ++i) PrefetchSlot(hashes[i]);
   for (size_t i = 0; i < hashes.size(); ++i) {
     if (i + kKeysAhead < hashes.size()) PrefetchSlot(hashes[i + kKeysAhead]);
+    At(ids[i]).is_plain = i < end.num_plain;
     parent = PublishOne(ids[i], hashes[i], parent, chain_slot);
   }
-}
-
-// Returns true if the caller must emit the event kStored (a block was cached) for block `id`.
-// Returns false if the event was already emitted for `id`, or was not emitted for the previous
-// block of the sequence.
-inline bool BlockPool::BecomeStored(BlockId id) {
-  Block& block = At(id);
-  if (block.stored_emitted || !(block.starts_chain || At(block.parent).stored_emitted)) {
-    return false;
-  }
-  block.stored_emitted = true;
-  return true;
 }
 
 // Marks the blocks `ids` as computed. Also searches for the keys of these blocks among the recently

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "base/clock.h"
 #include "base/table.h"
 #include "base/types.h"
@@ -86,6 +87,8 @@ class BlockPool {
     // Hash of the tenant, salt, adapter and first token of the sequence. Used only if `before` is
     // kNoBlock.
     uint64_t chain = 0;
+    // Number of leading blocks, among the added blocks, that are plain (Block::is_plain).
+    size_t num_plain = 0;
   };
   // Makes the consecutive blocks `ids` of a sequence findable by the keys `hashes`. Their keys and
   // values are incomplete until Confirm is called. REQUIRES: the blocks have users, and lookups
@@ -130,8 +133,16 @@ class BlockPool {
   BlockId first_of_chains(uint64_t chain) const { return chains_[ChainSlot(chain)]; }
   // Returns the next older block that has the same previous block as `id`, or kNoBlock.
   BlockId next_sibling(BlockId id) const { return At(id).next_sibling; }
-  // Returns the blocks whose keys kStored events have reported, each block after the previous block
-  // of its sequence. Allocates memory.
+
+  // Starts or restarts the event log, or restarts the log after it has lost events.
+  void Listen(const KvEventLogOptions& options);
+  void RestartEvents();
+  // Calls `report` for further cached blocks that no kStored event has reported since the log has
+  // started, each block after the previous block of its sequence. Visits at most `visits_max`
+  // blocks of the tree of prefixes. Returns true if all blocks have been visited.
+  bool SweepCached(size_t visits_max, absl::FunctionRef<void(BlockId)> report);
+  // Returns the blocks that a reader of all events knows once SweepCached has returned true, each
+  // block after the previous block of its sequence. Allocates memory.
   std::vector<BlockId> StoredOrder() const;
 
   KvEventLog& event_log() { return event_log_; }
@@ -164,6 +175,12 @@ class BlockPool {
   // for recently evicted keys.
   static constexpr size_t kStrangeKeys = 8;
 
+  // The position of SweepCached in the tree of prefixes, in depth-first order.
+  struct Sweep {
+    size_t slot = 0;          // index in `chains_`
+    BlockId next = kNoBlock;  // block in the slot; kNoBlock: the slot is not entered yet
+    bool is_left = false;     // true: `next` and all blocks that continue `next` are visited
+  };
   // Times of one block, in milliseconds since the first call of Advance. The values wrap after 49
   // days.
   struct Times {
@@ -205,7 +222,25 @@ class BlockPool {
   };
   BlockId ChooseVictim(EvictionReason& reason);
   BlockId PublishOne(BlockId id, const BlockHash& hash, BlockId parent, size_t chain_slot);
-  bool BecomeStored(BlockId id);
+  // Returns whether a kStored event of the present log has reported `block`.
+  bool is_emitted(const Block& block) const {
+    return event_log_.is_open() && block.emitted_in == log_number_;
+  }
+  bool is_in_scope(const Block& block) const {
+    return block.is_plain || scope_ == KvEventScope::kAll;
+  }
+  // Returns true if the caller must emit the event kStored (a block was cached) for block `id`.
+  // Returns false if this event was emitted already, if the log does not report the block, or if
+  // the event of the previous block of the sequence was not emitted.
+  bool BecomeStored(BlockId id) {
+    Block& block = At(id);
+    if (!event_log_.is_open() || is_emitted(block) || !is_in_scope(block)) return false;
+    if (!block.starts_chain && !is_emitted(At(block.parent))) return false;
+    block.emitted_in = log_number_;
+    return true;
+  }
+  void LeaveSubtree(BlockId id);
+  bool HasComputedChild(const Block& block) const;
   [[nodiscard]] bool BeginEviction(Victim& victim);
   void Doom(Victim& victim);
   void FinishEviction(const Victim& victim);
@@ -231,6 +266,10 @@ class BlockPool {
   RetainedBlocks retained_;
   std::unique_ptr<EvictionPolicy> policy_;
   KvEventLog event_log_;
+  KvEventScope scope_ = KvEventScope::kDefaultNamespace;
+  // Number of the present log. Block::emitted_in of a block that no event has reported differs.
+  uint8_t log_number_ = 0;
+  Sweep sweep_;
   // Free blocks that lookups cannot find; always empty with the policy `lru`.
   BlockList unpublished_;
   // Working memory of Release: the blocks that lost their last user.

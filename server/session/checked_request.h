@@ -108,8 +108,6 @@ absl::Status CheckTokens(std::string_view field, const TokensDraft& ids, const S
 // at most `limits.request_id_bytes_max` bytes.
 absl::Status CheckLabel(std::string_view label, const RequestLimits& limits);
 
-// Tenant of all requests that name no tenant.
-inline constexpr std::string_view kDefaultTenant = "default";
 // Returns INVALID_FIELD unless `tenant` is a valid name: letters, digits, '.', '_' and '-' within
 // the length limit.
 absl::Status CheckTenant(std::string_view tenant, const RequestLimits& limits);

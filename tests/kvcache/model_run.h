@@ -6,6 +6,7 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <random>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -43,7 +44,7 @@ class ModelRun {
     alphabet_ = Pick(1, 3);
     has_hints_ = Chance(70);
     listens_ = Chance(50);
-    if (listens_) cache_.Listen(1'000'000);
+    if (listens_) Listen();
     cache_.Advance(Time{});
   }
   // Makes `num_calls` random calls. Returns the first error, or an empty string.
@@ -68,6 +69,7 @@ class ModelRun {
   LiveSequence* PickSequence(bool planned);
   std::vector<const BlockTable*> Tables() const;
   void Compare();
+  void Listen();
   void CompareEvents();
   void CompareStats();
 
@@ -95,8 +97,10 @@ class ModelRun {
   KvCacheManager cache_;
   NaiveCache naive_;
   int32_t alphabet_ = 2;
-  bool has_hints_ = false, listens_ = false;
+  bool has_hints_ = false, listens_ = false, listens_late_ = false;
   EventMirror mirror_;
+  // Random numbers for restarts of the event log. The log does not change other random choices.
+  std::minstd_rand listener_random_{1};
   std::list<LiveSequence> sequences_;
   std::vector<LiveSequence*> step_;  // in the order of planning
   std::vector<std::vector<TokenId>> texts_;

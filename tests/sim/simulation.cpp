@@ -22,7 +22,11 @@ Simulation::Simulation(uint64_t seed, SimulationCounts& counts) : dice_(seed), c
              .prompt_steps_max = dice_.Chance(50) ? 1 : dice_.Pick(2, 20),
              .steps_in_flight_max = dice_.Pick(1, 2)};
   cache_ = std::make_unique<KvCacheManager>(cache_options_, seams_);
-  if (listens_) cache_->Listen(kEventsMax);
+  if (listens_) {
+    cache_->Listen({.events_max = kEventsMax,
+                    .tokens_max = kEventsMax * static_cast<size_t>(cache_->block_size()),
+                    .scope = KvEventScope::kAll});
+  }
   scheduler_ = std::make_unique<Scheduler>(limits_, *cache_);
   runner_ = std::make_unique<FakeRunner>(FakeRunnerOptions{.num_blocks = cache_options_.num_blocks,
                                                            .block_size = cache_options_.block_size,

@@ -1,0 +1,92 @@
+// The functions of BlockPool that report the cached blocks to a new reader of the event log, in
+// parts. Blocks may be cached and evicted between two parts.
+#include <algorithm>
+
+#include "kvcache/pool/block_pool.h"
+
+namespace incipit {
+
+void BlockPool::Listen(const KvEventLogOptions& options) {
+  scope_ = options.scope;
+  event_log_.Open(options.events_max, options.tokens_max);
+  RestartEvents();
+}
+
+void BlockPool::RestartEvents() {
+  // The numbers of logs have 8 bits. When the numbers start again at 1, no block may still have the
+  // number of an old log.
+  if (++log_number_ == 0) {
+    log_number_ = 1;
+    for (Block& block : blocks_) block.emitted_in = 0;
+  }
+  sweep_ = {};
+  event_log_.Restart();
+}
+
+// Moves the sweep from block `id`, whose subtree is visited, to the next sibling, or to the parent,
+// or to the next slot of `chains_`.
+void BlockPool::LeaveSubtree(BlockId id) {
+  const Block& block = At(id);
+  const bool has_sibling = block.next_sibling != kNoBlock;
+  sweep_.next = has_sibling ? block.next_sibling : block.parent;
+  sweep_.is_left = !has_sibling;
+  if (sweep_.next != kNoBlock) return;
+  ++sweep_.slot;
+  sweep_.is_left = false;
+}
+
+bool BlockPool::HasComputedChild(const Block& block) const {
+  BlockId child = block.first_child;
+  while (child != kNoBlock && At(child).pending) child = At(child).next_sibling;
+  return child != kNoBlock;
+}
+
+// Visits a block only if the event of its parent was emitted. A block that is cached behind the
+// position of the sweep has then been reported by Confirm: Confirm reports each block whose parent
+// was reported.
+//
+// A pending block may be the heir of an evicted block (HandOver), and then have computed children.
+// The sweep reports such a pending block, because Confirm would report the pending block alone. If
+// the step of the pending block fails, events report the removal of the block.
+bool BlockPool::SweepCached(size_t visits_max, absl::FunctionRef<void(BlockId)> report) {
+  if (!event_log_.is_open()) return false;
+  for (; visits_max > 0 && sweep_.slot < chains_.size(); --visits_max) {
+    const BlockId id = sweep_.next;
+    if (id == kNoBlock) {
+      sweep_.next = chains_[sweep_.slot];
+      sweep_.slot += sweep_.next == kNoBlock;
+      continue;
+    }
+    const Block& block = At(id);
+    if (sweep_.is_left) {
+      LeaveSubtree(id);
+      continue;
+    }
+    if ((!block.pending || HasComputedChild(block)) && BecomeStored(id)) report(id);
+    if (is_emitted(block) && block.has_children()) {
+      sweep_.next = block.first_child;
+    } else {
+      LeaveSubtree(id);
+    }
+  }
+  return sweep_.slot == chains_.size();
+}
+
+std::vector<BlockId> BlockPool::StoredOrder() const {
+  std::vector<BlockId> order, found;
+  for (BlockId first : chains_) {
+    for (; first != kNoBlock; first = At(first).next_sibling) found.push_back(first);
+  }
+  while (!found.empty()) {
+    const BlockId id = found.back();
+    found.pop_back();
+    if (!is_in_scope(At(id)) || (At(id).pending && !is_emitted(At(id)))) continue;
+    order.push_back(id);
+    for (BlockId child = At(id).first_child; child != kNoBlock; child = At(child).next_sibling) {
+      found.push_back(child);
+    }
+  }
+  return order;
+}
+
+}  // namespace incipit
