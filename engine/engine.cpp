@@ -14,34 +14,11 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "engine/batch.h"
+#include "engine/cache_reporter.h"
 #include "engine/inbox.h"
+#include "engine/request_check.h"
 
 namespace incipit {
-namespace {
-
-absl::Status CheckRequest(const Request& request, const KvCacheManager& cache) {
-  if (request.prompt.empty())
-    return InvalidArgument("prompt has no tokens; it must have at least 1 token");
-  if (request.output_tokens_max < 1) {
-    return InvalidArgument("output_tokens_max is {}; it must be at least 1",
-                           request.output_tokens_max);
-  }
-  if (request.num_choices < 1 || request.num_choices > kChoicesMax) {
-    return InvalidArgument("num_choices is {}; it must be from 1 to {}", request.num_choices,
-                           kChoicesMax);
-  }
-  const int64_t num_tokens =
-      static_cast<int64_t>(request.prompt.size()) + request.output_tokens_max;
-  if (!cache.Fits(num_tokens)) {
-    return InvalidArgument(
-        "a prompt of {} tokens and an output of up to {} tokens need room for {} tokens in the KV "
-        "cache, which has room for {} tokens",
-        request.prompt.size(), request.output_tokens_max, num_tokens, cache.capacity_tokens());
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 // Runs the engine thread. mutex_ guards the members that other threads access, except constants and
 // atomics. The engine thread does not hold mutex_ while it calls the model runner or the listener.
@@ -56,6 +33,7 @@ class Engine::Loop {
   absl::Status ResetPrefixCache(std::function<void(bool)> done);
   absl::Status PreviewAdmission(std::shared_ptr<const Request> request,
                                 std::function<void(const AdmissionPreview&)> done);
+  void Order(const CacheOrders& orders);
   bool Drain(Time deadline);
   absl::Status Resume();
   EngineLoad Load() const;
@@ -98,6 +76,7 @@ class Engine::Loop {
 
   KvCacheManager cache_;
   Scheduler scheduler_;
+  CacheReporter reporter_;
   std::unique_ptr<ModelRunner> runner_;
   // The data of one step, from planning until commit. The model runner reads the data, so the data
   // must not change before the commit.
@@ -159,6 +138,7 @@ Engine::Loop::Loop(const EngineOptions& options, std::unique_ptr<ModelRunner> ru
       listener_(listener),
       cache_(options.cache),
       scheduler_(options.scheduler, cache_),
+      reporter_(cache_),
       runner_(std::move(runner)),
       progress_(clock.Now()) {
   {
@@ -292,6 +272,13 @@ absl::Status Engine::Loop::PreviewAdmission(std::shared_ptr<const Request> reque
   return absl::OkStatus();
 }
 
+void Engine::Loop::Order(const CacheOrders& orders) {
+  MutexLock lock(mutex_);
+  if (orders.listener) inbox_.cache.listener = orders.listener;
+  inbox_.cache.reports_cached |= orders.reports_cached;
+  work_arrived_.notify_one();
+}
+
 bool Engine::Loop::Drain(Time deadline) {
   // Convert `deadline` from clock_ to real time. The wait uses real time, but tests may control
   // clock_.
@@ -339,6 +326,7 @@ void Engine::Loop::Run() {
     idle_ = false;
     ApplyInbox();
     Step();
+    reporter_.Report();
   }
   TakeBack(0);
   ApplyInbox();
@@ -386,6 +374,7 @@ void Engine::Loop::ApplyInbox() {
   for (auto& done : taken_.resets) resets_.push_back(std::move(done));
   ReplyToResets();
   ReplyToPreviews();
+  reporter_.Apply(taken_.cache);
   taken_.Clear();
 }
 
@@ -591,6 +580,8 @@ absl::Status Engine::PreviewAdmission(std::shared_ptr<const Request> request,
                                       std::function<void(const AdmissionPreview&)> done) {
   return loop_->PreviewAdmission(std::move(request), std::move(done));
 }
+void Engine::ListenToCache(KvEventListener* listener) { loop_->Order({.listener = listener}); }
+void Engine::ReportCached() { loop_->Order({.reports_cached = true}); }
 bool Engine::Drain(Time deadline) { return loop_->Drain(deadline); }
 absl::Status Engine::Resume() { return loop_->Resume(); }
 EngineLoad Engine::Load() const { return loop_->Load(); }

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/types.h"
+#include "engine/cache_reporter.h"
 #include "engine/model_runner.h"
 #include "kvcache/hit_ratio_monitor.h"
 #include "kvcache/kv_cache_manager.h"
@@ -126,6 +127,15 @@ class Engine {
   // if the engine is stopping.
   absl::Status PreviewAdmission(std::shared_ptr<const Request> request,
                                 std::function<void(const AdmissionPreview&)> done);
+
+  // Requests that the engine reports the changes of the prefix cache to `listener`, only for blocks
+  // of the default namespace. The first event is kRestarted. If `listener` is null, the engine
+  // reports no changes any more. Thread-safe. REQUIRES: `listener` outlives the engine.
+  void ListenToCache(KvEventListener* listener);
+  // Requests that the engine reports a further part of the blocks that were cached before
+  // ListenToCache, at most CacheReporter::kVisitsMax blocks. The part ends with the event
+  // kMoreCached or kComplete. Thread-safe.
+  void ReportCached();
 
   // Refuses new requests until Resume is called, and waits until all requests have ended. Returns
   // false if requests are left at `deadline`.

@@ -1,5 +1,5 @@
-// The inbox of the engine loop: new requests, cancellations, cache resets and admission previews
-// from other threads.
+// The inbox of the engine loop: new requests, cancellations, cache resets, admission previews and
+// orders for the CacheReporter from other threads.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "engine/cache_reporter.h"
 #include "kvcache/kv_cache_manager.h"
 #include "scheduler/sequence.h"
 
@@ -27,22 +28,25 @@ struct PreviewOrder {
   std::function<void(const AdmissionPreview&)> done;
 };
 
-// New requests, cancellations, cache resets and admission previews from other threads. The engine
-// loop empties the inbox between two steps.
+// New requests, cancellations, cache resets, admission previews and orders for the CacheReporter
+// from other threads. The engine loop empties the inbox between two steps.
 struct EngineInbox {
   SequenceGroups submitted;
   std::vector<CancelOrder> cancelled;
   std::vector<std::function<void(bool)>> resets;
   std::vector<PreviewOrder> previews;
+  CacheOrders cache;
 
   bool empty() const {
-    return submitted.empty() && cancelled.empty() && resets.empty() && previews.empty();
+    return submitted.empty() && cancelled.empty() && resets.empty() && previews.empty() &&
+           cache.empty();
   }
   void Clear() {
     submitted.clear();
     cancelled.clear();
     resets.clear();
     previews.clear();
+    cache = {};
   }
 };
 

@@ -1,0 +1,58 @@
+// Passes the events of the prefix cache to a listener. Only the engine thread uses a CacheReporter.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "kvcache/kv_cache_manager.h"
+
+namespace incipit {
+
+// Receives the changes of the prefix cache. The engine thread calls OnKvEvents after each step with
+// changes, so OnKvEvents must return quickly and must not block. The views in KvEvents are valid
+// only during the call.
+class KvEventListener {
+ public:
+  virtual ~KvEventListener() = default;
+  virtual void OnKvEvents(const KvEvents& events) = 0;
+};
+
+// Orders of other threads for the CacheReporter.
+struct CacheOrders {
+  // New listener; null: no listener. Absent: no change.
+  std::optional<KvEventListener*> listener{};
+  bool reports_cached = false;  // true: report a further part of the blocks in the cache
+
+  bool empty() const { return !listener && !reports_cached; }
+};
+
+class CacheReporter {
+ public:
+  // Maximum number of cached blocks that the reporter visits for one order `reports_cached`.
+  static constexpr size_t kVisitsMax = 256;
+
+  // REQUIRES: `cache` outlives the CacheReporter.
+  explicit CacheReporter(KvCacheManager& cache) : cache_(cache) {}
+
+  void Apply(const CacheOrders& orders) {
+    if (orders.listener) {
+      listener_ = *orders.listener;
+      listener_ == nullptr ? cache_.StopListening() : cache_.Listen({});
+    }
+    if (orders.reports_cached) cache_.ReportCached(kVisitsMax);
+  }
+  // Passes the events since the previous call to the listener.
+  void Report() {
+    if (listener_ == nullptr) return;
+    const KvEvents events = cache_.Events();
+    if (events.events.empty()) return;
+    listener_->OnKvEvents(events);
+    cache_.ClearEvents();
+  }
+
+ private:
+  KvCacheManager& cache_;
+  KvEventListener* listener_ = nullptr;
+};
+
+}  // namespace incipit
