@@ -209,6 +209,7 @@ class Server::Parts {
   ~Parts();
 
   absl::Status Listen();
+  UnreadOutput Unread() const;
   // Starts the HTTP server. If the default address is in use, logs a warning and starts none.
   absl::Status ListenHttp();
   // Waits until no call of Generate or Chat is in progress, or until the time `longest` has passed.
@@ -297,6 +298,7 @@ Server::Parts::~Parts() {
   watchdog.reset();
   health.Stop();
   metrics.SetLoadSource(nullptr);
+  metrics.SetUnreadSource(nullptr);
   dispatcher.CancelAll(WithRetryDelay(Refuse(Reason::kDraining, "the server is stopping"),
                                       dispatcher.wait().RetryDelay(0)));
   AwaitIdle(kFarewell);
@@ -334,6 +336,7 @@ absl::Status Server::Parts::Listen() {
   INCIPIT_ASSIGN_OR_RETURN(endpoint, Endpoint::Start(options, "address", options.address, builder));
   services.push_back(endpoint->health());
   INCIPIT_RETURN_IF_ERROR(ListenHttp());
+  metrics.SetUnreadSource([this] { return Unread(); });
   Watchdog::Hooks watch;
   watch.heartbeat = [this] { return engine.heartbeat(); };
   watch.step_longest = [this] { return StepLongest(); };
@@ -379,6 +382,14 @@ absl::Status Server::Parts::ListenHttp() {
     spdlog::warn("no HTTP server: {}", MessageOf(started.status()));
   }
   return absl::OkStatus();
+}
+
+UnreadOutput Server::Parts::Unread() const {
+  UnreadOutput unread;
+  unread.num_waiting_bytes = dispatcher.num_waiting_bytes();
+  unread.num_kept_bytes = routes.num_kept_bytes();
+  if (http != nullptr) unread.num_sending_bytes = http->num_unwritten_bytes();
+  return unread;
 }
 
 void Server::Parts::AwaitIdle(Duration longest) {

@@ -69,12 +69,12 @@ HttpRequestHead HeadFrom(const http::request<http::string_body>& message, std::s
 
 HttpConnection::HttpConnection(asio::ip::tcp::socket socket, std::string peer,
                                const HttpLimits& limits, const HttpHandlers& handlers,
-                               HttpBodyMemory& body_memory, std::function<void()> on_end)
+                               HttpMemory& memory, std::function<void()> on_end)
     : socket_(std::move(socket)),
       peer_(std::move(peer)),
       limits_(limits),
       handlers_(handlers),
-      body_memory_(body_memory),
+      memory_(memory),
       on_end_(std::move(on_end)),
       timer_(socket_.get_executor()),
       buffer_(limits.head_bytes_max + limits.body_bytes_max) {}
@@ -229,8 +229,8 @@ bool HttpConnection::ReserveBody() {
   const bool is_chunked = parser_->get().count(http::field::transfer_encoding) > 0;
   num_reserved_bytes_ = static_cast<int64_t>(is_chunked ? limits_.body_bytes_max
                                                         : parser_->content_length().value_or(0));
-  if (body_memory_.num_bytes.fetch_add(num_reserved_bytes_) + num_reserved_bytes_ <=
-      body_memory_.bytes_max) {
+  if (memory_.num_body_bytes.fetch_add(num_reserved_bytes_) + num_reserved_bytes_ <=
+      memory_.body_bytes_max) {
     return true;
   }
   ReleaseBody();
@@ -238,7 +238,7 @@ bool HttpConnection::ReserveBody() {
 }
 
 void HttpConnection::ReleaseBody() {
-  body_memory_.num_bytes.fetch_sub(std::exchange(num_reserved_bytes_, 0));
+  memory_.num_body_bytes.fetch_sub(std::exchange(num_reserved_bytes_, 0));
 }
 
 void HttpConnection::ReadBody() {
@@ -422,6 +422,7 @@ void HttpConnection::EndStream() {
 }
 
 void HttpConnection::Enqueue(Part part) {
+  memory_.num_unwritten_bytes += part.num_bytes();
   parts_.push_back(std::move(part));
   if (parts_.size() == 1) WriteNext();
 }
@@ -440,6 +441,7 @@ void HttpConnection::OnWritten(Error error) {
     CloseNow();
     return;
   }
+  memory_.num_unwritten_bytes -= parts_.front().num_bytes();
   const std::function<void(bool)> on_written = std::move(parts_.front().on_written);
   parts_.pop_front();
   if (!parts_.empty()) WriteNext();
@@ -489,6 +491,7 @@ void HttpConnection::CloseNow() {
   socket_.close(ignored);
   std::deque<Part> parts = std::exchange(parts_, {});
   for (Part& part : parts) {
+    memory_.num_unwritten_bytes -= part.num_bytes();
     if (part.on_written) part.on_written(false);
   }
   if (auto on_closed = std::exchange(on_closed_, nullptr); on_closed) on_closed();

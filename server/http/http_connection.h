@@ -21,11 +21,14 @@
 
 namespace incipit {
 
-// The memory for request bodies that all connections of a server have in common.
-struct HttpBodyMemory {
-  int64_t bytes_max = int64_t{1} << 30;
-  // Sum of the sizes of all bodies that are being received.
-  std::atomic<int64_t> num_bytes{0};
+// Counts the memory that all connections of a server use.
+struct HttpMemory {
+  int64_t body_bytes_max = int64_t{1} << 30;  // maximum of `num_body_bytes`
+  // Sum of the sizes of all request bodies that are being received.
+  std::atomic<int64_t> num_body_bytes{0};
+  // Sum of the sizes of all parts of responses that wait for the operating system or are being
+  // passed to the operating system.
+  std::atomic<int64_t> num_unwritten_bytes{0};
 };
 
 struct HttpLimits {
@@ -58,11 +61,10 @@ struct HttpHandlers {
 // of the connection's socket, unless the comment of the function permits any thread.
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
-  // Calls `on_end` once, when the connection is closed. REQUIRES: `limits` and `handlers` outlive
-  // the connection.
+  // Calls `on_end` once, when the connection is closed. REQUIRES: `limits`, `handlers` and `memory`
+  // outlive the connection.
   HttpConnection(boost::asio::ip::tcp::socket socket, std::string peer, const HttpLimits& limits,
-                 const HttpHandlers& handlers, HttpBodyMemory& body_memory,
-                 std::function<void()> on_end);
+                 const HttpHandlers& handlers, HttpMemory& memory, std::function<void()> on_end);
   ~HttpConnection();
 
   // Starts to read requests. May be called on any thread.
@@ -102,6 +104,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     std::string begin, bytes;
     std::string_view end;
     std::function<void(bool)> on_written;
+
+    int64_t num_bytes() const {
+      return static_cast<int64_t>(begin.size() + bytes.size() + end.size());
+    }
   };
 
   // Calls `function` on the thread of the connection.
@@ -120,7 +126,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // Checks the header fields of a request. Returns the HTTP status code and the message of an
   // error, or status 0 if the request is valid.
   std::pair<int, std::string_view> CheckHead() const;
-  // Counts the body of the request in `body_memory_`. Returns false if the memory is full.
+  // Counts the body of the request in `memory_`. Returns false if the memory is full.
   bool ReserveBody();
   void ReleaseBody();
   void ReadBody();
@@ -146,8 +152,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   const std::string peer_;
   const HttpLimits& limits_;
   const HttpHandlers& handlers_;
-  HttpBodyMemory& body_memory_;
-  int64_t num_reserved_bytes_ = 0;  // part of `body_memory_` that this connection uses
+  HttpMemory& memory_;
+  int64_t num_reserved_bytes_ = 0;  // bytes in `memory_.num_body_bytes` of this connection
   std::function<void()> on_end_;
   boost::asio::steady_timer timer_;
   uint64_t timer_generation_ = 0;  // total number of calls of Arm and Disarm

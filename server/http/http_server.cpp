@@ -57,6 +57,7 @@ class HttpServer::Threads {
   ~Threads() { Stop(Duration::zero()); }
 
   int port() const { return port_; }
+  int64_t num_unwritten_bytes() const { return memory_.num_unwritten_bytes; }
 
   void Stop(Duration longest) {
     if (threads_.empty()) return;
@@ -102,7 +103,7 @@ class HttpServer::Threads {
       const uint64_t id = next_id_++;
       connection =
           std::make_shared<HttpConnection>(std::move(socket), std::move(peer), options_.limits,
-                                           handlers_, body_memory_, [this, id] { Forget(id); });
+                                           handlers_, memory_, [this, id] { Forget(id); });
       connections_.emplace(id, Open{connection});
     }
     connection->Run();
@@ -142,7 +143,7 @@ class HttpServer::Threads {
 
   const HttpServerOptions options_;
   const HttpHandlers handlers_;
-  HttpBodyMemory body_memory_{.bytes_max = options_.body_memory_max};
+  HttpMemory memory_{.body_bytes_max = options_.body_memory_max};
   std::unique_ptr<ConnectionListener> listener_;
   const int port_ = listener_->port();
   std::vector<std::unique_ptr<asio::io_context>> contexts_;
@@ -175,6 +176,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(std::string_view f
 }
 
 int HttpServer::port() const { return threads_->port(); }
+int64_t HttpServer::num_unwritten_bytes() const { return threads_->num_unwritten_bytes(); }
 void HttpServer::Stop(Duration longest) { threads_->Stop(longest); }
 
 }  // namespace incipit

@@ -37,6 +37,9 @@ class HttpServer {
   ~HttpServer();  // calls Stop(Duration::zero())
 
   int port() const;
+  // Returns the number of bytes of responses that the operating system has not accepted yet,
+  // because clients have not read earlier bytes. Thread-safe.
+  int64_t num_unwritten_bytes() const;
   // Stops accepting connections, waits at most `longest` for the responses to current requests,
   // then closes all connections and ends the threads. A second call does nothing.
   void Stop(Duration longest);

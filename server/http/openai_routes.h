@@ -46,6 +46,9 @@ class OpenAiRoutes {
   std::optional<HttpResponse> Check(const HttpRequestHead& head) const;
   // Responds to the request of `exchange`. REQUIRES: Check returned nullopt for the request.
   void Handle(std::shared_ptr<HttpExchange> exchange);
+  // Returns the estimated total size, in bytes, of the output that the server keeps for responses
+  // that are not complete.
+  int64_t num_kept_bytes() const { return num_kept_bytes_; }
 
  private:
   using Handler = void (OpenAiRoutes::*)(const std::shared_ptr<HttpExchange>&);

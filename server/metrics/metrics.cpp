@@ -79,13 +79,20 @@ class Metrics::State {
     load_source_ = std::move(source);
   }
 
+  void SetUnreadSource(std::function<UnreadOutput()> source) {
+    const MutexLock lock(mutex_);
+    if (!source && unread_source_) facts_.unread = unread_source_();
+    unread_source_ = std::move(source);
+  }
+
   std::string Text() {
     MetricsFacts facts;
     {
-      // Holds the lock while `load_source_` is called, so that SetLoadSource cannot replace
-      // `load_source_` during the call.
+      // Holds the lock while a source is called, so that SetLoadSource and SetUnreadSource cannot
+      // replace the source during the call.
       const MutexLock lock(mutex_);
       if (load_source_) facts_.load = load_source_();
+      if (unread_source_) facts_.unread = unread_source_();
       facts = facts_;
     }
     facts.time = SecondsSinceEpoch();
@@ -99,6 +106,7 @@ class Metrics::State {
   Mutex mutex_;
   MetricsFacts facts_ ABSL_GUARDED_BY(mutex_);
   std::function<EngineLoad()> load_source_ ABSL_GUARDED_BY(mutex_);
+  std::function<UnreadOutput()> unread_source_ ABSL_GUARDED_BY(mutex_);
 };
 
 Metrics::Metrics(MetricsOptions options) : state_(std::make_unique<State>(options)) {}
@@ -107,6 +115,9 @@ Metrics::~Metrics() = default;
 void Metrics::SetModelInfo(const ModelMetrics& model) { state_->SetModelInfo(model); }
 void Metrics::SetLoadSource(std::function<EngineLoad()> source) {
   state_->SetLoadSource(std::move(source));
+}
+void Metrics::SetUnreadSource(std::function<UnreadOutput()> source) {
+  state_->SetUnreadSource(std::move(source));
 }
 
 void Metrics::OnStep(const StepEvents& events) {

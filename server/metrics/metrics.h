@@ -61,6 +61,13 @@ struct RequestOutcome {
   std::optional<RequestSizes> sizes = {};
 };
 
+// Sizes in bytes of the output that clients have not read yet.
+struct UnreadOutput {
+  int64_t num_waiting_bytes = 0;  // output in sessions that waits until clients have read more
+  int64_t num_kept_bytes = 0;     // output for HTTP responses that are not complete
+  int64_t num_sending_bytes = 0;  // bytes of HTTP responses that wait for the operating system
+};
+
 // Counts events of the server, and publishes the counts over HTTP. The functions that count events
 // (OnStep, OnGeneratedTokens, ...) are thread-safe, take no lock and allocate no memory. Labels of
 // metrics never contain data from clients.
@@ -81,6 +88,8 @@ class Metrics {
   // engine is destroyed, the caller must set an empty `source`; the metrics then keep the current
   // load.
   void SetLoadSource(std::function<EngineLoad()> source);
+  // Sets the function that returns the sizes of the unread output, like SetLoadSource.
+  void SetUnreadSource(std::function<UnreadOutput()> source);
 
   // Adds the events of one step (batch) of the engine to the metrics. Called by the engine thread.
   void OnStep(const StepEvents& events);

@@ -177,6 +177,18 @@ void WriteCacheBlocks(FamilyWriter& out, const MetricsValues& values, const Metr
             facts.used_ratio());
 }
 
+void WriteUnread(FamilyWriter& out, const UnreadOutput& unread) {
+  const auto state = [](const char* name, int64_t num_bytes) {
+    return MetricSample{{{"state", name}}, static_cast<double>(num_bytes)};
+  };
+  out.Gauge("incipit_unread_output_bytes",
+            "Size of the output that clients have not read, by state. waiting: output that waits "
+            "until a client has read earlier output. kept: output for HTTP responses that are not "
+            "complete. sending: bytes of HTTP responses that wait for the operating system.",
+            {state("waiting", unread.num_waiting_bytes), state("kept", unread.num_kept_bytes),
+             state("sending", unread.num_sending_bytes)});
+}
+
 void WriteSteps(FamilyWriter& out, const MetricsValues& values) {
   out.Histogram("incipit_step_duration_seconds", "Time that one step (batch) of the engine took.",
                 values.step.Read());
@@ -229,6 +241,7 @@ std::string MetricsText(const MetricsValues& values, const MetricsFacts& facts,
   WriteLatencies(ours, values);
   WriteCacheTokens(ours, values, facts.load.hit_ratios);
   WriteCacheBlocks(ours, values, facts);
+  WriteUnread(ours, facts.unread);
   WriteSteps(ours, values);
   WriteInfo(ours, facts);
   std::string text = ours.Serialize();

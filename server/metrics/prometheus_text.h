@@ -13,6 +13,7 @@ namespace incipit {
 struct MetricsFacts {
   ModelMetrics model;
   EngineLoad load;
+  UnreadOutput unread;
   double start_time = 0;  // time at which the process started, in seconds since the Unix epoch
   double time = 0;        // present time, in seconds since the Unix epoch
 

@@ -17,6 +17,15 @@ absl::Status ClientIsGone() {
 
 }  // namespace
 
+Session::~Session() {
+  if (total_bytes_ != nullptr) *total_bytes_ -= num_counted_bytes_;
+}
+
+void Session::CountWaitingBytes(std::shared_ptr<std::atomic<int64_t>> total) {
+  MutexLock lock(mutex_);
+  total_bytes_ = std::move(total);
+}
+
 void Session::KeepSlot(RequestCounter::Slot slot) {
   MutexLock lock(mutex_);
   slot_ = std::move(slot);
@@ -35,19 +44,15 @@ void Session::OnCancelCall(std::function<void()> on_cancel) {
   on_cancel();
 }
 
-size_t Session::Write(OutputPart part) {
+void Session::Write(OutputPart part) {
   Action action;
-  size_t num_bytes = 0;
   {
     MutexLock lock(mutex_);
-    if (end_ || cancel_time_) return 0;
-    const size_t num_before = pending_.num_bytes();
+    if (end_ || cancel_time_) return;
     pending_.Add(std::move(part));
-    num_bytes = pending_.num_bytes() - num_before;
     action = Advance();
   }
   Act(action);
-  return action == Action::kDeliver ? 0 : num_bytes;
 }
 
 void Session::End(absl::Status status) {
@@ -150,6 +155,16 @@ void Session::OnCancelled() {
 }
 
 Session::Action Session::Advance() {
+  const Action action = NextAction();
+  const auto num_bytes = static_cast<int64_t>(pending_.num_bytes());
+  // If the client reads fast, no output waits here, and the shared counter is not changed.
+  if (total_bytes_ != nullptr && num_bytes != num_counted_bytes_) {
+    *total_bytes_ += num_bytes - std::exchange(num_counted_bytes_, num_bytes);
+  }
+  return action;
+}
+
+Session::Action Session::NextAction() {
   if (write_begin_ || ended_ || is_resetting_) return Action::kNone;
   if (!pending_.empty()) {
     in_flight_ = pending_.Take();

@@ -2,7 +2,9 @@
 // to the engine.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -28,6 +30,9 @@ class Session {
   // `clock` must outlive the session.
   Session(std::shared_ptr<OutputSink> sink, const Clock& clock, Time arrival, Time deadline)
       : arrival_(arrival), deadline_(deadline), clock_(clock), sink_(std::move(sink)) {}
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
 
   Time arrival() const { return arrival_; }
   Time deadline() const { return deadline_; }
@@ -41,12 +46,15 @@ class Session {
   void KeepSlot(RequestCounter::Slot slot);
   void ReleaseSlot();
 
+  // From now on, `total` includes `num_waiting_bytes()`. REQUIRES: called at most once, and before
+  // Write.
+  void CountWaitingBytes(std::shared_ptr<std::atomic<int64_t>> total);
+
   // Sets a callback that is called once if the client cancels. If the client has already cancelled,
   // calls `on_cancel` immediately.
   void OnCancelCall(std::function<void()> on_cancel);
-  // Queues `part` for the client. After End or a cancellation, discards `part`. Returns the number
-  // of bytes (estimated) that the queue has grown.
-  size_t Write(OutputPart part);
+  // Queues `part` for the client. After End or a cancellation, discards `part`.
+  void Write(OutputPart part);
   // Ends the call with `status` after the client has read all output. If End was called before,
   // does nothing.
   void End(absl::Status status);
@@ -83,6 +91,7 @@ class Session {
   // Returns which function of the OutputSink must be called next, and sets the state of the session
   // for this function. The caller must release the lock and then call Act.
   Action Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Action NextAction() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Calls the function of the OutputSink that `action` selects.
   void Act(Action action);
 
@@ -96,6 +105,9 @@ class Session {
   mutable Mutex mutex_;
   RequestCounter::Slot slot_ ABSL_GUARDED_BY(mutex_);
   OutputMerger pending_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<std::atomic<int64_t>> total_bytes_ ABSL_GUARDED_BY(mutex_);  // may be null
+  // Number of bytes of this session in `total_bytes_`.
+  int64_t num_counted_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_);
   // Time at which the newest part of the output was sent. Absent if the client has read the newest

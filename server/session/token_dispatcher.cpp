@@ -136,6 +136,7 @@ void TokenDispatcher::Stop() {
 }
 
 void TokenDispatcher::Add(RequestId id, PendingOutput output) {
+  output.session->CountWaitingBytes(waiting_bytes_);
   {
     MutexLock lock(mutex_);
     inbox_.added.emplace_back(id, std::move(output));
@@ -338,7 +339,7 @@ void TokenDispatcher::CountGenerated() {
 
 void TokenDispatcher::SendPart(Call& call) {
   CountGenerated();
-  waiting_bytes_ += static_cast<int64_t>(call.session().Write(std::exchange(call.part, {})));
+  call.session().Write(std::exchange(call.part, {}));
   call.part_bytes = 0;
 }
 
@@ -356,7 +357,7 @@ void TokenDispatcher::Finish(RequestId id, Call& call) {
   session.ReleaseSlot();
   if (call.first_token || status.ok()) {
     call.part.usage = UsageOf(call, now);
-    waiting_bytes_ += static_cast<int64_t>(session.Write(std::move(call.part)));
+    session.Write(std::move(call.part));
   }
   session.End(std::move(status));
   stalls_.AddEnded(std::move(call.output.session), call.is_abandoned);
@@ -427,7 +428,7 @@ void TokenDispatcher::Abandon(Call& call, absl::Status status) {
 }
 
 void TokenDispatcher::BoundWaitingOutput() {
-  if (waiting_bytes_ <= options_.output_queue_bytes_max) return;
+  if (*waiting_bytes_ <= options_.output_queue_bytes_max) return;
   struct Holder {
     int64_t num_bytes = 0;
     // null: the request has ended, and `ended` is not null
@@ -435,10 +436,10 @@ void TokenDispatcher::BoundWaitingOutput() {
     StallWatch::EndedSession* ended = nullptr;
   };
   std::vector<Holder> holders;
-  waiting_bytes_ = 0;
+  int64_t num_bytes_left = 0;
   const auto add = [&](const Session& session, Call* call, StallWatch::EndedSession* ended) {
     const auto num_bytes = static_cast<int64_t>(session.num_waiting_bytes());
-    waiting_bytes_ += num_bytes;
+    num_bytes_left += num_bytes;
     if (num_bytes > 0) holders.push_back({num_bytes, call, ended});
   };
   for (const auto& [id, call] : calls_) add(call->session(), call.get(), nullptr);
@@ -452,8 +453,8 @@ void TokenDispatcher::BoundWaitingOutput() {
                          options_.output_queue_bytes_max)),
       options_.output_queue_bytes_max);
   for (const Holder& holder : holders) {
-    if (waiting_bytes_ <= options_.output_queue_bytes_max) break;
-    waiting_bytes_ -= holder.num_bytes;
+    if (num_bytes_left <= options_.output_queue_bytes_max) break;
+    num_bytes_left -= holder.num_bytes;
     if (holder.call != nullptr) {
       Abandon(*holder.call, status);
     } else {

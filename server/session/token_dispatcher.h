@@ -73,6 +73,10 @@ class TokenDispatcher final : public EngineListener {
   // Returns the object that estimates how long new requests will wait in the queue.
   const WaitEstimate& wait() const { return wait_; }
 
+  // Returns the estimated size in bytes of the output that waits in all sessions, because clients
+  // have not read earlier output.
+  int64_t num_waiting_bytes() const { return *waiting_bytes_; }
+
   // Returns the longest time that the model has needed for one step (batch) since the start of the
   // server.
   Duration step_longest() const { return Duration(step_longest_.load()); }
@@ -130,14 +134,15 @@ class TokenDispatcher final : public EngineListener {
   WaitEstimate wait_;
   // Longest time that the model has needed for one step (batch). Written by the engine thread.
   std::atomic<Duration::rep> step_longest_{0};
+  // Estimated size in bytes of the output that waits in all sessions. The sessions share the
+  // ownership, because a session may exist longer than the dispatcher.
+  const std::shared_ptr<std::atomic<int64_t>> waiting_bytes_ =
+      std::make_shared<std::atomic<int64_t>>(0);
 
   // Only the thread of the dispatcher uses the members from `calls_` to `busy_since_`.
   absl::flat_hash_map<RequestId, std::unique_ptr<Call>> calls_;
   std::vector<Call*> touched_;
   int64_t num_generated_ = 0;  // number of output tokens that must still be added to `metrics_`
-  // Upper bound of the estimated size in bytes of the output that clients have not read. Only
-  // BoundWaitingOutput subtracts the output that clients have read.
-  int64_t waiting_bytes_ = 0;
   StallWatch stalls_;
   Time stall_check_{};  // time at which the thread next looks for clients that do not read
   // Time at which the last request ended. If a request has arrived at an idle server since then:

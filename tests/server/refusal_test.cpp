@@ -421,7 +421,10 @@ TEST(StallTest, AClientThatReadsLateDelaysNoOtherAndMissesNothing) {
     EXPECT_THAT(Ask(server.inference(), Greedy({30, 31, 32}, 20)).choices.at(0).ids,
                 ElementsAreArray(Expected({30, 31, 32}, 20)));
   }
+  const std::string waiting = "incipit_unread_output_bytes{state=\"waiting\"}";
+  EXPECT_GT(server.Metric(waiting), 0);
   const Reply reply = Collect(*late);
+  EXPECT_EQ(server.Metric(waiting), 0);
   EXPECT_TRUE(reply.status.ok()) << reply.status.error_message();
   EXPECT_THAT(reply.choices.at(0).ids, ElementsAreArray(Expected(kEightTokens, 3000)));
   EXPECT_EQ(reply.choices.at(0).logprobs.size(), 3000u);

@@ -525,5 +525,21 @@ TEST(OpenAiServerTest, OutputThatWaitsForItsEndIsBounded) {
   EXPECT_EQ(server.Post(kCompletions, Body(10, R"("prompt":"a")")).status, 200);
 }
 
+TEST(OpenAiServerTest, OutputThatWaitsForItsEndIsCounted) {
+  HttpTestServer server;
+  const std::string kept = "incipit_unread_output_bytes{state=\"kept\"}";
+  EXPECT_EQ(server.Metric(kept), 0);
+  server.gate().Close();
+  HttpClient client(server.port());
+  client.Send(HttpPost(kCompletions, Body(50, R"("prompt":"a")")));
+  server.gate().Allow(20);
+  while (server.Metric(kept) == 0) {
+  }
+  server.gate().Open();
+  EXPECT_EQ(client.Read().status, 200);
+  while (server.Metric(kept) != 0) {
+  }
+}
+
 }  // namespace
 }  // namespace incipit

@@ -99,6 +99,9 @@ inline std::unique_ptr<Metrics> FilledMetrics(bool vllm_names) {
   auto metrics = std::make_unique<Metrics>(MetricsOptions{.vllm_names = vllm_names});
   metrics->SetModelInfo(TinyModel());
   metrics->SetLoadSource(SomeLoad);
+  metrics->SetUnreadSource([] {
+    return UnreadOutput{.num_waiting_bytes = 1000, .num_kept_bytes = 200, .num_sending_bytes = 30};
+  });
   metrics->OnStep(StepOfThreeTokens().events());
   metrics->OnGeneratedTokens(3);
   metrics->OnFirstToken(0.25);

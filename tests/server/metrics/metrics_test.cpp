@@ -80,6 +80,16 @@ TEST(MetricsTest, TheSizeOfTheCacheIsServed) {
   EXPECT_EQ(ValueOf(text, "incipit_kv_block_size_tokens"), 16);
 }
 
+TEST(MetricsTest, UnreadOutputIsServedByState) {
+  const auto metrics = FilledMetrics(false);
+  const std::string name = "incipit_unread_output_bytes";
+  EXPECT_EQ(ValueOf(metrics->Text(), name + "{state=\"waiting\"}"), 1000);
+  EXPECT_EQ(ValueOf(metrics->Text(), name + "{state=\"kept\"}"), 200);
+  EXPECT_EQ(ValueOf(metrics->Text(), name + "{state=\"sending\"}"), 30);
+  metrics->SetUnreadSource(nullptr);
+  EXPECT_EQ(ValueOf(metrics->Text(), name + "{state=\"waiting\"}"), 1000) << "the last value";
+}
+
 TEST(MetricsTest, AStepThatComputedNothingIsNotTimed) {
   Metrics metrics({});
   StepOfThreeTokens step;

@@ -262,6 +262,34 @@ TEST_F(SessionTest, APromptThatIsTooLongAtLeastIsRefusedBeforeAnyoneReadsIt) {
   EXPECT_EQ(error.field, "text");
 }
 
+TEST_F(SessionTest, WaitingOutputIsCountedUntilItIsReadOrDiscarded) {
+  RequestDraft draft = Draft(1000);
+  draft.output.logprobs = 20;  // so many bytes that the output has several parts
+  for (const bool reads : {true, false}) {
+    EXPECT_EQ(dispatcher_->num_waiting_bytes(), 0);
+    const auto sink = std::make_shared<MemorySink>(/*takes_at_once=*/false);
+    const auto session = Start(sink, draft);
+    while (dispatcher_->num_waiting_bytes() == 0) {
+    }
+    if (reads) {
+      sink->TakeAtOnce();
+    } else {
+      session->OnCancelled();
+    }
+    session->OnDelivered(true);
+    const absl::Status end = sink->AwaitEnd();
+    EXPECT_TRUE(end.ok() || !reads) << end;
+    EXPECT_EQ(dispatcher_->num_waiting_bytes(), 0);
+  }
+}
+
+TEST_F(SessionTest, AReadingClientLeavesNothingThatWaits) {
+  const auto sink = std::make_shared<MemorySink>();
+  Start(sink, Draft(1000));
+  EXPECT_TRUE(sink->AwaitEnd().ok());
+  EXPECT_EQ(dispatcher_->num_waiting_bytes(), 0);
+}
+
 class FullEngineTest : public SessionTest {
  protected:
   FullEngineTest() : SessionTest(1 << 30, /*engine_requests_max=*/0) {}
@@ -302,6 +330,7 @@ TEST_F(OutputQueueTest, TheCallWithTheMostWaitingOutputIsEnded) {
   EXPECT_EQ(error.reason, Reason::kWriteStalled);
   EXPECT_EQ(error.bound, 100'000);
   EXPECT_THAT(large->parts(), SizeIs(1)) << "the part that was in flight";
+  EXPECT_EQ(dispatcher_->num_waiting_bytes(), 0);
 }
 
 }  // namespace
