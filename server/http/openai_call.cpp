@@ -105,8 +105,8 @@ absl::StatusOr<std::string> OpenAiCall::Admit() const {
   if (head.NumFields(kTenantField) > 1) {
     return InvalidField(kTenantField, "is given more than once");
   }
+  if (head.NumFields(kTenantField) == 0) return std::string(kDefaultTenant);
   const std::string tenant(head.Field(kTenantField));
-  if (tenant.empty()) return std::string(kDefaultTenant);
   INCIPIT_RETURN_IF_ERROR(CheckTenant(tenant, context_.options.request));
   return tenant;
 }

@@ -376,6 +376,8 @@ TEST(OpenAiServerTest, TenantsDoNotShareCachedPrompts) {
   EXPECT_EQ(cached("Authorization: Bearer whatever\r\n"), 0);
   EXPECT_EQ(server.Post(kCompletions, body, "x-tenant-id: a\r\nx-tenant-id: a\r\n").status, 400);
   EXPECT_EQ(server.Post(kCompletions, body, "x-tenant-id: a\xff\r\n").status, 400);
+  EXPECT_EQ(server.Post(kCompletions, body, "x-tenant-id:\r\n").status, 400)
+      << "as in the gRPC API";
 }
 
 TEST(OpenAiServerTest, ARequestIdIsPartOfTheId) {
