@@ -36,7 +36,11 @@ class Case:
     # Text that the error message must contain: the limit, or the missing thing.
     says: str = ""
     metadata: tuple = ()
-    # Checks a successful reply: (Reply, Facts) -> bool.
+    # Status of the same request in OpenAI's API, if it does not follow from `code`.
+    http: int = 0
+    # Field that the error in OpenAI's API names, if it does not follow from `field`.
+    param: str = ""
+    # Checks a successful reply: (Reply or HttpOutput, Facts) -> bool.
     check: typing.Callable = None
 
 
@@ -174,7 +178,8 @@ SAMPLING = [
     Case(17, "top_p -0.1", with_sampling(top_p=-0.1), field="sampling.top_p", says="at most 1"),
     Case(17, "top_p 1.0001", with_sampling(top_p=1.0001), field="sampling.top_p", says="at most 1"),
     Case(17, "top_p NaN", with_sampling(top_p=NAN), field="sampling.top_p", says="at most 1"),
-    Case(18, "top_k 2^32 - 1", with_sampling(top_k=2**32 - 1, temperature=1), OK, check=has_tokens(3)),
+    Case(18, "top_k 2^32 - 1", with_sampling(top_k=2**32 - 1, temperature=1), OK, check=has_tokens(3), http=400,
+         param="top_k"),
     Case(18, "top_k above the vocabulary", with_sampling(top_k=1_000_000, temperature=1), OK, check=has_tokens(3)),
     Case(19, "min_p 1.1", with_sampling(min_p=1.1), field="sampling.min_p", says="from 0 to 1"),
     Case(19, "min_p -0.1", with_sampling(min_p=-0.1), field="sampling.min_p", says="from 0 to 1"),
@@ -220,6 +225,8 @@ OUTPUT = [
     Case(26, "max_tokens 0 is the rest", with_output(max_tokens=0, ignore_eos=True), OK,
          check=finished_length(rest(12))),
     Case(26, "max_tokens 2^32 - 1", with_output(max_tokens=2**32 - 1, ignore_eos=True), OK,
+         check=finished_length(rest(12)), http=400, param="max_tokens"),
+    Case(26, "max_tokens 2^31 - 1", with_output(max_tokens=2**31 - 1, ignore_eos=True), OK,
          check=finished_length(rest(12))),
     Case(27, "min_tokens above max_tokens", with_output(min_tokens=4), field="output.min_tokens", says="max_tokens"),
     Case(28, "min_tokens 10^9, max_tokens unset", with_output(max_tokens=0, min_tokens=10**9),
@@ -245,7 +252,7 @@ OUTPUT = [
          says="at most 64"),
     Case(43, "65 stop ids", with_output(stop_token_ids=[5] * 65), field="output.stop_token_ids", says="at most 64"),
     Case(43, "a stop id above the vocabulary", with_output(stop_token_ids=[5, 2**31]),
-         field="output.stop_token_ids[1]", says="below"),
+         field="output.stop_token_ids[1]", says="below", param="stop_token_ids"),
 ]
 
 LABELS = [
@@ -267,7 +274,8 @@ LABELS = [
     Case(48, "a salt of 1 MiB", with_salt(CANARY * 100_000), field="cache.salt", says="at most 256"),
     Case(48, "NUL in the salt", with_salt("a\0b"), OK, check=has_tokens(3)),
     Case(48, "an empty salt", with_salt(""), OK, check=has_tokens(3)),
-    Case(64, "priority min int32 is clamped", with_fields(priority=-2**31), OK, check=has_tokens(3)),
+    Case(64, "priority min int32 is clamped", with_fields(priority=-2**31), OK, check=has_tokens(3), http=400,
+         param="priority"),
     Case(64, "priority max int32 is clamped", with_fields(priority=2**31 - 1), OK, check=has_tokens(3)),
     Case(46, "a tenant of 129 bytes", with_fields(), field="x-tenant-id", says="at most 128",
          metadata=(("x-tenant-id", "t" * 129),)),
@@ -307,9 +315,10 @@ CHAT = [
     Case(58, "template arguments that are no JSON", chat(USER, template_arguments_json=f"{{{CANARY}"),
          field="template_arguments_json", says="not a JSON object"),
     Case(58, "template arguments 64 levels deep", chat(USER, template_arguments_json='{"a":' * 64 + "1" + "}" * 64),
-         field="template_arguments_json", says="32"),
+         field="template_arguments_json", says="32", param="body"),
     Case(58, "template arguments 60,000 levels deep",
-         chat(USER, template_arguments_json='{"a":' + "[" * 60_000 + "]"), field="template_arguments_json", says="32"),
+         chat(USER, template_arguments_json='{"a":' + "[" * 60_000 + "]"), field="template_arguments_json", says="32",
+         param="body"),
     Case(59, "a client's own template", chat(USER, template_arguments_json='{"chat_template": "{{ messages }}"}'),
          field="template_arguments_json", says="chat_template, which is reserved"),
     Case(58, "template arguments above 64 KiB", chat(USER, template_arguments_json='{"a": "%s"}' % ("x" * 65_536)),

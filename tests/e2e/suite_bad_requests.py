@@ -8,12 +8,16 @@ import unittest
 
 import bad_requests
 import grpc
-from bad_requests import CANARY, INVALID, OK, Facts
+import openai_body
+from bad_requests import CANARY, INVALID, NOT_FOUND, OK, Facts
+from harness import http1
 from harness.chat import ChatServer
 from harness.server import Details, Server, collect, default_model, greedy
 from incipit.v1 import inference_pb2
 
 UNPARSED = grpc.StatusCode.INTERNAL
+# Status in OpenAI's API for a status of the gRPC API.
+HTTP_STATUS = {OK: 200, INVALID: 400, NOT_FOUND: 404}
 METHODS = {inference_pb2.GenerateRequest: "Generate", inference_pb2.ChatRequest: "Chat"}
 
 
@@ -79,7 +83,7 @@ def code_of(error):
 class BadRequestTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = ChatServer("--max-model-len", "400", "--prompt-logprobs-bytes-max", "64KiB")
+        cls.server = ChatServer("--max-model-len", "400", "--prompt-logprobs-bytes-max", "64KiB", http=True)
         info = cls.server.info()
         tokens_of = lambda text: cls.server.inference.Tokenize(inference_pb2.TokenizeRequest(text=text)).ids
         cls.facts = Facts(info.vocab_size, info.max_model_len, info.eos_token_ids[0], tokens_of)
@@ -116,11 +120,32 @@ class BadRequestTest(unittest.TestCase):
             self.check_error(case, error)
         self.assertEqual(self.rejections() - before, case.code != OK, "incipit_requests_rejected_total")
 
+    def check_http_case(self, case):
+        path, body = openai_body.convert(case.make(self.facts))
+        before = self.rejections()
+        reply = http1.post(self.server.ports["http"], path, body, case.metadata)
+        status = case.http or HTTP_STATUS[case.code]
+        self.assertEqual(reply.status, status, reply.body[:500])
+        self.assertEqual(self.rejections() - before, status != 200, "incipit_requests_rejected_total")
+        if status == 200:
+            if case.check:
+                self.assertTrue(case.check(openai_body.HttpOutput(reply.json), self.facts), reply.body[:500])
+            return
+        self.assertLess(len(reply.body), 1400)
+        self.assertNotIn(CANARY.encode(), reply.body)
+        self.assertIsNotNone(reply.error["code"])
+        if status == 400:
+            expected = case.param or openai_body.param(case.field)
+            # Values such as NaN are not JSON.
+            self.assertEqual(reply.error["param"], expected if openai_body.is_json(body) else "body")
+
     def check_cases(self, cases):
         with Bystander(self.server) as bystander:
             for case in cases:
-                with self.subTest(row=case.row, name=case.name):
+                with self.subTest(row=case.row, name=case.name, door="gRPC"):
                     self.check_case(case)
+                with self.subTest(row=case.row, name=case.name, door="HTTP"):
+                    self.check_http_case(case)
         self.assertGreater(bystander.num_runs, 0)
         self.assertEqual(bystander.wrong, [])
         self.server.wait_until_idle()

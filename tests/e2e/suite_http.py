@@ -1,14 +1,18 @@
 """Tests OpenAI's API over HTTP on the real program: whole and streamed output, clients that disconnect, bytes that no
 HTTP library sends, and the address of the HTTP server. The row numbers refer to docs/bad_input.md."""
 import concurrent.futures
+import contextlib
+import gzip
 import http.client
 import json
 import os
 import pathlib
+import select
 import signal
 import socket
 import subprocess
 import tempfile
+import time
 import unittest
 
 from harness import http1
@@ -140,7 +144,7 @@ class ApiTest(HttpTestCase):
         with concurrent.futures.ThreadPoolExecutor(32) as pool:
             self.assertEqual(list(pool.map(ask, range(64))), [alone[i % 4] for i in range(64)])
 
-    def test_a_client_that_disconnects_frees_its_blocks(self):
+    def test_a_client_that_disconnects_frees_its_blocks(self):  # row 53 of docs/bad_input.md
         for stream in (False, True):
             for resets in (False, True):
                 with self.subTest(stream=stream, resets=resets):
@@ -194,11 +198,62 @@ class BadInputTest(HttpTestCase):
             with self.subTest(fields=fields):
                 self.refused(http1.post_bytes(COMPLETIONS, body, fields) + hidden, 400)
 
+    def test_further_requests_with_two_ends_are_refused(self):  # row 121 of docs/bad_input.md
+        start = b"POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\nHost: localhost\r\n"
+        hidden = b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        for fields in (b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity", b"Transfer-Encoding: xchunked",
+                       b"Transfer-Encoding : chunked", b"Transfer-Encoding: chunked, identity",
+                       b"Transfer-Encoding: \x0bchunked", b"X: a\r\n\r\n Transfer-Encoding: chunked\r\nX: ",
+                       b"Content-Length: 5\r\nContent-Length: 6", b"Content-Length: 5, 5", b"Content-Length: +5",
+                       b"Content-Length: 0x5", b"Content-Length: 5 ; a", b"Content-Length: 1e1", b"Content-Length:",
+                       b"Content-Length: 99999999999999999999", b"Content-Length: \xb2", b"Host: a",
+                       b"X: a\0b", b"X: a\rTransfer-Encoding: chunked", b"X\0: a", b"X Y: a", b": a"):
+            with self.subTest(fields=fields):
+                received = http1.raw(self.port, start + fields + b"\r\n\r\n0\r\n\r\n" + hidden)
+                self.assertEqual(http1.status_of(received), 400, received[:300])
+                self.assertEqual(received.count(b"HTTP/1.1 "), 1, "bytes after the request are no second request")
+        for chunks in (b"0x3\r\nabc\r\n0\r\n\r\n", b"+3\r\nabc\r\n0\r\n\r\n", b"-1\r\nabc\r\n", b"3\nabc\n0\n\n",
+                       b"3\r\nabcde\r\n0\r\n\r\n", b"\r\n\r\n", b"ffffffffffffffffff\r\nabc\r\n",
+                       b"0\r\nTransfer-Encoding: chunked\r\n\r\n", b"0\r\nContent-Length: 9\r\n\r\n"):
+            with self.subTest(chunks=chunks):
+                received = http1.raw(self.port, start + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + hidden)
+                self.assertEqual(http1.status_of(received), 400, received[:300])
+                self.assertEqual(received.count(b"HTTP/1.1 "), 1)
+
     def test_a_second_request_before_the_response_is_not_served(self):
         received = http1.raw(self.port, http1.post_bytes(COMPLETIONS, json.dumps(completion(5)).encode()) +
                              b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n")
         self.assertEqual(http1.status_of(received), 200)
         self.assertEqual(received.count(b"HTTP/1.1 "), 1)
+
+    def test_a_message_of_another_kind_is_refused(self):  # rows 61, 62, 63, 66 of docs/bad_input.md
+        body = json.dumps(completion(2)).encode()
+        for end in range(0, len(body), 5):
+            self.assertEqual(self.post(COMPLETIONS, body[:end]).status, 400)
+        for data in (b"\xff" * 100, bytes(range(256)), gzip.compress(body), b"[]", b"null", b'"text"', b"7", b"{}{}",
+                     b'{"prompt":[-1]}', b'{"prompt":[' + b"1," * 999_999 + b"1]}", b'{"prompt":{"a":1}}'):
+            self.assertEqual(self.post(COMPLETIONS, data).status, 400)
+        self.assertEqual(self.post(COMPLETIONS, gzip.compress(body), Content_Encoding="gzip").status, 400)
+        self.assertEqual(self.post(COMPLETIONS, completion(2, other={"a": [1]}, another=None)).status, 200)
+
+    def test_a_request_in_pieces_of_one_byte_is_served(self):  # row 68 of docs/bad_input.md
+        with http1.connect(self.port) as connection:
+            for byte in http1.post_bytes(COMPLETIONS, json.dumps(completion(2)).encode(), b"Connection: close\r\n"):
+                connection.sendall(bytes([byte]))
+            self.assertEqual(http1.status_of(http1.receive_all(connection)), 200)
+
+    def test_requests_that_end_at_once_change_nothing(self):  # rows 71, 80, 81 of docs/bad_input.md
+        body = http1.post_bytes(COMPLETIONS, json.dumps(completion(500, ignore_eos=True)).encode())
+        for i in range(2000):
+            with http1.connect(self.port) as connection:
+                connection.sendall(body[:i % (len(body) + 1)])
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+
+    def test_other_protocols_are_refused(self):  # rows 73, 76 of docs/bad_input.md
+        for data in (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03" + b"\0" * 500,
+                     bytes(range(256)), b"GET / HTTP/9.9\r\nHost: localhost\r\n\r\n", b"GET /health HTTP/1.1\r\n\r\n",
+                     b"\xff\xf4\xff\xfd\x06\r\n\r\n", b"GET /\x7f HTTP/1.1\r\nHost: localhost\r\n\r\n"):
+            self.refused(data, 400)
 
     def test_header_fields_of_10_mb_are_refused(self):  # row 122 of docs/bad_input.md
         for fields in (b"X: " + b"a" * (10 << 20), b"a: b\r\n" * (2 << 20)):
@@ -210,6 +265,20 @@ class BadInputTest(HttpTestCase):
         self.refused(head + b"Content-Length: 18446744073709551615\r\n\r\n", 413)
         self.refused(head + b"Transfer-Encoding: chunked\r\n\r\n" + (b"8000\r\n" + b" " * 0x8000 + b"\r\n") * 65, 413)
 
+    def test_a_body_without_end_is_refused(self):  # row 123 of docs/bad_input.md
+        start = (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                 b"Transfer-Encoding: chunked\r\n\r\n")
+        mebibytes = 1 << 20
+        for name, data in (("chunks of one byte", b"1\r\n \r\n" * (4 * mebibytes)),
+                           ("an extension of a chunk", b"1;" + b"a" * (20 * mebibytes)),
+                           ("digits of a chunk's size", b"0" * (20 * mebibytes)),
+                           ("a trailer", b"0\r\nX: " + b"a" * (20 * mebibytes)),
+                           ("trailers", b"0\r\n" + b"X: a\r\n" * (3 * mebibytes))):
+            with self.subTest(name=name):
+                received = http1.raw(self.port, start + data)
+                self.assertIn(http1.status_of(received), (400, 413, 431), received[:300])
+                self.assertEqual(received.count(b"HTTP/1.1 "), 1)
+
     def test_json_bombs_are_refused(self):  # row 124 of docs/bad_input.md
         for body in (b"[" * (1 << 20), b'{"prompt":"a","x":' + b"[" * 500_000 + b"]" * 500_000 + b"}",
                      b'{"a":' * 100_000, b'{"messages":[' + b"{}," * 300_000 + b"{}]}",
@@ -218,6 +287,15 @@ class BadInputTest(HttpTestCase):
                 reply = self.post(path, body)
                 self.assertEqual(reply.status, 400, reply.body)
                 self.assertIsNotNone(reply.error["param"])
+
+    def test_long_values_are_read_in_linear_time(self):  # row 124 of docs/bad_input.md
+        for members in (b'"x":' + b"1" * 1_000_000, b'"x":0.' + b"9" * 1_000_000, b'"x":1e' + b"9" * 1_000_000,
+                        b'"x":-' + b"0" * 1_000_000, b'"n":' + b"1" * 1_000_000, b'"seed":' + b"9" * 1_000_000,
+                        b'"x":"' + b"\\u0000" * 160_000 + b'"', b'"' + b"k" * 1_000_000 + b'":1',
+                        b",".join([b'"same":1'] * 100_000), b'"x":[' + b",".join([b"1"] * 500_000) + b"]",
+                        b",".join(b'"k%d":[{}]' % i for i in range(90_000))):
+            reply = self.post(COMPLETIONS, b'{"prompt":"a","max_tokens":1,' + members + b"}")
+            self.assertIn(reply.status, (200, 400), reply.body[:300])
 
     def test_a_body_that_is_not_utf8_is_refused(self):  # row 125 of docs/bad_input.md
         for text in (b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"a\0b", b"\xf5\x80\x80\x80"):
@@ -251,6 +329,40 @@ class BadInputTest(HttpTestCase):
         self.post(COMPLETIONS, {"prompt": "canary-prompt", "canary-field": 1, "n": "canary-value"})
         self.get("/canary-path", X_Canary="canary-field")
         self.assertNotIn("canary", self.server.log())
+
+
+@unittest.skipUnless(default_model(), "no model: models/incipit-tiny is not there")
+class SlowClientTest(HttpTestCase):
+    FLAGS = ("--max-model-len", "1024", "--http-connections-max", "600")
+
+    def test_slow_clients_end_at_the_time_limits(self):  # rows 74, 123, 126 of docs/bad_input.md
+        """Opens 500 connections that send a byte a second, and 500 that send nothing."""
+        head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        starts = (b"GET /health HTTP/1.1\r\nX: ", head + b"Content-Length: 1000\r\n\r\n",
+                  head + b"Transfer-Encoding: chunked\r\n\r\n100\r\n")
+        rss_before = rss(self.server.process.pid)
+        silent = [http1.connect(self.port) for _ in range(500)]
+        slow = [(starts[i % 3], http1.connect(self.port)) for i in range(500)]
+        for connection in silent + [connection for _, connection in slow]:
+            self.addCleanup(connection.close)
+        began = time.monotonic()
+        for start, connection in slow:
+            connection.sendall(start)
+        ends = {}
+        while slow and time.monotonic() - began < http1.SECONDS:
+            time.sleep(1)
+            self.assertEqual(self.get("/health").status, 200)
+            self.assertEqual(self.post(COMPLETIONS, completion(2)).status, 200)
+            ready = select.select([connection for _, connection in slow], [], [], 0)[0]
+            for start, connection in [entry for entry in slow if entry[1] in ready]:
+                ends.setdefault(start, set()).add(http1.status_of(http1.receive_all(connection)))
+            slow = [entry for entry in slow if entry[1] not in ready]
+            for _, connection in slow:
+                with contextlib.suppress(OSError):
+                    connection.send(b" ")
+        self.assertEqual(slow, [], "connections without a response")
+        self.assertEqual(ends, {start: {408} for start in starts})
+        self.assertLess(rss(self.server.process.pid) - rss_before, 64 << 20)
 
 
 @unittest.skipUnless(default_model(), "no model: models/incipit-tiny is not there")

@@ -32,9 +32,9 @@ class TemplateFile:
 class ChatServer(Server):
     """A server whose model uses TEMPLATE, even if the model has its own chat template."""
 
-    def __init__(self, *flags):
+    def __init__(self, *flags, **options):
         self._template = TemplateFile()
-        super().__init__(*self._template.flags, *flags)
+        super().__init__(*self._template.flags, *flags, **options)
 
     def close(self):
         super().close()

@@ -46,6 +46,19 @@ def call(port, method, path, body=None, **fields):
         connection.close()
 
 
+def post(port, path, body, fields=()):
+    """Posts the bytes `body` as JSON. `fields` are pairs of names and values; names may occur several times."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
+    try:
+        connection.putrequest("POST", path)
+        for name, value in (("Content-Type", "application/json"), ("Content-Length", str(len(body))), *fields):
+            connection.putheader(name, value)
+        connection.endheaders(body)
+        return Reply(connection.getresponse())
+    finally:
+        connection.close()
+
+
 def connect(port):
     connection = socket.create_connection(("127.0.0.1", port), timeout=SECONDS)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
