@@ -44,11 +44,22 @@ constexpr std::string_view kUnsupported[] = {"structured_outputs",
                                              "truncate_prompt_tokens",
                                              "logits_processors"};
 
+// Members of a body that contain token ids.
+constexpr std::string_view kTokenLists[] = {"prompt", "tokens"};
+
+// Returns the maximum number of JSON values in a body, without token ids. A body has more values
+// than `json_values_max` counts: a tool call has six values and counts as five, and messages and
+// other fields do not count.
+int64_t BodyValuesMax(const RequestLimits& limits) {
+  constexpr int64_t kValuesOfMessage = 16, kValuesOfFields = 1024;
+  return limits.json_values_max + limits.json_values_max / 5 +
+         kValuesOfMessage * (int64_t{limits.messages_max} + limits.tools_max) +
+         limits.logit_bias_max + limits.stop_strings_max + limits.stop_tokens_max + kValuesOfFields;
+}
+
 absl::StatusOr<Json> ParseBody(std::string_view body, const OpenAiLimits& limits) {
-  // A value in a JSON array takes at least two bytes, so `body_bytes_max / 2` values are enough for
-  // every body.
-  BoundedJsonReader reader(limits.body_bytes_max, limits.body_bytes_max / 2,
-                           BoundedJsonReader::kDepthMax + kBodyDepth);
+  BoundedJsonReader reader(limits.body_bytes_max, BodyValuesMax(limits.request),
+                           BoundedJsonReader::kDepthMax + kBodyDepth, kTokenLists);
   return reader.Read([] { return std::string("body"); }, body);
 }
 

@@ -19,12 +19,13 @@ using Json = nlohmann::ordered_json;
 // used, because its time for an object is quadratic in the number of members.
 class Builder {
  public:
-  Builder(int64_t& num_left, int depth_max) : num_left_(num_left), depth_max_(depth_max) {}
+  Builder(int64_t& num_left, int depth_max, BoundedJsonReader::Uncounted uncounted)
+      : num_left_(num_left), depth_max_(depth_max), uncounted_(uncounted) {}
 
   bool null() { return Add(nullptr); }
   bool boolean(bool value) { return Add(value); }
-  bool number_integer(Json::number_integer_t value) { return Add(value); }
-  bool number_unsigned(Json::number_unsigned_t value) { return Add(value); }
+  bool number_integer(Json::number_integer_t value) { return Add(value, counts_integers_); }
+  bool number_unsigned(Json::number_unsigned_t value) { return Add(value, counts_integers_); }
   bool number_float(Json::number_float_t value, const Json::string_t&) { return Add(value); }
   bool string(Json::string_t& value) { return Add(std::move(value)); }
   // Never called, because a JSON text cannot contain binary values.
@@ -34,7 +35,10 @@ class Builder {
   bool start_array(size_t) { return Open(false); }
   bool end_array() { return Close(); }
   bool key(Json::string_t& name) {
-    name_ = std::move(name);
+    if (levels_.size() == 1) {
+      counts_integers_ = std::ranges::find(uncounted_, name) == uncounted_.end();
+    }
+    names_.push_back(std::move(name));
     return true;
   }
   bool parse_error(size_t, const std::string&, const Json::exception&) { return false; }
@@ -42,90 +46,94 @@ class Builder {
   bool too_deep() const { return too_deep_; }
   bool too_many() const { return num_left_ < 0; }
   // The whole JSON value; REQUIRES: the parsed text was valid JSON.
-  Json& root() { return children_.front().value; }
+  Json& root() { return values_.front(); }
 
  private:
-  struct Child {
-    std::string name;  // name of the object member; empty for an element of an array
-    Json value;
-  };
-  // An array or object that the parser has not read completely. `first_child` is the index in
-  // `children_` of its first element or member.
+  // An array or object that the parser has not read completely. `first_value` is the index in
+  // `values_` of its first element or member. `first_name` is the index in `names_` of the name of
+  // the first member.
   struct Level {
     bool is_object;
-    size_t first_child;
+    size_t first_value, first_name;
   };
-  using Children = std::span<Child>;
 
   bool Open(bool is_object);
   bool Close();
-  bool Add(Json value);
-  static Json MakeArray(Children children);
-  static Json MakeObject(Children children);
+  bool Add(Json value, bool counts = true);
+  static Json MakeArray(std::span<Json> elements);
+  // REQUIRES: `names` and `values` have the same size.
+  static Json MakeObject(std::span<std::string> names, std::span<Json> values);
 
   int64_t& num_left_;
   const int depth_max_;
+  const BoundedJsonReader::Uncounted uncounted_;
   bool too_deep_ = false;
-  std::string name_;  // name of the object member whose value is read next
+  bool counts_integers_ = true;
   std::vector<Level> levels_;
-  std::vector<Child> children_;
+  // The elements and members of the arrays and objects in `levels_`, and the names of the members.
+  // Names have their own list, because a long array has none.
+  std::vector<Json> values_;
+  std::vector<std::string> names_;
 };
 
 bool Builder::Open(bool is_object) {
   too_deep_ = std::ssize(levels_) >= depth_max_;
   if (too_deep_) return false;
-  children_.push_back({std::move(name_), nullptr});
-  levels_.push_back({is_object, children_.size()});
+  values_.emplace_back(nullptr);
+  levels_.push_back({is_object, values_.size(), names_.size()});
   return true;
 }
 
 bool Builder::Close() {
   const Level level = levels_.back();
   levels_.pop_back();
-  const Children children = Children(children_).subspan(level.first_child);
-  children_[level.first_child - 1].value =
-      level.is_object ? MakeObject(children) : MakeArray(children);
-  children_.resize(level.first_child);
+  const std::span<Json> values = std::span(values_).subspan(level.first_value);
+  values_[level.first_value - 1] =
+      level.is_object ? MakeObject(std::span(names_).subspan(level.first_name), values)
+                      : MakeArray(values);
+  values_.resize(level.first_value);
+  names_.resize(level.first_name);
   return levels_.empty() || --num_left_ >= 0;
 }
 
-bool Builder::Add(Json value) {
-  children_.push_back({std::move(name_), std::move(value)});
-  return levels_.empty() || --num_left_ >= 0;
+bool Builder::Add(Json value, bool counts) {
+  values_.push_back(std::move(value));
+  return levels_.empty() || !counts || --num_left_ >= 0;
 }
 
-Json Builder::MakeArray(Children children) {
+Json Builder::MakeArray(std::span<Json> elements) {
   Json array = Json::array();
-  auto& elements = array.get_ref<Json::array_t&>();
-  elements.reserve(children.size());
-  for (Child& child : children) elements.push_back(std::move(child.value));
+  auto& out = array.get_ref<Json::array_t&>();
+  out.reserve(elements.size());
+  for (Json& element : elements) out.push_back(std::move(element));
   return array;
 }
 
-Json Builder::MakeObject(Children children) {
+Json Builder::MakeObject(std::span<std::string> names, std::span<Json> values) {
   // Number of members up to which an object is searched for equal names one by one; a larger object
   // is searched with a hash table.
   constexpr size_t kIndexedMembers = 16;
+  const bool is_indexed = values.size() > kIndexedMembers;
   Json object = Json::object();
   auto& members = object.get_ref<Json::object_t&>();
-  members.reserve(children.size());
+  members.reserve(values.size());
   absl::flat_hash_map<std::string_view, Json*> index;
-  if (children.size() > kIndexedMembers) index.reserve(children.size());
-  for (Child& child : children) {
+  if (is_indexed) index.reserve(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
     Json* known = nullptr;
-    if (children.size() > kIndexedMembers) {
-      const auto found = index.find(child.name);
+    if (is_indexed) {
+      const auto found = index.find(names[i]);
       if (found != index.end()) known = found->second;
     } else {
-      const auto found = std::ranges::find(members, child.name, &Json::object_t::value_type::first);
+      const auto found = std::ranges::find(members, names[i], &Json::object_t::value_type::first);
       if (found != members.end()) known = &found->second;
     }
     if (known != nullptr) {
-      *known = std::move(child.value);
+      *known = std::move(values[i]);
       continue;
     }
-    auto& member = members.emplace_back(std::move(child.name), std::move(child.value));
-    if (children.size() > kIndexedMembers) index.emplace(member.first, &member.second);
+    auto& member = members.emplace_back(std::move(names[i]), std::move(values[i]));
+    if (is_indexed) index.emplace(member.first, &member.second);
   }
   return object;
 }
@@ -137,7 +145,7 @@ absl::StatusOr<nlohmann::ordered_json> BoundedJsonReader::Read(
   if (static_cast<int64_t>(text.size()) > bytes_max_) {
     return CheckBytes(field(), text.size(), bytes_max_);
   }
-  Builder builder(num_left_, depth_max_);
+  Builder builder(num_left_, depth_max_, uncounted_);
   // The JSON library would treat a NUL byte as the end of the text.
   const bool has_nul = text.find('\0') != std::string_view::npos;
   const bool is_parsed = !has_nul && Json::sax_parse(text, &builder);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -14,15 +15,22 @@ namespace incipit {
 
 class BoundedJsonReader {
  public:
+  // Names of members of the outermost object. The integers in the values of these members do not
+  // count as values, so that a text can contain a long list of token ids.
+  using Uncounted = std::span<const std::string_view>;
+
   // Default for the maximum number of objects and arrays inside each other.
   static constexpr int kDepthMax = 32;
 
   // `bytes_max` is the maximum size of each JSON text. `members_max` is the maximum number of
   // values: object members and array elements in all texts, and the values that Count adds.
-  BoundedJsonReader(int64_t bytes_max, int64_t members_max, int depth_max = kDepthMax)
+  // REQUIRES: the array of `uncounted` outlives the reader.
+  BoundedJsonReader(int64_t bytes_max, int64_t members_max, int depth_max = kDepthMax,
+                    Uncounted uncounted = {})
       : bytes_max_(bytes_max),
         members_max_(members_max),
         depth_max_(depth_max),
+        uncounted_(uncounted),
         num_left_(members_max) {}
 
   // Parses `text`, which must be a JSON object. Of several members with the same name, only the
@@ -38,6 +46,7 @@ class BoundedJsonReader {
 
   const int64_t bytes_max_, members_max_;
   const int depth_max_;
+  const Uncounted uncounted_;
   // Maximum number of values (object members and array elements) that later calls of Read and Count
   // may add.
   int64_t num_left_;

@@ -214,7 +214,7 @@ SAMPLING = [
     Case(36, "bias 1e38", with_sampling(logit_bias={7: 1e38}), field="sampling.logit_bias[7]",
          says="from -100 to 100"),
     Case(36, "300,000 biases", with_sampling(logit_bias={i: 1.0 for i in range(300_000)}),
-         field="sampling.logit_bias", says="at most 1024"),
+         field="sampling.logit_bias", says="at most 1024", param="body"),
 ]
 
 OUTPUT = [

@@ -477,6 +477,43 @@ TEST(OpenAiRequestTest, ABodyThatIsTooDeepIsRefused) {
   EXPECT_EQ(BodyRefused(objects), "body");
 }
 
+TEST(OpenAiRequestTest, TheNumberOfValuesIsBoundedExceptForTokenIds) {
+  const auto list = [](std::string_view element, int count) {
+    std::string out = "[";
+    for (int i = 0; i < count; ++i) out += std::string(element) + ",";
+    return out + std::string(element) + "]";
+  };
+  const auto body = [](std::string_view name, const std::string& value) {
+    return fmt::format(R"({{"prompt":"a","messages":[],"tokens":[],"{}":{}}})", name, value);
+  };
+  constexpr int kMany = 200'000;
+  for (const std::string_view element : {"1", "null", "\"\"", "[]", "{}", "1.5", R"({"a":1})"}) {
+    EXPECT_EQ(BodyRefused(body("x", list(element, kMany))), "body") << element;
+  }
+  for (const std::string_view element : {"null", "\"\"", "[]", "1.5", "[1]"}) {
+    EXPECT_EQ(BodyRefused(body("prompt", list(element, kMany))), "body") << element;
+  }
+  EXPECT_EQ(BodyRefused(body("x", R"({"prompt":)" + list("1", kMany) + "}")), "body");
+  EXPECT_EQ(BodyRefused(body("prompt", list("1", 9) + R"(,"x":)" + list("1", kMany))), "body");
+
+  auto request = ReadCompletionRequest(body("prompt", list("1", kMany)), kLimits);
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(std::get<TokensDraft>(request->drafts.at(0).prompt).size(), kMany + 1u);
+  request = ReadCompletionRequest(body("prompt", list(list("1", kMany / 4), 3)), kLimits);
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->drafts.size(), 4u);
+  EXPECT_TRUE(ReadDetokenizeRequest(body("tokens", list("1", kMany)), kLimits).ok());
+  // Schemas with as many values as the gRPC API accepts.
+  const std::string schema = fmt::format(R"({{"type":"object","enum":{}}})", list("\"x\"", 65'000));
+  EXPECT_TRUE(
+      ReadChatRequest(
+          ChatBody(fmt::format(
+              R"("tools":[{{"type":"function","function":{{"name":"f","parameters":{}}}}}])",
+              schema)),
+          kLimits)
+          .ok());
+}
+
 // Returns `text` repeated up to `size` bytes.
 std::string Repeated(std::string_view text, size_t size = 1 << 20) {
   std::string out;
