@@ -315,6 +315,8 @@ void BindAddresses(Options& o, Flags& flags) {
        "for health checks. Default: no file; clients need no key.",
        kPrivate},
       o.api_key_file);
+  flags.Switch(
+      {"web", "", "on: the HTTP server serves a chat page for web browsers at the path /."}, o.web);
   flags.String({"port-file", "FILE",
                 "File to which the server writes its ports when it is ready: {\"grpc\": N, "
                 "\"metrics\": N}. With an HTTP server, the file also contains \"http\": N. If "

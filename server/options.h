@@ -98,6 +98,7 @@ struct Options {
   std::optional<HostPort> admin_address;
   HttpAddress http_address;
   std::vector<std::string> http_hosts, http_origins;
+  bool web = true;
   int32_t http_connections_max = 4096;
   std::string api_key_file;  // path of the file with the keys of the clients; empty: no keys
   std::string port_file;

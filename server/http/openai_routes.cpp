@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "server/http/chat_page.h"
 #include "server/http/json_text.h"
 #include "server/http/openai_error.h"
 #include "server/http/openai_request.h"
@@ -39,7 +40,7 @@ OpenAiRoutes::OpenAiRoutes(const RoutesContext& context)
       guard_(GuardOf(context.options)),
       start_time_(static_cast<int64_t>(std::time(nullptr))) {}
 
-const OpenAiRoutes::Route* OpenAiRoutes::Find(const HttpRequestHead& head) {
+const OpenAiRoutes::Route* OpenAiRoutes::Find(const HttpRequestHead& head) const {
   static constexpr std::array<Route, 10> kRoutes = {{
       {"GET", "/v1/models", &OpenAiRoutes::Models},
       {"POST", "/v1/completions", &OpenAiRoutes::Completions},
@@ -52,6 +53,7 @@ const OpenAiRoutes::Route* OpenAiRoutes::Find(const HttpRequestHead& head) {
       {"GET", "/readyz", &OpenAiRoutes::ReadyPage},
       {"GET", "/livez", &OpenAiRoutes::LivePage},
   }};
+  static constexpr Route kPage = {"GET", "/", &OpenAiRoutes::Page};
   static constexpr Route kModel = {"GET", kModelPrefix, &OpenAiRoutes::Model};
   const std::string_view path = head.path();
   const std::string_view method =
@@ -59,10 +61,11 @@ const OpenAiRoutes::Route* OpenAiRoutes::Find(const HttpRequestHead& head) {
   for (const Route& route : kRoutes) {
     if (route.path == path && route.method == method) return &route;
   }
+  if (context_.options.web && path == kPage.path && method == kPage.method) return &kPage;
   return path.starts_with(kModelPrefix) && method == "GET" ? &kModel : nullptr;
 }
 
-std::string OpenAiRoutes::MethodsOf(std::string_view path) {
+std::string OpenAiRoutes::MethodsOf(std::string_view path) const {
   for (const std::string_view method : {"GET", "POST"}) {
     HttpRequestHead head{.method = std::string(method), .target = std::string(path)};
     if (Find(head) != nullptr) return method == "GET" ? "GET, HEAD" : "POST";
@@ -71,10 +74,11 @@ std::string OpenAiRoutes::MethodsOf(std::string_view path) {
 }
 
 bool OpenAiRoutes::HasKey(const HttpRequestHead& head) const {
-  // Health pages have no key, because orchestrators request them. A browser sends OPTIONS without
-  // the key, before the request of a web page.
+  // Health pages need no key, because orchestrators request them. The chat page needs no key,
+  // because a user enters the key in the page. A browser sends OPTIONS without the key, before the
+  // request of a web page.
   const std::string_view path = head.path();
-  const bool is_public = path == "/health" || path == "/readyz" || path == "/livez";
+  const bool is_public = path == "/" || path == "/health" || path == "/readyz" || path == "/livez";
   if (is_public || head.method == "OPTIONS") return true;
   return context_.keys.Accept(head.Field(kKeyField)) &&
          (!context_.keys.are_required() || head.NumFields(kKeyField) == 1);
@@ -109,6 +113,10 @@ std::optional<HttpResponse> OpenAiRoutes::Check(const HttpRequestHead& head) con
 void OpenAiRoutes::Handle(std::shared_ptr<HttpExchange> exchange) {
   exchange->AddFields(CrossOriginFields(exchange->head(), guard_));
   (this->*Find(exchange->head())->handle)(exchange);
+}
+
+void OpenAiRoutes::Page(const std::shared_ptr<HttpExchange>& exchange) {
+  exchange->Respond(ChatPage());
 }
 
 std::string OpenAiRoutes::ModelJson(std::string_view name) const {

@@ -1,4 +1,5 @@
-// Handles the requests to each path of the HTTP server: OpenAI's API, health pages and metrics.
+// Handles the requests to each path of the HTTP server: OpenAI's API, the chat page, health
+// pages and metrics.
 #pragma once
 
 #include <atomic>
@@ -57,12 +58,13 @@ class OpenAiRoutes {
     Handler handle;
   };
   // Returns the route for the path and the method of `head`, or null if there is no such route.
-  static const Route* Find(const HttpRequestHead& head);
+  const Route* Find(const HttpRequestHead& head) const;
   // Returns true if the request `head` needs no API key, or has one of the keys.
   bool HasKey(const HttpRequestHead& head) const;
   // Returns the HTTP methods that `path` supports, separated by commas.
-  static std::string MethodsOf(std::string_view path);
+  std::string MethodsOf(std::string_view path) const;
 
+  void Page(const std::shared_ptr<HttpExchange>& exchange);
   void Models(const std::shared_ptr<HttpExchange>& exchange);
   void Model(const std::shared_ptr<HttpExchange>& exchange);
   void Completions(const std::shared_ptr<HttpExchange>& exchange);
