@@ -181,10 +181,11 @@ absl::Status WritePortFile(const std::string& path, const Server& server,
                            const Baseline& baseline) {
   const std::string part = path + ".part";
   std::ofstream file(part, std::ios::binary | std::ios::trunc);
-  file << fmt::format(R"({{"grpc": {}, "http": {}, "metrics": {}, "admin": {}, "baseline": {}}})",
-                      server.grpc_port(), server.http_port().value_or(0), server.metrics_port(),
-                      server.admin_port(), baseline.port())
-       << "\n";
+  file << fmt::format(R"({{"grpc": {}, "metrics": {}, "admin": {}, "baseline": {})",
+                      server.grpc_port(), server.metrics_port(), server.admin_port(),
+                      baseline.port());
+  if (const auto port = server.http_port()) file << fmt::format(R"(, "http": {})", *port);
+  file << "}\n";
   file.close();
   std::error_code error;
   if (file) std::filesystem::rename(part, path, error);

@@ -248,7 +248,7 @@ TEST(ApiKeyTest, EveryHttpPathExceptHealthNeedsAKey) {
     }
     EXPECT_NE(Ask(server, path, kKey).status, 401) << path;
   }
-  for (const char* path : {"/health", "/readyz", "/livez"}) {
+  for (const char* path : {"/", "/health", "/readyz", "/livez"}) {
     EXPECT_EQ(server.Get(path).status, 200) << path;
     EXPECT_EQ(server.Get(path, "Authorization: Bearer wrong\r\n").status, 200) << path;
   }
