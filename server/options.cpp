@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "base/status.h"
 #include "engine/engine.h"
+#include "server/net/address.h"
 #include "transformer/weights.h"
 
 namespace incipit {
@@ -29,6 +30,8 @@ constexpr EnumName<LargeProducts> kLargeProductsNames[] = {{LargeProducts::kOwn,
                                                            {LargeProducts::kFastest, "fastest"}};
 constexpr EnumName<MetricsCompat> kMetricsCompatNames[] = {{MetricsCompat::kNone, "none"},
                                                            {MetricsCompat::kVllm, "vllm"}};
+constexpr EnumName<EngineApi> kEngineApiNames[] = {
+    {EngineApi::kAuto, "auto"}, {EngineApi::kOn, "on"}, {EngineApi::kOff, "off"}};
 
 // Adds a flag whose value is "auto" or a whole number from `min` to `max`. "auto" sets `target` to
 // nullopt.
@@ -317,6 +320,11 @@ void BindAddresses(Options& o, Flags& flags) {
       o.api_key_file);
   flags.Switch(
       {"web", "", "on: the HTTP server serves a chat page for web browsers at the path /."}, o.web);
+  flags.Enum(
+      {"engine-api", "NAME",
+       "Whether the gRPC server offers the service vllm.grpc.engine.VllmEngine, through which "
+       "the SMG gateway uses the server. auto: only if --address is a loopback address."},
+      o.engine_api, kEngineApiNames);
   flags.String({"port-file", "FILE",
                 "File to which the server writes its ports when it is ready: {\"grpc\": N, "
                 "\"metrics\": N}. With an HTTP server, the file also contains \"http\": N. If "
@@ -495,6 +503,11 @@ std::string ServeHelp(const Flags& flags) {
       "Exit codes: 0 stopped by a signal, 1 the engine failed, 2 a wrong flag or configuration,\n"
       "3 the model cannot be served, 4 an address cannot be bound, 5 the device cannot be used.\n",
       flags.Help());
+}
+
+bool HasEngineApi(const Options& options) {
+  if (options.engine_api != EngineApi::kAuto) return options.engine_api == EngineApi::kOn;
+  return IsLoopbackHost(options.address.host);
 }
 
 KvCacheOptions CacheOptionsOf(const Options& options) {

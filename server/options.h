@@ -28,6 +28,9 @@ enum class Device : uint8_t { kCpu, kCuda };
 // Additional names of the metrics: none, or the metric names of vLLM (an inference server).
 enum class MetricsCompat : uint8_t { kNone, kVllm };
 
+// Whether the server offers the service of the SMG gateway. kAuto: only at a loopback address.
+enum class EngineApi : uint8_t { kAuto, kOn, kOff };
+
 // The value of a flag for a file: a path (kFile), no file (kNone) or the default of the flag
 // (kAuto).
 struct FileChoice {
@@ -101,6 +104,7 @@ struct Options {
   bool web = true;
   int32_t http_connections_max = 4096;
   std::string api_key_file;  // path of the file with the keys of the clients; empty: no keys
+  EngineApi engine_api = EngineApi::kAuto;
   std::string port_file;
   MetricsCompat metrics_compat = MetricsCompat::kVllm;
 
@@ -136,6 +140,9 @@ void BindOptions(Options& options, Flags& flags);
 
 // Returns the help text of `incipit serve`.
 std::string ServeHelp(const Flags& flags);
+
+// Returns true if the server offers the service of the SMG gateway.
+bool HasEngineApi(const Options& options);
 
 // Returns the options of the KV cache that flags set. Does not set the number of blocks.
 KvCacheOptions CacheOptionsOf(const Options& options);

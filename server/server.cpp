@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "server/drain_switch.h"
+#include "server/gateway/gateway_service.h"
 #include "server/http/http_server.h"
 #include "server/http/openai_error.h"
 #include "server/http/openai_routes.h"
@@ -200,6 +201,20 @@ ModelMetrics MetricsModel(const ServerParts& parts) {
   return out;
 }
 
+// Returns the properties of the server that a gateway reads.
+GatewayDescription GatewayInfo(const ServerParts& parts) {
+  GatewayDescription out;
+  out.architecture = parts.description.architecture;
+  out.dtype = parts.description.dtype;
+  out.kv_dtype = parts.description.kv_dtype;
+  out.block_size = parts.engine.cache.block_size;
+  if (parts.tokenizer == nullptr) return out;
+  const auto& tokens = parts.tokenizer->config().special_tokens;
+  const auto bos = tokens.find("bos_token");
+  if (bos != tokens.end()) out.bos_id = parts.tokenizer->IdOf(bos->second);
+  return out;
+}
+
 }  // namespace
 
 // The objects of a server. Each object is declared after the objects that it uses.
@@ -224,6 +239,7 @@ class Server::Parts {
   const v1::GetServerInfoResponse server_info;
   const v1::GetModelInfoResponse model_info;
   const ApiKeys keys;
+  const GatewayDescription gateway_info;
   const std::unique_ptr<Tokenizer> tokenizer;
   const std::unique_ptr<ChatTemplate> chat_template;
   Health health;
@@ -232,6 +248,8 @@ class Server::Parts {
   // Declared before `dispatcher`, because the sessions in `dispatcher` hold objects (slots) that
   // refer to `requests`.
   RequestCounter requests;
+  // Declared before `dispatcher`, whose sessions use `gateway_calls`.
+  GatewayCalls gateway_calls;
   // Null if there is no HTTP server. Declared before `dispatcher`, whose sessions use connections
   // of the HTTP server.
   std::unique_ptr<HttpServer> http;
@@ -243,6 +261,7 @@ class Server::Parts {
   SessionStarter starter;
   InferenceService inference;
   AdminService admin;
+  std::unique_ptr<GatewayService> gateway;  // null without --engine-api
   OpenAiRoutes routes;
   // The gRPC servers. `admin_endpoint` is null if --admin-address is not set.
   std::unique_ptr<Endpoint> endpoint, admin_endpoint;
@@ -257,6 +276,7 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
       server_info(ServerInfo(options, parts)),
       model_info(ModelInfo(parts)),
       keys(std::move(parts.keys)),
+      gateway_info(GatewayInfo(parts)),
       tokenizer(std::move(parts.tokenizer)),
       chat_template(std::move(parts.chat_template)),
       calls({.calls_max = options.streams_max,
@@ -291,6 +311,10 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
   dispatcher.Attach(engine);
   metrics.SetModelInfo(MetricsModel(parts));
   metrics.SetLoadSource([this] { return engine.Load(); });
+  if (!HasEngineApi(options)) return;
+  gateway = std::make_unique<GatewayService>(GatewayContext{options, model, gateway_info, encoder,
+                                                            starter, gateway_calls, calls, engine,
+                                                            metrics, health, keys, clock});
 }
 
 Server::Parts::~Parts() {
@@ -322,6 +346,7 @@ absl::Status Server::Parts::Listen() {
   grpc::ServerBuilder builder;
   Configure(options, keys, builder);
   builder.RegisterService(&inference);
+  if (gateway != nullptr) builder.RegisterService(gateway.get());
   if (!options.admin_address) {
     builder.RegisterService(&admin);
   } else {

@@ -145,6 +145,8 @@ void Metrics::OnGeneratedTokens(int64_t num_tokens) {
   Add(state_->values.generated_tokens, num_tokens);
 }
 
+int64_t Metrics::num_generated_tokens() const { return state_->values.generated_tokens.load(); }
+
 void Metrics::OnRequestRejected(Reason reason) {
   Add(state_->values.rejected[static_cast<size_t>(LabelOf(reason))], 1);
 }

@@ -96,6 +96,9 @@ class Metrics {
   // Adds `num_tokens` to the number of output tokens. Tokens after a stop string are not counted.
   void OnGeneratedTokens(int64_t num_tokens);
 
+  // Returns the number of output tokens since the start of the server.
+  int64_t num_generated_tokens() const;
+
   // Counts a request that the server refused because of `reason`.
   void OnRequestRejected(Reason reason);
   // Records the time from the arrival of a request to its first output token. Called at most once

@@ -25,8 +25,7 @@ using grpc::experimental::ServerRpcInfo;
 constexpr std::string_view kKeyField = "authorization";
 constexpr const char* kMessage =
     "the call needs the metadata entry authorization with the value Bearer KEY, where KEY is an "
-    "API "
-    "key of the server";
+    "API key of the server";
 // Beginnings of the method names that the interceptor does not check: the health service, which
 // needs no key, and the services that call CheckKey.
 constexpr std::array<std::string_view, 3> kUnguarded = {

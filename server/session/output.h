@@ -58,6 +58,12 @@ struct OutputDelta {
   std::optional<TokenId> stop_token;
 };
 
+// Token counts of the prompt, which are known when the request starts.
+struct PromptUsage {
+  int32_t num_tokens = 0;
+  int32_t num_cached_tokens = 0;  // number of tokens that were found in the prefix cache
+};
+
 // Token counts and times of one request, which the client receives at the end of the output.
 struct OutputUsage {
   int32_t num_prompt_tokens = 0;
@@ -83,6 +89,8 @@ struct OutputPart {
   // Log probabilities at consecutive positions of the prompt. The server sends all of them before
   // the first output token.
   std::vector<ScoredPosition> prompt_logprobs;
+  // Present in the first part of the output.
+  std::optional<PromptUsage> prompt;
   // Token counts and times of the request. Absent except in the last message.
   std::optional<OutputUsage> usage;
 

@@ -22,6 +22,7 @@ void Append(OutputPart part, OutputPart& to) {
     Append(std::move(delta), merged);
   }
   std::ranges::move(part.prompt_logprobs, std::back_inserter(to.prompt_logprobs));
+  if (part.prompt) to.prompt = part.prompt;
   if (part.usage) to.usage = part.usage;
 }
 

@@ -255,6 +255,8 @@ void TokenDispatcher::HandleAdmission(const AdmissionEvent& event) {
   Call* const call = Find(event.request);
   if (call == nullptr || call->queue_seconds) return;
   call->num_cached = event.num_cached_tokens;
+  call->part.prompt = PromptUsage{.num_tokens = call->output.num_prompt_tokens,
+                                  .num_cached_tokens = event.num_cached_tokens};
   call->num_copied = event.num_copied_tokens;
   call->miss = event.miss;
   call->queue_seconds = ToSeconds(event.queue_time);
