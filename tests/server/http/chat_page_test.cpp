@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/escaping.h"
-#include "kvcache/keys/sha256.h"
+#include "base/hash/sha256.h"
 #include "tests/server/http/http_test_server.h"
 
 namespace incipit {
