@@ -13,7 +13,8 @@ import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PYTHON = SOURCE / "build/venv/bin/python"
-PROTOS = ["google/rpc/status", "google/rpc/error_details", "incipit/v1/inference", "incipit/v1/admin"]
+PROTOS = ["google/rpc/status", "google/rpc/error_details", "incipit/v1/inference", "incipit/v1/admin",
+          "smg/grpc/common/common", "vllm/grpc/engine/vllm_engine"]
 SKIPPED = 77
 
 
