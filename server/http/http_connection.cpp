@@ -179,7 +179,8 @@ void HttpConnection::OnHead(Error error) {
     SendError(status, message);
     return;
   }
-  if (auto refusal = handlers_.check(HeadFrom(parser_->get(), peer_)); refusal) {
+  head_ = HeadFrom(parser_->get(), peer_);
+  if (auto refusal = handlers_.check(head_); refusal) {
     SkipLineEnds(buffer_);
     closes_ = closes_ || !parser_->is_done() || buffer_.size() > 0;
     Send(*std::move(refusal));
@@ -289,11 +290,9 @@ void HttpConnection::Handle() {
   state_ = State::kResponding;
   is_responding_ = true;
   has_response_ = response_complete_ = false;
-  auto message = parser_->release();
+  auto exchange = std::make_shared<HttpExchange>(shared_from_this(), std::exchange(head_, {}),
+                                                 std::move(parser_->get().body()));
   parser_.reset();
-  HttpRequestHead head = HeadFrom(message, peer_);
-  auto exchange = std::make_shared<HttpExchange>(shared_from_this(), std::move(head),
-                                                 std::move(message.body()));
   // Discards bytes that follow the request. The connection does not support pipelining (a request
   // that is sent before the previous response).
   SkipLineEnds(buffer_);

@@ -162,6 +162,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   boost::beast::flat_buffer buffer_;  // received bytes that are not parsed yet
   std::optional<Parser> parser_;
+  // Head of the request whose body is being read. Does not contain the fields after the last chunk
+  // of the body: no check has seen these fields.
+  HttpRequestHead head_;
   bool is_http_1_0_ = false, is_head_ = false;
   // True if the connection must be closed after the current response.
   bool closes_ = false;

@@ -16,8 +16,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// A server whose handler repeats the request: the method, the target and the body. The handler
-// keeps the exchange of each request for the path /later.
+// A server whose handler repeats the request: the method, the target and the body; for the path
+// /fields, the header fields. The handler keeps the exchange of each request for the path /later.
 class HttpServerTest : public ::testing::Test {
  protected:
   HttpServerTest() {
@@ -36,6 +36,12 @@ class HttpServerTest : public ::testing::Test {
     };
     handlers.handle = [this](std::shared_ptr<HttpExchange> exchange) {
       const HttpRequestHead& head = exchange->head();
+      if (head.path() == "/fields") {
+        std::string fields;
+        for (const auto& [name, value] : head.fields) fields += name + "=" + value + ";";
+        exchange->Respond({.body = fields});
+        return;
+      }
       if (head.path() != "/later") {
         exchange->Respond({.body = head.method + " " + head.target + " " + exchange->body()});
         return;
@@ -224,6 +230,14 @@ TEST_F(HttpServerTest, ChunksAreABody) {
         "0\r\nContent-Length: 5\r\n\r\n", "0\r\nTransfer-Encoding: chunked\r\n\r\n"}) {
     ExpectRefused(head + std::string(bad), 400);
   }
+}
+
+TEST_F(HttpServerTest, FieldsAfterTheLastChunkAreNoHeaderFields) {
+  Start();
+  EXPECT_EQ(Ask("POST /fields HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+                "1\r\na\r\n0\r\nHost: attacker.example\r\nX-Tenant-Id: other\r\n\r\n")
+                .body,
+            "Host=localhost;Transfer-Encoding=chunked;");
 }
 
 TEST_F(HttpServerTest, ChunksAboveTheLimitOfABodyAre413) {
