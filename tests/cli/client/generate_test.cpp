@@ -41,6 +41,8 @@ class GenerateTest : public ::testing::Test {
       const auto& metadata = context->client_metadata();
       const auto tenant = metadata.find("x-tenant-id");
       if (tenant != metadata.end()) tenant_.assign(tenant->second.data(), tenant->second.size());
+      const auto key = metadata.find("authorization");
+      if (key != metadata.end()) key_.assign(key->second.data(), key->second.size());
       for (const auto& response : responses_) stream->Write(response);
       return status_;
     };
@@ -64,8 +66,25 @@ class GenerateTest : public ::testing::Test {
                                                   LastPiece(4, 2, 3)};
   grpc::Status status_;
   v1::GenerateRequest request_;
-  std::string tenant_, out_, err_;
+  std::string tenant_, key_, out_, err_;
 };
+
+TEST_F(GenerateTest, TheKeyOfTheEnvironmentIsSent) {
+  ASSERT_EQ(setenv("INCIPIT_API_KEY", "a-key", 1), 0);
+  EXPECT_EQ(Run({"--prompt", "x"}), kExitOk) << err_;
+  EXPECT_EQ(key_, "Bearer a-key");
+  ASSERT_EQ(setenv("INCIPIT_API_KEY", "no key\n", 1), 0);
+  key_.clear();
+  status_ = {grpc::StatusCode::UNAUTHENTICATED, "the call needs a key"};
+  EXPECT_EQ(Run({"--prompt", "x"}), kExitFailure);
+  EXPECT_EQ(key_, "") << "a value that cannot be a key";
+  EXPECT_THAT(err_, AllOf(HasSubstr("UNAUTHENTICATED: the call needs a key"),
+                          HasSubstr("set the environment variable INCIPIT_API_KEY")));
+  unsetenv("INCIPIT_API_KEY");
+  status_ = grpc::Status::OK;
+  EXPECT_EQ(Run({"--prompt", "x"}), kExitOk) << err_;
+  EXPECT_EQ(key_, "");
+}
 
 TEST_F(GenerateTest, PrintsTheTextAndNothingElse) {
   EXPECT_EQ(Run({"--prompt", "Once"}), kExitOk);
