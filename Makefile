@@ -1,6 +1,6 @@
 # Thin names for what CMake, CTest and the scripts in tools/ do.
 .DEFAULT_GOAL := build
-.PHONY: build deps deps-cuda serve test demo bench package lint clean help
+.PHONY: build deps deps-cuda serve test test-clients demo bench package lint clean help
 
 RELEASE := build/release
 MODEL ?= models/incipit-tiny
@@ -23,11 +23,16 @@ build: deps   ## build/release/incipit
 serve: build  ## serve the bundled model on the CPU (MODEL=, ADDRESS=, HTTP_ADDRESS=, METRICS_ADDRESS=)
 	@echo "In another terminal:  $(RELEASE)/incipit generate --address $(ADDRESS) --prompt 'Once upon a time'"
 	@echo "or:  curl http://$(HTTP_ADDRESS)/v1/completions -H 'Content-Type: application/json' -d '{\"prompt\": \"Once upon a time\"}'"
+	@echo "or open http://$(HTTP_ADDRESS)/ in a browser"
 	@exec $(RELEASE)/incipit serve --model $(MODEL) --address $(ADDRESS) --http-address $(HTTP_ADDRESS) --metrics-address $(METRICS_ADDRESS)
 
 test: deps    ## build everything and run every test
 	@tools/build.sh release
 	@ctest --preset release --output-junit junit.xml $(CTEST_ARGS)
+
+test-clients: deps  ## test with other projects' clients and in Chromium (PyPI; 640 MB in build/clients)
+	@tools/build.sh release incipit fake_server
+	@tools/test_clients.sh $(RELEASE)
 
 package: deps  ## build/incipit.tar.xz: the program and all it needs, with the CUDA backend where there is an nvcc
 	@tools/package.sh

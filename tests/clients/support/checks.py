@@ -27,6 +27,10 @@ class Checks:
     def skip(self, name, why):
         print(f"skipped {name}: {why}", flush=True)
 
+    def note(self, text):
+        """Prints a measured quantity."""
+        print(f"measured {text}", flush=True)
+
     def end(self):
         """Prints the number of checks. Returns the exit code of the program."""
         print(f"{self._num_passed} passed, {self._num_failed} failed", flush=True)
