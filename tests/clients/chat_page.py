@@ -20,7 +20,36 @@ HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title=
 # JavaScript that makes HTML of a text. The page's Content-Security-Policy forbids this operation.
 MAKE_HTML = """(() => { try { document.body.insertAdjacentHTML("beforeend", "<b id=made></b>"); }
                         catch (error) { return error.name; } return "made"; })()"""
-NAMELESS = ("button", "textbox", "combobox", "spinbutton", "DisclosureTriangle")
+# JavaScript that returns [name, contrast, smallest contrast] of each element with text, and of the border of each field.
+# The smallest contrasts are those of WCAG 2.2: 4.5 for text, 3 for large text and for the border of a field.
+CONTRASTS = """(() => {
+  const numbers = (color) => color.match(/[\\d.]+/g).map(Number);
+  const luminance = (color) => {
+    const [r, g, b] = numbers(color).map((v) => v / 255).map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ratio = (a, b) => { const [x, y] = [luminance(a), luminance(b)].sort((p, q) => p - q); return (y + 0.05) / (x + 0.05); };
+  const behind = (element) => {
+    for (; element; element = element.parentElement) {
+      const color = getComputedStyle(element).backgroundColor, parts = numbers(color);
+      if (parts.length < 4 || parts[3] === 1) return color;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const found = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const style = getComputedStyle(element), name = element.id || element.className || element.localName;
+    const hasText = Array.from(element.childNodes).some((node) => node.nodeType === 3 && node.data.trim());
+    if (!element.checkVisibility() || ["SCRIPT", "NOSCRIPT", "OPTION"].includes(element.tagName)) continue;
+    if (hasText) found.push([name, ratio(style.color, behind(element)), parseFloat(style.fontSize) >= 24 ? 3 : 4.5]);
+    if (["INPUT", "FORM"].includes(element.tagName) || element.id === "system") {
+      found.push([name, ratio(style.borderTopColor, behind(element.parentElement)), 3]);
+    }
+  }
+  return found;
+})()"""
+# Roles of the elements that must have a name.
+NAMED = ("button", "textbox", "combobox", "spinbutton", "DisclosureTriangle")
 
 
 class Page:
@@ -241,7 +270,7 @@ def check_keyboard(checks, browser, stub):
     with checks.check("every control has a name for screen readers"):
         browser.value("document.querySelector('#settings').open = true")
         nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
-        controls = [node for node in nodes if not node["ignored"] and node["role"]["value"] in NAMELESS]
+        controls = [node for node in nodes if not node["ignored"] and node["role"]["value"] in NAMED]
         assert len(controls) >= 9, len(controls)
         equal([node for node in controls if not node["name"]["value"]], [])
         roles = {node["role"]["value"] for node in nodes if not node["ignored"]}
@@ -269,6 +298,15 @@ def check_keyboard(checks, browser, stub):
         browser.prefer("light")
         equal(browser.value("getComputedStyle(document.body).backgroundColor"), light)
         browser.resize(1000, 720)
+    with checks.check("text and fields have enough contrast, in light and dark"):
+        browser.value("document.querySelector('#settings').open = true")
+        stub.script = (400, {"error": {"message": "wrong", "code": "wrong"}})
+        page.send("dimmed")
+        page.wait_for_text(".error .message", "wrong")
+        for scheme in ("light", "dark"):
+            browser.prefer(scheme)
+            equal([found for found in browser.value(CONTRASTS) if found[1] < found[2]], [])
+        browser.prefer("light")
     with checks.check("the page sends requests only to its own server"):
         equal([url for url in browser.urls if not url.startswith((stub.url, "data:"))], [])
 
