@@ -349,6 +349,10 @@ void BindServerLimits(Options& o, Flags& flags) {
        "Maximum number of open HTTP connections. A further connection replaces the oldest "
        "connection that has no request in progress."},
       o.http_connections_max, {1, 1 << 20});
+  flags.Integer({"kv-event-subscribers-max", "N",
+                 "Maximum number of gateways that receive the events of the prefix cache "
+                 "(SubscribeKvEvents)."},
+                o.kv_event_subscribers_max, {1, 1024});
   flags.Bytes({"message-bytes-max", "SIZE", "Maximum size of a message that a client sends."},
               o.message_bytes_max, {1024, 1 << 30});
   flags.Bytes({"receive-memory-max", "SIZE",

@@ -110,6 +110,7 @@ struct Options {
 
   int32_t streams_max = 1024;
   int32_t connection_streams_max = 256;
+  int32_t kv_event_subscribers_max = 16;
   int64_t message_bytes_max = 4 << 20;
   int64_t receive_memory_max = 1 << 30;
   int64_t metadata_bytes_max = 16 << 10;

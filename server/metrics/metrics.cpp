@@ -147,6 +147,14 @@ void Metrics::OnGeneratedTokens(int64_t num_tokens) {
 
 int64_t Metrics::num_generated_tokens() const { return state_->values.generated_tokens.load(); }
 
+void Metrics::SetKvEventSubscribers(int64_t num_subscribers) {
+  state_->values.kv_event_subscribers = num_subscribers;
+}
+
+void Metrics::OnKvEventGap(KvEventGap gap) {
+  Add(state_->values.kv_event_gaps[static_cast<size_t>(gap)], 1);
+}
+
 void Metrics::OnRequestRejected(Reason reason) {
   Add(state_->values.rejected[static_cast<size_t>(LabelOf(reason))], 1);
 }

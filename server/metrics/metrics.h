@@ -19,6 +19,10 @@ namespace incipit {
 
 class HttpServer;
 
+// The reader that has lost events of the prefix cache: the hub, or a gateway behind the hub.
+enum class KvEventGap : uint8_t { kHub, kSubscriber };
+inline constexpr size_t kNumKvEventGaps = 2;
+
 struct MetricsOptions {
   bool vllm_names = false;  // true: the metrics are also published under their names in vLLM
 };
@@ -98,6 +102,11 @@ class Metrics {
 
   // Returns the number of output tokens since the start of the server.
   int64_t num_generated_tokens() const;
+
+  // Sets the number of gateways that have subscribed to the events of the prefix cache.
+  void SetKvEventSubscribers(int64_t num_subscribers);
+  // Counts lost events of the prefix cache.
+  void OnKvEventGap(KvEventGap gap);
 
   // Counts a request that the server refused because of `reason`.
   void OnRequestRejected(Reason reason);

@@ -37,6 +37,8 @@ struct MetricsValues {
   MetricsCounter prompt_computed_tokens{0}, prompt_cached_tokens{0}, generated_tokens{0};
   MetricsCounter step_prefill_tokens{0}, step_decode_tokens{0};
   std::atomic<double> plan_seconds{0}, run_seconds{0}, commit_seconds{0};
+  std::array<MetricsCounter, kNumKvEventGaps> kv_event_gaps{};
+  MetricsCounter kv_event_subscribers{0};  // the present number, which may decrease
   // Each of these histograms has two names: one of Incipit and one of vLLM, with other bounds.
   MetricsHistogram first_token{kLatencyBounds, kVllmFirstTokenBounds};
   MetricsHistogram inter_token{kLatencyBounds, kVllmInterTokenBounds};

@@ -189,6 +189,20 @@ void WriteUnread(FamilyWriter& out, const UnreadOutput& unread) {
              state("sending", unread.num_sending_bytes)});
 }
 
+void WriteKvEvents(FamilyWriter& out, const MetricsValues& values) {
+  out.Gauge("incipit_kv_event_subscribers",
+            "Number of gateways that have subscribed to the events of the prefix cache.",
+            static_cast<double>(ReadMetric(values.kv_event_subscribers)));
+  const auto reader = [&](const char* name, KvEventGap gap) {
+    return Sample{{{"reader", name}},
+                  static_cast<double>(Read(values.kv_event_gaps[static_cast<size_t>(gap)]))};
+  };
+  out.Counter("incipit_kv_event_gaps_total",
+              "Number of times that events of the prefix cache were lost and a snapshot replaced "
+              "them, by the reader that was too slow: hub or subscriber.",
+              {reader("hub", KvEventGap::kHub), reader("subscriber", KvEventGap::kSubscriber)});
+}
+
 void WriteSteps(FamilyWriter& out, const MetricsValues& values) {
   out.Histogram("incipit_step_duration_seconds", "Time that one step (batch) of the engine took.",
                 values.step.Read());
@@ -242,6 +256,7 @@ std::string MetricsText(const MetricsValues& values, const MetricsFacts& facts,
   WriteCacheTokens(ours, values, facts.load.hit_ratios);
   WriteCacheBlocks(ours, values, facts);
   WriteUnread(ours, facts.unread);
+  WriteKvEvents(ours, values);
   WriteSteps(ours, values);
   WriteInfo(ours, facts);
   std::string text = ours.Serialize();

@@ -1,0 +1,89 @@
+#include "server/gateway/kv_event_stream.h"
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/slice.h>
+#include <smg/grpc/common/common.pb.h>
+
+#include <utility>
+
+#include "server/rpc/error_details.h"
+#include "server/rpc/message_bytes.h"
+
+namespace incipit {
+namespace {
+
+// Returns the bytes of `message` without a copy. The buffer keeps `message` alive.
+grpc::ByteBuffer BytesOf(KvMessage message) {
+  auto* const owner = new KvMessage(std::move(message));
+  const grpc::Slice slice(
+      const_cast<char*>((*owner)->data()), (*owner)->size(),
+      [](void* pointer) { delete static_cast<KvMessage*>(pointer); }, owner);
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+// Returns the status that the client receives. OUT_OF_RANGE, by which a gateway knows that it must
+// subscribe again from 0, has no Reason.
+grpc::Status StatusOf(const absl::Status& status) {
+  if (!absl::IsOutOfRange(status)) return ToGrpcStatus(status);
+  return grpc::Status(grpc::StatusCode::OUT_OF_RANGE, MessageOf(status));
+}
+
+}  // namespace
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* KvEventStream::Open(
+    KvEventHub& hub, grpc::CallbackServerContext& context, const grpc::ByteBuffer& request) {
+  std::shared_ptr<KvEventStream> stream(new KvEventStream(hub, context));
+  stream->self_ = stream;
+  KvEventStream* const opened = stream.get();
+  smg::grpc::common::SubscribeKvEventsRequest message;
+  absl::Status status = FromBytes(request, message);
+  if (status.ok()) {
+    stream->StartSendInitialMetadata();
+    status = hub.Subscribe(opened->id_, std::move(stream), message.start_sequence_number(),
+                           message.load_records_before_first_batch());
+  }
+  if (!status.ok()) opened->End(status);
+  return opened;
+}
+
+void KvEventStream::Send(KvMessage message) {
+  {
+    MutexLock lock(mutex_);
+    is_writing_ = true;
+  }
+  bytes_ = BytesOf(std::move(message));
+  StartWrite(&bytes_);
+}
+
+void KvEventStream::End(const absl::Status& status) {
+  {
+    MutexLock lock(mutex_);
+    if (is_writing_) {
+      end_ = status;
+      return;
+    }
+  }
+  Finish(StatusOf(status));
+}
+
+void KvEventStream::Reset() { context_.TryCancel(); }
+
+void KvEventStream::OnWriteDone(bool ok) {
+  std::optional<absl::Status> end;
+  {
+    MutexLock lock(mutex_);
+    is_writing_ = false;
+    end = end_;
+  }
+  if (end) {
+    Finish(StatusOf(*end));
+  } else {
+    hub_.OnSent(id_, ok);
+  }
+}
+
+void KvEventStream::OnCancel() { hub_.Cancel(id_); }
+
+void KvEventStream::OnDone() { self_.reset(); }
+
+}  // namespace incipit

@@ -1,0 +1,58 @@
+// A gRPC call that sends the changes of the prefix cache to a gateway.
+#pragma once
+
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "base/mutex.h"
+#include "server/gateway/kv_event_hub.h"
+
+namespace grpc {
+class CallbackServerContext;
+}
+
+namespace incipit {
+
+// A call of SubscribeKvEvents. Two owners keep the KvEventStream alive: gRPC until OnDone, and the
+// hub until the end of the subscription.
+class KvEventStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public KvSubscriber {
+ public:
+  // Starts the call with the request message `request`. The initial metadata is sent immediately,
+  // because a gateway regards a worker without initial metadata as unreachable. The result belongs
+  // to gRPC. REQUIRES: `hub` and `context` outlive the call.
+  static grpc::ServerWriteReactor<grpc::ByteBuffer>* Open(KvEventHub& hub,
+                                                          grpc::CallbackServerContext& context,
+                                                          const grpc::ByteBuffer& request);
+
+  void Send(KvMessage message) override;
+  void End(const absl::Status& status) override;
+  void Reset() override;
+
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  KvEventStream(KvEventHub& hub, grpc::CallbackServerContext& context)
+      : hub_(hub), context_(context), id_(hub.NewId()) {}
+
+  KvEventHub& hub_;
+  grpc::CallbackServerContext& context_;
+  const uint64_t id_;
+  // Pointer of the object to itself, so that the object exists until OnDone clears `self_`.
+  std::shared_ptr<KvEventStream> self_;
+  grpc::ByteBuffer bytes_;  // message that gRPC is sending to the client
+
+  Mutex mutex_;
+  bool is_writing_ ABSL_GUARDED_BY(mutex_) = false;
+  // Status with which OnWriteDone must end the call.
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace incipit
