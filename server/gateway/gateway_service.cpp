@@ -78,8 +78,8 @@ absl::Status AbortAll(const grpc::ByteBuffer& bytes, AbortList& aborts) {
 
 GatewayService::GatewayService(GatewayContext context)
     : context_(std::move(context)),
-      starter_({context_.options, context_.encoder, context_.starter, context_.calls,
-                context_.keys, context_.metrics, context_.clock}),
+      starter_({context_.options, context_.encoder, context_.starter, context_.calls, context_.keys,
+                context_.metrics, context_.clock}),
       start_(context_.clock.Now()),
       model_info_(ModelInfo()),
       load_(context_.engine, context_.metrics, context_.clock),

@@ -178,7 +178,7 @@ def check_cancellation(checks):
             closed = time.monotonic()
             wait_for(lambda: worker.num_requests() == 0, "an idle server")
             seconds = time.monotonic() - closed
-            print(f"# the request ended {seconds:.3f} s after its client had left ({kind})")
+            print(f"measured: the request ended {seconds:.3f} s after its client had left ({kind})")
             assert seconds < STOP_SECONDS, seconds
 
         with checks.check("a client that leaves in the middle of a stream ends its request"):
@@ -271,7 +271,7 @@ def check_failures(checks):
                     gateway.complete(model=MODEL, prompt=f"{next(number)} cats", max_tokens=1, temperature=0)
                     return returned.metric("incipit_tokens_total", kind="generated") > 0
                 wait_for(is_used, "a request on the server that returned")
-                print(f"# the server that returned got a request after {time.monotonic() - begin:.3f} s")
+                print(f"measured: the server that returned got a request after {time.monotonic() - begin:.3f} s")
             with checks.check("a server that drains finishes its stream, and refuses no request of a client"):
                 with gateway.post("/v1/completions", stream=True, **greedy(max_tokens=100)) as reply:
                     events = reply.events()
@@ -353,7 +353,7 @@ def check_events(checks):
                         announce(workers[i % 2], 100 + i)
                     time.sleep(0.5)
                     num_right = sum(route(gateway, 100 + i)[0] == workers[i % 2].name for i in range(20))
-                    print(f"# {num_right} of 20 announced prompts went to the server that announced them")
+                    print(f"measured: {num_right} of 20 announced prompts went to the server that announced them")
                     assert num_right >= 19, num_right
                 with checks.check("removed prompts go to both servers"):
                     for i in range(20):
@@ -361,7 +361,7 @@ def check_events(checks):
                     first.engine.FlushCache(common_pb2.FlushCacheRequest())
                     time.sleep(0.5)
                     num_first = sum(route(gateway, 200 + i)[0] == first.name for i in range(20))
-                    print(f"# {num_first} of 20 removed prompts went to the server that had announced them")
+                    print(f"measured: {num_first} of 20 removed prompts went to the server that had announced them")
                     assert 4 <= num_first <= 16, num_first
                 for i in range(12):
                     announce(workers[i % 2], 300 + i)
@@ -369,7 +369,7 @@ def check_events(checks):
                 with checks.check("a new gateway learns the cached prompts from snapshots"):
                     time.sleep(1)
                     num_right = sum(route(gateway, 300 + i)[0] == workers[i % 2].name for i in range(12))
-                    print(f"# {num_right} of 12 prompts went to the server that had cached them")
+                    print(f"measured: {num_right} of 12 prompts went to the server that had cached them")
                     assert num_right >= 11, num_right
                 with checks.check("after a restart of a server, the gateway follows its new announcements"):
                     resyncs = gateway.metric("smg_kv_event_resyncs_total")

@@ -87,6 +87,32 @@ TEST(GatewayLifecycleTest, AbortDoesNotEndRequestsOfOtherServices) {
   EXPECT_THAT(reply.choices.at(0).ids, ElementsAreArray(Expected(kShortPrompt, 20)));
 }
 
+TEST(GatewayLifecycleTest, WithoutAnApiKeyNothingIsAbortedOrFlushed) {
+  TestServerConfig config;
+  config.api_keys = "secret\n";
+  TestServer server(std::move(config));
+  const auto stub = VllmEngine::NewStub(server.channel());
+  const std::vector<TokenId> prompt(64, 9);
+  const auto ask = [&](uint32_t num_tokens) {
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", "Bearer secret");
+    return CollectGateway(*stub->Generate(&context, GatewayGreedy(prompt, num_tokens, false)));
+  };
+  ASSERT_TRUE(ask(2).status.ok());
+  grpc::ClientContext context;
+  smg::grpc::common::FlushCacheResponse response;
+  EXPECT_EQ(stub->FlushCache(&context, {}, &response).error_code(), StatusCode::UNAUTHENTICATED);
+  EXPECT_GT(ask(2).completes.at(0).cached_tokens(), 0u) << "the cache was flushed";
+  server.gate().Close();
+  GatewayReply reply;
+  std::thread asking([&] { reply = ask(20); });
+  server.gate().AwaitWaiting();
+  EXPECT_EQ(Abort(server, {"gateway-request"}).error_code(), StatusCode::UNAUTHENTICATED);
+  server.gate().Open();
+  asking.join();
+  EXPECT_TRUE(reply.status.ok()) << reply.status.error_message();
+}
+
 TEST(GatewayLifecycleTest, ALongAbortWorksToo) {
   TestServer server;
   server.gate().Close();
