@@ -8,18 +8,6 @@
 #include "text/jinja/runtime/python_characters.h"
 
 namespace incipit::jinja {
-namespace {
-
-bool IsAllDigits(std::string_view bytes) {
-  for (size_t i = 0; i < bytes.size();) {
-    const CodePoint c = DecodeAt(bytes, i);
-    if (!IsDigit(c.value)) return false;
-    i += c.size;
-  }
-  return !bytes.empty();
-}
-
-}  // namespace
 
 absl::StatusOr<AttributePath> AttributePath::Make(Interpreter& in, const Value& attribute) {
   AttributePath path;
@@ -31,8 +19,9 @@ absl::StatusOr<AttributePath> AttributePath::Make(Interpreter& in, const Value& 
   INCIPIT_ASSIGN_OR_RETURN(const Value dot, in.heap().MakeString("."));
   INCIPIT_ASSIGN_OR_RETURN(path.parts_, Split(in, attribute, &dot, -1, false));
   for (Value& part : path.parts_) {
-    if (!IsAllDigits(part.bytes())) continue;
-    INCIPIT_ASSIGN_OR_RETURN(const std::optional<Int> index, ParseInt(part.bytes(), 10));
+    const std::string_view bytes = part.bytes();
+    if (bytes.empty() || SkipWhile(bytes, 0, IsDigit) < bytes.size()) continue;
+    INCIPIT_ASSIGN_OR_RETURN(const std::optional<Int> index, ParseInt(bytes, 10));
     if (!index) return InvalidArgument("invalid index in an attribute path");
     part = Value::Integer(*index);
   }

@@ -15,8 +15,11 @@ constexpr NamedBuiltin kRefusedFilters[] = {
 };
 // Methods of Python's str that this interpreter does not support.
 constexpr NamedBuiltin kRefusedOfString[] = {
-    {"casefold"}, {"encode"},    {"expandtabs"}, {"format_map"}, {"isidentifier"},
-    {"istitle"},  {"maketrans"}, {"swapcase"},   {"translate"},
+    {"casefold"},    {"center"},  {"encode"},    {"expandtabs"},   {"format"},
+    {"format_map"},  {"isascii"}, {"isdecimal"}, {"isidentifier"}, {"isnumeric"},
+    {"isprintable"}, {"istitle"}, {"ljust"},     {"maketrans"},    {"partition"},
+    {"rfind"},       {"rindex"},  {"rjust"},     {"rpartition"},   {"swapcase"},
+    {"translate"},   {"zfill"},
 };
 constexpr NamedBuiltin kRefusedOfDict[] = {{"fromkeys"}};
 constexpr NamedBuiltin kRefusedOfLoop[] = {{"changed"}};
@@ -46,10 +49,12 @@ const NamedBuiltin* FindFilter(std::string_view name) {
 
 const NamedBuiltin* FindTest(std::string_view name) { return FindIn({Tests()}, name); }
 
+const NamedBuiltin* FindFunction(std::string_view name) { return FindIn({Functions()}, name); }
+
 const NamedBuiltin* FindMethod(Kind self, std::string_view name) {
   switch (self) {
     case Kind::kString:
-      return FindIn({StringMethods(), StringSearchMethods(), kRefusedOfString}, name);
+      return FindIn({StringMethods(), kRefusedOfString}, name);
     case Kind::kDict:
       return FindIn({DictMethods(), kRefusedOfDict}, name);
     case Kind::kList:
@@ -92,16 +97,13 @@ bool IsMacroAttribute(std::string_view name) {
   return std::ranges::find(kNames, name) != std::end(kNames);
 }
 
-bool IsRefusedFunction(std::string_view name) {
-  return name == "cycler" || name == "joiner" || name == "lipsum";
-}
-
 size_t NamedBuiltin::num_parameters() const {
   const auto end = std::find(parameters.begin(), parameters.end(), std::string_view());
   return static_cast<size_t>(end - parameters.begin());
 }
 
-absl::StatusOr<Value> NamedBuiltin::Call(Interpreter& in, Arguments& arguments) const {
+Result NamedBuiltin::Call(Interpreter& in, Arguments& arguments) const {
+  if (function == nullptr) return Unimplemented("'{}' is not supported", name);
   if (!parameters[0].empty()) INCIPIT_RETURN_IF_ERROR(arguments.Bind(*this));
   return function(in, arguments);
 }
@@ -162,7 +164,7 @@ absl::StatusOr<Int> Arguments::Index(size_t index, Int otherwise) const {
   return ToIndex(positional[index], builtin_->parameters[index]);
 }
 
-absl::StatusOr<Value> Arguments::String(size_t index) const {
+Result Arguments::String(size_t index) const {
   const Value& value = positional[index];
   if (value.is_string()) return value;
   return InvalidArgument("{}() argument '{}' must be a string, not '{}'", builtin_->name,

@@ -13,8 +13,9 @@
 
 namespace incipit::jinja {
 
-class Heap;
 class Interpreter;
+
+using Result = absl::StatusOr<Value>;
 
 // A filter, a test, a global function or a method. The operand of a filter or test, or the object
 // of a method, is element 0 of Arguments::positional.
@@ -24,7 +25,7 @@ struct NamedBuiltin {
   std::string_view name;
   // The implementation. Null if Jinja2 or Python has the name `name`, but this interpreter does not
   // support the name.
-  absl::StatusOr<Value> (*function)(Interpreter& in, Arguments& arguments) = nullptr;
+  Result (*function)(Interpreter& in, Arguments& arguments) = nullptr;
   size_t num_required = 0;
   // Names of the parameters. If there are no names, the function accepts any arguments.
   std::array<std::string_view, kParametersMax> parameters = {};
@@ -32,8 +33,9 @@ struct NamedBuiltin {
 
   size_t num_parameters() const;
   // Assigns the arguments to the parameters, and calls the function. Returns INVALID_ARGUMENT for a
-  // missing, repeated, unknown or superfluous argument. REQUIRES: `function` is not null.
-  absl::StatusOr<Value> Call(Interpreter& in, Arguments& arguments) const;
+  // missing, repeated, unknown or superfluous argument. Returns UNIMPLEMENTED if `function` is
+  // null.
+  Result Call(Interpreter& in, Arguments& arguments) const;
 };
 
 class Arguments {
@@ -68,7 +70,7 @@ class Arguments {
   absl::StatusOr<Int> Index(size_t index, Int otherwise) const;
   // Returns the argument with index `index`. Returns INVALID_ARGUMENT if the argument is not a
   // string.
-  absl::StatusOr<Value> String(size_t index) const;
+  Result String(size_t index) const;
 
  private:
   friend struct NamedBuiltin;
@@ -82,6 +84,10 @@ class Arguments {
 const NamedBuiltin* FindFilter(std::string_view name);
 // Returns the test `name`, such as "defined". Returns null if Jinja2 has no test `name`.
 const NamedBuiltin* FindTest(std::string_view name);
+// Returns the global function `name`, such as "range". Returns null if Jinja2 has no global
+// function `name`. NamedBuiltin::function is null if this interpreter does not support the
+// function.
+const NamedBuiltin* FindFunction(std::string_view name);
 // Returns the method `name` of values of the kind `self`, such as strings. Returns null if values
 // of this kind have no method `name`.
 const NamedBuiltin* FindMethod(Kind self, std::string_view name);
@@ -95,8 +101,6 @@ bool IsRefusedMethod(std::string_view name);
 // Returns true if macros of Jinja2 have the attribute `name`, which this interpreter does not
 // support.
 bool IsMacroAttribute(std::string_view name);
-// Returns true if Jinja2 has the global function `name`, which this interpreter does not support.
-bool IsRefusedFunction(std::string_view name);
 
 using Builtins = std::span<const NamedBuiltin>;
 Builtins StringFilters();
@@ -106,12 +110,8 @@ Builtins NumberFilters();
 Builtins Tests();
 Builtins StringMethods();
 Builtins StringMethodFilters();
-Builtins StringSearchMethods();
 Builtins DictMethods();
 Builtins ListMethods();
-
-// Returns the global function `name` of Jinja2, such as range, dict or namespace. Returns a value
-// of Kind::kMissing if there is no global function `name`.
-Value FindGlobal(Heap& heap, std::string_view name);
+Builtins Functions();
 
 }  // namespace incipit::jinja

@@ -1,40 +1,54 @@
 #include "text/jinja/library/format.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 
 #include "base/status.h"
-#include "text/jinja/library/format_spec.h"
 #include "text/jinja/runtime/interpreter.h"
 #include "text/jinja/runtime/numbers.h"
 #include "text/jinja/runtime/operations.h"
-#include "text/jinja/runtime/value_writer.h"
 
 namespace incipit::jinja {
 namespace {
 
-absl::Status RefuseFormat(std::string_view what) {
-  return Unimplemented("error in a format string: {}", what);
-}
+// Maximum precision of a formatted float, in digits.
+constexpr int64_t kPrecisionMax = 10'000;
+constexpr int64_t kNumberMax = int64_t{1} << 40;  // maximum result of ParseNumber()
 
-absl::StatusOr<Value> Convert(Interpreter& in, const Value& value, char conversion) {
-  if (conversion == 's') return ToSoftString(in, value);
-  TextBuilder out;
-  INCIPIT_RETURN_IF_ERROR(AppendRepr(in, value, out));
-  return in.heap().Finish(out);
-}
-
-// A directive such as %(key)05.2f in a format string of Python's operator %.
-struct PercentDirective {
+// A directive such as %(key)05.2f in a format string.
+struct Directive {
   std::optional<ByteRange> key;
-  FormatSpec spec;
+  bool left = false;  // true if the directive has the flag `-`: padding is on the right
+  bool zero = false;  // true if the directive has the flag 0: numbers are padded with zeros
+  std::string plus;   // sign of numbers that are not negative: "+", " " or empty
+  std::optional<int64_t> width, precision;
+  char type = '\0';
+
+  // Returns true if the type of the directive is in the list `types`.
+  bool IsOneOf(std::string_view types) const { return types.find(type) != std::string_view::npos; }
 };
+
+absl::Status RefuseFormat(std::string_view what) {
+  return Unimplemented("error in a format string: {} is not supported", what);
+}
+
+// Parses the decimal number at `pos` in `text`, and moves `pos` to the end of the number. Returns
+// nullopt if no digit is at `pos`. Returns 2^40 for every greater number.
+std::optional<int64_t> ParseNumber(std::string_view text, size_t& pos) {
+  const size_t begin = pos;
+  int64_t number = 0;
+  for (; pos < text.size() && text[pos] >= '0' && text[pos] <= '9'; ++pos) {
+    number = std::min(number * 10 + (text[pos] - '0'), kNumberMax);
+  }
+  return pos == begin ? std::nullopt : std::optional(number);
+}
 
 // Parses the directive whose percent sign is directly before `pos`, and moves `pos` to the end of
 // the directive.
-absl::StatusOr<PercentDirective> ParseDirective(std::string_view format, size_t& pos) {
+absl::StatusOr<Directive> ParseDirective(std::string_view format, size_t& pos) {
   const auto at = [&] { return pos < format.size() ? format[pos] : '\0'; };
-  PercentDirective directive;
-  FormatSpec& spec = directive.spec;
+  Directive directive;
   if (at() == '(') {
     const size_t begin = ++pos;
     for (int depth = 1; depth > 0; ++pos) {
@@ -43,32 +57,44 @@ absl::StatusOr<PercentDirective> ParseDirective(std::string_view format, size_t&
     }
     directive.key = ByteRange{begin, pos - 1};
   }
-  spec.align = '>';
-  for (; std::string_view("-+ 0").find(at()) != std::string_view::npos && at() != '\0'; ++pos) {
-    if (at() == '-') spec.align = '<';
-    if (at() == '0') spec.zero = true;
-    if (at() == '+' || (at() == ' ' && spec.sign != '+')) spec.sign = at();
+  for (; std::string_view("-+ 0").find(at()) != std::string_view::npos; ++pos) {
+    if (at() == '-') directive.left = true;
+    if (at() == '0') directive.zero = true;
+    if (at() == '+' || (at() == ' ' && directive.plus.empty())) directive.plus = at();
   }
-  spec.width = ParseFormatNumber(format, pos);
-  if (at() == '.') {
-    ++pos;
-    spec.precision = ParseFormatNumber(format, pos).value_or(0);
+  directive.width = ParseNumber(format, pos);
+  if (at() == '.') directive.precision = ParseNumber(format, ++pos).value_or(0);
+  directive.type = at();
+  if (directive.type == '\0') return InvalidArgument("incomplete format");
+  if (directive.IsOneOf("#*hlLac")) return RefuseFormat(fmt::format("the '{}'", directive.type));
+  if (directive.IsOneOf("diuxXo") && directive.precision) {
+    return RefuseFormat("the precision of an integer, such as %.3d,");
   }
-  constexpr std::string_view kIntegers = "diuxXo", kOthers = "sr%eEfFgG";
-  const char type = at();
-  if (type == '\0') return InvalidArgument("incomplete format");
-  const bool is_integer = kIntegers.find(type) != std::string_view::npos;
-  if (std::string_view("#*hlLac").find(type) != std::string_view::npos) {
-    return RefuseFormat(fmt::format("the '{}' is not supported", type));
-  }
-  if (is_integer && spec.precision)
-    return RefuseFormat("the precision of an integer, such as %.3d, is not supported");
-  if (!is_integer && kOthers.find(type) == std::string_view::npos) {
+  if (!directive.IsOneOf("diuxXosr%eEfFgG")) {
     return InvalidArgument("unsupported format character");
   }
   ++pos;
-  spec.type = type == 'i' || type == 'u' ? 'd' : type;
+  if (directive.IsOneOf("iu")) directive.type = 'd';
   return directive;
+}
+
+// Returns `magnitude` as text without a sign. `type` is one of d, x, X and o.
+std::string IntDigits(uint64_t magnitude, char type) {
+  return fmt::format(fmt::runtime(std::string{'{', ':', type, '}'}), magnitude);
+}
+
+// Returns `magnitude` as decimal text without a sign. `type` is one of e, E, f, F, g and G.
+std::string RealDigits(double magnitude, char type, int64_t precision) {
+  const bool upper = type == 'E' || type == 'F' || type == 'G';
+  if (std::isnan(magnitude)) return upper ? "NAN" : "nan";
+  if (std::isinf(magnitude)) return upper ? "INF" : "inf";
+  const std::string format = std::string("%.*") + type;
+  const int digits = static_cast<int>(std::min(precision, kPrecisionMax));
+  const int size = std::snprintf(nullptr, 0, format.c_str(), digits, magnitude);
+  std::string text(static_cast<size_t>(size) + 1, '\0');
+  std::snprintf(text.data(), text.size(), format.c_str(), digits, magnitude);
+  text.pop_back();
+  return text;
 }
 
 class PercentFormatter {
@@ -84,13 +110,14 @@ class PercentFormatter {
       out_.Append(format_.text(), pos, percent);
       pos = percent + 1;
       if (percent == bytes.size()) break;
-      INCIPIT_ASSIGN_OR_RETURN(PercentDirective directive, ParseDirective(bytes, pos));
-      if (directive.spec.type == '%') {
+      INCIPIT_ASSIGN_OR_RETURN(const Directive directive, ParseDirective(bytes, pos));
+      if (directive.type == '%') {
         out_.Append(format_.text(), pos - 1, pos);
         continue;
       }
       INCIPIT_ASSIGN_OR_RETURN(const Value value, NextArgument(directive));
-      INCIPIT_RETURN_IF_ERROR(Append(value, directive.spec));
+      INCIPIT_RETURN_IF_ERROR(directive.IsOneOf("sr") ? AppendText(value, directive)
+                                                      : AppendNumber(value, directive));
     }
     const bool is_tuple = arguments_.is(Kind::kTuple);
     const bool all_used = is_tuple ? num_used_ >= arguments_.list().items.size()
@@ -107,7 +134,7 @@ class PercentFormatter {
            value.is_undefined();
   }
 
-  absl::StatusOr<Value> NextArgument(const PercentDirective& directive) {
+  absl::StatusOr<Value> NextArgument(const Directive& directive) {
     if (directive.key) {
       if (!arguments_.is(Kind::kDict)) return InvalidArgument("format requires a mapping");
       INCIPIT_ASSIGN_OR_RETURN(
@@ -125,36 +152,69 @@ class PercentFormatter {
     return is_tuple ? arguments_.list().items[num_used_ - 1] : arguments_;
   }
 
-  absl::Status Append(const Value& value, FormatSpec& spec) {
-    if (spec.type == 's' || spec.type == 'r') {
-      INCIPIT_ASSIGN_OR_RETURN(Value text, Convert(in_, value, spec.type));
-      if (format_.is_markup()) {
-        TextBuilder escaped;
-        INCIPIT_RETURN_IF_ERROR(AppendEscaped(in_, text, escaped));
-        INCIPIT_ASSIGN_OR_RETURN(text, in_.heap().Finish(escaped));
-      }
-      spec.sign = '-';
-      spec.zero = false;
-      spec.type = 's';
-      return AppendFormatted(in_, text, spec, out_);
-    }
-    if (value.is_undefined()) return UndefinedError(value);
-    if (spec.zero && spec.align != '<') {
-      spec.align = '=';
-      spec.fill.assign(1, '0');
-    }
-    const bool is_real = std::string_view("eEfFgG").find(spec.type) != std::string_view::npos;
-    if (is_real && value.is_number()) return AppendFormatted(in_, value, spec, out_);
-    Int integer = 0;
-    if (!is_real && value.is_integral()) {
-      integer = value.integer();
-    } else if (spec.type == 'd' && value.is(Kind::kFloat)) {
-      INCIPIT_ASSIGN_OR_RETURN(integer, TruncateReal(value.real()));
+  absl::Status AppendText(const Value& value, const Directive& directive) {
+    Value text;
+    TextBuilder builder;
+    if (directive.type == 'r') {
+      INCIPIT_RETURN_IF_ERROR(AppendRepr(in_, value, builder));
+      INCIPIT_ASSIGN_OR_RETURN(text, in_.heap().Finish(builder));
     } else {
-      return InvalidArgument("%{} format: a number is required, not {}", spec.type,
-                             TypeName(value));
+      INCIPIT_ASSIGN_OR_RETURN(text, ToSoftString(in_, value));
     }
-    return AppendFormatted(in_, Value::Integer(integer).WithOrigin(value.origin()), spec, out_);
+    if (format_.is_markup()) {
+      INCIPIT_RETURN_IF_ERROR(AppendEscaped(in_, text, builder));
+      INCIPIT_ASSIGN_OR_RETURN(text, in_.heap().Finish(builder));
+    }
+    if (directive.precision) {
+      INCIPIT_ASSIGN_OR_RETURN(text, Slice(in_, text, Value::None(),
+                                           Value::Integer(*directive.precision), Value::None()));
+    }
+    return AppendPadded("", text, Origin::kTemplate, directive, false);
+  }
+
+  absl::Status AppendNumber(const Value& value, const Directive& directive) {
+    if (value.is_undefined()) return UndefinedError(value);
+    std::string digits;
+    bool negative = false;
+    if (directive.IsOneOf("eEfFgG") && value.is_number()) {
+      negative = std::signbit(value.real()) && !std::isnan(value.real());
+      digits = RealDigits(std::fabs(value.real()), directive.type, directive.precision.value_or(6));
+    } else {
+      Int integer = 0;
+      if (directive.IsOneOf("dxXo") && value.is_integral()) {
+        integer = value.integer();
+      } else if (directive.type == 'd' && value.is(Kind::kFloat)) {
+        INCIPIT_ASSIGN_OR_RETURN(integer, TruncateReal(value.real()));
+      } else {
+        return InvalidArgument("%{} format: a number is required, not {}", directive.type,
+                               TypeName(value));
+      }
+      negative = integer < 0;
+      const auto bits = static_cast<uint64_t>(integer);
+      digits = IntDigits(negative ? -bits : bits, directive.type);
+    }
+    INCIPIT_ASSIGN_OR_RETURN(const Value body, in_.heap().MakeString(digits, value.origin()));
+    return AppendPadded(negative ? "-" : directive.plus, body, value.origin(), directive,
+                        directive.zero && !directive.left);
+  }
+
+  // Appends `sign` and `body`, padded to the width of the directive. If `zero` is true, adds zeros
+  // between `sign` and `body`. `origin` is the origin of `sign`.
+  absl::Status AppendPadded(std::string_view sign, const Value& body, Origin origin,
+                            const Directive& directive, bool zero) {
+    const size_t width = static_cast<size_t>(directive.width.value_or(0));
+    const size_t num_chars = sign.size() + body.text().num_chars;
+    const size_t padding = width > num_chars ? width - num_chars : 0;
+    INCIPIT_RETURN_IF_ERROR(
+        in_.heap().CheckSize(out_.size() + sign.size() + body.bytes().size() + padding));
+    INCIPIT_RETURN_IF_ERROR(in_.heap().ChargeBytes(body.bytes().size() + padding));
+    const std::string fill(padding, zero ? '0' : ' ');
+    if (!zero && !directive.left) out_.Append(fill);
+    out_.Append(sign, origin);
+    if (zero) out_.Append(fill);
+    out_.Append(body.text());
+    if (directive.left) out_.Append(fill);
+    return absl::OkStatus();
   }
 
   Interpreter& in_;
@@ -164,149 +224,15 @@ class PercentFormatter {
   TextBuilder out_;
 };
 
-// A piece of a format string of str.format(): text, and then a field such as {name} if `has_field`
-// is true.
-struct BracesPart {
-  ByteRange text = {0, 0};
-  bool has_field = false;
-  std::string_view name;
-  char conversion = '\0';
-  bool has_spec = false;
-  FormatSpec spec;
-};
-
-absl::Status ParseField(std::string_view field, BracesPart& part) {
-  const size_t name_end = std::min(field.find_first_of("!:"), field.size());
-  part.has_field = true;
-  part.name = field.substr(0, name_end);
-  field.remove_prefix(name_end);
-  if (part.name.find_first_of(".[") != std::string_view::npos) {
-    return RefuseFormat("an attribute or an index of a field, such as {a.b}, is not supported");
-  }
-  if (field.starts_with('!')) {
-    part.conversion = field.size() > 1 ? field[1] : '\0';
-    if (part.conversion == 'a') return RefuseFormat("the field conversion !a is not supported");
-    if (part.conversion != 's' && part.conversion != 'r') {
-      return InvalidArgument("unknown conversion specifier");
-    }
-    field.remove_prefix(2);
-    if (!field.empty() && field[0] != ':') {
-      return InvalidArgument("expected ':' after conversion specifier");
-    }
-  }
-  if (field.size() < 2) return absl::OkStatus();
-  part.has_spec = true;
-  INCIPIT_ASSIGN_OR_RETURN(part.spec, ParseFormatSpec(field.substr(1)));
-  return absl::OkStatus();
-}
-
-// Parses the piece of `format` that begins at `pos`: text and the next field, such as {name}. Moves
-// `pos` to the end of the piece.
-absl::StatusOr<BracesPart> ParsePart(std::string_view format, size_t& pos) {
-  BracesPart part;
-  const size_t brace = std::min(format.find_first_of("{}", pos), format.size());
-  part.text = {pos, brace};
-  pos = brace + 1;
-  if (brace == format.size()) return part;
-  // In a format string, {{ stands for { and }} stands for }.
-  if (pos < format.size() && format[pos] == format[brace]) {
-    part.text.end = pos++;
-    return part;
-  }
-  if (format[brace] == '}') return InvalidArgument("format string: closing brace without a field");
-  const size_t end = format.find_first_of("{}", pos);
-  if (end == std::string_view::npos)
-    return InvalidArgument("format string: field without closing brace");
-  if (format[end] == '{') return RefuseFormat("a field within a field is not supported");
-  INCIPIT_RETURN_IF_ERROR(ParseField(format.substr(pos, end - pos), part));
-  pos = end + 1;
-  return part;
-}
-
-class BracesFormatter {
- public:
-  BracesFormatter(Interpreter& in, const Arguments& arguments)
-      : in_(in), format_(arguments.positional[0]), arguments_(arguments) {}
-
-  absl::StatusOr<Value> Run() {
-    INCIPIT_RETURN_IF_ERROR(in_.heap().ChargeBytes(format_.bytes().size()));
-    for (size_t pos = 0; pos < format_.bytes().size();) {
-      INCIPIT_ASSIGN_OR_RETURN(const BracesPart part, ParsePart(format_.bytes(), pos));
-      out_.Append(format_.text(), part.text.begin, part.text.end);
-      if (part.has_field) INCIPIT_RETURN_IF_ERROR(AppendField(part));
-      INCIPIT_RETURN_IF_ERROR(in_.heap().CheckSize(out_.size()));
-    }
-    return in_.heap().Finish(out_, format_.is_markup());
-  }
-
- private:
-  absl::Status AppendField(const BracesPart& part) {
-    INCIPIT_ASSIGN_OR_RETURN(Value value, Argument(part.name));
-    if (part.conversion != '\0') {
-      INCIPIT_ASSIGN_OR_RETURN(value, Convert(in_, value, part.conversion));
-    }
-    if (part.has_spec) {
-      if (!value.is_string() && !value.is_number()) {
-        return InvalidArgument("unsupported format string passed to {}.__format__",
-                               TypeName(value));
-      }
-      if (value.is_markup()) return InvalidArgument("unsupported format specification for Markup");
-      TextBuilder formatted;
-      INCIPIT_RETURN_IF_ERROR(AppendFormatted(in_, value, part.spec, formatted));
-      INCIPIT_ASSIGN_OR_RETURN(value, in_.heap().Finish(formatted));
-    }
-    return format_.is_markup() ? AppendEscaped(in_, value, out_) : AppendString(in_, value, out_);
-  }
-
-  absl::StatusOr<Value> Argument(std::string_view name) {
-    const bool is_index = name.find_first_not_of("0123456789") == std::string_view::npos;
-    if (!is_index) {
-      for (const auto& [key, value] : arguments_.keyword) {
-        if (key.bytes() == name) return value;
-      }
-      return InvalidArgument("format() has no argument for a named field");
-    }
-    const bool automatic = name.empty();
-    if (automatic_ && *automatic_ != automatic) {
-      return InvalidArgument("cannot mix manual and automatic field numbering");
-    }
-    automatic_ = automatic;
-    size_t pos = 0;
-    const auto index = automatic ? next_++ : static_cast<size_t>(*ParseFormatNumber(name, pos));
-    if (index + 1 >= arguments_.positional.size()) {
-      return InvalidArgument("replacement index {} out of range for positional args tuple", index);
-    }
-    return arguments_.positional[index + 1];
-  }
-
-  Interpreter& in_;
-  const Value& format_;
-  const Arguments& arguments_;
-  std::optional<bool> automatic_;
-  size_t next_ = 0;
-  TextBuilder out_;
-};
-
 }  // namespace
 
 absl::StatusOr<Value> FormatPercent(Interpreter& in, const Value& format, const Value& arguments) {
   return PercentFormatter(in, format, arguments).Run();
 }
 
-absl::StatusOr<Value> FormatBraces(Interpreter& in, Arguments& arguments) {
-  return BracesFormatter(in, arguments).Run();
-}
-
 absl::Status CheckPercentFormat(std::string_view format) {
   for (size_t pos = format.find('%'); pos < format.size(); pos = format.find('%', pos)) {
     INCIPIT_RETURN_IF_ERROR(ParseDirective(format, ++pos).status());
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckBracesFormat(std::string_view format) {
-  for (size_t pos = 0; pos < format.size();) {
-    INCIPIT_RETURN_IF_ERROR(ParsePart(format, pos).status());
   }
   return absl::OkStatus();
 }

@@ -11,8 +11,6 @@
 namespace incipit::jinja {
 namespace {
 
-using Result = absl::StatusOr<Value>;
-
 // Maximum absolute value of an argument of range(). The limit prevents overflows in arithmetic on
 // ranges.
 constexpr Int kRangeBound = Int{1} << 61;
@@ -131,24 +129,19 @@ Result StrftimeNow(Interpreter& in, Arguments& arguments) {
   return in.heap().MakeString(text);
 }
 
-Result RefuseFunction(Interpreter&, Arguments&) {
-  return Unimplemented("the functions cycler, joiner and lipsum are not supported");
-}
-
 constexpr NamedBuiltin kFunctions[] = {
-    {"cycler", RefuseFunction},   {"dict", MakeDict},
-    {"joiner", RefuseFunction},   {"lipsum", RefuseFunction},
-    {"namespace", MakeNamespace}, {"raise_exception", RaiseException, 1, {"message"}},
-    {"range", MakeRange},         {"strftime_now", StrftimeNow, 1, {"format"}},
+    {"cycler"},
+    {"dict", MakeDict},
+    {"joiner"},
+    {"lipsum"},
+    {"namespace", MakeNamespace},
+    {"raise_exception", RaiseException, 1, {"message"}},
+    {"range", MakeRange},
+    {"strftime_now", StrftimeNow, 1, {"format"}},
 };
 
 }  // namespace
 
-Value FindGlobal(Heap& heap, std::string_view name) {
-  for (const NamedBuiltin& function : kFunctions) {
-    if (function.name == name) return Value::OfObject(heap.New<BuiltinObject>(function));
-  }
-  return Value();
-}
+Builtins Functions() { return kFunctions; }
 
 }  // namespace incipit::jinja

@@ -10,8 +10,6 @@
 namespace incipit::jinja {
 namespace {
 
-using Result = absl::StatusOr<Value>;
-
 Result DictGet(Interpreter&, Arguments& args) {
   INCIPIT_RETURN_IF_ERROR(CheckHashable(args[1]));
   if (const Value* found = args[0].dict().Find(args[1])) return *found;

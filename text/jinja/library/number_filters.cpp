@@ -11,8 +11,6 @@
 namespace incipit::jinja {
 namespace {
 
-using Result = absl::StatusOr<Value>;
-
 Result Default(Interpreter& in, Arguments& args) {
   INCIPIT_ASSIGN_OR_RETURN(const bool boolean, args.Truth(in, 2));
   bool replaced = args[0].is_undefined();

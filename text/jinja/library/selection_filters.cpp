@@ -11,7 +11,6 @@
 namespace incipit::jinja {
 namespace {
 
-using Result = absl::StatusOr<Value>;
 using Produce = LazyItems::Produce;
 using Items = absl::StatusOr<std::vector<Value>>;
 

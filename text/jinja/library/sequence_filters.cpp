@@ -12,8 +12,6 @@
 namespace incipit::jinja {
 namespace {
 
-using Result = absl::StatusOr<Value>;
-
 Result Count(Interpreter& in, Arguments& args) {
   INCIPIT_ASSIGN_OR_RETURN(const int64_t length, Length(in, args[0]));
   return Value::Integer(length);

@@ -12,8 +12,6 @@
 namespace incipit::jinja {
 namespace {
 
-using Result = absl::StatusOr<Value>;
-
 bool StartsWord(uint32_t c) {
   return c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || IsSpace(c);
 }
@@ -25,18 +23,12 @@ Result TitleFilter(Interpreter& in, Arguments& args) {
   const std::string_view bytes = value.bytes();
   TextBuilder builder;
   for (size_t i = 0; i < bytes.size();) {
-    const CodePoint first = DecodeAt(bytes, i);
-    const size_t rest = i + first.size;
-    if (StartsWord(first.value)) {
-      builder.Append(value.text(), i, rest);
-      i = rest;
-      continue;
-    }
-    size_t end = rest;
-    while (end < bytes.size() && !StartsWord(DecodeAt(bytes, end).value)) {
-      end += DecodeAt(bytes, end).size;
-    }
-    INCIPIT_RETURN_IF_ERROR(AppendCase(in, value.text(), i, rest, CaseOp::kUpper, builder));
+    const size_t begin = SkipWhile(bytes, i, StartsWord);
+    builder.Append(value.text(), i, begin);
+    if (begin == bytes.size()) break;
+    const size_t rest = begin + DecodeAt(bytes, begin).size;
+    const size_t end = SkipWhile(bytes, rest, [](uint32_t c) { return !StartsWord(c); });
+    INCIPIT_RETURN_IF_ERROR(AppendCase(in, value.text(), begin, rest, CaseOp::kUpper, builder));
     INCIPIT_RETURN_IF_ERROR(AppendCase(in, value.text(), rest, end, CaseOp::kLower, builder));
     i = end;
   }
@@ -65,6 +57,22 @@ Result Escape(Interpreter& in, Arguments& args) {
   TextBuilder builder;
   INCIPIT_RETURN_IF_ERROR(AppendEscaped(in, args[0], builder));
   return in.heap().Finish(builder, true);
+}
+
+Result Center(Interpreter& in, Arguments& args) {
+  INCIPIT_ASSIGN_OR_RETURN(const Value value, ToSoftString(in, args[0]));
+  INCIPIT_ASSIGN_OR_RETURN(const Int width, args.Index(1, 80));
+  const Int num_chars = static_cast<Int>(value.text().num_chars);
+  if (width <= num_chars) return value;
+  const size_t padding = static_cast<size_t>(width - num_chars);
+  INCIPIT_RETURN_IF_ERROR(in.heap().CheckSize(value.bytes().size() + padding));
+  // As in Python, if `padding` is odd, the side with one more space depends on `width`.
+  const size_t left = padding / 2 + (padding & static_cast<size_t>(width) & 1);
+  TextBuilder builder;
+  builder.Append(std::string(left, ' '));
+  builder.Append(value.text());
+  builder.Append(std::string(padding - left, ' '));
+  return in.heap().Finish(builder, value.is_markup());
 }
 
 Result Indent(Interpreter& in, Arguments& args) {
@@ -113,10 +121,8 @@ Result Truncate(Interpreter& in, Arguments& args) {
   INCIPIT_ASSIGN_OR_RETURN(Value kept, Slice(in, value, Value::None(),
                                              Value::Integer(length - end_length), Value::None()));
   if (!kill_words) {
-    const std::optional<size_t> space = FindLastBytes(kept.bytes(), " ");
-    if (space) {
-      INCIPIT_ASSIGN_OR_RETURN(kept, in.heap().Substring(kept, 0, *space));
-    }
+    const size_t space = std::min(kept.bytes().rfind(' '), kept.bytes().size());
+    INCIPIT_ASSIGN_OR_RETURN(kept, in.heap().Substring(kept, 0, space));
   }
   return Binary(in, ArithmeticOp::kAdd, kept, end);
 }
@@ -124,14 +130,12 @@ Result Truncate(Interpreter& in, Arguments& args) {
 Result WordCount(Interpreter& in, Arguments& args) {
   INCIPIT_ASSIGN_OR_RETURN(const Value value, ToSoftString(in, args[0]));
   INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(8 * value.bytes().size()));
+  const auto is_word = [](uint32_t c) { return c == '_' || IsAlphanumeric(c); };
+  const auto is_gap = [&](uint32_t c) { return !is_word(c); };
+  const std::string_view bytes = value.bytes();
   Int count = 0;
-  bool inside = false;
-  for (size_t i = 0; i < value.bytes().size();) {
-    const CodePoint c = DecodeAt(value.bytes(), i);
-    const bool word = c.value == '_' || IsAlphanumeric(c.value);
-    count += word && !inside;
-    inside = word;
-    i += c.size;
+  for (size_t i = SkipWhile(bytes, 0, is_gap); i < bytes.size(); ++count) {
+    i = SkipWhile(bytes, SkipWhile(bytes, i, is_word), is_gap);
   }
   return Value::Integer(count);
 }
@@ -185,6 +189,7 @@ Result ToJson(Interpreter& in, Arguments& args) {
 }
 
 constexpr NamedBuiltin kStringFilters[] = {
+    {"center", Center, 1, {"value", "width"}},
     {"e", Escape, 1, {"s"}},
     {"escape", Escape, 1, {"s"}},
     {"format", Format},

@@ -1,18 +1,16 @@
-// Defines the methods of Python's str that return strings or lists of strings, such as upper().
-// Also defines the corresponding filters, such as `upper`, which accept values of all types.
+// The methods of Python's str, such as upper() and find(), and the filters that call a method, such
+// as `upper`. These filters accept values of all types.
 #include <algorithm>
 
 #include "base/status.h"
 #include "text/jinja/library/builtins.h"
-#include "text/jinja/library/format.h"
 #include "text/jinja/library/string_ops.h"
 #include "text/jinja/runtime/interpreter.h"
 #include "text/jinja/runtime/operations.h"
+#include "text/jinja/runtime/python_characters.h"
 
 namespace incipit::jinja {
 namespace {
-
-using Result = absl::StatusOr<Value>;
 
 template <CaseOp op>
 Result Case(Interpreter& in, Arguments& args) {
@@ -85,75 +83,125 @@ Result RemoveAffix(Interpreter& in, Arguments& args) {
                    : in.heap().Substring(args[0], 0, bytes.size() - size);
 }
 
-template <bool from_right>
-Result Partition(Interpreter& in, Arguments& args) {
-  INCIPIT_ASSIGN_OR_RETURN(const Value separator, args.String(1));
-  if (separator.bytes().empty()) return InvalidArgument("empty separator");
-  const Value& self = args[0];
-  const size_t size = self.bytes().size();
-  INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(size));
-  const std::optional<size_t> found = from_right ? FindLastBytes(self.bytes(), separator.bytes())
-                                                 : FindBytes(self.bytes(), separator.bytes());
-  const size_t at = found ? *found : from_right ? 0 : size;
-  const size_t after = found ? at + separator.bytes().size() : at;
-  std::vector<Value> parts;
-  for (const ByteRange& range : {ByteRange{0, at}, ByteRange{at, after}, ByteRange{after, size}}) {
-    INCIPIT_ASSIGN_OR_RETURN(parts.emplace_back(),
-                             in.heap().Substring(self, range.begin, range.end));
-  }
-  return in.heap().MakeTuple(std::move(parts));
+// Returns the range of bytes in which a method such as find() searches. The optional arguments
+// `start` and `end` of the method limit the range. Returns nullopt if `start` is after `end`.
+absl::StatusOr<std::optional<ByteRange>> SearchedPart(Interpreter& in, const Arguments& args) {
+  const Text& text = args[0].text();
+  INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(2 * text.bytes.size()));
+  const Int size = static_cast<Int>(text.num_chars);
+  const auto index = [&](size_t parameter, Int otherwise) -> absl::StatusOr<Int> {
+    if (args.IsNone(parameter)) return otherwise;
+    INCIPIT_ASSIGN_OR_RETURN(const Int given, args.Index(parameter, otherwise));
+    return given < 0 ? std::max<Int>(given < -size ? 0 : given + size, 0) : given;
+  };
+  INCIPIT_ASSIGN_OR_RETURN(const Int start, index(2, 0));
+  INCIPIT_ASSIGN_OR_RETURN(Int end, index(3, size));
+  end = std::min(end, size);
+  if (start > end) return std::optional<ByteRange>();
+  return std::optional(ByteRange{text.OffsetOf(static_cast<size_t>(start)),
+                                 text.OffsetOf(static_cast<size_t>(end))});
 }
 
-template <Side side>
-Result Justify(Interpreter& in, Arguments& args) {
-  INCIPIT_ASSIGN_OR_RETURN(const Int width, args.Index(1, 80));
-  INCIPIT_ASSIGN_OR_RETURN(Value fill, in.heap().MakeString(" "));
-  if (args.Has(2)) {
-    INCIPIT_ASSIGN_OR_RETURN(fill, args.String(2));
+template <bool must_exist>
+Result Find(Interpreter& in, Arguments& args) {
+  INCIPIT_ASSIGN_OR_RETURN(const Value needle, args.String(1));
+  INCIPIT_ASSIGN_OR_RETURN(const std::optional<ByteRange> part, SearchedPart(in, args));
+  std::optional<size_t> found;
+  if (part) {
+    const std::string_view searched = args[0].bytes().substr(part->begin, part->end - part->begin);
+    found = FindBytes(searched, needle.bytes());
   }
-  if (fill.text().num_chars != 1) {
-    return InvalidArgument("the fill character must be exactly one character long");
+  if (found) {
+    return Value::Integer(static_cast<Int>(args[0].text().CharIndexOf(part->begin + *found)));
   }
-  return Pad(in, args[0], width, fill, side);
+  if (must_exist) return InvalidArgument("substring not found");
+  return Value::Integer(-1);
 }
 
-Result ZeroFill(Interpreter& in, Arguments& args) {
-  INCIPIT_ASSIGN_OR_RETURN(const Int width, args.Index(1, 0));
-  const Value& self = args[0];
-  INCIPIT_ASSIGN_OR_RETURN(const Value zero, in.heap().MakeString("0"));
-  const bool has_sign = self.bytes().starts_with('+') || self.bytes().starts_with('-');
-  if (!has_sign) return Pad(in, self, width, zero, Side::kLeft);
-  INCIPIT_ASSIGN_OR_RETURN(const Value digits, in.heap().Substring(self, 1, self.bytes().size()));
-  INCIPIT_ASSIGN_OR_RETURN(const Value padded,
-                           Pad(in, digits, std::max<Int>(width, 1) - 1, zero, Side::kLeft));
-  TextBuilder builder;
-  builder.Append(self.text(), 0, 1);
-  builder.Append(padded.text());
-  return in.heap().Finish(builder, self.is_markup());
+Result CountMethod(Interpreter& in, Arguments& args) {
+  INCIPIT_ASSIGN_OR_RETURN(const Value needle, args.String(1));
+  INCIPIT_ASSIGN_OR_RETURN(const std::optional<ByteRange> part, SearchedPart(in, args));
+  if (!part) return Value::Integer(0);
+  std::string_view searched = args[0].bytes().substr(part->begin, part->end - part->begin);
+  if (needle.bytes().empty()) {
+    return Value::Integer(static_cast<Int>(CountCodePoints(searched)) + 1);
+  }
+  Int count = 0;
+  while (const std::optional<size_t> found = FindBytes(searched, needle.bytes())) {
+    ++count;
+    searched.remove_prefix(*found + needle.bytes().size());
+  }
+  return Value::Integer(count);
+}
+
+template <bool at_start>
+Result HasAffix(Interpreter& in, Arguments& args) {
+  INCIPIT_ASSIGN_OR_RETURN(const std::optional<ByteRange> part, SearchedPart(in, args));
+  const std::vector<Value> candidates =
+      args[1].is(Kind::kTuple) ? args[1].list().items : std::vector<Value>{args[1]};
+  for (const Value& candidate : candidates) {
+    if (!candidate.is_string()) {
+      return InvalidArgument(
+          "startswith() and endswith() take a string or a tuple of strings, "
+          "not '{}'",
+          TypeName(candidate));
+    }
+    if (!part) continue;
+    const std::string_view text = args[0].bytes().substr(part->begin, part->end - part->begin);
+    if (at_start ? text.starts_with(candidate.bytes()) : text.ends_with(candidate.bytes())) {
+      return Value::Bool(true);
+    }
+  }
+  return Value::Bool(false);
+}
+
+// Returns true if the string is not empty and `predicate` is true for every character.
+template <bool (*predicate)(uint32_t)>
+Result All(Interpreter& in, Arguments& args) {
+  const std::string_view bytes = args[0].bytes();
+  INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(8 * bytes.size()));
+  return Value::Bool(!bytes.empty() && SkipWhile(bytes, 0, predicate) == bytes.size());
+}
+
+template <bool upper>
+Result HasCase(Interpreter& in, Arguments& args) {
+  INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(8 * args[0].bytes().size()));
+  return Value::Bool(HasOnlyCase(args[0].bytes(), upper));
+}
+
+constexpr NamedBuiltin Search(std::string_view name, decltype(NamedBuiltin::function) function) {
+  return {name, function, 2, {"self", "sub", "start", "end"}, 4};
+}
+constexpr NamedBuiltin OnlySelf(std::string_view name, decltype(NamedBuiltin::function) function) {
+  return {name, function, 1, {"self"}, 1};
 }
 
 constexpr NamedBuiltin kMethods[] = {
-    {"capitalize", Case<CaseOp::kCapitalize>, 1, {"self"}, 1},
-    {"center", Justify<Side::kBoth>, 2, {"self", "width", "fillchar"}, 3},
-    {"format", FormatBraces},
+    OnlySelf("capitalize", Case<CaseOp::kCapitalize>),
+    Search("count", CountMethod),
+    Search("endswith", HasAffix<false>),
+    Search("find", Find<false>),
+    Search("index", Find<true>),
+    OnlySelf("isalnum", All<IsAlphanumeric>),
+    OnlySelf("isalpha", All<IsAlphabetic>),
+    OnlySelf("isdigit", All<IsDigit>),
+    OnlySelf("islower", HasCase<false>),
+    OnlySelf("isspace", All<IsSpace>),
+    OnlySelf("isupper", HasCase<true>),
     {"join", JoinMethod, 2, {"self", "iterable"}, 2},
-    {"ljust", Justify<Side::kRight>, 2, {"self", "width", "fillchar"}, 3},
-    {"lower", Case<CaseOp::kLower>, 1, {"self"}, 1},
+    OnlySelf("lower", Case<CaseOp::kLower>),
     {"lstrip", StripSide<Side::kLeft>, 1, {"self", "chars"}, 2},
-    {"partition", Partition<false>, 2, {"self", "sep"}, 2},
     {"removeprefix", RemoveAffix<true>, 2, {"self", "affix"}, 2},
     {"removesuffix", RemoveAffix<false>, 2, {"self", "affix"}, 2},
     {"replace", ReplaceMethod, 3, {"self", "old", "new", "count"}, 4},
-    {"rjust", Justify<Side::kLeft>, 2, {"self", "width", "fillchar"}, 3},
-    {"rpartition", Partition<true>, 2, {"self", "sep"}, 2},
     {"rsplit", SplitMethod<true>, 1, {"self", "sep", "maxsplit"}, 1},
     {"rstrip", StripSide<Side::kRight>, 1, {"self", "chars"}, 2},
     {"split", SplitMethod<false>, 1, {"self", "sep", "maxsplit"}, 1},
     {"splitlines", SplitLinesMethod, 1, {"self", "keepends"}, 1},
+    Search("startswith", HasAffix<true>),
     {"strip", StripSide<Side::kBoth>, 1, {"self", "chars"}, 2},
-    {"title", Case<CaseOp::kTitle>, 1, {"self"}, 1},
-    {"upper", Case<CaseOp::kUpper>, 1, {"self"}, 1},
-    {"zfill", ZeroFill, 2, {"self", "width"}, 2},
+    OnlySelf("title", Case<CaseOp::kTitle>),
+    OnlySelf("upper", Case<CaseOp::kUpper>),
 };
 
 // Converts the operand of a filter to a string, and calls `method`, a method of Python's str.
@@ -165,7 +213,6 @@ Result OfAny(Interpreter& in, Arguments& args) {
 
 constexpr NamedBuiltin kFilters[] = {
     {"capitalize", OfAny<Case<CaseOp::kCapitalize>>, 1, {"s"}},
-    {"center", OfAny<Justify<Side::kBoth>>, 1, {"value", "width"}},
     {"lower", OfAny<Case<CaseOp::kLower>>, 1, {"s"}},
     {"trim", OfAny<StripSide<Side::kBoth>>, 1, {"value", "chars"}},
     {"upper", OfAny<Case<CaseOp::kUpper>>, 1, {"s"}},

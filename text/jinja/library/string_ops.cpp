@@ -28,12 +28,8 @@ bool IsFinalSigma(std::string_view bytes, size_t offset) {
     break;
   }
   if (!cased_before) return false;
-  for (i = offset + DecodeAt(bytes, offset).size; i < bytes.size();) {
-    const CodePoint c = DecodeAt(bytes, i);
-    if (!IsCaseIgnorable(c.value)) return !IsCased(c.value);
-    i += c.size;
-  }
-  return true;
+  i = SkipWhile(bytes, offset + DecodeAt(bytes, offset).size, IsCaseIgnorable);
+  return i == bytes.size() || !IsCased(DecodeAt(bytes, i).value);
 }
 
 CaseMapping MappingFor(CaseOp op, bool is_first, bool after_cased) {
@@ -67,28 +63,19 @@ absl::StatusOr<std::vector<Value>> Substrings(Interpreter& in, const Value& stri
   return parts;
 }
 
-size_t SkipSpace(std::string_view bytes, size_t i, bool space) {
-  while (i < bytes.size()) {
-    const CodePoint c = DecodeAt(bytes, i);
-    if (IsSpace(c.value) != space) break;
-    i += c.size;
-  }
-  return i;
-}
-
 // Returns the byte ranges of the words in `bytes`, like Python's str.split(None, splits_max), or
 // like str.rsplit(None, splits_max) if `from_right` is true.
 Ranges SplitSpace(std::string_view bytes, Int splits_max, bool from_right) {
   Ranges words;
   const size_t words_max = splits_max < 0 ? bytes.size() : static_cast<size_t>(splits_max);
-  for (size_t i = SkipSpace(bytes, 0, true); i < bytes.size();) {
+  for (size_t i = SkipWhile(bytes, 0, IsSpace); i < bytes.size();) {
     if (!from_right && words.size() == words_max) {
       words.push_back({i, bytes.size()});
       break;
     }
-    const size_t end = SkipSpace(bytes, i, false);
+    const size_t end = SkipWhile(bytes, i, [](uint32_t c) { return !IsSpace(c); });
     words.push_back({i, end});
-    i = SkipSpace(bytes, end, true);
+    i = SkipWhile(bytes, end, IsSpace);
   }
   if (from_right && words.size() > words_max) {
     const size_t rest = words.size() - words_max;  // the first `rest` words become one range
@@ -158,12 +145,8 @@ absl::StatusOr<Value> Strip(Interpreter& in, const Value& string, const Value* c
   const auto is_stripped = [&](uint32_t c) {
     return chars == nullptr ? IsSpace(c) : members.contains(c);
   };
-  size_t begin = 0, end = bytes.size();
-  while (side != Side::kRight && begin < end) {
-    const CodePoint c = DecodeAt(bytes, begin);
-    if (!is_stripped(c.value)) break;
-    begin += c.size;
-  }
+  const size_t begin = side == Side::kRight ? 0 : SkipWhile(bytes, 0, is_stripped);
+  size_t end = bytes.size();
   while (side != Side::kLeft && end > begin) {
     const size_t previous = PreviousCharacter(bytes, end);
     if (!is_stripped(DecodeAt(bytes, previous).value)) break;
@@ -203,15 +186,9 @@ absl::StatusOr<std::vector<Value>> SplitLines(Interpreter& in, const Value& stri
   const std::string_view bytes = string.bytes();
   Ranges ranges;
   for (size_t begin = 0; begin < bytes.size();) {
-    size_t end = begin;
-    CodePoint c;
-    while (end < bytes.size()) {
-      c = DecodeAt(bytes, end);
-      if (IsLineBreak(c.value)) break;
-      end += c.size;
-    }
-    size_t next = end < bytes.size() ? end + c.size : end;
-    if (next > end && c.value == '\r' && next < bytes.size() && bytes[next] == '\n') ++next;
+    const size_t end = SkipWhile(bytes, begin, [](uint32_t c) { return !IsLineBreak(c); });
+    size_t next = end == bytes.size() ? end : end + DecodeAt(bytes, end).size;
+    if (bytes.substr(end).starts_with("\r\n")) ++next;
     ranges.push_back({begin, keep_ends ? next : end});
     begin = next;
   }
@@ -242,30 +219,15 @@ std::optional<size_t> FindBytes(std::string_view haystack, std::string_view need
   return static_cast<size_t>(static_cast<const char*>(found) - haystack.data());
 }
 
-std::optional<size_t> FindLastBytes(std::string_view haystack, std::string_view needle) {
-  const std::string reversed = Reversed(haystack);
-  const std::optional<size_t> found = FindBytes(reversed, Reversed(needle));
-  if (!found) return std::nullopt;
-  return haystack.size() - *found - needle.size();
-}
-
-absl::StatusOr<Value> Pad(Interpreter& in, const Value& string, Int width, const Value& fill,
-                          Side side) {
-  const Text& text = string.text();
-  const Int num_chars = static_cast<Int>(text.num_chars);
-  if (width <= num_chars) return string;
-  const Int size_max = static_cast<Int>(in.heap().limits().output_bytes_max);
-  const Int padding = std::min(width - num_chars, size_max + 1);
-  INCIPIT_RETURN_IF_ERROR(
-      in.heap().CheckSize(text.bytes.size() + static_cast<size_t>(padding) * fill.bytes().size()));
-  const Int left = side == Side::kLeft    ? padding
-                   : side == Side::kRight ? 0
-                                          : padding / 2 + (padding & width & 1);
-  TextBuilder builder;
-  for (Int i = 0; i < left; ++i) builder.Append(fill.text());
-  builder.Append(text);
-  for (Int i = left; i < padding; ++i) builder.Append(fill.text());
-  return in.heap().Finish(builder, string.is_markup());
+bool HasOnlyCase(std::string_view bytes, bool upper) {
+  bool cased = false;
+  for (size_t i = 0; i < bytes.size();) {
+    const CodePoint c = DecodeAt(bytes, i);
+    if (IsTitlecase(c.value) || (upper ? IsLowercase(c.value) : IsUppercase(c.value))) return false;
+    cased |= upper ? IsUppercase(c.value) : IsLowercase(c.value);
+    i += c.size;
+  }
+  return cased;
 }
 
 }  // namespace incipit::jinja

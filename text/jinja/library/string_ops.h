@@ -40,17 +40,8 @@ absl::StatusOr<std::vector<Value>> Split(Interpreter& in, const Value& string,
 // Returns the byte offset of the first occurrence of `needle` in `haystack`. Returns nullopt if
 // there is no occurrence. The time is linear in the sizes of both texts.
 std::optional<size_t> FindBytes(std::string_view haystack, std::string_view needle);
-// Returns the byte offset of the last occurrence of `needle` in `haystack`. Returns nullopt if
-// there is no occurrence. The time is linear in the sizes of both texts.
-std::optional<size_t> FindLastBytes(std::string_view haystack, std::string_view needle);
-
 // Returns the result of Python's str.isupper() for `bytes`. If `upper` is false, returns the result
 // of str.islower() instead.
 bool HasOnlyCase(std::string_view bytes, bool upper);
-
-// Adds copies of the character `fill` at the left, the right or both sides of `string`, until the
-// length is `width` characters. For Side::kBoth, the result is that of str.center() in Python.
-absl::StatusOr<Value> Pad(Interpreter& in, const Value& string, Int width, const Value& fill,
-                          Side side);
 
 }  // namespace incipit::jinja

@@ -8,8 +8,6 @@
 namespace incipit::jinja {
 namespace {
 
-using Result = absl::StatusOr<Value>;
-
 template <bool (*predicate)(const Value&)>
 Result Is(Interpreter&, Arguments& args) {
   return Value::Bool(predicate(args[0]));

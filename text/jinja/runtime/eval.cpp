@@ -250,9 +250,6 @@ absl::StatusOr<Value> Interpreter::EvalTest(const CallExpr& node, Activation& ac
 absl::StatusOr<Value> Interpreter::Apply(std::string_view kind, std::string_view name,
                                          const NamedBuiltin* builtin, Arguments& arguments) {
   if (builtin == nullptr) return InvalidArgument("no {} named '{}' found", kind, name);
-  if (builtin->function == nullptr) {
-    return Unimplemented("the {} '{}' is not supported", kind, name);
-  }
   return builtin->Call(*this, arguments);
 }
 

@@ -13,7 +13,10 @@ namespace incipit::jinja {
 absl::StatusOr<Value> Interpreter::Render(const Program& program, Variables variables) {
   context_ = std::move(variables);
   for (const auto& [name, index] : program.context) {
-    if (context_[index].is(Kind::kMissing)) context_[index] = FindGlobal(heap_, name);
+    if (!context_[index].is(Kind::kMissing)) continue;
+    const NamedBuiltin* function = FindFunction(name);
+    if (function == nullptr) continue;
+    context_[index] = Value::OfObject(heap_.New<BuiltinObject>(*function));
   }
   const auto run = [&]() -> absl::StatusOr<Value> {
     Activation* activation = heap_.New<Activation>(nullptr, program.num_slots);

@@ -22,6 +22,17 @@ inline CodePoint DecodeAt(std::string_view bytes, size_t offset) {
   const char32_t value = NextCodePoint(bytes, end);
   return {value, end - offset};
 }
+// Returns the offset of the first character at or after `offset` for which `predicate` is false.
+// Returns bytes.size() if there is no such character.
+template <typename Predicate>
+size_t SkipWhile(std::string_view bytes, size_t offset, Predicate predicate) {
+  while (offset < bytes.size()) {
+    const CodePoint c = DecodeAt(bytes, offset);
+    if (!predicate(c.value)) break;
+    offset += c.size;
+  }
+  return offset;
+}
 // Returns the number of characters in the UTF-8 text `bytes`.
 size_t CountCodePoints(std::string_view bytes);
 // Returns the byte offset of the character that is `num_chars` characters after the byte offset

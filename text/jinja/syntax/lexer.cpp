@@ -51,14 +51,7 @@ class Lexer {
     return source_.compare(std::min(offset, source_.size()), text.size(), text) == 0;
   }
 
-  size_t SkipSpace(size_t offset) const {
-    while (offset < source_.size()) {
-      const CodePoint c = DecodeAt(source_, offset);
-      if (!IsSpace(c.value)) break;
-      offset += c.size;
-    }
-    return offset;
-  }
+  size_t SkipSpace(size_t offset) const { return SkipWhile(source_, offset, IsSpace); }
 
   void MoveTo(size_t offset) {
     for (; pos_ < offset; ++pos_) line_ += source_[pos_] == '\n';
@@ -122,13 +115,9 @@ class Lexer {
       // Start of the last line; 0 if `text` has no newline.
       const size_t line_begin = text.rfind('\n') + 1;
       const bool starts_line = line_begin > 0 || begin == 0 || source_[begin - 1] == '\n';
-      bool blank = starts_line;
-      for (size_t i = line_begin; blank && i < text.size();) {
-        const CodePoint c = DecodeAt(text, i);
-        blank = IsSpace(c.value);
-        i += c.size;
+      if (starts_line && SkipWhile(text, line_begin, IsSpace) == text.size()) {
+        text = text.substr(0, line_begin);
       }
-      if (blank) text = text.substr(0, line_begin);
     }
     if (!text.empty()) Emit(TokenType::kData, std::string(text));
   }

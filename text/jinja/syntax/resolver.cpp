@@ -184,7 +184,7 @@ class Resolver {
     filter.builtin = FindFilter(filter.name);
     if (filter.builtin == nullptr) return Missing("filter", filter);
     if (filter.builtin->function == nullptr) return Refuse(filter.line, "filter", filter.name);
-    if (filter.name == "format") return CheckFormat(*filter.children[0], filter.line, true);
+    if (filter.name == "format") return CheckFormat(*filter.children[0], filter.line);
     if (filter.name != "map" || filter.children.size() < 2) return absl::OkStatus();
     // In `map("name")`, the filter `name` is applied to each item. If this interpreter does not
     // support the filter, the template is refused.
@@ -199,16 +199,15 @@ class Resolver {
 
   absl::Status CheckPercent(const ChainExpr& node) {
     if (node.ops[0] != static_cast<uint8_t>(ArithmeticOp::kMod)) return absl::OkStatus();
-    return CheckFormat(*node.children[0], node.line, true);
+    return CheckFormat(*node.children[0], node.line);
   }
 
   // Returns an error if `expr` is a constant format string with a directive that this interpreter
   // does not support.
-  static absl::Status CheckFormat(const Expr& expr, int line, bool is_percent) {
+  static absl::Status CheckFormat(const Expr& expr, int line) {
     const Value* format = ConstantString(&expr);
     if (format == nullptr) return absl::OkStatus();
-    const absl::Status status =
-        is_percent ? CheckPercentFormat(format->bytes()) : CheckBracesFormat(format->bytes());
+    const absl::Status status = CheckPercentFormat(format->bytes());
     if (status.code() != absl::StatusCode::kUnimplemented) return absl::OkStatus();
     return Annotate(status, fmt::format("chat template line {}", line));
   }
@@ -233,13 +232,15 @@ class Resolver {
       const std::string& name = static_cast<const NameExpr&>(callee).name;
       // Run() returns an error for this call, unless the template itself defines a variable or a
       // macro with the name `name`.
-      if (IsRefusedFunction(name)) refused_calls_.try_emplace(name, call.line);
+      const NamedBuiltin* function = FindFunction(name);
+      if (function != nullptr && function->function == nullptr) {
+        refused_calls_.try_emplace(name, call.line);
+      }
       return absl::OkStatus();
     }
     if (callee.kind != ExprKind::kGetAttribute) return absl::OkStatus();
     const std::string_view name = static_cast<const ValueExpr&>(callee).value.bytes();
     if (IsRefusedMethod(name)) return Refuse(call.line, "method", name);
-    if (name == "format") return CheckFormat(*callee.children[0], call.line, false);
     return absl::OkStatus();
   }
 
