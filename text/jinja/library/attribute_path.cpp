@@ -56,11 +56,7 @@ absl::StatusOr<Value> AttributePath::Get(Interpreter& in, Value item,
 absl::StatusOr<Value> AttributePath::KeyOf(Interpreter& in, const Value& item, bool case_sensitive,
                                            const Value& otherwise) const {
   INCIPIT_ASSIGN_OR_RETURN(const Value key, Get(in, item, otherwise));
-  return case_sensitive ? key : IgnoreCase(in, key);
-}
-
-absl::StatusOr<Value> IgnoreCase(Interpreter& in, const Value& value) {
-  return value.is_string() ? ChangeCase(in, value, CaseOp::kLower) : value;
+  return key.is_string() && !case_sensitive ? ChangeCase(in, key, CaseOp::kLower) : key;
 }
 
 }  // namespace incipit::jinja

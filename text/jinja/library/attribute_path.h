@@ -33,7 +33,4 @@ class AttributePath {
   std::vector<Value> parts_;
 };
 
-// Returns `value` in lower case if `value` is a string. Returns any other value unchanged.
-absl::StatusOr<Value> IgnoreCase(Interpreter& in, const Value& value);
-
 }  // namespace incipit::jinja

@@ -29,9 +29,7 @@ Result Abs(Interpreter&, Arguments& args) {
   if (!value.is_integral()) {
     return InvalidArgument("bad operand type for abs(): '{}'", TypeName(value));
   }
-  if (value.integer() >= 0) return Value::Integer(value.integer());
-  INCIPIT_ASSIGN_OR_RETURN(const Int positive, NegateInt(value.integer()));
-  return Value::Integer(positive);
+  return Arithmetic(ArithmeticOp::kMul, value, Value::Integer(value.integer() < 0 ? -1 : 1));
 }
 
 // Returns the result of int(value, base) in Python. If int() fails, as for the string "42.23",

@@ -30,8 +30,7 @@ Result First(Interpreter& in, Arguments& args) {
 
 // Returns true if Python's reversed() accepts `value`.
 bool IsReversible(const Value& value) {
-  return value.is_undefined() || value.is_string() || value.is_sequence() ||
-         value.is(Kind::kDict) || value.is(Kind::kRange) || As<DictView>(value) != nullptr;
+  return value.is_indexable() || As<DictView>(value) != nullptr;
 }
 
 Result Last(Interpreter& in, Arguments& args) {
@@ -167,9 +166,7 @@ Result DictSort(Interpreter& in, Arguments& args) {
   std::vector<Keyed> keyed;
   for (const Dict::Entry& entry : args[0].dict().entries()) {
     Value key = by == "key" ? entry.key : entry.value;
-    if (!case_sensitive) {
-      INCIPIT_ASSIGN_OR_RETURN(key, IgnoreCase(in, key));
-    }
+    INCIPIT_ASSIGN_OR_RETURN(key, AttributePath().KeyOf(in, key, case_sensitive));
     INCIPIT_ASSIGN_OR_RETURN(Value item, in.heap().MakeTuple({entry.key, entry.value}));
     keyed.push_back({std::move(key), std::move(item)});
   }

@@ -17,6 +17,8 @@ template <Kind... kinds>
 bool IsOf(const Value& v) {
   return (v.is(kinds) || ...);
 }
+// As in Jinja2, the test `sequence` is also true for dicts, strings and undefined values.
+bool IsIndexable(const Value& v) { return v.is_indexable(); }
 bool IsDefined(const Value& v) { return !v.is_undefined(); }
 bool IsFalse(const Value& v) { return v.is(Kind::kBool) && !v.boolean(); }
 bool IsTrueValue(const Value& v) { return v.is(Kind::kBool) && v.boolean(); }
@@ -105,10 +107,7 @@ constexpr NamedBuiltin kTests[] = {
     Simple("number", Is<IsOf<Kind::kBool, Kind::kInt, Kind::kFloat>>),
     Simple("odd", IsParity<1>),
     {"sameas", IsSameAs, 2, {"value", "other"}},
-    // As in Jinja2, the test `sequence` is true for every value that has a length and can be
-    // indexed.
-    Simple("sequence", Is<IsOf<Kind::kUndefined, Kind::kString, Kind::kList, Kind::kTuple,
-                               Kind::kDict, Kind::kRange>>),
+    Simple("sequence", Is<IsIndexable>),
     Simple("string", Is<IsOf<Kind::kString>>),
     Simple("test", Is<IsTestName>),
     Simple("true", Is<IsTrueValue>),

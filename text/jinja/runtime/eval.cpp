@@ -109,14 +109,11 @@ absl::StatusOr<Value> Interpreter::EvalSign(const Expr& node, Activation& activa
   INCIPIT_ASSIGN_OR_RETURN(const Value operand, Eval(*node.children[0], activation));
   const bool negative = node.kind == ExprKind::kNegative;
   if (operand.is_undefined()) return UndefinedError(operand);
-  if (operand.is(Kind::kFloat)) return Value::Real(negative ? -operand.real() : operand.real());
-  if (!operand.is_integral()) {
+  if (!operand.is_number()) {
     return InvalidArgument("bad operand type for unary {}: '{}'", negative ? '-' : '+',
                            TypeName(operand));
   }
-  if (!negative) return Value::Integer(operand.integer());
-  INCIPIT_ASSIGN_OR_RETURN(const Int result, NegateInt(operand.integer()));
-  return Value::Integer(result);
+  return Arithmetic(ArithmeticOp::kMul, operand, Value::Integer(negative ? -1 : 1));
 }
 
 absl::StatusOr<Value> Interpreter::EvalArithmetic(const ChainExpr& node, Activation& activation) {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <limits>
 
 #include "base/status.h"
 #include "text/jinja/runtime/python_characters.h"
@@ -63,7 +62,7 @@ double RealFloorDivide(double left, double right) {
 // Returns left / right, rounded down to an integer.
 absl::StatusOr<Int> FloorDivideInts(Int left, Int right) {
   if (right == 0) return DivisionByZero();
-  if (right == -1) return NegateInt(left);
+  if (right == -1) return MultiplyInts(left, -1);
   const Int quotient = left / right;
   return left % right != 0 && (left < 0) != (right < 0) ? quotient - 1 : quotient;
 }
@@ -153,11 +152,6 @@ absl::StatusOr<Int> MultiplyInts(Int left, Int right) {
   Int product;
   if (__builtin_mul_overflow(left, right, &product)) return IntegerTooLarge();
   return product;
-}
-
-absl::StatusOr<Int> NegateInt(Int value) {
-  if (value == std::numeric_limits<Int>::min()) return IntegerTooLarge();
-  return -value;
 }
 
 std::string_view Spelling(ArithmeticOp op) {

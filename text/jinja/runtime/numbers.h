@@ -18,8 +18,6 @@ absl::Status IntegerTooLarge();
 absl::StatusOr<Int> AddInts(Int left, Int right);
 // Returns left * right. Returns INVALID_ARGUMENT if the result does not fit into an Int.
 absl::StatusOr<Int> MultiplyInts(Int left, Int right);
-// Returns -value. Returns INVALID_ARGUMENT if the result does not fit into an Int.
-absl::StatusOr<Int> NegateInt(Int value);
 // Returns the text of the operator in a template, such as "//" for integer division.
 std::string_view Spelling(ArithmeticOp op);
 

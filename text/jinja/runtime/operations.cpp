@@ -101,24 +101,11 @@ absl::Status CheckHashable(const Value& value) {
 }
 
 absl::StatusOr<bool> IsTrue(Interpreter& in, const Value& value) {
-  switch (value.kind()) {
-    case Kind::kMissing:
-    case Kind::kUndefined:
-    case Kind::kNone:
-      return false;
-    case Kind::kBool:
-      return value.boolean();
-    case Kind::kInt:
-      return value.integer() != 0;
-    case Kind::kFloat:
-      return value.real() != 0;
-    case Kind::kIterator:
-      return true;
-    default: {
-      INCIPIT_ASSIGN_OR_RETURN(const std::optional<int64_t> length, TryLength(in, value));
-      return !length || *length != 0;
-    }
-  }
+  if (value.is(Kind::kBool)) return value.boolean();
+  if (value.is_number()) return value.real() != 0;
+  if (value.is_none() || value.is(Kind::kMissing)) return false;
+  INCIPIT_ASSIGN_OR_RETURN(const std::optional<int64_t> length, TryLength(in, value));
+  return !length || *length != 0;
 }
 
 absl::StatusOr<std::optional<int64_t>> TryLength(Interpreter& in, const Value& value) {
@@ -149,21 +136,9 @@ absl::StatusOr<int64_t> Length(Interpreter& in, const Value& value) {
 }
 
 absl::StatusOr<Iterator*> TryIterate(Interpreter& in, const Value& value) {
-  switch (value.kind()) {
-    case Kind::kUndefined:
-    case Kind::kString:
-    case Kind::kList:
-    case Kind::kTuple:
-    case Kind::kDict:
-    case Kind::kRange:
-      return in.heap().New<ValueIterator>(value);
-    case Kind::kIterator:
-      return &value.iterator();
-    case Kind::kObject:
-      return value.object().Iterate(in);
-    default:
-      return nullptr;
-  }
+  if (value.is_indexable()) return in.heap().New<ValueIterator>(value);
+  if (value.is(Kind::kObject)) return value.object().Iterate(in);
+  return value.is(Kind::kIterator) ? &value.iterator() : nullptr;
 }
 
 absl::StatusOr<Iterator*> Iterate(Interpreter& in, const Value& value) {
@@ -255,22 +230,15 @@ absl::StatusOr<bool> Contains(Interpreter& in, const Value& container, const Val
 }
 
 absl::StatusOr<bool> Compare(Interpreter& in, CompareOp op, const Value& left, const Value& right) {
-  switch (op) {
-    case CompareOp::kEqual:
-      return Equal(in, left, right);
-    case CompareOp::kNotEqual: {
-      INCIPIT_ASSIGN_OR_RETURN(const bool equal, Equal(in, left, right));
-      return !equal;
-    }
-    case CompareOp::kIn:
-      return Contains(in, right, left);
-    case CompareOp::kNotIn: {
-      INCIPIT_ASSIGN_OR_RETURN(const bool contains, Contains(in, right, left));
-      return !contains;
-    }
-    default:
-      return CompareOrder(in, op, left, right);
+  if (op == CompareOp::kEqual || op == CompareOp::kNotEqual) {
+    INCIPIT_ASSIGN_OR_RETURN(const bool equal, Equal(in, left, right));
+    return equal == (op == CompareOp::kEqual);
   }
+  if (op == CompareOp::kIn || op == CompareOp::kNotIn) {
+    INCIPIT_ASSIGN_OR_RETURN(const bool contains, Contains(in, right, left));
+    return contains == (op == CompareOp::kIn);
+  }
+  return CompareOrder(in, op, left, right);
 }
 
 }  // namespace incipit::jinja

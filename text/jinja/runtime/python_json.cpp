@@ -28,25 +28,12 @@ absl::StatusOr<Value> JsonReader::Read(const Json& json, int depth) {
     case Json::value_t::string:
       return ReadString(json.get_ref<const std::string&>());
     case Json::value_t::array:
-      return ReadArray(json, depth);
+      return ReadArray(json, depth, nullptr);
     case Json::value_t::object:
       return ReadObject(json, depth, nullptr);
     default:
       return Value::None().WithOrigin(Origin::kRequest);
   }
-}
-
-absl::StatusOr<Value> JsonReader::ReadMessages(const Json& json,
-                                               bool (*is_plain)(std::string_view role)) {
-  if (!json.is_array()) return Read(json);
-  std::vector<Value> messages;
-  messages.reserve(json.size());
-  for (const Json& message : json) {
-    INCIPIT_ASSIGN_OR_RETURN(messages.emplace_back(), message.is_object()
-                                                          ? ReadObject(message, 2, is_plain)
-                                                          : Read(message, 2));
-  }
-  return heap_.MakeSequence(Kind::kList, std::move(messages), Origin::kRequest);
 }
 
 absl::StatusOr<Value> JsonReader::ReadString(std::string_view text, Origin origin) {
@@ -64,17 +51,18 @@ absl::StatusOr<Value> JsonReader::ReadKey(const std::string& name) {
   return known;
 }
 
-absl::StatusOr<Value> JsonReader::ReadArray(const Json& json, int depth) {
+absl::StatusOr<Value> JsonReader::ReadArray(const Json& json, int depth, IsPlain* is_plain) {
   std::vector<Value> items;
   items.reserve(json.size());
   for (const Json& item : json) {
-    INCIPIT_ASSIGN_OR_RETURN(items.emplace_back(), Read(item, depth + 1));
+    INCIPIT_ASSIGN_OR_RETURN(items.emplace_back(), is_plain != nullptr && item.is_object()
+                                                       ? ReadObject(item, depth + 1, is_plain)
+                                                       : Read(item, depth + 1));
   }
   return heap_.MakeSequence(Kind::kList, std::move(items), Origin::kRequest);
 }
 
-absl::StatusOr<Value> JsonReader::ReadObject(const Json& json, int depth,
-                                             bool (*is_plain)(std::string_view role)) {
+absl::StatusOr<Value> JsonReader::ReadObject(const Json& json, int depth, IsPlain* is_plain) {
   INCIPIT_ASSIGN_OR_RETURN(Dict * dict, heap_.NewDict(json.size()));
   dict->origin = Origin::kRequest;
   for (const auto& [name, item] : json.get_ref<const Json::object_t&>()) {

@@ -18,6 +18,7 @@ namespace incipit::jinja {
 class JsonReader {
  public:
   using Json = nlohmann::ordered_json;
+  using IsPlain = bool(std::string_view role);
 
   explicit JsonReader(Heap& heap) : heap_(heap) {}
 
@@ -25,14 +26,15 @@ class JsonReader {
   // Reads the list `json` of messages. A role for which is_plain(role) is true gets the origin
   // kTemplate, like text of the template. All other text gets the origin kRequest (written by a
   // client).
-  absl::StatusOr<Value> ReadMessages(const Json& json, bool (*is_plain)(std::string_view role));
+  absl::StatusOr<Value> ReadMessages(const Json& json, IsPlain* is_plain) {
+    return json.is_array() ? ReadArray(json, 1, is_plain) : Read(json);
+  }
 
  private:
   absl::StatusOr<Value> ReadString(std::string_view text, Origin origin = Origin::kRequest);
   absl::StatusOr<Value> Read(const Json& json, int depth);
-  absl::StatusOr<Value> ReadArray(const Json& json, int depth);
-  absl::StatusOr<Value> ReadObject(const Json& json, int depth,
-                                   bool (*is_plain)(std::string_view role));
+  absl::StatusOr<Value> ReadArray(const Json& json, int depth, IsPlain* is_plain);
+  absl::StatusOr<Value> ReadObject(const Json& json, int depth, IsPlain* is_plain);
   absl::StatusOr<Value> ReadKey(const std::string& name);
 
   Heap& heap_;

@@ -68,38 +68,10 @@ Value Value::WithOrigin(Origin origin) const {
 
 bool Value::IsSame(const Value& other) const {
   if (kind_ != other.kind_) return false;
-  switch (kind_) {
-    case Kind::kMissing:
-    case Kind::kNone:
-      return true;
-    case Kind::kBool:
-      return data_.boolean == other.data_.boolean;
-    case Kind::kInt:
-      return data_.integer == other.data_.integer;
-    case Kind::kFloat:
-      return data_.real == other.data_.real;
-    case Kind::kString:
-      return data_.text == other.data_.text || bytes() == other.bytes();
-    default:
-      return Address() == other.Address();
-  }
-}
-
-const Cell* Value::Address() const {
-  switch (kind_) {
-    case Kind::kUndefined:
-      return data_.undefined;
-    case Kind::kDict:
-      return data_.dict;
-    case Kind::kRange:
-      return data_.range;
-    case Kind::kIterator:
-      return data_.iterator;
-    case Kind::kObject:
-      return data_.object;
-    default:
-      return data_.list;
-  }
+  if (is_string()) return data_.text == other.data_.text || bytes() == other.bytes();
+  if (is(Kind::kFloat)) return data_.real == other.data_.real;
+  if (is_integral()) return integer() == other.integer();
+  return is_none() || Address() == other.Address();
 }
 
 Int Range::size() const {
@@ -142,8 +114,7 @@ int CompareKeys(const Value& left, const Value& right) {
     case Kind::kRange:
     case Kind::kIterator:
     case Kind::kObject:
-      return ThreeWay(reinterpret_cast<uintptr_t>(left.Address()),
-                      reinterpret_cast<uintptr_t>(right.Address()));
+      return ThreeWay(left.Address(), right.Address());
     default:
       return 0;
   }
@@ -236,18 +207,8 @@ int32_t DepthOf(const Value& value) {
 }
 
 bool IsHashable(const Value& value) {
-  switch (value.kind()) {
-    case Kind::kList:
-    case Kind::kDict:
-      return false;
-    case Kind::kTuple:
-      for (const Value& item : value.list().items) {
-        if (!IsHashable(item)) return false;
-      }
-      return true;
-    default:
-      return true;
-  }
+  if (value.is(Kind::kTuple)) return std::ranges::all_of(value.list().items, IsHashable);
+  return !value.is(Kind::kList) && !value.is(Kind::kDict);
 }
 
 }  // namespace incipit::jinja

@@ -3,6 +3,7 @@
 // are freed with the Heap. A string is freed when no Value uses the string.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -106,6 +107,10 @@ class Value {
   bool is_integral() const { return kind_ == Kind::kInt || kind_ == Kind::kBool; }
   bool is_number() const { return is_integral() || kind_ == Kind::kFloat; }
   bool is_sequence() const { return kind_ == Kind::kList || kind_ == Kind::kTuple; }
+  // Returns true for a value that has a length and that can be indexed.
+  bool is_indexable() const {
+    return is_string() || is_sequence() || is(Kind::kDict) || is(Kind::kRange) || is_undefined();
+  }
   bool is_markup() const { return markup_; }  // true if marked safe: not to be HTML-escaped
 
   // Each accessor from boolean() to undefined() returns the content of the value. REQUIRES: the
@@ -138,8 +143,8 @@ class Value {
   // same object.
   bool IsSame(const Value& other) const;
   // Returns the address of the object that the value refers to. REQUIRES: the value refers to an
-  // object, and is not a string.
-  const Cell* Address() const;
+  // object.
+  uintptr_t Address() const { return std::bit_cast<uintptr_t>(data_); }
 
  private:
   friend class Heap;

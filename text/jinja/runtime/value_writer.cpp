@@ -42,7 +42,7 @@ void AppendWithEscapes(const Text& text, EscapeOf escape_of, TextBuilder& out) {
         continue;
       }
       const CodePoint c = DecodeAt(text.bytes, i);
-      if (const std::string escape = escape_of(c.value); !escape.empty()) {
+      if (const auto escape = escape_of(c.value); !escape.empty()) {
         escaped.append(text.bytes, begin, i - begin).append(escape);
         begin = i + c.size;
       }
@@ -77,21 +77,11 @@ std::string JsonEscape(uint32_t c, bool ensure_ascii) {
   return HexEscape('u', 0xD7C0 + (c >> 10), 4) + HexEscape('u', 0xDC00 + (c & 0x3FF), 4);
 }
 
-std::string HtmlEscape(uint32_t c) {
-  switch (c) {
-    case '&':
-      return "&amp;";
-    case '<':
-      return "&lt;";
-    case '>':
-      return "&gt;";
-    case '\'':
-      return "&#39;";
-    case '"':
-      return "&#34;";
-    default:
-      return {};
-  }
+std::string_view HtmlEscape(uint32_t c) {
+  constexpr std::string_view kCharacters = "&<>'\"";
+  constexpr std::string_view kEscapes[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
+  const size_t index = c < 0x80 ? kCharacters.find(static_cast<char>(c)) : kCharacters.npos;
+  return index == kCharacters.npos ? "" : kEscapes[index];
 }
 
 // Writes a value and all values inside of it as text: as JSON if `style` is not null, otherwise
