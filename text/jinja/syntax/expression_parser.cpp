@@ -63,10 +63,8 @@ constexpr Level kLevels[] = {
 }  // namespace
 
 absl::Status ExpressionParser::TooDeep() const {
-  return stream_.Fail(
-      fmt::format("blocks and expressions are nested more than {} deep (limit "
-                  "depth_max)",
-                  nesting_.depth_max));
+  return stream_.Fail(fmt::format(
+      "blocks and expressions are nested more than {} deep (limit depth_max)", depth_max_));
 }
 
 Value ExpressionParser::MakeConstant(std::string_view bytes) {
@@ -79,14 +77,15 @@ Value ExpressionParser::MakeConstant(std::string_view bytes) {
 ParsedExpr ExpressionParser::Finish(ExprPtr node, int line) {
   node->line = line;
   ForEachChild(*node, [&](Expr& child) { node->depth = std::max(node->depth, child.depth + 1); });
-  if (node->depth > nesting_.depth_max) return TooDeep();
+  if (node->depth > depth_max_) return TooDeep();
   return node;
 }
 
 ParsedExpr ExpressionParser::ParseExpression(bool with_condition) {
-  const NestingGuard guard(nesting_);
-  if (guard.too_deep()) return TooDeep();
-  return with_condition ? ParseCondition() : ParseLevel(0);
+  INCIPIT_RETURN_IF_ERROR(Enter());
+  ParsedExpr expr = with_condition ? ParseCondition() : ParseLevel(0);
+  Leave();
+  return expr;
 }
 
 ParsedExpr ExpressionParser::ParseCondition() {
@@ -116,11 +115,11 @@ ParsedExpr ExpressionParser::ParseLevel(size_t index) {
   const int line = stream_.current().line;
   const Level& level = kLevels[index];
   if (level.kind == ExprKind::kNot && stream_.AtName("not")) {
-    const NestingGuard guard(nesting_);
-    if (guard.too_deep()) return TooDeep();
+    INCIPIT_RETURN_IF_ERROR(Enter());
     stream_.Next();
     auto node = std::make_unique<Expr>(ExprKind::kNot);
     INCIPIT_ASSIGN_OR_RETURN(node->children.emplace_back(), ParseLevel(index));
+    Leave();
     return Finish(std::move(node), line);
   }
   INCIPIT_ASSIGN_OR_RETURN(ExprPtr next, ParseLevel(index + 1));
@@ -147,14 +146,14 @@ ParsedExpr ExpressionParser::ParseLevel(size_t index) {
 }
 
 ParsedExpr ExpressionParser::ParseSigned(bool with_filters) {
-  const NestingGuard guard(nesting_);
   ExprPtr expr;
   if (stream_.AtOperator("-") || stream_.AtOperator("+")) {
-    if (guard.too_deep()) return TooDeep();
+    INCIPIT_RETURN_IF_ERROR(Enter());
     const Token token = stream_.Next();
     auto node =
         std::make_unique<Expr>(token.text == "-" ? ExprKind::kNegative : ExprKind::kPositive);
     INCIPIT_ASSIGN_OR_RETURN(node->children.emplace_back(), ParseSigned(false));
+    Leave();
     INCIPIT_ASSIGN_OR_RETURN(expr, Finish(std::move(node), token.line));
   } else {
     INCIPIT_ASSIGN_OR_RETURN(expr, ParsePrimary(false));
@@ -176,9 +175,9 @@ ParsedExpr ExpressionParser::ParsePrimary(bool with_namespace) {
   if (!stream_.SkipOperator("(")) {
     return stream_.Fail(fmt::format("unexpected '{}'", Describe(token)));
   }
-  const NestingGuard guard(nesting_);
-  if (guard.too_deep()) return TooDeep();
+  INCIPIT_RETURN_IF_ERROR(Enter());
   INCIPIT_ASSIGN_OR_RETURN(ExprPtr expr, ParseTuple({.in_parentheses = true}));
+  Leave();
   INCIPIT_RETURN_IF_ERROR(stream_.ExpectOperator(")"));
   return expr;
 }
@@ -256,12 +255,11 @@ absl::StatusOr<std::unique_ptr<NameExpr>> ExpressionParser::ParseNameTarget(Name
 }
 
 template <typename ParseItem>
-absl::Status ExpressionParser::ParseItems(std::string_view close, bool with_last_comma,
-                                          ParseItem parse_item) {
+absl::Status ExpressionParser::ParseItems(std::string_view close, ParseItem parse_item) {
   for (bool first = true; !stream_.AtOperator(close); first = false) {
     if (!first) {
       INCIPIT_RETURN_IF_ERROR(stream_.ExpectOperator(","));
-      if (with_last_comma && stream_.AtOperator(close)) break;
+      if (stream_.AtOperator(close)) break;
     }
     INCIPIT_RETURN_IF_ERROR(parse_item());
   }
@@ -271,7 +269,7 @@ absl::Status ExpressionParser::ParseItems(std::string_view close, bool with_last
 ParsedExpr ExpressionParser::ParseList() {
   const int line = stream_.Next().line;
   auto node = std::make_unique<Expr>(ExprKind::kList);
-  INCIPIT_RETURN_IF_ERROR(ParseItems("]", true, [&]() -> absl::Status {
+  INCIPIT_RETURN_IF_ERROR(ParseItems("]", [&]() -> absl::Status {
     INCIPIT_ASSIGN_OR_RETURN(node->children.emplace_back(), ParseExpression());
     return absl::OkStatus();
   }));
@@ -281,7 +279,7 @@ ParsedExpr ExpressionParser::ParseList() {
 ParsedExpr ExpressionParser::ParseDict() {
   const int line = stream_.Next().line;
   auto node = std::make_unique<Expr>(ExprKind::kDict);
-  INCIPIT_RETURN_IF_ERROR(ParseItems("}", true, [&]() -> absl::Status {
+  INCIPIT_RETURN_IF_ERROR(ParseItems("}", [&]() -> absl::Status {
     INCIPIT_ASSIGN_OR_RETURN(node->children.emplace_back(), ParseExpression());
     INCIPIT_RETURN_IF_ERROR(stream_.ExpectOperator(":"));
     INCIPIT_ASSIGN_OR_RETURN(node->children.emplace_back(), ParseExpression());
@@ -369,7 +367,7 @@ ParsedExpr ExpressionParser::ParseCall(ExprPtr callee) {
 absl::Status ExpressionParser::ParseArguments(CallExpr& call) {
   const int line = stream_.current().line;
   INCIPIT_RETURN_IF_ERROR(stream_.ExpectOperator("("));
-  return ParseItems(")", true, [&]() -> absl::Status {
+  return ParseItems(")", [&]() -> absl::Status {
     if (stream_.AtOperator("*") || stream_.AtOperator("**")) {
       return stream_.Refuse(line, fmt::format("an argument with '{}'", stream_.current().text));
     }

@@ -14,32 +14,18 @@
 
 namespace incipit::jinja {
 
-// The nesting depth of blocks and expressions at the current position of the parser. The statement
-// parser and the expression parser share one object Nesting.
-struct Nesting {
-  int depth = 0;
-  int depth_max = 0;
-};
-
-// Increases the nesting depth by 1 in the constructor, and decreases the depth in the destructor.
-class NestingGuard {
- public:
-  explicit NestingGuard(Nesting& nesting) : nesting_(nesting) { ++nesting_.depth; }
-  ~NestingGuard() { --nesting_.depth; }
-  NestingGuard(const NestingGuard&) = delete;
-  NestingGuard& operator=(const NestingGuard&) = delete;
-  bool too_deep() const { return nesting_.depth > nesting_.depth_max; }
-
- private:
-  Nesting& nesting_;
-};
-
 using ParsedExpr = absl::StatusOr<ExprPtr>;
 
+// The part of the parser that parses expressions. The statement parser is a subclass.
 class ExpressionParser {
- public:
-  ExpressionParser(TokenStream& stream, Nesting& nesting, Constants& constants)
-      : stream_(stream), nesting_(nesting), constants_(constants) {}
+ protected:
+  ExpressionParser(std::vector<Token> tokens, int depth_max)
+      : stream_(std::move(tokens)), depth_max_(depth_max) {}
+
+  // Increases the nesting depth of blocks and expressions at the current position by 1. Returns an
+  // error if the depth exceeds the limit depth_max. Leave() decreases the depth by 1.
+  absl::Status Enter() { return ++depth_ <= depth_max_ ? absl::OkStatus() : TooDeep(); }
+  void Leave() { --depth_; }
 
   // Adds the string `bytes` to the constants of the template, and returns the string as a value.
   Value MakeConstant(std::string_view bytes);
@@ -50,9 +36,6 @@ class ExpressionParser {
   // The special variables of Jinja2.
   enum Special : uint8_t { kLoop, kCaller, kKwargs, kVarargs };
   static constexpr std::string_view kSpecialNames[] = {"loop", "caller", "kwargs", "varargs"};
-  // Returns the number of uses of each special variable, such as `loop`, in all expressions that
-  // the parser has parsed.
-  const std::array<int, 4>& num_special() const { return num_special_; }
 
   struct TupleOptions {
     bool simplified = false;  // true: each item must be a name or a literal
@@ -72,6 +55,12 @@ class ExpressionParser {
   // Parses filters such as `|trim|upper` that follow the expression `operand`. `operand` may be
   // null. If `start_inline` is true, no `|` precedes the first filter.
   ParsedExpr ParseFilters(ExprPtr operand, bool start_inline);
+
+  TokenStream stream_;
+  Constants constants_;
+  // Number of uses of each special variable, such as `loop`, in all expressions that the parser has
+  // parsed.
+  std::array<int, 4> num_special_ = {};
 
  private:
   ParsedExpr ParseCondition();
@@ -94,20 +83,18 @@ class ExpressionParser {
   absl::StatusOr<std::string> ParseDottedName();
   bool AtTestArgument() const;
 
-  // Parses items separated by commas, and then the closing bracket `close`. Calls `parse_item` for
-  // each item.
+  // Parses items separated by commas, and then the closing bracket `close`. A comma may follow the
+  // last item. Calls `parse_item` for each item.
   template <typename ParseItem>
-  absl::Status ParseItems(std::string_view close, bool with_last_comma, ParseItem parse_item);
+  absl::Status ParseItems(std::string_view close, ParseItem parse_item);
 
   // Sets the line of `node`, and computes the nesting depth of `node` from its children. Returns an
   // error if the depth exceeds the limit depth_max.
   ParsedExpr Finish(ExprPtr node, int line);
   absl::Status TooDeep() const;
 
-  TokenStream& stream_;
-  Nesting& nesting_;
-  Constants& constants_;
-  std::array<int, 4> num_special_ = {};
+  int depth_ = 0;
+  const int depth_max_;
 };
 
 }  // namespace incipit::jinja

@@ -12,18 +12,18 @@ namespace {
 
 using Names = std::initializer_list<std::string_view>;
 
-class Parser {
+class Parser : private ExpressionParser {
  public:
   using Result = absl::StatusOr<std::unique_ptr<Stmt>>;
 
   Parser(std::vector<Token> tokens, int depth_max)
-      : stream_(std::move(tokens)),
-        nesting_{.depth = 0, .depth_max = depth_max},
-        expressions_(stream_, nesting_, program_.constants) {}
+      : ExpressionParser(std::move(tokens), depth_max) {}
 
   absl::StatusOr<Program> Run() {
-    INCIPIT_RETURN_IF_ERROR(ParseUntil({}, program_.body));
-    return std::move(program_);
+    Program program;
+    INCIPIT_RETURN_IF_ERROR(ParseUntil({}, program.body));
+    program.constants = std::move(constants_);
+    return program;
   }
 
  private:
@@ -42,12 +42,11 @@ class Parser {
     while (!stream_.At(TokenType::kEnd)) {
       const Token token = stream_.Next();
       if (token.type == TokenType::kData) {
-        auto data =
-            std::make_unique<ValueExpr>(ExprKind::kConst, expressions_.MakeConstant(token.text));
+        auto data = std::make_unique<ValueExpr>(ExprKind::kConst, MakeConstant(token.text));
         data->line = token.line;
         add(std::move(data));
       } else if (token.type == TokenType::kVariableBegin) {
-        INCIPIT_ASSIGN_OR_RETURN(ExprPtr expr, expressions_.ParseTuple({}));
+        INCIPIT_ASSIGN_OR_RETURN(ExprPtr expr, ParseTuple({}));
         add(std::move(expr));
         INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kVariableEnd).status());
       } else {
@@ -80,11 +79,7 @@ class Parser {
   }
 
   Result ParseStatement() {
-    const NestingGuard guard(nesting_);
-    if (guard.too_deep()) {
-      return stream_.Fail(
-          fmt::format("blocks are nested more than {} deep (limit depth_max)", nesting_.depth_max));
-    }
+    INCIPIT_RETURN_IF_ERROR(Enter());
     if (!stream_.At(TokenType::kName)) return stream_.Fail("tag name expected");
     using Method = Result (Parser::*)(int line);
     constexpr std::array<std::pair<std::string_view, Method>, 9> kTags = {{
@@ -100,7 +95,10 @@ class Parser {
     }};
     const Token tag = stream_.Next();
     for (const auto& [name, method] : kTags) {
-      if (tag.text == name) return (this->*method)(tag.line);
+      if (tag.text != name) continue;
+      Result statement = (this->*method)(tag.line);
+      Leave();
+      return statement;
     }
     constexpr std::string_view kRefused[] = {"block", "extends",    "include", "import",
                                              "from",  "autoescape", "with",    "print"};
@@ -112,20 +110,19 @@ class Parser {
 
   Result ParseFor(int line) {
     auto node = std::make_unique<ForStmt>(line);
-    INCIPIT_ASSIGN_OR_RETURN(node->target, expressions_.ParseTarget("in"));
+    INCIPIT_ASSIGN_OR_RETURN(node->target, ParseTarget("in"));
     INCIPIT_RETURN_IF_ERROR(stream_.ExpectName("in"));
-    INCIPIT_ASSIGN_OR_RETURN(node->iterable, expressions_.ParseTuple({.with_condition = false,
-                                                                      .end_name = "recursive"}));
+    INCIPIT_ASSIGN_OR_RETURN(node->iterable,
+                             ParseTuple({.with_condition = false, .end_name = "recursive"}));
     if (stream_.SkipName("if")) {
-      INCIPIT_ASSIGN_OR_RETURN(node->test, expressions_.ParseExpression());
+      INCIPIT_ASSIGN_OR_RETURN(node->test, ParseExpression());
       node->test_target = CloneTarget(*node->target);
     }
     if (stream_.AtName("recursive")) return stream_.Refuse(line, "a 'recursive' loop");
     ++num_loops_;
-    const auto before = expressions_.num_special();
+    const auto before = num_special_;
     INCIPIT_RETURN_IF_ERROR(ParseBody({"endfor", "else"}, node->body));
-    node->uses_loop =
-        expressions_.num_special()[ExpressionParser::kLoop] > before[ExpressionParser::kLoop];
+    node->uses_loop = num_special_[kLoop] > before[kLoop];
     --num_loops_;
     if (stream_.Next().text == "else") {
       INCIPIT_RETURN_IF_ERROR(ParseWholeBody("endfor", node->otherwise));
@@ -138,7 +135,7 @@ class Parser {
     std::string end;
     do {
       IfStmt::Branch& branch = node->branches.emplace_back();
-      INCIPIT_ASSIGN_OR_RETURN(branch.test, expressions_.ParseTuple({.with_condition = false}));
+      INCIPIT_ASSIGN_OR_RETURN(branch.test, ParseTuple({.with_condition = false}));
       INCIPIT_RETURN_IF_ERROR(ParseBody({"elif", "else", "endif"}, branch.body));
       end = stream_.Next().text;
     } while (end == "elif");
@@ -147,16 +144,16 @@ class Parser {
   }
 
   Result ParseSet(int line) {
-    INCIPIT_ASSIGN_OR_RETURN(ExprPtr target, expressions_.ParseTarget("", true));
+    INCIPIT_ASSIGN_OR_RETURN(ExprPtr target, ParseTarget("", true));
     if (stream_.SkipOperator("=")) {
       auto node = std::make_unique<SetStmt>(line);
       node->target = std::move(target);
-      INCIPIT_ASSIGN_OR_RETURN(node->value, expressions_.ParseTuple({}));
+      INCIPIT_ASSIGN_OR_RETURN(node->value, ParseTuple({}));
       return node;
     }
     auto node = std::make_unique<BlockStmt>(StmtKind::kSetBlock, line);
     node->target = std::move(target);
-    INCIPIT_ASSIGN_OR_RETURN(node->filter, expressions_.ParseFilters(nullptr, false));
+    INCIPIT_ASSIGN_OR_RETURN(node->filter, ParseFilters(nullptr, false));
     INCIPIT_RETURN_IF_ERROR(ParseWholeBody("endset", node->body));
     return node;
   }
@@ -166,14 +163,14 @@ class Parser {
     while (!stream_.SkipOperator(")")) {
       if (!macro.parameters.empty()) INCIPIT_RETURN_IF_ERROR(stream_.ExpectOperator(","));
       INCIPIT_ASSIGN_OR_RETURN(std::unique_ptr<NameExpr> parameter,
-                               expressions_.ParseNameTarget(NameContext::kParameter));
+                               ParseNameTarget(NameContext::kParameter));
       for (const auto& other : macro.parameters) {
         if (other->name == parameter->name) {
           return stream_.Fail(fmt::format("duplicate parameter '{}'", parameter->name));
         }
       }
       if (stream_.SkipOperator("=")) {
-        INCIPIT_ASSIGN_OR_RETURN(macro.defaults.emplace_back(), expressions_.ParseExpression());
+        INCIPIT_ASSIGN_OR_RETURN(macro.defaults.emplace_back(), ParseExpression());
       } else if (!macro.defaults.empty()) {
         return stream_.Fail("non-default argument follows default argument");
       } else if (parameter->name == "caller") {
@@ -190,27 +187,27 @@ class Parser {
   // `continue` in the body cannot leave a loop outside of the body.
   Result ParseFunctionBody(std::unique_ptr<MacroStmt> node, std::string_view end) {
     const int outer_loops = std::exchange(num_loops_, 0);
-    const auto before = expressions_.num_special();
+    const auto before = num_special_;
     INCIPIT_RETURN_IF_ERROR(ParseWholeBody(end, node->body));
     num_loops_ = outer_loops;
-    const auto occurs = [&](ExpressionParser::Special special) {
-      return expressions_.num_special()[special] > before[special] &&
+    const auto occurs = [&](Special special) {
+      return num_special_[special] > before[special] &&
              std::ranges::none_of(node->parameters, [&](const auto& parameter) {
-               return parameter->name == ExpressionParser::kSpecialNames[special];
+               return parameter->name == kSpecialNames[special];
              });
     };
-    for (const auto special : {ExpressionParser::kKwargs, ExpressionParser::kVarargs}) {
+    for (const auto special : {kKwargs, kVarargs}) {
       if (!occurs(special)) continue;
-      return stream_.Refuse(node->line, fmt::format("the special variable '{}'",
-                                                    ExpressionParser::kSpecialNames[special]));
+      return stream_.Refuse(node->line,
+                            fmt::format("the special variable '{}'", kSpecialNames[special]));
     }
-    node->uses_caller = occurs(ExpressionParser::kCaller);
+    node->uses_caller = occurs(kCaller);
     return node;
   }
 
   Result ParseMacro(int line) {
     INCIPIT_ASSIGN_OR_RETURN(const std::unique_ptr<NameExpr> name,
-                             expressions_.ParseNameTarget(NameContext::kStore));
+                             ParseNameTarget(NameContext::kStore));
     auto node = std::make_unique<MacroStmt>(StmtKind::kMacro, line, name->name);
     INCIPIT_RETURN_IF_ERROR(ParseSignature(*node));
     return ParseFunctionBody(std::move(node), "endmacro");
@@ -219,7 +216,7 @@ class Parser {
   Result ParseCallBlock(int line) {
     auto node = std::make_unique<MacroStmt>(StmtKind::kCallBlock, line, "caller");
     if (stream_.AtOperator("(")) INCIPIT_RETURN_IF_ERROR(ParseSignature(*node));
-    INCIPIT_ASSIGN_OR_RETURN(node->call, expressions_.ParseExpression());
+    INCIPIT_ASSIGN_OR_RETURN(node->call, ParseExpression());
     if (node->call->kind != ExprKind::kCall) return stream_.Fail(line, "expected call");
     return ParseFunctionBody(std::move(node), "endcall");
   }
@@ -231,7 +228,7 @@ class Parser {
 
   Result ParseFilterBlock(int line) {
     auto node = std::make_unique<BlockStmt>(StmtKind::kFilterBlock, line);
-    INCIPIT_ASSIGN_OR_RETURN(node->filter, expressions_.ParseFilters(nullptr, true));
+    INCIPIT_ASSIGN_OR_RETURN(node->filter, ParseFilters(nullptr, true));
     INCIPIT_RETURN_IF_ERROR(ParseWholeBody("endfilter", node->body));
     return node;
   }
@@ -243,10 +240,6 @@ class Parser {
     return std::make_unique<Stmt>(kind, line);
   }
 
-  Program program_;
-  TokenStream stream_;
-  Nesting nesting_;
-  ExpressionParser expressions_;
   // Number of loops that contain the current position, without loops outside of the current macro.
   int num_loops_ = 0;
 };
