@@ -97,11 +97,6 @@ bool IsMacroAttribute(std::string_view name) {
   return std::ranges::find(kNames, name) != std::end(kNames);
 }
 
-size_t NamedBuiltin::num_parameters() const {
-  const auto end = std::find(parameters.begin(), parameters.end(), std::string_view());
-  return static_cast<size_t>(end - parameters.begin());
-}
-
 Result NamedBuiltin::Call(Interpreter& in, Arguments& arguments) const {
   if (function == nullptr) return Unimplemented("'{}' is not supported", name);
   if (!parameters[0].empty()) INCIPIT_RETURN_IF_ERROR(arguments.Bind(*this));
@@ -110,14 +105,15 @@ Result NamedBuiltin::Call(Interpreter& in, Arguments& arguments) const {
 
 absl::Status Arguments::Bind(const NamedBuiltin& builtin) {
   builtin_ = &builtin;
-  const size_t num_given = positional.size(), num_parameters = builtin.num_parameters();
+  const auto begin = builtin.parameters.begin();
+  const auto end = std::find(begin, builtin.parameters.end(), std::string_view());
+  const size_t num_given = positional.size(), num_parameters = static_cast<size_t>(end - begin);
   if (num_given > num_parameters) {
     return InvalidArgument("{}() takes at most {} arguments ({} given)", builtin.name,
                            num_parameters, num_given);
   }
   positional.resize(num_parameters);
   for (auto& [name, value] : keyword) {
-    const auto begin = builtin.parameters.begin(), end = begin + num_parameters;
     const auto it = std::find(begin + builtin.num_positional_only, end, name.bytes());
     if (it == end) {
       return InvalidArgument("{}() got an unexpected keyword argument '{}'", builtin.name,

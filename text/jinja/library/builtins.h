@@ -31,7 +31,6 @@ struct NamedBuiltin {
   std::array<std::string_view, kParametersMax> parameters = {};
   size_t num_positional_only = 0;  // number of parameters that cannot be passed by name
 
-  size_t num_parameters() const;
   // Assigns the arguments to the parameters, and calls the function. Returns INVALID_ARGUMENT for a
   // missing, repeated, unknown or superfluous argument. Returns UNIMPLEMENTED if `function` is
   // null.

@@ -1,6 +1,4 @@
 // Filters that return generators (which produce items on request), and the filter `attr`.
-#include <algorithm>
-
 #include "base/status.h"
 #include "text/jinja/library/attribute_path.h"
 #include "text/jinja/library/builtins.h"

@@ -41,8 +41,7 @@ absl::StatusOr<std::optional<Value>> FindItem(Interpreter& in, const Value& obje
   const size_t begin = object.text().OffsetOf(static_cast<size_t>(index));
   INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(object.text().is_ascii() ? 0 : begin));
   const size_t end = begin + DecodeAt(object.bytes(), begin).size;
-  INCIPIT_ASSIGN_OR_RETURN(Value character, in.heap().Substring(object, begin, end));
-  return std::optional(std::move(character));
+  return in.heap().Substring(object, begin, end);
 }
 
 }  // namespace

@@ -3,13 +3,12 @@
 #include "text/jinja/library/builtins.h"
 #include "text/jinja/runtime/interpreter.h"
 #include "text/jinja/runtime/numbers.h"
-#include "text/jinja/runtime/objects.h"
 #include "text/jinja/runtime/operations.h"
 
 namespace incipit::jinja {
 
 absl::StatusOr<Value> Interpreter::Eval(const Expr& expr, Activation& activation) {
-  if (expr.kind == ExprKind::kConst) return static_cast<const ValueExpr&>(expr).value;
+  if (expr.kind == ExprKind::kConst) return NodeAs<const ValueExpr>(expr).value;
   INCIPIT_RETURN_IF_ERROR(Enter());
   absl::StatusOr<Value> result = EvalNode(expr, activation);
   Leave();
@@ -25,9 +24,9 @@ absl::StatusOr<Value> Interpreter::EvalNode(const Expr& expr, Activation& activa
   line_ = expr.line;
   switch (expr.kind) {
     case ExprKind::kConst:
-      return static_cast<const ValueExpr&>(expr).value;
+      return NodeAs<const ValueExpr>(expr).value;
     case ExprKind::kName: {
-      const auto& node = static_cast<const NameExpr&>(expr);
+      const auto& node = NodeAs<const NameExpr>(expr);
       const Value& value = SlotAt(node.slot, activation);
       return value.is(Kind::kMissing) ? Value::Undefined(&node.undefined) : value;
     }
@@ -49,19 +48,19 @@ absl::StatusOr<Value> Interpreter::EvalNode(const Expr& expr, Activation& activa
     case ExprKind::kPositive:
       return EvalSign(expr, activation);
     case ExprKind::kArithmetic:
-      return EvalArithmetic(static_cast<const ChainExpr&>(expr), activation);
+      return EvalArithmetic(NodeAs<const ChainExpr>(expr), activation);
     case ExprKind::kCompare:
-      return EvalCompare(static_cast<const ChainExpr&>(expr), activation);
+      return EvalCompare(NodeAs<const ChainExpr>(expr), activation);
     case ExprKind::kAnd:
     case ExprKind::kOr:
       return EvalAndOr(expr, activation);
     case ExprKind::kConcat:
       return EvalConcat(expr, activation);
     case ExprKind::kCondition:
-      return EvalCondition(static_cast<const ConditionExpr&>(expr), activation);
+      return EvalCondition(NodeAs<const ConditionExpr>(expr), activation);
     case ExprKind::kGetAttribute: {
       INCIPIT_ASSIGN_OR_RETURN(const Value object, Eval(*expr.children[0], activation));
-      const auto& name = static_cast<const ValueExpr&>(expr);
+      const auto& name = NodeAs<const ValueExpr>(expr);
       if (!name.is_item || !object.is(Kind::kDict)) return GetAttribute(*this, object, name.value);
       const Value* found = object.dict().Find(name.value.bytes());
       return found != nullptr ? *found : heap_.MakeUndefined(TypeName(object), name.value);
@@ -74,11 +73,11 @@ absl::StatusOr<Value> Interpreter::EvalNode(const Expr& expr, Activation& activa
     case ExprKind::kSlice:
       return EvalSlice(expr, activation);
     case ExprKind::kCall:
-      return EvalCall(static_cast<const CallExpr&>(expr), activation, nullptr);
+      return EvalCall(NodeAs<const CallExpr>(expr), activation, nullptr);
     case ExprKind::kFilter:
-      return EvalFilter(static_cast<const CallExpr&>(expr), activation, nullptr);
+      return EvalFilter(NodeAs<const CallExpr>(expr), activation, nullptr);
     case ExprKind::kTest:
-      return EvalTest(static_cast<const CallExpr&>(expr), activation);
+      return EvalTest(NodeAs<const CallExpr>(expr), activation);
     case ExprKind::kNamespaceRef:  // occurs only as the target of an assignment
       break;
   }
@@ -225,7 +224,7 @@ absl::StatusOr<Value> Interpreter::EvalFilter(const CallExpr& node, Activation& 
   } else if (block != nullptr && operand->kind == ExprKind::kFilter) {
     INCIPIT_RETURN_IF_ERROR(Enter());
     INCIPIT_ASSIGN_OR_RETURN(arguments.positional.emplace_back(),
-                             EvalFilter(static_cast<const CallExpr&>(*operand), activation, block));
+                             EvalFilter(NodeAs<const CallExpr>(*operand), activation, block));
     Leave();
   } else {
     INCIPIT_ASSIGN_OR_RETURN(arguments.positional.emplace_back(), Eval(*operand, activation));

@@ -73,11 +73,11 @@ void Interpreter::LeaveScope(const Scope& scope, Activation& activation) {
 
 absl::Status Interpreter::Assign(const Expr& target, const Value& value, Activation& activation) {
   if (target.kind == ExprKind::kName) {
-    SlotAt(static_cast<const NameExpr&>(target).slot, activation) = value;
+    SlotAt(NodeAs<const NameExpr>(target).slot, activation) = value;
     return absl::OkStatus();
   }
   if (target.kind == ExprKind::kNamespaceRef) {
-    const auto& ref = static_cast<const NameExpr&>(target);
+    const auto& ref = NodeAs<const NameExpr>(target);
     auto* object = As<NamespaceObject>(SlotAt(ref.slot, activation));
     if (object == nullptr)
       return InvalidArgument("cannot assign attribute on non-namespace object");
@@ -116,23 +116,23 @@ Interpreter::FlowOr Interpreter::RunStatement(const Stmt& statement, Activation&
   line_ = statement.line;
   switch (statement.kind) {
     case StmtKind::kOutput:
-      return RunOutput(static_cast<const OutputStmt&>(statement), activation, out);
+      return RunOutput(NodeAs<const OutputStmt>(statement), activation, out);
     case StmtKind::kIf:
-      return RunIf(static_cast<const IfStmt&>(statement), activation, out);
+      return RunIf(NodeAs<const IfStmt>(statement), activation, out);
     case StmtKind::kFor:
-      return RunFor(static_cast<const ForStmt&>(statement), activation, out);
+      return RunFor(NodeAs<const ForStmt>(statement), activation, out);
     case StmtKind::kSet:
-      return RunSet(static_cast<const SetStmt&>(statement), activation);
+      return RunSet(NodeAs<const SetStmt>(statement), activation);
     case StmtKind::kSetBlock:
     case StmtKind::kFilterBlock:
-      return RunBlock(static_cast<const BlockStmt&>(statement), activation, out);
+      return RunBlock(NodeAs<const BlockStmt>(statement), activation, out);
     case StmtKind::kMacro: {
-      const auto& node = static_cast<const MacroStmt&>(statement);
+      const auto& node = NodeAs<const MacroStmt>(statement);
       SlotAt(node.slot, activation) = Value::OfObject(heap_.New<MacroObject>(node, &activation));
       return Flow::kNormal;
     }
     case StmtKind::kCallBlock:
-      return RunCallBlock(static_cast<const MacroStmt&>(statement), activation, out);
+      return RunCallBlock(NodeAs<const MacroStmt>(statement), activation, out);
     case StmtKind::kBreak:
       return Flow::kBreak;
     case StmtKind::kContinue:
@@ -216,17 +216,6 @@ Interpreter::FlowOr Interpreter::RunFor(const ForStmt& node, Activation& activat
 }
 
 Interpreter::FlowOr Interpreter::RunSet(const SetStmt& node, Activation& activation) {
-  const auto is_assignable = [&](const auto& self, const Expr& target) -> bool {
-    if (target.kind == ExprKind::kNamespaceRef) {
-      const auto& ref = static_cast<const NameExpr&>(target);
-      return As<NamespaceObject>(SlotAt(ref.slot, activation)) != nullptr;
-    }
-    return std::ranges::all_of(target.children,
-                               [&](const ExprPtr& item) { return self(self, *item); });
-  };
-  if (!is_assignable(is_assignable, *node.target)) {
-    return InvalidArgument("cannot assign attribute on non-namespace object");
-  }
   INCIPIT_ASSIGN_OR_RETURN(const Value value, Eval(*node.value, activation));
   INCIPIT_RETURN_IF_ERROR(Assign(*node.target, value, activation));
   return Flow::kNormal;
@@ -240,8 +229,8 @@ Interpreter::FlowOr Interpreter::RunBlock(const BlockStmt& node, Activation& act
   if (flow != Flow::kNormal) return flow;
   INCIPIT_ASSIGN_OR_RETURN(Value value, heap_.Finish(block));
   if (node.filter != nullptr) {
-    INCIPIT_ASSIGN_OR_RETURN(
-        value, EvalFilter(static_cast<const CallExpr&>(*node.filter), activation, &value));
+    INCIPIT_ASSIGN_OR_RETURN(value,
+                             EvalFilter(NodeAs<const CallExpr>(*node.filter), activation, &value));
   }
   INCIPIT_RETURN_IF_ERROR(node.target == nullptr ? Write(value, out)
                                                  : Assign(*node.target, value, activation));
@@ -257,8 +246,8 @@ Interpreter::FlowOr Interpreter::RunCallBlock(const MacroStmt& node, Activation&
     INCIPIT_ASSIGN_OR_RETURN(result, CallMacro(node, &activation, arguments));
   } else {
     const Value caller = Value::OfObject(heap_.New<MacroObject>(node, &activation));
-    INCIPIT_ASSIGN_OR_RETURN(
-        result, EvalCall(static_cast<const CallExpr&>(*node.call), activation, &caller));
+    INCIPIT_ASSIGN_OR_RETURN(result,
+                             EvalCall(NodeAs<const CallExpr>(*node.call), activation, &caller));
   }
   INCIPIT_RETURN_IF_ERROR(Write(result, out));
   return Flow::kNormal;

@@ -6,39 +6,26 @@
 
 namespace incipit::jinja {
 
+size_t ValueIterator::Size() const {
+  if (source_.is_sequence()) return source_.list().items.size();
+  if (source_.is(Kind::kDict)) return source_.dict().size();
+  if (source_.is_string()) return source_.bytes().size();
+  return source_.is(Kind::kRange) ? static_cast<size_t>(source_.range().size()) : 0;
+}
+
 absl::StatusOr<std::optional<Value>> ValueIterator::Next(Interpreter& in) {
-  if (source_.is_sequence()) {
-    const std::vector<Value>& items = source_.list().items;
-    if (pos_ >= items.size()) return std::optional<Value>();
-    INCIPIT_RETURN_IF_ERROR(in.heap().Charge());
-    return std::optional(items[pos_++]);
+  if (pos_ >= Size()) return std::nullopt;
+  INCIPIT_RETURN_IF_ERROR(in.heap().Charge());
+  const size_t begin = pos_++;
+  if (source_.is_sequence()) return source_.list().items[begin];
+  if (source_.is(Kind::kRange)) return Value::Integer(source_.range().At(static_cast<Int>(begin)));
+  if (source_.is_string()) {
+    pos_ = begin + DecodeAt(source_.bytes(), begin).size;
+    return in.heap().Substring(source_, begin, pos_);
   }
-  if (source_.is(Kind::kDict)) return NextEntry(in);
-  if (source_.is_string()) return NextCharacter(in);
-  if (!source_.is(Kind::kRange) || static_cast<Int>(pos_) >= source_.range().size()) {
-    return std::optional<Value>();
-  }
-  INCIPIT_RETURN_IF_ERROR(in.heap().Charge());
-  return std::optional(Value::Integer(source_.range().At(static_cast<Int>(pos_++))));
-}
-
-absl::StatusOr<std::optional<Value>> ValueIterator::NextEntry(Interpreter& in) {
-  if (pos_ >= source_.dict().size()) return std::optional<Value>();
-  INCIPIT_RETURN_IF_ERROR(in.heap().Charge());
-  const Dict::Entry& entry = source_.dict().entries()[pos_++];
-  if (part_ == DictPart::kKeys) return std::optional(entry.key);
-  if (part_ == DictPart::kValues) return std::optional(entry.value);
-  INCIPIT_ASSIGN_OR_RETURN(Value item, in.heap().MakeTuple({entry.key, entry.value}));
-  return std::optional(std::move(item));
-}
-
-absl::StatusOr<std::optional<Value>> ValueIterator::NextCharacter(Interpreter& in) {
-  if (pos_ >= source_.bytes().size()) return std::optional<Value>();
-  INCIPIT_RETURN_IF_ERROR(in.heap().Charge());
-  const size_t begin = pos_;
-  pos_ += DecodeAt(source_.bytes(), pos_).size;
-  INCIPIT_ASSIGN_OR_RETURN(Value character, in.heap().Substring(source_, begin, pos_));
-  return std::optional(std::move(character));
+  const Dict::Entry& entry = source_.dict().entries()[begin];
+  if (part_ == DictPart::kItems) return in.heap().MakeTuple({entry.key, entry.value});
+  return part_ == DictPart::kKeys ? entry.key : entry.value;
 }
 
 // Returns the next item of the generator. Increases the recursion depth during the call, because a

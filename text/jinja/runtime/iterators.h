@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <vector>
 
 #include "text/jinja/runtime/value.h"
 
@@ -22,8 +21,8 @@ class ValueIterator final : public Iterator {
   absl::StatusOr<std::optional<Value>> Next(Interpreter& in) override;
 
  private:
-  absl::StatusOr<std::optional<Value>> NextEntry(Interpreter& in);
-  absl::StatusOr<std::optional<Value>> NextCharacter(Interpreter& in);
+  // Returns the number of items of `source_`, or the number of bytes if `source_` is a string.
+  size_t Size() const;
 
   Value source_;
   DictPart part_;

@@ -61,15 +61,13 @@ double RealFloorDivide(double left, double right) {
 
 // Returns left / right, rounded down to an integer.
 absl::StatusOr<Int> FloorDivideInts(Int left, Int right) {
-  if (right == 0) return DivisionByZero();
   if (right == -1) return MultiplyInts(left, -1);
   const Int quotient = left / right;
   return left % right != 0 && (left < 0) != (right < 0) ? quotient - 1 : quotient;
 }
 
-absl::StatusOr<Int> ModuloInts(Int left, Int right) {
-  if (right == 0) return DivisionByZero();
-  if (right == -1) return Int{0};
+Int ModuloInts(Int left, Int right) {
+  if (right == -1) return 0;
   const Int remainder = left % right;
   return remainder != 0 && (remainder < 0) != (right < 0) ? remainder + right : remainder;
 }
@@ -94,7 +92,6 @@ absl::StatusOr<Int> IntResult(ArithmeticOp op, Int left, Int right) {
 
 absl::StatusOr<Value> IntArithmetic(ArithmeticOp op, Int left, Int right) {
   if (op == ArithmeticOp::kDiv) {
-    if (right == 0) return DivisionByZero();
     return Value::Real(
         static_cast<double>(static_cast<long double>(left) / static_cast<long double>(right)));
   }
@@ -160,10 +157,13 @@ std::string_view Spelling(ArithmeticOp op) {
 }
 
 absl::StatusOr<Value> Arithmetic(ArithmeticOp op, const Value& left, const Value& right) {
+  const double a = left.real(), b = right.real();
+  const bool divides =
+      op == ArithmeticOp::kDiv || op == ArithmeticOp::kFloorDiv || op == ArithmeticOp::kMod;
+  if (divides && b == 0) return DivisionByZero();
   if (left.is_integral() && right.is_integral()) {
     return IntArithmetic(op, left.integer(), right.integer());
   }
-  const double a = left.real(), b = right.real();
   switch (op) {
     case ArithmeticOp::kAdd:
       return Value::Real(a + b);
@@ -172,18 +172,14 @@ absl::StatusOr<Value> Arithmetic(ArithmeticOp op, const Value& left, const Value
     case ArithmeticOp::kMul:
       return Value::Real(a * b);
     case ArithmeticOp::kDiv:
-      if (b == 0) return DivisionByZero();
       return Value::Real(a / b);
     case ArithmeticOp::kFloorDiv:
-      if (b == 0) return DivisionByZero();
       return Value::Real(RealFloorDivide(a, b));
     case ArithmeticOp::kMod:
-      if (b == 0) return DivisionByZero();
       return Value::Real(RealModulo(a, b));
-    case ArithmeticOp::kPow:
+    default:
       return RealPower(a, b);
   }
-  return DivisionByZero();
 }
 
 std::string FormatReal(double value) {
@@ -256,7 +252,7 @@ absl::StatusOr<Int> RoundInt(Int value, int64_t num_digits) {
   }
   Int unit = 1;
   for (int64_t i = 0; i < -num_digits; ++i) unit *= 10;
-  INCIPIT_ASSIGN_OR_RETURN(const Int remainder, ModuloInts(value, unit));
+  const Int remainder = ModuloInts(value, unit);
   INCIPIT_ASSIGN_OR_RETURN(const Int floor, AddInts(value, -remainder));
   const bool odd = (floor / unit) % 2 != 0;
   const Int distance = unit - remainder;

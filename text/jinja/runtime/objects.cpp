@@ -70,13 +70,6 @@ absl::StatusOr<std::optional<Value>> LoopContext::Advance(Interpreter& in) {
   return item;
 }
 
-absl::StatusOr<bool> LoopContext::HasNext(Interpreter& in) {
-  if (!after_) {
-    INCIPIT_ASSIGN_OR_RETURN(after_, items_->Next(in));
-  }
-  return after_.has_value();
-}
-
 absl::StatusOr<std::optional<int64_t>> LoopContext::Length(Interpreter& in) {
   if (length_) return length_;
   INCIPIT_ASSIGN_OR_RETURN(length_, TryLength(in, iterable_));
@@ -90,31 +83,30 @@ absl::StatusOr<std::optional<int64_t>> LoopContext::Length(Interpreter& in) {
 }
 
 Attribute LoopContext::Attribute(Interpreter& in, std::string_view name) {
-  const auto count = [](int64_t value) { return std::optional(Value::Integer(value)); };
-  if (name == "index") return count(index());
-  if (name == "index0") return count(index0_);
-  if (name == "first") return std::optional(Value::Bool(index0_ == 0));
-  if (name == "depth") return count(1);
-  if (name == "depth0") return count(0);
+  if (name == "index") return Value::Integer(index());
+  if (name == "index0") return Value::Integer(index0_);
+  if (name == "first") return Value::Bool(index0_ == 0);
+  if (name == "depth") return Value::Integer(1);
+  if (name == "depth0") return Value::Integer(0);
   if (name == "cycle") {
-    return std::optional(
-        Value::OfObject(in.heap().New<BuiltinObject>(kCycle, Value::OfObject(this))));
+    return Value::OfObject(in.heap().New<BuiltinObject>(kCycle, Value::OfObject(this)));
   }
   if (name == "changed") return Unimplemented("loop.changed is not supported");
   if (name == "last" || name == "nextitem") {
-    INCIPIT_ASSIGN_OR_RETURN(const bool has_next, HasNext(in));
-    if (name == "last") return std::optional(Value::Bool(!has_next));
-    if (!has_next) return std::optional(in.heap().MakeUndefined("the loop has no next item"));
-    return after_;
+    if (!after_) {
+      INCIPIT_ASSIGN_OR_RETURN(after_, items_->Next(in));
+    }
+    if (name == "last") return Value::Bool(!after_);
+    return after_ ? *after_ : in.heap().MakeUndefined("the loop has no next item");
   }
   if (name == "previtem") {
-    if (index0_ == 0)
-      return std::optional(in.heap().MakeUndefined("the loop has no previous item"));
-    return before_;
+    return before_ ? *before_ : in.heap().MakeUndefined("the loop has no previous item");
   }
   if (name == "length" || name == "revindex" || name == "revindex0") {
     INCIPIT_ASSIGN_OR_RETURN(const std::optional<int64_t> length, Length(in));
-    return count(*length - (name == "length" ? 0 : name == "revindex" ? index0_ : index()));
+    return Value::Integer(*length - (name == "length"     ? 0
+                                     : name == "revindex" ? index0_
+                                                          : index()));
   }
   return std::optional<Value>();
 }

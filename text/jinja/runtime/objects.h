@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "text/jinja/runtime/interpreter.h"
 #include "text/jinja/runtime/iterators.h"
@@ -85,9 +84,6 @@ class LoopContext final : public Object {
   int64_t index() const { return index0_ + 1; }
 
  private:
-  // Returns true if the loop has an item after the current item. Stores the next item in `after_`.
-  absl::StatusOr<bool> HasNext(Interpreter& in);
-
   Value iterable_;
   Iterator* items_;
   int64_t index0_ = -1;

@@ -8,7 +8,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "text/jinja/runtime/heap.h"
 #include "text/jinja/runtime/value.h"
 #include "text/jinja/runtime/value_writer.h"
 #include "text/jinja/syntax/ast.h"

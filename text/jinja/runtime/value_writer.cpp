@@ -130,13 +130,10 @@ class ValueWriter {
     const bool markup = string.is_markup() && json_ == nullptr;
     if (markup) out_.Append("Markup(", origin);
     out_.Append(std::string_view(&quote, 1), origin);
-    if (json_ != nullptr) {
-      AppendWithEscapes(
-          text, [&](uint32_t c) { return JsonEscape(c, json_->ensure_ascii); }, out_);
-    } else {
-      AppendWithEscapes(
-          text, [&](uint32_t c) { return ReprEscape(c, quote); }, out_);
-    }
+    const auto escape_of = [&](uint32_t c) {
+      return json_ != nullptr ? JsonEscape(c, json_->ensure_ascii) : ReprEscape(c, quote);
+    };
+    AppendWithEscapes(text, escape_of, out_);
     out_.Append(std::string_view(&quote, 1), origin);
     if (markup) out_.Append(")", origin);
     return absl::OkStatus();

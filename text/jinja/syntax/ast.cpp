@@ -10,7 +10,7 @@ NameExpr::NameExpr(ExprKind k, std::string n)
 ExprPtr CloneTarget(const Expr& target) {
   ExprPtr copy;
   if (target.kind == ExprKind::kName) {
-    const auto& name = static_cast<const NameExpr&>(target);
+    const auto& name = NodeAs<const NameExpr>(target);
     auto node = std::make_unique<NameExpr>(name.kind, name.name);
     node->context = name.context;
     copy = std::move(node);

@@ -230,6 +230,13 @@ struct Program {
 // Returns a copy of the target of an assignment: a name, or a tuple of names.
 ExprPtr CloneTarget(const Expr& target);
 
+// Returns `node`, an Expr or a Stmt, as an object of its subclass T. REQUIRES: the kind of `node`
+// is a kind of T.
+template <typename T, typename Node>
+T& NodeAs(Node& node) {
+  return static_cast<T&>(node);
+}
+
 // Calls visit(child) for every child of `expr` that is not null.
 template <typename Visit>
 void ForEachChild(const Expr& expr, Visit visit) {

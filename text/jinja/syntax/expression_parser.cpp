@@ -1,6 +1,7 @@
 #include "text/jinja/syntax/expression_parser.h"
 
 #include <algorithm>
+#include <span>
 
 #include "base/status.h"
 
@@ -12,7 +13,7 @@ namespace {
 bool MakeTarget(Expr& expr) {
   if (expr.kind == ExprKind::kNamespaceRef) return true;
   if (expr.kind == ExprKind::kName) {
-    static_cast<NameExpr&>(expr).context = NameContext::kStore;
+    NodeAs<NameExpr>(expr).context = NameContext::kStore;
     return true;
   }
   return expr.kind == ExprKind::kTuple &&

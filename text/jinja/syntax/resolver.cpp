@@ -1,6 +1,5 @@
 #include "text/jinja/syntax/resolver.h"
 
-#include <algorithm>
 #include <limits>
 #include <map>
 #include <utility>
@@ -14,15 +13,6 @@ namespace incipit::jinja {
 namespace {
 
 constexpr size_t kSlotsMax = std::numeric_limits<uint16_t>::max();
-
-template <typename T>
-T& As(Expr& expr) {
-  return static_cast<T&>(expr);
-}
-template <typename T>
-T& As(Stmt& statement) {
-  return static_cast<T&>(statement);
-}
 
 absl::Status Refuse(int line, std::string_view what, std::string_view name) {
   return Unimplemented("chat template line {}: the {} '{}' is not supported", line, what, name);
@@ -129,27 +119,27 @@ class Resolver {
     const FlagGuard guard(soft_, soft_ || expr.kind == ExprKind::kCondition);
     switch (expr.kind) {
       case ExprKind::kName:
-        INCIPIT_RETURN_IF_ERROR(ResolveName(As<NameExpr>(expr), symbols));
+        INCIPIT_RETURN_IF_ERROR(ResolveName(NodeAs<NameExpr>(expr), symbols));
         break;
       case ExprKind::kNamespaceRef: {
-        auto& ref = As<NameExpr>(expr);
+        auto& ref = NodeAs<NameExpr>(expr);
         INCIPIT_ASSIGN_OR_RETURN(ref.slot, SlotOf(ref.name, symbols, ref.line));
         break;
       }
       case ExprKind::kArithmetic:
-        INCIPIT_RETURN_IF_ERROR(CheckPercent(As<ChainExpr>(expr)));
+        INCIPIT_RETURN_IF_ERROR(CheckPercent(NodeAs<ChainExpr>(expr)));
         break;
       case ExprKind::kGetAttribute:
-        INCIPIT_RETURN_IF_ERROR(CheckAttribute(As<ValueExpr>(expr)));
+        INCIPIT_RETURN_IF_ERROR(CheckAttribute(NodeAs<ValueExpr>(expr)));
         break;
       case ExprKind::kCall:
-        INCIPIT_RETURN_IF_ERROR(CheckCall(As<CallExpr>(expr)));
+        INCIPIT_RETURN_IF_ERROR(CheckCall(NodeAs<CallExpr>(expr)));
         break;
       case ExprKind::kFilter:
-        INCIPIT_RETURN_IF_ERROR(ResolveFilter(As<CallExpr>(expr)));
+        INCIPIT_RETURN_IF_ERROR(ResolveFilter(NodeAs<CallExpr>(expr)));
         break;
       case ExprKind::kTest: {
-        auto& test = As<CallExpr>(expr);
+        auto& test = NodeAs<CallExpr>(expr);
         test.builtin = FindTest(test.name);
         if (test.builtin == nullptr) INCIPIT_RETURN_IF_ERROR(Missing("test", test));
         break;
@@ -221,7 +211,7 @@ class Resolver {
     }
     const Expr& object = *node.children[0];
     if (object.kind == ExprKind::kName && IsMacroAttribute(name)) {
-      macro_attributes_.emplace(static_cast<const NameExpr&>(object).name, &node);
+      macro_attributes_.emplace(NodeAs<const NameExpr>(object).name, &node);
     }
     return absl::OkStatus();
   }
@@ -229,7 +219,7 @@ class Resolver {
   absl::Status CheckCall(const CallExpr& call) {
     const Expr& callee = *call.children[0];
     if (callee.kind == ExprKind::kName) {
-      const std::string& name = static_cast<const NameExpr&>(callee).name;
+      const std::string& name = NodeAs<const NameExpr>(callee).name;
       // Run() returns an error for this call, unless the template itself defines a variable or a
       // macro with the name `name`.
       const NamedBuiltin* function = FindFunction(name);
@@ -239,7 +229,7 @@ class Resolver {
       return absl::OkStatus();
     }
     if (callee.kind != ExprKind::kGetAttribute) return absl::OkStatus();
-    const std::string_view name = static_cast<const ValueExpr&>(callee).value.bytes();
+    const std::string_view name = NodeAs<const ValueExpr>(callee).value.bytes();
     if (IsRefusedMethod(name)) return Refuse(call.line, "method", name);
     return absl::OkStatus();
   }
@@ -264,25 +254,25 @@ class Resolver {
   absl::Status ResolveStatement(Stmt& statement, const Symbols& symbols) {
     switch (statement.kind) {
       case StmtKind::kOutput:
-        return ResolveAll(As<OutputStmt>(statement).items, symbols);
+        return ResolveAll(NodeAs<OutputStmt>(statement).items, symbols);
       case StmtKind::kIf:
-        return ResolveIf(As<IfStmt>(statement), symbols);
+        return ResolveIf(NodeAs<IfStmt>(statement), symbols);
       case StmtKind::kFor:
-        return ResolveFor(As<ForStmt>(statement), symbols);
+        return ResolveFor(NodeAs<ForStmt>(statement), symbols);
       case StmtKind::kSet:
-        INCIPIT_RETURN_IF_ERROR(ResolveExpr(*As<SetStmt>(statement).target, symbols));
-        return ResolveExpr(*As<SetStmt>(statement).value, symbols);
+        INCIPIT_RETURN_IF_ERROR(ResolveExpr(*NodeAs<SetStmt>(statement).target, symbols));
+        return ResolveExpr(*NodeAs<SetStmt>(statement).value, symbols);
       case StmtKind::kSetBlock:
       case StmtKind::kFilterBlock:
-        return ResolveBlock(As<BlockStmt>(statement), symbols);
+        return ResolveBlock(NodeAs<BlockStmt>(statement), symbols);
       case StmtKind::kMacro: {
-        auto& node = As<MacroStmt>(statement);
+        auto& node = NodeAs<MacroStmt>(statement);
         macros_.insert(node.name);
         INCIPIT_ASSIGN_OR_RETURN(node.slot, SlotOf(node.name, symbols, node.line));
         return ResolveMacro(node, symbols);
       }
       case StmtKind::kCallBlock: {
-        auto& node = As<MacroStmt>(statement);
+        auto& node = NodeAs<MacroStmt>(statement);
         INCIPIT_RETURN_IF_ERROR(ResolveMacro(node, symbols));
         return node.call == nullptr ? absl::OkStatus() : ResolveExpr(*node.call, symbols);
       }

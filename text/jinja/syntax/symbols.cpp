@@ -1,14 +1,6 @@
 #include "text/jinja/syntax/symbols.h"
 
 namespace incipit::jinja {
-namespace {
-
-template <typename T>
-const T& As(const Stmt& statement) {
-  return static_cast<const T&>(statement);
-}
-
-}  // namespace
 
 std::optional<int> Symbols::FindRef(const std::string& name) const {
   for (const Symbols* scope = this; scope != nullptr; scope = scope->parent_) {
@@ -44,7 +36,7 @@ void Symbols::Read(const std::string& name) {
 
 void Symbols::Visit(const Expr& expr, bool store_as_parameter) {
   if (expr.kind == ExprKind::kName) {
-    const auto& name = static_cast<const NameExpr&>(expr);
+    const auto& name = NodeAs<const NameExpr>(expr);
     if (store_as_parameter || name.context == NameContext::kParameter) {
       DeclareParameter(name.name);
     } else if (name.context == NameContext::kStore) {
@@ -53,7 +45,7 @@ void Symbols::Visit(const Expr& expr, bool store_as_parameter) {
       Read(name.name);
     }
   } else if (expr.kind == ExprKind::kNamespaceRef) {
-    Read(static_cast<const NameExpr&>(expr).name);
+    Read(NodeAs<const NameExpr>(expr).name);
   }
   ForEachChild(expr, [&](const Expr& child) { Visit(child, store_as_parameter); });
 }
@@ -65,23 +57,23 @@ void Symbols::Visit(const Body& body) {
 void Symbols::VisitStatement(const Stmt& statement) {
   switch (statement.kind) {
     case StmtKind::kOutput:
-      for (const ExprPtr& item : As<OutputStmt>(statement).items) Visit(*item);
+      for (const ExprPtr& item : NodeAs<const OutputStmt>(statement).items) Visit(*item);
       return;
     case StmtKind::kIf:
-      return VisitIf(As<IfStmt>(statement), 0);
+      return VisitIf(NodeAs<const IfStmt>(statement), 0);
     case StmtKind::kFor:
-      return Visit(*As<ForStmt>(statement).iterable);
+      return Visit(*NodeAs<const ForStmt>(statement).iterable);
     case StmtKind::kSet:
-      Visit(*As<SetStmt>(statement).value);
-      return Visit(*As<SetStmt>(statement).target);
+      Visit(*NodeAs<const SetStmt>(statement).value);
+      return Visit(*NodeAs<const SetStmt>(statement).target);
     case StmtKind::kSetBlock:
-      return Visit(*As<BlockStmt>(statement).target);
+      return Visit(*NodeAs<const BlockStmt>(statement).target);
     case StmtKind::kFilterBlock:
-      return Visit(*As<BlockStmt>(statement).filter);
+      return Visit(*NodeAs<const BlockStmt>(statement).filter);
     case StmtKind::kMacro:
-      return Store(As<MacroStmt>(statement).name);
+      return Store(NodeAs<const MacroStmt>(statement).name);
     case StmtKind::kCallBlock:
-      if (const ExprPtr& call = As<MacroStmt>(statement).call) Visit(*call);
+      if (const ExprPtr& call = NodeAs<const MacroStmt>(statement).call) Visit(*call);
       return;
     case StmtKind::kBreak:
     case StmtKind::kContinue:
