@@ -91,6 +91,7 @@ class Session {
   // Returns which function of the OutputSink must be called next, and sets the state of the session
   // for this function. The caller must release the lock and then call Act.
   Action Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Does the work of Advance, except that NextAction does not update `total_bytes_`.
   Action NextAction() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Calls the function of the OutputSink that `action` selects.
   void Act(Action action);
