@@ -278,7 +278,7 @@ TESTS = "defined undefined none string number integer float boolean mapping sequ
 METHODS = (
     "upper() lower() strip() split() split(',') title() capitalize() splitlines() items() keys()|list get('a') get('zz',1) "
     "startswith('a') endswith('d') replace('l','L') find('l') count('l') isdigit() isalpha() isupper() values()|list "
-    "index(1) copy() rsplit('o',1) join(['x','y']) lstrip('H') append(1) name age"
+    "index(1) rsplit('o',1) join(['x','y']) lstrip('H') append(1) name age"
 ).split()
 BINARY = ["+", "-", "*", "/", "//", "%", "~", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "and", "or"]
 

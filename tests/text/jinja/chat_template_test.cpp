@@ -168,13 +168,42 @@ TEST(ChatTemplateRefusalTest, FiltersAndFunctionsAreRefusedAtLoadByName) {
 }
 
 TEST(ChatTemplateRefusalTest, MethodsAndAttributesAreRefusedAtLoadByName) {
-  for (const std::string name :
-       {"as_integer_ratio", "bit_count", "bit_length",  "casefold",   "center",     "close",
-        "conjugate",        "encode",    "expandtabs",  "format",     "format_map", "from_bytes",
-        "fromhex",          "fromkeys",  "hex",         "is_integer", "isascii",    "isdecimal",
-        "isidentifier",     "isnumeric", "isprintable", "istitle",    "ljust",      "maketrans",
-        "partition",        "rfind",     "rindex",      "rjust",      "rpartition", "send",
-        "swapcase",         "throw",     "to_bytes",    "translate",  "zfill"}) {
+  for (const std::string name : {"as_integer_ratio",
+                                 "bit_count",
+                                 "bit_length",
+                                 "casefold",
+                                 "center",
+                                 "close",
+                                 "copy",
+                                 "conjugate",
+                                 "encode",
+                                 "expandtabs",
+                                 "format",
+                                 "format_map",
+                                 "from_bytes",
+                                 "fromhex",
+                                 "fromkeys",
+                                 "hex",
+                                 "is_integer",
+                                 "isascii",
+                                 "isdecimal",
+                                 "isidentifier",
+                                 "isnumeric",
+                                 "isprintable",
+                                 "istitle",
+                                 "ljust",
+                                 "maketrans",
+                                 "partition",
+                                 "rfind",
+                                 "rindex",
+                                 "rjust",
+                                 "rpartition",
+                                 "send",
+                                 "swapcase",
+                                 "throw",
+                                 "to_bytes",
+                                 "translate",
+                                 "zfill"}) {
     ExpectRefused("{{ x." + name + "() }}{% endif %}", "the method '" + name + "'");
   }
   ExpectRefused("{{ x.__class__ }}{% endif %}", "the attribute '__class__'");

@@ -21,8 +21,8 @@ constexpr NamedBuiltin kRefusedOfString[] = {
     {"rfind"},       {"rindex"},  {"rjust"},     {"rpartition"},   {"swapcase"},
     {"translate"},   {"zfill"},
 };
-constexpr NamedBuiltin kRefusedOfDict[] = {{"fromkeys"}};
-constexpr NamedBuiltin kRefusedOfLoop[] = {{"changed"}};
+constexpr NamedBuiltin kRefusedOfList[] = {{"copy"}};
+constexpr NamedBuiltin kRefusedOfDict[] = {{"copy"}, {"fromkeys"}};
 constexpr NamedBuiltin kRefusedOfNumber[] = {
     {"as_integer_ratio"}, {"bit_count"}, {"bit_length"}, {"conjugate"}, {"denominator"},
     {"from_bytes"},       {"fromhex"},   {"hex"},        {"imag"},      {"is_integer"},
@@ -58,11 +58,10 @@ const NamedBuiltin* FindMethod(Kind self, std::string_view name) {
     case Kind::kDict:
       return FindIn({DictMethods(), kRefusedOfDict}, name);
     case Kind::kList:
+      return FindIn({ListMethods(), kRefusedOfList}, name);
     case Kind::kTuple:
-      if (self == Kind::kTuple && name == "copy") return nullptr;
       return FindIn({ListMethods()}, name);
     case Kind::kRange:
-      if (name == "copy") return nullptr;
       return FindIn({ListMethods(), kRefusedOfRange}, name);
     case Kind::kBool:
     case Kind::kInt:
@@ -85,9 +84,9 @@ bool IsMutatingMethod(Kind self, std::string_view name) {
 
 bool IsRefusedMethod(std::string_view name) {
   constexpr std::string_view kNotCalled[] = {"denominator", "imag", "numerator", "real"};
-  return FindIn({kRefusedOfString, kRefusedOfDict, kRefusedOfNumber, kRefusedOfIterator,
-                 kRefusedOfLoop},
-                name) != nullptr &&
+  if (name == "changed") return true;  // a method of the variable `loop`
+  return FindIn({kRefusedOfString, kRefusedOfDict, kRefusedOfNumber, kRefusedOfIterator}, name) !=
+             nullptr &&
          std::ranges::find(kNotCalled, name) == std::end(kNotCalled);
 }
 

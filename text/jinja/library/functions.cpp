@@ -16,18 +16,13 @@ namespace {
 constexpr Int kRangeBound = Int{1} << 61;
 
 Result MakeRange(Interpreter& in, Arguments& args) {
-  INCIPIT_RETURN_IF_ERROR(args.RefuseKeywords("range"));
-  const auto& values = args.positional;
-  if (values.empty() || values.size() > 3) {
-    return InvalidArgument("range expected 1 to 3 arguments, got {}", values.size());
-  }
   std::array<Int, 3> bounds = {0, 0, 1};
-  for (size_t i = 0; i < values.size(); ++i) {
-    INCIPIT_ASSIGN_OR_RETURN(const Int bound, ToIndex(values[i], "argument of range()"));
+  for (size_t i = 0; args.Has(i); ++i) {
+    INCIPIT_ASSIGN_OR_RETURN(const Int bound, ToIndex(args[i], "argument of range()"));
     if (bound > kRangeBound || bound < -kRangeBound) {
       return InvalidArgument("an argument of range() is too large");
     }
-    bounds[values.size() == 1 ? 1 : i] = bound;
+    bounds[args.Has(1) ? i : 1] = bound;
   }
   if (bounds[2] == 0) return InvalidArgument("the third argument of range() must not be zero");
   Range* range = in.heap().New<Range>(bounds[0], bounds[1], bounds[2]);
@@ -136,7 +131,7 @@ constexpr NamedBuiltin kFunctions[] = {
     {"lipsum"},
     {"namespace", MakeNamespace},
     {"raise_exception", RaiseException, 1, {"message"}},
-    {"range", MakeRange},
+    {"range", MakeRange, 1, {"start", "stop", "step"}, 3},
     {"strftime_now", StrftimeNow, 1, {"format"}},
 };
 

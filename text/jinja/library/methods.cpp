@@ -21,18 +21,6 @@ Result View(Interpreter& in, Arguments& args) {
   return Value::OfObject(in.heap().New<DictView>(args[0].dict(), part));
 }
 
-Result CopyDict(Interpreter& in, Arguments& args) {
-  const Dict& original = args[0].dict();
-  INCIPIT_ASSIGN_OR_RETURN(Dict * dict, in.heap().NewDict(original.size()));
-  for (const Dict::Entry& entry : original.entries()) dict->Append(entry.key, entry.value);
-  dict->origin = original.origin;
-  return in.heap().Finish(dict);
-}
-
-Result CopyList(Interpreter& in, Arguments& args) {
-  return in.heap().MakeSequence(Kind::kList, args[0].list().items, args[0].list().origin);
-}
-
 Result SequenceCount(Interpreter& in, Arguments& args) {
   INCIPIT_ASSIGN_OR_RETURN(const std::vector<Value> items, ToVector(in, args[0]));
   Int count = 0;
@@ -59,14 +47,12 @@ Result SequenceIndex(Interpreter& in, Arguments& args) {
 }
 
 constexpr NamedBuiltin kDictMethods[] = {
-    {"copy", CopyDict, 1, {"self"}, 1},
     {"get", DictGet, 2, {"self", "key", "default"}, 3},
     {"items", View<DictPart::kItems>, 1, {"self"}, 1},
     {"keys", View<DictPart::kKeys>, 1, {"self"}, 1},
     {"values", View<DictPart::kValues>, 1, {"self"}, 1},
 };
 constexpr NamedBuiltin kListMethods[] = {
-    {"copy", CopyList, 1, {"self"}, 1},
     {"count", SequenceCount, 2, {"self", "value"}, 2},
     {"index", SequenceIndex, 2, {"self", "value", "start", "stop"}, 4},
 };

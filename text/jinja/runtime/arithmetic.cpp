@@ -156,11 +156,10 @@ absl::StatusOr<Value> Slice(Interpreter& in, const Value& object, const Value& s
                             const Value& stop, const Value& step) {
   if (object.is_undefined()) return UndefinedError(object);
   if (object.is(Kind::kDict)) return InvalidArgument("unhashable type: 'slice'");
-  if (!object.is_string() && !object.is_sequence() && !object.is(Kind::kRange)) {
+  if (!object.is_indexable()) {
     return InvalidArgument("'{}' object is not subscriptable", TypeName(object));
   }
-  INCIPIT_ASSIGN_OR_RETURN(const int64_t length, Length(in, object));
-  INCIPIT_ASSIGN_OR_RETURN(const Range indices, ResolveSlice(start, stop, step, length));
+  INCIPIT_ASSIGN_OR_RETURN(const Range indices, ResolveSlice(start, stop, step, LengthOf(object)));
   if (object.is_string()) return SliceString(in, object, indices);
   if (object.is(Kind::kRange)) {
     const Range& range = object.range();

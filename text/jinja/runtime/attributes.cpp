@@ -30,9 +30,8 @@ absl::StatusOr<std::optional<Value>> FindItem(Interpreter& in, const Value& obje
     const Value* found = IsHashable(key) ? object.dict().Find(key) : nullptr;
     return found == nullptr ? std::optional<Value>() : *found;
   }
-  const bool indexable = object.is_string() || object.is_sequence() || object.is(Kind::kRange);
-  if (!indexable || !key.is_integral()) return std::optional<Value>();
-  INCIPIT_ASSIGN_OR_RETURN(const int64_t length, Length(in, object));
+  if (!object.is_indexable() || !key.is_integral()) return std::nullopt;
+  const int64_t length = LengthOf(object);
   Int index = key.integer();
   if (index < 0) index += length;
   if (index < 0 || index >= length) return std::optional<Value>();

@@ -6,20 +6,16 @@
 
 namespace incipit::jinja {
 
-size_t ValueIterator::Size() const {
-  if (source_.is_sequence()) return source_.list().items.size();
-  if (source_.is(Kind::kDict)) return source_.dict().size();
-  if (source_.is_string()) return source_.bytes().size();
-  return source_.is(Kind::kRange) ? static_cast<size_t>(source_.range().size()) : 0;
-}
-
 absl::StatusOr<std::optional<Value>> ValueIterator::Next(Interpreter& in) {
-  if (pos_ >= Size()) return std::nullopt;
+  const bool is_string = source_.is_string();
+  if (pos_ >= (is_string ? source_.bytes().size() : static_cast<size_t>(LengthOf(source_)))) {
+    return std::nullopt;
+  }
   INCIPIT_RETURN_IF_ERROR(in.heap().Charge());
   const size_t begin = pos_++;
   if (source_.is_sequence()) return source_.list().items[begin];
   if (source_.is(Kind::kRange)) return Value::Integer(source_.range().At(static_cast<Int>(begin)));
-  if (source_.is_string()) {
+  if (is_string) {
     pos_ = begin + DecodeAt(source_.bytes(), begin).size;
     return in.heap().Substring(source_, begin, pos_);
   }

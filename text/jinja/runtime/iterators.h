@@ -21,9 +21,6 @@ class ValueIterator final : public Iterator {
   absl::StatusOr<std::optional<Value>> Next(Interpreter& in) override;
 
  private:
-  // Returns the number of items of `source_`, or the number of bytes if `source_` is a string.
-  size_t Size() const;
-
   Value source_;
   DictPart part_;
   size_t pos_ = 0;  // index of the next item, or byte offset of the next character of a string

@@ -54,7 +54,7 @@ absl::StatusOr<Iterator*> DictView::Iterate(Interpreter& in) {
 }
 
 absl::StatusOr<std::optional<int64_t>> DictView::Length(Interpreter&) {
-  return std::optional(static_cast<int64_t>(dict_.size()));
+  return static_cast<int64_t>(dict_.size());
 }
 
 absl::StatusOr<std::optional<Value>> LoopContext::Advance(Interpreter& in) {

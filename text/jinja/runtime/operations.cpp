@@ -109,24 +109,9 @@ absl::StatusOr<bool> IsTrue(Interpreter& in, const Value& value) {
 }
 
 absl::StatusOr<std::optional<int64_t>> TryLength(Interpreter& in, const Value& value) {
-  const auto of = [](auto size) { return std::optional(static_cast<int64_t>(size)); };
-  switch (value.kind()) {
-    case Kind::kUndefined:
-      return of(0);
-    case Kind::kString:
-      return of(value.text().num_chars);
-    case Kind::kList:
-    case Kind::kTuple:
-      return of(value.list().items.size());
-    case Kind::kDict:
-      return of(value.dict().size());
-    case Kind::kRange:
-      return of(value.range().size());
-    case Kind::kObject:
-      return value.object().Length(in);
-    default:
-      return std::optional<int64_t>();
-  }
+  if (value.is_indexable()) return LengthOf(value);
+  if (value.is(Kind::kObject)) return value.object().Length(in);
+  return std::nullopt;
 }
 
 absl::StatusOr<int64_t> Length(Interpreter& in, const Value& value) {

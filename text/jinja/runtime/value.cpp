@@ -94,30 +94,19 @@ int CompareNumbers(const Value& left, const Value& right) {
 
 int CompareKeys(const Value& left, const Value& right) {
   if (KeyRank(left) != KeyRank(right)) return ThreeWay(KeyRank(left), KeyRank(right));
-  switch (left.kind()) {
-    case Kind::kBool:
-    case Kind::kInt:
-    case Kind::kFloat: {
-      const bool left_nan = std::isnan(left.real()), right_nan = std::isnan(right.real());
-      if (left_nan || right_nan) return ThreeWay(left_nan, right_nan);
-      return CompareNumbers(left, right);
-    }
-    case Kind::kString:
-      return left.bytes().compare(right.bytes());
-    case Kind::kTuple: {
-      const auto &a = left.list().items, &b = right.list().items;
-      for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
-        if (const int order = CompareKeys(a[i], b[i]); order != 0) return order;
-      }
-      return ThreeWay(a.size(), b.size());
-    }
-    case Kind::kRange:
-    case Kind::kIterator:
-    case Kind::kObject:
-      return ThreeWay(left.Address(), right.Address());
-    default:
-      return 0;
+  if (left.is_number()) {
+    const bool left_nan = std::isnan(left.real()), right_nan = std::isnan(right.real());
+    if (left_nan || right_nan) return ThreeWay(left_nan, right_nan);
+    return CompareNumbers(left, right);
   }
+  if (left.is_string()) return left.bytes().compare(right.bytes());
+  if (left.is_none() || left.is_undefined()) return 0;
+  if (!left.is(Kind::kTuple)) return ThreeWay(left.Address(), right.Address());
+  const auto &a = left.list().items, &b = right.list().items;
+  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
+    if (const int order = CompareKeys(a[i], b[i]); order != 0) return order;
+  }
+  return ThreeWay(a.size(), b.size());
 }
 
 bool KeyLess::operator()(const Value& left, const Value& right) const {
@@ -199,6 +188,13 @@ std::string_view TypeName(const Value& value) {
                                          "int",       "float",     "str",      "list",
                                          "tuple",     "dict",      "range",    "generator"};
   return kNames[static_cast<size_t>(value.kind())];
+}
+
+int64_t LengthOf(const Value& value) {
+  if (value.is_sequence()) return static_cast<int64_t>(value.list().items.size());
+  if (value.is_string()) return static_cast<int64_t>(value.text().num_chars);
+  if (value.is(Kind::kDict)) return static_cast<int64_t>(value.dict().size());
+  return value.is(Kind::kRange) ? value.range().size() : 0;
 }
 
 int32_t DepthOf(const Value& value) {

@@ -282,6 +282,9 @@ class Object : public Cell {
 // Returns the name of the Python type of `value`, for error messages.
 std::string_view TypeName(const Value& value);
 
+// Returns the number of items or characters of `value`. REQUIRES: value.is_indexable().
+int64_t LengthOf(const Value& value);
+
 // Returns the nesting depth of `value` if `value` is a container. Returns 0 otherwise.
 int32_t DepthOf(const Value& value);
 

@@ -144,15 +144,10 @@ class Lexer {
       }
     }
     MoveTo(tag);
-    const bool has_sign =
-        tag + 2 < source_.size() && (source_[tag + 2] == '-' || source_[tag + 2] == '+');
-    if (kind == '#') {
-      MoveTo(tag + 2 + has_sign);
-      return LexComment();
-    }
-    Emit(kind == '{' ? TokenType::kVariableBegin : TokenType::kBlockBegin);
-    MoveTo(tag + 2 + has_sign);
-    return LexTag(kind == '{');
+    if (kind != '#') Emit(kind == '{' ? TokenType::kVariableBegin : TokenType::kBlockBegin);
+    MoveTo(tag + 2);
+    if (At("-") || At("+")) MoveTo(pos_ + 1);
+    return kind == '#' ? LexComment() : LexTag(kind == '{');
   }
 
   absl::Status LexComment() {

@@ -4,34 +4,28 @@ namespace incipit::jinja {
 
 std::optional<int> Symbols::FindRef(const std::string& name) const {
   for (const Symbols* scope = this; scope != nullptr; scope = scope->parent_) {
-    if (scope->refs_.contains(name)) return scope->level_;
+    if (scope->loads_.contains(name)) return scope->level_;
   }
   return std::nullopt;
 }
 
 void Symbols::Store(const std::string& name) {
   stores_.insert(name);
-  if (refs_.contains(name)) return;
-  Load load{ScopeLoad::Source::kMissing};
-  if (parent_ != nullptr) {
-    if (const std::optional<int> outer = parent_->FindRef(name)) {
-      load = {ScopeLoad::Source::kOuter, *outer};
-    }
-  }
-  refs_.insert(name);
-  loads_[name] = load;
+  loads_.try_emplace(name, OuterOr(name, ScopeLoad::Source::kMissing));
+}
+
+Symbols::Load Symbols::OuterOr(const std::string& name, ScopeLoad::Source otherwise) const {
+  const std::optional<int> outer = parent_ == nullptr ? std::nullopt : parent_->FindRef(name);
+  return outer ? Load{ScopeLoad::Source::kOuter, *outer} : Load{otherwise};
 }
 
 void Symbols::DeclareParameter(const std::string& name) {
   stores_.insert(name);
-  refs_.insert(name);
   loads_[name] = {ScopeLoad::Source::kParameter};
 }
 
 void Symbols::Read(const std::string& name) {
-  if (FindRef(name)) return;
-  refs_.insert(name);
-  loads_[name] = {ScopeLoad::Source::kContext};
+  if (!FindRef(name)) loads_[name] = {ScopeLoad::Source::kContext};
 }
 
 void Symbols::Visit(const Expr& expr, bool store_as_parameter) {
@@ -104,14 +98,11 @@ void Symbols::Merge(std::span<const Symbols> branches) {
     }
   }
   for (const Symbols& branch : branches) {
-    refs_.insert(branch.refs_.begin(), branch.refs_.end());
     for (const auto& [name, load] : branch.loads_) loads_[name] = load;
     stores_.insert(branch.stores_.begin(), branch.stores_.end());
   }
   for (const std::string& name : stored) {
-    const std::optional<int> outer = parent_ == nullptr ? std::nullopt : parent_->FindRef(name);
-    loads_[name] =
-        outer ? Load{ScopeLoad::Source::kOuter, *outer} : Load{ScopeLoad::Source::kContext};
+    loads_[name] = OuterOr(name, ScopeLoad::Source::kContext);
   }
 }
 

@@ -43,13 +43,15 @@ class Symbols {
   void VisitIf(const IfStmt& node, size_t index);
   void Store(const std::string& name);
   void Read(const std::string& name);
+  // Returns the value that an outer scope has for `name`, or `otherwise` if there is none.
+  Load OuterOr(const std::string& name, ScopeLoad::Source otherwise) const;
   void Merge(std::span<const Symbols> branches);
 
   const Symbols* parent_;
   int level_;
-  std::set<std::string> refs_;         // names of the variables of the scope
-  std::map<std::string, Load> loads_;  // maps a variable name to its initial value in the scope
-  std::set<std::string> stores_;       // names of the variables that the scope assigns
+  // Maps the name of each variable of the scope to the initial value of the variable.
+  std::map<std::string, Load> loads_;
+  std::set<std::string> stores_;  // names of the variables that the scope assigns
 };
 
 }  // namespace incipit::jinja
