@@ -194,8 +194,9 @@ void WriteKvEvents(FamilyWriter& out, const MetricsValues& values) {
             "Number of gateways that have subscribed to the events of the prefix cache.",
             static_cast<double>(ReadMetric(values.kv_event_subscribers)));
   const auto reader = [&](const char* name, KvEventGap gap) {
-    return Sample{{{"reader", name}},
-                  static_cast<double>(Read(values.kv_event_gaps[static_cast<size_t>(gap)]))};
+    return MetricSample{
+        {{"reader", name}},
+        static_cast<double>(ReadMetric(values.kv_event_gaps[static_cast<size_t>(gap)]))};
   };
   out.Counter("incipit_kv_event_gaps_total",
               "Number of times that events of the prefix cache were lost and a snapshot replaced "
