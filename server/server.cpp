@@ -225,6 +225,8 @@ class Server::Parts {
 
   absl::Status Listen();
   UnreadOutput Unread() const;
+  // Returns a hub whose thread runs.
+  std::unique_ptr<KvEventHub> MakeKvEventHub();
   // Starts the HTTP server. If the default address is in use, logs a warning and starts none.
   absl::Status ListenHttp();
   // Waits until no call of Generate or Chat is in progress, or until the time `longest` has passed.
@@ -250,6 +252,8 @@ class Server::Parts {
   RequestCounter requests;
   // Declared before `dispatcher`, whose sessions use `gateway_calls`.
   GatewayCalls gateway_calls;
+  // Null without --engine-api. Declared before `engine`, which reports events to the hub.
+  std::unique_ptr<KvEventHub> kv_events;
   // Null if there is no HTTP server. Declared before `dispatcher`, whose sessions use connections
   // of the HTTP server.
   std::unique_ptr<HttpServer> http;
@@ -312,9 +316,22 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
   metrics.SetModelInfo(MetricsModel(parts));
   metrics.SetLoadSource([this] { return engine.Load(); });
   if (!HasEngineApi(options)) return;
-  gateway = std::make_unique<GatewayService>(GatewayContext{options, model, gateway_info, encoder,
-                                                            starter, gateway_calls, calls, engine,
-                                                            metrics, health, keys, clock});
+  kv_events = MakeKvEventHub();
+  gateway = std::make_unique<GatewayService>(
+      GatewayContext{options, model, gateway_info, encoder, starter, gateway_calls, *kv_events,
+                     calls, engine, metrics, health, keys, clock});
+}
+
+std::unique_ptr<KvEventHub> Server::Parts::MakeKvEventHub() {
+  KvEventHubOptions hub_options;
+  hub_options.block_size = engine.Load().block_size;
+  hub_options.subscribers_max = options.kv_event_subscribers_max;
+  hub_options.write_stall_timeout = options.write_stall_timeout;
+  const auto meter = std::make_shared<LoadMeter>(engine, metrics, clock);
+  const auto load = [this, meter] { return KvLoadOf(meter->Read(), options.running_max); };
+  auto hub = std::make_unique<KvEventHub>(hub_options, SourceOf(engine, load), metrics, clock);
+  hub->Start();
+  return hub;
 }
 
 Server::Parts::~Parts() {
@@ -325,6 +342,7 @@ Server::Parts::~Parts() {
   metrics.SetUnreadSource(nullptr);
   dispatcher.CancelAll(WithRetryDelay(Refuse(Reason::kDraining, "the server is stopping"),
                                       dispatcher.wait().RetryDelay(0)));
+  if (kv_events != nullptr) kv_events->Stop();
   AwaitIdle(kFarewell);
   const auto deadline = std::chrono::system_clock::now() + kLastReplies;
   if (admin_endpoint != nullptr) admin_endpoint->Stop(deadline);

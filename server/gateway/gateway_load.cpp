@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "server/session/request_error.h"
+
 namespace incipit {
 namespace {
 
@@ -54,6 +56,28 @@ void FillLoad(const LoadFigures& figures, int32_t running_max,
   out.set_utilization(static_cast<double>(engine.num_running) / running_max);
   out.set_max_running_requests(running_max);
   out.set_num_waiting_uncached_tokens(Clamped(engine.num_waiting_prompt_tokens));
+}
+
+KvLoad KvLoadOf(const LoadFigures& figures, int32_t running_max) {
+  const EngineLoad& engine = figures.engine;
+  KvLoad out;
+  if (engine.failed) {
+    out.status = Refuse(Reason::kEngineFailed, "the engine has failed");
+  } else if (engine.draining) {
+    out.status = Refuse(Reason::kDraining, "the server is draining");
+  }
+  out.load.set_running_requests(static_cast<uint32_t>(engine.num_running));
+  out.load.set_waiting_requests(static_cast<uint32_t>(engine.num_waiting));
+  out.load.set_waiting_uncached_tokens(
+      static_cast<uint32_t>(Clamped(engine.num_waiting_prompt_tokens)));
+  out.load.set_token_usage(figures.token_usage);
+  out.load.set_active_token_usage(figures.token_usage);
+  out.load.set_gen_throughput(figures.tokens_per_second);
+  out.load.set_max_running_requests(static_cast<uint32_t>(running_max));
+  out.load.set_cache_hit_rate(figures.cache_hit_rate);
+  out.load.set_num_used_tokens(Clamped(figures.num_used_tokens));
+  out.load.set_max_total_num_tokens(Clamped(figures.num_tokens_max));
+  return out;
 }
 
 }  // namespace incipit

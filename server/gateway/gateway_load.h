@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "engine/engine.h"
+#include "server/gateway/kv_event_hub.h"
 #include "server/metrics/metrics.h"
 
 namespace incipit {
@@ -53,5 +54,9 @@ class LoadMeter {
 // Sets the fields of `out` to `figures`. `running_max` is the maximum number of running sequences.
 void FillLoad(const LoadFigures& figures, int32_t running_max,
               vllm::grpc::engine::SchedulerLoad& out);
+
+// Returns `figures` for the subscribers of the prefix cache's events. The status is an error if the
+// server drains or the engine has failed.
+KvLoad KvLoadOf(const LoadFigures& figures, int32_t running_max);
 
 }  // namespace incipit

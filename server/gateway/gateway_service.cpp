@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "server/gateway/kv_event_stream.h"
 #include "server/gateway/tokenizer_stream.h"
 #include "server/rpc/call_key.h"
 #include "server/rpc/deferred_reactor.h"
@@ -239,6 +240,11 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* GatewayService::GetTokenizer(
                              }
                            });
   return stream;
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* GatewayService::SubscribeKvEvents(
+    grpc::CallbackServerContext* call, const grpc::ByteBuffer* bytes) {
+  return KvEventStream::Open(context_.kv_events, *call, *bytes);
 }
 
 }  // namespace incipit

@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "server/gateway/gateway_load.h"
 #include "server/gateway/gateway_output.h"
+#include "server/gateway/kv_event_hub.h"
 #include "server/gateway/tokenizer_archive.h"
 #include "server/metrics/metrics.h"
 #include "server/options.h"
@@ -39,6 +40,7 @@ struct GatewayContext {
   const PromptEncoder& encoder;
   SessionStarter& starter;
   GatewayCalls& gateway_calls;
+  KvEventHub& kv_events;
   CallTracker& calls;
   Engine& engine;
   Metrics& metrics;
@@ -51,18 +53,18 @@ namespace gateway {
 
 using vllm::grpc::engine::VllmEngine;
 template <typename Base>
-using WithInfo =
-    VllmEngine::WithRawCallbackMethod_HealthCheck<VllmEngine::WithRawCallbackMethod_GetModelInfo<
-        VllmEngine::WithRawCallbackMethod_GetServerInfo<VllmEngine::WithRawCallbackMethod_GetLoads<
-            VllmEngine::WithRawCallbackMethod_GetTokenizer<Base>>>>>;
+using WithInfo = VllmEngine::WithRawCallbackMethod_HealthCheck<
+    VllmEngine::WithRawCallbackMethod_GetModelInfo<VllmEngine::WithRawCallbackMethod_GetServerInfo<
+        VllmEngine::WithRawCallbackMethod_GetLoads<VllmEngine::WithRawCallbackMethod_GetTokenizer<
+            VllmEngine::WithRawCallbackMethod_SubscribeKvEvents<Base>>>>>>;
 template <typename Base>
 using WithCalls = VllmEngine::WithRawCallbackMethod_Generate<
     VllmEngine::WithRawCallbackMethod_Abort<VllmEngine::WithRawCallbackMethod_FlushCache<Base>>>;
 // The methods without a function in GatewayService return UNIMPLEMENTED.
 template <typename Base>
-using WithoutFunction = VllmEngine::WithRawCallbackMethod_Embed<
-    VllmEngine::WithRawCallbackMethod_StartProfile<VllmEngine::WithRawCallbackMethod_StopProfile<
-        VllmEngine::WithRawCallbackMethod_SubscribeKvEvents<Base>>>>;
+using WithoutFunction =
+    VllmEngine::WithRawCallbackMethod_Embed<VllmEngine::WithRawCallbackMethod_StartProfile<
+        VllmEngine::WithRawCallbackMethod_StopProfile<Base>>>;
 // The service, in which requests and responses are serialized bytes.
 using RawService = WithInfo<WithCalls<WithoutFunction<VllmEngine::Service>>>;
 
@@ -94,6 +96,8 @@ class GatewayService final : public gateway::RawService {
                                      grpc::ByteBuffer* response) override;
   grpc::ServerWriteReactor<grpc::ByteBuffer>* GetTokenizer(grpc::CallbackServerContext* call,
                                                            const grpc::ByteBuffer* bytes) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* SubscribeKvEvents(
+      grpc::CallbackServerContext* call, const grpc::ByteBuffer* bytes) override;
 
  private:
   vllm::grpc::engine::GetModelInfoResponse ModelInfo() const;
