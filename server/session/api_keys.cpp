@@ -1,6 +1,8 @@
 #include "server/session/api_keys.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 #include <string>
 
@@ -29,10 +31,14 @@ Sha256Digest DigestOf(std::string_view key) {
 }
 
 // Returns 1 if `a` and `b` are equal, otherwise 0. The time does not depend on `a` and `b`.
-uint32_t AreEqual(const Sha256Digest& a, const Sha256Digest& b) {
-  uint32_t difference = 0;
-  for (size_t i = 0; i < a.size(); ++i) difference |= uint32_t{a[i]} ^ uint32_t { b[i] };
-  return (difference - 1) >> 31;
+uint64_t AreEqual(const Sha256Digest& a, const Sha256Digest& b) {
+  using Words = std::array<uint64_t, 4>;
+  const auto x = std::bit_cast<Words>(a);
+  const auto y = std::bit_cast<Words>(b);
+  uint64_t difference = 0;
+  for (size_t i = 0; i < x.size(); ++i) difference |= x[i] ^ y[i];
+  // The highest bit of `difference | -difference` is 1 unless `difference` is 0.
+  return 1 ^ ((difference | (0 - difference)) >> 63);
 }
 
 }  // namespace
@@ -73,7 +79,7 @@ bool ApiKeys::Accept(std::string_view authorization) const {
   const std::string_view key = Trimmed(field.substr(space));
   if (!IsBearer(field.substr(0, space)) || !IsApiKey(key)) return false;
   const Sha256Digest digest = DigestOf(key);
-  uint32_t is_known = 0;
+  uint64_t is_known = 0;
   for (const Sha256Digest& known : digests_) is_known |= AreEqual(digest, known);
   return is_known != 0;
 }
