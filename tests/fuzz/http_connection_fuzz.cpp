@@ -80,7 +80,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     INCIPIT_CHECK(status >= 400 && status < 600);
     return HttpResponse{.status = status};
   };
-  incipit::HttpBodyMemory memory;
+  incipit::HttpMemory memory;
   {
     const auto connection = std::make_shared<incipit::HttpConnection>(
         std::move(socket), "peer", limits, handlers, memory, [&] { has_ended = true; });
@@ -95,7 +95,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   received += ReadAll(ends[1]);
   close(ends[1]);
   INCIPIT_CHECK(has_ended);
-  INCIPIT_CHECK(memory.num_bytes == 0);
+  INCIPIT_CHECK(memory.num_body_bytes == 0 && memory.num_unwritten_bytes == 0);
   INCIPIT_CHECK(num_errors <= 1);
   INCIPIT_CHECK(received.empty() || received.starts_with("HTTP/1.1 "));
   INCIPIT_CHECK(Count(received, "HTTP/1.1 200 OK\r\n") <= num_requests);
