@@ -22,7 +22,7 @@ import tempfile
 import time
 
 FOLDERS = ["base", "kvcache", "scheduler", "engine", "kernels", "tests/sim", "tests/support"]
-SOURCES = ["base/check.cpp", "base/table.cpp", "engine/batch.cpp", "kvcache/**/*.cpp", "scheduler/*.cpp", "tests/sim/simulate_main.cpp",
+SOURCES = ["base/check.cpp", "base/hash/*.cpp", "base/table.cpp", "engine/batch.cpp", "kvcache/**/*.cpp", "scheduler/*.cpp", "tests/sim/simulate_main.cpp",
            "tests/sim/simulation.cpp", "tests/sim/simulation_checks.cpp", "tests/sim/expected_request.cpp"]
 TIMEOUT_S = 120  # time limit of one simulation; a bug that makes the simulation hang counts as caught
 

@@ -166,7 +166,8 @@ TEST(PlantedBugs, AWarpThatMultipliesLessThanItsGroupIsFound) {
   ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kOneWarpMultipliesLess>, "its warpgroup");
 }
 TEST(PlantedBugs, AMatrixThatIsNotAlignedIsFound) {
-  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kUnalignedMatrix>, "aligned to 1024");
+  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kUnalignedMatrix>,
+                    "its remainder modulo 1024 must be less than 128");
 }
 TEST(PlantedBugs, EndingBeforeMultiplicationsHaveEndedIsFound) {
   ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kEndsInFlight>, "had not waited for");
