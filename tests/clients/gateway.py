@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+import urllib.request
 import zipfile
 
 from support import FAKE_SERVER
@@ -317,9 +318,19 @@ def long_prompt(number, num_words=160):
     return f"The {' '.join(words)}. " + " ".join(WORDS[(number + i * i) % len(WORDS)] for i in range(num_words))
 
 
+def token_ids(worker, text):
+    """Returns the token ids of `text` without special tokens, as the gateway computes them."""
+    body = json.dumps({"prompt": text, "add_special_tokens": False}).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{worker.ports['http']}/tokenize", body,
+                                     {"Content-Type": "application/json"})
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request) as reply:
+        return json.loads(reply.read())["tokens"]
+
+
 def announce(worker, number):
     """Makes `worker` cache the prompt, without the gateway."""
-    request = vllm_engine_pb2.GenerateRequest(request_id=f"announce-{number}", text=long_prompt(number))
+    request = vllm_engine_pb2.GenerateRequest(request_id=f"announce-{number}")
+    request.tokenized.input_ids.extend(token_ids(worker, long_prompt(number)))
     request.sampling_params.max_tokens = 1
     list(worker.engine.Generate(request))
 
@@ -332,11 +343,11 @@ def route(gateway, number):
 
 def check_events(checks):
     """Checks 3 and 4: the gateway routes by the cached blocks that servers announce."""
-    with Worker() as first:
+    with Worker(http=True) as first:
         if not first.has_events():
             checks.skip("routing by announced blocks", "the server does not offer SubscribeKvEvents yet")
             return
-        second = Worker()
+        second = Worker(http=True)
         workers = (first, second)
         try:
             with Gateway(first.address, second.address) as gateway:
@@ -375,7 +386,7 @@ def check_events(checks):
                     resyncs = gateway.metric("smg_kv_event_resyncs_total")
                     port = second.port
                     second.close()
-                    second = Worker(port=port)
+                    second = Worker(port=port, http=True)
                     workers = (first, second)
                     wait_for(lambda: gateway.metric("smg_kv_event_resyncs_total") > resyncs, "a resync")
                     for i in range(10):
