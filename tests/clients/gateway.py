@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+import random
 import sys
 import threading
 import time
@@ -36,10 +37,10 @@ WORDS = "cat dog sun tree ball frog house boat bird bear".split()
 class Worker(ServerProcess):
     """A server with the bundled model, at a fixed port."""
 
-    def __init__(self, *flags, port=None, **options):
+    def __init__(self, *flags, port=None, kv_blocks=4096, **options):
         self.port = port or free_port()
         self.address = f"127.0.0.1:{self.port}"
-        super().__init__("--address", self.address, "--kv-blocks", "4096", *flags, model=BUNDLED, **options)
+        super().__init__("--address", self.address, "--kv-blocks", str(kv_blocks), *flags, model=BUNDLED, **options)
         self._channel = grpc.insecure_channel(self.address, options=[("grpc.use_local_subchannel_pool", 1)])
         self.engine = vllm_engine_pb2_grpc.VllmEngineStub(self._channel)
 
@@ -64,9 +65,9 @@ class Worker(ServerProcess):
             call.cancel()
 
 
-def slow(*flags, port=None, step_time_ms=20):
+def slow(*flags, step_time_ms=20, **options):
     """Returns a server whose model is fake and slow."""
-    return Worker("--step-time-ms", str(step_time_ms), "--model-name", MODEL, *flags, port=port, program=FAKE_SERVER)
+    return Worker("--step-time-ms", str(step_time_ms), "--model-name", MODEL, *flags, program=FAKE_SERVER, **options)
 
 
 def greedy(**options):
@@ -398,10 +399,50 @@ def check_events(checks):
             second.close()
 
 
+# An agent load: each log begins with the same declarations of tools, and grows in each turn.
+AGENT_LOGS, AGENT_TURNS = 24, 12
+AGENT_SHARED_TOKENS, AGENT_TURN_TOKENS = 1500, (100, 400)
+AGENT_CACHE_BLOCKS = 3000  # of each server; 16 tokens each
+
+
+def text_of(worker, rng, num_tokens):
+    """Returns a text of random words that has about `num_tokens` tokens."""
+    words = [rng.choice(WORDS) for _ in range(num_tokens)]
+    ratio = len(token_ids(worker, " ".join(words))) / num_tokens
+    return " ".join(words[:round(num_tokens / ratio)])
+
+
+def agent_hit_ratio(policy, num_workers):
+    """Sends the agent load through a gateway, and returns the share of prompt tokens that were cached."""
+    blocks = AGENT_CACHE_BLOCKS * 2 // num_workers
+    rng = random.Random(1)
+    with contextlib.ExitStack() as stack:
+        workers = [stack.enter_context(slow(http=True, step_time_ms=2, kv_blocks=blocks)) for _ in range(num_workers)]
+        gateway = stack.enter_context(Gateway(*(worker.address for worker in workers), policy=policy))
+        logs = [text_of(workers[0], rng, AGENT_SHARED_TOKENS)] * AGENT_LOGS
+        for _ in range(AGENT_TURNS):
+            for i in rng.sample(range(AGENT_LOGS), AGENT_LOGS):
+                logs[i] += " " + text_of(workers[0], rng, rng.randint(*AGENT_TURN_TOKENS))
+                gateway.complete(model=MODEL, prompt=logs[i], max_tokens=8, temperature=0)
+
+        def total(name):
+            return sum(worker.metric(f"incipit_prefix_cache_{name}_tokens_total") for worker in workers)
+        return total("hit") / total("queried")
+
+
+def check_agents(checks):
+    """Two servers behind the gateway find nearly as many cached tokens as one server with twice the cache."""
+    with checks.check("agent logs: hit ratio of two servers at least 0.9 of one server with twice the cache"):
+        one, two, turns = (agent_hit_ratio(*case) for case in (("cache_aware", 1), ("cache_aware", 2), ("round_robin", 2)))
+        print(f"measured: hit ratio {one:.3f} of one server, {two:.3f} of two servers, "
+              f"{turns:.3f} of two servers with the policy round_robin")
+        assert two >= 0.9 * one, (one, two)
+
+
 def main():
     checks = Checks()
     for run in (check_worker, check_output, check_cancellation, check_full_worker, check_failures, check_retry,
-                check_loads, check_events, check_start):
+                check_loads, check_events, check_agents, check_start):
         run(checks)
     return checks.end()
 

@@ -45,14 +45,14 @@ class Reply:
 class Gateway:
     """A running gateway. A context manager that stops the gateway at the end."""
 
-    def __init__(self, *workers, flags=()):
+    def __init__(self, *workers, policy="cache_aware", flags=()):
         self.port, metrics_port = free_port(), free_port()
         self._metrics = ("127.0.0.1", metrics_port)
         self._folder = tempfile.TemporaryDirectory()
         self._log = pathlib.Path(self._folder.name) / "log"
         command = [PROGRAM, "launch", "--host", "127.0.0.1", "--port", str(self.port),
                    "--prometheus-host", "127.0.0.1", "--prometheus-port", str(metrics_port),
-                   "--policy", "cache_aware", "--worker-startup-check-interval", "1",
+                   "--policy", policy, "--worker-startup-check-interval", "1",
                    "--health-check-interval-secs", "1", "--load-monitor-interval", "1",
                    "--worker-warmup-secs", "0", "--worker-warmup-divert-every", "0", *flags,
                    "--worker-urls", *(f"grpc://{worker}" for worker in workers)]
