@@ -11,12 +11,14 @@
 namespace incipit {
 namespace {
 
-// Returns the source expression of a Content-Security-Policy for a SHA-256 hash.
+// Returns the Content-Security-Policy source expression that allows only the script or style with
+// the SHA-256 hash `hex`. `hex` has 64 hexadecimal digits.
 std::string HashSource(std::string_view hex) {
   return fmt::format("'sha256-{}'", absl::Base64Escape(absl::HexStringToBytes(std::string(hex))));
 }
 
-// The part with "trusted-types" forbids that the script converts text to HTML.
+// Returns the Content-Security-Policy of the chat page. The directives with "trusted-types" forbid
+// the script of the page to insert text as HTML.
 std::string ContentSecurityPolicy() {
   return fmt::format(
       "default-src 'none'; script-src {}; style-src {}; img-src data:; connect-src 'self'; "

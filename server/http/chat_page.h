@@ -5,8 +5,9 @@
 
 namespace incipit {
 
-// Returns the response with the chat page. The Content-Security-Policy of the response lets the
-// browser run only the page's own script, and lets the script connect only to this server.
+// Returns the HTTP response with the chat page. The header field Content-Security-Policy of the
+// response lets the browser run only the page's own script. The field lets the script connect only
+// to this server.
 HttpResponse ChatPage();
 
 }  // namespace incipit

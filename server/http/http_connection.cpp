@@ -17,13 +17,15 @@ namespace {
 namespace asio = boost::asio;
 namespace http = boost::beast::http;
 
-// Maximum time to discard bytes from a client before the server closes the connection. A connection
-// that is closed while the client sends can lose the end of the response.
+// Maximum time for which the server discards bytes from a client after the last response of a
+// connection. If the server closed the connection while the client still sends, the client could
+// lose the end of the response.
 constexpr Duration kLingerTime = std::chrono::seconds(2);
-// Maximum number of bytes of the first read of a request.
+// Maximum number of bytes that the server reads from the socket in its first read of a new request.
 constexpr size_t kFirstBytes = 1024;
-// Maximum number of bytes that the server reads and discards between the end of a request and the
-// end of its response.
+// Maximum number of bytes that a client may send between the end of a request and the end of its
+// response. The server discards these bytes. If the client sends more, the server closes the
+// connection.
 constexpr size_t kSurplusBytesMax = 64 << 10;
 constexpr std::string_view kChunkEnd = "\r\n";
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -102,7 +104,7 @@ void HttpConnection::Disarm() {
 
 void HttpConnection::Expire() {
   if (state_ == State::kReadingHead || state_ == State::kReadingBody) {
-    SendError(408, "the request did not arrive in time");
+    SendError(408, "the complete request did not arrive in time");
   } else {
     CloseNow();
   }
@@ -111,7 +113,7 @@ void HttpConnection::Expire() {
 void HttpConnection::Run() {
   Post([this] {
     Error ignored;
-    socket_.non_blocking(true, ignored);  // so that read_some never waits
+    socket_.non_blocking(true, ignored);  // read_some then never waits for bytes
     AwaitRequest();
   });
 }
@@ -163,7 +165,7 @@ void HttpConnection::OnHead(Error error) {
     if (error == http::error::header_limit) {
       SendError(431, "the header fields are too large");
     } else if (error == http::error::body_limit) {
-      SendError(413, "the body is larger than message-bytes-max");
+      SendError(413, "the request body is larger than --message-bytes-max allows");
     } else if (IsBadMessage(error)) {
       SendError(400, "the request is not valid HTTP/1.1");
     } else {
@@ -192,41 +194,43 @@ void HttpConnection::OnHead(Error error) {
 std::pair<int, std::string_view> HttpConnection::CheckHead() const {
   const auto& message = parser_->get();
   if (message.version() != 10 && message.version() != 11) {
-    return {400, "the HTTP version is not supported; the server supports HTTP/1.1"};
+    return {400, "the HTTP version is not supported; the server supports HTTP/1.0 and HTTP/1.1"};
   }
   if (message.count(http::field::host) > 1 ||
       (message.version() == 11 && message.count(http::field::host) == 0)) {
-    return {400, "the request must have one Host field"};
+    return {400, "the request must have exactly one header field Host"};
   }
   const size_t num_codings = message.count(http::field::transfer_encoding);
   const auto coding = message[http::field::transfer_encoding];
   if (num_codings > 0 &&
       (!EqualsIgnoringCase(std::string_view(coding.data(), coding.size()), "chunked") ||
        num_codings > 1 || message.version() == 10)) {
-    return {400, "the only supported transfer coding is chunked"};
+    return {400, "the only supported Transfer-Encoding is chunked, in HTTP/1.1"};
   }
   const auto length = message[http::field::content_length];
   const size_t num_lengths = message.count(http::field::content_length);
   if (num_codings > 0 && num_lengths > 0) {
-    return {400, "the request has both Content-Length and Transfer-Encoding"};
+    return {400, "the request must not have both Content-Length and Transfer-Encoding"};
   }
   if (num_lengths > 1 || length.find_first_not_of("0123456789") != length.npos) {
-    return {400, "the request must have at most one Content-Length, a number"};
+    return {400,
+            "the request must have at most one field Content-Length; its value must be a number"};
   }
   if (parser_->content_length().value_or(0) > limits_.body_bytes_max) {
-    return {413, "the body is larger than message-bytes-max"};
+    return {413, "the request body is larger than --message-bytes-max allows"};
   }
   const auto expectation = message[http::field::expect];
   if (!expectation.empty() &&
       !EqualsIgnoringCase(std::string_view(expectation.data(), expectation.size()),
                           "100-continue")) {
-    return {417, "the only supported expectation is 100-continue"};
+    return {417, "the only supported value of the header field Expect is 100-continue"};
   }
   return {0, {}};
 }
 
 bool HttpConnection::ReserveBody() {
-  // The size of a chunked body is unknown until the body ends.
+  // The size of a chunked body is unknown until the body ends. The server therefore reserves memory
+  // for a body of the maximum size.
   const bool is_chunked = parser_->get().count(http::field::transfer_encoding) > 0;
   num_reserved_bytes_ = static_cast<int64_t>(is_chunked ? limits_.body_bytes_max
                                                         : parser_->content_length().value_or(0));
@@ -244,7 +248,7 @@ void HttpConnection::ReleaseBody() {
 
 void HttpConnection::ReadBody() {
   if (!ReserveBody()) {
-    SendError(503, "too many request bodies arrive at the same time; see receive-memory-max");
+    SendError(503, "the request bodies that the server is receiving exceed --receive-memory-max");
     return;
   }
   state_ = State::kReadingBody;
@@ -276,9 +280,9 @@ void HttpConnection::OnBody(Error error) {
     return;
   }
   if (error == http::error::body_limit) {
-    SendError(413, "the body is larger than message-bytes-max");
+    SendError(413, "the request body is larger than --message-bytes-max allows");
   } else if (IsBadMessage(error)) {
-    SendError(400, "the chunks of the body are not valid");
+    SendError(400, "the request body is not valid chunked data");
   } else {
     CloseNow();
   }
@@ -293,8 +297,9 @@ void HttpConnection::Handle() {
   auto exchange = std::make_shared<HttpExchange>(shared_from_this(), std::exchange(head_, {}),
                                                  std::move(parser_->get().body()));
   parser_.reset();
-  // Discards bytes that follow the request. The connection does not support pipelining (a request
-  // that is sent before the previous response).
+  // Discards bytes that the client has sent after the request. The connection does not support
+  // pipelining (a request that is sent before the previous response), and then closes after the
+  // response.
   SkipLineEnds(buffer_);
   closes_ = closes_ || buffer_.size() > 0;
   buffer_.consume(buffer_.size());

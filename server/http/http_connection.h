@@ -21,66 +21,75 @@
 
 namespace incipit {
 
-// Counts the memory that all connections of a server use.
+// Counts the bytes that all connections of a server together use for request bodies and for unsent
+// responses.
 struct HttpMemory {
-  int64_t body_bytes_max = int64_t{1} << 30;  // maximum of `num_body_bytes`
-  // Sum of the sizes of all request bodies that are being received.
+  // Maximum total size, in bytes, of the request bodies that are being received.
+  int64_t body_bytes_max = int64_t{1} << 30;
+  // Total size, in bytes, of the request bodies that are being received. A chunked body counts with
+  // the maximum size of a body.
   std::atomic<int64_t> num_body_bytes{0};
-  // Sum of the sizes of all parts of responses that wait for the operating system or are being
-  // passed to the operating system.
+  // Total size, in bytes, of all parts of responses that the operating system has not accepted
+  // completely.
   std::atomic<int64_t> num_unwritten_bytes{0};
 };
 
 struct HttpLimits {
-  size_t head_bytes_max = 16 << 10;  // maximum size of the start line and the header fields
-  size_t body_bytes_max = 4 << 20;   // maximum size of the body of a request
-  // Maximum time that a connection waits for the first byte of a request. The server then closes
-  // the connection.
+  // Maximum size, in bytes, of the start line and the header fields of a request together.
+  size_t head_bytes_max = 16 << 10;
+  // Maximum size of a request body in bytes.
+  size_t body_bytes_max = 4 << 20;
+  // Maximum time that a connection waits for the first byte of a request. After this time, the
+  // server closes the connection.
   Duration idle_max = std::chrono::seconds(75);
-  Duration head_time_max = std::chrono::seconds(10);  // maximum time to receive the header fields
+  // Maximum time from the first byte of a request to the end of its header fields.
+  Duration head_time_max = std::chrono::seconds(10);
   Duration body_time_max = std::chrono::seconds(30);  // maximum time to receive a request body
-  // Maximum time to send a response. For a stream, the limit is only for the end of the response.
+  // Maximum time to send the rest of a response that is complete. The limit does not apply to a
+  // streamed response while the server still adds output.
   Duration write_time_max = std::chrono::seconds(30);
 };
 
-// Callbacks that compute the responses to HTTP requests. The server calls the callbacks on its own
-// threads.
+// Callbacks that compute the responses to HTTP requests. The threads of the HTTP server call the
+// callbacks.
 struct HttpHandlers {
-  // Called before the body of a request is read. If the callback returns a response, the connection
-  // sends this response and closes, and `handle` is not called.
+  // Called when the header fields of a request have arrived, before the server reads the body. If
+  // the callback returns a response, the server sends this response and does not call `handle`. If
+  // the request has a body, the server then closes the connection.
   std::function<std::optional<HttpResponse>(const HttpRequestHead& head)> check;
-  // Called with a complete request. The callback must not wait; another thread may send the
-  // response later.
+  // Called with a complete request. The callback must not wait. Any thread may send the response
+  // later.
   std::function<void(std::shared_ptr<HttpExchange>)> handle;
-  // Returns the response to a request that is not valid HTTP, or that exceeds a limit of size or
-  // time.
+  // Returns the response, with the status code `status`, to a request that is not valid HTTP or
+  // that exceeds a limit of size or time.
   std::function<HttpResponse(int status, std::string_view message)> error;
 };
 
-// One connection of an HTTP client. A function must be called on the thread that runs the executor
-// of the connection's socket, unless the comment of the function permits any thread.
+// One connection from an HTTP client to the server. Call each function only on the thread that runs
+// the executor of the connection's socket, unless the comment of the function permits any thread.
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
-  // Calls `on_end` once, when the connection is closed. REQUIRES: `limits`, `handlers` and `memory`
-  // outlive the connection.
+  // Creates a connection that calls `on_end` once, when the connection is closed. `peer` is the
+  // name of the connection. REQUIRES: `limits`, `handlers` and `memory` outlive the connection.
   HttpConnection(boost::asio::ip::tcp::socket socket, std::string peer, const HttpLimits& limits,
                  const HttpHandlers& handlers, HttpMemory& memory, std::function<void()> on_end);
   ~HttpConnection();
 
   // Starts to read requests. May be called on any thread.
   void Run();
-  // Closes the connection after the response to the current request. Closes the connection
-  // immediately if no request has begun. May be called on any thread.
+  // Closes the connection immediately if no request has begun to arrive. Otherwise, closes the
+  // connection after the response to the current request. May be called on any thread.
   void CloseWhenIdle();
   // Closes the connection immediately. May be called on any thread.
   void Close();
-  // Closes the connection, but does nothing if the server is responding to a request. May be called
-  // on any thread.
+  // If the server is responding to a request, closes the connection after the response. Otherwise,
+  // closes the connection immediately. May be called on any thread.
   void CloseUnlessResponding();
   // Returns true while the server responds to a request. May be called on any thread.
   bool is_responding() const { return is_responding_; }
 
-  // The functions of HttpExchange with the same names call these functions, on any thread.
+  // Called by the functions of HttpExchange (a request and its response) that have the same names.
+  // May be called on any thread.
   void Respond(HttpResponse response, std::function<void(bool)> on_written);
   void BeginStream(HttpResponse head);
   void Write(std::string bytes, std::function<void(bool)> on_written);
@@ -95,11 +104,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     kReadingHead,
     kReadingBody,
     kResponding,  // computes or sends the response to a request
-    kLingering,   // discards bytes from the client, so that the client can read the whole response
+    kLingering,   // discards bytes from the client before the server closes the connection
     kClosed,
   };
-  // Bytes of a response to send: `begin`, then `bytes`, then `end`. For a chunk, `begin` contains
-  // the size of the chunk, and `end` is a line end.
+  // Bytes of a response to send: `begin`, then `bytes`, then `end`. If the bytes are a chunk of the
+  // chunked transfer coding, `begin` contains the size of the chunk, and `end` is a line end.
   struct Part {
     std::string begin, bytes;
     std::string_view end;
@@ -110,10 +119,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     }
   };
 
-  // Calls `function` on the thread of the connection.
+  // Queues `function` for the thread of the connection, and returns without waiting.
   template <typename Function>
   void Post(Function function);
-  // Starts the timer: calls Expire after `time`, unless Disarm or Arm is called before.
+  // Starts the timer: the timer calls Expire after `time`, unless Arm or Disarm is called earlier.
   void Arm(Duration time);
   void Disarm();
   void Expire();
@@ -126,13 +135,15 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // Checks the header fields of a request. Returns the HTTP status code and the message of an
   // error, or status 0 if the request is valid.
   std::pair<int, std::string_view> CheckHead() const;
-  // Counts the body of the request in `memory_`. Returns false if the memory is full.
+  // Adds the size of the request body to `memory_.num_body_bytes`. Returns false, and adds nothing,
+  // if the sum would exceed `memory_.body_bytes_max`.
   bool ReserveBody();
   void ReleaseBody();
   void ReadBody();
   void OnBody(Error error);
   void Handle();
-  // Detects that the client disconnects before the response is complete.
+  // Starts to watch the socket, so that the connection closes if the client disconnects before the
+  // response is complete.
   void WatchClient();
   void OnClientReadable(Error error);
 
@@ -141,8 +152,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Enqueue(Part part);
   void WriteNext();
   void OnWritten(Error error);
-  // Called after a complete response was sent. Waits for the next request, or closes the
-  // connection.
+  // Waits for the next request, or closes the connection. Called after a complete response was
+  // sent.
   void FinishResponse();
   void Linger();
   void DiscardSome();
@@ -153,27 +164,34 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   const HttpLimits& limits_;
   const HttpHandlers& handlers_;
   HttpMemory& memory_;
-  int64_t num_reserved_bytes_ = 0;  // bytes in `memory_.num_body_bytes` of this connection
+  // Number of bytes that this connection has added to `memory_.num_body_bytes`.
+  int64_t num_reserved_bytes_ = 0;
   std::function<void()> on_end_;
   boost::asio::steady_timer timer_;
-  uint64_t timer_generation_ = 0;  // total number of calls of Arm and Disarm
+  // Number of calls of Arm and Disarm so far. If a timer from an earlier call expires, the
+  // connection ignores the timer.
+  uint64_t timer_generation_ = 0;
   State state_ = State::kIdle;
   std::atomic<bool> is_responding_ = false;  // true in the states kResponding and kLingering
 
   boost::beast::flat_buffer buffer_;  // received bytes that are not parsed yet
   std::optional<Parser> parser_;
-  // Head of the request whose body is being read. Does not contain the fields after the last chunk
-  // of the body: no check has seen these fields.
+  // Start line and header fields of the request whose body is being read. Does not contain trailer
+  // fields (fields after the last chunk of the body), because no check has seen trailer fields.
   HttpRequestHead head_;
   bool is_http_1_0_ = false, is_head_ = false;
   // True if the connection must be closed after the current response.
   bool closes_ = false;
 
   HttpBody response_body_ = HttpBody::kSized;
-  size_t num_surplus_bytes_ = 0;    // number of bytes received after the current request
-  bool response_complete_ = false;  // true after the last part was added to `parts_`
-  bool has_response_ = false;       // true after Respond or BeginStream was called for the request
-  std::deque<Part> parts_;  // parts of the response that are not sent; the first part is being sent
+  // Number of bytes that the client has sent after the end of the current request.
+  size_t num_surplus_bytes_ = 0;
+  // True after the last part of the response was added to `parts_`.
+  bool response_complete_ = false;
+  // True after Respond or BeginStream was called for the current request.
+  bool has_response_ = false;
+  // Parts of the response that are not sent completely. The first part is being sent.
+  std::deque<Part> parts_;
   std::function<void()> on_closed_;
   std::array<char, 4096> discarded_;
 };

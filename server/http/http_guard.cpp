@@ -9,8 +9,8 @@
 namespace incipit {
 namespace {
 
-// Returns the host in the value `field` of a Host field, without the port and in lower case.
-// Returns an empty text if `field` is not HOST or HOST:PORT.
+// Returns the host in the value `field` of the header field Host, without the port and in lower
+// case. Returns an empty text if `field` does not have the form HOST or HOST:PORT.
 std::string HostOf(std::string_view field) {
   const size_t bracket = field.starts_with('[') ? field.find(']') : 0;
   const size_t end = field.find(':', std::min(bracket, field.size()));
@@ -34,8 +34,8 @@ bool IsAllowedOrigin(std::string_view origin, const HttpGuardOptions& options) {
   return std::ranges::find(options.origins, origin) != options.origins.end();
 }
 
-// Returns true if the Origin field `origin` and the Host field `host` of a request name the same
-// host and port.
+// Returns true if the header fields Origin (value `origin`) and Host (value `host`) of a request
+// name the same host and port.
 bool IsOwnOrigin(std::string_view origin, std::string_view host) {
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (origin.starts_with(scheme) && EqualsIgnoringCase(origin.substr(scheme.size()), host)) {
@@ -46,7 +46,7 @@ bool IsOwnOrigin(std::string_view origin, std::string_view host) {
 }
 
 bool IsJson(std::string_view content_type) {
-  // A Content-Type field may have parameters after the type, such as "; charset=utf-8".
+  // The header field Content-Type may have parameters after the type, such as "; charset=utf-8".
   return EqualsIgnoringCase(content_type.substr(0, content_type.find_first_of("; \t")),
                             "application/json");
 }
@@ -57,19 +57,21 @@ std::optional<HttpResponse> CheckBrowser(const HttpRequestHead& head,
                                          const HttpGuardOptions& options) {
   const std::string_view host = head.Field("Host");
   if (options.is_loopback && !host.empty() && !IsAllowedHost(host, options)) {
-    return ErrorResponse(421, "the Host field names another machine; --http-hosts allows more");
+    return ErrorResponse(421,
+                         "the header field Host names another machine; the flag --http-hosts "
+                         "allows further hosts");
   }
   const std::string_view origin = head.Field("Origin");
   if (!origin.empty() && !IsOwnOrigin(origin, host) && !IsAllowedOrigin(origin, options)) {
     return ErrorResponse(403,
-                         "the request is from a web page of another site; --http-origins "
-                         "allows origins");
+                         "the request is from a web page of another site; the flag "
+                         "--http-origins allows further origins");
   }
   if (origin.empty() && EqualsIgnoringCase(head.Field("Sec-Fetch-Site"), "cross-site")) {
     return ErrorResponse(403, "the request is from a web page of another site");
   }
   if (head.method == "POST" && !IsJson(head.Field("Content-Type"))) {
-    return ErrorResponse(415, "the Content-Type must be application/json");
+    return ErrorResponse(415, "the header field Content-Type must be application/json");
   }
   return std::nullopt;
 }
@@ -78,7 +80,8 @@ std::vector<std::pair<std::string, std::string>> CrossOriginFields(
     const HttpRequestHead& head, const HttpGuardOptions& options) {
   const std::string_view origin = head.Field("Origin");
   if (origin.empty() || !IsAllowedOrigin(origin, options)) return {};
-  // OpenAI's client for web pages sends further header fields, whose names the browser lists.
+  // The browser lists the header fields that the web page wants to send. The response allows these
+  // fields, because OpenAI's client library for web pages sends fields that are not in `kUsual`.
   const std::string_view asked = head.Field("Access-Control-Request-Headers");
   const bool is_plain = std::ranges::all_of(asked, [](char c) {
     return c == '-' || c == '_' || c == ',' || c == ' ' || (c >= '0' && c <= '9') ||

@@ -24,7 +24,8 @@ namespace {
 namespace asio = boost::asio;
 using Tcp = asio::ip::tcp;
 
-// Returns the client's address and port on the connection `socket`, as HOST:PORT.
+// Returns the client's address and port on the connection `socket`, as HOST:PORT. Returns "unknown"
+// if the operating system does not return the address.
 std::string PeerOf(const Tcp::socket& socket) {
   boost::system::error_code error;
   const Tcp::endpoint peer = socket.remote_endpoint(error);
@@ -82,8 +83,8 @@ class HttpServer::Threads {
     bool is_leaving = false;  // true after CloseOldest has requested that the connection closes
   };
 
-  // Creates an HttpConnection for the accepted socket `accepted`. Called on the thread of
-  // `listener_`.
+  // Creates an HttpConnection for the accepted socket `accepted`. Called on the thread that accepts
+  // connections (the thread of `listener_`).
   void Accept(OwnedSocket accepted) {
     const int enabled = 1;
     setsockopt(accepted.fd(), IPPROTO_TCP, TCP_NODELAY, &enabled, sizeof(enabled));
@@ -109,9 +110,9 @@ class HttpServer::Threads {
     connection->Run();
   }
 
-  // Requests that the oldest connection without a current request closes. Returns false if every
-  // connection has a current request. The closed connection stays in `connections_` until Forget
-  // removes the connection.
+  // Closes the oldest connection on which the server is not responding to a request. Returns false
+  // if no such connection exists. The connection stays in `connections_` until the connection calls
+  // Forget.
   bool CloseOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     for (auto& [id, open] : connections_) {
       const auto connection = open.connection.lock();
@@ -147,18 +148,18 @@ class HttpServer::Threads {
   std::unique_ptr<ConnectionListener> listener_;
   const int port_ = listener_->port();
   std::vector<std::unique_ptr<asio::io_context>> contexts_;
-  // Prevent the threads from ending while no connection is open.
+  // Objects that prevent the threads from ending while no connection is open.
   std::vector<asio::executor_work_guard<asio::io_context::executor_type>> guards_;
   std::vector<std::thread> threads_;
-  // Index of the context of the next connection, modulo the number of contexts; used only by the
-  // thread of the listener.
+  // Number of accepted sockets so far. Modulo the number of contexts (event loops), this number is
+  // the index of the next connection's context. Only the thread of the listener uses the number.
   size_t next_context_ = 0;
 
   Mutex mutex_;
   std::condition_variable_any all_ended_;
   uint64_t next_id_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The open connections, by number; connections are numbered in the order in which they were
-  // accepted.
+  // The open connections. The key is the number of the connection. The server numbers connections
+  // in the order in which it accepts the connections.
   std::map<uint64_t, Open> connections_ ABSL_GUARDED_BY(mutex_);
 };
 

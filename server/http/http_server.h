@@ -16,11 +16,11 @@ namespace incipit {
 struct HttpServerOptions {
   HttpLimits limits;
   int32_t num_threads = 1;
-  // Maximum number of open connections. At the maximum, the server closes the oldest connection
-  // without a current request for each new connection. If every connection has a current request,
-  // the server closes the new connection.
+  // Maximum number of open connections. If the maximum is reached, each new connection makes the
+  // server close the oldest connection on which the server is not responding to a request. If the
+  // server is responding on every connection, the server closes the new connection.
   int32_t connections_max = 4096;
-  // Maximum sum of the sizes, in bytes, of all request bodies that are being received.
+  // Maximum total size, in bytes, of the request bodies that are being received.
   int64_t body_memory_max = int64_t{1} << 30;
   // Time after which the operating system closes a connection whose client acknowledges no data.
   Duration unacknowledged_max = std::chrono::seconds(20);
@@ -28,8 +28,9 @@ struct HttpServerOptions {
 
 class HttpServer {
  public:
-  // Starts a server at `address`. Returns UNAVAILABLE if the address cannot be bound. The error
-  // message contains `address` and the name `flag` of the command-line flag.
+  // Starts an HTTP server that listens at `address`. Returns UNAVAILABLE if the address cannot be
+  // bound. The error message contains `address` and `flag`, the name of the command-line flag that
+  // sets the address.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(std::string_view flag,
                                                            const HostPort& address,
                                                            const HttpServerOptions& options,
@@ -40,8 +41,8 @@ class HttpServer {
   // Returns the number of bytes of responses that the operating system has not accepted yet,
   // because clients have not read earlier bytes. Thread-safe.
   int64_t num_unwritten_bytes() const;
-  // Stops accepting connections, waits at most `longest` for the responses to current requests,
-  // then closes all connections and ends the threads. A second call does nothing.
+  // Stops accepting connections, and waits at most `longest` for the responses to current requests.
+  // Then closes all connections and ends the threads. A second call does nothing.
   void Stop(Duration longest);
 
  private:

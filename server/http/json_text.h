@@ -9,13 +9,13 @@
 
 namespace incipit {
 
-// Appends `text` to `out` as a JSON string with quotation marks. Each byte that is not valid UTF-8
-// becomes U+FFFD, the replacement character.
+// Appends `text` to `out` as a JSON string with quotation marks. U+FFFD, the replacement character,
+// replaces each sequence of bytes that is not valid UTF-8.
 void AppendJson(std::string_view text, std::string& out);
 
 // Appends `value` to `out` as a JSON number with nine significant digits. JSON has neither infinity
-// nor NaN: infinity becomes the largest finite float, minus infinity the lowest finite float, and
-// NaN becomes 0.
+// nor NaN. Plus or minus infinity becomes the largest or the lowest finite float, and NaN becomes
+// 0.
 void AppendJson(float value, std::string& out);
 
 // Appends `tokens` to `out` as a JSON array of numbers.
