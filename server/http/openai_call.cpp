@@ -14,22 +14,23 @@ namespace {
 
 constexpr std::string_view kTenantField = "x-tenant-id";
 constexpr std::string_view kRequestIdField = "x-request-id";
-// Maximum estimated size in bytes of a response whose JSON text the thread of the TokenDispatcher
-// may build. A text thread builds larger responses, so that the output of other requests need not
-// wait.
+// Maximum estimated size, in bytes, of a response whose JSON text is built on the thread of the
+// TokenDispatcher, which passes output to all requests. A text thread (a thread that prepares
+// requests) builds larger responses, so that they do not delay the output of other requests.
 constexpr int64_t kSmallResponseBytes = 64 << 10;
 
 HttpResponse StreamHead() {
   HttpResponse head{.content_type = "text/event-stream"};
   head.fields.emplace_back("Cache-Control", "no-cache");
-  // Makes the proxy nginx send each event without delay.
+  // Turns off the buffer of the proxy nginx, so that nginx sends each event without delay.
   head.fields.emplace_back("X-Accel-Buffering", "no");
   return head;
 }
 
 }  // namespace
 
-// Receives the output of the session of one prompt, and passes the output to the OpenAiCall.
+// Receives the output of one prompt from a session (the object that handles the prompt), and passes
+// the output to the OpenAiCall.
 class OpenAiCall::Sink final : public OutputSink {
  public:
   Sink(std::shared_ptr<OpenAiCall> call, size_t prompt) : call_(std::move(call)), prompt_(prompt) {}
@@ -135,7 +136,7 @@ absl::StatusOr<std::vector<SessionStarter::Prompt>> OpenAiCall::Read(std::string
                                                            : ReadCompletionRequest(body, limits));
   std::string label = request.drafts.front().label;
   const std::string_view proxy_label = exchange_->head().Field(kRequestIdField);
-  // A proxy may send names that the server does not take.
+  // A proxy may send request ids that the server does not accept. The server ignores such an id.
   if (label.empty() && CheckLabel(proxy_label, context_.options.request).ok()) label = proxy_label;
   if (label.empty()) label = fmt::format("{:016x}", id_);
   OpenAiIdentity identity{.id = (is_chat_ ? "chatcmpl-" : "cmpl-") + label,
@@ -254,7 +255,8 @@ void OpenAiCall::SendEnd() {
   } else if (num_kept <= kSmallResponseBytes) {
     SendWhole();
   } else {
-    // If the queue of the text threads is full, RunText calls SendWhole on the present thread.
+    // If the queue of the text threads (threads that prepare requests) is full, RunText runs the
+    // task, and thus SendWhole, on the current thread.
     context_.starter.RunText(
         exchange_->head().peer, {}, /*tokens_behind=*/0,
         [self = shared_from_this()](const absl::Status&) { self->SendWhole(); });
@@ -305,8 +307,9 @@ void OpenAiCall::OnClosed() {
   {
     MutexLock lock(mutex_);
     is_closed_ = true;
-    // The call no longer refers to its sessions, which refer to the call. Otherwise, a call that
-    // gets no further event while the server stops would exist for ever.
+    // Removes the references of the call to its sessions, because the sessions also refer to the
+    // call. Otherwise, a call that gets no further event while the server stops would never be
+    // deleted.
     sessions = std::exchange(sessions_, {});
   }
   for (const auto& session : sessions) session->OnCancelled();

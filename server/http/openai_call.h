@@ -22,7 +22,7 @@
 
 namespace incipit {
 
-// The objects that an OpenAiCall uses. REQUIRES: all objects outlive all calls.
+// The objects that every OpenAiCall uses. REQUIRES: all objects outlive all calls.
 struct OpenAiContext {
   const Options& options;
   const ServedModel& model;
@@ -30,8 +30,8 @@ struct OpenAiContext {
   SessionStarter& starter;
   CallTracker& calls;
   const Clock& clock;
-  // Estimated total size, in bytes, of the output that the server keeps for responses that are not
-  // streams.
+  // Estimated total size, in bytes, of the output that the server keeps in memory for responses
+  // that are not complete.
   std::atomic<int64_t>& num_kept_bytes;
 };
 
@@ -39,8 +39,8 @@ struct OpenAiContext {
 // and no session refers to the call. Thread-safe.
 class OpenAiCall : public std::enable_shared_from_this<OpenAiCall> {
  public:
-  // Starts to handle the request of `exchange`. The `id` of the response contains the random number
-  // `id`.
+  // Starts to handle the request of `exchange`. If the client sends no valid request id, the field
+  // "id" of the response contains the random number `id`.
   static void Start(const OpenAiContext& context, std::shared_ptr<HttpExchange> exchange,
                     bool is_chat, uint64_t id);
   ~OpenAiCall();
@@ -51,39 +51,41 @@ class OpenAiCall : public std::enable_shared_from_this<OpenAiCall> {
   OpenAiCall(const OpenAiContext& context, std::shared_ptr<HttpExchange> exchange, bool is_chat,
              uint64_t id);
   void Begin();
-  // Adds the call to `calls`. Returns an error if the maximum number of calls in progress is
-  // reached.
+  // Adds the call to `context_.calls`, which counts the calls in progress. Returns an error if the
+  // maximum number of calls in progress is reached.
   absl::Status Track();
-  // Returns the tenant that the header fields name, or the default tenant. Returns an error if the
-  // name is invalid or the server accepts no requests.
+  // Returns the tenant that the header field X-Tenant-Id names, or the default tenant if the field
+  // is absent. Returns an error if the name is invalid or the server accepts no new requests.
   absl::StatusOr<std::string> Admit() const;
-  // Creates the session of the next prompt. Returns null if the response is complete or the client
-  // has disconnected.
+  // Creates a session (an object that passes on output) for the next prompt. Returns null if the
+  // response is complete or the client has disconnected.
   std::shared_ptr<Session> AddSession();
-  // Returns the session of the first prompt, or null if the response is complete or the client has
-  // disconnected.
+  // Returns the session (the object that passes on output) of the first prompt. Returns null if the
+  // response is complete or the client has disconnected.
   std::shared_ptr<Session> FirstSession();
-  // Parses the body of the request. Runs on a text thread (a thread that prepares requests).
+  // Parses the request body `body`, and returns the prompts of the request. Runs on a text thread
+  // (a thread that prepares requests).
   absl::StatusOr<std::vector<SessionStarter::Prompt>> Read(std::string_view body);
-  // Returns a callback that stores the prompt in `output_`. Returns null if the response does not
-  // contain the prompt.
+  // Returns a callback that stores the text and the token ids of prompt number `prompt` in
+  // `output_`. Returns null if the response does not contain the prompt.
   SessionStarter::OnTokens OnTokensOf(size_t prompt, const OpenAiFormat& format,
                                       const RequestDraft& draft);
 
-  // Adds `part`, output of prompt number `prompt`, to the response. Returns false if `session` must
-  // wait until the part is written to the connection.
+  // Adds `part`, new output of prompt number `prompt`, to the response. Returns false if `session`
+  // must not send its next part until `part` is written to the connection.
   bool Deliver(size_t prompt, OutputPart part, const std::shared_ptr<Session>& session);
   void End(const absl::Status& status);
-  // Ends the response with the error `status`, and cancels all sessions.
+  // Ends the response with the error `status`, and cancels all prompts of the call.
   void Fail(const absl::Status& status);
   void SendError(const absl::Status& status, bool has_begun);
-  // Sends the end of a stream, or a whole response.
+  // Sends the last events of a streamed response, or the whole response if the response is not a
+  // stream.
   void SendEnd();
   void SendWhole();
-  // Ends the effect of the call on the limits of `calls`. Called before the end of the response is
-  // sent, so that a client that has received the response can send its next request.
+  // Stops counting the call against the maximum number of calls in progress. Called before the end
+  // of the response is sent, so that a client with the whole response can send its next request.
   void ReleaseLimits();
-  // Subtracts the output of the call from `num_kept_bytes`.
+  // Subtracts the size of this call's output from `context_.num_kept_bytes`.
   void ReleaseKeptBytes();
   void Finish();
   void OnClosed();
@@ -93,17 +95,24 @@ class OpenAiCall : public std::enable_shared_from_this<OpenAiCall> {
   const bool is_chat_;
   const uint64_t id_;
   const Time arrival_;
-  std::atomic<bool> is_counted_ = false;  // true while the limits of `calls` apply to the call
-  std::atomic<bool> is_tracked_ = false;  // true from Begin to End of `calls`
+  // True while the call counts against the maximum number of calls in progress.
+  std::atomic<bool> is_counted_ = false;
+  // True while `context_.calls` counts the call: from CallTracker::Begin to CallTracker::End.
+  std::atomic<bool> is_tracked_ = false;
 
   Mutex mutex_;
-  // Element i: session of prompt number i.
+  // Element i: session (an object that passes on output) of prompt number i.
   std::vector<std::shared_ptr<Session>> sessions_ ABSL_GUARDED_BY(mutex_);
-  std::unique_ptr<OpenAiOutput> output_ ABSL_GUARDED_BY(mutex_);  // null until the body is parsed
+  // Output for the response. Null until the request body is parsed, and after the whole response
+  // was built.
+  std::unique_ptr<OpenAiOutput> output_ ABSL_GUARDED_BY(mutex_);
   size_t num_sessions_ ABSL_GUARDED_BY(mutex_) = 0, num_ended_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool has_begun_ ABSL_GUARDED_BY(mutex_) = false;    // true after BeginStream was called
-  bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;    // true after the client has disconnected
-  bool is_complete_ ABSL_GUARDED_BY(mutex_) = false;  // true after the end of the response was sent
+  // True after the server has begun to send a streamed response.
+  bool has_begun_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;  // true after the client has disconnected
+  // True after the call has received its last output or an error. The end of the response is then
+  // being sent, or was sent.
+  bool is_complete_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t num_counted_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -12,8 +12,9 @@
 namespace incipit {
 namespace {
 
-// Pairs (A, B): a field path that begins with A in a request draft begins with B in OpenAI's API.
-// The first pair that matches applies.
+// Pairs (A, B) that convert the path of a request field from RequestDraft (the server's form of a
+// request) to OpenAI's API. A path that begins with A then begins with B. The first pair that
+// matches applies.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kPaths = {{
     {"sampling.", ""},
     {"output.prompt_logprobs", "logprobs"},
@@ -23,14 +24,15 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kPaths = 
     {"token_ids", "prompt"},
     {"template_arguments_json", "chat_template_kwargs"},
 }};
-// Pairs (A, B): a field path that ends with A in a request draft ends with B in OpenAI's API.
+// Pairs (A, B) that convert the path of a request field from RequestDraft (the server's form of a
+// request) to OpenAI's API. A path that ends with A then ends with B.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kPathEnds = {{
     {".arguments_json", ".function.arguments"},
     {".parameters_json", ".function.parameters"},
 }};
 
-// Converts `path`, the path of a field in a request draft, to the path of this field in OpenAI's
-// API.
+// Converts `path`, the path of a field in RequestDraft (the server's form of a request), to the
+// path of the same field in OpenAI's API.
 std::string ParamOf(std::string_view path) {
   if (path == "text") return "prompt";
   for (const auto& [ours, theirs] : kPaths) {
@@ -40,8 +42,8 @@ std::string ParamOf(std::string_view path) {
     if (!path.ends_with(ours)) continue;
     return fmt::format("{}{}", path.substr(0, path.size() - ours.size()), theirs);
   }
-  // OpenAI's API has the name of a tool in the object "function", but the name of a message's
-  // author in the message itself.
+  // In OpenAI's API, the name of a tool is in the object "function", but the name of a message's
+  // author is in the message itself.
   constexpr std::string_view kName = ".name";
   const bool is_tool = path.starts_with("tools[") || path.find(".tool_calls[") != path.npos;
   if (is_tool && path.ends_with(kName)) {
@@ -50,7 +52,8 @@ std::string ParamOf(std::string_view path) {
   return std::string(path);
 }
 
-// Returns the field "type" of an error object with the HTTP status code `http_status`.
+// Returns the value of the field "type" in OpenAI's error object for an error with the HTTP status
+// code `http_status`.
 std::string_view TypeOf(int http_status) {
   switch (http_status) {
     case 401:
@@ -147,7 +150,8 @@ HttpResponse ErrorResponse(const absl::Status& status) {
     out.fields.emplace_back("Retry-After",
                             fmt::format("{:.0f}", std::max(1.0, std::ceil(seconds))));
   }
-  // OpenAI's clients repeat requests with these status codes unless a field forbids the repetition.
+  // OpenAI's client libraries repeat requests that failed with status 408, 500 or 503, unless the
+  // header field X-Should-Retry forbids the repetition.
   const bool is_hopeless =
       error.reason == Reason::kDeadline || error.reason == Reason::kCancelled ||
       error.reason == Reason::kWriteStalled || error.reason == Reason::kInternal;

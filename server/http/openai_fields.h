@@ -11,14 +11,16 @@
 
 namespace incipit {
 
-// Reads the fields of a JSON object. Treats a field with the value null as absent. Each error is
-// INVALID_FIELD and contains the path of the field, but not its value.
+// Reads the fields of a JSON object. Treats a field with the value null as absent. Each error has
+// the reason INVALID_FIELD and contains the path of the field. Only an error of Integer contains
+// the value of the field.
 class OpenAiFields {
  public:
   using Json = nlohmann::ordered_json;
 
-  // `path` is the position of `object` in the request body, such as "messages[2]"; empty if
-  // `object` is the whole body. REQUIRES: `object` is a JSON object and outlives the OpenAiFields.
+  // Creates a reader of the fields of `object`. `path` is the position of `object` in the request
+  // body, such as "messages[2]"; empty if `object` is the whole body. REQUIRES: `object` is a JSON
+  // object and outlives the OpenAiFields.
   explicit OpenAiFields(const Json& object, std::string path = {})
       : object_(object), path_(std::move(path)) {}
   // Returns a reader of the fields of `value`, or an error if `value` is not a JSON object. `path`
@@ -40,7 +42,8 @@ class OpenAiFields {
   absl::StatusOr<std::optional<bool>> Bool(std::string_view name) const;
   absl::StatusOr<std::optional<std::string>> Text(std::string_view name) const;
 
-  // Returns an error with the path of the field `name` and the text `description`.
+  // Returns an INVALID_FIELD error. The message is the path of the field `name`, followed by
+  // `description`.
   absl::Status Unsupported(std::string_view name, std::string_view description) const;
 
  private:

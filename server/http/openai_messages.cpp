@@ -12,7 +12,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Returns the text of the field "content" of `message`: a string, null, or an array of text parts.
+// Returns the text in the field "content" of the chat message `message`. The field is a string,
+// null, or an array of text parts.
 absl::StatusOr<std::string> ReadContent(const OpenAiFields& message) {
   const Json* const content = message.Find("content");
   if (content == nullptr) return std::string();
@@ -25,7 +26,8 @@ absl::StatusOr<std::string> ReadContent(const OpenAiFields& message) {
                              OpenAiFields::Of((*content)[i], fmt::format("{}[{}]", path, i)));
     INCIPIT_ASSIGN_OR_RETURN(const auto type, part.Text("type"));
     if (type.value_or("text") != "text") {
-      return part.Unsupported("type", "must be \"text\"; this model reads no other parts");
+      return part.Unsupported("type",
+                              "must be \"text\"; the server supports only text in messages");
     }
     INCIPIT_ASSIGN_OR_RETURN(const auto text, part.Text("text"));
     if (!text) return part.Unsupported("text", "is missing");
@@ -44,8 +46,8 @@ absl::StatusOr<ToolCallDraft> ReadToolCall(const OpenAiFields& call) {
   INCIPIT_ASSIGN_OR_RETURN(const auto fields, OpenAiFields::Of(*function, call.PathOf("function")));
   INCIPIT_ASSIGN_OR_RETURN(auto name, fields.Text("name"));
   out.name = std::move(name).value_or("");
-  // OpenAI's API has the arguments as a string that contains JSON. The server also accepts a JSON
-  // object.
+  // In OpenAI's API, the arguments of a tool call are a string that contains a JSON object. The
+  // server also accepts the JSON object itself.
   const Json* const arguments = fields.Find("arguments");
   if (arguments == nullptr) return out;
   if (arguments->is_string()) {
@@ -53,7 +55,8 @@ absl::StatusOr<ToolCallDraft> ReadToolCall(const OpenAiFields& call) {
   } else if (arguments->is_object()) {
     out.arguments_json = arguments->dump();
   } else {
-    return fields.Unsupported("arguments", "must be the text of a JSON object");
+    return fields.Unsupported("arguments",
+                              "must be a JSON object or a string that contains a JSON object");
   }
   return out;
 }
@@ -64,7 +67,8 @@ absl::StatusOr<MessageDraft> ReadMessage(const OpenAiFields& fields) {
   out.role = std::move(role).value_or("");
   if (out.role == "developer") out.role = "system";
   INCIPIT_ASSIGN_OR_RETURN(out.content, ReadContent(fields));
-  // vLLM has an old and a new name for the reasoning of a message.
+  // vLLM has two field names for the reasoning of a message: the old name "reasoning_content" and
+  // the new name "reasoning". The server accepts both names.
   INCIPIT_ASSIGN_OR_RETURN(auto reasoning, fields.Text("reasoning_content"));
   INCIPIT_ASSIGN_OR_RETURN(auto new_reasoning, fields.Text("reasoning"));
   if (!reasoning) reasoning = std::move(new_reasoning);
@@ -107,8 +111,8 @@ absl::StatusOr<ToolDraft> ReadTool(const OpenAiFields& fields) {
   return out;
 }
 
-// Reads the variables of the chat template: the members of chat_template_kwargs, and
-// reasoning_effort.
+// Reads the variables of the chat template: the members of the field chat_template_kwargs, and the
+// field reasoning_effort.
 absl::Status ReadTemplateArguments(const OpenAiFields& fields, ConversationDraft& out) {
   const Json* const given = fields.Find("chat_template_kwargs");
   if (given != nullptr && !given->is_object()) {
@@ -120,7 +124,8 @@ absl::Status ReadTemplateArguments(const OpenAiFields& fields, ConversationDraft
     return absl::OkStatus();
   }
   Json arguments = given == nullptr ? Json::object() : *given;
-  arguments.emplace("reasoning_effort", *effort);  // keeps an equal member of chat_template_kwargs
+  // If chat_template_kwargs contains reasoning_effort, `emplace` does not replace that value.
+  arguments.emplace("reasoning_effort", *effort);
   out.template_arguments_json = arguments.dump();
   return absl::OkStatus();
 }
@@ -132,8 +137,7 @@ absl::Status ReadTemplateOptions(const OpenAiFields& fields, ConversationDraft& 
   out.continue_final_message = continues.value_or(false);
   out.add_generation_prompt = generates.value_or(!out.continue_final_message);
   if (out.continue_final_message && out.add_generation_prompt) {
-    return InvalidField("continue_final_message",
-                        "and add_generation_prompt must not both be true");
+    return InvalidField("continue_final_message", "must be false if add_generation_prompt is true");
   }
   return absl::OkStatus();
 }

@@ -22,8 +22,8 @@ int64_t NumCharacters(std::string_view bytes) {
       bytes, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
 }
 
-// Appends the JSON object of one token with its log probability to `out`, without the closing
-// brace.
+// Appends a JSON object with one token and its log probability to `out`. Leaves out the closing
+// brace, so that the caller can add fields.
 void AppendChatToken(const ScoredToken& token, std::string& out) {
   out += R"({"token":)";
   AppendJson(token.bytes, out);
@@ -69,7 +69,8 @@ bool HasText(const OutputDelta& delta) {
   return !delta.text.empty() || !delta.reasoning.empty() || !delta.tool_calls.empty();
 }
 
-// Removes the output from `delta`. The choice ends as if the choice had no output token.
+// Removes the output from `delta`. If the choice ends, its finish reason becomes kLength, as if the
+// limit were 0 output tokens.
 void HideOutput(OutputDelta& delta) {
   OutputDelta hidden;
   hidden.choice = delta.choice;
@@ -122,7 +123,8 @@ OutputDelta OpenAiOutput::EchoOf(size_t prompt) const {
   OutputDelta echo;
   echo.text = prompts_[prompt].text;
   if (!format_.logprobs || prompts_[prompt].tokens.empty()) return echo;
-  // The first token of a prompt has no probability. Rank 0 means that the probability is absent.
+  // The first token of a prompt has no probability, because no token precedes it. Rank 0 means that
+  // the probability is absent.
   ScoredPosition first;
   first.token.token = prompts_[prompt].tokens.front();
   if (tokenizer_ != nullptr) first.token.bytes = tokenizer_->TokenBytes(first.token.token);
@@ -150,7 +152,7 @@ void OpenAiOutput::BeginChoice(size_t prompt, size_t index, std::string& out) {
                     index);
   } else {
     AppendChoice(index, first, progress, json);
-    json.pop_back();  // the closing brace
+    json.pop_back();  // removes the closing brace
   }
   if (format_.return_token_ids) {
     json += R"(,"prompt_token_ids":)";
@@ -219,8 +221,8 @@ void OpenAiOutput::AppendChatMessage(const OutputDelta& delta, std::string& out)
     AppendJson(delta.text, out);
   }
   if (!delta.reasoning.empty()) {
-    // Writes the reasoning twice, under the old and the new field name of vLLM. A client reads only
-    // one of the two fields.
+    // Writes the reasoning under the new and under the old field name in vLLM's API, because a
+    // client reads only one of the two fields.
     for (const std::string_view name : {R"(,"reasoning":)", R"(,"reasoning_content":)"}) {
       out += name;
       AppendJson(delta.reasoning, out);
@@ -247,7 +249,8 @@ int64_t OpenAiOutput::CharactersOf(size_t index, const ScoredToken& token,
   const bool is_special = tokenizer_ != nullptr && tokenizer_->IsSpecial(token.token);
   const std::string_view prompt = prompts_[index / static_cast<size_t>(format_.num_choices)].text;
   if (progress.num_prompt_bytes < prompt.size()) {
-    // The tokenizer adds special tokens to a prompt that the text of the prompt does not contain.
+    // The tokenizer adds special tokens to the tokens of a prompt. The text of the prompt does not
+    // contain these special tokens, so they add no characters.
     const bool is_in_text =
         !is_special || prompt.substr(progress.num_prompt_bytes).starts_with(token.bytes);
     if (!is_in_text) return 0;
@@ -278,8 +281,8 @@ void OpenAiOutput::AppendCompletionLogprobs(size_t index,
     }
     AppendJson(token.logprob, values);
     tops += '{';
-    // Texts in `tops`; if several tokens have the same text, only the most probable token is in
-    // `tops`.
+    // Token texts (as JSON strings) that are keys of the current JSON object in `tops`. If several
+    // tokens have the same text, the object contains only the most probable of these tokens.
     std::vector<std::string> names;
     const auto append = [&](const ScoredToken& one) {
       std::string name;
@@ -367,7 +370,7 @@ std::string OpenAiOutput::Whole() const {
     Progress progress = progress_[index];
     AppendChoice(index, outputs_[index], progress, out);
     if (!format_.return_token_ids) continue;
-    out.pop_back();  // the closing brace
+    out.pop_back();  // removes the closing brace
     out += R"(,"prompt_token_ids":)";
     AppendJson(prompts_[index / static_cast<size_t>(format_.num_choices)].tokens, out);
     out += '}';

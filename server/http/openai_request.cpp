@@ -19,13 +19,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kInt32Max = std::numeric_limits<int32_t>::max();
-// Default of max_tokens for completions, as in OpenAI's API.
+// Default value of the field max_tokens in completion requests, as in OpenAI's API.
 constexpr uint32_t kCompletionTokens = 16;
-// Number of nested arrays and objects in a request body that contain the JSON schema of a tool.
+// Number of nesting levels (arrays and objects) that a request body may have around an embedded
+// JSON object, such as the schema of a tool.
 constexpr int kBodyDepth = 8;
 
-// Fields that the server refuses, because the server does not support the fields and they would
-// change the output.
+// Request fields that the server refuses because the server does not support the fields. If the
+// server ignored one of these fields, the output would not be what the client requested.
 constexpr std::string_view kUnsupported[] = {"structured_outputs",
                                              "guided_json",
                                              "guided_regex",
@@ -44,12 +45,13 @@ constexpr std::string_view kUnsupported[] = {"structured_outputs",
                                              "truncate_prompt_tokens",
                                              "logits_processors"};
 
-// Members of a body that contain token ids.
+// Fields of a request body that can be long lists of token ids. These ids do not count as JSON
+// values.
 constexpr std::string_view kTokenLists[] = {"prompt", "tokens"};
 
-// Returns the maximum number of JSON values in a body, without token ids. A body has more values
-// than `json_values_max` counts: a tool call has six values and counts as five, and messages and
-// other fields do not count.
+// Returns the maximum number of JSON values in a request body, not counting token ids. The maximum
+// is larger than `json_values_max`: that limit counts a tool call with six values as five, and does
+// not count messages and other fields.
 int64_t BodyValuesMax(const RequestLimits& limits) {
   constexpr int64_t kValuesOfMessage = 16, kValuesOfFields = 1024;
   return limits.json_values_max + limits.json_values_max / 5 +
@@ -84,7 +86,8 @@ absl::Status CheckSupported(const OpenAiFields& fields) {
   return absl::OkStatus();
 }
 
-// Reads an optional number into `target`.
+// Reads the number in the field `name` into `target`. Does not change `target` if the field is
+// absent.
 template <typename T>
 absl::Status ReadNumber(const OpenAiFields& fields, std::string_view name, T& target) {
   INCIPIT_ASSIGN_OR_RETURN(const std::optional<double> value, fields.Number(name));
@@ -93,8 +96,8 @@ absl::Status ReadNumber(const OpenAiFields& fields, std::string_view name, T& ta
   return absl::OkStatus();
 }
 
-// Returns the token id that `key` contains as a decimal number, or nullopt. `key` is the key of an
-// entry of logit_bias.
+// Returns the token id that the text `key` contains as a decimal number, or nullopt if `key` is not
+// a token id. `key` is a key in the field logit_bias.
 std::optional<uint32_t> TokenOf(const std::string& key) {
   uint32_t id = 0;
   if (!absl::SimpleAtoi(key, &id)) return std::nullopt;
@@ -143,7 +146,7 @@ absl::Status ReadSampling(const OpenAiFields& fields, const OpenAiLimits& limits
 absl::Status ReadStop(const OpenAiFields& fields, const OpenAiLimits& limits, OutputDraft& out) {
   const Json* const stop = fields.Find("stop");
   if (stop != nullptr && stop->is_string()) {
-    // An empty text means that the request has no stop string, as in vLLM.
+    // An empty string in the field "stop" means that the request has no stop string, as in vLLM.
     if (const auto text = stop->get<std::string>(); !text.empty()) out.stop.push_back(text);
   } else if (stop != nullptr) {
     if (!stop->is_array()) return InvalidField("stop", "must be a string or an array of strings");
@@ -201,8 +204,8 @@ absl::StatusOr<RequestDraft> ReadCommon(const OpenAiFields& fields, const OpenAi
   INCIPIT_RETURN_IF_ERROR(ReadOutput(fields, limits, draft));
   INCIPIT_ASSIGN_OR_RETURN(auto salt, fields.Text("cache_salt"));
   draft.cache.salt = std::move(salt).value_or("");
-  // vLLM serves a request with a lower number first; the engine serves a request with a higher
-  // number first.
+  // In vLLM's API, a request with a lower priority number is served first. In the engine, a request
+  // with a higher priority number is served first. The sign of the number therefore changes.
   INCIPIT_ASSIGN_OR_RETURN(const auto priority, fields.Integer("priority", -kInt32Max, kInt32Max));
   draft.priority = -static_cast<int32_t>(priority.value_or(0));
   INCIPIT_ASSIGN_OR_RETURN(const auto streams, fields.Bool("stream"));
@@ -213,7 +216,7 @@ absl::StatusOr<RequestDraft> ReadCommon(const OpenAiFields& fields, const OpenAi
   format.num_choices = static_cast<int32_t>(draft.output.num_choices);
   const Json* const options = fields.Find("stream_options");
   if (options == nullptr) return draft;
-  if (!format.streams) return InvalidField("stream_options", "needs stream to be true");
+  if (!format.streams) return InvalidField("stream_options", "is allowed only if stream is true");
   INCIPIT_ASSIGN_OR_RETURN(const auto stream_fields, OpenAiFields::Of(*options, "stream_options"));
   INCIPIT_ASSIGN_OR_RETURN(const auto include_usage, stream_fields.Bool("include_usage"));
   format.include_usage = include_usage.value_or(false);
@@ -221,7 +224,7 @@ absl::StatusOr<RequestDraft> ReadCommon(const OpenAiFields& fields, const OpenAi
 }
 
 constexpr std::string_view kPromptTypes =
-    "must be a string, an array of token ids, or an array of these";
+    "must be a prompt or an array of prompts; a prompt is a string or an array of token ids";
 
 absl::StatusOr<TokensDraft> TokensFrom(const Json& ids, std::string_view field,
                                        std::string_view types) {
@@ -229,14 +232,15 @@ absl::StatusOr<TokensDraft> TokensFrom(const Json& ids, std::string_view field,
   out.reserve(ids.size());
   for (const Json& id : ids) {
     if (!id.is_number_unsigned()) return FieldViolation(field, types);
-    // CheckDraft refuses a negative id.
+    // The id -1 stands for an id that is too large. CheckDraft refuses negative ids.
     const uint64_t value = id.get<uint64_t>();
     out.push_back(value > static_cast<uint64_t>(kInt32Max) ? -1 : static_cast<TokenId>(value));
   }
   return out;
 }
 
-// Returns one copy of `common` for each prompt in the field "prompt", with the prompt added.
+// Returns one request draft for each prompt in the field "prompt": a copy of `common` with the
+// prompt.
 absl::StatusOr<std::vector<RequestDraft>> ReadPrompts(const OpenAiFields& fields,
                                                       const OpenAiLimits& limits,
                                                       RequestDraft common) {
@@ -282,8 +286,9 @@ absl::Status ReadMaxTokens(const OpenAiFields& fields, std::string_view name, Ou
   return absl::OkStatus();
 }
 
-// Reads "echo" and "max_tokens" of a completion request. A request with echo and without output
-// scores a prompt. The engine then still samples one token, which the response does not contain.
+// Reads the fields "echo" and "max_tokens" of a completion request. If "echo" is true and
+// "max_tokens" is 0, the response contains only the prompt. The engine then still samples one
+// token, which the response does not contain.
 absl::Status ReadEcho(const OpenAiFields& fields, OpenAiFormat& format, OutputDraft& out) {
   INCIPIT_ASSIGN_OR_RETURN(const auto echo, fields.Bool("echo"));
   format.echo = echo.value_or(false);
@@ -325,7 +330,7 @@ absl::StatusOr<OpenAiRequest> ReadChatRequest(std::string_view body, const OpenA
   INCIPIT_ASSIGN_OR_RETURN(const auto top,
                            fields.Integer("top_logprobs", 0, limits.request.logprobs_max));
   if (top && !logprobs.value_or(false)) {
-    return InvalidField("top_logprobs", "needs logprobs to be true");
+    return InvalidField("top_logprobs", "is allowed only if logprobs is true");
   }
   out.format.logprobs = logprobs.value_or(false);
   if (out.format.logprobs) draft.output.logprobs = static_cast<uint32_t>(top.value_or(0));

@@ -1,5 +1,5 @@
 // Converts the JSON body of an OpenAI API request to request drafts (values that are not checked
-// yet). Also reads fields that only vLLM has.
+// yet). Also reads the fields that vLLM adds to OpenAI's API.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@
 
 namespace incipit {
 
-// The form of a response, as the client requested.
+// The form of the response that the client has requested.
 struct OpenAiFormat {
   bool is_chat = false;
   bool streams = false;        // true: server-sent events; false: one JSON object
   bool include_usage = false;  // true: a stream ends with the token counts
   bool echo = false;           // true: the text of a completion begins with the prompt
-  bool echo_only = false;      // true: the text of a completion is only the prompt
-  // True: the response contains the token ids of prompts and choices.
+  bool echo_only = false;      // true: the text of a completion is the prompt without output
+  // True: the response contains the token ids of prompts and choices (outputs).
   bool return_token_ids = false;
-  bool keeps_special_tokens = false;  // true: the text of a choice contains special tokens
+  bool keeps_special_tokens = false;  // true: output text contains special tokens
   bool logprobs = false;
-  int32_t num_choices = 1;  // number of choices for each prompt
+  int32_t num_choices = 1;  // number of choices (outputs) of each prompt
 };
 
 struct OpenAiRequest {
@@ -35,7 +35,7 @@ struct OpenAiRequest {
 struct OpenAiLimits {
   const RequestLimits& request;
   int64_t body_bytes_max = 4 << 20;
-  int32_t prompts_max = 128;  // maximum number of prompts in one request of completions
+  int32_t prompts_max = 128;  // maximum number of prompts in one completion request
 };
 
 struct TokenizeRequest {

@@ -74,9 +74,9 @@ std::string OpenAiRoutes::MethodsOf(std::string_view path) const {
 }
 
 bool OpenAiRoutes::HasKey(const HttpRequestHead& head) const {
-  // Health pages need no key, because orchestrators request them. The chat page needs no key,
-  // because a user enters the key in the page. A browser sends OPTIONS without the key, before the
-  // request of a web page.
+  // Health pages need no API key, because orchestrators such as Kubernetes request the pages
+  // without a key. The chat page needs no key, because a user enters the key in the page. Before a
+  // browser sends a request for a web page, the browser sends an OPTIONS request without the key.
   const std::string_view path = head.path();
   const bool is_public = path == "/" || path == "/health" || path == "/readyz" || path == "/livez";
   if (is_public || head.method == "OPTIONS") return true;
@@ -99,13 +99,14 @@ std::optional<HttpResponse> OpenAiRoutes::Check(const HttpRequestHead& head) con
   }
   if (Find(head) != nullptr) return std::nullopt;
   const std::string methods = MethodsOf(head.path());
-  if (methods.empty()) return with_fields(ErrorResponse(404, "the server has no such path"));
+  if (methods.empty()) return with_fields(ErrorResponse(404, "the requested path is unknown"));
   if (head.method == "OPTIONS") {
     HttpResponse allowed{.status = 204, .content_type = {}};
     allowed.fields.emplace_back("Allow", methods);
     return with_fields(std::move(allowed));
   }
-  HttpResponse wrong = ErrorResponse(405, "the path does not support this method");
+  HttpResponse wrong =
+      ErrorResponse(405, "the path does not support the HTTP method of the request");
   wrong.fields.emplace_back("Allow", methods);
   return with_fields(std::move(wrong));
 }
@@ -137,7 +138,7 @@ void OpenAiRoutes::Model(const std::shared_ptr<HttpExchange>& exchange) {
   const std::string name = PercentDecoded(exchange->head().path().substr(kModelPrefix.size()));
   if (!context_.model.HasName(name)) {
     exchange->Respond(
-        ErrorResponse(Refuse(Reason::kModelNotFound, "the server has no model of this name")));
+        ErrorResponse(Refuse(Reason::kModelNotFound, "the server has no model with this name")));
     return;
   }
   exchange->Respond({.body = ModelJson(name)});

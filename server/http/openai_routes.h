@@ -22,7 +22,7 @@
 
 namespace incipit {
 
-// The objects that OpenAiRoutes uses. REQUIRES: all objects outlive the routes.
+// The objects that OpenAiRoutes uses. REQUIRES: all objects outlive the OpenAiRoutes.
 struct RoutesContext {
   const Options& options;
   const ServedModel& model;
@@ -36,19 +36,21 @@ struct RoutesContext {
   const ApiKeys& keys;
 };
 
+// Calls, for each HTTP request, the function for the path and the method of the request.
 // Thread-safe. No function waits.
 class OpenAiRoutes {
  public:
   explicit OpenAiRoutes(const RoutesContext& context);
 
-  // Checks a request before its body is read. Returns an error response for an unknown path, a
-  // wrong method, a request without a necessary API key, or a request that CheckBrowser refuses.
+  // Checks a request before its body is read. Returns an error response if the path is unknown, the
+  // method is wrong, or a necessary API key is missing. Returns an error response if CheckBrowser
+  // refuses the request of a web page. Returns a response to a request with the method OPTIONS.
   // Otherwise returns nullopt.
   std::optional<HttpResponse> Check(const HttpRequestHead& head) const;
   // Responds to the request of `exchange`. REQUIRES: Check returned nullopt for the request.
   void Handle(std::shared_ptr<HttpExchange> exchange);
-  // Returns the estimated total size, in bytes, of the output that the server keeps for responses
-  // that are not complete.
+  // Returns the estimated total size, in bytes, of the output that the server keeps in memory for
+  // responses that are not complete.
   int64_t num_kept_bytes() const { return num_kept_bytes_; }
 
  private:
@@ -57,9 +59,10 @@ class OpenAiRoutes {
     std::string_view method, path;
     Handler handle;
   };
-  // Returns the route for the path and the method of `head`, or null if there is no such route.
+  // Returns the route (with the handler) for the path and the method of `head`, or null if no route
+  // fits.
   const Route* Find(const HttpRequestHead& head) const;
-  // Returns true if the request `head` needs no API key, or has one of the keys.
+  // Returns true if the request `head` needs no API key, or contains an API key of the server.
   bool HasKey(const HttpRequestHead& head) const;
   // Returns the HTTP methods that `path` supports, separated by commas.
   std::string MethodsOf(std::string_view path) const;
@@ -69,7 +72,8 @@ class OpenAiRoutes {
   void Model(const std::shared_ptr<HttpExchange>& exchange);
   void Completions(const std::shared_ptr<HttpExchange>& exchange);
   void ChatCompletions(const std::shared_ptr<HttpExchange>& exchange);
-  // Starts a call of completions or, if `is_chat` is true, of chat completions.
+  // Starts an OpenAiCall for the request of `exchange`: a chat request if `is_chat` is true,
+  // otherwise a completion request.
   void StartCall(const std::shared_ptr<HttpExchange>& exchange, bool is_chat);
   void Tokenize(const std::shared_ptr<HttpExchange>& exchange);
   void Detokenize(const std::shared_ptr<HttpExchange>& exchange);
@@ -96,9 +100,9 @@ class OpenAiRoutes {
   const RoutesContext context_;
   const HttpGuardOptions guard_;
   const int64_t start_time_;  // start of the server, in seconds since 1970
-  RandomSource random_;       // names of responses
-  // Estimated total size, in bytes, of the output that the server keeps for responses that are not
-  // streams.
+  RandomSource random_;       // random numbers for the ids of responses
+  // Estimated total size, in bytes, of the output that the server keeps in memory for responses
+  // that are not complete.
   std::atomic<int64_t> num_kept_bytes_{0};
 };
 
