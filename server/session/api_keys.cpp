@@ -30,14 +30,15 @@ Sha256Digest DigestOf(std::string_view key) {
   return Sha256({reinterpret_cast<const uint8_t*>(key.data()), key.size()});
 }
 
-// Returns 1 if `a` and `b` are equal, otherwise 0. The time does not depend on `a` and `b`.
+// Returns 1 if `a` and `b` are equal, otherwise 0. The running time does not depend on the values
+// of `a` and `b`.
 uint64_t AreEqual(const Sha256Digest& a, const Sha256Digest& b) {
   using Words = std::array<uint64_t, 4>;
   const auto x = std::bit_cast<Words>(a);
   const auto y = std::bit_cast<Words>(b);
   uint64_t difference = 0;
   for (size_t i = 0; i < x.size(); ++i) difference |= x[i] ^ y[i];
-  // The highest bit of `difference | -difference` is 1 unless `difference` is 0.
+  // The highest bit of `difference | -difference` is 0 if `difference` is 0, otherwise 1.
   return 1 ^ ((difference | (0 - difference)) >> 63);
 }
 
@@ -60,15 +61,16 @@ absl::StatusOr<ApiKeys> ApiKeys::Parse(std::string_view text) {
     if (line.empty() || line.starts_with('#')) continue;
     if (!IsApiKey(line)) {
       return InvalidArgument(
-          "line {} is not a key; a key has from 1 to {} visible ASCII characters, without spaces",
+          "line {} is not a key; an API key has from 1 to {} visible ASCII characters, without "
+          "spaces",
           number, kApiKeyBytesMax);
     }
     if (keys.digests_.size() == kApiKeysMax) {
-      return InvalidArgument("the file has more than {} keys", kApiKeysMax);
+      return InvalidArgument("the API key file has more than {} keys", kApiKeysMax);
     }
     keys.digests_.push_back(DigestOf(line));
   }
-  if (keys.digests_.empty()) return InvalidArgument("the file has no key");
+  if (keys.digests_.empty()) return InvalidArgument("the file has no key; it needs an API key");
   return keys;
 }
 

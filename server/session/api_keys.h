@@ -1,4 +1,5 @@
-// The API keys with which clients may call the server. Only the digests of the keys are in memory.
+// The API keys with which clients may call the server. The server keeps only the SHA-256 digests of
+// the keys in memory.
 #pragma once
 
 #include <algorithm>
@@ -11,10 +12,10 @@
 
 namespace incipit {
 
-// Maximum size of the file of --api-key-file, in bytes.
+// Maximum size in bytes of the file with the API keys (the value of the flag --api-key-file).
 inline constexpr size_t kApiKeyFileBytesMax = 1 << 20;
-inline constexpr size_t kApiKeysMax = 1024;     // maximum number of keys
-inline constexpr size_t kApiKeyBytesMax = 512;  // maximum length of a key, in bytes
+inline constexpr size_t kApiKeysMax = 1024;     // maximum number of API keys in the file
+inline constexpr size_t kApiKeyBytesMax = 512;  // maximum length of an API key in bytes
 
 // Returns true if `key` has from 1 to kApiKeyBytesMax bytes, and all bytes are visible ASCII
 // characters.
@@ -23,23 +24,24 @@ inline bool IsApiKey(std::string_view key) {
          std::ranges::all_of(key, [](char c) { return c > ' ' && c <= '~'; });
 }
 
-// A list of keys that does not change. Thread-safe.
+// A list of API keys that does not change after its creation. Thread-safe.
 class ApiKeys {
  public:
   // Creates an empty list: every client may call the server, with or without a key.
   ApiKeys() = default;
-  // Reads the keys in the file `path`. Returns an error if the file cannot be read, or if Parse
-  // returns an error. The message contains `path` and no key.
+  // Reads the API keys in the file `path`. Returns an error if the file cannot be read, or if Parse
+  // returns an error for its contents. The error message contains `path`, but never a key.
   static absl::StatusOr<ApiKeys> Read(const std::filesystem::path& path);
-  // Reads the keys in `text`, one key in each line. Ignores empty lines, lines that begin with #,
-  // and spaces at the beginning and the end of a line. Returns INVALID_ARGUMENT if `text` has no
+  // Reads the API keys in `text`, one key in each line. Ignores empty lines, lines that begin with
+  // #, and spaces at the beginning and the end of a line. Returns INVALID_ARGUMENT if `text` has no
   // key, more than kApiKeysMax keys, or a line that is not a key.
   static absl::StatusOr<ApiKeys> Parse(std::string_view text);
 
-  // Returns true if clients need a key.
+  // Returns true if the list has a key; clients must then send an API key.
   bool are_required() const { return !digests_.empty(); }
-  // Returns true if `authorization` is "Bearer KEY" with a key of the list, or if no key is
-  // required. The time to compare does not depend on the keys of the list.
+  // Checks `authorization`, the value of a header field. Returns true if the value is "Bearer KEY"
+  // with a KEY of the list, or if the list is empty. The running time does not depend on the keys
+  // in the list, only on their number.
   bool Accept(std::string_view authorization) const;
 
  private:

@@ -15,8 +15,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Builds a JSON value while the nlohmann library parses a text. The builder of the library is not
-// used, because its time for an object is quadratic in the number of members.
+// Builds a JSON value from the events of the parser in the nlohmann JSON library. The builder of
+// the library is not used, because its time for an object is quadratic in the number of members.
 class Builder {
  public:
   Builder(int64_t& num_left, int depth_max, BoundedJsonReader::Uncounted uncounted)
@@ -45,13 +45,13 @@ class Builder {
 
   bool too_deep() const { return too_deep_; }
   bool too_many() const { return num_left_ < 0; }
-  // The whole JSON value; REQUIRES: the parsed text was valid JSON.
+  // Returns the whole JSON value. REQUIRES: the parsed text was valid JSON.
   Json& root() { return values_.front(); }
 
  private:
-  // An array or object that the parser has not read completely. `first_value` is the index in
-  // `values_` of its first element or member. `first_name` is the index in `names_` of the name of
-  // the first member.
+  // An array or object whose end the parser has not read yet. `first_value` is the index in
+  // `values_` of the first element of the array, or of the value of the first member of the object.
+  // `first_name` is the index in `names_` of the name of the first member.
   struct Level {
     bool is_object;
     size_t first_value, first_name;
@@ -61,7 +61,8 @@ class Builder {
   bool Close();
   bool Add(Json value, bool counts = true);
   static Json MakeArray(std::span<Json> elements);
-  // REQUIRES: `names` and `values` have the same size.
+  // Returns a JSON object in which values[i] has the name names[i]. If several names are equal,
+  // keeps only the last value. REQUIRES: `names` and `values` have the same size.
   static Json MakeObject(std::span<std::string> names, std::span<Json> values);
 
   int64_t& num_left_;
@@ -70,8 +71,9 @@ class Builder {
   bool too_deep_ = false;
   bool counts_integers_ = true;
   std::vector<Level> levels_;
-  // The elements and members of the arrays and objects in `levels_`, and the names of the members.
-  // Names have their own list, because a long array has none.
+  // `values_` contains the elements and members that were read for the arrays and objects in
+  // `levels_`. `names_` contains only the names of members. The names have a separate list, because
+  // the elements of an array have no names.
   std::vector<Json> values_;
   std::vector<std::string> names_;
 };
@@ -110,8 +112,8 @@ Json Builder::MakeArray(std::span<Json> elements) {
 }
 
 Json Builder::MakeObject(std::span<std::string> names, std::span<Json> values) {
-  // Number of members up to which an object is searched for equal names one by one; a larger object
-  // is searched with a hash table.
+  // If an object has at most this number of members, equal names are found by linear search. In a
+  // larger object, equal names are found with a hash table.
   constexpr size_t kIndexedMembers = 16;
   const bool is_indexed = values.size() > kIndexedMembers;
   Json object = Json::object();
@@ -146,7 +148,8 @@ absl::StatusOr<nlohmann::ordered_json> BoundedJsonReader::Read(
     return CheckBytes(field(), text.size(), bytes_max_);
   }
   Builder builder(num_left_, depth_max_, uncounted_);
-  // The JSON library would treat a NUL byte as the end of the text.
+  // Refuses a text that contains a NUL byte, because the JSON library would treat the NUL byte as
+  // the end of the text.
   const bool has_nul = text.find('\0') != std::string_view::npos;
   const bool is_parsed = !has_nul && Json::sax_parse(text, &builder);
   if (builder.too_deep()) {
@@ -167,7 +170,7 @@ absl::Status BoundedJsonReader::Count(absl::FunctionRef<std::string()> field, in
 absl::Status BoundedJsonReader::TooManyValues(absl::FunctionRef<std::string()> field) const {
   return WithBound(InvalidField(field(),
                                 "has too many values; the JSON texts and tool calls of one request "
-                                "together may have at most {} members and elements",
+                                "together may have at most {} object members and array elements",
                                 members_max_),
                    members_max_);
 }

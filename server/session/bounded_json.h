@@ -15,16 +15,16 @@ namespace incipit {
 
 class BoundedJsonReader {
  public:
-  // Names of members of the outermost object. The integers in the values of these members do not
-  // count as values, so that a text can contain a long list of token ids.
+  // Names of members of the outermost object. Integers inside these members do not count against
+  // the maximum number of values, so that a text can contain a long list of token ids.
   using Uncounted = std::span<const std::string_view>;
 
-  // Default for the maximum number of objects and arrays inside each other.
+  // Default of the maximum nesting depth (number of objects and arrays inside each other).
   static constexpr int kDepthMax = 32;
 
-  // `bytes_max` is the maximum size of each JSON text. `members_max` is the maximum number of
-  // values: object members and array elements in all texts, and the values that Count adds.
-  // REQUIRES: the array of `uncounted` outlives the reader.
+  // `bytes_max` is the maximum size of each JSON text in bytes. `members_max` is the maximum number
+  // of values of the request. Values are the object members and array elements in all texts, and
+  // the values that calls of Count add. REQUIRES: the array of `uncounted` outlives the reader.
   BoundedJsonReader(int64_t bytes_max, int64_t members_max, int depth_max = kDepthMax,
                     Uncounted uncounted = {})
       : bytes_max_(bytes_max),
@@ -33,12 +33,13 @@ class BoundedJsonReader {
         uncounted_(uncounted),
         num_left_(members_max) {}
 
-  // Parses `text`, which must be a JSON object. Of several members with the same name, only the
-  // last value is kept. An error names `field` and the exceeded limit.
+  // Parses `text`, which must be a JSON object. If several members of an object have the same name,
+  // keeps only the last value. An error names the request field that `field` returns. If a limit is
+  // exceeded, the error also contains the limit.
   absl::StatusOr<nlohmann::ordered_json> Read(absl::FunctionRef<std::string()> field,
                                               std::string_view text);
-  // Adds `num_values` to the number of values of the request. Returns an error that names `field`
-  // if the request has more than the maximum number of values.
+  // Adds `num_values` to the number of JSON values of the request. If the sum exceeds the maximum
+  // number of values, returns an error that names the request field that `field` returns.
   absl::Status Count(absl::FunctionRef<std::string()> field, int64_t num_values);
 
  private:
@@ -47,8 +48,8 @@ class BoundedJsonReader {
   const int64_t bytes_max_, members_max_;
   const int depth_max_;
   const Uncounted uncounted_;
-  // Maximum number of values (object members and array elements) that later calls of Read and Count
-  // may add.
+  // Number of values (object members and array elements) that later calls of Read and Count may
+  // still add.
   int64_t num_left_;
 };
 

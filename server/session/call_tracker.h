@@ -1,5 +1,5 @@
-// Counts the calls of Generate and Chat in progress, limits their number, and reports when no call
-// is in progress.
+// Counts the calls of clients (such as Generate and Chat) that are in progress, limits their
+// number, and reports when no call is in progress.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +19,26 @@ struct CallLimits {
 };
 
 // Counts the calls in progress (from Begin to End), and limits the number of calls between Begin
-// and Release. Thread-safe. Callbacks are called without a lock.
+// and Release. Thread-safe. Calls the callbacks of WhenIdle without a lock.
 class CallTracker {
  public:
   enum class Verdict { kAdmitted, kTooMany, kTooManyOfConnection };
 
   explicit CallTracker(CallLimits limits) : limits_(limits) {}
 
-  // Counts a new call of the connection `connection`. Returns kAdmitted, or the limit that is
-  // reached. After kAdmitted, the caller must call Release once and then End once.
+  // Counts a new call of the connection `connection`, unless a limit is reached. Returns kAdmitted,
+  // or the limit that is reached. After kAdmitted, the caller must call Release once and then End
+  // once.
   [[nodiscard]] Verdict Begin(const std::string& connection);
-  // Ends the effect of one call of `connection` on the limits. The call may still be in progress.
+  // Stops counting one call of the connection `connection` against the limits. The call may still
+  // be in progress.
   void Release(const std::string& connection);
-  // Ends one call. If no other call is in progress, calls the callbacks of WhenIdle.
+  // Reports the end of one call. If no other call is in progress, calls the callbacks that WhenIdle
+  // has stored.
   void End();
 
-  // Calls `on_idle` once: immediately if no call is in progress, otherwise when the last call ends.
-  // Returns a ticket (a number) with which Forget removes the callback.
+  // Calls `on_idle` once: immediately if no call is in progress, otherwise when no call is in
+  // progress any more. Returns a ticket (a number) with which Forget removes the callback.
   uint64_t WhenIdle(std::function<void()> on_idle);
   // Removes the callback for which WhenIdle returned `ticket`. Does nothing if the callback was
   // already called.
@@ -48,7 +51,8 @@ class CallTracker {
   int32_t num_calls_ ABSL_GUARDED_BY(mutex_) = 0;
   // Number of calls between Begin and Release, to which the limits apply.
   int32_t num_counted_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Number of calls between Begin and Release on each connection, by the name of the connection.
+  // Number of calls between Begin and Release on each connection. The key is the name of the
+  // connection.
   std::unordered_map<std::string, int32_t> by_connection_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_ticket_ ABSL_GUARDED_BY(mutex_) = 1;
   // Callbacks of WhenIdle that have not been called yet. The key is the ticket that WhenIdle

@@ -55,8 +55,9 @@ absl::Status CheckPromptOf(RequestDraft& draft, const ServedModel& model,
 absl::Status CheckModelName(std::string_view name, const ServedModel& model) {
   if (name.empty() || model.HasName(name)) return absl::OkStatus();
   INCIPIT_RETURN_IF_ERROR(CheckBytes("model", name.size(), kModelNameBytesMax));
-  return Refuse(Reason::kModelNotFound,
-                fmt::format("model is not served here; this server serves \"{}\"", model.name));
+  return Refuse(
+      Reason::kModelNotFound,
+      fmt::format("the requested model is not served; this server serves \"{}\"", model.name));
 }
 
 absl::Status CheckLabel(std::string_view label, const RequestLimits& limits) {
@@ -136,14 +137,15 @@ absl::Status SetPrompt(std::vector<TokenId> prompt, std::string_view field,
                      engine.output_tokens_max);
   }
   if (engine.prompt_logprobs >= 0) {
-    // Estimate: 8 bytes for each prompt token, and 20 bytes for each log probability (token id,
-    // value, text of the token and protobuf tags).
+    // Estimated size in bytes of the log probabilities: 8 bytes for each prompt token, and 20 bytes
+    // for each log probability (token id, value, text of the token and protobuf tags).
     const int64_t bytes = num_prompt * (8 + 20 * (int64_t{engine.prompt_logprobs} + 1));
     if (bytes > limits.prompt_logprobs_bytes_max) {
       return WithBound(
-          InvalidField("output.prompt_logprobs",
-                       "would need about {} bytes for {} prompt tokens; at most {} are allowed",
-                       bytes, num_prompt, limits.prompt_logprobs_bytes_max),
+          InvalidField(
+              "output.prompt_logprobs",
+              "would need about {} bytes for {} prompt tokens; at most {} bytes are allowed", bytes,
+              num_prompt, limits.prompt_logprobs_bytes_max),
           limits.prompt_logprobs_bytes_max);
     }
   }

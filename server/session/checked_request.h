@@ -34,58 +34,63 @@ struct ServedModel {
   bool has_tokenizer = false;
   bool has_chat_template = false;
   std::vector<TokenId> eos_ids;
-  // Default sampling options of requests. The member `do_sample` is not used.
+  // Default sampling options, for requests that do not set an option. The member `do_sample` is not
+  // used.
   GenerationDefaults defaults;
 
   // Returns true if `other` is the name of the model or one of `aliases`.
   bool HasName(std::string_view other) const;
 };
 
-// Returns an error if `name` is not empty and not a name of `model`.
+// Returns an error unless `name` is empty or a name of the model `model`.
 absl::Status CheckModelName(std::string_view name, const ServedModel& model);
 
-// The way in which the output of a chat is split into text, tool calls and reasoning.
+// Rules for splitting the output of a chat into text, tool calls and reasoning.
 struct OutputParsing {
   OutputFormats formats;
   // true if the prompt ends inside reasoning, so the output begins with reasoning
   bool begins_in_reasoning = false;
-  // Parameters that the tools declare as strings. Null: tool calls in the output stay text.
+  // The parameters that the tools of the request declare as strings. If null, tool calls in the
+  // output are not parsed and stay ordinary text.
   std::shared_ptr<const StringParameters> tools;
 };
 
 // Options for converting output tokens to the text and log probabilities for the client.
 struct OutputOptions {
-  std::shared_ptr<const StopStringSet> stop;  // null: the request has no stop strings
+  std::shared_ptr<const StopStringSet> stop;  // null if the request has no stop strings
   bool include_stop = false;
   bool keep_special_tokens = false;
   bool logprobs = false;
-  // Stop strings do not end the output in its first `tokens_min` tokens.
+  // Minimum number of output tokens. A stop string in the first `tokens_min` tokens does not end
+  // the output.
   int32_t tokens_min = 0;
-  // Absent: the whole text is ordinary text, without tool calls and reasoning.
+  // Rules for finding tool calls and reasoning in the output. If absent, the whole output is
+  // ordinary text.
   std::optional<OutputParsing> parsing = {};
 };
 
 struct CheckedRequest {
-  // Name of the request that the client sent; if empty, the server generates a name.
+  // Name (`request_id`) that the client gave the request. If empty, the server generates a name.
   std::string label;
   // The prompt: a text, at least one valid token id, or a conversation.
   std::variant<std::string, std::vector<TokenId>, Conversation> prompt;
-  // The request for the engine. CheckDraft sets the options; SetPrompt sets the prompt and limits
-  // `output_tokens_max` to the context.
+  // The request for the engine. CheckDraft sets the options. SetPrompt sets the prompt, and limits
+  // `output_tokens_max` to the number of tokens that fit after the prompt.
   Request request;
   bool has_seed = false;
   OutputOptions output;
   std::string cache_salt;
 };
 
-// Checks the values in `draft`. A long check calls `check_wanted` repeatedly, and stops with the
-// error that `check_wanted` returns.
+// Checks the values in `draft`. Calls `check_wanted` repeatedly during a long check. If
+// `check_wanted` returns an error (for example, because the client has cancelled), stops and
+// returns this error.
 absl::StatusOr<CheckedRequest> CheckDraft(RequestDraft draft, const ServedModel& model,
                                           const RequestLimits& limits, CheckWanted check_wanted);
 
-// Returns PROMPT_TOO_LONG if no output token fits after a prompt of `num_tokens` tokens. If
-// `is_exact` is false, `num_tokens` is only a lower bound. The error names the request field
-// `field`.
+// Returns PROMPT_TOO_LONG if a prompt of `num_tokens` tokens exceeds a limit or leaves no room for
+// an output token. If `is_exact` is false, `num_tokens` is only a lower bound. The error names the
+// request field `field`.
 absl::Status CheckPromptLength(int64_t num_tokens, bool is_exact, std::string_view field,
                                const ServedModel& model, const RequestLimits& limits);
 
@@ -95,8 +100,9 @@ absl::Status SetPrompt(std::vector<TokenId> prompt, std::string_view field,
                        const ServedModel& model, const RequestLimits& limits,
                        CheckedRequest& request);
 
-// Returns a checked request with the prompt `ids` and one output token. The server uses the request
-// only to preview the admission of the prompt.
+// Returns a checked request with the prompt `ids` and one output token. The server does not run the
+// request, but computes from it how many prompt tokens are cached and how many cache blocks the
+// prompt needs.
 absl::StatusOr<CheckedRequest> CheckPrompt(TokensDraft ids, std::string salt,
                                            const ServedModel& model, const RequestLimits& limits);
 
@@ -104,17 +110,16 @@ absl::StatusOr<CheckedRequest> CheckPrompt(TokensDraft ids, std::string salt,
 // request field `field` and the index of the first invalid element.
 absl::Status CheckTokens(std::string_view field, const TokensDraft& ids, const ServedModel& model);
 
-// Returns INVALID_FIELD unless `label` may be the name of a request: printable ASCII characters of
-// at most `limits.request_id_bytes_max` bytes.
+// Returns INVALID_FIELD unless `label` is a valid name of a request: only printable ASCII
+// characters, and at most `limits.request_id_bytes_max` bytes.
 absl::Status CheckLabel(std::string_view label, const RequestLimits& limits);
 
-// Returns INVALID_FIELD unless `tenant` is a valid name: letters, digits, '.', '_' and '-' within
-// the length limit.
+// Returns INVALID_FIELD unless `tenant` is a valid name of a tenant: from 1 to
+// `limits.tenant_bytes_max` letters, digits, '.', '_' and '-'.
 absl::Status CheckTenant(std::string_view tenant, const RequestLimits& limits);
 
 // Sets the tenant and the cache namespace of `request`. Only requests with the same namespace share
-// cached blocks (keys and values of 16 tokens). If `is_isolated` is false, all requests belong to
-// the same tenant.
+// blocks of the prefix cache. If `is_isolated` is false, all requests belong to the same tenant.
 void SetTenant(std::string_view tenant, bool is_isolated, std::string_view salt, Request& request);
 
 }  // namespace incipit

@@ -17,11 +17,11 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kRoleBytesMax = 64;
 // Maximum size in bytes of the name of a tool, the name of an author, and the id of a tool call.
 constexpr size_t kNameBytesMax = 256;
-// Each tool call counts as this number of values against RequestLimits::json_values_max: the id,
-// type, function, name and arguments of the call.
+// Number of JSON values for each tool call: id, type, function, name and arguments. The values
+// count against RequestLimits::json_values_max.
 constexpr int64_t kValuesPerToolCall = 5;
-// Names of template variables that a client may not set with template_arguments_json: variables
-// that the server sets itself, and `chat_template`, which contains code.
+// Names of template variables that a client may not set with template_arguments_json. The server
+// sets these variables itself, except `chat_template`, which contains code.
 constexpr std::array<std::string_view, 13> kReservedArguments = {"messages",
                                                                  "tools",
                                                                  "documents",
@@ -59,8 +59,8 @@ absl::Status CheckRole(FieldOf field, std::string_view role) {
                       "has a byte that is not a lower-case letter, a digit, '_' or '-'");
 }
 
-// Returns an empty object with memory for `num_members` members, so that the library does not copy
-// members when members are added.
+// Returns an empty JSON object with memory for `num_members` members. The JSON library therefore
+// does not move the members to other memory when members are added.
 Json ObjectOf(size_t num_members) {
   Json object = Json::object();
   object.get_ref<Json::object_t&>().reserve(num_members);
@@ -73,8 +73,8 @@ void Put(Json& object, std::string_view name, Json value) {
   object.get_ref<Json::object_t&>().emplace_back(name, std::move(value));
 }
 
-// Removes all contents of `json`. Clear is faster than the destructor of the library, which first
-// moves all values to a temporary list.
+// Removes all contents of `json`. Clear is faster than the destructor of the JSON library, which
+// first moves all values to a temporary list.
 void Clear(Json& json) {
   if (json.is_object()) {
     auto& members = json.get_ref<Json::object_t&>();
@@ -108,7 +108,8 @@ absl::StatusOr<Json> ToolCallJson(FieldOf field, ToolCallDraft call, BoundedJson
 }
 
 // Returns `message` as a JSON object for the chat template. A field that the client did not set is
-// absent from the object, because templates test `'tool_calls' in message`.
+// absent from the object, because chat templates test for the field, as in `'tool_calls' in
+// message`.
 absl::StatusOr<Json> MessageJson(FieldOf field, MessageDraft message, BoundedJsonReader& reader,
                                  CheckWanted check_wanted) {
   INCIPIT_RETURN_IF_ERROR(CheckRole(field, message.role));
@@ -170,8 +171,8 @@ absl::Status AddArguments(const std::string& text, BoundedJsonReader& reader, Js
   if (text.empty()) return absl::OkStatus();
   constexpr std::string_view kField = "template_arguments_json";
   INCIPIT_ASSIGN_OR_RETURN(Json arguments, reader.Read([&] { return std::string(kField); }, text));
-  // Adds the members of `arguments` to `variables` without a search for equal names, because no
-  // name is in both objects.
+  // Adds the members of `arguments` to `variables` without a search for equal names. No name can be
+  // in both objects, because the names in `variables` are reserved.
   auto& members = variables.get_ref<Json::object_t&>();
   members.reserve(members.size() + arguments.size());
   for (auto& [name, value] : arguments.get_ref<Json::object_t&>()) {

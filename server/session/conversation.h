@@ -24,19 +24,20 @@ struct Conversation {
 
   // The variables of the chat template, as members of a JSON object.
   nlohmann::ordered_json variables;
-  // Content of the last message. Absent unless the model must continue the last message.
+  // Content of the last message if the model must continue the last message; otherwise absent.
   std::optional<std::string> final_message;
-  // Parameters that the tools declare as strings. Null: tool calls in the output stay text.
+  // The parameters that the tools of the request declare as strings. If null, tool calls in the
+  // output are not parsed and stay ordinary text.
   std::shared_ptr<const StringParameters> tools;
 };
 
-// Returns an error if the client has cancelled or disconnected, or if the deadline of the request
-// has passed. Otherwise returns OK.
+// A callback that returns an error if the client has cancelled or disconnected, or if the deadline
+// of the request has passed. Otherwise the callback returns OK.
 using CheckWanted = absl::FunctionRef<absl::Status()>;
 
-// Checks `draft` and returns the variables of the chat template, without the special tokens of the
-// model. Calls `check_wanted` before each JSON text of `draft`, and stops if `check_wanted` returns
-// an error.
+// Checks `draft` and returns the variables of the chat template. The variables do not include the
+// special tokens of the model (such as bos_token). Calls `check_wanted` repeatedly, and stops if
+// `check_wanted` returns an error.
 absl::StatusOr<Conversation> CheckConversation(ConversationDraft draft, const RequestLimits& limits,
                                                CheckWanted check_wanted);
 

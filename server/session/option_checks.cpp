@@ -9,11 +9,12 @@
 namespace incipit {
 namespace {
 
-// Maximum of max_tokens and min_tokens in a request, so that sums of token numbers fit in 32 bits.
+// Maximum number of output tokens of a request. A larger max_tokens is reduced to this number, so
+// that sums of token counts fit in 32 bits.
 constexpr uint32_t kTokensMax = 1u << 30;
-constexpr float kGreedyBelow = 1e-5f;  // a request with a lower temperature gets greedy sampling
-// Maximum of cache.retention.ttl and cache.retention.pin before the limits of the server are
-// checked. Longer times are shortened, so that sums of times do not overflow.
+constexpr float kGreedyBelow = 1e-5f;  // sampling is greedy if the temperature is lower
+// Maximum time in cache.retention.ttl and cache.retention.pin. A longer time is reduced to this
+// time, so that sums of times do not overflow. The limits of the server are checked afterwards.
 constexpr Duration kRetentionMax = std::chrono::hours(24 * 365);
 
 absl::Status CheckLogitBias(const SamplingDraft& draft, const ServedModel& model,
@@ -48,8 +49,8 @@ absl::Status CheckStopTokens(OutputDraft& draft, const ServedModel& model,
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
   if (out.request.output_tokens_min > 0 && std::ssize(tokens) == model.vocab_size) {
     return InvalidField(kField,
-                        "contains all {} tokens of the vocabulary, with the end-of-sequence "
-                        "tokens; this is allowed only if min_tokens is 0",
+                        "contains, together with the end-of-sequence tokens, all {} tokens of the "
+                        "vocabulary; min_tokens must then be 0",
                         model.vocab_size);
   }
   return absl::OkStatus();
@@ -83,8 +84,9 @@ absl::StatusOr<int32_t> CheckLogprobs(std::string_view field, uint32_t value,
                    limits.logprobs_max);
 }
 
-// Converts `span`, which a client sent, to a Duration. A longer time than kRetentionMax becomes
-// kRetentionMax. Returns INVALID_FIELD if the time is 0 or negative.
+// Converts `span`, a time that a client sent, to a Duration. A time longer than kRetentionMax
+// becomes kRetentionMax. Returns INVALID_FIELD if the time is 0 or negative, or if `span.nanos` is
+// a whole second or more.
 absl::StatusOr<Duration> CheckSpan(std::string_view field, const RawSpan& span) {
   if (span.nanos <= -1'000'000'000 || span.nanos >= 1'000'000'000) {
     return InvalidField(

@@ -9,8 +9,8 @@
 namespace incipit {
 namespace {
 
-// Estimated sizes in a message, in bytes: one token id, one log probability, one delta (piece of
-// output) without its contents, and one `usage`.
+// Estimated sizes in bytes in a message to the client: one token id, one log probability, one
+// OutputDelta (piece of output) without its contents, and one `usage` (token counts and times).
 constexpr size_t kTokenBytes = 4, kScoreBytes = 16, kDeltaBytes = 16, kUsageBytes = 128;
 
 template <typename T>

@@ -1,4 +1,4 @@
-// The output of a request, independent of the network protocol.
+// Types for the output of a request. The types do not depend on the network protocol.
 #pragma once
 
 #include <cstddef>
@@ -24,14 +24,14 @@ struct ScoredToken {
 // the most probable tokens.
 struct ScoredPosition {
   ScoredToken token;
-  int32_t rank = 0;  // rank of `token` by probability; 1 for the most probable token
+  int32_t rank = 0;  // rank of `token` by probability; the most probable token has rank 1
   // Most probable tokens at the position, in descending order of probability.
   std::vector<ScoredToken> top;
 };
 
-// A tool call that the output of a choice contains.
+// A complete tool call in the output of one choice.
 struct OutputToolCall {
-  int32_t index = 0;  // index of the tool call in the choice (output), from 0
+  int32_t index = 0;  // index among the tool calls of the choice (output), from 0
   std::string id = {};
   std::string name = {};
   std::string arguments_json = {};  // JSON object with the arguments of the tool call
@@ -50,8 +50,8 @@ struct OutputDelta {
   // Element i: log probabilities at the position of `tokens[i]`. Empty unless the client requested
   // log probabilities.
   std::vector<ScoredPosition> logprobs;
-  // The reason why the choice (output) ended. Absent unless this is the last OutputDelta of the
-  // choice; also absent if the choice was cancelled or failed.
+  // The reason why the choice (output) ended. Present only in the last OutputDelta of the choice;
+  // absent if the choice was cancelled or failed.
   std::optional<FinishReason> finish;
   // Stop string that ended the choice (output). Absent if another reason ended the choice.
   std::optional<std::string> stop_string;
@@ -70,11 +70,11 @@ struct OutputUsage {
   // Number of output tokens of all choices (outputs), including stop tokens.
   int32_t num_output_tokens = 0;
   int32_t num_cached_tokens = 0;  // number of prompt tokens that were found in the prefix cache
-  // Number of tokens in `num_cached_tokens` whose keys and values were copied from another cache
-  // block.
+  // Number of the tokens in `num_cached_tokens` whose keys and values were copied from another
+  // cache block.
   int32_t num_copied_tokens = 0;
-  // The reason why the cache did not contain the whole prompt. Absent if the request did not use
-  // the cache.
+  // The reason why the prefix cache did not contain the whole prompt. Absent if the request did not
+  // use the prefix cache.
   std::optional<Miss> miss;
   double queue_seconds = 0;  // time in seconds that the request waited in the queue of the engine
   // Time in seconds from the arrival of the request to its first output token.
@@ -82,16 +82,16 @@ struct OutputUsage {
   double total_seconds = 0;  // time in seconds from the arrival of the request to its end
 };
 
-// New output of a request, which the server sends in one message. Has at most one OutputDelta for
-// each choice (output).
+// New output of a request, which the server sends in one message. `deltas` has at most one
+// OutputDelta for each choice (output).
 struct OutputPart {
   std::vector<OutputDelta> deltas;
   // Log probabilities at consecutive positions of the prompt. The server sends all of them before
   // the first output token.
   std::vector<ScoredPosition> prompt_logprobs;
-  // Present in the first part of the output.
+  // Token counts of the prompt. Present only in the first part of the output.
   std::optional<PromptUsage> prompt;
-  // Token counts and times of the request. Absent except in the last message.
+  // Token counts and times of the request. Present only in the last part of the output.
   std::optional<OutputUsage> usage;
 
   bool empty() const { return deltas.empty() && prompt_logprobs.empty() && !usage; }

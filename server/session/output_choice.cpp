@@ -14,8 +14,8 @@ ScoredToken ScoredTokenOf(const TokenLogprob& from, const Tokenizer* tokenizer) 
           .bytes = tokenizer == nullptr ? std::string() : tokenizer->TokenBytes(from.token)};
 }
 
-// Returns true if a marker of tool calls or reasoning is a special token, which the text must then
-// contain.
+// Returns true if a marker of tool calls or reasoning (such as "</think>") is a special token. The
+// text must then contain the special tokens, so that the markers can be found.
 bool NeedsSpecialTokens(const OutputOptions& options, const Tokenizer& tokenizer) {
   if (!options.parsing) return false;
   const auto is_special = [&](std::string_view marker) {
@@ -89,8 +89,8 @@ bool OutputChoice::Push(const TokenEvent& event, const Logprobs& logprobs, Outpu
     }
   }
   if (!event.finish) return false;
-  // Flush returns the last text of the detokenizer. The engine has already ended the choice, so the
-  // caller need not cancel the choice even if this text contains a stop string.
+  // Flush returns the remaining text of the detokenizer. The engine has already ended the choice
+  // (output), so the caller need not cancel the choice even if this text contains a stop string.
   if (!detokenizer_ || !AppendText(detokenizer_->Flush(), delta)) End(event, delta);
   return false;
 }

@@ -40,8 +40,8 @@ class OutputChoice {
   // Adds `text` to `delta`, split into ordinary text, reasoning and tool calls.
   void AddText(std::string_view text, OutputDelta& delta);
   void Add(ParsedText parsed, OutputDelta& delta);
-  // Adds `text` to `delta`, up to the first stop string. Returns true if the text now contains a
-  // stop string.
+  // Adds `text` to `delta`, up to the first stop string. Returns true if a stop string has ended
+  // the choice (output).
   bool AppendText(const std::string& text, OutputDelta& delta);
   void End(const TokenEvent& event, OutputDelta& delta);
 
@@ -49,7 +49,8 @@ class OutputChoice {
   const Tokenizer* tokenizer_;
   std::optional<Detokenizer> detokenizer_;
   std::optional<StopStrings> stop_strings_;
-  std::optional<OutputParser> parser_;  // absent: the output has no tool calls and no reasoning
+  // Absent: the output is not split into tool calls and reasoning.
+  std::optional<OutputParser> parser_;
   int32_t num_tool_calls_ = 0;
   std::optional<FinishReason> finish_;
   int32_t num_tokens_ = 0;

@@ -1,4 +1,4 @@
-// A queue that merges the waiting output of a slow client to fewer messages.
+// A queue that merges the waiting output of a slow client into fewer messages.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,9 @@
 
 namespace incipit {
 
-// A queue of output for a client that reads slowly. New output is merged into the last part of the
-// queue, unless the part would become too large; each part becomes one message. Not thread-safe.
+// A queue of output for a client that reads slowly. Each part in the queue becomes one message. New
+// output is merged into the last part of the queue, unless this part would become too large. Not
+// thread-safe.
 class OutputMerger {
  public:
   bool empty() const { return parts_.empty(); }

@@ -1,5 +1,5 @@
-// An interface through which a session sends its output: implemented by the gRPC calls and by
-// tests.
+// An interface through which a session sends its output. The gRPC calls, the HTTP calls and tests
+// implement the interface.
 #pragma once
 
 #include "absl/status/status.h"
@@ -13,10 +13,11 @@ class OutputSink {
  public:
   virtual ~OutputSink() = default;
 
-  // Sends `part` to the client. When the next part can be sent, the OutputSink must call
+  // Sends `part` to the client. When the OutputSink can send the next part, it must call
   // Session::OnDelivered (during Deliver or later).
   virtual void Deliver(OutputPart part) = 0;
-  // Ends the call with `status`. ErrorOf(status) returns the details of an error.
+  // Ends the call of the client with `status`. If `status` is an error, ErrorOf(status) returns the
+  // details.
   virtual void End(const absl::Status& status) = 0;
   // Ends the call immediately, even if the client has not read all output. The OutputSink must then
   // call Session::OnCancelled, and also Session::OnDelivered if a part of the output is being sent.

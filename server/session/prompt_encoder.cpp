@@ -10,11 +10,11 @@
 namespace incipit {
 namespace {
 
-// Maximum number of bytes of an error message of a chat template, before escaping.
+// Maximum number of bytes that are kept of an error message of a chat template, before escaping.
 constexpr size_t kTemplateMessageBytesMax = 200;
 
-// Returns an INVALID_ARGUMENT error of the tokenizer with the name `field` added. Returns any other
-// `status` unchanged.
+// If `status` is an INVALID_ARGUMENT error of the tokenizer, returns an error about the request
+// field `field` with the same message. Otherwise returns `status` unchanged.
 absl::Status AboutField(const absl::Status& status, std::string_view field) {
   if (status.code() != absl::StatusCode::kInvalidArgument) return status;
   return FieldViolation(field, MessageOf(status));
@@ -28,9 +28,9 @@ std::string EscapedTemplateMessage(std::string_view message) {
          (is_cut ? "..." : "");
 }
 
-// Removes everything after the last message from the prompt `rendered`, so that the model continues
-// this message. `message` is the content of the message. Works as continue_final_message of the
-// library Transformers: templates may remove white space around the content.
+// Removes everything after the content of the last message from the prompt `rendered`, so that the
+// model continues this message. `message` is the content. Like continue_final_message of the
+// library Transformers, allows chat templates to remove white space around the content.
 absl::Status CutAfterFinalMessage(std::string_view message, RenderedPrompt& rendered) {
   constexpr std::string_view kSpace = " \t\n\r\v\f";
   const std::string_view whole =
@@ -125,14 +125,15 @@ absl::StatusOr<std::string> PromptEncoder::DecodeIds(std::string_view field, con
                                                      const ServedModel& model,
                                                      const RequestLimits& limits) const {
   INCIPIT_RETURN_IF_ERROR(CheckTokens(field, ids, model));
-  // Limits the size of the text, because the text of a token may be much longer than its id.
+  // Limits the size of the text in bytes, because a short list of token ids may have a very long
+  // text.
   const int64_t bytes_max = limits.detokenize_bytes_max;
   int64_t num_bytes = 0;
   for (const TokenId token : ids) {
     num_bytes += static_cast<int64_t>(tokenizer_->TokenLength(token));
     if (num_bytes <= bytes_max) continue;
     return WithBound(
-        InvalidField(field, "have a text of more than {} bytes, which is detokenize-bytes-max",
+        InvalidField(field, "have a text of more than {} bytes, the limit of detokenize-bytes-max",
                      bytes_max),
         bytes_max);
   }

@@ -39,8 +39,8 @@ class PromptEncoder {
     // true if the prompt ends inside reasoning, so the output begins with reasoning
     bool ends_in_reasoning = false;
   };
-  // Returns the token ids of `request.prompt`. If `request.prompt` contains token ids, moves the
-  // token ids.
+  // Returns the token ids of `request.prompt`. If `request.prompt` contains token ids, moves them
+  // out of `request`.
   absl::StatusOr<Encoded> Encode(CheckedRequest& request, const ServedModel& model,
                                  const RequestLimits& limits, CheckWanted check_wanted) const;
 
@@ -58,13 +58,13 @@ class PromptEncoder {
   // Returns a lower bound for the number of tokens of any text of `num_bytes` bytes, or 0 if the
   // bound is unknown.
   int64_t NumTokensMin(int64_t num_bytes) const;
-  // Returns true if `prompt` contains a token that is not a special token. Returns false without a
-  // tokenizer.
+  // Returns true if `prompt` contains a token that is not a special token. Returns false if there
+  // is no tokenizer.
   bool ShowsText(std::span<const TokenId> prompt) const;
 
  private:
-  // Checks the length of `text`, the text of a prompt, before tokenisation. Returns an error if the
-  // prompt is certainly too long.
+  // A callback that checks the length of `text`, the text of a prompt, before the text is
+  // tokenised. Returns an error if the prompt certainly has too many tokens.
   using CheckText = absl::FunctionRef<absl::Status(std::string_view text)>;
   absl::Status EncodeConversation(const Conversation& conversation, CheckText check_text,
                                   CheckWanted check_wanted, Encoded& out) const;

@@ -9,8 +9,8 @@
 
 namespace incipit {
 
-// Generates 64 random bits for each call. The operating system supplies the key of the generator.
-// Thread-safe.
+// Generates 64 random bits in each call of Next. The operating system supplies a random key for the
+// generator. Thread-safe.
 class RandomSource {
  public:
   RandomSource() {

@@ -186,8 +186,8 @@ RejectionLabel LabelOf(Reason reason) {
     case Reason::kBlocksInUse:
     case Reason::kAdminNotLocal:
     case Reason::kCannotResume:
-      // Requests are never refused with these reasons: kWriteStalled, kCancelled and the reasons of
-      // the Admin service.
+      // The server never refuses a request for kWriteStalled, for kCancelled or for a reason of the
+      // Admin service.
       return RejectionLabel::kOther;
   }
   INCIPIT_CHECK(false);

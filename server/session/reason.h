@@ -30,7 +30,7 @@ enum class Reason : uint8_t {
   kCancelled,
   kEngineFailed,   // the engine has failed and accepts no requests
   kInternal,       // the model computed infinite or NaN values, or the server has a bug
-  kInvalidApiKey,  // the server needs an API key, and the call has none of its keys
+  kInvalidApiKey,  // the server requires an API key, and the call has no valid key
   // kBlocksInUse, kAdminNotLocal and kCannotResume occur only in the Admin service.
   kBlocksInUse,
   kAdminNotLocal,
@@ -42,7 +42,8 @@ enum class Reason : uint8_t {
 std::string_view NameOf(Reason reason);
 // Returns the status code of errors with `reason`.
 absl::StatusCode CodeOf(Reason reason);
-// Returns the reason that is assumed for an error with `code` but without a RequestError.
+// Returns the reason that clients receive for an error with the status code `code` if the error
+// contains no RequestError.
 Reason DefaultReason(absl::StatusCode code);
 
 // Values of the label `reason` of the metric incipit_requests_rejected_total.
@@ -64,7 +65,8 @@ enum class RejectionLabel : uint8_t {
 };
 inline constexpr size_t kNumRejectionLabels = static_cast<size_t>(RejectionLabel::kOther) + 1;
 
-// Returns the text of `label` in the metric incipit_requests_rejected_total.
+// Returns the value of the label `reason` for `label` in the metric
+// incipit_requests_rejected_total.
 std::string_view NameOf(RejectionLabel label);
 // Returns the metric label for requests that are refused with `reason`.
 RejectionLabel LabelOf(Reason reason);

@@ -1,4 +1,5 @@
-// Counts the requests that the server has accepted and not ended, and limits their number.
+// Counts the requests that the server has accepted and that have not ended, and limits their
+// number.
 #pragma once
 
 #include <atomic>
@@ -9,10 +10,10 @@
 namespace incipit {
 
 // Counts requests and limits their number to a maximum. Thread-safe. REQUIRES: the RequestCounter
-// outlives all its slots.
+// outlives all Slot objects that Take returned.
 class RequestCounter {
  public:
-  // An object that counts as one request in the RequestCounter until its destruction.
+  // An object that counts as one request in the RequestCounter until the object is destroyed.
   class Slot {
    public:
     Slot() = default;

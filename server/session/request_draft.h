@@ -1,8 +1,8 @@
 // The values of a request as a client sent them, not checked and independent of the network
 // protocol. An optional value is absent if the client did not set the value.
 //
-// A list that is too long may be incomplete; a member such as `num_stop` is then the number of
-// elements that the client sent.
+// If the client sent too many elements in a list, the list here may be incomplete. A member such as
+// `num_stop` is then the number of elements that the client sent.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ struct OutputDraft {
   size_t num_stop = 0;  // number of stop strings that the client sent; 0: the number is stop.size()
   std::vector<TokenId> stop_token_ids;
   bool include_stop = false, ignore_eos = false, keep_special_tokens = false;
-  uint32_t num_choices = 0;  // number of choices (outputs) of the prompt; 0 means 1
+  uint32_t num_choices = 0;  // number of choices (outputs) for the prompt; 0 means 1
   std::optional<uint32_t> logprobs, prompt_logprobs;
 };
 
@@ -81,12 +81,12 @@ struct ConversationDraft {
   bool add_generation_prompt = true;
   // True: the model continues the last message. False: the model begins a new message.
   bool continue_final_message = false;
-  // False: tool calls in the output stay text.
+  // False: tool calls in the output are not parsed and stay ordinary text.
   bool wants_tool_calls = true;
 };
 
-// Token ids that a client sent, not checked. An unsigned 32-bit id of at least 2^31 is negative
-// here.
+// Token ids that a client sent, not checked. Clients send unsigned 32-bit ids, so an id of at least
+// 2^31 becomes negative here.
 using TokensDraft = std::vector<TokenId>;
 
 struct RequestDraft {

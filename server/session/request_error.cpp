@@ -11,8 +11,8 @@ namespace {
 
 constexpr absl::string_view kPayload = "incipit/request_error";
 
-// The first bytes of the RequestError that is stored in an absl::Status. The bytes after the Header
-// are the name of the field.
+// The first bytes of a RequestError that is stored in an absl::Status. The bytes after the Header
+// are the path of the invalid field.
 struct Header {
   int64_t bound = 0, retry_ns = 0;
   uint8_t has_bound = 0, has_retry = 0;

@@ -19,13 +19,13 @@ struct RequestError {
   // Error message for people. Contains no data of the client, except numbers and an escaped excerpt
   // of the error message of a chat template.
   std::string message = {};
-  // Path of the invalid field, such as "sampling.top_p" or "stop[3]". Empty if the error is not
-  // about a field.
+  // Path of the invalid field, such as "sampling.top_p" or "output.stop[3]". Empty if the error is
+  // not about a field.
   std::string field = {};
   // Limit that the request exceeds; absent if the error is not about a limit.
   std::optional<int64_t> bound = {};
-  // Time after which the client may send the request again; absent if unknown or if a repetition is
-  // useless.
+  // Time after which the client may send the request again. Absent if the time is unknown, or if
+  // sending the request again is useless.
   std::optional<Duration> retry_delay = {};
 };
 
@@ -51,13 +51,14 @@ absl::Status WithBound(const absl::Status& status, int64_t bound);
 // send the request again. REQUIRES: `status` is not OK.
 absl::Status WithRetryDelay(const absl::Status& status, Duration delay);
 
-// Returns a copy of the error `status` in which the field has the name `field`, also at the
-// beginning of the message. REQUIRES: `status` is not OK.
+// Returns a copy of the error `status` in which the name of the invalid field is replaced by
+// `field`. If the message begins with the old name, also replaces the name in the message.
+// REQUIRES: `status` is not OK.
 absl::Status WithField(const absl::Status& status, std::string_view field);
 
 // Returns the RequestError that is stored in `status`. If `status` contains no RequestError,
-// returns the message of `status`, the default reason for its code, and the limit that LimitOf
-// returns. REQUIRES: `status` is not OK.
+// returns the message of `status`, the default reason for its status code, and the limit that
+// LimitOf returns. REQUIRES: `status` is not OK.
 RequestError ErrorOf(const absl::Status& status);
 
 }  // namespace incipit

@@ -1,5 +1,7 @@
 // Limits on the values of one request. Each member of RequestLimits is set by a flag of the same
-// name. A request that exceeds a limit gets INVALID_ARGUMENT, and the error contains the limit.
+// name, but priority_min and priority_max are set by --priority-range. A request with a value
+// beyond a limit gets INVALID_ARGUMENT, and the error contains the limit. A priority beyond a limit
+// is no error.
 #pragma once
 
 #include <chrono>
@@ -16,7 +18,8 @@ struct RequestLimits {
   int32_t prompt_tokens_max = 0;
   int32_t choices_max = 16;
   int32_t logprobs_max = 20;
-  // Maximum estimated size in bytes of the prompt log probabilities that one request gets.
+  // Maximum estimated size in bytes of the prompt log probabilities that the server returns for one
+  // request.
   int64_t prompt_logprobs_bytes_max = 32 << 20;
   int32_t stop_strings_max = 16;
   int32_t stop_string_bytes_max = 1024;
@@ -33,7 +36,8 @@ struct RequestLimits {
   Duration cache_ttl_max = std::chrono::hours(24);
   int32_t request_id_bytes_max = 128;
   int32_t tenant_bytes_max = 128;
-  // A priority outside [priority_min, priority_max] is replaced by the nearest limit.
+  // A priority below `priority_min` becomes `priority_min`, and a priority above `priority_max`
+  // becomes `priority_max`.
   int32_t priority_min = -100, priority_max = 100;
 };
 

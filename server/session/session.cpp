@@ -7,8 +7,8 @@
 namespace incipit {
 namespace {
 
-// Assumed maximum time of a call on the network, by which the client's deadline is earlier than the
-// deadline that the server computes.
+// Assumed maximum time for which a call is on the network. The server computes a deadline from the
+// arrival of the call, so the deadline of the client is earlier by at most this time.
 constexpr Duration kDeadlineTravel = std::chrono::milliseconds(10);
 
 absl::Status ClientIsGone() {
@@ -81,7 +81,7 @@ void Session::Reset() {
   {
     MutexLock lock(mutex_);
     if (ended_ || is_resetting_) return;
-    // Advance does not end the call while `is_resetting_` is true, so the call exists until
+    // While `is_resetting_` is true, Advance does not end the call. The call therefore exists until
     // `sink_->Reset()` has returned.
     is_resetting_ = true;
     pending_.Clear();
@@ -157,7 +157,8 @@ void Session::OnCancelled() {
 Session::Action Session::Advance() {
   const Action action = NextAction();
   const auto num_bytes = static_cast<int64_t>(pending_.num_bytes());
-  // If the client reads fast, no output waits here, and the shared counter is not changed.
+  // If the client reads fast, no output waits in the session, and the shared counter `total_bytes_`
+  // is not changed.
   if (total_bytes_ != nullptr && num_bytes != num_counted_bytes_) {
     *total_bytes_ += num_bytes - std::exchange(num_counted_bytes_, num_bytes);
   }
@@ -171,7 +172,8 @@ Session::Action Session::NextAction() {
     write_begin_ = clock_.Now();
     return Action::kDeliver;
   }
-  // All output is sent. The call ends only if the final status is known.
+  // All output is sent. The call ends now if the final status is known; otherwise later output may
+  // follow.
   if (!end_) return Action::kNone;
   ended_ = true;
   return Action::kEnd;

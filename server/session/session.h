@@ -42,12 +42,12 @@ class Session {
   void set_label(std::string label) { label_ = std::move(label); }
 
   // Stores `slot` until ReleaseSlot or the destructor. Until then, the request of the session
-  // counts against --requests-max.
+  // counts against --requests-max (the maximum number of requests).
   void KeepSlot(RequestCounter::Slot slot);
   void ReleaseSlot();
 
-  // From now on, `total` includes `num_waiting_bytes()`. REQUIRES: called at most once, and before
-  // Write.
+  // Adds `num_waiting_bytes()` of this session to `*total`, and keeps the sum up to date from now
+  // on. REQUIRES: called at most once, and before Write.
   void CountWaitingBytes(std::shared_ptr<std::atomic<int64_t>> total);
 
   // Sets a callback that is called once if the client cancels. If the client has already cancelled,
@@ -58,7 +58,8 @@ class Session {
   // Ends the call with `status` after the client has read all output. If End was called before,
   // does nothing.
   void End(absl::Status status);
-  // Discards the output that is not being sent yet, and ends the call with `status`.
+  // Discards the output that waits in the session, and ends the call with `status`. A part that is
+  // being sent is not discarded.
   void Abandon(absl::Status status);
   // Ends the call immediately, even if the client has not read the part of the output that is being
   // sent.
@@ -71,25 +72,27 @@ class Session {
   // Returns CANCELLED if the client has cancelled or disconnected, and DEADLINE_EXCEEDED if the
   // deadline has passed. Otherwise returns OK.
   absl::Status CheckWanted() const;
-  // Returns kDeadline if the call was cancelled at its deadline, or a few milliseconds earlier;
-  // otherwise kCancelled.
+  // Returns kDeadline if the call was cancelled at its deadline or slightly earlier; otherwise
+  // kCancelled. Slightly earlier means: by at most 10 ms plus 1 % of the time from the arrival to
+  // the deadline.
   FinishReason CancelReason() const;
   // Returns the time at which the newest part of the output was sent, or nullopt if the client has
   // read the newest part.
   std::optional<Time> write_begin() const;
 
-  // The OutputSink calls OnDelivered when the client has read the part that Deliver sent. `ok` is
-  // false if the client has disconnected.
+  // Sends the next part, or ends the call if the final status is known. The OutputSink calls
+  // OnDelivered when the client has read the part that Deliver sent. `ok` is false if the client
+  // has disconnected.
   void OnDelivered(bool ok);
-  // The OutputSink calls OnCancelled when the client has disconnected or the call has ended for
-  // another reason.
+  // Discards the waiting output and calls the callback of OnCancelCall. The OutputSink calls
+  // OnCancelled when the client has disconnected or the call has ended for another reason.
   void OnCancelled();
 
  private:
   enum class Action { kNone, kDeliver, kEnd };
 
-  // Returns which function of the OutputSink must be called next, and sets the state of the session
-  // for this function. The caller must release the lock and then call Act.
+  // Returns the function of the OutputSink that must be called next, and updates the state of the
+  // session for this call. The caller must release the lock and then call Act.
   Action Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Does the work of Advance, except that NextAction does not update `total_bytes_`.
   Action NextAction() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -106,8 +109,9 @@ class Session {
   mutable Mutex mutex_;
   RequestCounter::Slot slot_ ABSL_GUARDED_BY(mutex_);
   OutputMerger pending_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<std::atomic<int64_t>> total_bytes_ ABSL_GUARDED_BY(mutex_);  // may be null
-  // Number of bytes of this session in `total_bytes_`.
+  // Sum of the waiting bytes of several sessions. Null if CountWaitingBytes was not called.
+  std::shared_ptr<std::atomic<int64_t>> total_bytes_ ABSL_GUARDED_BY(mutex_);
+  // Number of waiting bytes of this session that are included in `total_bytes_`.
   int64_t num_counted_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_);

@@ -16,7 +16,7 @@ absl::Status SessionStarter::CheckOpen() const {
   return load.failed || load.draining ? Closed(load) : absl::OkStatus();
 }
 
-// Tests `load.failed` first, because a failed engine also has the state `draining`.
+// Tests `load.failed` first, because a failed engine may also be draining.
 absl::Status SessionStarter::Closed(const EngineLoad& load) const {
   const absl::Status status = load.failed
                                   ? incipit::Refuse(Reason::kEngineFailed, "the engine has failed")
@@ -45,10 +45,11 @@ absl::Status SessionStarter::TextQueueFull(TextQueueLimit limit) const {
               options.text_queue_bytes_max),
           options.text_queue_bytes_max);
     case TextQueueLimit::kTokens:
-      return Busy(Reason::kQueueFull,
-                  fmt::format("the waiting requests have too many prompt tokens; the limit is {}",
-                              options.waiting_prompt_tokens_max),
-                  options.waiting_prompt_tokens_max);
+      return Busy(
+          Reason::kQueueFull,
+          fmt::format("the waiting requests have too many prompt tokens; the limit is {} tokens",
+                      options.waiting_prompt_tokens_max),
+          options.waiting_prompt_tokens_max);
   }
   INCIPIT_CHECK(false);
 }
@@ -61,7 +62,8 @@ void SessionStarter::RunText(std::string_view connection, const TextLoad& load,
   };
   const std::optional<TextQueueLimit> limit =
       context_.text_pool.Run(connection, load, tokens_behind, std::move(pooled));
-  if (limit) pooled(limit);  // Run did not queue `pooled`, so report the limit here
+  // Run did not store `pooled`, so call `pooled` here with the limit.
+  if (limit) pooled(limit);
 }
 
 void SessionStarter::Refuse(Session& session, const absl::Status& status) const {
@@ -164,7 +166,8 @@ absl::StatusOr<std::vector<SessionStarter::Prepared>> SessionStarter::ReadAndChe
   std::vector<Prepared> prepared;
   prepared.reserve(prompts.size());
   for (Prompt& prompt : prompts) {
-    // StartAll has counted the request of the first session.
+    // TakeSlot counts a request against --requests-max. StartAll has already counted the request of
+    // `job.session`.
     if (prompt.session != job.session) INCIPIT_RETURN_IF_ERROR(TakeSlot(*prompt.session));
     INCIPIT_ASSIGN_OR_RETURN(CheckedRequest request, Check(prompt));
     prepared.push_back({std::move(prompt.session), std::move(request)});
@@ -206,7 +209,7 @@ absl::Status SessionStarter::CheckDeadline(const Session& session) const {
   const int32_t num_waiting = load.num_waiting;
   const Duration wait = context_.dispatcher.wait().ExpectedWait(num_waiting);
   const Duration left = session.deadline() - context_.clock.Now();
-  // Returns OK if the deadline has already passed, because Engine::Submit then returns
+  // Returns OK if the deadline has already passed, because Session::CheckWanted then returns
   // DEADLINE_EXCEEDED.
   if (left <= Duration::zero() || wait <= left) return absl::OkStatus();
   return WithRetryDelay(

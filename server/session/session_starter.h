@@ -1,4 +1,4 @@
-// Starts a session for each request. A text thread (a thread that prepares requests) parses the
+// Starts the request of each session. A text thread (a thread that prepares requests) parses the
 // request and submits the request to the engine.
 #pragma once
 
@@ -29,14 +29,14 @@ namespace incipit {
 
 // Properties of a request that are known before its message is parsed.
 struct RequestArrival {
-  // Name of the client's connection. Text threads (threads that prepare requests) process one
-  // request of each connection in turn.
+  // Name of the client's connection. The text threads (threads that prepare requests) take turns
+  // between connections: one request of each connection.
   std::string connection;
   std::string tenant;     // name of the tenant, already checked by CheckTenant
   int64_t num_bytes = 0;  // size of the request's message in bytes
 };
 
-// Properties of a prompt that are known before its message is parsed.
+// Properties of a prompt that are known before the message of the request is parsed.
 struct PromptEstimate {
   int64_t num_tokens_min = 0;  // lower bound for the number of prompt tokens; 0: unknown
   // Name of the request field with the prompt, for error messages.
@@ -56,29 +56,30 @@ struct SessionContext {
   const Clock& clock;
 };
 
-// Starts a session for each request that arrives. Thread-safe. No function of SessionStarter waits.
+// Starts the request of each session. Thread-safe. No function of SessionStarter blocks.
 class SessionStarter {
  public:
-  // Parses the message of a request. Called at most once, on a text thread (a thread that prepares
-  // requests).
+  // A callback that parses the message of a request. Called at most once, on a text thread (a
+  // thread that prepares requests).
   using Read = absl::AnyInvocable<absl::StatusOr<RequestDraft>()>;
-  // Called with the token ids of a prompt.
+  // A callback that receives the token ids of a prompt.
   using OnTokens = absl::AnyInvocable<void(std::span<const TokenId>)>;
   // One prompt of a call, and the session for the output of this prompt.
   struct Prompt {
     std::shared_ptr<Session> session;
     RequestDraft draft;
-    OnTokens on_tokens = nullptr;  // called with the token ids of the prompt; may be null
+    OnTokens on_tokens = nullptr;  // receives the token ids of the prompt; may be null
   };
-  // Parses the message of a call with several prompts. The first element of the result has the
-  // session that was passed to StartAll. Called at most once, on a text thread (a thread that
-  // prepares requests).
+  // A callback that parses the message of a call with several prompts. The first element of the
+  // result has the session that was passed to StartAll. Called at most once, on a text thread (a
+  // thread that prepares requests).
   using ReadAll = absl::AnyInvocable<absl::StatusOr<std::vector<Prompt>>()>;
-  // Estimates the prompt size of a request whose message is not parsed yet. Start calls the
-  // callback at most once, and only before Start returns.
+  // A callback that estimates the prompt size of a request whose message is not parsed yet. Start
+  // calls the callback at most once, and only before Start returns.
   using Estimate = absl::FunctionRef<PromptEstimate()>;
 
-  // A task for RunText. The argument is OK, or the error because of which the task cannot be done.
+  // A task for RunText. The argument is OK if the task must run, or the error for which the task is
+  // dropped.
   using TextTask = absl::AnyInvocable<void(const absl::Status&)>;
 
   explicit SessionStarter(const SessionContext& context);
@@ -99,11 +100,11 @@ class SessionStarter {
   void Refuse(Session& session, const absl::Status& status) const;
 
   // Returns an error with `reason`, `message`, the exceeded limit `limit`, and a delay after which
-  // the client may try again.
+  // the client may send the request again.
   absl::Status Busy(Reason reason, std::string_view message, int64_t limit) const;
-  // Queues `task` for a text thread (a thread that prepares requests). Calls `task` with OK on this
-  // thread, or with an error if the queue is full. `tokens_behind` is the number of prompt tokens
-  // in the engine's queue.
+  // Queues `task` for a text thread (a thread that prepares requests). The text thread calls `task`
+  // with OK. If the queue is full, `task` is called with an error. `tokens_behind` is the number of
+  // prompt tokens in the engine's queue.
   void RunText(std::string_view connection, const TextLoad& load, int64_t tokens_behind,
                TextTask task) const;
 
@@ -119,7 +120,7 @@ class SessionStarter {
     CheckedRequest request;
   };
 
-  // The result of CheckRoom for a request that exceeds no limit.
+  // The result of CheckRoom for a request that exceeds no limit: the numbers that RunText needs.
   struct Room {
     // Number of tasks, bytes and prompt tokens that the request adds to the queue of the text
     // threads.
@@ -127,7 +128,7 @@ class SessionStarter {
     int64_t tokens_behind = 0;  // number of prompt tokens of the requests in the engine's queue
   };
   // Checks all limits that do not depend on the content of the message. Counts the request of
-  // `session` as one of --requests-max. Returns an error for the client if a limit is exceeded.
+  // `session` against --requests-max. Returns an error for the client if a limit is exceeded.
   absl::StatusOr<Room> CheckRoom(const RequestArrival& arrival, Session& session,
                                  Estimate estimate) const;
   // Parses and checks the request of `job`, and submits the request to the engine. Runs on a text
@@ -135,13 +136,13 @@ class SessionStarter {
   void Prepare(Job job);
   absl::StatusOr<std::vector<Prepared>> ReadAndCheck(Job& job) const;
   absl::StatusOr<CheckedRequest> Check(Prompt& prompt) const;
-  // Counts the request of `session` as one of --requests-max. Returns QUEUE_FULL if the limit is
-  // reached.
+  // Counts the request of `session` against --requests-max. Returns QUEUE_FULL if the maximum
+  // number of requests is reached.
   absl::Status TakeSlot(Session& session) const;
   // Returns true if a new request must wait in the engine's queue until another request has ended.
   bool IsQueueHeldUp(const EngineLoad& load) const;
-  // Returns QUEUE_TOO_LONG if the expected wait in the queue ends after the deadline of the
-  // request.
+  // Returns QUEUE_TOO_LONG if the request would probably wait in the engine's queue until after its
+  // deadline.
   absl::Status CheckDeadline(const Session& session) const;
   absl::Status Submit(const std::shared_ptr<Session>& session, std::string_view tenant,
                       CheckedRequest checked);
@@ -154,7 +155,7 @@ class SessionStarter {
   absl::Status TextQueueFull(TextQueueLimit limit) const;
 
   const SessionContext context_;
-  RandomSource random_;  // labels and seeds of requests
+  RandomSource random_;  // generates the names and seeds of requests
   std::atomic<uint64_t> next_id_{1};
 };
 

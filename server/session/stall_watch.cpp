@@ -9,7 +9,7 @@ namespace incipit {
 
 absl::Status StallWatch::Refusal() const {
   return Refuse(Reason::kWriteStalled,
-                fmt::format("the client read no output for {} s, which is write-stall-timeout",
+                fmt::format("the client read no output for {} s, the limit of write-stall-timeout",
                             ToSeconds(timeout_)));
 }
 
@@ -38,7 +38,8 @@ bool StallWatch::Stalls(const Session& session, Time now, int num_timeouts) cons
 }
 
 // Removes the sessions whose client has read all output. AddEnded calls DropTaken only when the
-// number of sessions has doubled, so the average cost per session is constant.
+// number of sessions has doubled since the previous call, so the average time per session is
+// constant.
 void StallWatch::DropTaken() {
   std::erase_if(
       ended_, [](const EndedSession& ended) { return !ended.session->write_begin().has_value(); });

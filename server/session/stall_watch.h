@@ -1,4 +1,5 @@
-// Ends the calls of clients that have read no output for the time --write-stall-timeout.
+// Ends the calls of clients that have read no output for the time of the flag
+// --write-stall-timeout.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +14,8 @@
 namespace incipit {
 
 // Finds clients that read too slowly. If a client has not read a sent part of the output within the
-// timeout, discards the rest of its output. If a client has not read the part within twice the
-// timeout, ends its call. Not thread-safe.
+// timeout, discards the output that waits for the client. If a client has not read the part within
+// twice the timeout, ends the call of the client. Not thread-safe.
 class StallWatch {
  public:
   struct EndedSession {
@@ -31,7 +32,7 @@ class StallWatch {
   explicit StallWatch(Duration timeout) : timeout_(timeout) {}
 
   // Returns true if the client of `session` has not read a sent part of the output for at least the
-  // timeout.
+  // time `timeout_`.
   bool IsStalled(const Session& session, Time now) const { return Stalls(session, now, 1); }
   // Returns the error status for the call of a client that reads too slowly.
   absl::Status Refusal() const;
@@ -40,16 +41,16 @@ class StallWatch {
   // all output.
   void AddEnded(std::shared_ptr<Session> session, bool is_abandoned);
   bool empty() const { return ended_.empty(); }
-  // Checks the sessions of AddEnded. Discards the waiting output of a session if its client has
-  // read nothing for the timeout, or if its deadline has passed. Ends a call if its client has read
-  // nothing for twice the timeout.
+  // Checks the sessions that AddEnded has added. Discards the waiting output of a session if its
+  // client has read nothing for the timeout, or if its deadline has passed. Ends a call if its
+  // client has read nothing for twice the timeout.
   void CheckEnded(Time now);
   // Returns the sessions whose request has ended but whose client may not have read all output.
   std::vector<EndedSession>& ended() { return ended_; }
 
  private:
-  // Returns true if the client of `session` has not read a sent part of the output for
-  // `num_timeouts` times the timeout.
+  // Returns true if the client of `session` has not read a sent part of the output for at least
+  // `num_timeouts` times `timeout_`.
   bool Stalls(const Session& session, Time now, int num_timeouts) const;
   void DropTaken();
 

@@ -69,7 +69,8 @@ bool TextPool::MakeRoom(std::string_view connection, const TextLoad& load, int64
   TextLoad own_load = load;
   if (own != by_connection_.end()) own_load += own->second->load;
   const int64_t own_part = PartOf(own_load);
-  // A connection (`line`), and the load of its tasks that will stay in the queue.
+  // A connection (`line`), and the load of the tasks of this connection that will stay in the
+  // queue.
   struct Rest {
     Lines::iterator line;
     TextLoad load;
@@ -110,8 +111,7 @@ TextPool::Item TextPool::Take(Lines::iterator line, bool first) {
     by_connection_.erase(line->connection);
     lines_.erase(line);
   } else if (first) {
-    // Moves the connection to the end of the list: the next tasks are tasks of the other
-    // connections.
+    // Moves the connection to the end of the list, so that tasks of other connections run first.
     lines_.splice(lines_.end(), lines_, line);
   }
   return item;

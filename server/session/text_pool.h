@@ -1,5 +1,5 @@
 // Threads that parse messages, render chat templates and tokenise text, so that a long prompt does
-// not block a gRPC thread.
+// not block a network thread (gRPC or HTTP).
 #pragma once
 
 #include <condition_variable>
@@ -35,10 +35,10 @@ struct TextPoolOptions {
   int64_t tokens_max = std::numeric_limits<int64_t>::max();
 };
 
-// Number of tasks in a queue, and the bytes and prompt tokens of these tasks.
+// The load of one task or of several tasks: number of tasks, bytes and prompt tokens.
 struct TextLoad {
   int64_t num_bytes = 0;   // size of the serialized messages in bytes
-  int64_t num_tokens = 0;  // minimum number of prompt tokens; 0: unknown
+  int64_t num_tokens = 0;  // lower bound for the number of prompt tokens; 0: unknown
   int64_t num_tasks = 1;
 
   TextLoad& operator+=(const TextLoad& other) {
@@ -56,24 +56,25 @@ struct TextLoad {
 };
 
 // Threads that run queued tasks, one task of each connection in turn. If the queue is full, a new
-// task replaces tasks of the connection that uses most of the queue. If the connection of the new
-// task uses most of the queue, the new task is refused.
+// task displaces tasks of the connection that uses most of the queue. If the connection of the new
+// task itself uses most of the queue, the new task is refused.
 class TextPool {
  public:
-  // A task, which is called once: with nullopt to run on a thread of the TextPool, or with the
-  // exceeded limit if a newer task replaces the task in a full queue.
+  // A task, which is called once. The argument is nullopt if the task must run on a thread of the
+  // TextPool. Otherwise the task is dropped because of a newer task, and the argument is the
+  // exceeded limit of the queue.
   using Task = absl::AnyInvocable<void(std::optional<TextQueueLimit>)>;
 
   explicit TextPool(const TextPoolOptions& options);
   ~TextPool();  // calls Stop
 
-  // Adds `task` of the connection `connection` to the queue and returns nullopt, or returns the
-  // reached limit of the queue. `tokens_behind` is the number of prompt tokens that wait in the
-  // engine. Thread-safe; does not wait.
+  // Adds `task` of the connection `connection` to the queue and returns nullopt. If the queue has
+  // no room, returns the reached limit of the queue. `tokens_behind` is the number of prompt tokens
+  // in the queue of the engine. Thread-safe; does not block.
   [[nodiscard]] std::optional<TextQueueLimit> Run(std::string_view connection, const TextLoad& load,
                                                   int64_t tokens_behind, Task&& task);
-  // Waits until the queued tasks have run, then ends the threads. A second call does nothing. All
-  // calls must be on the same thread.
+  // Waits until all queued tasks have run, then ends the threads. A second call does nothing. All
+  // calls of Stop must be on the same thread.
   void Stop();
 
  private:
@@ -81,7 +82,7 @@ class TextPool {
     Task task;
     TextLoad load;
   };
-  // The queued tasks of one connection. `items` has at least one task.
+  // The queued tasks of one connection. `items` is never empty.
   struct Line {
     std::string connection;
     std::deque<Item> items;
@@ -90,9 +91,9 @@ class TextPool {
   using Lines = std::list<Line>;
 
   void Work();
-  // Returns the limit that a queue with the load `queued` would exceed with an additional task of
-  // the load `load`, or nullopt. `tokens_behind` is the number of prompt tokens in the queue of the
-  // engine.
+  // Returns the limit that the queue would exceed with an additional task, or nullopt. `queued` is
+  // the load of the queue without the task, and `load` is the load of the task. `tokens_behind` is
+  // the number of prompt tokens in the queue of the engine.
   std::optional<TextQueueLimit> LimitMet(const TextLoad& queued, const TextLoad& load,
                                          int64_t tokens_behind) const;
   // Makes room in the queue for a new task: moves tasks of the connections with the most load from
@@ -100,11 +101,12 @@ class TextPool {
   // load with its new task.
   bool MakeRoom(std::string_view connection, const TextLoad& load, int64_t tokens_behind,
                 std::vector<Task>& displaced) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns the largest of three ratios, in thousandths: the tasks, the bytes and the prompt tokens
-  // of `load`, each divided by its limit for the queue.
+  // Returns the part of the queue that `load` uses, in thousandths of a limit. The part is the
+  // largest of three ratios: the tasks, the bytes and the prompt tokens of `load`, each divided by
+  // the limit of the queue.
   int64_t PartOf(const TextLoad& load) const;
-  // Removes a task of the connection `line` from the queue, and returns the task: the first task if
-  // `first` is true, otherwise the last task.
+  // Removes a task of the connection `line` from the queue and returns the task. Takes the first
+  // task of the connection if `first` is true, otherwise the last task.
   Item Take(Lines::iterator line, bool first) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const TextPoolOptions options_;

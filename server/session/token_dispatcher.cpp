@@ -15,24 +15,25 @@ struct TokenDispatcher::Call {
   std::vector<Time> last_token;  // time of the last output token of each choice
   OutputPart part;               // output that has not been passed to the session yet
   size_t part_bytes = 0;         // estimated size in bytes of the log probabilities in `part`
-  bool is_touched = false;       // true: `part` has output that Flush must send
+  bool is_touched = false;       // true: Flush must send `part` or end the call
   int32_t num_open = 0;          // number of choices that have not ended
-  // num_cached: number of prompt tokens found in the cache. num_copied: number of tokens, among
-  // num_cached, that were copied from another block.
+  // num_cached: number of prompt tokens that were found in the prefix cache. num_copied: number of
+  // these tokens whose keys and values were copied from another cache block.
   int32_t num_cached = 0, num_copied = 0;
   Miss miss;
   bool is_abandoned = false;  // true: Abandon has discarded the output
-  // Final status of the call if the engine ends the request with kCancelled; absent: CANCELLED.
+  // Final status of the call if the engine ends the request with kCancelled. If absent, the final
+  // status is CANCELLED.
   std::optional<absl::Status> end_status;
-  // The most severe finish reason of the choices (outputs) that have ended: kError, then kDeadline,
-  // then kCancelled, then kStop.
+  // The most severe finish reason of the choices (outputs) that have ended. Descending order of
+  // severity: kError, kDeadline, kCancelled, kStop.
   FinishReason finish = FinishReason::kStop;
   FinishReason last_finish = FinishReason::kStop;
   // Time in seconds that the request waited in the queue. Absent while the request waits.
   std::optional<double> queue_seconds;
   std::optional<Time> first_token;
   Time last_token_of_all{};
-  // Sum and number of the times between two consecutive output tokens of one choice.
+  // Sum and number of the times between consecutive output tokens of the same choice (output).
   Duration inter_token_time{};
   int64_t num_inter_tokens = 0;
 
@@ -49,11 +50,11 @@ struct TokenDispatcher::Call {
 
 namespace {
 
-// Maximum estimated size in bytes of the log probabilities in one message. Larger log
-// probabilities, for example of a long prompt, are sent in several messages.
+// Maximum estimated size in bytes of the log probabilities in one message. Log probabilities of a
+// larger size, for example of a long prompt, are sent in several messages.
 constexpr size_t kPartBytes = 64 << 10;
 
-// Appends all rows of `from` to `to`. Returns the row of `to` at which the appended rows begin.
+// Appends all rows of `from` to `to`. Returns the index in `to` of the first appended row.
 int32_t AppendRows(const Logprobs& from, Logprobs& to) {
   const int32_t first = to.num_rows();
   const auto top_offset = static_cast<int32_t>(to.top.size());
@@ -200,8 +201,8 @@ void TokenDispatcher::Work() {
     {
       MutexLock lock(mutex_);
       while (inbox_.empty() && !stopping_) {
-        // While requests run or output is unread, wait at most until `stall_check_`. The thread
-        // then looks for clients that do not read.
+        // While requests run or output is unread, waits until `stall_check_` at the latest. The
+        // thread then looks for clients that do not read.
         if (calls_.empty() && stalls_.empty()) {
           changed_.wait(mutex_);
         } else if (changed_.wait_until(mutex_, stall_check_) == std::cv_status::timeout) {
@@ -333,8 +334,8 @@ void TokenDispatcher::Flush() {
   touched_.clear();
 }
 
-// Adds the new output tokens to the metrics. Called before the tokens are sent, so that the metrics
-// count every token that a client has received.
+// Adds the new output tokens to the metrics. Must be called before the tokens are sent, so that the
+// metrics count every token that a client has received.
 void TokenDispatcher::CountGenerated() {
   if (num_generated_ > 0) metrics_.OnGeneratedTokens(std::exchange(num_generated_, 0));
 }
@@ -410,8 +411,8 @@ void TokenDispatcher::CountFinish(const Call& call, Time now) {
   }
   outcome.sizes = SizesOf(call);
   metrics_.OnRequestFinished(outcome);
-  // The interval begins at the previous end of a request, or at the arrival of a request while the
-  // server was idle.
+  // The interval begins at the end of the previous request. If the server was idle since then, the
+  // interval begins at the arrival of the next request.
   wait_.OnFinish(now - std::exchange(busy_since_, now));
 }
 
@@ -433,7 +434,7 @@ void TokenDispatcher::BoundWaitingOutput() {
   if (*waiting_bytes_ <= options_.output_queue_bytes_max) return;
   struct Holder {
     int64_t num_bytes = 0;
-    // null: the request has ended, and `ended` is not null
+    // Null if the request has ended; `ended` is then not null.
     Call* call = nullptr;
     StallWatch::EndedSession* ended = nullptr;
   };

@@ -27,7 +27,8 @@
 
 namespace incipit {
 
-// Properties of a submitted request that determine how its output is sent to the client.
+// A submitted request: its session, and the properties that determine how its output is sent to the
+// client.
 struct PendingOutput {
   std::shared_ptr<Session> session;
   OutputOptions options;
@@ -40,7 +41,7 @@ struct PendingOutput {
 };
 
 struct DispatcherOptions {
-  const Tokenizer* tokenizer = nullptr;  // null: clients get token ids without text
+  const Tokenizer* tokenizer = nullptr;  // null: the model has no tokenizer, so clients get no text
   Duration write_stall_timeout{};
   // Maximum estimated size in bytes of the unread output of all clients.
   int64_t output_queue_bytes_max = 512 << 20;
@@ -56,15 +57,15 @@ class TokenDispatcher final : public EngineListener {
   TokenDispatcher(DispatcherOptions options, const Clock& clock, Metrics& metrics);
   ~TokenDispatcher() override;
 
-  // Sets the engine that the dispatcher uses to cancel requests. Must be called before the first
-  // Add. REQUIRES: `engine` exists until Stop returns.
+  // Sets the engine in which the dispatcher cancels requests. Must be called before the first Add.
+  // REQUIRES: `engine` exists until Stop returns.
   void Attach(Engine& engine) { engine_.store(&engine); }
-  // Handles all events that the engine has reported, then ends the thread. Later events are
-  // ignored. A second call does nothing. All calls must be on the same thread.
+  // Handles all events that the engine has reported, then ends the thread of the dispatcher. Later
+  // events are ignored. A second call does nothing. All calls of Stop must be on the same thread.
   void Stop();
 
-  // Adds a request whose output the dispatcher must handle. Must be called before Engine::Submit.
-  // If Submit returns an error, the caller must call Remove and end the session.
+  // Adds a request whose output the dispatcher must send. Must be called before Engine::Submit. If
+  // Submit returns an error, the caller must call Remove and end the session.
   void Add(RequestId id, PendingOutput output);
   void Remove(RequestId id);
   // Cancels all requests in the engine. The calls of clients then end with `status`.
@@ -73,12 +74,12 @@ class TokenDispatcher final : public EngineListener {
   // Returns the object that estimates how long new requests will wait in the queue.
   const WaitEstimate& wait() const { return wait_; }
 
-  // Returns the estimated size in bytes of the output that waits in all sessions, because clients
-  // have not read earlier output.
+  // Returns the estimated size in bytes of the output that waits in all sessions until clients have
+  // read earlier output.
   int64_t num_waiting_bytes() const { return *waiting_bytes_; }
 
-  // Returns the longest time that the model has needed for one step (batch) since the start of the
-  // server.
+  // Returns the longest time of one step (the computation of one batch by the model) since the
+  // start of the server.
   Duration step_longest() const { return Duration(step_longest_.load()); }
 
   void OnStep(const StepEvents& events) override;
@@ -90,8 +91,8 @@ class TokenDispatcher final : public EngineListener {
     TokenEvent event;
     Time time;
   };
-  // Events that the thread of the dispatcher has not handled yet, oldest first in each list. For
-  // each request, `added` is handled first, then `admissions`, then `tokens`.
+  // Events that the thread of the dispatcher has not handled yet, oldest first in each list. The
+  // thread handles the events of a request in this order: `added`, `admissions`, `tokens`.
   struct Inbox {
     std::vector<std::pair<RequestId, PendingOutput>> added;
     std::vector<AdmissionEvent> admissions;
@@ -118,11 +119,11 @@ class TokenDispatcher final : public EngineListener {
   static RequestSizes SizesOf(const Call& call);
   void CountFinish(const Call& call, Time now);
   void CheckStalls(Time now);
-  // If the unread output of all requests exceeds `output_queue_bytes_max`, ends the requests with
-  // the most unread output, until the unread output is below the limit.
+  // If the unread output of all clients exceeds `output_queue_bytes_max`, ends the calls with the
+  // most unread output until the limit is no longer exceeded.
   void BoundWaitingOutput();
-  // Discards the waiting output of `call`, ends its session with `status` and cancels the request
-  // in the engine.
+  // Discards the waiting output of `call`, ends the session of the call with `status`, and cancels
+  // the request in the engine.
   void Abandon(Call& call, absl::Status status);
   void Touch(Call& call);
   Call* Find(RequestId id);
@@ -132,7 +133,8 @@ class TokenDispatcher final : public EngineListener {
   Metrics& metrics_;
   std::atomic<Engine*> engine_{nullptr};
   WaitEstimate wait_;
-  // Longest time that the model has needed for one step (batch). Written by the engine thread.
+  // Longest time of one step (the computation of one batch by the model). Written by the engine
+  // thread.
   std::atomic<Duration::rep> step_longest_{0};
   // Estimated size in bytes of the output that waits in all sessions. The sessions share the
   // ownership, because a session may exist longer than the dispatcher.
@@ -145,8 +147,8 @@ class TokenDispatcher final : public EngineListener {
   int64_t num_generated_ = 0;  // number of output tokens that must still be added to `metrics_`
   StallWatch stalls_;
   Time stall_check_{};  // time at which the thread next looks for clients that do not read
-  // Time at which the last request ended. If a request has arrived at an idle server since then:
-  // the time of the arrival.
+  // Time at which the last request ended. If another request has arrived at the idle server since
+  // then, the time of this arrival.
   Time busy_since_{};
 
   Mutex mutex_;

@@ -1,4 +1,5 @@
-// Estimates how long requests wait in the queue, from the rate at which requests have ended.
+// Estimates how long requests will wait in the queue. The estimate uses the rate at which earlier
+// requests ended.
 #pragma once
 
 #include <atomic>
@@ -11,16 +12,16 @@ namespace incipit {
 // Estimates how long requests wait in the queue. Thread-safe; no function takes a lock.
 class WaitEstimate {
  public:
-  // Reports the end of a request. `interval` is the time since the previous end of a request,
-  // without time in which the server was idle. Only one thread may call OnFinish.
+  // Adds the end of a request to the estimate. `interval` is the time since the end of the previous
+  // request, without the time in which the server was idle. Only one thread may call OnFinish.
   void OnFinish(Duration interval);
 
   // Returns the time that a new request will probably wait if `num_waiting` requests are in the
   // queue. Returns 0 before the first call of OnFinish.
   Duration ExpectedWait(int32_t num_waiting) const;
 
-  // Returns the time after which a client should send a refused request again, from one second to
-  // one minute. `num_waiting` is the number of requests in the queue.
+  // Returns the time after which a client should send a refused request again. The time is from one
+  // second to one minute. `num_waiting` is the number of requests in the queue.
   Duration RetryDelay(int32_t num_waiting) const;
 
  private:
