@@ -1,4 +1,4 @@
-// Collects metrics and writes them in the text format of Prometheus.
+// Collects metrics, and writes the metrics in the text format of Prometheus.
 #pragma once
 
 #include <prometheus/metric_family.h>
@@ -27,13 +27,13 @@ inline double ReadMetric(const std::atomic<double>& value) {
   return value.load(std::memory_order_relaxed);
 }
 
-// Collects metrics by name. A metric family has all values of one metric name. Each value has the
-// labels in `common`, and further labels of its own.
+// Collects metric families and writes the families as text. A metric family consists of all values
+// of the metric with one name. Each value has the labels `common` and the labels of its sample.
 class FamilyWriter {
  public:
   explicit FamilyWriter(MetricLabels common);
 
-  // Each of the following functions adds a metric family with one or more values.
+  // Adds a metric family of the type counter, with one value for each element of `samples`.
   void Counter(std::string name, std::string help, const std::vector<MetricSample>& samples);
   void Counter(std::string name, std::string help, int64_t value);
   void Gauge(std::string name, std::string help, const std::vector<MetricSample>& samples);

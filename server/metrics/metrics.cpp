@@ -53,9 +53,9 @@ HttpResponse PlainError(int status, std::string_view message) {
 }
 
 std::optional<HttpResponse> CheckScrape(const HttpRequestHead& head) {
-  if (head.path() != "/metrics") return PlainError(404, "the only path is /metrics");
+  if (head.path() != "/metrics") return PlainError(404, "this port serves only the path /metrics");
   if (head.method == "GET" || head.method == "HEAD") return std::nullopt;
-  HttpResponse wrong = PlainError(405, "the only methods are GET and HEAD");
+  HttpResponse wrong = PlainError(405, "the path /metrics accepts only the methods GET and HEAD");
   wrong.fields.emplace_back("Allow", "GET, HEAD");
   return wrong;
 }
@@ -88,8 +88,8 @@ class Metrics::State {
   std::string Text() {
     MetricsFacts facts;
     {
-      // Holds the lock while a source is called, so that SetLoadSource and SetUnreadSource cannot
-      // replace the source during the call.
+      // Keep `mutex_` locked during the calls of `load_source_` and `unread_source_`, so that
+      // SetLoadSource and SetUnreadSource cannot replace these functions while they run.
       const MutexLock lock(mutex_);
       if (load_source_) facts_.load = load_source_();
       if (unread_source_) facts_.unread = unread_source_();
@@ -130,7 +130,8 @@ void Metrics::OnStep(const StepEvents& events) {
   const StepStats& stats = events.stats;
   Add(values.preemptions, stats.num_preemptions);
   AddCache(stats.cache, values);
-  // If no tokens were computed, the events do not include a step (batch).
+  // If `num_tokens` is 0, `events` do not belong to a step (batch) of the model, so the metrics of
+  // steps do not change.
   if (stats.num_tokens == 0) return;
   Add(values.step_prefill_tokens, stats.num_prefill_tokens);
   Add(values.step_decode_tokens, stats.num_decode_tokens);

@@ -19,12 +19,13 @@ namespace incipit {
 
 class HttpServer;
 
-// The reader that has lost events of the prefix cache: the hub, or a gateway behind the hub.
+// The reader that has lost events of the prefix cache (reports of stored and removed blocks). kHub:
+// the thread of the server that passes the events to gateways. kSubscriber: a gateway.
 enum class KvEventGap : uint8_t { kHub, kSubscriber };
 inline constexpr size_t kNumKvEventGaps = 2;
 
 struct MetricsOptions {
-  bool vllm_names = false;  // true: the metrics are also published under their names in vLLM
+  bool vllm_names = false;  // true: metrics are also published under the metric names of vLLM
 };
 
 // Properties of the served model, which metrics such as incipit_model_info report. The values are
@@ -40,12 +41,12 @@ struct ModelMetrics {
 struct RequestSizes {
   int32_t num_prompt_tokens = 0;
   int32_t num_choices = 1;
-  int32_t output_tokens_max = 0;      // maximum number of output tokens of each choice
+  int32_t output_tokens_max = 0;      // limit of the number of output tokens per choice
   int64_t num_output_tokens = 0;      // number of output tokens of all choices
   int64_t longest_output_tokens = 0;  // number of output tokens of the choice with the most tokens
 };
 
-// The end of an accepted request: finish reason, times and sizes.
+// The end of a request that the server did not refuse: finish reason, times and sizes.
 struct RequestOutcome {
   // The most severe finish reason of all choices (outputs): kError, then kDeadline, then
   // kCancelled. If every choice ended with kStop or kLength: the reason of the choice that ended
@@ -58,18 +59,22 @@ struct RequestOutcome {
   // Time from the first output token to the last output token. Absent if the request has no output
   // token.
   std::optional<double> decode_seconds = {};
-  // Mean time between two consecutive output tokens of one choice. Absent if no choice has two
-  // output tokens.
+  // Mean, over all choices (outputs), of the time between two consecutive tokens of one choice.
+  // Absent if no choice has two tokens.
   std::optional<double> inter_token_seconds = {};
-  // Absent if the request ended before the engine accepted the request.
+  // Numbers of tokens and choices. Absent if the engine had not accepted the request when the
+  // request ended.
   std::optional<RequestSizes> sizes = {};
 };
 
-// Sizes in bytes of the output that clients have not read yet.
+// Size in bytes of the output that clients have not read yet, by the state of the output.
 struct UnreadOutput {
-  int64_t num_waiting_bytes = 0;  // output in sessions that waits until clients have read more
-  int64_t num_kept_bytes = 0;     // output for HTTP responses that are not complete
-  int64_t num_sending_bytes = 0;  // bytes of HTTP responses that wait for the operating system
+  // Bytes of output that wait in the server until the client has read earlier output.
+  int64_t num_waiting_bytes = 0;
+  // Bytes of output that the server keeps until its HTTP response is complete.
+  int64_t num_kept_bytes = 0;
+  // Bytes of HTTP responses that the operating system has not accepted for sending yet.
+  int64_t num_sending_bytes = 0;
 };
 
 // Counts events of the server, and publishes the counts over HTTP. The functions that count events
@@ -89,10 +94,11 @@ class Metrics {
   void SetModelInfo(const ModelMetrics& model);
 
   // Sets the function that returns the load of the engine. Any thread may call `source`. Before the
-  // engine is destroyed, the caller must set an empty `source`; the metrics then keep the current
-  // load.
+  // engine is destroyed, the caller must set an empty `source`. With an empty `source`, the metrics
+  // report the last load.
   void SetLoadSource(std::function<EngineLoad()> source);
-  // Sets the function that returns the sizes of the unread output, like SetLoadSource.
+  // Sets the function that returns the size of the output that clients have not read. Any thread
+  // may call `source`. The caller must set an empty `source` before `source` becomes invalid.
   void SetUnreadSource(std::function<UnreadOutput()> source);
 
   // Adds the events of one step (batch) of the engine to the metrics. Called by the engine thread.
@@ -105,7 +111,7 @@ class Metrics {
 
   // Sets the number of gateways that have subscribed to the events of the prefix cache.
   void SetKvEventSubscribers(int64_t num_subscribers);
-  // Counts lost events of the prefix cache.
+  // Counts one loss of events of the prefix cache by the reader `gap`.
   void OnKvEventGap(KvEventGap gap);
 
   // Counts a request that the server refused because of `reason`.
@@ -113,17 +119,16 @@ class Metrics {
   // Records the time from the arrival of a request to its first output token. Called at most once
   // per request.
   void OnFirstToken(double seconds_since_arrival);
-  // Records the time `seconds` between consecutive output tokens of a choice (output), `num_tokens`
-  // times.
+  // Adds the time `seconds` between two consecutive tokens of a choice (output) to the histogram of
+  // these times, `num_tokens` times.
   void OnInterTokenLatency(double seconds, int64_t num_tokens);
-  // Counts the end of an accepted request.
+  // Counts the end of a request that the server did not refuse.
   void OnRequestFinished(const RequestOutcome& outcome);
 
-  // Starts an HTTP server that returns the metrics at http://`address`/metrics. At most
-  // kScrapersMax clients are connected at the same time; a further client replaces the client that
-  // has waited longest without a request in progress. Returns the port.
-  // If the port of `address` is 0, the system chooses a free port. Returns UNAVAILABLE if the
-  // server cannot listen at `address`.
+  // Starts an HTTP server that returns the metrics at http://`address`/metrics, and returns its
+  // port. If the port of `address` is 0, the system chooses a free port. At most kScrapersMax
+  // clients are connected at the same time. A further client replaces the oldest connection without
+  // a request in progress. Returns UNAVAILABLE if the server cannot listen at `address`.
   absl::StatusOr<int> Start(const HostPort& address);
 
   // Returns the text of all metrics in the format of Prometheus.

@@ -1,5 +1,5 @@
-// A histogram to which many threads can add values without a lock. The histogram of the metrics
-// library is not used, because it locks a mutex for each value.
+// A histogram to which many threads can add values without a lock. The histogram of the library
+// prometheus-cpp is not used, because that histogram locks a mutex for each value.
 #pragma once
 
 #include <algorithm>
@@ -20,11 +20,11 @@ namespace incipit {
 inline constexpr std::array kLatencyBounds = {
     0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1,   0.15,  0.2,
     0.3,   0.5,   0.75,  1.0,   2.0,    3.0,  5.0,   10.0, 20.0, 30.0, 60.0,  120.0, 300.0, 600.0};
-// Upper bounds, in seconds, of the buckets of a histogram of the times of steps (batches).
+// Upper bounds, in seconds, of the buckets of the histogram of the durations of steps (batches).
 inline constexpr std::array kStepBounds = {0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02,
                                            0.05,   0.1,    0.2,    0.5,   1.0,   2.0,   5.0,  10.0};
-// Upper bounds, in seconds, of the buckets of the histograms of ages: the ages of cache blocks at
-// their eviction.
+// Upper bounds, in seconds, of the buckets of two histograms of evicted cache blocks: the time
+// since a block was stored, and the time since its last use.
 inline constexpr auto kAgeBounds = [] {
   std::array<double, kNumAgeBounds> bounds{};
   for (size_t i = 0; i < bounds.size(); ++i) bounds[i] = AgeBoundSeconds(i);
@@ -72,8 +72,9 @@ class MetricsHistogram {
   // Returns the current counts of all buckets. If other threads add values during the call, the
   // returned total is still the sum of the returned bucket counts.
   Snapshot Read() const { return Read(bounds_); }
-  // Returns the current counts, for the bounds `bounds` only. REQUIRES: `bounds` is in ascending
-  // order, contains only bounds of the histogram, and outlives the returned value.
+  // Returns the counts that the histogram would have if its buckets had only the bounds `bounds`.
+  // REQUIRES: `bounds` is in ascending order, contains only bounds of the histogram, and outlives
+  // the returned value.
   Snapshot Read(std::span<const double> bounds) const {
     Snapshot snapshot{bounds, {}, sum_.load(std::memory_order_relaxed)};
     uint64_t total = 0;

@@ -25,7 +25,8 @@ inline constexpr std::string_view kEvictionReasonNames[kNumEvictionReasons] = {
 
 using MetricsCounter = std::atomic<int64_t>;
 
-// The counters and histograms of all metrics. The value of a counter never decreases.
+// The counters and histograms of all metrics. The value of each counter, except
+// `kv_event_subscribers`, never decreases.
 struct MetricsValues {
   std::array<MetricsCounter, kNumFinishReasons> finished{};
   std::array<MetricsCounter, kNumRejectionLabels> rejected{};
@@ -38,8 +39,9 @@ struct MetricsValues {
   MetricsCounter step_prefill_tokens{0}, step_decode_tokens{0};
   std::atomic<double> plan_seconds{0}, run_seconds{0}, commit_seconds{0};
   std::array<MetricsCounter, kNumKvEventGaps> kv_event_gaps{};
-  MetricsCounter kv_event_subscribers{0};  // the present number, which may decrease
-  // Each of these histograms has two names: one of Incipit and one of vLLM, with other bounds.
+  MetricsCounter kv_event_subscribers{0};  // present number of gateways that receive cache events
+  // The histograms from `first_token` to `decode` are published under two names: the name of an
+  // Incipit metric, and the name of a vLLM metric, whose buckets have other bounds.
   MetricsHistogram first_token{kLatencyBounds, kVllmFirstTokenBounds};
   MetricsHistogram inter_token{kLatencyBounds, kVllmInterTokenBounds};
   MetricsHistogram total{kLatencyBounds, kVllmRequestBounds};
@@ -47,7 +49,8 @@ struct MetricsValues {
   MetricsHistogram prefill{kLatencyBounds, kVllmRequestBounds};
   MetricsHistogram decode{kLatencyBounds, kVllmRequestBounds};
   MetricsHistogram step{kStepBounds};
-  // These histograms have only the name of a metric of vLLM.
+  // The histograms from `step_tokens` to `request_output_tokens_max` are published only under the
+  // name of a vLLM metric.
   MetricsHistogram step_tokens{kVllmStepTokenBounds};
   MetricsHistogram inference{kVllmRequestBounds};
   MetricsHistogram request_inter_token{kVllmInterTokenBounds};

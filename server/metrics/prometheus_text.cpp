@@ -7,7 +7,7 @@
 #include "server/metrics/vllm_text.h"
 
 #ifndef INCIPIT_VERSION
-#error "define INCIPIT_VERSION, the version of Incipit as a string"
+#error "the build must define the macro INCIPIT_VERSION: the version of Incipit, as a string"
 #endif
 
 namespace incipit {
@@ -199,8 +199,9 @@ void WriteKvEvents(FamilyWriter& out, const MetricsValues& values) {
         static_cast<double>(ReadMetric(values.kv_event_gaps[static_cast<size_t>(gap)]))};
   };
   out.Counter("incipit_kv_event_gaps_total",
-              "Number of times that events of the prefix cache were lost and a snapshot replaced "
-              "them, by the reader that was too slow: hub or subscriber.",
+              "Number of times that a reader of the prefix cache's events was too slow and lost "
+              "events, by reader. hub: the thread of the server that passes the events to "
+              "gateways. subscriber: a gateway. A snapshot of the cache replaces the lost events.",
               {reader("hub", KvEventGap::kHub), reader("subscriber", KvEventGap::kSubscriber)});
 }
 

@@ -9,13 +9,14 @@
 
 namespace incipit {
 
-// Values of metrics that the server does not count, but reads when Prometheus requests the metrics.
+// Values of metrics that are not counters: properties of the model, and values that the server
+// reads when Prometheus requests the metrics.
 struct MetricsFacts {
   ModelMetrics model;
   EngineLoad load;
   UnreadOutput unread;
   double start_time = 0;  // time at which the process started, in seconds since the Unix epoch
-  double time = 0;        // present time, in seconds since the Unix epoch
+  double time = 0;        // time of the request for the metrics, in seconds since the Unix epoch
 
   // Returns the number of cache blocks that requests hold, divided by the number of all cache
   // blocks.

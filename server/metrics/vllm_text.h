@@ -1,5 +1,5 @@
-// Writes the metrics under their names in vLLM, which existing dashboards, autoscalers and routers
-// read.
+// Writes metrics under the metric names of vLLM, because existing dashboards, autoscalers and
+// routers read these names.
 #pragma once
 
 #include <string>
