@@ -17,15 +17,16 @@ namespace incipit {
 namespace {
 
 constexpr int32_t kInt32Max = std::numeric_limits<int32_t>::max();
-// true: the server does not report the value of the flag (a path or a secret)
+// Value of FlagText::is_private for a flag whose value is a path or a secret: the server does not
+// report the value to clients.
 constexpr bool kPrivate = true;
 constexpr std::string_view kAuto = "auto";
 constexpr std::string_view kNoFile = "none";
 constexpr std::string_view kNoAddress = "none";
 
 constexpr EnumName<Device> kDeviceNames[] = {{Device::kCpu, "cpu"}, {Device::kCuda, "cuda"}};
-// Values of the flag --gpu-large-products. LargeProducts::kLibrary is not in the list, because only
-// measurements use kLibrary.
+// Values of the flag --gpu-large-products. The list omits LargeProducts::kLibrary, which only tests
+// and benchmarks use.
 constexpr EnumName<LargeProducts> kLargeProductsNames[] = {{LargeProducts::kOwn, "own"},
                                                            {LargeProducts::kFastest, "fastest"}};
 constexpr EnumName<MetricsCompat> kMetricsCompatNames[] = {{MetricsCompat::kNone, "none"},
@@ -33,8 +34,8 @@ constexpr EnumName<MetricsCompat> kMetricsCompatNames[] = {{MetricsCompat::kNone
 constexpr EnumName<EngineApi> kEngineApiNames[] = {
     {EngineApi::kAuto, "auto"}, {EngineApi::kOn, "on"}, {EngineApi::kOff, "off"}};
 
-// Adds a flag whose value is "auto" or a whole number from `min` to `max`. "auto" sets `target` to
-// nullopt.
+// Adds a flag whose value is "auto" or a whole number from `min` to `max`. The value "auto" sets
+// `target` to nullopt.
 void AutoInteger(Flags& flags, FlagText text, std::optional<int32_t>& target, int32_t min,
                  int32_t max = kInt32Max) {
   flags.Custom(
@@ -68,7 +69,7 @@ void Address(Flags& flags, FlagText text, HostPort& target) {
       [&target] { return ToString(target); });
 }
 
-// Adds a flag whose value is an address or empty. An empty value sets `target` to nullopt.
+// Adds a flag whose value is an address or the empty text. The empty text sets `target` to nullopt.
 void Address(Flags& flags, FlagText text, std::optional<HostPort>& target) {
   flags.Custom(
       text,
@@ -83,8 +84,8 @@ void Address(Flags& flags, FlagText text, std::optional<HostPort>& target) {
       [&target] { return target ? ToString(*target) : std::string(); });
 }
 
-// Adds a flag whose value is the path of a file. If the value equals `automatic`, `target` is set
-// to FileChoice::Kind::kAuto.
+// Adds a flag for a file. The value `automatic` sets `target` to FileChoice::Kind::kAuto, and the
+// value "none" sets it to kNone. Every other value is the path of the file.
 void File(Flags& flags, FlagText text, FileChoice& target, std::string_view automatic) {
   flags.Custom(
       text,
@@ -131,34 +132,33 @@ void PriorityRange(Flags& flags, RequestLimits& limits) {
 
 void BindModel(Options& o, Flags& flags) {
   flags.Group("Model");
-  flags.String(
-      {"model", "DIR", "Folder in Hugging Face format: config.json, *.safetensors, tokenizer.json.",
-       kPrivate},
-      o.model);
+  flags.String({"model", "DIR",
+                "Model folder in Hugging Face format: config.json, *.safetensors, tokenizer.json.",
+                kPrivate},
+               o.model);
   flags.String({"model-name", "NAME",
                 "Model name in requests and metrics. Default: the name of the folder."},
                o.model_name);
   flags.Strings({"model-alias", "NAME",
                  "Additional name of the model that requests may use. May be repeated."},
                 o.model_aliases);
-  AutoInteger(
-      flags,
-      {"max-model-len", "N|auto",
-       "Maximum number of tokens of prompt and output together. auto: the context of the model."},
-      o.max_model_len, 2);
-  flags.Enum(
-      {"weights", "FORMAT",
-       "Number type of the weight matrices. auto: the type in the model files. int8: the server "
-       "rounds the weights to 8 bits while loading."},
-      o.weights, kWeightFormatNames);
+  AutoInteger(flags,
+              {"max-model-len", "N|auto",
+               "Maximum number of tokens of prompt and output together. auto: the context length "
+               "of the model."},
+              o.max_model_len, 2);
+  flags.Enum({"weights", "FORMAT",
+              "Number type of the weight matrices. auto: the type in the model files. int8: the "
+              "server rounds the weights to 8-bit integers at its start."},
+             o.weights, kWeightFormatNames);
   flags.Enum({"kv-dtype", "TYPE",
-              "Number type of the keys and values in the cache. auto: f32 if the weights in the "
+              "Number type of the keys and values in the KV cache. auto: f32 if the weights in the "
               "model files are f32, otherwise bf16."},
              o.kv_dtype, kAuto, kDTypeNames);
   File(flags,
        {"chat-template", "FILE|none",
-        "File with a chat template that replaces the template of the model. none: the server does "
-        "not offer Chat.",
+        "File with a chat template that replaces the template of the model. none: no template; the "
+        "server refuses chat requests.",
         kPrivate},
        o.chat_template, "");
   flags.Group("Device");
@@ -174,33 +174,34 @@ void BindModel(Options& o, Flags& flags) {
                 "on: each thread of the CPU backend is pinned to its own CPU. Default: off."},
                o.pin_threads);
   flags.Enum({"cpu-isa", "NAME",
-              "Instruction set of the CPU backend. auto: the best instruction set of the machine."},
+              "Instruction set of the CPU backend. auto: the fastest set that the CPU supports."},
              o.cpu_isa, kAuto, kCpuIsaNames);
   flags.Enum(
       {"gpu-large-products", "NAME",
-       "Kernels for the matrix products of steps (batches) of 1,024 tokens and more. own: the "
-       "kernels of Incipit. fastest: for each matrix size, the server measures the kernels of "
-       "Incipit and of cuBLASLt at its start, and uses the faster kernel. With own, the output of "
-       "a request does not depend on the other requests in the step if the GPU passes gpu_check."},
+       "Kernels for the matrix products of steps (batches) of at least 1,024 tokens. own: the "
+       "kernels of Incipit. fastest: at its start, the server measures the kernels of Incipit and "
+       "of cuBLASLt for each matrix size, and uses the faster kernel. With own, the output of a "
+       "request does not depend on the other requests in the step if the GPU passes gpu_check."},
       o.gpu_large_products, kLargeProductsNames);
   File(flags,
        {"gpu-tuning-file", "FILE|auto|none",
         "File in which the server stores the measurements of --gpu-large-products fastest. auto: "
-        "incipit/gpu_products in XDG_CACHE_HOME or ~/.cache. none: no file; the server measures at "
-        "each start.",
+        "the file incipit/gpu_products in the folder $XDG_CACHE_HOME or ~/.cache. none: no file; "
+        "the server repeats the measurements at each start.",
         kPrivate},
        o.gpu_tuning_file, kAuto);
 }
 
 void BindPrefixCache(Options& o, Flags& flags) {
-  flags.Switch({"prefix-cache", "",
-                "on: the server stores the keys and values of computed tokens, and reuses them for "
-                "later requests with the same prefix."},
-               o.prefix_cache);
+  flags.Switch(
+      {"prefix-cache", "",
+       "on: the server keeps the keys and values of computed tokens in the KV cache. Later "
+       "requests with the same prefix (beginning of the prompt) reuse these keys and values."},
+      o.prefix_cache);
   flags.Enum({"prefix-cache-hash", "NAME",
               "Hash function for the keys of cache blocks. xxh3_128 is faster than sha256. "
-              "sha256_cbor and xxh3_128_cbor compute the same keys as other inference servers. "
-              "xxhash is another name for xxh3_128."},
+              "sha256_cbor and xxh3_128_cbor can compute the same keys as vLLM, another inference "
+              "server. xxhash is another name for xxh3_128, and xxhash_cbor for xxh3_128_cbor."},
              o.prefix_cache_hash, kHashAlgorithmNames);
   flags.String({"prefix-cache-seed", "TEXT",
                 "Text from which the keys of cache blocks are computed, together with the tokens. "
@@ -211,17 +212,17 @@ void BindPrefixCache(Options& o, Flags& flags) {
               "Eviction policy: the rule that selects the cached blocks that are evicted first."},
              o.prefix_cache_policy, kEvictionPolicyNames);
   flags.Switch({"copy-on-write", "",
-                "on: if at least the first quarter of the tokens of a cached block equals the next "
-                "tokens of a prompt, the server copies the keys and values of the equal tokens "
-                "instead of computing them."},
+                "on: if a cached block begins with the next tokens of a prompt, the server copies "
+                "the tokens' keys and values instead of computing them. At least a quarter of the "
+                "block's tokens must match."},
                o.copy_on_write);
   flags.Real({"cache-retention-share-max", "X",
-              "Maximum share of the cache blocks that one tenant may keep with cache.retention.pin "
-              "or with a cache.retention.priority above 50 (the default)."},
+              "Maximum share of all cache blocks that the requests of one tenant may keep with "
+              "cache.retention.pin, or with a cache.retention.priority above the default 50."},
              o.cache_retention_share_max, {0, 1});
   flags.Integer({"cache-retention-max-s", "SECONDS",
-                 "Time in which a cache.retention.priority above 50 falls to 50 (the default) "
-                 "after the end of a request. Also the maximum of cache.retention.pin."},
+                 "Time after the end of a request in which a cache.retention.priority above the "
+                 "default 50 falls to 50. Also the maximum time of cache.retention.pin."},
                 o.cache_retention_max_s, {1, 86400});
 }
 
@@ -234,26 +235,25 @@ void BindCacheAndScheduler(Options& o, Flags& flags) {
               {"kv-blocks", "N|auto", "Number of cache blocks. auto: computed from --kv-memory."},
               o.kv_blocks, 1, kBlocksMax);
   flags.Bytes({"kv-memory", "SIZE",
-               "Memory for the cache. 0: on a CPU, half of the free memory; on a GPU, "
+               "Memory for the KV cache. 0: on a CPU, half of the free memory; on a GPU, the share "
                "--gpu-memory-fraction of the free GPU memory."},
               o.kv_memory, {0});
   flags.Real({"gpu-memory-fraction", "X",
-              "Share of the free GPU memory that the cache uses. The free memory is measured after "
-              "the weights are loaded. Used with --backend cuda if neither --kv-blocks nor "
-              "--kv-memory is set."},
+              "Share of the free GPU memory that the KV cache uses. The server measures the free "
+              "memory after it has loaded the weights. Used with --backend cuda if neither "
+              "--kv-blocks nor --kv-memory is set."},
              o.gpu_memory_fraction, {0.01, 0.95});
   flags.Group("Scheduling");
   AutoInteger(flags,
               {"step-tokens", "N|auto",
-               "Maximum number of tokens in one step (batch). auto: the server measures at its "
-               "start, and selects a number for which a step takes less than half a second."},
+               "Maximum number of tokens in one step (batch). auto: the server measures steps at "
+               "its start, and selects a number for which a step takes less than half a second."},
               o.step_tokens, 1);
-  flags.Integer(
-      {"prompt-steps-max", "N",
-       "Maximum number of steps (batches) over which the server spreads the tokens of the "
-       "queued prompts while other requests generate output. With a larger number, output "
-       "tokens arrive more evenly. 1: prompt tokens may fill each step."},
-      o.prompt_steps_max, {1, 1 << 20});
+  flags.Integer({"prompt-steps-max", "N",
+                 "Maximum number of steps (batches) over which the server spreads the tokens of "
+                 "the queued prompts while other requests generate output. With a larger number, "
+                 "output tokens arrive more evenly. 1: prompt tokens may fill each step."},
+                o.prompt_steps_max, {1, 1 << 20});
   AutoInteger(
       flags,
       {"steps-in-flight", "N|auto",
@@ -277,8 +277,8 @@ void BindAddresses(Options& o, Flags& flags) {
   flags.Group("Addresses");
   Address(flags,
           {"address", "HOST:PORT",
-           "Address of the gRPC server. Port 0 selects a free port. 0.0.0.0 accepts connections "
-           "from other machines."},
+           "Address of the gRPC server. Port 0 selects a free port. With the host 0.0.0.0, the "
+           "server accepts connections from other machines."},
           o.address);
   Address(flags,
           {"metrics-address", "HOST:PORT",
@@ -286,13 +286,14 @@ void BindAddresses(Options& o, Flags& flags) {
           o.metrics_address);
   Address(flags,
           {"admin-address", "HOST:PORT",
-           "Separate address of the Admin service. Empty: the Admin service uses the address in "
-           "--address."},
+           "Separate address of the gRPC service Admin. Empty: the service Admin is at the address "
+           "of --address."},
           o.admin_address);
   flags.Custom(
       {"http-address", "HOST:PORT|none",
-       "Address of the HTTP server for OpenAI's API. Port 0 selects a free port. none: no "
-       "HTTP server. If the default port is in use, the server starts without HTTP."},
+       "Address of the HTTP server for OpenAI's API. Port 0 selects a free port. none: no HTTP "
+       "server. If the flag is not set and the default port is in use, the server starts without "
+       "HTTP."},
       [&address = o.http_address](std::string_view value) -> absl::Status {
         address.is_on = value != kNoAddress;
         address.is_required = true;
@@ -305,30 +306,30 @@ void BindAddresses(Options& o, Flags& flags) {
         return address.is_on ? ToString(address.address) : std::string(kNoAddress);
       });
   flags.Strings({"http-hosts", "HOST",
-                 "Host name that the Host field of an HTTP request may have if --http-address is "
-                 "a loopback address, besides localhost, 127.0.0.1 and [::1]. May be repeated."},
+                 "Additional allowed host name in the Host field of HTTP requests. If "
+                 "--http-address is a loopback address, the server accepts only these names, "
+                 "localhost, 127.0.0.1 and [::1]. May be repeated."},
                 o.http_hosts);
   flags.Strings({"http-origins", "ORIGIN",
-                 "Origin, such as https://example.com, whose web pages may send HTTP requests. May "
-                 "be repeated."},
+                 "Origin of web pages, such as https://example.com. Scripts on the web pages of "
+                 "this origin may send HTTP requests to the server. May be repeated."},
                 o.http_origins);
-  flags.String(
-      {"api-key-file", "FILE",
-       "File with API keys, one key in each line. Clients then need one of the keys, except "
-       "for health checks. Default: no file; clients need no key.",
-       kPrivate},
-      o.api_key_file);
+  flags.String({"api-key-file", "FILE",
+                "File with API keys, one key in each line. Clients then need one of the keys, "
+                "except for health checks. Default: no file; clients need no key.",
+                kPrivate},
+               o.api_key_file);
   flags.Switch(
       {"web", "", "on: the HTTP server serves a chat page for web browsers at the path /."}, o.web);
-  flags.Enum(
-      {"engine-api", "NAME",
-       "Whether the gRPC server offers the service vllm.grpc.engine.VllmEngine, through which "
-       "the SMG gateway uses the server. auto: only if --address is a loopback address."},
-      o.engine_api, kEngineApiNames);
+  flags.Enum({"engine-api", "NAME",
+              "Whether the gRPC server offers the service vllm.grpc.engine.VllmEngine for SMG, a "
+              "gateway that distributes requests over several servers. auto: only if --address is "
+              "a loopback address."},
+             o.engine_api, kEngineApiNames);
   flags.String({"port-file", "FILE",
-                "File to which the server writes its ports when it is ready: {\"grpc\": N, "
-                "\"metrics\": N}. With an HTTP server, the file also contains \"http\": N. If "
-                "--admin-address is set, the file also contains \"admin\": N.",
+                "File to which the server writes its port numbers as soon as the server is ready: "
+                "{\"grpc\": N, \"metrics\": N}. With an HTTP server, the file also contains "
+                "\"http\": N. If --admin-address is set, the file also contains \"admin\": N.",
                 kPrivate},
                o.port_file);
   flags.Enum({"metrics-compat", "NAME",
@@ -339,16 +340,15 @@ void BindAddresses(Options& o, Flags& flags) {
 
 void BindServerLimits(Options& o, Flags& flags) {
   flags.Group("Limits of the server");
-  flags.Integer({"streams-max", "N", "Maximum number of Generate and Chat calls at the same time."},
+  flags.Integer({"streams-max", "N", "Maximum number of calls that generate output at one time."},
                 o.streams_max, {1, 1 << 20});
   flags.Integer({"connection-streams-max", "N",
-                 "Maximum number of calls at the same time on one connection."},
+                 "Maximum number of calls at the same time on one gRPC connection."},
                 o.connection_streams_max, {1, kInt32Max});
-  flags.Integer(
-      {"http-connections-max", "N",
-       "Maximum number of open HTTP connections. A further connection replaces the oldest "
-       "connection that has no request in progress."},
-      o.http_connections_max, {1, 1 << 20});
+  flags.Integer({"http-connections-max", "N",
+                 "Maximum number of open HTTP connections. A further connection replaces the "
+                 "oldest connection that has no request in progress."},
+                o.http_connections_max, {1, 1 << 20});
   flags.Integer({"kv-event-subscribers-max", "N",
                  "Maximum number of gateways that receive the events of the prefix cache "
                  "(SubscribeKvEvents)."},
@@ -369,7 +369,7 @@ void BindServerLimits(Options& o, Flags& flags) {
                 o.text_queue_max, {1, 1 << 20});
   flags.Bytes({"text-queue-bytes-max", "SIZE",
                "Maximum total size of the messages that wait for a thread of --text-threads; "
-               "further calls get RESOURCE_EXHAUSTED. At least --message-bytes-max."},
+               "further calls get RESOURCE_EXHAUSTED. Must be at least --message-bytes-max."},
               o.text_queue_bytes_max, {1 << 20});
   using std::chrono::hours;
   using std::chrono::milliseconds;
@@ -377,13 +377,13 @@ void BindServerLimits(Options& o, Flags& flags) {
                "Maximum total size of the output that clients have not read yet. If the output "
                "exceeds this size, the calls with the most unread output get RESOURCE_EXHAUSTED."},
               o.output_queue_bytes_max, {1 << 20});
-  flags.Interval(
-      {"write-stall-timeout", "TIME",
-       "A call ends with RESOURCE_EXHAUSTED if its client reads no output for this time."},
-      o.write_stall_timeout, {milliseconds(10), hours(24)});
+  flags.Interval({"write-stall-timeout", "TIME",
+                  "If a client reads no output of its call for this time, the call ends with "
+                  "RESOURCE_EXHAUSTED."},
+                 o.write_stall_timeout, {milliseconds(10), hours(24)});
   flags.Interval({"request-time-max", "TIME",
                   "Maximum time from the arrival of a request to its last output token. If a "
-                  "client sets a later deadline, the server uses this maximum."},
+                  "client sets a later deadline or no deadline, the server uses this maximum."},
                  o.request_time_max, {milliseconds(10), hours(24 * 365)});
   flags.Interval({"keepalive-time", "TIME",
                   "If a client sends no data for this time, the server sends an HTTP/2 ping to "
@@ -401,31 +401,32 @@ void BindRequestLimits(RequestLimits& r, Flags& flags) {
       {"prompt-tokens-max", "N",
        "Maximum number of tokens in a prompt. 0: only the context of the model limits the number."},
       r.prompt_tokens_max, {0});
+  flags.Integer({"choices-max", "N", "Maximum number of outputs of one request (output.n)."},
+                r.choices_max, {1, kChoicesMax});
   flags.Integer(
-      {"choices-max", "N", "Maximum value of output.n, the number of outputs of one request."},
-      r.choices_max, {1, kChoicesMax});
-  flags.Integer(
-      {"logprobs-max", "N", "Maximum value of output.logprobs and output.prompt_logprobs."},
+      {"logprobs-max", "N",
+       "Maximum number of log probabilities per token (output.logprobs, output.prompt_logprobs)."},
       r.logprobs_max, {0, 128});
-  flags.Bytes(
-      {"prompt-logprobs-bytes-max", "SIZE",
-       "Maximum size of the prompt_logprobs of one request, estimated before the request runs."},
-      r.prompt_logprobs_bytes_max, {0});
-  flags.Integer({"stop-strings-max", "N", "Maximum number of entries in output.stop."},
+  flags.Bytes({"prompt-logprobs-bytes-max", "SIZE",
+               "Maximum size of the log probabilities of one prompt (prompt_logprobs). The server "
+               "estimates the size before the request runs."},
+              r.prompt_logprobs_bytes_max, {0});
+  flags.Integer({"stop-strings-max", "N", "Maximum number of stop strings (output.stop)."},
                 r.stop_strings_max, {0, 1024});
   flags.Integer({"stop-string-bytes-max", "N", "Maximum number of bytes in one stop string."},
                 r.stop_string_bytes_max, {1, 65536});
-  flags.Integer({"stop-tokens-max", "N", "Maximum number of entries in output.stop_token_ids."},
-                r.stop_tokens_max, {0, 4096});
-  flags.Integer({"logit-bias-max", "N", "Maximum number of entries in sampling.logit_bias."},
+  flags.Integer(
+      {"stop-tokens-max", "N", "Maximum number of stop token ids (output.stop_token_ids)."},
+      r.stop_tokens_max, {0, 4096});
+  flags.Integer({"logit-bias-max", "N", "Maximum number of biased tokens (sampling.logit_bias)."},
                 r.logit_bias_max, {0, 65536});
   flags.Integer({"messages-max", "N", "Maximum number of messages in a conversation."},
                 r.messages_max, {1, 1 << 20});
   flags.Integer({"tools-max", "N", "Maximum number of tools in a conversation."}, r.tools_max,
                 {0, 65536});
   flags.Bytes({"template-arguments-bytes-max", "SIZE",
-               "Maximum size of each JSON text: template_arguments_json, the arguments of a tool "
-               "call, and the parameters of a tool."},
+               "Maximum size of each JSON text in a request: template_arguments_json, the "
+               "arguments of a tool call, and the parameters of a tool."},
               r.template_arguments_bytes_max, {2, 16 << 20});
   flags.Integer({"json-values-max", "N",
                  "Maximum number of object members and array elements in all JSON texts of one "
@@ -455,12 +456,12 @@ void BindOperation(Options& o, Flags& flags) {
                 "the text is treated as ordinary text. Default: off."},
                o.allow_special_tokens_in_chat);
   flags.Enum({"tool-parser", "NAME",
-              "Format in which the model writes tool calls; the output of Chat then contains tool "
-              "calls instead of their text. auto: the format that the chat template defines."},
+              "Format in which the model writes tool calls. In the output of Chat, tool calls "
+              "replace text in this format. auto: the format that the chat template defines."},
              o.tool_parser, kAuto, kToolFormatNames);
   flags.Enum({"reasoning-parser", "NAME",
-              "Format in which the model writes reasoning; the output of Chat then separates "
-              "reasoning and text. auto: the format that the chat template defines."},
+              "Format in which the model writes reasoning. In the output of Chat, this reasoning "
+              "is apart from the text. auto: the format that the chat template defines."},
              o.reasoning_parser, kAuto, kReasoningFormatNames);
   flags.Group("Operation");
   flags.String({"config", "FILE",
@@ -471,9 +472,10 @@ void BindOperation(Options& o, Flags& flags) {
   flags.Enum({"log-level", "LEVEL",
               "Minimum level of the log messages on stderr. Prompts and tokens are never logged."},
              o.log_level, kLogLevelNames);
-  flags.Interval({"drain-timeout", "TIME",
-                  "Maximum time that the server waits after SIGTERM until running requests end."},
-                 o.drain_timeout, {std::chrono::seconds(0), std::chrono::hours(24)});
+  flags.Interval(
+      {"drain-timeout", "TIME",
+       "Maximum time that the server waits after SIGTERM for the end of running requests."},
+      o.drain_timeout, {std::chrono::seconds(0), std::chrono::hours(24)});
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
@@ -548,7 +550,7 @@ absl::Status Validate(const Options& options) {
         ToString(options.address));
   }
   if (options.metrics_address == options.address && options.address.port != 0) {
-    return InvalidArgument("--metrics-address is {}, the same as --address",
+    return InvalidArgument("--metrics-address is {}, the same as --address; set another address",
                            ToString(options.address));
   }
   return absl::OkStatus();
