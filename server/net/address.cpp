@@ -13,13 +13,13 @@
 namespace incipit {
 namespace {
 
-// Tests whether a socket can be bound to the address `info` and listen. Returns 0, or the errno of
-// the call that failed.
+// Tests whether a socket can be bound to the address `info` and can listen there. Returns 0, or the
+// errno of the system call that failed.
 int TryBind(const addrinfo& info) {
   const int fd = socket(info.ai_family, info.ai_socktype | SOCK_CLOEXEC, info.ai_protocol);
   if (fd < 0) return errno;
-  // Sets SO_REUSEADDR, as the listeners of the server do. A port is then free even if old
-  // connections of the port are in the state TIME_WAIT.
+  // Sets the socket option SO_REUSEADDR, as the listeners of the server do. The bind then succeeds
+  // even if old connections of the port are in the state TIME_WAIT.
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   const int error = bind(fd, info.ai_addr, info.ai_addrlen) == 0 && listen(fd, 1) == 0 ? 0 : errno;

@@ -1,4 +1,4 @@
-// Checks that the server can listen at an address, before the model is loaded.
+// Checks, before the server loads its model, that the server can listen at an address.
 #pragma once
 
 #include <string_view>
@@ -8,11 +8,12 @@
 
 namespace incipit {
 
-// Returns UNAVAILABLE if no socket can be bound to `address` now; otherwise OK. The error contains
-// the name `flag`, the address and the reason.
+// Returns OK if a socket can be bound to `address` now, otherwise UNAVAILABLE. The error message
+// contains the flag name `flag`, the address and the reason.
 absl::Status CheckAddressFree(std::string_view flag, const HostPort& address);
 
-// Returns true if only programs on the same machine can connect to the address `host`.
+// Returns true if `host` is "localhost", "::1" or begins with "127.". Only programs on the same
+// machine can connect to such a loopback address.
 bool IsLoopbackHost(std::string_view host);
 
 }  // namespace incipit

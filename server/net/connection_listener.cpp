@@ -24,21 +24,21 @@
 namespace incipit {
 namespace {
 
-// Maximum number of connections that the thread accepts from one socket before the thread checks
-// the other sockets.
+// Maximum number of connections that the listener accepts at one socket before it checks its other
+// sockets.
 constexpr int kAcceptsMax = 64;
-// If no file descriptor is free: time in milliseconds until the next attempt to accept a
-// connection.
+// Time in milliseconds that the listener waits if no file descriptor is free. After this time, the
+// listener tries again to accept connections.
 constexpr int kPauseMs = 100;
-// Minimum time between two warnings in the log that connections are closed.
+// Minimum time between two warnings in the log that the listener closes new connections.
 constexpr Duration kWarnEvery = std::chrono::seconds(10);
 
 bool Set(const OwnedSocket& socket, int level, int option, int value) {
   return setsockopt(socket.fd(), level, option, &value, sizeof(value)) == 0;
 }
 
-// Returns the port in `address`. The port is at the same offset in sockaddr_in (IPv4) and
-// sockaddr_in6 (IPv6).
+// Returns a reference to the port in `address`. The port has the same offset in sockaddr_in (IPv4)
+// and sockaddr_in6 (IPv6).
 in_port_t& PortIn(sockaddr_storage& address) {
   return reinterpret_cast<sockaddr_in&>(address).sin_port;
 }
@@ -64,8 +64,8 @@ absl::StatusOr<AddressList> Resolve(const std::string& host) {
   return AddressList(found, freeaddrinfo);
 }
 
-// Returns a socket that listens at `port` of the address `info`. Each accepted connection gets the
-// same socket options as the returned socket.
+// Returns a socket that listens at `port` of the address `info`. Accepted connections inherit the
+// options of this socket.
 absl::StatusOr<OwnedSocket> Listen(const addrinfo& info, int port, Duration unacknowledged_max) {
   OwnedSocket socket(
       ::socket(info.ai_family, info.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, info.ai_protocol));
@@ -154,7 +154,8 @@ void ConnectionListener::Serve() {
   for (const OwnedSocket& socket : sockets_) polled.push_back({socket.fd(), POLLIN, 0});
   bool has_room = true;
   while (true) {
-    // If no file descriptor is free (`has_room` is false), poll watches only `wake_`, for kPauseMs.
+    // While no file descriptor is free (`has_room` is false), poll() ignores the listening sockets.
+    // poll() then waits only for `wake_`, at most kPauseMs.
     const int num_ready =
         poll(polled.data(), has_room ? polled.size() : 1, has_room ? -1 : kPauseMs);
     INCIPIT_CHECK(num_ready >= 0 || errno == EINTR);
@@ -174,8 +175,8 @@ bool ConnectionListener::AcceptSome(int listening) {
       Warn();
       return false;
     }
-    // The system always uses the lowest free number for a new file descriptor. A high number
-    // therefore means that nearly all file descriptors are in use.
+    // The system gives each new file descriptor the lowest free number. A high number therefore
+    // means that nearly all file descriptors are in use.
     if (connection.fd() < FilesMax() - kReservedFiles) {
       on_connection_(listening, connection.Release());
     } else {
@@ -190,8 +191,8 @@ void ConnectionListener::Warn() {
   if (warned_ != Time{} && now - warned_ < kWarnEvery) return;
   warned_ = now;
   spdlog::warn(
-      "new connections are closed: all file descriptors are in use, except the last {} of {}, "
-      "which are reserved for files",
+      "the server closes new connections, because nearly all file descriptors are in use: the last "
+      "{} of {} are reserved for files",
       kReservedFiles, FilesMax());
 }
 

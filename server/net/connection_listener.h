@@ -1,5 +1,6 @@
-// Accepts connections for the gRPC server. The listener of gRPC 1.51 is not used, because it never
-// accepts a connection again after the process has once run out of file descriptors.
+// Accepts TCP connections for the gRPC servers and the HTTP server. The server does not use the
+// listener of gRPC 1.51. After the process has once run out of file descriptors, that listener
+// never accepts a connection again.
 #pragma once
 
 #include <functional>
@@ -15,11 +16,11 @@
 
 namespace incipit {
 
-// Listens at an address on a separate thread, and calls a callback for each accepted connection.
+// Listens at an address on a thread of its own, and calls a callback for each accepted connection.
 class ConnectionListener {
  public:
-  // Number of file descriptors that connections may not use, so that files can still be opened. A
-  // connection that would use a reserved file descriptor is closed.
+  // Number of file descriptors that are reserved for files. The listener closes a new connection
+  // that would use a reserved file descriptor.
   static constexpr int kReservedFiles = 32;
 
   // A callback for a new connection. `listening` is the file descriptor of the listening socket,
@@ -29,24 +30,23 @@ class ConnectionListener {
 
   // Resolves the host name in `address`, and listens at each resulting address that can be bound.
   // If the port is 0, the system selects a free port. Returns UNAVAILABLE if no address can be
-  // bound; the error names `flag`. A connection is closed if its client acknowledges no data (TCP
-  // ACK) for `unacknowledged_max`.
+  // bound; the error message contains `flag`. The system closes a connection if the client does not
+  // acknowledge sent data (TCP ACK) for `unacknowledged_max`.
   static absl::StatusOr<std::unique_ptr<ConnectionListener>> Bind(std::string_view flag,
                                                                   const HostPort& address,
                                                                   Duration unacknowledged_max);
-  ~ConnectionListener();  // stops accepting connections
+  ~ConnectionListener();  // stops accepting connections and closes the listening sockets
 
   int port() const { return port_; }
-  // Starts to accept connections on a separate thread, which calls `on_connection`. Connections
-  // that arrived between Bind and Start are also accepted. REQUIRES: Start has not been called
-  // before.
+  // Starts a thread that accepts connections and calls `on_connection`. Also accepts the
+  // connections that arrived between Bind and Start. REQUIRES: Start has not been called before.
   void Start(OnConnection on_connection);
 
  private:
   ConnectionListener(std::vector<OwnedSocket> sockets, OwnedSocket wake);
   void Serve();
-  // Accepts the connections that wait at the socket `listening`. Returns false if a connection
-  // waits but no file descriptor is free.
+  // Accepts the connections that wait at the socket `listening`. Returns false if a waiting
+  // connection cannot be accepted, usually because no file descriptor is free.
   bool AcceptSome(int listening);
   void Warn();
 
@@ -54,7 +54,9 @@ class ConnectionListener {
   const OwnedSocket wake_;
   int port_ = 0;
   OnConnection on_connection_;
-  Time warned_{};  // time of the last warning that a connection was closed; used by `thread_` only
+  // Time of the last warning in the log that new connections are closed. Only `thread_` uses
+  // `warned_`.
+  Time warned_{};
   std::thread thread_;
 };
 

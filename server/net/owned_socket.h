@@ -1,5 +1,4 @@
-// A class that owns the file descriptor of a socket and closes the file descriptor in its
-// destructor.
+// A class that owns the file descriptor of a socket. The destructor closes the file descriptor.
 #pragma once
 
 #include <unistd.h>

@@ -22,12 +22,13 @@
 namespace incipit {
 namespace {
 
-// Maximum size in bytes of a GetLoad request that a gRPC thread parses. A longer request is parsed
-// on another thread, so that the gRPC thread is not blocked.
+// Maximum size in bytes of a GetLoad request that a gRPC thread parses itself. A text thread (a
+// thread that prepares requests) parses a longer request, so that it does not block the gRPC
+// thread.
 constexpr size_t kShortMessageBytes = 1024;
 
-// Retry delay in the error for a GetLoad or ResetPrefixCache call that is refused because too many
-// of these calls wait.
+// Retry delay in the error of a GetLoad or ResetPrefixCache call. The engine refuses such a call if
+// too many of these calls already wait.
 constexpr Duration kRetryDelay = std::chrono::seconds(1);
 
 // Returns a copy of `status`. If the code is RESOURCE_EXHAUSTED, the copy contains the retry delay
@@ -60,8 +61,8 @@ void FillLoad(const EngineLoad& load, const std::optional<AdmissionPreview>& pre
   ToBytes(out, response);
 }
 
-// Estimates the admission of a prompt of `num_tokens` tokens, as if no prefix of the prompt were
-// cached.
+// Estimates how many cache blocks a prompt of `num_tokens` tokens needs and evicts. Assumes that
+// the cache contains no prefix of the prompt.
 AdmissionPreview PreviewOf(uint32_t num_tokens, const EngineLoad& load) {
   const int64_t num_needed = (int64_t{num_tokens} + load.block_size - 1) / load.block_size;
   const int32_t num_free = load.num_blocks - load.num_used_blocks;
@@ -164,7 +165,8 @@ void AdminService::AnswerLoad(const std::shared_ptr<DeferredReactor>& reactor,
     absl::StatusOr<Request> request = LoadPrompt(tenant, message);
     status = request.status();
     if (status.ok()) {
-      // Only the engine thread may read the cache, so the engine thread computes the preview.
+      // Only the engine thread may access the prefix cache. The engine thread therefore computes
+      // the preview (how many cache blocks the prompt finds, needs and evicts).
       status = context_.engine.PreviewAdmission(
           std::make_shared<const Request>(*std::move(request)),
           [reactor, &response, load](const AdmissionPreview& admission) {
@@ -175,7 +177,8 @@ void AdminService::AnswerLoad(const std::shared_ptr<DeferredReactor>& reactor,
     status = RetryLater(std::move(status));
   } else if (status.ok() && message.prompt_case() == v1::GetLoadRequest::kPromptTokens) {
     if (message.prompt_tokens() == 0) {
-      status = InvalidField("prompt_tokens", "is 0; it must be at least 1");
+      status =
+          InvalidField("prompt_tokens", "is 0; the number of prompt tokens must be at least 1");
     } else {
       preview = PreviewOf(message.prompt_tokens(), load);
     }
@@ -203,12 +206,14 @@ grpc::ServerUnaryReactor* AdminService::ResetPrefixCache(grpc::CallbackServerCon
   }
   ToBytes(v1::ResetPrefixCacheResponse(), *response);
   absl::Status status = context_.engine.ResetPrefixCache([reactor](bool was_reset) {
-    // A gRPC thread logs the message, because a log message can block its thread, and the engine
-    // thread must not be blocked.
+    // Logs after the end of the call, on a gRPC thread. Writing the log can block a thread, and the
+    // engine thread must not block.
     if (was_reset) reactor->OnDoneCall([] { spdlog::info("the prefix cache was reset"); });
-    reactor->Complete(was_reset
-                          ? absl::OkStatus()
-                          : Refuse(Reason::kBlocksInUse, "a running request uses cache blocks"));
+    reactor->Complete(
+        was_reset
+            ? absl::OkStatus()
+            : Refuse(Reason::kBlocksInUse,
+                     "the prefix cache cannot be reset while a running request uses cache blocks"));
   });
   if (!status.ok()) reactor->Complete(RetryLater(std::move(status)));
   return reactor.get();

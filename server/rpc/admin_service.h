@@ -22,13 +22,13 @@ namespace incipit {
 
 class DeferredReactor;
 
-// The values and objects that AdminService uses. REQUIRES: the referenced objects outlive the
+// The values and objects that an AdminService uses. REQUIRES: the referenced objects outlive the
 // AdminService.
 struct AdminContext {
   const Options& options;
   const ServedModel& served;
   v1::GetModelInfoResponse model;
-  v1::GetServerInfoResponse server;  // response of GetServerInfo; the uptime is added in each call
+  v1::GetServerInfoResponse server;  // response of GetServerInfo, without the uptime
   Time start{};                      // time when the server started
   Engine& engine;
   const SessionStarter& starter;
@@ -38,9 +38,9 @@ struct AdminContext {
   const ApiKeys& keys;
 };
 
-// The service incipit.v1.Admin, in which requests and responses are serialized bytes. gRPC parses
-// no request, because a client without an API key may send a large request, and because the request
-// of GetLoad may contain a long prompt.
+// The base class of the service incipit.v1.Admin, in which requests and responses are serialized
+// bytes, so that gRPC does not parse the requests. The service parses a request only after it has
+// checked the API key of the client. A long GetLoad request is not parsed on a gRPC thread.
 using RawAdminService = v1::Admin::WithRawCallbackMethod_GetLoad<
     v1::Admin::WithRawCallbackMethod_GetModelInfo<v1::Admin::WithRawCallbackMethod_GetServerInfo<
         v1::Admin::WithRawCallbackMethod_ResetPrefixCache<
@@ -72,22 +72,24 @@ class AdminService final : public RawAdminService {
                                         grpc::ByteBuffer* response) override;
 
  private:
-  // Ends `call` and returns its reactor if CheckKey refuses the call, otherwise returns null.
+  // Ends `call` and returns the reactor of `call` if CheckKey refuses the call. Otherwise returns
+  // null.
   grpc::ServerUnaryReactor* RefuseWithoutKey(grpc::CallbackServerContext& call) const;
-  // Parses `bytes` to `message` and returns null. If CheckKey refuses the call, or if `bytes` is
-  // not a Message, ends `call` and returns its reactor.
+  // Parses `bytes` to `message` and returns null. If CheckKey refuses the call or the parsing
+  // fails, ends `call` with the error and returns the reactor of `call`.
   template <typename Message>
   grpc::ServerUnaryReactor* RefuseOrParse(grpc::CallbackServerContext& call,
                                           const grpc::ByteBuffer& bytes, Message& message) const;
   // Returns PERMISSION_DENIED if the client is on another machine and --admin-address is not set.
   absl::Status CheckIsLocal(const grpc::CallbackServerContext& call) const;
-  // Parses the GetLoad request `bytes`, fills `response` and completes the call. Does not access
-  // `response` if the call has already ended, because `response` may have been destroyed.
+  // Parses the GetLoad request `bytes`, fills `response` and completes the call of `reactor`. If
+  // `bytes` has token ids, the engine thread later fills `response` and completes the call. If the
+  // call has already ended, does not access `response`, which may have been destroyed.
   void AnswerLoad(const std::shared_ptr<DeferredReactor>& reactor,
                   const absl::StatusOr<std::string>& tenant, const grpc::ByteBuffer& bytes,
                   grpc::ByteBuffer& response) const;
-  // Returns a request for Engine::PreviewAdmission whose prompt is the token ids of `message`. The
-  // request can use only cached blocks with the tenant `tenant` and the cache salt in `message`.
+  // Returns a request for Engine::PreviewAdmission. Its prompt is the token ids of `message`.
+  // `tenant` and the cache salt in `message` determine which cached blocks the request can use.
   absl::StatusOr<Request> LoadPrompt(const absl::StatusOr<std::string>& tenant,
                                      const v1::GetLoadRequest& message) const;
 

@@ -26,8 +26,8 @@ constexpr std::string_view kKeyField = "authorization";
 constexpr const char* kMessage =
     "the call needs the metadata entry authorization with the value Bearer KEY, where KEY is an "
     "API key of the server";
-// Beginnings of the method names that the interceptor does not check: the health service, which
-// needs no key, and the services that call CheckKey.
+// Prefixes of the names of the methods for which the KeyInterceptor does not check the API key. The
+// health service needs no key; the services Admin and Inference call CheckKey themselves.
 constexpr std::array<std::string_view, 3> kUnguarded = {
     "/grpc.health.v1.Health/", "/incipit.v1.Admin/", "/incipit.v1.Inference/"};
 

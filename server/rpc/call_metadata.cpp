@@ -13,7 +13,7 @@ namespace incipit {
 namespace {
 
 constexpr std::string_view kTenantKey = "x-tenant-id";
-// Bytes that HTTP/2 adds to the size of each metadata entry, besides name and value.
+// Number of bytes that HTTP/2 counts for each metadata entry in addition to its name and value.
 constexpr int64_t kMetadataEntryBytes = 32;
 
 }  // namespace
@@ -23,7 +23,8 @@ absl::StatusOr<std::string> TenantOf(const grpc::ServerContextBase& call,
   const auto [begin, end] =
       call.client_metadata().equal_range(grpc::string_ref(kTenantKey.data(), kTenantKey.size()));
   if (begin == end) return std::string(kDefaultTenant);
-  if (std::next(begin) != end) return InvalidField(kTenantKey, "is given more than once");
+  if (std::next(begin) != end)
+    return InvalidField(kTenantKey, "occurs more than once in the metadata of the call");
   const std::string_view tenant(begin->second.data(), begin->second.size());
   INCIPIT_RETURN_IF_ERROR(CheckTenant(tenant, limits));
   return std::string(tenant);
@@ -43,8 +44,8 @@ absl::Status CheckMetadataBytes(const grpc::ServerContextBase& call, int64_t byt
 }
 
 Time DeadlineOf(const grpc::ServerContextBase& call, Time arrival, Duration longest) {
-  // The remaining time is compared in seconds, because the remaining time of a call without a
-  // deadline is too long for a Duration.
+  // Compares the remaining time in seconds, because a Duration cannot hold the remaining time of a
+  // call without a deadline.
   const gpr_timespec deadline = call.raw_deadline();
   const gpr_timespec remaining = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
   const std::chrono::seconds longest_seconds =

@@ -1,4 +1,4 @@
-// Reads the metadata (HTTP/2 headers) and the deadline of a call.
+// Reads the metadata (HTTP/2 header fields) and the deadline of a gRPC call.
 #pragma once
 
 #include <string>
@@ -13,13 +13,14 @@ class ServerContextBase;
 
 namespace incipit {
 
-// Returns the value of x-tenant-id in the metadata of `call`, or "default" if x-tenant-id is
-// absent. Returns INVALID_FIELD if x-tenant-id is not a valid tenant name or occurs more than once.
+// Returns the tenant of `call`: the value of x-tenant-id in its metadata, or "default" if
+// x-tenant-id is absent. Returns INVALID_FIELD if x-tenant-id is not a valid tenant name or occurs
+// more than once.
 absl::StatusOr<std::string> TenantOf(const grpc::ServerContextBase& call,
                                      const RequestLimits& limits);
 
-// Returns METADATA_TOO_LARGE if the metadata of `call` are larger than `bytes_max`. The size of
-// each metadata entry is its name, its value and 32 bytes, as in HTTP/2.
+// Returns METADATA_TOO_LARGE if the metadata of `call` have more than `bytes_max` bytes. As in
+// HTTP/2, the size of an entry is the length of its name and value plus 32 bytes.
 absl::Status CheckMetadataBytes(const grpc::ServerContextBase& call, int64_t bytes_max);
 
 // Returns the deadline of `call`, or `arrival + longest` if the deadline is later or absent.

@@ -13,7 +13,7 @@
 namespace incipit {
 namespace {
 
-// A call that ends immediately with an error.
+// A gRPC call that ends immediately with an error.
 class RefusedStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
   explicit RefusedStream(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
@@ -45,8 +45,9 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* CallStarter::Start(
     return stream.get();
   }
   if (!bytes.Valid()) {
-    // The call has no message, possibly because the client has cancelled the call. A cancellation
-    // is known only at the end of the call, so Refuse is called in OnDoneCall.
+    // The call has no message, possibly because the client has cancelled the call. Refuse counts
+    // the call in the metrics as cancelled or as refused. gRPC reports a cancellation only at the
+    // end of the call, so OnDoneCall calls Refuse.
     const absl::Status status = read(session).status();
     stream->OnDoneCall([this, ended = stream.get(), status] {
       context_.starter.Refuse(*ended->session(), status);

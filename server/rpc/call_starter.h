@@ -1,4 +1,4 @@
-// Starts the session of a gRPC call whose response is a stream with the output of one request.
+// Starts gRPC calls whose response is a stream with the output of one request.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -32,31 +32,31 @@ struct CallContext {
   const Clock& clock;
 };
 
-// Checks the limits on calls, and starts the session of a call. Thread-safe. Start runs on a gRPC
-// thread and does not wait.
+// Checks the limits on calls, and starts the session (the state from arrival to the last output) of
+// each call. Thread-safe. Start runs on a gRPC thread and does not wait.
 class CallStarter {
  public:
-  // Parses the message of a call. The argument is the session of the call. Called at most once, on
-  // a text thread (a thread that prepares requests).
+  // A callback that parses the message of a call. The argument is the session of the call. Called
+  // at most once, on a text thread (a thread that prepares requests).
   using Read =
       absl::AnyInvocable<absl::StatusOr<RequestDraft>(const std::shared_ptr<Session>& session)>;
 
   explicit CallStarter(const CallContext& context) : context_(context) {}
 
-  // Starts the session of `call`, whose message is `bytes`. `format` converts the output to
-  // messages. `fields` are the numbers of the message's prompt fields; null: the size of the prompt
-  // is unknown until the message is parsed.
+  // Starts the session of `call`, whose message is `bytes`. `read` parses the message. `format`
+  // converts the output to messages. `fields` are the numbers of the protobuf fields with the
+  // prompt. If `fields` is null, the size of the prompt is unknown until `read` returns.
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(grpc::CallbackServerContext& call,
                                                     const grpc::ByteBuffer& bytes,
                                                     std::shared_ptr<ResponseFormat> format,
                                                     const PromptFields* fields, Read read) const;
 
  private:
-  // Counts a new call of the connection named `connection`. Returns TOO_MANY_STREAMS if a limit on
-  // the number of calls is reached.
+  // Counts `stream` as a call in progress on the connection named `connection`, until the call
+  // ends. Returns TOO_MANY_STREAMS if a limit on the number of calls is reached.
   absl::Status Track(const std::string& connection, GenerateStream& stream) const;
-  // Checks the metadata of `call`, and that the engine accepts requests. Returns the name of the
-  // tenant.
+  // Checks the metadata of `call`, and checks that the engine accepts requests. Returns the name of
+  // the tenant, or an error.
   absl::StatusOr<std::string> Admit(const grpc::CallbackServerContext& call) const;
 
   const CallContext context_;

@@ -1,4 +1,4 @@
-// A call with one response that the server sends later, from any thread.
+// A gRPC call with one response, which any thread of the server can send later.
 #pragma once
 
 #include <grpcpp/support/server_callback.h>
@@ -15,8 +15,8 @@
 
 namespace incipit {
 
-// A call with one response, which any thread may send later with Complete. The call ends with the
-// first call of Complete, or when the client cancels.
+// A gRPC call with one response, which any thread can send later with Complete. The first call of
+// Complete ends the gRPC call. A cancellation by the client also ends it.
 class DeferredReactor final : public grpc::ServerUnaryReactor {
  public:
   static std::shared_ptr<DeferredReactor> Open() {
@@ -25,8 +25,8 @@ class DeferredReactor final : public grpc::ServerUnaryReactor {
     return reactor;
   }
 
-  // Calls `fill`, which writes the response, and ends the call with `status`. Does nothing if the
-  // call has already ended, because the response may have been destroyed.
+  // Calls `fill`, which writes the response, and ends the gRPC call with `status`. If the gRPC call
+  // has already ended, does nothing, because the response may have been destroyed.
   void Complete(
       const absl::Status& status, const std::function<void()>& fill = [] {}) {
     {
@@ -38,8 +38,8 @@ class DeferredReactor final : public grpc::ServerUnaryReactor {
     Finish(ToGrpcStatus(status));
   }
 
-  // Sets the callback for a cancellation by the client. If the client has already cancelled the
-  // call, calls `on_cancel` immediately.
+  // Sets the callback that is called if the client cancels the gRPC call. If the client has already
+  // cancelled, calls `on_cancel` immediately.
   void OnCancelCall(std::function<void()> on_cancel) {
     {
       MutexLock lock(mutex_);
@@ -51,8 +51,8 @@ class DeferredReactor final : public grpc::ServerUnaryReactor {
     on_cancel();
   }
 
-  // Sets the callback that gRPC calls after the end of the call. If the call has already ended,
-  // calls `on_done` immediately.
+  // Sets the callback that is called on a gRPC thread after the end of the gRPC call. If the gRPC
+  // call has already ended, calls `on_done` immediately on the present thread.
   void OnDoneCall(std::function<void()> on_done) {
     {
       MutexLock lock(mutex_);
@@ -93,7 +93,8 @@ class DeferredReactor final : public grpc::ServerUnaryReactor {
  private:
   DeferredReactor() = default;
 
-  // Pointer of the object to itself, so that the object exists until OnDone clears `self_`.
+  // Pointer of the DeferredReactor to itself, so that the object exists until OnDone clears
+  // `self_`.
   std::shared_ptr<DeferredReactor> self_;
   Mutex mutex_;
   bool completed_ ABSL_GUARDED_BY(mutex_) = false;

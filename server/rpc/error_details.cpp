@@ -15,7 +15,8 @@ namespace {
 
 constexpr const char* kDomain = "incipit";
 constexpr const char* kTypePrefix = "type.googleapis.com/";
-// Maximum size in bytes of an error message to a client. The end of a longer message is removed.
+// Maximum size in bytes of an error message to a client. A longer message is cut and ends with
+// "...".
 constexpr size_t kMessageBytesMax = 1024;
 
 grpc::StatusCode GrpcCodeOf(Reason reason) {
@@ -51,7 +52,7 @@ grpc::StatusCode GrpcCodeOf(Reason reason) {
       return grpc::StatusCode::UNAUTHENTICATED;
     case Reason::kAdminNotLocal:
       return grpc::StatusCode::PERMISSION_DENIED;
-    // gRPC itself also returns INTERNAL for a message that cannot be parsed.
+    // gRPC's list of status codes has INTERNAL for a request message that cannot be parsed.
     case Reason::kMalformedMessage:
     case Reason::kInternal:
       return grpc::StatusCode::INTERNAL;
@@ -59,8 +60,8 @@ grpc::StatusCode GrpcCodeOf(Reason reason) {
   INCIPIT_CHECK(false);
 }
 
-// Returns `message` if its size is at most `bytes_max`. Otherwise returns the first `bytes_max`
-// bytes, without an incomplete UTF-8 character at the end, and "...".
+// Returns `message` if it has at most `bytes_max` bytes. Otherwise returns its first `bytes_max`
+// bytes, without an incomplete UTF-8 character at the end, followed by "...".
 std::string Cut(std::string message, size_t bytes_max) {
   if (message.size() <= bytes_max) return message;
   size_t size = bytes_max;
@@ -88,7 +89,7 @@ google::rpc::BadRequest BadRequestOf(const RequestError& error) {
   google::rpc::BadRequest bad_request;
   auto& violation = *bad_request.add_field_violations();
   violation.set_field(error.field);
-  // An error message about a field is "<field> <description>". `begin` is the index of the first
+  // A message about a field has the form "<field> <description>". `begin` is the index of the first
   // byte of the description.
   const size_t begin = error.field.size() + 1;
   const bool has_field = error.message.size() > begin && error.message.starts_with(error.field);

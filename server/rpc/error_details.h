@@ -1,5 +1,5 @@
-// Converts an error to the status that a gRPC client receives: a code, a message, and details of
-// type google.rpc that programs can read.
+// Converts an error to the status that a gRPC client receives: a code, a message, and details
+// (messages of the package google.rpc) for programs.
 #pragma once
 
 #include "absl/status/status.h"
@@ -11,8 +11,8 @@ class Status;
 namespace incipit {
 
 // Converts `status` to a grpc::Status with details: ErrorInfo (reason and exceeded limit),
-// BadRequest (name of the invalid field) and RetryInfo (retry delay). Shortens the message to 1,024
-// bytes.
+// BadRequest (name of the invalid field) and RetryInfo (retry delay). Cuts a message that is longer
+// than 1,024 bytes.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
 }  // namespace incipit

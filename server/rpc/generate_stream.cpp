@@ -26,8 +26,8 @@ void GenerateStream::Deliver(OutputPart part) {
   WriteNext();
 }
 
-// Copies the pointer `session_`, so that the session exists until OnDelivered returns, even if
-// OnDelivered ends the call.
+// Sends the next message. Copies the pointer `session_`, because OnDelivered may end the call,
+// which clears `session_`. The copy keeps the session alive until OnDelivered returns.
 void GenerateStream::WriteNext() {
   if (num_written_ < messages_.size()) {
     StartWrite(&messages_[num_written_++]);

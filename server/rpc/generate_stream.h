@@ -20,8 +20,8 @@ class CallbackServerContext;
 
 namespace incipit {
 
-// A call with a stream of output. Two owners keep the GenerateStream alive: gRPC until OnDone, and
-// the session of the call.
+// A gRPC call whose response is a stream of output. The GenerateStream exists until gRPC has called
+// OnDone and the session of the call has been destroyed.
 class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public OutputSink {
  public:
   // Creates a GenerateStream and its session. `format` converts the output to messages. REQUIRES:
@@ -55,10 +55,10 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, 
   grpc::CallbackServerContext& context_;
   const std::shared_ptr<ResponseFormat> format_;
   std::function<void()> on_finish_, on_done_;
-  // Pointer of the object to itself, so that the object exists until OnDone clears `self_`.
+  // Pointer of the GenerateStream to itself, so that the object exists until OnDone clears `self_`.
   std::shared_ptr<GenerateStream> self_;
   std::shared_ptr<Session> session_;  // session of the call; released by OnDone
-  // Messages with the part of the output that is being sent, and the number of messages that were
+  // Messages with the part of the output that is being sent. The first `num_written_` messages were
   // passed to gRPC.
   std::vector<grpc::ByteBuffer> messages_;
   size_t num_written_ = 0;

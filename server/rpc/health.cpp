@@ -7,8 +7,8 @@
 namespace incipit {
 namespace {
 
-// Names of the gRPC services whose health is NOT_SERVING while the server drains or the engine
-// hangs. The empty name is the whole server.
+// Names of the gRPC services whose health is NOT_SERVING while the server drains, while the engine
+// hangs, and after Health::Stop. The empty name stands for the whole server.
 constexpr const char* kServices[] = {"", "incipit.v1.Inference"};
 constexpr const char* kAdminService = "incipit.v1.Admin";
 
@@ -50,8 +50,8 @@ void Health::Stop() {
   services_.clear();
 }
 
-// Writes the current state to the health services of all gRPC servers. The caller holds the lock,
-// so that the changes are written in the right order.
+// Writes the current health state to the health services of all gRPC servers. The caller holds
+// `mutex_`, so that concurrent changes are written in their order.
 void Health::Publish() {
   const bool serving = !hanging_ && !draining_ && !stopped_;
   for (auto* const service : services_) {

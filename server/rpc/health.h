@@ -1,4 +1,4 @@
-// Reports the health of the server through the health service of gRPC (grpc.health.v1).
+// Reports the health of the server to clients through the gRPC service grpc.health.v1.Health.
 #pragma once
 
 #include <vector>
@@ -12,20 +12,20 @@ class HealthCheckServiceInterface;
 
 namespace incipit {
 
-// Reports the health of each gRPC service to clients. incipit.v1.Inference is NOT_SERVING while the
-// server drains or the engine hangs, and after Stop. incipit.v1.Admin is always SERVING.
-// Thread-safe.
+// Reports the health of each gRPC service to clients. The health of incipit.v1.Inference is
+// NOT_SERVING while the server drains, while the engine hangs, and after Stop. The health of
+// incipit.v1.Admin is always SERVING. Thread-safe.
 class Health {
  public:
-  // Sets the health state in each element of `services` from now on. REQUIRES: the elements of
-  // `services` exist until Stop returns.
+  // Writes the health state to each health service in `services`, now and after each change.
+  // REQUIRES: the elements of `services` exist until Stop returns.
   void Start(std::vector<grpc::HealthCheckServiceInterface*> services);
   void SetHanging(bool hanging);
   void SetDraining(bool draining);
-  // Returns true if the engine hangs, or if Stop was called.
+  // Returns true if the engine hangs, or if Stop has been called.
   bool is_broken() const;
   bool is_draining() const;
-  // Sets the health state of all gRPC services except Admin to NOT_SERVING. Later calls do not
+  // Sets the health of all gRPC services except Admin to NOT_SERVING. Later calls of Health do not
   // access the health services of gRPC.
   void Stop();
 

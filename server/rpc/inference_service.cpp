@@ -17,7 +17,7 @@ namespace {
 
 absl::Status NoTokenizer(std::string_view what) {
   return Refuse(Reason::kNoTokenizer,
-                fmt::format("{} needs a tokenizer, and this model has none", what));
+                fmt::format("{} needs a tokenizer, but this model has no tokenizer", what));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The gRPC service incipit.v1.Inference. The gRPC threads only check limits and never wait; text
-// threads parse the messages.
+// The gRPC service incipit.v1.Inference. gRPC threads only check limits and never wait; text
+// threads (threads that prepare requests) parse the messages.
 #pragma once
 
 #include <incipit/v1/inference.grpc.pb.h>
@@ -21,7 +21,7 @@
 
 namespace incipit {
 
-// The objects that InferenceService uses. REQUIRES: all objects outlive the service.
+// The objects that an InferenceService uses. REQUIRES: all objects outlive the InferenceService.
 struct InferenceContext {
   const Options& options;
   const ServedModel& model;
@@ -34,7 +34,8 @@ struct InferenceContext {
   const ApiKeys& keys;
 };
 
-// The service incipit.v1.Inference, in which requests and responses are serialized bytes.
+// The base class of the service incipit.v1.Inference, in which requests and responses are
+// serialized bytes, so that gRPC does not parse the requests.
 using RawInferenceService = v1::Inference::WithRawCallbackMethod_Generate<
     v1::Inference::WithRawCallbackMethod_Chat<v1::Inference::WithRawCallbackMethod_Tokenize<
         v1::Inference::WithRawCallbackMethod_Detokenize<v1::Inference::Service>>>>;
@@ -55,8 +56,8 @@ class InferenceService final : public RawInferenceService {
                                        grpc::ByteBuffer* response) override;
 
  private:
-  // Handles a call with one response: a text thread (a thread that prepares requests) parses
-  // `bytes` and calls `work`, which fills the response.
+  // Handles `call`, a call with one response. A text thread (a thread that prepares requests)
+  // parses `bytes` to a Message, and calls `work`, which fills the response.
   template <typename Message, typename Response>
   grpc::ServerUnaryReactor* RunText(grpc::CallbackServerContext& call,
                                     const grpc::ByteBuffer& bytes, grpc::ByteBuffer& response,
@@ -66,8 +67,8 @@ class InferenceService final : public RawInferenceService {
                             v1::TokenizeResponse& response) const;
   absl::Status DetokenizeIds(const v1::DetokenizeRequest& message,
                              v1::DetokenizeResponse& response) const;
-  // Ends a call with one response. Counts a rejected request in the metrics unless `status` is OK
-  // or CANCELLED.
+  // Ends the call of `reactor` with `status`. If `status` is an error other than CANCELLED, counts
+  // a rejected request in the metrics.
   void Finish(grpc::ServerUnaryReactor& reactor, const absl::Status& status) const;
 
   const InferenceContext context_;

@@ -24,8 +24,8 @@ bool RemovePrefix(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-// Returns the bytes of `text` before the last occurrence of `end`. Returns an empty text if `text`
-// does not contain `end`.
+// Returns the part of `text` before the last occurrence of `end`, or an empty text if `text` does
+// not contain `end`.
 std::string Before(std::string_view text, std::string_view end) {
   const size_t at = text.rfind(end);
   return std::string(text.substr(0, at == text.npos ? 0 : at));

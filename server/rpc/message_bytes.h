@@ -1,5 +1,5 @@
 // Parses and serializes the messages of the gRPC services. gRPC does not parse the messages,
-// because gRPC would return the misleading code UNIMPLEMENTED for an invalid message.
+// because gRPC would return the misleading code UNIMPLEMENTED if the parsing fails.
 #pragma once
 
 #include <grpcpp/impl/codegen/proto_utils.h>
@@ -12,10 +12,11 @@
 
 namespace incipit {
 
-// Parses `bytes` to `message`. Returns MALFORMED_MESSAGE if `bytes` is not a valid `Message`.
+// Parses `bytes` to `message`. Returns MALFORMED_MESSAGE if `bytes` is not a serialized `Message`.
 template <typename Message>
 absl::Status FromBytes(const grpc::ByteBuffer& bytes, Message& message) {
-  // Deserialize empties its argument. The copy of `bytes` shares the data with `bytes`.
+  // Deserialize clears the buffer that it reads, so FromBytes passes a copy. The copy shares the
+  // data of `bytes`.
   grpc::ByteBuffer copy = bytes;
   if (grpc::SerializationTraits<Message>::Deserialize(&copy, &message).ok()) {
     return absl::OkStatus();

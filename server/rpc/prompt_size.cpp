@@ -17,7 +17,8 @@ constexpr uint32_t BytesTag(int field) {
   return static_cast<uint32_t>(field) << 3 | WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
 }
 
-// Reads the tags and lengths of the fields in a serialized message, and skips the contents.
+// Reads only the tags and lengths of the fields in a serialized protobuf message, and skips the
+// contents of the fields.
 class Outline {
  public:
   Outline(const grpc::ByteBuffer& bytes, const PromptFields& fields)
@@ -30,14 +31,15 @@ class Outline {
         stream_(&reader_) {}
 
   // Sets `size` to the size of the prompt in the message. Returns false if the message has more
-  // than kFieldsMax fields, or if a tag or a length is invalid.
+  // than kFieldsMax fields, or if a tag or length is invalid.
   bool Read(PromptSize& size) {
     int64_t id_bytes = 0;
     while (const uint32_t tag = stream_.ReadTag()) {
       uint32_t length = 0;
       if (!Enter(tag, length)) return false;
-      // As in protobuf, a later prompt field replaces an earlier prompt field, but the ids of
-      // consecutive `token_ids` fields are joined.
+      // If a message has several prompt fields, the size follows protobuf's rules. A later prompt
+      // field replaces an earlier prompt field, but the ids of consecutive `token_ids` fields are
+      // joined.
       if (tag == text_tag_) {
         size.text_bytes = length;
         id_bytes = 0;
@@ -53,8 +55,9 @@ class Outline {
   }
 
  private:
-  // Sets `length` to the length of a field of type LENGTH_DELIMITED. Skips a field of any other
-  // type, without a change of `length`. Returns false if the field is invalid or is a group.
+  // Reads the beginning of the field with the tag `tag`. If the field has the type
+  // LENGTH_DELIMITED, sets `length` to the length of its contents. Skips a field of any other type
+  // and does not change `length`. Returns false if the field is invalid or is a group.
   bool Enter(uint32_t tag, uint32_t& length) {
     if (++num_fields_ > kFieldsMax) return false;
     const auto type = WireFormatLite::GetTagWireType(tag);
@@ -67,8 +70,8 @@ class Outline {
     return stream_.ReadVarint32(&length) && length <= num_bytes_;
   }
 
-  // Reads a message with token ids of `length` bytes, and adds the number of bytes of its packed
-  // ids to `id_bytes`. Returns false if the message is invalid.
+  // Reads a message of `length` bytes that contains token ids. Adds the number of bytes of its
+  // packed ids to `id_bytes`. Returns false if the message is invalid.
   bool ReadIds(uint32_t length, int64_t& id_bytes) {
     const auto limit = stream_.PushLimit(static_cast<int>(length));
     while (const uint32_t tag = stream_.ReadTag()) {

@@ -75,7 +75,8 @@ MessageDraft MessageOf(v1::ChatMessage& message) {
   return out;
 }
 
-// Returns a RequestDraft with the fields that exist in both GenerateRequest and ChatRequest.
+// Returns a RequestDraft (a request that is not checked yet) with the fields that GenerateRequest
+// and ChatRequest have in common.
 template <typename Message>
 RequestDraft CommonDraft(Message& message, const RequestLimits& limits) {
   RequestDraft out;

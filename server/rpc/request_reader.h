@@ -1,4 +1,5 @@
-// Converts a message of incipit.v1 to a RequestDraft (a request whose values are not checked yet).
+// Converts a message of the package incipit.v1 to a RequestDraft (a request whose values are not
+// checked yet).
 #pragma once
 
 #include <cstdint>
@@ -21,18 +22,18 @@ class GenerateRequest;
 
 namespace incipit {
 
-// Converts a GenerateRequest to a RequestDraft. From a list that is longer than its limit in
-// `limits`, copies only as many elements as the limit allows.
+// Converts a GenerateRequest to a RequestDraft (a request whose values are not checked yet). Copies
+// at most `limits.stop_strings_max` stop strings.
 RequestDraft DraftOf(v1::GenerateRequest&& message, const RequestLimits& limits);
-// Converts a ChatRequest to a RequestDraft. From a list that is longer than its limit in `limits`,
-// copies only as many elements as the limit allows.
+// Converts a ChatRequest to a RequestDraft (a request whose values are not checked yet). Copies at
+// most as many messages, tools and stop strings as `limits` allows.
 RequestDraft DraftOf(v1::ChatRequest&& message, const RequestLimits& limits);
 // Returns `ids` as a TokensDraft.
 TokensDraft TokensOf(const google::protobuf::RepeatedField<uint32_t>& ids);
 
-// Parses `bytes` as a `Message` and converts the message to a RequestDraft. Returns
-// MALFORMED_MESSAGE if the parsing fails. Should not be called on a gRPC thread, because a long
-// message takes long to parse.
+// Parses `bytes` as a `Message`, and converts the message to a RequestDraft (a request whose values
+// are not checked yet). Returns MALFORMED_MESSAGE if the parsing fails. Should not be called on a
+// gRPC thread, because a long message takes long to parse.
 template <typename Message>
 absl::StatusOr<RequestDraft> ReadDraft(const grpc::ByteBuffer& bytes, const RequestLimits& limits);
 

@@ -1,4 +1,4 @@
-// Converts the output of a request to the messages of one gRPC protocol.
+// An interface that converts the output of a request to the messages of one gRPC service.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -13,13 +13,14 @@
 
 namespace incipit {
 
-// Converts the output of one call to messages. A call uses one function at a time.
+// Converts the output of calls to messages. For one call, at most one function runs at a time.
 class ResponseFormat {
  public:
   virtual ~ResponseFormat() = default;
 
-  // Appends the serialized messages that contain the output `part` to `messages`; possibly none.
-  // `label` is the name of the request. If Write returns an error, the call ends with this error.
+  // Converts the output `part` to serialized messages, and appends the messages to `messages`.
+  // Write may append no message. `label` is the name of the request. If Write returns an error, the
+  // call ends with this error.
   virtual absl::Status Write(OutputPart part, const std::string& label,
                              std::vector<grpc::ByteBuffer>& messages) = 0;
   // Converts the final status of the call to the status that the client receives.

@@ -1,4 +1,4 @@
-// Converts the output of a session to GenerateResponse messages of incipit.v1.
+// Converts the output of a session to messages GenerateResponse of the package incipit.v1.
 #pragma once
 
 #include <string>
@@ -13,11 +13,11 @@ class GenerateResponse;
 
 namespace incipit {
 
-// Returns a message with the output in `part` and the request id `label`. Moves strings out of
-// `part`.
+// Returns a GenerateResponse with the output in `part` and the request id `label`. Moves the
+// strings out of `part`.
 v1::GenerateResponse ResponseOf(OutputPart&& part, const std::string& label);
 
-// Writes each part of the output as one GenerateResponse. Thread-safe.
+// Converts each part of the output to one GenerateResponse. Thread-safe.
 class GenerateResponseFormat final : public ResponseFormat {
  public:
   absl::Status Write(OutputPart part, const std::string& label,
