@@ -1,5 +1,5 @@
-// Starts and ends draining. While the server drains, the engine refuses requests, and the health
-// state is NOT_SERVING.
+// Starts and ends draining. While the server drains, the engine refuses new requests, and the
+// health state of the server is NOT_SERVING.
 #pragma once
 
 #include "absl/base/thread_annotations.h"
@@ -12,27 +12,27 @@
 
 namespace incipit {
 
-// Makes the engine refuse or accept requests, and sets the health state to NOT_SERVING or SERVING.
-// Thread-safe.
+// A switch for draining. Makes the engine refuse or accept new requests, and sets the health state
+// of the server to NOT_SERVING or SERVING. Thread-safe.
 class DrainSwitch {
  public:
   // REQUIRES: `engine`, `health` and `clock` outlive the DrainSwitch.
   DrainSwitch(Engine& engine, Health& health, const Clock& clock)
       : engine_(engine), health_(health), clock_(clock) {}
 
-  // Makes the engine refuse new requests and changes the health state to NOT_SERVING.
+  // Makes the engine refuse new requests, and sets the health state of the server to NOT_SERVING.
   void Drain() {
     MutexLock lock(mutex_);
     DrainLocked();
   }
-  // Makes the engine refuse new requests until the process ends: all later calls of Resume fail.
+  // Drains the server until the process ends: all later calls of Resume fail.
   void Stop() {
     MutexLock lock(mutex_);
     is_stopping_ = true;
     DrainLocked();
   }
-  // Ends the effect of Drain: the engine accepts requests again, and the health state is SERVING.
-  // Returns FAILED_PRECONDITION after Stop, or if the engine has failed.
+  // Ends the effect of Drain: the engine accepts new requests again, and the health state is
+  // SERVING. Returns FAILED_PRECONDITION after Stop, or if the engine has failed.
   absl::Status Resume() {
     MutexLock lock(mutex_);
     if (is_stopping_) return FailedPrecondition("the server is stopping");
@@ -44,7 +44,8 @@ class DrainSwitch {
  private:
   void DrainLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     health_.SetDraining(true);
-    engine_.Drain(clock_.Now());  // deadline now: Engine::Drain does not wait for requests
+    // The deadline is the present time, so Engine::Drain does not wait for running requests.
+    engine_.Drain(clock_.Now());
   }
 
   Engine& engine_;

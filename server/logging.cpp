@@ -28,12 +28,12 @@ spdlog::level::level_enum LevelOf(LogLevel level) {
   INCIPIT_CHECK(false);
 }
 
-// Logs a message of gRPC only at level debug, because gRPC reports every failed connection as an
-// error.
+// Writes a log message of the gRPC library to the server's log at level debug. The level is low,
+// because gRPC logs every failed connection as an error.
 void ForwardGrpcLog(gpr_log_func_args* args) { spdlog::debug("grpc: {}", args->message); }
 
-// Logs a message of protobuf at level debug. If a message from a client cannot be parsed, the
-// status of the call already reports the error.
+// Writes a log message of the protobuf library to the server's log at level debug. If a client's
+// message cannot be parsed, the status of the call already reports the error.
 void ForwardProtobufLog(google::protobuf::LogLevel /*level*/, const char* /*file*/, int /*line*/,
                         const std::string& message) {
   spdlog::debug("protobuf: {}", message);

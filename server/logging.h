@@ -1,5 +1,5 @@
-// The log of the server, which is written to stderr. The log contains no data from clients except
-// request ids, which contain only printable characters.
+// The log of the server, which is written to stderr. From clients, the log contains only request
+// ids, which consist of printable characters.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ inline constexpr EnumName<LogLevel> kLogLevelNames[] = {
 void SetLogLevel(LogLevel level);
 LogLevel CurrentLogLevel();
 
-// Sets the log format and forwards the messages of gRPC and protobuf to the log. Must be called
-// once, before the first thread starts.
+// Sets the format and the level of the log, and forwards the log messages of gRPC and protobuf to
+// this log. Must be called once, before the first thread starts.
 void StartLogging(LogLevel level);
 
 }  // namespace incipit

@@ -1,5 +1,5 @@
-// All options of the server. BindOptions defines the flags and their help texts. The configuration
-// file, Admin.GetServerInfo and the table in docs/operations.md use the same definitions.
+// All options of the server. BindOptions defines the flags and their help texts for the command
+// line, the configuration file, Admin.GetServerInfo and the tables in docs/operations.md.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +28,12 @@ enum class Device : uint8_t { kCpu, kCuda };
 // Additional names of the metrics: none, or the metric names of vLLM (an inference server).
 enum class MetricsCompat : uint8_t { kNone, kVllm };
 
-// Whether the server offers the service of the SMG gateway. kAuto: only at a loopback address.
+// Whether the server offers the gRPC service for the SMG gateway (a program that distributes
+// requests over several servers). kAuto: only if --address is a loopback address.
 enum class EngineApi : uint8_t { kAuto, kOn, kOff };
 
-// The value of a flag for a file: a path (kFile), no file (kNone) or the default of the flag
-// (kAuto).
+// The value of a flag for a file: the path of a file (kFile), no file (kNone), or the default of
+// the flag (kAuto).
 struct FileChoice {
   enum class Kind : uint8_t { kAuto, kNone, kFile };
   Kind kind = Kind::kAuto;
@@ -43,17 +44,18 @@ struct FileChoice {
 struct HttpAddress {
   HostPort address{"127.0.0.1", 8000};
   bool is_on = true;
-  // True if the server must not start without this address; false if the address is the default.
+  // True: the start of the server fails if the address is in use. False (for the default address):
+  // the server then starts without an HTTP server.
   bool is_required = false;
 };
 
-// The values of all flags of `incipit serve`. An absent optional value means that the server
-// chooses the value.
+// The values of all flags of `incipit serve`. If an optional value is absent, the server chooses
+// the value.
 struct Options {
   std::string config;  // path of a YAML file that sets flags
 
   std::string model;  // path of the model folder
-  // Name that requests use for the model; empty: the name of the model folder.
+  // Name of the model in requests and metrics; empty: the name of the model folder.
   std::string model_name;
   std::vector<std::string> model_aliases;
   std::optional<int32_t> max_model_len;
@@ -76,16 +78,17 @@ struct Options {
   bool copy_on_write = true;
   double gpu_memory_fraction = 0.9;
   // Maximum share of all cache blocks that one tenant may keep with retention hints (requests to
-  // keep blocks for longer).
+  // keep blocks for longer), from 0 to 1.
   double cache_retention_share_max = 0.25;
   int32_t cache_retention_max_s = 600;
   int32_t block_size = 16;
   std::optional<int32_t> kv_blocks;
-  // Memory of the KV cache in bytes. 0: half of the free memory (CPU), or the share
-  // `gpu_memory_fraction` of the free memory (GPU).
+  // Memory of the KV cache in bytes. 0: half of the free memory on a CPU, or the share
+  // `gpu_memory_fraction` of the free GPU memory on a GPU.
   int64_t kv_memory = 0;
 
-  // Maximum number of tokens in one step (batch); absent: measured when the server starts.
+  // Maximum number of tokens in one step (batch); absent: chosen from measurements at the start of
+  // the server.
   std::optional<int32_t> step_tokens;
   int32_t prompt_steps_max = 128;
   // Maximum number of steps (batches) that are planned but not complete; absent: 2 on a GPU, 1 on
@@ -97,13 +100,13 @@ struct Options {
 
   HostPort address{"127.0.0.1", 50051};
   HostPort metrics_address{"127.0.0.1", 9464};
-  // Address of the Admin service; absent: the same as `address`.
+  // Address of the gRPC service Admin; absent: Admin uses `address`.
   std::optional<HostPort> admin_address;
   HttpAddress http_address;
   std::vector<std::string> http_hosts, http_origins;
   bool web = true;
   int32_t http_connections_max = 4096;
-  std::string api_key_file;  // path of the file with the keys of the clients; empty: no keys
+  std::string api_key_file;  // path of the file with API keys; empty: clients need no key
   EngineApi engine_api = EngineApi::kAuto;
   std::string port_file;
   MetricsCompat metrics_compat = MetricsCompat::kVllm;
@@ -126,7 +129,7 @@ struct Options {
 
   bool isolate_tenants = true;
   bool allow_special_tokens_in_chat = false;
-  // Formats of tool calls and reasoning in the output of Chat; absent: the formats that the chat
+  // Formats in which the model writes tool calls and reasoning; absent: the formats that the chat
   // template defines.
   std::optional<ToolFormat> tool_parser;
   std::optional<ReasoningFormat> reasoning_parser;
@@ -142,23 +145,25 @@ void BindOptions(Options& options, Flags& flags);
 // Returns the help text of `incipit serve`.
 std::string ServeHelp(const Flags& flags);
 
-// Returns true if the server offers the service of the SMG gateway.
+// Returns true if the server offers the gRPC service for the SMG gateway (a program that
+// distributes requests over several servers).
 bool HasEngineApi(const Options& options);
 
-// Returns the options of the KV cache that flags set. Does not set the number of blocks.
+// Returns the options of the KV cache that `options` sets. The result does not contain the number
+// of cache blocks.
 KvCacheOptions CacheOptionsOf(const Options& options);
 
-// Checks conditions that the parsing of a single flag does not check, for example that two flags do
-// not contradict each other. The error names the flags.
+// Checks conditions on several flags together, for example that two flags do not contradict each
+// other. The error message contains the names of the flags.
 absl::Status Validate(const Options& options);
 
 // Sets `flags` to the values in `yaml`, the text of a configuration file that maps flag names to
-// values. `name` is the file name for error messages.
+// values. Error messages contain `name`, the name of the file.
 absl::Status ApplyConfig(std::string_view yaml, std::string_view name, Flags& flags);
 
-// Sets `options` to the values in `args`, the arguments of `incipit serve`, and in the
-// configuration file of --config. Calls Validate unless `args` contains --help. REQUIRES: `options`
-// outlives `flags`.
+// Sets `options` from `args`, the arguments of `incipit serve`, and from the configuration file of
+// --config. A flag in `args` overrides the file. Calls Validate unless `args` contains --help.
+// REQUIRES: `options` outlives `flags`.
 absl::Status ParseOptions(std::span<const std::string_view> args, Options& options, Flags& flags);
 
 }  // namespace incipit

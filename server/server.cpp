@@ -33,20 +33,22 @@
 namespace incipit {
 namespace {
 
-// Maximum time for cancelled calls of Generate and Chat to end while the server stops.
+// Maximum time that a stopping server waits until the cancelled calls of Generate, Chat and the
+// HTTP API have ended.
 constexpr Duration kFarewell = std::chrono::seconds(2);
-// Maximum time for calls in progress to end while a gRPC server stops; the remaining calls are
-// cancelled.
+// Maximum time that a stopping gRPC or HTTP server waits for its calls in progress. The remaining
+// calls are then cancelled.
 constexpr Duration kLastReplies = std::chrono::milliseconds(100);
 constexpr int kHandshakeTimeoutMs = 5000;
-// Limit in bytes of the gRPC library for the metadata of a call. Larger than every
-// --metadata-bytes-max: if a call exceeds the limit of the library, gRPC before 1.53 corrupts later
-// calls of the connection.
+// Limit of the gRPC library for the size of a call's metadata, in bytes. The limit is larger than
+// every value of --metadata-bytes-max. If a call exceeds the limit of the library, gRPC before 1.53
+// corrupts later calls of the connection.
 constexpr int kWireMetadataBytesMax = 2 * kMetadataBytesLimitMax;
-// Time that no step (batch) should exceed if the server measured the step size at its start.
+// Maximum expected time of a step (batch) if the server chose the step size from measurements at
+// its start.
 constexpr Duration kMeasuredStep = std::chrono::milliseconds(500);
-// Time that no step (batch) should exceed if --step-tokens sets the step size, because the server
-// has then not measured the time of a step.
+// Maximum expected time of a step (batch) if --step-tokens sets the step size. The server has then
+// not measured the time of a step.
 constexpr Duration kUnknownStep = std::chrono::seconds(5);
 
 int Milliseconds(Duration duration) {
@@ -56,8 +58,8 @@ int Milliseconds(Duration duration) {
 void Configure(const Options& options, const ApiKeys& keys, grpc::ServerBuilder& builder) {
   GuardOtherServices(keys, builder);
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
-  // Limits the memory of received messages. gRPC before 1.54 compares the size of a message with
-  // the maximum only after the whole message is in memory.
+  // Limits the memory for received messages. The maximum message size does not limit this memory:
+  // gRPC before 1.54 checks the size only after the whole message is in memory.
   grpc::ResourceQuota quota("incipit");
   quota.Resize(static_cast<size_t>(options.receive_memory_max));
   builder.SetResourceQuota(quota);
@@ -68,20 +70,20 @@ void Configure(const Options& options, const ApiKeys& keys, grpc::ServerBuilder&
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
                              Milliseconds(options.keepalive_timeout));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
-  // Disables compression, because a small compressed message could become very large in memory
-  // before its size is checked.
+  // Disables compression, because the server would have to decompress a message before it can check
+  // the size of the message.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
 }
 
 // Returns the maximum number of calls on one connection for CallTracker: twice
-// --connection-streams-max. gRPC itself applies --connection-streams-max, but a client can exceed
-// the limit of gRPC for a short time.
+// --connection-streams-max. gRPC announces --connection-streams-max to clients, but a client can
+// exceed this limit for a short time.
 int32_t ConnectionCallsMax(int32_t streams_max) {
   return streams_max > std::numeric_limits<int32_t>::max() / 2 ? streams_max : 2 * streams_max;
 }
 
-// A gRPC server and the listener that accepts its connections.
+// A gRPC server, and the listener that accepts its connections.
 class Endpoint {
  public:
   static absl::StatusOr<std::unique_ptr<Endpoint>> Start(const Options& options,
@@ -109,8 +111,8 @@ class Endpoint {
 
   int port() const { return listener_->port(); }
   grpc::HealthCheckServiceInterface* health() { return server_->GetHealthCheckService(); }
-  // Stops accepting connections, waits until `deadline` for calls to end, and cancels the remaining
-  // calls.
+  // Stops accepting connections, waits until `deadline` for calls in progress, and cancels the
+  // remaining calls.
   void Stop(std::chrono::system_clock::time_point deadline) {
     listener_.reset();
     server_->Shutdown(deadline);
@@ -130,15 +132,15 @@ ServedModel WithCacheTokens(const ServerParts& parts) {
   return model;
 }
 
-// Returns `engine` with a limit of 2 * `requests_max` requests, because the engine removes ended
-// requests only at the end of a step (batch).
+// Returns `engine` with `requests_max` set to twice the argument `requests_max`. The engine removes
+// ended requests only at the end of a step (batch), so ended requests also count.
 EngineOptions WithSlack(EngineOptions engine, int32_t requests_max) {
-  engine.requests_max = 2 * requests_max;  // no overflow: --requests-max is at most 2^20
+  engine.requests_max = 2 * requests_max;  // no overflow, because --requests-max is at most 2^20
   return engine;
 }
 
-// Returns the formats of tool calls and reasoning: those of the flags, otherwise those of the chat
-// template.
+// Returns the formats in which the model writes tool calls and reasoning. --tool-parser and
+// --reasoning-parser override the formats of the chat template.
 OutputFormats FormatsOf(const Options& options, const ChatTemplate* chat_template) {
   OutputFormats formats = chat_template == nullptr ? OutputFormats() : chat_template->formats();
   if (options.tool_parser) formats.tools = *options.tool_parser;
@@ -201,7 +203,8 @@ ModelMetrics MetricsModel(const ServerParts& parts) {
   return out;
 }
 
-// Returns the properties of the server that a gateway reads.
+// Returns the properties of the server that a gateway (a program that distributes requests over
+// several servers) reads.
 GatewayDescription GatewayInfo(const ServerParts& parts) {
   GatewayDescription out;
   out.architecture = parts.description.architecture;
@@ -217,7 +220,8 @@ GatewayDescription GatewayInfo(const ServerParts& parts) {
 
 }  // namespace
 
-// The objects of a server. Each object is declared after the objects that it uses.
+// The objects of a server, in the order of their construction. The destructor destroys the objects
+// in the reverse order.
 class Server::Parts {
  public:
   Parts(const Options& server_options, ServerParts parts, ServerHooks server_hooks);
@@ -225,13 +229,16 @@ class Server::Parts {
 
   absl::Status Listen();
   UnreadOutput Unread() const;
-  // Returns a hub whose thread runs.
+  // Creates a KvEventHub, which sends the events of the prefix cache to gateways, and starts its
+  // thread.
   std::unique_ptr<KvEventHub> MakeKvEventHub();
-  // Starts the HTTP server. If the default address is in use, logs a warning and starts none.
+  // Starts the HTTP server. If the default address is in use, logs a warning and starts no HTTP
+  // server.
   absl::Status ListenHttp();
-  // Waits until no call of Generate or Chat is in progress, or until the time `longest` has passed.
+  // Waits until all calls of Generate, Chat and the HTTP API have ended, or until the time
+  // `longest` has passed.
   void AwaitIdle(Duration longest);
-  // Returns the maximum time that a step (batch) of the engine is expected to take.
+  // Returns the maximum expected time of a step (batch) of the engine.
   Duration StepLongest() const;
 
   const Options options;
@@ -247,15 +254,16 @@ class Server::Parts {
   Health health;
   CallTracker calls;
   Metrics metrics;
-  // Declared before `dispatcher`, because the sessions in `dispatcher` hold objects (slots) that
-  // refer to `requests`.
+  // Destroyed after `dispatcher`, because the sessions in `dispatcher` hold slots that refer to
+  // `requests`.
   RequestCounter requests;
-  // Declared before `dispatcher`, whose sessions use `gateway_calls`.
+  // Destroyed after `dispatcher`, because the sessions in `dispatcher` use `gateway_calls`.
   GatewayCalls gateway_calls;
-  // Null without --engine-api. Declared before `engine`, which reports events to the hub.
+  // Sends the events of the prefix cache to gateways; null if HasEngineApi(options) is false.
+  // Destroyed after `engine`, which reports the events.
   std::unique_ptr<KvEventHub> kv_events;
-  // Null if there is no HTTP server. Declared before `dispatcher`, whose sessions use connections
-  // of the HTTP server.
+  // HTTP server; null if the server runs without HTTP. Destroyed after `dispatcher`, because the
+  // sessions in `dispatcher` use connections of `http`.
   std::unique_ptr<HttpServer> http;
   TokenDispatcher dispatcher;
   Engine engine;
@@ -265,9 +273,10 @@ class Server::Parts {
   SessionStarter starter;
   InferenceService inference;
   AdminService admin;
-  std::unique_ptr<GatewayService> gateway;  // null without --engine-api
+  std::unique_ptr<GatewayService> gateway;  // null if HasEngineApi(options) is false
   OpenAiRoutes routes;
-  // The gRPC servers. `admin_endpoint` is null if --admin-address is not set.
+  // The gRPC servers at --address and --admin-address. `admin_endpoint` is null if --admin-address
+  // is not set.
   std::unique_ptr<Endpoint> endpoint, admin_endpoint;
   std::unique_ptr<Watchdog> watchdog;
   int metrics_port = 0;
@@ -348,8 +357,8 @@ Server::Parts::~Parts() {
   if (admin_endpoint != nullptr) admin_endpoint->Stop(deadline);
   if (endpoint != nullptr) endpoint->Stop(deadline);
   if (http != nullptr) http->Stop(kLastReplies);
-  // The gRPC servers have stopped, so no call can arrive. The threads of `text_pool` and
-  // `dispatcher` must stop before the objects that the threads use are destroyed.
+  // The gRPC servers have stopped, so no gRPC call can arrive. The threads of `text_pool` and
+  // `dispatcher` must stop before the destruction of the objects that the threads use.
   admin_endpoint.reset();
   endpoint.reset();
   text_pool.Stop();

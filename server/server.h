@@ -1,4 +1,4 @@
-// The server with its gRPC and HTTP interfaces, which `incipit serve` and the tests create.
+// The server with its gRPC and HTTP interfaces. `incipit serve` and the tests create servers.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace incipit {
 
-// Properties of the model and the backend (CPU or GPU) that clients can read with
+// Properties of the model and of the backend (CPU or GPU). Clients read these properties with
 // Admin.GetModelInfo and Admin.GetServerInfo.
 struct ModelDescription {
   std::string architecture, dtype, kv_dtype;
@@ -27,24 +27,26 @@ struct ModelDescription {
   std::string backend, backend_description;
 };
 
-// The model and the objects that a server needs. Server::Start moves all members into the Server.
+// The model and the other objects from which Server::Start creates a server. Server::Start moves
+// all members into the server.
 struct ServerParts {
   ServedModel model;
   ModelDescription description;
-  // Null: prompts and outputs are token ids, without text.
+  // Null if the model has no tokenizer: prompts and outputs are then token ids, without text.
   std::unique_ptr<Tokenizer> tokenizer;
-  std::unique_ptr<ChatTemplate> chat_template;  // null: the server does not offer Chat
+  std::unique_ptr<ChatTemplate> chat_template;  // null: the server refuses chat requests
   std::unique_ptr<ModelRunner> runner;
   EngineOptions engine;
-  ApiKeys keys;  // keys of the clients
+  ApiKeys keys;  // API keys with which clients may call the server
 };
 
 // Callbacks for failures of the engine. A callback may run on any thread, and must not destroy the
 // server.
 struct ServerHooks {
-  // Called when the engine has failed and cannot continue. The argument is the error.
+  // Called when the engine has failed and cannot continue. The argument is the error of the engine.
   std::function<void(const absl::Status&)> on_fatal;
-  // Called when the engine has made no progress for so long that the process should end.
+  // Called when the engine has made no progress for so long that the program should end its
+  // process.
   std::function<void()> on_stuck;
 };
 
@@ -52,7 +54,7 @@ struct ServerHooks {
 class Server {
  public:
   // Creates a server that accepts calls. Returns UNAVAILABLE if an address cannot be bound. The
-  // error message contains this address.
+  // error message then contains the address.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const Options& options, ServerParts parts,
                                                        ServerHooks hooks);
   // Stops the server. All calls in progress end immediately with the error UNAVAILABLE.
@@ -62,14 +64,14 @@ class Server {
   int32_t metrics_port() const;
   // Port of the HTTP server; absent if there is no HTTP server.
   std::optional<int32_t> http_port() const;
-  // Port of the gRPC service Admin. Equal to grpc_port() if the flag --admin-address is not set.
+  // Port of the gRPC service Admin. The port is grpc_port() if --admin-address is not set.
   int32_t admin_port() const;
 
-  // Makes the server refuse new requests and report NOT_SERVING as health state. Running requests
-  // continue. Admin.Resume cannot undo the drain. Thread-safe.
+  // Starts to drain: the server refuses new requests and reports the health state NOT_SERVING.
+  // Running requests continue. Admin.Resume cannot undo this drain. Thread-safe.
   void BeginDrain();
-  // Calls `on_idle` once, as soon as no call of Generate or Chat is in progress. `on_idle` may run
-  // on any thread.
+  // Calls `on_idle` once, as soon as no call of Generate, Chat or the HTTP API is in progress.
+  // `on_idle` may run on any thread.
   void WhenIdle(std::function<void()> on_idle);
 
  private:

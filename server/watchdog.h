@@ -13,26 +13,26 @@
 
 namespace incipit {
 
-// Checks once per second whether the engine makes progress. If a check is late because the process
-// was suspended, the check adds at most two seconds to the time without progress.
+// Checks once per second whether the engine makes progress. The time without progress grows by at
+// most two seconds with each check, even if the process was suspended for longer.
 class Watchdog {
  public:
   struct Hooks {
-    // Returns a time that differs from the time of the previous call if the engine is idle or makes
-    // progress, and is equal if the engine hangs.
+    // Returns the time when the engine last made progress, or the present time if the engine is
+    // idle. If the engine hangs, consecutive calls return the same time.
     std::function<Time()> heartbeat;
-    // Returns the time that no step (batch) of the engine should exceed.
+    // Returns the maximum expected time of a step (batch) of the engine.
     std::function<Duration()> step_longest;
-    // Called with false when the engine has made no progress for too long, and with true when the
-    // engine makes progress again.
+    // Called with false when a hang of the engine is reported, and with true when the engine makes
+    // progress again.
     std::function<void(bool)> on_change;
-    // Called once, when a reported hang has lasted for the time kGrace.
+    // Called once, when the engine still hangs after the time kGrace since the report of the hang.
     std::function<void()> on_stuck;
   };
   // Time between two checks of the engine.
   static constexpr Duration kPeriod = std::chrono::seconds(1);
-  // A hang is reported after kSteps times `step_longest` without progress, but not earlier than
-  // kSilenceMin and not later than kSilenceMax.
+  // Parameters of the time without progress after which a hang is reported. The time is kSteps
+  // times `step_longest`, but at least kSilenceMin and at most kSilenceMax.
   static constexpr Duration kSilenceMin = std::chrono::seconds(5);
   static constexpr Duration kSilenceMax = std::chrono::minutes(2);
   static constexpr int kSteps = 20;
