@@ -1,4 +1,4 @@
-// The requests that a gateway can abort by their names.
+// A list of the running requests of a gateway. The gateway can abort a request by its name.
 #pragma once
 
 #include <map>
@@ -12,13 +12,13 @@
 
 namespace incipit {
 
-// Finds the sessions of requests by the names that a gateway gave the requests. Several requests
-// may have the same name. Thread-safe.
+// Finds sessions (objects for running requests) by the names that a gateway gave the requests.
+// Several requests may have the same name. Thread-safe.
 class AbortList {
   using Sessions = std::multimap<std::string, std::weak_ptr<Session>, std::less<>>;
 
  public:
-  // Keeps a session in the list until the destructor.
+  // An entry of the list. Abort can find the session until the Entry is destroyed.
   class Entry {
    public:
     Entry(AbortList& list, std::string name, std::weak_ptr<Session> session);
@@ -31,7 +31,8 @@ class AbortList {
     Sessions::iterator where_;
   };
 
-  // Adds `session` under the name `name`. REQUIRES: the list outlives the result.
+  // Adds `session` under the name `name`, and returns the new entry. REQUIRES: the list outlives
+  // the entry.
   [[nodiscard]] std::unique_ptr<Entry> Add(std::string name, std::weak_ptr<Session> session) {
     return std::make_unique<Entry>(*this, std::move(name), std::move(session));
   }

@@ -1,4 +1,5 @@
-// The figures about the load of the server by which a gateway chooses a worker.
+// Measures the load of the server. A gateway uses the figures to choose one of several servers for
+// a request.
 #pragma once
 
 #include <vllm/grpc/engine/vllm_engine.pb.h>
@@ -16,10 +17,12 @@ namespace incipit {
 
 struct LoadFigures {
   EngineLoad engine;
-  int64_t num_used_tokens = 0, num_tokens_max = 0;  // capacity of the cache blocks in tokens
-  double token_usage = 0;                           // `num_used_tokens` / `num_tokens_max`
-  double tokens_per_second = 0;                     // output tokens per second
-  double cache_hit_rate = 0;  // share of prompt tokens that were found in the cache
+  // Capacity in tokens of the cache blocks that requests use, and of all cache blocks.
+  int64_t num_used_tokens = 0, num_tokens_max = 0;
+  double token_usage = 0;        // `num_used_tokens` divided by `num_tokens_max`
+  double tokens_per_second = 0;  // output tokens of all requests per second
+  // Share of the prompt tokens of the last minute that were found in the prefix cache, from 0 to 1.
+  double cache_hit_rate = 0;
 };
 
 // Reads the load of the engine and measures the rate of output tokens. Thread-safe. REQUIRES:
@@ -31,8 +34,9 @@ class LoadMeter {
     previous_.time = latest_.time = clock.Now();
   }
 
-  // Returns the present figures. The rate of output tokens is the mean since an earlier call, at
-  // least one second ago, or since the start of the server.
+  // Returns the present load. The rate of output tokens is the mean since an earlier call of Read,
+  // at least one second ago. Before the first such call, the rate is the mean since the
+  // construction.
   LoadFigures Read();
 
  private:
@@ -40,23 +44,27 @@ class LoadMeter {
     Time time{};
     int64_t num_tokens = 0;  // number of output tokens since the start of the server
   };
-  // Returns the number of output tokens per second.
+  // Updates `previous_` and `latest_`. Returns the mean number of output tokens per second since
+  // `previous_`.
   double Rate();
 
   const Engine& engine_;
   const Metrics& metrics_;
   const Clock& clock_;
   Mutex mutex_;
-  // The two latest samples that are at least one second apart.
+  // The two latest samples of the number of output tokens. Calls of Read within one second after
+  // `latest_` add no sample.
   Sample previous_ ABSL_GUARDED_BY(mutex_), latest_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Sets the fields of `out` to `figures`. `running_max` is the maximum number of running sequences.
+// Writes `figures` to the message `out`. `running_max` is the maximum number of sequences that run
+// at the same time.
 void FillLoad(const LoadFigures& figures, int32_t running_max,
               vllm::grpc::engine::SchedulerLoad& out);
 
-// Returns `figures` for the subscribers of the prefix cache's events. The status is an error if the
-// server drains or the engine has failed.
+// Converts `figures` to the load record for gateways that receive the changes of the prefix cache.
+// The status in the record is an error if the server drains (accepts no new requests) or the engine
+// has failed. `running_max` is the maximum number of sequences that run at the same time.
 KvLoad KvLoadOf(const LoadFigures& figures, int32_t running_max);
 
 }  // namespace incipit

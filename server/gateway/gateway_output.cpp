@@ -22,7 +22,7 @@ void Append(const ScoredPosition& position, api::OutputLogProbs& out) {
   }
 }
 
-// Appends the tokens of `delta` to `ids`, and their log probabilities to `logprobs`.
+// Appends the tokens of `delta` to `ids`, and the log probabilities of these tokens to `message`.
 template <typename Ids, typename Message>
 void AppendTokens(const OutputDelta& delta, Ids& ids, Message& message) {
   ids.Reserve(ids.size() + static_cast<int>(delta.tokens.size()));

@@ -1,4 +1,4 @@
-// Converts the output of one request to the messages that a gateway reads.
+// Converts the output of one request to the gRPC messages of a gateway's protocol.
 #pragma once
 
 #include <vllm/grpc/engine/vllm_engine.pb.h>
@@ -15,26 +15,27 @@
 
 namespace incipit {
 
-// State that all gateway calls share. REQUIRES: the object outlives all calls.
+// State that all calls of a gateway share. REQUIRES: the GatewayCalls outlives these calls.
 struct GatewayCalls {
   AbortList aborts;
-  // Estimated total size in bytes of the output that the server keeps for responses that are not
-  // streams.
+  // Estimated size in bytes of the output that the server keeps in memory for all calls without a
+  // stream. The server sends the output of such a call only at the end.
   std::atomic<int64_t> num_kept_bytes{0};
 };
 
-// The output of one Generate call of a gateway. In a stream, each choice (output) gets chunks with
-// new tokens, and a complete message at its end. Otherwise, the complete messages of all choices
-// are sent at the end of the request. Not thread-safe.
+// Converts the output of one Generate call of a gateway to messages. In a stream, each choice
+// (output) gets chunks with new tokens, and a complete message at the end of the choice. Without a
+// stream, the complete messages of all choices are sent at the end of the request. Not thread-safe.
 class GatewayOutput final : public ResponseFormat {
  public:
-  // `kept_bytes_max` is the maximum of `calls.num_kept_bytes`. REQUIRES: `calls` outlives the
-  // GatewayOutput.
+  // `kept_bytes_max` is the maximum of `calls.num_kept_bytes`. A call that exceeds the maximum
+  // fails. REQUIRES: `calls` outlives the GatewayOutput.
   GatewayOutput(GatewayCalls& calls, int64_t kept_bytes_max)
       : calls_(calls), kept_bytes_max_(kept_bytes_max) {}
   ~GatewayOutput() override { Discard(); }
 
-  // Sets the properties of the request, and makes the request abortable. Called before Write.
+  // Reads from `request` whether the output is a stream, and lets the gateway abort `session` by
+  // the request's name. Must be called before Write.
   void Begin(const GatewayRequest& request, const std::shared_ptr<Session>& session);
 
   absl::Status Write(OutputPart part, const std::string& label,
@@ -45,13 +46,15 @@ class GatewayOutput final : public ResponseFormat {
   using Complete = vllm::grpc::engine::GenerateComplete;
 
   void AppendChunk(OutputDelta& delta, std::vector<grpc::ByteBuffer>& messages) const;
-  // Adds the tokens of `delta` to the output that is sent at the end.
+  // Adds the new tokens in `delta` to `choices_`, for a request without a stream. Returns an error
+  // if the kept output of all calls is then larger than `kept_bytes_max_`.
   absl::Status Keep(const OutputDelta& delta);
-  // Discards the output of Keep.
+  // Discards the output that Keep has added to `choices_`.
   void Discard();
-  // Appends the complete messages of all choices. Does nothing if a choice has failed.
+  // Appends the complete message of each choice (output) to `messages`. Appends nothing if a choice
+  // has failed.
   void AppendAll(std::vector<grpc::ByteBuffer>& messages) const;
-  // Appends the complete message of choice number `choice`.
+  // Appends the complete message of the choice (output) number `choice` to `messages`.
   void AppendComplete(size_t choice, std::vector<grpc::ByteBuffer>& messages) const;
 
   GatewayCalls& calls_;
@@ -59,9 +62,10 @@ class GatewayOutput final : public ResponseFormat {
   std::unique_ptr<AbortList::Entry> entry_;
   bool streams_ = false;
   PromptUsage prompt_;
-  // Element i: the end of choice number i and, unless the response is a stream, its output so far.
+  // Element i: the complete message of the choice (output) number i, as far as the output is known.
+  // In a stream, the message contains no tokens.
   std::vector<Complete> choices_;
-  int64_t num_kept_bytes_ = 0;  // part of this call in `calls_.num_kept_bytes`
+  int64_t num_kept_bytes_ = 0;  // bytes that this call adds to `calls_.num_kept_bytes`
 };
 
 }  // namespace incipit

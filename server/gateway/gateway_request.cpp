@@ -19,8 +19,9 @@ namespace {
 
 namespace api = vllm::grpc::engine;
 
-// Pairs (A, B): a field path that begins with A in a request draft begins with B in a
-// GenerateRequest. The first pair that matches applies.
+// Pairs (A, B) of beginnings of field paths. A path that begins with A in a RequestDraft (the
+// server's form of a request) begins with B in a GenerateRequest. The first pair that matches
+// applies.
 constexpr std::pair<std::string_view, std::string_view> kPaths[] = {
     {"sampling.", "sampling_params."},
     {"output.", "sampling_params."},
@@ -42,7 +43,8 @@ absl::Status CheckSupported(const api::GenerateRequest& message) {
   if (message.has_kv_transfer_params()) return Unsupported("kv_transfer_params");
   if (message.has_kv_transfer_params_json()) return Unsupported("kv_transfer_params_json");
   if (message.data_parallel_rank() != 0) {
-    return InvalidField("data_parallel_rank", "is {}; this server has only the rank 0",
+    return InvalidField("data_parallel_rank",
+                        "is {}; it must be 0, because this server runs one copy of the model",
                         message.data_parallel_rank());
   }
   const api::SamplingParams& params = message.sampling_params();
@@ -61,7 +63,8 @@ absl::Status CheckSupported(const api::GenerateRequest& message) {
 SamplingDraft SamplingOf(const api::SamplingParams& params) {
   SamplingDraft out;
   if (params.has_temperature()) out.temperature = params.temperature();
-  // The fields without presence have the value 0 if the client did not set them.
+  // For `top_p` and `repetition_penalty`, 0 means that the client did not set the field. The value
+  // 1 gives these options no effect.
   out.top_p = params.top_p() == 0 ? 1 : params.top_p();
   out.top_k = params.top_k();
   out.min_p = params.min_p();
@@ -121,7 +124,8 @@ absl::StatusOr<GatewayRequest> ReadGatewayRequest(const grpc::ByteBuffer& bytes,
   GatewayRequest out;
   out.streams = message.stream();
   out.name = std::move(*message.mutable_request_id());
-  // The name contains a name that a client of the gateway chose, so the name may be unfit as label.
+  // A client of the gateway chose a part of the name. Therefore, the name becomes the label only if
+  // the name is printable and short enough.
   if (CheckLabel(out.name, limits).ok()) out.draft.label = out.name;
   if (message.has_tokenized()) {
     out.draft.prompt = TokensOf(message.tokenized().input_ids());

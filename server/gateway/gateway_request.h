@@ -1,4 +1,4 @@
-// Reads the Generate requests of a gateway.
+// Parses the requests that a gateway sends to the gRPC method Generate.
 #pragma once
 
 #include <string>
@@ -15,27 +15,28 @@ class ByteBuffer;
 
 namespace incipit {
 
-// Maximum size in bytes of a request's name. The name may contain a name that a client of the
-// gateway chose.
+// Maximum size in bytes of a request's name. A gateway builds the name from a name that its client
+// chose, and a suffix.
 inline constexpr size_t kGatewayNameBytesMax = 1024;
 
 struct GatewayRequest {
   std::string name;      // name by which the gateway may abort the request
-  bool streams = false;  // false: the response contains the output only at its end
+  bool streams = false;  // true: the response is a stream; false: the output is sent at the end
   RequestDraft draft;
 };
 
-// Returns the numbers of the fields with the prompt in vllm.grpc.engine.GenerateRequest.
+// Returns the numbers of the fields that contain the prompt in the message
+// vllm.grpc.engine.GenerateRequest.
 const PromptFields& GatewayPromptFields();
 
-// Parses `bytes` as a vllm.grpc.engine.GenerateRequest. Returns MALFORMED_MESSAGE if the parsing
-// fails, and INVALID_FIELD if the request has an option that the server does not support. From a
-// list that is longer than its limit in `limits`, copies only as many elements as the limit allows.
+// Parses the serialized vllm.grpc.engine.GenerateRequest `bytes`. Returns MALFORMED_MESSAGE if
+// `bytes` cannot be parsed. Returns INVALID_FIELD if an option is invalid or not supported. Copies
+// at most `limits.stop_strings_max` stop strings.
 absl::StatusOr<GatewayRequest> ReadGatewayRequest(const grpc::ByteBuffer& bytes,
                                                   const RequestLimits& limits);
 
-// Returns a copy of the error `status` in which the field of the request has its name in
-// vllm.grpc.engine.GenerateRequest. REQUIRES: `status` is not OK.
+// Returns a copy of the error `status`. The copy names the wrong field of the request by the
+// field's path in vllm.grpc.engine.GenerateRequest. REQUIRES: `status` is not OK.
 absl::Status WithGatewayField(const absl::Status& status);
 
 }  // namespace incipit

@@ -23,11 +23,11 @@ namespace {
 
 namespace api = vllm::grpc::engine;
 
-// Maximum size in bytes of an Abort request that a gRPC thread parses. A longer request is parsed
-// on a text thread (a thread that prepares requests).
+// Maximum size in bytes of an Abort request that the server parses on the gRPC thread of the call.
+// The server parses a longer request on a text thread (a thread that prepares requests).
 constexpr size_t kShortAbortBytes = 4096;
 
-// Ends a call with `message` as its response.
+// Ends `call` with the status OK and the response `message`.
 template <typename Message>
 grpc::ServerUnaryReactor* Respond(grpc::CallbackServerContext& call, const Message& message,
                                   grpc::ByteBuffer& response) {
@@ -37,17 +37,17 @@ grpc::ServerUnaryReactor* Respond(grpc::CallbackServerContext& call, const Messa
   return reactor;
 }
 
-// Returns the model path that a gateway sees. The gateway looks for the tokenizer in a folder with
-// this path, and in a repository of Hugging Face with this name, before it calls GetTokenizer. No
-// repository has a name with a colon.
+// Returns the model path that the server reports to a gateway for the model `name`. Before a
+// gateway calls GetTokenizer, it searches for a folder and for a Hugging Face repository with this
+// path. No repository has a colon in its name.
 std::string ModelPathOf(std::string_view name) {
   std::string path = fmt::format("incipit:{}", name);
   std::ranges::replace(path, '/', '_');
   return path;
 }
 
-// Returns the default sampling options of the model as a JSON object. Returns an empty text if the
-// model has no default sampling options.
+// Returns the default sampling options of the model as a JSON object, or an empty string if the
+// model has no defaults.
 std::string DefaultsJson(const GenerationDefaults& defaults) {
   nlohmann::json json = nlohmann::json::object();
   if (defaults.temperature) json["temperature"] = *defaults.temperature;
@@ -67,7 +67,7 @@ std::string Timestamp() {
   return std::string(text, size);
 }
 
-// Cancels the requests that the serialized AbortRequest `bytes` names.
+// Cancels the requests whose names are in the serialized AbortRequest `bytes`.
 absl::Status AbortAll(const grpc::ByteBuffer& bytes, AbortList& aborts) {
   api::AbortRequest message;
   INCIPIT_RETURN_IF_ERROR(FromBytes(bytes, message));
@@ -104,7 +104,8 @@ grpc::ServerUnaryReactor* GatewayService::Abort(grpc::CallbackServerContext* cal
                                                 const grpc::ByteBuffer* bytes,
                                                 grpc::ByteBuffer* response) {
   const std::shared_ptr<DeferredReactor> reactor = DeferredReactor::Open();
-  // The function of a call without an API key runs, although gRPC has already cancelled the call.
+  // If the call has no valid API key, gRPC has already cancelled the call, but still runs this
+  // function. Such a call must not abort requests.
   if (const absl::Status status = CheckKey(*call, context_.keys); !status.ok()) {
     reactor->Complete(status);
     return reactor.get();
@@ -143,7 +144,8 @@ grpc::ServerUnaryReactor* GatewayService::FlushCache(grpc::CallbackServerContext
     return reactor.get();
   }
   const absl::Status status = context_.engine.ResetPrefixCache([reactor, response](bool was_reset) {
-    // A gRPC thread logs the message, because the engine thread must not be blocked.
+    // Logs the message on a gRPC thread, because the engine thread, which runs this callback, must
+    // not be blocked.
     if (was_reset) reactor->OnDoneCall([] { spdlog::info("the prefix cache was reset"); });
     reactor->Complete(absl::OkStatus(), [response, was_reset] {
       smg::grpc::common::FlushCacheResponse message;

@@ -24,7 +24,7 @@
 
 namespace incipit {
 
-// Properties of the server that a gateway reads once.
+// Properties of the model and of the cache that the server reports to a gateway.
 struct GatewayDescription {
   std::string architecture, dtype, kv_dtype;
   std::optional<TokenId> bos_id;
@@ -60,17 +60,19 @@ using WithInfo = VllmEngine::WithRawCallbackMethod_HealthCheck<
 template <typename Base>
 using WithCalls = VllmEngine::WithRawCallbackMethod_Generate<
     VllmEngine::WithRawCallbackMethod_Abort<VllmEngine::WithRawCallbackMethod_FlushCache<Base>>>;
-// The methods without a function in GatewayService return UNIMPLEMENTED.
+// Embed, StartProfile and StopProfile. These methods return UNIMPLEMENTED, because GatewayService
+// has no functions for them.
 template <typename Base>
 using WithoutFunction =
     VllmEngine::WithRawCallbackMethod_Embed<VllmEngine::WithRawCallbackMethod_StartProfile<
         VllmEngine::WithRawCallbackMethod_StopProfile<Base>>>;
-// The service, in which requests and responses are serialized bytes.
+// Base class of GatewayService. The functions get requests and return responses as serialized
+// bytes.
 using RawService = WithInfo<WithCalls<WithoutFunction<VllmEngine::Service>>>;
 
 }  // namespace gateway
 
-// Thread-safe. No function waits.
+// Implements the gRPC service vllm.grpc.engine.VllmEngine. Thread-safe. No function blocks.
 class GatewayService final : public gateway::RawService {
  public:
   explicit GatewayService(GatewayContext context);

@@ -24,7 +24,8 @@ wire::KvCacheEvent& KvBatchBuilder::AddEvent() {
   return event;
 }
 
-// Adds the block to the last event if the last event ends with the parent of the block.
+// Appends `block` to the last event if this event ends with the parent of `block`. Otherwise, adds
+// a new event.
 void KvBatchBuilder::AddStored(const KvBlockView& block) {
   wire::KvBlocksStored* stored = nullptr;
   if (block.parent && !empty()) {

@@ -25,7 +25,8 @@ bool KvEventFeed::Apply(const KvEvents& events) {
   return needs_more && !is_complete_;
 }
 
-// Returns true if the engine must report further cached blocks.
+// Applies one event of the engine. Returns true if the engine must report further blocks that were
+// already cached.
 bool KvEventFeed::ApplyOne(const KvEvent& event, std::span<const TokenId> tokens) {
   if (batch_.is_full()) Publish();
   switch (event.kind) {
@@ -53,7 +54,8 @@ bool KvEventFeed::ApplyOne(const KvEvent& event, std::span<const TokenId> tokens
   return false;
 }
 
-// Gives the next batch a new number, so that no subscriber continues behind the reset.
+// Skips one sequence number. Therefore, Follows is false for a subscriber that has received only
+// batches from before the reset.
 void KvEventFeed::Reset() {
   mirror_.Clear();
   static_cast<void>(batch_.Take());

@@ -1,4 +1,4 @@
-// The sequence of changes of the prefix cache, as messages for subscribers.
+// Converts the changes of the prefix cache to numbered messages for gateways.
 #pragma once
 
 #include <cstdint>
@@ -13,50 +13,53 @@
 
 namespace incipit {
 
-// Converts the events of the engine to batches with consecutive sequence numbers, keeps the latest
-// batches, and makes snapshots. Not thread-safe.
+// Converts the prefix-cache events of the engine to batches with consecutive sequence numbers,
+// keeps the latest batches, and makes snapshots (lists of all cached blocks). Not thread-safe.
 //
-// The feed is complete after the engine has reported all blocks that were cached before the event
-// kRestarted. Only a complete feed has batches and snapshots.
+// After the event kRestarted, the engine reports the blocks that are already in the cache. The feed
+// is complete after the engine has reported all of these blocks. Only a complete feed has batches
+// and snapshots.
 class KvEventFeed {
  public:
-  // Maximum number of snapshots in memory.
+  // Maximum number of snapshots in memory at the same time.
   static constexpr size_t kSnapshotsMax = 2;
 
-  // The first batch has the sequence number `first_sequence` + 1. Keeps batches of at most
-  // `history_bytes_max` bytes, but at least one batch.
+  // The batches have sequence numbers greater than `first_sequence`. The feed keeps the latest
+  // batches with a total size of at most `history_bytes_max` bytes, but at least one batch.
   KvEventFeed(int32_t block_size, size_t history_bytes_max, uint64_t first_sequence)
       : mirror_(block_size), history_bytes_max_(history_bytes_max), sequence_(first_sequence) {}
 
-  // Applies events of the engine. Returns true if the engine must report further cached blocks.
+  // Applies prefix-cache events of the engine. Returns true if the engine must report further
+  // blocks that were already cached (Engine::ReportCached).
   [[nodiscard]] bool Apply(const KvEvents& events);
-  // Forgets all blocks and batches, and ignores all events up to the next kRestarted.
+  // Removes all blocks and batches. From then on, Apply ignores events until the event kRestarted.
   void Reset();
 
   bool is_complete() const { return is_complete_; }
-  // Returns the sequence number of the last batch.
+  // Returns the latest sequence number. The next batch gets the next number.
   uint64_t sequence() const { return sequence_; }
-  // Returns true if the feed is complete and has all batches after the batch `sequence`.
+  // Returns true if the feed is complete and has all batches after the sequence number `sequence`.
   bool Follows(uint64_t sequence) const;
-  // Returns the batch after the batch `sequence`. REQUIRES: Follows(`sequence`), and `sequence` is
-  // less than sequence().
+  // Returns the batch with the sequence number `sequence` + 1. REQUIRES: Follows(`sequence`) is
+  // true, and `sequence` is less than sequence().
   KvMessage After(uint64_t sequence) const;
-  // Returns the contents of the cache, after which Follows is true. Subscribers share snapshots.
-  // Returns null if kSnapshotsMax older snapshots are still in use. REQUIRES: the feed is complete.
+  // Returns a snapshot of the cached blocks. Several callers may get the same snapshot. Follows is
+  // true for the sequence number of the snapshot. Returns null if kSnapshotsMax older snapshots are
+  // still in use. REQUIRES: the feed is complete.
   std::shared_ptr<const KvSnapshotMessages> Snapshot();
 
  private:
   bool ApplyOne(const KvEvent& event, std::span<const TokenId> tokens);
-  // Adds the changes in `batch_` to the history.
+  // Moves the changes in `batch_` to `history_`, as a batch with the next sequence number.
   void Publish();
 
   KvMirror mirror_;
   const size_t history_bytes_max_;
   KvBatchBuilder batch_{1};
-  bool awaits_restart_ = true;  // true: events up to the next kRestarted are ignored
+  bool awaits_restart_ = true;  // true: Apply ignores events until the event kRestarted
   bool is_complete_ = false;
   uint64_t sequence_;
-  std::deque<KvMessage> history_;  // the latest batches; the last one has the number `sequence_`
+  std::deque<KvMessage> history_;  // latest batches; the last batch has the number `sequence_`
   size_t history_bytes_ = 0;
   std::vector<std::weak_ptr<const KvSnapshotMessages>> snapshots_;  // oldest first
 };

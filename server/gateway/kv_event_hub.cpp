@@ -17,9 +17,9 @@ absl::Status Cancelled() {
 
 absl::Status Stopping() { return Refuse(Reason::kDraining, "the server is stopping"); }
 
-// Returns the present Unix time in units of 2^-32 seconds. The numbers of the batches begin at this
-// value. The hub sends less than one batch in 2^-32 seconds, so the numbers of a later process are
-// greater.
+// Returns the present Unix time in units of 2^-32 seconds. The sequence numbers of the batches
+// begin at this value. The server sends less than one batch in 2^-32 seconds. Therefore, a
+// restarted server uses greater sequence numbers than the earlier process.
 uint64_t FirstSequence() {
   const std::chrono::nanoseconds now = UnixTime();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now);
@@ -39,14 +39,14 @@ KvEventSource SourceOf(Engine& engine, std::function<KvLoad()> load) {
 struct KvEventHub::Subscription {
   uint64_t id = 0;
   std::shared_ptr<KvSubscriber> subscriber;
-  // Sequence number of the last batch that was sent, or that the subscriber had at its arrival; 0:
-  // none.
+  // Sequence number of the last batch that the subscriber has; 0 if none. Initially the `start` of
+  // Subscribe, then the number of the last batch that was sent.
   uint64_t sequence = 0;
   bool needs_snapshot = false;
-  std::shared_ptr<const KvSnapshotMessages> snapshot;  // not null while a snapshot is being sent
-  size_t next_message = 0;                             // index in the messages of `snapshot`
+  std::shared_ptr<const KvSnapshotMessages> snapshot;  // snapshot that is being sent, or null
+  size_t next_message = 0;                             // index in `snapshot->messages`
   bool takes_early_load = false, load_due = true;
-  uint64_t num_loads = 0;  // number of load records that were sent
+  uint64_t num_loads = 0;  // number of load records that were sent to the subscriber
   bool is_sending = false, is_reset = false, is_ended = false;
   Time sending_since{};
 };
@@ -128,7 +128,7 @@ void KvEventHub::Cancel(uint64_t id) {
   changed_.notify_one();
 }
 
-// Allocates no memory: Listen has reserved the memory of the queue.
+// Allocates no memory on the engine thread, because Listen has reserved the memory of `events_`.
 void KvEventHub::OnKvEvents(const KvEvents& events) {
   bool wakes = false;
   {
@@ -161,7 +161,8 @@ bool KvEventHub::Await() {
     const Time now = clock_.Now();
     const bool takes_events = now >= events_due_;
     if (!calls_.empty() || now >= NextTurn() || (takes_events && !events_.empty())) break;
-    // Before `events_due_`, the engine need not wake the thread.
+    // Before `events_due_`, the hub thread handles no events, so the engine need not wake the hub
+    // thread.
     is_waiting_ = takes_events;
     const Time until = takes_events ? NextTurn() : std::min(NextTurn(), events_due_);
     if (until == kNoDeadline) {
@@ -223,8 +224,8 @@ void KvEventHub::HandleSent(const Sent& sent) {
   if (!sent.ok) End(*subscription, Cancelled());
 }
 
-// Takes events at intervals, so that the changes of several steps are one batch. Does not wait
-// between the parts of the cache's contents.
+// Handles events only once in `batch_interval`, so that the changes of several steps are one batch.
+// Does not wait while the engine reports the blocks that were already cached.
 void KvEventHub::HandleEvents(Time now) {
   {
     MutexLock lock(mutex_);

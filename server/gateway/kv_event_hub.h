@@ -1,5 +1,6 @@
-// Distributes the changes of the prefix cache to gateways. One hub thread mirrors the cache and
-// serves all subscribers, so neither a snapshot nor a slow subscriber delays the engine.
+// Sends the changes of the prefix cache to gateways. One thread, the hub thread, keeps a copy of
+// the cache's block list and serves all gateways. Therefore, neither a snapshot nor a slow gateway
+// delays the engine.
 #pragma once
 
 #include <atomic>
@@ -22,61 +23,70 @@
 
 namespace incipit {
 
-// Receives the messages of one subscription. Only the hub thread calls the functions.
+// Sends the messages of one subscription to a gateway. The KvEventHub calls only one function at a
+// time.
 class KvSubscriber {
  public:
   virtual ~KvSubscriber() = default;
-  // Sends `message`. When the message is sent, the subscriber must call KvEventHub::OnSent. Until
-  // then, the hub sends no other message.
+  // Starts to send `message`. After the message is sent, the subscriber must call
+  // KvEventHub::OnSent. Until then, the KvEventHub does not call Send again.
   virtual void Send(KvMessage message) = 0;
-  // Ends the subscription with `status`. Called at most once, and no function is called later.
+  // Ends the subscription with `status`. The KvEventHub calls End at most once, and calls no
+  // function of the subscriber later.
   virtual void End(const absl::Status& status) = 0;
   // Aborts a Send that takes too long. The subscriber must then call KvEventHub::Cancel.
   virtual void Reset() = 0;
 };
 
-// The load of the server, for subscribers.
+// The load of the server, for gateways that receive the changes of the prefix cache.
 struct KvLoad {
   smg::grpc::common::EngineLoad load;
-  absl::Status status;  // error: the subscriptions end, for example because the server drains
+  absl::Status status;  // an error ends all subscriptions, for example if the server drains
 };
 
-// The functions of the engine that the hub uses.
+// The functions by which a KvEventHub uses the engine.
 struct KvEventSource {
-  // Starts (or restarts) or stops the events to `listener`; null stops (Engine::ListenToCache).
+  // Starts or restarts the reports of cache changes to the given listener. Null stops the reports.
+  // Calls Engine::ListenToCache.
   std::function<void(KvEventListener*)> listen;
   std::function<void()> report_cached;  // Engine::ReportCached
   std::function<KvLoad()> load;
 };
 
-// Returns the functions of `engine`, with `load` as the source of the load. REQUIRES: `engine`
-// exists until KvEventHub::Stop returns.
+// Returns the functions of `engine` for a KvEventHub. `load` returns the load of the server.
+// REQUIRES: `engine` exists until KvEventHub::Stop returns.
 KvEventSource SourceOf(Engine& engine, std::function<KvLoad()> load);
 
 struct KvEventHubOptions {
   int32_t block_size = 16;
   int32_t subscribers_max = 16;
-  // Time after which a subscriber that does not read a message is disconnected.
+  // Maximum time for sending one message. The KvEventHub disconnects a subscriber that does not
+  // read a message within this time.
   Duration write_stall_timeout = std::chrono::seconds(30);
-  // Maximum numbers of events, and of tokens of these events, between the engine and the hub
-  // thread.
+  // Maximum number of events in the queue from the engine to the hub thread, and of tokens of these
+  // events.
   size_t queue_events_max = 32'768, queue_tokens_max = 524'288;
-  size_t history_bytes_max = 16 << 20;  // maximum size of the batches for subscribers that resume
-  // Minimum time between two batches, in which the hub collects the changes of several steps.
+  // Maximum size in bytes of the latest batches, which the KvEventHub keeps for subscribers that
+  // connect again.
+  size_t history_bytes_max = 16 << 20;
+  // Minimum time between two batches of changes. A batch can contain the changes of several steps
+  // of the engine.
   Duration batch_interval = std::chrono::milliseconds(5);
-  // Time for which the mirror stays up to date after the last subscriber has left.
+  // Time after the end of the last subscription at which the KvEventHub stops following the changes
+  // of the cache.
   Duration linger = std::chrono::seconds(60);
 };
 
-// Mirrors the prefix cache while there are subscribers, and sends changes and snapshots to them.
+// Sends the changes of the prefix cache to subscribers (gateways). Also sends snapshots (lists of
+// all cached blocks), from a copy of the cache's block list.
 //
-// The hub starts to listen to the engine when the first subscriber arrives, and then reads the
-// present contents of the cache in parts. A subscriber gets a snapshot when the mirror is complete.
-// Later changes follow as batches with consecutive sequence numbers. If events are lost because a
-// queue is full, the mirror is read again. A subscriber that lags behind the history, or behind
-// lost events, gets a new snapshot.
+// When the first subscriber arrives, the engine begins to report changes. The engine also reports,
+// in parts, the blocks that are already cached. When the copy is complete, a new subscriber gets a
+// snapshot. Later changes follow as batches with consecutive sequence numbers. If a full queue
+// loses events of the engine, the hub thread builds the copy again. If a subscriber misses batches
+// that the KvEventHub no longer has, the subscriber gets a new snapshot.
 //
-// OnKvEvents is called by the engine thread. Subscribe, OnSent and Cancel are thread-safe.
+// The engine thread calls OnKvEvents. Subscribe, OnSent and Cancel are thread-safe.
 class KvEventHub final : public KvEventListener {
  public:
   // REQUIRES: `metrics` and `clock` outlive the hub, and the functions of `source` can be called
@@ -87,19 +97,20 @@ class KvEventHub final : public KvEventListener {
 
   // Starts the hub thread.
   void Start();
-  // Ends all subscriptions with UNAVAILABLE, then stops the hub thread. Later subscriptions are
-  // refused. A second call does nothing.
+  // Stops the hub thread, then ends all subscriptions with UNAVAILABLE. Later calls of Subscribe
+  // return an error. A second call of Stop does nothing.
   void Stop();
 
-  // Returns a number for a new subscriber, which is different from all other numbers.
+  // Returns a number for a new subscriber. Each call returns a different number.
   uint64_t NewId() { return next_id_++; }
-  // Adds the subscriber `id`, which has applied all batches up to the sequence number `start` (0:
-  // none). `takes_early_load` is true if the subscriber reads the load before the first batch.
-  // Returns RESOURCE_EXHAUSTED if there are too many subscribers, and UNAVAILABLE after Stop; the
-  // subscriber is then not added.
+  // Adds `subscriber` under the number `id`. The subscriber has applied all batches up to the
+  // sequence number `start`, or no batch if `start` is 0. `takes_early_load` is true if the
+  // subscriber can read load records before the first batch. Returns RESOURCE_EXHAUSTED if there
+  // are too many subscribers, and UNAVAILABLE after Stop. After an error, the subscriber is not
+  // added.
   absl::Status Subscribe(uint64_t id, std::shared_ptr<KvSubscriber> subscriber, uint64_t start,
                          bool takes_early_load);
-  // Reports that the last message of subscriber `id` was sent (`ok`), or that its connection is
+  // Reports the end of the last Send to the subscriber `id`. `ok` is false if the connection is
   // broken.
   void OnSent(uint64_t id, bool ok);
   // Reports that the client of subscriber `id` has cancelled the call.
@@ -107,8 +118,8 @@ class KvEventHub final : public KvEventListener {
 
   void OnKvEvents(const KvEvents& events) override;
 
-  // Handles everything that has arrived. The hub thread calls Turn; tests without a hub thread call
-  // Turn instead.
+  // Handles the calls of other threads and the events of the engine that have arrived, then sends
+  // messages to subscribers. The hub thread calls Turn. Tests call Turn without a hub thread.
   void Turn();
 
  private:
@@ -121,7 +132,7 @@ class KvEventHub final : public KvEventListener {
     uint64_t id = 0;
     bool ok = false;
   };
-  // Calls of other threads, for the hub thread.
+  // Calls of Subscribe, OnSent and Cancel that the hub thread must still handle.
   struct Calls {
     std::vector<Arrival> arrivals;
     std::vector<Sent> sent;
@@ -129,11 +140,12 @@ class KvEventHub final : public KvEventListener {
 
     bool empty() const { return arrivals.empty() && sent.empty() && cancelled.empty(); }
   };
-  // Events of the engine, for the hub thread. The memory is reserved before the engine adds events.
+  // Events of the engine that the hub thread must still handle. Listen reserves the memory, so that
+  // the engine thread allocates no memory.
   struct Events {
     std::vector<KvEvent> events;
     std::vector<TokenId> tokens;
-    bool is_lost = false;  // true: the queue was full, and events were lost
+    bool is_lost = false;  // true: the queue was full, and all its events were dropped
 
     bool empty() const { return events.empty() && !is_lost; }
     void Clear();
@@ -141,22 +153,24 @@ class KvEventHub final : public KvEventListener {
   struct Subscription;
 
   void Run();
-  // Waits until Turn has work to do. Returns false if the thread must end.
+  // Waits until Turn has work to do. Returns false if the hub thread must end.
   bool Await() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Returns the time at which Turn must be called even if nothing has arrived.
+  // Returns the time at which Turn must be called even if no call and no event has arrived.
   Time NextTurn() const;
 
   void Arrive(Arrival arrival, Time now);
   void HandleSent(const Sent& sent);
   void HandleEvents(Time now);
-  // Starts or restarts the events of the engine.
+  // Makes the engine start or restart its reports of cache changes.
   void Listen();
-  // Reads the load if a load record is due, and ends subscriptions that do not read.
+  // Once a second, reads the load of the server and disconnects subscribers that do not read. If
+  // there are no subscribers for the time `linger`, stops the events of the engine.
   void CheckTime(Time now);
-  // Sends the next message of each subscription that has sent its last message.
+  // Sends the next message, if there is any, to each subscriber whose previous message was sent.
   void SendAll(Time now);
   KvMessage NextMessage(Subscription& subscription);
-  // Returns a message with the load and no events, or null if the subscriber cannot read it yet.
+  // Returns a message with the load of the server and without events. Clears `load_due` of
+  // `subscription`.
   KvMessage LoadMessage(Subscription& subscription) const;
   Subscription* Find(uint64_t id);
   void End(Subscription& subscription, const absl::Status& status);
@@ -174,16 +188,16 @@ class KvEventHub final : public KvEventListener {
   std::vector<std::unique_ptr<Subscription>> subscriptions_;
   bool is_listening_ = false;
   KvLoad load_;
-  // Times of the next load record, and of the end of the last subscription.
+  // Time of the next load record, and time at which the last subscription ended.
   Time load_due_{}, left_at_{};
-  Time events_due_{};  // Turn takes no events before this time
+  Time events_due_{};  // time before which Turn handles no events of the engine
 
   Mutex mutex_;
   std::condition_variable_any changed_;
   Calls calls_ ABSL_GUARDED_BY(mutex_);
   Events events_ ABSL_GUARDED_BY(mutex_);
   int32_t num_subscribers_ ABSL_GUARDED_BY(mutex_) = 0;
-  // True while the hub thread waits for events. The engine wakes the thread only then.
+  // True while the hub thread waits for events. If false, OnKvEvents does not wake the thread.
   bool is_waiting_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

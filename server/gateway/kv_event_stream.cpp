@@ -12,7 +12,8 @@
 namespace incipit {
 namespace {
 
-// Returns the bytes of `message` without a copy. The buffer keeps `message` alive.
+// Returns a buffer that refers to the bytes of `message` without a copy. The buffer keeps `message`
+// alive.
 grpc::ByteBuffer BytesOf(KvMessage message) {
   auto* const owner = new KvMessage(std::move(message));
   const grpc::Slice slice(
@@ -21,8 +22,8 @@ grpc::ByteBuffer BytesOf(KvMessage message) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
-// Returns the status that the client receives. OUT_OF_RANGE, by which a gateway knows that it must
-// subscribe again from 0, has no Reason.
+// Converts `status` to the status that the client receives. A gateway that receives OUT_OF_RANGE
+// subscribes again from 0. OUT_OF_RANGE has no error details.
 grpc::Status StatusOf(const absl::Status& status) {
   if (!absl::IsOutOfRange(status)) return ToGrpcStatus(status);
   return grpc::Status(grpc::StatusCode::OUT_OF_RANGE, MessageOf(status));

@@ -19,13 +19,13 @@ class CallbackServerContext;
 
 namespace incipit {
 
-// A call of SubscribeKvEvents. Two owners keep the KvEventStream alive: gRPC until OnDone, and the
-// hub until the end of the subscription.
+// A call of the gRPC method SubscribeKvEvents. The object exists until gRPC has called OnDone and
+// the KvEventHub has removed the subscription.
 class KvEventStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public KvSubscriber {
  public:
-  // Starts the call with the request message `request`. The initial metadata is sent immediately,
-  // because a gateway regards a worker without initial metadata as unreachable. The result belongs
-  // to gRPC. REQUIRES: `hub` and `context` outlive the call.
+  // Starts the call with the serialized SubscribeKvEventsRequest `request`. gRPC owns the result.
+  // Sends the initial metadata immediately, because a gateway regards a server without initial
+  // metadata as unreachable. REQUIRES: `hub` and `context` outlive the call.
   static grpc::ServerWriteReactor<grpc::ByteBuffer>* Open(KvEventHub& hub,
                                                           grpc::CallbackServerContext& context,
                                                           const grpc::ByteBuffer& request);
@@ -51,7 +51,7 @@ class KvEventStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, p
 
   Mutex mutex_;
   bool is_writing_ ABSL_GUARDED_BY(mutex_) = false;
-  // Status with which OnWriteDone must end the call.
+  // Status with which OnWriteDone must end the call; absent if the call continues.
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -1,5 +1,5 @@
-// A copy of the prefix cache's contents, built from the events of the engine. Snapshots for
-// subscribers are made from the copy, so no snapshot delays the engine.
+// A list of all blocks in the prefix cache, built from the events of the engine. Snapshots for
+// gateways are made from this list, so that no snapshot delays the engine.
 #pragma once
 
 #include <cstddef>
@@ -15,33 +15,36 @@
 
 namespace incipit {
 
-// Returns the number that names a block with the key `key` in messages to gateways.
+// Returns the number that identifies the block `key` in messages to gateways.
 inline int64_t WireHash(const BlockHash& key) { return static_cast<int64_t>(key.prefix()); }
 
-// A cached block, as messages to gateways describe a block.
+// The values that a message to a gateway contains about a cached block.
 struct KvBlockView {
   int64_t hash = 0;
-  std::optional<int64_t> parent{};  // hash of the previous block; absent for the first block
+  // Hash of the previous block of the prompt; absent for the first block.
+  std::optional<int64_t> parent{};
   std::span<const TokenId> tokens;
 };
 
-// The cached blocks that the events have reported. The memory is proportional to the largest number
-// of blocks since the last Clear.
+// A list of the blocks that are in the prefix cache according to the engine's events. The memory is
+// proportional to the largest number of blocks since the last Clear.
 class KvMirror {
  public:
   explicit KvMirror(int32_t block_size) : block_size_(static_cast<size_t>(block_size)) {}
 
-  // Adds the block of the kStored event `event` with the tokens `tokens`. Returns false if the
-  // mirror already has the block. REQUIRES: the mirror has the parent of the block.
+  // Adds the block that the event `event` of the kind kStored reports. `tokens` are the tokens of
+  // the block. Returns false if the list already has the block. REQUIRES: the list has the parent
+  // (the previous block of the prompt), if any.
   bool Store(const KvEvent& event, std::span<const TokenId> tokens);
-  // Removes the block `key`. Returns false if the mirror does not have the block.
+  // Removes the block `key`. Returns false if the list does not have the block.
   bool Remove(const BlockHash& key);
-  // Removes all blocks and frees their memory.
+  // Removes all blocks and frees the memory of the blocks.
   void Clear();
 
   size_t size() const { return slots_.size(); }
   size_t block_size() const { return block_size_; }
-  // Calls `visit` for each block, each block after its parent.
+  // Calls `visit` for each block. The parent of a block (the previous block of the prompt) is
+  // visited before the block.
   void ForEach(absl::FunctionRef<void(const KvBlockView&)> visit) const;
 
  private:
@@ -49,8 +52,9 @@ class KvMirror {
   struct KeyHash {
     size_t operator()(const BlockHash& key) const { return key.prefix(); }
   };
-  // A block. The blocks form a list in the order of Store. A parent is stored before its children
-  // and removed after them, so each block follows its parent in the list.
+  // A block in a doubly linked list, which has the order of the calls of Store. A parent is stored
+  // before its children and removed after its children. Therefore, each block follows its parent in
+  // the list.
   struct Node {
     int64_t hash = 0, parent = 0;
     bool starts_chain = false;
@@ -61,10 +65,10 @@ class KvMirror {
   }
 
   size_t block_size_;
-  absl::flat_hash_map<BlockHash, uint32_t, KeyHash> slots_;  // index in `nodes_` of each block
+  absl::flat_hash_map<BlockHash, uint32_t, KeyHash> slots_;  // index of each block in `nodes_`
   std::vector<Node> nodes_;
-  std::vector<TokenId> tokens_;  // tokens of all nodes
-  std::vector<uint32_t> free_;   // indexes of unused nodes
+  std::vector<TokenId> tokens_;  // tokens of all elements of `nodes_`
+  std::vector<uint32_t> free_;   // indexes of unused elements of `nodes_`
   uint32_t first_ = kNone, last_ = kNone;
 };
 

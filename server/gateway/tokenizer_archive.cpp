@@ -35,7 +35,7 @@ absl::StatusOr<std::optional<std::string>> ReadIfExists(const std::filesystem::p
   return std::optional(*std::move(text));
 }
 
-// Returns the JSON object `config` without its chat templates.
+// Returns the JSON object `config` without the member chat_template.
 absl::StatusOr<std::string> WithoutTemplates(std::string_view config) {
   INCIPIT_ASSIGN_OR_RETURN(nlohmann::json json,
                            ParseJsonObject(config, {.bytes_max = kFileBytesMax}));

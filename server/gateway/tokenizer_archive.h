@@ -1,5 +1,5 @@
-// The files of the model's tokenizer, as messages for a gateway. A gateway tokenizes prompts
-// itself.
+// Packs the files of the model's tokenizer into messages for a gateway. A gateway uses the files to
+// convert prompts to token ids.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -16,30 +16,34 @@
 
 namespace incipit {
 
-// Reads the tokenizer files of a model folder on the first use, and keeps the messages with a zip
-// archive of the files. Thread-safe.
+// Reads the tokenizer files of a model folder on the first use. Keeps a zip archive of the files in
+// memory, as a list of messages. Thread-safe.
 class TokenizerArchive {
  public:
-  // The serialized messages GetTokenizerChunk, in order. Copies share the memory of the messages.
+  // Parts of the archive as serialized GetTokenizerChunk messages, in order. A copy of a Chunks
+  // object shares the memory of the messages.
   using Chunks = std::vector<grpc::ByteBuffer>;
 
-  // `chat_template` is the chat template that replaces the chat template in `folder`.
+  // Packs the files of the model folder `folder`. `chat_template` chooses the chat template: that
+  // of the folder, another file, or none.
   TokenizerArchive(std::filesystem::path folder, FileChoice chat_template)
       : folder_(std::move(folder)), chat_template_(std::move(chat_template)) {}
 
-  // Returns the messages. Returns NO_TOKENIZER if the folder has no tokenizer.json, and an error if
-  // a file cannot be read. Should not be called on a gRPC thread, because the first call reads
-  // files of many megabytes.
+  // Returns the messages with the archive. Returns NO_TOKENIZER if the folder has no
+  // tokenizer.json, and another error if a file cannot be read. Do not call Get on a gRPC thread,
+  // because the first call reads files of many megabytes.
   absl::StatusOr<std::shared_ptr<const Chunks>> Get();
-  // Returns the messages, or null if Get has not returned them yet. Does not wait for Get.
+  // Returns the messages with the archive, or null if no call of Get has read the files yet. Does
+  // not wait for a running call of Get.
   std::shared_ptr<const Chunks> GetIfReady();
 
  private:
   const std::filesystem::path folder_;
   const FileChoice chat_template_;
-  Mutex reading_;  // held while files are read
+  Mutex reading_;  // locked while Get reads the files
   Mutex mutex_;
-  std::shared_ptr<const Chunks> chunks_ ABSL_GUARDED_BY(mutex_);  // null before the first use
+  // Null until Get has read the files.
+  std::shared_ptr<const Chunks> chunks_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace incipit

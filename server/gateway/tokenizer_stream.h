@@ -11,18 +11,20 @@
 
 namespace incipit {
 
-// A call of GetTokenizer. Sends one chunk at a time. The calls share the memory of the chunks, so a
-// client that does not read costs little memory. Deletes itself after the end of the call.
+// A call of the gRPC method GetTokenizer. Sends the tokenizer in chunks (messages), one at a time.
+// All calls share the memory of the chunks, so a client that does not read costs little memory. The
+// object deletes itself after the end of the call.
 class TokenizerStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
-  // Sends `chunks`, or ends the call with the error. Called once, on any thread.
+  // Starts to send `chunks`. If `chunks` is an error, ends the call with this error. Called once,
+  // on any thread.
   void Begin(absl::StatusOr<std::shared_ptr<const TokenizerArchive::Chunks>> chunks);
 
   void OnWriteDone(bool ok) override;
   void OnDone() override { delete this; }
 
  private:
-  // Sends the next chunk. After the last chunk, ends the call.
+  // Starts to send the next chunk. If all chunks were sent, ends the call.
   void WriteNext();
 
   std::shared_ptr<const TokenizerArchive::Chunks> chunks_;

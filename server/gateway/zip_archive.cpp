@@ -19,10 +19,10 @@ constexpr std::array<uint32_t, 256> MakeCrcTable() {
 constexpr std::array<uint32_t, 256> kCrcTable = MakeCrcTable();
 
 constexpr uint64_t kLocalHeader = 0x04034B50, kCentralHeader = 0x02014B50, kEnd = 0x06054B50;
-constexpr uint64_t kVersion = 20;           // version 2.0 of the format
-constexpr uint64_t kUtf8Names = 1 << 11;    // flag: names are UTF-8
-constexpr uint64_t kFirstDay = 1 << 5 | 1;  // 1980-01-01, the earliest date of the format
-constexpr uint64_t kRegularFile = 0100644;  // type and permissions in Unix
+constexpr uint64_t kVersion = 20;           // version 2.0 of the zip format
+constexpr uint64_t kUtf8Names = 1 << 11;    // flag of the zip format: the file names are UTF-8
+constexpr uint64_t kFirstDay = 1 << 5 | 1;  // 1980-01-01, the earliest date in the zip format
+constexpr uint64_t kRegularFile = 0100644;  // Unix file mode: a regular file, rw-r--r--
 constexpr uint64_t kMadeOnUnix = 3 << 8;
 
 // Appends the `num_bytes` low bytes of `value` to `out`, the lowest byte first.
@@ -30,18 +30,19 @@ void Append(uint64_t value, int num_bytes, std::string& out) {
   for (int i = 0; i < num_bytes; ++i) out += static_cast<char>(value >> 8 * i & 0xFF);
 }
 
-// Appends the fields of `file` that the local header and the central header have in common.
+// Appends the fields that the two headers of `file` have in common. The local header is before the
+// file, and the central header is in the directory at the end. `crc` is the CRC-32 of the file.
 void AppendCommon(const ZipFile& file, uint32_t crc, std::string& out) {
   Append(kVersion, 2, out);
   Append(kUtf8Names, 2, out);
-  Append(0, 2, out);  // stored without compression
+  Append(0, 2, out);  // compression method: none
   Append(0, 2, out);  // time
   Append(kFirstDay, 2, out);
   Append(crc, 4, out);
   Append(file.contents.size(), 4, out);  // compressed size
   Append(file.contents.size(), 4, out);
   Append(file.name.size(), 2, out);
-  Append(0, 2, out);  // size of the extra field
+  Append(0, 2, out);  // size of the extra field: none
 }
 
 }  // namespace
@@ -69,8 +70,8 @@ std::string ZipOf(std::span<const ZipFile> files) {
     Append(kCentralHeader, 4, directory);
     Append(kMadeOnUnix | kVersion, 2, directory);
     AppendCommon(file, crc, directory);
-    Append(0, 2, directory);  // size of the comment
-    Append(0, 2, directory);  // number of the disk
+    Append(0, 2, directory);  // size of the file's comment
+    Append(0, 2, directory);  // number of the disk that contains the file
     Append(0, 2, directory);  // internal attributes
     Append(kRegularFile << 16, 4, directory);
     Append(offset, 4, directory);
@@ -79,12 +80,12 @@ std::string ZipOf(std::span<const ZipFile> files) {
   const size_t offset = out.size();
   out += directory;
   Append(kEnd, 4, out);
-  Append(0, 4, out);  // numbers of disks
+  Append(0, 4, out);  // number of this disk, and of the disk with the directory
   Append(files.size(), 2, out);
   Append(files.size(), 2, out);
   Append(directory.size(), 4, out);
   Append(offset, 4, out);
-  Append(0, 2, out);  // size of the comment
+  Append(0, 2, out);  // size of the archive's comment
   INCIPIT_CHECK(out.size() < uint64_t{1} << 32);
   return out;
 }
