@@ -1,11 +1,13 @@
 #include "server/net/address.h"
 
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <memory>
+#include <string>
 #include <system_error>
 
 #include "base/status.h"
@@ -51,7 +53,9 @@ absl::Status CheckAddressFree(std::string_view flag, const HostPort& address) {
 }
 
 bool IsLoopbackHost(std::string_view host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
+  in_addr address{};
+  const bool is_ipv4 = inet_aton(std::string(host).c_str(), &address) != 0;
+  return host == "localhost" || host == "::1" || (is_ipv4 && ntohl(address.s_addr) >> 24 == 127);
 }
 
 }  // namespace incipit

@@ -12,8 +12,9 @@ namespace incipit {
 // contains the flag name `flag`, the address and the reason.
 absl::Status CheckAddressFree(std::string_view flag, const HostPort& address);
 
-// Returns true if `host` is "localhost", "::1" or begins with "127.". Only programs on the same
-// machine can connect to such a loopback address.
+// Returns true if `host` is "localhost", "::1" or an IPv4 address that begins with 127. Only
+// programs on the same machine can connect to such a loopback address. Names such as
+// "127.example.com" are not loopback addresses.
 bool IsLoopbackHost(std::string_view host);
 
 }  // namespace incipit
