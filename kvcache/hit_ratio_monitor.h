@@ -62,8 +62,8 @@ class HitRatioMonitor {
     return starts_[static_cast<size_t>(step) % kNumSteps];
   }
 
-  // Ring buffer. An element is the value of `totals_` at the start of an interval of length
-  // kResolution.
+  // Ring buffer with the counts of all tokens since the start of the monitor. An element contains
+  // the counts at the start of an interval of length kResolution.
   std::array<HitCounts, kNumSteps> starts_{};
   HitCounts totals_;
   int64_t last_step_ = -1;  // number of the interval (kResolution long) of the latest Add; -1: none

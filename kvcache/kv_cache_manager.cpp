@@ -12,8 +12,8 @@
 namespace incipit {
 namespace {
 
-// Number of cache blocks for each entry of `contents_`, a hash table that finds the first block of
-// a sequence by its tokens.
+// Number of cache blocks for each slot of `contents_`, a hash table that finds the first block of a
+// sequence by its tokens.
 constexpr size_t kBlocksPerContent = 16;
 
 // Announce prefetches the memory for the token ids of a block kRowsAhead blocks before it writes
@@ -21,7 +21,8 @@ constexpr size_t kBlocksPerContent = 16;
 constexpr size_t kRowsAhead = 12;
 
 void CopyBlock(std::span<const TokenId> block, std::span<TokenId> stored) {
-  // The most common block size, in tokens. A copy of a constant size takes only four instructions.
+  // The default block size, in tokens. For this size, the copy of a block's token ids takes only
+  // four instructions.
   constexpr size_t kUsualSize = 16;
   if (block.size() == kUsualSize) {
     std::memcpy(stored.data(), block.data(), kUsualSize * sizeof(TokenId));
@@ -136,8 +137,9 @@ void KvCacheManager::Announce(BlockTable& table, const SequenceTokens& tokens) {
   // If lookups cannot find the previous block, do not make the following blocks findable.
   if (index > 0 && !pool_.is_published(table.blocks[index - 1])) return;
   while (index < num_full) {
-    // With sha256 keys, add all blocks whose tokens are contiguous in memory together. With other
-    // keys, add one block at a time, after a check that no other block has the same key.
+    // With sha256 keys, make several blocks findable at once: all blocks whose tokens are
+    // contiguous in memory. With other keys, handle one block at a time, and first check that no
+    // other block has the same key.
     const auto piece = tokens.From(index * block_size);
     const size_t count = verifies_ ? 1 : std::min(num_full - index, piece.size() / block_size);
     if (verifies_ && IsKeyTaken(table, index, piece.first(block_size))) {
@@ -163,7 +165,8 @@ void KvCacheManager::Announce(BlockTable& table, const SequenceTokens& tokens) {
   }
 }
 
-// Returns the number of leading blocks of a sequence with `root` that are plain (Block::is_plain).
+// Returns the number of leading blocks of a sequence whose keys depend on no tenant, salt, adapter
+// or image.
 size_t KvCacheManager::NumPlainBlocks(const ChainRoot& root) const {
   if (!root.is_default_namespace) return 0;
   if (root.media.empty()) return std::numeric_limits<size_t>::max();

@@ -44,8 +44,8 @@ struct KvCacheOptions {
 
 // Settings for tests, which make rare cases frequent, such as different blocks with equal keys.
 struct KvCacheSeams {
-  // Number of bits of each block key that are used. All other bits are zero. With few bits,
-  // different blocks often have equal keys.
+  // Number of bits of each block key that are not set to zero. With few bits, different blocks
+  // often have equal keys.
   int32_t digest_bits = kDigestBitsMax;
   // A part of a cached block is copied if at least this number of its leading tokens match, or if
   // all remaining tokens of the prompt match. 0: a quarter of a block, but at least 2 tokens.
@@ -71,7 +71,7 @@ struct KvCacheStats {
   int64_t self_hit_tokens = 0;
   // Number of computed blocks that were added to the prefix cache.
   int64_t stored_blocks = 0;
-  // Number of blocks, among stored_blocks, that had been evicted recently and were computed again.
+  // Number of blocks, among stored_blocks, that were computed again soon after their eviction.
   int64_t regret_blocks = 0;
   // Number of times that two blocks with different contents had the same key. Always 0 with sha256
   // keys.
@@ -103,8 +103,8 @@ struct BlockTable {
   // blocks of this sequence are then not added to the cache.
   bool collided = false;
   SequenceUse use;
-  // Copy of a part of a cached block, which must run before the next step of the sequence. The
-  // source cannot be evicted until ReleaseCopySource is called.
+  // A planned copy of the first tokens of a cached block, which the device makes before the next
+  // step of the sequence. The source block cannot be evicted until ReleaseCopySource is called.
   BlockCopy copy;
   std::optional<BlockHash> copied_from{};  // key of the block from which `copy` copies tokens
 };
@@ -209,8 +209,8 @@ class KvCacheManager {
   // changes nothing, if no block is free for the copy.
   [[nodiscard]] bool Fork(const BlockTable& parent, BlockTable& child, int32_t num_tokens);
 
-  // Releases the source of the block copy table.copy. REQUIRES: the step that ran the copy is
-  // committed.
+  // Allows the eviction of the cached block from which `table.copy` has copied tokens. REQUIRES:
+  // the step that made the copy is committed.
   void ReleaseCopySource(BlockTable& table);
 
   // Releases the blocks of `table` from last to first, so that the first blocks of the sequence are
@@ -238,19 +238,20 @@ class KvCacheManager {
   void CountSelfQuery(int32_t num_tokens, int32_t num_hit_tokens);
   KvCacheStats TakeStats();  // returns the counters since the last call of TakeStats
 
-  // Starts or restarts a log of the blocks that become findable or unfindable for lookups, and
-  // reserves memory for the log. The first event is kRestarted.
+  // Starts or restarts a log of cache events (blocks that become findable or unfindable for
+  // lookups), and reserves memory for the log. The first event is kRestarted.
   void Listen(const KvEventLogOptions& options) { pool_.Listen(options); }
   void StopListening() { pool_.event_log().Close(); }
-  // Adds to the log blocks that were cached before the log has started, and then the event
-  // kMoreCached or kComplete. Visits at most `visits_max` cached blocks. Does nothing if the log is
-  // not open or has lost events.
+  // Adds events for blocks that were cached before Listen was called, and then the event
+  // kMoreCached or kComplete. Visits at most `visits_max` cached blocks. Does nothing if Listen was
+  // not called, or if the log of cache events has lost events.
   void ReportCached(size_t visits_max);
-  // Returns the events since the last ClearEvents. If the log was full and has lost events,
-  // restarts the log, which then contains kRestarted only.
+  // Returns the cache events (blocks that became findable or unfindable) since the last
+  // ClearEvents. If the log was full and has lost events, restarts the log and returns only the
+  // event kRestarted.
   KvEvents Events();
   void ClearEvents() { pool_.event_log().Clear(); }
-  // Returns one event for each block that a reader of all events knows after kComplete. Allocates
+  // Returns one kStored event for each cached block that the log of cache events reports. Allocates
   // memory.
   KvSnapshot Snapshot() const;
 
@@ -301,8 +302,8 @@ class KvCacheManager {
   bool IsKeyTaken(const BlockTable& table, size_t index, std::span<const TokenId> block) const;
   uint64_t BeginChain(const BlockTable& table, BlockId id, std::span<const TokenId> block);
 
-  // An entry of the hash table `contents_`: the newest block that begins a sequence and belongs to
-  // this entry, and the tenant of this block.
+  // An entry of `contents_`, a hash table that finds the first block of a sequence by its tokens.
+  // Contains the newest block of the entry, and the tenant of this block.
   struct Content {
     BlockId block = kNoBlock;
     uint64_t tenant = 0;

@@ -39,8 +39,8 @@ void KvEventLog::AddStored(const BlockHash& key, const BlockHash* parent,
   if (!lost_) tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
 }
 
-// Adds `event` to the log. If the log is full, loses all events. Does nothing if the log is not
-// open.
+// Adds `event` to the log of cache events. If the log is full, removes all its events and records
+// nothing until Restart. Does nothing if the log is not open.
 void KvEventLog::Add(const KvEvent& event) {
   if (!is_open()) return;
   if (events_.size() == events_max_) {

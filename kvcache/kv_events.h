@@ -15,13 +15,14 @@ namespace incipit {
 struct KvEvent {
   enum class Kind : uint8_t {
     kStored,   // lookups can now find a block with this key, and could find none before
-    kRemoved,  // the last block with this key became unfindable
+    kRemoved,  // no block with this key can be found any more
     kCleared,  // all blocks became unfindable
-    // The log starts. Earlier events are void. The blocks that were cached before are not reported
-    // until KvCacheManager::ReportCached is called.
+    // The log of cache events starts, and all earlier events are void. The blocks that are cached
+    // at the start are not reported until KvCacheManager::ReportCached is called.
     kRestarted,
-    kMoreCached,  // end of a call of ReportCached; the next call reports further cached blocks
-    kComplete,    // end of a call of ReportCached; all cached blocks have been reported
+    // ReportCached has reported a part of the cached blocks; the next call reports more blocks
+    kMoreCached,
+    kComplete,  // ReportCached has reported all cached blocks
   };
   Kind kind = Kind::kStored;
   // True if the block is the first block of a sequence. Only for kStored.
@@ -33,8 +34,9 @@ struct KvEvent {
   size_t tokens_begin = 0;
 };
 
-// The events in the log, valid until the cache is used again. The kStored event of a block follows
-// the kStored event of the previous block of its sequence. kRemoved events have the reverse order.
+// The events in the log of cache events, valid until the cache is used again. The kStored event of
+// a block follows the kStored event of the previous block of its sequence. kRemoved events have the
+// reverse order.
 struct KvEvents {
   std::span<const KvEvent> events;
   std::span<const TokenId> tokens;
@@ -56,7 +58,8 @@ enum class KvEventScope : uint8_t {
 };
 
 struct KvEventLogOptions {
-  // Maximum numbers of events in the log, and of tokens of these events.
+  // Maximum number of events in the log of cache events, and maximum number of tokens in these
+  // events.
   size_t events_max = 16'384;
   size_t tokens_max = 262'144;
   KvEventScope scope = KvEventScope::kDefaultNamespace;
@@ -65,12 +68,13 @@ struct KvEventLogOptions {
 // A bounded log of the cache events since the last Clear. Records nothing before Open is called.
 class KvEventLog {
  public:
-  // Starts the log with the event kRestarted. Reserves memory for `events_max` events and
-  // `tokens_max` tokens.
+  // Starts the log with the event kRestarted. Reserves memory for `events_max` events and for
+  // `tokens_max` tokens of cached blocks.
   void Open(size_t events_max, size_t tokens_max);
   void Close();
 
-  // Returns whether the log records events: Open was called, and no event was lost since.
+  // Returns whether the log records events: Open was called, and the log has not lost events
+  // because it was full.
   bool is_open() const { return events_max_ > 0 && !lost_; }
   // Returns whether the log was full and has lost all its events. The log then records nothing
   // until Restart is called.
@@ -80,7 +84,7 @@ class KvEventLog {
 
   void AddStored(const BlockHash& key, const BlockHash* parent, std::span<const TokenId> tokens);
   void AddRemoved(const BlockHash& key) { Add({.kind = KvEvent::Kind::kRemoved, .key = key}); }
-  // Adds an event of a kind without a key.
+  // Adds an event that has no block key, such as kCleared.
   void AddMark(KvEvent::Kind kind) { Add({.kind = kind}); }
 
   KvEvents events() const { return {.events = events_, .tokens = tokens_}; }

@@ -7,8 +7,8 @@
 namespace incipit {
 namespace {
 
-// Estimated memory for the metadata of one block, in bytes: its Block structure, and its share of
-// the index and other tables.
+// Estimated memory for the metadata of one block, in bytes: its Block structure, and its part of
+// the hash table of block keys and of other tables.
 constexpr uint64_t kMetadataBytesPerBlock = 128;
 
 }  // namespace

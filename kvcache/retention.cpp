@@ -9,14 +9,15 @@
 namespace incipit {
 namespace {
 
-// Number of consecutive priorities that have the same eviction level.
+// Number of consecutive retention priorities with the same eviction level. Blocks of a lower
+// eviction level are evicted first.
 constexpr int32_t kLevelWidth = 10;
 constexpr uint32_t kGroupBits = 10;
 constexpr uint32_t kGroupMask = (1u << kGroupBits) - 1;
 static_assert(RetainedBlocks::kGroupsMax == 1 << kGroupBits);
 
-// Returns the eviction level of `priority`. Blocks of lower levels are evicted first. The default
-// priority has the level `default_level`.
+// Returns the eviction level of the retention priority `priority`. Blocks of a lower eviction level
+// are evicted first. `default_level` is the level of the default priority.
 int32_t LevelOf(int32_t priority, int32_t default_level) {
   const int32_t over = priority - kRetentionPriorityDefault;
   if (over <= 0) return priority / kLevelWidth;
@@ -48,8 +49,8 @@ void RetainedBlocks::Assign(std::span<const BlockId> blocks, const Retention& hi
   group.start = now;
   group.level = LevelAt(group, now);
   group.tenant = tenant;
-  // The tenant's maximum share of the pool limits only blocks whose eviction level is above the
-  // default level.
+  // The maximum share of one tenant limits only the blocks that are evicted after blocks without a
+  // retention hint.
   const bool is_above = group.level > kDefaultLevel;
   int64_t room = is_above ? RoomAbove(tenant) : 0;
   for (const BlockId id : blocks) {
@@ -73,7 +74,8 @@ bool RetainedBlocks::CountsAbove(const BlockGroup& group, uint64_t tenant) const
   return group.num_blocks > 0 && group.tenant == tenant && group.level > kDefaultLevel;
 }
 
-// Returns how many more blocks of `tenant` may have an eviction level above the default.
+// Returns the number of further blocks for which `tenant` may set a retention priority above the
+// default.
 int64_t RetainedBlocks::RoomAbove(uint64_t tenant) const {
   const double share = limits_.tenant_share_max * static_cast<double>(blocks_.size());
   auto room = static_cast<int64_t>(share);
@@ -96,8 +98,8 @@ int32_t RetainedBlocks::LevelAt(const BlockGroup& group, Time now) const {
   return level;
 }
 
-// Returns the next time at which the eviction level of `group` (the blocks of one request) changes
-// or its time to live ends. Returns Time::max() if neither will happen.
+// Returns the next time at which the order of eviction changes for the blocks of one request
+// (`group`), or their time to live ends. Returns Time::max() if neither will happen.
 Time RetainedBlocks::NextChange(const BlockGroup& group, Time now) const {
   Time change = Time::max();
   const Duration life = group.hint.time_to_live;
@@ -219,7 +221,8 @@ RetainedBlocks::Due RetainedBlocks::TakeDue(Time now) {
     }
     const BlockId id = group.blocks.front;
     if (id == kNoBlock) {
-      // All blocks of this request have users. Only end their retention hint.
+      // All blocks of the request are in use, so no block leaves the cache. Only the retention hint
+      // ends.
       End(due_index_);
     } else {
       Forget(id);

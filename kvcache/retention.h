@@ -19,7 +19,7 @@ inline constexpr int32_t kRetentionPriorityDefault = 50;
 // The retention hint of a request: how long the cache should keep its blocks. A hint is not a
 // guarantee.
 struct Retention {
-  // From 0 to 100; blocks of lower priority are evicted first.
+  // Number from 0 to 100; blocks of lower priority are evicted first.
   int32_t priority = kRetentionPriorityDefault;
   // Maximum time that blocks stay cached after the end of the request; zero: no limit.
   Duration time_to_live{};
@@ -34,18 +34,18 @@ struct Retention {
 };
 
 struct RetentionLimits {
-  // Maximum share of the pool for blocks of one tenant that are pinned or above the default
-  // priority.
+  // Maximum share of all cache blocks for the blocks of one tenant that are pinned or have a
+  // priority above the default.
   double tenant_share_max = 0.25;
-  // Time in which a priority above the default decays to the default. Also the maximum duration of
-  // a pin.
+  // Time after which a priority above the default has decreased to the default. Also the maximum
+  // duration of a pin.
   Duration duration_max = std::chrono::minutes(10);
 };
 
-// Keeps the cached blocks without users that have a retention hint. The blocks of one request have
-// the same eviction level, which depends on the priority in the hint. Blocks below the default
-// level are evicted before blocks without a hint, and blocks above the default level after blocks
-// without a hint.
+// Orders the cached blocks that no request uses and for which a request has set a retention hint.
+// The priority in the hint determines an eviction level for all blocks of the request. Blocks of a
+// lower eviction level are evicted first. Blocks without a hint are evicted after all levels
+// below the default level, and before all levels above.
 //
 // At most kGroupsMax requests have a hint at a time; further hints have no effect.
 class RetainedBlocks {
@@ -55,8 +55,8 @@ class RetainedBlocks {
   RetainedBlocks(const RetentionLimits& limits, std::span<Block> blocks);
 
   // Sets the retention hint of a request on its `blocks`, which are in the order of their tokens.
-  // The hint applies to the leading blocks that lookups can find, up to the tenant's maximum share
-  // of the pool. REQUIRES: all `blocks` have users.
+  // The hint applies only to the first blocks: up to a block that lookups cannot find, and up to
+  // the tenant's maximum share of the cache. REQUIRES: all `blocks` have users.
   void Assign(std::span<const BlockId> blocks, const Retention& hint, uint64_t tenant, Time now);
 
   // Adds block `id`, which has lost its last user, to the blocks that are kept by a retention hint.
@@ -67,15 +67,15 @@ class RetainedBlocks {
   void Take(BlockId id);
   // Deletes the retention hint of block `id`.
   void Forget(BlockId id);
-  // Copies the retention hint of block `from` to block `id`, unless `id` already has a hint with a
-  // higher eviction level. REQUIRES: `id` has users.
+  // Copies the retention hint of block `from` to block `id`, unless `id` already has a hint that
+  // keeps it longer. REQUIRES: `id` has users.
   void Inherit(BlockId id, BlockId from);
 
-  // Returns the next block to evict among the free blocks with an eviction level below the default
-  // level, or kNoBlock if there is none.
+  // Returns the next block to evict among the free blocks that, because of a retention hint, must
+  // be evicted before all blocks without a hint. Returns kNoBlock if there is no such block.
   BlockId FrontBelow() const;
-  // Returns the next block to evict among the free blocks with an eviction level above the default
-  // level, or kNoBlock if there is none.
+  // Returns the next block to evict among the free blocks that, because of a retention hint, must
+  // be evicted after all blocks without a hint. Returns kNoBlock if there is no such block.
   BlockId FrontAbove() const;
 
   // The result of TakeDue: a block whose retention hint has ended, or kNoBlock. `expired` is true
@@ -84,8 +84,8 @@ class RetainedBlocks {
     BlockId block = kNoBlock;
     bool expired = false;
   };
-  // Ends the retention hint of one block, if a hint is over at time `now`. Must be called until
-  // AnyDue(now) returns false, because one call handles one block.
+  // Searches for a retention hint that is over at time `now`, and ends the hint for one block. The
+  // caller must call TakeDue until AnyDue(now) returns false, because one call handles one block.
   Due TakeDue(Time now);
   // Returns true if a retention hint has possibly ended at time `now`. The caller must then call
   // TakeDue(now).
@@ -108,8 +108,8 @@ class RetainedBlocks {
     uint64_t tenant = 0;
     int32_t num_blocks = 0;  // number of blocks of the request, with and without users
     int32_t level = 0;
-    // Previous and next group in the list of groups with the same eviction level, as indices in
-    // `groups_`; -1: none.
+    // Links of a list of groups whose blocks are evicted one group after another: previous and next
+    // group, as indices in `groups_`; -1: none.
     int32_t prev = -1, next = -1;
     uint32_t generation = 1;
   };
@@ -135,16 +135,16 @@ class RetainedBlocks {
   std::span<Block> blocks_;
   std::vector<BlockGroup> groups_;
   std::vector<int32_t> free_groups_;
-  // Element i: the group of block i (the blocks of one request), as an index in `groups_` and a
-  // generation number. The generation number changes when the index gets another group. 0: block i
-  // has no group.
+  // Element i identifies the group to which block i belongs (the blocks of one request with a
+  // hint): an index in `groups_` and a generation number. The generation number changes when the
+  // index gets another group. 0: block i has no group.
   std::vector<uint32_t> marks_;
-  // No retention hint ends or changes its eviction level before this time.
+  // Time before which no retention hint ends or changes the order of eviction.
   Time next_due_ = Time::max();
-  // TakeDue examines the elements of `groups_` in several calls. The next call begins at this
-  // index.
+  // Index of the group at which the next call of TakeDue begins, because TakeDue examines the
+  // groups in several calls.
   int32_t due_index_ = 0;
-  // Earliest time at which a retention hint ends or changes its eviction level, among the groups
+  // Earliest time at which a retention hint ends or changes the order of eviction, among the groups
   // with an index below `due_index_`.
   Time due_after_ = Time::max();
   GroupList levels_[kNumLevels];

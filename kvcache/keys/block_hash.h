@@ -124,8 +124,8 @@ class BlockHasher {
   BlockHasherOptions options_;
   int32_t digest_bits_;
   const Sha256Implementation* sha256_;
-  // The last bytes of each hashed message of a block without images: the lengths of the parts of
-  // the message and, for kSha256, the padding of SHA-256. Not used for kSha256Cbor and kXxh3Cbor.
+  // The last part of the bytes that are hashed for the key of a block without images: lengths and,
+  // for kSha256, the padding of SHA-256. Not used for kSha256Cbor and kXxh3Cbor.
   std::array<uint8_t, sizeof(MessageTrailer) + 2 * kSha256ChunkBytes> tail_{};
   size_t tail_bytes_ = 0;
 };

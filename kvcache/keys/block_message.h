@@ -1,6 +1,6 @@
-// The messages (byte strings) that are hashed to compute the keys of cache blocks. A message is
-// CBOR, or has Incipit's own binary format. In Incipit's own format, different inputs always have
-// different messages.
+// The bytes that are hashed to compute the keys of cache blocks. These bytes are CBOR, or have
+// Incipit's own binary format. In Incipit's own format, blocks with different inputs always have
+// different bytes.
 #pragma once
 
 #include <array>
@@ -23,40 +23,41 @@ struct BlockMessage {
   std::span<const ExtraKey> extras;
 };
 
-// The last 16 bytes of each message in Incipit's own binary format (not CBOR): the lengths of the
-// parts of the message, and the kind of the message.
+// The last 16 bytes that are hashed for a block key in Incipit's own binary format (not CBOR): two
+// lengths, and a text such as "incipitB".
 using MessageTrailer = std::array<uint8_t, 16>;
 
-// Returns the last 16 bytes of the message of a block with `num_tokens` tokens and no other inputs,
-// such as images.
+// Returns the last 16 bytes that are hashed for the key of a block with `num_tokens` tokens and no
+// other inputs, such as images.
 MessageTrailer PlainBlockTrailer(size_t num_tokens);
 
-// Writes the message of a block in Incipit's own binary format. Integers are little-endian. The
-// parts of the message are:
+// Writes the bytes that are hashed for the key of a block, in Incipit's own binary format. Integers
+// are little-endian. The bytes are:
 // - digest of the previous block, and tokens (4 bytes each);
-// - for each other input, such as an image: kind (1 byte), length of its text (4 bytes), offset (8
-//   bytes), and its text;
-// - number of tokens (4 bytes), number of bytes of the other inputs (4 bytes), and "incipitB".
+// - for each image or other medium: kind (1 byte), length of the content hash (4 bytes), offset (8
+//   bytes), content hash;
+// - number of tokens (4 bytes), number of bytes about media (4 bytes), and "incipitB".
 void WriteBlock(const BlockMessage& message, ByteSink sink);
 
-// Writes a message with the hash seed, tenant, salt and adapter digest of a sequence, in Incipit's
-// own binary format:
+// Writes the hash seed, tenant, salt and adapter digest of a sequence, in Incipit's own binary
+// format:
 // - for each of these values that is present: field number (1 byte), length (8 bytes), and value;
 // - 8 zero bytes and "incipitR".
 void WriteRoot(std::string_view seed, const CacheNamespace& cache_namespace, ByteSink sink);
 
-// Writes `message` as a canonical CBOR array (RFC 8949, section 4.2.1): digest of the previous
-// block, array of token ids, and array of other inputs (or null). Other inputs:
+// Writes the bytes that are hashed for the key of a block as a canonical CBOR array (RFC 8949,
+// section 4.2.1). Elements of the array: digest of the previous block, array of token ids, and
+// array of other inputs (or null). Other inputs:
 // - name of the adapter, and salt: texts;
-// - image or other medium: array of hash and offset;
+// - image or other medium: array of content hash and offset;
 // - tenant: array of the name.
 void WriteCborBlock(const BlockMessage& message, ByteSink sink);
 
 // Writes the canonical CBOR of `text`.
 void WriteCborText(std::string_view text, ByteSink sink);
 
-// Returns the maximum size, in bytes, of the message of a block with `num_tokens` tokens and no
-// other inputs, such as images. Valid for CBOR and for Incipit's own format.
+// Returns the maximum number of bytes that are hashed for the key of a block with `num_tokens`
+// tokens and no other inputs, such as images. Valid for CBOR and for Incipit's own format.
 constexpr size_t PlainMessageBytesMax(size_t num_tokens) { return 64 + 5 * num_tokens; }
 
 }  // namespace incipit

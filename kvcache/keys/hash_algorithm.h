@@ -10,9 +10,11 @@
 namespace incipit {
 
 enum class HashAlgorithm : uint8_t {
-  kSha256,  // SHA-256 of a message in Incipit's own binary format
-  kXxh3,    // XXH3 with 128 bits (not cryptographic) of a message in Incipit's own binary format
-  kSha256Cbor,  // SHA-256 of a CBOR message, as in other inference engines
+  kSha256,  // SHA-256; the block's inputs are encoded in Incipit's own binary format
+  // XXH3 with 128 bits, not cryptographic; the block's inputs are encoded in Incipit's own binary
+  // format
+  kXxh3,
+  kSha256Cbor,  // SHA-256; the block's inputs are encoded in CBOR, as in other inference engines
   kXxh3Cbor,
 };
 

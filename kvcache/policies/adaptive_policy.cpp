@@ -9,31 +9,31 @@
 namespace incipit {
 namespace {
 
-// The policy converts blocks to units of this number of tokens, so that its constants do not depend
-// on the block size.
+// Number of tokens in the unit in which the policy measures amounts of memory. With this unit, the
+// constants of the policy do not depend on the block size.
 constexpr int32_t kTokensPerUnit = 512;
 
 // The policy updates its statistics after every n block uses. n is (number of cache blocks) /
-// kEpochsPerCapacity, or the number of blocks for kUnitsPerEpochMin * kTokensPerUnit tokens,
-// whichever is greater.
+// kEpochsPerCapacity, but at least the number of blocks that hold kUnitsPerEpochMin *
+// kTokensPerUnit tokens.
 constexpr int32_t kEpochsPerCapacity = 32, kUnitsPerEpochMin = 16;
 
 // The policy remembers evicted blocks in a table. The table has this number of entries for every
 // kTokensPerUnit tokens that the cache can hold.
 constexpr double kGhostRuns = 1;
 
-// A block that more than this number of requests used is assumed to belong to a common start of
-// many prompts, such as a system prompt.
+// If more than this number of requests used a block, the policy assumes that many prompts begin
+// with this block, for example with a system prompt.
 constexpr int kPrefixUses = 16;
 
-// If plain LRU would have had more hits than this policy, the policy multiplies its counts of past
-// block uses by this factor.
+// Factor for the counts of past block uses. The policy multiplies these counts by the factor if
+// plain LRU would have had many more hits than this policy.
 constexpr double kKeptWhenFooled = 0.25;
 
 constexpr double kMeanStep = 0.01;
 
-// Maximum age of a block: number of uses of blocks since its last use. Greater ages are lowered,
-// because 32-bit time stamps would wrap.
+// Maximum age of a cached block. The age is the number of uses of all blocks since the last use of
+// this block. Greater ages are lowered, because 32-bit time stamps would wrap.
 constexpr uint32_t kAgeMax = uint32_t{1} << 30;
 
 uint32_t UnitTouches(int32_t block_size) {
@@ -80,8 +80,8 @@ void AdaptivePolicy::PassTime() {
 // time stamps do not wrap.
 void AdaptivePolicy::RestrainAncient() {
   while (const auto ancient = ghosts_.ForgetAncient()) ForgetGhosts(*ancient);
-  // Each call examines only a part of the blocks. This number of calls examines all blocks once,
-  // during kAgeMax / 4 block uses.
+  // Each call examines a part of the blocks. All blocks are examined once in this number of calls,
+  // which happen during kAgeMax / 4 block uses.
   const size_t num_epochs = kAgeMax / 4 / clock_.epoch_touches() + 1;
   for (size_t i = 0; i < records_.size() / num_epochs + 1; ++i) {
     Record& record = records_[next_restrained_];
@@ -105,8 +105,9 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   const bool begins = !std::exchange(use.has_begun, true);
   if (found.empty()) return;
   int32_t lru_hits = 0, own_hits = 0;
-  // Only for found blocks that exactly one request had used before. runs_reused: number of groups
-  // of blocks that were released together. ages: sum of the ages of these groups.
+  // Sums over groups of found blocks that were released together and that only one request had used
+  // before. runs_reused: number of such groups. ages: sum of the times, in block uses, since the
+  // groups were last used.
   double runs_reused = 0, ages = 0;
   size_t shared_end = 0;
   uint8_t turn_seen = use.turn_seen;
@@ -131,7 +132,8 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
     own_hits += length;
   }
   Suffer(lru_hits, own_hits);
-  // Only the first call of Use for a sequence determines the prefix of the sequence.
+  // Only the first call of Use for a sequence determines the common prefix with which the prompt
+  // begins.
   if (!begins) return;
   use.turn_seen = turn_seen;
   use.prefix = PrefixIn(found.first(shared_end), turn_seen + 1);
@@ -140,9 +142,9 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   one_off_prefixes_.CountReuse(use.prefix, part, ages / runs_reused);
 }
 
-// Returns a hash that identifies the common start of many prompts, or 0 if there is none. The
-// common start ends with the last block that more than kPrefixUses requests of several
-// conversations used.
+// Returns a hash that identifies the common prefix (such as a system prompt) with which the prompt
+// begins, or 0 if there is none. The common prefix ends with the last block that more than
+// kPrefixUses requests of several conversations used.
 uint32_t AdaptivePolicy::PrefixIn(std::span<const BlockId> blocks, int turn) const {
   for (size_t i = blocks.size(); i-- > 0;) {
     const Record& record = records_[static_cast<size_t>(blocks[i])];
@@ -152,16 +154,16 @@ uint32_t AdaptivePolicy::PrefixIn(std::span<const BlockId> blocks, int turn) con
   return 0;
 }
 
-// Returns the middle of the range of ages with the index `age_class`, as a number of block uses.
+// Returns the middle of the range of ages with the index `age_class`. The age of a block is the
+// number of block uses since its last use.
 double AdaptivePolicy::MeanAgeOf(int age_class) const {
   const double begin = TouchClock::BeginOf(age_class), end = TouchClock::BeginOf(age_class + 1);
   return (begin + end) / 2 / clock_.units_per_touch();
 }
 
-// Removes leading blocks of `found` from the eviction order, up to the first block whose past uses
-// differ from those of found[0]. Counts one use of each removed block. Returns the number of
-// removed blocks. Raises `turn` to the latest conversation turn in which a removed block was
-// computed.
+// Removes the first block of `found`, and the directly following blocks with the same past uses,
+// from the eviction order. Counts one use of each removed block, and returns the number of removed
+// blocks. Raises `turn` to the latest conversation turn in which a removed block was computed.
 size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   size_t length = 0;
@@ -171,8 +173,8 @@ size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   return length;
 }
 
-// Like TakeUp, but also stops at the first block that is not adjacent to the previous block in the
-// eviction order. Returns the number of removed blocks.
+// Works like TakeUp, but also stops at the first block that is not adjacent to the previous block
+// in the eviction order. Returns the number of removed blocks.
 size_t AdaptivePolicy::TakeUpNeighbours(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   const bool listed = first.list_state == kListed;
@@ -220,8 +222,8 @@ void AdaptivePolicy::Add(BlockId id, SequenceUse& use) {
   record.born = PlusOne(use.turn_seen);
 }
 
-// Returns true if the policy remembers that block `id` was evicted. In this case, `use` contains
-// the remembered data of the block.
+// Returns true if the policy remembers that block `id` was evicted. Then also stores in `use` the
+// data that the policy remembers of the block, such as its number of uses.
 bool AdaptivePolicy::MeetGhosts(BlockId id, SequenceUse& use) {
   if (use.ghosts_left > 0) {
     --use.ghosts_left;
@@ -261,8 +263,8 @@ void AdaptivePolicy::Release(std::span<const BlockId> freed, const SequenceUse& 
     };
     size_t begin = end - 1;
     while (begin > 0 && is_alike(freed[begin - 1])) --begin;
-    // A block whose retention hint has ended is not a new block. For such a block, use.has_begun is
-    // false.
+    // If the pool releases a block only because the retention hint of the block has ended,
+    // use.has_begun is false. Such a block is not a new block.
     const bool is_new = IsUsedOnce(reuse_class) && use.has_begun;
     const bool is_one_off = is_new && one_off_prefixes_.Contains(use.prefix);
     if (is_new) one_off_prefixes_.CountNew(use.prefix, paced_clock_.now());
@@ -344,9 +346,9 @@ AdaptivePolicy::End AdaptivePolicy::LeastRecentlyUsed() {
   return least;
 }
 
-// Returns the block that is least worth keeping (lowest ReuseStatistics::ValueOf), among the oldest
-// and the newest block of each list. If values are equal, prefers an oldest block to a newest
-// block.
+// Returns the block that is least worth keeping. The value of a block is ReuseStatistics::ValueOf,
+// its expected hits per time. Considers only the oldest and the newest block of each list. If
+// values are equal, prefers an oldest block.
 AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
   statistics_.Refresh();
   End least;
@@ -377,8 +379,8 @@ AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
   return least;
 }
 
-// Returns true if `end` still describes the next block to evict: the block that is now at this end
-// of the list was last used at end.last_use.
+// Returns true if the next block to evict still is the block that `end` describes: the first or
+// last block of a list, with the last use end.last_use.
 bool AdaptivePolicy::StillStands(const End& end) {
   if (end.reuse_class < 0) return false;
   const BlockId id = EndOf(end.reuse_class, end.newest);
@@ -391,7 +393,6 @@ BlockId AdaptivePolicy::Evict() {
   const BlockId victim = EndOf(choice_.reuse_class, choice_.newest);
   Record& record = RecordOf(victim);
   ListOf(record).Remove(blocks_, victim);
-  // The evicted block is now in no list.
   record.list_state = kElsewhere;
   const Block& block = At(blocks_, victim);
   const auto lost = ghosts_.Add(block.hash.prefix(), victim, block.parent,

@@ -22,7 +22,7 @@ namespace incipit {
 // policy, evicts in LRU order for a limited time. docs/eviction.md explains the algorithm.
 class AdaptivePolicy final : public EvictionPolicy {
  public:
-  // `first_touch` is the initial value of a counter of block uses.
+  // `first_touch` is the initial value of the clock that counts block uses.
   AdaptivePolicy(std::span<Block> blocks, int32_t capacity, int32_t block_size,
                  uint64_t first_touch = uint64_t{1} << 40);
 
@@ -37,9 +37,9 @@ class AdaptivePolicy final : public EvictionPolicy {
   size_t num_bytes() const override;
 
  private:
-  // kElsewhere: the block is in no list. kListed: the block is in a list. The other values: the
-  // block was removed from one end of a list (oldest or newest), because the block must not be
-  // evicted yet.
+  // State of a block in the lists of the policy. kElsewhere: the block is in no list. kListed: the
+  // block is in a list. kParkedOldest, kParkedNewest: the block was the oldest or newest block of
+  // its list, and was removed from the list because it must not be evicted yet.
   enum ListState : uint8_t { kElsewhere, kListed, kParkedOldest, kParkedNewest };
   struct Record {
     TouchClock::Stamp last_use = 0;
@@ -115,7 +115,7 @@ class AdaptivePolicy final : public EvictionPolicy {
   // The list end (oldest or newest block of a list) from which Evict removed the last block. Reset
   // if Evict must choose the list end again.
   End choice_;
-  // number of latest block uses that PassTime has not added to the clocks yet
+  // number of latest block uses that have not advanced the clocks yet
   uint64_t touches_to_come_ = 0;
   double mean_run_ = 8;  // mean number of blocks of one class that a request releases together
   size_t next_restrained_ = 0;

@@ -29,7 +29,8 @@ class ArcPolicy final : public EvictionPolicy {
 
  private:
   // Evicted blocks of one list that the policy remembers. `count`: estimated number of these
-  // blocks. `oldest`: estimated value of `stamp_` when the oldest of these blocks was evicted.
+  // blocks. `oldest`: estimated number of all evictions (`stamp_`) before the oldest of these
+  // blocks was evicted.
   struct Ghosts {
     double count = 0;
     double oldest = 0;
@@ -42,8 +43,9 @@ class ArcPolicy final : public EvictionPolicy {
     return memory / 2 >= ghosts.oldest && ghosts.count >= 1;
   }
   void Remember(BlockId id);
-  // Forgets that block `id` was evicted. Returns the index (0 or 1) of the list from which the
-  // block was evicted, or std::nullopt if the policy does not remember the eviction.
+  // Searches for block `id` among the evicted blocks that the policy remembers, and forgets the
+  // block. Returns the list (0 or 1) from which the block was evicted, or std::nullopt if the
+  // policy does not remember the block.
   std::optional<size_t> TakeGhost(BlockId id);
 
   // List 0: cached blocks that were used once; list 1: cached blocks used again.
@@ -53,7 +55,8 @@ class ArcPolicy final : public EvictionPolicy {
   std::array<int32_t, 2> sizes_{};
   double capacity_;
   double target_ = 0;  // target number of blocks in the list of blocks that were used once
-  // Remembered evicted blocks. Value of an entry: 2 * (`stamp_` at the eviction) + list index.
+  // Evicted blocks that the policy remembers. Value of an entry: 2 * (number of evictions before
+  // this eviction) + index of the list from which the block was evicted.
   GhostTable table_;
   std::array<Ghosts, 2> ghosts_;
   uint32_t stamp_ = 0;  // number of blocks that this policy has evicted

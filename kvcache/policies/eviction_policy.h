@@ -28,18 +28,18 @@ constexpr std::string_view NameOf(EvictionPolicyKind kind) {
 // Data that an eviction policy stores for one sequence. Members named ghost_... describe evicted
 // blocks that the sequence computes again.
 struct SequenceUse {
-  // The sequence computes a group of evicted blocks again. Number of blocks in the group that are
-  // not computed yet.
+  // If the sequence computes a group of evicted blocks again: number of blocks in this group that
+  // are not computed yet.
   int32_t ghosts_left = 0;
-  // Of the evicted blocks that the sequence computes again: number of requests that used each block
-  // before its eviction.
+  // If the sequence computes evicted blocks again: number of requests that used each of these
+  // blocks before its eviction.
   uint8_t ghost_uses = 0;
-  // Of the evicted blocks that the sequence computes again: conversation turn (1, 2, ...) in which
-  // the blocks were first computed.
+  // If the sequence computes evicted blocks again: conversation turn (1, 2, ...) in which these
+  // blocks were first computed.
   uint8_t ghost_born = 0;
-  // Properties of the evicted blocks that the sequence computes again. ghost_class: their reuse
-  // class. ghost_age: index of the range of their ages. ghost_run: code (RunCodeOf) for the number
-  // of blocks that were released together.
+  // Properties of the evicted blocks that the sequence computes again. ghost_class: class of blocks
+  // with similar past uses. ghost_age: index of the range that contains the time since the last
+  // use. ghost_run: code (RunCodeOf) for the number of blocks that were released together.
   uint8_t ghost_class = 0, ghost_age = 0, ghost_run = 0;
   // Hash of the start of the prompt that many requests have in common, such as a system prompt. 0:
   // none.
@@ -48,8 +48,8 @@ struct SequenceUse {
   // first computed.
   uint8_t turn_seen = 0;
   bool has_begun = false;  // true after the first call of EvictionPolicy::Use for the sequence
-  // True if the policy no longer searches for blocks of the sequence among the evicted blocks. Set
-  // after the first new block that the policy does not remember.
+  // True if the policy no longer searches for the next blocks of the sequence among the evicted
+  // blocks. The policy ends this search at the first block that it does not find.
   bool past_known = false;
   // True if, with plain LRU, the cache would hold the block of the sequence that the policy
   // examined last.
@@ -91,15 +91,16 @@ class EvictionPolicy {
   // longer find the block, or a retention hint now protects the block.
   virtual void Remove(BlockId id) = 0;
 
-  // Records that block `id` may be evicted from now on. Called when no cached block continues `id`
-  // any more, or when a second block gets the same key. REQUIRES: `id` is in the eviction order.
+  // Records that block `id` may be evicted from now on: no later block of the same prefix is cached
+  // any more, or a second block has the same key. REQUIRES: `id` is in the eviction order.
   virtual void OnChildless(BlockId id) = 0;
 
   // Removes all blocks from the eviction order. A policy may keep its statistics.
   virtual void Clear() = 0;
 
-  // Returns whether Release must also be called for free blocks that lookups cannot find. If false,
-  // the pool allocates these blocks before it evicts a block.
+  // Returns whether the eviction order also contains free blocks that lookups cannot find. The pool
+  // then calls Release for such blocks too. If false, the pool allocates such blocks before it
+  // evicts a block.
   virtual bool orders_unpublished() const { return false; }
   // Returns whether the next block to evict is a block that lookups cannot find.
   virtual bool is_next_unpublished() const { return false; }

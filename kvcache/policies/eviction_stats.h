@@ -40,7 +40,7 @@ struct AgeHistogram {
   }
 };
 
-// Statistics of cached blocks that were evicted, expired or reset.
+// Statistics of blocks that were removed from the cache: evicted, expired or reset.
 struct EvictionStats {
   std::array<int64_t, kNumEvictionReasons> by_reason{};
   // Histogram of the time between publication (lookups can find a block) and eviction.

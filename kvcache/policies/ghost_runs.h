@@ -13,8 +13,8 @@
 
 namespace incipit {
 
-// A group of evicted blocks: consecutive blocks of one sequence, evicted one after another, with
-// equal past uses.
+// A group of evicted blocks: consecutive blocks of one sequence that were evicted one after another
+// and had the same past uses.
 struct GhostRun {
   TouchClock::Stamp last_use = 0;
   int32_t length = 0;  // number of blocks in the group, from 1 to kLengthMax; 0: no group
@@ -34,17 +34,17 @@ class GhostRuns {
  public:
   GhostRuns(int64_t num_runs, const TouchClock& clock);
 
-  // Remembers the eviction of block `id`. `parent` is the block before `id` in its sequence.
-  // `ghost` describes only block `id`. Returns the older group of evicted blocks that is
-  // overwritten, if any.
+  // Remembers the eviction of block `id`, whose properties are `ghost`. `parent` is the previous
+  // block of the sequence. If the table has no room, overwrites an older group of evicted blocks
+  // and returns this group.
   std::optional<GhostRun> Add(uint64_t key, BlockId id, BlockId parent, const GhostRun& ghost);
   // Removes and returns the group of evicted blocks whose first block has the key `key`, if any.
   std::optional<GhostRun> Take(uint64_t key);
   // Makes the next evicted block the first block of a new group.
   void EndRun() { open_parent_ = kNoBlock; }
-  // Forgets and returns one group of evicted blocks with an age of at least kAncientTicks. In each
-  // epoch (a fixed number of block uses), the caller must call ForgetAncient until the result is
-  // std::nullopt.
+  // Forgets and returns one group of evicted blocks that were not used for a very long time
+  // (kAncientTicks). The caller must call ForgetAncient after every clock_.epoch_touches() block
+  // uses, until the result is std::nullopt.
   std::optional<GhostRun> ForgetAncient();
 
   size_t num_bytes() const { return sets_.size() * sizeof(Set); }
@@ -52,7 +52,8 @@ class GhostRuns {
  private:
   struct Entry {
     uint64_t tag : 17 = 0;
-    // Time of the last use. The unit is an eighth of clock.epoch_touches() block uses.
+    // Time of the last use of the blocks. The unit is clock_.epoch_touches() / 8 uses of any
+    // blocks.
     uint64_t time : 14 = 0;
     uint64_t length : 11 = 0;
     uint64_t uses : 8 = 0;
@@ -67,11 +68,11 @@ class GhostRuns {
   };
   static constexpr int kTicksPerEpochLog2 = 3;
   static constexpr uint64_t kTimeMask = (uint64_t{1} << 14) - 1;
-  // Age at which a group of evicted blocks is forgotten, in the unit of Entry::time. This age is
-  // half of the range of Entry::time (14 bits), so that no time wraps.
+  // A group of evicted blocks is forgotten if its last use was this long ago, in the unit of
+  // Entry::time. The constant is half of the range of Entry::time (14 bits), so that no time wraps.
   static constexpr uint64_t kAncientTicks = kTimeMask / 2;
-  // The ages of all groups of evicted blocks are checked once in this number of epochs (periods
-  // with a fixed number of block uses).
+  // The ages of all groups of evicted blocks are checked once in this number of epochs. An epoch is
+  // a period of clock_.epoch_touches() block uses.
   static constexpr uint64_t kRounds = (kTimeMask / 4) >> kTicksPerEpochLog2;
 
   static uint64_t TagOf(uint64_t key) { return key & ((uint64_t{1} << 17) - 1); }
@@ -80,8 +81,8 @@ class GhostRuns {
     return sets_[bits * sets_.size() >> 32];
   }
   uint64_t AgeTicks(const Entry& entry) const { return (now_ticks() - entry.time) & kTimeMask; }
-  // Evicted blocks that only one request used are forgotten earlier: their age is multiplied by
-  // this factor.
+  // The time since the last use of a group of evicted blocks is multiplied by this factor if only
+  // one request used the blocks. Such groups are therefore forgotten earlier.
   static constexpr uint64_t kOnceUsedHaste = 2;
   uint64_t Worthlessness(const Entry& entry) const {
     return AgeTicks(entry) * (entry.uses == 1 ? kOnceUsedHaste : 1);

@@ -16,9 +16,9 @@ class GhostTable {
   explicit GhostTable(int64_t num_slots)
       : sets_(static_cast<size_t>((num_slots + kWays - 1) / kWays)) {}
 
-  // Stores the value `memory` for `key`, the first 8 bytes of a block key. Uses a slot that is
-  // empty, or whose value can be discarded because is_worthless(value) is true. If there is none,
-  // overwrites the oldest value. REQUIRES: values increase with time.
+  // Stores the value `memory` for `key`, the first 8 bytes of a block key. Uses an empty slot, or a
+  // slot whose value may be discarded because is_worthless(value) is true. If no such slot exists,
+  // overwrites the oldest value. REQUIRES: later values are greater than earlier values.
   void Insert(uint64_t key, uint32_t memory, auto&& is_worthless) {
     Ghost* oldest = nullptr;
     Ghost* free[2] = {};

@@ -17,7 +17,8 @@ void LfuAgingPolicy::Release(std::span<const BlockId> freed, const SequenceUse&)
 
 BlockId LfuAgingPolicy::Evict() {
   for (int list = order_.FirstOccupied(age_); list >= 0; list = order_.FirstOccupied(age_)) {
-    // The age of the cache is the lowest priority of all cached blocks.
+    // The priority of a released block is its number of uses plus `age_`. `age_` is the lowest
+    // priority of all cached blocks, which is the priority of the block that is evicted.
     age_ = list;
     const BlockId victim = order_.Oldest(list);
     if (victim == kNoBlock) continue;

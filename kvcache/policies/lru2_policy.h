@@ -48,8 +48,8 @@ class Lru2Policy final : public EvictionPolicy {
 
   BlockOrder order_;
   std::vector<Uses> uses_;
-  // Evicted blocks. Value of an entry: time of the eviction (upper 16 bits) and time of the last
-  // use (lower 16 bits), in clock ticks.
+  // Evicted blocks that the policy remembers. Value of an entry: time of the eviction (upper 16
+  // bits) and time of the last use (lower 16 bits), in clock ticks.
   GhostTable ghosts_;
   uint64_t touches_per_tick_;
   uint64_t num_touches_ = 0;

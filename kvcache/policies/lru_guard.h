@@ -17,11 +17,10 @@ class LruGuard {
  public:
   LruGuard(const TouchClock& clock, int32_t capacity);
 
-  // Adds `num_blocks` to the number of blocks (cached, or evicted and remembered) that were last
-  // used at `stamp`.
+  // Counts `num_blocks` blocks that were last used at the time `stamp`. The blocks are cached, or
+  // are evicted blocks that the policy remembers.
   void Enter(TouchClock::Stamp stamp, int32_t num_blocks) { Count(stamp, num_blocks); }
-  // Subtracts `num_blocks` from the number of blocks (cached, or evicted and remembered) that were
-  // last used at `stamp`.
+  // Undoes Enter for `num_blocks` blocks that were last used at the time `stamp`.
   void Leave(TouchClock::Stamp stamp, int32_t num_blocks) { Count(stamp, -num_blocks); }
   // Returns whether a cache with plain LRU would hold a block whose last use was at the time
   // `stamp`.
@@ -42,9 +41,10 @@ class LruGuard {
   static constexpr size_t kEpochs = 1024;
   static constexpr double kDebtCapacities = 0.25, kDebtRequests = 6;
   static constexpr double kRelief = 2;
-  // kSoonCapacities: a period of eviction in LRU order is twice as long as the previous period if
-  // fewer than kSoonCapacities * capacity block uses are between the two periods. kReliefFactorMax:
-  // maximum length of a period, divided by the length of the first period.
+  // Constants for the periods in which the adaptive policy evicts in LRU order. kSoonCapacities: a
+  // period is twice as long as the previous period if fewer than kSoonCapacities * capacity block
+  // uses are between them. kReliefFactorMax: maximum length of a period, divided by the length of
+  // the first period.
   static constexpr double kReliefFactorMax = 64, kSoonCapacities = 8;
   static constexpr double kMeanStep = 0.01;
 
@@ -53,11 +53,11 @@ class LruGuard {
   const TouchClock& clock_;
   int32_t capacity_;
   uint64_t epoch_;
-  // Plain LRU would hold the blocks whose last use was in epoch `held_from_` or later. An epoch is
-  // a fixed number of block uses.
+  // Plain LRU would hold the blocks whose last use was in epoch number `held_from_` or later. An
+  // epoch is a period with a fixed number of block uses.
   uint64_t held_from_ = 0;
-  // Element e % kEpochs: number of blocks whose last use was in epoch e. An epoch is a fixed number
-  // of block uses.
+  // Element e % kEpochs: number of blocks whose last use was in epoch number e. An epoch is a
+  // period with a fixed number of block uses.
   std::vector<int32_t> last_used_;
   int64_t num_known_ = 0;     // sum of the numbers in last_used_
   double mean_request_ = 16;  // mean number of blocks that a request releases

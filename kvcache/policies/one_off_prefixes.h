@@ -16,30 +16,33 @@ namespace incipit {
 // At most 256 prefixes are stored. Requests without a common prefix have the prefix 0.
 class OneOffPrefixes {
  public:
-  // Counts a request that computes new blocks after the common prefix `prefix` of many prompts.
-  // `now` is the time of the request, and may decrease slightly between calls.
+  // Counts a request that computes new blocks after `prefix`, the hash of a common start of many
+  // prompts. `now` is the time of the request, and may decrease slightly between calls.
   void CountNew(uint32_t prefix, double now);
-  // Counts that blocks after `prefix` were used again. `part`: share of the blocks of one request
-  // that were used again. `age`: time since the last use of these blocks, in the unit of `now` in
-  // CountNew.
+  // Counts that blocks after `prefix` (the hash of a common start of many prompts) were used again.
+  // `part`: share of the blocks of one request that were used again. `age`: time since the last use
+  // of these blocks, in the unit of `now` in CountNew.
   void CountReuse(uint32_t prefix, float part, double age);
-  // Returns whether the blocks that requests compute after `prefix` are rarely used again.
+  // Returns whether the blocks that requests compute after `prefix` (the hash of a common start of
+  // many prompts) are rarely used again.
   bool Contains(uint32_t prefix) const;
 
  private:
   static constexpr double kOneOffShare = 1.0 / 3;
-  // Contains compares the counted with the expected number of reuses, and adds this number to both.
-  // A prefix with few requests is then not a one-off prefix.
+  // Number that Contains adds to the counted and to the expected number of reuses before it
+  // compares both numbers. Because of this number, a prefix with few requests is not called
+  // one-off.
   static constexpr double kPriorReused = 3;
   // If more than this number of requests are counted for a prefix, the counts of the prefix are
   // halved.
   static constexpr float kRunsMax = 256;
-  // When a new prefix replaces a stored prefix, the counts of the other prefixes in the same set of
-  // table entries are multiplied by this factor.
+  // Factor for the counts of prefixes in one set of table entries. If a new prefix replaces a
+  // stored prefix of the set, the counts of the other prefixes in the set are multiplied by this
+  // factor.
   static constexpr float kKept = 0.9375F;
-  // CountNew does not count a request immediately, because its blocks are used again only later.
-  // The request is added to `runs` gradually, during kLag times the mean age at which blocks are
-  // used again.
+  // Length of a delay, divided by the mean time until blocks are used again. CountNew counts a
+  // request gradually, during this delay, because the blocks of the request are used again only
+  // later.
   static constexpr double kLag = 3;
   // Each reuse multiplies sum_ages_ and sum_squared_ages_ by 1 - kAgeStep, so that earlier reuses
   // have less weight.
@@ -48,8 +51,8 @@ class OneOffPrefixes {
 
   struct Entry {
     uint32_t prefix = 0;
-    // Number of recent requests with this prefix that CountNew has not added to `runs` yet. A
-    // fraction, because requests are added gradually.
+    // Number of recent requests with this prefix that CountNew has not added to `runs` yet. The
+    // number is a fraction because requests are added gradually.
     float coming = 0;
     float runs = 0, reused = 0;
     double counted_at = 0;
@@ -65,11 +68,11 @@ class OneOffPrefixes {
   void Set(Entry& entry, float runs, float reused);
 
   std::array<std::array<Entry, kWays>, kSets> sets_{};
-  // Sums over all prefixes. sum_reused_: number of requests whose blocks were used again.
-  // sum_rates_: result of RatesOf.
+  // Sums over the counts of all prefixes. sum_reused_: number of requests whose blocks were used
+  // again. sum_rates_: sum of the results of RatesOf.
   double sum_reused_ = 0, sum_rates_ = 0;
-  // Weighted sum of the ages at which blocks were used again, and weighted sum of the squares of
-  // these ages. Earlier ages have less weight.
+  // Weighted sum of the times until blocks were used again, and weighted sum of the squares of
+  // these times. Recent times have more weight.
   double sum_ages_ = 0, sum_squared_ages_ = 0;
 };
 

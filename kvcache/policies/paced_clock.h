@@ -11,8 +11,9 @@
 
 namespace incipit {
 
-// Measures the ages of cached blocks in time. The unit of an age is the mean time per block use,
-// which is measured once. Before this measurement, the unit is a block use.
+// Measures the ages of cached blocks: the times since their last use. The unit of an age is the
+// mean time between two block uses, which is measured once. Before this measurement, an age is the
+// number of block uses since the last use.
 //
 // A pause without block uses, such as a night, increases ages gradually and only by a limited
 // amount. docs/eviction.md explains the rules.
@@ -22,24 +23,26 @@ class PacedClock {
 
   // Sets the present time to `now`. Does nothing if `now` is before the present time.
   void PassUntil(Time now);
-  // Advances the clock by the time that the next `num_touches` block uses take. The caller must
-  // call PacedClock::Advance before TouchClock::Advance. REQUIRES: `num_touches` > 0.
+  // Advances the clock by the time of the next `num_touches` block uses. The caller must then call
+  // TouchClock::Advance. REQUIRES: `num_touches` > 0.
   void Advance(uint64_t num_touches);
 
-  // Returns the time since the start of the clock, in units of the mean time per block use.
+  // Returns the time since the start of the clock. The unit is the mean time between two block
+  // uses.
   double now() const { return has_unit() ? seconds_ * touches_per_second_ : num_touches_; }
   int AgeClassOf(TouchClock::Stamp stamp) const {
     if (!has_unit()) return touches_.AgeClassOf(stamp);
     return AgeClass(SecondsSince(stamp) * touches_per_second_);
   }
-  // Returns the index of the range of ages that contains `age`, a number of block uses.
+  // Returns the index of the range of ages that contains `age`. The unit of `age` is the mean time
+  // between two block uses.
   int AgeClass(double age) const {
     constexpr double kMost = 1e18;  // the last range of ages contains all greater ages
     return touches_.AgeClass(static_cast<uint64_t>(std::clamp(age, 0.0, kMost)));
   }
-  // Returns the age, in block uses, of a block that was last used in the middle of epoch e -
-  // `epochs_ago`. e is the present epoch (an epoch is a fixed number of block uses). An
-  // `epochs_ago` above kEpochs - 1 counts as kEpochs - 1.
+  // Returns the age of a block that was last used `epochs_ago` epochs before the present epoch. An
+  // epoch is a period with a fixed number of block uses. The unit of the age is the mean time
+  // between two block uses. If `epochs_ago` is above kEpochs - 1, computes the age for kEpochs - 1.
   double AgeOfEpoch(uint64_t epochs_ago) const;
 
  private:
@@ -54,23 +57,24 @@ class PacedClock {
     return epoch < touches_.epoch() ? BeginOf(epoch + 1) : seconds_;
   }
   double Passed(double num_touches);
-  // Sets touches_per_second_ (the mean number of block uses per second). `now` is the present time
-  // of the clock `touches_`, in block uses.
+  // Sets touches_per_second_, the mean number of block uses per second. `now` is the number of
+  // block uses since the start of the clock `touches_`.
   void SettleUnit(uint64_t now);
-  // Computes all stored times again, as if each past block use had taken `pace` seconds. `now` is
-  // the present time of the clock `touches_`, in block uses.
+  // Replaces all stored times by times for which each block use takes `pace` seconds. `now` is the
+  // number of block uses since the start of the clock `touches_`.
   void CountEvenly(double pace, uint64_t now);
   double SecondsSince(TouchClock::Stamp stamp) const;
 
   const TouchClock& touches_;
   double touches_per_second_ = 0;  // mean number of block uses per second; 0: not measured yet
   double num_touches_ = 0;         // number of block uses since the start of the clock
-  double seconds_ = 0;             // counted time since the start of the clock, in seconds
-  double uncounted_ = 0;           // time that has passed but is not counted yet, in seconds
+  // time since the start of the clock, in seconds; a long pause counts only in part
+  double seconds_ = 0;
+  double uncounted_ = 0;  // time that has passed but is not counted yet, in seconds
   // Total length of all pauses between block uses, and length of the longest pause, in seconds.
   double pauses_ = 0, longest_pause_ = 0;
-  // Element e % kEpochs: counted time, in seconds, at the start of epoch e (a fixed number of block
-  // uses).
+  // Element e % kEpochs: value of seconds_ at the start of epoch e. An epoch is a period with a
+  // fixed number of block uses.
   std::array<double, kEpochs> begins_{};
   bool has_time_ = false;
   Time latest_, counted_until_;

@@ -5,11 +5,12 @@
 
 namespace incipit {
 
-// First classes of three families of blocks:
+// Indices of the first classes of three families of blocks:
 // - one-off: blocks that one request used, and that will probably not be used again;
 // - shared: blocks that several conversations used;
 // - session: blocks that several requests of one conversation used.
-// The classes below kOneOffClass are for other blocks that one request used.
+//
+// Classes with an index below kOneOffClass are for other blocks that one request used.
 inline constexpr int kOneOffClass = 5, kFirstSharedClass = 6, kFirstSessionClass = 12;
 inline constexpr int kReuseClasses = 16;
 

@@ -7,33 +7,37 @@
 namespace incipit {
 namespace {
 
-// The assumptions kRatePrior and kUsedPrior count as much as this number of observed groups of
-// blocks: kPriorWeight for kRatePrior, and kFactorPriorWeight for kUsedPrior.
+// Weights of the initial assumptions about how often blocks are used again. An assumption counts as
+// much as this number of observed groups of blocks: kPriorWeight groups for kRatePrior, and
+// kFactorPriorWeight groups for kUsedPrior.
 constexpr float kPriorWeight = 0.5F, kFactorPriorWeight = 96;
 // Initial assumptions, before block uses are counted. kRatePrior: number of uses of a block within
-// one range of ages. kUsedPrior: factor by which blocks that were used again are used more often.
+// one range of ages. kUsedPrior: blocks that were used again are used this number of times as often
+// as other blocks.
 constexpr float kUsedPrior = 4, kRatePrior = 0.1F;
 // kRateMin and kRateMax: minimum and maximum of a reuse rate (uses per block in one range of ages).
 // kChanceMax: maximum probability that a block is used in one range of ages.
 constexpr float kRateMax = 2, kRateMin = 1e-6F, kChanceMax = 0.999F;
-// The greater this number, the more similar are the reuse rates of adjacent ranges of ages.
+// The greater this number, the more similar are the estimated reuse rates (uses per block) of
+// adjacent ranges of ages.
 constexpr float kLikeness = 4;
 
 // The ages of blocks that were last used in the latest kYoungEpochs epochs (periods with a fixed
 // number of block uses) are computed exactly.
 constexpr size_t kYoungEpochs = 32;
 
-// Limits of the counts in slow_ (a table of past block uses): the values of capacities_max and
-// runs_max.
+// Limits for the table slow_, which counts how often blocks were used again. All counts are halved
+// when the table has counted more blocks than kSlowCapacities full caches, plus kSlowRuns groups
+// of blocks, contain.
 constexpr double kSlowCapacities = 20, kSlowRuns = 4000;
-// Limits of the counts in fast_: the values of capacities_max and runs_max. The limits are low, so
-// fast_ forgets old block uses early.
+// Limits for the table fast_, which counts how often blocks were used again. All counts are halved
+// when the table has counted more blocks than kFastCapacities full caches contain. The limit is
+// low, so that fast_ forgets old block uses early.
 constexpr double kFastCapacities = 1, kFastRuns = 0;
 
-// Constants for the weighted mean of the reuse rates in two tables, slow_ and fast_:
-// - kLikelihoodKept: each update multiplies the log likelihoods of earlier block uses by this
-//   factor;
-// - kSlowAdvantage: this number is added to the log likelihood of slow_ before the comparison with
+// Constants for the weighted mean of the reuse rates in the two tables slow_ and fast_:
+// - kLikelihoodKept: factor for the log likelihoods of earlier block uses, at each update;
+// - kSlowAdvantage: number that is added to the log likelihood of slow_ before the comparison with
 //   fast_;
 // - kShareMin: approximate minimum of (smaller weight) / (greater weight).
 constexpr float kLikelihoodKept = 0.97F, kSlowAdvantage = 16, kShareMin = 0.02F;
@@ -88,9 +92,9 @@ void ReuseStatistics::Leave(int reuse_class, TouchClock::Stamp stamp, float weig
   OccupiedNear(epoch) &= ~(uint64_t{1} << epoch % 64);
 }
 
-// Returns the smallest n >= `epochs_ago` such that at_risk_ contains blocks that were last used n
-// epochs ago. (An epoch is a fixed number of block uses.) Returns a number >= kEpochs if there is
-// none.
+// Returns the smallest n >= `epochs_ago` for which a counted block was last used n epochs ago.
+// Returns a number >= kEpochs if there is none. An epoch is a period with a fixed number of block
+// uses.
 size_t ReuseStatistics::NextOccupied(size_t epochs_ago) const {
   while (epochs_ago < kEpochs) {
     const size_t slot = (epoch_ - epochs_ago) % kEpochs;
@@ -152,8 +156,9 @@ void ReuseStatistics::Scale(LifeTable& table, float factor) const {
   table.weight *= factor;
 }
 
-// Adds blocks to `exposed`, the number of blocks that passed through each range of ages. The age of
-// these blocks increased from `begin` to `end`. `blocks` contains their number in each class.
+// Adds blocks to `exposed`, which counts how many blocks of each class pass through each range of
+// ages. The age of the added blocks increased from `begin` to `end`. `blocks` contains the number
+// of added blocks of each class.
 void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin, double end) const {
   if (SumOf(blocks) == 0) return;
   begin = std::max(begin, 0.0);
@@ -166,8 +171,8 @@ void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin,
   }
 }
 
-// Returns, for each range of ages, how many blocks passed through the range during the last `units`
-// units of age.
+// Returns how many blocks of each class passed through each range of ages (times since the last
+// use) during the last `units` units of time.
 ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   const auto age_class_of = [this](uint64_t epochs_ago) {
     return static_cast<size_t>(paced_clock_.AgeClass(paced_clock_.AgeOfEpoch(epochs_ago)));
@@ -195,8 +200,8 @@ ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   return exposed;
 }
 
-// Returns a bit mask. Bit a is 1 if, since the last update, a block passed through age range a, or
-// a block with an age in this range was used.
+// Returns a bit mask of ranges of ages. Bit a is 1 if a block passed through range a, or was used
+// at an age in range a, since the last update.
 uint64_t ReuseStatistics::LivelyAges(const AgeTable& exposed) const {
   static_assert(kAges <= 64);
   uint64_t ages = 0;
@@ -207,8 +212,8 @@ uint64_t ReuseStatistics::LivelyAges(const AgeTable& exposed) const {
   return ages;
 }
 
-// Updates the log likelihoods of `table` with the block uses since the last update. The block uses
-// are regarded as a Poisson process with the reuse rates of `table`.
+// Updates the log likelihoods of the reuse rates in `table` with the block uses since the last
+// update. The block uses are regarded as a Poisson process with these rates.
 void ReuseStatistics::Judge(LifeTable& table, const AgeTable& exposed, uint64_t ages) const {
   for (float& likelihood : table.log_likelihood) likelihood *= kLikelihoodKept;
   for (; ages != 0; ages &= ages - 1) {
@@ -248,8 +253,9 @@ std::array<float, ReuseStatistics::kAges> ReuseStatistics::PooledRates(const Lif
   return rates;
 }
 
-// Returns, for each class of blocks, the number of counted uses divided by the number of uses that
-// `rates` predict. `rates` are uses per block in each range of ages.
+// Returns, for each class of blocks, the counted number of uses divided by the predicted number of
+// uses. `rates` are the uses per block in each range of ages, from which the prediction is
+// computed.
 ReuseStatistics::Row ReuseStatistics::ClassFactors(const LifeTable& table,
                                                    const std::array<float, kAges>& rates,
                                                    float prior_weight) {
@@ -333,12 +339,13 @@ ReuseStatistics::AgeTable ReuseStatistics::MixedRates() const {
   return mixed;
 }
 
-// Computes the results of ValueOf from `rate`, the uses per block in each range of ages. A result
-// is a slope of the upper convex hull of a curve: number of hits against time in the cache.
+// Computes the value of keeping a block for each range of ages and each class. `rate` is the number
+// of uses per block. A value is a slope of the upper convex hull of the curve of hits against time
+// in the cache.
 void ReuseStatistics::SetValues(const AgeTable& rate) {
   struct Point {
-    // Sums over all ages from the age of this point to the highest age. `time`: time that blocks
-    // spend in the cache. `hits`: number of hits.
+    // The point belongs to one range of ages. `time` is the time that blocks spend in the cache at
+    // this age and at all greater ages. `hits` is the number of hits at these ages.
     double time, hits;
     double SlopeTo(const Point& later) const { return (hits - later.hits) / (time - later.time); }
     // Returns true if the line from this point to `far` is at least as steep as the line from this

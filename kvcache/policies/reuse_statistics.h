@@ -24,20 +24,24 @@ class ReuseStatistics {
   // `capacity` is the maximum number of cached blocks.
   ReuseStatistics(const TouchClock& clock, const PacedClock& paced_clock, double capacity);
 
-  // Adds `weight` to the total weight of the blocks (cached without users, or evicted and
-  // remembered) of class `reuse_class` that were last used at `stamp`.
+  // Counts blocks of class `reuse_class` that were last used at `stamp`. The blocks are cached
+  // without users, or are evicted blocks that the policy remembers. `weight` is the sum of 1 /
+  // sqrt(n) over the blocks, where n is the number of blocks that were released together.
   void Enter(int reuse_class, TouchClock::Stamp stamp, float weight);
-  // Subtracts `weight` from the total weight of the blocks (cached without users, or evicted and
-  // remembered) of class `reuse_class` that were last used at `stamp`.
+  // Undoes Enter for blocks that were counted with the same `reuse_class` and `stamp`. `weight` is
+  // the sum of 1 / sqrt(n) over the blocks, where n is the number of blocks that were released
+  // together.
   void Leave(int reuse_class, TouchClock::Stamp stamp, float weight);
-  // Counts that blocks of class `reuse_class` with the total weight `weight` were used again. Their
-  // age was in the range of ages with the index `age_class`. The caller must also call Leave.
+  // Counts that blocks of class `reuse_class` were used again, at an age in the range with the
+  // index `age_class`. `weight` is the sum of 1 / sqrt(n) over the blocks, where n is the number of
+  // blocks that were released together. The caller must also call Leave.
   void CountReuse(int reuse_class, int age_class, float weight) {
     recent_reused_[static_cast<size_t>(age_class)][static_cast<size_t>(reuse_class)] += weight;
     recent_weight_ += weight;
   }
-  // Counts that evicted blocks with the total weight `weight` were forgotten, because they were not
-  // used again. The caller must also call Leave.
+  // Counts that the policy has forgotten evicted blocks, because they were not used again. `weight`
+  // is the sum of 1 / sqrt(n) over the blocks, where n is the number of blocks that were released
+  // together. The caller must also call Leave.
   void CountForgotten(float weight) { recent_weight_ += weight; }
 
   // Adds the counts since the previous call to the statistics. The caller must call BeginEpoch
@@ -52,8 +56,9 @@ class ReuseStatistics {
   // Multiplies all counts of past block uses by `kept`, a number from 0 to 1.
   void Forget(double kept);
 
-  // Returns the value of keeping a block of class `reuse_class` whose age is in the range with the
-  // index `age_class`. The unit is hits per unit of age.
+  // Returns the value of keeping a block of class `reuse_class`: the expected number of hits per
+  // unit of time. `age_class` is the index of the range that contains the block's age (time since
+  // its last use).
   float ValueOf(int reuse_class, int age_class) const {
     return values_[static_cast<size_t>(age_class)][static_cast<size_t>(reuse_class)];
   }
@@ -74,22 +79,28 @@ class ReuseStatistics {
   // Counts of past block uses, and the reuse rates that are computed from these counts. All tables
   // are indexed by range of ages and class of blocks.
   struct LifeTable {
-    AgeTable reused{};   // total weight of the blocks that were used again, by their age at the use
-    AgeTable exposed{};  // total weight of the blocks that passed through each range of ages
-    AgeTable rate{};     // estimated uses per block in each range of ages
+    // Number of blocks that were used again, by their age at the use. The number is weighted: a
+    // block counts 1 / sqrt(n), if n blocks were released together.
+    AgeTable reused{};
+    // Number of blocks that passed through each range of ages. The number is weighted: a block
+    // counts 1 / sqrt(n), if n blocks were released together.
+    AgeTable exposed{};
+    AgeTable rate{};  // estimated uses per block in each range of ages
     // For each class of blocks: log likelihood of the recent block uses, if `rate` are the true
     // reuse rates.
     Row log_likelihood{};
-    // Total weight of the blocks that were used again, or that the policy forgot.
+    // Number of blocks that were used again or forgotten. The number is weighted: a block counts 1
+    // / sqrt(n), if n blocks were released together.
     double weight = 0;
-    // All counts are halved if `weight` exceeds a limit: the weight of capacities_max full caches,
-    // plus the weight of runs_max groups of blocks that were released together.
+    // Limit for the number of blocks that were used again or forgotten: the blocks of
+    // `capacities_max` full caches, plus the blocks of `runs_max` groups that were released
+    // together. All counts are halved when this limit is exceeded.
     double capacities_max = 0, runs_max = 0;
   };
 
   bool IsInRing(uint64_t epoch) const { return epoch + kEpochs > epoch_; }
-  // Returns the 64-bit word of `occupied_` with the bit of `epoch`. This bit is 1 if at_risk_
-  // contains blocks whose last use was in `epoch`.
+  // Returns the 64-bit word of the bit set `occupied_` that contains the bit of `epoch`. This bit
+  // is 1 if a counted block was last used in `epoch`.
   uint64_t& OccupiedNear(uint64_t epoch) { return occupied_[epoch % kEpochs / 64]; }
   size_t NextOccupied(size_t epochs_ago) const;
   void AdvanceRing();
@@ -113,16 +124,21 @@ class ReuseStatistics {
   double capacity_;
   uint64_t epoch_;    // latest epoch of clock_ for which at_risk_ has a row
   double fitted_at_;  // time of paced_clock_ at the last call of BeginEpoch
-  // Row e % kEpochs: total weights, by class, of the blocks (cached without users, or evicted and
-  // remembered) whose last use was in epoch e of clock_.
+  // Row e % kEpochs: number of blocks of each class that were last used in epoch e (a period of
+  // block uses). The blocks are cached without users, or are evicted blocks that the policy
+  // remembers. The numbers are weighted: a block counts 1 / sqrt(n), if n blocks were released
+  // together.
   std::vector<Row> at_risk_;
   std::array<uint64_t, kEpochs / 64> occupied_{};
-  // Total weights, by class, of the blocks (cached without users, or evicted and remembered) whose
-  // last use was kEpochs epochs ago or earlier.
+  // Number of blocks of each class that were last used kEpochs epochs ago or earlier (an epoch is a
+  // period of block uses). The numbers are weighted: a block counts 1 / sqrt(n), if n blocks were
+  // released together.
   Row at_risk_before_{};
-  // Total weight of the blocks that were used again since the last call of BeginEpoch.
+  // Number of blocks that were used again since the last call of BeginEpoch, by age and class. The
+  // numbers are weighted: a block counts 1 / sqrt(n), if n blocks were released together.
   AgeTable recent_reused_{};
-  // Total weight of the blocks that were used again or forgotten since the last call of BeginEpoch.
+  // Number of blocks that were used again or forgotten since the last call of BeginEpoch. The
+  // number is weighted: a block counts 1 / sqrt(n), if n blocks were released together.
   double recent_weight_ = 0;
   double mean_run_ = 1;
   int epochs_to_fit_ = 0;  // number of calls of BeginEpoch since the last call of FitAll

@@ -20,7 +20,7 @@ constexpr uint8_t RunCodeOf(uint32_t length) {
   return static_cast<uint8_t>(code < kRunCodes ? code : kRunCodes - 1);
 }
 
-// Returns the weight of one block in the statistics: 1 / sqrt(n), if the block was released
+// Returns 1 / sqrt(n), the factor with which the statistics count a block that was released
 // together with n - 1 other blocks. `code` is RunCodeOf(n).
 inline float RunWeightOf(uint8_t code) {
   static const std::array<float, kRunCodes> kWeights = [] {

@@ -7,14 +7,15 @@
 
 namespace incipit {
 
-// A clock that counts block uses (touches). The age of a block is the number of block uses since
-// its last use. Ages must be below 2^32.
+// A clock that counts uses of cache blocks (touches). The age of a block is the number of uses of
+// all blocks since its last use. Ages must be below 2^32.
 class TouchClock {
  public:
   using Stamp = uint32_t;
 
-  // Number of ranges of ages. The ranges begin at the ages 0, 16, 24, 32, 48, 64, 96, ..., in units
-  // of `unit` block uses (a parameter of the constructor).
+  // Number of ranges into which block ages are divided. The ranges begin at 0, 16, 24, 32, 48, 64,
+  // 96, ... units. Example: if a unit is 4 block uses, the second range begins at an age of 64
+  // block uses.
   static constexpr int kAges = 48;
   static constexpr uint64_t kFirstAge = 16;
 
@@ -41,8 +42,8 @@ class TouchClock {
     const int first_octave = static_cast<int>(std::bit_width(kFirstAge)) - 1;
     return std::min(2 * (octave - first_octave) + 1 + half, kAges - 1);
   }
-  // Returns the lowest age in age range `age_class`, in units of age. BeginOf(kAges) is the end of
-  // the last range.
+  // Returns the lowest age in the range of ages with the index `age_class`, in units (a unit is a
+  // fixed number of block uses). BeginOf(kAges) is the end of the last range.
   static constexpr double BeginOf(int age_class) {
     if (age_class == 0) return 0;
     const auto octave = static_cast<double>(kFirstAge << (age_class - 1) / 2);

@@ -12,17 +12,17 @@ namespace incipit {
 // Maximum number of users (sequences and unfinished block copies) of one block.
 inline constexpr int32_t kBlockUsersMax = 65'535;
 
-// The metadata of one block, in one cache line. A block is published if lookups can find the block
-// by its key. If several published blocks have the same key, lookups return only the oldest of
-// these blocks, which is called canonical.
+// The metadata of one block, in one cache line. A block is called published if lookups can find the
+// block by its key. If several published blocks have the same key, lookups return only the oldest
+// of these blocks, which is called canonical.
 struct alignas(64) Block {
   BlockHash hash;  // key of the block; valid only while lookups can find the block
   // Neighbours in a list of free blocks. A block with users is in no list.
   BlockId prev = kNoBlock, next = kNoBlock;
   // Next newer block with the same key. For the newest block: the oldest block with the same key.
   BlockId next_same = kNoBlock;
-  // Previous block of the sequence: the block that lookups return for the previous key. kNoBlock:
-  // this block is the first of a sequence.
+  // Block before this block in the sequence; kNoBlock: this block is the first of a sequence. If
+  // several blocks have the key of the previous block: the oldest of them.
   BlockId parent = kNoBlock;
   BlockId first_child = kNoBlock;
   BlockId next_sibling = kNoBlock, prev_sibling = kNoBlock;
@@ -32,20 +32,21 @@ struct alignas(64) Block {
   bool pending : 1 = false;
   bool canonical : 1 = false;
   bool starts_chain : 1 = false;
-  // True if the sequence has no salt, no adapter and no other tenant than kDefaultTenant, and no
-  // image or other medium begins before the end of the block.
+  // True if the block's key depends only on the hash seed and on tokens: the request has the
+  // default tenant and no salt or adapter, and no image or other medium begins before the end of
+  // the block.
   bool is_plain : 1 = false;
   bool has_hint : 1 = false;  // true if a request has set a retention hint for the block
   // True if a retention hint keeps the block. The block is then not in the eviction order of the
   // policy.
   bool retained : 1 = false;
-  // Number of the event log (BlockPool::log_number_) in which an event (kStored) has reported the
-  // block; 0 if none has.
+  // Number of the log of cache events that has reported the block as cached; 0: no log has. Each
+  // started log gets a new number (BlockPool::log_number_).
   uint8_t emitted_in = 0;
 
   bool has_children() const { return first_child != kNoBlock; }
-  // Returns true if the block must not be evicted now, because other cached blocks continue its
-  // tokens and no other block has its key. `self` is the id of this block.
+  // Returns true if the block must not be evicted now: a later block of the same prefix is cached,
+  // and no other block has its key. `self` is the id of this block.
   bool is_needed(BlockId self) const { return has_children() && next_same == self; }
 };
 static_assert(sizeof(Block) == 64);

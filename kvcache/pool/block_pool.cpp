@@ -98,7 +98,7 @@ bool BlockPool::BeginEviction(Victim& victim) {
   return true;
 }
 
-// Removes block victim.id from the list of the blocks with its key and from the tree of cached
+// Removes block victim.id from the list of blocks with the same key and from the tree of cached
 // prefixes. Prefetches memory for FinishEviction. REQUIRES: lookups can find the block, and the
 // block is in no list of free blocks.
 void BlockPool::Doom(Victim& victim) {
@@ -120,7 +120,7 @@ void BlockPool::FinishEviction(const Victim& victim) {
 }
 
 // Returns the block to evict next, and removes this block from its list of free blocks. A block
-// with a retention hint is evicted after the cached blocks that continue it.
+// with a retention hint is evicted only after the cached blocks that follow it in a sequence.
 BlockId BlockPool::ChooseVictim(EvictionReason& reason) {
   const auto front = [&](BlockId (RetainedBlocks::*next)() const) {
     while (true) {
@@ -137,8 +137,8 @@ BlockId BlockPool::ChooseVictim(EvictionReason& reason) {
   reason = id != kNoBlock ? EvictionReason::kPriority : EvictionReason::kCapacity;
   if (id == kNoBlock) id = policy_->Evict();
   if (id == kNoBlock) id = front(&RetainedBlocks::FrontAbove);
-  // FrontAbove on the previous line may have added blocks to the eviction order, so call Evict
-  // again.
+  // If `front` finds a block that must not be evicted yet, `front` adds this block to the eviction
+  // order of the policy. So ask the policy a second time.
   if (id == kNoBlock) id = policy_->Evict();
   INCIPIT_CHECK(id != kNoBlock);
   return id;
@@ -169,7 +169,7 @@ void BlockPool::Release(std::span<const BlockId> blocks, const SequenceUse& use)
     Release(blocks.last(freed_.size()), use);
     blocks = blocks.first(blocks.size() - freed_.size());
   }
-  // Blocks without users are stored in freed_[first, blocks.size()). The loop fills this range from
+  // freed_[first, blocks.size()) contains the blocks without users. The loop fills this range from
   // its end to its start.
   size_t first = blocks.size();
   int32_t num_plain = 0;
@@ -197,8 +197,8 @@ bool BlockPool::BecomeFree(BlockId id) {
   Block& block = At(id);
   ++num_free_;
   const bool has_duplicate = block.published && block.next_same != id;
-  // A block without users leaves the cache if another computed block has the same key. With the
-  // policy `lru`, the block stays in the cache.
+  // Remove a block without users from the cache if another computed block has the same key. With
+  // the policy `lru`, the block stays in the cache.
   if (!is_lru_ && has_duplicate && !(block.canonical && At(block.next_same).pending)) Unpublish(id);
   if (!block.published) {
     if (!is_lru_) unpublished_.PushBack(blocks_, id);
@@ -250,9 +250,9 @@ void BlockPool::PublishPending(std::span<const BlockId> ids, std::span<const Blo
   }
 }
 
-// Marks the blocks `ids` as computed. Also searches for the keys of these blocks among the recently
-// evicted keys, and adds the number of found keys to `regret_`. The search ends after kStrangeKeys
-// consecutive keys that are not found.
+// Marks the blocks `ids` as computed. Also counts, in `regret_`, the blocks that were evicted
+// recently and are computed again. This count ends after kStrangeKeys consecutive blocks that were
+// not evicted recently.
 int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens,
                            SequenceUse& use) {
   if (ids.empty()) return 0;
@@ -292,8 +292,8 @@ int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& t
 void BlockPool::Withdraw(BlockId id) {
   const Block& block = At(id);
   INCIPIT_CHECK(block.published && block.pending);
-  // Other cached blocks may continue block `id`. Make these blocks unfindable too, unless another
-  // block has the key of `id`.
+  // Other cached blocks may follow block `id` in a sequence. Make these blocks unfindable too,
+  // unless another block has the key of `id`.
   while (block.next_same == id && block.has_children()) UnpublishTree(At(block.first_child).hash);
   Unpublish(id);
 }

@@ -80,14 +80,15 @@ class BlockPool {
   // one sequence.
   void Release(std::span<const BlockId> blocks, const SequenceUse& use);
 
-  // The end of a cached prefix, after which PublishPending adds blocks.
+  // The cached prefix of a sequence, after which PublishPending adds blocks.
   struct ChainEnd {
     // Last block of the cached prefix; kNoBlock: the prefix is empty.
     BlockId before = kNoBlock;
     // Hash of the tenant, salt, adapter and first token of the sequence. Used only if `before` is
     // kNoBlock.
     uint64_t chain = 0;
-    // Number of leading blocks, among the added blocks, that are plain (Block::is_plain).
+    // Number of leading blocks, among the added blocks, whose keys depend only on the hash seed and
+    // on tokens.
     size_t num_plain = 0;
   };
   // Makes the consecutive blocks `ids` of a sequence findable by the keys `hashes`. Their keys and
@@ -101,8 +102,8 @@ class BlockPool {
   // Undoes PublishPending for block `id`, for example because the computation of the block failed.
   // REQUIRES: Withdraw was already called for the incomplete blocks that continue `id`.
   void Withdraw(BlockId id);
-  // Makes all cached blocks with the key `hash`, and all cached blocks that continue these blocks,
-  // unfindable for lookups.
+  // Makes all cached blocks with the key `hash` unfindable for lookups, and also all cached blocks
+  // whose prefix contains a block with this key.
   void UnpublishTree(const BlockHash& hash);
   // Makes all blocks unfindable for lookups. REQUIRES: every block is free.
   void UnpublishAll();
@@ -123,26 +124,27 @@ class BlockPool {
   bool starts_chain(BlockId id) const { return At(id).starts_chain; }
   int32_t num_users(BlockId id) const { return static_cast<int32_t>(At(id).num_users); }
   const BlockHash& hash(BlockId id) const { return At(id).hash; }
-  // Returns the previous block of the sequence: the block that lookups return for the previous key.
-  // Returns kNoBlock for the first block of a sequence. REQUIRES: lookups return `id` for its key.
+  // Returns the block before `id` in its sequence, or kNoBlock if `id` is the first block.
+  // REQUIRES: lookups return `id` for its key.
   BlockId parent(BlockId id) const { return At(id).parent; }
   // Returns the newest cached block that continues block `before`, or kNoBlock.
   BlockId first_child(BlockId before) const { return At(before).first_child; }
-  // Returns the newest block that begins a sequence and has the same slot of the hash table
-  // `chains_` as `chain`, or kNoBlock.
+  // Returns the newest block that begins a sequence and is in the slot of `chain` in the hash table
+  // `chains_`, or kNoBlock. `chain` is a hash of the first token and of the namespace.
   BlockId first_of_chains(uint64_t chain) const { return chains_[ChainSlot(chain)]; }
   // Returns the next older block that has the same previous block as `id`, or kNoBlock.
   BlockId next_sibling(BlockId id) const { return At(id).next_sibling; }
 
-  // Starts or restarts the event log, or restarts the log after it has lost events.
+  // Starts a log of cache events (blocks that become findable or unfindable). If the log was
+  // already started, removes all its events and starts it again.
   void Listen(const KvEventLogOptions& options);
   void RestartEvents();
-  // Calls `report` for further cached blocks that no kStored event has reported since the log has
-  // started, each block after the previous block of its sequence. Visits at most `visits_max`
-  // blocks of the tree of prefixes. Returns true if all blocks have been visited.
+  // Calls `report` for cached blocks that the log of cache events has not reported yet, each block
+  // after the previous block of its sequence. Visits at most `visits_max` blocks, and continues at
+  // the next call. Returns true if all blocks have been visited.
   bool SweepCached(size_t visits_max, absl::FunctionRef<void(BlockId)> report);
-  // Returns the blocks that a reader of all events knows once SweepCached has returned true, each
-  // block after the previous block of its sequence. Allocates memory.
+  // Returns the cached blocks that the log of cache events reports, each block after the previous
+  // block of its sequence. Allocates memory.
   std::vector<BlockId> StoredOrder() const;
 
   KvEventLog& event_log() { return event_log_; }
@@ -152,9 +154,10 @@ class BlockPool {
   // Returns the number of blocks that were computed again soon after their eviction, since the last
   // call of TakeRegret.
   int64_t TakeRegret();
-  // Returns the time since the first Advance, in milliseconds. The value wraps after 49 days.
+  // Returns the time since the first call of Advance, in milliseconds. The value wraps after 49
+  // days.
   uint32_t now_ms() const { return now_ms_; }
-  size_t num_bytes() const;  // memory of the pool, in bytes
+  size_t num_bytes() const;  // memory that the pool has allocated, in bytes
 
   // Returns the free blocks that no retention hint keeps, in the order in which Take allocates
   // them. Allocates memory. REQUIRES: the policy is `lru`.
@@ -171,15 +174,17 @@ class BlockPool {
   static constexpr size_t kSlotsAhead = 8, kBlocksAhead = 4;
   // PublishPending prefetches the index slots of the next kKeysAhead blocks.
   static constexpr size_t kKeysAhead = 12;
-  // After this number of consecutive keys that were not evicted recently, Confirm no longer looks
-  // for recently evicted keys.
+  // Confirm searches for block keys among the recently evicted keys. The search ends after this
+  // number of consecutive keys that were not found.
   static constexpr size_t kStrangeKeys = 8;
 
-  // The position of SweepCached in the tree of prefixes, in depth-first order.
+  // The position at which SweepCached continues to visit the cached blocks. The blocks form trees,
+  // because a block can have several next blocks. The visits are in depth-first order.
   struct Sweep {
-    size_t slot = 0;          // index in `chains_`
-    BlockId next = kNoBlock;  // block in the slot; kNoBlock: the slot is not entered yet
-    bool is_left = false;     // true: `next` and all blocks that continue `next` are visited
+    size_t slot = 0;  // index in `chains_`, the hash table of blocks that begin a sequence
+    // block to visit next; kNoBlock: begin with the first block of slot `slot`
+    BlockId next = kNoBlock;
+    bool is_left = false;  // true: `next` and all blocks after `next` are already visited
   };
   // Times of one block, in milliseconds since the first call of Advance. The values wrap after 49
   // days.
@@ -222,16 +227,17 @@ class BlockPool {
   };
   BlockId ChooseVictim(EvictionReason& reason);
   BlockId PublishOne(BlockId id, const BlockHash& hash, BlockId parent, size_t chain_slot);
-  // Returns whether a kStored event of the present log has reported `block`.
+  // Returns whether the log of cache events has reported that `block` is cached.
   bool is_emitted(const Block& block) const {
     return event_log_.is_open() && block.emitted_in == log_number_;
   }
   bool is_in_scope(const Block& block) const {
     return block.is_plain || scope_ == KvEventScope::kAll;
   }
-  // Returns true if the caller must emit the event kStored (a block was cached) for block `id`.
-  // Returns false if this event was emitted already, if the log does not report the block, or if
-  // the event of the previous block of the sequence was not emitted.
+  // Returns true if the caller must add the event kStored (a block was cached) for block `id` to
+  // the log of cache events. Returns false if the log has already reported the block or does not
+  // report blocks of this kind. Also returns false if the log has not reported the previous block
+  // of the sequence.
   bool BecomeStored(BlockId id) {
     Block& block = At(id);
     if (!event_log_.is_open() || is_emitted(block) || !is_in_scope(block)) return false;
@@ -258,8 +264,8 @@ class BlockPool {
 
   Table<Block> blocks_;
   BlockIndex index_;
-  // Hash table of the blocks that begin a sequence. Element s is the newest block whose hash
-  // ChainEnd::chain is mapped to slot s.
+  // Hash table of the blocks that begin a sequence. The hash is ChainEnd::chain. Element s is the
+  // newest block in slot s.
   std::vector<BlockId> chains_;
   Table<Times> times_;
   EvictedKeys evicted_keys_;
@@ -267,7 +273,8 @@ class BlockPool {
   std::unique_ptr<EvictionPolicy> policy_;
   KvEventLog event_log_;
   KvEventScope scope_ = KvEventScope::kDefaultNamespace;
-  // Number of the present log. Block::emitted_in of a block that no event has reported differs.
+  // Number of the present log of cache events. A block that this log has reported has the number in
+  // Block::emitted_in.
   uint8_t log_number_ = 0;
   Sweep sweep_;
   // Free blocks that lookups cannot find; always empty with the policy `lru`.

@@ -1,5 +1,5 @@
-// The functions of BlockPool that report the cached blocks to a new reader of the event log, in
-// parts. Blocks may be cached and evicted between two parts.
+// The functions of BlockPool that report the cached blocks to a new reader of the log of cache
+// events. The blocks are reported in parts, between which other blocks may be cached and evicted.
 #include <algorithm>
 
 #include "kvcache/pool/block_pool.h"
@@ -13,8 +13,8 @@ void BlockPool::Listen(const KvEventLogOptions& options) {
 }
 
 void BlockPool::RestartEvents() {
-  // The numbers of logs have 8 bits. When the numbers start again at 1, no block may still have the
-  // number of an old log.
+  // The number of a log of cache events has 8 bits. When the numbers start again at 1, remove the
+  // numbers of old logs from all blocks.
   if (++log_number_ == 0) {
     log_number_ = 1;
     for (Block& block : blocks_) block.emitted_in = 0;
@@ -23,8 +23,9 @@ void BlockPool::RestartEvents() {
   event_log_.Restart();
 }
 
-// Moves the sweep from block `id`, whose subtree is visited, to the next sibling, or to the parent,
-// or to the next slot of `chains_`.
+// Continues the visits of cached blocks after block `id` and all blocks that follow `id` are
+// visited: goes to the next block with the same previous block, to the previous block, or to the
+// next slot of `chains_`.
 void BlockPool::LeaveSubtree(BlockId id) {
   const Block& block = At(id);
   const bool has_sibling = block.next_sibling != kNoBlock;
@@ -41,13 +42,13 @@ bool BlockPool::HasComputedChild(const Block& block) const {
   return child != kNoBlock;
 }
 
-// Visits a block only if the event of its parent was emitted. A block that is cached behind the
-// position of the sweep has then been reported by Confirm: Confirm reports each block whose parent
-// was reported.
+// Visits a block only if the log of cache events has reported the previous block of its sequence. A
+// block that is cached later, at a position that is already visited, is reported by Confirm.
 //
-// A pending block may be the heir of an evicted block (HandOver), and then have computed children.
-// The sweep reports such a pending block, because Confirm would report the pending block alone. If
-// the step of the pending block fails, events report the removal of the block.
+// A block that is not computed yet (pending) may have replaced an evicted block (HandOver), and
+// then have computed blocks after it. SweepCached reports such a pending block, because Confirm
+// would report the pending block alone. If the step of the pending block fails, the log reports
+// that the block was removed.
 bool BlockPool::SweepCached(size_t visits_max, absl::FunctionRef<void(BlockId)> report) {
   if (!event_log_.is_open()) return false;
   for (; visits_max > 0 && sweep_.slot < chains_.size(); --visits_max) {
