@@ -59,8 +59,8 @@ std::string IntervalText(double seconds) {
   return fmt::format("{}s", seconds);
 }
 
-// Returns `range` as text: "from A to B", "at least A", "at most B" or "". Omits a limit of `range`
-// that excludes no value of the range `widest`.
+// Returns the allowed range as text: "from A to B", "at least A" or "at most B". `widest` is the
+// range of the type: a limit that is equal in `range` and `widest` is not mentioned.
 template <typename T, typename Show>
 std::string BoundsText(const FlagRange<T>& range, const FlagRange<T>& widest, Show show) {
   const bool has_min = range.min > widest.min;
@@ -264,7 +264,8 @@ void Flags::AddInteger(FlagText text, FlagRange<int64_t> range, std::function<vo
 
 void Flags::AddReal(FlagText text, FlagRange<double> range, std::function<void(double)> set,
                     std::function<std::optional<double>()> get) {
-  // The help text does not show a limit that equals -kUnbounded or kUnbounded.
+  // A flag without limits has the range from -kUnbounded to kUnbounded. The help text does not
+  // mention these two limits.
   constexpr double kUnbounded = std::numeric_limits<float>::max();
   std::string bounds = BoundsText(range, {-kUnbounded, kUnbounded},
                                   [](double value) { return fmt::format("{:g}", value); });

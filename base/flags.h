@@ -187,7 +187,8 @@ class Flags {
     return static_cast<size_t>(found - names.begin());
   }
   // Adds a flag whose value is one of `names`. If the user passes names[i], the parser calls
-  // set(i). `get` returns the index in `names` of the first name of the current value.
+  // set(i). `get` returns the current value as an index in `names`. If the value has several names,
+  // `get` returns the index of the first name.
   void AddNames(FlagText text, std::vector<std::string_view> names, std::function<void(size_t)> set,
                 std::function<size_t()> get);
   void AddInteger(FlagText text, FlagRange<int64_t> range, std::function<void(int64_t)> set,

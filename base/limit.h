@@ -1,4 +1,5 @@
-// Errors that contain the reached limit as a number, so that the caller need not read the message.
+// Creates errors for exceeded limits. Such an error contains the limit as a number, so that the
+// caller need not parse the error message.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,8 @@ namespace incipit {
 
 inline constexpr absl::string_view kLimitPayload = "incipit/limit";
 
-// Returns a RESOURCE_EXHAUSTED error that contains `limit`. The message is the formatted text and
-// "; the limit is " with the number `limit`.
+// Returns a RESOURCE_EXHAUSTED error that contains the exceeded limit `limit` as a number. The
+// error message ends with "; the limit is " and the number.
 template <typename... Args>
 absl::Status LimitReached(int64_t limit, fmt::format_string<Args...> format, Args&&... args) {
   absl::Status status = ResourceExhausted("{}; the limit is {}",

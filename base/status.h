@@ -1,5 +1,5 @@
 // Creates errors (absl::Status) with formatted messages, and returns errors to the caller. An error
-// message names the wrong object, its value and the allowed range.
+// message should contain the name of the invalid field, its value and the allowed range.
 #pragma once
 
 #include <fmt/format.h>

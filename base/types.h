@@ -41,11 +41,12 @@ struct TokenBias {
 // The sampling parameters of one request. The server checks the parameters when the request
 // arrives. Therefore every value is finite and in its allowed range.
 struct SamplingParams {
-  float temperature = 1;  // 0: the token with the highest probability is always sampled
+  // Divisor of the logits. 0: the token with the highest probability is always sampled.
+  float temperature = 1;
   // Only the likeliest tokens can be sampled: as few tokens as possible with a total probability of
   // at least `top_p`. Range (0, 1]; 1: no limit.
   float top_p = 1;
-  int32_t top_k = 0;  // sampling chooses among the `top_k` likeliest tokens; 0: no limit
+  int32_t top_k = 0;  // Sampling chooses among the `top_k` likeliest tokens. 0: no limit.
   // Sampling chooses among the tokens whose probability is at least `min_p` times the highest
   // probability. Range [0, 1]; 0: no limit.
   float min_p = 0;
@@ -56,7 +57,9 @@ struct SamplingParams {
   // Penalty for each occurrence of a token in the output. Range [-2, 2]; 0: no penalty.
   float frequency_penalty = 0;
   uint64_t seed = 0;
-  std::vector<TokenBias> logit_bias;  // sorted by token id; each token id occurs at most once
+  // Numbers that are added to the logits of tokens. The list is sorted by token id, and contains
+  // each token id at most once.
+  std::vector<TokenBias> logit_bias;
   // Number of likeliest tokens whose log probabilities are reported with each sampled token. 0:
   // only the sampled token is reported. -1: no log probabilities are reported.
   int32_t num_logprobs = -1;
@@ -83,10 +86,11 @@ struct TokenLogprob {
 
 // Log probabilities of tokens, computed from several rows of logits.
 struct Logprobs {
-  // chosen[i] is the token that was sampled from row i. If row i is a row of a prompt, chosen[i] is
-  // the next token of the prompt.
+  // chosen[i] is the token that was sampled from row i of the logits. If row i belongs to a token
+  // of the prompt, chosen[i] is the next token of the prompt.
   std::vector<TokenLogprob> chosen;
-  // rank[i] is the rank of the token chosen[i] by probability in row i; 1: the likeliest token.
+  // rank[i] is the rank of the token chosen[i], if the tokens are sorted by descending probability.
+  // The likeliest token has rank 1.
   std::vector<int32_t> rank;
   // The likeliest tokens of row i are the elements [top_begin[i], top_begin[i + 1]) of `top`. The
   // tokens of a row are sorted by descending probability, then by ascending token id.

@@ -21,8 +21,8 @@ constexpr int32_t kNumBlocks = 100'000;
 constexpr int32_t kBlockSize = 16;
 constexpr int32_t kPromptTokens = 4096;
 constexpr int32_t kPromptBlocks = kPromptTokens / kBlockSize;
-// A benchmark stops its timer after this number of prompts, to create new prompts. Stopping the
-// timer is slow.
+// Number of prompts that a benchmark measures before it stops its timer to create new prompts. The
+// number is above 1, because stopping the timer is slow.
 constexpr size_t kPromptsPerStop = 8;
 // Simulated time between two prompts.
 constexpr std::chrono::milliseconds kTimePerPrompt(70);
@@ -88,8 +88,8 @@ BENCHMARK_CAPTURE(Hash, xxh3, HashAlgorithm::kXxh3)->Name("hash_xxh3");
 BENCHMARK_CAPTURE(Hash, sha256_cbor, HashAlgorithm::kSha256Cbor)->Name("hash_sha256_cbor");
 BENCHMARK_CAPTURE(Hash, xxh3_cbor, HashAlgorithm::kXxh3Cbor)->Name("hash_xxh3_cbor");
 
-// Measures two SHA-256 compressions per block of 16 tokens. SHA-256 needs at least this time to
-// hash a block.
+// Measures two SHA-256 compressions, which process 64 bytes each. The key of a block of 16 tokens
+// needs at least these two compressions.
 void TwoCompressions(benchmark::State& state) {
   const Sha256Implementation& sha256 = Sha256Implementations().front();
   std::array<uint8_t, 2 * kSha256ChunkBytes> chunks{};
@@ -212,8 +212,8 @@ BENCHMARK_CAPTURE(AllocateEvict, adaptive_10k, kAdaptive, 10'000)
 BENCHMARK_CAPTURE(AllocateEvict, adaptive_1m, kAdaptive, 1'000'000)
     ->Name("allocate_evict_adaptive_1m");
 
-// Measures the calls Announce() and CacheBlocks(), after which lookups find the new blocks of a
-// prompt. The hashes of the blocks are computed before the measurement.
+// Measures how long the cache needs to make the new blocks of a prompt findable for lookups
+// (Announce and CacheBlocks). The hashes of the blocks are computed before the measurement.
 void Publish(benchmark::State& state, int64_t num_blocks) {
   FullCache full(num_blocks, kAdaptive);
   NewPrompts fresh(full.cache);

@@ -1,4 +1,5 @@
-// Passes the events of the prefix cache to a listener. Only the engine thread uses a CacheReporter.
+// Reports the blocks that are added to and removed from the prefix cache to a listener. Only the
+// engine thread uses a CacheReporter.
 #pragma once
 
 #include <cstddef>
@@ -8,27 +9,29 @@
 
 namespace incipit {
 
-// Receives the changes of the prefix cache. The engine thread calls OnKvEvents after each step with
-// changes, so OnKvEvents must return quickly and must not block. The views in KvEvents are valid
-// only during the call.
+// Receives the blocks that are added to and removed from the prefix cache. The engine thread calls
+// OnKvEvents after each step that changes the cache, so OnKvEvents must return quickly and must not
+// block. The views in KvEvents are valid only during the call.
 class KvEventListener {
  public:
   virtual ~KvEventListener() = default;
   virtual void OnKvEvents(const KvEvents& events) = 0;
 };
 
-// Orders of other threads for the CacheReporter.
+// What another thread requests from the CacheReporter.
 struct CacheOrders {
-  // New listener; null: no listener. Absent: no change.
+  // New listener for changes of the cache; null: no listener. Absent: the listener stays the same.
   std::optional<KvEventListener*> listener{};
-  bool reports_cached = false;  // true: report a further part of the blocks in the cache
+  // True: report the next cached blocks that the listener does not know yet, at most kVisitsMax
+  // blocks.
+  bool reports_cached = false;
 
   bool empty() const { return !listener && !reports_cached; }
 };
 
 class CacheReporter {
  public:
-  // Maximum number of cached blocks that the reporter visits for one order `reports_cached`.
+  // Maximum number of cached blocks that the reporter visits if `reports_cached` is true.
   static constexpr size_t kVisitsMax = 256;
 
   // REQUIRES: `cache` outlives the CacheReporter.
@@ -41,7 +44,7 @@ class CacheReporter {
     }
     if (orders.reports_cached) cache_.ReportCached(kVisitsMax);
   }
-  // Passes the events since the previous call to the listener.
+  // Passes the changes of the cache since the previous call to the listener.
   void Report() {
     if (listener_ == nullptr) return;
     const KvEvents events = cache_.Events();

@@ -54,7 +54,6 @@ class Engine::Loop {
 
   void Run();
   bool TakeInbox() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Moves the contents of inbox_ to taken_.
   void EmptyInbox() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ApplyInbox();
   void ReplyToResets();
@@ -158,8 +157,8 @@ Engine::Loop::~Loop() {
 }
 
 absl::Status Engine::Loop::Submit(std::shared_ptr<const Request> request) {
-  // `ended` holds requests that have ended. The destructor of `ended` frees these requests at the
-  // end of Submit, after the new request is queued.
+  // `ended` holds requests that have ended. Their memory is freed at the end of Submit, after the
+  // new request is queued.
   const SequenceGroups ended = TakeEnded();
   INCIPIT_RETURN_IF_ERROR(CheckRequest(*request, cache_));
   INCIPIT_RETURN_IF_ERROR(Reserve(*request, clock_.Now()));
@@ -202,8 +201,8 @@ absl::Status Engine::Loop::Reserve(const Request& request, Time now) {
   const int64_t num_waiting = inbox_prompt_tokens_ + load_.num_waiting_prompt_tokens;
   if (num_waiting > 0 && num_waiting + num_prompt_tokens > options_.waiting_prompt_tokens_max) {
     return LimitReached(options_.waiting_prompt_tokens_max,
-                        "{} prompt tokens are waiting and this prompt has {}", num_waiting,
-                        num_prompt_tokens);
+                        "the waiting requests have {} prompt tokens and this request has {}",
+                        num_waiting, num_prompt_tokens);
   }
   inbox_prompt_tokens_ += num_prompt_tokens;
   live_.emplace(request.id, Live{});
@@ -352,8 +351,9 @@ bool Engine::Loop::TakeInbox() {
 
 void Engine::Loop::EmptyInbox() {
   std::swap(taken_, inbox_);
-  // Subtract the previews in taken_ before their callers receive the replies. Otherwise, the next
-  // preview of such a caller could exceed the limit kPreviewsMax.
+  // Reduce the number of waiting admission previews before their callers receive the results.
+  // Otherwise, the next preview of such a caller could be refused because kPreviewsMax previews are
+  // still counted as waiting.
   num_previews_ -= taken_.previews.size();
   load_.num_waiting += static_cast<int32_t>(taken_.submitted.size());
   for (const auto& group : taken_.submitted) {
@@ -427,7 +427,7 @@ absl::Status Engine::Loop::TryStep(bool& stepped) {
   while (scheduler_.num_in_flight() < options_.scheduler.steps_in_flight_max) {
     const int32_t num_before = scheduler_.num_in_flight();
     INCIPIT_RETURN_IF_ERROR(BeginStep());
-    if (scheduler_.num_in_flight() == num_before) break;  // the plan of the new step was empty
+    if (scheduler_.num_in_flight() == num_before) break;  // the scheduler has no tokens to compute
   }
   if (scheduler_.num_in_flight() == 0) return absl::OkStatus();
   INCIPIT_RETURN_IF_ERROR(EndStep());

@@ -69,8 +69,10 @@ struct EngineLoad {
   // Number of cached blocks with a retention hint (a client's request to keep blocks).
   int32_t num_retained_blocks = 0;
   int32_t block_size = 0;
-  bool draining = false, failed = false;  // `failed` stays true after a fatal error
-  HitRatios hit_ratios;                   // present hit ratios of the prefix cache
+  // draining: new requests are refused. failed: a fatal error has stopped the engine; `failed`
+  // never becomes false again.
+  bool draining = false, failed = false;
+  HitRatios hit_ratios;  // hit ratios of the prefix cache in the last minute, ten minutes and hour
 };
 
 struct EngineOptions {
@@ -128,13 +130,14 @@ class Engine {
   absl::Status PreviewAdmission(std::shared_ptr<const Request> request,
                                 std::function<void(const AdmissionPreview&)> done);
 
-  // Requests that the engine reports the changes of the prefix cache to `listener`, only for blocks
-  // of the default namespace. The first event is kRestarted. If `listener` is null, the engine
-  // reports no changes any more. Thread-safe. REQUIRES: `listener` outlives the engine.
+  // Requests reports about the blocks that are added to and removed from the prefix cache. The
+  // engine sends the reports to `listener`, only for blocks of the default tenant without salt,
+  // adapter and image. The first event is kRestarted. If `listener` is null, the engine stops the
+  // reports. Thread-safe. REQUIRES: `listener` outlives the engine.
   void ListenToCache(KvEventListener* listener);
-  // Requests that the engine reports a further part of the blocks that were cached before
-  // ListenToCache, at most CacheReporter::kVisitsMax blocks. The part ends with the event
-  // kMoreCached or kComplete. Thread-safe.
+  // Requests reports about blocks that were cached before the call of ListenToCache. Each call
+  // leads to reports about at most CacheReporter::kVisitsMax blocks that were not reported before.
+  // The last event is kMoreCached (not all blocks are reported yet) or kComplete. Thread-safe.
   void ReportCached();
 
   // Refuses new requests until Resume is called, and waits until all requests have ended. Returns

@@ -1,5 +1,4 @@
-// The inbox of the engine loop: new requests, cancellations, cache resets, admission previews and
-// orders for the CacheReporter from other threads.
+// The inbox of the engine thread: what other threads request from the engine thread.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +27,9 @@ struct PreviewOrder {
   std::function<void(const AdmissionPreview&)> done;
 };
 
-// New requests, cancellations, cache resets, admission previews and orders for the CacheReporter
-// from other threads. The engine loop empties the inbox between two steps.
+// What other threads request from the engine thread: new requests, cancellations, cache resets,
+// admission previews (predictions of the blocks that a request needs), and reports of cached
+// blocks. The engine thread empties the inbox between two steps.
 struct EngineInbox {
   SequenceGroups submitted;
   std::vector<CancelOrder> cancelled;

@@ -36,11 +36,11 @@ class LogitsPlan {
   // ascending order, without duplicates.
   std::span<const int32_t> rows() const { return rows_; }
   std::span<const Chunk> chunks() const { return chunks_; }
-  // Element i is the row of logits that sample i uses. The rows of each chunk (rows whose logits
-  // are computed together) are numbered from 0.
+  // Element i is the row of logits from which token i is sampled. Logits are computed in chunks,
+  // and the rows of each chunk are numbered from 0.
   std::span<const int32_t> sample_rows() const { return sample_rows_; }
-  // Element i is the row of logits that score i (the log probability of a prompt token) uses. The
-  // rows of each chunk (rows whose logits are computed together) are numbered from 0.
+  // Element i is the row of logits for score i, the log probability of a prompt token. Logits are
+  // computed in chunks, and the rows of each chunk are numbered from 0.
   std::span<const int32_t> score_rows() const { return score_rows_; }
 
  private:

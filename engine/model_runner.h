@@ -13,9 +13,11 @@ namespace incipit {
 // The result of a step: the sampled tokens in the order of Step::samples, and the scores (log
 // probabilities of prompt tokens) in the order of Step::scores.
 struct StepResult {
-  std::vector<TokenId> tokens;          // element i is the token sampled for Step::samples[i]
-  std::vector<RowStatus> status;        // element i is the status of Step::samples[i]
-  std::vector<RowStatus> score_status;  // element i is the status of Step::scores[i]
+  std::vector<TokenId> tokens;  // element i is the token sampled for Step::samples[i]
+  // Element i is the result of checking the logits for Step::samples[i] for NaN and infinity.
+  std::vector<RowStatus> status;
+  // Element i is the result of checking the logits for Step::scores[i] for NaN and infinity.
+  std::vector<RowStatus> score_status;
   Logprobs logprobs;         // one row for each sample whose request asked for log probabilities
   Logprobs prompt_logprobs;  // one row for each element of Step::scores
 };

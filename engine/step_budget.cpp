@@ -107,8 +107,9 @@ absl::StatusOr<int32_t> ChooseStepTokens(
     }
     spent += spent_here;
     cost.Add(num_tokens, ToSeconds(best));
-    // Assumed duration of the next measurement, divided by the duration of this measurement. After
-    // the first measurement the value is 1, because small steps may take the same time.
+    // Assumed duration of the next, larger measurement, divided by the duration of the present
+    // measurement. After the first measurement the factor is 1, because small steps may take the
+    // same time.
     const int32_t growth = num_tokens == kFirstProbeTokens ? 1 : kProbeGrowth;
     if (spent + growth * best > options.probe_time_max) break;
   }

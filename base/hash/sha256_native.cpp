@@ -1,5 +1,6 @@
-// SHA-256 with the SHA instructions of x86 (SHA256RNDS2, SHA256MSG1, SHA256MSG2). The state is in
-// two vectors: words a, b, e, f and words c, d, g, h, the first word in the highest lane.
+// SHA-256 with the SHA instructions of x86 (SHA256RNDS2, SHA256MSG1, SHA256MSG2). These
+// instructions need the state (words a to h) in two vectors: one with the words a, b, e, f, and one
+// with the words c, d, g, h. The first word is in the highest lane of its vector.
 #include "base/hash/sha256_rounds.h"
 
 #if defined(__x86_64__)

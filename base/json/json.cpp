@@ -96,11 +96,12 @@ class LimitedBuilder final : public nlohmann::json_sax<Json> {
   const JsonLimits limits_;
   int64_t num_values_ = 0;
   Json root_;
-  // Arrays and objects whose end has not been parsed yet, from the outermost to the innermost. Only
-  // the innermost array or object gets new elements, so all pointers stay valid.
+  // The arrays and objects that contain the present position of the parser, from the outermost to
+  // the innermost. Only the innermost array or object gets new elements, so all pointers stay
+  // valid.
   std::vector<Json*> open_;
-  // The member of the innermost open object whose key was parsed last. The next value is stored in
-  // this member.
+  // If the parser is inside an object: the object's member whose key was parsed last. The next
+  // value is stored in this member.
   Json* slot_ = nullptr;
   std::string error_;
 };
@@ -113,7 +114,7 @@ absl::StatusOr<Json> ParseJson(std::string_view text, const JsonLimits& limits) 
     return InvalidArgument("the JSON text has {} bytes; it must have at most {}", text.size(),
                            limits.bytes_max);
   }
-  // Returns an error for a NUL byte, because the JSON library would treat a NUL byte as the end of
+  // Return an error for a NUL byte, because the JSON library would treat a NUL byte as the end of
   // the text.
   if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
     return InvalidArgument("not valid JSON: error at byte {}", nul + 1);
