@@ -19,49 +19,50 @@ namespace incipit {
 class CallReader {
  public:
   enum class State : uint8_t {
-    kReading,  // The text may be the beginning of a call.
+    kReading,  // The bytes that were read may be the beginning of a tool call.
     kCalls,    // A tool call is complete. Another tool call may follow without an opening marker.
     kDone,     // All tool calls after the opening marker are complete.
-    kFailed,   // The text is not a call. The last byte was not read as part of a call.
+    kFailed,   // The text is not a tool call. The caller must parse the last byte again.
   };
 
   virtual ~CallReader() = default;
 
-  // Reads the next byte of the output. REQUIRES: each previous call of Read returned kReading or
+  // Reads the next byte of the output. REQUIRES: all earlier results of Read() were kReading or
   // kCalls.
   virtual State Read(char byte) = 0;
 
-  // Called at the end of the output. If only the closing marker is missing, TakeCalls() then
-  // returns the call.
+  // Ends the output. Accepts a tool call without its closing marker, so that TakeCalls() returns
+  // the tool call.
   virtual void End() {}
 
-  // Returns the complete tool calls that TakeCalls() has not returned before.
+  // Returns the complete tool calls that no earlier TakeCalls() has returned.
   std::vector<ToolCall> TakeCalls() { return std::exchange(calls_, {}); }
 
  protected:
-  // Adds `calls` to the complete tool calls, and returns `success`. Returns kFailed if `calls` is
-  // nullopt.
+  // Appends `calls` to the list of complete tool calls, and returns `success`. Returns kFailed if
+  // `calls` is nullopt.
   State Add(std::optional<std::vector<ToolCall>> calls, State success);
 
  private:
   std::vector<ToolCall> calls_;
 };
 
-// The strings and bytes with which a tool call of one format can begin.
+// How a tool call begins in one format: with a marker, or with one byte.
 struct CallBegin {
-  // String that begins a tool call anywhere in the text, such as <tool_call>; may be empty.
-  // CallReader::Read gets the bytes after the marker.
+  // String before a tool call, such as <tool_call>; may be empty. CallReader::Read gets only the
+  // bytes after the marker.
   std::string_view marker;
-  // Each of these bytes begins a tool call at the beginning of the text or after another call.
-  // White space may precede the byte. CallReader::Read gets the byte too.
+  // Bytes, such as '{', that begin a tool call without a marker at the start of the output or after
+  // another tool call. White space may precede the byte. CallReader::Read gets the byte too.
   std::string_view first_bytes;
-  // Byte between two tool calls, or 0. The CallReader of the second call gets this byte first.
+  // Byte between two tool calls, such as ';'; 0 if the format has none. The CallReader of the
+  // second tool call gets this byte first.
   char separator = 0;
 };
 CallBegin CallBeginOf(ToolFormat format);
 
-// Returns a reader of tool calls in the format `format`. `strings` (parameters that are strings)
-// may be null. REQUIRES: `format` is not kNone, and `strings` outlives the CallReader.
+// Returns a new reader of tool calls in the format `format`. `strings`, the set of parameters that
+// are strings, may be null. REQUIRES: `format` is not kNone, and `strings` outlives the reader.
 std::unique_ptr<CallReader> MakeCallReader(ToolFormat format, const StringParameters* strings);
 
 }  // namespace incipit

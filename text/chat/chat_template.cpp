@@ -20,8 +20,8 @@ using jinja::Value;
 // Maximum length in bytes of the role of a message, such as "user".
 constexpr size_t kRoleSizeMax = 64;
 
-// Returns true if `role`, such as "user", has at most kRoleSizeMax characters, all of them ASCII
-// letters, digits, '_' or '-'.
+// Returns true if `role` has 1 to kRoleSizeMax characters, all of them ASCII letters, digits, '_'
+// or '-'.
 bool IsPlainRole(std::string_view role) {
   return !role.empty() && role.size() <= kRoleSizeMax &&
          std::all_of(role.begin(), role.end(), [](char c) {
@@ -30,8 +30,8 @@ bool IsPlainRole(std::string_view role) {
          });
 }
 
-// Returns the values of the variables that the template `code` uses. `json` is an object with one
-// member for each variable. Returns an error if any value in `json` is invalid.
+// Converts the members of the JSON object `json` to the variables of the template `code`. Ignores
+// variables that the template does not use. Returns an error if any value in `json` is invalid.
 absl::StatusOr<jinja::Variables> ReadVariables(Heap& heap, const nlohmann::ordered_json& json,
                                                const jinja::Program& code) {
   jinja::Variables variables(code.context.size());
@@ -46,12 +46,11 @@ absl::StatusOr<jinja::Variables> ReadVariables(Heap& heap, const nlohmann::order
   return variables;
 }
 
-// Sets the template variables of the model's special tokens, such as bos_token. The tokenizer
-// encodes these values as special tokens.
+// Adds the special tokens of the model, such as bos_token, to the variables of the template `code`.
 absl::Status AddSpecialTokens(Heap& heap, const TokenizerConfig& config, const jinja::Program& code,
                               jinja::Variables& variables) {
-  // Returns the variable `name`. Returns null if the template does not use the variable, or if the
-  // request has set the variable.
+  // Returns a pointer to the variable `name`. Returns null if the template does not use the
+  // variable, or if the request has set the variable.
   const auto free_variable = [&](std::string_view name) -> Value* {
     const auto found = code.context.find(name);
     if (found == code.context.end()) return nullptr;
@@ -77,8 +76,8 @@ absl::Status AddSpecialTokens(Heap& heap, const TokenizerConfig& config, const j
 
 class ChatTemplate::Program {
  public:
-  // The parsed chat templates; at least one is set. Requests with tools use `tool_code`, if set.
-  // All other requests use `code`.
+  // The parsed chat templates. If `tool_code` is set, requests with tools use `tool_code`. All
+  // other requests use `code`.
   std::optional<jinja::Program> code, tool_code;
   TokenizerConfig config;
   ChatTemplateLimits limits;

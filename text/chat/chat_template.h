@@ -1,5 +1,5 @@
-// Converts a conversation (list of messages) to the prompt text of a model, with the model's chat
-// template.
+// Converts a conversation (list of messages) to the prompt text of a model, with the chat template
+// of the model.
 #pragma once
 
 #include <chrono>
@@ -18,8 +18,8 @@ namespace incipit {
 
 struct RenderedPrompt {
   std::string text;
-  // Byte ranges of `text` that come from the request, not from the template, in ascending order and
-  // without overlaps. The tokenizer must treat special tokens inside the ranges as ordinary text.
+  // Byte ranges of `text` that come from the request instead of the template, in ascending order.
+  // In these ranges, the tokenizer must treat special tokens as ordinary text.
   std::vector<ByteRange> literal_ranges;
 };
 
@@ -27,22 +27,22 @@ struct RenderedPrompt {
 // Immutable and thread-safe.
 class ChatTemplate {
  public:
-  // Parses the template `source`. Returns UNIMPLEMENTED for a construct of Jinja that is not
-  // supported, and INVALID_ARGUMENT for a syntax error. The error message names the line and the
-  // construct.
+  // Parses the template `source`. Returns INVALID_ARGUMENT for a syntax error, and UNIMPLEMENTED
+  // for an unsupported construct of Jinja. The error message names the line and the construct.
   static absl::StatusOr<ChatTemplate> Parse(std::string_view source,
                                             ChatTemplateLimits limits = {});
 
-  // Parses the chat templates of a model folder. If there are two templates, Render() uses
-  // `tool_use` for requests with tools, and `default` for other requests. Returns
-  // FAILED_PRECONDITION if there is no template.
+  // Parses the chat templates of a model folder. If the folder has two templates, Render() uses the
+  // template `tool_use` for requests with tools, and `default` for other requests. Returns
+  // FAILED_PRECONDITION if the folder has no chat template.
   static absl::StatusOr<ChatTemplate> Parse(const TokenizerConfig& config);
 
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
-  // Returns the formats of tool calls and reasoning, detected from the text of the templates.
+  // Returns the formats of tool calls and reasoning, detected from the source text of the
+  // templates.
   OutputFormats formats() const;
 
   // Renders the prompt. `variables` is a JSON object with the variables of the template, such as
@@ -50,9 +50,9 @@ class ChatTemplate {
   //
   // Returns INVALID_ARGUMENT if the template raises an error. Returns FAILED_PRECONDITION if the
   // model has only a template for tools, but the request has no tools. Returns UNIMPLEMENTED if the
-  // rendering reaches an unsupported construct.
+  // template executes an unsupported construct.
   absl::StatusOr<RenderedPrompt> Render(const nlohmann::ordered_json& variables) const;
-  // Renders the prompt, with `now` as the current time of the template function strftime_now().
+  // Renders the prompt. The template function strftime_now() returns `now` as the current time.
   absl::StatusOr<RenderedPrompt> Render(const nlohmann::ordered_json& variables,
                                         std::chrono::system_clock::time_point now) const;
 

@@ -5,13 +5,13 @@
 namespace incipit {
 namespace {
 
-// Each JSON object of a tool call begins with one of these strings, if white space is removed.
+// Beginnings of a JSON object that is a tool call, without white space.
 constexpr std::string_view kFirstKeys[] = {R"({"name")", R"({"arguments")", R"({"parameters")",
                                            R"({"type")", R"({"id")"};
 constexpr std::string_view kPythonEnd = "<|python_end|>";
 
-// Returns the tool name in `head`, the text of a Mistral call between [TOOL_CALLS] and the JSON
-// arguments. Returns an empty name if `head` is malformed.
+// Returns the tool name in `head`, the text between the marker [TOOL_CALLS] and the JSON arguments
+// of a Mistral tool call. Returns an empty name if `head` is malformed.
 std::string_view MistralName(std::string_view head) {
   constexpr std::string_view kCallId = "[CALL_ID]", kArguments = "[ARGS]";
   const std::string_view name = head.substr(0, head.find('['));

@@ -1,5 +1,4 @@
-// Reads tool calls that are JSON values or lists of Python calls, and so end with a closing
-// bracket.
+// Reads tool calls that end with a closing bracket: JSON values and lists of Python calls.
 #pragma once
 
 #include <cstddef>
@@ -17,30 +16,30 @@ namespace incipit {
 // these objects.
 class JsonCallReader final : public CallReader {
  public:
-  // If `closing_marker` is not empty, this text must follow the JSON text. At the end of the
-  // output, `closing_marker` may be missing. If `separator` is not 0, the byte `separator` may
-  // precede the JSON text. REQUIRES: the memory of `closing_marker` outlives the reader.
+  // Creates a reader. If `closing_marker` is not empty, the marker must follow the JSON text,
+  // except at the end of the output. If `separator` is not 0, this byte may precede the JSON text.
+  // REQUIRES: the memory of `closing_marker` outlives the reader.
   explicit JsonCallReader(std::string_view closing_marker, char separator = 0)
       : closing_marker_(closing_marker), separator_(separator) {}
 
   State Read(char byte) override;
-  // Called at the end of the output. Accepts a tool call without its closing marker.
+  // Ends the output. Accepts a tool call without its closing marker.
   void End() override;
 
  private:
   State ReadClosingMarker(char byte);
-  // Reads a byte of the JSON text. Returns false as soon as the first key shows that the JSON
-  // object is not a tool call.
+  // Reads a byte of the JSON text. Returns false if the first key of the JSON object cannot be a
+  // key of a tool call.
   bool ReadFirstKey(char byte);
 
   std::string_view closing_marker_;
   char separator_;
   std::string json_;
   JsonExtent extent_;
-  std::string beginning_;       // JSON text up to its first key, without white space
-  bool has_first_key_ = false;  // true after the first key was read
-  bool is_closed_ = false;      // true after the bracket that ends the JSON text
-  size_t num_matched_ = 0;      // number of bytes of `closing_marker_` that were read
+  std::string beginning_;  // bytes of the JSON text up to the first key, without white space
+  bool has_first_key_ = false;
+  bool is_closed_ = false;  // true after the closing bracket of the JSON text
+  size_t num_matched_ = 0;  // number of bytes of `closing_marker_` that were read
   // Tool calls in the JSON text; absent until the text is complete.
   std::optional<std::vector<ToolCall>> parsed_;
 };
@@ -58,14 +57,13 @@ class MistralCallReader final : public CallReader {
   JsonExtent extent_;
 };
 
-// Reads a list of Python calls, such as [f(a=1)], and the marker <|python_end|> if the marker
-// follows.
+// Reads a list of Python calls, such as [f(a=1)]. The marker <|python_end|> may follow the list.
 class PythonCallReader final : public CallReader {
  public:
   State Read(char byte) override;
 
  private:
-  std::string text_;  // text of the list, or text after the list
+  std::string text_;  // bytes of the list, or bytes after the list
   PythonCallsExtent extent_;
   bool is_closed_ = false;  // true after the closing bracket of the list
 };

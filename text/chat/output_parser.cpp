@@ -7,7 +7,6 @@
 namespace incipit {
 namespace {
 
-// Returns the number of white space characters at the beginning of `text`.
 size_t NumSpaces(std::string_view text) {
   return static_cast<size_t>(std::find_if_not(text.begin(), text.end(), IsOutputSpace) -
                              text.begin());
@@ -102,7 +101,7 @@ void OutputParser::ReadContent(char byte, ParsedText& out) {
     return ReadCall(byte, out);
   }
   size_t size = Hold(byte, call_marker_);
-  // Hold back white space only before a possible tool call, and after reasoning or a tool call.
+  // Hold back white space only if a tool call may follow, or after reasoning or a tool call.
   const bool may_begin_call =
       !call_begin_.marker.empty() || (!call_begin_.first_bytes.empty() && !has_content_);
   if (!may_begin_call && !is_after_block_) size = held_.size();
@@ -118,8 +117,8 @@ size_t OutputParser::Hold(char byte, TextMatcher& marker) {
   marker.Read(byte);
   if (held_.size() == num_spaces_ + marker.length()) return 0;
   if (!IsOutputSpace(byte)) return held_.size() - marker.length();
-  // No marker contains white space. So the bytes before the white space `byte` are ordinary text,
-  // and can be sent.
+  // A marker contains no white space, so the bytes before the white space `byte` cannot begin a
+  // marker.
   if (!follows_spaces) return held_.size() - 1;
   ++num_spaces_;
   return 0;
@@ -176,7 +175,7 @@ void OutputParser::FailCall(ParsedText& out) {
   num_spaces_ = 0;
   const std::string text = std::exchange(held_, {});
   // A marker may begin in the last bytes of `text`, so the loop below reads these bytes again.
-  // Their number is less than the marker's length, so the total time stays linear.
+  // Fewer bytes than the length of the marker are read twice, so the total time stays linear.
   const size_t marker_size = std::max<size_t>(call_begin_.marker.size(), 1);
   size_t sent = text.size() - std::min(text.size() - call_begin_size_, marker_size - 1);
   if (NumSpaces(text) >= sent) sent = 0;

@@ -24,34 +24,33 @@ struct ParsedText {
   bool operator==(const ParsedText&) const = default;
 };
 
-// Splits the text of one output into reasoning, ordinary text (content) and tool calls. The result
-// does not depend on the pieces in which the text arrives. The time is linear in the length of the
-// text.
+// Splits the text of one output into reasoning, ordinary text (content) and tool calls. The text
+// may arrive in pieces of any size. The time is linear in the length of the text.
 //
 // - Reasoning can only be at the beginning of the output. Reasoning without a closing tag extends
 //   to the end of the output.
 // - A malformed or incomplete tool call becomes content. A tool call of more than kToolCallBytesMax
 //   bytes also becomes content.
 // - A tool call at the end of the output needs no closing marker.
-// - White space around closed reasoning and around tool calls is removed. Exception: white space
-//   after a tool call stays if content precedes and follows the call.
-// - Push() returns text immediately, except text that may be a tool call or the beginning of a
-//   marker, and white space that may be removed later.
+// - White space around reasoning and around tool calls is removed. Exception: white space after a
+//   tool call stays if content precedes and follows the call.
+// - Push() returns text immediately. Exceptions are text that may be a tool call or the beginning
+//   of a marker, and white space that may be removed later.
 class OutputParser {
  public:
-  // If `has_tools` is false, or if `tools` is kNone, the output has no tool calls. If
+  // Creates a parser. If `has_tools` is false, the output has no tool calls. If
   // `begins_in_reasoning` is true, the output begins with reasoning, without an opening tag.
-  // `strings` (parameters that are strings) may be null. REQUIRES: `strings` outlives the
-  // OutputParser.
+  // `strings`, the set of parameters that are strings, may be null. REQUIRES: `strings` outlives
+  // the parser.
   OutputParser(ToolFormat tools, ReasoningFormat reasoning, bool begins_in_reasoning,
                bool has_tools, const StringParameters* strings = nullptr);
 
   // Reads `text`, the next piece of the output. Returns the content, reasoning and tool calls that
-  // are now certain.
+  // later pieces cannot change.
   ParsedText Push(std::string_view text);
 
-  // Called at the end of the output. Returns the remaining content, reasoning and tool calls.
-  // REQUIRES: neither Push() nor Finish() is called afterwards.
+  // Ends the output. Returns the remaining content, reasoning and tool calls. REQUIRES: no function
+  // of the object is called afterwards.
   ParsedText Finish();
 
  private:
@@ -63,20 +62,19 @@ class OutputParser {
   void ReadContent(char byte, ParsedText& out);
   void ReadCall(char byte, ParsedText& out);
 
-  // Sets the mode to `mode`, and reads the text of `held_` again.
+  // Sets `mode_` to `mode`, and parses the bytes of `held_` again in this mode.
   void ReadHeldAs(Mode mode, ParsedText& out);
-  // Appends `byte` to `held_`. Returns the number of bytes at the beginning of `held_` that can be
-  // sent, because they are neither a part of `marker` nor white space before `marker`.
+  // Appends `byte` to `held_`. Returns how many bytes at the beginning of `held_` are certainly
+  // ordinary text: not a part of `marker`, and not white space before `marker`.
   size_t Hold(char byte, TextMatcher& marker);
-  // Returns true if `byte` is the first byte of a possible tool call without a marker.
+  // Returns true if `byte` may be the first byte of a tool call in a format without a marker.
   bool BeginsCall(char byte) const;
-  // Starts to read a tool call. `begin_size` is the number of bytes of `held_` up to and including
-  // the call's opening marker or first byte.
+  // Starts to read a tool call. The opening marker (or first byte) of the tool call ends after the
+  // first `begin_size` bytes of `held_`.
   void BeginCall(size_t begin_size);
-  // Appends the tool calls that `reader_` has completed to `out`, and removes the text of these
-  // calls from `held_`.
+  // Moves the completed tool calls from `reader_` to `out`, and removes their text from `held_`.
   void TakeCalls(ParsedText& out);
-  // Called if the text in `held_` is not a tool call. Returns this text as content.
+  // Treats the text in `held_` as content, because the text is not a tool call.
   void FailCall(ParsedText& out);
   // Moves the first `size` bytes of `held_` to the content of `out`.
   void SendContent(size_t size, ParsedText& out);
@@ -90,20 +88,20 @@ class OutputParser {
   const StringParameters* const strings_;
 
   Mode mode_;
-  // Text that Push() has read and not returned: white space, then the beginning of a tag, of a
+  // Bytes that Push() has read but not yet returned: white space, then the beginning of a tag, of a
   // marker or of a tool call.
   std::string held_;
   size_t num_spaces_ = 0;  // number of white space characters at the beginning of `held_`
   TextMatcher reasoning_end_;
   TextMatcher call_marker_;
-  std::unique_ptr<CallReader> reader_;  // reader of the tool call in `held_`
-  // Number of bytes of `held_` up to the end of the tool call's opening marker (or first byte). 0
-  // after TakeCalls() has removed this beginning from `held_`.
+  std::unique_ptr<CallReader> reader_;
+  // Number of bytes of `held_` up to the end of the opening marker (or first byte) of the current
+  // tool call. 0 after TakeCalls() has removed these bytes.
   size_t call_begin_size_ = 0;
-  bool has_reasoning_ = false;  // True after the parser has returned reasoning.
-  bool has_content_ = false;    // True after the parser has returned content (ordinary text).
-  bool has_calls_ = false;      // True after the parser has returned a tool call.
-  // True between the end of reasoning or of a tool call and the next content (ordinary text).
+  bool has_reasoning_ = false;  // true after the parser has returned reasoning
+  bool has_content_ = false;    // true after the parser has returned content
+  bool has_calls_ = false;      // true after the parser has returned a tool call
+  // True from the end of reasoning or of a tool call until the next content (ordinary text).
   bool is_after_block_ = false;
 };
 

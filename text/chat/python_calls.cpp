@@ -21,8 +21,8 @@ int HexDigit(char c) {
   return -1;
 }
 
-// Parses Python expressions from left to right. If the next bytes do not have the expected form, a
-// parsing function returns false or an empty text.
+// Parses Python expressions from left to right. A parsing function returns false or an empty text
+// if the next bytes do not match.
 class PythonReader {
  public:
   explicit PythonReader(std::string_view text) : text_(text) {}
@@ -32,8 +32,8 @@ class PythonReader {
     return position_ == text_.size();
   }
 
-  // Skips white space and then the byte `c`. Returns false if the byte after the white space is not
-  // `c`.
+  // Skips white space and the byte `c` after it. Returns false if the byte after the white space is
+  // not `c`.
   bool Accept(char c) {
     SkipSpace();
     if (Peek() != c) return false;
@@ -49,7 +49,8 @@ class PythonReader {
     return text_.substr(begin, position_ - begin);
   }
 
-  // Parses a Python literal, and appends the JSON text of its value to `json`.
+  // Parses a Python literal, such as 'a' or [1, None], and appends its value as JSON text to
+  // `json`.
   bool Literal(std::string& json);
   bool Call(std::vector<ToolCall>& calls);
 
@@ -100,7 +101,7 @@ bool PythonReader::Literal(std::string& json) {
 }
 
 // Parses the elements of a list or a tuple after the opening bracket, and appends a JSON array to
-// `json`. Returns false for `(1)`, which is not a tuple in Python, because the comma is missing.
+// `json`. Returns false for a text such as `(1)`, which in Python is a number and not a tuple.
 bool PythonReader::Elements(char close, std::string& json) {
   json += '[';
   bool has_comma = true;
@@ -132,8 +133,8 @@ bool PythonReader::Items(std::string& json) {
   return true;
 }
 
-// Parses a decimal number and appends its JSON text to `json`. JSON allows no plus sign, and needs
-// a digit on each side of the decimal point.
+// Parses a decimal number, and appends the number as JSON text to `json`. In JSON, a number has no
+// plus sign, and a digit on each side of the decimal point.
 bool PythonReader::Number(std::string& json) {
   const auto digits = [&] {
     const size_t begin = position_;
@@ -180,8 +181,8 @@ bool PythonReader::String(std::string& json) {
   return string.has_value();
 }
 
-// Parses an escape sequence after its backslash, and appends its character to `characters`. Appends
-// an unknown escape sequence unchanged, with the backslash, as in Python.
+// Parses an escape sequence after its backslash, and appends the escaped character to `characters`.
+// Appends an unknown escape sequence without change, as Python does.
 bool PythonReader::Escape(std::string& characters) {
   constexpr std::string_view kEscapes = "\\'\"abfnrtv";
   constexpr std::string_view kMeanings = "\\'\"\a\b\f\n\r\t\v";
@@ -203,8 +204,8 @@ bool PythonReader::Escape(std::string& characters) {
   return true;
 }
 
-// Parses `num_digits` hexadecimal digits, and appends the character with this code point to
-// `characters`.
+// Parses `num_digits` hexadecimal digits of a code point, and appends the character of this code
+// point to `characters`.
 bool PythonReader::CodePoint(int num_digits, std::string& characters) {
   uint64_t code_point = 0;
   for (int i = 0; i < num_digits; ++i) {

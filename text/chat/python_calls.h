@@ -1,4 +1,4 @@
-// Parses the Python calls and Python literals that a model writes, and converts their values to
+// Parses Python calls and Python literals in the output of a model, and converts their values to
 // JSON.
 #pragma once
 
@@ -12,12 +12,11 @@
 
 namespace incipit {
 
-// Returns the tool calls in `text`, a list of Python calls such as `[f(a=1, b="x"), g()]`. Each
-// argument must have a name and a literal as value. Returns nullopt for any other text.
+// Parses `text`, a list of Python calls such as `[f(a=1, b="x"), g()]`, as tool calls. Each
+// argument must have a name and a literal as value. Returns nullopt if `text` has another form.
 std::optional<std::vector<ToolCall>> ReadPythonCalls(std::string_view text);
 
-// Returns the value of the Python literal `text` as JSON text. Returns nullopt if `text` is not a
-// literal.
+// Converts the Python literal `text` to JSON text. Returns nullopt if `text` is not a literal.
 std::optional<std::string> JsonOfPythonLiteral(std::string_view text);
 
 // Finds the end of a list of Python calls in a text that arrives byte by byte. The list must begin
@@ -26,8 +25,8 @@ class PythonCallsExtent {
  public:
   using State = JsonExtent::State;
 
-  // Reads the next byte. Returns kClosed if `byte` closes the first bracket, or kInvalid if the
-  // text is not a list of calls. REQUIRES: each previous call of Read returned kOpen.
+  // Reads the next byte. Returns kClosed if `byte` closes the list, or kInvalid if the text is not
+  // a list of calls. REQUIRES: all earlier results of Read() were kOpen.
   State Read(char byte);
 
  private:

@@ -1,5 +1,5 @@
-// Reads tool calls that are inside a section of the output. Opening and closing markers surround
-// the section and each tool call in it.
+// Reads tool calls in the formats of DeepSeek and Kimi K2. Opening and closing markers surround
+// each tool call, and the section that contains all tool calls.
 #pragma once
 
 #include <optional>
@@ -24,22 +24,22 @@ inline constexpr SectionMarkers kKimiSection = {.begin = "<|tool_calls_section_b
                                                 .call_begin = "<|tool_call_begin|>",
                                                 .call_end = "<|tool_call_end|>"};
 
-// Returns the tool call in `text`, the text between the markers of a call by DeepSeek V3, R1 or
-// V3.1. Returns nullopt if `text` has another form.
+// Parses `text`, the text between the markers of a tool call by DeepSeek V3, R1 or V3.1. Returns
+// nullopt if `text` has another form.
 std::optional<ToolCall> ReadDeepSeekCall(std::string_view text);
 
-// Returns the tool call in `text`, the text between the markers of a call by Kimi K2. Returns
-// nullopt if `text` has another form.
+// Parses `text`, the text between the markers of a tool call by Kimi K2. Returns nullopt if `text`
+// has another form.
 std::optional<ToolCall> ReadKimiCall(std::string_view text);
 
-// Reads the text after the marker SectionMarkers::begin. TakeCalls() can return a tool call before
-// the section ends.
+// Reads the section with all tool calls, after its opening marker. TakeCalls() can return a tool
+// call before the section ends.
 class SectionReader final : public CallReader {
  public:
   using ReadCall = std::optional<ToolCall> (*)(std::string_view text);
 
-  // `read_call` converts the text between the markers of a tool call to the call. REQUIRES: the
-  // memory of `markers` outlives the reader.
+  // Creates a reader. `read_call` parses the text between the markers of one tool call. REQUIRES:
+  // the strings in `markers` outlive the reader.
   SectionReader(const SectionMarkers& markers, ReadCall read_call)
       : markers_(markers), read_call_(read_call), call_end_(markers.call_end) {}
 
@@ -53,7 +53,7 @@ class SectionReader final : public CallReader {
   TextMatcher call_end_;
   bool in_call_ = false;
   bool has_calls_ = false;
-  std::string text_;  // text of the current tool call, or the beginning of a marker
+  std::string text_;  // bytes of the current tool call, or the beginning of a marker
 };
 
 }  // namespace incipit

@@ -1,4 +1,4 @@
-// Finds the parameters that the declarations of tools in a request declare as strings.
+// Finds the parameters of tools that a request declares as strings.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,7 +10,7 @@
 namespace incipit {
 
 // The set of tool parameters that a request declares as strings. Some models write values without
-// quotation marks: without the declaration, `12` may be a string or a number. Immutable.
+// quotation marks. In their output, `12` may be a string or a number. Immutable.
 class StringParameters {
  public:
   // Reads the field `tools` of a request. Each element is an object {"type": "function",

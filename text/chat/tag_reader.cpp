@@ -7,7 +7,7 @@
 namespace incipit {
 namespace {
 
-// Reads tags, such as <function=, and the text between tags from left to right.
+// Reads a text with tags, such as <function=, from left to right.
 class TagScanner {
  public:
   explicit TagScanner(std::string_view text) : rest_(text) {}
@@ -30,7 +30,7 @@ class TagScanner {
     rest_.remove_prefix(position + tag.size());
     return text;
   }
-  // Returns the text before the next `tag`, or the whole rest if no `tag` follows. Skips the
+  // Returns the text before the next `tag`, or the rest of the text if no `tag` follows. Skips the
   // returned text.
   std::string_view Before(std::string_view tag) {
     const std::string_view text = rest_.substr(0, rest_.find(tag));
@@ -62,8 +62,8 @@ std::string_view WithoutLineFeeds(std::string_view value) {
   return value;
 }
 
-// Parses one argument after the tag `parameter_begin`. Appends its key and value to `json`, the
-// beginning of a JSON object.
+// Parses one argument of a tool call, after its opening tag. Appends the key and the value to
+// `json`, the beginning of a JSON object.
 bool ReadArgument(TagScanner& scanner, const CallTags& tags, std::string_view name,
                   const StringParameters* strings, std::string& json) {
   const std::optional<std::string_view> key = scanner.Until(tags.key_end);
@@ -109,7 +109,7 @@ std::optional<std::vector<ToolCall>> ReadTaggedCalls(std::string_view text, cons
     calls.push_back(*std::move(call));
     scanner.SkipSpace();
   } while (!tags.function_end.empty() && !scanner.rest().empty());
-  // A format without the tag `function_end` allows only one tool call in `text`.
+  // If the format has no tag at the end of a tool call, `text` must contain exactly one tool call.
   if (!scanner.rest().empty()) return std::nullopt;
   return calls;
 }
@@ -123,7 +123,8 @@ CallReader::State TagReader::Read(char byte) {
 }
 
 void TagReader::End() {
-  // If the format has no tag `function_end`, ignore the call, because it may be incomplete.
+  // A format without the tag `function_end` does not show whether the last tool call is complete,
+  // so ignore the call.
   if (tags_->function_end.empty()) return;
   text_.resize(text_.size() - closing_marker_.length());
   Add(ReadTaggedCalls(text_, *tags_, strings_), State::kDone);

@@ -11,15 +11,14 @@
 
 namespace incipit {
 
-// The tags of a tool call, in their order in the text. A tag is empty if the format does not have
-// the tag. The tags from `parameter_begin` to `value_end` occur once for each argument.
+// The tags of a tool call, in their order in the text. A tag that the format does not have is
+// empty. The tags from `parameter_begin` to `value_end` occur once for each argument.
 struct CallTags {
   std::string_view function_begin, name_end;
   std::string_view parameter_begin, key_end;
   std::string_view value_begin, value_end;
   std::string_view function_end;
-  // True: a line feed after the opening tag of a value and a line feed before its closing tag are
-  // not part of the value.
+  // True if one line feed at the start and one at the end of a value are not part of the value.
   bool has_line_feeds = false;
 };
 inline constexpr CallTags kQwenTags = {.function_begin = "<function=",
@@ -47,9 +46,9 @@ inline constexpr CallTags kGlmTags = {.function_begin = "",
                                       .function_end = "",
                                       .has_line_feeds = false};
 
-// Returns the tool calls in `text`. Returns nullopt if `text` has another form. If `strings`
-// contains a parameter, its value is a string. Any other value is a string only if the value is not
-// a JSON or Python literal. `strings` may be null.
+// Parses `text` as tool calls. Returns nullopt if `text` has another form. The value of a parameter
+// in `strings` is a string. Any other value is a string only if it is not a JSON or Python literal.
+// `strings` may be null.
 std::optional<std::vector<ToolCall>> ReadTaggedCalls(std::string_view text, const CallTags& tags,
                                                      const StringParameters* strings);
 
@@ -57,28 +56,29 @@ std::optional<std::vector<ToolCall>> ReadTaggedCalls(std::string_view text, cons
 // marker.
 class TagReader final : public CallReader {
  public:
-  // `strings` (parameters that are strings) may be null. REQUIRES: `tags`, `strings` and the memory
-  // of `closing_marker` outlive the reader.
+  // Creates a reader. `strings`, the set of parameters that are strings, may be null. REQUIRES:
+  // `tags`, `strings` and the memory of `closing_marker` outlive the reader.
   TagReader(std::string_view closing_marker, const CallTags& tags, const StringParameters* strings)
       : tags_(&tags), strings_(strings), closing_marker_(closing_marker) {}
 
   State Read(char byte) override;
-  // Called at the end of the output. Accepts a tool call without its closing marker.
+  // Ends the output. Accepts a tool call without its closing marker.
   void End() override;
 
  private:
-  // Reads a byte of the tag `function_begin`. In a format without this tag, reads a byte of the
-  // function name. Returns false if the text is not a tool call. Sets `has_begun_` at the end of
-  // the tag or name.
+  // Reads a byte of the tag `function_begin` or, in a format without this tag, of the function
+  // name. Returns false if the text is not a tool call. Sets `has_begun_` at the end of the tag or
+  // name.
   bool ReadBeginning(char byte);
 
   const CallTags* tags_;
   const StringParameters* strings_;
   TextMatcher closing_marker_;
   bool has_begun_ = false;
-  // Number of bytes of `function_begin`, or of the name, that were read.
+  // Number of bytes of the tag `function_begin` (or of the function name) that were read.
   size_t num_name_bytes_ = 0;
-  // True after white space behind the function name, in a format without the tag `function_begin`.
+  // True after the white space that follows the function name. Used only in a format without the
+  // tag `function_begin`.
   bool is_name_ended_ = false;
   std::string text_;
 };

@@ -8,7 +8,7 @@
 namespace incipit {
 
 // Searches a stream of bytes for one string, with the algorithm of Knuth, Morris and Pratt. The
-// time for each byte is constant on average.
+// total time is linear in the number of bytes.
 class TextMatcher {
  public:
   // REQUIRES: the memory of `pattern` outlives the TextMatcher.
@@ -20,8 +20,8 @@ class TextMatcher {
     }
   }
 
-  // Reads the next byte of the stream. Returns true if the bytes that were read end with the
-  // pattern. Always returns false if the pattern is empty.
+  // Reads the next byte of the stream. Returns true if the last bytes that were read are equal to
+  // the pattern. Always returns false if the pattern is empty.
   bool Read(char byte) {
     if (pattern_.empty()) return false;
     if (length_ == pattern_.size()) length_ = borders_[length_ - 1];
@@ -32,15 +32,15 @@ class TextMatcher {
 
   void Reset() { length_ = 0; }
 
-  // Returns the length in bytes of the longest prefix of the pattern that is a suffix of the bytes
-  // that were read.
+  // Returns the length of the longest prefix of the pattern with which the bytes that were read
+  // end.
   size_t length() const { return length_; }
   std::string_view pattern() const { return pattern_; }
 
  private:
   std::string_view pattern_;
-  // borders_[i] is for the first i + 1 bytes of the pattern: the length of the longest proper
-  // prefix of these bytes that is also a suffix of these bytes.
+  // Element i: length of the longest string that is both a proper prefix and a suffix of the first
+  // i + 1 bytes of the pattern.
   std::vector<size_t> borders_;
   size_t length_ = 0;
 };

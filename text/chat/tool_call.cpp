@@ -13,7 +13,7 @@ constexpr JsonLimits kLimits = {.bytes_max = kToolCallBytesMax, .depth_max = kTo
 
 bool IsJson(std::string_view text) { return ParseJson(text, kLimits).ok(); }
 
-// Reads the brackets, keys and values of a valid JSON text from left to right.
+// Reads a valid JSON text from left to right: its brackets, keys and values.
 class ElementReader {
  public:
   // REQUIRES: `text` is valid JSON without white space outside strings.
@@ -43,11 +43,10 @@ class ElementReader {
   size_t position_ = 0;
 };
 
-// Returns the value of the JSON string `text`. REQUIRES: `text` is a valid JSON string with
-// quotation marks.
+// Returns the content of `text`, a valid JSON string with quotation marks.
 std::string StringOf(std::string_view text) { return ParseJson(text, kLimits)->get<std::string>(); }
 
-// Returns the tool call in the JSON object `object`, or nullopt if `object` is not a tool call.
+// Converts the JSON object `object` to a tool call. Returns nullopt if `object` is not a tool call.
 // REQUIRES: `object` begins with '{' and is valid JSON without white space outside strings.
 std::optional<ToolCall> ReadJsonCall(std::string_view object) {
   std::string_view name, arguments, parameters;

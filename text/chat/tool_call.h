@@ -35,12 +35,12 @@ std::string_view TrimSpace(std::string_view text);
 // or a comma.
 bool IsToolNameByte(char c);
 
-// Returns the tool call with the name `name` and the JSON object `arguments`. Returns nullopt if
-// `name` or `arguments` is invalid or exceeds a limit of this file.
+// Creates a tool call. Returns nullopt if `name` or `arguments` (a JSON object) is invalid or
+// exceeds a limit of this file.
 std::optional<ToolCall> MakeToolCall(std::string_view name, std::string_view arguments);
 
-// Returns the tool calls in the JSON text `text`: an object with the keys "name" and "arguments"
-// (or "parameters"), or a list of these objects. Keeps the order of keys and the digits of numbers.
+// Parses `text` as tool calls: a JSON object with the keys "name" and "arguments" (or
+// "parameters"), or a list of such objects. Keeps the order of keys and the digits of numbers.
 // Returns nullopt for an empty list and for any other text.
 std::optional<std::vector<ToolCall>> ReadJsonCalls(std::string_view text);
 
@@ -48,7 +48,7 @@ std::optional<std::vector<ToolCall>> ReadJsonCalls(std::string_view text);
 // UTF-8.
 std::optional<std::string> JsonStringOf(std::string_view text);
 
-// Returns the JSON text `text` without white space outside strings. Returns nullopt if `text` is
+// Removes the white space outside strings from the JSON text `text`. Returns nullopt if `text` is
 // not valid JSON or exceeds a limit of this file.
 std::optional<std::string> CompactJson(std::string_view text);
 
@@ -58,9 +58,9 @@ class JsonExtent {
  public:
   enum class State : uint8_t { kOpen, kClosed, kInvalid };
 
-  // Reads the next byte. Returns kClosed if `byte` closes the first bracket, or kInvalid if the
-  // text is not JSON or is nested too deeply. REQUIRES: the first byte is '[' or '{', and each
-  // previous call of Read returned kOpen.
+  // Reads the next byte. Returns kClosed if `byte` closes the array or object, or kInvalid if the
+  // text is not JSON or is nested too deeply. REQUIRES: the first byte is '[' or '{', and all
+  // earlier results of Read() were kOpen.
   State Read(char byte);
 
  private:

@@ -5,16 +5,16 @@
 namespace incipit {
 namespace {
 
-// A format of tool calls. A chat template whose source text contains `first` and `second` uses the
-// format.
+// A rule that detects a format of tool calls. The format is detected if the source text of the chat
+// template contains both strings, `first` and `second`.
 struct DetectionRule {
   ToolFormat format;
   std::string_view first;
-  std::string_view second = {};  // may be empty: `first` is then sufficient
+  std::string_view second = {};  // may be empty
 };
 
-// Rules for the formats of tool calls. The first rule that matches applies: a template with
-// <tool_call> can match several rules.
+// Rules that detect the format of tool calls. The order matters: the first matching rule applies,
+// and <tool_call> occurs in several rules.
 constexpr DetectionRule kDetectionRules[] = {
     {ToolFormat::kMistral, "[TOOL_CALLS]"},
     {ToolFormat::kDeepSeek, "<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>"},

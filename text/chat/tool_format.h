@@ -10,20 +10,20 @@
 
 namespace incipit {
 
-// The format in which a model writes tool calls. In the comments below, ARGUMENTS is a JSON object.
-// A call without a marker (kLlamaJson, kPythonic, kJson) must be at the beginning of the output, or
-// directly after reasoning or another call.
+// The format in which a model writes tool calls. In the comment of each value, NAME, KEY and VALUE
+// are strings, and ARGUMENTS is a JSON object. A tool call without a marker (kLlamaJson, kPythonic,
+// kJson) must be at the beginning of the output, or directly after reasoning or another tool call.
 enum class ToolFormat : uint8_t {
   kNone,       // The output text contains no tool calls.
   kHermes,     // <tool_call>{"name": NAME, "arguments": ARGUMENTS}</tool_call>
-  kLlamaJson,  // {"name": NAME, "parameters": ARGUMENTS}, also after <|python_tag|>
+  kLlamaJson,  // {"name": NAME, "parameters": ARGUMENTS}, may follow <|python_tag|>
   kPythonic,   // [NAME(KEY=VALUE, ...), ...] with Python literals as values
   // [TOOL_CALLS][{"name": NAME, "arguments": ARGUMENTS}, ...] or [TOOL_CALLS]NAME[ARGS]ARGUMENTS
   kMistral,
-  kDeepSeek,  // <｜tool▁calls▁begin｜> ... <｜tool▁calls▁end｜>, of DeepSeek V3, R1 and V3.1
-  kKimi,        // <|tool_calls_section_begin|> ... <|tool_calls_section_end|>, of Kimi K2
+  kDeepSeek,  // DeepSeek V3, R1, V3.1: <｜tool▁calls▁begin｜> tool calls <｜tool▁calls▁end｜>
+  kKimi,        // Kimi K2: <|tool_calls_section_begin|> tool calls <|tool_calls_section_end|>
   kQwenXml,     // <tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>
-  kSeedXml,     // <seed:tool_call> ... </seed:tool_call>, otherwise like kQwenXml
+  kSeedXml,     // like kQwenXml, but with <seed:tool_call> instead of <tool_call>
   kMiniMaxXml,  // <minimax:tool_call><invoke name="NAME"><parameter name="KEY">VALUE ...
   kGlm,         // <tool_call>NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>
   kNemotron,    // <TOOLCALL>[{"name": NAME, "arguments": ARGUMENTS}, ...]</TOOLCALL>
@@ -88,12 +88,13 @@ OutputFormats DetectOutputFormats(std::string_view template_source);
 struct ReasoningTags {
   std::string_view begin, end;
 };
-// Returns the opening and the closing tag of reasoning. Both tags are empty if `format` is kNone.
+// Returns the opening and the closing tag of reasoning in the format `format`. Both tags are empty
+// if `format` is kNone.
 ReasoningTags ReasoningTagsOf(ReasoningFormat format);
 
-// Returns true if an opening tag of reasoning is open at the end of the prompt text `prompt`, so
-// that the output begins with reasoning. Ignores opening tags in `literal_ranges`, the byte ranges
-// of `prompt` that come from the request.
+// Returns true if the prompt ends after an opening tag of reasoning that is not closed, so that the
+// output begins with reasoning. Ignores opening tags in `literal_ranges`, the byte ranges of
+// `prompt` that come from the request.
 bool BeginsInReasoning(std::string_view prompt, std::span<const ByteRange> literal_ranges,
                        ReasoningFormat format);
 

@@ -238,7 +238,7 @@ TEST(ChatTemplateRefusalTest, DirectivesOfConstantFormatsAreRefusedAtLoadByName)
   const std::pair<const char*, const char*> kCases[] = {
       {"'%#x' % 1", "the '#'"},       {"'%*d' % (1, 2)", "the '*'"},
       {"'%c' % x", "the 'c'"},        {"'%a'|format(x)", "the 'a'"},
-      {"'%ld'|format(x)", "the 'l'"}, {"'%.3d' % x", "the precision of an integer"},
+      {"'%ld'|format(x)", "the 'l'"}, {"'%.3d' % x", "the integer precision"},
   };
   for (const auto& [expression, construct] : kCases) {
     ExpectRefused(std::string("{{ ") + expression + " }}{% endif %}", construct);

@@ -1,5 +1,5 @@
-// Paths such as "address.city" and "0.name". A filter uses a path to select a part of each item of
-// a sequence.
+// Paths such as "address.city". A filter (such as `map`) uses a path to select a part of each item
+// of a sequence.
 #pragma once
 
 #include <vector>
@@ -13,19 +13,19 @@ class Interpreter;
 
 class AttributePath {
  public:
-  // Creates the path that `attribute`, an argument of a filter, describes. None selects the item
-  // itself. Returns INVALID_ARGUMENT if a part of the path has only digits but is not an integer,
-  // such as a superscript 2.
+  // Creates a path from `attribute`, an argument of a filter. If `attribute` is none, the path
+  // selects the whole item. Returns INVALID_ARGUMENT if a part of the path has only digits but is
+  // not an integer, such as a superscript 2.
   static absl::StatusOr<AttributePath> Make(Interpreter& in, const Value& attribute);
   // Splits `attribute` at commas, and creates one path for each part.
   static absl::StatusOr<std::vector<AttributePath>> MakeSeveral(Interpreter& in,
                                                                 const Value& attribute);
 
   // Returns the part of `item` that the path selects. If the part does not exist, returns
-  // `otherwise`. `otherwise` is ignored if its value is missing or none.
+  // `otherwise`, unless `otherwise` is missing or none.
   absl::StatusOr<Value> Get(Interpreter& in, Value item, const Value& otherwise = Value()) const;
-  // Returns the part of `item` that the path selects, as a key for comparisons. If `case_sensitive`
-  // is false and the key is a string, converts the key to lower case.
+  // Returns the part of `item` that the path selects, for comparisons with other parts. If
+  // `case_sensitive` is false, converts a string to lower case.
   absl::StatusOr<Value> KeyOf(Interpreter& in, const Value& item, bool case_sensitive,
                               const Value& otherwise = Value()) const;
 

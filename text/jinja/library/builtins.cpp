@@ -13,7 +13,7 @@ constexpr NamedBuiltin kRefusedFilters[] = {
     {"forceescape"}, {"pprint"}, {"random"},   {"striptags"},
     {"urlencode"},   {"urlize"}, {"wordwrap"}, {"xmlattr"},
 };
-// Methods of Python's str that this interpreter does not support.
+// Methods of Python's str that this template interpreter does not support.
 constexpr NamedBuiltin kRefusedOfString[] = {
     {"casefold"},    {"center"},  {"encode"},    {"expandtabs"},   {"format"},
     {"format_map"},  {"isascii"}, {"isdecimal"}, {"isidentifier"}, {"isnumeric"},
@@ -84,7 +84,7 @@ bool IsMutatingMethod(Kind self, std::string_view name) {
 
 bool IsRefusedMethod(std::string_view name) {
   constexpr std::string_view kNotCalled[] = {"denominator", "imag", "numerator", "real"};
-  if (name == "changed") return true;  // a method of the variable `loop`
+  if (name == "changed") return true;  // a method of `loop`
   return FindIn({kRefusedOfString, kRefusedOfDict, kRefusedOfNumber, kRefusedOfIterator}, name) !=
              nullptr &&
          std::ranges::find(kNotCalled, name) == std::end(kNotCalled);

@@ -1,5 +1,5 @@
 // Tables of the filters, tests and global functions of Jinja2, and of the methods of Python's
-// types. The class Arguments holds the arguments of one call.
+// types. Also contains the class Arguments: the arguments of one call.
 #pragma once
 
 #include <array>
@@ -17,23 +17,23 @@ class Interpreter;
 
 using Result = absl::StatusOr<Value>;
 
-// A filter, a test, a global function or a method. The operand of a filter or test, or the object
-// of a method, is element 0 of Arguments::positional.
+// A filter, a test, a global function or a method. The first argument of a filter or test is its
+// operand; the first argument of a method is its object.
 struct NamedBuiltin {
   static constexpr size_t kParametersMax = 5;
 
   std::string_view name;
-  // The implementation. Null if Jinja2 or Python has the name `name`, but this interpreter does not
-  // support the name.
+  // The implementation. Null if Jinja2 or Python has the name `name`, but this template interpreter
+  // does not support it.
   Result (*function)(Interpreter& in, Arguments& arguments) = nullptr;
   size_t num_required = 0;
-  // Names of the parameters. If there are no names, the function accepts any arguments.
+  // Names of the parameters. If the array has no names, the function accepts any arguments.
   std::array<std::string_view, kParametersMax> parameters = {};
   size_t num_positional_only = 0;  // number of parameters that cannot be passed by name
 
-  // Assigns the arguments to the parameters, and calls the function. Returns INVALID_ARGUMENT for a
-  // missing, repeated, unknown or superfluous argument. Returns UNIMPLEMENTED if `function` is
-  // null.
+  // Assigns the arguments to the parameters by position and by name, and calls the function.
+  // Returns INVALID_ARGUMENT for a missing, repeated, unknown or superfluous argument. Returns
+  // UNIMPLEMENTED if `function` is null.
   Result Call(Interpreter& in, Arguments& arguments) const;
 };
 
@@ -42,33 +42,29 @@ class Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<Value, Value>> keyword;  // pairs (name, value); each name is a string
 
-  // Removes the keyword argument `name` and returns the value of the argument. Returns a value of
-  // Kind::kMissing if there is no keyword argument `name`.
+  // Removes the keyword argument `name` from the arguments, and returns its value. Returns a value
+  // of Kind::kMissing if there is no such argument.
   Value TakeKeyword(std::string_view name);
   // Returns INVALID_ARGUMENT if the call has keyword arguments. `function` is the name of the
-  // called function in the error message.
+  // called function, for the error message.
   absl::Status RefuseKeywords(std::string_view function) const;
 
-  // Returns the argument of the parameter with index `index`. REQUIRES: NamedBuiltin::Call() has
+  // Returns the argument for the parameter number `index`. REQUIRES: NamedBuiltin::Call() has
   // assigned the arguments to the parameters, and Has(index) is true.
   const Value& operator[](size_t index) const { return positional[index]; }
-  // Returns true if the caller passed an argument for the parameter with index `index`.
   bool Has(size_t index) const {
     return index < positional.size() && !positional[index].is(Kind::kMissing);
   }
-  // Returns true if the argument of the parameter with index `index` was not passed or is none.
   bool IsNone(size_t index) const { return !Has(index) || positional[index].is_none(); }
-  // Returns the argument of the parameter with index `index`, or `otherwise` if the argument was
-  // not passed.
   Value Get(size_t index, const Value& otherwise = Value::None()) const {
     return Has(index) ? positional[index] : otherwise;
   }
-  // Returns the truth value of the argument with index `index`, as Python's bool() does. Returns
-  // false if the argument was not passed.
+  // Returns the truth value of the argument for the parameter number `index`, like Python's bool().
+  // Returns false if the argument was not passed.
   absl::StatusOr<bool> Truth(Interpreter& in, size_t index) const;
   absl::StatusOr<Int> Index(size_t index, Int otherwise) const;
-  // Returns the argument with index `index`. Returns INVALID_ARGUMENT if the argument is not a
-  // string.
+  // Returns the argument for the parameter number `index`. Returns INVALID_ARGUMENT if the argument
+  // is not a string.
   Result String(size_t index) const;
 
  private:
@@ -78,27 +74,27 @@ class Arguments {
   const NamedBuiltin* builtin_ = nullptr;
 };
 
-// Returns the filter `name`. Returns null if Jinja2 has no filter `name`. NamedBuiltin::function is
-// null if Jinja2 has the filter but this interpreter does not support the filter.
+// Returns the filter `name`, such as "upper". Returns null if Jinja2 has no such filter.
+// NamedBuiltin::function is null if Jinja2 has the filter but this template interpreter does not
+// support it.
 const NamedBuiltin* FindFilter(std::string_view name);
-// Returns the test `name`, such as "defined". Returns null if Jinja2 has no test `name`.
+// Returns the test `name`, such as "defined". Returns null if Jinja2 has no such test.
 const NamedBuiltin* FindTest(std::string_view name);
-// Returns the global function `name`, such as "range". Returns null if Jinja2 has no global
-// function `name`. NamedBuiltin::function is null if this interpreter does not support the
-// function.
+// Returns the global function `name`, such as "range". Returns null if Jinja2 has no such function.
+// NamedBuiltin::function is null if this template interpreter does not support the function.
 const NamedBuiltin* FindFunction(std::string_view name);
-// Returns the method `name` of values of the kind `self`, such as strings. Returns null if values
-// of this kind have no method `name`.
+// Returns the method `name` of values of the kind `self`, such as strings. Returns null if the
+// values have no such method.
 const NamedBuiltin* FindMethod(Kind self, std::string_view name);
 
-// Returns true if the method `name` of a list or dict changes the list or dict. `self` is the kind
-// of the object. The sandbox of Jinja2 forbids these methods.
+// Returns true if `self` is the kind of a list or dict, and the method `name` changes the list or
+// dict. The sandbox of Jinja2 forbids such methods.
 bool IsMutatingMethod(Kind self, std::string_view name);
-// Returns true if a type of Python has the method `name`, but no type of this interpreter has the
-// method.
+// Returns true if a type of Python has the method `name`, but this template interpreter supports
+// the method for no type.
 bool IsRefusedMethod(std::string_view name);
-// Returns true if macros of Jinja2 have the attribute `name`, which this interpreter does not
-// support.
+// Returns true if macros of Jinja2 have the attribute `name`. This template interpreter does not
+// support attributes of macros.
 bool IsMacroAttribute(std::string_view name);
 
 using Builtins = std::span<const NamedBuiltin>;

@@ -14,18 +14,17 @@ namespace {
 
 // Maximum precision of a formatted float, in digits.
 constexpr int64_t kPrecisionMax = 10'000;
-constexpr int64_t kNumberMax = int64_t{1} << 40;  // maximum result of ParseNumber()
+constexpr int64_t kNumberMax = int64_t{1} << 40;  // largest number that ParseNumber() returns
 
 // A directive such as %(key)05.2f in a format string.
 struct Directive {
   std::optional<ByteRange> key;
-  bool left = false;  // true if the directive has the flag `-`: padding is on the right
-  bool zero = false;  // true if the directive has the flag 0: numbers are padded with zeros
-  std::string plus;   // sign of numbers that are not negative: "+", " " or empty
+  bool left = false;  // true if the directive has the flag `-`: spaces are added on the right
+  bool zero = false;  // true if the directive has the flag 0: zeros are added on the left
+  std::string plus;   // sign before a number that is not negative: "+", " " or empty
   std::optional<int64_t> width, precision;
   char type = '\0';
 
-  // Returns true if the type of the directive is in the list `types`.
   bool IsOneOf(std::string_view types) const { return types.find(type) != std::string_view::npos; }
 };
 
@@ -33,8 +32,8 @@ absl::Status RefuseFormat(std::string_view what) {
   return Unimplemented("error in a format string: {} is not supported", what);
 }
 
-// Parses the decimal number at `pos` in `text`, and moves `pos` to the end of the number. Returns
-// nullopt if no digit is at `pos`. Returns 2^40 for every greater number.
+// Parses the decimal number that begins at `pos` in `text`, and moves `pos` to the end of the
+// number. Returns nullopt if no digit is at `pos`. Returns 2^40 instead of any larger number.
 std::optional<int64_t> ParseNumber(std::string_view text, size_t& pos) {
   const size_t begin = pos;
   int64_t number = 0;
@@ -44,8 +43,8 @@ std::optional<int64_t> ParseNumber(std::string_view text, size_t& pos) {
   return pos == begin ? std::nullopt : std::optional(number);
 }
 
-// Parses the directive whose percent sign is directly before `pos`, and moves `pos` to the end of
-// the directive.
+// Parses a directive such as %5d. `pos` is the position after the percent sign. Moves `pos` to the
+// end of the directive.
 absl::StatusOr<Directive> ParseDirective(std::string_view format, size_t& pos) {
   const auto at = [&] { return pos < format.size() ? format[pos] : '\0'; };
   Directive directive;
@@ -68,7 +67,7 @@ absl::StatusOr<Directive> ParseDirective(std::string_view format, size_t& pos) {
   if (directive.type == '\0') return InvalidArgument("incomplete format");
   if (directive.IsOneOf("#*hlLac")) return RefuseFormat(fmt::format("the '{}'", directive.type));
   if (directive.IsOneOf("diuxXo") && directive.precision) {
-    return RefuseFormat("the precision of an integer, such as %.3d,");
+    return RefuseFormat("the integer precision %.3d");
   }
   if (!directive.IsOneOf("diuxXosr%eEfFgG")) {
     return InvalidArgument("unsupported format character");
@@ -78,12 +77,12 @@ absl::StatusOr<Directive> ParseDirective(std::string_view format, size_t& pos) {
   return directive;
 }
 
-// Returns `magnitude` as text without a sign. `type` is one of d, x, X and o.
+// Converts `magnitude` to text without a sign. `type` is one of d, x, X and o.
 std::string IntDigits(uint64_t magnitude, char type) {
   return fmt::format(fmt::runtime(std::string{'{', ':', type, '}'}), magnitude);
 }
 
-// Returns `magnitude` as decimal text without a sign. `type` is one of e, E, f, F, g and G.
+// Converts `magnitude` to decimal text without a sign. `type` is one of e, E, f, F, g and G.
 std::string RealDigits(double magnitude, char type, int64_t precision) {
   const bool upper = type == 'E' || type == 'F' || type == 'G';
   if (std::isnan(magnitude)) return upper ? "NAN" : "nan";
@@ -127,8 +126,8 @@ class PercentFormatter {
   }
 
  private:
-  // Returns true if Python's operator % accepts `value` as the mapping for directives such as
-  // %(key)s. Python accepts every type that supports value[key], except tuples and strings.
+  // Returns true if `value` can be the right operand of Python's operator % without a directive
+  // that uses the operand. Other right operands are an error.
   static bool IsMappingLike(const Value& value) {
     return value.is(Kind::kDict) || value.is(Kind::kList) || value.is(Kind::kRange) ||
            value.is_undefined();
@@ -199,7 +198,8 @@ class PercentFormatter {
   }
 
   // Appends `sign` and `body`, padded to the width of the directive. If `zero` is true, adds zeros
-  // between `sign` and `body`. `origin` is the origin of `sign`.
+  // between `sign` and `body`, otherwise spaces. `origin` is the source of `sign`: the template or
+  // the request.
   absl::Status AppendPadded(std::string_view sign, const Value& body, Origin origin,
                             const Directive& directive, bool zero) {
     const size_t width = static_cast<size_t>(directive.width.value_or(0));

@@ -12,9 +12,8 @@ namespace incipit::jinja {
 // Returns the result of `format % arguments` in Python. REQUIRES: `format` is a string.
 absl::StatusOr<Value> FormatPercent(Interpreter& in, const Value& format, const Value& arguments);
 
-// Checks the format string `format` of the operator %. Returns UNIMPLEMENTED if this interpreter
-// does not support a directive of `format`. If `format` is malformed, returns the same error as
-// FormatPercent().
+// Checks the format string `format` of Python's operator %. Returns UNIMPLEMENTED for an
+// unsupported directive. Returns INVALID_ARGUMENT if `format` is malformed.
 absl::Status CheckPercentFormat(std::string_view format);
 
 }  // namespace incipit::jinja

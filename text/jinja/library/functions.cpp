@@ -11,8 +11,7 @@
 namespace incipit::jinja {
 namespace {
 
-// Maximum absolute value of an argument of range(). The limit prevents overflows in arithmetic on
-// ranges.
+// Maximum absolute value of an argument of range(). The limit prevents integer overflows.
 constexpr Int kRangeBound = Int{1} << 61;
 
 Result MakeRange(Interpreter& in, Arguments& args) {
@@ -33,12 +32,12 @@ Result MakeRange(Interpreter& in, Arguments& args) {
   return Value::OfRange(range);
 }
 
-// Adds entries to `dict` from the arguments of dict() or namespace(). A positional argument is a
+// Adds entries to `dict` from the arguments of dict() or namespace(). The positional argument is a
 // dict or a sequence of pairs. Each keyword argument is one entry.
 absl::Status FillDict(Interpreter& in, std::string_view function, Arguments& arguments,
                       Dict& dict) {
   if (arguments.positional.size() > 1) {
-    return InvalidArgument("{} expected at most 1 argument, got {}", function,
+    return InvalidArgument("{}() takes at most 1 positional argument ({} given)", function,
                            arguments.positional.size());
   }
   const auto set = [&](const Value& key, Value value) -> absl::Status {
@@ -59,8 +58,9 @@ absl::Status FillDict(Interpreter& in, std::string_view function, Arguments& arg
       for (const Value& pair : pairs) {
         INCIPIT_ASSIGN_OR_RETURN(std::vector<Value> parts, ToVector(in, pair));
         if (parts.size() != 2) {
-          return InvalidArgument("dictionary update sequence element has length {}; 2 is required",
-                                 parts.size());
+          return InvalidArgument(
+              "an item of the argument has {} elements; a pair (key, value) is needed",
+              parts.size());
         }
         INCIPIT_RETURN_IF_ERROR(set(parts[0], std::move(parts[1])));
       }
@@ -89,8 +89,8 @@ Result RaiseException(Interpreter& in, Arguments& arguments) {
   return in.Raise(std::string(message.bytes()));
 }
 
-// Formats in.now() as local time. The argument is the format, as for strftime() of C. As in Python,
-// replaces %f by the microseconds, and removes %z and %Z.
+// Returns the current time (Interpreter::now()) as local time in the format of the argument, like
+// strftime() of C. As in Python, replaces %f by the microseconds, and removes %z and %Z.
 Result StrftimeNow(Interpreter& in, Arguments& arguments) {
   INCIPIT_ASSIGN_OR_RETURN(const Value given, arguments.String(0));
   const auto since_epoch = in.now().time_since_epoch();
@@ -118,8 +118,8 @@ Result StrftimeNow(Interpreter& in, Arguments& arguments) {
   localtime_r(&time, &local);
   std::string text(format.size() * 32 + 64, '\0');
   INCIPIT_RETURN_IF_ERROR(in.heap().CheckSize(text.size()));
-  // strftime() returns 0 if the result is empty, and also if the result does not fit into `text`.
-  // The result always fits, because `text` has at least 32 bytes for each byte of the format.
+  // strftime() returns 0 for an empty result, and also if the result does not fit into `text`. The
+  // result fits, because `text` has at least 32 bytes for each byte of the format.
   text.resize(std::strftime(text.data(), text.size(), format.c_str(), &local));
   return in.heap().MakeString(text);
 }

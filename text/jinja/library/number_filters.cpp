@@ -32,8 +32,8 @@ Result Abs(Interpreter&, Arguments& args) {
   return Arithmetic(ArithmeticOp::kMul, value, Value::Integer(value.integer() < 0 ? -1 : 1));
 }
 
-// Returns the result of int(value, base) in Python. If int() fails, as for the string "42.23",
-// returns int(float(value)). Returns nullopt if both conversions fail.
+// Converts `value` to an integer, like Python's int(value, base). If the conversion fails, as for
+// the string "42.23", returns int(float(value)). Returns nullopt if both conversions fail.
 absl::StatusOr<std::optional<Int>> ToInt(const Value& value, const Value& base) {
   std::optional<double> real;
   if (value.is_string()) {

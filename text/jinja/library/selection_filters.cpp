@@ -1,4 +1,4 @@
-// Filters that return generators (which produce items on request), and the filter `attr`.
+// The filter `attr`, and the filters that return generators (which compute each item on request).
 #include "base/status.h"
 #include "text/jinja/library/attribute_path.h"
 #include "text/jinja/library/builtins.h"
@@ -12,11 +12,12 @@ namespace {
 using Produce = LazyItems::Produce;
 using Items = absl::StatusOr<std::vector<Value>>;
 
-// A filter or test that is applied to each item of a sequence, and its arguments. Example: the
-// filter `round` with the argument 2 in `items|map("round", 2)`.
+// A filter or test that another filter applies to each item of a sequence, and its arguments.
+// Example: the filter `round` with the argument 2 in `items|map("round", 2)`.
 class Application {
  public:
-  // `kind` is "filter" or "test". REQUIRES: rest.positional[0] is the name of the filter or test.
+  // Finds the filter or test. `kind` is "filter" or "test". REQUIRES: rest.positional[0] is the
+  // name of the filter or test.
   Application(std::string_view kind, Arguments rest) : kind_(kind), rest_(std::move(rest)) {
     name_ = std::move(rest_.positional.front());
     rest_.positional.erase(rest_.positional.begin());
@@ -48,7 +49,8 @@ Value TakeFirst(std::vector<Value>& values) {
   return first;
 }
 
-// Returns an iterator over `value`, or null if `value` is false in Python, such as none or 0.
+// Returns an iterator over the items of `value`. Returns null if the truth value of `value` is
+// false, as for none or 0.
 absl::StatusOr<Iterator*> IterateIfTrue(Interpreter& in, const Value& value) {
   INCIPIT_ASSIGN_OR_RETURN(const bool truth, IsTrue(in, value));
   if (!truth) return nullptr;
@@ -81,15 +83,16 @@ absl::StatusOr<Produce> StartMap(Interpreter& in, Arguments args) {
   });
 }
 
-// Returns the function that produces the items of a filter such as `select` or `reject`. `keeps`
-// selects the items that pass the test (true) or fail the test (false).
+// Returns the function that computes the items of the filter `select` (if `keeps` is true) or
+// `reject`. `select` keeps the items that pass a test. `reject` keeps the other items.
 template <bool keeps, bool by_attribute>
 absl::StatusOr<Produce> StartSelect(Interpreter& in, Arguments args) {
   INCIPIT_ASSIGN_OR_RETURN(Iterator * items, IterateIfTrue(in, TakeFirst(args.positional)));
   if (items == nullptr) return Produce();
   AttributePath path;
   if (by_attribute) {
-    if (args.positional.empty()) return InvalidArgument("missing parameter for attribute name");
+    if (args.positional.empty())
+      return InvalidArgument("selectattr() and rejectattr() need the name of an attribute");
     INCIPIT_ASSIGN_OR_RETURN(path, AttributePath::Make(in, TakeFirst(args.positional)));
   }
   std::optional<Application> test;
@@ -108,16 +111,16 @@ absl::StatusOr<Produce> StartSelect(Interpreter& in, Arguments args) {
   });
 }
 
-// Returns a generator. The generator calls `start` with the arguments `args` when its first item is
-// requested.
+// Returns a generator, which computes its items on request. The generator calls `start` when its
+// first item is requested.
 template <absl::StatusOr<Produce> (*start)(Interpreter&, Arguments)>
 Result Lazy(Interpreter& in, Arguments& args) {
   return Value::OfIterator(in.heap().New<LazyItems>(
       [args = std::move(args)](Interpreter& interpreter) { return start(interpreter, args); }));
 }
 
-// Creates all items of a generator with one call of `make`. Returns a function that returns these
-// items one at a time.
+// Computes all items of a generator with one call of `make`. Returns a function that returns one of
+// the items per call.
 template <Items (*make)(Interpreter&, const Arguments&)>
 absl::StatusOr<Produce> MakeAll(Interpreter& in, Arguments args) {
   INCIPIT_ASSIGN_OR_RETURN(std::vector<Value> items, make(in, args));
@@ -129,11 +132,11 @@ absl::StatusOr<Produce> MakeAll(Interpreter& in, Arguments args) {
 
 Items MakeItems(Interpreter& in, const Arguments& args) {
   if (args[0].is_undefined()) return std::vector<Value>();
-  if (!args[0].is(Kind::kDict)) return InvalidArgument("can only get item pairs from a mapping");
+  if (!args[0].is(Kind::kDict)) return InvalidArgument("the filter `items` accepts only a mapping");
   return ToVector(in, Value::OfIterator(in.heap().New<ValueIterator>(args[0], DictPart::kItems)));
 }
 
-// Splits the items of args[0] into lists of args[1] items.
+// Splits the items of the sequence args[0] into lists of args[1] items.
 Items MakeBatches(Interpreter& in, const Arguments& args) {
   INCIPIT_ASSIGN_OR_RETURN(const std::vector<Value> items, ToVector(in, args[0]));
   std::vector<Value> batches, batch;

@@ -79,8 +79,8 @@ struct Keyed {
   Value key, item;
 };
 
-// Sorts `items` by their keys, like Python's sorted(). Items with equal keys keep their order, even
-// if `reverse` is true (descending order).
+// Sorts `items` by their keys, like Python's sorted(). Sorts in descending order if `reverse` is
+// true. Items with equal keys keep their order in both cases.
 absl::Status SortByKey(Interpreter& in, std::vector<Keyed>& items, bool reverse) {
   absl::Status status;
   std::stable_sort(items.begin(), items.end(), [&](const Keyed& left, const Keyed& right) {

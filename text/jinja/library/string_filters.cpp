@@ -16,8 +16,8 @@ bool StartsWord(uint32_t c) {
   return c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || IsSpace(c);
 }
 
-// Returns the argument as text, with the first character of each word in upper case and all other
-// characters in lower case.
+// Converts the first character of each word of the argument to upper case, and all other characters
+// to lower case.
 Result TitleFilter(Interpreter& in, Arguments& args) {
   INCIPIT_ASSIGN_OR_RETURN(const Value value, ToSoftString(in, args[0]));
   const std::string_view bytes = value.bytes();
@@ -66,7 +66,7 @@ Result Center(Interpreter& in, Arguments& args) {
   if (width <= num_chars) return value;
   const size_t padding = static_cast<size_t>(width - num_chars);
   INCIPIT_RETURN_IF_ERROR(in.heap().CheckSize(value.bytes().size() + padding));
-  // As in Python, if `padding` is odd, the side with one more space depends on `width`.
+  // If `padding` is odd, one side gets one space more. As in Python, `width` decides which side.
   const size_t left = padding / 2 + (padding & static_cast<size_t>(width) & 1);
   TextBuilder builder;
   builder.Append(std::string(left, ' '));

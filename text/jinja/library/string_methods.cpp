@@ -1,5 +1,5 @@
-// The methods of Python's str, such as upper() and find(), and the filters that call a method, such
-// as `upper`. These filters accept values of all types.
+// The methods of Python's str, such as upper() and find(), and the filters that call these methods,
+// such as `upper`. The filters convert values of other types to strings.
 #include <algorithm>
 
 #include "base/status.h"
@@ -83,8 +83,8 @@ Result RemoveAffix(Interpreter& in, Arguments& args) {
                    : in.heap().Substring(args[0], 0, bytes.size() - size);
 }
 
-// Returns the range of bytes in which a method such as find() searches. The optional arguments
-// `start` and `end` of the method limit the range. Returns nullopt if `start` is after `end`.
+// Returns the range of bytes in which a method such as find() searches, from its optional arguments
+// `start` and `end`. Returns nullopt if `start` is after `end`.
 absl::StatusOr<std::optional<ByteRange>> SearchedPart(Interpreter& in, const Arguments& args) {
   const Text& text = args[0].text();
   INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(2 * text.bytes.size()));
@@ -204,7 +204,7 @@ constexpr NamedBuiltin kMethods[] = {
     OnlySelf("upper", Case<CaseOp::kUpper>),
 };
 
-// Converts the operand of a filter to a string, and calls `method`, a method of Python's str.
+// Converts the operand of a filter to a string, and calls the method `method` of this string.
 template <Result (*method)(Interpreter&, Arguments&)>
 Result OfAny(Interpreter& in, Arguments& args) {
   INCIPIT_ASSIGN_OR_RETURN(args.positional[0], ToSoftString(in, args[0]));

@@ -63,8 +63,8 @@ absl::StatusOr<std::vector<Value>> Substrings(Interpreter& in, const Value& stri
   return parts;
 }
 
-// Returns the byte ranges of the words in `bytes`, like Python's str.split(None, splits_max), or
-// like str.rsplit(None, splits_max) if `from_right` is true.
+// Splits `bytes` at white space, like Python's str.split(None, splits_max). If `from_right` is
+// true, splits like str.rsplit(None, splits_max). Returns the byte ranges of the parts.
 Ranges SplitSpace(std::string_view bytes, Int splits_max, bool from_right) {
   Ranges words;
   const size_t words_max = splits_max < 0 ? bytes.size() : static_cast<size_t>(splits_max);
@@ -78,7 +78,7 @@ Ranges SplitSpace(std::string_view bytes, Int splits_max, bool from_right) {
     i = SkipWhile(bytes, end, IsSpace);
   }
   if (from_right && words.size() > words_max) {
-    const size_t rest = words.size() - words_max;  // the first `rest` words become one range
+    const size_t rest = words.size() - words_max;  // number of words in the first part
     words[rest - 1].begin = 0;
     words.erase(words.begin(), words.begin() + static_cast<ptrdiff_t>(rest - 1));
   }
@@ -172,7 +172,7 @@ absl::StatusOr<Value> ReplaceAll(Interpreter& in, const Value& string, const Val
     INCIPIT_RETURN_IF_ERROR(in.heap().CheckSize(builder.size()));
     begin = at + needle.size();
     // An empty `needle` matches before every character and at the end of the text. After an empty
-    // match, the search continues at the next character.
+    // match, continue at the next character.
     search = !needle.empty()     ? begin
              : at < bytes.size() ? at + DecodeAt(bytes, at).size
                                  : bytes.size() + 1;

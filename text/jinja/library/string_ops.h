@@ -1,5 +1,5 @@
-// Python's operations on strings, for methods and filters. The results keep two marks of a string:
-// bytes that a client wrote (text.h), and safe (not to be HTML-escaped).
+// Python's operations on strings, for methods and filters. A result keeps two properties of the
+// string: which bytes a client wrote (text.h), and whether the string needs HTML escapes.
 #pragma once
 
 #include <optional>
@@ -17,13 +17,13 @@ class Interpreter;
 enum class CaseOp : uint8_t { kLower, kUpper, kTitle, kCapitalize };
 absl::StatusOr<Value> ChangeCase(Interpreter& in, const Value& string, CaseOp op);
 // Appends the bytes [begin, end) of `source` to `out`, converted by `op`, for example to upper
-// case. The other bytes of `source` do not influence the result.
+// case.
 absl::Status AppendCase(Interpreter& in, const Text& source, size_t begin, size_t end, CaseOp op,
                         TextBuilder& out);
 
 enum class Side : uint8_t { kLeft, kRight, kBoth };
-// Removes the characters in `chars` from the start, the end or both ends of `string`, as `side`
-// specifies. If `chars` is null, removes white space.
+// Removes the characters in `chars` from the start, the end or both ends of `string`, depending on
+// `side`. If `chars` is null, removes white space.
 absl::StatusOr<Value> Strip(Interpreter& in, const Value& string, const Value* chars, Side side);
 
 // Replaces the first `count` occurrences of `old_text` in `string` by `new_text`. If `count` is
@@ -32,16 +32,16 @@ absl::StatusOr<Value> ReplaceAll(Interpreter& in, const Value& string, const Val
                                  const Value& new_text, Int count);
 
 absl::StatusOr<std::vector<Value>> SplitLines(Interpreter& in, const Value& string, bool keep_ends);
-// Splits `string` at `separator`, or at white space if `separator` is null. If `splits_max` is 0 or
-// more, splits at most `splits_max` times, starting at the right if `from_right` is true.
+// Splits `string` at `separator`, or at white space if `separator` is null. If `splits_max` is not
+// negative, splits at most `splits_max` times, starting at the right if `from_right` is true.
 absl::StatusOr<std::vector<Value>> Split(Interpreter& in, const Value& string,
                                          const Value* separator, Int splits_max, bool from_right);
 
 // Returns the byte offset of the first occurrence of `needle` in `haystack`. Returns nullopt if
-// there is no occurrence. The time is linear in the sizes of both texts.
+// `needle` does not occur. The time is linear in the sizes of both texts.
 std::optional<size_t> FindBytes(std::string_view haystack, std::string_view needle);
-// Returns the result of Python's str.isupper() for `bytes`. If `upper` is false, returns the result
-// of str.islower() instead.
+// Returns the result of Python's str.isupper() for `bytes`, or of str.islower() if `upper` is
+// false.
 bool HasOnlyCase(std::string_view bytes, bool upper);
 
 }  // namespace incipit::jinja

@@ -41,7 +41,6 @@ Result IsCase(Interpreter& in, Arguments& args) {
   return Value::Bool(HasOnlyCase(text.bytes(), upper));
 }
 
-// Returns true if value % divisor == remainder.
 Result HasRemainder(Interpreter& in, const Value& value, const Value& divisor, Int remainder) {
   INCIPIT_ASSIGN_OR_RETURN(const Value modulo, Binary(in, ArithmeticOp::kMod, value, divisor));
   INCIPIT_ASSIGN_OR_RETURN(const bool equal, Equal(in, modulo, Value::Integer(remainder)));

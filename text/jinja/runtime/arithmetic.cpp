@@ -17,8 +17,8 @@ absl::Status Unsupported(ArithmeticOp op, const Value& left, const Value& right)
                          TypeName(left), TypeName(right));
 }
 
-// Joins two strings. If only one of the strings is marked safe, first replaces HTML characters such
-// as < in the other string by escapes.
+// Joins two strings. If exactly one string is marked safe (contains HTML), first replaces HTML
+// characters such as < in the other string by escapes.
 absl::StatusOr<Value> Concatenate(Interpreter& in, const Value& left, const Value& right) {
   if (!left.is_markup() && !right.is_markup()) return in.heap().Concatenate(left, right);
   TextBuilder builder;
@@ -72,15 +72,15 @@ absl::StatusOr<Value> Repeat(Interpreter& in, const Value& value, Int count) {
   return heap.MakeSequence(value.kind(), std::move(repeated), value.list().origin);
 }
 
-// Returns the indices that the slice [start:stop:step] selects from a sequence of `length` items,
-// like Python's slice.indices().
+// Returns the indices of the items that the slice [start:stop:step] of a sequence with `length`
+// items contains, like Python's slice.indices().
 absl::StatusOr<Range> ResolveSlice(const Value& start, const Value& stop, const Value& step,
                                    Int length) {
   Range indices;
   if (!step.is_none()) {
     INCIPIT_ASSIGN_OR_RETURN(indices.step, ToIndex(step, "slice step"));
     if (indices.step == 0) return InvalidArgument("slice step cannot be zero");
-    // -indices.step must not overflow, but the negative of the least Int does not fit into an Int.
+    // Replace the least Int, because its negative value does not fit into an Int.
     indices.step = std::max(indices.step, -std::numeric_limits<Int>::max());
   }
   const bool forward = indices.step > 0;
@@ -108,7 +108,7 @@ absl::StatusOr<Value> SliceString(Interpreter& in, const Value& string, const Ra
     INCIPIT_RETURN_IF_ERROR(in.heap().ChargeBytes(end));
     return in.heap().Substring(string, begin, end);
   }
-  // Byte offset of each character of the string, and finally of the end of the string.
+  // Byte offset of each character of the string; the last element is the end of the string.
   std::vector<size_t> offsets;
   INCIPIT_RETURN_IF_ERROR(in.heap().Charge(static_cast<int64_t>(text.num_chars / 16)));
   offsets.reserve(text.num_chars + 1);

@@ -1,5 +1,5 @@
-// Looks up attributes and items of values. As in the immutable sandbox of Jinja2, a method that
-// changes a value is forbidden.
+// Finds attributes and items of values. As in Jinja2's immutable sandbox, a template cannot call
+// methods that change a value.
 #include "base/status.h"
 #include "text/jinja/library/builtins.h"
 #include "text/jinja/runtime/interpreter.h"
@@ -21,7 +21,7 @@ absl::StatusOr<std::optional<Value>> SafeAttribute(Interpreter& in, const Value&
       fmt::format("access to attribute '{}' of '{}' object is unsafe", name, TypeName(object))));
 }
 
-// Returns object[key], without looking for an attribute with the name `key`. Returns nullopt if
+// Returns object[key], but does not search for an attribute with the name `key`. Returns nullopt if
 // object[key] would raise TypeError or LookupError in Python.
 absl::StatusOr<std::optional<Value>> FindItem(Interpreter& in, const Value& object,
                                               const Value& key) {

@@ -159,7 +159,7 @@ absl::StatusOr<Value> Interpreter::EvalConcat(const Expr& node, Activation& acti
     INCIPIT_RETURN_IF_ERROR(Write(value, builder));
   }
   INCIPIT_ASSIGN_OR_RETURN(Value rest, heap_.Finish(builder));
-  // Heap::Concatenate() can append to a long string without a copy of the string. Therefore a loop
+  // Heap::Concatenate() usually extends a long string without copying the string. Therefore a loop
   // that extends one string takes linear time.
   return is_long ? heap_.Concatenate(first, rest) : std::move(rest);
 }

@@ -8,7 +8,7 @@
 namespace incipit::jinja {
 namespace {
 
-constexpr size_t kBytesPerStep = 1024;  // number of bytes of text that cost one step (unit of work)
+constexpr size_t kBytesPerStep = 1024;  // bytes of text per step (unit of counted work)
 
 }  // namespace
 
@@ -20,7 +20,7 @@ void* Heap::Allocate(size_t bytes) {
   constexpr size_t kAlign = alignof(std::max_align_t);
   bytes = (bytes + kAlign - 1) / kAlign * kAlign;
   if (block_size_ - block_used_ < bytes) {
-    // The first block of memory is smaller than later blocks, because most conversations need
+    // The first block of memory is smaller than the later blocks, because most renderings need
     // little memory.
     block_size_ = blocks_.empty() ? kBlockBytes / 8 : kBlockBytes;
     INCIPIT_CHECK(bytes <= block_size_);
@@ -123,7 +123,7 @@ absl::StatusOr<Value> Heap::Concatenate(const Value& left, const Value& right) {
   if (a.heap_ == nullptr || content.size() != a.bytes.size() || content.capacity() < size) {
     TextBuilder builder;
     // If `left` is longer than `right`, reserve twice the necessary memory, because templates often
-    // extend a long string in a loop.
+    // extend a long string repeatedly.
     const bool with_room = a.bytes.size() > b.bytes.size();
     INCIPIT_RETURN_IF_ERROR(CheckMemory(size + with_room * size));
     builder.Reserve(size + with_room * size);

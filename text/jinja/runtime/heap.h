@@ -1,5 +1,5 @@
-// Limits the memory and the work of one rendering of a template. The heap counts memory and work in
-// advance, so that no template exceeds the limits.
+// Limits the memory and the work of one rendering of a template. The heap counts memory and work
+// before they are used.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +16,9 @@
 
 namespace incipit::jinja {
 
-// Owns the containers and strings of one rendering of a template, and counts the memory and the
-// steps (units of work) of the rendering. REQUIRES: the Values that refer to strings of the heap
-// are destroyed before the heap. Not thread-safe.
+// Owns the containers and strings of one rendering of a template, and counts their memory and the
+// steps (units of work) of the rendering. REQUIRES: all Values with strings of the heap are
+// destroyed before the heap. Not thread-safe.
 class Heap {
  public:
   explicit Heap(const ChatTemplateLimits& limits) : limits_(limits) {}
@@ -29,12 +29,13 @@ class Heap {
   const ChatTemplateLimits& limits() const { return limits_; }
   int32_t value_depth_max() const { return 2 * limits_.depth_max; }
 
-  // Number of bytes that the heap counts for one entry of a dict, including the entry in the dict's
-  // search index.
+  // Number of bytes that the heap counts for one entry of a dict, including the entry in the search
+  // index of the dict.
   static constexpr size_t kEntryBytes = 8 * sizeof(Value);
 
-  // Counts `steps` steps of work before the work is done. One step is, for example, the evaluation
-  // of one node of the template. Returns INVALID_ARGUMENT if the total exceeds the limit steps_max.
+  // Counts `steps` steps of work. One step is, for example, the evaluation of one node of the
+  // template. Returns INVALID_ARGUMENT if the total exceeds the limit steps_max. The caller must
+  // call Charge() before the work.
   absl::Status Charge(int64_t steps = 1) {
     steps_ += std::min(steps, limits_.steps_max);
     if (steps_ <= limits_.steps_max) [[likely]]
@@ -50,33 +51,33 @@ class Heap {
       return absl::OkStatus();
     return TooLongString(bytes);
   }
-  // Returns INVALID_ARGUMENT if `more_bytes` additional bytes of memory would exceed the limit
-  // memory_bytes_max.
+  // Returns INVALID_ARGUMENT if the memory of the rendering plus `more_bytes` bytes exceeds the
+  // limit memory_bytes_max.
   absl::Status CheckMemory(size_t more_bytes) const {
     if (cell_bytes_ + string_bytes_ + more_bytes <= limits_.memory_bytes_max) [[likely]] {
       return absl::OkStatus();
     }
     return TooMuchMemory();
   }
-  // Counts `bytes` bytes of memory that a value of the heap will allocate and keep. Returns
-  // INVALID_ARGUMENT if the total would exceed the limit memory_bytes_max.
+  // Counts `bytes` bytes of memory that a value is about to allocate. Returns INVALID_ARGUMENT if
+  // the total would exceed the limit memory_bytes_max.
   absl::Status Take(size_t bytes);
 
-  // Returns the text of `builder` as a string, and leaves `builder` empty. If `markup` is true,
-  // marks the string as safe (not to be HTML-escaped).
+  // Moves the text of `builder` to a new string. If `markup` is true, marks the string as safe: its
+  // text is not HTML-escaped.
   absl::StatusOr<Value> Finish(TextBuilder& builder, bool markup = false);
-  // Returns a string with the bytes `bytes`. `origin` is the source of the text: the template
-  // or the request.
+  // Creates a string with the bytes `bytes`. `origin` is the source of the text: the template or
+  // the request.
   absl::StatusOr<Value> MakeString(std::string_view bytes, Origin origin = Origin::kTemplate);
   // Returns the bytes [begin, end) of `string` as a string. Bytes that are marked as written by a
-  // client stay marked. If the range is the whole string, the result shares the memory of `string`.
+  // client keep the mark.
   absl::StatusOr<Value> Substring(const Value& string, size_t begin, size_t end);
-  // Returns `left` followed by `right`. Appends `right` in place if the memory of `left` has free
-  // space that no other string uses.
+  // Returns `left` followed by `right`. If the memory of `left` has unused space behind it, appends
+  // `right` there without copying `left`.
   absl::StatusOr<Value> Concatenate(const Value& left, const Value& right);
 
-  // Returns a list or a tuple with the items `items`. `is_group` is true for a tuple (key, items)
-  // of the filter groupby.
+  // Creates a list or a tuple with the items `items`. `is_group` is true for a tuple (key, items)
+  // that the filter groupby creates.
   absl::StatusOr<Value> MakeSequence(Kind kind, std::vector<Value> items,
                                      Origin origin = Origin::kTemplate, bool is_group = false);
   absl::StatusOr<Value> MakeList(std::vector<Value> items) {
@@ -85,8 +86,7 @@ class Heap {
   absl::StatusOr<Value> MakeTuple(std::vector<Value> items) {
     return MakeSequence(Kind::kTuple, std::move(items));
   }
-  // Returns a new dict. The caller may add entries to the dict until Finish() makes the dict a
-  // value.
+  // Creates an empty dict. The caller may add entries until Finish() makes the dict a value.
   absl::StatusOr<Dict*> NewDict(size_t num_entries);
   absl::StatusOr<Value> Finish(Dict* dict);
   template <typename... Args>
@@ -106,15 +106,14 @@ class Heap {
 
  private:
   friend class Value;
-  // Number of bytes that the vector `cells_` needs for each object of the heap.
+  // Number of bytes in the vector `cells_` for one object.
   static constexpr size_t kCellOverhead = 2 * sizeof(Cell*);
-  static constexpr size_t kBlockBytes = 64 << 10;  // number of bytes of one block of memory
+  static constexpr size_t kBlockBytes = 64 << 10;  // size of a block of memory, in bytes
 
-  // Returns memory for one object of `bytes` bytes. The destructor of the heap frees the memory.
   void* Allocate(size_t bytes);
   template <typename... Args>
   Value NewText(bool markup, Args&&... args);
-  // Updates the number of bytes counted for `text` after `text` was created or extended.
+  // Counts the memory of `text` again, after `text` was created or extended.
   void Count(Text& text);
   void Free(Text& text);
 
@@ -125,13 +124,13 @@ class Heap {
 
   const ChatTemplateLimits limits_;
   int64_t steps_ = 0;
-  size_t uncharged_bytes_ = 0;  // bytes of text that are not yet counted as a step; less than 1024
-  size_t cell_bytes_ = 0;       // number of bytes of all objects except strings
-  size_t string_bytes_ = 0;     // number of bytes of all strings that exist now
+  size_t uncharged_bytes_ = 0;  // bytes of text not yet counted as a step; below 1024
+  size_t cell_bytes_ = 0;       // bytes of all objects except strings
+  size_t string_bytes_ = 0;     // bytes of all strings that exist now
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
-  size_t block_size_ = 0, block_used_ = 0;  // size of blocks_.back() in bytes, and its used bytes
+  size_t block_size_ = 0, block_used_ = 0;  // size and used part of the last block, in bytes
   std::vector<Cell*> cells_;
-  std::vector<void*> free_texts_;  // memory of destroyed Texts, reused for new Texts
+  std::vector<void*> free_texts_;  // memory of destroyed strings, for new strings
 };
 
 }  // namespace incipit::jinja

@@ -164,8 +164,8 @@ Interpreter::FlowOr Interpreter::RunIf(const IfStmt& node, Activation& activatio
   return Run(node.otherwise, activation, out);
 }
 
-// Returns the function that produces the items of a loop `for ... if` for which the condition is
-// true. Tests each item only when the loop requests the next item.
+// Returns a function that computes the items of a loop `for ... if`. The function tests the
+// condition of an item only when the loop requests the item.
 absl::StatusOr<LazyItems::Produce> Interpreter::StartTested(const ForStmt& node, Iterator* items,
                                                             Activation* closure) {
   Activation* inner = heap_.New<Activation>(closure, node.num_test_slots);
@@ -203,8 +203,8 @@ Interpreter::FlowOr Interpreter::RunFor(const ForStmt& node, Activation& activat
     INCIPIT_RETURN_IF_ERROR(EnterScope(node.scope, activation));
     INCIPIT_ASSIGN_OR_RETURN(const Flow flow, Run(node.body, activation, out));
     if (flow == Flow::kBreak) break;
-    // If `completed_once` stays false, the else branch of the loop runs. As in Jinja2, an iteration
-    // with `continue` does not count as completed.
+    // If `completed_once` stays false, the else branch of the loop runs. As in Jinja2, `continue`
+    // does not complete an iteration.
     completed_once |= flow == Flow::kNormal;
   }
   LeaveScope(node.scope, activation);

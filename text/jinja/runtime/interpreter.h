@@ -16,39 +16,39 @@
 namespace incipit::jinja {
 
 // Values of the variables that a template receives, such as `messages`. Program::context maps the
-// name of a variable to its index. A variable that the request does not set has Kind::kMissing.
+// name of a variable to its index in the vector. A variable that the request does not set has the
+// kind Kind::kMissing.
 using Variables = std::vector<Value>;
 
-// The local variables of one running call of a function. The template itself, a macro and the
-// condition of a loop `for ... if` are functions.
+// The local variables during one call of a function. The template itself, a macro and the condition
+// of a loop `for ... if` count as functions.
 struct Activation final : Cell {
   explicit Activation(Activation* outer, size_t num_slots) : parent(outer), slots(num_slots) {}
   Activation* parent;
   std::vector<Value> slots;
 };
 
-// Renders a parsed template once. Never changes the parsed template. Not thread-safe.
+// Renders a parsed template once. Does not change the parsed template. Not thread-safe.
 class Interpreter {
  public:
-  // `now` is the time that the template function strftime_now() formats, in local time. REQUIRES:
-  // `heap` owns the values of the variables that are passed to Render().
+  // Creates an interpreter. `now` is the time that the template function strftime_now() returns.
+  // REQUIRES: `heap` owns the values of the variables that are passed to Render().
   Interpreter(Heap& heap, std::chrono::system_clock::time_point now) : heap_(heap), now_(now) {}
 
   // Returns the output of the template `program`. If the template calls raise_exception(), returns
-  // INVALID_ARGUMENT with the message of the template. Every other error message begins with the
+  // INVALID_ARGUMENT with the message from the template. All other error messages begin with the
   // line number in the template.
   absl::StatusOr<Value> Render(const Program& program, Variables variables);
 
-  // Returns the heap that owns the values of the rendering.
   Heap& heap() { return heap_; }
   std::chrono::system_clock::time_point now() const { return now_; }
-  // Applies the filter or test `builtin` to `arguments`. `kind` ("filter" or "test") and `name` are
-  // used in error messages. Returns an error if `builtin` is null, which means that the name is
-  // unknown.
+  // Applies the filter or test `builtin` to `arguments`. `kind` ("filter" or "test") and `name`
+  // appear in error messages. Returns an error if `builtin` is null: no filter or test has this
+  // name.
   absl::StatusOr<Value> Apply(std::string_view kind, std::string_view name,
                               const NamedBuiltin* builtin, Arguments& arguments);
-  // Increases the recursion depth by 1, and counts one step of work. Returns INVALID_ARGUMENT if a
-  // limit is exceeded. Leave() decreases the depth by 1.
+  // Increases the recursion depth by 1, and counts one step of work. Returns INVALID_ARGUMENT if
+  // the depth or the work exceeds its limit. Leave() decreases the depth by 1.
   absl::Status Enter() {
     if (++recursion_ <= kRecursionPerDepth * heap_.limits().depth_max) [[likely]] {
       return heap_.Charge();
@@ -56,17 +56,16 @@ class Interpreter {
     return TooDeep();
   }
   void Leave() { --recursion_; }
-  // Returns the error of raise_exception(message).
   absl::Status Raise(std::string message);
 
-  // Calls the macro or the call block `code`, and returns its output. `closure` holds the local
-  // variables of the function in which `code` was defined.
+  // Calls a macro, or the body of a call block ({% call %}), and returns its output. `closure`
+  // holds the local variables of the function in which `code` was defined.
   absl::StatusOr<Value> CallMacro(const MacroStmt& code, Activation* closure, Arguments& arguments);
 
  private:
-  // The maximum recursion depth is kRecursionPerDepth * depth_max, because one call of a macro
-  // needs about ten nested calls of Eval() and RunStatement(). By default, the stack needs at most
-  // a few megabytes.
+  // Maximum recursion depth per unit of the limit depth_max. One call of a macro needs about ten
+  // nested calls of Eval() and RunStatement(). With the default limit, the stack needs at most a
+  // few megabytes.
   static constexpr int kRecursionPerDepth = 16;
 
   enum class Flow : uint8_t { kNormal, kBreak, kContinue };
@@ -77,7 +76,6 @@ class Interpreter {
   void LeaveScope(const Scope& scope, Activation& activation);
   absl::Status Assign(const Expr& target, const Value& value, Activation& activation);
 
-  // The following functions execute statements.
   FlowOr Run(const Body& body, Activation& activation, TextBuilder& out);
   FlowOr RunStatement(const Stmt& statement, Activation& activation, TextBuilder& out);
   FlowOr RunOutput(const OutputStmt& node, Activation& activation, TextBuilder& out);
@@ -91,7 +89,6 @@ class Interpreter {
   absl::Status BindMacro(const MacroStmt& code, Arguments& arguments, Activation& activation);
   absl::Status Write(const Value& value, TextBuilder& out);
 
-  // The following functions evaluate expressions.
   absl::StatusOr<Value> Eval(const Expr& expr, Activation& activation);
   absl::StatusOr<bool> EvalTruth(const Expr& expr, Activation& activation);
   absl::StatusOr<Value> EvalNode(const Expr& expr, Activation& activation);
@@ -104,22 +101,23 @@ class Interpreter {
   absl::StatusOr<Value> EvalCondition(const ConditionExpr& node, Activation& activation);
   absl::StatusOr<Value> EvalSlice(const Expr& node, Activation& activation);
   absl::StatusOr<Value> EvalCall(const CallExpr& node, Activation& activation, const Value* caller);
-  // Evaluates a filter. `block` is the output of a filter block (such as {% filter upper %}) or set
-  // block, to which the filter is applied; null outside of these blocks.
+  // Evaluates a filter. If the filter belongs to a block such as {% filter upper %}, `block` is the
+  // output of the block. Otherwise, `block` is null.
   absl::StatusOr<Value> EvalFilter(const CallExpr& node, Activation& activation,
                                    const Value* block);
   absl::StatusOr<Value> EvalTest(const CallExpr& node, Activation& activation);
   absl::StatusOr<std::vector<Value>> EvalAll(const Expr& node, Activation& activation);
-  // Evaluates all children of `node` except the first, and appends the results to `arguments`.
+  // Evaluates the arguments of a call (all children of `node` except the first), and appends the
+  // results to `arguments`.
   absl::Status EvalArguments(const CallExpr& node, Activation& activation, Arguments& arguments);
 
   Value& SlotAt(const SlotRef& ref, Activation& activation);
   Heap& heap_;
   const std::chrono::system_clock::time_point now_;
   // Variables from the request, and global functions such as range(). Program::context maps a name
-  // to its index.
+  // to its index in `context_`.
   Variables context_;
-  int line_ = 0;         // line in the template of the last executed node
+  int line_ = 0;         // line of the last executed node in the template
   int recursion_ = 0;    // number of nested calls of Eval() and RunStatement()
   int calls_ = 0;        // number of nested calls of macros
   bool raised_ = false;  // true if the template has called raise_exception()

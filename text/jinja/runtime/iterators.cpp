@@ -24,8 +24,8 @@ absl::StatusOr<std::optional<Value>> ValueIterator::Next(Interpreter& in) {
   return part_ == DictPart::kKeys ? entry.key : entry.value;
 }
 
-// Returns the next item of the generator. Increases the recursion depth during the call, because a
-// generator may read its items from another generator.
+// Returns the next item of the generator. Increases the recursion depth during the call, because
+// one generator may read the items of another generator.
 LazyItems::Item LazyItems::Next(Interpreter& in) {
   INCIPIT_RETURN_IF_ERROR(in.Enter());
   Item item = TryNext(in);

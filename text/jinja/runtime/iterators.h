@@ -1,5 +1,5 @@
-// Declares iterators over the items of containers and strings, and generators, which produce items
-// on request.
+// Iterators over the items of containers and strings, and generators, which compute items on
+// request.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,7 @@
 
 namespace incipit::jinja {
 
-// The part of a dict entry that an iterator over the dict returns. kItems means a tuple (key,
-// value).
+// The part of each dict entry that an iterator returns. kItems means the tuple (key, value).
 enum class DictPart : uint8_t { kKeys, kValues, kItems };
 
 // Iterates over the items of a list, tuple, range or dict, or over the characters of a string. An
@@ -23,12 +22,12 @@ class ValueIterator final : public Iterator {
  private:
   Value source_;
   DictPart part_;
-  size_t pos_ = 0;  // index of the next item, or byte offset of the next character of a string
+  size_t pos_ = 0;  // index of the next item; in a string, byte offset of the next character
 };
 
-// A generator, which produces items on request. `start` is called when the first item is requested,
-// and returns the function that produces one item at a time. If `start` returns an empty function,
-// there are no items.
+// A generator, which computes items on request. `start` is called when the first item is requested.
+// `start` returns a function that computes one item per call, or an empty function if there are no
+// items.
 class LazyItems final : public Iterator {
  public:
   using Item = absl::StatusOr<std::optional<Value>>;

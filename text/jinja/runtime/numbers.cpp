@@ -12,7 +12,7 @@
 namespace incipit::jinja {
 namespace {
 
-// 2^63: the smallest double that is greater than every Int.
+// 2^63, which is greater than every Int and is exactly representable as a double.
 constexpr double kIntEnd = 9223372036854775808.0;
 
 absl::Status DivisionByZero() { return InvalidArgument("division by zero"); }
@@ -33,7 +33,7 @@ absl::StatusOr<Value> RealPower(double base, double exponent) {
   if (base == 0 && exponent < 0) return DivisionByZero();
   const double result = std::pow(base, exponent);
   if (std::isnan(result) && !std::isnan(base) && !std::isnan(exponent)) {
-    return InvalidArgument("a complex number is not supported");
+    return InvalidArgument("the result of ** is a complex number, which is not supported");
   }
   if (std::isinf(result) && std::isfinite(base) && std::isfinite(exponent)) {
     return InvalidArgument("the result of ** is too large");
@@ -59,7 +59,6 @@ double RealFloorDivide(double left, double right) {
   return quotient - floor > 0.5 ? floor + 1 : floor;
 }
 
-// Returns left / right, rounded down to an integer.
 absl::StatusOr<Int> FloorDivideInts(Int left, Int right) {
   if (right == -1) return MultiplyInts(left, -1);
   const Int quotient = left / right;
@@ -102,8 +101,8 @@ absl::StatusOr<Value> IntArithmetic(ArithmeticOp op, Int left, Int right) {
   return Value::Integer(result);
 }
 
-// Returns `text` without surrounding white space and without underscores between digits. Replaces
-// every decimal digit of Unicode by the ASCII digit of the same value.
+// Removes surrounding white space and the underscores between digits from `text`. Replaces every
+// decimal digit of Unicode by the ASCII digit of the same value.
 std::string NumberText(std::string_view text) {
   std::string mapped;
   for (size_t i = 0; i < text.size();) {
@@ -230,8 +229,8 @@ std::optional<double> ParseReal(std::string_view text) {
   for (char& c : word) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
   const bool has_sign = word.starts_with('-') || word.starts_with('+');
   const std::string_view magnitude = std::string_view(word).substr(has_sign);
-  // Exclude the forms that strtod() accepts but Python's float() refuses, such as hexadecimal
-  // numbers and nan(...).
+  // strtod() accepts more forms than Python's float(), such as hexadecimal numbers and nan(...).
+  // Exclude these forms.
   const bool named = magnitude == "inf" || magnitude == "infinity" || magnitude == "nan";
   const bool plain = magnitude.find_first_not_of("0123456789.e+-") == std::string_view::npos &&
                      !magnitude.starts_with('+') && !magnitude.starts_with('-');
@@ -245,7 +244,7 @@ absl::StatusOr<Int> RoundInt(Int value, int64_t num_digits) {
   if (num_digits >= 0) return value;
   if (num_digits < -18) {
     // If the absolute value is above 5 * 10^18, Python's round(value, -19) returns 10^19 or -10^19.
-    // An Int cannot represent these results.
+    // An Int cannot represent these numbers.
     constexpr Int kHalf = 5'000'000'000'000'000'000;
     if (num_digits == -19 && (value > kHalf || value < -kHalf)) return IntegerTooLarge();
     return Int{0};

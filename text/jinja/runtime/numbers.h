@@ -11,38 +11,39 @@
 
 namespace incipit::jinja {
 
-// Returns the error for a number that does not fit into an Int.
 absl::Status IntegerTooLarge();
 
 // Returns left + right. Returns INVALID_ARGUMENT if the result does not fit into an Int.
 absl::StatusOr<Int> AddInts(Int left, Int right);
-// Returns left * right. Returns INVALID_ARGUMENT if the result does not fit into an Int.
 absl::StatusOr<Int> MultiplyInts(Int left, Int right);
-// Returns the text of the operator in a template, such as "//" for integer division.
+// Returns the operator as it is written in a template, such as "//" for integer division.
 std::string_view Spelling(ArithmeticOp op);
 
-// Returns the result of the operator `op`. REQUIRES: `left` and `right` are numbers.
+// Computes `left` op `right`. REQUIRES: `left` and `right` are numbers.
 absl::StatusOr<Value> Arithmetic(ArithmeticOp op, const Value& left, const Value& right);
 
 // Returns the value of the digit `c`: 0 to 9 for a decimal digit, 10 to 35 for a letter. Returns 99
 // for any other character.
 int DigitValue(char c);
 
-// Returns the result of repr(value) in Python: the shortest decimal that converts back to `value`.
+// Converts `value` to the shortest decimal text that converts back to `value`, like Python's
+// repr().
 std::string FormatReal(double value);
 // Returns `value` rounded toward zero. Returns INVALID_ARGUMENT for NaN, for infinities and for a
 // result that does not fit into an Int.
 absl::StatusOr<Int> TruncateReal(double value);
 
-// Returns the result of int(text, base) in Python. Returns nullopt if `text` is not an integer.
+// Converts `text` to an integer, like Python's int(text, base). Returns nullopt if `text` is not an
+// integer.
 absl::StatusOr<std::optional<Int>> ParseInt(std::string_view text, int base);
-// Returns the result of float(text) in Python. Returns nullopt if `text` is not a number.
+// Converts `text` to a double, like Python's float(text). Returns nullopt if `text` is not a
+// number.
 std::optional<double> ParseReal(std::string_view text);
 
-// Returns the result of round(value, num_digits) in Python. A value halfway between two results is
-// rounded to the even result.
+// Rounds an integer, like Python's round(value, num_digits). Between two equally near results,
+// chooses the even result.
 absl::StatusOr<Int> RoundInt(Int value, int64_t num_digits);
-// Returns the result of round(value, num_digits) in Python for a float.
+// Rounds a float, like Python's round(value, num_digits).
 double RoundReal(double value, int64_t num_digits);
 
 }  // namespace incipit::jinja

@@ -9,8 +9,9 @@ namespace {
 
 using Attribute = absl::StatusOr<std::optional<Value>>;
 
-// Returns the next argument of loop.cycle(a, b, ...): `a` in the first iteration of the loop, `b`
-// in the second, and `a` again after the last argument. arguments.positional[0] is the LoopContext.
+// Returns the argument of loop.cycle(a, b, ...) for the current iteration: `a` in the first
+// iteration, `b` in the second, and `a` again after the last argument. arguments.positional[0] is
+// the object `loop`.
 absl::StatusOr<Value> LoopCycle(Interpreter&, Arguments& arguments) {
   INCIPIT_RETURN_IF_ERROR(arguments.RefuseKeywords("cycle"));
   const auto& items = arguments.positional;

@@ -1,5 +1,5 @@
-// The values of a template that can be called or have attributes: macros, functions, namespaces,
-// dict views, loops.
+// Values of a template with attributes or with a call operator: macros, functions, namespaces, dict
+// views and loops.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,8 @@
 
 namespace incipit::jinja {
 
-// The result of namespace(): the only object that a template can change.
+// The result of the template function namespace(): the only kind of object that a template can
+// change.
 class NamespaceObject final : public Object {
  public:
   std::string_view type_name() const override { return "Namespace"; }
@@ -36,7 +37,7 @@ class MacroObject final : public Object {
   Activation* closure_;
 };
 
-// A global function, or a method together with the object to which the method belongs.
+// A global function, or a method bound to its object.
 class BuiltinObject final : public Object {
  public:
   explicit BuiltinObject(const NamedBuiltin& builtin, Value self = Value())
@@ -48,7 +49,7 @@ class BuiltinObject final : public Object {
 
  private:
   const NamedBuiltin& builtin_;
-  Value self_;  // object to which the method belongs; missing for a global function
+  Value self_;  // object of the method; missing for a global function
 };
 
 // The result of dict.keys(), dict.values() or dict.items().
@@ -77,7 +78,6 @@ class LoopContext final : public Object {
   absl::StatusOr<std::optional<Value>> Advance(Interpreter& in);
 
   std::string_view type_name() const override { return "LoopContext"; }
-  // As in Jinja2, the test `callable` is true for the variable `loop`.
   bool is_callable() const override { return true; }
   absl::StatusOr<std::optional<Value>> Attribute(Interpreter& in, std::string_view name) override;
   absl::StatusOr<std::optional<int64_t>> Length(Interpreter& in) override;
@@ -91,7 +91,7 @@ class LoopContext final : public Object {
   std::optional<Value> after_, current_, before_;
 };
 
-// Returns the object in `value` if the object has the type T. Returns nullptr otherwise.
+// Returns the object in `value`, if the object has the type T. Returns nullptr otherwise.
 template <typename T>
 T* As(const Value& value) {
   return value.is(Kind::kObject) ? dynamic_cast<T*>(&value.object()) : nullptr;

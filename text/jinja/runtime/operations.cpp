@@ -41,8 +41,8 @@ bool RangesEqual(const Range& left, const Range& right) {
   return left.start == right.start && (size == 1 || left.step == right.step);
 }
 
-// Returns the result of comparing two values by `op`. `order` is negative if the left value is
-// less, 0 if both are equal, and positive if the left value is greater.
+// Returns whether the comparison `op` of two values is true. `order` is negative if the left value
+// is less, 0 if both are equal, and positive if the left value is greater.
 bool Holds(CompareOp op, int order) {
   switch (op) {
     case CompareOp::kLess:
@@ -61,7 +61,7 @@ std::string_view Spelling(CompareOp op) {
   return kSpellings[static_cast<size_t>(op)];
 }
 
-// Returns the result of the operator <, <=, > or >= for two values, as in Python.
+// Compares two values with the operator <, <=, > or >=, as Python does.
 absl::StatusOr<bool> CompareOrder(Interpreter& in, CompareOp op, const Value& left,
                                   const Value& right) {
   INCIPIT_RETURN_IF_ERROR(in.heap().Charge());

@@ -1,5 +1,5 @@
 // Python's operations on values: truth, length, iteration, comparison, arithmetic, indexing,
-// attributes and text. Each operation returns INVALID_ARGUMENT if Python raises an exception.
+// attributes and text. If Python would raise an exception, an operation returns INVALID_ARGUMENT.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ namespace incipit::jinja {
 
 class Interpreter;
 
-// Returns the error that an operation on the undefined value `value` causes.
+// Returns the error for the use of the undefined value `value` in an operation.
 absl::Status UndefinedError(const Value& value);
 // Returns INVALID_ARGUMENT if `value` cannot be the key of a dict.
 absl::Status CheckHashable(const Value& value);
@@ -51,13 +51,13 @@ absl::StatusOr<Value> GetAttribute(Interpreter& in, const Value& object, const V
 // Returns object[key] with the rules of Jinja2's sandbox: the item or, if there is none, the
 // attribute with the name `key`. Returns an undefined value if neither exists.
 absl::StatusOr<Value> GetItem(Interpreter& in, const Value& object, const Value& key);
-// Returns the attribute `name` of `object`, without looking for an item object[name]. Returns
+// Returns the attribute `name` of `object`, but does not search for an item object[name]. Returns
 // nullopt if `object` has no such attribute.
 absl::StatusOr<std::optional<Value>> FindAttribute(Interpreter& in, const Value& object,
                                                    std::string_view name);
 
-// Returns `value` as an integer, for use as an index or a count. `value` must be an integer or a
-// boolean. `what` describes `value` in the error message.
+// Converts `value`, an integer or a boolean, to an index or a count. Returns INVALID_ARGUMENT for
+// other types. `what` describes `value` in the error message.
 absl::StatusOr<Int> ToIndex(const Value& value, std::string_view what);
 
 }  // namespace incipit::jinja

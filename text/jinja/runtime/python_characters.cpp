@@ -11,7 +11,7 @@
 namespace incipit::jinja {
 namespace {
 
-// Bits for the properties of a character that methods of Python's str use, such as str.isalpha(). A
+// Properties of a character, one per bit, for Python's str methods such as str.isalpha(). A
 // title-case letter has both bits kLower and kUpper.
 constexpr uint8_t kLetter = 1 << 0, kNumeric = 1 << 1, kDigit = 1 << 2, kDecimal = 1 << 3,
                   kLower = 1 << 4, kUpper = 1 << 5, kPrintable = 1 << 6, kIgnorable = 1 << 7,
@@ -42,8 +42,8 @@ uint8_t Properties(uint32_t c) {
 
 }  // namespace
 
-// Returns the number of bytes minus the number of continuation bytes of UTF-8. Checks eight bytes
-// at a time.
+// Counts the characters: the bytes of `bytes` that are not continuation bytes of UTF-8. Checks
+// eight bytes at a time.
 size_t CountCodePoints(std::string_view bytes) {
   constexpr uint64_t kOnes = 0x0101010101010101;
   size_t num_continued = 0, i = 0;
@@ -88,8 +88,8 @@ bool IsPrintable(uint32_t c) { return Properties(c) & kPrintable; }
 int DecimalValue(uint32_t c) {
   if (c >= '0' && c <= '9') return static_cast<int>(c - '0');
   if (c < 0x80 || !IsDecimal(c)) return -1;
-  // Move `zero` to the first of the consecutive decimal digits around `c`. In Unicode, the decimal
-  // digits of a script are consecutive, from 0 to 9.
+  // Unicode assigns decimal digits in groups of ten, from 0 to 9. Move `zero` to the first of the
+  // consecutive decimal digits around `c`, which is a digit 0.
   uint32_t zero = c;
   while (IsDecimal(zero - 1)) --zero;
   return static_cast<int>((c - zero) % 10);

@@ -1,6 +1,5 @@
-// Functions for UTF-8 text and for the properties of characters on which Python's str methods
-// depend. A string escape in a template can create a lone surrogate, which is stored as three
-// bytes.
+// Functions for UTF-8 text, and for the properties of characters that Python's str methods use. A
+// text may contain lone surrogates (three bytes each), from string escapes in a template.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +14,15 @@ struct CodePoint {
   size_t size = 0;  // number of bytes of the character in UTF-8
 };
 
-// Returns the character whose first byte is at the offset `offset` of `bytes`. REQUIRES: `offset`
-// is less than bytes.size() and is the start of a well-formed character.
+// Returns the character that begins at the byte offset `offset` of `bytes`. REQUIRES: a well-formed
+// character begins at `offset`.
 inline CodePoint DecodeAt(std::string_view bytes, size_t offset) {
   size_t end = offset;
   const char32_t value = NextCodePoint(bytes, end);
   return {value, end - offset};
 }
-// Returns the offset of the first character at or after `offset` for which `predicate` is false.
-// Returns bytes.size() if there is no such character.
+// Returns the byte offset of the first character at or after `offset` for which `predicate` is
+// false. Returns bytes.size() if there is no such character.
 template <typename Predicate>
 size_t SkipWhile(std::string_view bytes, size_t offset, Predicate predicate) {
   while (offset < bytes.size()) {

@@ -1,4 +1,4 @@
-// Converts JSON to the values that Python's json.loads creates.
+// Converts JSON to values of a template, like json.loads of Python.
 #pragma once
 
 #include <array>
@@ -12,9 +12,9 @@
 
 namespace incipit::jinja {
 
-// Converts the JSON values of one request to values of a template. All values get the origin
-// kRequest (written by a client), except the roles of messages, such as "user". Returns
-// INVALID_ARGUMENT for invalid UTF-8, an integer of more than 64 bits, or too deep nesting.
+// Converts the JSON values of one request to values of a template. All values are marked as written
+// by a client, except the roles of messages, such as "user". Returns INVALID_ARGUMENT for invalid
+// UTF-8, an integer of more than 64 bits, or too deep nesting.
 class JsonReader {
  public:
   using Json = nlohmann::ordered_json;
@@ -23,9 +23,8 @@ class JsonReader {
   explicit JsonReader(Heap& heap) : heap_(heap) {}
 
   absl::StatusOr<Value> Read(const Json& json) { return Read(json, 1); }
-  // Reads the list `json` of messages. A role for which is_plain(role) is true gets the origin
-  // kTemplate, like text of the template. All other text gets the origin kRequest (written by a
-  // client).
+  // Converts `json`, a list of messages. All values are marked as written by a client (kRequest),
+  // except the roles for which is_plain(role) is true.
   absl::StatusOr<Value> ReadMessages(const Json& json, IsPlain* is_plain) {
     return json.is_array() ? ReadArray(json, 1, is_plain) : Read(json);
   }
@@ -38,7 +37,7 @@ class JsonReader {
   absl::StatusOr<Value> ReadKey(const std::string& name);
 
   Heap& heap_;
-  // Cache of recently read keys of JSON objects. The index of a key is a hash of the key.
+  // Cache of recently converted keys of JSON objects. The position of a key is a hash of the key.
   std::array<Value, 64> keys_;
 };
 

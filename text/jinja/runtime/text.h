@@ -1,5 +1,5 @@
-// Strings that mark the bytes that a client wrote. Every string of a template is a Text. Operations
-// that slice, join or convert strings keep the marks.
+// Strings that record which of their bytes a client wrote. Slices, joined strings and converted
+// strings keep this information.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,12 @@ struct Text;
 // The origin of a character: the template itself, or the request of a client.
 enum class Origin : uint8_t { kTemplate, kRequest };
 
-// Collects the bytes of a new Text. A TextBuilder does not limit the size. Heap::Finish() and
-// Heap::CheckSize() check the limits.
+// Collects the bytes of a new string. A TextBuilder has no maximum size; Heap::Finish() and
+// Heap::CheckSize() check the size.
 class TextBuilder {
  public:
   void Append(std::string_view bytes, Origin origin = Origin::kTemplate);
   void Append(const Text& text);
-  // Appends the bytes [begin, end) of `text`.
   void Append(const Text& text, size_t begin, size_t end);
 
   size_t size() const { return bytes_.size(); }
@@ -35,26 +34,26 @@ class TextBuilder {
 
  private:
   friend struct Text;
-  // Marks the bytes [begin, end) of the builder as written by a client.
+  // Marks the bytes [begin, end) of the new string as written by a client.
   void Mark(size_t begin, size_t end);
-  // Copies the marks (written by a client) of the bytes [begin, end) of `text` to the next bytes of
-  // the builder. REQUIRES: the caller appends these bytes next.
+  // Marks the next bytes of the new string like the bytes [begin, end) of `text`: as written by a
+  // client or not. REQUIRES: the caller appends these bytes next.
   void MarkAs(const Text& text, size_t begin, size_t end);
 
   std::string bytes_;
-  // Ranges of bytes that a client wrote, in ascending order and not adjacent.
+  // Ranges of bytes that a client wrote, in ascending order and with gaps between ranges.
   absl::InlinedVector<ByteRange, 1> literal_;
 };
 
-// A string that marks the bytes that a client wrote. The bytes of a Text never change and never
+// A string with marks for the bytes that a client wrote. The bytes of a Text never change and never
 // move. Several Texts may share memory.
 struct Text {
   std::string_view bytes;  // UTF-8; a lone surrogate is stored as three bytes
   size_t num_chars = 0;    // number of characters in `bytes`
 
   explicit Text(TextBuilder&& text);
-  // Creates a Text with all current bytes of `shared`, without a copy. The new Text does not change
-  // if `shared` is extended later.
+  // Creates a Text that shares the memory of `shared` and has its current bytes. The new Text does
+  // not change if `shared` is extended later.
   Text(Text& shared, size_t num_characters);
   Text(const Text&) = delete;
   Text& operator=(const Text&) = delete;
@@ -69,8 +68,8 @@ struct Text {
   bool has_literal() const;
   // Returns the ranges of bytes that a client wrote, in ascending order.
   std::vector<ByteRange> LiteralRanges() const;
-  // Returns the end of the longest range [offset, end) whose bytes have the same origin, and this
-  // origin.
+  // Finds the longest range [offset, end) of bytes that are all written by the template or all by a
+  // client. Returns `end` and the origin.
   std::pair<size_t, Origin> PartFrom(size_t offset) const;
 
  private:

@@ -9,8 +9,8 @@
 namespace incipit::jinja {
 namespace {
 
-// Minimum number of entries of a dict with a search index. A smaller dict is scanned without an
-// index, because a scan is faster.
+// Minimum number of entries of a dict with a search index. A smaller dict is searched entry by
+// entry, which is faster.
 constexpr size_t kIndexedFrom = 9;
 
 template <typename T>
@@ -19,7 +19,7 @@ int ThreeWay(const T& left, const T& right) {
 }
 
 int CompareIntWithReal(Int integer, double real) {
-  // 2^63: the smallest double that is greater than every Int.
+  // 2^63, which is greater than every Int and is exactly representable as a double.
   constexpr double kBeyond = 9223372036854775808.0;
   if (real >= kBeyond) return -1;
   if (real < -kBeyond) return 1;
@@ -28,8 +28,8 @@ int CompareIntWithReal(Int integer, double real) {
   return std::floor(real) < real ? -1 : 0;
 }
 
-// Returns the rank by which CompareKeys() orders keys of different kinds. All numbers have the same
-// rank, because an integer, a float and a boolean may be equal.
+// Returns the position of the kind of `value` in the order of keys. All numbers have the same
+// position, because an integer, a float and a boolean may be equal.
 int KeyRank(const Value& value) {
   return value.is_number() ? static_cast<int>(Kind::kInt) : static_cast<int>(value.kind());
 }
@@ -50,7 +50,8 @@ Value Value::Shared(const Text* text, bool markup) {
 }
 
 void Value::Free() {
-  Text& text = const_cast<Text&>(*data_.text);  // can be changed: no other Value uses this Text
+  // No other Value uses this Text, so the Text may be changed.
+  Text& text = const_cast<Text&>(*data_.text);
   text.heap_->Free(text);
 }
 

@@ -1,6 +1,6 @@
 // The values that templates compute: numbers, strings, lists, dicts and other types of Python. As
-// in the immutable sandbox of Jinja2, a container does not change after its creation. Containers
-// are freed with the Heap. A string is freed when no Value uses the string.
+// in Jinja2's immutable sandbox, a container does not change after its creation. Containers are
+// freed with the Heap; a string is freed when no Value uses it.
 #pragma once
 
 #include <bit>
@@ -37,7 +37,7 @@ struct Cell {
 };
 
 enum class Kind : uint8_t {
-  kMissing,  // a variable without a value; never the result of an expression
+  kMissing,  // a variable without a value
   kUndefined,
   kNone,
   kBool,
@@ -59,8 +59,7 @@ class Value {
   static Value Bool(bool value) { return {Kind::kBool, {.boolean = value}}; }
   static Value Integer(Int value) { return {Kind::kInt, {.integer = value}}; }
   static Value Real(double value) { return {Kind::kFloat, {.real = value}}; }
-  // Returns a string value that refers to `text` but does not keep `text` alive. REQUIRES: `text`
-  // outlives the value.
+  // Returns a string value that uses `text` without a copy. REQUIRES: `text` outlives the value.
   static Value Constant(const Text& text) { return {Kind::kString, {.text = &text}}; }
   static Value OfList(const List* list) { return {Kind::kList, {.list = list}}; }
   static Value OfTuple(const List* tuple) { return {Kind::kTuple, {.list = tuple}}; }
@@ -111,10 +110,10 @@ class Value {
   bool is_indexable() const {
     return is_string() || is_sequence() || is(Kind::kDict) || is(Kind::kRange) || is_undefined();
   }
-  bool is_markup() const { return markup_; }  // true if marked safe: not to be HTML-escaped
+  bool is_markup() const { return markup_; }  // true: HTML that must not be escaped
 
-  // Each accessor from boolean() to undefined() returns the content of the value. REQUIRES: the
-  // value has the kind of the accessor, such as kBool for boolean().
+  // Each function from boolean() to undefined() returns the content of the value. REQUIRES: the
+  // value has the kind that the function names, such as kBool for boolean().
   bool boolean() const { return data_.boolean; }
   Int integer() const { return kind_ == Kind::kBool ? Int{data_.boolean} : data_.integer; }
   double real() const {  // REQUIRES: is_number()
@@ -129,21 +128,19 @@ class Value {
   Object& object() const { return *data_.object; }
   const UndefinedReason& undefined() const { return *data_.undefined; }
 
-  // Returns the origin of a value that is a number, a boolean or none. The origin is the template
-  // or the request.
+  // Returns whether a number, a boolean or none comes from the template or from the request.
   Origin origin() const { return origin_; }
-  // Returns a copy of the value that has the origin `origin`.
   Value WithOrigin(Origin origin) const;
-  // Returns a copy of the string value. The copy is marked safe (not to be HTML-escaped) if
-  // `markup` is true. REQUIRES: the value is a string.
+  // Returns a copy of the string value. If `markup` is true, the copy is marked safe: its text is
+  // not HTML-escaped. REQUIRES: the value is a string.
   Value WithMarkup(bool markup) const;
 
-  // Returns the result of Python's operator `is`. Numbers, strings, booleans and none are the same
-  // if they are equal and have the same kind. All other values are the same if they refer to the
-  // same object.
+  // Compares two values, like Python's operator `is`. Numbers, strings, booleans and none are the
+  // same if they are equal and have the same kind. All other values are the same if they refer to
+  // the same object.
   bool IsSame(const Value& other) const;
-  // Returns the address of the object that the value refers to. REQUIRES: the value refers to an
-  // object.
+  // Returns the address of the object to which the value refers. REQUIRES: the value is not a
+  // number, a boolean or none.
   uintptr_t Address() const { return std::bit_cast<uintptr_t>(data_); }
 
  private:
@@ -162,9 +159,8 @@ class Value {
     const Text* text;
   };
   Value(Kind kind, Data data) : kind_(kind), data_(data) {}
-  // Returns the first Value that refers to `text`, a string that a heap has just created.
+  // Creates the first Value for `text`, a string that a heap has just created.
   static Value Shared(const Text* text, bool markup);
-  // Frees the string of the value. REQUIRES: no other Value uses the string.
   void Free();
 
   Kind kind_;
@@ -174,11 +170,11 @@ class Value {
   Data data_;
 };
 
-// A list or a tuple.
 struct List final : Cell {
   std::vector<Value> items;
   Origin origin = Origin::kTemplate;
-  int32_t depth = 1;      // nesting depth; limited by Heap, so that recursion over items is safe
+  // Nesting depth. Heap limits the depth, so that recursive functions do not exhaust the stack.
+  int32_t depth = 1;
   bool is_group = false;  // true for a tuple (key, items) of the filter groupby
 };
 
@@ -192,16 +188,16 @@ struct Range final : Cell {
   bool Contains(Int value) const;
 };
 
-// The reason why a value is undefined. Message() is the error message if a template uses the value.
+// The reason why a value is undefined. If a template uses the value, Message() is the error
+// message.
 struct UndefinedReason final : Cell {
   explicit UndefinedReason(std::string text) : message(std::move(text)) {}
-  // Creates the reason: a value of the type `type_name` has no attribute and no item `name`.
+  // Creates the reason "a value of the type `type_name` has no attribute and no item `name`".
   UndefinedReason(std::string_view type_name, Value name) : type(type_name), key(std::move(name)) {}
   std::string Message() const;
 
   std::string message;
-  // Name of the type that has no attribute or item `key`, such as "dict". Empty if `message` is
-  // set.
+  // Name of a type without the attribute or item `key`, such as "dict". Empty if `message` is set.
   std::string_view type;
   Value key;
 };
@@ -214,27 +210,27 @@ struct KeyLess {
   bool operator()(const Value& left, std::string_view right) const;
   bool operator()(std::string_view left, const Value& right) const;
 };
-// Returns a negative number if left < right in the order of KeyLess, 0 if both are equal, and a
-// positive number otherwise.
+// Compares two keys in the order of KeyLess. Returns a negative number if left < right, 0 if both
+// are equal, and a positive number otherwise.
 int CompareKeys(const Value& left, const Value& right);
-// Returns a negative number if left < right, 0 if both are equal, and a positive number otherwise.
-// REQUIRES: `left` and `right` are numbers, and neither is NaN.
+// Compares two numbers. Returns a negative number if left < right, 0 if both are equal, and a
+// positive number otherwise. REQUIRES: neither number is NaN.
 int CompareNumbers(const Value& left, const Value& right);
 
-// A dict that keeps the order of insertion, like in Python. The time of a lookup is at most
-// logarithmic in the number of entries, whichever keys a client chooses.
+// A dict that keeps its entries in the order of insertion, like in Python. Even if a client chooses
+// the keys, a lookup takes at most logarithmic time in the number of entries.
 class Dict final : public Cell {
  public:
   struct Entry {
     Value key, value;
   };
 
-  // Returns the value of `key`. Returns null if the dict has no such key. REQUIRES: `key` is
-  // hashable.
+  // Returns the value of `key`. Returns null if the dict has no such key. REQUIRES: `key` can be
+  // the key of a dict (IsHashable).
   const Value* Find(const Value& key) const;
   const Value* Find(std::string_view key) const;
   void Set(const Value& key, Value value);
-  // Adds an entry at the end. REQUIRES: the dict does not contain `key`.
+  // Appends an entry. REQUIRES: the dict does not contain `key`.
   void Append(Value key, Value value);
   void Reserve(size_t num_entries) { entries_.reserve(num_entries); }
 
@@ -242,7 +238,7 @@ class Dict final : public Cell {
   size_t size() const { return entries_.size(); }
 
   Origin origin = Origin::kTemplate;
-  int32_t depth = 1;  // 1 plus the maximum nesting depth of the keys and values
+  int32_t depth = 1;  // 1 plus the maximum nesting depth of all keys and values
 
  private:
   using Index = std::map<Value, size_t, KeyLess>;
@@ -254,11 +250,11 @@ class Dict final : public Cell {
   mutable std::unique_ptr<Index> index_;  // search index of all entries; null until first used
 };
 
-// A sequence of values that can be read only once, like a Python generator. A value is computed
-// only when Next() is called.
+// A sequence of values that can be read only once, like a Python generator. Next() computes the
+// next value.
 class Iterator : public Cell {
  public:
-  // Returns the next value. Returns nullopt at the end and in all later calls.
+  // Returns the next value, or nullopt if no value is left.
   virtual absl::StatusOr<std::optional<Value>> Next(Interpreter& interpreter) = 0;
 };
 
@@ -269,8 +265,7 @@ class Object : public Cell {
   virtual std::string Repr() const;
   virtual bool is_callable() const { return false; }
   virtual absl::StatusOr<Value> Call(Interpreter& interpreter, Arguments& arguments);
-  // Returns the attribute `name` of the object. Returns nullopt if the object has no such
-  // attribute.
+  // Returns the attribute `name` of the object. Returns nullopt if there is no such attribute.
   virtual absl::StatusOr<std::optional<Value>> Attribute(Interpreter& interpreter,
                                                          std::string_view name);
   // Returns an iterator over the object. Returns nullptr if the object cannot be iterated.

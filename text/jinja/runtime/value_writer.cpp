@@ -20,22 +20,22 @@ bool IsPlain(char c) {
          c != '>';
 }
 
-// Returns an escape such as \x0a: a backslash, `kind`, and the last `num_digits` hexadecimal digits
-// of `c`.
+// Returns an escape such as \x0a: a backslash, the letter `kind`, and the lowest `num_digits`
+// hexadecimal digits of `c`.
 std::string HexEscape(char kind, uint32_t c, int num_digits) {
   std::string escape = {'\\', kind};
   while (num_digits-- > 0) escape += "0123456789abcdef"[c >> 4 * num_digits & 15];
   return escape;
 }
 
-// Appends `text` to `out` with escapes. escape_of(c) returns the escape of the character `c`, or an
-// empty string if `c` needs no escape.
+// Appends `text` to `out`, and replaces characters by escapes. escape_of(c) returns the escape of
+// the character `c`, or an empty string if `c` needs no escape.
 template <typename EscapeOf>
 void AppendWithEscapes(const Text& text, EscapeOf escape_of, TextBuilder& out) {
   for (size_t i = 0; i < text.bytes.size();) {
     const auto [end, origin] = text.PartFrom(i);
     std::string escaped;
-    size_t begin = i;  // offset of the first character that is not yet in `escaped`
+    size_t begin = i;  // start of the part of `text` that is not yet in `escaped`
     while (i < end) {
       if (IsPlain(text.bytes[i])) {
         ++i;
@@ -84,14 +84,15 @@ std::string_view HtmlEscape(uint32_t c) {
   return index == kCharacters.npos ? "" : kEscapes[index];
 }
 
-// Writes a value and all values inside of it as text: as JSON if `style` is not null, otherwise
+// Converts a value, with all values inside it, to text: to JSON if `style` is not null, otherwise
 // like Python's repr().
 class ValueWriter {
  public:
   ValueWriter(Interpreter& in, const JsonStyle* style, TextBuilder& out)
       : in_(in), json_(style), out_(out) {}
 
-  // Writes `value`. If `value` is a string, `origin` is the origin of the quotes around the string.
+  // Writes `value`. If `value` is a string, the quotes around it are marked like text from `origin`
+  // (template or request).
   absl::Status Write(const Value& value, Origin origin) {
     INCIPIT_RETURN_IF_ERROR(in_.heap().Charge());
     INCIPIT_RETURN_IF_ERROR(in_.heap().CheckSize(out_.size()));
@@ -177,7 +178,8 @@ class ValueWriter {
   absl::Status WriteKey(const Value& key, Origin origin) {
     if (json_ == nullptr || key.is_string()) return Write(key, origin);
     if (!key.is_number() && !key.is_none()) {
-      return InvalidArgument("keys must be str, int, float, bool or None, not {}", TypeName(key));
+      return InvalidArgument("a key of a JSON object must be str, int, float, bool or None, not {}",
+                             TypeName(key));
     }
     out_.Append(fmt::format("\"{}\"", Scalar(key)), origin);
     return absl::OkStatus();
@@ -249,7 +251,7 @@ class ValueWriter {
   const JsonStyle* json_;
   TextBuilder& out_;
   int level_ = 0;
-  std::string new_line_ = "\n";  // newline, and indentation of the deepest level written
+  std::string new_line_ = "\n";  // newline and the indentation of the deepest nesting level so far
   int namespace_depth_ = 0;
 };
 

@@ -1,6 +1,6 @@
-// Writes values as text, like Python's str(), repr() and json.dumps(), or with HTML escapes. The
-// result marks the bytes that a client wrote (text.h). The brackets of a container, and the quotes
-// around strings in the container, have the origin of the container.
+// Converts values to text, like Python's str(), repr() and json.dumps(), or with HTML escapes. The
+// result records which bytes a client wrote. Brackets and quotes count as written by a client if
+// the container does.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ class Interpreter;
 struct JsonStyle {
   bool ensure_ascii = false;
   bool sort_keys = false;
-  // Indentation of one nesting level; if missing, all JSON is on one line.
+  // Indentation of one nesting level. If there is no value, all JSON is on one line.
   std::optional<std::string> indent;
   std::string item_separator = ", ", key_separator = ": ";
 };
@@ -29,15 +29,14 @@ absl::Status AppendJson(Interpreter& in, const Value& value, const JsonStyle& st
                         TextBuilder& out);
 // Appends str(value).
 absl::Status AppendString(Interpreter& in, const Value& value, TextBuilder& out);
-// Appends str(value) to `out` with HTML escapes. A string that is marked safe is appended without
+// Appends str(value) to `out` with HTML escapes. Appends a string that is marked safe without
 // escapes.
 absl::Status AppendEscaped(Interpreter& in, const Value& value, TextBuilder& out);
 
-// Returns str(value). The result is not marked safe, even if `value` is a string marked safe (not
-// to be HTML-escaped).
+// Returns str(value). The result is not marked safe (not to be HTML-escaped), even if `value` is.
 absl::StatusOr<Value> ToString(Interpreter& in, const Value& value);
-// Returns str(value). The result is marked safe (not to be HTML-escaped) if `value` is a string
-// that is marked safe.
+// Returns str(value). The result is marked safe (not to be HTML-escaped) only if `value` is a
+// string that is marked safe.
 absl::StatusOr<Value> ToSoftString(Interpreter& in, const Value& value);
 
 }  // namespace incipit::jinja

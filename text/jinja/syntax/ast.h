@@ -2,8 +2,8 @@
 // every variable.
 //
 // As in Jinja2, a template, a macro, a call block and the condition of a loop (`for ... if`) are
-// functions with their own local variables. An inner function can read the variables of the
-// functions around it.
+// functions with their own local variables. An inner function can read the variables of the outer
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -23,20 +23,21 @@ using ExprPtr = std::unique_ptr<Expr>;
 using Body = std::vector<std::unique_ptr<Stmt>>;
 
 // The position of a local variable: element `slot` of Activation::slots of a function.
-// `functions_up` is 0 for the function that uses the variable, 1 for the function around that
-// function, and so on.
+// `functions_up` is 0 for the function that uses the variable, 1 for the next outer function, and
+// so on.
 struct SlotRef {
   uint16_t functions_up = 0;
   uint16_t slot = 0;
 };
 
-// The initial value of one variable when the interpreter enters a scope.
+// The initial value of one variable of a scope, such as the body of a loop. The interpreter sets
+// the value when it enters the scope.
 struct ScopeLoad {
   enum class Source : uint8_t {
-    kParameter,  // no value: a parameter of a macro, or the target of a loop
-    kContext,    // value of the request's variable or the global function with the same name
-    kOuter,      // value of the variable with the same name in an outer scope
-    kMissing,    // no value, because no statement has assigned the variable yet
+    kParameter,  // no initial value: a macro parameter or loop target
+    kContext,    // variable of the request or global function of this name
+    kOuter,      // variable of this name in an outer scope
+    kMissing,    // no initial value: a later statement assigns the variable
   };
   Source source = Source::kMissing;
   uint16_t slot = 0;
@@ -45,8 +46,8 @@ struct ScopeLoad {
 };
 using Scope = std::vector<ScopeLoad>;
 
-// Kinds of expressions. The comment of each kind names its subclass of Expr, if any, and the
-// elements of Expr::children.
+// Kinds of expressions. The comment of a kind names its subclass of Expr, if any, and the elements
+// of Expr::children.
 enum class ExprKind : uint8_t {
   kConst,         // class ValueExpr
   kName,          // class NameExpr
@@ -84,7 +85,7 @@ struct Expr {
 struct ValueExpr final : Expr {
   ValueExpr(ExprKind k, Value v) : Expr(k), value(std::move(v)) {}
   Value value;
-  // true if `d.name` means d["name"] for a dict `d`, because dicts have no method `name`
+  // True if `d.name` means d["name"] for a dict `d`, because Python's dict has no method `name`.
   bool is_item = false;
 };
 
@@ -96,7 +97,7 @@ struct NameExpr final : Expr {
   NameContext context = NameContext::kLoad;
   Value attribute;  // for kNamespaceRef: name of the attribute
   SlotRef slot;
-  UndefinedReason undefined;  // error if the variable is used while it has no value
+  UndefinedReason undefined;  // error for a use of the variable while it has no value
 };
 
 enum class ArithmeticOp : uint8_t { kAdd, kSub, kMul, kDiv, kFloorDiv, kMod, kPow };
@@ -112,11 +113,11 @@ enum class CompareOp : uint8_t {
 };
 
 // An expression such as `a + b - c`, evaluated from left to right. All operands are children of one
-// node, so that a long sum has a small nesting depth.
+// node, so that a long sum is not deeply nested.
 struct ChainExpr final : Expr {
   using Expr::Expr;
-  // ops[i] is the operator between the children i and i + 1, an ArithmeticOp or a CompareOp. Not
-  // used for kAnd, kOr and kConcat.
+  // ops[i] is the operator between the children i and i + 1: an ArithmeticOp or a CompareOp. Empty
+  // for kAnd, kOr and kConcat.
   std::vector<uint8_t> ops;
 };
 
@@ -128,10 +129,10 @@ struct ConditionExpr final : Expr {
 struct CallExpr final : Expr {
   using Expr::Expr;
   std::string name;  // name of the filter or test
-  // The implementation of the filter or test `name`; null if the name is unknown. A null `builtin`
+  // The implementation of the filter or test `name`; null if the name is unknown. An unknown name
   // is an error only when the node is executed.
   const NamedBuiltin* builtin = nullptr;
-  // Names of the keyword arguments, whose values are the last children.
+  // Names of the keyword arguments. The values of these arguments are the last children.
   std::vector<Value> keywords;
 };
 
@@ -173,14 +174,14 @@ struct IfStmt final : Stmt {
 
 struct ForStmt final : Stmt {
   explicit ForStmt(int l) : Stmt(StmtKind::kFor, l) {}
-  ExprPtr target, iterable, test;  // `test`: condition of `for ... if`, or null
+  ExprPtr target, iterable, test;  // `test`: condition of a loop `for ... if`; may be null
   Body body, otherwise;
   bool uses_loop = false;  // true if the loop body uses the variable `loop`
   // ResolveNames() fills the following fields.
   SlotRef loop_slot;    // slot of the variable `loop`, if `uses_loop` is true
-  ExprPtr test_target;  // copy of `target`, assigned before `test` is evaluated
+  ExprPtr test_target;  // copy of `target` for the evaluation of `test`
   Scope scope, test_scope, otherwise_scope;
-  uint16_t num_test_slots = 0;  // number of local variables while `test` is evaluated
+  uint16_t num_test_slots = 0;  // number of local variables of the function `test`
 };
 
 struct SetStmt final : Stmt {
@@ -188,13 +189,12 @@ struct SetStmt final : Stmt {
   ExprPtr target, value;
 };
 
-// A block whose output is assigned to a variable (kSetBlock), or is filtered and then written to
-// the output of the template (kFilterBlock).
+// A block whose output is assigned to a variable (kSetBlock), or is filtered and then becomes
+// output of the template (kFilterBlock).
 struct BlockStmt final : Stmt {
   using Stmt::Stmt;
   ExprPtr target;
-  // Filters that are applied to the output of the block, such as `trim|upper`. Null if a set block
-  // has no filter.
+  // Filters for the output of the block, such as `trim|upper`. Null if a set block has no filter.
   ExprPtr filter;
   Body body;
   Scope scope;
@@ -204,7 +204,7 @@ struct MacroStmt final : Stmt {
   MacroStmt(StmtKind k, int l, std::string n) : Stmt(k, l), name(std::move(n)) {}
   std::string name;
   std::vector<std::unique_ptr<NameExpr>> parameters;
-  std::vector<ExprPtr> defaults;  // default values of the last defaults.size() parameters
+  std::vector<ExprPtr> defaults;  // default values of the last parameters
   Body body;
   bool uses_caller = false;  // true if the body uses `caller` and no parameter is named `caller`
   ExprPtr call;              // expression f(x) of {% call f(x) %}; null for {% generation %}
@@ -215,23 +215,22 @@ struct MacroStmt final : Stmt {
   SlotRef caller_slot;  // slot of the variable `caller`, if `uses_caller` is true
 };
 
-// The constant strings of a template. The nodes of the template contain references to the strings.
+// The constant strings of a template. The nodes of the template refer to these strings.
 using Constants = std::vector<std::unique_ptr<const Text>>;
 
 struct Program {
   Constants constants;
-  // Maps the name of each variable that a request may set to its index in the list of values.
+  // Maps the name of each variable that a request may set, and of each global function, to an index
+  // in Variables.
   std::map<std::string, uint16_t, std::less<>> context;
   Body body;
   Scope scope;
-  uint16_t num_slots = 0;  // number of local variables outside of macros
+  uint16_t num_slots = 0;  // number of local variables outside macros
 };
 
-// Returns a copy of the target of an assignment: a name, or a tuple of names.
 ExprPtr CloneTarget(const Expr& target);
 
-// Returns `node`, an Expr or a Stmt, as an object of its subclass T. REQUIRES: the kind of `node`
-// is a kind of T.
+// Casts `node`, an Expr or a Stmt, to its subclass T. REQUIRES: `node` is a T.
 template <typename T, typename Node>
 T& NodeAs(Node& node) {
   return static_cast<T&>(node);

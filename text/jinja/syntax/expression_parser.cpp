@@ -8,8 +8,8 @@
 namespace incipit::jinja {
 namespace {
 
-// Turns the parsed expression `expr` into the target of an assignment. Returns false if nothing can
-// be assigned to `expr`.
+// Turns the parsed expression `expr` into the target of an assignment. Returns false if `expr`
+// cannot be a target.
 bool MakeTarget(Expr& expr) {
   if (expr.kind == ExprKind::kNamespaceRef) return true;
   if (expr.kind == ExprKind::kName) {
@@ -49,7 +49,7 @@ struct Level {
   ExprKind kind;
   std::span<const Operator> operators;
 };
-// All levels of precedence, from the lowest to the highest.
+// Groups of binary operators with equal precedence, from the lowest to the highest precedence.
 constexpr Level kLevels[] = {
     {ExprKind::kOr, kOr},
     {ExprKind::kAnd, kAnd},
@@ -240,7 +240,8 @@ ParsedExpr ExpressionParser::ParseTarget(std::string_view end_name, bool with_na
   INCIPIT_ASSIGN_OR_RETURN(
       ExprPtr target,
       ParseTuple({.simplified = true, .end_name = end_name, .with_namespace = with_namespace}));
-  if (!MakeTarget(*target)) return stream_.Fail(line, "cannot assign to this expression");
+  if (!MakeTarget(*target))
+    return stream_.Fail(line, "the target of an assignment must be a variable");
   return target;
 }
 
@@ -328,7 +329,7 @@ ParsedExpr ExpressionParser::ParseSubscript(ExprPtr object) {
     node->children.push_back(std::move(object));
     node->children.push_back(std::make_unique<ValueExpr>(ExprKind::kConst, attribute.number));
   } else {
-    return stream_.Fail(attribute.line, "expected name or number after '.'");
+    return stream_.Fail(attribute.line, "a name or a number must follow '.'");
   }
   return Finish(std::move(node), token.line);
 }
@@ -383,7 +384,7 @@ absl::Status ExpressionParser::ParseArguments(CallExpr& call) {
       }
       call.keywords.push_back(MakeConstant(name));
     } else if (!call.keywords.empty()) {
-      return stream_.Fail(line, "invalid syntax for function call expression");
+      return stream_.Fail(line, "a positional argument follows a keyword argument");
     }
     INCIPIT_ASSIGN_OR_RETURN(call.children.emplace_back(), ParseExpression());
     return absl::OkStatus();

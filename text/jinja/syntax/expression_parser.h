@@ -15,55 +15,54 @@ namespace incipit::jinja {
 
 using ParsedExpr = absl::StatusOr<ExprPtr>;
 
-// The part of the parser that parses expressions. The statement parser is a subclass.
+// Parses expressions. The parser of statements is a subclass.
 class ExpressionParser {
  protected:
   ExpressionParser(std::vector<Token> tokens, int depth_max)
       : stream_(std::move(tokens)), depth_max_(depth_max) {}
 
-  // Increases the nesting depth of blocks and expressions at the current position by 1. Returns an
-  // error if the depth exceeds the limit depth_max. Leave() decreases the depth by 1.
+  // Increases the nesting depth of blocks and expressions by 1. Returns an error if the depth
+  // exceeds the limit depth_max. Leave() decreases the depth by 1.
   absl::Status Enter() { return ++depth_ <= depth_max_ ? absl::OkStatus() : TooDeep(); }
   void Leave() { --depth_; }
 
-  // Adds the string `bytes` to the constants of the template, and returns the string as a value.
+  // Adds a constant string to the template, and returns the string as a value.
   Value MakeConstant(std::string_view bytes);
 
-  // Parses an expression. `with_condition` allows the form `a if b else c` without parentheses.
+  // Parses an expression. Accepts the form `a if b else c` without parentheses only if
+  // `with_condition` is true.
   ParsedExpr ParseExpression(bool with_condition = true);
 
-  // The special variables of Jinja2.
   enum Special : uint8_t { kLoop, kCaller, kKwargs, kVarargs };
   static constexpr std::string_view kSpecialNames[] = {"loop", "caller", "kwargs", "varargs"};
 
   struct TupleOptions {
     bool simplified = false;  // true: each item must be a name or a literal
     bool with_condition = true;
-    std::string_view end_name = {};  // name at which the tuple ends, such as `in`; may be empty
+    std::string_view end_name = {};  // name after the tuple, such as `in`; may be empty
     bool in_parentheses = false;
-    bool with_namespace = false;  // true: an item may also be `ns.attribute`
+    bool with_namespace = false;  // true: accepts items such as `ns.attribute`
   };
   // Parses one expression, or a tuple of several expressions separated by commas.
   ParsedExpr ParseTuple(const TupleOptions& options);
 
-  // Parses the target of an assignment: a name, or a tuple of names. The target ends before the
-  // name `end_name`, such as `in`.
+  // Parses the target of an assignment: a name, or a tuple of names. `end_name` is the name after
+  // the target, such as `in`.
   ParsedExpr ParseTarget(std::string_view end_name = {}, bool with_namespace = false);
   absl::StatusOr<std::unique_ptr<NameExpr>> ParseNameTarget(NameContext context);
 
-  // Parses filters such as `|trim|upper` that follow the expression `operand`. `operand` may be
-  // null. If `start_inline` is true, no `|` precedes the first filter.
+  // Parses the filters after the expression `operand`, such as `|trim|upper`. In a filter block,
+  // `operand` is null. If `start_inline` is true, no `|` precedes the first filter.
   ParsedExpr ParseFilters(ExprPtr operand, bool start_inline);
 
   TokenStream stream_;
   Constants constants_;
-  // Number of uses of each special variable, such as `loop`, in all expressions that the parser has
-  // parsed.
+  // Number of uses of each special variable, such as `loop`, in the text that was already parsed.
   std::array<int, 4> num_special_ = {};
 
  private:
   ParsedExpr ParseCondition();
-  // Parses an expression whose operators have the precedence of kLevels[index] or a higher
+  // Parses an expression with the operators of kLevels[index] and all operators of higher
   // precedence.
   ParsedExpr ParseLevel(size_t index);
   ParsedExpr ParseSigned(bool with_filters);
@@ -87,8 +86,8 @@ class ExpressionParser {
   template <typename ParseItem>
   absl::Status ParseItems(std::string_view close, ParseItem parse_item);
 
-  // Sets the line of `node`, and computes the nesting depth of `node` from its children. Returns an
-  // error if the depth exceeds the limit depth_max.
+  // Sets the line and the nesting depth of `node`. Returns an error if the depth exceeds the limit
+  // depth_max.
   ParsedExpr Finish(ExprPtr node, int line);
   absl::Status TooDeep() const;
 

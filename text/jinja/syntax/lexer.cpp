@@ -8,8 +8,8 @@
 namespace incipit::jinja {
 namespace {
 
-// All operators of expressions. The lexer uses the first operator in the list that matches, so
-// longer operators are first.
+// All operators of expressions. The lexer chooses the first operator in the list that matches, so
+// longer operators come first.
 constexpr std::string_view kOperators[] = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/",
                                            "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
                                            ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
@@ -65,8 +65,8 @@ class Lexer {
     return InvalidArgument("chat template line {}: {}", line_, message);
   }
 
-  // Returns the offset after `{%`, the name `name` and the white space around the name. Returns
-  // npos if the tag that begins at `offset` has another name. REQUIRES: a tag begins at `offset`.
+  // Returns the offset after `{%`, the name `name` and the surrounding white space. Returns npos if
+  // the tag at `offset` has another name. REQUIRES: a tag begins at `offset`.
   size_t TagNameEnd(size_t offset, std::string_view name) const {
     offset += 2;
     if (AtOffset(offset, "-") || AtOffset(offset, "+")) ++offset;
@@ -83,15 +83,13 @@ class Lexer {
     return AtOffset(offset, "%}") ? offset + 2 : std::string::npos;
   }
 
-  // Returns the offset after the tag `{% endraw %}` that begins at `offset`. Returns npos if
-  // another tag begins at `offset`.
   size_t RawEnd(size_t offset) const {
     offset = TagNameEnd(offset, "endraw");
     return offset == std::string::npos ? offset : ClosingEnd(offset, '%');
   }
 
-  // Returns the offset after the closing delimiter (`%}` or `#}`) at `offset`, and after the white
-  // space that the delimiter removes. Returns npos if no closing delimiter is at `offset`.
+  // Returns the offset after the closing delimiter (`%}` or `#}`) at `offset`, and after the line
+  // break or white space that belongs to it. Returns npos if no closing delimiter is at `offset`.
   size_t ClosingEnd(size_t offset, char kind) const {
     const char close[] = {kind, '}', '\0'};
     if (AtOffset(offset, "+") && AtOffset(offset + 1, close)) return offset + 3;
@@ -100,8 +98,8 @@ class Lexer {
     return AtOffset(offset + 2, "\n") ? offset + 3 : offset + 2;
   }
 
-  // Emits a token for the text [begin, tag) before the tag at the offset `tag`. If the tag removes
-  // preceding white space, omits the white space at the end of the text.
+  // Emits a token for the text [begin, tag), which ends at the tag at the offset `tag`. If the tag
+  // removes preceding white space, omits the white space at the end of the text.
   void EmitData(size_t begin, size_t tag) {
     std::string_view text = std::string_view(source_).substr(begin, tag - begin);
     const char sign = tag + 2 < source_.size() ? source_[tag + 2] : '\0';
@@ -112,7 +110,6 @@ class Lexer {
         text = text.substr(0, last);
       }
     } else if (sign != '+' && source_[tag + 1] != '{') {
-      // Start of the last line; 0 if `text` has no newline.
       const size_t line_begin = text.rfind('\n') + 1;
       const bool starts_line = line_begin > 0 || begin == 0 || source_[begin - 1] == '\n';
       if (starts_line && SkipWhile(text, line_begin, IsSpace) == text.size()) {
@@ -157,7 +154,7 @@ class Lexer {
         return absl::OkStatus();
       }
     }
-    return Error("missing end of comment tag");
+    return Error("a comment has no closing #}");
   }
 
   absl::Status LexRaw() {
@@ -168,7 +165,7 @@ class Lexer {
         return absl::OkStatus();
       }
     }
-    return Error("missing end of raw directive");
+    return Error("a raw block has no tag {% endraw %}");
   }
 
   // Returns the offset after `%}` or `}}` if the current tag ends at the current position. Returns
@@ -180,7 +177,7 @@ class Lexer {
   }
 
   absl::Status LexTag(bool is_variable) {
-    std::string open;  // closing bracket for each open bracket; the innermost is last
+    std::string open;  // closing brackets of all open brackets; the innermost is last
     while (pos_ < source_.size()) {
       if (open.empty()) {
         if (const size_t end = TagEnd(is_variable); end != std::string::npos) {

@@ -27,7 +27,7 @@ enum class TokenType : uint8_t {
 
 struct Token {
   TokenType type = TokenType::kEnd;
-  int line = 0;      // line number in the source; the first line is 1
+  int line = 0;      // line number in the source, from 1
   std::string text;  // name, operator, text outside of tags, or content of a string
   Value number;      // value of the number if `type` is kNumber
 };
@@ -36,27 +36,26 @@ struct Token {
 // UNIMPLEMENTED, with the line number in the message, if `source` has an error.
 absl::StatusOr<std::vector<Token>> Tokenize(std::string_view source);
 
-// Returns the name of a type of token, for error messages.
 std::string_view Describe(TokenType type);
 // Returns a description of `token` for error messages: the text of a name or operator, otherwise
-// the name of the token's type.
+// the type of the token.
 std::string_view Describe(const Token& token);
 
-// The value of a number in an expression, and the offset of the end of the number in the source.
+// The value of a number in an expression, and the offset in the source after the number.
 struct NumberLiteral {
   Value value;
   size_t end = 0;
 };
-// Returns the decimal integer or float that begins at `offset`. Returns nullopt if no number begins
-// at `offset`. Returns INVALID_ARGUMENT for an integer outside the range of Int. Returns
+// Reads the decimal integer or float that begins at `offset`. Returns nullopt if no number begins
+// there. Returns INVALID_ARGUMENT for an integer that does not fit into 64 bits. Returns
 // UNIMPLEMENTED for a number in another base or with underscores.
 absl::StatusOr<std::optional<NumberLiteral>> ReadNumber(std::string_view source, size_t offset);
 
 // Returns the offset after the closing quote of the string whose opening quote is at `offset`.
 // Returns `offset` if the string has no closing quote.
 size_t StringEnd(std::string_view source, size_t offset);
-// Returns the content of a string literal with escapes replaced, as in Python. `text` is the text
-// between the quotes. Returns UNIMPLEMENTED for \N{...} and octal escapes.
+// Replaces the escapes in `text`, the text between the quotes of a string literal, as Python does.
+// Returns UNIMPLEMENTED for \N{...} and octal escapes.
 absl::StatusOr<std::string> UnescapeLiteral(std::string_view text);
 
 }  // namespace incipit::jinja

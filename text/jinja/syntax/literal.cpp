@@ -32,7 +32,7 @@ size_t ExponentEnd(std::string_view source, size_t offset) {
   return end == digits ? offset : end;
 }
 
-// Reads `num_digits` hexadecimal digits at `pos`, appends the character with this code point to
+// Reads a character code of `num_digits` hexadecimal digits at `pos`. Appends the character to
 // `out`, and moves `pos` to the end of the digits.
 absl::Status AppendHex(std::string_view text, size_t& pos, size_t num_digits, std::string& out) {
   uint32_t value = 0;
@@ -42,7 +42,8 @@ absl::Status AppendHex(std::string_view text, size_t& pos, size_t num_digits, st
       return InvalidArgument("a string contains an incomplete escape \\x, \\u or \\U");
     value = value * 16 + static_cast<uint32_t>(digit);
   }
-  if (value > 0x10FFFF) return InvalidArgument("an escape in a string is not a Unicode character");
+  if (value > 0x10FFFF)
+    return InvalidArgument("an escape in a string has a code point above U+10FFFF");
   AppendUtf8(value, out);
   return absl::OkStatus();
 }

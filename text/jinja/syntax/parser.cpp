@@ -27,8 +27,8 @@ class Parser : private ExpressionParser {
   }
 
  private:
-  // Parses statements into `body`, up to a tag whose name is in `end`, such as `endif`. The name of
-  // that tag is then the current token.
+  // Parses statements into `body`, up to a tag with a name in `end`, such as `endif`. This name is
+  // then the current token.
   absl::Status ParseUntil(Names end, Body& body) {
     OutputStmt* output = nullptr;  // last statement of `body` if it is an OutputStmt; else null
     const auto add = [&](ExprPtr expr) {
@@ -62,8 +62,8 @@ class Parser : private ExpressionParser {
     return absl::OkStatus();
   }
 
-  // Parses the rest of the opening tag, and then statements into `body`, up to a tag whose name is
-  // in `end`, such as `endif`.
+  // Parses the rest of the opening tag, and then statements into `body`, up to a tag with a name in
+  // `end`, such as `endif`.
   absl::Status ParseBody(Names end, Body& body) {
     stream_.SkipOperator(":");
     INCIPIT_RETURN_IF_ERROR(stream_.Expect(TokenType::kBlockEnd).status());
@@ -172,9 +172,10 @@ class Parser : private ExpressionParser {
       if (stream_.SkipOperator("=")) {
         INCIPIT_ASSIGN_OR_RETURN(macro.defaults.emplace_back(), ParseExpression());
       } else if (!macro.defaults.empty()) {
-        return stream_.Fail("non-default argument follows default argument");
+        return stream_.Fail(
+            "a parameter without default value follows a parameter with default value");
       } else if (parameter->name == "caller") {
-        return stream_.Fail("the special parameter 'caller' must be omitted or have a default");
+        return stream_.Fail("the macro parameter 'caller' must have a default value");
       }
       parameter->undefined.message =
           fmt::format("parameter '{}' was not provided", parameter->name);
@@ -183,8 +184,8 @@ class Parser : private ExpressionParser {
     return absl::OkStatus();
   }
 
-  // Parses the body of a macro or call block, which Jinja2 compiles to a function. `break` and
-  // `continue` in the body cannot leave a loop outside of the body.
+  // Parses the body of a macro or call block. In Jinja2, this body is a function: `break` and
+  // `continue` cannot leave a loop outside of the body.
   Result ParseFunctionBody(std::unique_ptr<MacroStmt> node, std::string_view end) {
     const int outer_loops = std::exchange(num_loops_, 0);
     const auto before = num_special_;
@@ -240,7 +241,7 @@ class Parser : private ExpressionParser {
     return std::make_unique<Stmt>(kind, line);
   }
 
-  // Number of loops that contain the current position, without loops outside of the current macro.
+  // Number of loops around the current position, without loops outside of the current macro.
   int num_loops_ = 0;
 };
 

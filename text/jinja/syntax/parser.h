@@ -1,6 +1,6 @@
 // Parses the source of a template, with the grammar of Jinja2. ParseTemplate() returns
-// UNIMPLEMENTED for every tag, filter, method, function and literal of Jinja2 that this interpreter
-// does not support. The error message names the line.
+// UNIMPLEMENTED for every unsupported tag, filter, method, function and literal of Jinja2. The
+// error message names the line.
 #pragma once
 
 #include <string_view>

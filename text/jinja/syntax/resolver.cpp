@@ -22,14 +22,13 @@ absl::Status TooManyVariables() {
   return InvalidArgument("the chat template has more than {} variables", kSlotsMax);
 }
 
-// Returns the value of `expr` if `expr` is a constant string. Returns null otherwise.
 const Value* ConstantString(const Expr* expr) {
   if (expr == nullptr || expr->kind != ExprKind::kConst) return nullptr;
   const Value& value = static_cast<const ValueExpr*>(expr)->value;
   return value.is_string() ? &value : nullptr;
 }
 
-// Sets the variable `flag` to `value`. The destructor of the guard restores the previous value.
+// Sets the variable `flag` to `value`. The destructor restores the previous value.
 class FlagGuard {
  public:
   FlagGuard(bool& flag, bool value) : flag_(flag), before_(std::exchange(flag, value)) {}
@@ -67,7 +66,7 @@ class Resolver {
 
  private:
   struct Function {
-    int first_level;  // nesting level (Symbols::level) of the function's outermost scope
+    int first_level;  // nesting level of the outermost scope of the function
     std::map<std::pair<int, std::string>, uint16_t> slots;
   };
 
@@ -176,8 +175,8 @@ class Resolver {
     if (filter.builtin->function == nullptr) return Refuse(filter.line, "filter", filter.name);
     if (filter.name == "format") return CheckFormat(*filter.children[0], filter.line);
     if (filter.name != "map" || filter.children.size() < 2) return absl::OkStatus();
-    // In `map("name")`, the filter `name` is applied to each item. If this interpreter does not
-    // support the filter, the template is refused.
+    // In `map("name")`, the filter `map` applies the filter `name` to each item. Refuse the
+    // template if the filter `name` is not supported.
     const Value* name = ConstantString(filter.children[1].get());
     if (name == nullptr || filter.keywords.size() == filter.children.size() - 1) {
       return absl::OkStatus();
@@ -192,8 +191,8 @@ class Resolver {
     return CheckFormat(*node.children[0], node.line);
   }
 
-  // Returns an error if `expr` is a constant format string with a directive that this interpreter
-  // does not support.
+  // Returns an error if `expr` is a constant format string with an unsupported directive, such as
+  // %a.
   static absl::Status CheckFormat(const Expr& expr, int line) {
     const Value* format = ConstantString(&expr);
     if (format == nullptr) return absl::OkStatus();
@@ -220,8 +219,8 @@ class Resolver {
     const Expr& callee = *call.children[0];
     if (callee.kind == ExprKind::kName) {
       const std::string& name = NodeAs<const NameExpr>(callee).name;
-      // Run() returns an error for this call, unless the template itself defines a variable or a
-      // macro with the name `name`.
+      // Run() returns an error for a call of this function, unless the template defines a variable
+      // or a macro of the same name.
       const NamedBuiltin* function = FindFunction(name);
       if (function != nullptr && function->function == nullptr) {
         refused_calls_.try_emplace(name, call.line);
@@ -234,8 +233,8 @@ class Resolver {
     return absl::OkStatus();
   }
 
-  // Resolves the names in `body`. If `soft` is true, an unknown filter or test in `body` is an
-  // error only when the template executes the filter or test.
+  // Resolves the names in `body`. If `soft` is true, an unknown filter or test is an error only
+  // when the template executes it.
   absl::Status ResolveBody(const Body& body, const Symbols& symbols, bool soft) {
     const FlagGuard guard(soft_, soft);
     for (const auto& statement : body) {
@@ -332,8 +331,8 @@ class Resolver {
     if (node.target != nullptr) INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.target, outer));
     Symbols symbols = outer.Inner();
     symbols.Visit(node.body);
-    // As in Jinja2, a filter block's filters add their names to the scope. A set block's filters
-    // add no names.
+    // As in Jinja2, the scope of a filter block contains the names in its filters. The scope of a
+    // set block does not.
     if (node.kind == StmtKind::kFilterBlock) symbols.Visit(*node.filter);
     INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, node.scope));
     INCIPIT_RETURN_IF_ERROR(ResolveBody(node.body, symbols, false));
@@ -371,17 +370,16 @@ class Resolver {
 
   std::vector<Function> functions_;
   std::map<std::string, uint16_t, std::less<>> context_;
-  // Number of loops that contain the current position, including loops outside of the current
-  // macro.
+  // Number of loops around the current position, including loops outside of the current macro.
   int num_loops_ = 0;
-  bool soft_ = false;  // true if unknown filters and tests are errors only when executed
-  // Line of the first call of each unsupported function. The key is the name of the function.
+  bool soft_ = false;  // true: unknown filters and tests are errors only when executed
+  // Maps the name of each called but unsupported function to the line of its first call.
   std::map<std::string, int> refused_calls_;
   // Maps `name` to the first expression that uses a macro attribute of `name`, such as
-  // `name.arguments`. If `name` is a macro, but not a variable, Run() returns an error for this
+  // `name.arguments`. If `name` is a macro and not a variable, Run() returns an error for this
   // expression.
   std::map<std::string, const ValueExpr*> macro_attributes_;
-  std::set<std::string> variables_, macros_;  // names of assigned variables, and names of macros
+  std::set<std::string> variables_, macros_;  // names of assigned variables; names of macros
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Finds the variable to which each name in a template refers, as the compiler of Jinja2 does. Also
-// lists the variables of each scope that get a value when the scope is entered.
+// Finds the variable for each name in a template, as the compiler of Jinja2 does. Also computes the
+// initial values of the variables of each scope.
 #pragma once
 
 #include "absl/status/status.h"
@@ -7,9 +7,9 @@
 
 namespace incipit::jinja {
 
-// Sets the fields of all nodes that the parser does not set: slots, scopes, filters and tests.
-// Returns INVALID_ARGUMENT or UNIMPLEMENTED, with the line number in the message, for an invalid or
-// unsupported name.
+// Sets the fields of the nodes that depend on names: slots (indices of variables), scopes, filters
+// and tests. Returns INVALID_ARGUMENT or UNIMPLEMENTED for an invalid or unsupported name. The
+// error message contains the line number.
 absl::Status ResolveNames(Program& program);
 
 }  // namespace incipit::jinja

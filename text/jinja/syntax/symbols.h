@@ -1,6 +1,5 @@
-// The variables that one scope of a template reads and assigns, as in the module idtracking of
-// Jinja2. The interpreter gives the variables initial values when the
-// scope is entered.
+// The variables that one scope of a template (such as the body of a loop) reads and assigns, as in
+// the module idtracking of Jinja2.
 #pragma once
 
 #include <map>
@@ -17,11 +16,10 @@ class Symbols {
  public:
   struct Load {
     ScopeLoad::Source source;
-    int outer_level = 0;  // for kOuter: nesting level of the outer scope with the variable
+    int outer_level = 0;  // for kOuter: nesting level of the outer scope
   };
 
   Symbols(const Symbols* parent, int level) : parent_(parent), level_(level) {}
-  // Returns an empty object Symbols for a new scope inside this scope.
   Symbols Inner() const { return {this, level_ + 1}; }
 
   // Adds the names in the statements `body` to this scope, in the order of the statements. Does not
@@ -33,8 +31,8 @@ class Symbols {
   void DeclareParameter(const std::string& name);
 
   int level() const { return level_; }
-  // Returns the nesting level of the innermost scope that contains the variable `name`: this scope
-  // or an outer scope. Returns nullopt if no such scope contains `name`.
+  // Returns the nesting level of the innermost scope with the variable `name`: this scope or an
+  // outer scope. Returns nullopt if there is no such scope.
   std::optional<int> FindRef(const std::string& name) const;
   const std::map<std::string, Load>& loads() const { return loads_; }
 
@@ -43,15 +41,16 @@ class Symbols {
   void VisitIf(const IfStmt& node, size_t index);
   void Store(const std::string& name);
   void Read(const std::string& name);
-  // Returns the value that an outer scope has for `name`, or `otherwise` if there is none.
+  // Returns the initial value that a variable `name` takes from an outer scope, or `otherwise` if
+  // no outer scope has the variable.
   Load OuterOr(const std::string& name, ScopeLoad::Source otherwise) const;
   void Merge(std::span<const Symbols> branches);
 
   const Symbols* parent_;
   int level_;
-  // Maps the name of each variable of the scope to the initial value of the variable.
+  // Maps the name of each variable of the scope to its initial value.
   std::map<std::string, Load> loads_;
-  std::set<std::string> stores_;  // names of the variables that the scope assigns
+  std::set<std::string> stores_;  // names of variables that the scope assigns
 };
 
 }  // namespace incipit::jinja

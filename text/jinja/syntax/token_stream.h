@@ -18,7 +18,6 @@ class TokenStream {
   explicit TokenStream(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
   const Token& current() const { return tokens_[pos_]; }
-  // Returns the token after the current token, without changing the current token.
   const Token& Look() const { return tokens_[std::min(pos_ + 1, tokens_.size() - 1)]; }
   bool At(TokenType type) const { return current().type == type; }
   bool AtName(std::string_view name) const { return At(TokenType::kName, name); }
@@ -47,8 +46,8 @@ class TokenStream {
     return InvalidArgument("chat template line {}: {}", line, message);
   }
   absl::Status Fail(std::string_view message) const { return Fail(current().line, message); }
-  // Returns UNIMPLEMENTED for `what`, a construct of Jinja2 that this interpreter does not support.
-  // `line` is the line of the construct.
+  // Returns the error UNIMPLEMENTED for `what`, an unsupported construct of Jinja on the line
+  // `line`.
   absl::Status Refuse(int line, std::string_view what) const {
     return Unimplemented("chat template line {}: {} is not supported", line, what);
   }
