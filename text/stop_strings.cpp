@@ -37,8 +37,9 @@ int32_t StopStringSet::AddChild(int32_t node, char byte) {
   return child;
 }
 
-// Sets the fallback (the node to continue at after a mismatch) of every node. Visits shorter
-// prefixes first, because the fallback of a prefix depends on the fallbacks of shorter prefixes.
+// Sets the fallback of every node: the node from which the search continues after a mismatch.
+// Visits shorter prefixes first, because their fallbacks determine the fallbacks of longer
+// prefixes.
 void StopStringSet::LinkFallbacks() {
   std::vector<int32_t> order = {kRoot};
   for (size_t i = 0; i < order.size(); ++i) {

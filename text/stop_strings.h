@@ -1,5 +1,5 @@
-// Finds stop strings in output text that arrives in pieces. A stop string ends an output, and may
-// begin in one piece and end in a later piece.
+// Finds stop strings in output text that arrives in pieces. A stop string ends an output. Its bytes
+// may arrive in several pieces.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@
 
 namespace incipit {
 
-// The stop strings of one request. An automaton finds all of them in one pass over the text (Aho
-// and Corasick, "Efficient string matching", CACM 18, 1975). The automaton uses 24 bytes of memory
-// for each byte of the stop strings. Immutable.
+// The stop strings of one request. An automaton finds all stop strings in one pass over the text
+// (Aho and Corasick, "Efficient string matching", CACM 18, 1975). The automaton uses 24 bytes of
+// memory for each byte of the stop strings. Immutable.
 class StopStringSet {
  public:
   // REQUIRES: no string is empty.
@@ -27,15 +27,15 @@ class StopStringSet {
   friend class StopStrings;
   static constexpr int32_t kRoot = 0, kNone = -1;
 
-  // A node of the automaton stands for a prefix of at least one stop string. The children of a node
-  // form a linked list. Most nodes have only one child.
+  // A node of the automaton, which stands for a prefix of at least one stop string. The children of
+  // a node form a linked list. Most nodes have only one child.
   struct Node {
     int32_t child = kNone;    // index in nodes_ of the first child, or kNone
     int32_t sibling = kNone;  // index in nodes_ of the next child of the same parent, or kNone
-    // Node of the longest proper suffix of this prefix that is also a prefix of a stop string.
+    // Node for the longest proper suffix of the prefix that is itself a prefix of a stop string.
     int32_t fallback = kRoot;
-    int32_t depth = 0;  // length of the prefix of the node in bytes
-    char byte = 0;      // last byte of the prefix of the node
+    int32_t depth = 0;  // length of the prefix of this node, in bytes
+    char byte = 0;      // last byte of the prefix of this node
   };
 
   int32_t ChildOf(int32_t node, char byte) const {
@@ -47,49 +47,49 @@ class StopStringSet {
   }
   int32_t AddChild(int32_t node, char byte);
   void LinkFallbacks();
-  // Returns the node that the automaton reaches from the node `node` when it reads the byte `byte`.
+  // Returns the next node of the automaton after `node` if the automaton reads the byte `byte`.
   int32_t Next(int32_t node, char byte) const;
-  // Returns the number of bytes at the end of the searched text that may be the beginning of a stop
-  // string. `node` is the current node of the automaton.
+  // Returns how many of the last bytes of the searched text may begin a stop string. `node` is the
+  // current node of the automaton.
   size_t NumBegun(int32_t node) const;
 
   std::vector<std::string> strings_;
   std::vector<Node> nodes_ = std::vector<Node>(1);
-  // Element i is the index of the longest stop string with which the prefix of node i ends, or
-  // kNone.
+  // Element i is the index of the longest stop string that is a suffix of the prefix of node i.
+  // kNone if there is none.
   std::vector<int32_t> matched_;
   std::vector<int32_t> children_;  // element b: child of the root for byte b, or kRoot
 };
 
-// Searches for stop strings in the text of one choice (one output of a request), in time linear in
-// the length of the text. Finds the stop string that ends first. If two stop strings end at the
-// same byte, finds the longer stop string.
+// Searches for stop strings in the text of one output, in time linear in the length of the text.
+// Finds the stop string that ends first. If two stop strings end at the same byte, finds the longer
+// stop string.
 class StopStrings {
  public:
   explicit StopStrings(std::shared_ptr<const StopStringSet> set) : set_(std::move(set)) {}
 
   struct Result {
-    std::string text;               // text to send; contains no start of an incomplete stop string
+    std::string text;  // text to send; excludes the possible beginning of a stop string
     std::optional<size_t> matched;  // index of the stop string that was found
   };
   // Searches `text`, the next piece of the output. Returns the text to send. If a stop string is
   // found, Result::text ends after the stop string if `include_stop` is true, and before the stop
   // string otherwise.
   Result Push(std::string_view text, bool include_stop);
-  // Adds `text`, the next piece of the output. Returns the text to send. Ignores stop strings that
-  // end in `text`, but not stop strings that begin in `text` and end in a later piece.
+  // Adds `text`, the next piece of the output. Returns the text to send. A stop string that ends in
+  // `text` does not end the output. A stop string that begins in `text` may end in a later piece.
   std::string Pass(std::string_view text);
-  // Returns the text that was not yet sent because a stop string may begin in the text.
+  // Returns the text that was held back because a stop string might begin in it.
   std::string Flush();
 
  private:
-  // Appends `text` to `held_`. Removes from `held_` and returns all text before the earliest
-  // position at which an incomplete stop string begins.
+  // Appends `text` to `held_`. Moves the bytes that cannot begin a stop string from `held_` to the
+  // result.
   std::string Hold(std::string_view text);
 
   std::shared_ptr<const StopStringSet> set_;
-  // Current node of the automaton: the longest prefix of a stop string with which the searched text
-  // ends.
+  // Current node of the automaton. The node stands for the longest prefix of a stop string that is
+  // a suffix of the searched text.
   int32_t node_ = StopStringSet::kRoot;
   std::string held_;
 };

@@ -10,8 +10,8 @@
 
 namespace incipit {
 
-// A range [begin, end) of byte offsets in a text. `is_match` is true if the regular expression
-// matched this range, and false for the text between two matches.
+// A range [begin, end) of byte offsets in a text: a match of a regular expression, or the text
+// between two matches (`is_match` is false).
 struct Span {
   size_t begin = 0, end = 0;
   bool is_match = false;
@@ -22,12 +22,13 @@ using SpanSink = absl::FunctionRef<absl::Status(const Span&)>;
 class Regex {
  public:
   enum class Engine : uint8_t {
-    // Finds matches in time linear in the length of the text. Does not support every construct.
+    // Finds matches in time linear in the length of the text. Does not support all regular
+    // expressions.
     kAutomaton,
-    // Supports every construct that the parser of regular expressions accepts. The number of steps
-    // per search is limited.
+    // Supports every regular expression that ParseRegex() accepts. Returns an error if a search
+    // takes too many steps.
     kBacktracking,
-    kBestAvailable,  // kAutomaton if kAutomaton supports the pattern, otherwise kBacktracking
+    kBestAvailable,  // kAutomaton for supported patterns, otherwise kBacktracking
   };
 
   // Compiles `pattern`. Returns INVALID_ARGUMENT for a syntax error. Returns UNIMPLEMENTED for an
@@ -39,9 +40,9 @@ class Regex {
   Regex& operator=(Regex&&) noexcept;
   ~Regex();
 
-  // Passes the matches in `text` and the unmatched ranges between them to `sink` from left to
-  // right. If `text` is empty, `sink` receives one empty unmatched range. Returns the first error
-  // of `sink`, or INVALID_ARGUMENT if the search takes too many steps.
+  // Passes the matches in `text`, and the ranges between them, to `sink` from left to right. If
+  // `text` is empty, `sink` gets one empty range that is not a match. Returns the first error of
+  // `sink`, or INVALID_ARGUMENT if the search takes too many steps.
   absl::Status FindAll(std::string_view text, SpanSink sink) const;
 
  private:
@@ -50,8 +51,8 @@ class Regex {
   std::unique_ptr<const Program> program_;
 };
 
-// Splits `text` into occurrences of `literal` and the ranges between occurrences, and passes all of
-// them to `sink` from left to right. REQUIRES: `literal` is not empty.
+// Passes the occurrences of `literal` in `text`, and the ranges between them, to `sink` from left
+// to right. REQUIRES: `literal` is not empty.
 absl::Status FindAllLiteral(std::string_view literal, std::string_view text, SpanSink sink);
 
 }  // namespace incipit

@@ -21,12 +21,12 @@ void CollectSets(const RegexNode& node, std::vector<const CodePointSet*>& sets) 
 
 constexpr size_t kNowhere = static_cast<size_t>(-1);
 
-// The maximum number of automaton steps of a search is kStepsPerByteMax for each byte of the text,
-// plus kStepsMax. A step takes about 2 ns, so a search in 3 MiB of text takes at most about 0.1 s.
+// A search returns an error after kStepsPerByteMax automaton steps for each byte of the text, plus
+// kStepsMax steps. A step takes about 2 ns, so a search in 3 MiB of text takes at most about 0.1 s.
 constexpr size_t kStepsPerByteMax = 16;
 constexpr size_t kStepsMax = 1 << 22;
-// Maximum number of steps in failed attempts to match, per byte of the text. A search that exceeds
-// the maximum computes all start positions of matches, and skips all other positions.
+// Maximum number of steps in failed attempts to match, per byte of the text. After more steps, a
+// search computes all start positions of matches in advance, and skips all other positions.
 constexpr size_t kWastedStepsPerByteMax = 4;
 
 }  // namespace
@@ -41,7 +41,7 @@ std::optional<SymbolMap> SymbolMap::Create(const std::vector<const CodePointSet*
   }
   std::ranges::sort(borders);
   borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
-  // Two consecutive elements of `borders` delimit characters that are in the same sets. All
+  // All characters between two consecutive elements of `borders` are in the same sets. All
   // characters that are in the same sets get the same symbol.
   SymbolMap map;
   std::map<std::vector<bool>, CodePointSet> alike;
@@ -60,7 +60,7 @@ std::optional<SymbolMap> SymbolMap::Create(const std::vector<const CodePointSet*
   for (const auto& [signature, set] : alike) {
     const auto symbol = static_cast<uint8_t>(map.examples_.size());
     map.examples_.push_back(set.ranges()[0].first);
-    // Symbol 0 needs no call of Assign(): a new `symbols_` maps every character to symbol 0.
+    // Symbol 0 is the initial value of every character in `symbols_`.
     if (symbol > 0) map.symbols_.Assign(set, symbol);
   }
   for (size_t c = 0; c < map.ascii_.size(); ++c) map.ascii_[c] = map.symbols_[c];
@@ -119,7 +119,7 @@ class AutomatonRegex::Search {
   }
 
   // Finds the first match that begins at or after the byte offset `from`, and writes its range to
-  // `match`. Returns false if no match exists.
+  // `match`. Returns false if there is no match.
   bool Find(size_t from, Span& match) {
     for (size_t begin = from; !has_given_up();) {
       const size_t end = MatchFrom(begin);
@@ -189,8 +189,8 @@ class AutomatonRegex::Search {
     return found == starts_.end() ? kNowhere : static_cast<size_t>(found - starts_.begin());
   }
 
-  // Runs `automaton` backwards from the end of the text. Calls `mark(position)` for each position
-  // at which the automaton finds a match.
+  // Reads the text backwards with `automaton`. Calls `mark(position)` for each position at which
+  // the automaton finds a match.
   template <typename Mark>
   void ReadBackwards(const Automaton& automaton, Mark mark) {
     uint32_t row = automaton.start();
@@ -225,12 +225,11 @@ class AutomatonRegex::Search {
 
   const AutomatonRegex& regex_;
   std::string_view text_;
-  // Results of the look-arounds of the expression for each position of the text. Bit i of
-  // conditions_[position] is the result of look-around i. Empty if the expression has no
-  // look-around.
+  // Bit i of conditions_[position] is the result of look-around i, such as (?=a), at this position
+  // of the text. Empty if the expression has no look-around.
   std::vector<uint8_t> conditions_;
-  // starts_[position] is true if a match begins at `position`. Empty until NextStart() computes all
-  // start positions.
+  // starts_[position] is true if a match begins at `position`. Empty until NextStart() has computed
+  // all start positions.
   std::vector<bool> starts_;
   size_t steps_left_;
   size_t wasted_steps_ = 0;

@@ -1,6 +1,6 @@
-// Matches regular expressions in linear time with deterministic finite automata. An automaton reads
-// symbols, which stand for sets of characters. The automata are computed when the tokenizer is
-// loaded.
+// Finds matches of regular expressions in linear time with deterministic finite automata. An
+// automaton reads symbols, which stand for sets of characters. The automata are built when the
+// tokenizer is loaded.
 #pragma once
 
 #include <array>
@@ -17,48 +17,46 @@
 
 namespace incipit {
 
-// Maps characters to symbols, which the automata read. Two characters have the same symbol if every
-// set in the expression contains both characters or neither. The edge symbol stands for the start
-// and the end of the text.
+// Maps characters to symbols, the input of the automata. Two characters have the same symbol if
+// every set in the expression contains both or neither. The edge symbol stands for the start and
+// the end of the text.
 class SymbolMap {
  public:
-  // Maximum number of symbols, without the edge symbol (start or end of the text).
+  // Maximum number of symbols that stand for characters.
   static constexpr size_t kSymbolsMax = 250;
 
-  // Creates the map for `sets`, all character sets of an expression. Returns nothing if the map
-  // would need more than kSymbolsMax symbols.
+  // Creates the map. `sets` contains all character sets of an expression. Returns nothing if more
+  // than kSymbolsMax symbols are necessary.
   static std::optional<SymbolMap> Create(const std::vector<const CodePointSet*>& sets);
 
   uint8_t edge() const { return edge_; }
   uint32_t num_symbols() const { return edge_ + 1u; }
-  // Returns a vector with one element per symbol, which is true if `set` contains the characters
-  // with this symbol. The last element, for the edge symbol (start or end of the text), is
-  // `with_edge`.
+  // Returns one element per symbol, which is true if `set` contains the characters with this
+  // symbol. The last element stands for the edge of the text (start or end), and is `with_edge`.
   std::vector<bool> Members(const CodePointSet& set, bool with_edge) const;
 
-  // Returns the symbol of the character that begins at `position`, and moves `position` to the end
-  // of the character. At the end of the text, returns the edge symbol.
+  // Returns the symbol of the character that begins at `position`, and moves `position` behind the
+  // character. At the end of the text, returns the edge symbol.
   uint8_t Next(std::string_view text, size_t& position) const;
-  // Returns the symbol of the character that ends at `position`, and moves `position` to the start
-  // of the character. At the start of the text, returns the edge symbol.
+  // Returns the symbol of the character that ends at `position`, and moves `position` to its start.
+  // At the start of the text, returns the edge symbol.
   uint8_t Previous(std::string_view text, size_t& position) const;
 
  private:
   CodePointMap symbols_;
   std::array<uint8_t, 128> ascii_{};
-  // Element i is an example of the characters that the map maps to symbol i.
+  // Element i is one of the characters with the symbol i.
   std::vector<char32_t> examples_;
   uint8_t edge_ = 0;
 };
 
-// A deterministic finite automaton. The next state depends on the current state, the next symbol,
-// and a bit set of conditions. Bit i of `conditions` is 1 if condition i (such as a look-around)
-// holds at the current position of the text.
+// A deterministic finite automaton. The next state depends on the state, on the next symbol, and on
+// the bit set `conditions`. Bit i is 1 if condition i (such as a look-around) holds at the current
+// position of the text.
 class Automaton {
  public:
   // An entry of the transition table. Bit 0 is 1 if a match ends before the symbol that the
-  // automaton reads. The other bits are the index in `entries_` of the first entry of the next
-  // state.
+  // automaton reads. The other bits are the position of the next state's first entry in `entries_`.
   using Entry = uint32_t;
   static constexpr uint32_t kDeadRow = 0;
 
@@ -76,17 +74,17 @@ class Automaton {
   uint32_t num_symbols_ = 0;
 };
 
-// The automata of one regular expression. The matcher finds matches of the whole expression. A
-// look-around of more than one character has its own automaton, which reads the whole text before
-// the matcher starts. Immutable.
+// The automata of one regular expression. The automaton `matcher_` finds matches of the whole
+// expression. A look-around of more than one character has its own automaton, which reads the whole
+// text before `matcher_`. Immutable.
 class AutomatonRegex {
  public:
   // Compiles the expression `root`. Returns null if automata cannot match the expression (for
-  // example, because of a backreference), or if an automaton would be too large.
+  // example, because of a backreference), or if an automaton is too large.
   static std::unique_ptr<const AutomatonRegex> Create(const RegexNode& root);
 
-  // Finds all matches, like Regex::FindAll(). Returns INVALID_ARGUMENT if the search exceeds its
-  // step limit, which is proportional to the length of `text`.
+  // Finds all matches, like Regex::FindAll(). Returns INVALID_ARGUMENT if the search takes too many
+  // steps for the length of `text`.
   absl::Status FindAll(std::string_view text, SpanSink sink) const;
 
  private:
@@ -95,19 +93,18 @@ class AutomatonRegex {
   using ConditionTable = std::array<uint8_t, SymbolMap::kSymbolsMax + 1>;
   struct LookAround {
     Automaton automaton;
-    // true: a look-ahead, whose automaton reads the text backwards; false: a look-behind.
+    // True for a look-ahead, whose automaton reads the text backwards. False for a look-behind.
     bool is_ahead = false;
   };
 
   explicit AutomatonRegex(SymbolMap symbols) : symbols_(std::move(symbols)) {}
 
   SymbolMap symbols_;
-  // Bit i of the element for a symbol is 1 if condition i is true directly after an automaton reads
-  // the symbol. The second table is for automata that read the text backwards.
+  // Bit i of the element for a symbol is 1 if condition i is true when this symbol was read last.
+  // The second table is for automata that read the text backwards.
   ConditionTable after_reading_forwards_{}, after_reading_backwards_{};
-  bool has_conditions_ = false;  // true if `matcher_` checks any condition
-  // Condition i is the result of look-around i. Look-around i may depend on the results of the
-  // look-arounds [0, i).
+  bool has_conditions_ = false;  // true if `matcher_` depends on a condition
+  // Condition i is the result of look-around i. The result may depend on the look-arounds before i.
   std::vector<LookAround> look_arounds_;
   Automaton matcher_;
   // Automaton that reads the text backwards and finds all start positions of matches.

@@ -12,15 +12,16 @@
 namespace incipit {
 namespace {
 
-// Maximum number of steps of a search, in addition to kCalloutsPerByteMax steps for each byte of
-// the text. In one step of about 10 ns, PCRE2 tries one item of the expression or skips one byte.
+// A search returns an error after kCalloutsMax steps, plus kCalloutsPerByteMax steps for each byte
+// of the text. In one step of about 10 ns, PCRE2 tries one item of the expression or skips one
+// byte.
 constexpr int64_t kCalloutsMax = 40'000'000;
-// Maximum number of steps of a search for each byte of the text. A step takes about 10 ns, so the
-// search takes at most about 0.3 s per MiB of text.
+// Maximum number of steps for each byte of the text, in addition to kCalloutsMax. A step takes
+// about 10 ns, so these steps take at most about 0.3 s per MiB of text.
 constexpr int64_t kCalloutsPerByteMax = 32;
 
-// Appends `set` to `pattern` as a character class in PCRE2 syntax. The class lists all characters,
-// so that the class does not depend on the Unicode version of PCRE2.
+// Appends `set` to `pattern` as a character class of PCRE2. The class lists all characters, so its
+// meaning does not depend on the Unicode version of PCRE2.
 void AppendSet(const CodePointSet& set, std::string& pattern) {
   if (set.empty()) {
     pattern += "(?!)";
@@ -46,8 +47,8 @@ void AppendAlternatives(const RegexNode& node, std::string& pattern) {
   }
 }
 
-// Appends `opening`, the expression `node` and a closing parenthesis. Does not enclose alternatives
-// in additional parentheses: PCRE2 accepts (?<=a|bc), but may refuse (?<=(?:a|bc)).
+// Appends `opening`, the expression `node` and a closing parenthesis. Does not put alternatives
+// into a further group: PCRE2 accepts (?<=a|bc), but may refuse (?<=(?:a|bc)).
 void AppendGroup(std::string_view opening, const RegexNode& node, std::string& pattern) {
   pattern += opening;
   if (node.kind == RegexNode::Kind::kAlternate) {
@@ -122,8 +123,8 @@ absl::StatusOr<std::unique_ptr<const BacktrackingRegex>> BacktrackingRegex::Crea
   int error = 0;
   PCRE2_SIZE offset = 0;
   auto code = std::make_unique<Code>();
-  // PCRE2_AUTO_CALLOUT: PCRE2 calls CountSteps() for every item of the expression.
-  // PCRE2_NO_START_OPTIMIZE: PCRE2 omits optimizations that miss some matches.
+  // PCRE2_AUTO_CALLOUT lets PCRE2 call CountSteps() for every item of the expression.
+  // PCRE2_NO_START_OPTIMIZE turns off optimizations that miss some matches.
   code->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
                                  PCRE2_UTF | PCRE2_AUTO_CALLOUT | PCRE2_NO_START_OPTIMIZE, &error,
                                  &offset, nullptr));

@@ -1,5 +1,5 @@
-// Matches regular expressions with the library PCRE2. Used for expressions that no automaton can
-// match.
+// Finds matches of regular expressions with the library PCRE2. Used for expressions that no
+// automaton can match.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@
 
 namespace incipit {
 
-// A regular expression that is matched by backtracking. Backtracking can take exponential time. If
-// a search exceeds its limit of steps, the search returns an error. Immutable.
+// A regular expression that is matched by backtracking. Backtracking can take exponential time, so
+// a search with too many steps returns an error. Immutable.
 class BacktrackingRegex {
  public:
   // Compiles the expression `root` with PCRE2. Returns INVALID_ARGUMENT if PCRE2 rejects the

@@ -18,7 +18,7 @@ char32_t FoldOf(char32_t character) {
       utf8proc_tolower(utf8proc_toupper(static_cast<utf8proc_int32_t>(character))));
 }
 
-// All code points that have both an upper-case and a lower-case form are less than kCasedEnd.
+// All code points with both an upper-case and a lower-case form are less than kCasedEnd.
 constexpr char32_t kCasedEnd = 0x1E944;
 
 }  // namespace
@@ -42,14 +42,14 @@ CodePointSet CaseFolding::Fold(const CodePointSet& set) {
   return result;
 }
 
-// Parses a character class such as [a-z]. On entry, `position_` is after the opening bracket. On
-// return, `position_` is after the closing bracket.
+// Parses a character class such as [a-z], from the position after its opening bracket to the
+// position after its closing bracket.
 absl::StatusOr<CodePointSet> RegexParser::ParseClass() {
   if (++depth_ > kRegexDepthMax) {
     return NotSupported(fmt::format("more than {} nested classes", kRegexDepthMax));
   }
   const bool negative = Take("^");
-  // Intersection of the operands of &&, for a class such as [a-z&&[^b]].
+  // Intersection of the operands of the operator &&, for a class such as [a-z&&[^b]].
   std::optional<CodePointSet> common;
   bool is_first = true;
   do {
@@ -99,7 +99,8 @@ absl::StatusOr<RegexParser::ClassItem> RegexParser::ParseRange(ClassItem first) 
   if (!last.character) return Wrong("a character range ends with a class such as \\d");
   if (*last.character < *first.character) return Wrong("the end of a range is before its start");
   ClassItem range{.set = CodePointSet({{*first.character, *last.character}})};
-  // A hyphen directly after a range stands for itself: [a-z-9] contains a to z, the hyphen, and 9.
+  // A hyphen directly after a range is an ordinary character: [a-z-9] contains a to z, the hyphen,
+  // and 9.
   if (Looking("-") && !Looking("-]")) {
     Take("-");
     range.set.Add('-', '-');
@@ -182,8 +183,8 @@ absl::StatusOr<std::optional<CodePointSet>> RegexParser::ParseClassEscape() {
   return std::optional(std::move(set));
 }
 
-// Parses a property such as \p{L}. On entry, `position_` is after the opening brace. On return,
-// `position_` is after the closing brace.
+// Parses a property such as \p{L}, from the position after its opening brace to the position after
+// its closing brace.
 absl::StatusOr<CodePointSet> RegexParser::ParseProperty(bool negative) {
   if (Take("^")) negative = !negative;
   const size_t end = pattern_.find('}', position_);

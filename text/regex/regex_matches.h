@@ -1,5 +1,5 @@
-// Visits all matches of a regular expression in a text. Both regex engines (automaton,
-// backtracking) use VisitMatches().
+// Finds all matches of a regular expression in a text. Both engines for regular expressions
+// (automata and backtracking) use VisitMatches().
 #pragma once
 
 #include <string_view>
@@ -10,9 +10,9 @@
 
 namespace incipit {
 
-// Passes all matches in `text` and the ranges between matches to `sink`. REQUIRES:
-// search.Find(from, match) finds the first match at or after the byte offset `from`. REQUIRES:
-// search.has_given_up() returns true if Find() has stopped at its step limit.
+// Passes all matches in `text`, and the ranges between them, to `sink`. REQUIRES: search.Find(from,
+// match) finds the first match at or after the byte offset `from`. REQUIRES: search.has_given_up()
+// returns true if Find() has reached its maximum number of steps.
 template <typename Search>
 absl::Status VisitMatches(std::string_view text, Search& search, SpanSink sink) {
   size_t from = 0, done = 0;
@@ -20,7 +20,7 @@ absl::Status VisitMatches(std::string_view text, Search& search, SpanSink sink) 
   Span match;
   while (!text.empty() && from <= text.size() && search.Find(from, match)) {
     if (match.begin == match.end && has_matched && match.end == done) {
-      // Ignore an empty match directly after another match: search again one character later.
+      // Ignore an empty match directly after another match, and search again one character later.
       from += from < text.size() ? Utf8Length(text[from]) : 1;
       continue;
     }

@@ -1,5 +1,5 @@
-// A recursive-descent parser of regular expressions. regex_syntax.cpp implements the parsing of
-// groups and quantifiers. regex_class_parser.cpp implements the parsing of character classes.
+// A recursive-descent parser of regular expressions. regex_syntax.cpp parses groups and
+// quantifiers. regex_class_parser.cpp parses character classes.
 #pragma once
 
 #include <map>
@@ -15,16 +15,15 @@
 
 namespace incipit {
 
-// Computes sets of characters that are equal if case is ignored. The first call of Fold() computes
-// the table of equal characters.
+// Finds the characters that are equal if case is ignored, such as `a` and `A`. The first call of
+// Fold() computes the table of equal characters.
 class CaseFolding {
  public:
-  // Returns the set of all characters that are equal, ignoring case, to some character in `set`.
-  // The result contains `set`.
+  // Returns `set` and all characters that are equal to a character in `set` if case is ignored.
   CodePointSet Fold(const CodePointSet& set);
 
  private:
-  // Groups of characters. The characters of one group are equal to each other if case is ignored.
+  // Groups of characters that are equal if case is ignored.
   std::vector<std::vector<char32_t>> groups_;
 };
 
@@ -40,11 +39,11 @@ class RegexParser {
   // An item of a character class: one character such as `a`, or an escape such as \n or \d.
   struct ClassItem {
     CodePointSet set = {};
-    // The character, if the item stands for a single character.
+    // The character, if the item is a single character.
     std::optional<char32_t> character = {};
   };
 
-  // regex_syntax.cpp implements the functions from here to CheckFolding().
+  // regex_syntax.cpp implements the functions from ParseAlternatives() to CheckFolding().
   absl::StatusOr<RegexNode> ParseAlternatives();
   absl::StatusOr<RegexNode> ParseSequence();
   absl::StatusOr<RegexNode> ParseAtom();
@@ -55,23 +54,22 @@ class RegexParser {
   absl::StatusOr<RegexNode> ParseEscape();
   std::optional<RegexNode> ParseAssertion(char letter);
   // Parses a repetition count in braces, such as {2,5}, and returns the minimum and the maximum.
-  // Returns nothing if the text at `position_` is not such a count.
+  // Returns nothing if `position_` is not at a repetition count.
   absl::StatusOr<std::optional<std::pair<int, int>>> ParseInterval();
   void SkipExtended();
   RegexNode Literal(char32_t character);
   absl::Status CheckFolding(const RegexNode& sequence) const;
 
-  // regex_class_parser.cpp implements the functions from here to ParseProperty().
+  // regex_class_parser.cpp implements the functions from ParseClass() to ParseProperty().
   absl::StatusOr<CodePointSet> ParseClass();
   absl::StatusOr<CodePointSet> ParseClassItems();
   absl::StatusOr<ClassItem> ParseClassItem();
   absl::StatusOr<ClassItem> ParseRange(ClassItem first);
   absl::StatusOr<std::optional<CodePointSet>> ParsePosixBracket();
-  // Parses the part of a class escape after the backslash, such as d of \d or p{L} of \p{L}.
-  // Returns nothing if the text at `position_` is not a class escape.
+  // Parses a class escape such as \d or \p{L}, after its backslash. Returns nothing if `position_`
+  // is not at a class escape.
   absl::StatusOr<std::optional<CodePointSet>> ParseClassEscape();
-  // Parses the part of a character escape after the backslash, such as n of \n. Returns the
-  // character for which the escape stands.
+  // Parses an escape for one character, such as \n, after its backslash. Returns the character.
   absl::StatusOr<char32_t> ParseCharacterEscape();
   absl::StatusOr<char32_t> ParseDigits(size_t digits_max, int base);
   absl::StatusOr<CodePointSet> ParseProperty(bool negative);

@@ -11,11 +11,11 @@ using Kind = RegexNode::Kind;
 
 constexpr size_t kInstructionsMax = 4096;
 constexpr size_t kAutomatonEntriesMax = 1 << 16;
-// Maximum number of conditions of an automaton. With n conditions, the table of the automaton has
-// 2^n entries for each state and symbol.
+// Maximum number of conditions (such as look-arounds) of an automaton. With n conditions, the
+// automaton has 2^n table entries for each state and symbol.
 constexpr size_t kConditionsMax = 5;
-// Temporary number of the first condition on a character. Build() replaces the temporary numbers
-// when the number of look-arounds is known.
+// Temporary number of the first condition that checks one character. Build() replaces the temporary
+// numbers when the number of look-arounds is known.
 constexpr int32_t kFirstCharacterCondition = 1 << 16;
 
 bool MayMatchNothing(const RegexNode& node) {
@@ -41,7 +41,7 @@ bool MayMatchNothing(const RegexNode& node) {
 std::optional<Automaton> AutomatonBuilder::Build(uint32_t num_symbols, uint32_t num_conditions) {
   num_symbols_ = num_symbols;
   row_size_ = num_symbols << num_conditions;
-  // Create the dead state: a state without instructions, from which no match is possible.
+  // Create the dead state, which has no instructions. No match is possible from this state.
   StateIndex({});
   Automaton automaton;
   automaton.num_symbols_ = num_symbols;
@@ -113,8 +113,7 @@ Automaton::Entry AutomatonBuilder::Transition(int32_t state, uint32_t symbol, ui
     const RegexInstruction& instruction = program_[pc];
     if (instruction.op == Op::kMatch) {
       has_matched = true;
-      // Ignore the remaining instructions, because their matches have a lower priority than this
-      // match.
+      // The remaining instructions lead to matches of lower priority, so ignore them.
       if (goal_ == AutomatonGoal::kMatchFromStart) break;
     } else if (instruction.members[symbol]) {
       add(instruction.next);
@@ -196,8 +195,8 @@ int32_t RegexCompiler::EmitRepeat(const RegexNode& node, int32_t next, Source& s
   int num_required = node.min;
   if (node.max < 0) {
     // Automata do not support unlimited repetition of an item that can match the empty string. Such
-    // a repetition must stop after an empty match, and a state cannot store that the last match was
-    // empty.
+    // a repetition must stop after an empty match, but a state does not store whether the last
+    // match was empty.
     if (MayMatchNothing(child)) {
       failed_ = true;
       return 0;
@@ -218,8 +217,8 @@ int32_t RegexCompiler::EmitRepeat(const RegexNode& node, int32_t next, Source& s
   return begin;
 }
 
-// Appends an instruction that checks the character after the current position (`node` is kNext) or
-// before the current position (`node` is kPrevious).
+// Appends an instruction that checks the next character (if `node` is kNext) or the previous
+// character (if `node` is kPrevious).
 int32_t RegexCompiler::EmitEdge(const RegexNode& node, int32_t next, Source& source) {
   const bool is_forwards = source.direction == Direction::kForwards;
   std::vector<bool> members = regex_->symbols_.Members(node.set, node.at_edge);

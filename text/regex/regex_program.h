@@ -1,7 +1,7 @@
-// Compiles a parsed regular expression to automata. The first stage generates a program of simple
-// instructions (Thompson, "Regular Expression Search Algorithm"). The second stage converts the
-// program to a deterministic automaton. Each state of the automaton is a list of instructions, the
-// most preferred first (Cox, "Regular Expression Matching in the Wild").
+// Compiles a parsed regular expression to automata, in two stages. The first stage generates a
+// program of simple instructions (Thompson, "Regular Expression Search Algorithm"). The second
+// stage converts the program to a deterministic automaton. Each state of the automaton is a list of
+// instructions, in order of preference (Cox, "Regular Expression Matching in the Wild").
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ namespace incipit {
 struct RegexInstruction {
   enum class Op : uint8_t {
     kRead,   // reads one symbol, which must be in `members`
-    kSplit,  // continues at `next`; if no match follows, continues at `other`
-    kPeek,   // requires that the next symbol is in `members`, without reading the symbol
-    // Requires that condition number `condition` is true (false if `negative` is set).
+    kSplit,  // tries `next` first, then `other`
+    kPeek,   // checks that the next symbol is in `members`, but does not read it
+    // Checks that condition number `condition` is true, or false if `negative` is set.
     kCondition,
     kMatch,
   };
@@ -33,10 +33,10 @@ struct RegexInstruction {
 };
 using RegexProgram = std::vector<RegexInstruction>;
 
-// Selects the matches whose end positions an automaton reports.
+// Determines which matches an automaton finds. The automaton reports their end positions.
 enum class AutomatonGoal : uint8_t {
-  kMatchFromStart,  // reports matches that begin at the first read symbol
-  kAnyMatch,        // reports all matches, wherever a match begins
+  kMatchFromStart,  // matches that begin at the first symbol that is read
+  kAnyMatch,        // matches that begin at any symbol
 };
 
 // Builds the automaton of one program.
@@ -44,17 +44,16 @@ class AutomatonBuilder {
  public:
   AutomatonBuilder(const RegexProgram& program, int32_t start, AutomatonGoal goal)
       : program_(program), start_(start), goal_(goal) {}
-  // Returns the automaton of the program. Returns nothing if the table of the automaton would be
-  // too large.
+  // Builds the automaton. Returns nothing if its table would be too large.
   std::optional<Automaton> Build(uint32_t num_symbols, uint32_t num_conditions);
 
  private:
-  // An automaton state: indices of the instructions to execute next, most preferred first.
+  // An automaton state: the possible next instructions, in order of preference.
   using State = std::vector<int32_t>;
 
   int32_t StateIndex(const State& state);
   // Returns the kRead and kMatch instructions that the program can reach from `state` without
-  // reading a symbol, most preferred first. Bit i of `conditions` is the result of condition i.
+  // reading a symbol, in order of preference. Bit i of `conditions` is the result of condition i.
   State Resolve(const State& state, uint32_t symbol, uint32_t conditions) const;
   void ResolveFrom(int32_t pc, uint32_t symbol, uint32_t conditions, std::vector<bool>& seen,
                    State& resolved) const;
@@ -68,7 +67,7 @@ class AutomatonBuilder {
   std::vector<State> states_;
 };
 
-// Compiles a regular expression: builds the automata of the expression and of its look-arounds.
+// Compiles a regular expression to automata: one for the expression, and one for each look-around.
 class RegexCompiler {
  public:
   explicit RegexCompiler(SymbolMap symbols)
@@ -84,8 +83,8 @@ class RegexCompiler {
   };
 
   Source CompileSource(const RegexNode& node, Direction direction);
-  // Appends the instructions of `node` to `source`. After a match of `node`, the program continues
-  // at the instruction with index `next`. Returns the index of the first instruction of `node`.
+  // Appends the instructions of `node` to `source`, and returns the index of the first of them.
+  // After a match of `node`, the program continues at the instruction with the index `next`.
   int32_t Emit(const RegexNode& node, int32_t next, Source& source);
   int32_t EmitRepeat(const RegexNode& node, int32_t next, Source& source);
   int32_t EmitEdge(const RegexNode& node, int32_t next, Source& source);
@@ -100,9 +99,9 @@ class RegexCompiler {
   size_t num_instructions_ = 0;
   std::vector<Source> look_arounds_;
   std::map<const RegexNode*, int32_t> look_around_of_;
-  // Element [i][symbol] is true if condition i holds directly after a program reads `symbol`.
-  // forward_conditions_ is for programs that read the text forwards, backward_conditions_ for
-  // programs that read the text backwards.
+  // Element [i][symbol] is true if condition i holds when `symbol` was read last.
+  // `forward_conditions_` is for programs that read the text forwards, `backward_conditions_` for
+  // programs that read it backwards.
   std::vector<std::vector<bool>> forward_conditions_, backward_conditions_;
 };
 

@@ -39,8 +39,8 @@ CodePointSet None() { return {}; }
 CodePointSet Newline() { return CodePointSet({{'\n', '\n'}}); }
 CodePointSet AnyCharacter() { return Inverse({}); }
 
-// Returns a node that matches at word boundaries (\b), or at all other positions (\B) if
-// `is_boundary` is false.
+// Returns a node that matches at word boundaries, like \b. If `is_boundary` is false, the node
+// matches at all other positions, like \B.
 RegexNode WordBoundary(const CodePointSet& word, bool is_boundary) {
   const CodePointSet other = Inverse(word);
   RegexNode after_word = Both(Kind::kConcat, PreviousNode(word, false),
@@ -50,8 +50,8 @@ RegexNode WordBoundary(const CodePointSet& word, bool is_boundary) {
   return Both(Kind::kAlternate, std::move(after_word), std::move(after_other));
 }
 
-// Returns the possessive form of `repeat`, a repetition such as `x*`. The possessive form `x*+`
-// matches as many `x` as possible and never fewer.
+// Converts the repetition `repeat`, such as `x*`, to its possessive form, such as `x*+`. The
+// possessive form always matches as many `x` as possible.
 RegexNode Possessive(RegexNode repeat) {
   if (repeat.children[0].kind != Kind::kSet || repeat.min > 1) {
     RegexNode atomic{.kind = Kind::kAtomic};
@@ -61,12 +61,12 @@ RegexNode Possessive(RegexNode repeat) {
   const CodePointSet set = repeat.children[0].set;
   RegexNode none_follows = NextNode(Inverse(set), true);
   if (repeat.max < 0) return Both(Kind::kConcat, std::move(repeat), std::move(none_follows));
-  // The possessive repetition x?+ matches one `x`. If no `x` follows, x?+ matches the empty string.
+  // x?+ matches one `x` or, if no `x` follows, the empty string.
   return Both(Kind::kAlternate, SetNode(set), std::move(none_follows));
 }
 
 // Returns a node for a look-around with the expression `content`. If `content` is a single
-// character, the result is a kNext or kPrevious node, which only checks the neighbouring character.
+// character, the result is a kNext or kPrevious node, which checks one neighbouring character.
 RegexNode LookAround(Kind kind, bool negative, RegexNode content) {
   const bool is_ahead = kind == Kind::kLookAhead;
   if (content.kind == Kind::kSet) {
@@ -110,7 +110,7 @@ absl::StatusOr<RegexNode> RegexParser::ParseAlternatives() {
     INCIPIT_ASSIGN_OR_RETURN(RegexNode sequence, ParseSequence());
     node.children.push_back(std::move(sequence));
   } while (Take("|"));
-  // A flag such as (?i) applies only until the end of its group.
+  // A flag such as (?i) ends with its group.
   flags_ = flags;
   if (node.children.size() > 1) return node;
   RegexNode only = std::move(node.children[0]);
@@ -149,7 +149,7 @@ RegexNode RegexParser::Literal(char32_t character) {
 }
 
 // Rejects a case-insensitive `sequence` in which one character equals two characters. For example,
-// `ß` equals `ss` if case is ignored. A set of single characters cannot express this equality.
+// `ß` equals `ss` if case is ignored. A set of characters cannot express such an equality.
 absl::Status RegexParser::CheckFolding(const RegexNode& sequence) const {
   if (!flags_.ignore_case) return absl::OkStatus();
   constexpr std::string_view kPairs[] = {"ss", "ff", "fi", "fl", "st"};
@@ -161,13 +161,13 @@ absl::Status RegexParser::CheckFolding(const RegexNode& sequence) const {
     if (node.kind == Kind::kSet && (node.set.Contains(0xDF) || node.set.Contains(0xFB00)) &&
         node.set.ranges().size() <= 3) {
       return NotSupported(
-          "a case-insensitive character must not equal two characters (such as \u00DF and ss)");
+          "a case-insensitive character that equals two characters (such as \u00DF and ss)");
     }
     if (i + 1 == sequence.children.size()) break;
     for (const std::string_view pair : kPairs) {
       if (is_letter(node, pair[0]) && is_letter(sequence.children[i + 1], pair[1])) {
         return NotSupported(
-            "two case-insensitive characters must not equal one character (such as ss and \u00DF)");
+            "two case-insensitive characters that equal one character (such as ss and \u00DF)");
       }
     }
   }
@@ -183,8 +183,8 @@ absl::StatusOr<RegexNode> RegexParser::ParseAtom() {
   if (Take(".")) return SetNode(flags_.dot_all ? AnyCharacter() : Inverse(Newline()));
   if (Take("$")) return NextNode(Newline(), true);
   if (Take("^")) {
-    // `^` matches at the start of the text and after a newline, except after a newline at the end
-    // of the text.
+    // `^` matches at the start of the text, and after each newline except a newline at the end of
+    // the text.
     RegexNode line =
         Both(Kind::kConcat, PreviousNode(Newline(), false), NextNode(AnyCharacter(), false));
     return Both(Kind::kAlternate, PreviousNode(None(), true), std::move(line));
@@ -301,8 +301,8 @@ absl::StatusOr<RegexNode> RegexParser::ParseFlags() {
     return group;
   }
   if (!Take(")")) return NotSupported("this kind of group");
-  // The flags apply until the end of the enclosing group, other alternatives included: a(?i)b|c
-  // means a(?i:b|c).
+  // The flags also apply to the following alternatives of the enclosing group: a(?i)b|c means
+  // a(?i:b|c).
   auto rest = ParseAlternatives();
   flags_ = outer;
   return rest;
@@ -323,9 +323,8 @@ absl::StatusOr<RegexNode> RegexParser::ParseGroupBody(RegexNode group) {
   return group;
 }
 
-// Returns the node of an assertion, which matches at a position between characters. For example,
-// `letter` is b for the assertion \b. Returns nothing if `letter` is not the letter of an
-// assertion.
+// Returns the node of the assertion with the letter `letter`, such as b for \b. An assertion
+// matches at a position between characters. Returns nothing if there is no such assertion.
 std::optional<RegexNode> RegexParser::ParseAssertion(char letter) {
   switch (letter) {
     case 'A':

@@ -1,7 +1,7 @@
 // Parses regular expressions in the syntax of the library Oniguruma (a superset of Ruby's syntax),
 // which tokenizer.json files use. The parser replaces character properties and flags, such as \p{L}
-// and (?i), by sets of characters. The engines that match the parsed expression therefore need no
-// Unicode tables.
+// and (?i), by sets of characters. Therefore code that matches a parsed expression needs no Unicode
+// tables.
 #pragma once
 
 #include <cstdint>
@@ -17,32 +17,32 @@ inline constexpr size_t kRegexBytesMax = 1 << 16;
 inline constexpr int kRegexDepthMax = 100;  // maximum nesting depth of groups and of classes
 inline constexpr int kRegexRepeatMax = 1000;
 
-// A node of the syntax tree of a regular expression. A match is searched from left to right, and
-// alternatives are tried in order.
+// A node of the syntax tree of a regular expression. Alternatives are tried from left to right.
 struct RegexNode {
   enum class Kind : uint8_t {
     kEmpty,
     kSet,     // matches one character of `set`
     kConcat,  // matches all children, in order
-    // Matches the first child that lets the rest of the expression match.
+    // Matches the first child after which the rest of the expression also matches.
     kAlternate,
     kRepeat,  // matches children[0] at least `min` and at most `max` times
-    // (?>...): matches children[0]; after the first match, no other match of children[0] is tried.
+    // (?>...): keeps the first match of children[0]. Does not try other matches if the rest of the
+    // expression fails.
     kAtomic,
     kCapture,  // matches children[0] and stores the matched text as group number `group`
     kBackreference,
-    // The kinds from kNext on match a position between two characters, not a character.
-    kNext,        // matches before a character of `set`; if `at_edge`, also at the end of the text
-    kPrevious,    // matches after a character of `set`; if `at_edge`, also at the start of the text
-    kLookAhead,   // (?=...): a match of children[0] begins here; `negative`: no match begins here
-    kLookBehind,  // (?<=...): a match of children[0] ends here; `negative`: no match ends here
+    // The nodes from kNext on match a position between two characters.
+    kNext,        // before a character of `set` (or the end of the text, if `at_edge`)
+    kPrevious,    // after a character of `set` (or the start of the text, if `at_edge`)
+    kLookAhead,   // (?=...): before a match of children[0]; if `negative`, before no match
+    kLookBehind,  // (?<=...): after a match of children[0]; if `negative`, after no match
   };
   enum class Greed : uint8_t { kGreedy, kLazy };
 
   Kind kind = Kind::kEmpty;
   CodePointSet set = {};
   std::vector<RegexNode> children = {};
-  // Minimum and maximum number of repetitions of a kRepeat node. `max` is -1 if unlimited.
+  // Minimum and maximum number of repetitions of a kRepeat node. -1: no maximum.
   int min = 0, max = 0;
   Greed greed = Greed::kGreedy;
   int group = 0;

@@ -10,8 +10,8 @@
 namespace incipit {
 namespace {
 
-// Returns the start of the blanks that directly precede `end`. The result is at least `begin`. If
-// no blank precedes `end`, returns `end`.
+// Returns the start of the blanks that directly precede the offset `end` in `text`, but at least
+// `begin`. If no blank precedes `end`, returns `end`.
 size_t BlanksBefore(std::string_view text, size_t begin, size_t end) {
   while (end > begin) {
     const size_t last = PreviousCharacter(text, end);
@@ -139,7 +139,7 @@ void AddedVocabulary::IndexTokens() {
     if (token.special) special_texts_.insert(token.content);
     const auto pass = static_cast<size_t>(token.normalized ? Pass::kNormalized : Pass::kRaw);
     has_special_[pass] = has_special_[pass] || token.special;
-    // Split() does not find a token whose normalized text is empty.
+    // A token whose normalized text is empty cannot occur in a text.
     if (!token.decoded.empty()) tries_[pass].Add(token.decoded, static_cast<int32_t>(i));
   }
 }
@@ -175,7 +175,7 @@ bool AddedVocabulary::IsPartOfWord(std::string_view text, size_t begin, size_t e
 absl::Status AddedVocabulary::Split(Pass pass, std::string_view text, IsLiteral is_literal,
                                     PartSink sink) const {
   const Trie& trie = tries_[static_cast<size_t>(pass)];
-  size_t done = 0;    // bytes [0, done) of `text` have been passed to `sink`
+  size_t done = 0;    // number of bytes of `text` that were passed to `sink`
   size_t search = 0;  // byte offset at which the search for the next token starts
   while (!trie.empty()) {
     const auto match = trie.Find(text, search);
@@ -185,11 +185,11 @@ absl::Status AddedVocabulary::Split(Pass pass, std::string_view text, IsLiteral 
     if (token.special && is_literal(match->begin, match->end)) continue;
     if (token.single_word && IsPartOfWord(text, match->begin, match->end)) continue;
     size_t begin = match->begin, end = match->end;
-    // The option lstrip extends a token to the blanks before its text, except blanks that the
-    // previous token covers.
+    // The option lstrip extends a token to the blanks before it, except blanks that the previous
+    // token covers.
     if (token.lstrip) begin = std::max(BlanksBefore(text, 0, begin), done);
     if (token.rstrip) end = BlanksAfter(text, end);
-    if (begin >= end) continue;  // the previous token covers the whole match
+    if (begin >= end) continue;  // the previous token covers all bytes of this token
     if (done < begin) INCIPIT_RETURN_IF_ERROR(sink({.begin = done, .end = begin}));
     INCIPIT_RETURN_IF_ERROR(sink({.begin = begin, .end = end, .id = token.id}));
     done = end;

@@ -9,8 +9,8 @@
 namespace incipit {
 namespace {
 
-constexpr size_t kRememberedMax = 4096;  // number of slots in each cache of the encoder
-// For a text of fewer bytes, the encoder uses no cache.
+constexpr size_t kRememberedMax = 4096;  // number of entries of each cache of the encoder
+// The encoder has no cache for a text of fewer bytes.
 constexpr size_t kRememberFromBytes = 2048;
 
 std::string_view BytesOf(std::span<const TokenId> ids) {
@@ -25,8 +25,8 @@ BpeEncoder::BpeEncoder(const BpeModel& model, size_t text_bytes) : model_(model)
   segments_.resize(kRememberedMax);
 }
 
-// Returns the slot of the cache `memory` for the key `bytes`; the slot may contain another key.
-// Returns null if `memory` is empty or `bytes` is too long for a key.
+// Returns the only cache entry that can have the key `bytes`; the entry may have another key.
+// Returns null if the cache `memory` is empty or `bytes` is too long for a key.
 BpeEncoder::Remembered* BpeEncoder::Find(Memory& memory, std::string_view bytes) {
   if (memory.empty() || bytes.size() > kRememberedBytesMax) return nullptr;
   return &memory[std::hash<std::string_view>()(bytes) % kRememberedMax];
@@ -77,8 +77,7 @@ absl::Status BpeEncoder::EncodeNew(std::string_view word, std::vector<TokenId>& 
 }
 
 // Merges the symbols (single characters as tokens) of the word in `ids` from index `begin` on.
-// Splits the word where no merge can join the neighbouring symbols, and merges each segment
-// separately.
+// Splits the word between symbols that no merge can join, and merges each segment separately.
 void BpeEncoder::MergeInSegments(std::vector<TokenId>& ids, size_t begin) {
   const MergeTable& merges = model_.merges();
   const std::span<TokenId> symbols(ids.data() + begin, ids.size() - begin);
@@ -91,9 +90,9 @@ void BpeEncoder::MergeInSegments(std::vector<TokenId>& ids, size_t begin) {
   ids.resize(write);
 }
 
-// Writes the tokens of `segment` to `ids` from index `write` on. Returns the index in `ids` after
-// the last written token. REQUIRES: `segment` is a part of `ids` that begins at or after index
-// `write`.
+// Merges the symbols of `segment`, and writes the tokens to `ids` from index `write` on. Returns
+// the index in `ids` after the last token. REQUIRES: `segment` is a part of `ids` that begins at or
+// after index `write`.
 size_t BpeEncoder::MergeSegment(std::span<TokenId> segment, std::vector<TokenId>& ids,
                                 size_t write) {
   if (segment.size() == 1) {
@@ -106,7 +105,7 @@ size_t BpeEncoder::MergeSegment(std::span<TokenId> segment, std::vector<TokenId>
     std::copy_n(ids.data() + slot->ids_begin, slot->num_ids, ids.data() + write);
     return write + slot->num_ids;
   }
-  // Copy of the key, because the merged tokens overwrite the symbols of `segment`.
+  // Copy the key, because the merged tokens overwrite `segment`.
   char bytes[kRememberedBytesMax];
   if (slot != nullptr) std::memcpy(bytes, key.data(), key.size());
   const size_t num_ids = merger_.Merge(segment);

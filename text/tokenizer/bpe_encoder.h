@@ -1,5 +1,5 @@
-// Encodes words as tokens of a BPE model (byte-pair encoding). The time is nearly linear in the
-// length of a word. A tokenizer without a pre-tokenizer passes a whole text as one word.
+// Encodes words as tokens with byte-pair encoding (BPE). The time is nearly linear in the length of
+// a word. If a tokenizer has no pre-tokenizer, a whole text is one word.
 #pragma once
 
 #include <cstdint>
@@ -18,28 +18,27 @@ namespace incipit {
 // tokens.
 class BpeEncoder {
  public:
-  // Creates an encoder for a text of about `text_bytes` bytes. The encoder uses no cache for a text
-  // of less than 2048 bytes. REQUIRES: `model` outlives the encoder.
+  // Creates an encoder for a text of about `text_bytes` bytes. The encoder has no cache if
+  // `text_bytes` is less than 2048. REQUIRES: `model` outlives the encoder.
   BpeEncoder(const BpeModel& model, size_t text_bytes);
 
-  // Appends the tokens of `word` to `ids`. REQUIRES: all calls use the same vector `ids`. REQUIRES:
-  // the caller removes no elements of `ids`, because the cache refers to the elements.
+  // Appends the tokens of `word` to `ids`. REQUIRES: all calls use the same vector `ids`, and the
+  // caller removes no elements, because the cache refers to them.
   absl::Status Encode(std::string_view word, std::vector<TokenId>& ids);
 
  private:
   // Maximum length in bytes of a key in the cache.
   static constexpr size_t kRememberedBytesMax = 48;
 
-  // A cache entry. The key is bytes[0, length). The value is the token ids [ids_begin, ids_begin +
-  // num_ids) of the vector `ids` in Encode().
+  // A cache entry. The key is bytes[0, length). The value is a list of tokens: the elements
+  // [ids_begin, ids_begin + num_ids) of the vector `ids` in Encode().
   struct Remembered {
     uint32_t length = 0;
     uint32_t num_ids = 0;
     size_t ids_begin = 0;
     char bytes[kRememberedBytesMax];
   };
-  // A direct-mapped cache: each key has exactly one possible slot. Empty if the encoder uses no
-  // cache.
+  // A direct-mapped cache: a key can be in only one entry. Empty if the encoder has no cache.
   using Memory = std::vector<Remembered>;
   static Remembered* Find(Memory& memory, std::string_view bytes);
   static void Remember(Remembered& slot, std::string_view bytes, size_t ids_begin, size_t num_ids);
@@ -50,10 +49,10 @@ class BpeEncoder {
 
   const BpeModel& model_;
   BpeMerger merger_;
-  // Cache of words. The key of an entry is the text of the word.
+  // Cache of whole words. The key is the text of a word.
   Memory words_;
-  // Cache of word segments (parts of a word that are merged separately). The key of an entry is the
-  // bytes of the segment's symbol ids.
+  // Cache of segments: parts of a word that are merged separately. The key is the bytes of the
+  // segment's token ids before the merges.
   Memory segments_;
 };
 

@@ -7,23 +7,22 @@
 namespace incipit {
 namespace {
 
-// A merge is frequent if it applies at least once per kEverywhereSpacing symbols of a word. One
-// pass over all symbols is the fastest way to apply a frequent merge.
+// A merge is frequent in a word if it applies at least once per kEverywhereSpacing symbols. For
+// such a merge, one pass over the whole word is the fastest method.
 constexpr size_t kEverywhereSpacing = 8;
-// For rare merges (merges that are not frequent), MergeCommon() reads at most kRarePassesMax *
-// (number of symbols of the word) symbols.
+// Limit for the passes of MergeCommon() for merges that are not frequent. The passes read at most
+// kRarePassesMax * N symbols in a word of N symbols.
 constexpr size_t kRarePassesMax = 6;
-// Minimum number of symbols in a window (the range of symbols that MergeInWindows() merges at a
-// time).
+// Minimum number of symbols of a window: a part of a word that MergeInWindows() merges separately.
 constexpr size_t kWindowMin = 64;
-// MergeInWindows() discards the tokens at the end of a window (about 10 of every 64 symbols),
-// because the symbols after the window may change these tokens.
+// Number of symbols at the end of a window of 64 symbols whose tokens MergeInWindows() discards.
+// The symbols after the window may change these tokens.
 constexpr size_t kWindowEnd = 10;
 
 }  // namespace
 
-// Merges the symbols of one short word. The merge with the least key applies next. The key of a
-// merge is 64 * rank + (index of its left symbol in the word).
+// Merges the symbols of one word with at most 64 symbols. Each possible merge has the key 64 * rank
+// + (index of its left symbol). The merge with the least key applies next.
 class BpeMerger::ShortWord {
  public:
   ShortWord(const MergeTable& merges, std::span<TokenId> symbols)
@@ -50,8 +49,8 @@ class BpeMerger::ShortWord {
  private:
   static constexpr uint32_t kPlaces = 64, kBlock = 4, kNumBlocks = kShortSymbolsMax / kBlock;
   static constexpr uint32_t kNoKey = std::numeric_limits<uint32_t>::max();
-  // Stands for two symbols that are not in the table of common symbols. Their lowest rank
-  // (rank_across) is unknown, so the value is -1, which is less than every rank.
+  // The value for two symbols that are not both in the table of common symbols. `rank_across` is
+  // unknown, so it is -1, less than every rank.
   static constexpr MergeTable::SymbolPair kUnknownPair = {
       .merged = -1, .rank = MergeTable::kNoRank, .rank_across = -1};
   static_assert(kShortSymbolsMax <= kPlaces && kNumBlocks == 16);
@@ -66,8 +65,8 @@ class BpeMerger::ShortWord {
     return std::min(least, std::min(LeastOf(&least_[8]), LeastOf(&least_[12])));
   }
 
-  // Merges each pair of neighbouring symbols whose merge applies before every other merge that uses
-  // one of the two symbols. Returns the number of remaining symbols.
+  // Applies every merge that comes before all other possible merges with one of its two symbols.
+  // Returns the number of remaining symbols.
   uint32_t MergePairs() {
     constexpr static MergeTable::SymbolPair kNoPair;
     // pairs[i + 1] describes the merge of the symbols i and i + 1.
@@ -91,8 +90,8 @@ class BpeMerger::ShortWord {
     return num_left;
   }
 
-  // Sets the key of the merge whose left symbol has the index `place`. Does nothing if `rank` is
-  // kNoRank. REQUIRES: the merge has no key.
+  // Stores the key of a possible merge. `place` is the index of its left symbol. Does nothing if
+  // `rank` is kNoRank. REQUIRES: the merge has no key.
   void AddKey(uint32_t place, int32_t rank, TokenId merged) {
     if (rank == MergeTable::kNoRank) return;
     const uint32_t key = static_cast<uint32_t>(rank) * kPlaces + place;
@@ -130,7 +129,7 @@ class BpeMerger::ShortWord {
   uint32_t size_;
   std::array<uint32_t, kShortSymbolsMax> keys_;
   std::array<uint32_t, kNumBlocks> least_;
-  // merged_[i]: token that the merge at position i makes.
+  // Element i is the token that the merge of symbol i with the next symbol makes.
   std::array<TokenId, kShortSymbolsMax> merged_;
   std::array<uint8_t, kShortSymbolsMax> next_, previous_;
 };
@@ -152,18 +151,16 @@ bool BpeMerger::CanMergeInWindows(std::span<const TokenId> symbols) const {
          std::ranges::none_of(symbols, [&](TokenId symbol) { return check->IsMerged(symbol); });
 }
 
-// Merges a long word in windows (ranges of neighbouring symbols). Merges each window separately.
-// Discards the last tokens of a window, because the symbols after the window may change these
-// tokens.
+// Merges a long word in windows (ranges of neighbouring symbols), each of them separately. Discards
+// the last tokens of a window, because the symbols after the window may change these tokens.
 //
 // Uses PairCheck to test whether the first token of a window can follow the last token of the
-// previous window. If not, merges the last tokens of the previous windows again, in a larger
-// window.
+// previous window. If not, merges the end of the previous windows again, in a larger window.
 size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
   const PairCheck& check = *model_.pair_check();
   size_t begin = 0, size = kWindowMin / 2;
-  size_t furthest = 0;  // largest value of `begin` in all previous iterations
-  size_t num_kept = 0;  // number of tokens of all previous windows, stored in symbols[0, num_kept)
+  size_t furthest = 0;  // largest value of `begin` so far
+  size_t num_kept = 0;  // number of final tokens, which are in symbols[0, num_kept)
   while (begin < symbols.size()) {
     const size_t end = std::min(symbols.size(), begin + std::max(size, kWindowMin));
     window_.assign(symbols.begin() + static_cast<ptrdiff_t>(begin),
@@ -185,8 +182,8 @@ size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
       symbols[num_kept++] = window_[i];
       begin += check.LengthOf(window_[i]);
     }
-    // Halve the window only if `begin` is larger than in all previous iterations. Otherwise, the
-    // window could stay too small for a very long token.
+    // Use a smaller window only if `begin` is larger than ever before. Otherwise, the window could
+    // stay too small for a very long token.
     if (begin <= furthest) continue;
     furthest = begin;
     size = std::max(kWindowMin / 2, size / 2);
@@ -199,8 +196,8 @@ int32_t BpeMerger::RankOf(TokenId left, TokenId right) const {
 }
 
 // Applies merges in ascending order of rank, each merge in one pass over all symbols. Stops when no
-// merge is left, or at the limit kRarePassesMax for passes of rare merges. Returns the number of
-// remaining symbols.
+// merge is possible, or when passes for merges with few occurrences have read too many symbols.
+// Returns the number of remaining symbols.
 size_t BpeMerger::MergeCommon(std::span<TokenId> symbols) {
   ranks_.resize(symbols.size());
   for (size_t i = 0; i + 1 < symbols.size(); ++i) ranks_[i] = RankOf(symbols[i], symbols[i + 1]);
@@ -219,12 +216,12 @@ size_t BpeMerger::MergeCommon(std::span<TokenId> symbols) {
   }
 }
 
-// Applies the merge with rank `rank` in one pass from left to right. If a new token makes a merge
-// of lower rank possible, also applies that merge. Returns the number of remaining symbols.
+// Applies the merge with the rank `rank` in one pass from left to right. If a new token makes a
+// merge of lower rank possible, also applies that merge. Returns the number of remaining symbols.
 // REQUIRES: before the pass, no merge of lower rank is possible.
 size_t BpeMerger::MergeEverywhere(int32_t rank, std::span<TokenId> symbols) {
   const std::span<const MergeTable::Merge> merges = model_.merges().in_order();
-  // The result is symbols[0, num_done). Only its last symbol can merge again.
+  // symbols[0, num_done) are the merged symbols. Only the last of them can merge again.
   size_t num_done = 1;
   for (size_t read = 1; read < symbols.size();) {
     int32_t right = ranks_[read - 1];
@@ -235,8 +232,8 @@ size_t BpeMerger::MergeEverywhere(int32_t rank, std::span<TokenId> symbols) {
       ++read;
       continue;
     }
-    // Merge the last token of the result with its left or right neighbour, as long as one of these
-    // two merges has a rank of at most `rank`.
+    // Merge the last of these symbols with its left or right neighbour, while one of both merges
+    // has a rank of at most `rank`.
     int32_t left = MergeTable::kNoRank;
     while (std::min(left, right) <= rank) {
       if (left <= right) {
@@ -275,7 +272,7 @@ size_t BpeMerger::MergeLong(std::span<TokenId> symbols) {
   while (!candidates_.empty()) {
     const auto [rank, place] = candidates_.top();
     candidates_.pop();
-    // Skip a candidate if another merge has changed one of its two symbols.
+    // Skip the candidate if another merge has changed one of its two symbols.
     const int32_t gone = symbols[place] < 0 ? -1 : next_[place];
     if (gone < 0) continue;
     const MergeTable::Entry* merge = model_.merges().Find(symbols[place], symbols[gone]);

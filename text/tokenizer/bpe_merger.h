@@ -1,7 +1,7 @@
 // Merges symbols (single characters as tokens) into longer tokens by byte-pair encoding (BPE;
 // Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units"). Each merge joins
-// two neighbouring tokens. The possible merge with the lowest rank applies first. Among merges of
-// equal rank, the leftmost merge applies first.
+// two neighbouring tokens. Merges apply in ascending order of rank. Merges of equal rank apply from
+// left to right.
 #pragma once
 
 #include <compare>
@@ -16,8 +16,8 @@
 
 namespace incipit {
 
-// Merges symbols (single characters as tokens) into tokens, one word per call. All calls use the
-// same working memory.
+// Merges the symbols (single characters as tokens) of words, one word per call. The calls share
+// working memory.
 class BpeMerger {
  public:
   // Maximum number of symbols of a word that MergeShort merges.
@@ -47,12 +47,12 @@ class BpeMerger {
 
   const BpeModel& model_;
   std::vector<TokenId> window_;
-  // ranks_[i]: rank of the merge of the symbols i and i + 1; kNoRank if no merge exists.
+  // Element i is the rank of the merge of the symbols i and i + 1, or kNoRank if there is no merge.
   std::vector<int32_t> ranks_;
   // Linked list of the symbols of a word. next_[i] and previous_[i] are the indices of the symbols
   // after and before symbol i, or -1 at an end of the list.
   std::vector<int32_t> next_, previous_;
-  // A merge that may be possible: its rank, and the index `place` of its left symbol.
+  // A merge that may be possible. `place` is the index of its left symbol.
   struct Candidate {
     int32_t rank, place;
     auto operator<=>(const Candidate&) const = default;

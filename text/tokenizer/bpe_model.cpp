@@ -10,12 +10,12 @@
 namespace incipit {
 namespace {
 
-constexpr size_t kPageSize = 256;  // number of code points in one page of `character_ids_`
+constexpr size_t kPageSize = 256;  // code points per page of `character_ids_`
 
 }  // namespace
 
-// Appends the tokens of a word that may contain characters outside the vocabulary, in the same
-// order as Hugging Face tokenizers.
+// Appends the tokens of a word with characters that may be missing from the vocabulary. The order
+// of the tokens is that of Hugging Face tokenizers.
 class BpeModel::Unknown {
  public:
   Unknown(const BpeModel& model, std::vector<TokenId>& ids) : model_(model), ids_(ids) {}
@@ -55,13 +55,13 @@ class BpeModel::Unknown {
 
   const BpeModel& model_;
   std::vector<TokenId>& ids_;
-  TokenId pending_ = -1;  // unknown token that must still be appended to ids_; -1 if none
+  TokenId pending_ = -1;  // token for unknown characters, not yet appended; or -1
 };
 
 absl::StatusOr<BpeModel> BpeModel::Create(const JsonFields& model, bool prefer_bytes) {
   INCIPIT_ASSIGN_OR_RETURN(const auto type, model.OptionalString("type"));
-  // Old tokenizer.json files have no `type` for the model. In these files, a model with `merges` is
-  // a BPE model.
+  // Old tokenizer.json files have no field `type` of the model. In these files, a model with the
+  // field `merges` is a BPE model.
   if (type.has_value() ? *type != "BPE" : model.Find("merges") == nullptr) {
     return Unimplemented("the field {} is {}; the only supported value is BPE",
                          model.PathOf("type"), type.value_or("missing"));
@@ -106,7 +106,7 @@ absl::Status BpeModel::ReadVocabulary(const JsonFields& model) {
     }
     const auto id = value.get<TokenId>();
     if (static_cast<size_t>(id) >= tokens_.size()) tokens_.resize(id + 1);
-    // If tokens_[id] is empty, either no token has this id yet, or the text of the token is empty.
+    // If tokens_[id] is empty, this id is free, or its token has an empty text.
     if (!tokens_[id].empty()) {
       return InvalidArgument("in the field {}, two tokens have the id {}", model.PathOf("vocab"),
                              id);

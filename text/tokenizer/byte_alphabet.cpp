@@ -21,8 +21,7 @@ constexpr std::array<char16_t, 256> kCharacterOf = [] {
   return table;
 }();
 
-// kByteOf[c]: the byte that character c represents in the byte alphabet; -1 if c represents no
-// byte.
+// kByteOf[c] is the byte for which the character c stands in the byte alphabet, or -1.
 constexpr std::array<int16_t, 0x144> kByteOf = [] {
   std::array<int16_t, 0x144> table{};
   for (int16_t& byte : table) byte = -1;

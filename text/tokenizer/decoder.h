@@ -1,5 +1,5 @@
 // Decodes the texts of tokens to the output text, one token at a time. A decoder is a sequence of
-// steps, which tokenizer.json defines.
+// steps, which tokenizer.json lists.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace incipit {
 
-// Receives a list of tokens, each as text. The text of one token may arrive in several calls of
-// Text(), each with whole characters.
+// Receives a list of tokens as text. One token may arrive in several calls of Text(), each with
+// whole characters.
 class TokenSink {
  public:
   virtual ~TokenSink() = default;
@@ -21,28 +21,28 @@ class TokenSink {
   virtual void EndToken() = 0;
   virtual void EndList() = 0;
 
-  // Receives one whole token. Has the same effect as Text() and then EndToken().
+  // Receives one whole token, like a call of Text() and a call of EndToken().
   virtual void Token(std::string_view text) {
     Text(text);
     EndToken();
   }
 };
 
-// Describes the start of a list of tokens, for one decoding step.
+// Describes a list of tokens to a decoding step, before the first token.
 struct DecodeStart {
-  // True if other tokens of the same output come before the list.
+  // True if the list continues an output that already has tokens.
   bool is_continued = false;
-  // True if an earlier step joins all tokens of the output into one token.
+  // True if an earlier decoding step joins all tokens of the output into one token.
   bool is_joined = false;
 };
 
-// One step of a decoder, such as the replacement of a string. Immutable. The object that Begin()
-// returns holds the state for one list of tokens.
+// One step of a decoder, such as the replacement of a string. Immutable. Begin() returns an object
+// with the state for one list of tokens.
 class DecoderStep {
  public:
   virtual ~DecoderStep() = default;
-  // Returns an object that applies this step to one list of tokens. The object passes text to
-  // `next` as soon as no later token can change the text.
+  // Returns an object that applies the step to one list of tokens. The object passes text to `next`
+  // as soon as later tokens cannot change the text.
   virtual std::unique_ptr<TokenSink> Begin(DecodeStart start, TokenSink& next) const = 0;
   // Returns true if the step joins all tokens of a list into one token.
   virtual bool joins() const { return false; }
@@ -57,33 +57,32 @@ class TokenDecoding {
   void Add(std::string_view token);
   // Ends the list of tokens. The next call of Take() returns all remaining text.
   void Finish();
-  // Returns the decoded text since the previous call of Take(). Text that a later token can still
-  // change is returned by a later call.
+  // Returns the decoded text since the previous call of Take(), except text that a later token can
+  // change.
   std::string Take();
 
  private:
   class Collector;
   std::unique_ptr<Collector> collector_;
-  // Objects that apply the decoding steps to the list of tokens. The object of the last step is
-  // first.
+  // Objects that apply the decoding steps to the list of tokens, from the last step to the first
+  // step.
   std::vector<std::unique_ptr<TokenSink>> stages_;
 };
 
 // The decoder of a tokenizer. Immutable.
 struct TokenDecoder {
   std::vector<std::unique_ptr<const DecoderStep>> steps;
-  // is_byte_level is true if the decoder has a step of the type ByteLevel. has_byte_fallback is
-  // true if the decoder has a step of the type ByteFallback.
+  // True if the decoder has a step of the type ByteLevel (`is_byte_level`) or ByteFallback
+  // (`has_byte_fallback`).
   bool is_byte_level = false, has_byte_fallback = false;
 };
 
-// Creates the decoder from `fields`, the object `decoder` of a tokenizer.json. If `fields` is null,
-// the decoder only inserts a space between tokens. Returns UNIMPLEMENTED for an unsupported type of
-// step.
+// Creates a decoder from `fields`, the object `decoder` of a tokenizer.json. If `fields` is null,
+// the decoder inserts spaces between tokens. Returns UNIMPLEMENTED for an unsupported type of step.
 absl::StatusOr<TokenDecoder> CreateTokenDecoder(const JsonFields* fields);
 
-// Returns the byte of a byte token: 10 for the text `<0x0A>`. Returns -1 if `token` is not the text
-// of a byte token.
+// Returns the byte that the text of a token names, such as 10 for `<0x0A>`. Returns -1 if `token`
+// does not have this form.
 int ByteOfFallbackToken(std::string_view token);
 
 }  // namespace incipit

@@ -11,8 +11,8 @@
 namespace incipit {
 namespace {
 
-// Base class of decoding steps that need the whole text of a token. Collects the text of each
-// token, and calls Take() with the whole text.
+// Base class of decoding steps that need the whole text of a token. Collects the parts of each
+// token, and passes the whole token to Take().
 class WholeTokenStage : public TokenSink {
  public:
   explicit WholeTokenStage(TokenSink& next) : next_(next) {}
@@ -36,8 +36,8 @@ class WholeTokenStage : public TokenSink {
   std::string token_;
 };
 
-// Decodes tokens in the byte alphabet (byte_alphabet.h) to bytes. A token with a character outside
-// the byte alphabet is passed on without change.
+// Decodes tokens in the byte alphabet (byte_alphabet.h) to bytes. Passes a token with any other
+// character on without change.
 class ByteLevelStage : public WholeTokenStage {
  public:
   using WholeTokenStage::WholeTokenStage;
@@ -62,8 +62,8 @@ class ByteLevelStage : public WholeTokenStage {
   Utf8Repair repair_;
 };
 
-// Decodes consecutive byte tokens such as `<0x0A>` together. The output is one text if their bytes
-// are valid UTF-8, and otherwise U+FFFD for each byte.
+// Decodes tokens that name a byte, such as `<0x0A>`. If the bytes of consecutive tokens are valid
+// UTF-8, passes them on as text. Otherwise, passes on U+FFFD for each byte.
 class ByteFallbackStage : public WholeTokenStage {
  public:
   using WholeTokenStage::WholeTokenStage;
@@ -108,7 +108,7 @@ class ByteFallbackStage : public WholeTokenStage {
   }
 
   std::string run_;
-  size_t checked_ = 0;  // number of bytes at the start of `run_` that are valid UTF-8
+  size_t checked_ = 0;  // number of bytes of `run_` that were checked as UTF-8
   bool is_broken_ = false;
 };
 
@@ -152,8 +152,8 @@ class ReplaceStage : public WholeTokenStage {
   std::string_view content_;
 };
 
-// Removes the character `content` from the start and the end of every token: at most `start` times
-// from the start, at most `stop` times from the end.
+// Removes the character `content` from both ends of every token: at most `start` times at the
+// start, and at most `stop` times at the end.
 class StripStage : public TokenSink {
  public:
   struct Options {
@@ -197,10 +197,9 @@ class StripStage : public TokenSink {
 
   const Options& options_;
   TokenSink& next_;
-  // Maximum number of characters that may still be removed from the start of the token.
+  // Number of characters that may still be removed at the start of the token.
   uint64_t to_strip_;
-  // Number of characters `content` that are held back, because they are removed if the token ends
-  // after them.
+  // Number of characters that are removed if the token ends now, and otherwise passed on.
   uint64_t held_ = 0;
 };
 
@@ -274,8 +273,8 @@ class WordPieceStage : public WholeTokenStage {
   bool cleans_up_, is_first_;
 };
 
-// Replaces the suffix that marks the end of a word, such as `</w>`, by a space. In the last token,
-// removes the suffix.
+// Replaces the suffix that marks the end of a word, such as `</w>`, by a space. Removes the suffix
+// from the last token.
 class WordSuffixStage : public WholeTokenStage {
  public:
   WordSuffixStage(std::string_view suffix, TokenSink& next)
@@ -319,7 +318,6 @@ class SpacesBetweenStage : public WholeTokenStage {
   bool is_first_;
 };
 
-// A decoding step whose function Begin() calls `make_stage`.
 template <typename MakeStage>
 class Step : public DecoderStep {
  public:

@@ -1,5 +1,4 @@
-// Functions that create the decoding steps of a tokenizer.json file. Each type of step has one
-// function.
+// Creates the decoding steps of a tokenizer.json file, with one function for each type of step.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +15,8 @@ std::unique_ptr<const DecoderStep> ByteFallbackStep();
 std::unique_ptr<const DecoderStep> FuseStep();
 std::unique_ptr<const DecoderStep> ReplaceStep(TextPattern pattern, std::string content);
 std::unique_ptr<const DecoderStep> StripStep(char32_t content, uint64_t start, uint64_t stop);
-// Returns a step that replaces the character `replacement` by a space. In the first token,
-// `replacement` is removed if `drops_first` is set.
+// Returns a step that replaces the character `replacement` by a space. If `drops_first` is set, the
+// step removes `replacement` from the first token instead.
 std::unique_ptr<const DecoderStep> MetaspaceStep(char32_t replacement, bool drops_first);
 std::unique_ptr<const DecoderStep> WordPieceStep(std::string prefix, bool cleans_up);
 std::unique_ptr<const DecoderStep> WordSuffixStep(std::string suffix);

@@ -1,4 +1,4 @@
-// Decodes token ids to text while the token ids are generated. Returns only whole UTF-8 characters.
+// Decodes token ids to text during generation. Returns only whole UTF-8 characters.
 #pragma once
 
 #include <memory>
@@ -11,9 +11,9 @@ namespace incipit {
 
 class TokenDecoding;
 
-// Decodes the token ids of one output, one id at a time, to the same text as Tokenizer::Decode().
-// Exception: if `after_prompt` is set, the first token keeps its leading space, because the output
-// continues a prompt.
+// Decodes the token ids of one output, one at a time, to the same text as Tokenizer::Decode().
+// Exception: if the output continues a prompt (`after_prompt`), the first token keeps its leading
+// space.
 class Detokenizer {
  public:
   // REQUIRES: `tokenizer` outlives the detokenizer.
@@ -22,11 +22,11 @@ class Detokenizer {
   Detokenizer& operator=(Detokenizer&&) noexcept;
   ~Detokenizer();
 
-  // Adds the token `id`. Returns the new text that no later token can change: whole UTF-8
-  // characters, possibly none.
+  // Adds the token `id`. Returns the new text that no later token can change. The text consists of
+  // whole UTF-8 characters and may be empty.
   std::string Push(TokenId id);
-  // Ends the output. Returns the text that Push() held back; an incomplete character becomes
-  // U+FFFD.
+  // Ends the output. Returns the text that Push() held back. U+FFFD replaces an incomplete
+  // character.
   std::string Flush();
 
  private:

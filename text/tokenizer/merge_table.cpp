@@ -44,20 +44,19 @@ void MergeTable::Finish(size_t num_tokens) {
   if (knows_ends_) IndexCommonSymbols(joined);
 }
 
-// Returns all different pairs (last symbol of the left token, first symbol of the right token) of
-// merges. A symbol is a token that no merge makes. Sets knows_ends_ to false if the first or last
-// symbol of a token is not unique.
+// Returns the pairs of symbols at which merges join two tokens: the last symbol of the left token
+// and the first symbol of the right token. A symbol is a token that no merge makes. Sets
+// knows_ends_ to false if different merges give a token different first or last symbols.
 std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
-  // left_of[token] and right_of[token] are the left and the right token of the merge that makes
-  // `token`; -1 if no merge makes `token`.
+  // left_of[token] and right_of[token] are the two tokens that are merged into `token`. -1 if no
+  // merge makes `token`.
   std::vector<TokenId> left_of(num_tokens, -1), right_of(num_tokens, -1);
   for (const Merge& merge : merges_) {
     left_of[merge.merged] = merge.left;
     right_of[merge.merged] = merge.right;
   }
-  // Follows `links` from each token to a symbol. Returns the first symbols of all tokens if `links`
-  // is left_of, or the last symbols if `links` is right_of. Sets knows_ends_ to false if `links`
-  // has a cycle.
+  // Returns the first symbols of all tokens if `links` is `left_of`, or the last symbols if `links`
+  // is `right_of`. Sets knows_ends_ to false if `links` has a cycle.
   const auto ends_of = [&](const std::vector<TokenId>& links) {
     std::vector<TokenId> ends(num_tokens);
     for (size_t token = 0; knows_ends_ && token < num_tokens; ++token) {
@@ -77,8 +76,8 @@ std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
     if (known.emplace(left, right).second) {
       joined.push_back({.left = left, .right = right, .rank = merge.rank});
     }
-    // All merges that make the same token must give the token the same first symbol and the same
-    // last symbol.
+    // All merges that make the same token must result in the same first symbol and the same last
+    // symbol.
     knows_ends_ = knows_ends_ && first_of[merge.merged] == first_of[merge.left] &&
                   last_of[merge.merged] == last_of[merge.right];
   }

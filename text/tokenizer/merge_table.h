@@ -12,8 +12,8 @@
 
 namespace incipit {
 
-// Maps two neighbouring tokens to the merge that joins them. For each merge, the table also stores
-// the two symbols at the border of the joined tokens. A symbol is a token that no merge makes.
+// Maps two neighbouring tokens to the merge that joins them. Also stores the two symbols at which a
+// merge joins its tokens. A symbol is a token that no merge makes.
 class MergeTable {
  public:
   static constexpr int32_t kNoRank = std::numeric_limits<int32_t>::max();
@@ -21,33 +21,34 @@ class MergeTable {
     TokenId left = -1, right = -1, merged = -1;
     int32_t rank = kNoRank;
   };
-  // An entry of the hash table for one left token: the merge of the left token with the token
-  // `right`.
+  // An entry of the hash table for one left token. The entry describes the merge of the left token
+  // with the token `right`.
   struct Entry {
     TokenId right = -1, merged = -1;
-    // Rank of the merge that joins exactly these two tokens; kNoRank if no merge joins them.
+    // Rank of the merge of the two tokens; kNoRank if no merge joins them.
     int32_t rank = kNoRank;
   };
 
-  // The merges that can join two neighbouring symbols (tokens that no merge makes).
+  // Merges of two neighbouring symbols (tokens that no merge makes), or of tokens that end and
+  // begin with these symbols.
   struct SymbolPair {
     TokenId merged = -1;
     int32_t rank = kNoRank;
-    // Lowest rank of all merges whose left token ends with the left symbol and whose right token
-    // begins with the right symbol. kNoRank if no such merge exists.
+    // Lowest rank of all merges of a token that ends with the left symbol and a token that begins
+    // with the right symbol. kNoRank if no such merge exists.
     int32_t rank_across = kNoRank;
   };
 
-  // Adds the merge of the tokens `left` and `right` to the token `merged`. The rank of the merge is
-  // the number of previous calls of Add(). A later merge of the same two tokens replaces the
+  // Adds the merge of the tokens `left` and `right` into the token `merged`. The rank of the merge
+  // is the number of earlier calls of Add(). A later merge of the same two tokens replaces the
   // earlier merge. REQUIRES: Finish() was not called.
   void Add(TokenId left, TokenId right, TokenId merged);
   // Builds the hash tables of all added merges. REQUIRES: `num_tokens` is greater than every token
   // id.
   void Finish(size_t num_tokens);
 
-  // Returns the entry for the tokens `left` and `right`, or null if there is no entry. The rank of
-  // the entry is kNoRank if no merge joins exactly these two tokens. REQUIRES: Finish() was called.
+  // Returns the table entry for the tokens `left` and `right`, or null. The rank of the entry may
+  // be kNoRank: no merge joins the two tokens. REQUIRES: Finish() was called.
   const Entry* Find(TokenId left, TokenId right) const {
     const Group& group = groups_[left];
     const uint64_t hash = HashOf(right);
@@ -59,49 +60,50 @@ class MergeTable {
       if (entry.right < 0) return nullptr;
     }
   }
-  // Returns the rank of the merge of `left` and `right`; kNoRank if no merge joins the two.
+  // Returns the rank of the merge of `left` and `right`, or kNoRank if no merge joins them.
   int32_t RankOf(TokenId left, TokenId right) const {
     const Entry* merge = Find(left, right);
     return merge == nullptr ? kNoRank : merge->rank;
   }
-  // Returns the merges of the symbols `left` and `right`. Returns null if `left` or `right` is not
-  // a common symbol (one of the first kCommonMax symbols in the list of merges).
+  // Returns the merges of the symbols `left` and `right`, or of tokens that end and begin with
+  // these symbols. Returns null if one of them is not a common symbol: one of the first kCommonMax
+  // symbols in the list of merges.
   const SymbolPair* FindCommon(TokenId left, TokenId right) const {
     const uint16_t row = common_[left], column = common_[right];
     if (row == kCommonMax || column == kCommonMax) return nullptr;
     return &common_pairs_[row * kCommonMax + column];
   }
-  // Returns true if some merge may join a token that ends with the symbol `left` and a token that
+  // Returns false only if no merge joins a token that ends with the symbol `left` and a token that
   // begins with the symbol `right`. Always returns true if knows_ends_ is false.
   bool MayJoin(TokenId left, TokenId right) const {
     if (!knows_ends_) return true;
     const SymbolPair* pair = FindCommon(left, right);
     return pair != nullptr ? pair->rank_across != kNoRank : Find(left, right) != nullptr;
   }
-  // Prefetches groups_[left] into the CPU cache, for a later call of Find(left, ...).
+  // Loads groups_[left] into the CPU cache, for a later call of Find(left, ...).
   void Prefetch(TokenId left) const { __builtin_prefetch(&groups_[left]); }
-  // Returns all added merges in the order of the calls of Add(). A merge that a later merge has
-  // replaced has the rank kNoRank.
+  // Returns all added merges in the order of the calls of Add(). A merge that was replaced by a
+  // later merge has the rank kNoRank.
   std::span<const Merge> in_order() const { return merges_; }
 
  private:
-  // Maximum number of common symbols (see FindCommon()).
+  // Maximum number of common symbols: the first symbols in the list of merges.
   static constexpr uint16_t kCommonMax = 256;
 
-  // The two symbols at the border of two tokens that a merge joins: the last symbol of the left
-  // token and the first symbol of the right token.
+  // The two symbols at which a merge joins two tokens: the last symbol of the left token and the
+  // first symbol of the right token.
   struct Joined {
     TokenId left = -1, right = -1;
-    int32_t rank = kNoRank;  // lowest rank of all merges with these two symbols at the border
+    int32_t rank = kNoRank;  // lowest rank of all merges at these two symbols
   };
 
-  // The hash table of all merges with the same left token; uses linear probing. A bit filter lets
+  // The hash table (with linear probing) of all merges with the same left token. A bit filter lets
   // Find() return early for most right tokens without a merge.
   struct Group {
-    // If is_small(): the bits of the bit filter. Otherwise: index in `filters_` of the first word
-    // of the bit filter.
+    // For at most 16 slots: the bits of the bit filter. Otherwise: index in `filters_` of the first
+    // word of the bit filter.
     uint64_t filter = 0;
-    uint32_t begin = 0;  // index in `entries_` of the first slot of the hash table
+    uint32_t begin = 0;  // index in `entries_` of the first slot
     // Number of slots of the hash table, minus 1. At least one slot is empty.
     uint32_t mask = 0;
 
@@ -126,11 +128,12 @@ class MergeTable {
   // slots.
   std::vector<uint64_t> filters_;
   std::vector<Entry> entries_;  // slots of the hash tables of all groups
-  // common_[token]: index of a common symbol; kCommonMax if `token` is not a common symbol.
+  // common_[token] is the number of a common symbol, or kCommonMax for every other token.
   std::vector<uint16_t> common_;
-  // common_pairs_[common_[left] * kCommonMax + common_[right]]: merges of two common symbols.
+  // Element [common_[left] * kCommonMax + common_[right]] contains the merges of the common symbols
+  // `left` and `right`.
   std::vector<SymbolPair> common_pairs_;
-  // True if the first and last symbols of a token never depend on the merge that made the token.
+  // True if all merges that make the same token result in the same first and last symbol.
   bool knows_ends_ = true;
 };
 

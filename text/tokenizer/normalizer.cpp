@@ -41,7 +41,7 @@ class NormalizedText::Rewriter {
   }
 
   // Appends `text` to the result. `text` replaces the character at the byte offset `position` of
-  // the source.
+  // the original text.
   void Put(std::string_view text, size_t position) {
     result_.text += text;
     if (source_.origins.empty()) return;
@@ -111,8 +111,8 @@ class Replace : public Normalizer {
   std::string content_;
 };
 
-// A normalizer that converts text to the Unicode normal form `kForm`. All normalizers to the same
-// form share their tables.
+// Converts text to the Unicode normal form `kForm`. All objects for the same form share their
+// tables.
 template <NormalForm kForm>
 class UnicodeForm : public Normalizer {
  public:
@@ -128,8 +128,8 @@ class UnicodeForm : public Normalizer {
     rewriter.Finish();
     return absl::OkStatus();
   }
-  // The result 4 is a safe upper bound: NFC replaces at most 3 bytes by one byte, for example the
-  // Kelvin sign by K.
+  // NFC replaces at most 3 bytes by one byte, for example the Kelvin sign by K. 4 is a safe upper
+  // bound.
   std::optional<size_t> ShrinksBy() const override {
     return kForm == NormalForm::kNfc ? std::optional<size_t>(4) : std::nullopt;
   }
@@ -143,8 +143,8 @@ class UnicodeForm : public Normalizer {
   const Normalization& normalization_ = Tables();
 };
 
-// A normalizer that replaces each character by the text that Map(character, text) appends; the text
-// may be empty.
+// A normalizer that replaces each character by the text that Map(character, text) appends to
+// `text`; this text may be empty.
 template <void (*Map)(char32_t character, std::string& text)>
 class EachCharacter : public Normalizer {
  public:
@@ -168,8 +168,8 @@ void AppendBytesOf(char32_t character, std::string& text) {
   AppendByteCharacters(bytes, text);
 }
 
-// Cleans up text in the same way as the normalizer Nmt of Hugging Face tokenizers: removes control
-// characters, and replaces line breaks, tabs and special blanks by spaces.
+// Normalizes one character in the same way as the normalizer Nmt of Hugging Face tokenizers.
+// Removes control characters, and replaces line breaks, tabs and special blanks by spaces.
 void AppendForTranslation(char32_t c, std::string& text) {
   if ((c >= 0x1 && c <= 0x8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F ||
       c == 0x9F) {

@@ -14,33 +14,34 @@
 
 namespace incipit {
 
-// A text that normalizers change step by step. `origins` can map each byte of `text` back to the
+// A text that normalizers change. `origins` can map each byte of the text to its origin in the
 // original text.
 struct NormalizedText {
   std::string text;
-  // origins[i]: byte offset in the original text of the character from which byte i of `text` was
-  // made. Empty if origins were not requested.
+  // origins[i] is the byte offset in the original text of the character from which byte i was made.
+  // Empty if no step of the tokenizer needs the origins.
   std::vector<uint32_t> origins;
 
   static NormalizedText Of(std::string_view text, bool with_origins);
-  // Builds a changed copy of a NormalizedText, with the origins of all bytes.
+  // Builds a changed copy of a NormalizedText, together with the origins of its bytes.
   class Rewriter;
 };
 
-// A normalizer, or a sequence of normalizers. Immutable. Apply() is thread-safe.
+// Changes a text before it is split into words, in one or several steps. Immutable. Apply() is
+// thread-safe.
 class Normalizer {
  public:
   virtual ~Normalizer() = default;
   // Normalizes `text` in place. Returns INVALID_ARGUMENT if a regular expression takes too many
   // steps on `text`. REQUIRES: `text` is valid UTF-8.
   virtual absl::Status Apply(NormalizedText& text) const = 0;
-  // Returns the maximum number of bytes that the normalizer can replace by one byte, or a larger
-  // number. Returns nothing if no maximum is known.
+  // Returns the maximum number of bytes that the normalizer can replace by one byte, or an upper
+  // bound. Returns nothing if no upper bound is known.
   virtual std::optional<size_t> ShrinksBy() const { return std::nullopt; }
 };
 
 // Creates a normalizer from `fields`, a normalizer object in tokenizer.json. Returns UNIMPLEMENTED
-// if the type of the normalizer is not supported.
+// for an unsupported type.
 absl::StatusOr<std::unique_ptr<const Normalizer>> CreateNormalizer(const JsonFields& fields);
 
 }  // namespace incipit

@@ -12,14 +12,14 @@ std::unique_ptr<const PairCheck> PairCheck::Create(const MergeTable& merges, siz
   return result->FindOrigins(merges, num_tokens) ? std::move(result) : nullptr;
 }
 
-// Sets the origin of each token: the merge that makes the token. Ignores merges that can never
+// Finds the origin of each token: the merge that makes the token. Ignores merges that can never
 // apply. Returns false if several merges can make the same token.
 bool PairCheck::FindOrigins(const MergeTable& merges, size_t num_tokens) {
   origins_.resize(num_tokens);
   is_merged_.assign(num_tokens, false);
   for (const MergeTable::Merge& merge : merges.in_order()) is_merged_[merge.merged] = true;
-  // Merges that cannot be processed yet, because the origin of their left or right token is
-  // unknown. The key is the token with the unknown origin.
+  // Merges that cannot be processed yet. The key is the left or right token of the merge, whose
+  // origin is still unknown.
   absl::flat_hash_map<TokenId, std::vector<MergeTable::Merge>> waiting;
   // Stack of merges to process next.
   std::vector<MergeTable::Merge> next;
@@ -48,7 +48,7 @@ PairCheck::Origin PairCheck::OriginOf(const MergeTable::Merge& merge) const {
   const Origin& left = origins_[merge.left];
   const Origin& right = origins_[merge.right];
   const int32_t time = std::max({merge.rank, left.time, right.time});
-  // If right.time < time, the token `right` exists before this merge applies. Until then, any merge
+  // If right.time < time, the token `right` exists before `merge` applies. In the meantime, a merge
   // with a rank less than `time` can join `right` with the next token.
   const bool behind_waits = right.time < time;
   // If left.time == right.time, the token `left` is made first, because merges of equal rank apply
@@ -66,14 +66,14 @@ bool PairCheck::AreCompatible(const MergeTable& merges, TokenId left, TokenId ri
   return merges.RankOf(left, right) == MergeTable::kNoRank && DoMeet(merges, left, right);
 }
 
-// Splits `left` and `right` into the parts that were merged, the latest merge first. Returns false
-// if a merge across the border of the two tokens would apply before one of these merges.
+// Splits the token that was merged last, again and again, into its two parts. Returns false if a
+// merge across the border of both tokens would apply before one of the merges inside them.
 bool PairCheck::DoMeet(const MergeTable& merges, TokenId left, TokenId right) const {
   while (true) {
     const Origin& left_origin = origins_[left];
     const Origin& right_origin = origins_[right];
-    // If the merge across the border has a rank less than `limit`, that merge applies before the
-    // split token is made.
+    // If the merge across the border has a rank less than `limit`, it applies before the token that
+    // was just split is made.
     int32_t limit;
     if (left_origin.time > right_origin.time) {
       limit = left_origin.limit_behind;

@@ -1,5 +1,5 @@
-// Post-processors of a tokenizer add special tokens to the tokens of a text, such as a token at the
-// beginning of the text.
+// Post-processors of a tokenizer add special tokens to an encoded text, such as a token at the
+// beginning.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace incipit {
 
-// A list of items, from which the list of output tokens is made. An item with a value is one token.
-// An item without a value stands for all tokens of the text.
+// A template for the encoding of a text. An item with a value is one special token. An item without
+// a value stands for all tokens of the text.
 using TextTemplate = std::vector<std::optional<TokenId>>;
 
 struct PostProcessing {
@@ -21,7 +21,7 @@ struct PostProcessing {
 };
 
 // Creates the templates from `fields`, the object `post_processor` of a tokenizer.json. Returns
-// UNIMPLEMENTED if the type of a processor is not supported.
+// UNIMPLEMENTED for an unsupported type of post-processor.
 absl::StatusOr<PostProcessing> CreatePostProcessing(const JsonFields& fields);
 
 }  // namespace incipit

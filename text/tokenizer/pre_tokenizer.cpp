@@ -19,7 +19,7 @@ namespace {
 
 using Steps = std::vector<std::unique_ptr<const PreTokenizer>>;
 
-// The regular expression that GPT-2 uses to split text into words.
+// The regular expression of GPT-2 that splits a text into words.
 constexpr std::string_view kByteLevelPattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
@@ -50,7 +50,7 @@ class PatternSplit : public PreTokenizer {
   bool invert_;
 };
 
-// Splits a word at each character of a set. `behavior` selects whether this character is removed,
+// Splits a word at each character of a set. `behavior` determines whether the character is removed,
 // becomes a separate part, or is joined with a neighbouring part.
 class CharacterSplit : public PreTokenizer {
  public:
@@ -83,7 +83,7 @@ class CharacterSplit : public PreTokenizer {
   SplitBehavior behavior_;
 };
 
-// Splits a word into sequences of word characters (such as letters) and sequences of other visible
+// Splits a word into runs of word characters (such as letters) and runs of other visible
 // characters. Removes blanks.
 class WordRuns : public PreTokenizer {
  public:
@@ -154,8 +154,8 @@ class ByteCharacters : public PreTokenizer {
   }
 };
 
-// Replaces spaces by a visible character such as U+2581. Can also add this character at the start
-// of a word.
+// Replaces each space by a visible character such as U+2581. Can also add this character at the
+// start of a word.
 class Metaspace : public PreTokenizer {
  public:
   enum class Prepend : uint8_t { kNever, kFirst, kAlways };
@@ -286,8 +286,8 @@ absl::Status AddCharacterSteps(const std::string& type, const JsonFields& fields
 absl::Status AddSteps(const JsonFields& fields, PreTokenization& result) {
   INCIPIT_ASSIGN_OR_RETURN(const std::string type, fields.String("type"));
   if (type == "Sequence") return AddSequence(fields, result);
-  // Only the last step may pass bytes to the model, so convert the bytes from the previous step to
-  // characters.
+  // The previous step produces bytes, but only the last step may pass bytes to the model. Convert
+  // the bytes to characters.
   if (result.words_are_bytes) AppendByteCharacterStep(result);
   if (type == "ByteLevel") return AddByteLevel(fields, result);
   if (type == "Split") return AddPatternSplit(fields, result);

@@ -13,8 +13,8 @@ namespace incipit {
 
 struct Word {
   std::string_view text;
-  // Number of bytes at the start of `text` that were made from the first character of the original
-  // text. 0 if no byte of `text` was made from this character.
+  // Number of bytes at the start of `text` that come from the first character of the original text.
+  // 0 if there are none.
   size_t from_first_character = 0;
 
   Word Part(size_t begin, size_t end) const {
@@ -23,29 +23,29 @@ struct Word {
         .from_first_character = from_first_character > begin ? from_first_character - begin : 0};
   }
 };
-// A function that receives the parts of a word. The text of a part is valid only until the function
-// returns.
+// Receives the parts of a word. The text of a part is valid only until the function returns.
 using WordSink = absl::FunctionRef<absl::Status(const Word&)>;
 
-// One step of a pre-tokenizer, which splits a word into parts. Immutable. Split() is thread-safe.
+// One step of a pre-tokenizer, which splits a word into smaller parts. Immutable. Split() is
+// thread-safe.
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
-  // Splits `word` and passes the parts to `sink` from left to right. A part may be empty. Stops at
-  // the first error that `sink` returns. Returns INVALID_ARGUMENT if a regular expression takes too
-  // many steps on `word`.
+  // Splits `word`, and passes the parts to `sink` from left to right. A part may be empty. Returns
+  // the first error of `sink`. Returns INVALID_ARGUMENT if a regular expression takes too many
+  // steps on `word`.
   virtual absl::Status Split(const Word& word, WordSink sink) const = 0;
   // Returns true if Split() may remove bytes of a word.
   virtual bool DropsText() const { return true; }
 };
 
-// All steps of a pre-tokenizer. Each step splits the parts from the previous step further.
+// All steps of a pre-tokenizer. Each step splits the parts from the previous step.
 struct PreTokenization {
   std::vector<std::unique_ptr<const PreTokenizer>> steps;
-  // True if the model receives words as bytes, not as characters of the byte alphabet
+  // True if the BPE model receives words as bytes, instead of characters that stand for bytes
   // (byte_alphabet.h).
   bool words_are_bytes = false;
-  // True if some step treats the first word of the text differently from the other words.
+  // True if a step treats the first word of the text differently from the other words.
   bool needs_origins = false;
 
   absl::Status Split(const Word& word, WordSink sink) const;
@@ -53,10 +53,10 @@ struct PreTokenization {
 };
 
 // Creates the steps from `fields`, the object `pre_tokenizer` of a tokenizer.json. Returns
-// UNIMPLEMENTED if the type of a step is not supported.
+// UNIMPLEMENTED for an unsupported type of step.
 absl::StatusOr<PreTokenization> CreatePreTokenization(const JsonFields& fields);
-// Appends a step that converts bytes to characters of the byte alphabet (byte_alphabet.h), and sets
-// words_are_bytes to false. Necessary if the model accepts only text.
+// Appends a step that converts each byte to the character that stands for it (byte_alphabet.h), and
+// sets words_are_bytes to false. Used if the BPE model accepts only text.
 void AppendByteCharacterStep(PreTokenization& pre_tokenization);
 
 }  // namespace incipit

@@ -1,4 +1,4 @@
-// Reads a field of a tokenizer.json whose value must be a string of one character.
+// Reads a string of exactly one character from a field of a tokenizer.json.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 namespace incipit {
 
 // Returns the character in the string field `key`. Returns INVALID_ARGUMENT with the name of the
-// field if the string does not have exactly one character.
+// field if the string is not exactly one character.
 absl::StatusOr<char32_t> ReadCharacter(const JsonFields& fields, std::string_view key);
 
 }  // namespace incipit

@@ -1,5 +1,5 @@
-// Options for splitting a text at the matches of a pattern: each match is removed, kept as a part,
-// or joined with a neighbouring part.
+// Ways to split a text at the matches of a pattern: each match is removed, becomes a separate part,
+// or is joined with a neighbouring part.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace incipit {
 
-// How a text is split at the matches of a pattern. The comments show how "a-b--c" is split at the
-// pattern "-".
+// A way to split a text at the matches of a pattern. The comment of each value shows how the text
+// "a-b--c" is split at the pattern "-".
 enum class SplitBehavior : uint8_t {
   kRemoved,             // "a-b--c" is split at "-" into a, b, c
   kIsolated,            // "a-b--c" is split at "-" into a, -, b, -, -, c
@@ -21,13 +21,12 @@ enum class SplitBehavior : uint8_t {
   kContiguous,          // "a-b--c" is split at "-" into a, -, b, --, c
 };
 
-// Reads the split behavior from the field `name` of `fields`. Returns kIsolated if the field is
+// Reads a SplitBehavior from the field `name` of `fields`. Returns kIsolated if the field is
 // missing.
 absl::StatusOr<SplitBehavior> ReadSplitBehavior(const JsonFields& fields, const char* name);
 
-// Receives the matches of a pattern in a text and the ranges between matches, from left to right.
-// Joins or removes matches and ranges as `behavior` requires, and passes the resulting parts to
-// `sink`.
+// Receives the matches of a pattern in a text, and the ranges between them, from left to right.
+// Joins or removes them as `behavior` requires, and passes the resulting parts to `sink`.
 class SpanMerger {
  public:
   SpanMerger(SplitBehavior behavior, SpanSink sink) : behavior_(behavior), sink_(sink) {}
@@ -40,7 +39,7 @@ class SpanMerger {
 
   SplitBehavior behavior_;
   SpanSink sink_;
-  // The last part, which is not yet passed to `sink` because the next span may extend the part.
+  // The last part, which is held back because the next match or range may be joined with it.
   std::optional<Span> held_;
   bool previous_matched_ = false;
 };

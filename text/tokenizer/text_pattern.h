@@ -1,4 +1,4 @@
-// A pattern in a tokenizer.json: a string to find, or a regular expression. The field `pattern` is
+// A pattern in a tokenizer.json: a string or a regular expression. Its field `pattern` is
 // {"String": "..."} or {"Regex": "..."}.
 #pragma once
 
@@ -21,8 +21,7 @@ class TextPattern {
   static absl::StatusOr<TextPattern> FromRegex(std::string_view pattern);
   static TextPattern FromLiteral(std::string literal) { return TextPattern(std::move(literal)); }
 
-  // Passes all matches in `text` and the ranges between matches to `sink` from left to right, like
-  // Regex::FindAll().
+  // Passes all matches in `text`, and the ranges between them, to `sink` from left to right.
   absl::Status FindAll(std::string_view text, SpanSink sink) const;
   // Returns the string that the pattern matches. Returns null if the pattern is a regular
   // expression.

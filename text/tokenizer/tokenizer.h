@@ -23,28 +23,26 @@ struct ByteRange {
 };
 
 struct EncodeOptions {
-  // If true, adds the special tokens of the post-processor, such as BOS.
+  // True: the post-processor adds its special tokens, such as a token at the beginning of the text.
   bool add_special_tokens = true;
-  // Byte ranges of the text in which special tokens are treated as ordinary text. For a chat
-  // prompt, these ranges are the parts that the client wrote. REQUIRES: the ranges are in ascending
-  // order and do not overlap.
+  // Byte ranges in which special tokens are treated as ordinary text, such as the parts of a chat
+  // prompt that a client wrote. REQUIRES: the ranges are in ascending order and do not overlap.
   std::span<const ByteRange> literal_ranges = {};
-  // If false, special tokens are treated as ordinary text in the whole text.
+  // False: special tokens in the text are treated as ordinary text.
   bool parse_special_tokens = true;
 };
 
-// Settings of a tokenizer that are not in tokenizer.json but in other files of the model's folder.
-// tokenizer_config.h lists the files.
+// Settings of a tokenizer that are not in tokenizer.json, but in other files of the model folder
+// (see tokenizer_config.h).
 struct TokenizerConfig {
-  // Texts of special tokens. The key is the name of the token in chat templates, such as bos_token
-  // or pad_token.
+  // Texts of special tokens. The key is the name that chat templates use, such as bos_token.
   std::map<std::string, std::string, std::less<>> special_tokens;
   std::vector<std::string> additional_special_tokens;
-  // The chat template for conversations without tools. If the model has several named templates,
-  // chat_template is the template named `default`.
+  // The chat template for conversations without tools. If the model has several named chat
+  // templates, this is the template `default`.
   std::optional<std::string> chat_template;
-  // The chat template for conversations with tools: the template named `tool_use`, if the model has
-  // this template.
+  // The chat template for conversations with tools: the template named `tool_use`. Absent if the
+  // model has no such template.
   std::optional<std::string> tool_chat_template;
 
   bool has_chat_template() const { return chat_template || tool_chat_template; }
@@ -54,13 +52,13 @@ struct TokenizerConfig {
 // thread-safe.
 class Tokenizer {
  public:
-  // Reads tokenizer.json and, if they exist, the other tokenizer files in `folder` (see
-  // tokenizer_config.h). Returns NOT_FOUND if tokenizer.json does not exist. Returns
-  // INVALID_ARGUMENT if a file is not valid, and UNIMPLEMENTED if a file uses an unsupported
-  // feature. The error message names the file and the field.
+  // Reads tokenizer.json and the other tokenizer files in `folder` (see tokenizer_config.h).
+  // Returns NOT_FOUND if tokenizer.json does not exist. Returns INVALID_ARGUMENT for an invalid
+  // file, and UNIMPLEMENTED for an unsupported feature. The error message names the file and the
+  // field.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::filesystem::path& folder);
-  // Creates a tokenizer from the contents of a tokenizer.json, with an empty TokenizerConfig.
-  // Returns the same errors as Load(), except NOT_FOUND.
+  // Creates a tokenizer from the contents of a tokenizer.json, without the other files of a model
+  // folder. Returns the same errors as Load(), except NOT_FOUND.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Parse(std::string_view tokenizer_json);
 
   ~Tokenizer();
@@ -71,21 +69,21 @@ class Tokenizer {
   absl::StatusOr<std::vector<TokenId>> Encode(std::string_view text,
                                               const EncodeOptions& options) const;
 
-  // Returns the text of the tokens `ids`. U+FFFD replaces bytes that are not valid UTF-8, as in
-  // Hugging Face tokenizers. Ignores unknown ids.
+  // Decodes the tokens `ids` to text. U+FFFD replaces bytes that are not valid UTF-8, as in Hugging
+  // Face tokenizers. Ignores unknown ids.
   std::string Decode(std::span<const TokenId> ids, bool skip_special_tokens) const;
 
-  // Returns the bytes that token `id` adds to an output if `id` is not the first token of the
-  // output. The bytes need not be valid UTF-8. Returns an empty string for an unknown id.
+  // Returns the bytes that token `id` adds to an output that already has tokens. The bytes need not
+  // be valid UTF-8. Returns an empty string for an unknown id.
   std::string TokenBytes(TokenId id) const;
 
-  // Returns the length in bytes of the vocabulary entry of token `id`. The length is an estimate of
-  // the number of bytes that `id` adds to a text. Returns 0 for an unknown id.
+  // Returns the length in bytes of the text of token `id` in the vocabulary: about the number of
+  // bytes that `id` adds to a text. Returns 0 for an unknown id.
   size_t TokenLength(TokenId id) const;
 
-  // Returns the largest token id plus 1.
+  // Returns 1 plus the largest token id.
   int32_t vocab_size() const;
-  // Returns the maximum number of bytes of a text that Encode() can represent by one token. Returns
+  // Returns the maximum number of bytes of a text for which Encode() uses one token. Returns
   // nothing if no maximum is known, for example because the tokenizer removes parts of the text.
   std::optional<size_t> token_bytes_max() const;
   bool IsSpecial(TokenId id) const;

@@ -29,8 +29,8 @@ bool IsStandardToken(std::string_view name) {
   return std::ranges::find(kNames, name) != std::end(kNames);
 }
 
-// Returns the text of a token in a JSON file. If `json` is a string, the text is the string. If
-// `json` is an object, the text is its string member `content`. Otherwise, returns nothing.
+// Returns the text of a special token in a JSON file: the string `json`, or the string `content` in
+// the object `json`. Returns nothing if `json` has another form.
 std::optional<std::string> TokenText(const nlohmann::json& json) {
   if (json.is_string()) return json.get<std::string>();
   if (!json.is_object()) return std::nullopt;
@@ -39,8 +39,7 @@ std::optional<std::string> TokenText(const nlohmann::json& json) {
   return content->get<std::string>();
 }
 
-// Reads the special tokens in `json` and adds them to `config`. If `config` already has a token of
-// the same name, the new token replaces the old token.
+// Adds the special tokens in `json` to `config`. Replaces a special token that has the same name.
 absl::Status ReadSpecialTokens(const nlohmann::json& json, TokenizerConfig& config) {
   const auto set = [&](const std::string& name, const nlohmann::json& value) {
     std::optional<std::string> text = TokenText(value);
@@ -49,7 +48,7 @@ absl::Status ReadSpecialTokens(const nlohmann::json& json, TokenizerConfig& conf
   };
   for (const auto& [name, value] : json.items()) {
     if (!name.ends_with("_token") || value.is_null() || set(name, value)) continue;
-    // Other keys that end in _token, such as add_bos_token, are not tokens.
+    // Some other keys also end in _token, such as add_bos_token.
     if (IsStandardToken(name)) {
       return InvalidArgument(
           "the token {} is {}; a token must be a string, or an object with the string "
@@ -73,7 +72,7 @@ absl::Status ReadSpecialTokens(const nlohmann::json& json, TokenizerConfig& conf
   return absl::OkStatus();
 }
 
-// Reads the field `chat_template`, which is a string (one template) or a list of named templates.
+// Reads the field `chat_template`: a string (one template) or a list of named templates.
 absl::Status ReadChatTemplates(const JsonFields& fields, TokenizerConfig& config) {
   const nlohmann::json* json = fields.Find("chat_template");
   if (json == nullptr || !json->is_array()) {
@@ -102,7 +101,7 @@ absl::Status CheckTemplate(const std::optional<std::string>& source,
 }
 
 // Reads the contents of a tokenizer_config.json. Returns true if the file has the key
-// added_tokens_decoder. A file with this key contains all special tokens.
+// added_tokens_decoder, and therefore contains all special tokens.
 absl::StatusOr<bool> ReadConfig(std::string_view text, TokenizerConfig& config) {
   INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(text, kTokenizerJsonLimits));
   const JsonFields fields(json);

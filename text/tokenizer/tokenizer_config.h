@@ -1,4 +1,4 @@
-// Reads special tokens and chat templates from the files in a model's folder, except
+// Reads special tokens and chat templates from the files of a model folder other than
 // tokenizer.json.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace incipit {
 inline constexpr size_t kChatTemplateBytesMax = 1 << 20;
 
 // Limits for the JSON files of a tokenizer. A file with many values, such as a vocabulary, reaches
-// bytes_max before values_max.
+// the limit `bytes_max` before `values_max`.
 inline constexpr JsonLimits kTokenizerJsonLimits = {.bytes_max = size_t{256} << 20,
                                                     .values_max = int64_t{256} << 20,
                                                     .depth_max = 32,

@@ -14,7 +14,8 @@ class Tokenizer::Pipeline::Encoding {
   Encoding(const Parts& parts, std::string_view text, const EncodeOptions& options)
       : parts_(parts), text_(text), options_(options), encoder_(parts.model, text.size()) {}
 
-  // Appends the tokens of the text to `ids`. Does not add the tokens of the post-processor.
+  // Appends the tokens of the text to `ids`, without the special tokens that the post-processor
+  // adds.
   absl::Status Append(std::vector<TokenId>& ids) {
     ids_ = &ids;
     return parts_.added.Split(
@@ -68,8 +69,8 @@ class Tokenizer::Pipeline::Encoding {
                               });
   }
 
-  // Converts `position`, a byte offset in the current section (normalized text between two added
-  // tokens), to a byte offset in the original text.
+  // Converts `position`, a byte offset in the normalized text between two added tokens, to a byte
+  // offset in the original text.
   size_t OriginOf(size_t position) const {
     return section_begin_ + (origins_.empty() ? position : origins_[position]);
   }
@@ -95,8 +96,8 @@ class Tokenizer::Pipeline::Encoding {
   BpeEncoder encoder_;
   std::vector<TokenId>* ids_ = nullptr;
   size_t section_begin_ = 0;
-  // origins_[i]: byte offset, in the text between two added tokens, of the character from which
-  // byte i of the normalized text was made. Empty if origins are not necessary.
+  // Element i is the origin of byte i of the normalized text: the byte offset of a character in the
+  // text between two added tokens. Empty if the origins are not needed.
   std::vector<uint32_t> origins_;
 };
 
@@ -115,7 +116,8 @@ Tokenizer::Pipeline::Pipeline(Parts parts) : parts_(std::move(parts)) {
 std::optional<size_t> Tokenizer::Pipeline::FindTokenBytesMax() const {
   const std::optional<size_t> shrinks_by =
       parts_.normalizer == nullptr ? std::optional<size_t>(1) : parts_.normalizer->ShrinksBy();
-  // True if every byte has a token. Otherwise, one unknown token may stand for any number of bytes.
+  // True if every byte has a token. Otherwise, one token for unknown characters may stand for any
+  // number of bytes.
   const bool knows_bytes = parts_.pre_tokenization.words_are_bytes && parts_.model.has_all_bytes();
   if (!shrinks_by || !knows_bytes || parts_.pre_tokenization.DropsText() ||
       parts_.added.TakesBlanks()) {
@@ -139,8 +141,8 @@ absl::StatusOr<std::vector<TokenId>> Tokenizer::Pipeline::Encode(
                                   ? parts_.post_processing.with_special_tokens
                                   : parts_.post_processing.without_special_tokens;
   std::vector<TokenId> ids;
-  // Range [first, second) in `ids` of the tokens of the text, without added special tokens. Not set
-  // until the text is encoded.
+  // Range [first, second) in `ids` of the tokens of the text, without special tokens of the
+  // post-processor. Not set until the text is encoded.
   std::optional<std::pair<size_t, size_t>> own;
   for (const std::optional<TokenId>& item : items) {
     if (item) {

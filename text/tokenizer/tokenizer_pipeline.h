@@ -1,5 +1,5 @@
-// The pipeline of a tokenizer: normalizer, pre-tokenizer, BPE model, added tokens, post-processor
-// and decoder.
+// All parts of a tokenizer: normalizer, pre-tokenizer, BPE model, added tokens, post-processor and
+// decoder.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@
 
 namespace incipit {
 
-// Contains all parts of one tokenizer, and encodes texts with these parts. Immutable.
+// Contains all parts of one tokenizer, and encodes texts with them. Immutable.
 class Tokenizer::Pipeline {
  public:
   struct Parts {
@@ -38,8 +38,8 @@ class Tokenizer::Pipeline {
 
   absl::StatusOr<std::vector<TokenId>> Encode(std::string_view text,
                                               const EncodeOptions& options) const;
-  // Returns the vocabulary entry (text) of token `id`. Returns null for an unknown id. If
-  // `skip_special_tokens` is set, also returns null for a special token.
+  // Returns the text of token `id` in the vocabulary. Returns null for an unknown id and, if
+  // `skip_special_tokens` is set, for a special token.
   const std::string* TokenToDecode(TokenId id, bool skip_special_tokens) const {
     if (id < 0 || static_cast<size_t>(id) >= tokens_.size()) return nullptr;
     return skip_special_tokens && has_special_text_[id] ? nullptr : tokens_[id];
@@ -53,9 +53,9 @@ class Tokenizer::Pipeline {
   std::optional<size_t> FindTokenBytesMax() const;
 
   Parts parts_;
-  // tokens_[id]: vocabulary entry of token `id`; null if the id is unknown.
+  // tokens_[id] is the text of token `id` in the vocabulary, or null if the id is unknown.
   std::vector<const std::string*> tokens_;
-  // has_special_text_[id]: true if a special token has the same text as token `id`.
+  // has_special_text_[id] is true if the text of token `id` is also the text of a special token.
   std::vector<bool> has_special_text_;
   std::optional<size_t> token_bytes_max_;
 };

@@ -11,7 +11,7 @@ static_assert(category::kPo == 1u << UTF8PROC_CATEGORY_PO);
 static_assert(category::kCo == 1u << UTF8PROC_CATEGORY_CO);
 
 std::vector<UnicodeException> CategoryRanges(UnicodeExceptions exceptions) {
-  // No code point in [0x40000, 0xE0000) is assigned to a character.
+  // Code points in [0x40000, 0xE0000) are not assigned to characters.
   constexpr char32_t kUnusedBegin = 0x40000, kUnusedEnd = 0xE0000;
   std::vector<UnicodeException> ranges;
   const auto add = [&](char32_t first, char32_t last, int64_t value) {

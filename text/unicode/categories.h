@@ -14,8 +14,8 @@ namespace incipit {
 // library utf8proc.
 using CategoryMask = uint32_t;
 
-// Constants for the general categories of Unicode and for groups of categories. The name after `k`
-// is the name in Unicode.
+// General categories of Unicode, and groups of categories. The name after `k` is the name in
+// Unicode, such as kLu for Lu (upper-case letter).
 namespace category {
 inline constexpr CategoryMask kCn = 1u << 0, kLu = 1u << 1, kLl = 1u << 2, kLt = 1u << 3,
                               kLm = 1u << 4, kLo = 1u << 5, kMn = 1u << 6, kMc = 1u << 7,
@@ -32,18 +32,18 @@ inline constexpr CategoryMask kLC = kLu | kLl | kLt, kL = kLC | kLm | kLo, kM = 
 inline constexpr CategoryMask kAny = kL | kM | kN | kP | kS | kZ | kC;
 }  // namespace category
 
-// Returns the general category of every character: ranges in ascending order, each with the number
-// of its category in the library utf8proc. `exceptions` replaces the categories of utf8proc. A call
-// takes milliseconds.
+// Returns the general category of every character as a list of ranges. UnicodeException::value is
+// the number of the category in the library utf8proc. `exceptions` replaces some categories of
+// utf8proc. A call takes milliseconds.
 std::vector<UnicodeException> CategoryRanges(UnicodeExceptions exceptions);
 
-// Returns all characters whose category is in `categories`. `category_ranges` is the result of
+// Returns all characters with a category in `categories`. `category_ranges` is a result of
 // CategoryRanges(). `exceptions` adds or removes characters, as in Apply().
 CodePointSet CharactersOf(UnicodeExceptions category_ranges, CategoryMask categories,
                           UnicodeExceptions exceptions = {});
 
-// Corrects `set` by `exceptions`, which are ranges of characters: adds the ranges with value 1 and
-// removes the ranges with value 0.
+// Corrects `set`: adds the ranges in `exceptions` with value 1, and removes the ranges with value
+// 0.
 void Apply(UnicodeExceptions exceptions, CodePointSet& set);
 
 }  // namespace incipit

@@ -11,7 +11,7 @@ void CodePointSet::Add(char32_t first, char32_t last) {
     ranges_.push_back({first, last});
     return;
   }
-  // Find the ranges in `ranges_` that overlap the new range or are adjacent to the new range.
+  // Find the ranges in `ranges_` that overlap or touch the new range.
   const auto begin = std::ranges::lower_bound(
       ranges_, first, {}, [](const CodePointRange& range) { return range.last + 1; });
   auto end = begin;

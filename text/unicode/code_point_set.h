@@ -1,4 +1,4 @@
-// A set of characters, and a map from characters to numbers of 8 bits.
+// A set of characters, and a map from characters to 8-bit numbers.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,7 @@ struct CodePointRange {
   char32_t first, last;
 };
 
-// A set of characters, stored as ranges in ascending order. The ranges do not overlap and are not
-// adjacent.
+// A set of characters, stored as ranges in ascending order with gaps between the ranges.
 class CodePointSet {
  public:
   CodePointSet() = default;
@@ -21,8 +20,8 @@ class CodePointSet {
     for (const CodePointRange& range : ranges) Add(range.first, range.last);
   }
 
-  // Adds the characters from `first` to `last` inclusive. Calls are fastest if the ranges are in
-  // ascending order.
+  // Adds the characters from `first` to `last` inclusive. Ranges are added fastest in ascending
+  // order.
   void Add(char32_t first, char32_t last);
   void Add(const CodePointSet& other);
   void Remove(char32_t first, char32_t last);
@@ -37,16 +36,15 @@ class CodePointSet {
   std::vector<CodePointRange> ranges_;
 };
 
-// Maps every character to a number from 0 to 255, initially 0. A lookup needs two reads from
-// memory.
+// Maps every character to a number from 0 to 255; the initial number is 0. A lookup reads from
+// memory twice.
 class CodePointMap {
  public:
   CodePointMap() : pages_(kNumPages, 0), values_(kPageSize, 0) {}
 
   // Sets the number of every character in `set` to `value`.
   void Assign(const CodePointSet& set, uint8_t value);
-  // Sets the bits of `bits` in the number of every character in `set`. The other bits of the number
-  // do not change.
+  // Sets the bits `bits` in the number of every character in `set`. The other bits do not change.
   void AddBits(const CodePointSet& set, uint8_t bits);
   void AddBits(char32_t code_point, uint8_t bits) { ValueOf(code_point) |= bits; }
   uint8_t operator[](char32_t code_point) const {
@@ -59,7 +57,7 @@ class CodePointMap {
 
   uint8_t& ValueOf(char32_t code_point);
 
-  // pages_[c / 128] is the index of the page (128 numbers) in `values_` that contains the number of
+  // The numbers are stored in pages of 128 characters. pages_[c / 128] is the index of the page for
   // character c. Page 0 contains only zeros.
   std::vector<uint16_t> pages_;
   std::vector<uint8_t> values_;

@@ -23,8 +23,8 @@ bool HasDecomposition(const utf8proc_property_t& property) {
   return property.decomp_seqindex != kNoDecomposition;
 }
 
-// Returns true only if normalization to `form` never changes `character` and never combines
-// `character` with the previous character.
+// Returns true only if normalization to `form` never changes `character` and never combines it with
+// the previous character.
 bool IsStableIn(NormalForm form, char32_t character, const utf8proc_property_t& property) {
   if (character < 0xA0) return true;
   if (form == NormalForm::kNfc && character < 0x300) return true;
@@ -45,8 +45,8 @@ utf8proc_option_t OptionsOf(NormalForm form) {
 }  // namespace
 
 Normalization::Normalization(NormalForm form) : form_(form) {
-  // Store no properties for the code points in [0x40000, 0xE0000), because normalization never
-  // changes or combines them.
+  // Code points in [0x40000, 0xE0000) need no properties, because normalization never changes or
+  // combines them.
   const CodePointSet with_properties({{0, 0x3FFFF}, {0xE0000, 0xE0FFF}});
   for (const auto& [first, last] : with_properties.ranges()) {
     for (char32_t c = first; c <= last; ++c) {
@@ -59,8 +59,8 @@ Normalization::Normalization(NormalForm form) : form_(form) {
       }
     }
   }
-  // Never pass U+11A7 to utf8proc, which would treat U+11A7 as a trailing consonant of Hangul.
-  // Normalization must not change U+11A7.
+  // Normalization must not change U+11A7. utf8proc would treat U+11A7 as a trailing consonant of
+  // Hangul, so never pass it to utf8proc.
   constexpr char32_t kHangulTrailingBase = 0x11A7;
   kinds_.AddBits(kHangulTrailingBase, kInert);
   for (const UnicodeException& inert : kInertInNormalForms) {
@@ -68,8 +68,8 @@ Normalization::Normalization(NormalForm form) : form_(form) {
   }
 }
 
-// Normalizes ranges of a text, one range per call of Append(). REQUIRES: no character in a range
-// can combine with a character outside of the range.
+// Normalizes parts of a text, one part per call of Append(). REQUIRES: no character in a part can
+// combine with a character outside of the part.
 class Normalization::Part {
  public:
   explicit Part(const Normalization& tables) : tables_(tables), options_(OptionsOf(tables.form_)) {}
@@ -135,7 +135,8 @@ class Normalization::Part {
       return;
     }
     run_.assign(first, last);
-    // places[k]: position in the sorted range for the next character with combining class k.
+    // places[k] is the next position in the sorted range for a character with the combining class
+    // k.
     std::array<size_t, 257> places{};
     for (const auto character : run_) ++places[ClassOf(character) + 1];
     for (size_t i = 1; i < places.size(); ++i) places[i] += places[i - 1];
@@ -168,7 +169,7 @@ void Normalization::Apply(std::string_view text, Sink emit) const {
   size_t emitted = 0;
   size_t previous = 0;  // byte offset of the character before `position`
   for (size_t position = 0; position < text.size();) {
-    if (AreAscii(text, position)) {  // no normal form changes ASCII characters
+    if (AreAscii(text, position)) {  // normal forms do not change ASCII
       position += sizeof(uint64_t);
       previous = position - 1;
       continue;
@@ -179,9 +180,8 @@ void Normalization::Apply(std::string_view text, Sink emit) const {
       position = next;
       continue;
     }
-    // The range to normalize begins at the previous character, because this character may combine
-    // with the character at `position`. If the previous character was already emitted, the range
-    // begins at `position`.
+    // The range to normalize begins at the previous character, which may combine with the character
+    // at `position`. If the previous character was already emitted, the range begins at `position`.
     const size_t begin = std::max(previous, emitted);
     if (begin > emitted) emit(emitted, begin, text.substr(emitted, begin - emitted));
     while (next < text.size()) {

@@ -1,5 +1,5 @@
-// Unicode normal forms (such as NFC) and the property White_Space, as Hugging Face tokenizers
-// define them.
+// Unicode normal forms (such as NFC) and the Unicode property White_Space, with the same results as
+// Hugging Face tokenizers.
 #pragma once
 
 #include <cstdint>
@@ -35,16 +35,16 @@ class Normalization {
 
   // Bits of a character in `kinds_`.
   enum Kind : uint8_t {
-    // Normalization may change the character or combine the character with its predecessor.
+    // Normalization may change the character, or combine it with the previous character.
     kUnstable = 1,
-    kDecomposes = 2,  // the character has a decomposition into other characters
+    kDecomposes = 2,  // the character has a decomposition
     kInert = 4,       // normalization never changes, combines or moves the character
   };
   bool IsStable(char32_t character) const { return (kinds_[character] & kUnstable) == 0; }
 
   NormalForm form_;
   CodePointMap kinds_;
-  CodePointMap classes_;  // Unicode property Canonical_Combining_Class of each character
+  CodePointMap classes_;  // Canonical_Combining_Class (Unicode) of each character
 };
 
 }  // namespace incipit

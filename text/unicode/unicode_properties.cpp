@@ -73,8 +73,8 @@ std::string LooseName(std::string_view name) {
   return loose;
 }
 
-// Returns a text of all code points, in ascending order. Omits surrogates and the range [0x40000,
-// 0xE0000), which has no characters.
+// Returns a text with all code points in ascending order, except surrogates and the unassigned
+// range [0x40000, 0xE0000).
 std::string AllCharacters() {
   std::string text;
   const CodePointSet all({{0, 0xD7FF}, {0xE000, 0x3FFFF}, {0xE0000, kCodePointMax}});
@@ -84,8 +84,8 @@ std::string AllCharacters() {
   return text;
 }
 
-// Returns all characters that have the property `name` in the library PCRE2. Returns nothing if
-// PCRE2 does not know the property.
+// Returns all characters that have the property `name` according to the library PCRE2. Returns
+// nothing if PCRE2 does not know the property.
 std::optional<CodePointSet> LibraryProperty(const std::string& name) {
   const std::string pattern = "\\p{" + name + "}";
   int error = 0;
@@ -170,7 +170,8 @@ std::optional<CodePointSet> RegexProperties::PosixClass(const std::string& name)
   if (name == "alpha") return ScriptOrProperty("alphabetic");
   if (name == "upper") return ScriptOrProperty("uppercase");
   if (name == "lower") return ScriptOrProperty("lowercase");
-  // [:word:] also contains letters in circles and squares, although their category is symbol.
+  // The POSIX class [:word:] also contains letters in circles and squares, although these are
+  // symbols in Unicode.
   if (name == "word") {
     const CodePointSet symbols(
         {{0x24B6, 0x24E9}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}});

@@ -1,6 +1,6 @@
-// Tables of the characters for which the libraries utf8proc and PCRE2 have other properties than
-// Hugging Face tokenizers (Unicode 11 to 17, depending on the part) or Python's str (Unicode 14).
-// The script tools/make_unicode_tables.py generates the tables.
+// Tables of characters for which the libraries utf8proc and PCRE2 return wrong properties. The
+// correct properties are those of Hugging Face tokenizers (Unicode 11 to 17, depending on the part)
+// or Python's str (Unicode 14). The script tools/make_unicode_tables.py generates the tables.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace incipit {
 
-// The characters from `first` to `last` (inclusive), whose property differs from the library.
-// `value` is the correct property:
+// The characters from `first` to `last` (inclusive), for which a library (utf8proc or PCRE2)
+// returns a wrong property. `value` is the correct property:
 // - Table of general categories: the number of the category.
 // - Table of a set: 1 if the set contains the characters, 0 if not.
 // - Table of a case mapping: the result for the character `first`, at most three characters with 20
@@ -31,20 +31,19 @@ inline const UnicodeException* FindException(UnicodeExceptions exceptions, char3
   return found != exceptions.end() && found->first <= character ? &*found : nullptr;
 }
 
-// Characters whose general category differs from the category in the library utf8proc.
+// Characters for which the library utf8proc returns a wrong general category.
 extern const UnicodeExceptions kRegexCategories, kPythonCategories;
 
-// Exceptions for sets of characters. Without the exceptions, a set contains all characters of the
-// general categories that unicode_tables.cpp names.
+// Corrections of sets of characters. Each correction applies to the union of some general
+// categories; the comments in unicode_tables.cpp list the categories.
 extern const UnicodeExceptions kRustNumeric, kRustPunctuation, kRustWord, kRustMark,
     kInertInNormalForms, kPythonDigit, kPythonNumeric, kPythonLowercase, kPythonUppercase,
     kPythonCaseIgnorable;
 
-// Characters whose case mapping differs from the mapping in the library utf8proc.
+// Characters for which the library utf8proc returns a wrong case mapping.
 extern const UnicodeExceptions kRustLower, kPythonLower, kPythonUpper, kPythonTitle;
 
-// Characters for which a script or another property in regular expressions differs from the library
-// PCRE2.
+// Characters for which the library PCRE2 returns a wrong script or property.
 struct NamedExceptions {
   std::string_view name;  // name of the script or property, in lower case
   UnicodeExceptions exceptions;

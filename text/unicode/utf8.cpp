@@ -7,8 +7,8 @@ struct ByteBounds {
   unsigned char low, high;
 };
 
-// Returns the allowed values of the second byte of a UTF-8 character whose first byte is `first`.
-// Returns the empty range {1, 0} if no character has a second byte after `first`.
+// Returns the range of allowed second bytes of a UTF-8 character with the first byte `first`.
+// Returns the empty range {1, 0} if no UTF-8 character of several bytes begins with `first`.
 ByteBounds SecondByteBounds(unsigned char first) {
   if (first < 0xC2 || first > 0xF4) return {1, 0};
   switch (first) {

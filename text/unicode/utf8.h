@@ -1,4 +1,5 @@
-// Reads, writes and validates UTF-8. Utf8Repair replaces invalid bytes in a stream of bytes.
+// Functions to read, write and validate UTF-8. The class Utf8Repair replaces invalid bytes in a
+// stream.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +15,7 @@ inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
 
 bool IsUtf8(std::string_view text);
 
-// Returns true if `text` has at least eight bytes from `position` on and the first eight of them
-// are ASCII characters.
+// Returns true if the eight bytes of `text` from `position` on exist and are ASCII characters.
 inline bool AreAscii(std::string_view text, size_t position) {
   uint64_t bytes;
   if (position + sizeof(bytes) > text.size()) return false;
@@ -23,15 +23,15 @@ inline bool AreAscii(std::string_view text, size_t position) {
   return (bytes & 0x8080808080808080u) == 0;
 }
 
-// Returns the length in bytes of a UTF-8 character whose first byte is `first`. REQUIRES: `first`
+// Returns the length in bytes of the UTF-8 character with the first byte `first`. REQUIRES: `first`
 // is the first byte of a valid UTF-8 character.
 constexpr size_t Utf8Length(char first) {
   const auto byte = static_cast<unsigned char>(first);
   return byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
 }
 
-// Returns the character that begins at `position`, and moves `position` to the end of the
-// character. REQUIRES: `text` is valid UTF-8, and `position` is less than text.size().
+// Returns the character that begins at `position`, and moves `position` behind the character.
+// REQUIRES: `text` is valid UTF-8, and `position` is less than text.size().
 inline char32_t NextCodePoint(std::string_view text, size_t& position) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[position + i]); };
   const char32_t first = byte(0);
@@ -57,10 +57,11 @@ inline size_t PreviousCharacter(std::string_view text, size_t position) {
 
 void AppendUtf8(char32_t code_point, std::string& text);
 
-// The result of decoding the first character of a byte string: a valid character, an invalid
-// sequence of bytes, or an incomplete character at the end of the bytes.
+// The first step of decoding a byte string: a valid character, an invalid sequence of bytes, or an
+// incomplete character at the end of the string.
 struct Utf8Step {
-  // Number of bytes, at least 1. If `kind` is kInvalid, one U+FFFD replaces these bytes.
+  // Number of bytes of the step, at least 1. If `kind` is kInvalid, one U+FFFD replaces these
+  // bytes.
   size_t length = 0;
   enum Kind : uint8_t { kCharacter, kInvalid, kIncomplete } kind = kCharacter;
 };
@@ -71,8 +72,8 @@ Utf8Step NextUtf8Step(std::string_view bytes);
 // Unicode 16, section 3.9, "U+FFFD Substitution of Maximal Subparts".
 class Utf8Repair {
  public:
-  // Adds `bytes` to the stream. Appends all complete characters to `text`. Holds back at most three
-  // bytes of an incomplete character.
+  // Adds `bytes` to the stream. Appends the complete characters to `text`. Holds back up to three
+  // bytes of an incomplete character for the next call.
   void Push(std::string_view bytes, std::string& text);
   void Flush(std::string& text);
 
