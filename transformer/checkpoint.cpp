@@ -27,8 +27,9 @@ absl::Status CheckShardName(std::string_view name) {
                          ShownValue(std::string(name)));
 }
 
-// Returns an error if the file of a shard is not in `folder`. A link is followed to its target. In
-// the Hugging Face cache, the target may also be in the directory blobs/ of the same repository.
+// Returns an error if the weight file `shard` is outside the folder `folder`, for example behind a
+// link. In the cache of Hugging Face, a link may lead to the directory blobs/ of the same
+// repository.
 absl::Status CheckShardLocation(const fs::path& folder, const fs::path& shard) {
   std::error_code error;
   const fs::path target = fs::canonical(shard, error);
@@ -46,7 +47,7 @@ absl::Status CheckShardLocation(const fs::path& folder, const fs::path& shard) {
       shard.string(), target.string());
 }
 
-// Maps the name of each tensor to the name of the file (shard) that contains the tensor.
+// Maps the name of each tensor to the name of the weight file that contains the tensor.
 using WeightMap = std::map<std::string, std::string, std::less<>>;
 
 absl::StatusOr<WeightMap> ReadIndex(const fs::path& path) {

@@ -1,6 +1,6 @@
-// Declares Checkpoint, which reads the tensors of a model folder. The tensors are stored in one
-// file or in several files (shards) with an index file. The index file is untrusted, so its
-// contents are checked.
+// Declares Checkpoint, which reads the tensors of a model folder. The tensors are in one file, or
+// in several files (shards) with an index file. The index file is untrusted, so its contents are
+// checked.
 #pragma once
 
 #include <filesystem>
@@ -15,16 +15,16 @@ namespace incipit {
 
 inline constexpr int32_t kShardsMax = 4096;
 
-// Maps the weight files of a model folder into memory and lists their tensors. A Checkpoint can be
-// moved but not copied. The bytes of tensors() stay valid until the checkpoint is destroyed, even
-// if the checkpoint is moved.
+// Maps the weight files of a model folder into memory, and lists their tensors. A Checkpoint can be
+// moved but not copied. The bytes of tensors() stay valid until the Checkpoint is destroyed, even
+// if it is moved.
 class Checkpoint {
  public:
   // Opens model.safetensors in `folder`. If this file does not exist, opens the files (shards) that
   // model.safetensors.index.json names.
   //
-  // Each shard must be a file in `folder`, not a link to another folder. Links within the Hugging
-  // Face cache are allowed. Returns NOT_FOUND if the folder contains no weights, and
+  // Each shard must be a file in `folder`, not a link to another folder. Links within the cache of
+  // Hugging Face are allowed. Returns NOT_FOUND if the folder contains no weights, and
   // INVALID_ARGUMENT if a file is malformed.
   static absl::StatusOr<Checkpoint> Open(const std::filesystem::path& folder);
 

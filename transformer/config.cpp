@@ -25,7 +25,7 @@ absl::Status ReadHeads(const JsonFields& fields, const Family& family, ModelConf
   config.num_heads = 32;
   INCIPIT_RETURN_IF_ERROR(fields.Read("num_attention_heads", {1, kHeadsMax}, config.num_heads));
   config.num_kv_heads = family.num_kv_heads.value_or(config.num_heads);
-  // If num_key_value_heads is null in config.json, the model has as many KV heads as query heads.
+  // The value null of num_key_value_heads means: as many KV heads as query heads.
   if (fields.Contains("num_key_value_heads")) config.num_kv_heads = config.num_heads;
   INCIPIT_RETURN_IF_ERROR(fields.Read("num_key_value_heads", {1, kHeadsMax}, config.num_kv_heads));
   if (config.num_heads % config.num_kv_heads != 0) {
@@ -79,8 +79,8 @@ absl::Status ReadActivation(const JsonFields& fields) {
   return Unimplemented("hidden_act is \"{}\"; the only supported value is silu", *name);
 }
 
-// Reads the keys that add bias tensors to a model of the family `family`. Ignores keys that add
-// bias tensors only in other families.
+// Reads the keys of config.json that add bias tensors to a model of the family `family`. Ignores
+// keys for the bias tensors of other families.
 absl::Status ReadBiases(const JsonFields& fields, const Family& family, ModelConfig& config) {
   const bool is_llama = family.model_type == "llama", is_qwen3 = family.model_type == "qwen3";
   bool attention_bias = false;
@@ -96,8 +96,8 @@ absl::Status ReadBiases(const JsonFields& fields, const Family& family, ModelCon
 
 enum class LayerType : uint8_t { kFull, kSliding };
 
-// Returns the elements of the key `layer_types`. Returns an empty list if config.json does not
-// contain the key.
+// Returns the elements of the key `layer_types` of config.json, or an empty list if this key is
+// absent.
 absl::StatusOr<std::vector<LayerType>> ReadLayerTypes(const JsonFields& fields,
                                                       int32_t num_layers) {
   std::vector<LayerType> types;
@@ -126,7 +126,8 @@ absl::StatusOr<std::vector<LayerType>> ReadLayerTypes(const JsonFields& fields,
   return types;
 }
 
-// Returns the size of the sliding attention window in positions, or 0 if the model has no window.
+// Returns the size of the sliding window of attention, in positions. Returns 0 if the model has no
+// window.
 absl::StatusOr<int32_t> ReadWindow(const JsonFields& fields, const Family& family) {
   if (!fields.Contains("sliding_window")) return family.sliding_window;
   int32_t window = 0;
@@ -135,8 +136,8 @@ absl::StatusOr<int32_t> ReadWindow(const JsonFields& fields, const Family& famil
   return window;
 }
 
-// Returns an error if an element of `layer_types` differs from `expected`. Mistral models use the
-// attention window in every layer, and Llama models have no window.
+// Returns an error if an element of `layer_types` differs from `expected`. In a Mistral model,
+// every layer has the attention window. In a Llama model, no layer has a window.
 absl::Status CheckUniformLayers(std::span<const LayerType> types, LayerType expected,
                                 std::string_view architecture) {
   if (std::ranges::all_of(types, [&](LayerType type) { return type == expected; })) {
@@ -208,8 +209,8 @@ absl::Status ReadDType(const JsonFields& fields, ModelConfig& config) {
 constexpr double kTemperatureMax = 100;
 constexpr double kRepetitionPenaltyMax = 100;
 
-// Adds the end-of-sequence token ids to config.eos_ids. The key eos_token_id holds one id or a list
-// of ids.
+// Adds the ids of the end-of-sequence tokens to config.eos_ids. The key eos_token_id contains one
+// id or a list of ids.
 absl::Status ReadEosIds(const JsonFields& fields, ModelConfig& config) {
   const Json* value = fields.Find("eos_token_id");
   if (value == nullptr) return absl::OkStatus();

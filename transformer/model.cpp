@@ -8,8 +8,8 @@
 namespace incipit {
 namespace {
 
-// Returns the number of bytes that the weights need on a backend. The backend may add padding,
-// which is not counted.
+// Returns the number of bytes of the weights in the memory of a backend, without padding that the
+// backend may add.
 size_t WeightBytes(const Checkpoint& checkpoint, DType activation_dtype, WeightFormat format) {
   size_t bytes = 0;
   for (const auto& [name, tensor] : checkpoint.tensors()) {

@@ -11,18 +11,18 @@
 
 namespace incipit {
 
-// A loaded model, which never changes. The backend must outlive the model. Weights may point into
-// files that `checkpoint` maps. Therefore `checkpoint` is declared before `weights`, and destroyed
-// after `weights`.
+// A loaded model, which never changes. REQUIRES: the backend outlives the model. Weights may point
+// into the files that `checkpoint` maps, so `checkpoint` is declared before `weights` and destroyed
+// after them.
 struct Model {
   ModelConfig config;
   Checkpoint checkpoint;
   ModelWeights weights;
 };
 
-// Reads config.json, generation_config.json and the weights from `folder`. The backend stores the
-// weights in the format `format`. Returns RESOURCE_EXHAUSTED if the memory is too small; the
-// message contains the number of missing bytes.
+// Loads the configuration and the weights from `folder`. The backend stores the weights in the
+// format `format`. Returns RESOURCE_EXHAUSTED if the memory is too small. The error message
+// contains the number of missing bytes.
 absl::StatusOr<Model> LoadModel(const std::filesystem::path& folder, Backend& backend,
                                 WeightFormat format = WeightFormat::kAsStored);
 

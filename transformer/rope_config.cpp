@@ -34,9 +34,9 @@ absl::Status Require(const JsonFields& scaling, std::string_view key) {
   return InvalidArgument("{} is missing", scaling.PathOf(key));
 }
 
-// Reads the original context length (without RoPE scaling). If `config` and `scaling` both contain
-// the key, uses the value in `config`. If both lack the key, rope.original_max_positions is
-// unchanged.
+// Reads the context length without RoPE scaling. If both `config` and `scaling` contain the key,
+// uses the value in `config`. If neither contains the key, does not change
+// rope.original_max_positions.
 absl::Status ReadOriginalMaxPositions(const JsonFields& config, const JsonFields& scaling,
                                       RopeConfig& rope) {
   constexpr std::string_view kKey = "original_max_position_embeddings";
@@ -59,8 +59,8 @@ absl::Status ReadLlama3(const JsonFields& scaling, RopeConfig& rope) {
   return absl::OkStatus();
 }
 
-// Reads the parameters of YaRN, an extension of RoPE. A value of 0 for beta_fast, beta_slow, mscale
-// or mscale_all_dim is treated as an absent key.
+// Reads the parameters of YaRN, an extension of RoPE to longer contexts. For beta_fast, beta_slow,
+// mscale and mscale_all_dim, the value 0 means that the key is absent.
 absl::Status ReadYarn(const JsonFields& scaling, int32_t max_positions, RopeConfig& rope) {
   rope.factor = static_cast<double>(max_positions) / rope.original_max_positions;
   INCIPIT_RETURN_IF_ERROR(scaling.Read("factor", kFactorRange, rope.factor));
@@ -90,8 +90,8 @@ absl::Status RefusePartialRotation(const JsonFields& scaling) {
                        scaling.PathOf("partial_rotary_factor"), ShownValue(*value));
 }
 
-// Returns the key of config.json that holds the RoPE parameters. This key is rope_scaling if its
-// value is not empty, otherwise rope_parameters.
+// Returns the key of config.json that contains the RoPE parameters: rope_scaling, or
+// rope_parameters if rope_scaling is absent or empty.
 std::string_view KeyOfScaling(const JsonFields& config) {
   const Json* older = config.Find("rope_scaling");
   return older != nullptr && !older->empty() ? "rope_scaling" : "rope_parameters";

@@ -1,5 +1,5 @@
-// Reads the parameters of the rotary position embedding (RoPE) from config.json. Older and newer
-// forms of these keys are supported.
+// Reads the parameters of the rotary position embedding (RoPE) from config.json, with the key
+// `rope_scaling` (older files) or `rope_parameters`.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace incipit {
 
-// Reads the RoPE parameters from the object `rope_scaling` or `rope_parameters` of `config`.
-// Returns UNIMPLEMENTED for an unknown RoPE type, and for a type whose frequencies depend on the
-// length of the prompt (dynamic, longrope). Returns INVALID_ARGUMENT for a value out of range.
+// Reads the RoPE parameters from the object `rope_scaling` or `rope_parameters` in `config`.
+// Returns UNIMPLEMENTED for an unknown RoPE type, and for a type with frequencies that depend on
+// the prompt length (dynamic, longrope). Returns INVALID_ARGUMENT for a value out of range.
 absl::StatusOr<RopeConfig> ParseRopeConfig(const nlohmann::json& config, int32_t max_positions);
 
 }  // namespace incipit

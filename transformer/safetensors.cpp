@@ -114,8 +114,8 @@ absl::StatusOr<uint64_t> ByteSizeOf(const FileType& type, std::span<const int64_
   return num_bits / 8;
 }
 
-// Checks one entry of the JSON header, and returns the tensor that the entry describes. `data`
-// holds the bytes of the file after the header.
+// Checks `entry`, the description of one tensor in the JSON header, and returns the tensor. `data`
+// contains the bytes of the file after the header.
 absl::StatusOr<StoredTensor> ReadTensor(const Json& entry, std::span<const std::byte> data) {
   if (!entry.is_object()) return InvalidArgument("the tensor's header entry is not an object");
   StoredTensor tensor;

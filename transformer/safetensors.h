@@ -21,13 +21,13 @@
 
 namespace incipit {
 
-// Maximum size of the JSON header of a safetensors file, in bytes. The reference implementation of
-// the format has the same maximum.
+// Maximum size of the JSON header of a safetensors file, in bytes. The safetensors library has the
+// same maximum.
 inline constexpr size_t kSafetensorsHeaderBytesMax = 100'000'000;
 
 struct StoredTensor {
-  std::string dtype_name;      // element type as named in the file, for example "BF16"
-  std::optional<DType> dtype;  // element type; absent if no supported model uses this type
+  std::string dtype_name;      // element type as named in the file, such as "BF16"
+  std::optional<DType> dtype;  // element type; absent if no supported model has this type
   std::vector<int64_t> shape;  // size of each dimension, all above 0; empty for a single number
   std::span<const std::byte> bytes;
 };
@@ -37,9 +37,9 @@ std::string ShownShape(std::span<const int64_t> shape);
 
 using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;
 
-// Returns the tensors of a safetensors file. `file` holds the contents of the file, and must
-// outlive the returned tensors. Returns INVALID_ARGUMENT if the file is malformed or contains an
-// empty tensor. The message contains the name of the tensor.
+// Returns the tensors of a safetensors file with the contents `file`. REQUIRES: `file` outlives the
+// returned tensors. Returns INVALID_ARGUMENT if the file is malformed or contains an empty tensor.
+// The error message contains the name of the tensor.
 absl::StatusOr<StoredTensors> ParseSafetensors(std::span<const std::byte> file);
 
 }  // namespace incipit

@@ -57,8 +57,8 @@ void AddLayer(const ModelConfig& config, int32_t layer, std::vector<ExpectedTens
   }
 }
 
-// Returns true if `name` is the name of a tensor of RoPE frequencies. Some old checkpoints contain
-// such tensors. The tensors are ignored, because the frequencies are computed from config.json.
+// Returns true for a tensor of RoPE frequencies, which some old checkpoints contain. Such tensors
+// are ignored, because the frequencies are computed from config.json.
 bool IsHarmlessExtra(std::string_view name) { return name.ends_with(".rotary_emb.inv_freq"); }
 
 absl::Status CheckShape(const ExpectedTensor& expected, const StoredTensor& stored) {
@@ -67,8 +67,8 @@ absl::Status CheckShape(const ExpectedTensor& expected, const StoredTensor& stor
                          ShownShape(stored.shape), ShownShape(expected.shape));
 }
 
-// Returns an error if the element type of `stored` differs from the type in config.json, or from
-// the type `first_dtype_name` of another tensor.
+// Returns an error if the element type of the tensor `stored` differs from the dtype in
+// config.json, or from the type of another tensor (`first_dtype_name`).
 absl::Status CheckDType(const ModelConfig& config, const ExpectedTensor& expected,
                         const StoredTensor& stored, std::string_view first_dtype_name) {
   if (!stored.dtype) {

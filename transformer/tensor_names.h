@@ -17,7 +17,7 @@ inline constexpr std::string_view kEmbeddingName = "model.embed_tokens.weight";
 inline constexpr std::string_view kFinalNormName = "model.norm.weight";
 inline constexpr std::string_view kHeadName = "lm_head.weight";
 
-// Returns "model.layers.<layer>." followed by `part`: the name of a tensor of layer `layer`.
+// Returns "model.layers.<layer>.<part>", the name of a tensor of layer `layer`.
 std::string LayerTensorName(int32_t layer, std::string_view part);
 
 struct ExpectedTensor {
@@ -29,16 +29,16 @@ struct ExpectedTensor {
 // head.
 std::vector<ExpectedTensor> ExpectedTensors(const ModelConfig& config);
 
-// The names of the tensors for the token embedding and the output head. The two names are equal if
-// the head uses the tensor of the embedding.
+// Names of the tensors of the token embedding and of the output head. Both names are equal if the
+// head uses the tensor of the embedding.
 struct EndNames {
   std::string_view embedding = kEmbeddingName, head = kHeadName;
 };
 EndNames NamesOfEnds(const ModelConfig& config, const StoredTensors& tensors);
 
 // Checks the tensors of a checkpoint. Returns INVALID_ARGUMENT if a tensor is missing or unknown,
-// or has a wrong shape or dtype; the message names the tensors. Returns UNIMPLEMENTED for a dtype
-// that no supported model has.
+// or has a wrong shape or dtype. Returns UNIMPLEMENTED for a dtype that no supported model has. The
+// error message contains the names of the tensors.
 absl::Status CheckTensors(const ModelConfig& config, const StoredTensors& tensors);
 
 }  // namespace incipit

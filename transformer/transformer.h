@@ -11,32 +11,31 @@
 
 namespace incipit {
 
-// Buffers for the intermediate values of one forward pass over num_tokens tokens. BackendLimits
-// defines the element types of the buffers.
+// Buffers for the intermediate values of one forward pass over a batch of num_tokens tokens.
+// BackendLimits defines the element types.
 struct Activations {
-  // Residual stream: input and output of each layer. Shape [num_tokens, hidden_size].
+  // Hidden states: input and output of each layer. Shape [num_tokens, hidden_size].
   TensorView hidden;
   TensorView query;      // queries; shape [num_tokens, num_heads * head_dim]
   TensorView attention;  // output of the attention; shape [num_tokens, num_heads * head_dim]
-  TensorView mlp;        // input of the MLP matrix down; shape [num_tokens, intermediate_size]
+  TensorView mlp;        // input of the MLP matrix `down`; shape [num_tokens, intermediate_size]
 };
 
-// Enqueues the forward pass of a model on a backend. All arguments of the constructor must outlive
-// the transformer.
+// Enqueues the forward pass of a model on a backend.
 class Transformer {
  public:
-  // `rope` is a table from RopeTable. The table must have a row for each position of the longest
-  // sequence.
+  // Creates a transformer. `rope` is a table from RopeTable, with one row for each position of the
+  // longest sequence. REQUIRES: all arguments outlive the transformer.
   Transformer(const ModelConfig& config, const ModelWeights& weights, const Buffer& rope,
               Backend& backend)
       : config_(config), weights_(weights), rope_(rope), backend_(backend) {}
 
-  // Enqueues all layers for the batch of tokens that the last call of Backend::Upload described.
-  // Writes the output of the last layer to `activations.hidden`.
+  // Enqueues all layers for the batch of tokens that was passed to the last call of
+  // Backend::Upload. Writes the output of the last layer to `activations.hidden`.
   void Forward(const Activations& activations, KvPool& pool) const;
 
-  // Enqueues the computation of logits for the rows [begin, begin + n) of StepLogits::rows, where n
-  // is the number of rows of `logits`. `logits` has the shape [n, vocab] and the type f32.
+  // Enqueues the computation of logits for n tokens of the batch: the elements [begin, begin + n)
+  // of StepLogits::rows. `logits` has the shape [n, vocab] and the type f32.
   void Logits(const Activations& activations, int32_t begin, const TensorView& logits) const;
 
  private:

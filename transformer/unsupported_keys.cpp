@@ -12,8 +12,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The value that turns off the unsupported option of a key. Any other value of the key is an error.
-// kEmpty means null, false, 0, "", [] or {}.
+// The value of a key that turns off its unsupported option. Every other value of the key is an
+// error. kEmpty means null, false, 0, "", [] or {}.
 enum class Neutral : uint8_t { kEmpty, kOne, kTrue };
 struct UnsupportedKey {
   std::string_view key;

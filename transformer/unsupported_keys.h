@@ -1,4 +1,4 @@
-// Refuses a config.json with options that no supported model family has, such as quantisation.
+// Rejects a config.json with options that no supported model family has, such as quantisation.
 #pragma once
 
 #include "absl/status/status.h"
@@ -6,8 +6,8 @@
 
 namespace incipit {
 
-// Returns UNIMPLEMENTED if config.json enables quantisation, experts, soft caps or another
-// unsupported option. The message contains the key of the option and its value.
+// Returns UNIMPLEMENTED if config.json turns on an unsupported option, such as quantisation,
+// experts or soft caps. The error message contains the key of the option and its value.
 absl::Status RefuseUnsupportedKeys(const JsonFields& fields);
 
 }  // namespace incipit

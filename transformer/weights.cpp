@@ -16,8 +16,8 @@
 namespace incipit {
 namespace {
 
-// Returns true if a number in `bytes` is an infinity or a NaN. `exponent` is the mask of the
-// exponent bits, which are all ones in such numbers.
+// Returns true if `bytes` contains a number that is an infinity or a NaN. `exponent` is the mask of
+// the exponent bits, which are all ones in such a number.
 template <typename Bits>
 bool HasNonFinite(std::span<const std::byte> bytes, Bits exponent) {
   constexpr uint64_t kLanes = ~uint64_t{0} / std::numeric_limits<Bits>::max();
@@ -27,8 +27,8 @@ bool HasNonFinite(std::span<const std::byte> bytes, Bits exponent) {
   size_t i = 0;
   for (; i + sizeof(word) <= bytes.size(); i += sizeof(word)) {
     std::memcpy(&word, bytes.data() + i, sizeof(word));
-    // In an infinity or a NaN, all exponent bits are ones. Adding 1 to the lowest exponent bit then
-    // sets the sign bit.
+    // In an infinity or a NaN, all exponent bits are ones. Then the addition of 1 to the lowest
+    // exponent bit carries into the sign bit.
     carried |= (word & mask) + lowest;
   }
   word = 0;
@@ -49,8 +49,8 @@ bool IsFinite(DType dtype, std::span<const std::byte> bytes) {
   return true;
 }
 
-// Passes all tensors of a checkpoint to the backend.
-// REQUIRES: CheckTensors has returned OK for the tensors.
+// Passes the tensors of a checkpoint to the backend. REQUIRES: CheckTensors has returned OK for the
+// tensors.
 class WeightLoader {
  public:
   WeightLoader(const ModelConfig& config, const StoredTensors& tensors, Backend& backend,
@@ -60,8 +60,8 @@ class WeightLoader {
   absl::Status Load() {
     const EndNames ends = NamesOfEnds(config_, tensors_);
     is_tied_ = ends.embedding == ends.head;
-    // Packs the head before the other weights occupy memory, because the head is the largest matrix
-    // and packing needs temporary memory.
+    // Pack the output head first, while most memory is free: the head is the largest matrix, and
+    // packing needs temporary memory.
     INCIPIT_RETURN_IF_ERROR(Pack({ends.head}, WeightRole::kHead, weights_.head));
     INCIPIT_RETURN_IF_ERROR(Pack({ends.embedding}, WeightRole::kEmbedding, weights_.embedding));
     for (int32_t layer = 0; layer < config_.num_layers; ++layer) {

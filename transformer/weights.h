@@ -1,5 +1,5 @@
-// Loads the tensors of a checkpoint to a backend. The names, shapes and dtypes of the tensors are
-// checked first, so the forward pass does not check them again.
+// Passes the tensors of a checkpoint to a backend. Checks names, shapes and dtypes first, so the
+// forward pass need not check them.
 #pragma once
 
 #include <cstdint>
@@ -20,28 +20,28 @@ namespace incipit {
 inline constexpr EnumName<WeightFormat> kWeightFormatNames[] = {{WeightFormat::kAsStored, "auto"},
                                                                 {WeightFormat::kInt8, "int8"}};
 
-// The weights of one decoder layer. A pointer is null if the model has no such tensor.
+// The weights of one decoder layer. A pointer is null if the model has no such weights.
 struct LayerWeights {
-  // Factors of the RMS norm before the attention; shape [hidden_size], f32.
+  // Factors of the RMS norm before the attention. Shape [hidden_size], f32.
   std::unique_ptr<Buffer> attention_norm;
-  // Query, key and value matrices, one below the other. Shape [(num_heads + 2 * num_kv_heads) *
+  // Query, key and value matrices, stacked vertically. Shape [(num_heads + 2 * num_kv_heads) *
   // head_dim, hidden_size].
   std::unique_ptr<Weight> qkv;
-  std::unique_ptr<Buffer> qkv_bias;  // biases of queries, keys and values; shape [rows of qkv], f32
-  // Factors of the RMS norms that are applied to each query head and each key head; shape
-  // [head_dim], f32.
+  // Biases of queries, keys and values. Shape [(num_heads + 2 * num_kv_heads) * head_dim], f32.
+  std::unique_ptr<Buffer> qkv_bias;
+  // Factors of the RMS norms of each query head and each key head. Shape [head_dim], f32.
   std::unique_ptr<Buffer> query_norm, key_norm;
-  // Output matrix of the attention; shape [hidden_size, num_heads * head_dim].
+  // Output matrix of the attention. Shape [hidden_size, num_heads * head_dim].
   std::unique_ptr<Weight> output;
   std::unique_ptr<Buffer> output_bias;  // bias of the attention's output; shape [hidden_size], f32
-  // Factors of the RMS norm before the MLP; shape [hidden_size], f32.
+  // Factors of the RMS norm before the MLP. Shape [hidden_size], f32.
   std::unique_ptr<Buffer> mlp_norm;
-  // MLP matrices gate and up; shape [2 * intermediate_size, hidden_size].
+  // MLP matrices `gate` and `up`, stacked vertically. Shape [2 * intermediate_size, hidden_size].
   std::unique_ptr<Weight> gate_up;
-  // MLP biases of gate and up; shape [2 * intermediate_size], f32.
+  // Biases of the MLP matrices `gate` and `up`. Shape [2 * intermediate_size], f32.
   std::unique_ptr<Buffer> gate_up_bias;
-  std::unique_ptr<Weight> down;       // MLP matrix down; shape [hidden_size, intermediate_size]
-  std::unique_ptr<Buffer> down_bias;  // MLP bias of down; shape [hidden_size], f32
+  std::unique_ptr<Weight> down;       // MLP matrix `down`; shape [hidden_size, intermediate_size]
+  std::unique_ptr<Buffer> down_bias;  // bias of the MLP matrix `down`; shape [hidden_size], f32
 };
 
 struct ModelWeights {
@@ -49,17 +49,17 @@ struct ModelWeights {
   WeightFormat format = WeightFormat::kAsStored;
   std::unique_ptr<Weight> embedding;  // token embedding; shape [vocab, hidden_size]
   std::vector<LayerWeights> layers;
-  // Factors of the RMS norm after the last layer; shape [hidden_size], f32.
+  // Factors of the RMS norm after the last layer. Shape [hidden_size], f32.
   std::unique_ptr<Buffer> final_norm;
-  // Output matrix (lm_head) of shape [vocab, hidden_size], which computes the logits. If the model
-  // has no tensor for the head, the head is created from the tensor of the embedding.
+  // Matrix of the output head (lm_head), which computes the logits. Shape [vocab, hidden_size].
+  // Made from the tensor of the token embedding if the model has no tensor for the head.
   std::unique_ptr<Weight> head;
   std::vector<std::string> non_finite;  // names of all tensors that contain an infinity or a NaN
 };
 
-// Passes all tensors of `checkpoint` to the backend, in the format `format`. With kInt8, the
-// embedding keeps its stored type, unless it is also the output head. REQUIRES: `checkpoint`
-// outlives the result, because the backend may keep pointers to the tensors.
+// Passes all tensors of `checkpoint` to the backend, which stores them in the format `format`. With
+// kInt8, the embedding keeps its stored type, unless it is also the output head. REQUIRES:
+// `checkpoint` outlives the result, because the backend may keep pointers to the tensors.
 //
 // Returns INVALID_ARGUMENT if a tensor is missing or unknown, or has a wrong shape or dtype.
 // Returns UNIMPLEMENTED if the backend does not support the dtype, the weight format or the
