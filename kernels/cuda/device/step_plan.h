@@ -21,7 +21,7 @@ inline constexpr int32_t kMaxWindows = 4;
 // One token of the step (a batch of prefill and decode). Size: 16 bytes.
 struct StepRow {
   int32_t position = 0;
-  // Index of the slot (the memory for the key and the value of one token) in the KV cache: page
+  // Index in the KV cache of the slot for this token (the memory for its key and its value): page
   // number * page_size + index of the token in the page
   int32_t slot = -1;
   // Index, in the step's array of page numbers, of the first page of the token's sequence
@@ -78,8 +78,8 @@ struct PrefillTile {
   int32_t split_length = 0;
 };
 
-// Work items of the attention kernels for one step (batch), for all layers with the same sliding
-// window.
+// Work items of the attention kernels for one step (batch), for all layers with the same
+// sliding-window size.
 struct AttentionList {
   // number of DecodeItems, and byte offset of their array from the start of the StepHeader
   int32_t num_decode_items = 0, decode_items = 0;

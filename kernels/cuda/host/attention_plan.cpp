@@ -23,8 +23,8 @@ int32_t Lowest(int32_t position, int32_t window) { return position + 1 - Span(po
 // within the limits of `options`.
 size_t MaxPrefillTiles(const AttentionPlanOptions& options) {
   const int64_t rows = int64_t{options.max_tokens} * options.group;
-  // All tokens of a work item must have the same SplitLength(). SplitLength() changes at most once
-  // in 8,192 consecutive positions of a sequence.
+  // All tokens of a work item must have the same SplitLength() (number of positions that are summed
+  // separately). SplitLength() changes at most once in 8,192 consecutive positions of a sequence.
   const int64_t parts = 2 * int64_t{options.max_sequences} + options.max_tokens / 8192 + 1;
   return static_cast<size_t>(rows / kPrefillRows + parts);
 }
@@ -48,7 +48,7 @@ class Writer {
     if (!values.empty()) std::memcpy(to.data(), values.data(), to.size_bytes());
     return last_;
   }
-  // byte offset of the last appended array from the start of the memory range
+  // offset in bytes, from the start of the memory range, of the array that was appended last
   int32_t last() const { return last_; }
   size_t used() const { return used_; }
 

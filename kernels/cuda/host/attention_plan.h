@@ -14,24 +14,26 @@ namespace incipit::cuda {
 
 struct AttentionPlanOptions {
   int32_t page_size = 16;
-  int32_t group = 1;  // number of query heads that share a kv head
+  int32_t group = 1;  // number of query heads that share a KV head
   int32_t max_tokens = 0, max_sequences = 0;
   // maximum total number of KV cache pages of all sequences of a step (batch)
   int32_t max_pages = 0;
-  // Sliding windows of the model's layers, in positions; 0: no window. StepHeader::lists[i] is for
-  // windows[i]. REQUIRES: the number of windows is in [1, kMaxWindows].
+  // Distinct sliding-window sizes of the model's layers, in positions; 0: no window.
+  // StepHeader::lists[i] is for windows[i]. REQUIRES: the number of sizes is in [1, kMaxWindows].
   std::vector<int32_t> windows = {0};
   // Sequences with at most this number of tokens in the step (batch) use kernel DecodeAttention;
   // all other sequences use kernel PrefillAttention.
   int32_t max_decode_tokens = 16;
-  // maximum number of work items of kernel DecodeAttention for each sliding window
+  // Maximum number of work items of kernel DecodeAttention for each element of `windows` (the
+  // distinct sliding-window sizes of the model's layers).
   int32_t max_decode_items = 8192;
-  // Maximum number of partial attention results for each sliding window. A partial result covers
-  // some of the positions of one token and query head.
+  // Maximum number of partial attention results for each element of `windows` (the distinct
+  // sliding-window sizes of the model's layers). A partial result covers some of the positions of
+  // one token and query head.
   int32_t max_partial_rows = 64 * 1024;
 };
 
-// Builds the plan of a step (a batch of prefill and decode): work items for the kernels
+// Divides the attention of a step (a batch of prefill and decode) into work items for the kernels
 // DecodeAttention and PrefillAttention. If the decode work exceeds a limit, PrefillAttention
 // computes the same results more slowly.
 class AttentionPlan {
@@ -39,15 +41,17 @@ class AttentionPlan {
   explicit AttentionPlan(const AttentionPlanOptions& options);
 
   const AttentionPlanOptions& options() const { return options_; }
-  // Returns the maximum size in bytes of a plan that Build writes.
+  // Returns the maximum size in bytes of the work items and other arrays that Build writes for a
+  // step.
   size_t max_bytes() const { return max_bytes_; }
-  // Returns the maximum number of counters of finished work items that kernel DecodeAttention
-  // needs.
+  // Returns the maximum number of counters that kernel DecodeAttention needs. A counter counts
+  // finished work items.
   int32_t max_decode_tiles() const { return options_.max_decode_items; }
   int32_t max_partial_rows() const { return options_.max_partial_rows; }
 
-  // Writes the plan of `step` to `out` and returns the size of the plan in bytes. Allocates no
-  // memory. REQUIRES: the step is within the limits of the options; `out` is aligned to 16 bytes.
+  // Writes the work items and other arrays for the attention kernels of `step` to `out`, and
+  // returns their total size in bytes. Allocates no memory. REQUIRES: the step is within the limits
+  // of the options; `out` is aligned to 16 bytes.
   size_t Build(const Step& step, std::span<std::byte> out);
 
  private:
@@ -59,8 +63,8 @@ class AttentionPlan {
 
   AttentionPlanOptions options_;
   size_t max_bytes_ = 0;
-  // Work items of decode attention for the sliding window that Build is processing: unsorted and
-  // sorted.
+  // Work items of decode attention for the sliding-window size that Build is processing: in the
+  // order of creation, and sorted by number of positions.
   std::vector<DecodeItem> decode_items_, sorted_items_;
   std::vector<PrefillTile> prefill_tiles_;
   int32_t num_decode_tiles_ = 0, num_partial_rows_ = 0;

@@ -429,8 +429,8 @@ void CudaBackend::Multiply(const DeviceWeight& weight, const ProductRows& x,
                                                 .num_squares = x.num_squares,
                                                 .epsilon = x.epsilon},
                                       .epilogue = epilogue};
-  // Does not use cuBLASLt while a CUDA graph is recorded: a replay may have fewer rows, but
-  // cuBLASLt always computes `rows_max` rows.
+  // Does not use cuBLASLt while a CUDA graph is recorded: cuBLASLt always computes `rows_max` rows,
+  // but a later launch of the graph may need fewer rows.
   if (rows_max == num_tokens() && !is_recording_) {
     const auto is_done = library_products_.Multiply(stream_, args, rows_max);
     if (!Note(is_done.status()) || *is_done) return;
@@ -514,8 +514,9 @@ void CudaBackend::ProjectAdd(const ProjectAddArgs& args) {
     x = PadRowsOf(args.x);
     if (x == nullptr) return;
   }
-  // True if the kernel of this product also does the first part of the next RMSNorm (next_norm).
-  // Only kernels for at most kSkinnyRowsMax rows can do this part.
+  // True if the kernel of this product also begins the next RMSNorm: multiplies its results by the
+  // weight next_norm and sums their squares. Only kernels for at most kSkinnyRowsMax rows can do
+  // both.
   const bool begins = args.next_norm != nullptr && rows_ <= kSkinnyRowsMax;
   if (begins && (!Grow(x_, NormalizedBytes(rows_, weight.rows())) ||
                  !Grow(squares_, SquaresBytes(rows_, weight.rows())))) {

@@ -66,14 +66,14 @@ class CudaBackend final : public Backend {
     auto operator<=>(const GraphKey&) const = default;
   };
 
-  // The RMSNorm that the next matrix product must apply to its input. ProjectAdd sets the RMSNorm.
-  // All other operations that change the input discard it.
+  // An RMSNorm that the next matrix product must apply to its input. Only ProjectAdd sets this
+  // object. Each other operation that changes the hidden state resets this object.
   struct NextNorm {
     const void* hidden = nullptr;
     // RMSNorm weight; null if ProjectAdd was called without next_norm
     const Buffer* weight = nullptr;
-    // True if ProjectAdd has already stored the products hidden * weight in x_, and the sums of
-    // squares of `hidden` in squares_
+    // True if ProjectAdd has already multiplied `hidden` by the RMSNorm weight (result in x_) and
+    // summed the squares of `hidden` (result in squares_)
     bool is_begun = false;
   };
   // Input x of a matrix product, and the sums of squares by which the product normalises each row
@@ -106,7 +106,7 @@ class CudaBackend final : public Backend {
   void ForgetGraphs();
   bool Record(std::optional<Graph>& graph, absl::FunctionRef<void()> enqueue);
   LaunchShape Shape(int64_t num_blocks, int32_t blocks_per_sm) const;
-  // Multiplies rows of `hidden` by the RMSNorm weight and stores the products in x_ as bf16. If
+  // Multiplies rows of `hidden` by the RMSNorm weight and stores the results in x_ as bf16. If
   // `squares` is null, also divides each row by its root mean square. `rows`: device array of row
   // indices, or null for all rows.
   bool NormalizeRows(const TensorView& hidden, const NormArgs& norm, const int32_t* num_rows,
@@ -158,10 +158,10 @@ class CudaBackend final : public Backend {
   Memory staging_;  // pinned memory through which weights are copied to the device
   std::array<Memory, 2> pinned_copies_;
   std::array<bool, 2> copies_are_staged_ = {};
-  // Recorded CUDA graphs. nullopt: a step (batch) with this GraphKey has run, but is not recorded
-  // yet.
+  // Recorded CUDA graphs. nullopt: a step (batch) with this GraphKey has run, but has not been
+  // recorded yet.
   std::map<GraphKey, std::optional<Graph>> graphs_;
-  int64_t num_forgotten_ = 0;  // number of calls of ForgetGraphs
+  int64_t num_forgotten_ = 0;  // number of times that all recorded CUDA graphs were discarded
   bool is_recording_ = false;
   // True if the rows of the query, key and value weight are packed in their original order
   // (RowOrder::kPlain). Kernel Append must then apply the rotary embedding.

@@ -29,8 +29,7 @@ template <class Epilogue>
 inline constexpr std::optional<ProductKind> kKindOf = std::nullopt;
 template <>
 inline constexpr std::optional<ProductKind> kKindOf<StoreRows<float>> = ProductKind::kStore;
-// Measurements use epilogue StoreRows<float> instead of AppendRows, for cuBLASLt and for our own
-// kernel.
+// AppendRows uses the choice (cuBLASLt or our own kernel) that was measured with StoreRows<float>.
 template <>
 inline constexpr std::optional<ProductKind> kKindOf<AppendRows> = ProductKind::kStore;
 template <>
@@ -68,8 +67,8 @@ class LibraryProducts {
 
   // Returns true if cuBLASLt is loaded.
   bool is_there() const { return library_.has_value(); }
-  // Sets which kernels compute large products from now on: our own, those of cuBLASLt, or the
-  // faster ones.
+  // Selects the kernels that compute large products from now on: our own kernels, those of
+  // cuBLASLt, or the faster ones for each product size.
   void Use(LargeProducts whose) { whose_ = whose; }
 
  private:
@@ -83,8 +82,8 @@ class LibraryProducts {
   };
 
   ProductKey KeyOf(ProductKind kind, const ProductInput& input, int64_t rows) const;
-  // Returns how many rows of a product with `rows` rows each call of cuBLASLt computes. The last
-  // call may compute fewer rows.
+  // Returns the number of rows that each call of cuBLASLt computes, for a product with `rows` rows.
+  // The last call may compute fewer rows.
   int64_t PartRows(int64_t rows, int64_t outputs) const;
   // Returns the maximum number of rows that one call of cuBLASLt computes, for products with at
   // most `rows` rows.

@@ -28,7 +28,7 @@ absl::Status OutOfMemory(Place place, size_t bytes) {
   if (place == Place::kPinned)
     return ResourceExhausted("{} bytes of pinned host memory are not available", bytes);
   const size_t free = FreeDeviceBytes();
-  // The number of missing bytes may be 0: an allocation can also fail because the free memory is
+  // The number of missing bytes may be 0, because an allocation can also fail if the free memory is
   // fragmented.
   return ResourceExhausted(
       "{} bytes of device memory were requested, {} bytes are free, {} bytes are missing", bytes,

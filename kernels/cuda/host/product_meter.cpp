@@ -54,8 +54,8 @@ absl::StatusOr<double> ProductMeter::SecondsOf(absl::FunctionRef<absl::Status()>
   const SteadyClock clock;
   double shortest = 0;
   int32_t calls = 1;
-  // Iterations -2 and -1 are a warm-up: they load kernels and determine the number of calls in each
-  // later iteration.
+  // Iterations -2 and -1 are a warm-up, whose times are ignored. They load kernels and determine
+  // the number of calls in each later iteration.
   for (int32_t sample = -2; sample < kSamples; ++sample) {
     const Time begin = clock.Now();
     for (int32_t i = 0; i < calls; ++i) INCIPIT_RETURN_IF_ERROR(enqueue());

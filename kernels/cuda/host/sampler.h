@@ -19,12 +19,13 @@ namespace incipit::cuda {
 
 // Device arrays: the largest of every 16 consecutive logits of each row, and its token id.
 struct BestOfUnits {
-  const float* logits = nullptr;  // null: not available; kernel Sample must read all logits
+  // The largest logits; null: not available, so kernel Sample must read all logits.
+  const float* logits = nullptr;
   const int32_t* tokens = nullptr;
 };
 
-// Samples tokens and scores given tokens, for at most two steps (batches) in flight. REQUIRES: all
-// calls use the same stream.
+// Samples tokens, and computes the log probabilities of given tokens, for at most two steps
+// (batches) in flight. REQUIRES: all calls use the same stream.
 class RowSampler {
  public:
   explicit RowSampler(int32_t num_sms) : num_sms_(num_sms) {}
@@ -46,8 +47,9 @@ class RowSampler {
   // Packs the inputs for one call of LaunchPacked. Returns nullopt if one kernel launch is not
   // enough or more memory is needed; the caller must then call Sample instead.
   std::optional<PackedSamples> Pack(const SampleArgs& args, size_t which);
-  // Launches kernel Sample for packed inputs (see Pack) at device address `samples`. A CUDA graph
-  // of this launch is valid for at most `groups_max` rows of logits.
+  // Launches kernel Sample for the inputs that Pack has packed and that the caller has copied to
+  // the device address `samples`. A CUDA graph of this launch is valid for at most `groups_max`
+  // rows of logits.
   void LaunchPacked(const TensorView& logits, const SampleHeader* samples, const BestOfUnits& best,
                     int32_t groups_max, int32_t* sampled, Stream& stream);
   // Enqueues the copy of the results of LaunchPacked to the host.
@@ -62,8 +64,8 @@ class RowSampler {
   static size_t PackedBytesMax();
 
  private:
-  // Maximum number of launches of sampling kernels in flight for a step (batch). Before a further
-  // launch, the sampler waits for the launches in flight.
+  // Maximum number of launches of sampling kernels in flight for a step (batch). If this number is
+  // reached, the sampler waits for these launches before it makes another launch.
   static constexpr size_t kRoundsMax = 8;
 
   // One launch of a sampling kernel for rows [begin, end), with pinned memory for the inputs and

@@ -80,8 +80,8 @@ bool StepMemory::Holds(const Step& step, std::span<const int32_t> logits_rows) c
          std::ssize(step.blocks) <= bounds_.blocks_max;
 }
 
-// Returns true if form_ is set, and each sequence of `step` has enough KV cache pages of
-// form_.page_size positions for its tokens.
+// Returns true if form_ (the properties of the model's attention) is known, and each sequence of
+// `step` has enough KV cache pages of form_.page_size positions for its tokens.
 bool StepMemory::FitsForm(const Step& step) const {
   if (form_.windows.empty()) return false;
   for (size_t s = 0; s + 1 < step.token_begin.size(); ++s) {

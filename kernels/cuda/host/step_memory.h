@@ -30,16 +30,16 @@ struct AttentionForm {
 
 class StepMemory {
  public:
-  // Allocates memory for steps (batches) within `bounds`, and for the attention work items of a
-  // model with the properties `form`. REQUIRES: the stream is idle.
+  // Allocates memory for steps (batches) within `bounds`, and for attention work items. `form`:
+  // properties of the model's attention, for example the page size. REQUIRES: the stream is idle.
   absl::Status Reserve(const StepBounds& bounds, const AttentionForm& form);
   bool Holds(const Step& step, std::span<const int32_t> logits_rows) const;
   const StepBounds& bounds() const { return bounds_; }
   const AttentionForm& form() const { return form_; }
 
   // Enqueues the copy of a step (batch) to the device. Returns false if the attention work items
-  // were not copied, because form() does not match the step. REQUIRES: the previous copy with the
-  // same `which` (0 or 1) has ended.
+  // were not copied, because the step does not match form() (the properties of the model's
+  // attention). REQUIRES: the previous copy with the same `which` (0 or 1) has ended.
   bool Upload(const Step& step, std::span<const int32_t> logits_rows,
               const std::optional<PackedSamples>& samples, size_t which, Stream& stream);
 
@@ -51,12 +51,13 @@ class StepMemory {
   // Returns the device address of a number: the number of rows of logits of the step (batch), at
   // most kFirstRows.
   const int32_t* num_logits_rows() const { return At<int32_t>(kNumRowsAt); }
-  // Returns the device address of an array of kFirstRows numbers. Element i is the token index, in
-  // the step (batch), for row i of the logits. All steps use the same address.
+  // Returns the device address of an array of kFirstRows numbers. Element i is the index, in the
+  // step (batch), of the token to which row i of the logits belongs. All steps use the same
+  // address.
   const int32_t* first_logits_rows() const { return At<int32_t>(kRowsAt); }
   static constexpr int32_t kFirstRows = 256;
-  // Returns the device address of an array. Element i is the token index, in the step (batch), for
-  // row i of the logits. The address may differ between steps.
+  // Returns the device address of an array. Element i is the index, in the step (batch), of the
+  // token to which row i of the logits belongs. The address may differ between steps.
   const int32_t* logits_rows() const { return At<int32_t>(logits_rows_); }
   // Returns the device address of the numbers 0, 1, 2, ..., kFirstRows, for kernels that read a
   // constant from memory.

@@ -60,7 +60,7 @@ class ProductLibrary {
   // same versions.
   const std::string& version() const;
   // Returns at most `count` algorithms for products of this size, in descending order of expected
-  // speed. The list is empty if the library has no algorithm.
+  // speed. Returns an empty list if the library has no algorithm.
   std::vector<ProductAlgorithm> FindAlgorithms(const ProductSize& size, int32_t count) const;
   // Returns true if the algorithm can compute products of this size.
   bool Offers(const ProductSize& size, const ProductAlgorithm& algorithm) const;

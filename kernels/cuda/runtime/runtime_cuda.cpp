@@ -88,7 +88,7 @@ absl::StatusOr<Memory> Memory::Allocate(Place place, size_t bytes) {
   const cudaError_t error = on_device ? cudaMalloc(&memory.data_, bytes)
                                       : cudaHostAlloc(&memory.data_, bytes, cudaHostAllocDefault);
   if (error != cudaSuccess) {
-    // Clears the error, so that later calls do not return it again
+    // Clears the error, because later calls of the CUDA runtime would return the same error again
     (void)cudaGetLastError();
     memory.data_ = nullptr;
     if (error != cudaErrorMemoryAllocation) return Failure(error, "allocating memory");

@@ -9,8 +9,8 @@
 
 namespace incipit::cuda {
 
-// Eight elements of an attention head, held by one lane. `low`: four elements of the first half of
-// the head. `high`: the four elements that are head_dim / 2 elements later.
+// Eight elements of an attention head, held by one lane of a warp. `low`: four elements of the
+// first half of the head. `high`: the four elements that are head_dim / 2 elements later.
 struct HeadChunk {
   float low[4], high[4];
 };
@@ -18,7 +18,7 @@ struct HeadChunk {
 INCIPIT_ANYWHERE constexpr int LanesPerHead(int head_dim) {
   int lanes = 1;
   while (lanes * 8 < head_dim) lanes *= 2;
-  return lanes;  // at most 32, because head_dim is at most 256
+  return lanes;  // the result is at most 32, because head_dim is at most 256
 }
 
 // Returns element `x` of an attention head after the rotary embedding. `other`: the element that
@@ -65,8 +65,8 @@ INCIPIT_DEVICE void LoadProduct(const dev::bf16* address, float (&x)[4]) {
 }
 
 // Adds the bias to one head of queries, keys or values, applies RMSNorm and the rotary embedding,
-// and stores the head. Stores nothing if `row.slot` is -1. All lanes of a warp call AppendHead
-// together.
+// and stores the head. Stores nothing if `row.slot` (the token's index in the KV cache) is -1. All
+// lanes of a warp call AppendHead together.
 INCIPIT_DEVICE void AppendHead(const AppendArgs& args, const StepRow& row, int token, int head,
                                int chunk, HeadChunk x) {
   const int head_dim = args.layout.head_dim, half = head_dim / 2;

@@ -10,7 +10,7 @@
 namespace incipit::cuda {
 
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
-inline constexpr float kLog2E = 1.4426950408889634F;  // e^x = 2^(x * kLog2E)
+inline constexpr float kLog2E = 1.4426950408889634F;  // log2(e), because e^x = 2^(x * log2(e))
 
 // Arguments of kernel Append (append.h).
 struct AppendArgs {
@@ -18,7 +18,7 @@ struct AppendArgs {
   // Queries, keys and values before the bias is added, as f32 or bf16: [tokens, (num_heads + 2 *
   // num_kv_heads) * head_dim]
   const void* product = nullptr;
-  const float* bias = nullptr;        // f32, one bias for each column of `product`, or null
+  const float* bias = nullptr;        // bias for each column of `product`, f32, or null
   const float* query_norm = nullptr;  // RMSNorm weight of each query head, f32 [head_dim], or null
   const float* key_norm = nullptr;    // RMSNorm weight of each key head, f32 [head_dim], or null
   float norm_epsilon = 0;
@@ -36,7 +36,7 @@ struct AppendArgs {
 struct PagedAttentionArgs {
   const StepHeader* step = nullptr;
   int32_t list = 0;    // index in `step->lists` of the list of work items for this kernel
-  int32_t window = 0;  // maximum number of positions that a token attends to; 0: unlimited
+  int32_t window = 0;  // size of the sliding window in positions; 0: no window
   const dev::bf16* query = nullptr;  // queries: [tokens, num_heads * head_dim]
   const dev::bf16* pool = nullptr;   // keys and values of one layer (page_layout.h)
   dev::bf16* out = nullptr;          // output: attention results, [tokens, num_heads * head_dim]

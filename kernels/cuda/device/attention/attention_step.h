@@ -21,8 +21,9 @@ struct AttentionShape {
     return position >= lowest && position <= highest;
   }
   static INCIPIT_DEVICE int PageOf(int position) { return position / kPageSize; }
-  // Attention is summed over `num_splits` ranges of positions, one after the other. Returns the
-  // index of the range that is added in loop iteration `turn`.
+  // The positions of a sequence are divided into `num_splits` ranges, whose attention sums are
+  // added one after the other. Returns the index of the range that is added in loop iteration
+  // `turn`.
   static INCIPIT_DEVICE int SplitAt(int turn, int num_splits) {
     static_cast<void>(num_splits);
     return turn;
@@ -52,9 +53,9 @@ struct RowView {
   int common_begin, common_end;
 };
 
-// Returns the positions to which the two query vectors of this lane attend. Query vector
-// `first_row` is the first of the warp; query vector 0 belongs to the token at `position`.
-// REQUIRES: `num_rows` is at least 1.
+// Returns the positions to which the two query vectors of this lane attend. `first_row`: index of
+// the first query vector of the warp. `position`: position of the token to which query vector 0
+// belongs. REQUIRES: `num_rows` is at least 1.
 INCIPIT_DEVICE RowView ViewOf(const PagedAttentionArgs& args, int position, int first_row,
                               int num_rows) {
   const int group = dev::Fresh(args.num_heads) / args.num_kv_heads;
@@ -77,7 +78,7 @@ INCIPIT_DEVICE float FactorTo(float to, float from) {
   return dev::Exp2(dev::Add(from, to == -kInfinity ? 0 : -to));
 }
 
-// Adds two scaled sums: returns sum * keep + added * take.
+// Returns the sum of two scaled sums: sum * keep + added * take.
 INCIPIT_DEVICE float MergeSums(float sum, float keep, float added, float take) {
   return dev::Fma(sum, keep, dev::Multiply(added, take));
 }
@@ -101,8 +102,8 @@ struct AttentionStep {
   static_assert(kHeadDim == 64 || kHeadDim == 128);
   static_assert(kPageSize == 16 || kPageSize == 32 || kPageSize == 64);
 
-  // Returns the byte offset of position 16 * block and dimension pair / 4 * 64 in a shared-memory
-  // buffer with the keys (or the values) of 64 positions.
+  // Returns an offset in bytes in a shared-memory buffer with the keys (or the values) of 64
+  // positions: the offset of position 16 * block and dimension 64 * (pair / 4).
   static INCIPIT_ANYWHERE constexpr int BlockOffset(int block, int pair) {
     const int row = 16 * block;
     return row / kPageSize * kTileBytes + pair / 4 * kPageSize * 128 + row % kPageSize * 128;

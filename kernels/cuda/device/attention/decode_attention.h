@@ -337,8 +337,8 @@ struct DecodeAttention {
     dev::StoreGlobal(reinterpret_cast<dev::Vec2*>(to), pair);
   }
 
-  // Counts the thread blocks that have finished with the query vectors of `item`. Returns true for
-  // the last thread block, and then resets the counter to zero.
+  // Counts the thread blocks that have finished their range of positions for the query vectors of
+  // `item`. Returns true in the last of these thread blocks, which also resets the counter to zero.
   static INCIPIT_DEVICE bool IsLast(const Args& args, const DecodeItem& item, int kv_head) {
     auto* const last = reinterpret_cast<uint32_t*>(dev::SharedMemory() + kLastAt);
     SyncAttending();
@@ -355,7 +355,7 @@ struct DecodeAttention {
   }
 
   // Adds up the sums over all ranges of positions, in a fixed order, and stores the attention
-  // results. The last thread block that finishes a range calls Combine.
+  // results. Only the thread block that finishes its range last calls Combine.
   static INCIPIT_DEVICE void Combine(const Args& args, const DecodeItem& item, int kv_head) {
     constexpr int kChunks = kHeadDim / 4;
     for (int i = dev::Thread(); i < item.num_rows * kChunks; i += kAttending) {

@@ -214,10 +214,11 @@ struct PrefillAttention {
     dev::StoreShared(Stats(), dev::BitCast<dev::Vec4>(stats));
   }
 
-  // Attention is summed over several ranges of positions. Returns true if a range begins at
-  // `position`, except at the first position of the work item.
+  // The positions are divided into ranges of split_length positions, whose attention sums are
+  // computed separately. Returns true if a range begins at `position`, except at the first position
+  // of the work item.
   INCIPIT_DEVICE bool HasCutAt(int position) {
-    // position % split_length; split_length is a power of two
+    // equal to position % split_length, because split_length is a power of two
     const int inside = position & (Note(&PrefillTile::split_length) - 1);
     return inside == 0 && position > Note(&PrefillTile::begin);
   }
@@ -366,8 +367,7 @@ struct PrefillAttention {
     }
   }
 
-  // Returns the address in `args.scratch` of the group of four floats with index `index` of this
-  // thread.
+  // Returns the address in `args.scratch` of group `index` of this thread. A group has four floats.
   INCIPIT_DEVICE float* Scratch(int index) {
     return static_cast<float*>(args_.scratch) +
            (int64_t{dev::Block()} * (kSumTiles + 1) + index) * (kThreads * 4) +

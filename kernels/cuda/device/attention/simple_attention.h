@@ -125,8 +125,9 @@ struct SimpleAttention {
     return sum;
   }
 
-  // Adds the scores of 32 positions to `sums`, and returns the softmax weight of this lane's
-  // position. `score`: score of this lane's position, multiplied by log2(e).
+  // Adds the softmax weights of 32 positions (one for each lane) to sums.weight, and scales
+  // sums.values to the new maximum score. Returns the softmax weight of this lane's position.
+  // `score`: score of this lane's position, multiplied by log2(e).
   static INCIPIT_DEVICE float Rescale(float score, bool seen, Sums& sums) {
     float maximum = score;
     for (int mask = 16; mask > 0; mask /= 2) {

@@ -14,7 +14,7 @@ namespace incipit::cuda {
 
 struct ProductInput {
   const int32_t* num_rows = nullptr;
-  // bf16 [num_rows, columns]; `columns` is a multiple of 8
+  // input matrix, bf16 [num_rows, columns]; `columns` is a multiple of 8
   const dev::bf16* x = nullptr;
   // the weight in packed order (packed_order.h): num_units units of 16 rows
   const dev::bf16* weight = nullptr;
@@ -35,8 +35,9 @@ struct ProductArgs {
   typename Epilogue::Args epilogue;
 };
 
-// A warp passes the results for 8 tokens and 16 packed weight rows to the epilogue. LanePosition
-// selects the four of these results that a lane passes.
+// Selects four results of a product for a lane. A warp passes the results for 8 tokens and 16
+// packed weight rows to the epilogue (the class that stores results), and each lane passes four of
+// these results.
 struct LanePosition {
   // token: index of the token, in [0, 8). quad: index of the group of four packed weight rows, in
   // [0, 4).
@@ -75,7 +76,7 @@ struct StoreRows : BeginsWithResults {
   using Output = OutputType;  // number type of the stored results: float or dev::bf16
   struct Args {
     Output* out = nullptr;        // [num_rows, width]
-    const float* bias = nullptr;  // f32 [width], added to each row; null: no bias
+    const float* bias = nullptr;  // bias that is added to each row, f32 [width]; null: no bias
     int32_t width = 0;  // number of columns of `out`, which is the number of rows of the weight
   };
   static INCIPIT_DEVICE void Run(const Args& args, Results& results, Early) {
@@ -114,9 +115,10 @@ struct StoreRows : BeginsWithResults {
 // hidden * next_norm (the input of the next product) and sums of squares of `hidden`.
 struct AddToHidden : BeginsWithResults {
   struct Args {
-    // Input and output: f32 [num_rows, hidden_size]; hidden_size is a multiple of 8
+    // Input and output: hidden state, f32 [num_rows, hidden_size]; hidden_size is a multiple of 8
     float* hidden = nullptr;
-    const float* bias = nullptr;  // f32 [hidden_size], added to each row; null: no bias
+    // Bias that is added to each row, f32 [hidden_size]; null: no bias.
+    const float* bias = nullptr;
     // RMSNorm weight for the next product, f32 [hidden_size]; null: `x` and `squares` are not
     // stored
     const float* next_norm = nullptr;
@@ -173,8 +175,8 @@ INCIPIT_DEVICE float Silu(float x) {
 // with two matrices. REQUIRES: the weight contains the matrices, packed with RowOrder::kGateUp.
 struct SiluGate : BeginsWithResults {
   struct Args {
-    dev::bf16* out = nullptr;  // output: bf16 [num_rows, width]
-    // f32 [2 * width]: biases for matrix gate, then biases for matrix up; null: no biases
+    dev::bf16* out = nullptr;  // output: MLP activations, bf16 [num_rows, width]
+    // biases, f32 [2 * width]: first for matrix gate, then for matrix up; null: no biases
     const float* bias = nullptr;
     // number of columns of `out`, and of rows of each of the two matrices; a multiple of 8
     int32_t width = 0;

@@ -389,7 +389,7 @@ struct SkinnyProduct {
   }
 
   // Waits until all threads of the thread block (or of the cluster, if kCluster > 1) have stored
-  // their sums in shared memory.
+  // their sums in shared memory, so that other threads can read the sums.
   static INCIPIT_DEVICE void TakeStages() {
     if constexpr (kCluster == 1) {
       dev::SyncThreads(1, kConsumers);
@@ -442,8 +442,9 @@ struct SkinnyProduct {
       if constexpr (!kBeginsEarly) row = Epilogue::LoadRow(args.epilogue, results);
       INCIPIT_UNROLL
       for (int i = 0; i < 4; ++i) {
-        // Each iteration of the outer loop stores four blocks of sums (8 tokens each). After the
-        // last block, the loop stores the last block again.
+        // Each iteration of the outer loop stores four blocks of sums (a block: 16 weight rows and
+        // 8 tokens). If the number of blocks is not a multiple of four, the last block is stored
+        // several times.
         const int last = kMaxUnits * kBlocksOfTokens - 1,
                   block = first + i < last ? first + i : last;
         const float(&sum)[4] = sums[block / kBlocksOfTokens][block % kBlocksOfTokens];

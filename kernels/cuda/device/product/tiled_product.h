@@ -10,7 +10,7 @@
 namespace incipit::cuda {
 
 // Sizes for large tiles of the result. One thread block fits on a multiprocessor. The kernel loads
-// 13 bytes for each 1,000 floating-point operations.
+// 13 bytes into shared memory for each 1,000 floating-point operations.
 template <class EpilogueType>
 struct LargeTiles {
   using Epilogue = EpilogueType;
@@ -18,8 +18,8 @@ struct LargeTiles {
   static constexpr int kCopyRegisters = 40, kMultiplyRegisters = 232;
 };
 // Sizes for small tiles of the result, which occupy more multiprocessors if x has few rows. Two
-// thread blocks fit on a multiprocessor. The kernel loads 23 bytes for each 1,000 floating-point
-// operations.
+// thread blocks fit on a multiprocessor. The kernel loads 23 bytes into shared memory for each
+// 1,000 floating-point operations.
 template <class EpilogueType>
 struct SmallTiles {
   using Epilogue = EpilogueType;
@@ -87,9 +87,10 @@ struct TiledProduct {
 
  private:
   static constexpr int kXWarps = 2;
-  // Number of copies of x that a thread leaves in flight while it waits for older copies
+  // Number of asynchronous copies of x that a thread leaves unfinished while it waits for older
+  // copies
   static constexpr int kXLag = 1;
-  // The ring of buffers needs one buffer for each copy in flight and two buffers for the warps that
+  // The ring has at least one buffer for each copy in flight and two buffers for the warps that
   // multiply.
   static_assert(kXLag + 2 <= kStages);
 
