@@ -44,7 +44,8 @@ Sectors CountSectors(std::span<const uint64_t> addresses, int bytes) {
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
   Sectors sectors;
-  uint64_t next = 0;  // index of the first sector (32 bytes) that is not counted yet
+  // Index of the first sector (32 bytes of global memory) that is not counted yet.
+  uint64_t next = 0;
   for (const uint64_t address : distinct) {
     const uint64_t last = (address + static_cast<uint64_t>(bytes) - 1) / kSectorBytes;
     const uint64_t first = std::max(address / kSectorBytes, next);

@@ -24,7 +24,7 @@ namespace incipit::emulator {
 // access of a warp. Lane i accesses `bytes` bytes at `addresses[i]`.
 int64_t BankConflicts(std::span<const uint64_t> addresses, int bytes);
 // Numbers of 32-byte sectors of global memory. `touched`: sectors that one access of a warp reads
-// or writes. `fewest`: sectors if the same number of bytes were contiguous.
+// or writes. `fewest`: sectors that the access would need if its bytes were contiguous.
 struct Sectors {
   int64_t touched = 0, fewest = 0;
 };

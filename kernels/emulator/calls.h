@@ -22,7 +22,7 @@ constexpr Site Here(const char* file = __builtin_FILE(), int line = __builtin_LI
 
 // The identity of the running thread.
 struct Place {
-  int thread = 0;  // index of the CUDA thread within its block
+  int thread = 0;  // index of the CUDA thread within its thread block
   int block = 0, num_blocks = 1;
   int cluster_rank = 0;
   char* shared = nullptr;
@@ -39,10 +39,10 @@ void TouchShared(const void* address, int bytes, Access access, Site site);
 void TouchGlobal(const void* address, int bytes, Access access, Site site);
 uint32_t AtomicAddGlobal(uint32_t* address, uint32_t value, Site site);
 
-// ---- operations of a warp or block. All 32 lanes of a warp must call each of these functions from
-// the same source line.
+// ---- operations of a warp or of a thread block. All 32 lanes of a warp must call each of these
+// functions from the same source line.
 
-// Returns the index of the calling thread's warp within its block.
+// Returns the index of the calling thread's warp within its thread block.
 int WarpNumber(Site site);
 void SyncBlock(Site site);
 void SyncThreads(int id, int num_threads, Site site);
@@ -78,14 +78,15 @@ void CommitMultiplies(Site site);
 void WaitMultiplies(int left, Site site);
 void EndMultiplies(const LaneSums& sums, Site site);
 
-// ---- waiting for other kernels, and for other blocks of the cluster
+// ---- waiting for other kernels, and for other thread blocks of the cluster
 void WaitForEarlierKernels(Site site);
 void LetNextKernelStart();
 void SyncCluster(Site site);
 void ArriveCluster(Site site);
 void WaitCluster(Site site);
-// Returns the address in block `rank` of the cluster that corresponds to `shared`, an address in
-// the shared memory of the calling block. Checks that the thread may read `bytes` bytes there.
+// Returns the address that corresponds to `shared` in the shared memory of thread block `rank` of
+// the cluster. `shared` is an address in the shared memory of the calling thread block. Checks that
+// the thread may read `bytes` bytes there.
 const void* ReadCluster(const void* shared, int bytes, int rank, Site site);
 
 }  // namespace incipit::emulator

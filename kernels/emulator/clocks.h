@@ -1,5 +1,5 @@
-// Vector clocks of the threads of one block. They show whether a memory access of one thread
-// happened before a memory access of another thread.
+// Vector clocks of the threads of one thread block, which show whether a memory access of one
+// thread happened before a memory access of another thread.
 //
 // Each warp has a logical clock, which advances at each barrier and at each other synchronisation
 // with other threads.
@@ -15,8 +15,9 @@ namespace incipit::emulator {
 inline constexpr int kLanes = 32;  // number of lanes of a warp
 
 using Clock = uint32_t;
-// A vector clock. It has one element for each thread of the block, then one for each mbarrier
-// (barrier in shared memory), one for the other blocks of the cluster, and one for earlier kernels.
+// A vector clock with one element for each thread of the thread block, then one for each mbarrier
+// (barrier in shared memory), one for the other thread blocks of the cluster, and one for earlier
+// kernels.
 using ClockVector = std::vector<Clock>;
 
 class Clocks {
@@ -26,14 +27,14 @@ class Clocks {
   explicit Clocks(int num_threads);
 
   int num_warps() const { return static_cast<int>(warps_.size()); }
-  // Returns the index in a ClockVector for mbarrier number `barrier`. The element counts how often
-  // this mbarrier (a barrier in shared memory) was completed.
+  // Returns the index in a vector clock of the element for mbarrier number `barrier` (a barrier in
+  // shared memory). The element counts how often this mbarrier was completed.
   int bulk_agent(int barrier) const { return num_threads_ + barrier; }
-  // Returns the index in a ClockVector for the other blocks of the cluster. The element counts how
-  // often all blocks have called ArriveCluster.
+  // Returns the index in a vector clock of the element for the other thread blocks of the cluster.
+  // The element counts how often all thread blocks have called ArriveCluster.
   int remote_agent() const { return num_threads_ + kMostBarriers; }
-  // Returns the index in a ClockVector for the earlier kernels. The element is 1
-  // if a thread has waited for the end of these kernels, otherwise 0.
+  // Returns the index in a vector clock of the element for the earlier kernels. The element is 1 if
+  // a thread has waited for the end of these kernels, otherwise 0.
   int kernels_agent() const { return num_threads_ + kMostBarriers + 1; }
 
   // Returns the current clock value of the warp of thread `thread`.
@@ -54,10 +55,10 @@ class Clocks {
 
   void SyncWarp(int warp) { SyncWarps({&warp, 1}); }
   void SyncWarps(std::span<const int> warps);
-  // Records that warp number `warp` of this block has arrived at the barrier of the cluster.
+  // Records that warp number `warp` of this thread block has arrived at the barrier of the cluster.
   void ArriveAtCluster(int warp);
   // Completes the barrier of the cluster. REQUIRES: ArriveAtCluster was called for all warps of all
-  // `blocks`.
+  // `blocks` (the thread blocks of the cluster).
   static void MeetAsCluster(std::span<Clocks* const> blocks, bool orders_reads);
   // Records that all accesses before the cluster's barrier happened before the next access of
   // thread `thread`. REQUIRES: `thread` has waited for the barrier.
@@ -67,15 +68,15 @@ class Clocks {
   // warp.
   void Release(int thread, ClockVector& into);
   std::shared_ptr<const ClockVector> Snapshot(int thread);
-  // Merges the vector clock `known` into the vector clock of thread `thread`. Only the latest
-  // `known` of each `source` is stored.
+  // Merges the vector clock `known` into the vector clock of thread `thread`. Replaces the vector
+  // clock that an earlier call merged with the same `source`.
   void Acquire(int thread, int source, std::shared_ptr<const ClockVector> known);
   ClockVector MakeVector() const { return ClockVector(static_cast<size_t>(num_agents_)); }
 
  private:
   struct WarpClock {
     Clock now = 1;
-    // Clock value of the warp at the latest barrier that the warp has passed.
+    // Clock value of the warp when the warp passed its latest barrier.
     Clock within = 0;
     // Clock value at which the warp arrived at the cluster's barrier.
     Clock arrived = 0;
@@ -88,7 +89,8 @@ class Clocks {
   struct ThreadClock {
     // Vector clocks that the thread has acquired since the latest barrier of its warp.
     std::vector<Acquired> acquired;
-    // Cache: element i is the highest clock value for which KnowsWarp returned true for warp i.
+    // Cache for KnowsWarp: all accesses of warp i up to clock value whole_warps[i] happened before
+    // the next access of this thread.
     std::vector<Clock> whole_warps;
   };
 
@@ -99,7 +101,7 @@ class Clocks {
   Clock num_cluster_arrivals_ = 0;
   // Merged vector clocks of the warps that have arrived at the current barrier of the cluster.
   ClockVector arriving_;
-  // Vector clock of the latest barrier that all blocks of the cluster have reached.
+  // Vector clock of the latest barrier that all thread blocks of the cluster have reached.
   std::shared_ptr<const ClockVector> cluster_known_;
   std::vector<WarpClock> warps_;
   std::vector<ThreadClock> threads_;

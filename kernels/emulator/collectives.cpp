@@ -1,5 +1,5 @@
-// Implements the functions that synchronise the lanes of a warp, the threads of a block, and the
-// blocks of a cluster.
+// Implements the functions that synchronise the lanes of a warp, the threads of a thread block, and
+// the thread blocks of a cluster.
 #include <fmt/format.h>
 
 #include <array>

@@ -13,7 +13,8 @@ namespace {
 constexpr int kChunk = 16;
 constexpr size_t kLandsAtOnceOneIn = 4;
 
-// Returns the index in Block::barriers of the mbarrier at address `address`.
+// Returns the index in Block::barriers of the mbarrier (barrier in shared memory) at address
+// `address`.
 size_t FindBarrier(const uint64_t* address, Site site) {
   Machine& machine = Machine::Get();
   const Thread& thread = machine.current();

@@ -7,7 +7,8 @@
 
 namespace incipit::emulator {
 
-// The saved registers of a suspended fiber. The members depend on the CPU.
+// The saved registers of a suspended fiber (a thread with its own stack). The members depend on the
+// CPU.
 struct FiberContext;
 struct FiberContextDeleter {
   void operator()(FiberContext* context) const;
@@ -27,11 +28,12 @@ class Fiber {
   Fiber& operator=(const Fiber&) = delete;
   ~Fiber();
 
-  // Makes the next switch to this fiber call `entry`, which must not return. Destroys no objects on
-  // the fiber's stack. Fibers with different `color` (0 or more) use different CPU cache lines.
+  // Makes the next switch to this fiber call `entry`, which must not return. Does not call
+  // destructors of objects on the fiber's stack. Fibers with different `color` (0 or more) use
+  // different CPU cache lines.
   void Start(void (*entry)(), int color);
-  // The function `entry`, which Start receives, must call FinishFirstSwitch before any other
-  // function.
+  // Completes the switch to a new fiber. REQUIRES: the function `entry` that was passed to Start
+  // calls FinishFirstSwitch before any other function.
   static void FinishFirstSwitch();
 
   // Suspends the running fiber `from` and runs the fiber `to`. Returns when another call of Switch

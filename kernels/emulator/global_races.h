@@ -1,6 +1,6 @@
 // Detects data races in global memory: accesses of the same bytes, at least one of them a write,
-// whose order is not defined. Only AtomicAddGlobal orders the blocks of a kernel, and only
-// WaitForEarlierKernels orders kernels.
+// whose order is not defined. Only AtomicAddGlobal orders the accesses of different thread blocks
+// of a kernel. Only WaitForEarlierKernels orders the accesses of different kernels.
 //
 // For every 4 bytes, only the latest write and the latest read are stored. A race with an older
 // access may be missed.
@@ -21,14 +21,14 @@ namespace incipit::emulator {
 struct Thread;
 struct Grid;
 
-// Vector clock of block `block` when the block last executed an atomic operation on a word (4 bytes
-// of global memory)
+// Vector clock of thread block `block` when the thread block last executed an atomic operation on a
+// certain word (4 bytes of global memory)
 struct BlockKnowledge {
   int block = 0;
   std::shared_ptr<const ClockVector> known;
 };
-// Vector clocks of other blocks that thread `thread` acquired when it executed an atomic operation
-// at clock value `clock`
+// Vector clocks of other thread blocks that thread `thread` acquired when it executed an atomic
+// operation at clock value `clock`
 struct LearnedOfBlocks {
   int thread = 0;
   Clock clock = 0;
@@ -41,8 +41,8 @@ class GlobalRaces {
   // or an empty string if there is no race.
   std::string Touch(const Thread& thread, const void* address, int64_t bytes, Access access,
                     Site site);
-  // Records an atomic operation of `thread` at `address`. All atomic operations at the same address
-  // that were recorded before happened before this operation.
+  // Records an atomic operation of `thread` at `address`. All atomic operations that were recorded
+  // earlier at this address happened before this operation.
   void Order(const Thread& thread, const void* address);
 
  private:

@@ -314,8 +314,7 @@ void Machine::Fail(Site site, std::string what) {
   Thread& thread = current();
   thread.site = site;
   SetFault(fmt::format("{}: {}", Describe(thread), what));
-  // Free the memory of `what` here, because this function never returns and its destructors do not
-  // run.
+  // Free the memory of `what` here, because this function never returns and destructors do not run.
   std::string().swap(what);
   g_running = nullptr;
   Fiber::Switch(*thread.fiber, scheduler_);

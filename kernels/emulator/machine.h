@@ -67,8 +67,8 @@ struct Thread : Place {
   Warp* warp = nullptr;
   std::unique_ptr<Fiber> fiber;
   Wait wait = Wait::kNothing;
-  // The barrier for which the thread waits: the number of a barrier, or the byte offset of an
-  // mbarrier in shared memory.
+  // The barrier for which the thread waits: the number of a named barrier, or the byte offset of an
+  // mbarrier (a barrier in shared memory).
   int wait_id = 0;
   const char* wait_name = "";
   Site site;
@@ -87,7 +87,7 @@ struct Multiplication {
   Site site;
   bool is_computed = false;
 };
-// The results of asynchronous matrix products of a warp. A WarpSums exists from FenceMultiplies to
+// The results of asynchronous matrix products of a warp. This object exists from FenceMultiplies to
 // EndMultiplies.
 struct WarpSums {
   int num_blocks = 0;
@@ -101,7 +101,8 @@ struct WarpSums {
 struct Warp {
   Block* block = nullptr;
   std::array<Thread, kLanes> lanes;
-  int64_t number = 0;      // number that no other warp of the emulated kernels has
+  // Number of the warp, which differs from the number of every other emulated warp.
+  int64_t number = 0;
   uint32_t ready = 0;      // bit i is set if lane i can run
   bool is_queued = false;  // true if Machine::runnable_ contains this warp
   // Bit i is set if lane i waits for the other lanes of the warp in the function named
@@ -127,7 +128,7 @@ struct Warp {
   size_t num_multiplications = 0;
 };
 
-// A barrier of a block, identified by a number (as in the PTX instruction bar.sync).
+// A barrier of a thread block, identified by a number (as in the PTX instruction bar.sync).
 struct NamedBarrier {
   // Number of threads that must reach the barrier before they all continue.
   int num_threads = 0;
@@ -147,7 +148,7 @@ struct MemoryBarrier {
   bool is_fenced = false;  // true if FenceBarriers was called after InitBarrier
   // Merged vector clocks of the threads that have arrived at the barrier.
   ClockVector released;
-  // Copy of `released` at the latest completion of the barrier.
+  // Copy of `released` (the merged vector clocks) at the latest completion of the barrier.
   std::shared_ptr<const ClockVector> known;
 };
 
@@ -168,7 +169,7 @@ struct Block {
     void operator()(char* memory) const;
   };
   std::unique_ptr<char, FreeShared> shared;
-  // Element i is the barrier with the number i. SyncBlock uses barrier 0.
+  // Element i is the barrier of this thread block with the number i. SyncBlock uses barrier 0.
   std::array<NamedBarrier, kNamedBarriers> named;
   std::vector<std::unique_ptr<MemoryBarrier>> barriers;
   // Detector of races in shared memory. Null if races are not detected.
@@ -179,11 +180,11 @@ struct Block {
   // Element i lists the matrix products of warpgroup i (four warps): the byte offsets of both
   // factors in shared memory, and the number of columns divided by 8.
   std::vector<std::vector<std::array<int, 3>>> multiplications;
-  int num_ended = 0;  // number of threads of this block that have ended
+  int num_ended = 0;  // number of threads of this thread block that have ended
   bool let_next_start = false;
 
   int num_threads() const { return static_cast<int>(warps.size()) * kLanes; }
-  // Returns the offset of `address` in the shared memory of this block, in bytes.
+  // Returns the offset in bytes of `address` in the shared memory of this thread block.
   int OffsetOf(const void* address) const {
     return static_cast<int>(static_cast<const char*>(address) - shared.get());
   }
@@ -192,10 +193,11 @@ struct Block {
 struct Cluster {
   Grid* grid = nullptr;
   std::vector<std::unique_ptr<Block>> blocks;
-  int num_ended = 0;            // number of blocks of this cluster that have ended
-  size_t num_arrived = 0;       // number of warps that have arrived at the barrier of the cluster
-  const char* arrived_as = "";  // function by which warps arrived at the cluster's barrier
-  uint32_t phase = 0;           // number of completed barriers of the cluster
+  int num_ended = 0;       // number of thread blocks of this cluster that have ended
+  size_t num_arrived = 0;  // number of warps that have arrived at the barrier of the cluster
+  // Name of the function by which warps arrived at the cluster's barrier.
+  const char* arrived_as = "";
+  uint32_t phase = 0;  // number of completed barriers of the cluster
   std::vector<Thread*> waiting;
 };
 
@@ -208,8 +210,8 @@ struct Grid {
   size_t num_started = 0;  // number of clusters of this kernel that have started
   // Index of the oldest kernel that was running when this kernel started
   int first_running = 0;
-  int num_ended = 0;  // number of blocks of this kernel that have ended
-  // Number of running blocks of this kernel that have called LetNextKernelStart.
+  int num_ended = 0;  // number of thread blocks of this kernel that have ended
+  // Number of running thread blocks of this kernel that have called LetNextKernelStart.
   int num_let_go = 0;
   std::vector<std::unique_ptr<Cluster>> in_flight;
   // Threads of the next kernel that wait for the end of this kernel.
@@ -299,22 +301,22 @@ class Machine {
   // A bulk copy finishes before the scheduler runs a warp with probability 1 / landing_one_in_. 0:
   // bulk copies finish only when no thread can run.
   uint32_t landing_one_in_ = 1;
-  // Number of thread switches that are left before the scheduler chooses another warp.
+  // Number of switches between threads after which the scheduler chooses another warp.
   int quantum_ = 0;
 };
 
-// Stops the emulation with an error if the `bytes` bytes at `address` are outside of the block's
-// shared memory, or if `address` is not aligned.
+// Stops the emulation with an error if the `bytes` bytes at `address` are outside of the thread
+// block's shared memory, or if `address` is not aligned.
 void CheckShared(const void* address, int bytes, Site site);
 // Records an access of shared memory by the running thread. Stops the emulation with an error if
 // the access is a race.
 void OrderShared(const void* address, int bytes, Access access, Site site);
 
-// Returns an error message if matrix products of `block` are incomplete, otherwise an empty string.
-// REQUIRES: all threads of `block` have ended.
+// Returns an error message if matrix products of the thread block `block` are incomplete, otherwise
+// an empty string. REQUIRES: all threads of `block` have ended.
 std::string FindUnfinishedMultiplies(const Block& block);
 
-// Returns a text with the block, the number and the source line of `thread`.
+// Returns a text with the thread block, the number and the source line of `thread`.
 std::string Describe(const Thread& thread);
 
 }  // namespace incipit::emulator

@@ -1,5 +1,5 @@
-// Emulates the matrix product library (kernels/cuda/runtime/product_library.h) on the CPU. It has
-// two algorithms, which compute the same sums in opposite order.
+// Emulates the matrix product library (kernels/cuda/runtime/product_library.h) on the CPU. The
+// emulated library has two algorithms, which add the terms of each sum in opposite orders.
 #include "kernels/cuda/runtime/product_library.h"
 
 #include <atomic>

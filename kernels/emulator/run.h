@@ -17,15 +17,16 @@ namespace incipit::emulator {
 struct DeviceOptions {
   int num_sms = 4;
   uint64_t seed = 1;
-  bool find_races = true;       // detect races, which doubles the run time
-  bool count_accesses = false;  // count memory accesses (Report::sites), which doubles the run time
+  bool find_races = true;  // true: races are detected, which doubles the run time
+  // True: memory accesses are counted (Report::sites), which doubles the run time.
+  bool count_accesses = false;
   // The global memory that kernels may access. Null: kernels may access any memory.
   LiveMemory* memory = nullptr;
 };
 
 struct RunOptions {
   int num_blocks = 1;
-  int cluster = 1;  // number of blocks per cluster; must be a divisor of num_blocks
+  int cluster = 1;  // number of thread blocks per cluster; must be a divisor of num_blocks
   uint64_t seed = 1;
   int num_sms = 4;
   bool find_races = true;
@@ -52,8 +53,8 @@ struct SiteCounts {
   int line = 0;
   AccessKind kind = AccessKind::kSharedLoad;
   int lane_bytes = 0;  // number of bytes that a lane accesses at a time
-  // Number of accesses by warps. The accesses of the 32 lanes of a warp at the same time count as
-  // one access.
+  // Number of accesses by warps. If all 32 lanes of a warp make an access together, the access
+  // counts once.
   int64_t warp_accesses = 0;
   int64_t lane_accesses = 0;
   // Number of additional transactions of shared memory because of bank conflicts.
@@ -83,7 +84,7 @@ struct Report {
   int64_t bank_conflicts = 0;  // sum of SiteCounts::bank_conflicts over all source lines
 };
 
-// A kernel without its C++ type (type erasure).
+// A kernel as a plain structure, without its C++ type (type erasure).
 struct KernelCode {
   void (*run)(const void* args) = nullptr;
   const char* name = "";
@@ -103,7 +104,7 @@ KernelCode CodeOf(const char* name = "kernel") {
 
 struct KernelLaunch {
   KernelCode code;
-  // Arguments of the kernel. RunKernels copies them.
+  // Arguments of the kernel, which RunKernels copies.
   const void* args = nullptr;
   size_t args_bytes = 0;
   int num_blocks = 1;

@@ -74,7 +74,7 @@ class Launches {
   std::map<std::string_view, int64_t> counts_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The device memory and host memory that is allocated now.
+// The ranges of device memory and of pinned host memory that are currently allocated.
 class Allocations {
  public:
   static Allocations& Get() {

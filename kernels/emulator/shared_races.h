@@ -1,5 +1,5 @@
-// Detects data races in the shared memory of a block: accesses of the same bytes, at least one of
-// them a write, whose order is not defined.
+// Detects data races in the shared memory of a thread block: accesses of the same bytes, at least
+// one of them a write, whose order is not defined.
 //
 // For every 4 bytes, only the latest write and the latest read of each warp are stored. A race with
 // an older access may be missed.
@@ -26,7 +26,7 @@ class SharedRaces {
   // ---- accesses. Each function returns a description of the race, or an empty string if there is
   // no race.
 
-  // A range of bytes in the shared memory of the block.
+  // A range of bytes in the shared memory of the thread block.
   struct Range {
     int offset = 0;
     int bytes = 0;
@@ -49,11 +49,11 @@ class SharedRaces {
   // access bytes of `memory` (global or shared) that threads have accessed before.
   void FenceBulk(int thread, Memory memory);
   bool IsFenced(int thread, int agent, Clock clock, Memory memory) const;
-  // Checks and records a read of `range` by another block. The read is a race if this block has
-  // written to `range` since the latest barrier of the cluster.
+  // Checks and records a read of `range` by another thread block. The read is a race if this thread
+  // block has written to `range` since the latest barrier of the cluster.
   std::string ReadRemotely(Range range, Site site);
-  // Returns true if another block has read this block's shared memory since the latest barrier of
-  // the cluster.
+  // Returns true if another thread block has read this thread block's shared memory since the
+  // latest barrier of the cluster.
   bool IsReadRemotely() const { return last_remote_read_ > clocks_.ClusterArrivals(); }
 
  private:
@@ -99,15 +99,15 @@ class SharedRaces {
 
   int num_warps_ = 0;
   Clocks clocks_;
-  ZeroArray<Write> writes_;  // element i: the latest write to word i of shared memory
+  ZeroArray<Write> writes_;  // element i: the latest write to word i (4 bytes) of shared memory
   // Element i * num_warps_ + j is the latest read of word i (4 bytes of shared memory) by warp j.
   ZeroArray<Read> reads_;
   // Element i is 1 plus the number of completed cluster barriers at the latest read of word i (4
-  // bytes) by another block. 0: no other block has read word i.
+  // bytes) by another thread block. 0: no other thread block has read word i.
   ZeroArray<Clock> remote_reads_;
   Clock last_remote_read_ = 0;
-  // Cache of KnowsWrite: element i is the latest write that is known to have happened before the
-  // accesses of thread i. High 32 bits: the writer. Low 32 bits: the clock value of the write.
+  // Cache: element i is the write that was found most recently to have happened before the accesses
+  // of thread i. High 32 bits: the writer. Low 32 bits: the clock value of the write.
   std::vector<uint64_t> known_writes_;
   // The calls of FenceBulk by one thread.
   struct Fences {

@@ -18,7 +18,8 @@ namespace {
 constexpr int kRowBytes = 128, kChunkBytes = 16, kWarpRows = 16, kDepth = 16;
 constexpr int kAlignment = 1024, kWarpsOfGroup = 4;
 constexpr size_t kRunsAtOnceOneIn = 4;
-// Bits of the NaN in a result variable that the kernel must not access yet.
+// Bits of the NaN that is stored in a result variable while the kernel must not access the
+// variable.
 constexpr uint32_t kTakenSum = 0x7FC0DEAD;
 
 constexpr const char* kFence = "FenceMultiplies";
@@ -52,7 +53,7 @@ int FirstRow(const Warp& warp) {
 }
 
 // Calls each(offset) for every 16 bytes of shared memory that the warp reads for the matrix product
-// `one`.
+// `one`. `offset`: offset of the 16 bytes in shared memory.
 template <class Each>
 void ForChunks(const Warp& warp, const Multiplication& one, Each each) {
   for (int half = 0; half < 2; ++half) {
@@ -61,8 +62,8 @@ void ForChunks(const Warp& warp, const Multiplication& one, Each each) {
   }
 }
 
-// Returns the WarpSums of `warp` in which the address of the results of lane 0 is `home`. Returns
-// null if there is none.
+// Returns the element of warp.sums in which the address of the results of lane 0 is `home`, or null
+// if there is no such element.
 WarpSums* FindSums(Warp& warp, const float* home) {
   const auto at = std::find_if(warp.sums.begin(), warp.sums.end(),
                                [&](const WarpSums& each) { return each.home[0] == home; });
