@@ -33,8 +33,8 @@ class Buffer {
   virtual size_t byte_size() const = 0;
 };
 
-// A weight matrix of shape [outputs, inputs], in the memory layout that the backend multiplies
-// fastest.
+// A weight matrix of shape [outputs, inputs], stored in the memory layout with which the backend
+// computes matrix products fastest.
 class Weight {
  public:
   virtual ~Weight() = default;
@@ -45,23 +45,25 @@ class Weight {
 };
 
 enum class WeightRole : uint8_t { kQkv, kOutput, kGateUp, kDown, kHead, kEmbedding };
-// The use of a matrix in the model. A backend may choose the memory layout of a matrix by its use.
+// The use of a matrix in the model, for example as output head. A backend may choose the memory
+// layout of a matrix by its use.
 struct WeightUse {
   // NOLINTNEXTLINE(google-explicit-constructor): a WeightRole converts implicitly to a WeightUse.
   constexpr WeightUse(WeightRole role, int32_t rotated_head_dim = 0)
       : role(role), rotated_head_dim(rotated_head_dim) {}
 
   WeightRole role;
-  // If not 0, a backend may reorder the rows of the query, key and value weight for RoPE with this
-  // head_dim. REQUIRES: if not 0, each QkvRopeAppend with this weight has this head_dim, and null
-  // `query_norm` and `key_norm`.
+  // 0, or the number of elements of an attention head. If not 0, a backend may reorder the rows of
+  // the query, key and value weight, so that the matrix product can apply RoPE. REQUIRES: if not 0,
+  // each QkvRopeAppend with this weight has this head_dim, and null `query_norm` and `key_norm`.
   int32_t rotated_head_dim;
 };
 // The number format of a stored weight: the type of the checkpoint, or eight bits with one scale
 // per weight row. A product with a kInt8 weight also rounds its activations to eight bits.
 enum class WeightFormat : uint8_t { kAsStored, kInt8 };
 
-// Selects part `index` of the `count` parts of a matrix, one for each device.
+// Selects one of the `count` parts of a matrix that is divided among `count` devices: the part of
+// device `index`.
 struct Shard {
   int32_t index = 0, count = 1;
 };
@@ -80,16 +82,18 @@ class KvPool {
 };
 
 // Arguments of Sample, which samples one token for each element of `samples`, by the rules of
-// kernels/sampling.h. The samples of all calls of Sample in a step are numbered consecutively from
-// 0.
+// kernels/sampling.h. If a step calls Sample several times, its samples are numbered from 0 over
+// all calls.
 struct SampleArgs {
-  TensorView logits;                    // shape [rows, vocab], f32
-  std::span<const StepSample> samples;  // samples to compute; their field `row` is ignored
+  TensorView logits;  // logits, shape [rows, vocab], f32
+  // One element for each token to sample; the field `row` is ignored.
+  std::span<const StepSample> samples;
   // element i is the index in `logits` of the row for samples[i]
   std::span<const int32_t> logits_rows;
   // Output: element i is the token of samples[i], or -1 if its row of logits is not finite.
   std::span<TokenId> tokens;
-  std::span<RowStatus> status;  // output: element i is the status of samples[i]
+  // Output: element i is the status of samples[i] (for example, whether its logits are finite).
+  std::span<RowStatus> status;
   // Output: Sample appends one row of log probabilities for each sample with num_logprobs >= 0, in
   // the order of `samples`.
   Logprobs* logprobs = nullptr;
@@ -100,7 +104,8 @@ struct SampleArgs {
 // The tokens of a step for which logits will be computed, and the arguments of the later call of
 // Sample.
 struct StepLogits {
-  // Indices of the tokens whose logits are computed, in ascending order without duplicates.
+  // Indices in Step::tokens of the tokens whose logits are computed, in ascending order without
+  // duplicates.
   std::span<const int32_t> rows = {};
   // The arguments of Sample, or null. If not null, the step calls Logits exactly once, for all
   // `rows`, and then Sample exactly once, with these arguments.
@@ -108,7 +113,7 @@ struct StepLogits {
 };
 
 struct NormArgs {
-  const Buffer* weight = nullptr;  // shape [hidden_size], f32
+  const Buffer* weight = nullptr;  // RMSNorm weight, shape [hidden_size], f32
   float epsilon = 0;
 };
 
@@ -116,49 +121,52 @@ struct NormArgs {
 // step. A token below 0 is a placeholder for a token that the previous step samples (Step in
 // kernels/step.h).
 struct EmbedArgs {
-  const Weight* table = nullptr;  // shape [vocab, hidden_size]
-  TensorView hidden;              // output, shape [num_tokens, hidden_size]
+  const Weight* table = nullptr;  // embedding matrix, shape [vocab, hidden_size]
+  TensorView hidden;              // output: hidden state, shape [num_tokens, hidden_size]
 };
 
 // Arguments of QkvRopeAppend, which computes RmsNorm(hidden) * W^T + bias, where W is `qkv`. Query
 // and key heads are then normalised (if `query_norm` and `key_norm` are not null) and rotated by
 // RoPE. Keys and values are stored in the cache blocks of the sequence.
 struct QkvRopeAppendArgs {
-  TensorView hidden;  // input, shape [num_tokens, hidden_size]
+  TensorView hidden;  // input: hidden state, shape [num_tokens, hidden_size]
   NormArgs norm;
-  // Shape [(num_heads + 2 * num_kv_heads) * head_dim, hidden_size].
+  // Rows of the query, key and value weights, shape [(num_heads + 2 * num_kv_heads) * head_dim,
+  // hidden_size].
   const Weight* qkv = nullptr;
-  const Buffer* bias = nullptr;        // shape [rows of qkv], f32; null: no bias
-  const Buffer* query_norm = nullptr;  // shape [head_dim], f32; null: no norm of queries
-  const Buffer* key_norm = nullptr;    // shape [head_dim], f32; null: no norm of keys
+  const Buffer* bias = nullptr;  // bias, shape [rows of qkv], f32; null: no bias
+  // RMSNorm weight of query heads, shape [head_dim], f32; null: no norm.
+  const Buffer* query_norm = nullptr;
+  // RMSNorm weight of key heads, shape [head_dim], f32; null: no norm.
+  const Buffer* key_norm = nullptr;
   float head_norm_epsilon = 0;
   // RoPE table: for each position, head_dim / 2 cosines, then head_dim / 2 sines, in f32.
   const Buffer* rope = nullptr;
   int32_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
   KvPool* pool = nullptr;
   int32_t layer = 0;
-  TensorView query;  // output, shape [num_tokens, num_heads * head_dim]
+  TensorView query;  // output: queries, shape [num_tokens, num_heads * head_dim]
 };
 
 // Arguments of causal attention. The token at position p attends to the positions [0, p] of its
 // sequence, or only to the last `window` of these positions.
 struct AttentionArgs {
-  TensorView query;  // shape [num_tokens, num_heads * head_dim]
+  TensorView query;  // queries, shape [num_tokens, num_heads * head_dim]
   const KvPool* pool = nullptr;
   int32_t layer = 0;
   int32_t num_heads = 0;
   float scale = 0;
   int32_t window = 0;  // number of positions of the sliding window; 0: no window
-  TensorView out;      // output, shape [num_tokens, num_heads * head_dim]
+  TensorView out;      // output: attention results, shape [num_tokens, num_heads * head_dim]
 };
 
 // Arguments of ProjectAdd, which computes hidden += x * W^T + bias for each token row. W is
 // `weight`.
 struct ProjectAddArgs {
-  TensorView x;  // shape [num_tokens, number of columns of W]
+  TensorView x;  // input x, shape [num_tokens, number of columns of W]
   const Weight* weight = nullptr;
-  const Buffer* bias = nullptr;  // shape [number of rows of W], f32; null: no bias
-  TensorView hidden;             // input and output, shape [num_tokens, number of rows of W]
+  const Buffer* bias = nullptr;  // bias, shape [number of rows of W], f32; null: no bias
+  TensorView hidden;  // input and output: hidden state, shape [num_tokens, number of rows of W]
   // Weight of the RmsNorm that the next operation applies to `hidden`, or null. REQUIRES: if not
   // null, the next operation of the step is a QkvRopeAppend or GateUpSilu of the same `hidden`.
   const Buffer* next_norm = nullptr;
@@ -167,29 +175,30 @@ struct ProjectAddArgs {
 // Arguments of GateUpSilu, which computes gate|up = RmsNorm(hidden) * W^T + bias and out =
 // SiLU(gate) * up for each token row. W is `gate_up`.
 struct GateUpSiluArgs {
-  TensorView hidden;  // input, shape [num_tokens, hidden_size]
+  TensorView hidden;  // input: hidden state, shape [num_tokens, hidden_size]
   NormArgs norm;
-  // Shape [2 * intermediate_size, hidden_size]: the rows of gate, then the rows of up.
+  // Weight W, shape [2 * intermediate_size, hidden_size]: the rows of gate, then the rows of up.
   const Weight* gate_up = nullptr;
-  const Buffer* bias = nullptr;  // shape [2 * intermediate_size], f32; null: no bias
-  TensorView out;                // output, shape [num_tokens, intermediate_size]
+  const Buffer* bias = nullptr;  // bias, shape [2 * intermediate_size], f32; null: no bias
+  TensorView out;                // output: MLP activations, shape [num_tokens, intermediate_size]
 };
 
 // Arguments of Logits, which computes RmsNorm(hidden) * W^T, where W is `head`. The computed rows
 // belong to the tokens StepLogits::rows[i] for i in [begin, begin + count).
 struct LogitsArgs {
-  TensorView hidden;  // input, shape [num_tokens, hidden_size]
+  TensorView hidden;  // input: hidden state, shape [num_tokens, hidden_size]
   NormArgs norm;
-  const Weight* head = nullptr;  // shape [vocab, hidden_size]
+  const Weight* head = nullptr;  // output head of the model, shape [vocab, hidden_size]
   int32_t begin = 0, count = 0;
-  TensorView logits;  // output, shape [count, vocab], f32
+  TensorView logits;  // output: logits, shape [count, vocab], f32
 };
 
 // Arguments of Score. For each element of `scores`, Score computes the log probability of one
 // prompt token, and the likeliest tokens at its position.
 struct ScoreArgs {
-  TensorView logits;                  // shape [rows, vocab], f32
-  std::span<const StepScore> scores;  // scores to compute; their field `row` is ignored
+  TensorView logits;  // logits, shape [rows, vocab], f32
+  // One element for each prompt token to score; the field `row` is ignored.
+  std::span<const StepScore> scores;
   // element i is the index in `logits` of the row for scores[i]
   std::span<const int32_t> logits_rows;
   std::span<RowStatus> status;  // output: element i is the status of scores[i]
@@ -206,13 +215,15 @@ struct BackendLimits {
   std::vector<int32_t> block_sizes;
   std::vector<DType> weight_dtypes, kv_dtypes;
   std::vector<WeightFormat> weight_formats = {WeightFormat::kAsStored};
-  DType hidden_dtype = DType::kF32;      // type of the residual stream
-  DType activation_dtype = DType::kF32;  // type of queries, attention output and MLP activations
+  DType hidden_dtype = DType::kF32;  // element type of the hidden state (residual stream)
+  // Element type of queries, attention output and MLP activations.
+  DType activation_dtype = DType::kF32;
   int32_t head_dim_multiple = 1;
   // The MLP's intermediate size, and the numbers of rows and columns of each ProjectAdd weight,
   // must be multiples of this number.
   int32_t width_multiple = 1;
-  int32_t logits_rows = 64;  // recommended maximum number of rows in one call of Logits
+  // Recommended maximum number of tokens for which one call of Logits computes logits.
+  int32_t logits_rows = 64;
 };
 
 // Sizes of a model and of its KV cache, from which a backend computes the memory that a step needs.
@@ -248,9 +259,9 @@ class Backend {
   // the message contains the requested bytes and the free bytes.
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) = 0;
   virtual absl::StatusOr<std::unique_ptr<KvPool>> CreateKvPool(const KvPoolShape& shape) = 0;
-  // Packs matrices that are multiplied together (q|k|v or gate|up) into one weight, with the rows
-  // of all `parts` in order. A part may start at any address. REQUIRES: each part outlives the
-  // weight.
+  // Packs matrices that multiply the same input (query, key and value, or gate and up) into one
+  // weight, which holds the rows of all `parts` in order. A part may start at any address.
+  // REQUIRES: each part outlives the weight.
   virtual absl::StatusOr<std::unique_ptr<Weight>> PackWeight(std::span<const ConstTensorView> parts,
                                                              WeightUse use, WeightFormat format,
                                                              Shard shard) = 0;
@@ -265,10 +276,10 @@ class Backend {
 
   // Begins a step. The arrays of `step` and `logits` must stay valid until Synchronize returns.
   virtual void Upload(const Step& step, const StepLogits& logits) = 0;
-  // Enqueues the operations that `enqueue` calls. The backend may record the operations, and replay
-  // them for a later step with the same `owner` and number of tokens. REQUIRES: the operations and
-  // the addresses of their arguments depend only on `owner`, the number of tokens and the arguments
-  // of Upload.
+  // Enqueues the operations that `enqueue` calls. `owner` identifies the caller. The backend may
+  // record the operations, and replay them for a later step with the same `owner` and number of
+  // tokens. REQUIRES: the operations and the addresses of their arguments depend only on `owner`,
+  // the number of tokens and the arguments of Upload.
   virtual void RunStep(const void* owner, absl::FunctionRef<void()> enqueue) = 0;
   // Records the operations of `enqueue` for each number of tokens up to `tokens_max`. Later calls
   // of RunStep replay the recorded operations. During the recording, the backend runs `step`, which

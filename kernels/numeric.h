@@ -24,7 +24,7 @@ constexpr uint16_t NarrowBF16(float value) {
 constexpr float WidenF16(uint16_t bits) {
   const uint32_t sign = uint32_t{bits & 0x8000u} << 16;
   const uint32_t magnitude = bits & 0x7FFFu;
-  if (magnitude >= 0x7C00) {  // f16 infinity or NaN
+  if (magnitude >= 0x7C00) {  // the f16 number is an infinity or a NaN
     return std::bit_cast<float>(sign | 0x7F800000 | (magnitude & 0x3FF) << 13);
   }
   // The exponent bias of f32 is 112 larger than the exponent bias of f16. The multiplication by

@@ -43,9 +43,9 @@ class Candidates {
   void KeepMass(uint64_t wanted);
 
  private:
-  // The lowest logit that is kept. `key`: OrderKey of this logit. Candidates with exactly this
-  // logit are kept until `wanted_of_equals` is reached: a number of candidates (KeepLargest) or a
-  // sum of masses (KeepMass).
+  // The limit above which candidates are kept. `key`: the lowest logit that is kept, as a number
+  // with the same order (OrderKey of kernels/sampling.h). `wanted_of_equals`: number of candidates
+  // with exactly this logit to keep (KeepLargest), or the sum of their masses to reach (KeepMass).
   struct Cut {
     uint32_t key = 0;
     uint64_t wanted_of_equals = 0;

@@ -13,8 +13,8 @@ namespace incipit {
 struct CpuOptions {
   int32_t num_threads = 0;   // number of threads; 0: the number of CPUs that this process may use
   bool pin_threads = false;  // true: each thread is bound to one CPU
-  // Instruction set of the inner loops; empty: the fastest instruction set that the machine
-  // supports.
+  // Name of the instruction set of the inner loops; empty: the fastest instruction set that the
+  // machine supports.
   std::string isa = {};
 };
 // Creates a CPU backend. Returns INVALID_ARGUMENT if the machine does not support `options.isa`;

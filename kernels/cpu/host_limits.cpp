@@ -39,8 +39,8 @@ std::optional<uint64_t> ReadField(const std::string& path, std::string_view key)
   return std::nullopt;
 }
 
-// Returns the folders, under `mount`, of the control group `path` and of its ancestors. The last
-// folder is `mount`: in a container, only `mount` may be readable.
+// Returns the folder of the control group `path` below `mount`, then the folders of its ancestors.
+// The last folder is `mount` itself, because only `mount` may be readable in a container.
 std::vector<std::string> WithAncestors(const std::string& mount, std::string path) {
   std::vector<std::string> folders;
   while (!path.empty() && path != "/") {

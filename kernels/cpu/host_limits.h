@@ -8,7 +8,8 @@
 
 namespace incipit {
 
-// Folders from which the limits are read. Tests pass folders with test files.
+// Root folders of the files from which the limits are read (/proc and the control groups). Tests
+// pass folders with test files.
 struct HostPaths {
   std::string proc = "/proc";
   std::string cgroup = "/sys/fs/cgroup";

@@ -37,7 +37,8 @@ void LimitInstructionSet() {
   });
 }
 
-// `factors`: element type of the matrices that are multiplied. `sums`: element type of the result.
+// Element types of a matrix product. `factors`: type of both matrices that are multiplied. `sums`:
+// type of the result.
 struct Types {
   dnnl::memory::data_type factors, sums;
   size_t factor_bytes;

@@ -39,7 +39,7 @@ struct ProductInput {
 // of products.
 struct ProductOutput {
   simd::Finish finish = simd::Finish::kStore;
-  const float* bias = nullptr;  // shape [outputs]; null: no bias
+  const float* bias = nullptr;  // bias, shape [outputs]; null: no bias
   float* y = nullptr;           // shape [num_rows][Width(outputs)]
 
   int64_t Width(int64_t outputs) const {

@@ -51,8 +51,8 @@ struct AttendScratch {
   // queries multiplied by the attention scale, of shape [groups of rows][head_dim][rows]
   float* query;
   float* scores;  // scores, which softmax weights later replace; shape [rows][kStep]
-  // `new_max`: updated maximum score of each row. `rescale`: factor by which the earlier sums of
-  // each row must be multiplied.
+  // `new_max`: maximum score of each row, including the current positions. `rescale`: factor by
+  // which the sums over earlier positions of each row must be multiplied.
   float *new_max, *rescale;
   // Copies of the keys and values of kStep positions, used if cache blocks have fewer than 16
   // positions (kBlock).
@@ -146,8 +146,8 @@ void GatherStep(const KvView& kv, int64_t first, SeenRange range, const AttendSc
   }
 }
 
-// Selects the keys to prefetch: `positions` positions later in the sequence than the current keys,
-// plus `elements` elements in memory.
+// Location of the keys to prefetch: first go `positions` positions further in the sequence than the
+// current keys, then `elements` elements further in memory.
 struct NextKeys {
   int64_t positions, elements;
 };
@@ -205,7 +205,7 @@ StepBlocks<T> LocateStep(const KvView& kv, int64_t first, SeenRange range, NextK
 
 template <class T>
 void LoadQuery(const AttendArgs& args, const Tiles& tiles, const AttendScratch& scratch) {
-  constexpr float kLog2OfE = 1.44269504f;  // e^x is equal to 2^(x * kLog2OfE)
+  constexpr float kLog2OfE = 1.44269504f;  // log2(e), because e^x is equal to 2^(x * log2(e))
   const int64_t head_dim = args.kv.head_dim;
   const Vec scale = Broadcast(args.scale * kLog2OfE);
   int64_t token = 0, head = 0;
@@ -275,15 +275,16 @@ void AccumulateRows(const AttendArgs& args, const StepBlocks<T>& blocks, int64_t
                             .ahead = ahead};
   const bool fetches = ahead != nullptr;
   if (is_whole) return TileFunctionsOf<T>(rows, fetches).accumulate(part);
-  // The rows are in ascending order of position, so the first row has the lowest range of positions
-  // and the last row the highest range.
+  // The rows are in ascending order of position. The first row therefore attends to the lowest
+  // range of positions, and the last row to the highest range.
   const auto slots_of = [&](int64_t row) {
     return SeenSlots(args, row / args.num_heads, first, kStep);
   };
   const SeenRange earliest = slots_of(begin), latest = slots_of(begin + rows - 1);
   const bool are_alike = earliest.end == latest.end;
-  // All rows are computed together up to this position, and one by one after it. A dot instruction
-  // adds pairs of positions, so this position must then be even.
+  // The rows are computed together up to this position, and one by one after this position. A dot
+  // instruction adds the products of two positions, so the position must be even if the rows
+  // differ.
   const int64_t common_end = kHasDots<T> && !are_alike ? earliest.end / 2 * 2 : earliest.end;
   const bool together = earliest.begin < common_end && earliest.begin == latest.begin;
   if (together) {

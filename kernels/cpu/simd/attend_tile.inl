@@ -105,7 +105,7 @@ struct ScoreArgs {
   const StepBlocks<T>* blocks;
   int64_t head_dim;
   float* scores;      // shape [rows][kStep]
-  FetchAhead* ahead;  // memory to prefetch; unused if FETCH is false
+  FetchAhead* ahead;  // memory to prefetch during the computation; unused if FETCH is false
 };
 
 template <class T>
@@ -204,7 +204,7 @@ struct AccumulateArgs {
   int64_t begin, end;
   float* sums;  // shape [rows][sums_stride]
   int64_t sums_stride, head_dim;
-  FetchAhead* ahead;  // memory to prefetch; unused if FETCH is false
+  FetchAhead* ahead;  // memory to prefetch during the computation; unused if FETCH is false
 };
 
 // Adds weighted values to the sums of ROWS rows. Processes VECTORS vectors of dimensions, from
@@ -238,7 +238,7 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
     const float* weights = args.weights + position;
     for (; position < end; ++position) {
       constexpr int kPair = VECTORS == 1 ? 1 : 2;
-      // prefetches the values that the next call reads
+      // prefetches the next dimensions of this position, which the next AccumulateChunk reads
       if constexpr (FETCH) FetchSoon<kCount>(values + kCount);
 #pragma GCC unroll 16
       for (int v = 0; v < VECTORS; v += kPair) {

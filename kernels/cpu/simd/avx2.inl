@@ -1,5 +1,5 @@
-// Defines vector operations with AVX2, FMA and F16C. Source files that are compiled for AVX2
-// include this file inside their namespace.
+// Defines operations on SIMD vectors with AVX2, FMA and F16C. Source files that are compiled for
+// AVX2 include this file inside their namespace.
 #pragma once
 
 struct F16 {
@@ -26,7 +26,7 @@ constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 4;
 constexpr int kInt8Unroll = 4;
 constexpr int kAttendRows = 6;
-constexpr int kAttendSums = 12;  // maximum number of vectors of attention sums in registers
+constexpr int kAttendSums = 12;  // maximum number of SIMD registers that hold sums of attention
 constexpr bool kBF16PairsInterleave = true;
 
 inline Vec Zero() { return {_mm256_setzero_ps()}; }
@@ -55,7 +55,7 @@ inline Vec Widen(const BF16* p) {
 // the elements 1, 3, 5, .... Each result needs only one instruction.
 inline void WidenPair(const BF16* p, Vec& even, Vec& odd) {
   __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-  asm("" : "+x"(bits));  // without this statement, the compiler loads the elements twice
+  asm("" : "+x"(bits));  // prevents the compiler from loading the elements twice
   even = {_mm256_castsi256_ps(_mm256_slli_epi32(bits, 16))};
   odd = {_mm256_castsi256_ps(_mm256_and_si256(bits, _mm256_set1_epi32(-0x10000)))};
 }
@@ -89,7 +89,7 @@ inline IntWeights WidenInt8(const char* p) {
 inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
   sum.v = _mm256_add_epi32(sum.v, _mm256_madd_epi16(factor.v, weights.v));
   // The empty asm statement prevents the compiler from adding the products of several columns
-  // first, which needs too many registers.
+  // before it adds them to the sums, which needs too many registers.
   asm("" : "+x"(sum.v));
   return sum;
 }
@@ -149,8 +149,8 @@ inline Vec AddToExponent(Vec a, Vec n) {
   return {_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a.v), shifted))};
 }
 
-// A sum of masses, plus `num_terms` times a constant, which TotalOf subtracts. A mass is a token
-// weight in fixed point (MassOf of kernels/sampling.h).
+// A sum of masses, plus `num_terms` times a constant. TotalOf subtracts the constants. A mass is a
+// token weight in fixed point (MassOf of kernels/sampling.h).
 struct MassSum {
   __m256i v;
   uint64_t num_terms;

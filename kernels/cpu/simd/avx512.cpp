@@ -26,7 +26,7 @@ inline IntWeights WidenInt8(const char* p) {
 inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
   sum.v = _mm512_add_epi32(sum.v, _mm512_madd_epi16(factor.v, weights.v));
   // The empty asm statement prevents the compiler from adding the products of several columns
-  // first, which needs too many registers.
+  // before it adds them to the sums, which needs too many registers.
   asm("" : "+v"(sum.v));
   return sum;
 }

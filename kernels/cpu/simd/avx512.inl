@@ -1,5 +1,5 @@
-// Defines vector operations with AVX-512. Source files that are compiled for AVX-512 include this
-// file inside their namespace.
+// Defines operations on SIMD vectors with AVX-512. Source files that are compiled for AVX-512
+// include this file inside their namespace.
 #pragma once
 
 struct F16 {
@@ -26,7 +26,7 @@ constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 12;
 constexpr int kInt8Unroll = 4;
 constexpr int kAttendRows = 8;
-constexpr int kAttendSums = 24;  // maximum number of vectors of attention sums in registers
+constexpr int kAttendSums = 24;  // maximum number of SIMD registers that hold sums of attention
 constexpr bool kBF16PairsInterleave = true;
 
 inline Vec Zero() { return {_mm512_setzero_ps()}; }
@@ -134,8 +134,8 @@ inline Vec AddToExponent(Vec a, Vec n) {
   return {_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a.v), shifted))};
 }
 
-// A sum of masses, plus `num_terms` times a constant, which TotalOf subtracts. A mass is a token
-// weight in fixed point (MassOf of kernels/sampling.h).
+// A sum of masses, plus `num_terms` times a constant. TotalOf subtracts the constants. A mass is a
+// token weight in fixed point (MassOf of kernels/sampling.h).
 struct MassSum {
   __m512i v;
   uint64_t num_terms;

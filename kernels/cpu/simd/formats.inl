@@ -1,6 +1,6 @@
 // Defines the weight formats of a matrix product, and how weights of each format are loaded,
-// multiplied and summed. The file of every instruction set includes this file inside its namespace,
-// after it defines Vec and IntVec.
+// multiplied and summed. The source file of every instruction set includes this file inside its
+// namespace, after it defines Vec (a SIMD vector of f32) and IntVec.
 #pragma once
 
 #include "kernels/cpu/simd/vector_math.inl"
@@ -13,7 +13,8 @@ struct FloatFormat {
   using Factor = float;
   using Weights = Vec;
   using Sum = Vec;
-  // Format of weights that are converted to f32 once and then multiplied with many input rows.
+  // Format of weights that have been converted to f32 in advance, because many input rows are
+  // multiplied with them.
   using Wide = FloatFormat<float>;
   // Number of columns that one iteration of the innermost loop multiplies.
   static constexpr int kUnroll = 4;

@@ -73,7 +73,7 @@ struct MultiplyArgs {
   // the number of all groups.
   int64_t group_begin, group_end;
   Finish finish;
-  const float* bias;  // shape [num_outputs]; null: no bias
+  const float* bias;  // bias, shape [num_outputs]; null: no bias
   float* y;           // shape [num_rows][y_stride]
   int64_t y_stride;
 };
@@ -91,7 +91,7 @@ struct FinishRowArgs {
   float row_scale;  // for eight-bit weights only: scale of the input row
   int64_t num_outputs;
   Finish finish;
-  const float* bias;  // shape [num_outputs]; null: no bias
+  const float* bias;  // bias, shape [num_outputs]; null: no bias
   // Output, of shape [num_outputs], or [num_outputs / 2] for kSilu. `y` may be equal to `sums`.
   float* y;
 };
@@ -130,9 +130,10 @@ inline constexpr int32_t kAttendGroupsMax = 3;
 // consecutive KV heads. The first is the KV head of `kv`. Each KV head has num_heads query heads.
 struct AttendArgs {
   KvView kv;
-  // Shape [num_tokens][token_stride]. The query heads of a token are stored one after the other.
+  // Queries, of shape [num_tokens][token_stride]. The query heads of a token are stored one after
+  // the other.
   const float* query;
-  float* out;  // same layout as `query`
+  float* out;  // output: attention results, in the layout of `query`
   int64_t token_stride;
   int32_t first_position, num_tokens, num_heads, num_groups;
   int32_t window;  // number of positions of the sliding window; 0: no window
@@ -141,7 +142,7 @@ struct AttendArgs {
   // kSplit, (i + 1) * kSplit). REQUIRES: if `states` is null, these splits contain all positions
   // that the tokens attend to.
   int32_t split_begin, split_end;
-  // Working memory of attend_scratch_floats(n, head_dim) floats, where n is num_groups *
+  // Working memory of `attend`: attend_scratch_floats(n, head_dim) floats, where n is num_groups *
   // RoundUp(num_tokens * num_heads, 16).
   float* scratch;
   // Output: the intermediate sums, of shape [split][KV head]. An element has

@@ -35,7 +35,7 @@ struct TileArgs {
   const char* panel;
   int64_t panel_bytes;  // distance in bytes between two consecutive panels (groups of weight rows)
   int64_t steps;
-  float* sums;            // shape [ROWS][PANELS * width]
+  float* sums;            // sums of products, shape [ROWS][PANELS * width]
   bool resume;            // true: adds to the values in `sums`; false: overwrites these values
   const int32_t* starts;  // initial sums if `resume` is false; null: zeros
   const char* prefetch;   // address of the memory to prefetch
@@ -203,7 +203,7 @@ struct TiledProduct {
         MultiplyLone(kProductTiles<Format>.lone[rows - 1], panel + p,
                      sums + p * rows * Format::kWidth);
       }
-      // True if gate rows and up rows are multiplied by separate calls.
+      // True if one call multiplies the gate rows and another call multiplies the up rows.
       const bool is_apart = unit > at_once;
       for (int64_t p = 0; p < unit; p += Unit()) {
         FinishPanel<Format>(args, {.sums = sums + p * Format::kWidth,

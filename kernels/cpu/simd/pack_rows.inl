@@ -1,5 +1,5 @@
-// Converts rows of activations to the layout that the matrix product reads. The file of every
-// instruction set includes this file inside its namespace.
+// Converts rows of activations to the layout that the matrix product reads. The source file of
+// every instruction set includes this file inside its namespace.
 #pragma once
 
 #include "kernels/cpu/simd/formats.inl"

@@ -20,8 +20,8 @@ struct RateLoops {
   void (*read)(const std::byte* data, size_t bytes);
 };
 
-// REQUIRES: callers of RateLoops::read pass a multiple of this number as `bytes`, and an address
-// aligned to 64 bytes as `data`.
+// The argument `bytes` of RateLoops::read must be a multiple of this number. The argument `data`
+// must be aligned to 64 bytes.
 inline constexpr size_t kReadMultiple = 4096;
 
 const RateLoops& PortableRateLoops();

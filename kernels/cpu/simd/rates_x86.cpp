@@ -84,7 +84,8 @@ __attribute__((target("avx512f"))) int64_t MultiplyAddAvx512(int64_t rounds) {
 __attribute__((target("avx512f,avx512bf16"))) int64_t DotBf16Avx512(int64_t rounds) {
   __m512 sums[kChains];
   for (int i = 0; i < kChains; ++i) sums[i] = _mm512_setzero_ps();
-  const __m512i bits = _mm512_set1_epi16(0x3F80);  // each bf16 element has the value 1
+  // A vector of bf16 elements, each with the value 1.
+  const __m512i bits = _mm512_set1_epi16(0x3F80);
   __m512bh ones;
   std::memcpy(&ones, &bits, sizeof(ones));
   for (int64_t round = 0; round < rounds; ++round) {

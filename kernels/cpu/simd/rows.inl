@@ -1,6 +1,6 @@
-// Defines operations on one row of numbers. The file of every instruction set includes this file
-// inside its namespace. The result for an element does not depend on the element's position in a
-// vector.
+// Defines operations on one row of numbers. The source file of every instruction set includes this
+// file inside its namespace. The result for an element does not depend on the element's position in
+// a SIMD vector.
 #pragma once
 
 #include "kernels/cpu/simd/vector_math.inl"

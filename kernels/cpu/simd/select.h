@@ -19,7 +19,7 @@ struct NativeProducts {
 };
 NativeProducts DetectNativeProducts();
 
-// Returns true if `kernels` uses the bf16 dot instruction. In this case, oneDNN computes matrix
+// Returns true if `kernels` uses the bf16 dot instruction. If true, oneDNN computes the matrix
 // products of all types for which the machine has native instructions.
 bool PrefersOneDnn(const Kernels& kernels);
 

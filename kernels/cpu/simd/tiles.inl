@@ -1,5 +1,5 @@
-// Divides rows into tiles (groups of a few rows that are computed together). The file of every
-// instruction set includes this file inside its namespace.
+// Divides rows into tiles (groups of a few rows that are computed together). The source file of
+// every instruction set includes this file inside its namespace.
 #pragma once
 
 // Divides num_rows rows into tiles of at most `height` rows. The numbers of rows of two tiles

@@ -1,9 +1,9 @@
-// Defines functions of whole vectors. The file of every instruction set includes this file inside
-// its namespace.
+// Defines functions that compute all elements of a SIMD vector at once, for example Exp. The source
+// file of every instruction set includes this file inside its namespace.
 #pragma once
 
-// Loads two consecutive vectors of T and converts them to f32. For some types T, the order of the
-// elements is changed.
+// Loads two consecutive SIMD vectors of T and converts them to f32. For some types T, the order of
+// the elements is changed.
 template <class T>
 inline void WidenPair(const T* p, Vec& first, Vec& second) {
   first = Widen(p);
@@ -21,7 +21,7 @@ constexpr bool kPairsInterleave = kBF16PairsInterleave && sizeof(T) == sizeof(BF
 // that the lowest result is 2^-126. A NaN stays a NaN, and exp(0) is exactly 1.
 inline Vec Exp(Vec x) {
   x = Min(Broadcast(88.0f), Max(Broadcast(-87.33f), x));
-  // 1.5 * 2^23: the addition of this number rounds to a whole number
+  // 1.5 * 2^23: adding this number to an f32 number rounds the f32 number to a whole number
   const Vec round = Broadcast(12582912.0f);
   const Vec n = Sub(MultiplyAdd(x, Broadcast(1.44269504f), round), round);
   // This constant is ln 2 cut to 15 bits, so that its product with the small whole number n is
