@@ -20,8 +20,8 @@ int g_exit_code = 1;
 
 void HandleBusError(int signal, siginfo_t* info, void* /*context*/) {
   if (info->si_code != BUS_ADRERR) {
-    // After this handler returns, the instruction that raised SIGBUS runs and raises SIGBUS again,
-    // now with the default action.
+    // Restore the default action of SIGBUS, which ends the process. The instruction that raised
+    // SIGBUS runs again after the handler, and raises SIGBUS again.
     std::signal(signal, SIG_DFL);
     return;
   }
@@ -32,9 +32,10 @@ void HandleBusError(int signal, siginfo_t* info, void* /*context*/) {
 }  // namespace
 
 void ExitOnFileFault(std::string_view folder, int exit_code) {
-  const auto end = fmt::format_to_n(
-      g_message.data(), g_message.size() - 1,
-      "incipit serve: a file in {} was truncated while the server used it", folder.substr(0, 900));
+  const auto end =
+      fmt::format_to_n(g_message.data(), g_message.size() - 1,
+                       "incipit serve: a file in {} was truncated while the server used the file",
+                       folder.substr(0, 900));
   g_message_size = std::min(end.size, g_message.size() - 1);
   g_message[g_message_size++] = '\n';
   g_exit_code = exit_code;

@@ -17,8 +17,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Limits for the JSON value in a line. There is no separate limit for the number of values, because
-// the number of bytes is limited.
+// Limits for the JSON value in an input line. The maximum number of bytes also limits the number of
+// JSON values.
 constexpr JsonLimits kLineLimits = {.bytes_max = kJsonLineBytesMax,
                                     .values_max = kJsonLineBytesMax,
                                     .depth_max = 512,

@@ -25,7 +25,7 @@ std::vector<Command> AllCommands() {
 
 std::string Help() {
   std::string help = fmt::format(
-      "incipit {}: serves language models over gRPC, with a prefix cache\n\n"
+      "incipit {}: serves language models over gRPC and HTTP, with a prefix cache\n\n"
       "Usage: incipit COMMAND [--flag value]...\n\nCommands:\n",
       INCIPIT_VERSION);
   for (const Command& command : AllCommands()) {

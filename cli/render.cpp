@@ -63,7 +63,7 @@ absl::StatusOr<LoadedTemplate> LoadFromFolder(const std::string& folder) {
 
 absl::StatusOr<ordered_json> RenderLine(const LoadedTemplate& loaded, ordered_json line) {
   if (!line.is_object() || !line.contains("messages") || !line["messages"].is_array()) {
-    return InvalidArgument("a line must be an object whose messages are an array");
+    return InvalidArgument("a line must be a JSON object with an array under the key messages");
   }
   // If the template is from a model folder, set a default for each template argument that the input
   // line does not have.

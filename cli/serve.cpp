@@ -141,7 +141,7 @@ int RunServe(std::span<const std::string_view> args) {
   }
   absl::StatusOr<ApiKeys> keys = ReadKeys(options);
   if (!keys.ok()) return Report(keys.status(), kExitUsage);
-  std::signal(SIGPIPE, SIG_IGN);  // SIGPIPE: a write to a closed stderr must not end the server
+  std::signal(SIGPIPE, SIG_IGN);  // a write to a closed stderr must not end the server
   StartLogging(options.log_level);
   RaiseFileLimit();
   ExitOnFileFault(options.model, kExitModel);

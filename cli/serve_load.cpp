@@ -187,9 +187,9 @@ absl::Status LoadRunner(const Options& options, Loaded& loaded) {
   engine.cache.num_blocks = decided.num_blocks;
   engine.cache.block_size = decided.block_size;
   engine.waiting_prompt_tokens_max = options.waiting_prompt_tokens_max;
-  spdlog::info("the cache has {} blocks of {} tokens ({} MiB); a step computes at most {} tokens",
-               decided.num_blocks, decided.block_size, (*runner)->kv_bytes() >> 20,
-               decided.step_tokens_max);
+  spdlog::info(
+      "the cache has {} blocks of {} tokens ({} MiB); a step (batch) computes at most {} tokens",
+      decided.num_blocks, decided.block_size, (*runner)->kv_bytes() >> 20, decided.step_tokens_max);
   const int64_t capacity = int64_t{decided.num_blocks} * decided.block_size;
   if (capacity < decided.max_model_len) {
     spdlog::warn(
@@ -229,8 +229,10 @@ absl::Status Load(const Options& options, Loaded& loaded) {
   }
   const auto& non_finite = loaded.model->weights.non_finite;
   if (!non_finite.empty()) {
-    spdlog::warn("{} tensors contain values that are not finite; the first is {}",
-                 non_finite.size(), non_finite.front());
+    spdlog::warn(
+        "{} weight tensors contain values that are not finite (NaN or infinite); the first of "
+        "these tensors is {}",
+        non_finite.size(), non_finite.front());
   }
   INCIPIT_RETURN_IF_ERROR(WithExitCode(LoadText(options, loaded.parts), kExitModel));
   return LoadRunner(options, loaded);

@@ -76,7 +76,8 @@ absl::StatusOr<ordered_json> TokenizeLine(const Tokenizer& tokenizer, const orde
     INCIPIT_ASSIGN_OR_RETURN(options.add_special_tokens, BoolOf(line, "add_special_tokens", true));
   }
   if (!text->is_string()) {
-    return InvalidArgument("a line must be a string, or an object whose text is a string");
+    return InvalidArgument(
+        "a line must be a JSON string, or an object with a string under the key text");
   }
   INCIPIT_ASSIGN_OR_RETURN(const auto ids,
                            tokenizer.Encode(text->get_ref<const std::string&>(), options));
@@ -93,7 +94,8 @@ absl::StatusOr<ordered_json> DetokenizeLine(const Tokenizer& tokenizer, const or
     INCIPIT_ASSIGN_OR_RETURN(skip_special_tokens, BoolOf(line, "skip_special_tokens", true));
   }
   if (!ids->is_array()) {
-    return InvalidArgument("a line must be an array of ids, or an object whose ids are an array");
+    return InvalidArgument(
+        "a line must be an array of token ids, or an object with an array under the key ids");
   }
   std::vector<TokenId> tokens;
   for (const ordered_json& id : *ids) {

@@ -1,5 +1,5 @@
-// Declares the command `incipit analyze`, which reports how much a prefix cache can save for a log
-// of prompts.
+// Declares the command `incipit analyze`, which reports how much computing a prefix cache saves for
+// a log of prompts.
 #pragma once
 
 #include <span>

@@ -90,12 +90,12 @@ class BlockLog {
   std::vector<size_t> chain_begin_;
   std::vector<BlockNode> chains_;
   std::vector<BlockNode> parents_;   // parents_[n]: the prompt block before block n
-  std::vector<std::byte> contents_;  // contents of block 0, block 1, and so on
+  std::vector<std::byte> contents_;  // token ids or hash ids of block 0, block 1, and so on
   absl::flat_hash_set<BlockNode, ChildHash, ChildEqual> nodes_;
 };
 
 // A view of a BlockLog with larger blocks. A block of the view consists of `group` consecutive
-// blocks of the log. Its number (BlockNode) is the number of the last of these log blocks.
+// blocks of the log. The number (BlockNode) of a view block is the number of its last log block.
 class BlockView {
  public:
   // REQUIRES: `group` > 0, and `log` outlives this object.

@@ -78,8 +78,8 @@ class WindowCounter {
     use_begin_.reserve(num_requests + 1);
     const double end = num_requests == 0 ? 0 : TimeOf(num_requests - 1);
     step_ = end / options.num_samples;
-    // If windows are measured in requests, samples are `step_` requests apart, so `step_` must be a
-    // whole number.
+    // If time windows are measured in requests, the distance `step_` between two samples is a
+    // number of requests, so `step_` must be a whole number.
     if (!set_.is_timed) step_ = std::ceil(std::max(step_, 1.0));
   }
 
@@ -107,8 +107,8 @@ class WindowCounter {
   double TimeOf(size_t index) const {
     return set_.is_timed ? view_.log().request(index).time : static_cast<double>(index + 1);
   }
-  // Returns true if a sample is due before `now`. Ignores the last sample of the log, which
-  // Finish() records.
+  // Returns true if a sample of the working set is due before the time `now`. Ignores the sample at
+  // the end of the log, which Finish() records.
   bool HasSampleBefore(double now) const {
     return step_ > 0 && set_.samples.size() + 1 < num_samples_max_ && NextSample() < now;
   }
@@ -129,7 +129,7 @@ class WindowCounter {
   const size_t num_samples_max_;
   WorkingSet set_;
   double step_ = 0;
-  // use_begin_[r]: number of block uses in the log before request r.
+  // use_begin_[r]: number of prompt blocks in the log before request r, summed over all requests.
   std::vector<size_t> use_begin_;
   // first_in_[w]: index of the first request in the current time window of length windows[w].
   std::vector<size_t> first_in_;

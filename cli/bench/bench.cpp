@@ -173,7 +173,8 @@ absl::StatusOr<BenchResult> Measure(const BenchOptions& options, uint64_t seed) 
   const int64_t num_tokens = int64_t{options.prompt_tokens} + options.output_tokens;
   if (num_tokens > info.max_model_len()) {
     return InvalidArgument(
-        "--prompt-tokens and --output-tokens add up to {}; the maximum of the model {} is {}",
+        "--prompt-tokens and --output-tokens add up to {}; the context of the model {} has {} "
+        "tokens",
         num_tokens, info.name(), info.max_model_len());
   }
   const auto stub = v1::Inference::NewStub(channel);

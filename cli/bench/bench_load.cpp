@@ -164,8 +164,8 @@ void BenchLoad::OnDone(int32_t index, BenchRecord record) {
   if (!record.error.empty()) ++progress_.num_errors;
   records_[static_cast<size_t>(index)] = std::move(record);
   ended_.push_back(index);
-  // Called while the mutex is locked, because another thread may destroy this object as soon as the
-  // mutex is unlocked.
+  // Call notify_all() before the mutex is unlocked, because another thread may destroy this object
+  // as soon as the mutex is unlocked.
   changed_.notify_all();
 }
 

@@ -22,8 +22,9 @@ struct Percentiles {
 // the given latencies (nearest rank).
 Percentiles PercentilesOf(std::vector<double> seconds);
 
-// The part of a load test in which all `concurrency` requests decode: each request has its first
-// output token and not yet its last. The throughput in this part is the speed of decode alone.
+// The part of a load test in which all `concurrency` requests decode: each request has received its
+// first output token and not yet its last output token. The throughput in this part is the speed of
+// decode alone.
 struct FullLoad {
   // Number of requests that run at the same time; 0: an open loop, which has no full load.
   int32_t concurrency = 0;

@@ -42,7 +42,7 @@ void BindClientFlags(Flags& flags, ClientOptions& options) {
   flags.String(
       {"address", "HOST:PORT", "Address of the server, as set by `incipit serve --address`."},
       options.address);
-  flags.String({"tenant", "NAME", "Tenant, sent as x-tenant-id. Tenants share no cached blocks."},
+  flags.String({"tenant", "NAME", "Name of the tenant. Different tenants share no cached blocks."},
                options.tenant);
   flags.Interval({"timeout", "TIME", "Time limit of each call to the server; 0: no limit."},
                  options.timeout, {Duration::zero(), std::chrono::hours(24)});

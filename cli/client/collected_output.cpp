@@ -128,11 +128,11 @@ std::string DescribeUsage(const v1::Usage& usage) {
     why = fmt::format(" (the first uncached prompt block was evicted {:.1f} s ago)",
                       miss.evicted_seconds_ago());
   } else if (miss.reason() == v1::CACHE_MISS_REASON_OTHER_NAMESPACE) {
-    why = " (the first prompt block is cached under another cache salt or adapter)";
+    why = " (the first prompt block is cached under another cache salt)";
   }
   return fmt::format(
-      "{} tokens; {} of {} prompt tokens cached{}; first token after {:.1f} ms, all "
-      "tokens after {:.1f} ms",
+      "{} output tokens; {} of {} prompt tokens cached{}; first output token after {:.1f} ms, "
+      "all output tokens after {:.1f} ms",
       usage.completion_tokens(), usage.cached_tokens(), usage.prompt_tokens(), why,
       usage.time_to_first_token_seconds() * 1e3, usage.total_seconds() * 1e3);
 }

@@ -47,16 +47,18 @@ void WriteRequests(FamilyWriter& out, const MetricsValues& values, const EngineL
             "Number of sequences that hold cache blocks. Each output (choice) of a request is a "
             "sequence.",
             load.num_running);
-  out.Gauge("incipit_requests_waiting", "Number of requests in the queue.", load.num_waiting);
+  out.Gauge("incipit_requests_waiting", "Number of requests that wait in the queue of the engine.",
+            load.num_waiting);
   out.Gauge("incipit_waiting_prompt_tokens",
-            "Number of prompt tokens of all requests in the queue.",
+            "Number of prompt tokens of all requests that wait in the queue of the engine.",
             static_cast<double>(load.num_waiting_prompt_tokens));
   out.Gauge("incipit_draining", "1 while the server drains (refuses new requests), else 0.",
             load.draining ? 1 : 0);
-  out.Counter("incipit_preemptions_total",
-              "Number of preemptions: a running sequence loses its cache blocks and is computed "
-              "again later.",
-              ReadMetric(values.preemptions));
+  out.Counter(
+      "incipit_preemptions_total",
+      "Number of preemptions. In a preemption, a running sequence loses its cache blocks and "
+      "is computed again later.",
+      ReadMetric(values.preemptions));
   const auto kind = [](const char* name, const MetricsCounter& counter) {
     return MetricSample{{{"kind", name}}, static_cast<double>(ReadMetric(counter))};
   };

@@ -59,7 +59,7 @@ class ClientTest(unittest.TestCase):
 
     def test_generate_says_what_it_took(self):
         result = self.client("generate", "--prompt", PROMPT, "--max-tokens", "3", "--usage")
-        self.assertRegex(result.stderr, r"^3 tokens; \d+ of \d+ prompt tokens cached; first token after")
+        self.assertRegex(result.stderr, r"^3 output tokens; \d+ of \d+ prompt tokens cached; first output token after")
 
     def test_output_that_cannot_be_written_is_a_failure(self):
         for command in (["generate", "--address", self.server.address, "--prompt", PROMPT, "--max-tokens", "3"],
