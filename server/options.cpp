@@ -137,7 +137,7 @@ void BindModel(Options& o, Flags& flags) {
                 kPrivate},
                o.model);
   flags.String({"model-name", "NAME",
-                "Model name in requests and metrics. Default: the name of the folder."},
+                "Model name in requests and metrics. Default: the name of the model folder."},
                o.model_name);
   flags.Strings({"model-alias", "NAME",
                  "Additional name of the model that requests may use. May be repeated."},
@@ -176,18 +176,18 @@ void BindModel(Options& o, Flags& flags) {
   flags.Enum({"cpu-isa", "NAME",
               "Instruction set of the CPU backend. auto: the fastest set that the CPU supports."},
              o.cpu_isa, kAuto, kCpuIsaNames);
-  flags.Enum(
-      {"gpu-large-products", "NAME",
-       "Kernels for the matrix products of steps (batches) of at least 1,024 tokens. own: the "
-       "kernels of Incipit. fastest: at its start, the server measures the kernels of Incipit and "
-       "of cuBLASLt for each matrix size, and uses the faster kernel. With own, the output of a "
-       "request does not depend on the other requests in the step if the GPU passes gpu_check."},
-      o.gpu_large_products, kLargeProductsNames);
+  flags.Enum({"gpu-large-products", "NAME",
+              "Kernels for the matrix products of steps (batches) of at least 1,024 tokens. own: "
+              "the kernels of Incipit. fastest: at its start, the server measures the kernels of "
+              "Incipit and of cuBLASLt for each matrix size, and uses the faster kernel. With own, "
+              "other requests in the step do not change the output of a request; the program "
+              "gpu_check tests this property on a GPU."},
+             o.gpu_large_products, kLargeProductsNames);
   File(flags,
        {"gpu-tuning-file", "FILE|auto|none",
-        "File in which the server stores the measurements of --gpu-large-products fastest. auto: "
-        "the file incipit/gpu_products in the folder $XDG_CACHE_HOME or ~/.cache. none: no file; "
-        "the server repeats the measurements at each start.",
+        "File in which the server stores the times that it measures with --gpu-large-products "
+        "fastest. auto: the file incipit/gpu_products in the folder $XDG_CACHE_HOME or ~/.cache. "
+        "none: no file; the server repeats the measurements at each start.",
         kPrivate},
        o.gpu_tuning_file, kAuto);
 }
@@ -205,24 +205,24 @@ void BindPrefixCache(Options& o, Flags& flags) {
              o.prefix_cache_hash, kHashAlgorithmNames);
   flags.String({"prefix-cache-seed", "TEXT",
                 "Text from which the keys of cache blocks are computed, together with the tokens. "
-                "Servers with equal texts compute equal keys for equal blocks. Default: empty.",
+                "Servers with different texts compute different keys. Default: empty.",
                 kPrivate},
                o.prefix_cache_seed);
   flags.Enum({"prefix-cache-policy", "NAME",
               "Eviction policy: the rule that selects the cached blocks that are evicted first."},
              o.prefix_cache_policy, kEvictionPolicyNames);
   flags.Switch({"copy-on-write", "",
-                "on: if a cached block begins with the next tokens of a prompt, the server copies "
-                "the tokens' keys and values instead of computing them. At least a quarter of the "
-                "block's tokens must match."},
+                "on: a prompt can reuse a part of a cached block. If at least the first quarter of "
+                "the block's tokens equals the prompt's tokens, the server copies the keys and "
+                "values of the equal tokens."},
                o.copy_on_write);
   flags.Real({"cache-retention-share-max", "X",
-              "Maximum share of all cache blocks that the requests of one tenant may keep with "
+              "Maximum share of all cache blocks that one tenant may keep with "
               "cache.retention.pin, or with a cache.retention.priority above the default 50."},
              o.cache_retention_share_max, {0, 1});
   flags.Integer({"cache-retention-max-s", "SECONDS",
-                 "Time after the end of a request in which a cache.retention.priority above the "
-                 "default 50 falls to 50. Also the maximum time of cache.retention.pin."},
+                 "Time in which a cache.retention.priority above 50 falls to 50 after the end of a "
+                 "request. Also the maximum time for which cache.retention.pin keeps blocks."},
                 o.cache_retention_max_s, {1, 86400});
 }
 
@@ -240,8 +240,8 @@ void BindCacheAndScheduler(Options& o, Flags& flags) {
               o.kv_memory, {0});
   flags.Real({"gpu-memory-fraction", "X",
               "Share of the free GPU memory that the KV cache uses. The server measures the free "
-              "memory after it has loaded the weights. Used with --backend cuda if neither "
-              "--kv-blocks nor --kv-memory is set."},
+              "memory after it has loaded the weights. The flag has an effect only with --backend "
+              "cuda, and only if neither --kv-blocks nor --kv-memory is set."},
              o.gpu_memory_fraction, {0.01, 0.95});
   flags.Group("Scheduling");
   AutoInteger(flags,
@@ -268,7 +268,7 @@ void BindCacheAndScheduler(Options& o, Flags& flags) {
                  "time; further requests get RESOURCE_EXHAUSTED with a retry delay."},
                 o.requests_max, {1, 1 << 20});
   flags.Integer({"waiting-prompt-tokens-max", "N",
-                 "Maximum number of prompt tokens of all waiting requests together; further "
+                 "Maximum number of prompt tokens of all requests that wait in the queue; further "
                  "requests get RESOURCE_EXHAUSTED with a retry delay."},
                 o.waiting_prompt_tokens_max, {1});
 }
@@ -286,8 +286,8 @@ void BindAddresses(Options& o, Flags& flags) {
           o.metrics_address);
   Address(flags,
           {"admin-address", "HOST:PORT",
-           "Separate address of the gRPC service Admin. Empty: the service Admin is at the address "
-           "of --address."},
+           "Separate address of the gRPC service Admin. If the flag is empty, the service Admin is "
+           "at the address of --address."},
           o.admin_address);
   flags.Custom(
       {"http-address", "HOST:PORT|none",
@@ -306,36 +306,37 @@ void BindAddresses(Options& o, Flags& flags) {
         return address.is_on ? ToString(address.address) : std::string(kNoAddress);
       });
   flags.Strings({"http-hosts", "HOST",
-                 "Additional allowed host name in the Host field of HTTP requests. If "
-                 "--http-address is a loopback address, the server accepts only these names, "
-                 "localhost, 127.0.0.1 and [::1]. May be repeated."},
+                 "Host name that the header field Host of an HTTP request may contain. If "
+                 "--http-address is a loopback address, the server accepts only the names of "
+                 "--http-hosts, localhost, 127.0.0.1 and [::1]. May be repeated."},
                 o.http_hosts);
   flags.Strings({"http-origins", "ORIGIN",
                  "Origin of web pages, such as https://example.com. Scripts on the web pages of "
                  "this origin may send HTTP requests to the server. May be repeated."},
                 o.http_origins);
   flags.String({"api-key-file", "FILE",
-                "File with API keys, one key in each line. Clients then need one of the keys, "
-                "except for health checks. Default: no file; clients need no key.",
+                "File with API keys, one key in each line. With the flag, clients need one of the "
+                "keys, except for health checks. Default: no file; clients need no key.",
                 kPrivate},
                o.api_key_file);
   flags.Switch(
       {"web", "", "on: the HTTP server serves a chat page for web browsers at the path /."}, o.web);
-  flags.Enum({"engine-api", "NAME",
-              "Whether the gRPC server offers the service vllm.grpc.engine.VllmEngine for SMG, a "
-              "gateway that distributes requests over several servers. auto: only if --address is "
-              "a loopback address."},
-             o.engine_api, kEngineApiNames);
+  flags.Enum(
+      {"engine-api", "NAME",
+       "on: the gRPC server offers the service vllm.grpc.engine.VllmEngine for SMG, a gateway in "
+       "front of several servers. auto: on if --address is a loopback address, else off."},
+      o.engine_api, kEngineApiNames);
   flags.String({"port-file", "FILE",
                 "File to which the server writes its port numbers as soon as the server is ready: "
                 "{\"grpc\": N, \"metrics\": N}. With an HTTP server, the file also contains "
                 "\"http\": N. If --admin-address is set, the file also contains \"admin\": N.",
                 kPrivate},
                o.port_file);
-  flags.Enum({"metrics-compat", "NAME",
-              "Additional names for the metrics. vllm: the server also publishes metrics under the "
-              "names that vLLM uses (vllm:...). none: no additional names."},
-             o.metrics_compat, kMetricsCompatNames);
+  flags.Enum(
+      {"metrics-compat", "NAME",
+       "Additional names for the metrics. vllm: the server also reports its metrics under the "
+       "names that the inference server vLLM uses (vllm:...). none: no additional names."},
+      o.metrics_compat, kMetricsCompatNames);
 }
 
 void BindServerLimits(Options& o, Flags& flags) {
@@ -350,15 +351,15 @@ void BindServerLimits(Options& o, Flags& flags) {
                  "oldest connection that has no request in progress."},
                 o.http_connections_max, {1, 1 << 20});
   flags.Integer({"kv-event-subscribers-max", "N",
-                 "Maximum number of gateways that receive the events of the prefix cache "
-                 "(SubscribeKvEvents)."},
+                 "Maximum number of gateways that receive the events of the prefix cache at the "
+                 "same time (RPC SubscribeKvEvents)."},
                 o.kv_event_subscribers_max, {1, 1024});
   flags.Bytes({"message-bytes-max", "SIZE", "Maximum size of a message that a client sends."},
               o.message_bytes_max, {1024, 1 << 30});
   flags.Bytes({"receive-memory-max", "SIZE",
                "Maximum memory for data that clients have sent and the server has not processed."},
               o.receive_memory_max, {64 << 20});
-  flags.Bytes({"metadata-bytes-max", "SIZE", "Maximum size of the metadata of a call."},
+  flags.Bytes({"metadata-bytes-max", "SIZE", "Maximum size of the metadata of a gRPC call."},
               o.metadata_bytes_max, {1024, kMetadataBytesLimitMax});
   flags.Integer(
       {"text-threads", "N", "Number of threads that tokenise text and render chat templates."},
@@ -374,8 +375,8 @@ void BindServerLimits(Options& o, Flags& flags) {
   using std::chrono::hours;
   using std::chrono::milliseconds;
   flags.Bytes({"output-queue-bytes-max", "SIZE",
-               "Maximum total size of the output that clients have not read yet. If the output "
-               "exceeds this size, the calls with the most unread output get RESOURCE_EXHAUSTED."},
+               "Maximum total size of the output that clients have not read yet. Beyond the "
+               "maximum, the calls with the most unread output get RESOURCE_EXHAUSTED."},
               o.output_queue_bytes_max, {1 << 20});
   flags.Interval({"write-stall-timeout", "TIME",
                   "If a client reads no output of its call for this time, the call ends with "
@@ -383,7 +384,7 @@ void BindServerLimits(Options& o, Flags& flags) {
                  o.write_stall_timeout, {milliseconds(10), hours(24)});
   flags.Interval({"request-time-max", "TIME",
                   "Maximum time from the arrival of a request to its last output token. If a "
-                  "client sets a later deadline or no deadline, the server uses this maximum."},
+                  "client sets no deadline or a later deadline, the server uses this maximum."},
                  o.request_time_max, {milliseconds(10), hours(24 * 365)});
   flags.Interval({"keepalive-time", "TIME",
                   "If a client sends no data for this time, the server sends an HTTP/2 ping to "
@@ -403,10 +404,10 @@ void BindRequestLimits(RequestLimits& r, Flags& flags) {
       r.prompt_tokens_max, {0});
   flags.Integer({"choices-max", "N", "Maximum number of outputs of one request (output.n)."},
                 r.choices_max, {1, kChoicesMax});
-  flags.Integer(
-      {"logprobs-max", "N",
-       "Maximum number of log probabilities per token (output.logprobs, output.prompt_logprobs)."},
-      r.logprobs_max, {0, 128});
+  flags.Integer({"logprobs-max", "N",
+                 "Maximum number of log probabilities that a request may ask for per token "
+                 "(output.logprobs, output.prompt_logprobs)."},
+                r.logprobs_max, {0, 128});
   flags.Bytes({"prompt-logprobs-bytes-max", "SIZE",
                "Maximum size of the log probabilities of one prompt (prompt_logprobs). The server "
                "estimates the size before the request runs."},
@@ -418,11 +419,11 @@ void BindRequestLimits(RequestLimits& r, Flags& flags) {
   flags.Integer(
       {"stop-tokens-max", "N", "Maximum number of stop token ids (output.stop_token_ids)."},
       r.stop_tokens_max, {0, 4096});
-  flags.Integer({"logit-bias-max", "N", "Maximum number of biased tokens (sampling.logit_bias)."},
+  flags.Integer({"logit-bias-max", "N", "Maximum number of tokens in the map sampling.logit_bias."},
                 r.logit_bias_max, {0, 65536});
-  flags.Integer({"messages-max", "N", "Maximum number of messages in a conversation."},
+  flags.Integer({"messages-max", "N", "Maximum number of messages in a chat request."},
                 r.messages_max, {1, 1 << 20});
-  flags.Integer({"tools-max", "N", "Maximum number of tools in a conversation."}, r.tools_max,
+  flags.Integer({"tools-max", "N", "Maximum number of tools in a chat request."}, r.tools_max,
                 {0, 65536});
   flags.Bytes({"template-arguments-bytes-max", "SIZE",
                "Maximum size of each JSON text in a request: template_arguments_json, the "
@@ -434,11 +435,11 @@ void BindRequestLimits(RequestLimits& r, Flags& flags) {
                 r.json_values_max, {1, 1 << 24});
   flags.Bytes({"detokenize-bytes-max", "SIZE", "Maximum size of the text that Detokenize returns."},
               r.detokenize_bytes_max, {1 << 10});
-  flags.Integer({"cache-salt-bytes-max", "N", "Maximum number of bytes in cache.salt."},
+  flags.Integer({"cache-salt-bytes-max", "N", "Maximum number of bytes in the field cache.salt."},
                 r.cache_salt_bytes_max, {0, 65536});
-  flags.Interval({"cache-ttl-max", "TIME", "Maximum value of cache.retention.ttl."},
+  flags.Interval({"cache-ttl-max", "TIME", "Maximum value of the field cache.retention.ttl."},
                  r.cache_ttl_max, {std::chrono::seconds(1), std::chrono::hours(24 * 365)});
-  flags.Integer({"request-id-bytes-max", "N", "Maximum number of bytes in request_id."},
+  flags.Integer({"request-id-bytes-max", "N", "Maximum number of bytes in the field request_id."},
                 r.request_id_bytes_max, {1, 4096});
   flags.Integer(
       {"tenant-bytes-max", "N", "Maximum number of bytes in the tenant name (x-tenant-id)."},
@@ -452,21 +453,21 @@ void BindOperation(Options& o, Flags& flags) {
                 "on: requests of different tenants (x-tenant-id) share no cached blocks."},
                o.isolate_tenants);
   flags.Switch({"allow-special-tokens-in-chat", "",
-                "on: the text of a special token in a chat message becomes the special token. off: "
-                "the text is treated as ordinary text. Default: off."},
+                "on: the server converts the text of a special token in a chat message to this "
+                "token. off: the server treats the text as ordinary text. Default: off."},
                o.allow_special_tokens_in_chat);
   flags.Enum({"tool-parser", "NAME",
-              "Format in which the model writes tool calls. In the output of Chat, tool calls "
-              "replace text in this format. auto: the format that the chat template defines."},
+              "Format in which the model writes tool calls. The RPC Chat converts text in this "
+              "format to tool calls. auto: the format that the chat template defines."},
              o.tool_parser, kAuto, kToolFormatNames);
   flags.Enum({"reasoning-parser", "NAME",
-              "Format in which the model writes reasoning. In the output of Chat, this reasoning "
-              "is apart from the text. auto: the format that the chat template defines."},
+              "Format in which the model writes reasoning. The RPC Chat returns the reasoning "
+              "apart from the text. auto: the format that the chat template defines."},
              o.reasoning_parser, kAuto, kReasoningFormatNames);
   flags.Group("Operation");
   flags.String({"config", "FILE",
-                "YAML file that sets flags: each key is the name of a flag. A flag on the command "
-                "line overrides the file.",
+                "YAML file that sets flags: each key in the file is the name of a flag. A flag on "
+                "the command line overrides the same flag in the file.",
                 kPrivate},
                o.config);
   flags.Enum({"log-level", "LEVEL",
