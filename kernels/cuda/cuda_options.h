@@ -20,14 +20,14 @@ enum class LargeProducts : uint8_t { kOwn, kFastest, kLibrary };
 struct CudaOptions {
   int32_t device = 0;
   LargeProducts large_products = LargeProducts::kOwn;
-  // File that stores, for each size of a matrix product, whether cuBLASLt is faster than our
+  // File that stores, for each size of a matrix product, whether cuBLASLt is faster than our own
   // kernels. Only kFastest uses the file. Empty: no file.
   std::string tuning_file = {};
   // Function that the backend calls with each message for the operator, before the first batch of
   // tokens is computed. `is_warning` is true if the message reports a problem.
   std::function<void(std::string_view text, bool is_warning)> note = {};
-  // Minimum number of rows (tokens) of a matrix product for which `large_products` is used; a power
-  // of two
+  // Minimum number of input rows (tokens) of a matrix product for which `large_products` is used; a
+  // power of two
   int32_t large_rows_min = 1024;
   // Maximum size in bytes of the GPU-memory buffer for the f32 results of a cuBLASLt product
   int64_t large_sums_bytes_max = int64_t{256} << 20;

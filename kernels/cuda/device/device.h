@@ -123,8 +123,8 @@ template <class T>
 INCIPIT_DEVICE T ShuffleWarp(T value, int lane) {
   return __shfl_sync(~0u, value, lane);
 }
-// Returns the `value` of the lane whose index is lower by `distance`. If there is no such lane,
-// returns the calling lane's own `value`.
+// Returns the `value` of the lane whose index is lower by `distance` than the index of the calling
+// lane. If there is no such lane, returns the calling lane's own `value`.
 template <class T>
 INCIPIT_DEVICE T ShuffleUpWarp(T value, int distance) {
   return __shfl_up_sync(~0u, value, distance);
@@ -182,8 +182,8 @@ INCIPIT_DEVICE void WaitBarrier(Barrier* barrier, uint32_t parity) {
       "r"(parity)
       : "memory");
 }
-// States whether the source of a bulk copy will be read again. kNone: no, so the L2 cache evicts
-// the source first. kSome: yes.
+// States whether a kernel will read the source of a bulk copy again. kNone: no, so the L2 cache
+// evicts the source first. kSome: yes.
 enum class Reuse : uint8_t { kNone, kSome };
 // Starts an asynchronous copy of `bytes` bytes from global to shared memory. `barrier` counts the
 // copied bytes. REQUIRES: `bytes` is a multiple of 16; both addresses are aligned to 16 bytes.
@@ -267,7 +267,7 @@ INCIPIT_DEVICE void FenceMultiplies(float (&sums)[kBlocks][4]) {
 // swizzle": 16-byte chunk c of row r is at index c ^ (r % 8).
 INCIPIT_DEVICE uint64_t DescribeMatrix(const char* matrix) {
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62, kEightRows = uint64_t{1024 >> 4} << 32;
-  // descriptor field without effect for rows of 128 bytes
+  // field of the descriptor that has no effect for rows of 128 bytes
   constexpr uint64_t kUnused = 1 << 16;
   return kSwizzle128 | kEightRows | kUnused | (SharedAddress(matrix) >> 4 & 0x3FFF);
 }
@@ -368,7 +368,8 @@ INCIPIT_DEVICE void WaitCluster() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 // Converts `shared`, an address in the shared memory of this thread block, to the same address in
-// the shared memory of thread block `rank` of the cluster.
+// the shared memory of another thread block. `rank` is the index of that thread block in the
+// cluster.
 INCIPIT_DEVICE uint32_t ClusterAddress(const void* shared, int rank) {
   uint32_t remote;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"

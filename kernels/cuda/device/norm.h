@@ -33,7 +33,7 @@ struct Norm {
     // a multiple of 8
     int32_t hidden_size = 0;
     // Output [num_rows, hidden_size]: hidden * weight / sqrt(mean of squares + epsilon). If
-    // `squares` is not null: only hidden * weight.
+    // `squares` is not null, the output is only hidden * weight.
     dev::bf16* x = nullptr;
     // Output f32 [num_rows], or null: sum of squares of each row. The next matrix product computes
     // the RMSNorm factors from these sums.

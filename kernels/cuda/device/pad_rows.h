@@ -1,5 +1,6 @@
-// Kernel PadRows: copies rows of `x` to `out` and pads each row with zeros to a multiple of 8
-// columns, because the matrix-product kernels load 8 elements at a time.
+// Kernel PadRows: copies the rows of matrix `x` to `out` and pads each row with zeros to a multiple
+// of 8 columns. The matrix-product kernels need this padding, because they load 8 elements at a
+// time.
 #pragma once
 
 #include <cstdint>

@@ -28,8 +28,8 @@ struct AttentionPlanOptions {
   // distinct sliding-window sizes of the model's layers).
   int32_t max_decode_items = 8192;
   // Maximum number of partial attention results for each element of `windows` (the distinct
-  // sliding-window sizes of the model's layers). A partial result covers some of the positions of
-  // one token and query head.
+  // sliding-window sizes of the model's layers). A partial result belongs to one token and query
+  // head, and covers only some of the positions that the token attends to.
   int32_t max_partial_rows = 64 * 1024;
 };
 
@@ -41,8 +41,8 @@ class AttentionPlan {
   explicit AttentionPlan(const AttentionPlanOptions& options);
 
   const AttentionPlanOptions& options() const { return options_; }
-  // Returns the maximum size in bytes of the work items and other arrays that Build writes for a
-  // step.
+  // Returns the maximum size in bytes of the data that Build writes for a step: work items and
+  // other arrays.
   size_t max_bytes() const { return max_bytes_; }
   // Returns the maximum number of counters that kernel DecodeAttention needs. A counter counts
   // finished work items.

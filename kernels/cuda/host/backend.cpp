@@ -238,8 +238,8 @@ LaunchShape CudaBackend::Shape(int64_t num_blocks, int32_t blocks_per_sm) const 
 
 void CudaBackend::Upload(const Step& step, const StepLogits& logits) {
   CheckStep(step, logits);
-  // A negative token id n stands for token -1 - n that the previous step (batch) sampled. This
-  // token must exist if no error has occurred.
+  // A negative token id n stands for the token with index -1 - n among the tokens that the previous
+  // step (batch) sampled. Unless an error has occurred, this token must exist.
   for (const TokenId token : step.tokens) {
     INCIPIT_CHECK(-1 - int64_t{token} < num_sampled_ || !status_.ok());
   }
@@ -309,8 +309,8 @@ bool CudaBackend::Plan(const KvPool& pool, int32_t num_heads, std::optional<int3
 }
 
 absl::Status CudaBackend::Synchronize() {
-  // Discards next_norm_, which depends on the hidden state: the caller may change the hidden state
-  // after Synchronize.
+  // Discards next_norm_, which was computed from the hidden state, because the caller may change
+  // the hidden state after Synchronize.
   next_norm_ = {};
   if (num_in_flight_ == 0) {
     if (Note(stream_.Wait())) sampler_.TakeResults(latest_);
@@ -514,9 +514,9 @@ void CudaBackend::ProjectAdd(const ProjectAddArgs& args) {
     x = PadRowsOf(args.x);
     if (x == nullptr) return;
   }
-  // True if the kernel of this product also begins the next RMSNorm: multiplies its results by the
-  // weight next_norm and sums their squares. Only kernels for at most kSkinnyRowsMax rows can do
-  // both.
+  // True if the kernel of this product also begins the next RMSNorm: multiplies the new hidden
+  // state by the weight next_norm and sums the squares of the hidden state. Only kernels for at
+  // most kSkinnyRowsMax input rows do this.
   const bool begins = args.next_norm != nullptr && rows_ <= kSkinnyRowsMax;
   if (begins && (!Grow(x_, NormalizedBytes(rows_, weight.rows())) ||
                  !Grow(squares_, SquaresBytes(rows_, weight.rows())))) {
@@ -551,7 +551,7 @@ void CudaBackend::Logits(const LogitsArgs& args) {
   const bool is_all = args.begin == 0 && args.count == std::ssize(logits_.rows);
   for (int32_t done = 0; done < args.count && status_.ok(); done += StepMemory::kFirstRows) {
     const int32_t count = std::min(StepMemory::kFirstRows, args.count - done);
-    // True if this iteration computes all rows of logits of the step (batch)
+    // True if this iteration computes the logits of all requested tokens of the step (batch)
     const bool is_at_front = is_all && count == args.count;
     const int64_t rows_max = is_at_front && has_graph_ ? rows_ : count;
     const int32_t* const num_rows = is_at_front ? step_.num_logits_rows() : step_.counts() + count;

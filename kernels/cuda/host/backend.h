@@ -67,7 +67,7 @@ class CudaBackend final : public Backend {
   };
 
   // An RMSNorm that the next matrix product must apply to its input. Only ProjectAdd sets this
-  // object. Each other operation that changes the hidden state resets this object.
+  // object. Every other operation that changes the hidden state clears this object.
   struct NextNorm {
     const void* hidden = nullptr;
     // RMSNorm weight; null if ProjectAdd was called without next_norm
@@ -76,8 +76,8 @@ class CudaBackend final : public Backend {
     // summed the squares of `hidden` (result in squares_)
     bool is_begun = false;
   };
-  // Input x of a matrix product, and the sums of squares by which the product normalises each row
-  // of x.
+  // Input x of a matrix product, and the sums of squares from which the product kernel computes the
+  // RMSNorm factor of each row of x.
   struct ProductRows {
     const dev::bf16* x = nullptr;
     const float* squares = nullptr;
@@ -87,7 +87,8 @@ class CudaBackend final : public Backend {
 
   CudaBackend(const CudaOptions& options, const DeviceProperties& device, Stream stream);
 
-  // Logs once that weights are rounded to bf16, if `dtype` is not bf16.
+  // If `dtype` is not bf16, logs that weights are rounded to bf16. Only the first such call logs
+  // this message.
   void SayIfRounded(DType dtype);
   int32_t num_tokens() const { return static_cast<int32_t>(uploaded_.tokens.size()); }
   // Stores `status` in status_, unless status_ already holds an error. Returns status_.ok().
@@ -95,8 +96,9 @@ class CudaBackend final : public Backend {
   bool Grow(Memory& scratch, size_t bytes);
   absl::Status ReserveScratch(const StepBounds& bounds);
   bool GrowSampled(int64_t num_samples);
-  // Divides the attention of the current step (batch) into work items, unless this was already done
-  // for the same page size, number of heads and sliding window. Returns false if an error occurs.
+  // Divides the attention of the current step (batch) into work items. Does nothing if this was
+  // already done for the same page size, number of heads and sliding window. Returns false if an
+  // error occurs.
   bool Plan(const KvPool& pool, int32_t num_heads, std::optional<int32_t> window);
   bool Rebuild(const StepBounds& bounds, const AttentionForm& form);
   // Returns the number of rows of the smallest CUDA graph for `num_tokens` tokens (one row each),
@@ -148,8 +150,8 @@ class CudaBackend final : public Backend {
   Memory sampled_;
   int64_t num_sampled_ = 0;
   NextNorm next_norm_;
-  // Device arrays for the latest call of Logits: the largest of every 16 consecutive logits, and
-  // its token id.
+  // Device arrays for the latest call of Logits: the largest of every 16 consecutive logits of a
+  // row, and the token id of this logit.
   Memory best_logits_, best_tokens_;
   // Scratch memory of the operations of a step (batch). Each array grows when an operation needs a
   // larger array.

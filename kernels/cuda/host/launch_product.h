@@ -1,4 +1,4 @@
-// Selects a matrix-product kernel for the number of rows, and launches the kernel.
+// Selects a matrix-product kernel by the number of input rows, and launches the kernel.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace incipit::cuda {
 
-// Maximum number of rows of the input x for kernel SkinnyProduct.
+// Maximum number of rows of the input that kernel SkinnyProduct can multiply.
 constexpr int64_t kSkinnyRowsMax = 64;
 
 template <int kTokens, class Epilogue>
@@ -29,8 +29,9 @@ int64_t TilesOf(int64_t rows, int64_t num_units) {
   return ((rows - 1) / Kernel::kTokenTile + 1) * ((num_units - 1) / Kernel::kUnits + 1);
 }
 
-// Estimates the clock cycles that kernel TiledProduct needs for 64 columns of x and of the weight:
-// the maximum of three times (for arithmetic, shared-memory traffic and L2 cache traffic).
+// Estimates the clock cycles that kernel TiledProduct needs for 64 columns of its two factors. The
+// result is the largest of three estimates: for arithmetic, for shared-memory traffic and for L2
+// cache traffic.
 template <class Shape>
 int64_t TiledClocks(int64_t num_sms, int64_t rows, int64_t num_units) {
   using Kernel = TiledProduct<Shape>;
@@ -54,8 +55,8 @@ void LaunchTiled(Stream& stream, int32_t num_sms, int64_t rows_max,
       stream, {.num_blocks = static_cast<int32_t>(std::min(tiles, most)), .dependent = true}, args);
 }
 
-// Launches the matrix-product kernel for at most `rows_max` rows. REQUIRES: when the kernel runs,
-// *args.input.num_rows in device memory is at most `rows_max`.
+// Launches the matrix-product kernel for at most `rows_max` input rows. REQUIRES: when the kernel
+// runs, *args.input.num_rows in device memory is at most `rows_max`.
 template <class Epilogue>
 void LaunchProduct(Stream& stream, int32_t num_sms, int64_t rows_max,
                    const ProductArgs<Epilogue>& args) {

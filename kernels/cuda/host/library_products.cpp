@@ -15,8 +15,8 @@
 namespace incipit::cuda {
 namespace {
 
-// Several calls of cuBLASLt compute a large product. Each call except the last computes a multiple
-// of this number of rows, because cuBLASLt requires aligned addresses.
+// A large product is divided among several calls of cuBLASLt. Each call except the last multiplies
+// a multiple of this number of input rows, because cuBLASLt requires aligned addresses.
 constexpr int64_t kRowMultiple = 128;
 
 std::optional<ProductKind> KindOf(WeightRole role) {

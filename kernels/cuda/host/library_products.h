@@ -1,6 +1,6 @@
 // Computes large matrix products with cuBLASLt (NVIDIA's library) if cuBLASLt is faster than our
-// own kernel. A kernel first unpacks the weight. cuBLASLt then multiplies a range of rows at a
-// time, and kernel FinishProduct processes the results of the range.
+// own kernel. A kernel first unpacks the weight. cuBLASLt then multiplies a range of input rows at
+// a time, and kernel FinishProduct processes the results of this range.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ template <class Epilogue>
 inline constexpr std::optional<ProductKind> kKindOf = std::nullopt;
 template <>
 inline constexpr std::optional<ProductKind> kKindOf<StoreRows<float>> = ProductKind::kStore;
-// AppendRows uses the choice (cuBLASLt or our own kernel) that was measured with StoreRows<float>.
+// Products with the epilogue AppendRows use the kernel (cuBLASLt's or our own) that was faster with
+// the epilogue StoreRows<float>. An epilogue is a class that stores the results of a product.
 template <>
 inline constexpr std::optional<ProductKind> kKindOf<AppendRows> = ProductKind::kStore;
 template <>
@@ -44,13 +45,14 @@ class LibraryProducts {
   // Registers a weight matrix of the model for the next call of Reserve.
   void Add(const DeviceWeight& weight, WeightRole role);
 
-  // Allocates memory for products of up to `rows_max` rows. Selects cuBLASLt or our own kernel for
-  // each product size, from the tuning file or by measurements. Errors: RESOURCE_EXHAUSTED if there
-  // is too little memory. REQUIRES: the stream is idle.
+  // Allocates memory for products with up to `rows_max` input rows. Selects cuBLASLt or our own
+  // kernel for each product size, from the tuning file or by measurements. Returns
+  // RESOURCE_EXHAUSTED if there is too little memory. REQUIRES: the stream is idle.
   absl::Status Reserve(int64_t rows_max, Stream& stream);
 
   // Enqueues the product if cuBLASLt was selected for its size. Returns false if the caller must
-  // launch our own kernel instead. REQUIRES: `rows` equals *args.input.num_rows in device memory.
+  // launch our own kernel instead. REQUIRES: `rows`, the number of input rows, equals
+  // *args.input.num_rows in device memory.
   template <class Epilogue>
   absl::StatusOr<bool> Multiply(Stream& stream, const ProductArgs<Epilogue>& args, int64_t rows) {
     if constexpr (!kKindOf<Epilogue>.has_value()) {
@@ -82,18 +84,18 @@ class LibraryProducts {
   };
 
   ProductKey KeyOf(ProductKind kind, const ProductInput& input, int64_t rows) const;
-  // Returns the number of rows that each call of cuBLASLt computes, for a product with `rows` rows.
-  // The last call may compute fewer rows.
+  // Returns how many rows of the input each call of cuBLASLt multiplies, for a product with `rows`
+  // input rows. The last call may multiply fewer rows.
   int64_t PartRows(int64_t rows, int64_t outputs) const;
-  // Returns the maximum number of rows that one call of cuBLASLt computes, for products with at
-  // most `rows` rows.
+  // Returns the maximum number of input rows that one call of cuBLASLt multiplies, for products
+  // with at most `rows` input rows.
   int64_t PartRowsMax(int64_t rows, int64_t outputs) const;
   ScratchBytes ScratchOf(const ProductKey& key, int64_t rows) const;
   absl::Status GrowScratch(const ScratchBytes& bytes, Stream& stream);
   absl::StatusOr<ProductChoice> ChoiceFor(const ProductKey& key, int64_t rows, Stream& stream);
 
-  // Returns true if `algorithm` can compute products with key.rows to 2 * key.rows - 1 rows. Checks
-  // only some of these row counts.
+  // Returns true if `algorithm` can compute products with any number of input rows in [key.rows, 2
+  // * key.rows). Checks only some of these numbers.
   bool Serves(const ProductKey& key, const ProductAlgorithm& algorithm) const;
   std::vector<ProductAlgorithm> AlgorithmsFor(const ProductKey& key, int32_t count) const;
   bool IsKnown(const ProductKey& key) const;
@@ -101,9 +103,9 @@ class LibraryProducts {
   void WriteChoices() const;
   absl::Status Measure(const Shape& shape, const ProductKey& key, ProductMeter& meter);
   absl::Status MeasureAll(const std::vector<ProductKey>& keys, Stream& stream);
-  // Selects the fastest kernel for the product size `key` by measurements, if no selection is
-  // stored. If cuBLASLt is the stored selection, computes one product, because cuBLASLt loads its
-  // kernel at the first use.
+  // If no selection is stored for the product size `key`, selects the fastest kernel by
+  // measurements. If cuBLASLt is the stored selection, computes one product, because cuBLASLt loads
+  // its kernel at the first use.
   template <class Epilogue>
   absl::Status Try(const ProductKey& key, const ProductArgs<Epilogue>& args, ProductMeter& meter);
   template <class Epilogue>
@@ -131,8 +133,9 @@ class LibraryProducts {
   Memory weight_, sums_, workspace_;
 };
 
-// Returns epilogue arguments for a measurement: `outputs` results of each row are stored in `out`,
-// without bias and without next_norm.
+// Returns the arguments of an epilogue (a class that stores the results of a product) for a
+// measurement. The epilogue stores the `outputs` results of each input row in `out`, without a
+// bias.
 template <class Epilogue>
 typename Epilogue::Args EpilogueInto(void* out, int64_t outputs) {
   typename Epilogue::Args args;

@@ -57,8 +57,8 @@ class DeviceWeight final : public Weight {
   // buffer for the copies; Pack enlarges `staging` if needed.
   static absl::StatusOr<std::unique_ptr<DeviceWeight>> Pack(const UnpackedWeight& source,
                                                             Memory& staging, Stream& stream);
-  // Returns a weight that uses the device memory `memory`. REQUIRES: `memory` holds the packed rows
-  // (RowOrder::kPlain) of all matrices in `parts`.
+  // Returns a weight that uses the device memory `memory`. REQUIRES: `memory` holds the packed
+  // rows, in the order RowOrder::kPlain, of all matrices in `parts`.
   static std::unique_ptr<DeviceWeight> Of(std::span<const ConstTensorView> parts,
                                           std::shared_ptr<Memory> memory);
 
@@ -86,7 +86,7 @@ class DeviceWeight final : public Weight {
   std::shared_ptr<Memory> memory_;
 };
 
-// Converts the tensors `parts` to f32 and stores them one after the other in one device buffer.
+// Converts all tensors in `parts` to f32 and stores them one after the other in one device buffer.
 // `staging` is a pinned buffer for the copies; StoreOnDevice enlarges `staging` if needed.
 absl::StatusOr<std::unique_ptr<Buffer>> StoreOnDevice(std::span<const ConstTensorView> parts,
                                                       Memory& staging, Stream& stream);

@@ -23,8 +23,8 @@ SourceOfRow FindRow(const UnpackedWeight& weight, int64_t row) {
   return {static_cast<const char*>(view.data) + bytes, view.dtype};
 }
 
-// Stores elements [column, column + columns) of a row in `out`, rounded to bf16. REQUIRES:
-// `columns` is at most kTileColumns.
+// Reads elements [column, column + columns) of a matrix row, rounds them to bf16 and stores them in
+// `out`. REQUIRES: `columns` is at most kTileColumns.
 void ReadColumns(const SourceOfRow& row, int64_t column, int64_t columns, uint16_t* out) {
   if (row.dtype == DType::kBF16) {
     std::memcpy(out, row.data + column * 2, static_cast<size_t>(columns) * 2);
@@ -35,8 +35,8 @@ void ReadColumns(const SourceOfRow& row, int64_t column, int64_t columns, uint16
   }
 }
 
-// Copies a matrix row of `columns` elements to packed row `row` (in [0, 16)) of the unit at address
-// `unit`. A unit is 16 packed rows.
+// Copies a matrix row of `columns` elements to a unit (a group of 16 packed rows) at address
+// `unit`. `row`, in [0, 16), is the index of the packed row in the unit.
 void PackRow(const SourceOfRow& source, int64_t columns, int row, uint16_t* unit) {
   constexpr int kChunk = 8;
   const int num_tiles = NumTiles(static_cast<int>(columns));

@@ -9,8 +9,8 @@
 
 namespace incipit::cuda {
 
-// A matrix that consists of checkpoint matrices (parts), one below the other, with the same number
-// of columns. The parts need no alignment.
+// A matrix that consists of several checkpoint matrices, stacked one below the other. All
+// checkpoint matrices have the same number of columns and need no alignment.
 struct UnpackedWeight {
   std::span<const ConstTensorView> parts;
   RowOrder order = RowOrder::kPlain;
@@ -27,11 +27,11 @@ struct UnpackedWeight {
   int64_t packed_bytes() const { return num_units() * unit_elements() * 2; }
 };
 
-// Packs matrix rows, rounded to bf16, into units of 16 packed rows, from unit `first_unit` on until
-// `out` is full. Uses all CPUs of this process.
+// Packs matrix rows, rounded to bf16, into units (groups of 16 packed rows). Begins with unit
+// `first_unit` and ends when `out` is full. Uses all CPUs of this process.
 void PackUnits(const UnpackedWeight& weight, int64_t first_unit, std::span<uint16_t> out);
 
-// Copies matrix row `row` from the packed matrix `packed` to `out`.
+// Copies row `row` of the original matrix from the packed matrix `packed` to `out`.
 void UnpackRow(std::span<const uint16_t> packed, RowOrder order, int64_t rows, int64_t row,
                std::span<uint16_t> out, int64_t head_dim = 0);
 

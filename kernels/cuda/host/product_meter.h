@@ -1,5 +1,5 @@
-// Measures the time of matrix products on an otherwise idle GPU. The input is not zero, because a
-// GPU multiplies zeros faster.
+// Measures the time of matrix products on an otherwise idle GPU. The input matrix is not filled
+// with zeros, because a GPU multiplies zeros faster.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ namespace incipit::cuda {
 
 class ProductMeter {
  public:
-  // Allocates memory for an input x of `x_count` elements and for `out_bytes` bytes of results.
-  // Returns RESOURCE_EXHAUSTED if there is too little memory.
+  // Allocates memory for an input matrix of `x_count` elements and for `out_bytes` bytes of
+  // results. Returns RESOURCE_EXHAUSTED if there is too little memory.
   static absl::StatusOr<ProductMeter> Create(Stream& stream, int64_t x_count, size_t out_bytes);
 
   absl::Status SetRows(int64_t rows);

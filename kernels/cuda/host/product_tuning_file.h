@@ -19,8 +19,8 @@ enum class ProductKind : uint8_t { kStore, kAdd, kGate };
 struct ProductKey {
   ProductKind kind = ProductKind::kStore;
   int64_t outputs = 0, columns = 0;
-  // Minimum number of rows of a product. The choice of a kernel is valid for products with [rows, 2
-  // * rows) rows.
+  // Minimum number of input rows of a product. The choice of a kernel is valid for products with
+  // [rows, 2 * rows) input rows.
   int64_t rows = 0;
 
   auto operator<=>(const ProductKey&) const = default;

@@ -13,8 +13,8 @@
 namespace incipit::cuda {
 namespace {
 
-// Maximum numbers of changed logits and of returned likeliest tokens in one launch of a sampling
-// kernel.
+// Maximum numbers for one launch of a sampling kernel: changed logits, and returned likeliest
+// tokens.
 constexpr int32_t kPatchesAtOnce = 1 << 16, kTopsAtOnce = 1 << 14;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Runs the sampling kernels (Sample and Score) for the rows of logits of a step (batch). Stores the
-// results in the caller's arguments after the step has ended.
+// Runs the sampling kernels (Sample and Score) for the rows of logits of a step (batch). After the
+// step has ended, stores the results in the memory to which the caller's arguments point.
 #pragma once
 
 #include <array>
@@ -17,15 +17,16 @@
 
 namespace incipit::cuda {
 
-// Device arrays: the largest of every 16 consecutive logits of each row, and its token id.
+// Device arrays. For every 16 consecutive logits of a row: the largest of these logits, and its
+// token id.
 struct BestOfUnits {
   // The largest logits; null: not available, so kernel Sample must read all logits.
   const float* logits = nullptr;
   const int32_t* tokens = nullptr;
 };
 
-// Samples tokens, and computes the log probabilities of given tokens, for at most two steps
-// (batches) in flight. REQUIRES: all calls use the same stream.
+// Samples tokens, and computes the log probabilities of given tokens, for up to two steps (batches)
+// in flight. REQUIRES: all calls use the same stream.
 class RowSampler {
  public:
   explicit RowSampler(int32_t num_sms) : num_sms_(num_sms) {}
@@ -54,8 +55,8 @@ class RowSampler {
                     int32_t groups_max, int32_t* sampled, Stream& stream);
   // Enqueues the copy of the results of LaunchPacked to the host.
   void FetchPacked(size_t which, Stream& stream);
-  // Stores the results of step `which` (0 or 1) in the arguments that were passed to Sample and
-  // Score. REQUIRES: the device has finished the step.
+  // Stores the results of step `which` (0 or 1) in the memory to which the arguments of Sample and
+  // Score point. REQUIRES: the device has finished the step.
   void TakeResults(size_t which);
 
   // Maximum number of rows of logits in one launch of a sampling kernel.
@@ -68,8 +69,8 @@ class RowSampler {
   // reached, the sampler waits for these launches before it makes another launch.
   static constexpr size_t kRoundsMax = 8;
 
-  // One launch of a sampling kernel for rows [begin, end), with pinned memory for the inputs and
-  // outputs.
+  // One launch of a sampling kernel for the rows [begin, end) of the logits, with pinned memory for
+  // the inputs and outputs of the kernel.
   struct Round {
     Memory pinned_inputs, pinned_outputs;
     std::optional<SamplePlan> plan;
@@ -82,8 +83,8 @@ class RowSampler {
   };
 
   absl::StatusOr<Round*> NextRound(StepRounds& step, int64_t vocab_size, Stream& stream);
-  // Processes all rows of `args` in one or more kernel launches: copies the inputs to the device,
-  // calls launch(round, number of rows), and copies the results back.
+  // Processes all rows of logits of `args` in one or more kernel launches: copies the inputs to the
+  // device, calls launch(round, number of rows), and copies the results back.
   template <class Args>
   absl::Status EnqueueRounds(const Args& args, StepRounds& step, Stream& stream,
                              absl::FunctionRef<void(const Round&, int32_t)> launch);

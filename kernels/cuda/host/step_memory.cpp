@@ -35,8 +35,8 @@ int32_t PartialRowsMax(const StepBounds& bounds, const AttentionForm& form) {
   return static_cast<int32_t>(form.group * std::max(splits, alone));
 }
 
-// Copies `array` to `memory` at offset `used`, rounded up to a multiple of 16. Returns this offset
-// and sets `used` to the end of the array.
+// Copies `array` to `memory`, at the offset `used` rounded up to a multiple of 16. Returns the
+// rounded offset, and sets `used` to the end of the array.
 template <class T>
 size_t PutBehind(std::span<const T> array, char* memory, size_t& used) {
   const size_t begin = Aligned(used);
@@ -64,7 +64,7 @@ absl::Status StepMemory::Reserve(const StepBounds& bounds, const AttentionForm& 
     INCIPIT_ASSIGN_OR_RETURN(memory, Memory::Allocate(Place::kPinned, bytes));
     for (int32_t i = 0; i <= kFirstRows; ++i) memory.as<int32_t>()[i] = i;
   }
-  // The members change only after all allocations have succeeded.
+  // The members of this object change only after all allocations have succeeded.
   bounds_ = bounds;
   form_ = form;
   attention_.emplace(std::move(attention));
@@ -81,7 +81,7 @@ bool StepMemory::Holds(const Step& step, std::span<const int32_t> logits_rows) c
 }
 
 // Returns true if form_ (the properties of the model's attention) is known, and each sequence of
-// `step` has enough KV cache pages of form_.page_size positions for its tokens.
+// `step` has enough KV cache pages for its tokens.
 bool StepMemory::FitsForm(const Step& step) const {
   if (form_.windows.empty()) return false;
   for (size_t s = 0; s + 1 < step.token_begin.size(); ++s) {

@@ -19,8 +19,8 @@
 
 namespace incipit::cuda {
 
-// KV cache page size, number of query heads per KV head, and sliding windows of the model. Known
-// after the first attention operation.
+// Properties of the model's attention: KV cache page size, number of query heads per KV head, and
+// sliding windows. They are known after the first attention operation.
 struct AttentionForm {
   int32_t page_size = 16, group = 1;
   std::vector<int32_t> windows;
@@ -52,15 +52,15 @@ class StepMemory {
   // most kFirstRows.
   const int32_t* num_logits_rows() const { return At<int32_t>(kNumRowsAt); }
   // Returns the device address of an array of kFirstRows numbers. Element i is the index, in the
-  // step (batch), of the token to which row i of the logits belongs. All steps use the same
-  // address.
+  // step (batch), of the token to which row i of the logits belongs. The address is the same for
+  // all steps.
   const int32_t* first_logits_rows() const { return At<int32_t>(kRowsAt); }
   static constexpr int32_t kFirstRows = 256;
   // Returns the device address of an array. Element i is the index, in the step (batch), of the
   // token to which row i of the logits belongs. The address may differ between steps.
   const int32_t* logits_rows() const { return At<int32_t>(logits_rows_); }
-  // Returns the device address of the numbers 0, 1, 2, ..., kFirstRows, for kernels that read a
-  // constant from memory.
+  // Returns the device address of the numbers 0, 1, 2, ..., kFirstRows. A kernel that expects the
+  // address of a number, instead of the number, can use this array.
   const int32_t* counts() const { return At<int32_t>(0); }
 
   // Returns the host's copy of the StepHeader of the latest step (batch).

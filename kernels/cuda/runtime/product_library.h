@@ -21,8 +21,8 @@ inline constexpr size_t kProductAlignment = 256;
 inline constexpr size_t kProductWorkspaceBytes = size_t{32} << 20;
 
 struct ProductSize {
-  // sizes of the result y [rows, outputs] and of the input x [rows, columns]; `columns` is a
-  // multiple of 8
+  // Sizes of a product of the input x [rows, columns] and a weight. The result y has the shape
+  // [rows, outputs]. `columns` is a multiple of 8.
   int64_t rows = 0, outputs = 0, columns = 0;
 };
 
@@ -45,8 +45,8 @@ struct ProductOperands {
   void* workspace = nullptr;
 };
 
-// A loaded library of matrix products. Uses some device memory. REQUIRES: OpenDevice has been
-// called.
+// A loaded library of matrix products, which occupies some device memory. REQUIRES: OpenDevice has
+// been called.
 class ProductLibrary {
  public:
   // Loads the library. Returns UNAVAILABLE, with the name of the missing library or function, if
@@ -56,8 +56,8 @@ class ProductLibrary {
   ProductLibrary(ProductLibrary&&) noexcept;
   ProductLibrary& operator=(ProductLibrary&&) noexcept;
 
-  // Returns the versions of the library and of the driver. Stored algorithms are valid only for the
-  // same versions.
+  // Returns the versions of the library and of the driver. An algorithm that was stored with other
+  // versions is not valid.
   const std::string& version() const;
   // Returns at most `count` algorithms for products of this size, in descending order of expected
   // speed. Returns an empty list if the library has no algorithm.

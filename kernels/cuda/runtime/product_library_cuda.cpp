@@ -1,5 +1,5 @@
-// Implements kernels/cuda/runtime/product_library.h with cuBLASLt. cuBLASLt expects column-major
-// matrices, so it receives each row-major matrix as the transpose.
+// Implements kernels/cuda/runtime/product_library.h with cuBLASLt. Because cuBLASLt expects
+// column-major matrices, each row-major matrix is described to cuBLASLt as a transposed matrix.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -113,7 +113,8 @@ struct ProductLibrary::State {
     if (handle != nullptr) f.destroy(handle);
   }
 
-  // Returns true if one thread block computes the whole sum of each result.
+  // Returns true if `algorithm` does not split sums: one thread block computes the whole sum of
+  // each result.
   bool IsWhole(const lt::Algorithm& algorithm) const {
     int32_t splits = 0;
     uint32_t scheme = 0;

@@ -89,8 +89,8 @@ inline LaunchShape PersistentShape(int64_t num_blocks, int32_t num_sms, int32_t 
 }
 
 // A queue of device work, which runs in the order in which it was enqueued. REQUIRES: memory that
-// the work reads does not change before the work has run. After an error, every Wait returns this
-// error.
+// enqueued work reads does not change before this work has run. After an error, every call of Wait
+// returns the error.
 class Stream {
  public:
   static absl::StatusOr<Stream> Create();
@@ -118,8 +118,8 @@ class Stream {
 template <class Kernel>
 void Launch(Stream& stream, const LaunchShape& shape, const typename Kernel::Args& args);
 
-// A point in the sequence of work of a stream. The host can wait until the device has reached the
-// point.
+// A marked position in the queue of a stream. The host can wait until the device has run all work
+// that was enqueued before this position.
 class Event {
  public:
   static absl::StatusOr<Event> Create();

@@ -21,15 +21,15 @@ INCIPIT_ANYWHERE constexpr int LanesPerHead(int head_dim) {
   return lanes;  // the result is at most 32, because head_dim is at most 256
 }
 
-// Returns element `x` of an attention head after the rotary embedding. `other`: the element that
-// the rotary embedding combines with `x`. REQUIRES: `sine` is negated if `x` is in the first half
-// of the head.
+// Returns element `x` of an attention head after the rotary embedding. `other` is the element that
+// the rotary embedding combines with `x`. REQUIRES: if `x` is in the first half of the head, the
+// caller has negated `sine`.
 INCIPIT_DEVICE float Rotated(float x, float other, float cosine, float sine) {
   return dev::Fma(x, cosine, dev::Multiply(other, sine));
 }
 
-// Returns the address of element `dim` of attention head `head` of a token. The query heads have
-// the lowest numbers, the key heads follow, and the value heads follow the key heads.
+// Returns the address of element `dim` of attention head `head` of a token. Heads are numbered in
+// this order: query heads, key heads, value heads.
 INCIPIT_DEVICE dev::bf16* ElementOf(const AppendArgs& args, int slot, int token, int head,
                                     int dim) {
   const KvLayout& layout = args.layout;
@@ -37,7 +37,8 @@ INCIPIT_DEVICE dev::bf16* ElementOf(const AppendArgs& args, int slot, int token,
     return args.query + (int64_t{token} * args.num_heads + head) * layout.head_dim + dim;
   }
   const int key = head - args.num_heads, value = key - layout.num_kv_heads;
-  // Division of unsigned integers takes fewer instructions than division of signed integers.
+  // The type is unsigned, because a division of unsigned integers takes fewer instructions than a
+  // division of signed integers.
   const unsigned page_size = layout.page_size;
   const int page = slot / page_size, row = slot % page_size;
   const int64_t tile = value < 0 ? layout.TileOffset(page, KvPart::kKey, key)

@@ -8,8 +8,8 @@
 
 namespace incipit::cuda {
 
-// Sizes and small functions of an attention kernel. Tests replace single functions with wrong
-// versions, to check that the tests detect the errors.
+// Sizes and small functions of an attention kernel. Tests replace single functions by wrong
+// versions, to check that the tests detect such errors.
 template <int kDims, int kPage>
 struct AttentionShape {
   static constexpr int kHeadDim = kDims, kPageSize = kPage;
@@ -102,8 +102,8 @@ struct AttentionStep {
   static_assert(kHeadDim == 64 || kHeadDim == 128);
   static_assert(kPageSize == 16 || kPageSize == 32 || kPageSize == 64);
 
-  // Returns an offset in bytes in a shared-memory buffer with the keys (or the values) of 64
-  // positions: the offset of position 16 * block and dimension 64 * (pair / 4).
+  // Returns the offset in bytes of position 16 * block and dimension 64 * (pair / 4). The offset is
+  // counted in a shared-memory buffer that holds the keys (or the values) of 64 positions.
   static INCIPIT_ANYWHERE constexpr int BlockOffset(int block, int pair) {
     const int row = 16 * block;
     return row / kPageSize * kTileBytes + pair / 4 * kPageSize * 128 + row % kPageSize * 128;
@@ -119,8 +119,8 @@ struct AttentionStep {
     return row * 128 + (chunk ^ (lane & 7)) * 16;
   }
 
-  // Adds products of query and key over dimensions [16 * dims, 16 * dims + 16) to the scores of
-  // positions [16 * block, 16 * block + 16).
+  // Adds products of query and key to the scores of 16 positions, which begin at 16 * block. Uses
+  // only 16 dimensions of the query and the key, which begin at 16 * dims.
   static INCIPIT_DEVICE void AddScores(const char* keys, int key_lane, int block, int dims,
                                        const uint32_t (&query)[4], float (&low)[4],
                                        float (&high)[4]) {
@@ -130,8 +130,8 @@ struct AttentionStep {
     dev::MultiplyAddWarp(high, query, k[2], k[3]);
   }
 
-  // Adds the weighted values of positions [16 * block, 16 * block + 16) to the sums of dimensions
-  // [16 * pair, 16 * pair + 16).
+  // Adds the values (V) of 16 positions, multiplied by softmax weights, to the sums of 16
+  // dimensions. The positions begin at 16 * block, the dimensions at 16 * pair.
   static INCIPIT_DEVICE void AddValues(const char* values, int value_lane, int block, int pair,
                                        const uint32_t (&weights)[4], float (&low)[4],
                                        float (&high)[4]) {
@@ -159,8 +159,8 @@ struct AttentionStep {
   }
 
   // Computes the softmax weights of 64 positions: 2^(score * factor - maximum), rounded to bf16.
-  // Updates the maximum, and returns in `keep` the factor by which the caller must multiply its
-  // earlier sums. REQUIRES: factor > 0.
+  // Updates the maximum. Returns in `keep` the factor by which the caller must multiply the sums
+  // over earlier positions. REQUIRES: factor > 0.
   static INCIPIT_DEVICE void Weigh(const float (&scores)[kScoreTiles][4], float factor,
                                    RowStats& stats, float (&keep)[2],
                                    uint32_t (&weights)[kScoreTiles / 2][4]) {
@@ -201,9 +201,9 @@ struct AttentionStep {
     }
   }
 
-  // Sets values in shared memory to zero for positions outside [begin, end). Only the 16-byte
-  // chunks [first_chunk, first_chunk + num_chunks) of each position are set. All lanes of a warp
-  // call ClearValues together.
+  // Sets the values (V) in shared memory to zero for positions outside [begin, end). Of each such
+  // position, only the 16-byte chunks [first_chunk, first_chunk + num_chunks) are set. All lanes of
+  // a warp call ClearValues together.
   static INCIPIT_DEVICE void ClearValues(char* values, int begin, int end, int first_chunk,
                                          int num_chunks) {
     for (int i = dev::Fresh(dev::Lane()); i < kStepPositions * num_chunks; i += 32) {
@@ -216,8 +216,8 @@ struct AttentionStep {
   }
 };
 
-// Next work item of a thread block: index `item` in the list of work items, for key-value head
-// `kv_head`. `exists` is false if no work is left.
+// Next work item of a thread block: the item with index `item` in the list of work items, for
+// key-value head `kv_head`. `exists` is false if no work is left.
 struct Turn {
   int item, kv_head;
   bool exists;

@@ -11,7 +11,7 @@
 namespace incipit::cuda {
 
 // One warp copies keys and values to shared memory, 64 positions at a time. Four other warps
-// compute attention: each warp computes a quarter of the scores, and then a quarter of the
+// compute attention. Each of them computes a quarter of the scores, and then a quarter of the
 // dimensions of the result.
 template <class Shape>
 struct DecodeAttention {
@@ -19,7 +19,7 @@ struct DecodeAttention {
   using Args = PagedAttentionArgs;
 
   static constexpr int kHeadDim = Shape::kHeadDim, kPageSize = Shape::kPageSize;
-  // Numbers of warps and of threads that compute attention. One more warp only copies data.
+  // Numbers of warps and of threads that compute attention. One additional warp only copies data.
   static constexpr int kWarps = 4, kAttending = 32 * kWarps;
   static constexpr int kThreads = kAttending + 32, kBlocksPerSm = 2;
   static constexpr int kStages = 384 / kHeadDim;
@@ -136,8 +136,8 @@ struct DecodeAttention {
     dev::LetNextKernelStart();
   }
 
-  // Returns the number of the page that this lane copies for the 64 positions from `position` on,
-  // or -1 if the lane copies no page.
+  // Returns the number of the KV cache page that this lane copies for the 64 positions from
+  // `position` on, or -1 if there is none.
   static INCIPIT_DEVICE int PageAt(const int32_t* table, int position, int page_of_step, int first,
                                    int last) {
     const int index = Shape::PageOf(position) + page_of_step;
@@ -241,8 +241,8 @@ struct DecodeAttention {
     }
   }
 
-  // Adds the weighted values of 16 positions to this warp's sums of 16 dimensions. `pair`: index of
-  // the group of 16 dimensions, counted from this warp's first group.
+  // Adds the values (V) of 16 positions, multiplied by softmax weights, to this warp's sums of 16
+  // dimensions. `pair`: index of the group of 16 dimensions, counted from this warp's first group.
   static INCIPIT_DEVICE void AddWarpsValues(const char* values, int value_lane, int block, int pair,
                                             const uint32_t (&weights)[4],
                                             float (&sums)[2 * kPairs][4]) {

@@ -14,9 +14,9 @@ inline constexpr int32_t kMaxHeadDim = 256;
 
 enum class KvPart : uint8_t { kKey, kValue };
 
-// Returns the offset, in elements, of dimension `dim` of token `row` in a tile (the keys or the
-// values of one page for one kv head). The order of 16-byte chunks avoids bank conflicts in shared
-// memory.
+// Returns the offset, in elements, of dimension `dim` of token `row` in a tile. A tile holds the
+// keys (or the values) of one page for one kv head. The order of 16-byte chunks avoids bank
+// conflicts in shared memory.
 INCIPIT_ANYWHERE constexpr int32_t OffsetInTile(int32_t page_size, int32_t head_dim, int32_t row,
                                                 int32_t dim) {
   if (head_dim != 64 && head_dim != 128) return row * head_dim + dim;

@@ -90,7 +90,7 @@ struct PrefillAttention {
   // Data about the current work item of a warp, kept in shared memory because registers are scarce.
   struct TileNotes {
     PrefillTile tile;
-    const int32_t* pages;  // page numbers of the sequence, in order of position
+    const int32_t* pages;  // numbers of the KV cache pages of the sequence, in order of position
     Bounds common;         // positions [begin, end) to which all query vectors of the warp attend
     int kv_head;
     // Position p is processed in iteration first_turn + p / 64 of this thread block. Iterations are
@@ -329,8 +329,8 @@ struct PrefillAttention {
     }
   }
 
-  // Adds the weighted values of 64 positions to `sums`. The loop is not unrolled, to save
-  // registers.
+  // Adds the values (V) of 64 positions, multiplied by softmax weights, to `sums`. The loop is not
+  // unrolled, to save registers.
   static INCIPIT_DEVICE void AddAllValues(const char* values, uint32_t (&weights)[4][4],
                                           float (&sums)[kSumTiles][4]) {
     const int value_lane = Step::ValueLane(dev::Fresh(dev::Lane()));

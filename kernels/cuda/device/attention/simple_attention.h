@@ -8,8 +8,9 @@
 
 namespace incipit::cuda {
 
-// A warp computes one query head of one token, 32 positions at a time. Each lane computes the score
-// of one position, then the weighted sum of the values of 32 positions for eight dimensions.
+// A warp computes one query head of one token, 32 positions at a time. Each lane first computes the
+// score of one position. Each lane then computes eight dimensions of the weighted sum of the values
+// (V) of 32 positions.
 struct SimpleAttention {
   static constexpr int kWarps = 8;
   static constexpr int kThreads = 32 * kWarps, kBlocksPerSm = 2;

@@ -1,6 +1,6 @@
-// AppendRows is an epilogue, the last part of a matrix-product kernel. AppendRows adds the bias to
-// queries, keys and values, applies the rotary embedding, and stores the results. Models with
-// RMSNorm of attention heads use kernel Append (append.h) instead.
+// Epilogue AppendRows: the last part of a matrix-product kernel. Adds the bias to queries, keys and
+// values, applies the rotary embedding, and stores the results. Models that apply RMSNorm to
+// attention heads use kernel Append (append.h) instead.
 #pragma once
 
 #include "kernels/cuda/device/attention/append.h"
@@ -52,7 +52,8 @@ struct AppendRows {
     const int dim = position.in_half + (position.is_high ? head_dim / 2 : 0);
     float(&y)[4] = results.y;
     if (args.bias != nullptr) AddConstantFloats(args.bias + position.head * head_dim + dim, y);
-    // The condition is the same in all lanes, because a warp processes elements of only one head.
+    // The branch is the same in all lanes of a warp, because a warp processes elements of only one
+    // attention head.
     if (position.is_rotated) {
       INCIPIT_UNROLL
       for (int i = 0; i < 4; ++i) {

@@ -1,5 +1,5 @@
-// Kernel FinishProduct runs after a cuBLASLt product: multiplies each row of the product by its
-// RMSNorm factor, then calls an epilogue, which stores the results.
+// Kernel FinishProduct runs after a cuBLASLt product. It multiplies each row of the product by the
+// RMSNorm factor of the row, then calls an epilogue (a class that stores the results).
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,15 @@ struct FinishProduct {
     // `product.input.x` and `product.input.weight` are not read, because `sums` already holds their
     // product.
     ProductArgs<Epilogue> product;
-    // Result of cuBLASLt: the product of x and the weight, f32 [max_rows, 16 * num_units]
+    // Result of cuBLASLt: the product of the input x and the weight, f32 [max_rows, 16 * num_units]
     const float* sums = nullptr;
-    // The kernel processes those rows of [first_row, first_row + max_rows) that exist.
+    // The kernel processes the rows [first_row, first_row + max_rows) of the product, or fewer if
+    // the product has fewer rows.
     int32_t first_row = 0, max_rows = 0;
   };
 
-  // Memory traffic: reads each element of `sums` once. The epilogue has its own traffic.
+  // Memory traffic: reads each element of `sums` once. The epilogue (the class that stores results)
+  // has its own traffic.
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::LetNextKernelStart();
     const ProductInput& input = args.product.input;
@@ -55,8 +57,9 @@ struct FinishProduct {
   }
 
  private:
-  // Multiplies results of row `row` by `scale` and passes them to the epilogue: units [first, end)
-  // of 16 columns each, but at most kUnitsAtOnce units. All lanes of a warp call Finish together.
+  // Multiplies results of row `row` by `scale` and passes them to the epilogue (the class that
+  // stores results). Processes units [first, end) of 16 columns each, but at most kUnitsAtOnce
+  // units. All lanes of a warp call Finish together.
   static INCIPIT_DEVICE void Finish(const Args& args, LanePosition position, int row, int end_row,
                                     int first, int end, float scale) {
     const int64_t width = int64_t{args.product.input.num_units} * kUnitRows;

@@ -12,7 +12,7 @@ namespace incipit::cuda {
 // bytes).
 constexpr int kUnitRows = 16, kTileColumns = 64, kTileElements = 1024, kTileBytes = 2048;
 // Number of column ranges (runs) of a matrix product. All product kernels sum each range
-// separately, and then add the sums in the same order, so that all results have the same bits.
+// separately, and then add these sums in the same order, so that results have the same bits.
 constexpr int kNumRuns = 4;
 
 INCIPIT_ANYWHERE constexpr int NumTiles(int columns) {
@@ -48,9 +48,9 @@ INCIPIT_ANYWHERE constexpr int64_t PackedElement(int num_tiles, int64_t row, int
          ElementInTile(static_cast<int>(row % kUnitRows), column % kTileColumns);
 }
 
-// Order of the rows of a packed weight. kPlain: as in the matrix. kGateUp: 8 rows of matrix gate
-// and 8 rows of matrix up alternate. kRotary: 8 rows of the first half of a head and 8 rows of the
-// second half alternate.
+// Order of the rows of a packed weight. kPlain: the order of the matrix. kGateUp: 8 rows of matrix
+// gate and 8 rows of matrix up alternate. kRotary: 8 rows of the first half of an attention head
+// and 8 rows of its second half alternate.
 enum class RowOrder : uint8_t { kPlain, kGateUp, kRotary };
 INCIPIT_ANYWHERE constexpr int64_t NumUnits(RowOrder order, int64_t rows) {
   return order == RowOrder::kGateUp ? (rows / 2 + 7) / 8 : (rows + kUnitRows - 1) / kUnitRows;
@@ -60,8 +60,8 @@ INCIPIT_ANYWHERE constexpr int64_t NumUnits(RowOrder order, int64_t rows) {
 INCIPIT_ANYWHERE constexpr int64_t SourceRow(RowOrder order, int64_t rows, int64_t packed_row,
                                              int64_t head_dim = 0) {
   if (order == RowOrder::kPlain) return packed_row < rows ? packed_row : -1;
-  // Number of matrix rows whose first half and second half alternate in the packed weight: all rows
-  // for kGateUp, the rows of one attention head for kRotary.
+  // Number of consecutive matrix rows in which packed rows alternate between the first half and the
+  // second half: all rows for kGateUp, the rows of one attention head for kRotary.
   const int64_t whole = order == RowOrder::kGateUp ? rows : head_dim;
   const int64_t units = NumUnits(RowOrder::kGateUp, whole), unit = packed_row / kUnitRows;
   const int64_t row = unit % units * 8 + packed_row % 8;

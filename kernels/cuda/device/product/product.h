@@ -1,5 +1,5 @@
-// Types and functions of all matrix-product kernels. A product computes scale * x * transpose of
-// the weight, with one scale for each row of x. An epilogue (a class) stores the results. All
+// Types and functions of all matrix-product kernels. A product is scale * x * transpose of the
+// weight, with one scale for each row of the input x. An epilogue (a class) stores the results. All
 // kernels add in the same order, so that their results have the same bits.
 #pragma once
 
@@ -16,11 +16,11 @@ struct ProductInput {
   const int32_t* num_rows = nullptr;
   // input matrix, bf16 [num_rows, columns]; `columns` is a multiple of 8
   const dev::bf16* x = nullptr;
-  // the weight in packed order (packed_order.h): num_units units of 16 rows
+  // weight in packed order (packed_order.h): num_units units of 16 packed rows
   const dev::bf16* weight = nullptr;
   int32_t columns = 0, num_units = 0;
-  // Sums of squares of parts of each row, f32 [num_rows, num_squares], from which the kernel
-  // computes the RMSNorm factors. Null: no RMSNorm.
+  // Sums of squares of parts of each input row, f32 [num_rows, num_squares]. The kernel computes
+  // the RMSNorm factor of a row from these sums. Null: no RMSNorm.
   const float* squares = nullptr;
   int32_t num_squares = 0;
   float epsilon = 0;
@@ -36,7 +36,7 @@ struct ProductArgs {
 };
 
 // Selects four results of a product for a lane. A warp passes the results for 8 tokens and 16
-// packed weight rows to the epilogue (the class that stores results), and each lane passes four of
+// packed weight rows to the epilogue (the class that stores results). Each lane passes four of
 // these results.
 struct LanePosition {
   // token: index of the token, in [0, 8). quad: index of the group of four packed weight rows, in
@@ -48,15 +48,15 @@ INCIPIT_DEVICE LanePosition PositionOfLane() {
   return {(lane >> 1 & 3) * 2 + (lane >> 3 & 1), (lane & 1) + (lane >> 4) * 2};
 }
 
-// Four results of a product: y[i] is for row `row` of x and packed weight row 16 * unit + 4 * quad
-// + i. `valid` is false if x has no row `row`.
+// Four results of a product: y[i] belongs to row `row` of the input x and to packed weight row 16 *
+// unit + 4 * quad + i. `valid` is false if the input has no row `row`.
 struct Results {
   int unit = 0, quad = 0, row = 0;
   bool valid = false;
   float y[4];
 };
-// Base class of epilogues (classes that store the results of a matrix product) that load nothing
-// before the results exist.
+// Base class of an epilogue that loads nothing before the results exist. An epilogue is a class
+// that stores the results of a matrix product.
 struct BeginsWithResults {
   struct Row {};
   struct Early {};
@@ -111,8 +111,8 @@ struct StoreRows : BeginsWithResults {
   }
 };
 
-// Epilogue AddToHidden: adds product + bias to `hidden`. If `next_norm` is not null, also stores
-// hidden * next_norm (the input of the next product) and sums of squares of `hidden`.
+// Epilogue AddToHidden: adds the product and the bias to `hidden`. If `next_norm` is not null, also
+// stores hidden * next_norm (the input of the next product) and sums of squares of `hidden`.
 struct AddToHidden : BeginsWithResults {
   struct Args {
     // Input and output: hidden state, f32 [num_rows, hidden_size]; hidden_size is a multiple of 8
@@ -171,8 +171,9 @@ INCIPIT_DEVICE float Silu(float x) {
   return dev::Multiply(x, dev::Reciprocal(dev::Add(1, dev::Exp2(dev::Multiply(-x, kLog2E)))));
 }
 
-// Epilogue SiluGate: stores SiLU(gate + bias) * (up + bias), where `gate` and `up` are the products
-// with two matrices. REQUIRES: the weight contains the matrices, packed with RowOrder::kGateUp.
+// Epilogue SiluGate: stores SiLU(gate + bias) * (up + bias). `gate` and `up` are the products of
+// the input with two matrices. REQUIRES: the weight contains both matrices, packed with
+// RowOrder::kGateUp.
 struct SiluGate : BeginsWithResults {
   struct Args {
     dev::bf16* out = nullptr;  // output: MLP activations, bf16 [num_rows, width]
@@ -256,8 +257,8 @@ INCIPIT_DEVICE float ScaleOf(const ProductInput& input, float squares) {
   return dev::Divide(1, dev::SquareRoot(dev::Add(mean, input.epsilon)));
 }
 
-// Stores the RMSNorm factors of kCount rows, from row `first` on, in shared memory. Factors of rows
-// from `num_rows` on are undefined. All lanes of a warp call FindScalesWarp together.
+// Stores the RMSNorm factors of kCount input rows, from row `first` on, in shared memory. Factors
+// of rows from `num_rows` on are undefined. All lanes of a warp call FindScalesWarp together.
 template <int kCount>
 INCIPIT_DEVICE void FindScalesWarp(const ProductInput& input, int first, int num_rows,
                                    float* scales) {
@@ -272,7 +273,7 @@ INCIPIT_DEVICE void FindScalesWarp(const ProductInput& input, int first, int num
     return;
   }
   // Each lane starts 32 loads before it uses the first loaded number, to hide the latency of
-  // memory.
+  // memory. kTogether rows are processed at a time.
   constexpr int kTogether = kCount % 8 == 0 ? 8 : kCount % 4 == 0 ? 4 : 2, kDeep = 32 / kTogether;
   INCIPIT_KEEP_LOOP
   for (int begin = 0; begin < kCount && first + begin < num_rows; begin += kTogether) {

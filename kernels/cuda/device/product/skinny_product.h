@@ -1,5 +1,5 @@
-// Kernel SkinnyProduct: the matrix product (product.h) for up to 64 rows of x. The kernel reads the
-// weight once and takes about the time of this read.
+// Kernel SkinnyProduct: a matrix product (product.h) for an input x of up to 64 rows. The kernel
+// reads the weight once. Its run time is about the time of this read.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +12,30 @@ namespace incipit::cuda {
 template <int kTokenColumns, class EpilogueType>
 struct SkinnyShape {
   using Epilogue = EpilogueType;
-  // maximum number of rows of x: 8, 16, 24, 32, 48 or 64
+  // maximum number of rows of the input x: 8, 16, 24, 32, 48 or 64
   static constexpr int kTokens = kTokenColumns;
   static constexpr int kCluster = kTokens < 32 ? 1 : 2;
   // Maximum number of units (groups of 16 weight rows) that a warp computes at a time
   static constexpr int kMaxUnits = kTokens <= 32 ? 4 : 3;
-  // Number of shared-memory buffers for each of the kNumRuns column ranges of x. A buffer holds 64
-  // columns of x.
+  // Number of shared-memory buffers for each of the kNumRuns column ranges of the input x. A buffer
+  // holds 64 columns.
   static constexpr int kChunkStages = kTokens <= 16 ? 4 : kTokens == 64 ? 2 : 3;
   static constexpr int kSlots = kTokens <= 8 ? 10 : 8;
 };
 
-// Copies one range of the columns of x to shared memory, 64 columns at a time. All warps that
-// multiply this range call each function together.
+// Copies one range of the columns of the input x to shared memory, 64 columns at a time. All warps
+// that multiply this range call each function together.
 template <class Shape>
 class ChunkStream {
  public:
   static constexpr int kTokens = Shape::kTokens, kWarps = Shape::kCluster;
-  static constexpr int kBytes = kTokens * kTileColumns * 2;  // size in bytes of 64 columns of x
+  static constexpr int kBytes = kTokens * kTileColumns * 2;  // bytes of 64 columns of the input x
   static constexpr int kAllBytes = kBytes * Shape::kChunkStages;
 
   struct Run {
     int first_tile, num_tiles;
-    // warp: index of this warp among the warps that process the same columns of x. barrier: index
-    // (0 or 1) of the barrier that these warps use.
+    // warp: index of this warp among the warps that process the same columns of the input x.
+    // barrier: index (0 or 1) of the barrier that these warps use.
     int warp, barrier;
   };
 
@@ -56,8 +56,8 @@ class ChunkStream {
     for (int i = 0; i < Shape::kChunkStages - 1; ++i) Copy(i);
   }
 
-  // Waits until the next 64 columns of x are in shared memory, and returns their address. REQUIRES:
-  // the caller no longer reads the previous 64 columns.
+  // Waits until the next 64 columns of the input x are in shared memory, and returns their address.
+  // REQUIRES: the caller no longer reads the previous 64 columns.
   INCIPIT_DEVICE const char* Next() {
     dev::WaitCopies<Shape::kChunkStages - 2>();
     if constexpr (kWarps == 1) {
@@ -73,8 +73,8 @@ class ChunkStream {
     return chunk;
   }
 
-  // Returns the offset in bytes of 16-byte piece `part` of row `row` in a buffer of 64 columns of
-  // x.
+  // Returns the offset in bytes of 16-byte piece `part` of row `row`, in a buffer with 64 columns
+  // of the input x.
   static INCIPIT_DEVICE int OffsetOf(int row, int part) {
     return row * 128 + (part ^ (row & 7)) * 16;
   }
@@ -89,8 +89,8 @@ class ChunkStream {
       const bool inside = column_ < columns_;
       INCIPIT_UNROLL
       for (int i = 0; i < kTokens / kRowsPerCopy; ++i) {
-        // Index of the row to copy, minus the index of the first row that this lane copies; a
-        // multiple of four
+        // Index of the row to copy, counted from the first row that this lane copies; a multiple of
+        // four
         const int more = i * kRowsPerCopy;
         const bool valid = inside && more < rows_left_;
         const int64_t from = valid ? static_cast<int64_t>(more) * columns_ + column_ : 0;
@@ -105,8 +105,8 @@ class ChunkStream {
 
   char* shared_;
   int barrier_;
-  // length_: number of columns of the column range. columns_: number of columns of x. left_: number
-  // of 64-column copies that have not started.
+  // length_: number of columns of the column range. columns_: number of columns of the input x.
+  // left_: number of copies (of 64 columns each) that have not started.
   int length_, columns_, left_;
   // column_: the next column that this lane copies. At column end_, the lane starts again with the
   // first column of the column range.
@@ -116,9 +116,9 @@ class ChunkStream {
   const dev::bf16* source_;
 };
 
-// A cluster of kCluster thread blocks computes consecutive units (groups of 16 weight rows), up to
-// kMaxUnits * kCluster units at a time. Four ranges of columns are summed separately. In a cluster
-// of two thread blocks, each thread block computes two of the ranges.
+// Kernel SkinnyProduct. A cluster of kCluster thread blocks computes up to kMaxUnits * kCluster
+// units (groups of 16 weight rows) at a time. Four ranges of columns are summed separately. In a
+// cluster of two thread blocks, each thread block computes two of these ranges.
 template <class Shape>
 struct SkinnyProduct {
   using Epilogue = typename Shape::Epilogue;
@@ -127,8 +127,8 @@ struct SkinnyProduct {
   static constexpr int kTokens = Shape::kTokens, kMaxUnits = Shape::kMaxUnits;
   static constexpr int kCluster = Shape::kCluster, kBlockRuns = kNumRuns / kCluster;
   static constexpr int kBlocksOfTokens = kTokens / 8, kSlots = Shape::kSlots;
-  // Number of columns of x that one load instruction reads from shared memory: 16 columns of 16
-  // rows, or 32 columns of 8 rows
+  // Number of columns of the input x that one load instruction reads from shared memory: 16 columns
+  // of 16 input rows, or 32 columns of 8 input rows
   static constexpr int kStep = kBlocksOfTokens % 2 == 0 ? 16 : 32;
   // True if the epilogue (the class that stores the results) loads its constants before the
   // multiplication. With more than 8 tokens, too few registers are free for the constants.
@@ -152,7 +152,7 @@ struct SkinnyProduct {
   static_assert(kCluster == 1 || kBlockRuns <= 2);
 
   // REQUIRES: NumBlocks() is a multiple of kCluster. Memory traffic: reads the weight once; each
-  // cluster reads x, mostly from the L2 cache.
+  // cluster reads the input x, mostly from the L2 cache.
   static INCIPIT_DEVICE void Run(const Args& args) {
     char* const shared = dev::SharedMemory();
     auto* const full = reinterpret_cast<dev::Barrier*>(shared + kBarriersAt);
@@ -209,8 +209,9 @@ struct SkinnyProduct {
     return units.end - pass < kMost ? units.end - pass : kMost;
   }
 
-  // Copies this thread block's part of the weight to shared memory. Only one thread calls CopyNext.
-  // The first copies start before earlier kernels have ended, because no kernel writes the weight.
+  // Copies the part of the weight that this thread block multiplies to shared memory. Only one
+  // thread calls CopyNext. The first copies start before earlier kernels have ended, because no
+  // kernel writes the weight.
   class WeightStream {
    public:
     INCIPIT_DEVICE WeightStream(const ProductInput& input, Range units, char* shared,
@@ -270,8 +271,8 @@ struct SkinnyProduct {
     bool first_turn_ = true;
   };
 
-  // Multiplies x by this thread block's part of the weight and passes the results to the epilogue.
-  // Four warps of the thread block call Multiply together.
+  // Multiplies the input x by this thread block's part of the weight, and passes the results to the
+  // epilogue (the class that stores them). Four warps of the thread block call Multiply together.
   static INCIPIT_DEVICE void Multiply(const Args& args, Range units, char* shared,
                                       dev::Barrier* full, WeightStream& weight) {
     dev::WaitForEarlierKernels();
@@ -285,13 +286,13 @@ struct SkinnyProduct {
     Chunks chunks(shared + kChunksAt + block_run * Chunks::kAllBytes, args.input, num_rows,
                   {RunBegin(num_tiles, run), RunLength(num_tiles, run), warp % kCluster, block_run},
                   (units.end - units.begin + kMost - 1) / kMost);
-    // Constants that the epilogue loads for a row of x
+    // Constants that the epilogue (the class that stores results) loads for a row of the input x
     typename Epilogue::Row row;
     if constexpr (kBeginsEarly) {
       row = Epilogue::LoadRow(args.epilogue, ResultsIn(units, warp, num_rows));
     }
-    // The RMSNorm factors of the rows are computed while the asynchronous copies of x are in
-    // flight.
+    // Computes the RMSNorm factors of the input rows while the asynchronous copies of the input are
+    // in flight.
     FindScalesWarp<kScalesPerWarp>(args.input, warp * kScalesPerWarp, num_rows,
                                    scales + warp * kScalesPerWarp);
     const char* const tiles = shared + (warp % kCluster * kBlockRuns + block_run) * kTileBytes;
@@ -327,8 +328,9 @@ struct SkinnyProduct {
     }
   }
 
-  // Multiplies weight tiles by the next 64 columns of x and adds the products to `sums`. `cursor`
-  // is the first of `slots` consecutive shared-memory buffers that contain the weight tiles.
+  // Multiplies weight tiles by the next 64 columns of the input x and adds the products to `sums`.
+  // `cursor` is the first of `slots` consecutive shared-memory buffers that contain the weight
+  // tiles.
   static INCIPIT_DEVICE void MultiplyTiles(const char* tiles, const Cursor& cursor, int slots,
                                            Chunks& chunks,
                                            float (&sums)[kMaxUnits][kBlocksOfTokens][4]) {
@@ -363,8 +365,8 @@ struct SkinnyProduct {
     }
   }
 
-  // Loads kStep columns of all rows of x, from column `step` on, into `b`. MultiplyAddWarp can then
-  // use `b`.
+  // Loads kStep columns of all rows of the input x, from column `step` on, into `b`, in the layout
+  // that MultiplyAddWarp expects.
   static INCIPIT_DEVICE void LoadTokens(const char* chunk, int step,
                                         uint32_t (&b)[kBlocksOfTokens][kStep / 8]) {
     const int lane = dev::Lane();
@@ -389,7 +391,7 @@ struct SkinnyProduct {
   }
 
   // Waits until all threads of the thread block (or of the cluster, if kCluster > 1) have stored
-  // their sums in shared memory, so that other threads can read the sums.
+  // their sums in shared memory. Other threads may then read the sums.
   static INCIPIT_DEVICE void TakeStages() {
     if constexpr (kCluster == 1) {
       dev::SyncThreads(1, kConsumers);
@@ -402,7 +404,7 @@ struct SkinnyProduct {
   static INCIPIT_DEVICE void LeaveStages() {
     if constexpr (kCluster > 1) dev::ArriveCluster();
   }
-  // Waits until no thread reads the sums in shared memory, so that they can be overwritten.
+  // Waits until no thread reads the sums in shared memory. The sums may then be overwritten.
   static INCIPIT_DEVICE void WaitForStages() {
     if constexpr (kCluster == 1) {
       dev::SyncThreads(1, kConsumers);
@@ -411,8 +413,8 @@ struct SkinnyProduct {
     }
   }
 
-  // Returns the row of x and the packed weight rows of the four results that this lane passes to
-  // the epilogue. Sets `valid` to false if there are no such results. Does not set `y`.
+  // Returns the row of the input x and the packed weight rows of the four results that this lane
+  // passes to the epilogue. Sets `valid` to false if there are no such results. Does not set `y`.
   static INCIPIT_DEVICE Results ResultsIn(Range units, int block, int num_rows) {
     const LanePosition position = PositionOfLane();
     Results results;
@@ -427,7 +429,7 @@ struct SkinnyProduct {
   }
 
   // Adds up the sums of the four column ranges, which different warps hold, and calls the epilogue
-  // with the results.
+  // (the class that stores results).
   static INCIPIT_DEVICE void Finish(const Args& args, Range units, int num_rows, char* shared,
                                     const float (&sums)[kMaxUnits][kBlocksOfTokens][4],
                                     typename Epilogue::Early early) {
@@ -442,9 +444,9 @@ struct SkinnyProduct {
       if constexpr (!kBeginsEarly) row = Epilogue::LoadRow(args.epilogue, results);
       INCIPIT_UNROLL
       for (int i = 0; i < 4; ++i) {
-        // Each iteration of the outer loop stores four blocks of sums (a block: 16 weight rows and
-        // 8 tokens). If the number of blocks is not a multiple of four, the last block is stored
-        // several times.
+        // Each iteration of the outer loop stores four blocks of sums. A block holds the sums of 16
+        // weight rows and 8 tokens. If the number of blocks is not a multiple of four, the last
+        // block is stored several times.
         const int last = kMaxUnits * kBlocksOfTokens - 1,
                   block = first + i < last ? first + i : last;
         const float(&sum)[4] = sums[block / kBlocksOfTokens][block % kBlocksOfTokens];

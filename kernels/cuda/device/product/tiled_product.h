@@ -1,5 +1,5 @@
-// Kernel TiledProduct: the matrix product (product.h) for many rows. The bandwidth of the L2 cache
-// and the arithmetic limit the speed of the kernel.
+// Kernel TiledProduct: a matrix product (product.h) for inputs with many rows. The bandwidth of the
+// L2 cache and the arithmetic limit the speed of the kernel.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace incipit::cuda {
 
-// Sizes for large tiles of the result. One thread block fits on a multiprocessor. The kernel loads
-// 13 bytes into shared memory for each 1,000 floating-point operations.
+// Sizes for large tiles of the result matrix. One thread block fits on a multiprocessor. The kernel
+// loads 13 bytes into shared memory for each 1,000 floating-point operations.
 template <class EpilogueType>
 struct LargeTiles {
   using Epilogue = EpilogueType;
   static constexpr int kGroups = 2, kTokenTile = 192, kBlocksPerSm = 1;
   static constexpr int kCopyRegisters = 40, kMultiplyRegisters = 232;
 };
-// Sizes for small tiles of the result, which occupy more multiprocessors if x has few rows. Two
-// thread blocks fit on a multiprocessor. The kernel loads 23 bytes into shared memory for each
-// 1,000 floating-point operations.
+// Sizes for small tiles of the result matrix. If the input has few rows, small tiles occupy more
+// multiprocessors than large tiles. Two thread blocks fit on a multiprocessor. The kernel loads 23
+// bytes into shared memory for each 1,000 floating-point operations.
 template <class EpilogueType>
 struct SmallTiles {
   using Epilogue = EpilogueType;
@@ -27,8 +27,9 @@ struct SmallTiles {
   static constexpr int kCopyRegisters = 40, kMultiplyRegisters = 216;
 };
 
-// A thread block computes tiles of the result, one after the other. Four warps only copy the weight
-// and x to a ring of buffers in shared memory. The other warps multiply.
+// A thread block computes tiles of the result matrix, one after the other. Its first warpgroup
+// (four warps) copies the weight and the input x to a ring of buffers in shared memory. The other
+// warps multiply.
 template <class Shape>
 struct TiledProduct {
   using Epilogue = typename Shape::Epilogue;
@@ -37,11 +38,12 @@ struct TiledProduct {
   static constexpr int kCopyWarps = 4, kMultiplyWarps = 4 * kGroups;
   static constexpr int kThreads = 32 * (kCopyWarps + kMultiplyWarps);
   static constexpr int kUnits = 4 * kGroups, kTokenTile = Shape::kTokenTile;
-  // number of groups of 8 rows of x in a tile of the result
+  // number of groups of 8 rows of the input x that a tile of the result covers
   static constexpr int kBlocks = kTokenTile / 8;
   static constexpr int kStages = 4;
 
-  // Sizes in bytes of the weight and of x in one shared-memory buffer (64 columns)
+  // Numbers of bytes in one shared-memory buffer: 64 columns of the weight, and 64 columns of the
+  // input x
   static constexpr int kWeightBytes = kUnits * kTileBytes, kXBytes = kTokenTile * 128;
   static constexpr int kStageBytes = kWeightBytes + kXBytes;
   static constexpr int kStaged = 2, kResultStride = kUnitRows + 4;
@@ -57,9 +59,9 @@ struct TiledProduct {
                 (1 + kGroups) * kRegisters);
   static_assert(kWeightBytes % 1024 == 0 && kXBytes % 1024 == 0);
 
-  // Memory traffic: each tile of the result reads its rows of the weight and of x once, mostly from
-  // the L2 cache. Each warp also reads num_squares floats for each row of x; callers should pass
-  // num_squares = 1.
+  // Memory traffic: for each tile of the result, reads the weight rows and the input rows of the
+  // tile once, mostly from the L2 cache. Each warp also reads num_squares floats for each input
+  // row; callers should pass num_squares = 1.
   static INCIPIT_DEVICE void Run(const Args& args) {
     char* const shared = dev::SharedMemory();
     if (dev::Thread() == 0) {
@@ -87,8 +89,8 @@ struct TiledProduct {
 
  private:
   static constexpr int kXWarps = 2;
-  // Number of asynchronous copies of x that a thread leaves unfinished while it waits for older
-  // copies
+  // Number of groups of asynchronous copies of the input x that a thread leaves unfinished while it
+  // waits for older groups
   static constexpr int kXLag = 1;
   // The ring has at least one buffer for each copy in flight and two buffers for the warps that
   // multiply.
@@ -100,10 +102,11 @@ struct TiledProduct {
   static INCIPIT_DEVICE dev::Barrier* Empty(char* shared) { return Full(shared) + kStages; }
 
   struct TileOrigin {
-    int row, unit;  // first row of x and first unit (16 packed weight rows) of a result tile
+    // First row of the input x and first unit (16 packed weight rows) of a result tile
+    int row, unit;
   };
-  // Numbers of rows, 64-column groups and result tiles of a matrix product. Successive result tiles
-  // use the same rows of the weight, which stay in the L2 cache.
+  // Size of a matrix product: numbers of input rows, of 64-column groups and of result tiles.
+  // Successive result tiles use the same rows of the weight, which stay in the L2 cache.
   struct Work {
     int num_rows, num_columns, tiles_of_rows, tiles_of_units, num_tiles;
 
@@ -164,14 +167,14 @@ struct TiledProduct {
     }
   }
 
-  // Copies x to the buffers in shared memory. All lanes of kXWarps warps call CopyX.
+  // Copies the input x to the buffers in shared memory. All lanes of kXWarps warps call CopyX.
   static INCIPIT_DEVICE void CopyX(const ProductInput& input, const Work& work, char* shared) {
     constexpr int kRowsAtOnce = kXWarps * 32 / 8;
     const int thread = dev::Thread() - (kCopyWarps - kXWarps) * 32, part = thread % 8,
               row = thread / 8;
     const int offset = kWeightBytes + row * 128 + (part ^ (row & 7)) * 16;
-    // A thread copies every 8th row of x. These rows have the same row % 8, and therefore the same
-    // order of 16-byte chunks in shared memory.
+    // A thread copies every 8th row of the input x. The remainder row % 8 is the same for these
+    // rows, and so is the order of 16-byte chunks in shared memory.
     static_assert(kRowsAtOnce == 8);
     Cursor cursor, landed;
     int in_flight = 0;
@@ -213,8 +216,9 @@ struct TiledProduct {
 
   // ---- multiplying x by the weight
 
-  // Multiplies x by the weight. Four ranges of columns are summed one after the other. For each
-  // result, a thread holds the sum of the current range and the total of the earlier ranges.
+  // Multiplies the input x by the weight. Four ranges of columns are summed one after the other.
+  // For each result, a thread holds the sum of the current range and the total of the earlier
+  // ranges.
   static INCIPIT_DEVICE void Multiply(const Args& args, const Work& work, char* shared) {
     dev::WaitForEarlierKernels();
     const int weight_at = (dev::Warp() - kCopyWarps) / 4 * 4 * kTileBytes;
@@ -259,8 +263,8 @@ struct TiledProduct {
     if (dev::Lane() == 0) dev::Arrive(Empty(shared) + stage);
   }
 
-  // Returns the row of x and the packed weight rows to which the four results of this lane belong.
-  // `valid` is false if x has no such row. The results `y` are not set.
+  // Returns the row of the input x and the packed weight rows to which the four results of this
+  // lane belong. `valid` is false if the input has no such row. Does not set the results `y`.
   static INCIPIT_DEVICE Results ResultsIn(TileOrigin origin, int unit, LanePosition mine, int block,
                                           int num_rows) {
     Results results;
@@ -271,8 +275,9 @@ struct TiledProduct {
     return results;
   }
 
-  // Calls the epilogue with the results of this warp, which are for 16 packed weight rows. The warp
-  // reorders the results in shared memory first, 8 * kStaged rows of x at a time.
+  // Calls the epilogue (the class that stores results) with the results of this warp, which belong
+  // to 16 packed weight rows. The warp first reorders the results in shared memory, for 8 * kStaged
+  // input rows at a time.
   static INCIPIT_DEVICE void Finish(const Args& args, TileOrigin origin, int num_rows, char* shared,
                                     const float (&sums)[kBlocks][4]) {
     const int lane = dev::Lane(), warp = dev::Warp() - kCopyWarps, unit = origin.unit + warp;
@@ -281,8 +286,8 @@ struct TiledProduct {
     float* const stage = reinterpret_cast<float*>(shared + kResultsAt) + warp * kResultFloats;
     const LanePosition mine = PositionOfLane();
     const auto at = [&](int block) { return ResultsIn(origin, unit, mine, block, num_rows); };
-    // Constants for each row of x. The epilogue loads the constants two iterations before their
-    // use.
+    // Constants for a row of the input x. The epilogue (the class that stores results) loads them
+    // two iterations before their use.
     typename Epilogue::Row rows[kStaged];
     typename Epilogue::Early early[kStaged], next[kStaged];
     INCIPIT_UNROLL
