@@ -12,14 +12,15 @@ namespace {
 constexpr int32_t kTileRowsMax = 48;
 
 // Several threads share a tile if its work exceeds (average work of a thread) / kPartMax. A tile is
-// the work for some tokens and heads of one sequence.
+// the attention of some tokens and heads of one sequence.
 constexpr int64_t kPartMax = 4;
 
 // Maximum number of rows of each KV head if one thread computes several KV heads together. A row is
 // a pair of a token and a query head.
 constexpr int32_t kGroupRowsMax = kTileRowsMax / simd::kAttendGroupsMax;
-// Minimum size in bytes of a contiguous read that reaches full memory bandwidth. If one KV head of
-// a cache block has fewer bytes, a thread computes several KV heads together.
+// Minimum size in bytes of a contiguous read that reaches full memory bandwidth. If the keys and
+// values of one KV head in a cache block have fewer bytes, a thread computes several KV heads
+// together.
 constexpr int64_t kRunBytes = 16384;
 
 constexpr auto kSplit = static_cast<int32_t>(simd::kSplit);
@@ -71,8 +72,8 @@ void CpuAttention::CutIntoTiles(const AttentionArgs& args, const Step& step) {
   // idle. 1: the heads are not divided.
   const int64_t cuts = (threads + parts - 1) / parts;
   heads_per_tile_ = std::clamp(static_cast<int32_t>(group / cuts), 1, kTileRowsMax);
-  // Combine KV heads until a thread reads kRunBytes contiguous bytes, but leave at least two pieces
-  // of work for each thread.
+  // Combines KV heads until a thread reads kRunBytes contiguous bytes, but leaves at least two
+  // pieces of work for each thread.
   const int64_t bytes = int64_t{2} * shape.block_size * shape.head_dim * ByteSize(shape.dtype);
   const int64_t wanted = std::min((kRunBytes + bytes - 1) / bytes, parts / (2 * threads));
   groups_per_tile_ = std::clamp(static_cast<int32_t>(wanted), 1, simd::kAttendGroupsMax);
@@ -81,8 +82,8 @@ void CpuAttention::CutIntoTiles(const AttentionArgs& args, const Step& step) {
   for (int32_t s = 0; s < num_sequences; ++s) AddTiles(args, step, s);
 }
 
-// Returns the number of pairs of a KV head and a split (a range of kSplit positions) in the step.
-// Threads can compute these pairs in parallel.
+// Counts the pairs of a KV head and a split (a range of kSplit positions of a sequence) in the
+// step. Threads can compute these pairs in parallel.
 int64_t CpuAttention::CountParts(const AttentionArgs& args, const Step& step) const {
   int64_t parts = 0;
   for (size_t s = 0; s + 1 < step.token_begin.size(); ++s) {

@@ -22,8 +22,8 @@ class CpuAttention {
   void Run(const AttentionArgs& args, const Step& step);
 
  private:
-  // The work for consecutive tokens of one sequence and several query heads: some query heads of
-  // one KV head, or all query heads of several KV heads.
+  // A part of the attention of a step: consecutive tokens of one sequence, and several query heads.
+  // The query heads are some heads of one KV head, or all heads of several KV heads.
   struct Tile {
     int32_t sequence = 0, token_begin = 0, num_tokens = 0;
     int32_t head_begin = 0, num_heads = 0, num_groups = 0;
@@ -53,8 +53,8 @@ class CpuAttention {
   const Threads& threads_;
   std::vector<Tile> tiles_;
   std::vector<Unit> units_;
-  // Indices in `tiles_` of the tiles that several threads share. Each thread sums some ranges of
-  // kSplit positions. The sums are combined at the end.
+  // Indices in `tiles_` of the tiles that several threads share. Each of these threads sums some
+  // ranges of kSplit positions. The sums of all ranges are combined at the end.
   std::vector<int32_t> apart_;
   Scratch<float> scratch_;  // working memory: scratch_floats_ floats for each thread
   Scratch<float> states_;

@@ -169,7 +169,7 @@ class CpuBackend final : public Backend {
             .epsilon = norm.epsilon};
   }
   // Normalises and rotates the query and key heads of token `row`, and stores the token's queries,
-  // keys and values. `qkv` holds the heads as the matrix product computed them.
+  // keys and values. `qkv` holds the queries, keys and values that the matrix product computed.
   void FinishToken(const QkvRopeAppendArgs& args, int64_t row, float* qkv);
 
   const simd::Kernels& kernels_;

@@ -19,8 +19,8 @@ struct CpuChoices {
   // The inner loops that the backend uses; null: the inner loops for CpuOptions::isa.
   const simd::Kernels* kernels = nullptr;
   CpuMatmul matmul = CpuMatmul::kAuto;
-  // Maximum number of bytes of all buffers of the backend; 0: the free memory of the machine and of
-  // the control group.
+  // Maximum number of bytes of all buffers of the backend together; 0: the memory that this process
+  // can allocate when the backend is created.
   size_t memory_limit_bytes = 0;
 };
 absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackendWith(const CpuOptions& options,

@@ -43,7 +43,7 @@ class Candidates {
   void KeepMass(uint64_t wanted);
 
  private:
-  // The limit above which candidates are kept. `key`: the lowest logit that is kept, as a number
+  // The limit above which candidates are kept. `key`: the lowest logit that is kept, as an integer
   // with the same order (OrderKey of kernels/sampling.h). `wanted_of_equals`: number of candidates
   // with exactly this logit to keep (KeepLargest), or the sum of their masses to reach (KeepMass).
   struct Cut {

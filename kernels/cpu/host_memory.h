@@ -39,8 +39,8 @@ class HostMemory;
 
 class HostBuffer final : public Buffer {
  public:
-  // `data` points to the `bytes` bytes of the buffer inside `allocation`. At least kHostSlack bytes
-  // after the buffer are readable.
+  // The buffer consists of the `bytes` bytes at address `data` inside `allocation`. At least
+  // kHostSlack bytes after the buffer are readable.
   HostBuffer(HostMemory& memory, std::shared_ptr<void> allocation, void* data, size_t bytes)
       : memory_(memory), allocation_(std::move(allocation)), data_(data), bytes_(bytes) {}
   ~HostBuffer() override;
@@ -61,8 +61,8 @@ class HostBuffer final : public Buffer {
 // heap, larger buffers in mappings of huge pages. Thread-safe.
 class HostMemory {
  public:
-  // `limit_bytes` is the maximum sum of the sizes of all buffers. If it is 0, the limit is the free
-  // memory of the machine and its control group at this time.
+  // `limit_bytes` is the maximum sum of the sizes of all buffers. If `limit_bytes` is 0, the limit
+  // is the memory that this process can allocate now (AvailableHostBytes).
   explicit HostMemory(size_t limit_bytes);
 
   // Returns the number of bytes that can still be allocated: the minimum of the unused limit and
@@ -93,7 +93,7 @@ class HostMemory {
   size_t shared_used_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// Copies all elements of `parts`, one part after the other, to a new buffer of f32 elements.
+// Converts the tensors in `parts` to f32 and copies them, one after the other, to a new buffer.
 absl::StatusOr<std::unique_ptr<Buffer>> StoreAsF32(HostMemory& memory,
                                                    std::span<const ConstTensorView> parts);
 

@@ -15,9 +15,9 @@
 
 namespace incipit {
 
-// Layout of the pool: [layer][block][kv_head][keys, values].
-// Layout of the keys of a block:   [block_size / g][head_dim][g], with g = min(16, block_size)
-// Layout of the values of a block: [block_size][head_dim]
+// Host memory for keys and values, with the layout [layer][cache block][kv_head][keys, values]. The
+// keys of a KV head in a cache block have the layout [block_size / g][head_dim][g], where g is
+// min(16, block_size). The values have the layout [block_size][head_dim].
 class CpuKvPool final : public KvPool {
  public:
   CpuKvPool(const KvPoolShape& shape, std::unique_ptr<HostBuffer> memory)
@@ -30,11 +30,11 @@ class CpuKvPool final : public KvPool {
 
   const KvPoolShape& shape() const override { return shape_; }
 
-  // Returns the distance in elements between two consecutive blocks of the same layer.
+  // Returns the distance in elements between two consecutive cache blocks of a layer.
   int64_t block_stride() const { return head_stride() * shape_.num_kv_heads; }
 
-  // Returns the address of the keys of KV head `head` in block 0 of layer `layer`. The values of
-  // the same head and block follow the keys.
+  // Returns the address of the keys of KV head `head` in cache block 0 of layer `layer`. The values
+  // of the same KV head and cache block follow the keys.
   const void* Head(int32_t layer, int32_t head) const { return At(layer, 0, head); }
 
   struct Slot {
@@ -42,8 +42,8 @@ class CpuKvPool final : public KvPool {
     BlockId block{};
     int32_t slot = 0;
   };
-  // Stores the key and the value of one position of a block (a slot). `key_value` holds the key,
-  // then the value.
+  // Stores the key and the value of one position (slot) of a cache block. `key_value` holds the
+  // key, then the value.
   void Write(const Slot& at, const std::span<const float> key_value[2]) {
     char* const head = At(at.layer, IndexOf(at.block), at.head);
     if (shape_.dtype == DType::kF32) {
@@ -53,8 +53,8 @@ class CpuKvPool final : public KvPool {
     }
   }
 
-  // Copies the keys and values of the first copy.num_tokens positions of a block to another block,
-  // in one layer.
+  // Copies the keys and values of the first copy.num_tokens positions of a cache block to another
+  // cache block, in one layer.
   void Copy(int32_t layer, const BlockCopy& copy) {
     INCIPIT_CHECK(copy.num_tokens >= 0 && copy.num_tokens <= shape_.block_size);
     for (int32_t head = 0; head < shape_.num_kv_heads; ++head) {

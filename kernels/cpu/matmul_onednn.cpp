@@ -20,7 +20,7 @@
 namespace incipit {
 namespace {
 
-// Numbers of input rows for which oneDNN primitives are created. A product with another number of
+// Numbers of input rows for which oneDNN primitives are created. An input with another number of
 // rows is padded with zero rows to the next larger number.
 constexpr std::array<int64_t, 18> kRowBuckets = {1,  2,  3,  4,  6,   8,   12,  16,  24,
                                                  32, 48, 64, 96, 128, 192, 256, 384, 512};
@@ -184,9 +184,9 @@ class OneDnnContext::State {
     return {dnnl::matmul::desc(x, weights, y), attributes, engine_};
   }
 
-  // Returns the number of rows after padding. On a CPU without bf16 instructions, a single bf16 row
-  // is padded to two rows. Otherwise oneDNN could compute other bits for the row than in a larger
-  // batch.
+  // Returns the number of input rows after padding. On a CPU without bf16 instructions, a single
+  // bf16 row is padded to two rows. Otherwise oneDNN could compute other bits for this row than in
+  // a larger batch.
   int64_t BucketOf(const Shape& shape, int64_t num_rows) const {
     const int64_t least = shape.form == Form::kBF16 && !native_.bf16 ? 2 : 1;
     return *std::ranges::lower_bound(kRowBuckets, std::max(least, num_rows));
@@ -208,8 +208,8 @@ class OneDnnContext::State {
     return products_.emplace(key, std::move(product)).first->second;
   }
 
-  // Returns the address of the input rows for oneDNN: normalised if requested, converted to the
-  // type of the product, and padded with rows of zeros.
+  // Returns the address of the input rows in the form that oneDNN needs: normalised if requested,
+  // converted to the type of the product, and padded with rows of zeros.
   void* Factors(const Shape& shape, const ProductInput& input, int64_t rows) {
     const int64_t cols = shape.inputs;
     const bool as_they_are = shape.form == Form::kF32 && input.norm_weight == nullptr &&

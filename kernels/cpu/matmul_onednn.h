@@ -1,6 +1,6 @@
 // Computes matrix products by oneDNN, with weights in oneDNN's blocked format. By default, oneDNN
-// is used only on CPUs with a fast bf16 dot instruction (PrefersOneDnn of simd/select.h), and only
-// for matrices for which each row has the same bits in every batch.
+// multiplies a matrix only if two conditions hold: the CPU has a fast bf16 dot instruction
+// (PrefersOneDnn of simd/select.h), and each result row has the same bits in every batch.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ namespace incipit {
 // The matrices for which oneDNN is used.
 enum class OneDnnUse : uint8_t {
   kWherePossible,
-  // Only for a matrix for which oneDNN computes each row with the same bits in every batch.
+  // oneDNN is used only for matrices for which it computes each row with the same bits in every
+  // batch.
   kWhereRowsStayApart,
 };
 

@@ -89,8 +89,8 @@ class SimdMatrix final : public PackedMatrix {
                           .y_stride = output.Width(rows_)});
     };
     const int64_t work = input.num_rows * rows_ * cols_;
-    // Number of panels (groups of weight rows) that are multiplied together: 2 for gate and up,
-    // otherwise 1.
+    // Number of panels (groups of weight rows) that are multiplied together: 2 if the weight
+    // consists of the matrices gate and up, otherwise 1.
     const int64_t unit = shape_.is_gate_up ? 2 : 1, num_units = shape_.num_panels / unit;
     // With few input rows, memory bandwidth limits the speed. Each thread then reads one contiguous
     // range of panels (groups of weight rows).
@@ -100,8 +100,9 @@ class SimdMatrix final : public PackedMatrix {
       });
       return;
     }
-    // Divide the product into pieces of work: a group of input rows and a range of panels (groups
-    // of weight rows). Consecutive pieces use the same panels, which are then still in a CPU cache.
+    // Divides the product into pieces of work. A piece multiplies a group of input rows by a range
+    // of panels (groups of weight rows). Consecutive pieces use the same panels, which are then
+    // still in a CPU cache.
     const int64_t count = context_.threads.count();
     int64_t num_ranges = std::max((num_units * unit + kPanelsAtOnce - 1) / kPanelsAtOnce,
                                   (kPartsMin * count + num_groups - 1) / num_groups);

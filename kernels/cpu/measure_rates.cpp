@@ -10,10 +10,11 @@
 namespace incipit {
 namespace {
 
-constexpr int kRepeats = 6;  // number of measurements, of which the highest rate is used
+constexpr int kRepeats = 6;  // number of measurements; the highest rate is the result
 // Number of iterations of a measured loop of multiplications. A loop takes some milliseconds.
 constexpr int64_t kRounds = 2'000'000;
-// Number of bytes that all threads together read. These bytes do not fit into the CPU caches.
+// Number of bytes that all threads together read in a measurement. These bytes do not fit into the
+// CPU caches.
 constexpr size_t kReadBytes = 256 << 20;
 
 // Calls `work(thread)` on all threads simultaneously. `work` returns its number of operations or

@@ -13,11 +13,12 @@ namespace incipit {
 namespace {
 
 struct StoredRow {
-  const char* data = nullptr;  // null for a padding row after the last row of the matrix
+  // Address of the row; null for a padding row after the last row of the matrix
+  const char* data = nullptr;
   DType dtype = DType::kF32;
 };
 
-// Returns row `row` of a matrix. The rows of the matrix are the rows of `parts`, one part after the
+// Returns row `row` of the matrix that consists of the matrices in `parts`, stacked one below the
 // other.
 StoredRow FindRow(std::span<const ConstTensorView> parts, int64_t row) {
   for (const ConstTensorView& part : parts) {
@@ -64,7 +65,7 @@ class PanelPacker {
 
  private:
   // Returns the matrix row at index `lane` of panel `panel` (a group of weight rows). If the weight
-  // consists of gate and up, panels of gate rows and panels of up rows alternate.
+  // consists of the matrices gate and up, panels of gate rows and panels of up rows alternate.
   StoredRow RowOf(int64_t panel, int64_t lane) const {
     if (!shape_.is_gate_up) return FindRow(source_.parts, panel * shape_.panel_width + lane);
     const int64_t size = source_.rows() / 2, row = panel / 2 * shape_.panel_width + lane;
@@ -72,7 +73,7 @@ class PanelPacker {
     return FindRow(source_.parts, panel % 2 == 0 ? row : size + row);
   }
 
-  // Returns the index of row `lane` in a stored column of a panel. A panel is a group of
+  // Returns the position of row `lane` in each stored column of a panel. A panel is a group of
   // panel_width weight rows, stored column by column.
   int64_t PositionOf(int64_t lane) const {
     const int64_t lanes = shape_.pair_lanes, pair = lane / (2 * lanes) * 2 * lanes;
@@ -81,7 +82,7 @@ class PanelPacker {
     return pair + (in_pair < lanes ? 2 * in_pair : 2 * (in_pair - lanes) + 1);
   }
 
-  // Writes a panel (a group of weight rows) in groups of 64 columns, so that each cache line is
+  // Writes a panel (a group of weight rows), 64 columns at a time. Each cache line is therefore
   // filled while it is in the CPU cache.
   template <class Element, class ReadElement>
   void Interleave(Element* out, const ReadElement& read) const {

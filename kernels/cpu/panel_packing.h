@@ -20,15 +20,17 @@ struct PanelShape {
 
   int weights = 0;  // index of the weight format in the array Kernels::products
   int64_t num_panels = 0, panel_width = 0, pair_lanes = 0, steps = 0, panel_bytes = 0;
-  bool is_gate_up = false;  // true: gate rows and up rows alternate in groups of panel_width rows
+  // True: rows of the gate matrix and rows of the up matrix alternate, in groups of panel_width
+  // rows
+  bool is_gate_up = false;
 };
 
 struct PanelMemory {
-  char* panels = nullptr;  // the packed weight rows, PanelShape::byte_size() bytes
+  char* panels = nullptr;  // the packed rows of the weight, PanelShape::byte_size() bytes
   // For eight-bit weights only: scale of each weight row, of shape [num_panels * panel_width].
   float* scales = nullptr;
-  // For eight-bit weights only: initial value of the sum of each output, of shape [num_panels *
-  // panel_width].
+  // For eight-bit weights only: number with which the sum of each output begins, of shape
+  // [num_panels * panel_width].
   int32_t* starts = nullptr;
 };
 

@@ -1,5 +1,5 @@
 // Manages the OpenMP threads of the CPU backend, which oneDNN also uses. Between two operations,
-// the threads wait actively, and later sleep (docs/operations.md).
+// the threads first wait actively, and later sleep (docs/operations.md).
 #pragma once
 
 #include <omp.h>

@@ -12,8 +12,8 @@
 
 namespace incipit {
 
-// The input rows of a matrix product. If `norm_weight` is not null, the product normalises each row
-// (RMS norm) before the multiplication.
+// The input rows of a matrix product. If `norm_weight` is not null, the product applies the RMS
+// norm to each row before the multiplication.
 struct ProductInput {
   const float* x = nullptr;  // shape [rows][cols]
   // Indices of the rows of `x` to multiply, of shape [num_rows]; null: the first num_rows rows.
@@ -86,8 +86,8 @@ class CpuWeight final : public Weight {
   int64_t rows_ = 0;
 };
 
-// Describes a matrix that will be packed. The rows of the matrix are the rows of `parts`, one part
-// after the other.
+// Describes a matrix that will be packed. The matrix consists of the matrices in `parts`, stacked
+// one below the other.
 struct MatrixSource {
   std::span<const ConstTensorView> parts;
   WeightRole role = WeightRole::kOutput;

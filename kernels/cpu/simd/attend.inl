@@ -2,10 +2,10 @@
 // calculation for softmax", 2018; Dao: "FlashAttention-2", 2023). The source file of every
 // instruction set includes this file.
 //
-// A call computes several rows (pairs of a token and a query head) that share a KV head, in groups
-// of 64 positions. Several threads may compute ranges of kSplit positions of a sequence. Sums are
-// always combined in ascending order of positions, so that the bits of a row depend only on the
-// positions that the row attends to.
+// A call computes several rows (pairs of a token and a query head) that share a KV head. It
+// processes 64 positions at a time. Several threads may compute ranges of kSplit positions of a
+// sequence. Sums are combined in ascending order of positions, so that the bits of a row depend
+// only on the positions that it attends to.
 #pragma once
 
 #include "kernels/cpu/simd/attend_dots.inl"
@@ -51,8 +51,8 @@ struct AttendScratch {
   // queries multiplied by the attention scale, of shape [groups of rows][head_dim][rows]
   float* query;
   float* scores;  // scores, which softmax weights later replace; shape [rows][kStep]
-  // `new_max`: maximum score of each row, including the current positions. `rescale`: factor by
-  // which the sums over earlier positions of each row must be multiplied.
+  // `new_max`: maximum score of each row, including the current positions. `rescale`: factor of
+  // each row by which the sums over earlier positions must be multiplied.
   float *new_max, *rescale;
   // Copies of the keys and values of kStep positions, used if cache blocks have fewer than 16
   // positions (kBlock).
@@ -102,16 +102,16 @@ SeenRange SeenPositions(const AttendArgs& args, int64_t token) {
   return {args.window > 0 && after > args.window ? after - args.window : 0, after};
 }
 
-// Returns the range of i for which token `token` attends to position first + i, with i in [0,
-// size).
+// Returns the range of offsets i, within [0, size), for which token `token` attends to position
+// first + i.
 SeenRange SeenSlots(const AttendArgs& args, int64_t token, int64_t first, int64_t size) {
   const SeenRange seen = SeenPositions(args, token);
   return {seen.begin > first ? seen.begin - first : 0,
           seen.end - first < size ? seen.end - first : size};
 }
 
-// Calls f(row, seen) for each row. `seen` is the range of i for which the row attends to position
-// first + i, with i in [0, size).
+// Calls f(row, seen) for each row (a token and a query head). `seen` is the range of offsets i,
+// within [0, size), for which the row attends to position first + i.
 template <class F>
 void ForEachRow(const AttendArgs& args, int64_t first, int64_t size, F f) {
   int64_t row = 0;
@@ -230,9 +230,9 @@ void LoadQuery(const AttendArgs& args, const Tiles& tiles, const AttendScratch& 
   }
 }
 
-// Replaces the scores of kStep positions by softmax weights, and updates the maximum and the sum of
-// weights (denominator) of each row. Stores in s.rescale[row] the factor by which the caller must
-// multiply earlier sums of the row.
+// Replaces the scores of kStep positions by softmax weights. Updates, for each row (a token and a
+// query head), the maximum score and the sum of weights. Stores in s.rescale[row] the factor by
+// which the caller must multiply earlier sums of the row.
 template <class T>
 void WeighStep(const AttendArgs& args, int64_t first, const AttendScratch& s,
                const AttendState& state) {
@@ -256,9 +256,9 @@ void WeighStep(const AttendArgs& args, int64_t first, const AttendScratch& s,
   });
 }
 
-// Adds the weighted values of kStep positions to the sums of the rows [begin, begin + rows).
-// `is_whole` is true if all rows attend to all kStep positions. `ahead` describes the memory to
-// prefetch, or is null.
+// Adds the values (V) of kStep positions, multiplied by softmax weights, to the sums of the rows
+// [begin, begin + rows). `is_whole`: all rows attend to all kStep positions. `ahead` describes the
+// memory to prefetch, or is null.
 template <class T>
 void AccumulateRows(const AttendArgs& args, const StepBlocks<T>& blocks, int64_t first,
                     int64_t begin, int64_t rows, bool is_whole, FetchAhead* ahead,
@@ -282,9 +282,9 @@ void AccumulateRows(const AttendArgs& args, const StepBlocks<T>& blocks, int64_t
   };
   const SeenRange earliest = slots_of(begin), latest = slots_of(begin + rows - 1);
   const bool are_alike = earliest.end == latest.end;
-  // The rows are computed together up to this position, and one by one after this position. A dot
-  // instruction adds the products of two positions, so the position must be even if the rows
-  // differ.
+  // All rows are computed together up to this position, and one by one after it. A dot instruction
+  // adds the products of two positions, so the position must be even if the rows attend to
+  // different ranges.
   const int64_t common_end = kHasDots<T> && !are_alike ? earliest.end / 2 * 2 : earliest.end;
   const bool together = earliest.begin < common_end && earliest.begin == latest.begin;
   if (together) {
@@ -379,8 +379,8 @@ void AttendSplit(const AttendGroups& groups, int64_t split, const AttendState* s
   }
 }
 
-// Adds `part`, the sums over the kSplit positions of split `split`, to `total`, the sums over all
-// earlier positions.
+// Adds the sums `part` to the sums `total`. `part` covers the kSplit positions of split `split`,
+// and `total` covers all earlier positions.
 void FoldSplit(const AttendArgs& args, int64_t split, const AttendState& total,
                const AttendState& part) {
   const int64_t stride = total.sums_stride;

@@ -1,7 +1,7 @@
-// Computes the matrix products of attention with the bf16 dot instruction, which multiplies two
-// pairs of bf16 numbers and adds both products to an f32 sum. attend.inl includes this file.
-// Queries and softmax weights are rounded to bf16. The softmax denominator is the sum of the
-// rounded weights.
+// Computes the matrix products of attention with the bf16 dot instruction. This instruction
+// multiplies two pairs of bf16 numbers and adds both products to an f32 sum. attend.inl includes
+// this file. Queries and softmax weights are rounded to bf16. The softmax denominator is the sum of
+// the rounded weights.
 //
 // An instruction set with a bf16 dot instruction defines a type DottedBF16 (avx512_bf16.cpp). Any
 // other instruction set defines DottedBF16 as BF16.
@@ -27,7 +27,7 @@ constexpr uint16_t kNoValues[kAccumulateVectorsMax * Vec::kLanes] = {};
 
 inline IntVec BroadcastPair(const void* p) { return BroadcastInts(static_cast<const char*>(p)); }
 
-// Multiplies each row of a query by `scale`, rounds its elements to T, and combines dimensions 2i
+// Multiplies the elements of each query by `scale`, rounds them to T, and combines dimensions 2i
 // and 2i + 1 into a pair. Stores the pairs in `out` with the shape [head_dim / 2][rows].
 template <class T>
 void InterleavePairs(const float* const* queries, int64_t rows, int64_t head_dim, Vec scale,
@@ -49,8 +49,9 @@ void InterleavePairs(const float* const* queries, int64_t rows, int64_t head_dim
   InterleaveFactors(pairs, rows, head_dim / 2, out);
 }
 
-// Computes the scores of ROWS rows for the position groups [first, first + BLOCKS). A group has
-// kBlock positions. A score is the dot product of a query and a key.
+// Computes the scores of ROWS rows (pairs of a token and a query head) for the position groups
+// [first, first + BLOCKS). A group has kBlock positions. A score is the dot product of a query and
+// a key.
 template <HasDots T, int ROWS, int BLOCKS, bool FETCH>
 void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   const T* keys[BLOCKS];
@@ -105,8 +106,8 @@ void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   }
 }
 
-// Replaces the kStep scores of a row by softmax weights and returns the sum of these weights. The
-// weights are stored as bf16 in the first half of the row's memory.
+// Replaces the kStep scores of a row (a token and a query head) by softmax weights and returns the
+// sum of these weights. The weights are stored as bf16 in the first half of the row's memory.
 template <HasDots T>
 inline float WeighAll(float* scores, float max) {
   constexpr int kAtOnce = 4;
@@ -150,8 +151,8 @@ float WeighSome(SeenRange seen, float* scores, float max) {
   return ReduceAdd(sum);
 }
 
-// Adds weighted values to the sums of ROWS rows. Processes VECTORS vectors of dimensions, from
-// dimension `d` on.
+// Adds values (V), multiplied by softmax weights, to the sums of ROWS rows (pairs of a token and a
+// query head). Processes VECTORS SIMD vectors of dimensions, from dimension `d` on.
 template <HasDots T, int ROWS, int VECTORS, bool FETCH>
 void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
   static_assert(VECTORS <= kAccumulateVectorsMax);

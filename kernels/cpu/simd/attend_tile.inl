@@ -1,5 +1,6 @@
 // Computes the two matrix products of attention for a few rows (pairs of a token and a query head)
-// at a time: scores, and sums of weighted values. attend.inl includes this file.
+// at a time: scores, and sums of values (V) multiplied by softmax weights. attend.inl includes this
+// file.
 //
 // The products of a score are added in ascending order of dimensions, and the terms of a sum in
 // ascending order of positions. The bits of a row therefore do not depend on other rows.
@@ -49,11 +50,12 @@ inline void FetchSoon(const T* data) {
 }
 
 // Prefetches memory during a computation, a few cache lines per loop iteration. Consecutive
-// prefetches read different blocks of kBlock positions, which is up to 50 % faster than one block
-// after the other.
+// prefetches read different blocks of kBlock positions. This order is up to 50 % faster than one
+// block after the other.
 class FetchAhead {
  public:
-  // Element i of `begins` is the address of the memory to prefetch for block i (kBlock positions).
+  // Element i of `begins` is the address of the memory to prefetch for the i-th block (kBlock
+  // positions).
   template <class T>
   FetchAhead(const StepBlocks<T>& blocks, const T* const* begins, int64_t num_tiles)
       : log2_tiles_(num_tiles >= 4 ? 2 : num_tiles / 2) {
@@ -120,8 +122,9 @@ inline void WidenBlock(const T* keys, Vec out[kBlockVectors]) {
   }
 }
 
-// Computes the scores of ROWS rows for the position groups [first, first + BLOCKS). A group has
-// kBlock positions. A score is the dot product of a query and a key.
+// Computes the scores of ROWS rows (pairs of a token and a query head) for the position groups
+// [first, first + BLOCKS). A group has kBlock positions. A score is the dot product of a query and
+// a key.
 template <class T, int ROWS, int BLOCKS, bool FETCH>
 void ScoreBlocks(const ScoreArgs<T>& args, int64_t first) {
   const T* keys[BLOCKS];
@@ -199,16 +202,16 @@ struct AccumulateArgs {
   const float* weights;  // softmax weights, of shape [rows][kStep]
   const float* rescale;  // element i: the factor by which the previous sums of row i are multiplied
   const StepBlocks<T>* blocks;
-  // The rows attend to the positions [begin, end) of a group of kStep positions. Both numbers count
-  // positions from the start of the group.
+  // The rows attend to the positions [begin, end) of a group of kStep positions. `begin` and `end`
+  // are counted from the start of the group.
   int64_t begin, end;
   float* sums;  // shape [rows][sums_stride]
   int64_t sums_stride, head_dim;
   FetchAhead* ahead;  // memory to prefetch during the computation; unused if FETCH is false
 };
 
-// Adds weighted values to the sums of ROWS rows. Processes VECTORS vectors of dimensions, from
-// dimension `d` on.
+// Adds values (V), multiplied by softmax weights, to the sums of ROWS rows (pairs of a token and a
+// query head). Processes VECTORS SIMD vectors of dimensions, from dimension `d` on.
 template <class T, int ROWS, int VECTORS, bool FETCH>
 void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
   float* const out = args.sums + d;
@@ -271,13 +274,13 @@ void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
   }
 }
 
-// Adds weighted values to the sums of all dimensions. If head_dim is not a multiple of the vector
-// size, the last vector also contains values of the next position. The sums of these values are
-// never read.
+// Adds values (V), multiplied by softmax weights, to the sums of all dimensions. If head_dim is not
+// a multiple of the vector size, the last vector also contains values of the next position. The
+// sums of these values are never read.
 template <class T, int ROWS, bool FETCH>
 void AccumulateTile(const AccumulateArgs<T>& args) {
-  // Registers hold the sums and the current values. A dot instruction needs the values of two
-  // positions at a time, so fewer sums fit.
+  // Registers hold the sums and the current values (V). A dot instruction needs the values of two
+  // positions at a time, so fewer sums fit into the registers.
   constexpr int kVectors = FittingPower(ROWS, kHasDots<T> && ROWS > 2 ? 4 : 8);
   static_assert(kVectors >= 2);
   int64_t left = (args.head_dim + Vec::kLanes - 1) / Vec::kLanes, d = 0;

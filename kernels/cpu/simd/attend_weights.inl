@@ -13,7 +13,8 @@ struct SeenRange {
   bool empty() const { return begin >= end; }
 };
 
-// Returns the maximum of `max` and the kStep scores of a row that attends to all kStep positions.
+// Returns the maximum of `max` and the kStep scores of a row (a token and a query head). REQUIRES:
+// the row attends to all kStep positions.
 float MaximumOfAll(const float* scores, float max) {
   Vec largest = Broadcast(max);
 #pragma GCC unroll 16
@@ -21,8 +22,9 @@ float MaximumOfAll(const float* scores, float max) {
   return ReduceMax(largest);
 }
 
-// Returns the maximum of `max` and of the scores in the range `seen` of a row. The first and the
-// last vector may contain scores outside the range, which are set to -infinity.
+// Returns the maximum of `max` and the scores in the range `seen`, for a row (a token and a query
+// head). The first and the last SIMD vector may also contain scores outside the range. These scores
+// are set to -infinity.
 float MaximumOf(SeenRange seen, float* scores, float max) {
   Vec largest = Broadcast(max);
   for (int64_t i = seen.begin / Vec::kLanes * Vec::kLanes; i < seen.end; i += Vec::kLanes) {
@@ -34,7 +36,8 @@ float MaximumOf(SeenRange seen, float* scores, float max) {
   return ReduceMax(largest);
 }
 
-// Replaces the kStep scores of a row by softmax weights and returns the sum of the weights.
+// Replaces the kStep scores of a row (a token and a query head) by softmax weights and returns the
+// sum of these weights.
 template <class T>
 inline float WeighAll(float* scores, float max) {
   constexpr int kAtOnce = 4;

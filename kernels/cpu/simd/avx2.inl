@@ -16,11 +16,11 @@ struct Vec {
 using Mask = __m256;
 
 constexpr int kPanelVectors = 2;
-// Number of input rows that are multiplied together. Their sums, 2 vectors of weights and 1 vector
-// of an input element use 15 of the 16 vector registers.
+// Number of input rows that are multiplied together. The sums use 12 of the 16 vector registers, a
+// column of the weights uses 2, and an element of the input uses 1.
 constexpr int kTileRows = 6;
-// Number of bytes by which the prefetch of weights precedes their use in a product with few input
-// rows.
+// Distance in bytes from the weights that are multiplied to the weights that are prefetched, in a
+// product with few input rows.
 constexpr int64_t kPrefetchBytes = 2048;
 constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 4;
@@ -65,8 +65,8 @@ inline void PutInOrder(const BF16*, Vec& even, Vec& odd) {
   odd = {_mm256_permute2f128_ps(low, high, 0x31)};
 }
 
-// A vector of integers: pairs of 16-bit factors, or 32-bit sums, of a product with eight-bit
-// weights.
+// A vector of integers in a product with eight-bit weights: pairs of 16-bit factors, or 32-bit
+// sums.
 struct IntVec {
   __m256i v;
 };
@@ -88,8 +88,8 @@ inline IntWeights WidenInt8(const char* p) {
 }
 inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
   sum.v = _mm256_add_epi32(sum.v, _mm256_madd_epi16(factor.v, weights.v));
-  // The empty asm statement prevents the compiler from adding the products of several columns
-  // before it adds them to the sums, which needs too many registers.
+  // Without this empty asm statement, the compiler would first add the products of several columns
+  // to each other, which needs too many registers.
   asm("" : "+x"(sum.v));
   return sum;
 }
@@ -149,8 +149,8 @@ inline Vec AddToExponent(Vec a, Vec n) {
   return {_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a.v), shifted))};
 }
 
-// A sum of masses, plus `num_terms` times a constant. TotalOf subtracts the constants. A mass is a
-// token weight in fixed point (MassOf of kernels/sampling.h).
+// A sum of masses, in which a constant is added to each mass. TotalOf subtracts the constant
+// `num_terms` times. A mass is a token weight in fixed point (MassOf of kernels/sampling.h).
 struct MassSum {
   __m256i v;
   uint64_t num_terms;

@@ -25,8 +25,8 @@ inline IntWeights WidenInt8(const char* p) {
 }
 inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
   sum.v = _mm512_add_epi32(sum.v, _mm512_madd_epi16(factor.v, weights.v));
-  // The empty asm statement prevents the compiler from adding the products of several columns
-  // before it adds them to the sums, which needs too many registers.
+  // Without this empty asm statement, the compiler would first add the products of several columns
+  // to each other, which needs too many registers.
   asm("" : "+v"(sum.v));
   return sum;
 }

@@ -16,11 +16,11 @@ struct Vec {
 using Mask = __mmask16;
 
 constexpr int kPanelVectors = 2;
-// Number of input rows that are multiplied together. Their sums, 2 vectors of weights and 1 vector
-// of an input element use 27 of the 32 vector registers.
+// Number of input rows that are multiplied together. The sums use 24 of the 32 vector registers, a
+// column of the weights uses 2, and an element of the input uses 1.
 constexpr int kTileRows = 12;
-// Number of bytes by which the prefetch of weights precedes their use in a product with few input
-// rows.
+// Distance in bytes from the weights that are multiplied to the weights that are prefetched, in a
+// product with few input rows.
 constexpr int64_t kPrefetchBytes = 8192;
 constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 12;
@@ -134,8 +134,8 @@ inline Vec AddToExponent(Vec a, Vec n) {
   return {_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a.v), shifted))};
 }
 
-// A sum of masses, plus `num_terms` times a constant. TotalOf subtracts the constants. A mass is a
-// token weight in fixed point (MassOf of kernels/sampling.h).
+// A sum of masses, in which a constant is added to each mass. TotalOf subtracts the constant
+// `num_terms` times. A mass is a token weight in fixed point (MassOf of kernels/sampling.h).
 struct MassSum {
   __m512i v;
   uint64_t num_terms;

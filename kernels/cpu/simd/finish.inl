@@ -17,9 +17,9 @@ inline Vec AddBias(Vec value, const float* bias, int64_t output, int64_t lanes) 
   return bias == nullptr ? value : Add(value, LoadSome(bias + output, lanes));
 }
 
-// Applies args.finish to the sums of panel `panel.panel` (a group of weight rows). With kSilu, this
-// is a panel of gate rows. The sums of the matching up rows are stored `panel.up_offset` elements
-// later.
+// Applies args.finish to the sums of panel `panel.panel` (a group of weight rows). With kSilu, the
+// panel holds rows of the gate matrix. The sums of the matching rows of the up matrix are stored
+// `panel.up_offset` elements later.
 template <class Format>
 void FinishPanel(const MultiplyArgs& args, const PanelSums& panel) {
   const bool is_silu = args.finish == Finish::kSilu;

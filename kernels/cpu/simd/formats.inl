@@ -7,7 +7,7 @@
 
 constexpr int64_t kFactorBytes = 4;
 
-// The format of floating-point weights, which are widened to f32 in registers.
+// The format of floating-point weights (f32, f16 or bf16), which are widened to f32 in registers.
 template <class T>
 struct FloatFormat {
   using Factor = float;

@@ -42,7 +42,7 @@ struct PackRowsArgs {
 // a multiple of 16, plus 16.
 constexpr int64_t PackedRowFloats(int64_t cols) { return (cols + 15) / 16 * 16 + 16; }
 
-// The operation that is applied to the sums of the matrix product of weights W and input x.
+// The operation that is applied to the result of the matrix product W x, for weights W and input x.
 enum class Finish : uint8_t {
   kStore,  // stores y = W x + bias
   kAdd,    // adds to the output: y += W x + bias
@@ -63,7 +63,8 @@ struct MultiplyArgs {
   const void* panels;
   // For eight-bit weights only: scale of each output, of shape [panel][panel_width].
   const float* output_scales;
-  // For eight-bit weights only: initial sum of each output, of shape [panel][panel_width].
+  // For eight-bit weights only: number with which the sum of each output begins, of shape
+  // [panel][panel_width].
   const int32_t* starts;
   int64_t num_rows, cols, num_outputs;
   // `multiply` uses the panels (groups of weight rows) [panel_begin, panel_end). With kSilu, this
@@ -102,8 +103,8 @@ struct Product {
   // True if the weight rows of each group of 2 * Kernels::pair_lanes rows are stored in pairs: row
   // i of the group, then row i + pair_lanes. False if the rows are stored in ascending order.
   bool interleaves_pairs;
-  // True if pack_rows adds 128 to each number of an input row, so that the number is unsigned. The
-  // initial sums of the outputs cancel this addition.
+  // True if pack_rows adds 128 to each number of an input row, so that all numbers are unsigned.
+  // The numbers with which the sums of the outputs begin (`starts`) cancel this addition.
   bool offsets_factors;
   // Returns the number of groups into which `multiply` divides `num_rows` input rows. For all rows
   // of a group, `multiply` reuses weights that are in the CPU caches.
@@ -112,13 +113,14 @@ struct Product {
   void (*multiply)(const MultiplyArgs& args);
 };
 
-// The addresses of the keys and values of one KV head in one layer.
-// Layout of the keys of a block:   [block_size / g][head_dim][g], with g = min(16, block_size)
-// Layout of the values of a block: [block_size][head_dim]
+// Addresses of the keys and values of one KV head in one layer. A cache block has block_size
+// positions and stores its keys and values in this layout:
+//   keys: [block_size / g][head_dim][g], where g = min(16, block_size);
+//   values: [block_size][head_dim].
 struct KvView {
   const void* data;       // address of the keys of this KV head in cache block 0
-  int64_t block_stride;   // distance between consecutive blocks, in elements
-  int64_t head_stride;    // distance between consecutive KV heads of a block, in elements
+  int64_t block_stride;   // distance in elements between consecutive cache blocks
+  int64_t head_stride;    // distance in elements between consecutive KV heads of a cache block
   const int32_t* blocks;  // ids of the cache blocks of the sequence, in order of position
   int32_t block_size, head_dim;
 };
@@ -145,9 +147,9 @@ struct AttendArgs {
   // Working memory of `attend`: attend_scratch_floats(n, head_dim) floats, where n is num_groups *
   // RoundUp(num_tokens * num_heads, 16).
   float* scratch;
-  // Output: the intermediate sums, of shape [split][KV head]. An element has
-  // attend_state_floats(num_tokens * num_heads, head_dim) floats. If `states` is not null, `attend`
-  // does not write `out`, and the caller must call attend_combine later.
+  // Output: the intermediate sums, of shape [split][KV head]. The sums of one split and KV head
+  // occupy attend_state_floats(num_tokens * num_heads, head_dim) floats. If `states` is not null,
+  // `attend` does not write `out`, and the caller must call attend_combine later.
   float* states;
 };
 

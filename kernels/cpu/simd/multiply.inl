@@ -1,9 +1,9 @@
 // Computes the matrix product of packed input rows and packed weights. The source file of every
 // instruction set includes this file inside its namespace, after formats.inl.
 //
-// A panel is a group of weight rows, and a tile is a few input rows. The innermost loop multiplies
-// a tile with one or more panels, and keeps all sums in registers. A part of a panel stays in the
-// first-level cache while several tiles are multiplied. (Goto, van de Geijn: "Anatomy of
+// A panel is a group of weight rows. A tile is a group of a few input rows. The innermost loop
+// multiplies a tile by one or more panels, and keeps all sums in registers. A part of a panel stays
+// in the first-level cache while several tiles are multiplied. (Goto, van de Geijn: "Anatomy of
 // High-Performance Matrix Multiplication", 2008.)
 #pragma once
 
@@ -142,8 +142,8 @@ void MultiplyTile(const TileArgs& args) {
 
 using TileFunction = void (*)(const TileArgs& args);
 
-// Returns the number of panels (groups of weight rows) that are multiplied together if there are
-// only `rows` input rows. Many independent sums hide the latency of a multiply-add.
+// Returns the number of panels (groups of weight rows) that are multiplied together if the input
+// has only `rows` rows. Many independent sums hide the latency of a multiply-add.
 template <class Format>
 constexpr int LonePanels(int64_t rows) {
   return rows * 4 <= Format::kRows ? 4 : rows * 2 <= Format::kRows ? 2 : 1;
@@ -203,7 +203,7 @@ struct TiledProduct {
         MultiplyLone(kProductTiles<Format>.lone[rows - 1], panel + p,
                      sums + p * rows * Format::kWidth);
       }
-      // True if one call multiplies the gate rows and another call multiplies the up rows.
+      // True if separate calls multiply the gate rows and the up rows of the weight.
       const bool is_apart = unit > at_once;
       for (int64_t p = 0; p < unit; p += Unit()) {
         FinishPanel<Format>(args, {.sums = sums + p * Format::kWidth,
@@ -301,8 +301,8 @@ struct TiledProduct {
       }
       constexpr const ProductTiles<Read>& kTiles = kProductTiles<Read>;
       const TileFunction* const multiply = num_tiles < 4 ? kTiles.of_few : kTiles.of_many;
-      // The next weights are prefetched in num_tiles equal parts. Each tile (of a few input rows)
-      // prefetches one part.
+      // The next weights are prefetched in num_tiles equal parts, one part for each tile (a group
+      // of a few input rows).
       const int64_t prefetch_step = Format::kUnroll * Format::kStepBytes / num_tiles;
       const int64_t next_step = is_last ? chunk.begin : step + count;
       const char* const next =

@@ -29,8 +29,8 @@ using DottedBF16 = BF16;
 constexpr int kPanelVectors = 2;
 // Number of input rows that are multiplied together. Their sums use 8 of the 16 vector registers.
 constexpr int kTileRows = 4;
-// Number of bytes by which the prefetch of weights precedes their use in a product with few input
-// rows.
+// Distance in bytes from the weights that are multiplied to the weights that are prefetched, in a
+// product with few input rows.
 constexpr int64_t kPrefetchBytes = 2048;
 constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 4;
@@ -80,8 +80,8 @@ inline Vec Widen(const BF16* p) {
   return {reinterpret_cast<Floats>(bits)};
 }
 
-// A vector of integers: pairs of 16-bit factors, or 32-bit sums, of a product with eight-bit
-// weights.
+// A vector of integers in a product with eight-bit weights: pairs of 16-bit factors, or 32-bit
+// sums.
 struct IntVec {
   Ints v;
 };

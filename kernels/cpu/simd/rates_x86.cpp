@@ -17,7 +17,8 @@ constexpr int kChains = 12;
 // Number of address ranges that the loop reads alternately. Reads of a single range do not reach
 // the full memory bandwidth.
 constexpr size_t kStreams = 4;
-constexpr size_t kAhead = 1024;  // number of bytes by which a prefetch precedes the read
+// Distance in bytes from the data that is read to the data that is prefetched
+constexpr size_t kAhead = 1024;
 
 __attribute__((target("avx2,fma"))) int64_t MultiplyAddAvx2(int64_t rounds) {
   __m256 sums[kChains];

@@ -19,8 +19,9 @@ constexpr Product ProductOf() {
           .multiply = Multiply<Format>};
 }
 
-// Computes attention, with the dot instruction of T if FitsDots(head_dim). The choice does not
-// depend on the batch, so that the bits of a row do not depend on the batch.
+// Computes attention with the dot instruction of T if FitsDots(head_dim), otherwise without it. The
+// choice depends only on head_dim, so that the bits of a row do not depend on other rows of the
+// batch.
 template <class T>
 void AttendBF16(const AttendArgs& args) {
   FitsDots(args.kv.head_dim) ? Attend<T>(args) : Attend<BF16>(args);

@@ -2,8 +2,8 @@
 // file of every instruction set includes this file inside its namespace.
 #pragma once
 
-// Loads two consecutive SIMD vectors of T and converts them to f32. For some types T, the order of
-// the elements is changed.
+// Loads two SIMD vectors of consecutive elements of type T and converts the elements to f32. For
+// some types T, the order of the elements is changed.
 template <class T>
 inline void WidenPair(const T* p, Vec& first, Vec& second) {
   first = Widen(p);
@@ -11,8 +11,8 @@ inline void WidenPair(const T* p, Vec& first, Vec& second) {
 }
 template <class T>
 inline void PutInOrder(const T*, Vec&, Vec&) {}
-// True if WidenPair separates elements with even and odd indices. Element 2i is then in lane i of
-// the first vector, and element 2i + 1 in lane i of the second vector.
+// True if WidenPair puts elements with even indices into the first vector, and elements with odd
+// indices into the second vector. Element 2i is then in lane i of the first vector.
 template <class T>
 constexpr bool kPairsInterleave = kBF16PairsInterleave && sizeof(T) == sizeof(BF16) &&
                                   !__is_same(T, F16);
@@ -24,7 +24,7 @@ inline Vec Exp(Vec x) {
   // 1.5 * 2^23: adding this number to an f32 number rounds the f32 number to a whole number
   const Vec round = Broadcast(12582912.0f);
   const Vec n = Sub(MultiplyAdd(x, Broadcast(1.44269504f), round), round);
-  // This constant is ln 2 cut to 15 bits, so that its product with the small whole number n is
+  // This constant is ln 2, cut to 15 bits. Its product with the small whole number n is therefore
   // exact.
   Vec r = NegativeMultiplyAdd(n, Broadcast(0.693145752f), x);
   r = NegativeMultiplyAdd(n, Broadcast(1.42860677e-6f), r);
@@ -51,7 +51,7 @@ __attribute__((always_inline)) inline void Exp2(Vec (&x)[COUNT]) {
                               0.240226507f,
                               0.693147182f,
                               1};
-  // The term 1.5 * 2^23 rounds a number to a whole number when it is added. The term 127 is the
+  // Adding 1.5 * 2^23 to an f32 number rounds the number to a whole number. The term 127 is the
   // exponent bias of f32.
   const Vec round = Broadcast(12582912.0f + 127);
   Vec y[COUNT], power[COUNT];
