@@ -55,15 +55,16 @@ struct WeightUse {
   WeightRole role;
   // 0, or the number of elements of an attention head. If not 0, a backend may reorder the rows of
   // the query, key and value weight, so that the matrix product can apply RoPE. REQUIRES: if not 0,
-  // each QkvRopeAppend with this weight has this head_dim, and null `query_norm` and `key_norm`.
+  // every QkvRopeAppend with this weight has the same head_dim, and null `query_norm` and
+  // `key_norm`.
   int32_t rotated_head_dim;
 };
 // The number format of a stored weight: the type of the checkpoint, or eight bits with one scale
 // per weight row. A product with a kInt8 weight also rounds its activations to eight bits.
 enum class WeightFormat : uint8_t { kAsStored, kInt8 };
 
-// Selects one of the `count` parts of a matrix that is divided among `count` devices: the part of
-// device `index`.
+// Selects one part of a matrix that is divided into `count` parts, one for each device. `index` is
+// the index of the part.
 struct Shard {
   int32_t index = 0, count = 1;
 };
@@ -82,8 +83,8 @@ class KvPool {
 };
 
 // Arguments of Sample, which samples one token for each element of `samples`, by the rules of
-// kernels/sampling.h. If a step calls Sample several times, its samples are numbered from 0 over
-// all calls.
+// kernels/sampling.h. If a step calls Sample several times, the sampled tokens are numbered from 0
+// over all these calls.
 struct SampleArgs {
   TensorView logits;  // logits, shape [rows, vocab], f32
   // One element for each token to sample; the field `row` is ignored.
@@ -131,8 +132,8 @@ struct EmbedArgs {
 struct QkvRopeAppendArgs {
   TensorView hidden;  // input: hidden state, shape [num_tokens, hidden_size]
   NormArgs norm;
-  // Rows of the query, key and value weights, shape [(num_heads + 2 * num_kv_heads) * head_dim,
-  // hidden_size].
+  // Weights that compute queries, keys and values, stacked one below the other. Shape [(num_heads +
+  // 2 * num_kv_heads) * head_dim, hidden_size].
   const Weight* qkv = nullptr;
   const Buffer* bias = nullptr;  // bias, shape [rows of qkv], f32; null: no bias
   // RMSNorm weight of query heads, shape [head_dim], f32; null: no norm.
@@ -160,8 +161,8 @@ struct AttentionArgs {
   TensorView out;      // output: attention results, shape [num_tokens, num_heads * head_dim]
 };
 
-// Arguments of ProjectAdd, which computes hidden += x * W^T + bias for each token row. W is
-// `weight`.
+// Arguments of ProjectAdd, which computes hidden += x * W^T + bias, where W is `weight`. `x` and
+// `hidden` have one row for each token.
 struct ProjectAddArgs {
   TensorView x;  // input x, shape [num_tokens, number of columns of W]
   const Weight* weight = nullptr;
@@ -173,7 +174,7 @@ struct ProjectAddArgs {
 };
 
 // Arguments of GateUpSilu, which computes gate|up = RmsNorm(hidden) * W^T + bias and out =
-// SiLU(gate) * up for each token row. W is `gate_up`.
+// SiLU(gate) * up, where W is `gate_up`. `hidden` and `out` have one row for each token.
 struct GateUpSiluArgs {
   TensorView hidden;  // input: hidden state, shape [num_tokens, hidden_size]
   NormArgs norm;
@@ -219,10 +220,10 @@ struct BackendLimits {
   // Element type of queries, attention output and MLP activations.
   DType activation_dtype = DType::kF32;
   int32_t head_dim_multiple = 1;
-  // The MLP's intermediate size, and the numbers of rows and columns of each ProjectAdd weight,
+  // The MLP's intermediate size, and the numbers of rows and of columns of each ProjectAdd weight,
   // must be multiples of this number.
   int32_t width_multiple = 1;
-  // Recommended maximum number of tokens for which one call of Logits computes logits.
+  // Recommended maximum number of tokens whose logits one call of Logits computes.
   int32_t logits_rows = 64;
 };
 
@@ -260,13 +261,13 @@ class Backend {
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) = 0;
   virtual absl::StatusOr<std::unique_ptr<KvPool>> CreateKvPool(const KvPoolShape& shape) = 0;
   // Packs matrices that multiply the same input (query, key and value, or gate and up) into one
-  // weight, which holds the rows of all `parts` in order. A part may start at any address.
-  // REQUIRES: each part outlives the weight.
+  // weight. The weight holds the rows of all matrices in `parts`, in order. The matrices need no
+  // alignment. REQUIRES: the memory of `parts` stays valid as long as the weight exists.
   virtual absl::StatusOr<std::unique_ptr<Weight>> PackWeight(std::span<const ConstTensorView> parts,
                                                              WeightUse use, WeightFormat format,
                                                              Shard shard) = 0;
-  // Returns a buffer with all elements of the parts (norms, biases or RoPE tables), one part after
-  // the other, converted to f32.
+  // Converts the tensors in `parts` (norm weights, biases or RoPE tables) to f32. Returns a buffer
+  // that holds their elements, one tensor after the other.
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Store(std::span<const ConstTensorView> parts) = 0;
 
   // Allocates the memory for steps within `bounds`, so that these steps allocate nothing. Larger

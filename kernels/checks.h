@@ -14,7 +14,7 @@ namespace incipit {
 absl::Status CheckKvPoolShape(const KvPoolShape& shape);
 
 // Returns an error if `parts` or one of its matrices is empty, or if the matrices have different
-// numbers of columns. Also returns an error if `shard` is not the whole matrix.
+// numbers of columns. Also returns an error if `shard` selects only a part of the matrix.
 absl::Status CheckWeightParts(std::span<const ConstTensorView> parts, const Shard& shard);
 
 // Aborts if the arrays of `step` have inconsistent sizes, or if an element of `logits.rows` is not
@@ -25,8 +25,8 @@ void CheckStep(const Step& step, const StepLogits& logits);
 void CheckPoolCovers(const Step& step, const KvPoolShape& shape);
 
 void CheckLogits(const TensorView& logits);
-// Aborts if the arrays of `args` have different sizes, or if the index of a row or of a token is
-// outside of the shape of the logits.
+// Aborts if the arrays of `args` have different sizes. Also aborts if the index of a row or of a
+// token is outside of the logits matrix.
 void CheckSampleArgs(const SampleArgs& args);
 void CheckScoreArgs(const ScoreArgs& args);
 

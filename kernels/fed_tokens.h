@@ -1,5 +1,5 @@
-// Replaces placeholders in the tokens of a step. A placeholder is a number below 0 and stands for a
-// token that the previous step has sampled.
+// Replaces placeholders in the input tokens of a step (a batch that the model computes). A
+// placeholder is a negative number. It stands for a token that the previous step has sampled.
 #pragma once
 
 #include <span>
@@ -12,8 +12,8 @@ namespace incipit {
 
 class FedTokens {
  public:
-  // Returns a copy of `tokens` in which tokens of the previous step replace all placeholders
-  // (numbers below 0). The copy is valid until the next call of BeginStep.
+  // Returns a copy of `tokens` in which each placeholder (a number below 0) is replaced by a token
+  // that the previous step sampled. The copy is valid until the next call of BeginStep.
   std::span<const TokenId> BeginStep(std::span<const TokenId> tokens) {
     tokens_.assign(tokens.begin(), tokens.end());
     for (TokenId& token : tokens_) {

@@ -1,6 +1,6 @@
-// Declares the maximum rates of a machine: operations per second for each number type, and bytes
-// per second that are read from main memory. Benchmarks report the speed of a kernel as a share of
-// the maximum rate.
+// Declares the maximum speed of a machine: arithmetic operations per second for each number type,
+// and bytes read from main memory per second. Benchmarks report the speed of a kernel as a share of
+// this maximum.
 #pragma once
 
 #include <algorithm>
@@ -11,10 +11,10 @@ namespace incipit {
 
 struct MachineRates {
   std::string cpu;  // name of the processor; empty if unknown
-  std::string isa;  // name of the instruction set of the inner loops
+  std::string isa;  // name of the instruction set that was measured, for example "avx2"
   int32_t num_threads = 0;
-  // Operations per second of all threads together, for each number type. One multiply-add counts as
-  // two operations. 0: the machine has no instruction for the type.
+  // Arithmetic operations per second of all threads together, for each number type. A multiply-add
+  // counts as two operations. 0: the machine has no instruction for the number type.
   double f32 = 0, bf16 = 0, int8 = 0;
   double read_bytes = 0;  // bytes per second that all threads together read from main memory
 };

@@ -13,8 +13,8 @@
 namespace incipit {
 
 inline constexpr float kInt8Max = 127;
-// A row whose magnitudes are all smaller than this number is rounded to zeros, because the
-// reciprocal of its scale could overflow.
+// Lower limit of the largest magnitude of a row. A row with only smaller magnitudes is rounded to
+// zeros, because the reciprocal of its scale could overflow.
 inline constexpr float kInt8LeastMagnitude = 1e-30f;
 
 // Rounds a row to eight-bit numbers and returns the scale of the row: the largest magnitude divided
@@ -34,8 +34,8 @@ inline float QuantizeRow(std::span<const float> x, std::span<int8_t> numbers) {
   }
   const float inverse = kInt8Max / max;
   for (size_t i = 0; i < x.size(); ++i) {
-    // Adding and subtracting 1.5 * 2^23 rounds to a whole number. Compilers vectorise these two
-    // operations, but not a call of nearbyint.
+    // Adding and then subtracting 1.5 * 2^23 rounds an f32 number to a whole number. Compilers
+    // vectorise these two operations, but not a call of nearbyint.
     numbers[i] = static_cast<int8_t>(x[i] * inverse + 12582912.0f - 12582912.0f);
   }
   return max / kInt8Max;

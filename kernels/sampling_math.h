@@ -5,15 +5,14 @@
 
 namespace incipit {
 
-// Number of fraction bits of a mass (the weight of a token in fixed point). The likeliest token has
-// the weight 1. A token with a weight of at most 2^-41 has mass 0.
+// Number of fraction bits of a mass (the weight of a token in fixed point). The likeliest token of
+// a row of logits has the weight 1. A token with a weight of at most 2^-41 has mass 0.
 inline constexpr int kMassBits = 40;
 // Binary logarithm of the maximum vocabulary size: the sum of the masses (weights in fixed point)
 // of 2^kVocabBitsMax tokens fits in 64 bits.
 inline constexpr int kVocabBitsMax = 63 - kMassBits;
 
-// Lowest argument of the exponential function. Arguments below this number are replaced by this
-// number.
+// Lowest argument of the exponential function. Smaller arguments are replaced by this number.
 inline constexpr float kExpLowest = -64.0f;
 // 1.5 * 2^23. If this constant is added to an f32 number and then subtracted, the result is the
 // number rounded to a whole number.

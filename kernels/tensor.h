@@ -1,4 +1,5 @@
-// Declares the element types of matrices, and views of the matrices with which a backend computes.
+// Declares the number types of matrix elements, and views of the matrices with which a backend
+// computes.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,8 @@ inline constexpr EnumName<DType> kDTypeNames[] = {
     {DType::kF32, "f32"}, {DType::kF16, "f16"}, {DType::kBF16, "bf16"}};
 constexpr std::string_view NameOf(DType dtype) { return NameIn(kDTypeNames, dtype); }
 
-// A matrix in row-major order, without gaps between rows. The view does not own the memory. A
-// vector is a matrix with one row.
+// A view of a matrix in row-major order, without gaps between rows. The view does not own the
+// memory. A vector is a matrix with one row.
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::kF32;
@@ -29,8 +30,8 @@ struct TensorView {
   }
 };
 
-// A read-only matrix in row-major order, without gaps between rows, for example a tensor of a
-// mapped file. The view does not own the memory.
+// A view of a read-only matrix in row-major order, without gaps between rows, for example of a
+// tensor in a mapped file. The view does not own the memory.
 struct ConstTensorView {
   const void* data = nullptr;
   DType dtype = DType::kF32;

@@ -154,8 +154,10 @@ const void* ReadCluster(const void* shared, int bytes, int rank, Site site) {
   const Thread& thread = machine.current();
   const Cluster& cluster = *thread.warp->block->cluster;
   if (rank < 0 || rank >= static_cast<int>(cluster.blocks.size())) {
-    machine.Fail(site, fmt::format("the block rank {} is not in [0, {}), the ranks of the cluster",
-                                   rank, cluster.blocks.size()));
+    machine.Fail(
+        site, fmt::format(
+                  "rank {} is not the rank of a thread block of the cluster: ranks are in [0, {})",
+                  rank, cluster.blocks.size()));
   }
   if (thread.warp->is_at_cluster) {
     machine.Fail(

@@ -7,8 +7,8 @@ namespace {
 
 constexpr uint64_t kBanks = 32, kBankBytes = 4, kSectorBytes = 32;
 constexpr int kServedBytes = 128;
-// An access of a warp is counted when all 32 lanes have executed the access. If a lane has begun
-// 256 later accesses at the same source line, the access is counted without the missing lanes.
+// Maximum number of accesses of a warp, at one source line, that wait for lanes which have not made
+// the access yet. Beyond this number, the oldest access is counted without the missing lanes.
 constexpr size_t kMostOpen = 256;
 
 bool IsShared(AccessKind kind) {
@@ -44,7 +44,7 @@ Sectors CountSectors(std::span<const uint64_t> addresses, int bytes) {
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
   Sectors sectors;
-  // Index of the first sector (32 bytes of global memory) that is not counted yet.
+  // Index of the lowest sector (32 bytes of global memory) that is not counted yet.
   uint64_t next = 0;
   for (const uint64_t address : distinct) {
     const uint64_t last = (address + static_cast<uint64_t>(bytes) - 1) / kSectorBytes;

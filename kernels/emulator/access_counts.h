@@ -32,14 +32,14 @@ Sectors CountSectors(std::span<const uint64_t> addresses, int bytes);
 
 class AccessCounts {
  public:
-  // Records an access of `bytes` bytes by one lane of a warp. `warp` is a number that no other warp
-  // of the emulated kernels has.
+  // Records an access of `bytes` bytes by one lane of a warp. `warp` is the number of the warp,
+  // which is unique among all emulated warps.
   void Note(int64_t warp, int lane, AccessKind kind, uint64_t address, int bytes, Site site);
   // Records that a warp executed LoadMatricesWarp (the PTX instruction ldmatrix). Lane i reads the
   // 16 bytes at `rows[i]`.
   void NoteRows(std::span<const uint64_t> rows, Site site);
-  // Counts the accesses of warp `warp` that are not counted yet, because not all of its 32 lanes
-  // made them. REQUIRES: the warp has ended.
+  // Counts those accesses of warp `warp` that only some of its 32 lanes have made. REQUIRES: the
+  // warp has ended.
   void EndWarp(int64_t warp);
   // Returns the access counts of each source line, sorted by file, line and kind of access.
   std::vector<SiteCounts> Sites() const;

@@ -46,8 +46,8 @@ void Clocks::Join(ClockVector& into, const ClockVector& other) {
 }
 
 void Clocks::SyncWarps(std::span<const int> warps) {
-  // Merge the acquired vector clocks of all lanes into the vector clock of their warp. Lanes often
-  // share one vector clock, which is then merged only once.
+  // Merges the acquired vector clocks of all lanes into the vector clock of their warp. Several
+  // lanes often share one acquired vector clock, which is then merged only once.
   for (const int warp : warps) {
     const ClockVector* latest = nullptr;
     for (int lane = 0; lane < kLanes; ++lane) {

@@ -1,5 +1,5 @@
-// Vector clocks of the threads of one thread block, which show whether a memory access of one
-// thread happened before a memory access of another thread.
+// Declares vector clocks of the threads of a thread block. The clocks show whether a memory access
+// of one thread happened before a memory access of another thread.
 //
 // Each warp has a logical clock, which advances at each barrier and at each other synchronisation
 // with other threads.
@@ -15,9 +15,8 @@ namespace incipit::emulator {
 inline constexpr int kLanes = 32;  // number of lanes of a warp
 
 using Clock = uint32_t;
-// A vector clock with one element for each thread of the thread block, then one for each mbarrier
-// (barrier in shared memory), one for the other thread blocks of the cluster, and one for earlier
-// kernels.
+// A vector clock. Its elements belong to, in this order: the threads of the thread block; the
+// mbarriers (barriers in shared memory); the other thread blocks of the cluster; earlier kernels.
 using ClockVector = std::vector<Clock>;
 
 class Clocks {

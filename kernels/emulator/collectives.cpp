@@ -79,8 +79,8 @@ void ComeToBarrier(Warp& warp, const char* name, Site site) {
   warp.num_at_barrier = (warp.num_at_barrier + 1) % kLanes;
 }
 
-// Records that the accesses of all threads before barrier number `id` happened before their
-// accesses after the barrier.
+// Records, for the threads that meet at barrier number `id`: all their accesses before the barrier
+// happened before all their accesses after the barrier.
 void OrderThreads(const Thread& last, const NamedBarrier& barrier, int id, Site site) {
   const Block& block = *last.warp->block;
   // Element i: number of lanes of warp i that have reached the barrier.

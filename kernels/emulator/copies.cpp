@@ -119,8 +119,8 @@ void InitBarrier(uint64_t* barrier, int num_arrivals, Site site) {
       machine.Fail(site, "InitBarrier is called twice for the same mbarrier");
   }
   if (barriers.size() == Clocks::kMostBarriers) {
-    machine.Fail(site,
-                 fmt::format("a block initialises more than {} mbarriers", Clocks::kMostBarriers));
+    machine.Fail(site, fmt::format("a thread block initialises more than {} mbarriers",
+                                   Clocks::kMostBarriers));
   }
   *barrier = barriers.size();
   barriers.push_back(std::make_unique<MemoryBarrier>());
@@ -208,8 +208,8 @@ void CopyBulk(void* shared, const void* global, uint32_t bytes, uint64_t* addres
   }
   if (barrier.unclaimed_bytes < bytes) {
     machine.Fail(
-        site, fmt::format("a bulk copy has {} bytes, but its mbarrier expects {} more bytes", bytes,
-                          barrier.unclaimed_bytes));
+        site, fmt::format("a bulk copy has {} bytes, but its mbarrier expects only {} more bytes",
+                          bytes, barrier.unclaimed_bytes));
   }
   CheckShared(shared, static_cast<int>(bytes), site);
   if (block.races != nullptr) {

@@ -7,7 +7,7 @@
 
 namespace incipit::emulator {
 
-// The saved registers of a suspended fiber (a thread with its own stack). The members depend on the
+// Saved registers of a suspended fiber (a thread with its own stack). The members depend on the
 // CPU.
 struct FiberContext;
 struct FiberContextDeleter {
@@ -28,11 +28,12 @@ class Fiber {
   Fiber& operator=(const Fiber&) = delete;
   ~Fiber();
 
-  // Makes the next switch to this fiber call `entry`, which must not return. Does not call
-  // destructors of objects on the fiber's stack. Fibers with different `color` (0 or more) use
-  // different CPU cache lines.
+  // Prepares the fiber: after the next switch to this fiber, the function `entry` runs. `entry`
+  // must not return. Start does not call destructors of objects on the fiber's stack. `color` (0 or
+  // more) moves the start of the stack, so that the stacks of several fibers use different CPU
+  // cache lines.
   void Start(void (*entry)(), int color);
-  // Completes the switch to a new fiber. REQUIRES: the function `entry` that was passed to Start
+  // Completes the first switch to a fiber. REQUIRES: the function `entry` that was passed to Start
   // calls FinishFirstSwitch before any other function.
   static void FinishFirstSwitch();
 

@@ -61,7 +61,7 @@ bool GlobalRaces::TouchWord(const Thread& thread, Word& word, const Event& now, 
   if (access == Access::kConstant && word.write.grid >= 0 && (word.write.bytes & now.bytes) != 0 &&
       (word.write.grid == now.grid ||
        (word.write.grid >= GridOf(thread).first_running && GridOf(thread).launch.dependent))) {
-    return Race("LoadConstant reads the bytes as a constant, but they change; " +
+    return Race("LoadConstant reads the bytes as a constant, but a kernel changes them; " +
                 Describe(word.write, "wrote"));
   }
   if (access == Access::kBulkRead && word.write.grid >= 0 && NeedsFence(thread, word.write)) {

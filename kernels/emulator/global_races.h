@@ -21,14 +21,14 @@ namespace incipit::emulator {
 struct Thread;
 struct Grid;
 
-// Vector clock of thread block `block` when the thread block last executed an atomic operation on a
-// certain word (4 bytes of global memory)
+// Vector clock that thread block `block` had at its latest atomic operation on a word (4 bytes of
+// global memory).
 struct BlockKnowledge {
   int block = 0;
   std::shared_ptr<const ClockVector> known;
 };
-// Vector clocks of other thread blocks that thread `thread` acquired when it executed an atomic
-// operation at clock value `clock`
+// Vector clocks of other thread blocks that thread `thread` acquired by an atomic operation.
+// `clock`: clock value of the thread at this operation.
 struct LearnedOfBlocks {
   int thread = 0;
   Clock clock = 0;

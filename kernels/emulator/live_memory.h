@@ -1,4 +1,5 @@
-// Declares LiveMemory, a set of allocated ranges of global memory.
+// Declares LiveMemory, the set of allocated address ranges that kernels of the emulated GPU may
+// access.
 #pragma once
 
 #include <algorithm>

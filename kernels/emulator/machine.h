@@ -80,7 +80,7 @@ struct Thread : Place {
 // An asynchronous matrix product that a warp has requested, and for which the warp has not waited
 // yet.
 struct Multiplication {
-  int a = 0, b = 0;  // offsets of both factors in shared memory, in bytes
+  int a = 0, b = 0;  // byte offsets in shared memory of the two factors of the product
   int num_blocks = 0;
   float* sums = nullptr;  // address of the results of lane 0
   int64_t group = 0;
@@ -101,7 +101,7 @@ struct WarpSums {
 struct Warp {
   Block* block = nullptr;
   std::array<Thread, kLanes> lanes;
-  // Number of the warp, which differs from the number of every other emulated warp.
+  // Number that identifies the warp. No two emulated warps have the same number.
   int64_t number = 0;
   uint32_t ready = 0;      // bit i is set if lane i can run
   bool is_queued = false;  // true if Machine::runnable_ contains this warp
@@ -116,8 +116,8 @@ struct Warp {
   int num_at_barrier = 0;
   const char* barrier = "";
   Site barrier_site;
-  // True between the warp's arrival at the barrier of its cluster and the end of the warp's wait
-  // there.
+  // True from the arrival of the warp at the barrier of its cluster until the warp has finished
+  // waiting at this barrier.
   bool is_at_cluster = false;
   // Value of Cluster::phase when the warp arrived at the barrier of its cluster.
   uint32_t cluster_phase = 0;
@@ -169,13 +169,15 @@ struct Block {
     void operator()(char* memory) const;
   };
   std::unique_ptr<char, FreeShared> shared;
-  // Element i is the barrier of this thread block with the number i. SyncBlock uses barrier 0.
+  // Barriers of this thread block. The index of an element is the number of the barrier. SyncBlock
+  // uses barrier 0.
   std::array<NamedBarrier, kNamedBarriers> named;
   std::vector<std::unique_ptr<MemoryBarrier>> barriers;
   // Detector of races in shared memory. Null if races are not detected.
   std::unique_ptr<SharedRaces> races;
   std::vector<LearnedOfBlocks> learned;
-  // The vector clock that each thread acquires in WaitForEarlierKernels.
+  // Vector clock that each thread merges into its own vector clock in WaitForEarlierKernels, to
+  // record that the earlier kernels have ended.
   std::shared_ptr<const ClockVector> kernels_ended;
   // Element i lists the matrix products of warpgroup i (four warps): the byte offsets of both
   // factors in shared memory, and the number of columns divided by 8.
@@ -202,19 +204,19 @@ struct Cluster {
 };
 
 struct Grid {
-  int index = 0;  // index of this kernel (grid) in the order of launch, from 0
+  int index = 0;  // index of this kernel launch (grid) in the order of launch, from 0
   KernelLaunch launch;
   std::vector<std::max_align_t> args;
   // Indices of the kernel's clusters, in the order in which the clusters start.
   std::vector<int> order;
   size_t num_started = 0;  // number of clusters of this kernel that have started
-  // Index of the oldest kernel that was running when this kernel started
+  // Index of the oldest kernel that had not ended when this kernel started
   int first_running = 0;
   int num_ended = 0;  // number of thread blocks of this kernel that have ended
   // Number of running thread blocks of this kernel that have called LetNextKernelStart.
   int num_let_go = 0;
   std::vector<std::unique_ptr<Cluster>> in_flight;
-  // Threads of the next kernel that wait for the end of this kernel.
+  // Threads of the next kernel that wait until this kernel has ended.
   std::vector<Thread*> waiting;
 
   bool has_ended() const { return num_ended == launch.num_blocks; }
@@ -240,8 +242,8 @@ class Machine {
   // returns.
   void SetFault(std::string what);
   bool has_fault() const { return !report_.fault.empty(); }
-  // Suspends the running thread until Wake is called for it. The parameters describe the wait in an
-  // error message about a deadlock.
+  // Suspends the running thread until Wake is called for this thread. The parameters describe the
+  // wait. An error message about a deadlock contains this description.
   void WaitFor(Wait wait, int id, const char* name, Site site);
   void Wake(Thread& thread);
   void WakeAll(std::vector<Thread*>& threads);
@@ -298,15 +300,15 @@ class Machine {
   std::vector<BulkCopy> bulk_;
   GlobalRaces global_races_;
   AccessCounts counts_;
-  // A bulk copy finishes before the scheduler runs a warp with probability 1 / landing_one_in_. 0:
-  // bulk copies finish only when no thread can run.
+  // Before the scheduler runs a warp, one of the bulk copies in flight finishes. The probability
+  // that this happens is 1 / landing_one_in_. 0: bulk copies finish only if no thread can run.
   uint32_t landing_one_in_ = 1;
-  // Number of switches between threads after which the scheduler chooses another warp.
+  // Number of switches between threads of a warp after which the scheduler chooses another warp.
   int quantum_ = 0;
 };
 
 // Stops the emulation with an error if the `bytes` bytes at `address` are outside of the thread
-// block's shared memory, or if `address` is not aligned.
+// block's shared memory or not aligned.
 void CheckShared(const void* address, int bytes, Site site);
 // Records an access of shared memory by the running thread. Stops the emulation with an error if
 // the access is a race.

@@ -22,7 +22,8 @@ std::atomic<int64_t> num_products = 0;
 
 absl::Status CheckOperand(std::string_view name, const void* data, int64_t bytes) {
   if (!emulator::IsAllocated(data, static_cast<size_t>(bytes))) {
-    return Internal("the operand {} has {} bytes in memory that is not allocated", name, bytes);
+    return Internal("the {1} bytes of operand {0} are in memory that is not allocated", name,
+                    bytes);
   }
   if (reinterpret_cast<uintptr_t>(data) % kProductAlignment != 0) {
     return Internal("the address of operand {} is not a multiple of {} bytes", name,
@@ -115,7 +116,7 @@ absl::Status ProductLibrary::Multiply(Stream& stream, const ProductSize& size,
                                       const ProductAlgorithm& algorithm,
                                       const ProductOperands& operands) const {
   if (!Offers(size, algorithm)) {
-    return Internal("the library does not offer a product of {} rows, {} columns and {} outputs",
+    return Internal("the algorithm cannot compute a product of {} rows, {} columns and {} outputs",
                     size.rows, size.columns, size.outputs);
   }
   EnqueueCall(stream, [size, operands, backwards = algorithm == kBackwards] {

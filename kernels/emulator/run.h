@@ -57,7 +57,7 @@ struct SiteCounts {
   // counts once.
   int64_t warp_accesses = 0;
   int64_t lane_accesses = 0;
-  // Number of additional transactions of shared memory because of bank conflicts.
+  // Number of additional transactions of shared memory that bank conflicts cause.
   int64_t bank_conflicts = 0;
   int64_t sectors = 0;  // number of transferred sectors (32 bytes each) of global memory
   // Number of 32-byte sectors of global memory that would be transferred if each warp accessed
@@ -84,7 +84,7 @@ struct Report {
   int64_t bank_conflicts = 0;  // sum of SiteCounts::bank_conflicts over all source lines
 };
 
-// A kernel as a plain structure, without its C++ type (type erasure).
+// The function and the sizes of a kernel, without the C++ type of the kernel (type erasure).
 struct KernelCode {
   void (*run)(const void* args) = nullptr;
   const char* name = "";

@@ -34,19 +34,19 @@ class SharedRaces {
   std::string Touch(int thread, Range range, Access access, Site site);
   // Checks that a read of `range` by `thread` is not a race. Does not record the read.
   std::string Observe(int thread, Range range, Site site);
-  // Begins an asynchronous copy of `thread` that writes to `range`. Until EndCopy, every other
-  // access of `range` is a race.
+  // Records that `thread` starts an asynchronous copy to `range`. Until EndCopy, every other access
+  // of `range` is a race.
   std::string BeginCopy(int thread, Range range, Site site);
   void EndCopy(int thread, Range range);
-  // Records that an asynchronous matrix product of the warp of `thread` reads `range`. Until
-  // EndMultiply, every write to `range` is a race.
+  // Records that the warp of `thread` starts an asynchronous matrix product, which reads `range`.
+  // Until EndMultiply, every write to `range` is a race.
   std::string BeginMultiply(int thread, Range range, Site site);
   void EndMultiply(int thread, Range range);
   // Records a bulk copy to `range`. An access of `range` is a race until the accessing thread has
   // waited for phase `phase` (counted from 1) of mbarrier `barrier`.
   std::string BeginBulk(int thread, Range range, int barrier, Clock phase, Site site);
-  // Records that `thread` called FenceBulk. Later bulk copies and MultiplyAddWarpgroup calls may
-  // access bytes of `memory` (global or shared) that threads have accessed before.
+  // Records a call of FenceBulk by `thread`. After this call, bulk copies and warpgroup matrix
+  // products may access bytes of `memory` (global or shared) that threads accessed before the call.
   void FenceBulk(int thread, Memory memory);
   bool IsFenced(int thread, int agent, Clock clock, Memory memory) const;
   // Checks and records a read of `range` by another thread block. The read is a race if this thread
@@ -102,12 +102,12 @@ class SharedRaces {
   ZeroArray<Write> writes_;  // element i: the latest write to word i (4 bytes) of shared memory
   // Element i * num_warps_ + j is the latest read of word i (4 bytes of shared memory) by warp j.
   ZeroArray<Read> reads_;
-  // Element i is 1 plus the number of completed cluster barriers at the latest read of word i (4
-  // bytes) by another thread block. 0: no other thread block has read word i.
+  // Element i: 1 plus the number of cluster barriers that were completed when another thread block
+  // last read word i (4 bytes). 0: no other thread block has read word i.
   ZeroArray<Clock> remote_reads_;
   Clock last_remote_read_ = 0;
-  // Cache: element i is the write that was found most recently to have happened before the accesses
-  // of thread i. High 32 bits: the writer. Low 32 bits: the clock value of the write.
+  // Cache for KnowsWrite: element i is a write that is known to have happened before the next
+  // access of thread i. High 32 bits: the writer. Low 32 bits: the clock value of the write.
   std::vector<uint64_t> known_writes_;
   // The calls of FenceBulk by one thread.
   struct Fences {

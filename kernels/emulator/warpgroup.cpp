@@ -1,8 +1,8 @@
 // Emulates wgmma, the asynchronous matrix product instruction of a warpgroup (four warps). Each
-// warp computes 16 rows, at a random time before the kernel waits for them.
+// warp computes 16 rows of the product, at a random time before the kernel waits for the product.
 //
-// Until EndMultiplies, the kernel's result variables contain a NaN. A kernel that overwrites the
-// NaN stops with an error.
+// Until EndMultiplies, the kernel's result variables contain a NaN. If the kernel overwrites the
+// NaN, the emulation stops with an error.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,8 +34,8 @@ struct Request {
   Site site;
 };
 
-// Returns the byte offset in shared memory of 8 columns of a matrix with 16 columns. `half` is 0
-// for columns [0, 8) and 1 for columns [8, 16). `matrix` is the byte offset of the matrix.
+// Returns the byte offset in shared memory of 8 consecutive elements of row `row`. `matrix` is the
+// byte offset of a matrix with 16 columns. `half` selects the columns: 0 for [0, 8), 1 for [8, 16).
 int ChunkAt(int matrix, int row, int half) {
   const int first = matrix % kRowBytes / kChunkBytes;
   return matrix / kAlignment * kAlignment + row * kRowBytes +
@@ -53,7 +53,7 @@ int FirstRow(const Warp& warp) {
 }
 
 // Calls each(offset) for every 16 bytes of shared memory that the warp reads for the matrix product
-// `one`. `offset`: offset of the 16 bytes in shared memory.
+// `one`. `offset` is the byte offset of these 16 bytes in shared memory.
 template <class Each>
 void ForChunks(const Warp& warp, const Multiplication& one, Each each) {
   for (int half = 0; half < 2; ++half) {
@@ -62,8 +62,8 @@ void ForChunks(const Warp& warp, const Multiplication& one, Each each) {
   }
 }
 
-// Returns the element of warp.sums in which the address of the results of lane 0 is `home`, or null
-// if there is no such element.
+// Returns the element of warp.sums for which the results of lane 0 are stored at address `home`, or
+// null if there is no such element.
 WarpSums* FindSums(Warp& warp, const float* home) {
   const auto at = std::find_if(warp.sums.begin(), warp.sums.end(),
                                [&](const WarpSums& each) { return each.home[0] == home; });
@@ -98,7 +98,7 @@ void Compute(Warp& warp, Multiplication& one) {
   }
 }
 
-// Calls each(lane, i, index) for all results of a warp: result i of lane `lane` is
+// Calls each(lane, i, index) for all results of a warp. Result i of lane `lane` is stored in
 // WarpSums::values[index].
 template <class Each>
 void ForLaneValues(int num_blocks, Each each) {
@@ -181,8 +181,8 @@ void CheckMatrix(const char* matrix, int rows, Site site) {
   if (offset % kAlignment >= kRowBytes || offset % (2 * kChunkBytes) != 0) {
     Machine::Get().Fail(
         site,
-        fmt::format("the matrix begins at byte {}; this byte must be a multiple of 32, and its "
-                    "remainder modulo {} must be less than 128",
+        fmt::format("the matrix has offset {} in shared memory; the offset must be a multiple of "
+                    "32, and its remainder modulo {} must be less than 128",
                     offset, kAlignment));
   }
   CheckShared(Running().shared + offset / kAlignment * kAlignment, rows * kRowBytes, site);

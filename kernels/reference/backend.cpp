@@ -74,7 +74,7 @@ class ReferencePool final : public KvPool {
            shape.head_dim * ByteSize(shape.dtype);
   }
 
-  // The location of one key vector (`part` is 0) or value vector (`part` is 1) of KV head `head`.
+  // Location of one vector of KV head `head`: the key (`part` is 0) or the value (`part` is 1).
   // `slot` is the position in the cache block `block`.
   struct Slot {
     int32_t layer = 0;

@@ -38,9 +38,10 @@ void Rotate(std::span<const float> rope, std::span<float> head);
 // variants improve transformer", 2020.)
 void SiluMultiply(std::span<const float> gate, std::span<const float> up, std::span<float> out);
 
-// Arguments of Attend, which computes attention for one query: the softmax of scale * dot(query,
-// keys[t]) over all rows t, and the sum of all values[t] with these weights. `keys` and `values`
-// have the shape [positions, query.size()]. (Vaswani et al.: "Attention is all you need", 2017.)
+// Arguments of Attend, which computes attention for one query. The weights are the softmax of scale
+// * dot(query, keys[t]) over all positions t. The result is the sum of values[t], multiplied by
+// these weights. `keys` and `values` have the shape [positions, query.size()]. (Vaswani et al.:
+// "Attention is all you need", 2017.)
 struct AttendArgs {
   std::span<const float> query, keys, values;
   float scale = 0;

@@ -17,9 +17,9 @@ struct SampledToken {
 };
 SampledToken SampleToken(const StepSample& sample, std::span<const float> logits);
 
-// Appends the log probability and the rank of `token`, and the `num_top` likeliest tokens of the
-// row `logits`. If a logit is NaN or +infinity, or all logits are -infinity, appends zeros and no
-// likeliest tokens.
+// Appends the log probability and the rank of `token`, and the `num_top` tokens with the largest
+// values of `logits`. If a logit is NaN or +infinity, or all logits are -infinity, appends zeros
+// and no such tokens.
 RowStatus AppendLogprobs(std::span<const float> logits, TokenId token, int32_t num_top,
                          Logprobs& logprobs);
 
