@@ -12,8 +12,8 @@
 namespace incipit {
 namespace {
 
-// Number of cache blocks for each slot of `contents_`, a hash table that finds the first block of a
-// sequence by its tokens.
+// The hash table `contents_` has one slot for this number of cache blocks. The table finds the
+// first block of a sequence by its tokens.
 constexpr size_t kBlocksPerContent = 16;
 
 // Announce prefetches the memory for the token ids of a block kRowsAhead blocks before it writes
@@ -250,8 +250,8 @@ void KvCacheManager::ReleaseCopySource(BlockTable& table) {
 }
 
 void KvCacheManager::Free(BlockTable& table) {
-  // Blocks are released from last to first. Release the source of a planned block copy first,
-  // because its tokens follow the tokens of the cached blocks.
+  // Blocks are released in the reverse order of their tokens. The source of a planned block copy
+  // comes first, because its tokens follow the tokens of the other cached blocks.
   ReleaseCopySource(table);
   if (!table.retention.is_default()) {
     const auto num_kept = static_cast<size_t>(table.num_confirmed);

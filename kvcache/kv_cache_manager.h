@@ -217,9 +217,10 @@ class KvCacheManager {
   // evicted last. Keeps table.hashes.
   void Free(BlockTable& table);
 
-  // Removes blocks with wrong contents from the prefix cache: the blocks of the first `num_tokens`
-  // tokens, the source of a block copy, and all blocks that continue these blocks. Other sequences
-  // may still use the blocks.
+  // Removes the blocks of the first `num_tokens` tokens of `table` from the prefix cache, because
+  // their contents are wrong. Also removes the cached block from which tokens were copied to
+  // `table`, and all blocks that follow a removed block. Other sequences may still use the removed
+  // blocks.
   void Unpublish(const BlockTable& table, int32_t num_tokens);
 
   // Removes all blocks from the prefix cache. Returns false, and changes nothing, if any block has
@@ -302,8 +303,8 @@ class KvCacheManager {
   bool IsKeyTaken(const BlockTable& table, size_t index, std::span<const TokenId> block) const;
   uint64_t BeginChain(const BlockTable& table, BlockId id, std::span<const TokenId> block);
 
-  // An entry of `contents_`, a hash table that finds the first block of a sequence by its tokens.
-  // Contains the newest block of the entry, and the tenant of this block.
+  // An entry of the hash table `contents_`, which finds the first block of a sequence by its
+  // tokens. `block` is the newest block with these tokens, and `tenant` is the tenant of the block.
   struct Content {
     BlockId block = kNoBlock;
     uint64_t tenant = 0;

@@ -108,8 +108,8 @@ class RetainedBlocks {
     uint64_t tenant = 0;
     int32_t num_blocks = 0;  // number of blocks of the request, with and without users
     int32_t level = 0;
-    // Links of a list of groups whose blocks are evicted one group after another: previous and next
-    // group, as indices in `groups_`; -1: none.
+    // Previous and next group in a list of groups, as indices in `groups_`; -1: none. The blocks of
+    // the groups in a list are evicted one group after another.
     int32_t prev = -1, next = -1;
     uint32_t generation = 1;
   };
@@ -141,11 +141,11 @@ class RetainedBlocks {
   std::vector<uint32_t> marks_;
   // Time before which no retention hint ends or changes the order of eviction.
   Time next_due_ = Time::max();
-  // Index of the group at which the next call of TakeDue begins, because TakeDue examines the
-  // groups in several calls.
+  // TakeDue examines the groups (the blocks of one request with a hint) in several calls.
+  // due_index_ is the index of the group at which the next call begins.
   int32_t due_index_ = 0;
-  // Earliest time at which a retention hint ends or changes the order of eviction, among the groups
-  // with an index below `due_index_`.
+  // Earliest time at which the hint of a group ends or changes the order of eviction. Considers
+  // only the groups with an index below `due_index_`.
   Time due_after_ = Time::max();
   GroupList levels_[kNumLevels];
   int32_t num_retained_ = 0;

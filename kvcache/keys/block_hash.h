@@ -43,8 +43,8 @@ struct ChainRoot {
   // SHA-256 digest of the hash seed, tenant, salt and adapter of the sequence, even if block keys
   // are XXH3 digests.
   std::array<uint8_t, 32> digest{};
-  // Tenant, salt and adapter of the sequence. Set only for the hash algorithms of CBOR data,
-  // kSha256Cbor and kXxh3Cbor.
+  // Tenant, salt and adapter of the sequence. Set only if the hashed bytes are CBOR (kSha256Cbor
+  // and kXxh3Cbor).
   CacheNamespace cache_namespace{};
   std::vector<MediaSpan> media{};
   // True if the sequence has no salt, no adapter and no other tenant than kDefaultTenant.

@@ -346,9 +346,9 @@ AdaptivePolicy::End AdaptivePolicy::LeastRecentlyUsed() {
   return least;
 }
 
-// Returns the block that is least worth keeping. The value of a block is ReuseStatistics::ValueOf,
-// its expected hits per time. Considers only the oldest and the newest block of each list. If
-// values are equal, prefers an oldest block.
+// Returns the cached block with the lowest value: the expected number of hits per time
+// (ReuseStatistics::ValueOf). Considers only the oldest and the newest block of each list in
+// `lists_`. If values are equal, prefers an oldest block.
 AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
   statistics_.Refresh();
   End least;

@@ -115,9 +115,10 @@ class AdaptivePolicy final : public EvictionPolicy {
   // The list end (oldest or newest block of a list) from which Evict removed the last block. Reset
   // if Evict must choose the list end again.
   End choice_;
-  // number of latest block uses that have not advanced the clocks yet
+  // number of block uses that the clocks have not counted yet
   uint64_t touches_to_come_ = 0;
-  double mean_run_ = 8;  // mean number of blocks of one class that a request releases together
+  // Mean number of blocks with similar past uses that a request releases together.
+  double mean_run_ = 8;
   size_t next_restrained_ = 0;
 };
 

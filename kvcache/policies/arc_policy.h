@@ -29,8 +29,8 @@ class ArcPolicy final : public EvictionPolicy {
 
  private:
   // Evicted blocks of one list that the policy remembers. `count`: estimated number of these
-  // blocks. `oldest`: estimated number of all evictions (`stamp_`) before the oldest of these
-  // blocks was evicted.
+  // blocks. `oldest`: estimated value of `stamp_` (number of all evictions so far) when the oldest
+  // of these blocks was evicted.
   struct Ghosts {
     double count = 0;
     double oldest = 0;

@@ -28,18 +28,18 @@ constexpr std::string_view NameOf(EvictionPolicyKind kind) {
 // Data that an eviction policy stores for one sequence. Members named ghost_... describe evicted
 // blocks that the sequence computes again.
 struct SequenceUse {
-  // If the sequence computes a group of evicted blocks again: number of blocks in this group that
-  // are not computed yet.
+  // A sequence may compute a group of evicted blocks again. ghosts_left is the number of blocks of
+  // this group that are not computed yet.
   int32_t ghosts_left = 0;
-  // If the sequence computes evicted blocks again: number of requests that used each of these
-  // blocks before its eviction.
+  // A sequence may compute a group of evicted blocks again. ghost_uses is the number of requests
+  // that used the blocks of this group before their eviction.
   uint8_t ghost_uses = 0;
-  // If the sequence computes evicted blocks again: conversation turn (1, 2, ...) in which these
-  // blocks were first computed.
+  // A sequence may compute a group of evicted blocks again. ghost_born is the conversation turn (1,
+  // 2, ...) in which the blocks of this group were first computed.
   uint8_t ghost_born = 0;
-  // Properties of the evicted blocks that the sequence computes again. ghost_class: class of blocks
-  // with similar past uses. ghost_age: index of the range that contains the time since the last
-  // use. ghost_run: code (RunCodeOf) for the number of blocks that were released together.
+  // Properties of a group of evicted blocks that the sequence computes again. ghost_class: class of
+  // blocks with similar past uses. ghost_age: index of the range that contains the time since the
+  // last use. ghost_run: code (RunCodeOf) for the number of blocks that were released together.
   uint8_t ghost_class = 0, ghost_age = 0, ghost_run = 0;
   // Hash of the start of the prompt that many requests have in common, such as a system prompt. 0:
   // none.

@@ -52,8 +52,8 @@ class GhostRuns {
  private:
   struct Entry {
     uint64_t tag : 17 = 0;
-    // Time of the last use of the blocks. The unit is clock_.epoch_touches() / 8 uses of any
-    // blocks.
+    // Time of the last use of the blocks. Time is counted in uses of any blocks. One unit is
+    // clock_.epoch_touches() / 8 uses.
     uint64_t time : 14 = 0;
     uint64_t length : 11 = 0;
     uint64_t uses : 8 = 0;
@@ -68,7 +68,7 @@ class GhostRuns {
   };
   static constexpr int kTicksPerEpochLog2 = 3;
   static constexpr uint64_t kTimeMask = (uint64_t{1} << 14) - 1;
-  // A group of evicted blocks is forgotten if its last use was this long ago, in the unit of
+  // A group of evicted blocks is forgotten after this time without a use, in the unit of
   // Entry::time. The constant is half of the range of Entry::time (14 bits), so that no time wraps.
   static constexpr uint64_t kAncientTicks = kTimeMask / 2;
   // The ages of all groups of evicted blocks are checked once in this number of epochs. An epoch is

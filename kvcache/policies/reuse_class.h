@@ -41,8 +41,8 @@ constexpr int ReuseClassOf(int uses, int born, int turn) {
 
 constexpr bool IsUsedOnce(int reuse_class) { return reuse_class <= kOneOffClass; }
 
-// Returns whether `reuse_class` is a class of one-off or shared blocks, not of new or session
-// blocks.
+// Returns true for the classes of one-off blocks (used once, and probably never again) and of
+// shared blocks (used by several conversations).
 constexpr bool IsSecondFamily(int reuse_class) {
   return reuse_class >= kOneOffClass && reuse_class < kFirstSessionClass;
 }

@@ -12,14 +12,15 @@ namespace {
 // kFactorPriorWeight groups for kUsedPrior.
 constexpr float kPriorWeight = 0.5F, kFactorPriorWeight = 96;
 // Initial assumptions, before block uses are counted. kRatePrior: number of uses of a block within
-// one range of ages. kUsedPrior: blocks that were used again are used this number of times as often
-// as other blocks.
+// one range of ages (times since the last use). kUsedPrior: blocks that were used again are used
+// this number of times as often as other blocks.
 constexpr float kUsedPrior = 4, kRatePrior = 0.1F;
-// kRateMin and kRateMax: minimum and maximum of a reuse rate (uses per block in one range of ages).
-// kChanceMax: maximum probability that a block is used in one range of ages.
+// kRateMin and kRateMax: minimum and maximum of a reuse rate, the number of uses per block in one
+// range of ages (times since the last use). kChanceMax: maximum probability that a block is used in
+// one range of ages.
 constexpr float kRateMax = 2, kRateMin = 1e-6F, kChanceMax = 0.999F;
 // The greater this number, the more similar are the estimated reuse rates (uses per block) of
-// adjacent ranges of ages.
+// neighbouring ranges of ages (times since the last use).
 constexpr float kLikeness = 4;
 
 // The ages of blocks that were last used in the latest kYoungEpochs epochs (periods with a fixed
@@ -156,9 +157,10 @@ void ReuseStatistics::Scale(LifeTable& table, float factor) const {
   table.weight *= factor;
 }
 
-// Adds blocks to `exposed`, which counts how many blocks of each class pass through each range of
-// ages. The age of the added blocks increased from `begin` to `end`. `blocks` contains the number
-// of added blocks of each class.
+// Adds blocks to `exposed`, the number of blocks of each class that pass through each range of ages
+// (times since the last use). A class contains blocks with similar past uses. The age of the added
+// blocks increased from `begin` to `end`. `blocks` contains the number of added blocks of each
+// class.
 void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin, double end) const {
   if (SumOf(blocks) == 0) return;
   begin = std::max(begin, 0.0);
@@ -172,7 +174,7 @@ void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin,
 }
 
 // Returns how many blocks of each class passed through each range of ages (times since the last
-// use) during the last `units` units of time.
+// use). Counts only the last `units` units of time.
 ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   const auto age_class_of = [this](uint64_t epochs_ago) {
     return static_cast<size_t>(paced_clock_.AgeClass(paced_clock_.AgeOfEpoch(epochs_ago)));
@@ -200,8 +202,8 @@ ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   return exposed;
 }
 
-// Returns a bit mask of ranges of ages. Bit a is 1 if a block passed through range a, or was used
-// at an age in range a, since the last update.
+// Returns a bit mask of ranges of ages (times since the last use of a block). Bit a is 1 if, since
+// the last update, a block passed through range a or was used at an age in range a.
 uint64_t ReuseStatistics::LivelyAges(const AgeTable& exposed) const {
   static_assert(kAges <= 64);
   uint64_t ages = 0;
@@ -213,7 +215,7 @@ uint64_t ReuseStatistics::LivelyAges(const AgeTable& exposed) const {
 }
 
 // Updates the log likelihoods of the reuse rates in `table` with the block uses since the last
-// update. The block uses are regarded as a Poisson process with these rates.
+// update. The likelihood is that of a Poisson process with these rates.
 void ReuseStatistics::Judge(LifeTable& table, const AgeTable& exposed, uint64_t ages) const {
   for (float& likelihood : table.log_likelihood) likelihood *= kLikelihoodKept;
   for (; ages != 0; ages &= ages - 1) {
@@ -241,8 +243,8 @@ void ReuseStatistics::Absorb(LifeTable& table, const AgeTable& exposed, uint64_t
   if (table.weight > weight_max) Scale(table, 0.5F);
 }
 
-// Returns the reuse rate (uses per block) in each range of ages, over all classes of blocks
-// together.
+// Returns the reuse rate (uses per block) in each range of ages (times since the last use), for the
+// blocks of all classes together.
 std::array<float, ReuseStatistics::kAges> ReuseStatistics::PooledRates(const LifeTable& table,
                                                                        float prior_weight) {
   std::array<float, kAges> rates;
@@ -253,9 +255,9 @@ std::array<float, ReuseStatistics::kAges> ReuseStatistics::PooledRates(const Lif
   return rates;
 }
 
-// Returns, for each class of blocks, the counted number of uses divided by the predicted number of
-// uses. `rates` are the uses per block in each range of ages, from which the prediction is
-// computed.
+// Returns one factor for each class of blocks with similar past uses: the counted number of uses,
+// divided by the number of uses that `rates` predict. `rates` are the uses per block in each range
+// of ages (times since the last use).
 ReuseStatistics::Row ReuseStatistics::ClassFactors(const LifeTable& table,
                                                    const std::array<float, kAges>& rates,
                                                    float prior_weight) {
@@ -273,8 +275,9 @@ ReuseStatistics::Row ReuseStatistics::ClassFactors(const LifeTable& table,
   return reused;
 }
 
-// Computes the reuse rates of `table` (uses per block in each range of ages). If few uses were
-// counted, rates of adjacent ranges are similar. Solves a tridiagonal system of equations.
+// Computes the reuse rates of `table`: uses per block in each range of ages (times since the last
+// use). If few uses were counted, neighbouring ranges get similar rates. Solves a tridiagonal
+// system of equations.
 void ReuseStatistics::Fit(LifeTable& table) const {
   const auto root = static_cast<float>(std::sqrt(mean_run_));
   const float prior_weight = kPriorWeight * root, likeness = kLikeness * root;
@@ -339,13 +342,13 @@ ReuseStatistics::AgeTable ReuseStatistics::MixedRates() const {
   return mixed;
 }
 
-// Computes the value of keeping a block for each range of ages and each class. `rate` is the number
-// of uses per block. A value is a slope of the upper convex hull of the curve of hits against time
-// in the cache.
+// Computes the value of keeping a block, for each range of ages (times since the last use) and each
+// class of blocks. `rate` is the number of uses per block. The values are slopes of the upper
+// convex hull of a curve: number of hits against time in the cache.
 void ReuseStatistics::SetValues(const AgeTable& rate) {
   struct Point {
-    // The point belongs to one range of ages. `time` is the time that blocks spend in the cache at
-    // this age and at all greater ages. `hits` is the number of hits at these ages.
+    // A point of the curve belongs to one age of blocks. `hits` is the number of hits at this age
+    // and at all greater ages. `time` is the time that blocks spend in the cache at these ages.
     double time, hits;
     double SlopeTo(const Point& later) const { return (hits - later.hits) / (time - later.time); }
     // Returns true if the line from this point to `far` is at least as steep as the line from this
@@ -367,12 +370,13 @@ void ReuseStatistics::SetValues(const AgeTable& rate) {
     size_t size = 0;
     hull[size++] = {.time = 0, .hits = 0};
     Point here = hull[0];
-    // Number of blocks that reach age range a, divided by the number of blocks that are never used
-    // again.
+    // Number of blocks whose time since the last use reaches range a, divided by the number of
+    // blocks that are never used again.
     double survival = 1;
     for (size_t a = kAges; a-- > 0;) {
       const float r = rate[a][k];
-      // Probability that a block is used within age range a, if its reuse rate is `r`.
+      // Probability that a block whose age reaches range a is used within this range. `r` is the
+      // reuse rate.
       const double p = std::min(kChanceMax, r / (1 + r / 2));
       survival /= 1 - p;
       here.time += survival * widths_[a] * (1 - p / 2);

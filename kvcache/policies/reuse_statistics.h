@@ -32,9 +32,10 @@ class ReuseStatistics {
   // the sum of 1 / sqrt(n) over the blocks, where n is the number of blocks that were released
   // together.
   void Leave(int reuse_class, TouchClock::Stamp stamp, float weight);
-  // Counts that blocks of class `reuse_class` were used again, at an age in the range with the
-  // index `age_class`. `weight` is the sum of 1 / sqrt(n) over the blocks, where n is the number of
-  // blocks that were released together. The caller must also call Leave.
+  // Counts that blocks of class `reuse_class` were used again. The time since their previous use
+  // was in the range with the index `age_class`. `weight` is the sum of 1 / sqrt(n) over the
+  // blocks, where n is the number of blocks that were released together. The caller must also call
+  // Leave.
   void CountReuse(int reuse_class, int age_class, float weight) {
     recent_reused_[static_cast<size_t>(age_class)][static_cast<size_t>(reuse_class)] += weight;
     recent_weight_ += weight;
@@ -74,23 +75,25 @@ class ReuseStatistics {
   // The reuse rates are computed again at the latest after this number of calls of BeginEpoch.
   static constexpr int kEpochsPerFit = 8;
   using Row = std::array<float, kClasses>;
-  using AgeTable = std::array<Row, kAges>;  // indexed by [range of ages][class of blocks]
+  // Numbers for each range of ages (times since the last use) and each class of blocks with similar
+  // past uses.
+  using AgeTable = std::array<Row, kAges>;
 
   // Counts of past block uses, and the reuse rates that are computed from these counts. All tables
   // are indexed by range of ages and class of blocks.
   struct LifeTable {
-    // Number of blocks that were used again, by their age at the use. The number is weighted: a
-    // block counts 1 / sqrt(n), if n blocks were released together.
+    // Number of blocks that were used again, by time since the previous use and by class. The
+    // number is weighted: a block counts 1/sqrt(n), if n blocks were released together.
     AgeTable reused{};
-    // Number of blocks that passed through each range of ages. The number is weighted: a block
-    // counts 1 / sqrt(n), if n blocks were released together.
+    // Number of blocks that passed through each range of ages (times since the last use). The
+    // number is weighted: a block counts 1/sqrt(n), if n blocks were released together.
     AgeTable exposed{};
     AgeTable rate{};  // estimated uses per block in each range of ages
-    // For each class of blocks: log likelihood of the recent block uses, if `rate` are the true
-    // reuse rates.
+    // For each class of blocks: log likelihood of the recent block uses, under the assumption that
+    // `rate` are the true reuse rates.
     Row log_likelihood{};
-    // Number of blocks that were used again or forgotten. The number is weighted: a block counts 1
-    // / sqrt(n), if n blocks were released together.
+    // Number of blocks that were used again or forgotten. The number is weighted: a block counts
+    // 1/sqrt(n), if n blocks were released together.
     double weight = 0;
     // Limit for the number of blocks that were used again or forgotten: the blocks of
     // `capacities_max` full caches, plus the blocks of `runs_max` groups that were released
@@ -99,8 +102,8 @@ class ReuseStatistics {
   };
 
   bool IsInRing(uint64_t epoch) const { return epoch + kEpochs > epoch_; }
-  // Returns the 64-bit word of the bit set `occupied_` that contains the bit of `epoch`. This bit
-  // is 1 if a counted block was last used in `epoch`.
+  // Returns the 64-bit word of the bit set `occupied_` that contains the bit of `epoch` (a period
+  // with a fixed number of block uses). This bit is 1 if a counted block was last used in `epoch`.
   uint64_t& OccupiedNear(uint64_t epoch) { return occupied_[epoch % kEpochs / 64]; }
   size_t NextOccupied(size_t epochs_ago) const;
   void AdvanceRing();
@@ -122,23 +125,24 @@ class ReuseStatistics {
   const TouchClock& clock_;
   const PacedClock& paced_clock_;
   double capacity_;
-  uint64_t epoch_;    // latest epoch of clock_ for which at_risk_ has a row
+  uint64_t epoch_;    // number of the latest epoch that has a row in at_risk_
   double fitted_at_;  // time of paced_clock_ at the last call of BeginEpoch
   // Row e % kEpochs: number of blocks of each class that were last used in epoch e (a period of
   // block uses). The blocks are cached without users, or are evicted blocks that the policy
-  // remembers. The numbers are weighted: a block counts 1 / sqrt(n), if n blocks were released
+  // remembers. The numbers are weighted: a block counts 1/sqrt(n), if n blocks were released
   // together.
   std::vector<Row> at_risk_;
   std::array<uint64_t, kEpochs / 64> occupied_{};
   // Number of blocks of each class that were last used kEpochs epochs ago or earlier (an epoch is a
-  // period of block uses). The numbers are weighted: a block counts 1 / sqrt(n), if n blocks were
+  // period of block uses). The numbers are weighted: a block counts 1/sqrt(n), if n blocks were
   // released together.
   Row at_risk_before_{};
-  // Number of blocks that were used again since the last call of BeginEpoch, by age and class. The
-  // numbers are weighted: a block counts 1 / sqrt(n), if n blocks were released together.
+  // Number of blocks that were used again since the last call of BeginEpoch, by time since the
+  // previous use and by class. The numbers are weighted: a block counts 1/sqrt(n), if n blocks were
+  // released together.
   AgeTable recent_reused_{};
   // Number of blocks that were used again or forgotten since the last call of BeginEpoch. The
-  // number is weighted: a block counts 1 / sqrt(n), if n blocks were released together.
+  // number is weighted: a block counts 1/sqrt(n), if n blocks were released together.
   double recent_weight_ = 0;
   double mean_run_ = 1;
   int epochs_to_fit_ = 0;  // number of calls of BeginEpoch since the last call of FitAll

@@ -9,8 +9,8 @@
 namespace incipit {
 namespace {
 
-// Number of blocks of the pool for each slot of `chains_`, a hash table of the first blocks of
-// sequences.
+// The hash table `chains_`, which finds the first blocks of sequences, has one slot for this number
+// of blocks.
 constexpr size_t kBlocksPerChainSlot = 16;
 
 }  // namespace

@@ -42,13 +42,12 @@ bool BlockPool::HasComputedChild(const Block& block) const {
   return child != kNoBlock;
 }
 
-// Visits a block only if the log of cache events has reported the previous block of its sequence. A
-// block that is cached later, at a position that is already visited, is reported by Confirm.
+// Visits a block only if the log of cache events has reported the previous block of its sequence.
+// If a block is cached later, at a position that is already visited, Confirm reports the block.
 //
-// A block that is not computed yet (pending) may have replaced an evicted block (HandOver), and
-// then have computed blocks after it. SweepCached reports such a pending block, because Confirm
-// would report the pending block alone. If the step of the pending block fails, the log reports
-// that the block was removed.
+// A pending block (not computed yet) can have computed blocks after it, if it replaced an evicted
+// block with the same key (HandOver). SweepCached then reports the pending block and these blocks.
+// If the step of the pending block fails, the log reports that the block was removed.
 bool BlockPool::SweepCached(size_t visits_max, absl::FunctionRef<void(BlockId)> report) {
   if (!event_log_.is_open()) return false;
   for (; visits_max > 0 && sweep_.slot < chains_.size(); --visits_max) {
