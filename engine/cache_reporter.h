@@ -1,5 +1,5 @@
-// Reports the blocks that are added to and removed from the prefix cache to a listener. Only the
-// engine thread uses a CacheReporter.
+// Reports changes of the prefix cache (added and removed blocks) to a listener. Only the engine
+// thread uses a CacheReporter.
 #pragma once
 
 #include <cstddef>

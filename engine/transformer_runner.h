@@ -24,7 +24,8 @@ struct TransformerRunnerOptions {
   // Share of the free memory that is used for keys and values. The free memory is measured after
   // all other allocations.
   double memory_fraction = 0.9;
-  // Maximum number of blocks if num_blocks is 0 (computed from the memory size). 0: no maximum.
+  // If num_blocks is 0, the number of blocks is computed from the size of the memory, but is at
+  // most num_blocks_max. If num_blocks_max is 0, there is no maximum.
   int32_t num_blocks_max = 0;
   int32_t block_size = 16;        // tokens per block
   int32_t step_tokens_max = 512;  // maximum number of tokens in a step, over all sequences

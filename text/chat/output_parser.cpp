@@ -117,8 +117,7 @@ size_t OutputParser::Hold(char byte, TextMatcher& marker) {
   marker.Read(byte);
   if (held_.size() == num_spaces_ + marker.length()) return 0;
   if (!IsOutputSpace(byte)) return held_.size() - marker.length();
-  // A marker contains no white space, so the bytes before the white space `byte` cannot begin a
-  // marker.
+  // `byte` is white space, which no marker contains. So a marker cannot begin before `byte`.
   if (!follows_spaces) return held_.size() - 1;
   ++num_spaces_;
   return 0;

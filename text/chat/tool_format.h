@@ -23,7 +23,7 @@ enum class ToolFormat : uint8_t {
   kDeepSeek,  // DeepSeek V3, R1, V3.1: <｜tool▁calls▁begin｜> tool calls <｜tool▁calls▁end｜>
   kKimi,        // Kimi K2: <|tool_calls_section_begin|> tool calls <|tool_calls_section_end|>
   kQwenXml,     // <tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>
-  kSeedXml,     // like kQwenXml, but with <seed:tool_call> instead of <tool_call>
+  kSeedXml,     // <seed:tool_call><function=NAME><parameter=KEY>VALUE</parameter></function> ...
   kMiniMaxXml,  // <minimax:tool_call><invoke name="NAME"><parameter name="KEY">VALUE ...
   kGlm,         // <tool_call>NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>
   kNemotron,    // <TOOLCALL>[{"name": NAME, "arguments": ARGUMENTS}, ...]</TOOLCALL>

@@ -60,7 +60,8 @@ std::optional<SymbolMap> SymbolMap::Create(const std::vector<const CodePointSet*
   for (const auto& [signature, set] : alike) {
     const auto symbol = static_cast<uint8_t>(map.examples_.size());
     map.examples_.push_back(set.ranges()[0].first);
-    // Symbol 0 is the initial value of every character in `symbols_`.
+    // Characters with symbol 0 need no assignment, because 0 is the initial value of all
+    // characters.
     if (symbol > 0) map.symbols_.Assign(set, symbol);
   }
   for (size_t c = 0; c < map.ascii_.size(); ++c) map.ascii_[c] = map.symbols_[c];

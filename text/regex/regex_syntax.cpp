@@ -161,13 +161,13 @@ absl::Status RegexParser::CheckFolding(const RegexNode& sequence) const {
     if (node.kind == Kind::kSet && (node.set.Contains(0xDF) || node.set.Contains(0xFB00)) &&
         node.set.ranges().size() <= 3) {
       return NotSupported(
-          "a case-insensitive character that equals two characters (such as \u00DF and ss)");
+          "one character equals two characters if case is ignored (such as \u00DF and ss)");
     }
     if (i + 1 == sequence.children.size()) break;
     for (const std::string_view pair : kPairs) {
       if (is_letter(node, pair[0]) && is_letter(sequence.children[i + 1], pair[1])) {
         return NotSupported(
-            "two case-insensitive characters that equal one character (such as ss and \u00DF)");
+            "two characters equal one character if case is ignored (such as ss and \u00DF)");
       }
     }
   }

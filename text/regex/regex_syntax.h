@@ -32,10 +32,10 @@ struct RegexNode {
     kCapture,  // matches children[0] and stores the matched text as group number `group`
     kBackreference,
     // The nodes from kNext on match a position between two characters.
-    kNext,        // before a character of `set` (or the end of the text, if `at_edge`)
-    kPrevious,    // after a character of `set` (or the start of the text, if `at_edge`)
-    kLookAhead,   // (?=...): before a match of children[0]; if `negative`, before no match
-    kLookBehind,  // (?<=...): after a match of children[0]; if `negative`, after no match
+    kNext,        // the next character is in `set`, or the text ends here (if `at_edge`)
+    kPrevious,    // the previous character is in `set`, or the text begins here (if `at_edge`)
+    kLookAhead,   // (?=...): children[0] matches the following text (`negative`: it does not)
+    kLookBehind,  // (?<=...): children[0] matches the preceding text (`negative`: it does not)
   };
   enum class Greed : uint8_t { kGreedy, kLazy };
 

@@ -15,8 +15,9 @@ constexpr size_t kEverywhereSpacing = 8;
 constexpr size_t kRarePassesMax = 6;
 // Minimum number of symbols of a window: a part of a word that MergeInWindows() merges separately.
 constexpr size_t kWindowMin = 64;
-// Number of symbols at the end of a window of 64 symbols whose tokens MergeInWindows() discards.
-// The symbols after the window may change these tokens.
+// MergeInWindows() merges windows (parts of a word) separately. It discards the tokens of the last
+// kWindowEnd symbols of a window of 64 symbols, because the symbols after the window may change
+// these tokens.
 constexpr size_t kWindowEnd = 10;
 
 }  // namespace
@@ -49,8 +50,8 @@ class BpeMerger::ShortWord {
  private:
   static constexpr uint32_t kPlaces = 64, kBlock = 4, kNumBlocks = kShortSymbolsMax / kBlock;
   static constexpr uint32_t kNoKey = std::numeric_limits<uint32_t>::max();
-  // The value for two symbols that are not both in the table of common symbols. `rank_across` is
-  // unknown, so it is -1, less than every rank.
+  // Stands for two symbols that MergeTable::FindCommon() does not know. The lowest rank of their
+  // merges (rank_across) is unknown, so it is -1, less than every rank.
   static constexpr MergeTable::SymbolPair kUnknownPair = {
       .merged = -1, .rank = MergeTable::kNoRank, .rank_across = -1};
   static_assert(kShortSymbolsMax <= kPlaces && kNumBlocks == 16);
@@ -159,7 +160,7 @@ bool BpeMerger::CanMergeInWindows(std::span<const TokenId> symbols) const {
 size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
   const PairCheck& check = *model_.pair_check();
   size_t begin = 0, size = kWindowMin / 2;
-  size_t furthest = 0;  // largest value of `begin` so far
+  size_t furthest = 0;  // largest value of `begin` in all iterations so far
   size_t num_kept = 0;  // number of final tokens, which are in symbols[0, num_kept)
   while (begin < symbols.size()) {
     const size_t end = std::min(symbols.size(), begin + std::max(size, kWindowMin));
@@ -182,8 +183,8 @@ size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
       symbols[num_kept++] = window_[i];
       begin += check.LengthOf(window_[i]);
     }
-    // Use a smaller window only if `begin` is larger than ever before. Otherwise, the window could
-    // stay too small for a very long token.
+    // Halve the window (the number of symbols that are merged at once) only if `begin` is larger
+    // than ever before. Otherwise, the window could stay shorter than a very long token.
     if (begin <= furthest) continue;
     furthest = begin;
     size = std::max(kWindowMin / 2, size / 2);
@@ -232,7 +233,7 @@ size_t BpeMerger::MergeEverywhere(int32_t rank, std::span<TokenId> symbols) {
       ++read;
       continue;
     }
-    // Merge the last of these symbols with its left or right neighbour, while one of both merges
+    // Merge the last merged symbol with its left or right neighbour, while one of these two merges
     // has a rank of at most `rank`.
     int32_t left = MergeTable::kNoRank;
     while (std::min(left, right) <= rank) {

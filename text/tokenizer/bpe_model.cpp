@@ -10,7 +10,7 @@
 namespace incipit {
 namespace {
 
-constexpr size_t kPageSize = 256;  // code points per page of `character_ids_`
+constexpr size_t kPageSize = 256;  // number of code points per page of the table `character_ids_`
 
 }  // namespace
 

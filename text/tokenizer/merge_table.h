@@ -29,8 +29,7 @@ class MergeTable {
     int32_t rank = kNoRank;
   };
 
-  // Merges of two neighbouring symbols (tokens that no merge makes), or of tokens that end and
-  // begin with these symbols.
+  // The merge of two neighbouring symbols. A symbol is a token that no merge makes.
   struct SymbolPair {
     TokenId merged = -1;
     int32_t rank = kNoRank;
@@ -65,9 +64,9 @@ class MergeTable {
     const Entry* merge = Find(left, right);
     return merge == nullptr ? kNoRank : merge->rank;
   }
-  // Returns the merges of the symbols `left` and `right`, or of tokens that end and begin with
-  // these symbols. Returns null if one of them is not a common symbol: one of the first kCommonMax
-  // symbols in the list of merges.
+  // Returns the merge of the symbols `left` and `right`, or null if `left` or `right` is not one of
+  // the first kCommonMax symbols in the list of merges. The result also contains the lowest rank of
+  // all merges between longer tokens that meet at these symbols.
   const SymbolPair* FindCommon(TokenId left, TokenId right) const {
     const uint16_t row = common_[left], column = common_[right];
     if (row == kCommonMax || column == kCommonMax) return nullptr;

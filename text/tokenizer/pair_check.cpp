@@ -48,8 +48,8 @@ PairCheck::Origin PairCheck::OriginOf(const MergeTable::Merge& merge) const {
   const Origin& left = origins_[merge.left];
   const Origin& right = origins_[merge.right];
   const int32_t time = std::max({merge.rank, left.time, right.time});
-  // If right.time < time, the token `right` exists before `merge` applies. In the meantime, a merge
-  // with a rank less than `time` can join `right` with the next token.
+  // If right.time < time, the token `right` exists before `merge` applies. Before `merge`, another
+  // merge of lower rank than `time` can join `right` with the next token.
   const bool behind_waits = right.time < time;
   // If left.time == right.time, the token `left` is made first, because merges of equal rank apply
   // from left to right.

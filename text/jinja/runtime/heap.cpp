@@ -8,7 +8,8 @@
 namespace incipit::jinja {
 namespace {
 
-constexpr size_t kBytesPerStep = 1024;  // bytes of text per step (unit of counted work)
+// Creating or searching this number of bytes of text counts as one step of work.
+constexpr size_t kBytesPerStep = 1024;
 
 }  // namespace
 

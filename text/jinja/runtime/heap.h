@@ -130,7 +130,7 @@ class Heap {
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
   size_t block_size_ = 0, block_used_ = 0;  // size and used part of the last block, in bytes
   std::vector<Cell*> cells_;
-  std::vector<void*> free_texts_;  // memory of destroyed strings, for new strings
+  std::vector<void*> free_texts_;  // memory of destroyed strings, which new strings reuse
 };
 
 }  // namespace incipit::jinja

@@ -88,8 +88,9 @@ bool IsPrintable(uint32_t c) { return Properties(c) & kPrintable; }
 int DecimalValue(uint32_t c) {
   if (c >= '0' && c <= '9') return static_cast<int>(c - '0');
   if (c < 0x80 || !IsDecimal(c)) return -1;
-  // Unicode assigns decimal digits in groups of ten, from 0 to 9. Move `zero` to the first of the
-  // consecutive decimal digits around `c`, which is a digit 0.
+  // Unicode assigns decimal digits in groups of ten consecutive characters: 0, 1, ..., 9. Groups
+  // may be adjacent. Move `zero` from `c` back to the first decimal digit of these groups, which
+  // has the value 0.
   uint32_t zero = c;
   while (IsDecimal(zero - 1)) --zero;
   return static_cast<int>((c - zero) % 10);

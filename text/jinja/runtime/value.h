@@ -110,7 +110,7 @@ class Value {
   bool is_indexable() const {
     return is_string() || is_sequence() || is(Kind::kDict) || is(Kind::kRange) || is_undefined();
   }
-  bool is_markup() const { return markup_; }  // true: HTML that must not be escaped
+  bool is_markup() const { return markup_; }  // true: the string is HTML, which must not be escaped
 
   // Each function from boolean() to undefined() returns the content of the value. REQUIRES: the
   // value has the kind that the function names, such as kBool for boolean().
