@@ -23,8 +23,8 @@ absl::Status TransformJsonLines(
     const std::function<absl::StatusOr<nlohmann::ordered_json>(nlohmann::ordered_json)>& transform);
 
 // Runs TransformJsonLines() with stdin as input and stdout as output. If reading or writing fails,
-// prints an error message of the command that `text` describes. Returns the exit code of the
-// command.
+// prints an error message that begins with the name of the command (from `text`). Returns the exit
+// code of the command.
 int RunJsonLines(
     const CommandText& text,
     const std::function<absl::StatusOr<nlohmann::ordered_json>(nlohmann::ordered_json)>& transform);

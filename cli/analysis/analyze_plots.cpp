@@ -37,8 +37,8 @@ std::string ShortName(const Analysis& analysis) {
 std::string PlainNumber(double value) { return fmt::format("{:.6g}", value); }
 std::string WholePercent(double value) { return fmt::format("{:.3g} %", value); }
 
-// Returns two or three rows of labels for an axis of cache sizes: tokens, blocks and, if the bytes
-// per token are known, GiB.
+// Returns two or three rows of tick labels for an axis of cache sizes: tokens, blocks and, if the
+// bytes per token are known, GiB.
 std::vector<ChartScale> SizeScales(const Analysis& analysis) {
   const auto block_tokens = static_cast<double>(analysis.detailed().block_tokens);
   std::vector<ChartScale> scales = {

@@ -124,7 +124,8 @@ absl::StatusOr<AnalysisInput> ReadBlocks(const ReplayFlags& values) {
     if (!options.block_size) options.block_size = kReplayedTokenBlock;
     const absl::Status status =
         ValidateKvCacheOptions({.num_blocks = 1, .block_size = *options.block_size});
-    if (!status.ok()) return Annotate(status, "--block-size does not fit a log of token ids");
+    if (!status.ok())
+      return Annotate(status, "--block-size has a wrong value for a log of token ids");
   }
   return MakeBlocks(std::move(trace), options);
 }

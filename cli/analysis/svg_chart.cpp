@@ -42,7 +42,7 @@ struct Titles {
 };
 
 // Creates a drawing with the title of the chart and the titles of the axes. `num_rows` is the
-// number of rows of numbers below the x axis.
+// number of rows of tick labels below the x axis.
 SvgDocument Begin(const Frame& frame, const Titles& titles, size_t num_rows) {
   const double x_label_y = frame.bottom + 14 + kRowHeight * static_cast<double>(num_rows) + 14;
   SvgDocument svg(kWidth, static_cast<int32_t>(x_label_y + 20), titles.title, titles.subtitle);

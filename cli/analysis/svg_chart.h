@@ -11,10 +11,10 @@
 
 namespace incipit {
 
-// One row of numbers along an axis of a chart.
+// One row of tick labels along an axis of a chart.
 struct ChartScale {
-  std::string unit;  // unit, written to the right of the numbers; empty: no unit is written
-  std::function<std::string(double)> text;  // formats a number of the axis
+  std::string unit;  // unit, written to the right of the tick labels; empty: no unit is written
+  std::function<std::string(double)> text;  // returns the tick label for a number
 };
 
 struct ChartSeries {
@@ -31,7 +31,7 @@ struct ChartMark {
 
 struct LineChart {
   std::string title, subtitle, x_label, y_label;
-  std::vector<ChartScale> x_scales;  // rows of numbers below the x axis, one row for each unit
+  std::vector<ChartScale> x_scales;  // rows of tick labels below the x axis, one row for each unit
   std::function<std::string(double)> y_text;
   bool is_x_logarithmic = false;  // if true, x must be above 0 for all points
   double y_max = 0;               // largest value of the y axis; 0: the largest y of all points

@@ -160,9 +160,10 @@ void ReportProgress(const BenchOptions& options, const BenchProgress& progress) 
   const double rate =
       progress.seconds > 0 ? static_cast<double>(progress.num_output_tokens) / progress.seconds : 0;
   Print(stderr,
-        fmt::format("\r\x1b[K{} of {} done, {} in flight, {} errors, {:.0f} tokens/s, {:.0f} s",
-                    progress.num_done, options.num_requests, progress.num_in_flight,
-                    progress.num_errors, rate, progress.seconds));
+        fmt::format(
+            "\r\x1b[K{} of {} requests done, {} in flight, {} errors, {:.0f} tokens/s, {:.0f} s",
+            progress.num_done, options.num_requests, progress.num_in_flight, progress.num_errors,
+            rate, progress.seconds));
 }
 
 absl::StatusOr<BenchResult> Measure(const BenchOptions& options, uint64_t seed) {

@@ -154,9 +154,11 @@ TEST_F(ReplayTest, AWrongLogIsNamedWithItsLine) {
   EXPECT_THAT(error_of(""), HasSubstr("log.jsonl has no request"));
   EXPECT_THAT(error_of("{\"hash_ids\": []}\n"), HasSubstr("no full block"));
   EXPECT_THAT(error_of("[1,2,3]\n"), HasSubstr("no full block of 16 tokens"));
-  EXPECT_THAT(error_of("[1,2,3]\n", "--block-size=3"),
-              HasSubstr("--block-size does not fit a log of token ids: block_size is 3; it must be "
-                        "a power of two"));
+  EXPECT_THAT(
+      error_of("[1,2,3]\n", "--block-size=3"),
+      HasSubstr(
+          "--block-size has a wrong value for a log of token ids: block_size is 3; it must be "
+          "a power of two"));
   EXPECT_EQ(Run(&RunReplay, {folder() + "/none.jsonl", "--blocks=1"}, ""), kExitFailure);
   EXPECT_THAT(err(), HasSubstr("none.jsonl"));
   EXPECT_EQ(Replay({"--capacity-share=0.2"}), kExitFailure);
