@@ -51,9 +51,9 @@ void BatchBuilder::AddTokens(const StepPlan::Item& item) {
   block_begin_.push_back(static_cast<int32_t>(blocks_.size()));
 }
 
-// Adds the samples for which the model must choose a token after the last token of `item`: after a
-// prompt, one sample for each choice (output) of the request. All these samples use the logits of
-// the last token of `item`.
+// Adds the samples of `item`. A sample chooses the token after the last token of `item`, from the
+// logits of this last token. After a prompt, there is one sample for each choice (output) of the
+// request.
 void BatchBuilder::AddSamples(const StepPlan& plan, const StepPlan::Item& item) {
   const int32_t position = item.first_token + item.num_tokens;
   for (int32_t i = item.sample_begin; i < item.sample_begin + item.num_samples; ++i) {

@@ -12,7 +12,7 @@ namespace {
 constexpr int32_t kFirstProbeTokens = 8;
 constexpr int32_t kLastProbeTokens = 128;
 constexpr int32_t kProbeGrowth = 4;
-// Maximum number of measurements of a step with the same number of tokens.
+// A step with the same number of tokens is measured at most this number of times.
 constexpr int32_t kProbeRoundsMax = 4;
 
 // Estimates the duration of a step as a fixed time plus a time per token. The two largest measured

@@ -16,8 +16,8 @@ namespace {
 // first block of a sequence by its tokens.
 constexpr size_t kBlocksPerContent = 16;
 
-// Announce prefetches the memory for the token ids of a block kRowsAhead blocks before it writes
-// these ids.
+// Announce writes the token ids of consecutive blocks. While it writes one block, it prefetches the
+// memory of the block that is kRowsAhead blocks later.
 constexpr size_t kRowsAhead = 12;
 
 void CopyBlock(std::span<const TokenId> block, std::span<TokenId> stored) {

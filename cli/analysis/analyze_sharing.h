@@ -20,8 +20,8 @@ struct SharedPrefix {
   // Number of blocks in the stretch (consecutive blocks, up to block `node`, that the same requests
   // share).
   int64_t num_own_blocks = 0;
-  // Number of block hits of a cache without a size limit in the stretch (consecutive blocks that
-  // the same requests share): (num_requests - 1) * num_own_blocks.
+  // Number of block hits in the stretch (consecutive blocks that the same requests share), for a
+  // cache without a size limit: (num_requests - 1) * num_own_blocks.
   int64_t num_saved = 0;
   int64_t first_line = 0;  // line number, in the log, of the first request with these blocks
 };

@@ -10,9 +10,9 @@ double BytesOf(MatrixType type) {
   return type == MatrixType::kInt8 ? 1 : 2;
 }
 
-// Returns the number of (token, position) pairs in which a token at [first, first + num_tokens)
-// attends to the position. If `window` is above 0, a token attends only to the last `window`
-// positions.
+// Returns the number of pairs (token, position) in which the token attends to the position. The
+// tokens are those at the positions [first, first + num_tokens). If `window` is above 0, a token
+// attends only to the last `window` positions.
 double PositionsSeen(int64_t first, int64_t num_tokens, int32_t window) {
   double sum = 0;
   for (int64_t position = first; position < first + num_tokens; ++position) {

@@ -227,9 +227,9 @@ void BlockPool::CheckInvariants() const {
     ++num_free;
     num_cached += block.published;
     if (is_lru_ || !block.published) continue;
-    // With other policies than `lru`, lookups must return each cached block that has no users. All
-    // blocks that continue such a block must be free too, unless another block with its key is
-    // being computed.
+    // With other policies than `lru`, a cached block without users must be canonical: lookups
+    // return this block for its key. The cached blocks that continue this block must have no users,
+    // unless a second block with the same key is being computed.
     INCIPIT_CHECK(block.canonical);
     if (block.next_same != BlockId{i}) {
       INCIPIT_CHECK(At(block.next_same).pending);

@@ -129,8 +129,9 @@ class BlockPool {
   BlockId parent(BlockId id) const { return At(id).parent; }
   // Returns the newest cached block that continues block `before`, or kNoBlock.
   BlockId first_child(BlockId before) const { return At(before).first_child; }
-  // Returns the newest block that begins a sequence and is in the slot of `chain` in the hash table
-  // `chains_`, or kNoBlock. `chain` is a hash of the first token and of the namespace.
+  // Returns the newest block in one slot of `chains_`, a hash table of the blocks that begin a
+  // sequence. `chain`, a hash of the tenant, salt, adapter and first token, determines the slot.
+  // Returns kNoBlock if the slot is empty.
   BlockId first_of_chains(uint64_t chain) const { return chains_[ChainSlot(chain)]; }
   // Returns the next older block that has the same previous block as `id`, or kNoBlock.
   BlockId next_sibling(BlockId id) const { return At(id).next_sibling; }

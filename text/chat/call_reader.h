@@ -31,8 +31,8 @@ class CallReader {
   // kCalls.
   virtual State Read(char byte) = 0;
 
-  // Ends the output. Accepts a tool call without its closing marker, so that TakeCalls() returns
-  // the tool call.
+  // Informs the reader that the output has ended. The reader then accepts a tool call without a
+  // closing marker, and TakeCalls() returns this tool call.
   virtual void End() {}
 
   // Returns the complete tool calls that no earlier TakeCalls() has returned.

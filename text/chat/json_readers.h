@@ -23,7 +23,6 @@ class JsonCallReader final : public CallReader {
       : closing_marker_(closing_marker), separator_(separator) {}
 
   State Read(char byte) override;
-  // Ends the output. Accepts a tool call without its closing marker.
   void End() override;
 
  private:

@@ -62,7 +62,6 @@ class TagReader final : public CallReader {
       : tags_(&tags), strings_(strings), closing_marker_(closing_marker) {}
 
   State Read(char byte) override;
-  // Ends the output. Accepts a tool call without its closing marker.
   void End() override;
 
  private:

@@ -16,7 +16,7 @@ namespace incipit {
 enum class ToolFormat : uint8_t {
   kNone,       // The output text contains no tool calls.
   kHermes,     // <tool_call>{"name": NAME, "arguments": ARGUMENTS}</tool_call>
-  kLlamaJson,  // {"name": NAME, "parameters": ARGUMENTS}, may follow <|python_tag|>
+  kLlamaJson,  // {"name": NAME, "parameters": ARGUMENTS}, optionally after <|python_tag|>
   kPythonic,   // [NAME(KEY=VALUE, ...), ...] with Python literals as values
   // [TOOL_CALLS][{"name": NAME, "arguments": ARGUMENTS}, ...] or [TOOL_CALLS]NAME[ARGS]ARGUMENTS
   kMistral,

@@ -28,8 +28,9 @@ int CompareIntWithReal(Int integer, double real) {
   return std::floor(real) < real ? -1 : 0;
 }
 
-// Returns the position of the kind of `value` in the order of keys. All numbers have the same
-// position, because an integer, a float and a boolean may be equal.
+// The keys of a dict are ordered by kind first. Returns the position of the kind of `value` in this
+// order. All numbers have the same position, because an integer, a float and a boolean may be
+// equal.
 int KeyRank(const Value& value) {
   return value.is_number() ? static_cast<int>(Kind::kInt) : static_cast<int>(value.kind());
 }
