@@ -30,9 +30,9 @@ class StopSignals {
   int signal_fd_ = -1, wake_fd_ = -1;
 };
 
-// Starts a thread that ends the process with `exit_code` at the next stop signal, or after the time
-// `longest`, even if the device hangs. REQUIRES: no other thread waits for `signals`, and `signals`
-// is never destroyed.
+// Starts a thread that ends the process with `exit_code` at the next stop signal, or after the
+// duration `longest`, even if the device hangs. REQUIRES: no other thread waits for `signals`, and
+// `signals` is never destroyed.
 void ExitOnSignalOrAfter(StopSignals& signals, Duration longest, int exit_code);
 
 }  // namespace incipit

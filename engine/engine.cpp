@@ -92,7 +92,7 @@ class Engine::Loop {
   }
   std::array<StepInFlight, kStepsInFlightMax> steps_;
   size_t oldest_ = 0;
-  Time done_at_{};  // time when the previous step was done on the device
+  Time done_at_{};  // time when the device completed the previous step
   // Statistics of a step that failed and was rolled back. The next step adds these statistics to
   // its own.
   StepStats taken_back_;

@@ -105,7 +105,8 @@ bool KvCacheManager::AllocateSlots(BlockTable& table, const ComputedBlocks& comp
                                    int32_t num_tokens) {
   INCIPIT_CHECK(computed.num_tokens == 0 || table.blocks.empty());
   if (BlocksNeeded(table, computed, num_tokens) > pool_.num_free()) return false;
-  // Mark the found blocks as used first, because pool_.Take may evict blocks without users.
+  // First mark the found blocks as used: pool_.Take, which is called later, may evict blocks
+  // without users.
   const BlockId source = computed.copy_source;
   const bool begins = table.blocks.empty();
   if (begins) pool_.Use(computed.blocks, table.use);

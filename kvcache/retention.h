@@ -37,8 +37,8 @@ struct RetentionLimits {
   // Maximum share of all cache blocks for the blocks of one tenant that are pinned or have a
   // priority above the default.
   double tenant_share_max = 0.25;
-  // Time after which a priority above the default has decreased to the default. Also the maximum
-  // duration of a pin.
+  // Time after the end of a request in which a retention priority above the default decreases to
+  // the default. Also the maximum duration of a pin.
   Duration duration_max = std::chrono::minutes(10);
 };
 

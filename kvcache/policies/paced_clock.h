@@ -1,4 +1,5 @@
-// A clock that measures the ages of cached blocks in time. Limits the effect of long pauses.
+// A clock that measures how long ago cached blocks were used. A long pause without block uses
+// counts only in part.
 #pragma once
 
 #include <algorithm>

@@ -66,14 +66,15 @@ bool PairCheck::AreCompatible(const MergeTable& merges, TokenId left, TokenId ri
   return merges.RankOf(left, right) == MergeTable::kNoRank && DoMeet(merges, left, right);
 }
 
-// Splits the token that was merged last, again and again, into its two parts. Returns false if a
-// merge across the border of both tokens would apply before one of the merges inside them.
+// Again and again, splits the token that was merged last into its two parts. Returns false if a
+// merge of two parts, one of `left` and one of `right`, would apply before `left` and `right` are
+// complete.
 bool PairCheck::DoMeet(const MergeTable& merges, TokenId left, TokenId right) const {
   while (true) {
     const Origin& left_origin = origins_[left];
     const Origin& right_origin = origins_[right];
-    // If the merge across the border has a rank less than `limit`, it applies before the token that
-    // was just split is made.
+    // Limit for the rank of the merge that joins the last part of `left` with the first part of
+    // `right`. A merge of lower rank applies before the token that was just split is made.
     int32_t limit;
     if (left_origin.time > right_origin.time) {
       limit = left_origin.limit_behind;

@@ -44,9 +44,9 @@ class PairCheck {
   struct Origin {
     // Highest rank of all merges inside the token; kNotMade if there are none.
     int32_t time = kNotMade;
-    // Limits for ranks. A merge of `right` with the following token prevents the merge of `left`
-    // and `right` if its rank is less than `limit_behind`. A merge of the preceding token with
-    // `left` does so if its rank is less than `limit_before`.
+    // Limits for ranks. If a merge of `right` with the following token has a rank less than
+    // `limit_behind`, `left` and `right` are not merged. If a merge of the preceding token with
+    // `left` has a rank less than `limit_before`, `left` and `right` are not merged either.
     int32_t limit_behind = 0, limit_before = 0;
     TokenId left = -1, right = -1;
     uint32_t length = 1;  // number of symbols in the token
@@ -55,8 +55,8 @@ class PairCheck {
   PairCheck() = default;
   bool FindOrigins(const MergeTable& merges, size_t num_tokens);
   bool IsKnown(TokenId id) const { return !is_merged_[id] || origins_[id].time != kNotMade; }
-  // Returns true if no merge across the border of `left` and `right` applies before both tokens are
-  // completely merged.
+  // Returns true if no merge joins the end of `left` with the start of `right` before all merges
+  // inside `left` and inside `right` have applied.
   bool DoMeet(const MergeTable& merges, TokenId left, TokenId right) const;
   Origin OriginOf(const MergeTable::Merge& merge) const;
 

@@ -9,11 +9,11 @@
 namespace incipit {
 namespace {
 
-// Maximum number of items in a template. A sequence of post-processors can multiply the number of
-// items.
+// Maximum number of items (special tokens and positions for the text) in a template. A
+// sequence of post-processors can multiply the number of items.
 constexpr size_t kTemplateItemsMax = 4096;
 
-// Lists of tokens that one post-processor passes to the next.
+// The parts of an encoding: lists of tokens that one post-processor passes to the next.
 using Parts = std::vector<TextTemplate>;
 
 absl::Status ApplyProcessor(const JsonFields& fields, bool add_special_tokens, Parts& parts);
@@ -76,9 +76,9 @@ absl::Status ApplyTemplate(const JsonFields& fields, bool add_special_tokens, Pa
   return absl::OkStatus();
 }
 
-// Applies a post-processor of the type BertProcessing or RobertaProcessing. Adds the token `cls`
-// before the first part, and the token `sep` after every part. RobertaProcessing also adds `sep`
-// before every part except the first.
+// Applies a post-processor of the type BertProcessing or RobertaProcessing to `parts` (lists of
+// tokens). Adds the token `cls` before the first list, and the token `sep` after every list.
+// RobertaProcessing also adds `sep` before every list except the first.
 absl::Status ApplyClassifier(const JsonFields& fields, bool is_roberta, Parts& parts) {
   const auto id_of = [&](const char* name) -> absl::StatusOr<TokenId> {
     INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json* pair, fields.Array(name));

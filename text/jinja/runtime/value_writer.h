@@ -17,7 +17,7 @@ class Interpreter;
 struct JsonStyle {
   bool ensure_ascii = false;
   bool sort_keys = false;
-  // Indentation of one nesting level. If there is no value, all JSON is on one line.
+  // Indentation of one nesting level. If the indentation is not set, all JSON is on one line.
   std::optional<std::string> indent;
   std::string item_separator = ", ", key_separator = ": ";
 };

@@ -221,7 +221,7 @@ using Constants = std::vector<std::unique_ptr<const Text>>;
 struct Program {
   Constants constants;
   // Maps the name of each variable that a request may set, and of each global function, to an index
-  // in Variables.
+  // in the vector Variables, which contains the values.
   std::map<std::string, uint16_t, std::less<>> context;
   Body body;
   Scope scope;
