@@ -60,7 +60,8 @@ std::string IntervalText(double seconds) {
 }
 
 // Returns the allowed range as text: "from A to B", "at least A" or "at most B". `widest` is the
-// range of the type: a limit that is equal in `range` and `widest` is not mentioned.
+// range of the number type. The text does not mention a limit of `range` that equals the limit of
+// the type.
 template <typename T, typename Show>
 std::string BoundsText(const FlagRange<T>& range, const FlagRange<T>& widest, Show show) {
   const bool has_min = range.min > widest.min;
@@ -186,8 +187,8 @@ void Flags::Switch(FlagText text, bool& target) {
 void Flags::AddNames(FlagText text, std::vector<string_view> names, std::function<void(size_t)> set,
                      std::function<size_t()> get) {
   std::string all = fmt::format("{}", fmt::join(names, ", "));
-  // The index of the current value in `names`, and the name of this value that the user passed
-  // (possibly an alias).
+  // Index in `names` and name of the value that was set last. The name may be an alias that the
+  // user passed.
   auto given = std::make_shared<std::pair<size_t, string_view>>(get(), names[get()]);
   Add(
       text, all,
@@ -314,8 +315,8 @@ absl::Status Flags::ParseAll(std::span<const string_view> args) {
       Quoted(others[0]));
 }
 
-// Parses the flag in args[0], and its value if args[1] is the value. Returns the number of elements
-// of `args` that were parsed, 1 or 2.
+// Parses the flag args[0]. Also parses args[1] if args[1] is the value of this flag. Returns the
+// number of parsed arguments, 1 or 2.
 absl::StatusOr<size_t> Flags::ParseFlag(std::span<const string_view> args, Others others) {
   const size_t equals = args[0].find('=');
   const string_view name = args[0].substr(2, equals == string_view::npos ? equals : equals - 2);
@@ -327,8 +328,8 @@ absl::StatusOr<size_t> Flags::ParseFlag(std::span<const string_view> args, Other
   }
   const bool has_next = args.size() > 1;
   if (flag->is_switch) {
-    // If the command accepts only flags, an argument that does not begin with `-` must be the value
-    // of the previous flag.
+    // Take the next argument as the value of the flag if it is "on", "true", "off" or "false". If
+    // the command accepts only flags, take any argument that does not begin with `-`.
     const bool takes_next = has_next && (ParseBool(args[1]).has_value() ||
                                          (others == Others::kRefused && !args[1].starts_with('-')));
     INCIPIT_RETURN_IF_ERROR(Set(name, takes_next ? args[1] : "on"));
@@ -337,8 +338,8 @@ absl::StatusOr<size_t> Flags::ParseFlag(std::span<const string_view> args, Other
   if (!has_next)
     return InvalidArgument("--{} needs a value: --{} {}", name, name, flag->text.value);
   if (args[1].starts_with("--") && Find(args[1].substr(2)) != nullptr) {
-    return InvalidArgument("--{} needs a value: --{} {}; to use {} as the value, write --{}={}",
-                           name, name, flag->text.value, args[1], name, args[1]);
+    return InvalidArgument("--{} needs a value: --{} {}; if {} is the value, write --{}={}", name,
+                           name, flag->text.value, args[1], name, args[1]);
   }
   INCIPIT_RETURN_IF_ERROR(Set(name, args[1]));
   return 2;

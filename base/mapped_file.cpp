@@ -73,7 +73,7 @@ void ReleasePages(std::span<const std::byte> bytes) {
 absl::StatusOr<std::string> ReadTextFile(const std::filesystem::path& path, size_t bytes_max) {
   INCIPIT_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
   if (file.bytes().size() > bytes_max) {
-    return FailedPrecondition("{}: the file has {} bytes; it must have at most {}", path.string(),
+    return FailedPrecondition("{}: the file has {} bytes; the maximum is {} bytes", path.string(),
                               file.bytes().size(), bytes_max);
   }
   return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());

@@ -30,8 +30,9 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-// Removes the whole pages in `bytes` from the memory of this process. The kernel reads a removed
-// page from the file again at the next access. REQUIRES: `bytes` is a part of a mapped file.
+// Removes the memory pages that are completely inside `bytes` from the memory of this process. The
+// kernel reads a removed page from the file again at the next access. REQUIRES: `bytes` is a part
+// of a mapped file.
 void ReleasePages(std::span<const std::byte> bytes);
 
 // Returns the contents of the regular file `path`. Returns FAILED_PRECONDITION if the file has more

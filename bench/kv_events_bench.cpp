@@ -176,7 +176,7 @@ void Fill(Stepper& stepper, int32_t num_blocks) {
 }
 
 // Measures the time that the cache needs to report 256 of 100,000 cached blocks to a new listener.
-// The engine reports at most this number of blocks in one step.
+// The engine reports at most 256 blocks in one step.
 void ReportPart(benchmark::State& state) {
   constexpr int32_t kBlocks = 100'000;
   Stepper stepper({.num_blocks = kBlocks}, {.step_tokens_max = 1024, .running_max = 16}, kNone);

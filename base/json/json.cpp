@@ -111,7 +111,7 @@ class LimitedBuilder final : public nlohmann::json_sax<Json> {
 template <typename Json>
 absl::StatusOr<Json> ParseJson(std::string_view text, const JsonLimits& limits) {
   if (text.size() > limits.bytes_max) {
-    return InvalidArgument("the JSON text has {} bytes; it must have at most {}", text.size(),
+    return InvalidArgument("the JSON text has {} bytes; the maximum is {} bytes", text.size(),
                            limits.bytes_max);
   }
   // Return an error for a NUL byte, because the JSON library would treat a NUL byte as the end of
