@@ -71,8 +71,8 @@ void BatchBuilder::AddSamples(const StepPlan& plan, const StepPlan::Item& item) 
   sample_begin_.push_back(static_cast<int32_t>(samples_.size()));
 }
 
-// Adds the prompt tokens of `item` whose log probabilities are needed (scores). REQUIRES: the
-// tokens of `item` are not in tokens_ yet.
+// Adds an element to scores_ for each prompt token of `item` whose log probability is needed.
+// REQUIRES: the tokens of `item` have not been added to tokens_ yet.
 void BatchBuilder::AddScores(const StepPlan::Item& item) {
   const Request& request = item.sequence->request();
   for (int32_t i = 0; i < item.num_scores; ++i) {

@@ -18,7 +18,7 @@ class KvEventListener {
   virtual void OnKvEvents(const KvEvents& events) = 0;
 };
 
-// What another thread requests from the CacheReporter.
+// Requests of another thread to the CacheReporter, for example to change the listener.
 struct CacheOrders {
   // New listener for changes of the cache; null: no listener. Absent: the listener stays the same.
   std::optional<KvEventListener*> listener{};
@@ -44,7 +44,7 @@ class CacheReporter {
     }
     if (orders.reports_cached) cache_.ReportCached(kVisitsMax);
   }
-  // Passes the changes of the cache since the previous call to the listener.
+  // Calls the listener with the changes of the cache since the previous call of Report.
   void Report() {
     if (listener_ == nullptr) return;
     const KvEvents events = cache_.Events();

@@ -93,8 +93,8 @@ class Engine::Loop {
   std::array<StepInFlight, kStepsInFlightMax> steps_;
   size_t oldest_ = 0;
   Time done_at_{};  // time when the device completed the previous step
-  // Statistics of a step that failed and was rolled back. The next step adds these statistics to
-  // its own.
+  // Statistics of a step that failed and was rolled back. These statistics are added to the
+  // statistics of the next step.
   StepStats taken_back_;
   StepResult result_;
   // Empty log probabilities, for events that are emitted without a step.
@@ -196,13 +196,15 @@ absl::Status Engine::Loop::Reserve(const Request& request, Time now) {
     return AlreadyExists("request id {} is already in use", static_cast<uint64_t>(request.id));
   }
   if (live_.size() >= static_cast<size_t>(options_.requests_max)) {
-    return LimitReached(options_.requests_max, "{} requests are waiting or running", live_.size());
+    return LimitReached(options_.requests_max, "too many requests: {} are waiting or running",
+                        live_.size());
   }
   const int64_t num_waiting = inbox_prompt_tokens_ + load_.num_waiting_prompt_tokens;
   if (num_waiting > 0 && num_waiting + num_prompt_tokens > options_.waiting_prompt_tokens_max) {
-    return LimitReached(options_.waiting_prompt_tokens_max,
-                        "the waiting requests have {} prompt tokens and this request has {}",
-                        num_waiting, num_prompt_tokens);
+    return LimitReached(
+        options_.waiting_prompt_tokens_max,
+        "too many waiting prompt tokens: {} of earlier requests and {} of this request",
+        num_waiting, num_prompt_tokens);
   }
   inbox_prompt_tokens_ += num_prompt_tokens;
   live_.emplace(request.id, Live{});

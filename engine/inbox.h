@@ -1,4 +1,5 @@
-// The inbox of the engine thread: what other threads request from the engine thread.
+// Declares EngineInbox, which stores requests of other threads until the engine thread handles
+// them.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +28,9 @@ struct PreviewOrder {
   std::function<void(const AdmissionPreview&)> done;
 };
 
-// What other threads request from the engine thread: new requests, cancellations, cache resets,
-// admission previews (predictions of the blocks that a request needs), and reports of cached
-// blocks. The engine thread empties the inbox between two steps.
+// Requests of other threads to the engine thread: new requests, cancellations, cache resets,
+// admission previews and reports of cached blocks. An admission preview predicts the blocks that a
+// request needs. The engine thread empties the inbox between two steps.
 struct EngineInbox {
   SequenceGroups submitted;
   std::vector<CancelOrder> cancelled;

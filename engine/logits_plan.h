@@ -17,7 +17,7 @@ class LogitsPlan {
   // Consecutive rows whose logits are computed together, and the samples and scores (log
   // probabilities of prompt tokens) that use these logits.
   struct Chunk {
-    // The rows [row_begin, row_end) of the plan belong to this chunk.
+    // The elements [row_begin, row_end) of rows() belong to this chunk.
     int32_t row_begin = 0, row_end = 0;
     // The samples [sample_begin, sample_end) of the step use logits of this chunk.
     int32_t sample_begin = 0, sample_end = 0;

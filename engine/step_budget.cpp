@@ -20,8 +20,8 @@ constexpr int32_t kProbeRoundsMax = 4;
 class StepCost {
  public:
   void Add(int32_t num_tokens, double seconds) {
-    // Average time per token of this measurement. The estimate is at least half of this average,
-    // because noise may hide the growth of the duration.
+    // Mean time per token in this measurement. The estimated time per further token is at least
+    // half of this mean, because noise may hide the growth of the duration.
     double per_token = seconds / num_tokens;
     if (num_tokens_ > 0) {
       const double growth = (seconds - seconds_) / (num_tokens - num_tokens_);
@@ -107,8 +107,8 @@ absl::StatusOr<int32_t> ChooseStepTokens(
     }
     spent += spent_here;
     cost.Add(num_tokens, ToSeconds(best));
-    // Assumed duration of the next, larger measurement, divided by the duration of the present
-    // measurement. After the first measurement the factor is 1, because small steps may take the
+    // The next measurement has more tokens. Its duration is assumed to be `growth` times the
+    // present duration. After the first measurement `growth` is 1, because small steps may take the
     // same time.
     const int32_t growth = num_tokens == kFirstProbeTokens ? 1 : kProbeGrowth;
     if (spent + growth * best > options.probe_time_max) break;

@@ -18,7 +18,7 @@ struct StepBudgetOptions {
   // powers of two.
   int32_t step_tokens_min = 64, step_tokens_max = 2048;
   Duration step_time_max = std::chrono::milliseconds(500);
-  // Approximate maximum for the sum of all measured times.
+  // Approximate time limit for all measurements together.
   Duration probe_time_max = std::chrono::milliseconds(150);
 };
 

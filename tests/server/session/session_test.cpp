@@ -300,7 +300,7 @@ TEST_F(FullEngineTest, TheBoundOfARefusalIsTheLimitThatTheEngineReached) {
   const auto session = Start(sink, Draft(1));
   const RequestError error = ErrorOf(sink->AwaitEnd());
   EXPECT_EQ(error.reason, Reason::kQueueFull);
-  EXPECT_EQ(error.message, "0 requests are waiting or running; the limit is 0");
+  EXPECT_EQ(error.message, "too many requests: 0 are waiting or running; the limit is 0");
   EXPECT_EQ(error.bound, 0);
   EXPECT_TRUE(error.retry_delay.has_value());
 }
