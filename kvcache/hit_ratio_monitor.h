@@ -66,7 +66,8 @@ class HitRatioMonitor {
   // the counts at the start of an interval of length kResolution.
   std::array<HitCounts, kNumSteps> starts_{};
   HitCounts totals_;
-  int64_t last_step_ = -1;  // number of the interval (kResolution long) of the latest Add; -1: none
+  // Number of the time interval (of length kResolution) in which Add was last called; -1: never.
+  int64_t last_step_ = -1;
 };
 
 }  // namespace incipit

@@ -12,8 +12,8 @@
 namespace incipit {
 namespace {
 
-// The hash table `contents_` has one slot for this number of cache blocks. The table finds the
-// first block of a sequence by its tokens.
+// Number of cache blocks for each slot of the hash table `contents_`. The table finds the first
+// block of a sequence by its tokens.
 constexpr size_t kBlocksPerContent = 16;
 
 // Announce writes the token ids of consecutive blocks. While it writes one block, it prefetches the
@@ -251,8 +251,8 @@ void KvCacheManager::ReleaseCopySource(BlockTable& table) {
 }
 
 void KvCacheManager::Free(BlockTable& table) {
-  // Blocks are released in the reverse order of their tokens. The source of a planned block copy
-  // comes first, because its tokens follow the tokens of the other cached blocks.
+  // Later tokens of a sequence are released before earlier tokens. The source block of a planned
+  // copy contains the last cached tokens, so release this block first.
   ReleaseCopySource(table);
   if (!table.retention.is_default()) {
     const auto num_kept = static_cast<size_t>(table.num_confirmed);

@@ -62,12 +62,12 @@ struct KvCacheStats {
   int64_t queries = 0;       // number of requests that looked up their prompt in the cache
   int64_t query_tokens = 0;  // number of prompt tokens that were looked up
   int64_t hit_tokens = 0;    // number of tokens, among query_tokens, that were found in the cache
-  // Number of tokens, among hit_tokens, whose keys and values were copied from a part of a cached
-  // block to a new block.
+  // Number of tokens, among hit_tokens, that were found in a block of which only the first tokens
+  // match. The keys and values of these tokens were copied to a new block.
   int64_t copied_tokens = 0;
   // Number of tokens that preempted sequences looked up in the cache when they were resumed.
   int64_t self_query_tokens = 0;
-  // Number of tokens, among self_query_tokens, that were found in the cache.
+  // Number of tokens that resumed sequences looked up (self_query_tokens) and found in the cache.
   int64_t self_hit_tokens = 0;
   // Number of computed blocks that were added to the prefix cache.
   int64_t stored_blocks = 0;
@@ -252,8 +252,8 @@ class KvCacheManager {
   // event kRestarted.
   KvEvents Events();
   void ClearEvents() { pool_.event_log().Clear(); }
-  // Returns one kStored event for each cached block that the log of cache events reports. Allocates
-  // memory.
+  // Returns one kStored event for each cached block. Leaves out the blocks that
+  // KvEventLogOptions::scope excludes from the log of cache events. Allocates memory.
   KvSnapshot Snapshot() const;
 
   bool Fits(int64_t num_tokens) const { return num_tokens <= capacity_tokens(); }

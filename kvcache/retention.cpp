@@ -49,8 +49,8 @@ void RetainedBlocks::Assign(std::span<const BlockId> blocks, const Retention& hi
   group.start = now;
   group.level = LevelAt(group, now);
   group.tenant = tenant;
-  // The maximum share of one tenant applies only to blocks that are evicted after all blocks
-  // without a retention hint.
+  // The maximum share of the cache for one tenant limits only the blocks that are evicted after all
+  // blocks without a retention hint.
   const bool is_above = group.level > kDefaultLevel;
   int64_t room = is_above ? RoomAbove(tenant) : 0;
   for (const BlockId id : blocks) {

@@ -78,9 +78,9 @@ inline constexpr int32_t kDigestBitsMax = 256;
 // A BlockHasher is immutable and therefore thread-safe.
 class BlockHasher {
  public:
-  // Sets all bits of each digest except the first `digest_bits` bits to zero. Tests use few bits to
-  // cause hash collisions. REQUIRES: options.block_size is 1 to kBlockSizeMax, and `digest_bits` is
-  // 0 to kDigestBitsMax.
+  // Creates a hasher. Tests pass a small `digest_bits` to cause hash collisions: all bits of each
+  // digest except the first `digest_bits` bits are set to zero. REQUIRES: options.block_size is 1
+  // to kBlockSizeMax, and `digest_bits` is 0 to kDigestBitsMax.
   explicit BlockHasher(BlockHasherOptions options, int32_t digest_bits = kDigestBitsMax);
 
   int32_t block_size() const { return options_.block_size; }

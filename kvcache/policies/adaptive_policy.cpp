@@ -9,7 +9,7 @@
 namespace incipit {
 namespace {
 
-// Number of tokens in the unit in which the policy measures amounts of memory. With this unit, the
+// The policy measures amounts of memory in units of this number of tokens. With this unit, the
 // constants of the policy do not depend on the block size.
 constexpr int32_t kTokensPerUnit = 512;
 
@@ -80,8 +80,8 @@ void AdaptivePolicy::PassTime() {
 // time stamps do not wrap.
 void AdaptivePolicy::RestrainAncient() {
   while (const auto ancient = ghosts_.ForgetAncient()) ForgetGhosts(*ancient);
-  // Each call examines a part of the blocks. All blocks are examined once in this number of calls,
-  // which happen during kAgeMax / 4 block uses.
+  // Number of calls of RestrainAncient that together examine each block once. These calls happen
+  // within kAgeMax / 4 block uses.
   const size_t num_epochs = kAgeMax / 4 / clock_.epoch_touches() + 1;
   for (size_t i = 0; i < records_.size() / num_epochs + 1; ++i) {
     Record& record = records_[next_restrained_];
@@ -105,9 +105,9 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   const bool begins = !std::exchange(use.has_begun, true);
   if (found.empty()) return;
   int32_t lru_hits = 0, own_hits = 0;
-  // Sums over groups of found blocks that were released together and that only one request had used
-  // before. runs_reused: number of such groups. ages: sum of the times, in block uses, since the
-  // groups were last used.
+  // runs_reused: number of reused groups of blocks that one request had used and released together.
+  // ages: sum of the times since the last use of these groups, in block uses. If only a part of a
+  // group is reused, the group counts as a fraction.
   double runs_reused = 0, ages = 0;
   size_t shared_end = 0;
   uint8_t turn_seen = use.turn_seen;
@@ -379,8 +379,9 @@ AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
   return least;
 }
 
-// Returns true if the next block to evict still is the block that `end` describes: the first or
-// last block of a list, with the last use end.last_use.
+// Returns true if Evict can use the list end `end` (oldest or newest block of a list) again,
+// without comparing all lists. This is the case if the block at this list end was last used at
+// end.last_use.
 bool AdaptivePolicy::StillStands(const End& end) {
   if (end.reuse_class < 0) return false;
   const BlockId id = EndOf(end.reuse_class, end.newest);

@@ -50,8 +50,8 @@ class AdaptivePolicy final : public EvictionPolicy {
     uint8_t reuse_class : 5 = 0;
     uint8_t list_state : 3 = kElsewhere;
 
-    // Returns true if last_use, run_code and reuse_class of the two records are equal, and both
-    // records or no record has the list_state kElsewhere.
+    // Returns true if last_use, run_code and reuse_class of the two records are equal. Returns
+    // false if only one of the two records has the list_state kElsewhere.
     bool IsUsedLike(const Record& other) const {
       return last_use == other.last_use && run_code == other.run_code &&
              reuse_class == other.reuse_class &&
@@ -73,7 +73,8 @@ class AdaptivePolicy final : public EvictionPolicy {
   };
   static_assert(sizeof(Record) == 8);
 
-  // The oldest or the newest block in the list of one class of blocks.
+  // The oldest or the newest block of one list in `lists_`. A list contains blocks with similar
+  // past uses.
   struct End {
     BlockId block = kNoBlock;
     int reuse_class = -1;
@@ -112,8 +113,8 @@ class AdaptivePolicy final : public EvictionPolicy {
   // One list of blocks for each class of blocks with similar past uses. The oldest block of each
   // list is in front.
   std::array<BlockList, kReuseClasses> lists_;
-  // The list end (oldest or newest block of a list) from which Evict removed the last block. Reset
-  // if Evict must choose the list end again.
+  // The list end (oldest or newest block of a list) from which Evict removed the last block. Evict
+  // uses the same list end again until choice_ is reset.
   End choice_;
   // number of block uses that the clocks have not counted yet
   uint64_t touches_to_come_ = 0;

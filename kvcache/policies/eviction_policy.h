@@ -51,8 +51,8 @@ struct SequenceUse {
   // True if the policy no longer searches for the next blocks of the sequence among the evicted
   // blocks. The policy ends this search at the first block that it does not find.
   bool past_known = false;
-  // True if, with plain LRU, the cache would hold the block of the sequence that the policy
-  // examined last.
+  // Describes the block of the sequence that the policy examined last: true if a cache with plain
+  // LRU would hold this block.
   bool lru_streak = true;
 };
 

@@ -30,7 +30,8 @@ class LfuAgingPolicy final : public EvictionPolicy {
 
   uint8_t& UsesOf(BlockId id) { return uses_[static_cast<size_t>(id)]; }
 
-  BlockOrder order_;           // a block with priority p is in list p % kLists
+  // Lists of the cached blocks. A block with priority p is in list p % kLists.
+  BlockOrder order_;
   std::vector<uint8_t> uses_;  // number of uses of each block since the block was cached
   int age_ = 0;                // priority of the last evicted block, modulo kLists
 };

@@ -41,10 +41,10 @@ class LruGuard {
   static constexpr size_t kEpochs = 1024;
   static constexpr double kDebtCapacities = 0.25, kDebtRequests = 6;
   static constexpr double kRelief = 2;
-  // Constants for the periods in which the adaptive policy evicts in LRU order. kSoonCapacities: a
-  // period is twice as long as the previous period if fewer than kSoonCapacities * capacity block
-  // uses are between them. kReliefFactorMax: maximum length of a period, divided by the length of
-  // the first period.
+  // Limits for the periods in which the adaptive policy evicts in LRU order. kSoonCapacities: if
+  // fewer than kSoonCapacities * capacity block uses separate two periods, the second period is
+  // twice as long as the first. kReliefFactorMax: maximum length of a period, divided by the length
+  // of the shortest period.
   static constexpr double kReliefFactorMax = 64, kSoonCapacities = 8;
   static constexpr double kMeanStep = 0.01;
 
@@ -59,7 +59,8 @@ class LruGuard {
   // Element e % kEpochs: number of blocks whose last use was in epoch number e. An epoch is a
   // period with a fixed number of block uses.
   std::vector<int32_t> last_used_;
-  int64_t num_known_ = 0;     // sum of the numbers in last_used_
+  // number of all counted blocks: the sum of last_used_
+  int64_t num_known_ = 0;
   double mean_request_ = 16;  // mean number of blocks that a request releases
   // Number of hits by which plain LRU is ahead of the adaptive policy. Never negative.
   double debt_ = 0;

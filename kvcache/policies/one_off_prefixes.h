@@ -17,11 +17,12 @@ namespace incipit {
 class OneOffPrefixes {
  public:
   // Counts a request that computes new blocks after `prefix`, the hash of a common start of many
-  // prompts. `now` is the time of the request, and may decrease slightly between calls.
+  // prompts. `now` is the time of the request, from PacedClock::now(). `now` may decrease slightly
+  // between calls.
   void CountNew(uint32_t prefix, double now);
   // Counts that blocks after `prefix` (the hash of a common start of many prompts) were used again.
   // `part`: share of the blocks of one request that were used again. `age`: time since the last use
-  // of these blocks, in the unit of `now` in CountNew.
+  // of these blocks, in the unit of PacedClock::now().
   void CountReuse(uint32_t prefix, float part, double age);
   // Returns whether the blocks that requests compute after `prefix` (the hash of a common start of
   // many prompts) are rarely used again.
@@ -36,13 +37,12 @@ class OneOffPrefixes {
   // If more than this number of requests are counted for a prefix, the counts of the prefix are
   // halved.
   static constexpr float kRunsMax = 256;
-  // Factor for the counts of prefixes in one set of table entries. If a new prefix replaces a
-  // stored prefix of the set, the counts of the other prefixes in the set are multiplied by this
-  // factor.
+  // The prefixes are stored in sets of table entries. If a new prefix replaces a stored prefix, the
+  // counts of the other prefixes in the same set are multiplied by kKept.
   static constexpr float kKept = 0.9375F;
-  // Length of a delay, divided by the mean time until blocks are used again. CountNew counts a
-  // request gradually, during this delay, because the blocks of the request are used again only
-  // later.
+  // CountNew counts a request gradually, during a delay, because the blocks of the request are used
+  // again only later. kLag is the length of this delay, divided by the mean time until blocks are
+  // used again.
   static constexpr double kLag = 3;
   // Each reuse multiplies sum_ages_ and sum_squared_ages_ by 1 - kAgeStep, so that earlier reuses
   // have less weight.

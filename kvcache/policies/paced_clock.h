@@ -38,7 +38,8 @@ class PacedClock {
   // Returns the index of the range of ages that contains `age`. The unit of `age` is the mean time
   // between two block uses.
   int AgeClass(double age) const {
-    constexpr double kMost = 1e18;  // the last range of ages contains all greater ages
+    // all ages from kMost on belong to the last range of ages
+    constexpr double kMost = 1e18;
     return touches_.AgeClass(static_cast<uint64_t>(std::clamp(age, 0.0, kMost)));
   }
   // Returns the age of a block that was last used `epochs_ago` epochs before the present epoch. An

@@ -14,8 +14,8 @@ namespace incipit {
 inline constexpr int kOneOffClass = 5, kFirstSharedClass = 6, kFirstSessionClass = 12;
 inline constexpr int kReuseClasses = 16;
 
-// Returns 0 for a `count` up to 1, 1 for 2, 2 for 3 to 4, 3 for 5 to 8, 4 for 9 to 16, 5 for 17 to
-// 64, and 6 for greater counts.
+// Returns the index of the range that contains `count`. The ranges are: up to 1, 2, 3 to 4, 5 to 8,
+// 9 to 16, 17 to 64, and above 64. The first range has the index 0.
 constexpr int CountStep(int count) {
   if (count <= 2) return count <= 1 ? 0 : 1;
   if (count <= 8) return count <= 4 ? 2 : 3;
@@ -26,8 +26,9 @@ constexpr int CountStep(int count) {
 // from `born` to `turn`, inclusive. The block then belongs to one conversation.
 constexpr bool IsOfSession(int uses, int born, int turn) { return uses - 1 == turn - born; }
 
-// Returns the class of a block that was computed in the conversation turn `born`, was used `uses`
-// times, and was last used in the turn `turn`. REQUIRES: `uses` and `born` are at most 255.
+// Returns the reuse class (class of blocks with similar past uses) of a block. The block was
+// computed in the conversation turn `born`, was used `uses` times, and was last used in the turn
+// `turn`. REQUIRES: `uses` and `born` are at most 255.
 constexpr int ReuseClassOf(int uses, int born, int turn) {
   // Index of the last range of conversation turns: turn 9 and later turns.
   constexpr int kLongestTurn = 4;
@@ -47,8 +48,8 @@ constexpr bool IsSecondFamily(int reuse_class) {
   return reuse_class >= kOneOffClass && reuse_class < kFirstSessionClass;
 }
 
-// Returns the class of an evicted block, computed from the data that the policy stores for evicted
-// blocks.
+// Returns the reuse class (class of blocks with similar past uses) of an evicted block. Uses only
+// the data that the policy stores for evicted blocks.
 constexpr int ReuseClassOf(int uses, int born, bool is_second_family) {
   if (!is_second_family) return ReuseClassOf(uses, born, born + uses - 1);
   return uses <= 1 ? kOneOffClass : ReuseClassOf(uses, 0, 0);

@@ -8,8 +8,8 @@ namespace incipit {
 namespace {
 
 // Weights of the initial assumptions about how often blocks are used again. An assumption counts as
-// much as this number of observed groups of blocks: kPriorWeight groups for kRatePrior, and
-// kFactorPriorWeight groups for kUsedPrior.
+// much as this number of observed groups of blocks. kPriorWeight: weight of the assumed number of
+// uses (kRatePrior). kFactorPriorWeight: weight of the assumed effect of past uses (kUsedPrior).
 constexpr float kPriorWeight = 0.5F, kFactorPriorWeight = 96;
 // Initial assumptions, before block uses are counted. kRatePrior: number of uses of a block within
 // one range of ages (times since the last use). kUsedPrior: blocks that were used again are used
@@ -23,17 +23,18 @@ constexpr float kRateMax = 2, kRateMin = 1e-6F, kChanceMax = 0.999F;
 // neighbouring ranges of ages (times since the last use).
 constexpr float kLikeness = 4;
 
-// The ages of blocks that were last used in the latest kYoungEpochs epochs (periods with a fixed
-// number of block uses) are computed exactly.
+// The ages (times since the last use) of blocks are computed exactly if the last use was in the
+// latest kYoungEpochs epochs. An epoch is a period with a fixed number of block uses. For other
+// blocks, only the range of the age is used.
 constexpr size_t kYoungEpochs = 32;
 
-// Limits for the table slow_, which counts how often blocks were used again. All counts are halved
-// when the table has counted more blocks than kSlowCapacities full caches, plus kSlowRuns groups
-// of blocks, contain.
+// The table slow_ counts how often blocks were used again. If slow_ has counted more blocks than
+// kSlowCapacities full caches and kSlowRuns groups of blocks contain together, all its counts are
+// halved.
 constexpr double kSlowCapacities = 20, kSlowRuns = 4000;
-// Limits for the table fast_, which counts how often blocks were used again. All counts are halved
-// when the table has counted more blocks than kFastCapacities full caches contain. The limit is
-// low, so that fast_ forgets old block uses early.
+// The table fast_ also counts how often blocks were used again. If fast_ has counted more blocks
+// than kFastCapacities full caches contain, all its counts are halved. The limit is low, so that
+// fast_ forgets old block uses early.
 constexpr double kFastCapacities = 1, kFastRuns = 0;
 
 // Constants for the weighted mean of the reuse rates in the two tables slow_ and fast_:
@@ -157,10 +158,10 @@ void ReuseStatistics::Scale(LifeTable& table, float factor) const {
   table.weight *= factor;
 }
 
-// Adds blocks to `exposed`, the number of blocks of each class that pass through each range of ages
-// (times since the last use). A class contains blocks with similar past uses. The age of the added
-// blocks increased from `begin` to `end`. `blocks` contains the number of added blocks of each
-// class.
+// Adds blocks whose age (time since the last use) has increased from `begin` to `end`. `blocks` is
+// the number of these blocks in each class of blocks with similar past uses. `exposed` counts the
+// blocks of each class that passed through each range of ages. A block that passed through a part
+// of a range counts as a fraction.
 void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin, double end) const {
   if (SumOf(blocks) == 0) return;
   begin = std::max(begin, 0.0);
@@ -173,8 +174,9 @@ void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin,
   }
 }
 
-// Returns how many blocks of each class passed through each range of ages (times since the last
-// use). Counts only the last `units` units of time.
+// Returns how many blocks passed through each range of ages (times since the last use) in the
+// latest period. Counts each class of blocks with similar past uses separately. `units` is the
+// length of the period, in the unit of the age ranges.
 ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   const auto age_class_of = [this](uint64_t epochs_ago) {
     return static_cast<size_t>(paced_clock_.AgeClass(paced_clock_.AgeOfEpoch(epochs_ago)));
@@ -243,8 +245,8 @@ void ReuseStatistics::Absorb(LifeTable& table, const AgeTable& exposed, uint64_t
   if (table.weight > weight_max) Scale(table, 0.5F);
 }
 
-// Returns the reuse rate (uses per block) in each range of ages (times since the last use), for the
-// blocks of all classes together.
+// Returns the reuse rate (uses per block) in each range of ages (times since the last use). Makes
+// no difference between blocks with different past uses.
 std::array<float, ReuseStatistics::kAges> ReuseStatistics::PooledRates(const LifeTable& table,
                                                                        float prior_weight) {
   std::array<float, kAges> rates;
@@ -284,7 +286,8 @@ void ReuseStatistics::Fit(LifeTable& table) const {
   const std::array<float, kAges> pooled = PooledRates(table, prior_weight);
   const Row factors = ClassFactors(table, pooled, kFactorPriorWeight * root);
   AgeTable& rate = table.rate;
-  AgeTable coupling;  // factor of rate[a + 1][k] in the equation for rate[a][k]
+  // factor in the equation rate[a][k] = (known number) + coupling[a][k] * rate[a + 1][k]
+  AgeTable coupling;
   Row coupling_before{}, rate_before{};
   for (size_t a = 0; a < kAges; ++a) {
     Row prior;
@@ -358,7 +361,8 @@ void ReuseStatistics::SetValues(const AgeTable& rate) {
     }
   };
   for (size_t k = 0; k < kReuseClasses; ++k) {
-    // True if classes k and k - 1 have the same reuse rate in one range of ages (`row`).
+    // True if the classes k and k - 1 of blocks have the same reuse rate (uses per block) in one
+    // range of ages (`row`).
     const auto is_like_last = [k](const Row& row) { return row[k] == row[k - 1]; };
     if (k > 0 && std::ranges::all_of(rate, is_like_last)) {
       for (Row& values : values_) values[k] = values[k - 1];
@@ -370,8 +374,8 @@ void ReuseStatistics::SetValues(const AgeTable& rate) {
     size_t size = 0;
     hull[size++] = {.time = 0, .hits = 0};
     Point here = hull[0];
-    // Number of blocks whose time since the last use reaches range a, divided by the number of
-    // blocks that are never used again.
+    // Number of blocks whose age (time since the last use) reaches range a, for each block that is
+    // never used again.
     double survival = 1;
     for (size_t a = kAges; a-- > 0;) {
       const float r = rate[a][k];

@@ -24,18 +24,19 @@ class ReuseStatistics {
   // `capacity` is the maximum number of cached blocks.
   ReuseStatistics(const TouchClock& clock, const PacedClock& paced_clock, double capacity);
 
-  // Counts blocks of class `reuse_class` that were last used at `stamp`. The blocks are cached
-  // without users, or are evicted blocks that the policy remembers. `weight` is the sum of 1 /
-  // sqrt(n) over the blocks, where n is the number of blocks that were released together.
+  // Counts blocks of the class `reuse_class` (blocks with similar past uses) that were last used at
+  // `stamp`. The blocks are cached without users, or are evicted blocks that the policy remembers.
+  // `weight` is the sum of 1 / sqrt(n) over the blocks, where n is the number of blocks that were
+  // released together.
   void Enter(int reuse_class, TouchClock::Stamp stamp, float weight);
   // Undoes Enter for blocks that were counted with the same `reuse_class` and `stamp`. `weight` is
   // the sum of 1 / sqrt(n) over the blocks, where n is the number of blocks that were released
   // together.
   void Leave(int reuse_class, TouchClock::Stamp stamp, float weight);
-  // Counts that blocks of class `reuse_class` were used again. The time since their previous use
-  // was in the range with the index `age_class`. `weight` is the sum of 1 / sqrt(n) over the
-  // blocks, where n is the number of blocks that were released together. The caller must also call
-  // Leave.
+  // Counts that blocks of the class `reuse_class` (blocks with similar past uses) were used again.
+  // The time since their previous use was in the range with the index `age_class`. `weight` is the
+  // sum of 1 / sqrt(n) over the blocks, where n is the number of blocks that were released
+  // together. The caller must also call Leave.
   void CountReuse(int reuse_class, int age_class, float weight) {
     recent_reused_[static_cast<size_t>(age_class)][static_cast<size_t>(reuse_class)] += weight;
     recent_weight_ += weight;
@@ -46,8 +47,8 @@ class ReuseStatistics {
   void CountForgotten(float weight) { recent_weight_ += weight; }
 
   // Adds the counts since the previous call to the statistics. The caller must call BeginEpoch
-  // whenever TouchClock::epoch() has changed. `mean_run` is the mean number of blocks of one class
-  // that are used together.
+  // whenever TouchClock::epoch() has changed. `mean_run` is the mean number of blocks with similar
+  // past uses that are used together.
   void BeginEpoch(double mean_run);
   // Computes the values that ValueOf returns, if BeginEpoch was called since the last computation.
   // The caller must call Refresh before ValueOf.
@@ -57,9 +58,9 @@ class ReuseStatistics {
   // Multiplies all counts of past block uses by `kept`, a number from 0 to 1.
   void Forget(double kept);
 
-  // Returns the value of keeping a block of class `reuse_class`: the expected number of hits per
-  // unit of time. `age_class` is the index of the range that contains the block's age (time since
-  // its last use).
+  // Returns the value of keeping a block of the class `reuse_class` (blocks with similar past
+  // uses): the expected number of hits per unit of time. `age_class` is the index of the range that
+  // contains the block's age (time since its last use).
   float ValueOf(int reuse_class, int age_class) const {
     return values_[static_cast<size_t>(age_class)][static_cast<size_t>(reuse_class)];
   }
@@ -79,25 +80,27 @@ class ReuseStatistics {
   // past uses.
   using AgeTable = std::array<Row, kAges>;
 
-  // Counts of past block uses, and the reuse rates that are computed from these counts. All tables
-  // are indexed by range of ages and class of blocks.
+  // Counts of past block uses, and the reuse rates (uses per block) that are computed from these
+  // counts. All tables are indexed by range of ages (times since the last use) and by class of
+  // blocks with similar past uses.
   struct LifeTable {
-    // Number of blocks that were used again, by time since the previous use and by class. The
-    // number is weighted: a block counts 1/sqrt(n), if n blocks were released together.
+    // Number of blocks that were used again, by time since the previous use. Each class of blocks
+    // with similar past uses is counted separately. The number is weighted: a block counts
+    // 1/sqrt(n), if n blocks were released together.
     AgeTable reused{};
     // Number of blocks that passed through each range of ages (times since the last use). The
     // number is weighted: a block counts 1/sqrt(n), if n blocks were released together.
     AgeTable exposed{};
     AgeTable rate{};  // estimated uses per block in each range of ages
-    // For each class of blocks: log likelihood of the recent block uses, under the assumption that
-    // `rate` are the true reuse rates.
+    // Log likelihood of the recent block uses, under the assumption that `rate` are the true reuse
+    // rates (uses per block). Each class of blocks with similar past uses has its own value.
     Row log_likelihood{};
     // Number of blocks that were used again or forgotten. The number is weighted: a block counts
     // 1/sqrt(n), if n blocks were released together.
     double weight = 0;
-    // Limit for the number of blocks that were used again or forgotten: the blocks of
-    // `capacities_max` full caches, plus the blocks of `runs_max` groups that were released
-    // together. All counts are halved when this limit is exceeded.
+    // All counts are halved if the number of blocks that were used again or forgotten exceeds a
+    // limit. The limit is the number of blocks in `capacities_max` full caches and in `runs_max`
+    // groups of blocks that were released together.
     double capacities_max = 0, runs_max = 0;
   };
 
@@ -125,30 +128,33 @@ class ReuseStatistics {
   const TouchClock& clock_;
   const PacedClock& paced_clock_;
   double capacity_;
-  uint64_t epoch_;    // number of the latest epoch that has a row in at_risk_
+  // number of the latest epoch (period of block uses) that at_risk_ contains
+  uint64_t epoch_;
   double fitted_at_;  // time of paced_clock_ at the last call of BeginEpoch
-  // Row e % kEpochs: number of blocks of each class that were last used in epoch e (a period of
-  // block uses). The blocks are cached without users, or are evicted blocks that the policy
-  // remembers. The numbers are weighted: a block counts 1/sqrt(n), if n blocks were released
-  // together.
+  // Row e % kEpochs: number of blocks that were last used in epoch e (a period of block uses). Each
+  // class of blocks with similar past uses is counted separately. The blocks are cached without
+  // users, or are evicted blocks that the policy remembers. The numbers are weighted: a block
+  // counts 1/sqrt(n), if n blocks were released together.
   std::vector<Row> at_risk_;
   std::array<uint64_t, kEpochs / 64> occupied_{};
-  // Number of blocks of each class that were last used kEpochs epochs ago or earlier (an epoch is a
-  // period of block uses). The numbers are weighted: a block counts 1/sqrt(n), if n blocks were
-  // released together.
+  // Number of blocks that were last used kEpochs epochs ago or earlier (an epoch is a period of
+  // block uses). Each class of blocks with similar past uses is counted separately. The numbers are
+  // weighted: a block counts 1/sqrt(n), if n blocks were released together.
   Row at_risk_before_{};
   // Number of blocks that were used again since the last call of BeginEpoch, by time since the
-  // previous use and by class. The numbers are weighted: a block counts 1/sqrt(n), if n blocks were
-  // released together.
+  // previous use. Each class of blocks with similar past uses is counted separately. The numbers
+  // are weighted: a block counts 1/sqrt(n), if n blocks were released together.
   AgeTable recent_reused_{};
   // Number of blocks that were used again or forgotten since the last call of BeginEpoch. The
   // number is weighted: a block counts 1/sqrt(n), if n blocks were released together.
   double recent_weight_ = 0;
   double mean_run_ = 1;
-  int epochs_to_fit_ = 0;  // number of calls of BeginEpoch since the last call of FitAll
+  // number of calls of BeginEpoch since the reuse rates were last computed
+  int epochs_to_fit_ = 0;
   LifeTable slow_, fast_;
   AgeTable values_{};
-  // Element a is the lowest age in age range a. The last element is the end of the last range.
+  // Element a is the lowest age (time since the last use) in age range number a, in the unit of
+  // TouchClock::BeginOf. The last element is the end of the last range.
   std::array<double, kAges + 1> begins_{};
   std::array<float, kAges> widths_{};
 };

@@ -227,9 +227,9 @@ void BlockPool::CheckInvariants() const {
     ++num_free;
     num_cached += block.published;
     if (is_lru_ || !block.published) continue;
-    // With other policies than `lru`, a cached block without users must be canonical: lookups
-    // return this block for its key. The cached blocks that continue this block must have no users,
-    // unless a second block with the same key is being computed.
+    // Except with the policy `lru`, a cached block without users must be the block that lookups
+    // return for its key. Either a second block with the same key is being computed, or the cached
+    // blocks that continue this block have no users.
     INCIPIT_CHECK(block.canonical);
     if (block.next_same != BlockId{i}) {
       INCIPIT_CHECK(At(block.next_same).pending);

@@ -9,8 +9,8 @@
 namespace incipit {
 namespace {
 
-// The hash table `chains_`, which finds the first blocks of sequences, has one slot for this number
-// of blocks.
+// Number of blocks for each slot of the hash table `chains_`, which finds the first blocks of
+// sequences.
 constexpr size_t kBlocksPerChainSlot = 16;
 
 }  // namespace
@@ -137,8 +137,8 @@ BlockId BlockPool::ChooseVictim(EvictionReason& reason) {
   reason = id != kNoBlock ? EvictionReason::kPriority : EvictionReason::kCapacity;
   if (id == kNoBlock) id = policy_->Evict();
   if (id == kNoBlock) id = front(&RetainedBlocks::FrontAbove);
-  // If `front` finds a block that must not be evicted yet, `front` adds this block to the eviction
-  // order of the policy. So ask the policy a second time.
+  // Instead of returning a block, the call with FrontAbove may have added blocks to the eviction
+  // order of the policy. So call Evict a second time.
   if (id == kNoBlock) id = policy_->Evict();
   INCIPIT_CHECK(id != kNoBlock);
   return id;
@@ -169,8 +169,8 @@ void BlockPool::Release(std::span<const BlockId> blocks, const SequenceUse& use)
     Release(blocks.last(freed_.size()), use);
     blocks = blocks.first(blocks.size() - freed_.size());
   }
-  // freed_[first, blocks.size()) contains the blocks without users. The loop fills this range from
-  // its end to its start.
+  // Index in freed_. The elements from `first` on are the blocks that have lost their last user, in
+  // the order of their tokens. The loop visits the last block first, so `first` decreases.
   size_t first = blocks.size();
   int32_t num_plain = 0;
   for (auto it = blocks.rbegin(); it != blocks.rend(); ++it) {

@@ -144,8 +144,8 @@ class BlockPool {
   // after the previous block of its sequence. Visits at most `visits_max` blocks, and continues at
   // the next call. Returns true if all blocks have been visited.
   bool SweepCached(size_t visits_max, absl::FunctionRef<void(BlockId)> report);
-  // Returns the cached blocks that the log of cache events reports, each block after the previous
-  // block of its sequence. Allocates memory.
+  // Returns the cached blocks, each block after the previous block of its sequence. Leaves out the
+  // blocks that KvEventLogOptions::scope excludes from the log of cache events. Allocates memory.
   std::vector<BlockId> StoredOrder() const;
 
   KvEventLog& event_log() { return event_log_; }
@@ -185,7 +185,8 @@ class BlockPool {
     size_t slot = 0;  // index in `chains_`, the hash table of blocks that begin a sequence
     // block to visit next; kNoBlock: begin with the first block of slot `slot`
     BlockId next = kNoBlock;
-    bool is_left = false;  // true: `next` and all blocks after `next` are already visited
+    // true: `next` and all cached blocks that continue `next` are already visited
+    bool is_left = false;
   };
   // Times of one block, in milliseconds since the first call of Advance. The values wrap after 49
   // days.
