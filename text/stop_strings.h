@@ -32,7 +32,8 @@ class StopStringSet {
   struct Node {
     int32_t child = kNone;    // index in nodes_ of the first child, or kNone
     int32_t sibling = kNone;  // index in nodes_ of the next child of the same parent, or kNone
-    // Node for the longest proper suffix of the prefix that is itself a prefix of a stop string.
+    // Node for the longest proper suffix of this node's prefix that is also a prefix of a stop
+    // string.
     int32_t fallback = kRoot;
     int32_t depth = 0;  // length of the prefix of this node, in bytes
     char byte = 0;      // last byte of the prefix of this node

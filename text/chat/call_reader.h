@@ -47,13 +47,14 @@ class CallReader {
   std::vector<ToolCall> calls_;
 };
 
-// How a tool call begins in one format: with a marker, or with one byte.
+// The beginning of a tool call in one format: a marker such as <tool_call>, or a byte such as '{'.
 struct CallBegin {
   // String before a tool call, such as <tool_call>; may be empty. CallReader::Read gets only the
   // bytes after the marker.
   std::string_view marker;
-  // Bytes, such as '{', that begin a tool call without a marker at the start of the output or after
-  // another tool call. White space may precede the byte. CallReader::Read gets the byte too.
+  // Each of these bytes, such as '{', can begin a tool call that has no marker. Such a tool call is
+  // at the start of the output or follows another tool call. White space may precede the byte.
+  // CallReader::Read also gets the byte.
   std::string_view first_bytes;
   // Byte between two tool calls, such as ';'; 0 if the format has none. The CallReader of the
   // second tool call gets this byte first.

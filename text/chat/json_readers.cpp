@@ -5,7 +5,8 @@
 namespace incipit {
 namespace {
 
-// Beginnings of a JSON object that is a tool call, without white space.
+// Possible beginnings of a tool call in JSON: the opening brace and the first key, without white
+// space.
 constexpr std::string_view kFirstKeys[] = {R"({"name")", R"({"arguments")", R"({"parameters")",
                                            R"({"type")", R"({"id")"};
 constexpr std::string_view kPythonEnd = "<|python_end|>";

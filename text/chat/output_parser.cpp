@@ -117,7 +117,8 @@ size_t OutputParser::Hold(char byte, TextMatcher& marker) {
   marker.Read(byte);
   if (held_.size() == num_spaces_ + marker.length()) return 0;
   if (!IsOutputSpace(byte)) return held_.size() - marker.length();
-  // `byte` is white space, which no marker contains. So a marker cannot begin before `byte`.
+  // `byte` is white space, and a marker contains no white space. Therefore all bytes before `byte`
+  // are ordinary text.
   if (!follows_spaces) return held_.size() - 1;
   ++num_spaces_;
   return 0;
@@ -173,8 +174,8 @@ void OutputParser::FailCall(ParsedText& out) {
   mode_ = Mode::kContent;
   num_spaces_ = 0;
   const std::string text = std::exchange(held_, {});
-  // A marker may begin in the last bytes of `text`, so the loop below reads these bytes again.
-  // Fewer bytes than the length of the marker are read twice, so the total time stays linear.
+  // A marker may begin in the last bytes of `text`, so the loop below reads these bytes again. The
+  // number of these bytes is less than the length of the marker.
   const size_t marker_size = std::max<size_t>(call_begin_.marker.size(), 1);
   size_t sent = text.size() - std::min(text.size() - call_begin_size_, marker_size - 1);
   if (NumSpaces(text) >= sent) sent = 0;

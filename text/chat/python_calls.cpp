@@ -13,7 +13,7 @@ bool IsNameStart(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z
 
 bool IsNameByte(char c) { return IsNameStart(c) || IsDigit(c); }
 
-// Returns the value of the hexadecimal digit `c`, or -1.
+// Returns the value of the hexadecimal digit `c`. Returns -1 if `c` is not a hexadecimal digit.
 int HexDigit(char c) {
   if (IsDigit(c)) return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;

@@ -45,8 +45,8 @@ class TagScanner {
 std::optional<std::string> JsonOfValue(std::string_view value, bool is_string) {
   if (!is_string) {
     std::optional<std::string> json = CompactJson(value);
-    // Python lists, dictionaries, True, False and None begin with these bytes. A number that is not
-    // valid JSON, such as the telephone number +41, stays a string.
+    // First bytes of Python lists, dictionaries, True, False and None. Only a value with one of
+    // these first bytes is parsed as a Python literal. For example, +41 stays a string.
     constexpr std::string_view kFirstBytes = "[{TFN";
     if (!json && !value.empty() && kFirstBytes.find(value.front()) != std::string_view::npos) {
       json = JsonOfPythonLiteral(value);

@@ -32,8 +32,8 @@ class TextMatcher {
 
   void Reset() { length_ = 0; }
 
-  // Returns the length of the longest prefix of the pattern with which the bytes that were read
-  // end.
+  // Returns the length of the longest prefix of the pattern that is a suffix of the bytes that were
+  // read.
   size_t length() const { return length_; }
   std::string_view pattern() const { return pattern_; }
 

@@ -41,8 +41,8 @@ std::optional<SymbolMap> SymbolMap::Create(const std::vector<const CodePointSet*
   }
   std::ranges::sort(borders);
   borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
-  // All characters between two consecutive elements of `borders` are in the same sets. All
-  // characters that are in the same sets get the same symbol.
+  // The elements of `borders` divide all characters into ranges. The characters of one range are in
+  // the same sets. Two characters get the same symbol if both are in the same sets.
   SymbolMap map;
   std::map<std::vector<bool>, CodePointSet> alike;
   std::vector<size_t> cursors(sets.size(), 0);

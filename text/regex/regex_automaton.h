@@ -100,8 +100,9 @@ class AutomatonRegex {
   explicit AutomatonRegex(SymbolMap symbols) : symbols_(std::move(symbols)) {}
 
   SymbolMap symbols_;
-  // Bit i of the element for a symbol is 1 if condition i is true when this symbol was read last.
-  // The second table is for automata that read the text backwards.
+  // Tables with one element per symbol. Bit i of an element is 1 if condition i is true directly
+  // after the automaton has read the symbol. The second table is for automata that read the text
+  // backwards.
   ConditionTable after_reading_forwards_{}, after_reading_backwards_{};
   bool has_conditions_ = false;  // true if `matcher_` depends on a condition
   // Condition i is the result of look-around i. The result may depend on the look-arounds before i.

@@ -99,9 +99,9 @@ class RegexCompiler {
   size_t num_instructions_ = 0;
   std::vector<Source> look_arounds_;
   std::map<const RegexNode*, int32_t> look_around_of_;
-  // Element [i][symbol] is true if condition i holds when `symbol` was read last.
-  // `forward_conditions_` is for programs that read the text forwards, `backward_conditions_` for
-  // programs that read it backwards.
+  // Element [i][symbol] is true if condition i is true directly after a program has read `symbol`.
+  // `forward_conditions_` is for programs that read the text forwards. `backward_conditions_` is
+  // for programs that read the text backwards.
   std::vector<std::vector<bool>> forward_conditions_, backward_conditions_;
 };
 

@@ -34,8 +34,8 @@ struct RegexNode {
     // The nodes from kNext on match a position between two characters.
     kNext,        // the next character is in `set`, or the text ends here (if `at_edge`)
     kPrevious,    // the previous character is in `set`, or the text begins here (if `at_edge`)
-    kLookAhead,   // (?=...): children[0] matches the following text (`negative`: it does not)
-    kLookBehind,  // (?<=...): children[0] matches the preceding text (`negative`: it does not)
+    kLookAhead,   // (?=...): the following text matches children[0], or does not if `negative`
+    kLookBehind,  // (?<=...): the preceding text matches children[0], or does not if `negative`
   };
   enum class Greed : uint8_t { kGreedy, kLazy };
 

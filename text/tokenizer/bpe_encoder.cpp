@@ -10,7 +10,7 @@ namespace incipit {
 namespace {
 
 constexpr size_t kRememberedMax = 4096;  // number of entries of each cache of the encoder
-// The encoder has no cache for a text of fewer bytes.
+// Minimum length in bytes of a text for which the encoder uses caches.
 constexpr size_t kRememberFromBytes = 2048;
 
 std::string_view BytesOf(std::span<const TokenId> ids) {

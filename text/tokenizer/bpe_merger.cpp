@@ -50,8 +50,8 @@ class BpeMerger::ShortWord {
  private:
   static constexpr uint32_t kPlaces = 64, kBlock = 4, kNumBlocks = kShortSymbolsMax / kBlock;
   static constexpr uint32_t kNoKey = std::numeric_limits<uint32_t>::max();
-  // Stands for two symbols that MergeTable::FindCommon() does not know. The lowest rank of their
-  // merges (rank_across) is unknown, so it is -1, less than every rank.
+  // Used for two symbols that MergeTable::FindCommon() does not know. The field rank_across is -1,
+  // less than every rank, because the lowest rank of the merges at these symbols is unknown.
   static constexpr MergeTable::SymbolPair kUnknownPair = {
       .merged = -1, .rank = MergeTable::kNoRank, .rank_across = -1};
   static_assert(kShortSymbolsMax <= kPlaces && kNumBlocks == 16);
@@ -66,8 +66,8 @@ class BpeMerger::ShortWord {
     return std::min(least, std::min(LeastOf(&least_[8]), LeastOf(&least_[12])));
   }
 
-  // Applies every merge that comes before all other possible merges with one of its two symbols.
-  // Returns the number of remaining symbols.
+  // Merges each pair of neighbouring symbols if no merge across the left or right border of the
+  // pair can apply earlier. Returns the number of remaining symbols.
   uint32_t MergePairs() {
     constexpr static MergeTable::SymbolPair kNoPair;
     // pairs[i + 1] describes the merge of the symbols i and i + 1.
@@ -92,7 +92,7 @@ class BpeMerger::ShortWord {
   }
 
   // Stores the key of a possible merge. `place` is the index of its left symbol. Does nothing if
-  // `rank` is kNoRank. REQUIRES: the merge has no key.
+  // `rank` is kNoRank. REQUIRES: no key of the merge is stored.
   void AddKey(uint32_t place, int32_t rank, TokenId merged) {
     if (rank == MergeTable::kNoRank) return;
     const uint32_t key = static_cast<uint32_t>(rank) * kPlaces + place;

@@ -99,8 +99,8 @@ class MergeTable {
   // The hash table (with linear probing) of all merges with the same left token. A bit filter lets
   // Find() return early for most right tokens without a merge.
   struct Group {
-    // For at most 16 slots: the bits of the bit filter. Otherwise: index in `filters_` of the first
-    // word of the bit filter.
+    // If the hash table has at most 16 slots: the bits of its bit filter. Otherwise: the index in
+    // `filters_` of the first word of the bit filter.
     uint64_t filter = 0;
     uint32_t begin = 0;  // index in `entries_` of the first slot
     // Number of slots of the hash table, minus 1. At least one slot is empty.
@@ -127,7 +127,8 @@ class MergeTable {
   // slots.
   std::vector<uint64_t> filters_;
   std::vector<Entry> entries_;  // slots of the hash tables of all groups
-  // common_[token] is the number of a common symbol, or kCommonMax for every other token.
+  // common_[token] is a number from 0 to kCommonMax - 1 if `token` is a common symbol. For every
+  // other token, common_[token] is kCommonMax.
   std::vector<uint16_t> common_;
   // Element [common_[left] * kCommonMax + common_[right]] contains the merges of the common symbols
   // `left` and `right`.

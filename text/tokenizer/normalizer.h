@@ -18,8 +18,9 @@ namespace incipit {
 // original text.
 struct NormalizedText {
   std::string text;
-  // origins[i] is the byte offset in the original text of the character from which byte i was made.
-  // Empty if no step of the tokenizer needs the origins.
+  // The origin of each byte of `text`. A byte is made from one character of the original text, and
+  // origins[i] is the byte offset of this character. Empty if no step of the tokenizer needs the
+  // origins.
   std::vector<uint32_t> origins;
 
   static NormalizedText Of(std::string_view text, bool with_origins);

@@ -18,8 +18,8 @@ bool PairCheck::FindOrigins(const MergeTable& merges, size_t num_tokens) {
   origins_.resize(num_tokens);
   is_merged_.assign(num_tokens, false);
   for (const MergeTable::Merge& merge : merges.in_order()) is_merged_[merge.merged] = true;
-  // Merges that cannot be processed yet. The key is the left or right token of the merge, whose
-  // origin is still unknown.
+  // Merges that cannot be processed yet, because the origin of their left or right token is still
+  // unknown. The key is the token with the unknown origin.
   absl::flat_hash_map<TokenId, std::vector<MergeTable::Merge>> waiting;
   // Stack of merges to process next.
   std::vector<MergeTable::Merge> next;
@@ -48,8 +48,8 @@ PairCheck::Origin PairCheck::OriginOf(const MergeTable::Merge& merge) const {
   const Origin& left = origins_[merge.left];
   const Origin& right = origins_[merge.right];
   const int32_t time = std::max({merge.rank, left.time, right.time});
-  // If right.time < time, the token `right` exists before `merge` applies. Before `merge`, another
-  // merge of lower rank than `time` can join `right` with the next token.
+  // If right.time < time, the token `right` is made before `left` and `right` are merged. In the
+  // meantime, a merge with a rank below `time` can join `right` with the following token.
   const bool behind_waits = right.time < time;
   // If left.time == right.time, the token `left` is made first, because merges of equal rank apply
   // from left to right.
@@ -66,15 +66,15 @@ bool PairCheck::AreCompatible(const MergeTable& merges, TokenId left, TokenId ri
   return merges.RankOf(left, right) == MergeTable::kNoRank && DoMeet(merges, left, right);
 }
 
-// Again and again, splits the token that was merged last into its two parts. Returns false if a
-// merge of two parts, one of `left` and one of `right`, would apply before `left` and `right` are
-// complete.
+// Repeatedly splits the end of `left` or the start of `right` into two parts, beginning with the
+// merge that applies last. Returns false if a merge of a part of `left` with a part of `right`
+// would apply before `left` and `right` are complete.
 bool PairCheck::DoMeet(const MergeTable& merges, TokenId left, TokenId right) const {
   while (true) {
     const Origin& left_origin = origins_[left];
     const Origin& right_origin = origins_[right];
-    // Limit for the rank of the merge that joins the last part of `left` with the first part of
-    // `right`. A merge of lower rank applies before the token that was just split is made.
+    // If the merge of the last part of `left` with the first part of `right` has a rank below
+    // `limit`, the merge applies before the token that this iteration splits is made.
     int32_t limit;
     if (left_origin.time > right_origin.time) {
       limit = left_origin.limit_behind;

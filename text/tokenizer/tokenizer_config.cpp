@@ -48,7 +48,7 @@ absl::Status ReadSpecialTokens(const nlohmann::json& json, TokenizerConfig& conf
   };
   for (const auto& [name, value] : json.items()) {
     if (!name.ends_with("_token") || value.is_null() || set(name, value)) continue;
-    // Some other keys also end in _token, such as add_bos_token.
+    // A key that is not a standard token, such as add_bos_token, may have any value.
     if (IsStandardToken(name)) {
       return InvalidArgument(
           "the token {} is {}; a token must be a string, or an object with the string "

@@ -96,8 +96,8 @@ class Tokenizer::Pipeline::Encoding {
   BpeEncoder encoder_;
   std::vector<TokenId>* ids_ = nullptr;
   size_t section_begin_ = 0;
-  // Element i is the origin of byte i of the normalized text: the byte offset of a character in the
-  // text between two added tokens. Empty if the origins are not needed.
+  // The origin of each byte of the normalized text. Byte i is made from the character at the byte
+  // offset section_begin_ + origins_[i] of the original text. Empty if the origins are not needed.
   std::vector<uint32_t> origins_;
 };
 

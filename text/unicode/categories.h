@@ -38,7 +38,8 @@ inline constexpr CategoryMask kAny = kL | kM | kN | kP | kS | kZ | kC;
 std::vector<UnicodeException> CategoryRanges(UnicodeExceptions exceptions);
 
 // Returns all characters with a category in `categories`. `category_ranges` is a result of
-// CategoryRanges(). `exceptions` adds or removes characters, as in Apply().
+// CategoryRanges(). Corrects the result: adds the characters in `exceptions` with value 1, and
+// removes the characters with value 0.
 CodePointSet CharactersOf(UnicodeExceptions category_ranges, CategoryMask categories,
                           UnicodeExceptions exceptions = {});
 

@@ -34,8 +34,8 @@ inline const UnicodeException* FindException(UnicodeExceptions exceptions, char3
 // Characters for which the library utf8proc returns a wrong general category.
 extern const UnicodeExceptions kRegexCategories, kPythonCategories;
 
-// Corrections of sets of characters. Each correction applies to the union of some general
-// categories; the comments in unicode_tables.cpp list the categories.
+// Corrections of sets of characters. Each set is the union of some general categories, which the
+// comments in unicode_tables.cpp list.
 extern const UnicodeExceptions kRustNumeric, kRustPunctuation, kRustWord, kRustMark,
     kInertInNormalForms, kPythonDigit, kPythonNumeric, kPythonLowercase, kPythonUppercase,
     kPythonCaseIgnorable;

@@ -22,10 +22,11 @@ class AttributePath {
                                                                 const Value& attribute);
 
   // Returns the part of `item` that the path selects. If the part does not exist, returns
-  // `otherwise`, unless `otherwise` is missing or none.
+  // `otherwise`. Returns an undefined value if the part does not exist and `otherwise` is missing
+  // or none.
   absl::StatusOr<Value> Get(Interpreter& in, Value item, const Value& otherwise = Value()) const;
-  // Returns the part of `item` that the path selects, for comparisons with other parts. If
-  // `case_sensitive` is false, converts a string to lower case.
+  // Returns the part of `item` that the path selects, like Get(). If `case_sensitive` is false and
+  // the part is a string, converts the part to lower case.
   absl::StatusOr<Value> KeyOf(Interpreter& in, const Value& item, bool case_sensitive,
                               const Value& otherwise = Value()) const;
 

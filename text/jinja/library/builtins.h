@@ -23,8 +23,8 @@ struct NamedBuiltin {
   static constexpr size_t kParametersMax = 5;
 
   std::string_view name;
-  // The implementation. Null if Jinja2 or Python has the name `name`, but this template interpreter
-  // does not support it.
+  // The implementation. Null if this template interpreter does not support the filter, test,
+  // function or method, although Jinja2 or Python has it.
   Result (*function)(Interpreter& in, Arguments& arguments) = nullptr;
   size_t num_required = 0;
   // Names of the parameters. If the array has no names, the function accepts any arguments.
@@ -40,7 +40,7 @@ struct NamedBuiltin {
 class Arguments {
  public:
   std::vector<Value> positional;
-  std::vector<std::pair<Value, Value>> keyword;  // pairs (name, value); each name is a string
+  std::vector<std::pair<Value, Value>> keyword;  // keyword arguments as pairs (name, value)
 
   // Removes the keyword argument `name` from the arguments, and returns its value. Returns a value
   // of Kind::kMissing if there is no such argument.

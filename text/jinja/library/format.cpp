@@ -126,8 +126,8 @@ class PercentFormatter {
   }
 
  private:
-  // Returns true if `value` can be the right operand of Python's operator % without a directive
-  // that uses the operand. Other right operands are an error.
+  // Returns true if `value`, the right operand of Python's operator %, may stay unused: the format
+  // string needs no directive such as %s. Any other `value` that no directive uses is an error.
   static bool IsMappingLike(const Value& value) {
     return value.is(Kind::kDict) || value.is(Kind::kList) || value.is(Kind::kRange) ||
            value.is_undefined();

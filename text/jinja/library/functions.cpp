@@ -59,7 +59,8 @@ absl::Status FillDict(Interpreter& in, std::string_view function, Arguments& arg
         INCIPIT_ASSIGN_OR_RETURN(std::vector<Value> parts, ToVector(in, pair));
         if (parts.size() != 2) {
           return InvalidArgument(
-              "an item of the argument has {} elements; a pair (key, value) is needed",
+              "an item in the argument of dict() or namespace() has {} elements; it must be a pair "
+              "(key, value)",
               parts.size());
         }
         INCIPIT_RETURN_IF_ERROR(set(parts[0], std::move(parts[1])));

@@ -208,7 +208,7 @@ Result Attribute(Interpreter& in, Arguments& args) {
                            FindAttribute(in, args[0], name.bytes()));
   if (found) return GetAttribute(in, args[0], name);
   return in.heap().MakeUndefined(
-      fmt::format("'{} object' has no such attribute", TypeName(args[0])));
+      fmt::format("attr() did not find the attribute in the '{} object'", TypeName(args[0])));
 }
 
 constexpr NamedBuiltin kSelectionFilters[] = {

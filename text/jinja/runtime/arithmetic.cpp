@@ -17,8 +17,8 @@ absl::Status Unsupported(ArithmeticOp op, const Value& left, const Value& right)
                          TypeName(left), TypeName(right));
 }
 
-// Joins two strings. If exactly one string is marked safe (contains HTML), first replaces HTML
-// characters such as < in the other string by escapes.
+// Joins two strings. If exactly one string is marked safe (its text is HTML), first replaces HTML
+// characters such as < in the other string by escapes such as &lt;.
 absl::StatusOr<Value> Concatenate(Interpreter& in, const Value& left, const Value& right) {
   if (!left.is_markup() && !right.is_markup()) return in.heap().Concatenate(left, right);
   TextBuilder builder;
@@ -80,7 +80,7 @@ absl::StatusOr<Range> ResolveSlice(const Value& start, const Value& stop, const 
   if (!step.is_none()) {
     INCIPIT_ASSIGN_OR_RETURN(indices.step, ToIndex(step, "slice step"));
     if (indices.step == 0) return InvalidArgument("slice step cannot be zero");
-    // Replace the least Int, because its negative value does not fit into an Int.
+    // Replace a step of -2^63 by -2^63 + 1, because 2^63 does not fit into an Int.
     indices.step = std::max(indices.step, -std::numeric_limits<Int>::max());
   }
   const bool forward = indices.step > 0;

@@ -78,7 +78,7 @@ absl::StatusOr<Value> Interpreter::EvalNode(const Expr& expr, Activation& activa
       return EvalFilter(NodeAs<const CallExpr>(expr), activation, nullptr);
     case ExprKind::kTest:
       return EvalTest(NodeAs<const CallExpr>(expr), activation);
-    case ExprKind::kNamespaceRef:  // occurs only as the target of an assignment
+    case ExprKind::kNamespaceRef:  // the target of an assignment is never evaluated
       break;
   }
   return Value::None();

@@ -113,7 +113,8 @@ class Heap {
   void* Allocate(size_t bytes);
   template <typename... Args>
   Value NewText(bool markup, Args&&... args);
-  // Counts the memory of `text` again, after `text` was created or extended.
+  // Updates the number of bytes that the heap counts for `text`. The caller must call Count() when
+  // `text` is created or extended.
   void Count(Text& text);
   void Free(Text& text);
 

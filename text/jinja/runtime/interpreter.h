@@ -43,8 +43,8 @@ class Interpreter {
   Heap& heap() { return heap_; }
   std::chrono::system_clock::time_point now() const { return now_; }
   // Applies the filter or test `builtin` to `arguments`. `kind` ("filter" or "test") and `name`
-  // appear in error messages. Returns an error if `builtin` is null: no filter or test has this
-  // name.
+  // appear in error messages. Returns an error if `builtin` is null, because then no filter or test
+  // has the name `name`.
   absl::StatusOr<Value> Apply(std::string_view kind, std::string_view name,
                               const NamedBuiltin* builtin, Arguments& arguments);
   // Increases the recursion depth by 1, and counts one step of work. Returns INVALID_ARGUMENT if
@@ -63,9 +63,9 @@ class Interpreter {
   absl::StatusOr<Value> CallMacro(const MacroStmt& code, Activation* closure, Arguments& arguments);
 
  private:
-  // Maximum recursion depth per unit of the limit depth_max. One call of a macro needs about ten
-  // nested calls of Eval() and RunStatement(). With the default limit, the stack needs at most a
-  // few megabytes.
+  // The recursion depth (number of nested calls of Eval() and RunStatement()) is at most
+  // kRecursionPerDepth * depth_max. One call of a macro needs about ten of these nested calls. With
+  // the default value of depth_max, the stack needs at most a few megabytes.
   static constexpr int kRecursionPerDepth = 16;
 
   enum class Flow : uint8_t { kNormal, kBreak, kContinue };
@@ -117,7 +117,7 @@ class Interpreter {
   // Variables from the request, and global functions such as range(). Program::context maps a name
   // to its index in `context_`.
   Variables context_;
-  int line_ = 0;         // line of the last executed node in the template
+  int line_ = 0;         // line number, in the template, of the last executed node
   int recursion_ = 0;    // number of nested calls of Eval() and RunStatement()
   int calls_ = 0;        // number of nested calls of macros
   bool raised_ = false;  // true if the template has called raise_exception()

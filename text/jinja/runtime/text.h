@@ -81,7 +81,7 @@ struct Text {
 
   Heap* heap_ = nullptr;         // heap that owns the Text; null for a constant string
   mutable size_t num_uses_ = 0;  // number of Values and Texts that use this Text
-  Text* owner_ = nullptr;        // Text that owns the memory of `bytes`; null if this Text owns it
+  Text* owner_ = nullptr;        // owner of the memory of `bytes`; null if this Text is the owner
   TextBuilder content_;
   size_t counted_bytes_ = 0;  // number of bytes that the heap has counted for this Text
 };

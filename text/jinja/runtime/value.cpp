@@ -123,7 +123,7 @@ bool KeyLess::operator()(std::string_view left, const Value& right) const {
 
 std::string UndefinedReason::Message() const {
   if (type.empty()) return message;
-  if (!key.is_string()) return fmt::format("'{} object' has no such element", type);
+  if (!key.is_string()) return fmt::format("'{} object' has no element for the index or key", type);
   return fmt::format("'{} object' has no attribute '{}'", type, key.bytes().substr(0, 100));
 }
 

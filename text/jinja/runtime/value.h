@@ -110,7 +110,8 @@ class Value {
   bool is_indexable() const {
     return is_string() || is_sequence() || is(Kind::kDict) || is(Kind::kRange) || is_undefined();
   }
-  bool is_markup() const { return markup_; }  // true: the string is HTML, which must not be escaped
+  // Returns true if the string is HTML, which must not be escaped.
+  bool is_markup() const { return markup_; }
 
   // Each function from boolean() to undefined() returns the content of the value. REQUIRES: the
   // value has the kind that the function names, such as kBool for boolean().
@@ -173,7 +174,8 @@ class Value {
 struct List final : Cell {
   std::vector<Value> items;
   Origin origin = Origin::kTemplate;
-  // Nesting depth. Heap limits the depth, so that recursive functions do not exhaust the stack.
+  // Nesting depth of the list or tuple. Heap limits the depth, so that recursive functions do not
+  // exhaust the stack.
   int32_t depth = 1;
   bool is_group = false;  // true for a tuple (key, items) of the filter groupby
 };

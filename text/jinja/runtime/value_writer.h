@@ -1,6 +1,6 @@
 // Converts values to text, like Python's str(), repr() and json.dumps(), or with HTML escapes. The
-// result records which bytes a client wrote. Brackets and quotes count as written by a client if
-// the container does.
+// result records which bytes a client wrote. If a client wrote a container, its brackets and quotes
+// also count as written by the client.
 #pragma once
 
 #include <optional>
@@ -29,14 +29,15 @@ absl::Status AppendJson(Interpreter& in, const Value& value, const JsonStyle& st
                         TextBuilder& out);
 // Appends str(value).
 absl::Status AppendString(Interpreter& in, const Value& value, TextBuilder& out);
-// Appends str(value) to `out` with HTML escapes. Appends a string that is marked safe without
-// escapes.
+// Appends str(value) to `out` with HTML escapes, such as &lt; for <. If `value` is a string that is
+// marked safe, appends the string without escapes.
 absl::Status AppendEscaped(Interpreter& in, const Value& value, TextBuilder& out);
 
-// Returns str(value). The result is not marked safe (not to be HTML-escaped), even if `value` is.
+// Returns str(value). Even if `value` is a string that is marked safe (never HTML-escaped), the
+// result is not marked safe.
 absl::StatusOr<Value> ToString(Interpreter& in, const Value& value);
-// Returns str(value). The result is marked safe (not to be HTML-escaped) only if `value` is a
-// string that is marked safe.
+// Returns str(value). If `value` is a string that is marked safe (never HTML-escaped), the result
+// is also marked safe.
 absl::StatusOr<Value> ToSoftString(Interpreter& in, const Value& value);
 
 }  // namespace incipit::jinja

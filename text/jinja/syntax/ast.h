@@ -35,8 +35,8 @@ struct SlotRef {
 struct ScopeLoad {
   enum class Source : uint8_t {
     kParameter,  // no initial value: a macro parameter or loop target
-    kContext,    // variable of the request or global function of this name
-    kOuter,      // variable of this name in an outer scope
+    kContext,    // variable of the request, or global function, with the same name
+    kOuter,      // variable with the same name in an outer scope
     kMissing,    // no initial value: a later statement assigns the variable
   };
   Source source = Source::kMissing;
@@ -181,7 +181,7 @@ struct ForStmt final : Stmt {
   SlotRef loop_slot;    // slot of the variable `loop`, if `uses_loop` is true
   ExprPtr test_target;  // copy of `target` for the evaluation of `test`
   Scope scope, test_scope, otherwise_scope;
-  uint16_t num_test_slots = 0;  // number of local variables of the function `test`
+  uint16_t num_test_slots = 0;  // number of local variables that `test` uses
 };
 
 struct SetStmt final : Stmt {

@@ -37,17 +37,18 @@ class ExpressionParser {
   static constexpr std::string_view kSpecialNames[] = {"loop", "caller", "kwargs", "varargs"};
 
   struct TupleOptions {
-    bool simplified = false;  // true: each item must be a name or a literal
+    bool simplified = false;  // true if each item of the tuple must be a name or a literal
     bool with_condition = true;
     std::string_view end_name = {};  // name after the tuple, such as `in`; may be empty
     bool in_parentheses = false;
-    bool with_namespace = false;  // true: accepts items such as `ns.attribute`
+    bool with_namespace = false;  // true if items such as `ns.attribute` are allowed
   };
   // Parses one expression, or a tuple of several expressions separated by commas.
   ParsedExpr ParseTuple(const TupleOptions& options);
 
-  // Parses the target of an assignment: a name, or a tuple of names. `end_name` is the name after
-  // the target, such as `in`.
+  // Parses the target of an assignment: a name, or a tuple of names. If `with_namespace` is true,
+  // an attribute such as `ns.attribute` may replace a name. `end_name` is the name after the
+  // target, such as `in`.
   ParsedExpr ParseTarget(std::string_view end_name = {}, bool with_namespace = false);
   absl::StatusOr<std::unique_ptr<NameExpr>> ParseNameTarget(NameContext context);
 

@@ -166,7 +166,8 @@ class Resolver {
 
   absl::Status Missing(std::string_view kind, const CallExpr& node) const {
     if (soft_) return absl::OkStatus();
-    return InvalidArgument("chat template line {}: no {} named '{}'", node.line, kind, node.name);
+    return InvalidArgument("chat template line {}: there is no {} named '{}'", node.line, kind,
+                           node.name);
   }
 
   absl::Status ResolveFilter(CallExpr& filter) {
@@ -372,14 +373,14 @@ class Resolver {
   std::map<std::string, uint16_t, std::less<>> context_;
   // Number of loops around the current position, including loops outside of the current macro.
   int num_loops_ = 0;
-  bool soft_ = false;  // true: unknown filters and tests are errors only when executed
+  bool soft_ = false;  // true if unknown filters and tests are errors only when executed
   // Maps the name of each called but unsupported function to the line of its first call.
   std::map<std::string, int> refused_calls_;
   // Maps `name` to the first expression that uses a macro attribute of `name`, such as
   // `name.arguments`. If `name` is a macro and not a variable, Run() returns an error for this
   // expression.
   std::map<std::string, const ValueExpr*> macro_attributes_;
-  std::set<std::string> variables_, macros_;  // names of assigned variables; names of macros
+  std::set<std::string> variables_, macros_;  // names of the assigned variables and of the macros
 };
 
 }  // namespace
