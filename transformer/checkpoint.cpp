@@ -23,8 +23,9 @@ constexpr JsonLimits kIndexJsonLimits = {
 absl::Status CheckShardName(std::string_view name) {
   const bool is_plain = name.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;
   if (is_plain && name.ends_with(".safetensors") && !name.starts_with('.')) return absl::OkStatus();
-  return InvalidArgument("the shard name {} is not the name of a .safetensors file in this folder",
-                         ShownValue(std::string(name)));
+  return InvalidArgument(
+      "the shard name {} is not the name of a .safetensors file in the model's folder",
+      ShownValue(std::string(name)));
 }
 
 // Returns an error if the weight file `shard` is outside the folder `folder`, for example behind a

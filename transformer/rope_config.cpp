@@ -34,9 +34,9 @@ absl::Status Require(const JsonFields& scaling, std::string_view key) {
   return InvalidArgument("{} is missing", scaling.PathOf(key));
 }
 
-// Reads the context length without RoPE scaling. If both `config` and `scaling` contain the key,
-// uses the value in `config`. If neither contains the key, does not change
-// rope.original_max_positions.
+// Reads the key original_max_position_embeddings: the context length without RoPE scaling. If both
+// `config` and `scaling` contain the key, uses the value in `config`. If neither contains the key,
+// does not change rope.original_max_positions.
 absl::Status ReadOriginalMaxPositions(const JsonFields& config, const JsonFields& scaling,
                                       RopeConfig& rope) {
   constexpr std::string_view kKey = "original_max_position_embeddings";

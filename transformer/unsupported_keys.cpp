@@ -12,8 +12,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The value of a key that turns off its unsupported option. Every other value of the key is an
-// error. kEmpty means null, false, 0, "", [] or {}.
+// The allowed values of a key in config.json: the values that turn an unsupported option off.
+// kEmpty means null, false, 0, "", [] or {}.
 enum class Neutral : uint8_t { kEmpty, kOne, kTrue };
 struct UnsupportedKey {
   std::string_view key;
