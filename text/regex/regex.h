@@ -28,7 +28,8 @@ class Regex {
     // Supports every regular expression that ParseRegex() accepts. Returns an error if a search
     // takes too many steps.
     kBacktracking,
-    kBestAvailable,  // kAutomaton for supported patterns, otherwise kBacktracking
+    // Uses kAutomaton if it supports the regular expression, and kBacktracking otherwise.
+    kBestAvailable,
   };
 
   // Compiles `pattern`. Returns INVALID_ARGUMENT for a syntax error. Returns UNIMPLEMENTED for an

@@ -35,8 +35,8 @@ using RegexProgram = std::vector<RegexInstruction>;
 
 // Determines which matches an automaton finds. The automaton reports their end positions.
 enum class AutomatonGoal : uint8_t {
-  kMatchFromStart,  // matches that begin at the first symbol that is read
-  kAnyMatch,        // matches that begin at any symbol
+  kMatchFromStart,  // finds only matches that begin at the first symbol that the automaton reads
+  kAnyMatch,        // finds matches that begin at any symbol
 };
 
 // Builds the automaton of one program.

@@ -32,8 +32,8 @@ struct RegexNode {
     kCapture,  // matches children[0] and stores the matched text as group number `group`
     kBackreference,
     // The nodes from kNext on match a position between two characters.
-    kNext,        // the next character is in `set`, or the text ends here (if `at_edge`)
-    kPrevious,    // the previous character is in `set`, or the text begins here (if `at_edge`)
+    kNext,        // matches before a character in `set` and, if `at_edge`, at the end of the text
+    kPrevious,    // matches after a character in `set` and, if `at_edge`, at the start of the text
     kLookAhead,   // (?=...): the following text matches children[0], or does not if `negative`
     kLookBehind,  // (?<=...): the preceding text matches children[0], or does not if `negative`
   };

@@ -37,7 +37,7 @@ struct Cell {
 };
 
 enum class Kind : uint8_t {
-  kMissing,  // a variable without a value
+  kMissing,  // the variable has no value
   kUndefined,
   kNone,
   kBool,
@@ -48,8 +48,8 @@ enum class Kind : uint8_t {
   kTuple,
   kDict,
   kRange,
-  kIterator,  // generator; can be iterated only once
-  kObject,    // macro, function, bound method, namespace or loop
+  kIterator,  // a generator, which can be iterated only once
+  kObject,    // a macro, a function, a bound method, a namespace or a loop
 };
 
 class Value {

@@ -34,10 +34,10 @@ struct SlotRef {
 // the value when it enters the scope.
 struct ScopeLoad {
   enum class Source : uint8_t {
-    kParameter,  // no initial value: a macro parameter or loop target
-    kContext,    // variable of the request, or global function, with the same name
-    kOuter,      // variable with the same name in an outer scope
-    kMissing,    // no initial value: a later statement assigns the variable
+    kParameter,  // The variable is a macro parameter or a loop target, without initial value.
+    kContext,    // The value is a request variable or a global function of the same name.
+    kOuter,      // The value comes from the variable of the same name in an outer scope.
+    kMissing,    // The variable has no value until a later statement assigns one.
   };
   Source source = Source::kMissing;
   uint16_t slot = 0;
@@ -63,10 +63,10 @@ enum class ExprKind : uint8_t {
   kAnd,           // class ChainExpr; children: operands of `and`
   kOr,            // class ChainExpr; children: operands of `or`
   kConcat,        // class ChainExpr; children: operands of the operator ~
-  kCondition,     // class ConditionExpr; children of `a if b else c`: b, a, c (may be null)
-  kGetAttribute,  // class ValueExpr (value: name of the attribute); child: object
+  kCondition,     // class ConditionExpr: `a if b else c`; children: b, a, c (c may be null)
+  kGetAttribute,  // class ValueExpr with the name of the attribute; child: object
   kGetItem,       // children: object, index
-  kSlice,         // children: object, start, stop, step (all except object may be null)
+  kSlice,         // children: object, start, stop, step (the last three may be null)
   kCall,          // class CallExpr; children: called expression, arguments
   kFilter,        // class CallExpr; children: operand (null in a filter block), arguments
   kTest,          // class CallExpr; children: operand, arguments
