@@ -53,9 +53,9 @@ struct WeightUse {
       : role(role), rotated_head_dim(rotated_head_dim) {}
 
   WeightRole role;
-  // 0, or the number of elements of an attention head. If not 0, a backend may reorder the rows of
-  // the query, key and value weight, so that the matrix product can apply RoPE. REQUIRES: if not 0,
-  // every QkvRopeAppend with this weight has the same head_dim, and null `query_norm` and
+  // Number of elements of an attention head, or 0. If not 0, a backend may reorder the rows of the
+  // query, key and value weight, so that the matrix product can apply RoPE. REQUIRES: if not 0,
+  // every QkvRopeAppend with this weight has heads of this size, and null `query_norm` and
   // `key_norm`.
   int32_t rotated_head_dim;
 };
@@ -83,17 +83,18 @@ class KvPool {
 };
 
 // Arguments of Sample, which samples one token for each element of `samples`, by the rules of
-// kernels/sampling.h. If a step calls Sample several times, the sampled tokens are numbered from 0
-// over all these calls.
+// kernels/sampling.h. If a step calls Sample several times, the numbers of the sampled tokens
+// continue from one call to the next.
 struct SampleArgs {
   TensorView logits;  // logits, shape [rows, vocab], f32
-  // One element for each token to sample; the field `row` is ignored.
+  // One element for each token to sample. The field `row` of the elements is ignored.
   std::span<const StepSample> samples;
-  // element i is the index in `logits` of the row for samples[i]
+  // element i: index of the row of `logits` from which the token for samples[i] is sampled
   std::span<const int32_t> logits_rows;
-  // Output: element i is the token of samples[i], or -1 if its row of logits is not finite.
+  // Output: element i is the token sampled for samples[i], or -1 if status[i] is kNonFinite.
   std::span<TokenId> tokens;
-  // Output: element i is the status of samples[i] (for example, whether its logits are finite).
+  // Output: element i is kNonFinite if samples[i] has a logit that is NaN or +infinity, or if all
+  // its logits are -infinity. Otherwise element i is kOk.
   std::span<RowStatus> status;
   // Output: Sample appends one row of log probabilities for each sample with num_logprobs >= 0, in
   // the order of `samples`.
@@ -184,8 +185,8 @@ struct GateUpSiluArgs {
   TensorView out;                // output: MLP activations, shape [num_tokens, intermediate_size]
 };
 
-// Arguments of Logits, which computes RmsNorm(hidden) * W^T, where W is `head`. The computed rows
-// belong to the tokens StepLogits::rows[i] for i in [begin, begin + count).
+// Arguments of Logits, which computes RmsNorm(hidden) * W^T, where W is `head`, for `count` tokens
+// of the step. Row i of `logits` belongs to token StepLogits::rows[begin + i].
 struct LogitsArgs {
   TensorView hidden;  // input: hidden state, shape [num_tokens, hidden_size]
   NormArgs norm;
@@ -198,11 +199,13 @@ struct LogitsArgs {
 // prompt token, and the likeliest tokens at its position.
 struct ScoreArgs {
   TensorView logits;  // logits, shape [rows, vocab], f32
-  // One element for each prompt token to score; the field `row` is ignored.
+  // One element for each prompt token to score. The field `row` of the elements is ignored.
   std::span<const StepScore> scores;
-  // element i is the index in `logits` of the row for scores[i]
+  // element i: index of the row of `logits` from which scores[i] is computed
   std::span<const int32_t> logits_rows;
-  std::span<RowStatus> status;  // output: element i is the status of scores[i]
+  // Output: element i is kNonFinite if scores[i] has a logit that is NaN or +infinity, or if all
+  // its logits are -infinity. Otherwise element i is kOk.
+  std::span<RowStatus> status;
   // Output: Score appends one row of log probabilities for each element of `scores`.
   Logprobs* logprobs = nullptr;
 };
@@ -241,8 +244,8 @@ struct StepBounds {
   int32_t tokens_max = 0, sequences_max = 0;
   int64_t blocks_max = 0;  // maximum number of cache blocks of all sequences of a step together
   int32_t samples_max = 0;
-  // Shape of the model. If the shape is unknown (all fields are 0), Reserve allocates less memory,
-  // and the first steps allocate more memory.
+  // Shape of the model. If the shape is unknown (all fields are 0), Reserve allocates only a part
+  // of the memory, and the first steps allocate the rest.
   ModelShape model = {};
 };
 

@@ -7,12 +7,12 @@
 namespace incipit {
 namespace {
 
-// Maximum number of rows (pairs of a token and a query head) that one thread computes together. The
-// sums of many more rows would not fit into the first-level cache.
+// Maximum number of rows (pairs of a token and a query head) that one thread computes together.
+// With this limit, the sums of these rows fit into the first-level cache.
 constexpr int32_t kTileRowsMax = 48;
 
-// Several threads share a tile if its work exceeds (average work of a thread) / kPartMax. A tile is
-// the attention of some tokens and heads of one sequence.
+// A tile is the attention of some tokens and heads of one sequence. Several threads share a tile if
+// the work of the tile exceeds the average work of a thread, divided by kPartMax.
 constexpr int64_t kPartMax = 4;
 
 // Maximum number of rows of each KV head if one thread computes several KV heads together. A row is
@@ -72,8 +72,8 @@ void CpuAttention::CutIntoTiles(const AttentionArgs& args, const Step& step) {
   // idle. 1: the heads are not divided.
   const int64_t cuts = (threads + parts - 1) / parts;
   heads_per_tile_ = std::clamp(static_cast<int32_t>(group / cuts), 1, kTileRowsMax);
-  // Combines KV heads until a thread reads kRunBytes contiguous bytes, but leaves at least two
-  // pieces of work for each thread.
+  // A thread computes several KV heads together if it otherwise reads less than kRunBytes
+  // contiguous bytes. At least two pieces of work must remain for each thread.
   const int64_t bytes = int64_t{2} * shape.block_size * shape.head_dim * ByteSize(shape.dtype);
   const int64_t wanted = std::min((kRunBytes + bytes - 1) / bytes, parts / (2 * threads));
   groups_per_tile_ = std::clamp(static_cast<int32_t>(wanted), 1, simd::kAttendGroupsMax);
@@ -145,8 +145,9 @@ void CpuAttention::CutIntoUnits(int64_t head_dim) {
     }
   }
   states_.Get(floats);
-  // Threads fetch the most expensive work first, so that no thread starts expensive work last. The
-  // results do not depend on this order.
+  // Sorts the pieces of work by cost, the most expensive piece first. Threads fetch the pieces in
+  // this order, so no thread starts an expensive piece at the end. The results do not depend on the
+  // order.
   std::sort(units_.begin(), units_.end(),
             [](const Unit& a, const Unit& b) { return a.cost > b.cost; });
 }

@@ -39,8 +39,8 @@ std::optional<uint64_t> ReadField(const std::string& path, std::string_view key)
   return std::nullopt;
 }
 
-// Returns the folder of the control group `path` below `mount`, then the folders of its ancestors.
-// The last folder is `mount` itself, because only `mount` may be readable in a container.
+// Returns the folder of the control group `path` below `mount`, then the folders of its parent
+// groups. The last folder is `mount` itself, because only `mount` may be readable in a container.
 std::vector<std::string> WithAncestors(const std::string& mount, std::string path) {
   std::vector<std::string> folders;
   while (!path.empty() && path != "/") {
@@ -113,7 +113,7 @@ uint64_t CpusInGroups(const HostPaths& paths) {
     if (file >> quota >> period) cpus = std::min(cpus, Cpus(quota, period));
   }
   for (const std::string& folder : Folders(paths, "cpu")) {
-    // The file holds -1 if there is no quota. ReadNumber returns -1 as 2^64 - 1.
+    // The file cpu.cfs_quota_us holds -1 if there is no quota. ReadNumber then returns 2^64 - 1.
     const auto quota = ReadNumber(folder + "/cpu.cfs_quota_us");
     if (quota.value_or(kUnlimited) > kUnlimited / 2) continue;
     cpus = std::min(cpus, Cpus(quota, ReadNumber(folder + "/cpu.cfs_period_us")));

@@ -16,8 +16,9 @@
 namespace incipit {
 
 // Host memory for keys and values, with the layout [layer][cache block][kv_head][keys, values]. The
-// keys of a KV head in a cache block have the layout [block_size / g][head_dim][g], where g is
-// min(16, block_size). The values have the layout [block_size][head_dim].
+// keys of a KV head in a cache block have the layout [block_size / g][head_dim][g]. g = min(16,
+// block_size) is the number of positions whose keys are stored together. The values have the layout
+// [block_size][head_dim].
 class CpuKvPool final : public KvPool {
  public:
   CpuKvPool(const KvPoolShape& shape, std::unique_ptr<HostBuffer> memory)
@@ -53,8 +54,8 @@ class CpuKvPool final : public KvPool {
     }
   }
 
-  // Copies the keys and values of the first copy.num_tokens positions of a cache block to another
-  // cache block, in one layer.
+  // Copies keys and values from cache block copy.from to cache block copy.to, in one layer. Copies
+  // only the first copy.num_tokens positions.
   void Copy(int32_t layer, const BlockCopy& copy) {
     INCIPIT_CHECK(copy.num_tokens >= 0 && copy.num_tokens <= shape_.block_size);
     for (int32_t head = 0; head < shape_.num_kv_heads; ++head) {

@@ -15,8 +15,8 @@ constexpr int64_t kPassRows = 512;
 // Maximum number of panels (groups of weight rows) that a thread multiplies in one piece of work.
 // These panels stay in the thread's CPU cache while all input rows of the piece are multiplied.
 constexpr int64_t kPanelsAtOnce = 8;
-// If the weight is large enough, a product is divided into at least this number of pieces of work
-// per thread.
+// Minimum number of pieces of work per thread into which a product is divided. A weight with few
+// rows may be divided into fewer pieces.
 constexpr int64_t kPartsMin = 8;
 
 class SimdMatrix final : public PackedMatrix {

@@ -56,8 +56,8 @@ TokenId RowSampler::Sample(const StepSample& sample, std::span<const float> logi
   } else if (params.top_p < 1) {
     CollectMass(sample);
   } else if (params.min_p > 0) {
-    // Maximum distance of a candidate's logit from the largest logit. The distance is slightly
-    // larger than min_p requires, so that rounding errors exclude no token.
+    // A token can be sampled only if its logit is at most `below` lower than the largest logit.
+    // `below` is slightly larger than min_p requires, so that rounding errors exclude no token.
     const double below = (0.01 - std::log(params.min_p)) * params.temperature;
     Collect(static_cast<float>(max_ - below));
     Weigh(InverseTemperature(params.temperature));
@@ -74,7 +74,8 @@ TokenId RowSampler::LowestOfLargest() const {
   return static_cast<TokenId>(chunk * simd::kChunk + position);
 }
 
-// Makes each token whose logit is at least `lowest` a candidate, in ascending order of token id.
+// Fills `candidates_` with all tokens whose logit is at least `lowest`, in ascending order of token
+// id.
 void RowSampler::Collect(float lowest) {
   candidates_.Reset(std::ssize(logits_));
   for (int64_t chunk = 0; chunk < std::ssize(maxima_); ++chunk) {
@@ -87,8 +88,8 @@ void RowSampler::Collect(float lowest) {
   }
 }
 
-// Collects the k tokens with the largest logits as candidates. Skips each chunk of the row whose
-// largest logit (an element of `maxima_`) is too small.
+// Fills `candidates_` with the k tokens that have the largest logits. Skips each chunk of the row
+// whose largest logit (an element of `maxima_`) is too small.
 void RowSampler::CollectLargest(int64_t k) {
   float lowest = -kInfinity;
   if (k <= std::ssize(maxima_)) {
@@ -101,8 +102,8 @@ void RowSampler::CollectLargest(int64_t k) {
   candidates_.KeepLargest(k);
 }
 
-// Collects in `candidates_` the most probable tokens, which top_p keeps. First considers only
-// logits near the largest logit, which are enough in most rows.
+// Fills `candidates_` with the fewest most probable tokens whose total probability is at least
+// top_p. First considers only logits near the largest logit, which are enough in most rows.
 void RowSampler::CollectMass(const StepSample& sample) {
   const SamplingParams& params = *sample.params;
   const float inverse = InverseTemperature(params.temperature);
@@ -246,7 +247,8 @@ void CpuSampler::Score(const ScoreArgs& args) {
   AppendLogprobs(args.logits, *args.logprobs);
 }
 
-// Appends one row of log probabilities for each element of `wanted_`, in the same order.
+// Appends one row of log probabilities to `logprobs` for each element of `wanted_` (a row of
+// logits), in the same order.
 void CpuSampler::AppendLogprobs(const TensorView& logits, Logprobs& logprobs) {
   const size_t first = logprobs.chosen.size();
   for (LogprobRow& row : wanted_) {

@@ -7,8 +7,9 @@ namespace {
 
 constexpr uint64_t kBanks = 32, kBankBytes = 4, kSectorBytes = 32;
 constexpr int kServedBytes = 128;
-// Maximum number of accesses of a warp, at one source line, that wait for lanes which have not made
-// the access yet. Beyond this number, the oldest access is counted without the missing lanes.
+// An access of a warp is counted when all 32 lanes have made the access. This constant limits the
+// number of accesses of a warp, at one source line, that wait for missing lanes. Above the limit,
+// the oldest access is counted without the missing lanes.
 constexpr size_t kMostOpen = 256;
 
 bool IsShared(AccessKind kind) {

@@ -94,7 +94,7 @@ void OrderThreads(const Thread& last, const NamedBarrier& barrier, int id, Site 
     if (lanes[warp] == 0) continue;
     if (lanes[warp] != kLanes) {
       Machine::Get().Fail(site, fmt::format("the expected number of threads has reached barrier "
-                                            "{}; only {} of 32 lanes of warp {} are among them",
+                                            "{}, but only {} of the 32 lanes of warp {} have",
                                             id, lanes[warp], warp));
     }
     warps[num_warps++] = static_cast<int>(warp);

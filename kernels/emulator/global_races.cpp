@@ -45,8 +45,9 @@ std::string GlobalRaces::Touch(const Thread& thread, const void* address, int64_
     if (TouchWord(thread, state, now, access)) continue;
     const bool reads = access != Access::kWrite && access != Access::kAtomic;
     return fmt::format(
-        "race: kernel {}, block {}, thread {} {} {} bytes of global memory at {}:{}; {}", now.grid,
-        now.block, now.thread, reads ? "reads" : "writes", bytes, site.file, site.line, race_);
+        "race: in kernel {}, block {}, thread {} {} {} bytes of global memory at {}:{}; {}",
+        now.grid, now.block, now.thread, reads ? "reads" : "writes", bytes, site.file, site.line,
+        race_);
   }
   return {};
 }
@@ -151,7 +152,7 @@ void GlobalRaces::Order(const Thread& thread, const void* address) {
 
 std::string GlobalRaces::Describe(const Event& before, const char* did) {
   return fmt::format(
-      "kernel {}, block {}, thread {} {} the same bytes, and nothing orders the two accesses",
+      "in kernel {}, block {}, thread {} {} the same bytes; nothing orders these two accesses",
       before.grid, before.block, before.thread, did);
 }
 

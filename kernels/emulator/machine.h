@@ -300,8 +300,8 @@ class Machine {
   std::vector<BulkCopy> bulk_;
   GlobalRaces global_races_;
   AccessCounts counts_;
-  // Before the scheduler runs a warp, one of the bulk copies in flight finishes. The probability
-  // that this happens is 1 / landing_one_in_. 0: bulk copies finish only if no thread can run.
+  // Before the scheduler runs a warp, one bulk copy in flight finishes with the probability
+  // 1 / landing_one_in_. 0: bulk copies finish only if no thread can run.
   uint32_t landing_one_in_ = 1;
   // Number of switches between threads of a warp after which the scheduler chooses another warp.
   int quantum_ = 0;

@@ -239,8 +239,8 @@ std::string SharedRaces::DescribeWrite(int thread, Word word, const char* does, 
     by = fmt::format("thread {} updated", write.agent);
   }
   return fmt::format(
-      "race: thread {} {} byte {} of shared memory at {}:{}; {} the same byte at line {}, and "
-      "nothing orders the two accesses",
+      "race: thread {} {} byte {} of shared memory at {}:{}; {} the same byte at line {}; "
+      "nothing orders these two accesses",
       thread, does, word.index * kWordBytes, site.file, site.line, by, write.line);
 }
 

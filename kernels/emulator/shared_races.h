@@ -23,8 +23,8 @@ class SharedRaces {
 
   Clocks& clocks() { return clocks_; }
 
-  // ---- accesses. Each function returns a description of the race, or an empty string if there is
-  // no race.
+  // ---- Memory accesses. Each function that returns a string returns a description of the race, or
+  // an empty string if there is no race.
 
   // A range of bytes in the shared memory of the thread block.
   struct Range {

@@ -48,7 +48,8 @@ struct AttendState {
 // Working memory of an attention call for one KV head. All KV heads of the call share this memory,
 // except `query` and `states`.
 struct AttendScratch {
-  // queries multiplied by the attention scale, of shape [groups of rows][head_dim][rows]
+  // queries multiplied by the attention scale, of shape [tiles (groups of rows)][head_dim][rows of
+  // the tile]
   float* query;
   float* scores;  // scores, which softmax weights later replace; shape [rows][kStep]
   // `new_max`: maximum score of each row, including the current positions. `rescale`: factor of
@@ -77,8 +78,8 @@ struct AttendScratch {
     s.new_max = take(rows);
     s.rescale = take(rows);
     s.keys = take(kStep * head_dim + 2 * kRowPad);
-    // The additional elements are necessary because a vector load may read past the end of the keys
-    // or values.
+    // The arrays `keys` and `values` have 2 * kRowPad additional elements, because a vector load
+    // may read past their end.
     s.values = take(kStep * head_dim + 2 * kRowPad);
     memory += group * (rows * head_dim + 2 * AttendState::Floats(num_rows, head_dim));
     for (float*& state : s.states) state = take(AttendState::Floats(num_rows, head_dim));
@@ -146,8 +147,8 @@ void GatherStep(const KvView& kv, int64_t first, SeenRange range, const AttendSc
   }
 }
 
-// Location of the keys to prefetch: first go `positions` positions further in the sequence than the
-// current keys, then `elements` elements further in memory.
+// Distance from the current keys to the keys to prefetch: `positions` positions of the sequence,
+// plus `elements` elements in memory.
 struct NextKeys {
   int64_t positions, elements;
 };
@@ -282,9 +283,9 @@ void AccumulateRows(const AttendArgs& args, const StepBlocks<T>& blocks, int64_t
   };
   const SeenRange earliest = slots_of(begin), latest = slots_of(begin + rows - 1);
   const bool are_alike = earliest.end == latest.end;
-  // All rows are computed together up to this position, and one by one after it. A dot instruction
-  // adds the products of two positions, so the position must be even if the rows attend to
-  // different ranges.
+  // The positions before `common_end` are computed for all rows together, the later positions for
+  // each row alone. A dot instruction adds the products of two positions. If T has a dot
+  // instruction and the rows end at different positions, `common_end` is therefore even.
   const int64_t common_end = kHasDots<T> && !are_alike ? earliest.end / 2 * 2 : earliest.end;
   const bool together = earliest.begin < common_end && earliest.begin == latest.begin;
   if (together) {

@@ -93,10 +93,11 @@ inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
   asm("" : "+x"(sum.v));
   return sum;
 }
-inline IntVec IntsIn(Vec a) { return {_mm256_castps_si256(a.v)}; }  // reinterprets the bits of `a`
+// Reinterprets the bits of `a` as integers
+inline IntVec IntsIn(Vec a) { return {_mm256_castps_si256(a.v)}; }
 inline Vec ToFloats(IntVec a) { return {_mm256_cvtepi32_ps(a.v)}; }
 inline IntVec RoundToInts(Vec a) { return {_mm256_cvtps_epi32(a.v)}; }
-// Stores each number of `a` as a 16-bit number. Products with eight-bit weights read their input
+// Stores each integer of `a` as a 16-bit integer. Products with eight-bit weights read their input
 // rows in this layout.
 inline void StoreNumbers(void* p, IntVec a) {
   const __m128i narrow =
@@ -149,8 +150,9 @@ inline Vec AddToExponent(Vec a, Vec n) {
   return {_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a.v), shifted))};
 }
 
-// A sum of masses, in which a constant is added to each mass. TotalOf subtracts the constant
-// `num_terms` times. A mass is a token weight in fixed point (MassOf of kernels/sampling.h).
+// A sum of masses. A mass is a token weight in fixed point (MassOf of kernels/sampling.h). AddMass
+// adds the constant 0x433 << 52 to each mass, and TotalOf subtracts this constant `num_terms`
+// times.
 struct MassSum {
   __m256i v;
   uint64_t num_terms;

@@ -30,7 +30,7 @@ inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
   asm("" : "+v"(sum.v));
   return sum;
 }
-// Stores each number of `a` as a 16-bit number. Products with eight-bit weights read their input
+// Stores each integer of `a` as a 16-bit integer. Products with eight-bit weights read their input
 // rows in this layout.
 inline void StoreNumbers(void* p, IntVec a) {
   _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtepi32_epi16(a.v));

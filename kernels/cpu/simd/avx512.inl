@@ -80,7 +80,8 @@ inline IntVec BroadcastInts(const char* p) {
   __builtin_memcpy(&factor, p, sizeof(factor));
   return {_mm512_set1_epi32(factor)};
 }
-inline IntVec IntsIn(Vec a) { return {_mm512_castps_si512(a.v)}; }  // reinterprets the bits of `a`
+// Reinterprets the bits of `a` as integers
+inline IntVec IntsIn(Vec a) { return {_mm512_castps_si512(a.v)}; }
 inline Vec ToFloats(IntVec a) { return {_mm512_cvtepi32_ps(a.v)}; }
 inline IntVec RoundToInts(Vec a) { return {_mm512_cvtps_epi32(a.v)}; }
 
@@ -134,8 +135,9 @@ inline Vec AddToExponent(Vec a, Vec n) {
   return {_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a.v), shifted))};
 }
 
-// A sum of masses, in which a constant is added to each mass. TotalOf subtracts the constant
-// `num_terms` times. A mass is a token weight in fixed point (MassOf of kernels/sampling.h).
+// A sum of masses. A mass is a token weight in fixed point (MassOf of kernels/sampling.h). AddMass
+// adds the constant 0x433 << 52 to each mass, and TotalOf subtracts this constant `num_terms`
+// times.
 struct MassSum {
   __m512i v;
   uint64_t num_terms;

@@ -2,8 +2,8 @@
 // file after avx512.inl.
 #pragma once
 
-// In products with eight-bit weights, each four-byte element of a packed input row holds this
-// number of columns. Each byte is the number of one column plus kFactorOffset.
+// Number of columns in each four-byte element of a packed input row, in products with eight-bit
+// weights. Each byte is the number of one column plus kFactorOffset.
 constexpr int64_t kColsPerFactor = 4;
 constexpr int32_t kFactorOffset = 128;
 
@@ -11,7 +11,7 @@ inline IntWeights WidenInt8(const char* p) { return {_mm512_loadu_si512(p)}; }
 inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
   return {_mm512_dpbusd_epi32(sum.v, factor.v, weights.v)};
 }
-// Stores each number of `a`, plus kFactorOffset, as an unsigned byte. Products with eight-bit
+// Stores each integer of `a`, plus kFactorOffset, as an unsigned byte. Products with eight-bit
 // weights read their input rows in this layout.
 inline void StoreNumbers(void* p, IntVec a) {
   const __m512i offset = _mm512_add_epi32(a.v, _mm512_set1_epi32(kFactorOffset));

@@ -114,9 +114,8 @@ struct Product {
 };
 
 // Addresses of the keys and values of one KV head in one layer. A cache block has block_size
-// positions and stores its keys and values in this layout:
-//   keys: [block_size / g][head_dim][g], where g = min(16, block_size);
-//   values: [block_size][head_dim].
+// positions. The layout of its keys is [block_size / g][head_dim][g], where g = min(16,
+// block_size). The layout of its values is [block_size][head_dim].
 struct KvView {
   const void* data;       // address of the keys of this KV head in cache block 0
   int64_t block_stride;   // distance in elements between consecutive cache blocks
@@ -129,7 +128,7 @@ struct KvView {
 inline constexpr int32_t kAttendGroupsMax = 3;
 
 // Arguments of causal attention for num_tokens consecutive tokens. One call computes num_groups
-// consecutive KV heads. The first is the KV head of `kv`. Each KV head has num_heads query heads.
+// consecutive KV heads, beginning with the KV head of `kv`. Each KV head has num_heads query heads.
 struct AttendArgs {
   KvView kv;
   // Queries, of shape [num_tokens][token_stride]. The query heads of a token are stored one after

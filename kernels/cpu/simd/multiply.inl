@@ -151,8 +151,8 @@ constexpr int LonePanels(int64_t rows) {
 
 template <class Format>
 struct ProductTiles {
-  // Element i of each array multiplies a tile of i + 1 input rows. `lone`: for products with one
-  // tile. `of_few`: for two or three tiles. `of_many`: for four or more tiles.
+  // Element i of each array is a function that multiplies a tile of i + 1 input rows. `lone`: for
+  // products with one tile. `of_few`: for two or three tiles. `of_many`: for four or more tiles.
   TileFunction lone[Format::kRows], of_few[Format::kRows], of_many[Format::kRows];
 
   template <int... INDICES>

@@ -110,16 +110,16 @@ inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
   const Ints first = factor.v << 16 >> 16, second = factor.v >> 16;
   return {sum.v + first * weights.first + second * weights.second};
 }
-// Reinterprets the bits of `a` as whole numbers.
+// Reinterprets the bits of `a` as integers.
 inline IntVec IntsIn(Vec a) { return {reinterpret_cast<Ints>(a.v)}; }
 inline Vec ToFloats(IntVec a) { return {__builtin_convertvector(a.v, Floats)}; }
-// Rounds to nearest, ties to even. The sum of a number and 1.5 * 2^23 has the rounded number in its
-// lowest bits.
+// Rounds each lane of `a` to the nearest whole number, ties to even. The lowest bits of the f32
+// number x + 1.5 * 2^23 are the rounded x.
 inline IntVec RoundToInts(Vec a) {
   const Floats shifted = a.v + 12582912.0f;
   return {reinterpret_cast<Ints>(shifted) - 0x4B400000};
 }
-// Stores each number of `a` as a 16-bit number. Products with eight-bit weights read their input
+// Stores each integer of `a` as a 16-bit integer. Products with eight-bit weights read their input
 // rows in this layout.
 inline void StoreNumbers(void* p, IntVec a) {
   const int16_t narrow[4] = {static_cast<int16_t>(a.v[0]), static_cast<int16_t>(a.v[1]),

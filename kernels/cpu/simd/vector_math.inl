@@ -99,8 +99,8 @@ constexpr int64_t RoundUpTo(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// Calls f(offset, kLanes) for each whole vector of a row of `size` elements. If fewer than kLanes
-// elements are left at the end, calls f once more with their number as `lanes`.
+// Calls f(offset, lanes) for each vector of a row of `size` elements. `lanes` is kLanes, except in
+// the last call if fewer than kLanes elements are left.
 template <class F>
 void ForEachVector(int64_t size, F f) {
   int64_t i = 0;

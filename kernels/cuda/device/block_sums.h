@@ -29,7 +29,7 @@ class BlockSums {
   };
   struct Found {
     uint32_t bin = 0;
-    uint64_t wanted = 0;  // the argument `wanted` of Find, minus the sum of all lower bins
+    uint64_t wanted = 0;  // argument `wanted` of Find, minus the sum of all bins below `bin`
     uint64_t sum = 0;     // sum of all values added to `bin`
   };
 

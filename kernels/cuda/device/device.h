@@ -394,8 +394,8 @@ INCIPIT_DEVICE Vec4 LoadCluster(const Vec4* shared, int rank) {
   return value;
 }
 
-// ---- atomic additions, only of integers, because integer sums do not depend on the order of the
-// additions.
+// ---- Atomic additions. Only integers are added, because an integer sum does not depend on the
+// order of the additions.
 INCIPIT_DEVICE uint32_t AtomicAddShared(uint32_t* address, uint32_t value) {
   return atomicAdd(address, value);
 }

@@ -24,7 +24,7 @@ struct Norm {
   struct Args {
     const int32_t* num_rows = nullptr;
     // Element i is the index in `hidden` of the input row for output row i. If the index is
-    // negative, output row i is skipped. Null: the input row for output row i is row i.
+    // negative, output row i is skipped. Null: output row i is computed from input row i.
     const int32_t* rows = nullptr;
     // f32 [.., hidden_size]
     const float* hidden = nullptr;

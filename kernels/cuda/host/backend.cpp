@@ -222,7 +222,7 @@ bool CudaBackend::Note(const absl::Status& status) {
 bool CudaBackend::Grow(Memory& scratch, size_t bytes) {
   if (scratch.byte_size() >= bytes) return true;
   INCIPIT_CHECK(!is_recording_);
-  // Waits for earlier kernels, which may still use the memory that is freed below.
+  // Waits for earlier kernels, which may still use the memory that this function frees.
   if (!Note(stream_.Wait())) return false;
   ForgetGraphs();
   scratch = Memory();

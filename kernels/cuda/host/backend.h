@@ -101,8 +101,8 @@ class CudaBackend final : public Backend {
   // error occurs.
   bool Plan(const KvPool& pool, int32_t num_heads, std::optional<int32_t> window);
   bool Rebuild(const StepBounds& bounds, const AttentionForm& form);
-  // Returns the number of rows of the smallest CUDA graph for `num_tokens` tokens (one row each),
-  // or 0 if no graph is large enough.
+  // Returns the number of rows (one for each token) of the smallest CUDA graph that can run a step
+  // of `num_tokens` tokens. Returns 0 if no graph is large enough.
   static int32_t GraphRowsFor(int32_t num_tokens);
   // Discards all recorded CUDA graphs. REQUIRES: no graph is being recorded.
   void ForgetGraphs();
@@ -127,7 +127,8 @@ class CudaBackend final : public Backend {
   Stream stream_;
   RowSampler sampler_;
   LibraryProducts library_products_;
-  // Function that logs a message for the operator. Set to null after its first call.
+  // Function that logs a message for the operator. The backend calls the function at most once,
+  // then sets note_ to null.
   std::function<void(std::string_view, bool)> note_;
   absl::Status status_;
   Step uploaded_;
@@ -160,8 +161,8 @@ class CudaBackend final : public Backend {
   Memory staging_;  // pinned memory through which weights are copied to the device
   std::array<Memory, 2> pinned_copies_;
   std::array<bool, 2> copies_are_staged_ = {};
-  // Recorded CUDA graphs. nullopt: a step (batch) with this GraphKey has run, but has not been
-  // recorded yet.
+  // Recorded CUDA graphs. The value nullopt means that a step (batch) with this GraphKey has run,
+  // but has not been recorded yet.
   std::map<GraphKey, std::optional<Graph>> graphs_;
   int64_t num_forgotten_ = 0;  // number of times that all recorded CUDA graphs were discarded
   bool is_recording_ = false;

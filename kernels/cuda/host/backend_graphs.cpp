@@ -36,8 +36,9 @@ void CudaBackend::RunStep(const void* owner, absl::FunctionRef<void()> enqueue) 
   const GraphKey key = {.owner = owner, .rows = rows};
   const auto found = graphs_.find(key);
   if (found == graphs_.end()) {
-    // Runs the first step (batch) with this number of rows (tokens) without a recording, because
-    // `enqueue` may allocate memory. If `enqueue` allocates memory, num_forgotten_ increases.
+    // The first step (batch) with this number of rows (tokens) is not recorded, because `enqueue`
+    // may allocate memory, which CUDA forbids during recording. An allocation increases
+    // num_forgotten_.
     const int64_t num_forgotten = num_forgotten_;
     enqueue();
     if (num_forgotten == num_forgotten_) graphs_.emplace(key, std::nullopt);

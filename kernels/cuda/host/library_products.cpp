@@ -108,7 +108,7 @@ absl::Status LibraryProducts::GrowScratch(const ScratchBytes& bytes, Stream& str
       {&weight_, bytes.weight}, {&sums_, bytes.sums}, {&workspace_, kProductWorkspaceBytes}};
   const auto is_there = [](const auto& one) { return one.first->byte_size() >= one.second; };
   if (std::ranges::all_of(wanted, is_there)) return absl::OkStatus();
-  // Waits for earlier kernels, which may still use the memory that is freed below.
+  // Waits for earlier kernels, which may still use the memory that this function frees.
   INCIPIT_RETURN_IF_ERROR(stream.Wait());
   size_t missing = 0;
   for (const auto& [memory, size] : wanted) {

@@ -94,8 +94,8 @@ class LibraryProducts {
   absl::Status GrowScratch(const ScratchBytes& bytes, Stream& stream);
   absl::StatusOr<ProductChoice> ChoiceFor(const ProductKey& key, int64_t rows, Stream& stream);
 
-  // Returns true if `algorithm` can compute products with any number of input rows in [key.rows, 2
-  // * key.rows). Checks only some of these numbers.
+  // Returns true if `algorithm` can compute products with several tested numbers of input rows in
+  // [key.rows, 2 * key.rows). The other numbers in this range are not tested.
   bool Serves(const ProductKey& key, const ProductAlgorithm& algorithm) const;
   std::vector<ProductAlgorithm> AlgorithmsFor(const ProductKey& key, int32_t count) const;
   bool IsKnown(const ProductKey& key) const;

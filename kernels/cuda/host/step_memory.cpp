@@ -35,8 +35,8 @@ int32_t PartialRowsMax(const StepBounds& bounds, const AttentionForm& form) {
   return static_cast<int32_t>(form.group * std::max(splits, alone));
 }
 
-// Copies `array` to `memory`, at the offset `used` rounded up to a multiple of 16. Returns the
-// rounded offset, and sets `used` to the end of the array.
+// Copies `array` to `memory`, at byte offset `used` rounded up to a multiple of 16. Returns the
+// rounded offset, and sets `used` to the byte offset of the end of the array.
 template <class T>
 size_t PutBehind(std::span<const T> array, char* memory, size_t& used) {
   const size_t begin = Aligned(used);

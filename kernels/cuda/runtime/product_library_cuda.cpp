@@ -14,7 +14,8 @@
 
 namespace incipit::cuda {
 
-void* HandleOf(Stream& stream);  // defined in runtime_cuda.cpp
+// Returns the cudaStream_t of `stream`. Defined in runtime_cuda.cpp.
+void* HandleOf(Stream& stream);
 
 namespace {
 

@@ -44,11 +44,11 @@ struct PagedAttentionArgs {
   float scale = 0;
   int32_t page_size = 0, head_dim = 0;  // used only by kernel SimpleAttention
   // Workspace of kernel DecodeAttention, f32 [max_partial_rows, num_kv_heads, head_dim]: sums of
-  // values (V) multiplied by softmax weights. Each sum belongs to one query vector and covers some
-  // of the positions.
+  // values (V) multiplied by softmax weights. Each sum belongs to one query vector and one range of
+  // positions.
   float* partial_sums = nullptr;
   // Workspace of kernel DecodeAttention, f32 [max_partial_rows, num_kv_heads, 2]: maximum score and
-  // sum of softmax weights. Each pair belongs to one query vector and covers some of the positions.
+  // sum of softmax weights. Each pair belongs to one query vector and one range of positions.
   float* partial_stats = nullptr;
   // Workspace of kernel DecodeAttention, [max_decode_tiles, num_kv_heads]: counters of finished
   // work items. REQUIRES: all counters are zero before the first launch.

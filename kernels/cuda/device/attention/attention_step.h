@@ -159,8 +159,8 @@ struct AttentionStep {
   }
 
   // Computes the softmax weights of 64 positions: 2^(score * factor - maximum), rounded to bf16.
-  // Updates the maximum. Returns in `keep` the factor by which the caller must multiply the sums
-  // over earlier positions. REQUIRES: factor > 0.
+  // Updates the maximum score and the sum of weights in `stats`. Returns in `keep` the factor by
+  // which the caller must multiply the sums over earlier positions. REQUIRES: factor > 0.
   static INCIPIT_DEVICE void Weigh(const float (&scores)[kScoreTiles][4], float factor,
                                    RowStats& stats, float (&keep)[2],
                                    uint32_t (&weights)[kScoreTiles / 2][4]) {
@@ -201,9 +201,9 @@ struct AttentionStep {
     }
   }
 
-  // Sets the values (V) in shared memory to zero for positions outside [begin, end). Of each such
-  // position, only the 16-byte chunks [first_chunk, first_chunk + num_chunks) are set. All lanes of
-  // a warp call ClearValues together.
+  // Sets the values (V) in shared memory to zero for positions outside [begin, end). Sets only the
+  // 16-byte chunks [first_chunk, first_chunk + num_chunks) of each position. All lanes of a warp
+  // call ClearValues together.
   static INCIPIT_DEVICE void ClearValues(char* values, int begin, int end, int first_chunk,
                                          int num_chunks) {
     for (int i = dev::Fresh(dev::Lane()); i < kStepPositions * num_chunks; i += 32) {
@@ -216,8 +216,8 @@ struct AttentionStep {
   }
 };
 
-// Next work item of a thread block: the item with index `item` in the list of work items, for
-// key-value head `kv_head`. `exists` is false if no work is left.
+// Next work item of a thread block. `item` is an index in the list of work items, and `kv_head` the
+// key-value head to compute. `exists` is false if no work is left.
 struct Turn {
   int item, kv_head;
   bool exists;

@@ -11,8 +11,8 @@
 namespace incipit::cuda {
 
 // One warp copies keys and values to shared memory, 64 positions at a time. Four other warps
-// compute attention. Each of them computes a quarter of the scores, and then a quarter of the
-// dimensions of the result.
+// compute attention. Each of these four warps computes a quarter of the scores, and then a quarter
+// of the dimensions of the result.
 template <class Shape>
 struct DecodeAttention {
   using Step = AttentionStep<Shape>;
@@ -137,7 +137,7 @@ struct DecodeAttention {
   }
 
   // Returns the number of the KV cache page that this lane copies for the 64 positions from
-  // `position` on, or -1 if there is none.
+  // `position` on, or -1 if this lane copies no page.
   static INCIPIT_DEVICE int PageAt(const int32_t* table, int position, int page_of_step, int first,
                                    int last) {
     const int index = Shape::PageOf(position) + page_of_step;

@@ -67,9 +67,9 @@ struct AppendRows {
 
  private:
   struct HeadPosition {
-    // head: index of the attention head (query heads, then key heads, then value heads). in_half:
-    // index of the lane's first element, counted from the start of the first or second half of the
-    // head.
+    // `head`: index of the attention head (query heads, then key heads, then value heads).
+    // `in_half`: index of the lane's first element, counted from the start of the first or second
+    // half of the head.
     int head, in_half;
     bool is_rotated, is_high;
 

@@ -39,8 +39,8 @@ struct ProductArgs {
 // packed weight rows to the epilogue (the class that stores results). Each lane passes four of
 // these results.
 struct LanePosition {
-  // token: index of the token, in [0, 8). quad: index of the group of four packed weight rows, in
-  // [0, 4).
+  // `token`: index of the token, in [0, 8). `quad`: index of the group of four packed weight rows,
+  // in [0, 4).
   int token, quad;
 };
 INCIPIT_DEVICE LanePosition PositionOfLane() {

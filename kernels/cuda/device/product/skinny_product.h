@@ -34,8 +34,8 @@ class ChunkStream {
 
   struct Run {
     int first_tile, num_tiles;
-    // warp: index of this warp among the warps that process the same columns of the input x.
-    // barrier: index (0 or 1) of the barrier that these warps use.
+    // `warp`: index of this warp among the warps that process the same columns of the input x.
+    // `barrier`: index (0 or 1) of the barrier that these warps use.
     int warp, barrier;
   };
 
@@ -105,11 +105,11 @@ class ChunkStream {
 
   char* shared_;
   int barrier_;
-  // length_: number of columns of the column range. columns_: number of columns of the input x.
-  // left_: number of copies (of 64 columns each) that have not started.
+  // `length_`: number of columns of the column range. `columns_`: number of columns of the input x.
+  // `left_`: number of copies (of 64 columns each) that have not started.
   int length_, columns_, left_;
-  // column_: the next column that this lane copies. At column end_, the lane starts again with the
-  // first column of the column range.
+  // `column_`: the next column that this lane copies. At column `end_`, the lane starts again with
+  // the first column of the column range.
   int column_, end_;
   int rows_left_, offset_;
   int stage_ = 0;
