@@ -43,11 +43,13 @@ class Candidates {
   void KeepMass(uint64_t wanted);
 
  private:
-  // The limit above which candidates are kept. `key`: the lowest logit that is kept, as an integer
-  // with the same order (OrderKey of kernels/sampling.h). `wanted_of_equals`: number of candidates
-  // with exactly this logit to keep (KeepLargest), or the sum of their masses to reach (KeepMass).
+  // Selects the candidates to keep: all candidates with a logit above a limit, and some candidates
+  // with a logit equal to the limit.
   struct Cut {
+    // the limit, as an integer with the same order as the logits (OrderKey of kernels/sampling.h)
     uint32_t key = 0;
+    // For candidates with a logit equal to the limit: the number of candidates to keep
+    // (KeepLargest), or the sum of their masses to reach (KeepMass).
     uint64_t wanted_of_equals = 0;
   };
   template <class ValueOf>

@@ -17,8 +17,9 @@ constexpr int64_t kRounds = 2'000'000;
 // CPU caches.
 constexpr size_t kReadBytes = 256 << 20;
 
-// Calls `work(thread)` on all threads simultaneously. `work` returns its number of operations or
-// bytes. Returns the highest total number per second of kRepeats measurements.
+// Calls `work(thread)` on all threads simultaneously. `work` returns how many operations or bytes
+// the thread has processed. Returns the sum of these numbers per second: the highest of kRepeats
+// measurements.
 template <class F>
 double BestRate(const Threads& threads, const F& work) {
   double best = 0;

@@ -1,5 +1,5 @@
-// Implements the switch between fibers for all CPUs except x86-64. Slower than on x86-64, because
-// ucontext also saves the signal mask.
+// Implements the switch between fibers for all CPUs except x86-64. This switch is slower than the
+// switch of fiber_x86.cpp, because ucontext also saves the signal mask.
 #include <ucontext.h>
 
 #include "kernels/emulator/fiber.h"

@@ -82,7 +82,7 @@ struct Thread : Place {
 struct Multiplication {
   int a = 0, b = 0;  // byte offsets in shared memory of the two factors of the product
   int num_blocks = 0;
-  float* sums = nullptr;  // address of the results of lane 0
+  float* sums = nullptr;  // address of the variables of lane 0 that receive its results
   int64_t group = 0;
   Site site;
   bool is_computed = false;
@@ -111,8 +111,8 @@ struct Warp {
   const char* collective = "";
   Site collective_site;
   std::array<void*, kLanes> requests{};
-  // Number of lanes, from 0 to 31, that have called the barrier function named `barrier`. The call
-  // of the last lane resets the number to 0.
+  // Number of lanes that have called the barrier function named `barrier`, at most 31. The call of
+  // the last lane resets the number to 0.
   int num_at_barrier = 0;
   const char* barrier = "";
   Site barrier_site;

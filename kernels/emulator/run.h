@@ -37,14 +37,14 @@ enum class AccessKind : uint8_t {
   kSharedLoad,
   kSharedStore,
   kSharedAtomic,
-  // Reads from shared memory by LoadMatricesWarp and LoadMatricesTransposedWarp.
+  // reads of shared memory by LoadMatricesWarp and LoadMatricesTransposedWarp
   kMatrixLoad,
-  kSharedCopy,  // writes to shared memory by CopyAsync16
+  kSharedCopy,  // writes of CopyAsync16 to shared memory
   kGlobalLoad,
   kConstantLoad,
   kGlobalStore,
   kGlobalAtomic,
-  kGlobalCopy,  // reads from global memory by CopyAsync16
+  kGlobalCopy,  // reads of CopyAsync16 from global memory
 };
 
 // Counts the memory accesses of one kind at one source line of a kernel.
@@ -59,8 +59,8 @@ struct SiteCounts {
   int64_t lane_accesses = 0;
   // Number of additional transactions of shared memory that bank conflicts cause.
   int64_t bank_conflicts = 0;
-  int64_t sectors = 0;  // number of transferred sectors (32 bytes each) of global memory
-  // Number of 32-byte sectors of global memory that would be transferred if each warp accessed
+  int64_t sectors = 0;  // number of sectors (32 bytes) of global memory that were transferred
+  // Number of sectors (32 bytes) of global memory that would be transferred if each warp accessed
   // contiguous bytes.
   int64_t fewest_sectors = 0;
 };

@@ -19,7 +19,7 @@ SampledToken SampleToken(const StepSample& sample, std::span<const float> logits
 
 // Appends the log probability and the rank of `token`, and the `num_top` tokens with the largest
 // values of `logits`. If a logit is NaN or +infinity, or all logits are -infinity, appends zeros
-// and no such tokens.
+// for `token` and no likeliest tokens.
 RowStatus AppendLogprobs(std::span<const float> logits, TokenId token, int32_t num_top,
                          Logprobs& logprobs);
 

@@ -389,7 +389,7 @@ void FoldSplit(const AttendArgs& args, int64_t split, const AttendState& total,
     if (seen.empty()) return;
     float* const sums = total.sums + row * stride;
     const float* const more = part.sums + row * stride;
-    // `total` has no sums of this row yet, so the sums of `part` are copied.
+    // If `total` has no sums of this row yet, copies the sums of `part` to `total`.
     if (SeenPositions(args, row / args.num_heads).begin >= split * kSplit) {
       total.max[row] = part.max[row];
       total.denominator[row] = part.denominator[row];

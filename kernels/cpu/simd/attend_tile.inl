@@ -50,8 +50,8 @@ inline void FetchSoon(const T* data) {
 }
 
 // Prefetches memory during a computation, a few cache lines per loop iteration. Consecutive
-// prefetches read different blocks of kBlock positions. This order is up to 50 % faster than one
-// block after the other.
+// prefetches read different blocks of kBlock positions. This order is up to 50 % faster than
+// prefetches of one whole block after the other.
 class FetchAhead {
  public:
   // Element i of `begins` is the address of the memory to prefetch for the i-th block (kBlock

@@ -26,7 +26,7 @@ constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 4;
 constexpr int kInt8Unroll = 4;
 constexpr int kAttendRows = 6;
-constexpr int kAttendSums = 12;  // maximum number of SIMD registers that hold sums of attention
+constexpr int kAttendSums = 12;  // maximum number of SIMD registers for the sums of attention
 constexpr bool kBF16PairsInterleave = true;
 
 inline Vec Zero() { return {_mm256_setzero_ps()}; }

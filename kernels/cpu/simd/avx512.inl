@@ -26,7 +26,7 @@ constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 12;
 constexpr int kInt8Unroll = 4;
 constexpr int kAttendRows = 8;
-constexpr int kAttendSums = 24;  // maximum number of SIMD registers that hold sums of attention
+constexpr int kAttendSums = 24;  // maximum number of SIMD registers for the sums of attention
 constexpr bool kBF16PairsInterleave = true;
 
 inline Vec Zero() { return {_mm512_setzero_ps()}; }

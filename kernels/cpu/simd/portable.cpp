@@ -36,7 +36,7 @@ constexpr int kInt8PanelVectors = 2;
 constexpr int kInt8TileRows = 4;
 constexpr int kInt8Unroll = 1;
 constexpr int kAttendRows = 2;
-constexpr int kAttendSums = 8;  // maximum number of SIMD registers that hold sums of attention
+constexpr int kAttendSums = 8;  // maximum number of SIMD registers for the sums of attention
 constexpr bool kBF16PairsInterleave = false;
 
 inline Vec Zero() { return {Floats{0, 0, 0, 0}}; }

@@ -53,8 +53,8 @@ struct DecodeItem {
   // Index, in the memory for partial results, at which the item with split = 0 stores its first
   // result. The results of the other items follow in ascending order of `split`.
   int32_t partial = 0;
-  // Index of a counter of finished items. All items for the same tokens and query heads share the
-  // counter.
+  // Index of the counter that counts the finished items with the same tokens and query heads as
+  // this item.
   int32_t tile = 0;
   int32_t reserved = 0;
 };
@@ -89,7 +89,8 @@ struct AttentionList {
 
 struct StepHeader {
   int32_t num_tokens = 0;
-  int32_t rows = 0;  // byte offset of StepRow[num_tokens] from the start of this header
+  // Byte offset, from the start of this header, of an array of num_tokens StepRows
+  int32_t rows = 0;
   // byte offset, from the start of this header, of the page numbers (int32_t) of all sequences
   int32_t page_tables = 0;
   // byte offset, from the start of this header, of the token ids (int32_t); embed.h explains

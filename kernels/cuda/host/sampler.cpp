@@ -13,8 +13,8 @@
 namespace incipit::cuda {
 namespace {
 
-// Maximum numbers for one launch of a sampling kernel: changed logits, and returned likeliest
-// tokens.
+// Maximum number of changed logits, and maximum number of returned likeliest tokens, in one launch
+// of a sampling kernel.
 constexpr int32_t kPatchesAtOnce = 1 << 16, kTopsAtOnce = 1 << 14;
 
 }  // namespace

@@ -30,7 +30,7 @@ struct FinishProduct {
   };
 
   // Memory traffic: reads each element of `sums` once. The epilogue (the class that stores results)
-  // has its own traffic.
+  // accesses further memory.
   static INCIPIT_DEVICE void Run(const Args& args) {
     dev::LetNextKernelStart();
     const ProductInput& input = args.product.input;

@@ -60,8 +60,8 @@ INCIPIT_ANYWHERE constexpr int64_t NumUnits(RowOrder order, int64_t rows) {
 INCIPIT_ANYWHERE constexpr int64_t SourceRow(RowOrder order, int64_t rows, int64_t packed_row,
                                              int64_t head_dim = 0) {
   if (order == RowOrder::kPlain) return packed_row < rows ? packed_row : -1;
-  // Number of consecutive matrix rows in which packed rows alternate between the first half and the
-  // second half: all rows for kGateUp, the rows of one attention head for kRotary.
+  // Number of consecutive matrix rows whose first half and second half alternate in the packed
+  // weight: all rows for kGateUp, the rows of one attention head for kRotary.
   const int64_t whole = order == RowOrder::kGateUp ? rows : head_dim;
   const int64_t units = NumUnits(RowOrder::kGateUp, whole), unit = packed_row / kUnitRows;
   const int64_t row = unit % units * 8 + packed_row % 8;

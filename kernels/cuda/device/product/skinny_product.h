@@ -29,7 +29,8 @@ template <class Shape>
 class ChunkStream {
  public:
   static constexpr int kTokens = Shape::kTokens, kWarps = Shape::kCluster;
-  static constexpr int kBytes = kTokens * kTileColumns * 2;  // bytes of 64 columns of the input x
+  // Size in bytes of 64 columns of the input x
+  static constexpr int kBytes = kTokens * kTileColumns * 2;
   static constexpr int kAllBytes = kBytes * Shape::kChunkStages;
 
   struct Run {

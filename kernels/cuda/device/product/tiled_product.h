@@ -102,7 +102,8 @@ struct TiledProduct {
   static INCIPIT_DEVICE dev::Barrier* Empty(char* shared) { return Full(shared) + kStages; }
 
   struct TileOrigin {
-    // First row of the input x and first unit (16 packed weight rows) of a result tile
+    // Indices of the first row of the input x and of the first unit (16 packed weight rows) of a
+    // result tile
     int row, unit;
   };
   // Size of a matrix product: numbers of input rows, of 64-column groups and of result tiles.
