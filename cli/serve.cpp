@@ -60,8 +60,8 @@ void RaiseFileLimit() {
     spdlog::warn("the limit of open files of this process cannot be raised");
 }
 
-// Writes the port numbers of the server to the file --port-file. Writes a temporary file first and
-// then renames it, so that other programs never read an incomplete file.
+// Writes the port numbers of the server to the file that --port-file names. Writes a temporary file
+// first and then renames this file, so that other programs never read an incomplete file.
 absl::Status WritePortFile(const Options& options, const Server& server) {
   std::string text =
       fmt::format(R"({{"grpc": {}, "metrics": {})", server.grpc_port(), server.metrics_port());

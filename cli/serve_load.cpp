@@ -159,10 +159,14 @@ absl::Status WithFlags(const absl::Status& status, std::string_view flags) {
 
 // Returns advice for the user: the flags that reduce memory use.
 std::string_view FlagsOfMemory(const Options& options, const Loaded& loaded) {
-  if (options.kv_blocks.has_value()) return "lower --kv-blocks, --step-tokens or --running-max";
-  if (options.kv_memory > 0) return "lower --kv-memory, --step-tokens or --running-max";
-  if (IsCpu(*loaded.backend)) return "lower --step-tokens, --running-max or --max-model-len";
-  return "lower --gpu-memory-fraction, --step-tokens, --running-max or --max-model-len";
+  if (options.kv_blocks.has_value())
+    return "use a smaller value of --kv-blocks, --step-tokens or --running-max";
+  if (options.kv_memory > 0)
+    return "use a smaller value of --kv-memory, --step-tokens or --running-max";
+  if (IsCpu(*loaded.backend))
+    return "use a smaller value of --step-tokens, --running-max or --max-model-len";
+  return "use a smaller value of --gpu-memory-fraction, --step-tokens, --running-max or "
+         "--max-model-len";
 }
 
 absl::StatusOr<std::unique_ptr<TransformerRunner>> CreateRunner(const Options& options,

@@ -14,7 +14,7 @@ namespace {
 
 // The block sizes that `incipit analyze` analyses, as multiples of the smallest block size.
 constexpr int32_t kGroups[] = {1, 2, 4, 8};
-// kGroups[kDefaultDetail] is the block size of tables that show only one block size.
+// Index in kGroups of the block size for tables that show only one block size.
 constexpr size_t kDefaultDetail = 1;
 
 // Finds contradictions in a log, such as decreasing timestamps, and describes them in sentences.

@@ -21,12 +21,12 @@ inline constexpr int32_t kHashLogBlockSize = 512;
 inline constexpr int32_t kAnalyzedBlockSizeMax = 1 << 16;
 
 struct AnalysisInput {
-  std::string name;  // name of the log in messages
+  std::string name;  // name of the log file, for messages to the user
   TraceForm form = TraceForm::kHashIds;
   std::unique_ptr<BlockLog> log;
   // The analysed block sizes in ascending order, as multiples of the block size of `log`.
   std::vector<int32_t> groups;
-  // groups[detail] is the block size of tables that show only one block size.
+  // Index in `groups` of the block size for tables that show only one block size.
   size_t detail = 0;
   int64_t output_tokens = 0;  // sum of the output lengths of all requests in the log
   // Sentences about contradictions in the log, such as decreasing timestamps.

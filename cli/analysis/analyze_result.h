@@ -37,7 +37,7 @@ struct Analysis {
   double seconds = 0;  // time from the first to the last request, in seconds; 0: no timestamps
   // One analysis for each block size, in ascending order of the block size.
   std::vector<BlockSizeAnalysis> sizes;
-  // sizes[detail] is the analysis for tables and plots that show only one block size.
+  // Index in `sizes` of the analysis for tables and plots that show only one block size.
   size_t detail = 0;
   Sharing sharing;
   // beginnings[i]: start of the shared prefix sharing.top[i], as text or ids.

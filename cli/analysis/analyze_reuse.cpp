@@ -201,7 +201,7 @@ Reuse MeasureReuse(const BlockView& view, const WorkingSetOptions& options) {
   for (size_t request = 0; request < log.num_requests(); ++request) {
     windows.BeforeRequest(request, stack);
     const int64_t num_blocks = view.num_blocks(request);
-    // Look up all blocks of the prompt before Use() changes the order of the blocks.
+    // Count the hits of all blocks of the prompt before Use() changes the order of last use.
     for (int64_t i = 0; i < view.num_seen(request); ++i) {
       const auto depth = static_cast<size_t>(stack.Depth(view.block(request, i)));
       if (depth >= at.size()) at.resize(std::max(depth + 1, 2 * at.size()));

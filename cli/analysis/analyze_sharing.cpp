@@ -141,7 +141,8 @@ Sharing MeasureSharing(const BlockView& view, size_t num_top) {
 
 std::vector<BlockNode> FirstBlocks(const BlockView& view, const SharedPrefix& prefix,
                                    int64_t num_blocks_max) {
-  // Collect the blocks from the last block of the prefix to its first block.
+  // The loop visits the blocks of the stretch in reverse order, because each block stores only its
+  // parent (the previous block of the prompt).
   std::vector<BlockNode> blocks;
   const int64_t group = view.block_tokens() / view.log().block_tokens();
   BlockNode node = prefix.node;

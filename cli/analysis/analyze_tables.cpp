@@ -16,7 +16,7 @@ constexpr size_t kIndent = 2;
 constexpr size_t kTimelineRows = 12;
 constexpr int64_t kBarWidth = 30;
 
-// A text with one line for each fact: the name of the fact and its value.
+// A text table with two columns, the name and the value of a figure such as the number of requests.
 class Facts {
  public:
   void Add(std::string name, std::string value) { table_.Add({std::move(name), std::move(value)}); }
@@ -195,7 +195,8 @@ std::string SharingText(const Analysis& analysis) {
   for (const Sharing::Bin& bin : sharing.bins) largest = std::max(largest, bin.num_requests);
   TextTable table({{"shared tokens"}, {"requests"}, {"of all"}, {"", kLeft}});
   for (const Sharing::Bin& bin : sharing.bins) {
-    // The range of a bar ends one token before the range of the next bar begins.
+    // A bar of the histogram counts prefixes from `blocks_from` blocks to one token less than
+    // `blocks_to` + 1 blocks.
     const std::string range =
         bin.blocks_from == 0 ? "none"
                              : fmt::format("{} - {}", Thousands(bin.blocks_from * block_tokens),
@@ -205,7 +206,7 @@ std::string SharingText(const Analysis& analysis) {
                PercentText(RatioOf(bin.num_requests, sharing.num_requests)),
                std::string(static_cast<size_t>(width), '#')});
   }
-  return fmt::format("\nPrefixes that several prompts share, in blocks of {} tokens{}\n{}",
+  return fmt::format("\nPrefixes that several prompts share, counted in blocks of {} tokens{}\n{}",
                      block_tokens, facts.Text(), table.Text(kIndent));
 }
 

@@ -37,7 +37,7 @@ std::string Thousands(int64_t value) {
 std::string ShortNumber(double value) {
   static constexpr std::string_view kUnits[] = {"", " k", " M", " G", " T"};
   size_t unit = 0;
-  // From 999.5, `value` would be rounded to 1000, so use the next larger unit.
+  // A value of at least 999.5 would be printed as 1000, so the next larger unit is used.
   while (std::abs(value) >= 999.5 && unit + 1 < std::size(kUnits)) {
     value /= 1000;
     ++unit;

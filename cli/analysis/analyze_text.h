@@ -10,7 +10,8 @@ namespace incipit {
 
 // Returns `value` with digits in groups of three, such as "1,234,567".
 std::string Thousands(int64_t value);
-// Returns three digits and a unit, such as "950" or "1.23 k".
+// Returns `value` with at most three digits, in thousands (k), millions (M) and so on: 950 becomes
+// "950", and 1234 becomes "1.23 k".
 std::string ShortNumber(double value);
 std::string PercentText(double ratio);  // Returns `ratio` in percent, such as "12.3 %" for 0.1234
 // Returns a time with its unit, such as "250 ms" or "1 min 30 s".

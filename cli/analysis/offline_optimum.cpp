@@ -44,7 +44,8 @@ class UseSet {
       number /= 64;
     }
   }
-  size_t Max() const {  // REQUIRES: the set is not empty
+  // Returns the largest number in the set. REQUIRES: the set is not empty.
+  size_t Max() const {
     size_t number = 0;
     for (auto level = levels_.rbegin(); level != levels_.rend(); ++level) {
       number = number * 64 + 63 - static_cast<size_t>(std::countl_zero((*level)[number]));
@@ -87,7 +88,8 @@ int64_t OfflineOptimumHits(const BlockLog& log, int64_t capacity) {
   UseSet kept(next.size());
   int64_t num_kept = 0, num_hits = 0;
   for (size_t use = 0; use < next.size(); ++use) {
-    // If `kept` contains the number `use`, the block of this use is in the cache: a hit.
+    // If the set `kept` contains the number `use`, the block of block use number `use` is in the
+    // cache, so this block use is a hit.
     if (kept.Has(use)) {
       kept.Erase(use);
       --num_kept;

@@ -11,8 +11,8 @@ namespace incipit {
 // A full cache evicts the block whose next use is latest in the log (Belady: "A study of
 // replacement algorithms for a virtual-storage computer", 1966).
 //
-// The cache may also evict a block of the current prompt, or not store it at all. The time is O(1)
-// per block of a prompt. REQUIRES: `capacity` >= 0.
+// The cache may also evict a block of the current prompt, or not store a block at all. The time is
+// O(1) per block of a prompt. REQUIRES: `capacity` >= 0.
 int64_t OfflineOptimumHits(const BlockLog& log, int64_t capacity);
 
 }  // namespace incipit

@@ -23,13 +23,15 @@ struct ReplayResult {
   int64_t hit_blocks = 0;
   int64_t hit_tokens = 0;
   int64_t evictions = 0;  // number of evicted blocks
-  int64_t regret = 0;     // number of blocks that were computed again soon after their eviction
+  // Number of evicted blocks that were computed again during the next N evictions. N is a quarter
+  // of the number of blocks in the cache.
+  int64_t regret = 0;
 };
 
 // Runs the prompts of `log` through KvCacheManager, one after the other, with one eviction policy.
 // If a prompt is longer than the cache, only its first blocks enter the cache.
 //
-// REQUIRES: if `log` holds token ids, ValidateKvCacheOptions() accepts its block size.
+// REQUIRES: if `log` holds token ids, ValidateKvCacheOptions() accepts the block size of `log`.
 ReplayResult ReplayPolicy(const BlockLog& log, const ReplayOptions& options);
 
 }  // namespace incipit

@@ -31,7 +31,7 @@ struct SvgText {
   double size = 12;
   bool bold = false;
   std::string_view color = "#222222";
-  double degrees = 0;  // clockwise rotation of the text about its anchor point
+  double degrees = 0;  // clockwise rotation of the text about its anchor point, in degrees
 };
 
 // An SVG drawing with an opaque white background. Elements that are added later cover elements that

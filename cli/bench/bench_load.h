@@ -22,7 +22,7 @@ struct BenchRecord {
   bool is_done = false;
   std::string error;  // error message; empty if the request succeeded
   // `first_token` is the time to the first output token, `total` the time to the end of the
-  // request. Both times begin at `due` and are in seconds.
+  // request. Both times begin at `due` (the start of the request) and are in seconds.
   double first_token = 0, total = 0;
   std::vector<double> inter_token;  // times between consecutive output tokens, in seconds
   uint32_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;

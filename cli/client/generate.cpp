@@ -57,7 +57,7 @@ void Bind(Flags& flags, GenerateOptions& options) {
   flags.Group("Output");
   flags.Switch({"json", "", "Print one JSON object when the output is complete."}, options.json);
   flags.Switch(
-      {"usage", "", "Print token counts and times to stderr. Always on if stderr is a terminal."},
+      {"usage", "", "Print token counts and times to stderr, even if stderr is not a terminal."},
       options.usage);
   BindClientFlags(flags, options.client);
   options.request.Bind(flags);

@@ -47,9 +47,9 @@ void RequestFlags::Bind(Flags& flags) {
   BindOutput(flags);
   BindSampling(flags);
   flags.Group("Cache and queue");
-  flags.String(
-      {"cache-salt", "TEXT", "Share cached blocks only with requests that have the same salt."},
-      cache_salt_);
+  flags.String({"cache-salt", "TEXT",
+                "Cache salt of the request. Requests with different salts share no cached blocks."},
+               cache_salt_);
   flags.Switch(
       {"skip-cache", "", "Compute the whole prompt, without cached blocks of the prefix cache."},
       skip_cache_);
@@ -93,7 +93,7 @@ void RequestFlags::BindOutput(Flags& flags) {
       min_tokens_);
   flags.Strings(
       {"stop", "TEXT",
-       "The output ends before the first occurrence of this text. May be given several times."},
+       "The output ends before the first occurrence of this text. The flag can be repeated."},
       stop_);
   flags.Custom(
       {"stop-token-ids", "1,2,3", "The output ends if any of these tokens is sampled."},
@@ -143,8 +143,7 @@ void RequestFlags::BindSampling(Flags& flags) {
               "Penalty for each occurrence of a token in the output; 0: no penalty."},
              frequency_penalty_);
   flags.Custom(
-      {"logit-bias", "ID:BIAS",
-       "Add BIAS to the logit of the token ID. May be given several times."},
+      {"logit-bias", "ID:BIAS", "Add BIAS to the logit of the token ID. The flag can be repeated."},
       [this](std::string_view text) -> absl::Status {
         const size_t colon = text.find(':');
         const auto id = ParseNumber<uint32_t>(text.substr(0, colon));

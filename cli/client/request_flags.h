@@ -18,7 +18,9 @@ class RequestFlags {
  public:
   void Bind(Flags& flags);
 
-  template <typename Request>  // REQUIRES: Request is GenerateRequest or ChatRequest
+  // Copies the values of the flags to `request`. REQUIRES: Request is GenerateRequest or
+  // ChatRequest.
+  template <typename Request>
   void Fill(Request& request) const {
     request.set_request_id(request_id_);
     request.set_model(model_);
