@@ -259,8 +259,8 @@ class Server::Parts {
   RequestCounter requests;
   // Destroyed after `dispatcher`, because the sessions in `dispatcher` use `gateway_calls`.
   GatewayCalls gateway_calls;
-  // Sends the events of the prefix cache to gateways; null if HasEngineApi(options) is false.
-  // Destroyed after `engine`, which reports the events.
+  // Sends the events of the prefix cache to gateways; null if the gRPC service for gateways is
+  // turned off (HasEngineApi returns false). Destroyed after `engine`, which reports the events.
   std::unique_ptr<KvEventHub> kv_events;
   // HTTP server; null if the server runs without HTTP. Destroyed after `dispatcher`, because the
   // sessions in `dispatcher` use connections of `http`.
@@ -273,7 +273,8 @@ class Server::Parts {
   SessionStarter starter;
   InferenceService inference;
   AdminService admin;
-  std::unique_ptr<GatewayService> gateway;  // null if HasEngineApi(options) is false
+  // The gRPC service for gateways; null if the service is turned off (HasEngineApi returns false).
+  std::unique_ptr<GatewayService> gateway;
   OpenAiRoutes routes;
   // The gRPC servers at --address and --admin-address. `admin_endpoint` is null if --admin-address
   // is not set.

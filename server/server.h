@@ -34,7 +34,8 @@ struct ServerParts {
   ModelDescription description;
   // Null if the model has no tokenizer: prompts and outputs are then token ids, without text.
   std::unique_ptr<Tokenizer> tokenizer;
-  std::unique_ptr<ChatTemplate> chat_template;  // null: the server refuses chat requests
+  // Chat template of the model. If null, the server refuses chat requests.
+  std::unique_ptr<ChatTemplate> chat_template;
   std::unique_ptr<ModelRunner> runner;
   EngineOptions engine;
   ApiKeys keys;  // API keys with which clients may call the server

@@ -19,9 +19,9 @@ namespace {
 
 namespace api = vllm::grpc::engine;
 
-// Pairs (A, B) of beginnings of field paths. A path that begins with A in a RequestDraft (the
-// server's form of a request) begins with B in a GenerateRequest. The first pair that matches
-// applies.
+// Pairs (A, B) that convert the path of a field in a RequestDraft (the server's form of a request)
+// to the path in a GenerateRequest: a leading A is replaced by B. For example, "sampling.top_p"
+// becomes "sampling_params.top_p". The first pair that matches applies.
 constexpr std::pair<std::string_view, std::string_view> kPaths[] = {
     {"sampling.", "sampling_params."},
     {"output.", "sampling_params."},
@@ -124,8 +124,8 @@ absl::StatusOr<GatewayRequest> ReadGatewayRequest(const grpc::ByteBuffer& bytes,
   GatewayRequest out;
   out.streams = message.stream();
   out.name = std::move(*message.mutable_request_id());
-  // A client of the gateway chose a part of the name. Therefore, the name becomes the label only if
-  // the name is printable and short enough.
+  // A client of the gateway chose a part of the request's name. Therefore, the name appears in the
+  // server's log only if the name is printable and short enough.
   if (CheckLabel(out.name, limits).ok()) out.draft.label = out.name;
   if (message.has_tokenized()) {
     out.draft.prompt = TokensOf(message.tokenized().input_ids());

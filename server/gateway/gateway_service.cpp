@@ -37,9 +37,9 @@ grpc::ServerUnaryReactor* Respond(grpc::CallbackServerContext& call, const Messa
   return reactor;
 }
 
-// Returns the model path that the server reports to a gateway for the model `name`. Before a
-// gateway calls GetTokenizer, it searches for a folder and for a Hugging Face repository with this
-// path. No repository has a colon in its name.
+// Returns the model path that the server reports to a gateway for the model `name`. A gateway calls
+// GetTokenizer only if neither a folder nor a Hugging Face repository has this path. The path
+// contains a colon, because the name of a repository never contains a colon.
 std::string ModelPathOf(std::string_view name) {
   std::string path = fmt::format("incipit:{}", name);
   std::ranges::replace(path, '/', '_');

@@ -54,8 +54,8 @@ bool KvEventFeed::ApplyOne(const KvEvent& event, std::span<const TokenId> tokens
   return false;
 }
 
-// Skips one sequence number. Therefore, Follows is false for a subscriber that has received only
-// batches from before the reset.
+// Skips one sequence number. Therefore, Follows() returns false for the sequence numbers of batches
+// from before the reset.
 void KvEventFeed::Reset() {
   mirror_.Clear();
   static_cast<void>(batch_.Take());

@@ -13,8 +13,9 @@
 
 namespace incipit {
 
-// Converts the prefix-cache events of the engine to batches with consecutive sequence numbers,
-// keeps the latest batches, and makes snapshots (lists of all cached blocks). Not thread-safe.
+// Converts the prefix-cache events of the engine to batches (messages with changes of the cache)
+// with consecutive sequence numbers. Keeps the latest batches, and makes snapshots (lists of all
+// cached blocks). Not thread-safe.
 //
 // After the event kRestarted, the engine reports the blocks that are already in the cache. The feed
 // is complete after the engine has reported all of these blocks. Only a complete feed has batches
@@ -24,8 +25,9 @@ class KvEventFeed {
   // Maximum number of snapshots in memory at the same time.
   static constexpr size_t kSnapshotsMax = 2;
 
-  // The batches have sequence numbers greater than `first_sequence`. The feed keeps the latest
-  // batches with a total size of at most `history_bytes_max` bytes, but at least one batch.
+  // The batches (messages with changes of the prefix cache) have sequence numbers greater than
+  // `first_sequence`. The feed keeps the latest batches with a total size of at most
+  // `history_bytes_max` bytes, but at least one batch.
   KvEventFeed(int32_t block_size, size_t history_bytes_max, uint64_t first_sequence)
       : mirror_(block_size), history_bytes_max_(history_bytes_max), sequence_(first_sequence) {}
 
@@ -36,16 +38,17 @@ class KvEventFeed {
   void Reset();
 
   bool is_complete() const { return is_complete_; }
-  // Returns the latest sequence number. The next batch gets the next number.
+  // Returns the sequence number of the latest batch (message with changes of the prefix cache).
   uint64_t sequence() const { return sequence_; }
-  // Returns true if the feed is complete and has all batches after the sequence number `sequence`.
+  // Returns true if the feed knows all cached blocks, and still has all batches (messages with
+  // changes of the cache) whose sequence numbers are greater than `sequence`.
   bool Follows(uint64_t sequence) const;
   // Returns the batch with the sequence number `sequence` + 1. REQUIRES: Follows(`sequence`) is
   // true, and `sequence` is less than sequence().
   KvMessage After(uint64_t sequence) const;
-  // Returns a snapshot of the cached blocks. Several callers may get the same snapshot. Follows is
-  // true for the sequence number of the snapshot. Returns null if kSnapshotsMax older snapshots are
-  // still in use. REQUIRES: the feed is complete.
+  // Returns a snapshot (list) of the cached blocks. Several callers may get the same snapshot. The
+  // feed still has all batches that follow the snapshot. Returns null if kSnapshotsMax older
+  // snapshots are still in use. REQUIRES: is_complete() is true.
   std::shared_ptr<const KvSnapshotMessages> Snapshot();
 
  private:
@@ -59,7 +62,9 @@ class KvEventFeed {
   bool awaits_restart_ = true;  // true: Apply ignores events until the event kRestarted
   bool is_complete_ = false;
   uint64_t sequence_;
-  std::deque<KvMessage> history_;  // latest batches; the last batch has the number `sequence_`
+  // The latest batches (messages with changes of the prefix cache). The last batch has the sequence
+  // number `sequence_`.
+  std::deque<KvMessage> history_;
   size_t history_bytes_ = 0;
   std::vector<std::weak_ptr<const KvSnapshotMessages>> snapshots_;  // oldest first
 };

@@ -17,9 +17,9 @@ absl::Status Cancelled() {
 
 absl::Status Stopping() { return Refuse(Reason::kDraining, "the server is stopping"); }
 
-// Returns the present Unix time in units of 2^-32 seconds. The sequence numbers of the batches
-// begin at this value. The server sends less than one batch in 2^-32 seconds. Therefore, a
-// restarted server uses greater sequence numbers than the earlier process.
+// Returns the present Unix time in units of 2^-32 seconds, for the sequence number of the first
+// message. The server needs more than 2^-32 seconds for a message. Therefore, a restarted server
+// uses greater sequence numbers than the server before the restart.
 uint64_t FirstSequence() {
   const std::chrono::nanoseconds now = UnixTime();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now);
@@ -39,12 +39,12 @@ KvEventSource SourceOf(Engine& engine, std::function<KvLoad()> load) {
 struct KvEventHub::Subscription {
   uint64_t id = 0;
   std::shared_ptr<KvSubscriber> subscriber;
-  // Sequence number of the last batch that the subscriber has; 0 if none. Initially the `start` of
-  // Subscribe, then the number of the last batch that was sent.
+  // Sequence number of the last message with cache changes that was sent to the subscriber. Before
+  // the first message: the argument `start` of Subscribe.
   uint64_t sequence = 0;
   bool needs_snapshot = false;
   std::shared_ptr<const KvSnapshotMessages> snapshot;  // snapshot that is being sent, or null
-  size_t next_message = 0;                             // index in `snapshot->messages`
+  size_t next_message = 0;  // index of the next message to send, in `snapshot->messages`
   bool takes_early_load = false, load_due = true;
   uint64_t num_loads = 0;  // number of load records that were sent to the subscriber
   bool is_sending = false, is_reset = false, is_ended = false;
@@ -161,8 +161,8 @@ bool KvEventHub::Await() {
     const Time now = clock_.Now();
     const bool takes_events = now >= events_due_;
     if (!calls_.empty() || now >= NextTurn() || (takes_events && !events_.empty())) break;
-    // Before `events_due_`, the hub thread handles no events, so the engine need not wake the hub
-    // thread.
+    // Until the time `events_due_`, this thread handles no events of the engine, so the engine need
+    // not wake this thread.
     is_waiting_ = takes_events;
     const Time until = takes_events ? NextTurn() : std::min(NextTurn(), events_due_);
     if (until == kNoDeadline) {
@@ -224,8 +224,9 @@ void KvEventHub::HandleSent(const Sent& sent) {
   if (!sent.ok) End(*subscription, Cancelled());
 }
 
-// Handles events only once in `batch_interval`, so that the changes of several steps are one batch.
-// Does not wait while the engine reports the blocks that were already cached.
+// Handles the events of the engine only once in `batch_interval`, so that one message contains the
+// changes of several steps. While the engine reports the blocks that were already cached, handles
+// the events without a pause.
 void KvEventHub::HandleEvents(Time now) {
   {
     MutexLock lock(mutex_);

@@ -1,6 +1,6 @@
-// Sends the changes of the prefix cache to gateways. One thread, the hub thread, keeps a copy of
-// the cache's block list and serves all gateways. Therefore, neither a snapshot nor a slow gateway
-// delays the engine.
+// Sends the changes of the prefix cache to gateways. One thread keeps a copy of the cache's block
+// list and serves all gateways. Therefore, neither a snapshot (list of all blocks) nor a slow
+// gateway delays the engine.
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,8 @@ class KvSubscriber {
 // The load of the server, for gateways that receive the changes of the prefix cache.
 struct KvLoad {
   smg::grpc::common::EngineLoad load;
-  absl::Status status;  // an error ends all subscriptions, for example if the server drains
+  // Status of the server. An error ends all subscriptions, for example if the server drains.
+  absl::Status status;
 };
 
 // The functions by which a KvEventHub uses the engine.
@@ -63,11 +64,11 @@ struct KvEventHubOptions {
   // Maximum time for sending one message. The KvEventHub disconnects a subscriber that does not
   // read a message within this time.
   Duration write_stall_timeout = std::chrono::seconds(30);
-  // Maximum number of events in the queue from the engine to the hub thread, and of tokens of these
-  // events.
+  // Maximum number of events in the queue from the engine to the thread of the KvEventHub, and
+  // maximum number of tokens of all these events.
   size_t queue_events_max = 32'768, queue_tokens_max = 524'288;
-  // Maximum size in bytes of the latest batches, which the KvEventHub keeps for subscribers that
-  // connect again.
+  // Maximum total size, in bytes, of the latest messages with cache changes. The KvEventHub keeps
+  // these messages for subscribers that connect again.
   size_t history_bytes_max = 16 << 20;
   // Minimum time between two batches of changes. A batch can contain the changes of several steps
   // of the engine.
@@ -83,22 +84,22 @@ struct KvEventHubOptions {
 // When the first subscriber arrives, the engine begins to report changes. The engine also reports,
 // in parts, the blocks that are already cached. When the copy is complete, a new subscriber gets a
 // snapshot. Later changes follow as batches with consecutive sequence numbers. If a full queue
-// loses events of the engine, the hub thread builds the copy again. If a subscriber misses batches
+// loses events of the engine, the KvEventHub builds the copy again. If a subscriber misses batches
 // that the KvEventHub no longer has, the subscriber gets a new snapshot.
 //
 // The engine thread calls OnKvEvents. Subscribe, OnSent and Cancel are thread-safe.
 class KvEventHub final : public KvEventListener {
  public:
-  // REQUIRES: `metrics` and `clock` outlive the hub, and the functions of `source` can be called
-  // until Stop returns.
+  // REQUIRES: `metrics` and `clock` outlive the KvEventHub, and the functions of `source` can be
+  // called until Stop returns.
   KvEventHub(const KvEventHubOptions& options, KvEventSource source, Metrics& metrics,
              const Clock& clock);
   ~KvEventHub() override;
 
-  // Starts the hub thread.
+  // Starts the thread of the KvEventHub.
   void Start();
-  // Stops the hub thread, then ends all subscriptions with UNAVAILABLE. Later calls of Subscribe
-  // return an error. A second call of Stop does nothing.
+  // Stops the thread of the KvEventHub, then ends all subscriptions with UNAVAILABLE. Later calls
+  // of Subscribe return an error. A second call of Stop does nothing.
   void Stop();
 
   // Returns a number for a new subscriber. Each call returns a different number.
@@ -119,7 +120,7 @@ class KvEventHub final : public KvEventListener {
   void OnKvEvents(const KvEvents& events) override;
 
   // Handles the calls of other threads and the events of the engine that have arrived, then sends
-  // messages to subscribers. The hub thread calls Turn. Tests call Turn without a hub thread.
+  // messages to subscribers. The thread that Start creates calls Turn. Tests call Turn directly.
   void Turn();
 
  private:
@@ -132,7 +133,7 @@ class KvEventHub final : public KvEventListener {
     uint64_t id = 0;
     bool ok = false;
   };
-  // Calls of Subscribe, OnSent and Cancel that the hub thread must still handle.
+  // Calls of Subscribe, OnSent and Cancel that the thread of the KvEventHub must still handle.
   struct Calls {
     std::vector<Arrival> arrivals;
     std::vector<Sent> sent;
@@ -140,8 +141,8 @@ class KvEventHub final : public KvEventListener {
 
     bool empty() const { return arrivals.empty() && sent.empty() && cancelled.empty(); }
   };
-  // Events of the engine that the hub thread must still handle. Listen reserves the memory, so that
-  // the engine thread allocates no memory.
+  // Events of the engine that the thread of the KvEventHub must still handle. Listen reserves the
+  // memory, so that the engine thread allocates no memory.
   struct Events {
     std::vector<KvEvent> events;
     std::vector<TokenId> tokens;
@@ -153,7 +154,7 @@ class KvEventHub final : public KvEventListener {
   struct Subscription;
 
   void Run();
-  // Waits until Turn has work to do. Returns false if the hub thread must end.
+  // Waits until Turn has work to do. Returns false if the thread of the KvEventHub must end.
   bool Await() ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns the time at which Turn must be called even if no call and no event has arrived.
   Time NextTurn() const;
@@ -182,7 +183,7 @@ class KvEventHub final : public KvEventListener {
   const Clock& clock_;
   std::atomic<uint64_t> next_id_{1};
 
-  // Only the hub thread uses the members from `taken_` to `events_due_`.
+  // Only the thread of the KvEventHub uses the members from `taken_` to `events_due_`.
   Events taken_;
   KvEventFeed feed_;
   std::vector<std::unique_ptr<Subscription>> subscriptions_;
@@ -197,7 +198,8 @@ class KvEventHub final : public KvEventListener {
   Calls calls_ ABSL_GUARDED_BY(mutex_);
   Events events_ ABSL_GUARDED_BY(mutex_);
   int32_t num_subscribers_ ABSL_GUARDED_BY(mutex_) = 0;
-  // True while the hub thread waits for events. If false, OnKvEvents does not wake the thread.
+  // True while the thread of the KvEventHub waits for events. If false, OnKvEvents does not wake
+  // the thread.
   bool is_waiting_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

@@ -15,7 +15,7 @@
 
 namespace incipit {
 
-// Returns the number that identifies the block `key` in messages to gateways.
+// Returns the number that identifies the block with the key `key` in messages to gateways.
 inline int64_t WireHash(const BlockHash& key) { return static_cast<int64_t>(key.prefix()); }
 
 // The values that a message to a gateway contains about a cached block.
@@ -36,7 +36,7 @@ class KvMirror {
   // the block. Returns false if the list already has the block. REQUIRES: the list has the parent
   // (the previous block of the prompt), if any.
   bool Store(const KvEvent& event, std::span<const TokenId> tokens);
-  // Removes the block `key`. Returns false if the list does not have the block.
+  // Removes the block with the key `key`. Returns false if the list does not have the block.
   bool Remove(const BlockHash& key);
   // Removes all blocks and frees the memory of the blocks.
   void Clear();

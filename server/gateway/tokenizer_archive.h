@@ -40,9 +40,9 @@ class TokenizerArchive {
  private:
   const std::filesystem::path folder_;
   const FileChoice chat_template_;
-  Mutex reading_;  // locked while Get reads the files
+  Mutex reading_;  // locked while Get reads the tokenizer files
   Mutex mutex_;
-  // Null until Get has read the files.
+  // Messages with the archive; null until Get has read the tokenizer files.
   std::shared_ptr<const Chunks> chunks_ ABSL_GUARDED_BY(mutex_);
 };
 

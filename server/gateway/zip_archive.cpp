@@ -42,7 +42,7 @@ void AppendCommon(const ZipFile& file, uint32_t crc, std::string& out) {
   Append(file.contents.size(), 4, out);  // compressed size
   Append(file.contents.size(), 4, out);
   Append(file.name.size(), 2, out);
-  Append(0, 2, out);  // size of the extra field: none
+  Append(0, 2, out);  // size of the extra field: 0 bytes
 }
 
 }  // namespace
@@ -70,8 +70,8 @@ std::string ZipOf(std::span<const ZipFile> files) {
     Append(kCentralHeader, 4, directory);
     Append(kMadeOnUnix | kVersion, 2, directory);
     AppendCommon(file, crc, directory);
-    Append(0, 2, directory);  // size of the file's comment
-    Append(0, 2, directory);  // number of the disk that contains the file
+    Append(0, 2, directory);  // size of the file's comment: 0 bytes
+    Append(0, 2, directory);  // number of the disk that contains the file: 0
     Append(0, 2, directory);  // internal attributes
     Append(kRegularFile << 16, 4, directory);
     Append(offset, 4, directory);
@@ -80,12 +80,12 @@ std::string ZipOf(std::span<const ZipFile> files) {
   const size_t offset = out.size();
   out += directory;
   Append(kEnd, 4, out);
-  Append(0, 4, out);  // number of this disk, and of the disk with the directory
+  Append(0, 4, out);  // number of this disk, and number of the disk with the directory: both 0
   Append(files.size(), 2, out);
   Append(files.size(), 2, out);
   Append(directory.size(), 4, out);
   Append(offset, 4, out);
-  Append(0, 2, out);  // size of the archive's comment
+  Append(0, 2, out);  // size of the archive's comment: 0 bytes
   INCIPIT_CHECK(out.size() < uint64_t{1} << 32);
   return out;
 }

@@ -113,7 +113,8 @@ void HttpConnection::Expire() {
 void HttpConnection::Run() {
   Post([this] {
     Error ignored;
-    socket_.non_blocking(true, ignored);  // read_some then never waits for bytes
+    // In the non-blocking mode, the function read_some of the socket never waits for bytes.
+    socket_.non_blocking(true, ignored);
     AwaitRequest();
   });
 }
@@ -297,9 +298,9 @@ void HttpConnection::Handle() {
   auto exchange = std::make_shared<HttpExchange>(shared_from_this(), std::exchange(head_, {}),
                                                  std::move(parser_->get().body()));
   parser_.reset();
-  // Discards bytes that the client has sent after the request. The connection does not support
-  // pipelining (a request that is sent before the previous response), and then closes after the
-  // response.
+  // Discards bytes that the client has sent after the request, because the connection does not
+  // support pipelining (a request that is sent before the previous response). If there are such
+  // bytes, closes the connection after the response.
   SkipLineEnds(buffer_);
   closes_ = closes_ || buffer_.size() > 0;
   buffer_.consume(buffer_.size());

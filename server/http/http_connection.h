@@ -100,11 +100,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
   using Error = boost::system::error_code;
   enum class State : uint8_t {
-    kIdle,  // waits for the first byte of a request
+    kIdle,  // the connection waits for the first byte of a request
     kReadingHead,
     kReadingBody,
-    kResponding,  // computes or sends the response to a request
-    kLingering,   // discards bytes from the client before the server closes the connection
+    kResponding,  // the server computes or sends the response to a request
+    kLingering,   // the server discards bytes from the client before it closes the connection
     kClosed,
   };
   // Bytes of a response to send: `begin`, then `bytes`, then `end`. If the bytes are a chunk of the

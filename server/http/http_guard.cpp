@@ -80,8 +80,8 @@ std::vector<std::pair<std::string, std::string>> CrossOriginFields(
     const HttpRequestHead& head, const HttpGuardOptions& options) {
   const std::string_view origin = head.Field("Origin");
   if (origin.empty() || !IsAllowedOrigin(origin, options)) return {};
-  // The browser lists the header fields that the web page wants to send. The response allows these
-  // fields, because OpenAI's client library for web pages sends fields that are not in `kUsual`.
+  // The browser lists the header fields that the web page wants to send. The response allows all
+  // these fields, because OpenAI's client library for web pages sends header fields of its own.
   const std::string_view asked = head.Field("Access-Control-Request-Headers");
   const bool is_plain = std::ranges::all_of(asked, [](char c) {
     return c == '-' || c == '_' || c == ',' || c == ' ' || (c >= '0' && c <= '9') ||

@@ -40,9 +40,9 @@ struct HttpResponse {
 
 // How a client detects the end of a response body.
 enum class HttpBody : uint8_t {
-  kSized,    // by the size in the field Content-Length
-  kChunked,  // by the last chunk of the chunked transfer coding
-  kToClose,  // by the end of the connection, for HTTP/1.0 clients
+  kSized,    // the header field Content-Length contains the size of the body
+  kChunked,  // the body ends with the last chunk of the chunked transfer coding
+  kToClose,  // the body ends when the server closes the connection (for HTTP/1.0 clients)
 };
 
 // Content type of metrics in the text format of Prometheus.

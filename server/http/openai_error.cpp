@@ -12,9 +12,9 @@
 namespace incipit {
 namespace {
 
-// Pairs (A, B) that convert the path of a request field from RequestDraft (the server's form of a
-// request) to OpenAI's API. A path that begins with A then begins with B. The first pair that
-// matches applies.
+// Pairs (A, B) that convert the path of a field in a RequestDraft (the server's form of a request)
+// to the path in OpenAI's API: a leading A is replaced by B. For example, "sampling.top_p" becomes
+// "top_p". The first pair that matches applies.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kPaths = {{
     {"sampling.", ""},
     {"output.prompt_logprobs", "logprobs"},
@@ -24,8 +24,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kPaths = 
     {"token_ids", "prompt"},
     {"template_arguments_json", "chat_template_kwargs"},
 }};
-// Pairs (A, B) that convert the path of a request field from RequestDraft (the server's form of a
-// request) to OpenAI's API. A path that ends with A then ends with B.
+// Pairs (A, B) that convert the path of a field in a RequestDraft (the server's form of a request)
+// to the path in OpenAI's API: A at the end of the path is replaced by B.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kPathEnds = {{
     {".arguments_json", ".function.arguments"},
     {".parameters_json", ".function.parameters"},

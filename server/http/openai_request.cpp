@@ -50,8 +50,8 @@ constexpr std::string_view kUnsupported[] = {"structured_outputs",
 constexpr std::string_view kTokenLists[] = {"prompt", "tokens"};
 
 // Returns the maximum number of JSON values in a request body, not counting token ids. The maximum
-// is larger than `json_values_max`: that limit counts a tool call with six values as five, and does
-// not count messages and other fields.
+// is larger than `json_values_max`, because `json_values_max` counts a tool call with six values as
+// five values, and does not count messages and other fields.
 int64_t BodyValuesMax(const RequestLimits& limits) {
   constexpr int64_t kValuesOfMessage = 16, kValuesOfFields = 1024;
   return limits.json_values_max + limits.json_values_max / 5 +

@@ -39,7 +39,7 @@ struct OpenAiLimits {
 };
 
 struct TokenizeRequest {
-  RequestDraft draft;  // contains only the name of the model and the prompt
+  RequestDraft draft;  // the name of the model and the prompt; all other members are unused
   bool add_special_tokens = true;
 };
 

@@ -155,8 +155,8 @@ void WriteCacheBlocks(FamilyWriter& out, const MetricsValues& values, const Metr
                 "prefix cache. Evictions by a reset are not counted.",
                 values.eviction_idle.Read());
   out.Counter("incipit_prefix_cache_regret_blocks_total",
-              "Number of blocks that were computed again soon after their eviction "
-              "from the prefix cache.",
+              "Number of evicted blocks that were computed again before N other blocks were "
+              "evicted. N is a quarter of the number of all cache blocks.",
               ReadMetric(values.regret_blocks));
   out.Counter("incipit_prefix_cache_collisions_total",
               "Number of lookups that found a block with an equal key but other tokens. The server "

@@ -88,7 +88,7 @@ class AdminService final : public RawAdminService {
   void AnswerLoad(const std::shared_ptr<DeferredReactor>& reactor,
                   const absl::StatusOr<std::string>& tenant, const grpc::ByteBuffer& bytes,
                   grpc::ByteBuffer& response) const;
-  // Returns a request for Engine::PreviewAdmission. Its prompt is the token ids of `message`.
+  // Returns a request for Engine::PreviewAdmission with the token ids of `message` as prompt.
   // `tenant` and the cache salt in `message` determine which cached blocks the request can use.
   absl::StatusOr<Request> LoadPrompt(const absl::StatusOr<std::string>& tenant,
                                      const v1::GetLoadRequest& message) const;

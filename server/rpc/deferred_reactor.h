@@ -16,7 +16,7 @@
 namespace incipit {
 
 // A gRPC call with one response, which any thread can send later with Complete. The first call of
-// Complete ends the gRPC call. A cancellation by the client also ends it.
+// Complete ends the gRPC call. A cancellation by the client also ends the gRPC call.
 class DeferredReactor final : public grpc::ServerUnaryReactor {
  public:
   static std::shared_ptr<DeferredReactor> Open() {

@@ -91,23 +91,23 @@ absl::Status CheckPromptLength(int64_t num_tokens, bool is_exact, std::string_vi
                                const ServedModel& model, const RequestLimits& limits) {
   const auto too_long = [&](std::string_view why, int64_t bound) {
     return WithBound(FieldViolation(field,
-                                    fmt::format("has {} tokens{}; {} {} tokens", num_tokens,
+                                    fmt::format("has {} tokens{}; {} ({} tokens)", num_tokens,
                                                 is_exact ? "" : " or more", why, bound),
                                     Reason::kPromptTooLong),
                      bound);
   };
   if (limits.prompt_tokens_max > 0 && num_tokens > limits.prompt_tokens_max) {
-    return too_long("prompt-tokens-max is", limits.prompt_tokens_max);
+    return too_long("a prompt must not exceed prompt-tokens-max", limits.prompt_tokens_max);
   }
   if (num_tokens > model.max_model_len) {
-    return too_long("this model's context is", model.max_model_len);
+    return too_long("a prompt must fit into this model's context", model.max_model_len);
   }
   if (num_tokens == model.max_model_len) {
-    return too_long("there is no room for output, because this model's context is",
+    return too_long("the prompt leaves no room for output in this model's context",
                     model.max_model_len);
   }
   if (num_tokens >= model.cache_tokens) {
-    return too_long("there is no room for output, because the KV cache holds", model.cache_tokens);
+    return too_long("the prompt leaves no room for output in the KV cache", model.cache_tokens);
   }
   return absl::OkStatus();
 }

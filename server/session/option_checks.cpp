@@ -12,7 +12,8 @@ namespace {
 // Maximum number of output tokens of a request. A larger max_tokens is reduced to this number, so
 // that sums of token counts fit in 32 bits.
 constexpr uint32_t kTokensMax = 1u << 30;
-constexpr float kGreedyBelow = 1e-5f;  // sampling is greedy if the temperature is lower
+// A temperature below this value means greedy sampling: always the most probable token.
+constexpr float kGreedyBelow = 1e-5f;
 // Maximum time in cache.retention.ttl and cache.retention.pin. A longer time is reduced to this
 // time, so that sums of times do not overflow. The limits of the server are checked afterwards.
 constexpr Duration kRetentionMax = std::chrono::hours(24 * 365);

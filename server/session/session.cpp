@@ -172,7 +172,7 @@ Session::Action Session::NextAction() {
     write_begin_ = clock_.Now();
     return Action::kDeliver;
   }
-  // All output is sent. The call ends now if the final status is known; otherwise later output may
+  // No output waits. If the final status is known, the call ends now. Otherwise, more output may
   // follow.
   if (!end_) return Action::kNone;
   ended_ = true;

@@ -115,7 +115,8 @@ class TextPool {
   // Queued tasks of each connection. A thread runs the next task of the first connection.
   Lines lines_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Lines::iterator> by_connection_ ABSL_GUARDED_BY(mutex_);
-  TextLoad load_ ABSL_GUARDED_BY(mutex_) = {.num_tasks = 0};  // load of all queued tasks together
+  TextLoad load_ ABSL_GUARDED_BY(mutex_) = {
+      .num_tasks = 0};  // load (tasks, bytes and prompt tokens) of all queued tasks together
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

@@ -355,8 +355,8 @@ void TokenDispatcher::Finish(RequestId id, Call& call) {
   CountFinish(call, now);
   absl::Status status = StatusOf(call.finish);
   if (call.finish == FinishReason::kCancelled && call.end_status) status = *call.end_status;
-  // Releases the slot before the client receives the end of the call, because the client may then
-  // send another request immediately.
+  // Stops counting the request against --requests-max before the client receives the end of the
+  // call, because the client may immediately send another request.
   session.ReleaseSlot();
   if (call.first_token || status.ok()) {
     call.part.usage = UsageOf(call, now);
@@ -411,8 +411,8 @@ void TokenDispatcher::CountFinish(const Call& call, Time now) {
   }
   outcome.sizes = SizesOf(call);
   metrics_.OnRequestFinished(outcome);
-  // The interval begins at the end of the previous request. If the server was idle since then, the
-  // interval begins at the arrival of the next request.
+  // Report the time since the previous request ended. If the server was idle after this end, report
+  // only the time since the next request arrived.
   wait_.OnFinish(now - std::exchange(busy_since_, now));
 }
 
@@ -434,7 +434,8 @@ void TokenDispatcher::BoundWaitingOutput() {
   if (*waiting_bytes_ <= options_.output_queue_bytes_max) return;
   struct Holder {
     int64_t num_bytes = 0;
-    // Null if the request has ended; `ended` is then not null.
+    // The running request of the session. If the request has ended, `call` is null, and `ended` is
+    // not null.
     Call* call = nullptr;
     StallWatch::EndedSession* ended = nullptr;
   };

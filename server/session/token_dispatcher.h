@@ -147,8 +147,8 @@ class TokenDispatcher final : public EngineListener {
   int64_t num_generated_ = 0;  // number of output tokens that must still be added to `metrics_`
   StallWatch stalls_;
   Time stall_check_{};  // time at which the thread next looks for clients that do not read
-  // Time at which the last request ended. If another request has arrived at the idle server since
-  // then, the time of this arrival.
+  // Time at which the last request ended, or at which the next request arrived at the idle server,
+  // whichever is later.
   Time busy_since_{};
 
   Mutex mutex_;

@@ -155,14 +155,14 @@ PROMPTS = [
     Case(7, "prompt fills the context", sized(lambda facts: facts.context), field="token_ids.ids",
          says="no room for output"),
     Case(8, "prompt beyond the context", sized(lambda facts: facts.context + 1), field="token_ids.ids",
-         says="context is"),
-    Case(8, "prompt far beyond the context", many_ids(900_000), field="token_ids.ids", says="context is"),
+         says="model's context ("),
+    Case(8, "prompt far beyond the context", many_ids(900_000), field="token_ids.ids", says="model's context ("),
     Case(9, "max_tokens beyond the context", sized(lambda facts: facts.context - 5, 100), OK,
          check=finished_length(5)),
     Case(9, "one token of room", sized(lambda facts: facts.context - 1, 100), OK, check=finished_length(1)),
     Case(11, "NUL in the text", lambda _: greedy("a\0b", 3), OK, check=has_tokens(3)),
-    Case(12, "two million letters", lambda _: greedy("a" * 2_000_000, 3), field="text", says="context is"),
-    Case(12, "two million spaces", lambda _: greedy(" " * 2_000_000, 3), field="text", says="context is"),
+    Case(12, "two million letters", lambda _: greedy("a" * 2_000_000, 3), field="text", says="model's context ("),
+    Case(12, "two million spaces", lambda _: greedy(" " * 2_000_000, 3), field="text", says="model's context ("),
     Case(14, "special ids in the prompt", with_token(lambda facts: facts.eos), OK, check=has_tokens(3)),
 ]
 

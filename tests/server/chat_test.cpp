@@ -60,7 +60,9 @@ TEST(ChatTest, AConversationThatIsTooLongByItsBytesIsNotTokenised) {
   const grpc::Status status = Chat(server, Say(std::string(100'000, 'x'))).status;
   EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(ReasonOf(status), "PROMPT_TOO_LONG");
-  EXPECT_THAT(status.error_message(), HasSubstr("tokens or more; this model's context is 1024"));
+  EXPECT_THAT(
+      status.error_message(),
+      HasSubstr("tokens or more; a prompt must fit into this model's context (1024 tokens)"));
 }
 
 TEST(ChatTest, TheTemplateWritesSpecialTokensAndMessagesDoNot) {

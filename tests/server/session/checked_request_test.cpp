@@ -121,7 +121,7 @@ std::vector<BadCase> PromptCases() {
       {"IdAtUint32Max", id(4294967295u), "token_ids.ids[1]", "4294967295"},
       {"PromptFillsContext", repeat(128), "token_ids.ids", "no room for output"},
       {"PromptBeyondContext", repeat(129), "token_ids.ids",
-       "129 tokens; this model's context is 128"},
+       "129 tokens; a prompt must fit into this model's context (128 tokens)"},
       {"LongModelName", [](auto& m) { m.set_model(std::string(65536, 'm')); }, "model", "256"},
       {"LongRequestId", [](auto& m) { m.set_request_id(std::string(1 << 20, 'r')); }, "request_id",
        "has 1048576 bytes; at most 128"},
@@ -397,7 +397,8 @@ TEST(GenerateRequestTest, AnOperatorsPromptLimitIsNamed) {
   message.mutable_token_ids()->add_ids(1);
   RequestLimits limits;
   limits.prompt_tokens_max = 1;
-  EXPECT_THAT(MessageOf(CheckWhole(message, Model(), limits)), HasSubstr("prompt-tokens-max is 1"));
+  EXPECT_THAT(MessageOf(CheckWhole(message, Model(), limits)),
+              HasSubstr("prompt-tokens-max (1 tokens)"));
 }
 
 TEST(GenerateRequestTest, TextNeedsATokenizerAndIdsDoNot) {
@@ -491,7 +492,7 @@ TEST(GenerateRequestTest, ACacheSmallerThanTheContextBoundsPromptAndOutput) {
   for (int i = 1; i < 64; ++i) message.mutable_token_ids()->add_ids(1);
   const absl::Status status = CheckWhole(message, model);
   EXPECT_EQ(ErrorOf(status).reason, Reason::kPromptTooLong);
-  EXPECT_THAT(MessageOf(status), HasSubstr("the KV cache holds 64"));
+  EXPECT_THAT(MessageOf(status), HasSubstr("in the KV cache (64 tokens)"));
 }
 
 TEST(GenerateRequestTest, EverySeedIsTaken) {
