@@ -187,8 +187,8 @@ void Flags::Switch(FlagText text, bool& target) {
 void Flags::AddNames(FlagText text, std::vector<string_view> names, std::function<void(size_t)> set,
                      std::function<size_t()> get) {
   std::string all = fmt::format("{}", fmt::join(names, ", "));
-  // Index in `names` and name of the value that was set last. The name may be an alias that the
-  // user passed.
+  // The value that was set last: its index in `names`, and the name that the user passed. This name
+  // may be an alias.
   auto given = std::make_shared<std::pair<size_t, string_view>>(get(), names[get()]);
   Add(
       text, all,
@@ -211,8 +211,8 @@ void Flags::Bytes(FlagText text, int64_t& target, FlagRange<int64_t> range) {
       text, bounds,
       [&target, range, bounds](string_view value) {
         const auto bytes = ParseWithUnit(value, kByteUnits);
-        // Checks the size before the conversion to int64_t, because 2^63 and larger numbers do not
-        // fit.
+        // Check the size before the conversion to int64_t, because 2^63 and larger numbers do not
+        // fit into int64_t.
         if (!bytes || *bytes != std::floor(*bytes) || std::abs(*bytes) >= 0x1p63 ||
             static_cast<int64_t>(*bytes) < range.min || static_cast<int64_t>(*bytes) > range.max) {
           return WrongValue(value, "a size in bytes, KiB, MiB, GiB or TiB", bounds);
@@ -328,8 +328,9 @@ absl::StatusOr<size_t> Flags::ParseFlag(std::span<const string_view> args, Other
   }
   const bool has_next = args.size() > 1;
   if (flag->is_switch) {
-    // Take the next argument as the value of the flag if it is "on", "true", "off" or "false". If
-    // the command accepts only flags, take any argument that does not begin with `-`.
+    // Use the next argument as the value of the flag if the argument is "on", "true", "off" or
+    // "false". If the command accepts only flags, use every next argument that does not begin with
+    // `-`.
     const bool takes_next = has_next && (ParseBool(args[1]).has_value() ||
                                          (others == Others::kRefused && !args[1].starts_with('-')));
     INCIPIT_RETURN_IF_ERROR(Set(name, takes_next ? args[1] : "on"));
@@ -338,8 +339,8 @@ absl::StatusOr<size_t> Flags::ParseFlag(std::span<const string_view> args, Other
   if (!has_next)
     return InvalidArgument("--{} needs a value: --{} {}", name, name, flag->text.value);
   if (args[1].starts_with("--") && Find(args[1].substr(2)) != nullptr) {
-    return InvalidArgument("--{} needs a value: --{} {}; if {} is the value, write --{}={}", name,
-                           name, flag->text.value, args[1], name, args[1]);
+    return InvalidArgument("--{} needs a value: --{} {}; to pass {} as the value, write --{}={}",
+                           name, name, flag->text.value, args[1], name, args[1]);
   }
   INCIPIT_RETURN_IF_ERROR(Set(name, args[1]));
   return 2;

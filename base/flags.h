@@ -77,8 +77,8 @@ class Flags {
         text, std::move(all), [&target, names](size_t index) { target = names[index].value; },
         [&target, names] { return IndexOf(names, target); });
   }
-  // Adds a flag that can also have no value. To choose no value, the user passes the string
-  // `absent`, such as "auto". `target` then becomes nullopt.
+  // Adds a flag whose value is one of the names in `names`, or the string `absent`, such as "auto".
+  // If the user passes `absent`, `target` becomes nullopt.
   template <typename T>
   requires std::is_enum_v<T>
   void Enum(FlagText text, std::optional<T>& target, std::string_view absent,

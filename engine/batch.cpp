@@ -51,9 +51,9 @@ void BatchBuilder::AddTokens(const StepPlan::Item& item) {
   block_begin_.push_back(static_cast<int32_t>(blocks_.size()));
 }
 
-// Adds the samples of `item`. A sample chooses the token after the last token of `item`, from the
-// logits of this last token. After a prompt, there is one sample for each choice (output) of the
-// request.
+// Adds the samples of `item` (tokens of one sequence in this step). Each sample chooses the token
+// after the last token of `item`, from the logits of the last token. After a prompt, there is one
+// sample for each choice (output) of the request.
 void BatchBuilder::AddSamples(const StepPlan& plan, const StepPlan::Item& item) {
   const int32_t position = item.first_token + item.num_tokens;
   for (int32_t i = item.sample_begin; i < item.sample_begin + item.num_samples; ++i) {
@@ -71,8 +71,9 @@ void BatchBuilder::AddSamples(const StepPlan& plan, const StepPlan::Item& item) 
   sample_begin_.push_back(static_cast<int32_t>(samples_.size()));
 }
 
-// Adds an element to scores_ for each prompt token of `item` whose log probability is needed.
-// REQUIRES: the tokens of `item` have not been added to tokens_ yet.
+// Adds an element to scores_ for each prompt token of `item` (tokens of one sequence in this step)
+// whose log probability is needed. REQUIRES: the tokens of `item` have not been added to tokens_
+// yet.
 void BatchBuilder::AddScores(const StepPlan::Item& item) {
   const Request& request = item.sequence->request();
   for (int32_t i = 0; i < item.num_scores; ++i) {

@@ -9,8 +9,8 @@
 
 namespace incipit {
 
-// Builds Step objects. A Step only views arrays. BatchBuilder owns these arrays and reuses their
-// memory for the next step.
+// Builds Step objects. A Step contains only views of arrays. BatchBuilder owns these arrays and
+// reuses their memory for the next step.
 class BatchBuilder {
  public:
   // Returns the step for `plan`. The step is valid until the next call of Build, and only while the

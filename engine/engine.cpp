@@ -123,7 +123,7 @@ class Engine::Loop {
   bool computing_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status fatal_ ABSL_GUARDED_BY(mutex_);
-  // Time when the loop last made progress. Written before idle_ becomes false.
+  // Time when the engine loop last made progress. Stored before idle_ becomes false.
   std::atomic<Time> progress_;
   std::atomic<bool> idle_ = true;
 
@@ -185,7 +185,7 @@ absl::Status Engine::Loop::Submit(std::shared_ptr<const Request> request) {
 }
 
 // Checks the limits of EngineOptions for `request`, and adds the request to live_. Submit calls
-// Reserve before it hashes the prompt.
+// Reserve before Submit hashes the prompt.
 absl::Status Engine::Loop::Reserve(const Request& request, Time now) {
   const auto num_prompt_tokens = static_cast<int64_t>(request.prompt.size());
   MutexLock lock(mutex_);
@@ -354,8 +354,8 @@ bool Engine::Loop::TakeInbox() {
 void Engine::Loop::EmptyInbox() {
   std::swap(taken_, inbox_);
   // Reduce the number of waiting admission previews before their callers receive the results.
-  // Otherwise, the next preview of such a caller could be refused because kPreviewsMax previews are
-  // still counted as waiting.
+  // Otherwise, the next preview of a caller could be refused, because the previous preview of this
+  // caller would still count as waiting.
   num_previews_ -= taken_.previews.size();
   load_.num_waiting += static_cast<int32_t>(taken_.submitted.size());
   for (const auto& group : taken_.submitted) {

@@ -32,9 +32,9 @@ class ModelRunner {
   virtual absl::Status Launch(const Step& step) = 0;
 
   // Waits for the oldest step in flight. OK: `result` is the result of the step, with a status for
-  // each row. ABORTED: the step had no effect, and the caller may plan the step again. The caller
-  // must then also wait for the later steps in flight and ignore their results. Any other error is
-  // fatal for every request.
+  // each row of logits. ABORTED: the step had no effect, and the caller may plan the step again.
+  // After ABORTED, the caller must also wait for the later steps in flight and ignore their
+  // results. Any other error is fatal for every request.
   virtual absl::Status Wait(StepResult& result) = 0;
 };
 

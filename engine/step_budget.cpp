@@ -12,7 +12,7 @@ namespace {
 constexpr int32_t kFirstProbeTokens = 8;
 constexpr int32_t kLastProbeTokens = 128;
 constexpr int32_t kProbeGrowth = 4;
-// A step with the same number of tokens is measured at most this number of times.
+// Maximum number of times that ChooseStepTokens measures a step with the same number of tokens.
 constexpr int32_t kProbeRoundsMax = 4;
 
 // Estimates the duration of a step as a fixed time plus a time per token. The two largest measured
@@ -107,9 +107,9 @@ absl::StatusOr<int32_t> ChooseStepTokens(
     }
     spent += spent_here;
     cost.Add(num_tokens, ToSeconds(best));
-    // The next measurement has more tokens. Its duration is assumed to be `growth` times the
-    // present duration. After the first measurement `growth` is 1, because small steps may take the
-    // same time.
+    // The next measured step has kProbeGrowth times as many tokens. The next step is assumed to
+    // take `growth` times as long as this step. After the first measurement, `growth` is 1, because
+    // two small steps may take equally long.
     const int32_t growth = num_tokens == kFirstProbeTokens ? 1 : kProbeGrowth;
     if (spent + growth * best > options.probe_time_max) break;
   }

@@ -14,8 +14,8 @@
 namespace incipit {
 
 struct StepBudgetOptions {
-  // Smallest and largest number of tokens in a step that ChooseStepTokens returns. Both numbers are
-  // powers of two.
+  // Smallest and largest result of ChooseStepTokens, in tokens per step. Both numbers are powers of
+  // two.
   int32_t step_tokens_min = 64, step_tokens_max = 2048;
   Duration step_time_max = std::chrono::milliseconds(500);
   // Approximate time limit for all measurements together.

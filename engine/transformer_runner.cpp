@@ -209,7 +209,8 @@ void TransformerRunner::CheckStep(const Step& step) const {
   INCIPIT_CHECK(std::ssize(step.scores) <= options_.step_tokens_max);
   INCIPIT_CHECK(step.positions.size() == step.tokens.size());
   for (const TokenId token : step.tokens) {
-    // A negative `token` is not a token id. It refers to a token that is sampled on the device.
+    // A negative `token` is not a token id: the number refers to a token that is sampled on the
+    // device.
     INCIPIT_CHECK(token < model_.config.vocab_size);
   }
   for (const int32_t position : step.positions) {

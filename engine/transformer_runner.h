@@ -83,7 +83,7 @@ class TransformerRunner final : public ModelRunner {
   // probabilities of prompt tokens, and all its logits fit into memory.
   static bool SamplesAtOnce(const Step& step, const Slot& slot);
   // Asks the backend to record the operations of a step (as a CUDA graph). The record is for steps
-  // that sample a token for each row, such as decode steps.
+  // that sample a token for each input token, such as decode steps.
   absl::Status RecordSteps();
   void RunAndSample(const Activations& activations, const SampleArgs& samples) const;
   void ComputeLogits(const Step& step, const Activations& activations, Slot& slot);

@@ -17,7 +17,7 @@ inline constexpr int32_t kShardsMax = 4096;
 
 // Maps the weight files of a model folder into memory, and lists their tensors. A Checkpoint can be
 // moved but not copied. The bytes of tensors() stay valid until the Checkpoint is destroyed, even
-// if it is moved.
+// if the Checkpoint is moved.
 class Checkpoint {
  public:
   // Opens model.safetensors in `folder`. If this file does not exist, opens the files (shards) that

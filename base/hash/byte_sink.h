@@ -9,9 +9,10 @@
 
 namespace incipit {
 
-// Receives a message in pieces. Is called once for each piece, in order.
+// A function that receives a message in pieces. The sender calls the function once for each piece,
+// in order.
 using ByteSink = absl::FunctionRef<void(std::span<const uint8_t>)>;
-// Writes a message: calls the ByteSink for each piece, in order.
+// A function that writes a message: it calls the ByteSink for each piece, in order.
 using ByteSource = absl::FunctionRef<void(ByteSink)>;
 
 }  // namespace incipit

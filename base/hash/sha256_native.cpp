@@ -1,6 +1,7 @@
 // SHA-256 with the SHA instructions of x86 (SHA256RNDS2, SHA256MSG1, SHA256MSG2). These
-// instructions need the state (words a to h) in two vectors: one with the words a, b, e, f, and one
-// with the words c, d, g, h. The first word is in the highest lane of its vector.
+// instructions need the SHA-256 state (words a to h) in two vectors. One vector contains the words
+// a, b, e, f, and the other vector the words c, d, g, h. Word a and word c are in the highest
+// lanes.
 #include "base/hash/sha256_rounds.h"
 
 #if defined(__x86_64__)

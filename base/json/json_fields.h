@@ -31,7 +31,7 @@ struct NumberRange {
 // errors are INVALID_ARGUMENT.
 class JsonFields {
  public:
-  // REQUIRES: `object` is a JSON object, and outlives this view.
+  // Creates a view of `object`. REQUIRES: `object` is a JSON object, and outlives this view.
   explicit JsonFields(const nlohmann::json& object, std::string path = "");
   // Returns a view of `object`. Returns an error if `object` is not a JSON object.
   static absl::StatusOr<JsonFields> Of(const nlohmann::json& object, std::string path);
@@ -44,15 +44,16 @@ class JsonFields {
   // Returns the path of `key` for an error message: the path of the object, followed by `key`.
   std::string PathOf(std::string_view key) const;
 
-  // Integer, String, Array and Object return the value of `key`. If `key` is absent, or if its
-  // value has another type, the functions return an error.
+  // The functions Integer(), String(), Array() and Object() return the value of `key`. If `key` is
+  // absent, or if its value has another type, these functions return an error.
   absl::StatusOr<int64_t> Integer(std::string_view key, IntRange range) const;
   absl::StatusOr<std::string> String(std::string_view key) const;
   absl::StatusOr<const nlohmann::json*> Array(std::string_view key) const;
   absl::StatusOr<const nlohmann::json*> Object(std::string_view key) const;
 
-  // If `key` is absent, OptionalInteger, OptionalNumber and OptionalString return nullopt, and Bool
-  // returns `fallback`. If the value of `key` has another type, these functions return an error.
+  // If `key` is absent, OptionalInteger(), OptionalNumber() and OptionalString() return nullopt,
+  // and Bool() returns `fallback`. If the value of `key` has another type, these functions return
+  // an error.
   absl::StatusOr<std::optional<int64_t>> OptionalInteger(std::string_view key,
                                                          IntRange range) const;
   absl::StatusOr<std::optional<double>> OptionalNumber(std::string_view key,
