@@ -42,8 +42,8 @@ class HitRatioMonitor {
   // HasDecayed returns true if the hit ratio of the last ten minutes is below kDecayedShare times
   // the hit ratio of the last hour.
   static constexpr double kDecayedShare = 0.5;
-  // Minimum number of tokens that were looked up in the last ten minutes, and also in the 50
-  // minutes before. With fewer tokens, HasDecayed returns false.
+  // If fewer tokens than this number were looked up in the last ten minutes, or in the 50 minutes
+  // before these ten minutes, HasDecayed returns false.
   static constexpr int64_t kDecayTokensMin = 10'000;
 
   void Add(Time now, const HitCounts& counts);

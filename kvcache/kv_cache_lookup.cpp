@@ -8,7 +8,8 @@
 namespace incipit {
 namespace {
 
-// Maximum number of cached blocks that FindPartial compares with the tokens of a sequence.
+// Maximum number of cached blocks that FindPartial compares with the tokens of a sequence, in
+// addition to the block that has the key of the sequence's next full block.
 constexpr int32_t kPartialCandidatesMax = 16;
 
 int32_t NumEqual(std::span<const TokenId> a, std::span<const TokenId> b) {
@@ -44,16 +45,16 @@ size_t KvCacheManager::ContentSlot(std::span<const TokenId> block) const {
   return static_cast<size_t>((mixed >> 32) * contents_.size() >> 32);
 }
 
-// Returns whether block `before` precedes block `id` in a cached prefix. If `before` is kNoBlock,
-// returns whether `id` is the first block of a cached prefix.
+// Returns whether `before` is the previous block of the cached block `id`. If `before` is kNoBlock,
+// returns whether `id` is the first block of a sequence.
 bool KvCacheManager::Follows(BlockId id, BlockId before) const {
   return before == kNoBlock ? pool_.starts_chain(id) : pool_.parent(id) == before;
 }
 
-// Returns true if the cached block `id` is equal to block number `index` of the sequence of
-// `table`: same key, same previous block (`before`) and same tokens (`block`). With sha256,
-// compares nothing, because equal keys mean equal contents. REQUIRES: the digests of the two blocks
-// are equal.
+// Returns true if the cached block `id` can be used as block number `index` of the sequence of
+// `table`. This is the case if the two blocks have the same key, the same previous block (`before`)
+// and the same tokens (`block`). With sha256 keys, returns true without a comparison, because equal
+// keys mean equal contents. REQUIRES: the digests of the two blocks are equal.
 bool KvCacheManager::Holds(BlockId id, BlockId before, size_t index, std::span<const TokenId> block,
                            const BlockTable& table) const {
   if (!verifies_) return true;
@@ -131,7 +132,8 @@ KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> 
     if (!HasKeyOf(id, found, table)) return;
     best = {.block = id, .num_tokens = num_equal};
   };
-  // First, consider the cached block that has the key of the sequence's next full block.
+  // Compare the next tokens of the sequence with one cached block first: the block that has the key
+  // of the sequence's next full block.
   if (found.size() < table.hashes.size()) {
     const BlockId whole = pool_.Find(table.hashes[found.size()]);
     const BlockId before = found.empty() ? kNoBlock : found.back();

@@ -12,12 +12,12 @@
 namespace incipit {
 namespace {
 
-// Number of cache blocks for each slot of the hash table `contents_`. The table finds the first
-// block of a sequence by its tokens.
+// Number of cache blocks for each slot of the hash table `contents_`. The table finds a block that
+// is the first of a sequence. The tokens of the block determine the slot.
 constexpr size_t kBlocksPerContent = 16;
 
-// Announce writes the token ids of consecutive blocks. While it writes one block, it prefetches the
-// memory of the block that is kRowsAhead blocks later.
+// Announce stores the token ids of consecutive blocks. While Announce stores one block, Announce
+// prefetches the memory of the block that is kRowsAhead blocks later.
 constexpr size_t kRowsAhead = 12;
 
 void CopyBlock(std::span<const TokenId> block, std::span<TokenId> stored) {

@@ -65,7 +65,8 @@ struct KvCacheStats {
   // Number of tokens, among hit_tokens, that were found in a block of which only the first tokens
   // match. The keys and values of these tokens were copied to a new block.
   int64_t copied_tokens = 0;
-  // Number of tokens that preempted sequences looked up in the cache when they were resumed.
+  // Number of tokens that preempted sequences looked up in the cache when the sequences were
+  // resumed.
   int64_t self_query_tokens = 0;
   // Number of tokens that resumed sequences looked up (self_query_tokens) and found in the cache.
   int64_t self_hit_tokens = 0;
@@ -121,7 +122,7 @@ struct ComputedBlocks {
   int32_t num_idle = 0;
 };
 
-// Whether a lookup may also return a block of which only the first tokens match.
+// Determines whether a lookup may also return a block of which only the first tokens match.
 enum class PartialMatch : uint8_t { kNo, kAllowed };
 
 enum class MissReason : uint8_t {
@@ -142,7 +143,8 @@ struct Miss {
   Duration evicted_ago{};  // time since the first missing block was evicted; only for kEvicted
 };
 
-// Whether a waiting sequence fits into the cache now, and the blocks that it needs.
+// A prediction: whether a waiting sequence fits into the cache now, and how many blocks the
+// sequence needs.
 struct AdmissionPreview {
   bool fits = false;
   // Number of tokens that were found in the cache, including tokens that must be copied.
@@ -179,7 +181,7 @@ class KvCacheManager {
   int32_t BlocksNeeded(const BlockTable& table, const ComputedBlocks& computed,
                        int32_t num_tokens) const;
   // Returns whether AllocateSlots with the same arguments would succeed, and the number of blocks
-  // that it would use and evict. Changes nothing.
+  // that AllocateSlots would use and evict. Changes nothing.
   AdmissionPreview Preview(const BlockTable& table, const ComputedBlocks& computed,
                            int32_t num_tokens) const;
 
@@ -191,7 +193,7 @@ class KvCacheManager {
                                    int32_t num_tokens);
 
   // Lets lookups find the blocks that a planned step will fill, so that other sequences of the same
-  // step can share these blocks. `tokens` are all tokens of the sequence after the step.
+  // step can share these blocks. `tokens` are all tokens that the sequence has after the step.
   void Announce(BlockTable& table, const SequenceTokens& tokens);
 
   // Lets lookups find the full blocks of the first `num_computed` tokens of the sequence. REQUIRES:
@@ -205,8 +207,8 @@ class KvCacheManager {
   void Rollback(BlockTable& table, int32_t num_tokens_in_flight = 0);
 
   // Fills the empty table `child` with the first `num_tokens` tokens of `parent`. The tables share
-  // the full blocks, and child.copy copies the tokens of a partial last block. Returns false, and
-  // changes nothing, if no block is free for the copy.
+  // the full blocks. If the last block is only partly full, sets child.copy, which plans the copy
+  // of this block. Returns false, and changes nothing, if no block is free for the copy.
   [[nodiscard]] bool Fork(const BlockTable& parent, BlockTable& child, int32_t num_tokens);
 
   // Allows the eviction of the cached block from which `table.copy` has copied tokens. REQUIRES:
@@ -303,8 +305,9 @@ class KvCacheManager {
   bool IsKeyTaken(const BlockTable& table, size_t index, std::span<const TokenId> block) const;
   uint64_t BeginChain(const BlockTable& table, BlockId id, std::span<const TokenId> block);
 
-  // An entry of the hash table `contents_`, which finds the first block of a sequence by its
-  // tokens. `block` is the newest block with these tokens, and `tenant` is the tenant of the block.
+  // An entry of the hash table `contents_`, which finds a block that is the first of a sequence.
+  // The tokens of the block determine the slot in the table. `block` is the newest block in the
+  // slot, and `tenant` is the tenant of the block.
   struct Content {
     BlockId block = kNoBlock;
     uint64_t tenant = 0;

@@ -1,5 +1,5 @@
-// Retention: a request may ask the cache to keep its blocks longer or shorter than the eviction
-// policy would keep them.
+// Retention: a request may ask the cache to keep the blocks of the request longer or shorter than
+// the eviction policy would keep them.
 #pragma once
 
 #include <cstddef>
@@ -144,8 +144,8 @@ class RetainedBlocks {
   // TakeDue examines the groups (the blocks of one request with a hint) in several calls.
   // due_index_ is the index of the group at which the next call begins.
   int32_t due_index_ = 0;
-  // Earliest time at which the hint of a group ends or changes the order of eviction. Considers
-  // only the groups with an index below `due_index_`.
+  // Earliest time at which a retention hint ends or changes the order of eviction. Considers only
+  // the hints of the groups (requests) with an index below `due_index_`.
   Time due_after_ = Time::max();
   GroupList levels_[kNumLevels];
   int32_t num_retained_ = 0;

@@ -51,8 +51,8 @@ class BlockExtras {
  private:
   void Add(const ExtraKey& key) { keys_[count_++] = key; }
 
-  // Room for one image (or other medium) for each token of the block, the adapter, the tenant and
-  // the salt.
+  // This array has room for the adapter, the tenant, the salt, and one image (or other medium) for
+  // each token of the block.
   std::array<ExtraKey, kBlockSizeMax + 3> keys_;
   size_t count_ = 0;
 };

@@ -36,7 +36,7 @@ MessageTrailer PlainBlockTrailer(size_t num_tokens);
 // - digest of the previous block, and tokens (4 bytes each);
 // - for each image or other medium: kind (1 byte), length of the content hash (4 bytes), offset (8
 //   bytes), content hash;
-// - number of tokens (4 bytes), number of bytes about media (4 bytes), and "incipitB".
+// - number of tokens (4 bytes), size of the bytes that describe media (4 bytes), and "incipitB".
 void WriteBlock(const BlockMessage& message, ByteSink sink);
 
 // Writes the hash seed, tenant, salt and adapter digest of a sequence, in Incipit's own binary

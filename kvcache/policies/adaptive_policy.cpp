@@ -105,9 +105,9 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   const bool begins = !std::exchange(use.has_begun, true);
   if (found.empty()) return;
   int32_t lru_hits = 0, own_hits = 0;
-  // runs_reused: number of reused groups of blocks that one request had used and released together.
-  // ages: sum of the times since the last use of these groups, in block uses. If only a part of a
-  // group is reused, the group counts as a fraction.
+  // A group consists of blocks that one request had used and released together. runs_reused: number
+  // of groups that are used again. If a part of a group is used again, the group counts as a
+  // fraction. ages: sum, over these groups, of the times since the last use, in block uses.
   double runs_reused = 0, ages = 0;
   size_t shared_end = 0;
   uint8_t turn_seen = use.turn_seen;
@@ -154,8 +154,8 @@ uint32_t AdaptivePolicy::PrefixIn(std::span<const BlockId> blocks, int turn) con
   return 0;
 }
 
-// Returns the middle of the range of ages with the index `age_class`. The age of a block is the
-// number of block uses since its last use.
+// Returns the age in the middle of the age range with the index `age_class`. The age of a block is
+// the number of uses of any blocks since the last use of this block.
 double AdaptivePolicy::MeanAgeOf(int age_class) const {
   const double begin = TouchClock::BeginOf(age_class), end = TouchClock::BeginOf(age_class + 1);
   return (begin + end) / 2 / clock_.units_per_touch();
@@ -173,8 +173,10 @@ size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   return length;
 }
 
-// Works like TakeUp, but also stops at the first block that is not adjacent to the previous block
-// in the eviction order. Returns the number of removed blocks.
+// Removes the first block of `found` from the eviction order, and the directly following blocks
+// that have the same past uses and are adjacent in the eviction order. Counts one use of each
+// removed block, and returns the number of removed blocks. Raises `turn` to the latest conversation
+// turn in which a removed block was computed.
 size_t AdaptivePolicy::TakeUpNeighbours(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   const bool listed = first.list_state == kListed;
@@ -379,9 +381,8 @@ AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
   return least;
 }
 
-// Returns true if Evict can use the list end `end` (oldest or newest block of a list) again,
-// without comparing all lists. This is the case if the block at this list end was last used at
-// end.last_use.
+// Returns true if the block at the list end `end` (oldest or newest block of a list) was last used
+// at end.last_use. Evict can then use the same list end again, without comparing all lists.
 bool AdaptivePolicy::StillStands(const End& end) {
   if (end.reuse_class < 0) return false;
   const BlockId id = EndOf(end.reuse_class, end.newest);

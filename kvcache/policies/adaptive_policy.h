@@ -50,8 +50,8 @@ class AdaptivePolicy final : public EvictionPolicy {
     uint8_t reuse_class : 5 = 0;
     uint8_t list_state : 3 = kElsewhere;
 
-    // Returns true if last_use, run_code and reuse_class of the two records are equal. Returns
-    // false if only one of the two records has the list_state kElsewhere.
+    // Returns true if last_use, run_code and reuse_class of the two records are equal, and if both
+    // or neither of the two records have the list_state kElsewhere.
     bool IsUsedLike(const Record& other) const {
       return last_use == other.last_use && run_code == other.run_code &&
              reuse_class == other.reuse_class &&

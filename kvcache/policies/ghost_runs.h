@@ -52,7 +52,7 @@ class GhostRuns {
  private:
   struct Entry {
     uint64_t tag : 17 = 0;
-    // Time of the last use of the blocks. Time is counted in uses of any blocks. One unit is
+    // Time of the last use of the blocks, measured in uses of any blocks. One unit is
     // clock_.epoch_touches() / 8 uses.
     uint64_t time : 14 = 0;
     uint64_t length : 11 = 0;

@@ -59,7 +59,7 @@ class LruGuard {
   // Element e % kEpochs: number of blocks whose last use was in epoch number e. An epoch is a
   // period with a fixed number of block uses.
   std::vector<int32_t> last_used_;
-  // number of all counted blocks: the sum of last_used_
+  // number of known blocks (cached or remembered): the sum of the elements of last_used_
   int64_t num_known_ = 0;
   double mean_request_ = 16;  // mean number of blocks that a request releases
   // Number of hits by which plain LRU is ahead of the adaptive policy. Never negative.

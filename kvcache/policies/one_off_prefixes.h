@@ -30,9 +30,9 @@ class OneOffPrefixes {
 
  private:
   static constexpr double kOneOffShare = 1.0 / 3;
-  // Number that Contains adds to the counted and to the expected number of reuses before it
-  // compares both numbers. Because of this number, a prefix with few requests is not called
-  // one-off.
+  // The function Contains() compares the counted reuses of a prefix with the expected reuses.
+  // Before the comparison, Contains() adds this constant to both numbers, so that a prefix with few
+  // requests is not called one-off.
   static constexpr double kPriorReused = 3;
   // If more than this number of requests are counted for a prefix, the counts of the prefix are
   // halved.

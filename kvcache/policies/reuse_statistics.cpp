@@ -28,13 +28,13 @@ constexpr float kLikeness = 4;
 // blocks, only the range of the age is used.
 constexpr size_t kYoungEpochs = 32;
 
-// The table slow_ counts how often blocks were used again. If slow_ has counted more blocks than
-// kSlowCapacities full caches and kSlowRuns groups of blocks contain together, all its counts are
-// halved.
+// The table slow_ counts how often blocks were used again. All counts in slow_ are halved if slow_
+// has counted more than n blocks. n is kSlowCapacities * (blocks that the cache can hold) +
+// kSlowRuns * (mean number of blocks that are used together).
 constexpr double kSlowCapacities = 20, kSlowRuns = 4000;
-// The table fast_ also counts how often blocks were used again. If fast_ has counted more blocks
-// than kFastCapacities full caches contain, all its counts are halved. The limit is low, so that
-// fast_ forgets old block uses early.
+// The table fast_ counts how often blocks were used again recently. All counts in fast_ are halved
+// if fast_ has counted more than kFastCapacities * (blocks that the cache can hold) blocks. The
+// limit is low, so that fast_ forgets old block uses early.
 constexpr double kFastCapacities = 1, kFastRuns = 0;
 
 // Constants for the weighted mean of the reuse rates in the two tables slow_ and fast_:
@@ -94,9 +94,9 @@ void ReuseStatistics::Leave(int reuse_class, TouchClock::Stamp stamp, float weig
   OccupiedNear(epoch) &= ~(uint64_t{1} << epoch % 64);
 }
 
-// Returns the smallest n >= `epochs_ago` for which a counted block was last used n epochs ago.
-// Returns a number >= kEpochs if there is none. An epoch is a period with a fixed number of block
-// uses.
+// Returns the smallest n >= `epochs_ago` for which the statistics contain a block that was last
+// used n epochs ago. Returns a number >= kEpochs if there is no such block. An epoch is a period
+// with a fixed number of block uses.
 size_t ReuseStatistics::NextOccupied(size_t epochs_ago) const {
   while (epochs_ago < kEpochs) {
     const size_t slot = (epoch_ - epochs_ago) % kEpochs;
@@ -374,8 +374,8 @@ void ReuseStatistics::SetValues(const AgeTable& rate) {
     size_t size = 0;
     hull[size++] = {.time = 0, .hits = 0};
     Point here = hull[0];
-    // Number of blocks whose age (time since the last use) reaches range a, for each block that is
-    // never used again.
+    // Number of blocks whose age (time since the last use) reaches range a, divided by the number
+    // of blocks that are never used again.
     double survival = 1;
     for (size_t a = kAges; a-- > 0;) {
       const float r = rate[a][k];

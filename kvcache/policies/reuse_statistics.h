@@ -41,9 +41,9 @@ class ReuseStatistics {
     recent_reused_[static_cast<size_t>(age_class)][static_cast<size_t>(reuse_class)] += weight;
     recent_weight_ += weight;
   }
-  // Counts that the policy has forgotten evicted blocks, because they were not used again. `weight`
-  // is the sum of 1 / sqrt(n) over the blocks, where n is the number of blocks that were released
-  // together. The caller must also call Leave.
+  // Counts evicted blocks that the policy has forgotten, because the blocks were not used again.
+  // `weight` is the sum of 1 / sqrt(n) over the blocks, where n is the number of blocks that were
+  // released together. The caller must also call Leave.
   void CountForgotten(float weight) { recent_weight_ += weight; }
 
   // Adds the counts since the previous call to the statistics. The caller must call BeginEpoch
@@ -98,15 +98,16 @@ class ReuseStatistics {
     // Number of blocks that were used again or forgotten. The number is weighted: a block counts
     // 1/sqrt(n), if n blocks were released together.
     double weight = 0;
-    // All counts are halved if the number of blocks that were used again or forgotten exceeds a
-    // limit. The limit is the number of blocks in `capacities_max` full caches and in `runs_max`
-    // groups of blocks that were released together.
+    // All counts of this table are halved if the table has counted more than n blocks. n is
+    // capacities_max * (blocks that the cache can hold) + runs_max * (mean number of blocks that
+    // are used together).
     double capacities_max = 0, runs_max = 0;
   };
 
   bool IsInRing(uint64_t epoch) const { return epoch + kEpochs > epoch_; }
-  // Returns the 64-bit word of the bit set `occupied_` that contains the bit of `epoch` (a period
-  // with a fixed number of block uses). This bit is 1 if a counted block was last used in `epoch`.
+  // Returns one 64-bit word of the bit set `occupied_`: the word with the bit for `epoch` (a period
+  // with a fixed number of block uses). The bit is 1 if the last use of at least one block in the
+  // statistics was in `epoch`.
   uint64_t& OccupiedNear(uint64_t epoch) { return occupied_[epoch % kEpochs / 64]; }
   size_t NextOccupied(size_t epochs_ago) const;
   void AdvanceRing();

@@ -48,7 +48,8 @@ class S3FifoPolicy final : public EvictionPolicy {
   // Lengths of the small queue and of the main queue, without blocks that must not be evicted yet.
   std::array<int32_t, 2> sizes_{};
   int32_t small_max_;
-  // Evicted blocks that the policy remembers. Value of an entry: num_evicted_ at the eviction.
+  // Evicted blocks that the policy remembers. Value of an entry: value of num_evicted_ when the
+  // block was evicted.
   GhostTable ghosts_;
   uint32_t num_evicted_ = 0;  // number of evictions from the small queue
 };

@@ -40,8 +40,8 @@ struct alignas(64) Block {
   // True if a retention hint keeps the block. The block is then not in the eviction order of the
   // policy.
   bool retained : 1 = false;
-  // Number of the log of cache events that has reported the block as cached; 0: no log has. Each
-  // started log gets a new number (BlockPool::log_number_).
+  // Number of the log of cache events that has reported the block as cached. 0: no log has reported
+  // the block. Each started log gets a new number (BlockPool::log_number_).
   uint8_t emitted_in = 0;
 
   bool has_children() const { return first_child != kNoBlock; }

@@ -228,8 +228,9 @@ void BlockPool::CheckInvariants() const {
     num_cached += block.published;
     if (is_lru_ || !block.published) continue;
     // Except with the policy `lru`, a cached block without users must be the block that lookups
-    // return for its key. Either a second block with the same key is being computed, or the cached
-    // blocks that continue this block have no users.
+    // return for its key. If a second block has the same key, the second block must not be computed
+    // yet. If no second block has the same key, all cached blocks that follow this block must have
+    // no users.
     INCIPIT_CHECK(block.canonical);
     if (block.next_same != BlockId{i}) {
       INCIPIT_CHECK(At(block.next_same).pending);

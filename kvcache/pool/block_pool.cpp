@@ -137,8 +137,8 @@ BlockId BlockPool::ChooseVictim(EvictionReason& reason) {
   reason = id != kNoBlock ? EvictionReason::kPriority : EvictionReason::kCapacity;
   if (id == kNoBlock) id = policy_->Evict();
   if (id == kNoBlock) id = front(&RetainedBlocks::FrontAbove);
-  // Instead of returning a block, the call with FrontAbove may have added blocks to the eviction
-  // order of the policy. So call Evict a second time.
+  // If the search with FrontAbove found no block to evict, the search may have added blocks to the
+  // eviction order of the policy. Therefore call Evict a second time.
   if (id == kNoBlock) id = policy_->Evict();
   INCIPIT_CHECK(id != kNoBlock);
   return id;

@@ -137,7 +137,7 @@ class BlockPool {
   BlockId next_sibling(BlockId id) const { return At(id).next_sibling; }
 
   // Starts a log of cache events (blocks that become findable or unfindable). If the log was
-  // already started, removes all its events and starts it again.
+  // already started, removes all events and starts the log again.
   void Listen(const KvEventLogOptions& options);
   void RestartEvents();
   // Calls `report` for cached blocks that the log of cache events has not reported yet, each block

@@ -11,8 +11,8 @@ int32_t NumRemembered(int32_t num_blocks) { return std::max(16, num_blocks / 4);
 
 }  // namespace
 
-// Allocates twice as many entries as evictions to remember. Only about 2 % of the evictions are
-// then overwritten too early.
+// Allocates two entries for each eviction that must be remembered. With this number of entries,
+// only about 2 % of the evictions are overwritten too early.
 EvictedKeys::EvictedKeys(int32_t num_blocks)
     : num_remembered_(NumRemembered(num_blocks)),
       sets_(static_cast<size_t>(num_remembered_) * 2 / kWays + 1),
