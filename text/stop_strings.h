@@ -32,11 +32,11 @@ class StopStringSet {
   struct Node {
     int32_t child = kNone;    // index in nodes_ of the first child, or kNone
     int32_t sibling = kNone;  // index in nodes_ of the next child of the same parent, or kNone
-    // Node for the longest proper suffix of this node's prefix that is also a prefix of a stop
-    // string.
+    // Index in nodes_ of another node. The prefix of that node is the longest proper suffix of this
+    // node's prefix that is also a prefix of a stop string.
     int32_t fallback = kRoot;
-    int32_t depth = 0;  // length of the prefix of this node, in bytes
-    char byte = 0;      // last byte of the prefix of this node
+    int32_t depth = 0;  // length in bytes of the prefix for which the node stands
+    char byte = 0;      // last byte of the prefix for which the node stands
   };
 
   int32_t ChildOf(int32_t node, char byte) const {
@@ -56,8 +56,8 @@ class StopStringSet {
 
   std::vector<std::string> strings_;
   std::vector<Node> nodes_ = std::vector<Node>(1);
-  // Element i is the index of the longest stop string that is a suffix of the prefix of node i.
-  // kNone if there is none.
+  // Element i is the index of the longest stop string with which the prefix of node i ends. kNone
+  // if the prefix ends with no stop string.
   std::vector<int32_t> matched_;
   std::vector<int32_t> children_;  // element b: child of the root for byte b, or kRoot
 };
@@ -80,7 +80,7 @@ class StopStrings {
   // Adds `text`, the next piece of the output. Returns the text to send. A stop string that ends in
   // `text` does not end the output. A stop string that begins in `text` may end in a later piece.
   std::string Pass(std::string_view text);
-  // Returns the text that was held back because a stop string might begin in it.
+  // Returns the text that was held back as the possible beginning of a stop string.
   std::string Flush();
 
  private:

@@ -22,7 +22,8 @@ class CallReader {
     kReading,  // The bytes that were read may be the beginning of a tool call.
     kCalls,    // A tool call is complete. Another tool call may follow without an opening marker.
     kDone,     // All tool calls after the opening marker are complete.
-    kFailed,   // The text is not a tool call. The caller must parse the last byte again.
+    // The text is not a tool call. The caller must parse the last byte again, as output text.
+    kFailed,
   };
 
   virtual ~CallReader() = default;
@@ -49,12 +50,12 @@ class CallReader {
 
 // The beginning of a tool call in one format: a marker such as <tool_call>, or a byte such as '{'.
 struct CallBegin {
-  // String before a tool call, such as <tool_call>; may be empty. CallReader::Read gets only the
-  // bytes after the marker.
+  // Marker (string) before a tool call, such as <tool_call>; may be empty. CallReader::Read() gets
+  // only the bytes after the marker.
   std::string_view marker;
-  // Each of these bytes, such as '{', can begin a tool call that has no marker. Such a tool call is
-  // at the start of the output or follows another tool call. White space may precede the byte.
-  // CallReader::Read also gets the byte.
+  // Bytes that can begin a tool call without a marker, such as '{'. Such a tool call is at the
+  // start of the output or follows another tool call. White space may precede the byte.
+  // CallReader::Read() also gets this first byte.
   std::string_view first_bytes;
   // Byte between two tool calls, such as ';'; 0 if the format has none. The CallReader of the
   // second tool call gets this byte first.

@@ -39,13 +39,13 @@ class JsonCallReader final : public CallReader {
   bool has_first_key_ = false;
   bool is_closed_ = false;  // true after the closing bracket of the JSON text
   size_t num_matched_ = 0;  // number of bytes of `closing_marker_` that were read
-  // Tool calls in the JSON text; absent until the text is complete.
+  // Tool calls in the JSON text; absent until the JSON text is complete.
   std::optional<std::vector<ToolCall>> parsed_;
 };
 
-// Reads the tool calls of Mistral models after the marker [TOOL_CALLS]: a JSON list of objects, or
-// one call of the form NAME[ARGS]{...}, NAME[CALL_ID]ID[ARGS]{...} or NAME{...}, where {...} are
-// the arguments.
+// Reads the tool calls of Mistral models after the marker [TOOL_CALLS]. The text is a JSON list of
+// objects, or one tool call: NAME[ARGS]{...}, NAME[CALL_ID]ID[ARGS]{...} or NAME{...}. The part
+// {...} contains the arguments of the tool call.
 class MistralCallReader final : public CallReader {
  public:
   State Read(char byte) override;
@@ -62,7 +62,7 @@ class PythonCallReader final : public CallReader {
   State Read(char byte) override;
 
  private:
-  std::string text_;  // bytes of the list, or bytes after the list
+  std::string text_;  // bytes of the list of calls; later, bytes after the list
   PythonCallsExtent extent_;
   bool is_closed_ = false;  // true after the closing bracket of the list
 };

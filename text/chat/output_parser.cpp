@@ -174,8 +174,8 @@ void OutputParser::FailCall(ParsedText& out) {
   mode_ = Mode::kContent;
   num_spaces_ = 0;
   const std::string text = std::exchange(held_, {});
-  // A marker may begin in the last bytes of `text`, so the loop below reads these bytes again. The
-  // number of these bytes is less than the length of the marker.
+  // A marker may begin in the last bytes of `text`, so Read() gets these bytes again. Their number
+  // is less than the length of the marker.
   const size_t marker_size = std::max<size_t>(call_begin_.marker.size(), 1);
   size_t sent = text.size() - std::min(text.size() - call_begin_size_, marker_size - 1);
   if (NumSpaces(text) >= sent) sent = 0;

@@ -74,7 +74,7 @@ class OutputParser {
   void BeginCall(size_t begin_size);
   // Moves the completed tool calls from `reader_` to `out`, and removes their text from `held_`.
   void TakeCalls(ParsedText& out);
-  // Treats the text in `held_` as content, because the text is not a tool call.
+  // Moves the text in `held_` to the content of `out`, because the text is not a tool call.
   void FailCall(ParsedText& out);
   // Moves the first `size` bytes of `held_` to the content of `out`.
   void SendContent(size_t size, ParsedText& out);

@@ -36,8 +36,8 @@ bool StringParameters::Contains(std::string_view tool, std::string_view paramete
   return keys_.contains(KeyOf(tool, parameter));
 }
 
-// Joins both names with a NUL byte. A tool name contains no NUL byte, so different pairs of names
-// have different keys.
+// Returns `tool`, a NUL byte and `parameter` as one string. A tool name contains no NUL byte, so
+// different pairs of names have different keys.
 std::string StringParameters::KeyOf(std::string_view tool, std::string_view parameter) {
   return std::string(tool).append(1, '\0').append(parameter);
 }

@@ -76,8 +76,8 @@ class TagReader final : public CallReader {
   bool has_begun_ = false;
   // Number of bytes of the tag `function_begin` (or of the function name) that were read.
   size_t num_name_bytes_ = 0;
-  // True after the white space that follows the function name. Used only in a format without the
-  // tag `function_begin`.
+  // True if white space was read after the function name. Used only in a format without the tag
+  // `function_begin`.
   bool is_name_ended_ = false;
   std::string text_;
 };

@@ -20,7 +20,8 @@ inline constexpr size_t kToolNameBytesMax = 256;
 
 struct ToolCall {
   std::string name;
-  std::string arguments_json;  // JSON text of an object, without white space outside strings
+  // The arguments: the JSON text of an object, without white space outside strings.
+  std::string arguments_json;
 
   bool operator==(const ToolCall&) const = default;
 };
@@ -35,8 +36,9 @@ std::string_view TrimSpace(std::string_view text);
 // or a comma.
 bool IsToolNameByte(char c);
 
-// Creates a tool call. Returns nullopt if `name` or `arguments` (a JSON object) is invalid or
-// exceeds a limit of this file.
+// Creates a tool call. Returns nullopt if `name` is not a valid name of a tool, or if `arguments`
+// is not a JSON object. Also returns nullopt if `name` has more than kToolNameBytesMax bytes, or if
+// `arguments` has more than kToolCallBytesMax bytes or is nested deeper than kToolCallDepthMax.
 std::optional<ToolCall> MakeToolCall(std::string_view name, std::string_view arguments);
 
 // Parses `text` as tool calls: a JSON object with the keys "name" and "arguments" (or
@@ -49,7 +51,8 @@ std::optional<std::vector<ToolCall>> ReadJsonCalls(std::string_view text);
 std::optional<std::string> JsonStringOf(std::string_view text);
 
 // Removes the white space outside strings from the JSON text `text`. Returns nullopt if `text` is
-// not valid JSON or exceeds a limit of this file.
+// not valid JSON, has more than kToolCallBytesMax bytes, or is nested deeper than
+// kToolCallDepthMax.
 std::optional<std::string> CompactJson(std::string_view text);
 
 // Finds the end of a JSON array or object in a text that arrives byte by byte. Does not check the

@@ -10,7 +10,7 @@ namespace {
 struct DetectionRule {
   ToolFormat format;
   std::string_view first;
-  std::string_view second = {};  // empty if the rule needs only `first`
+  std::string_view second = {};  // empty if the rule has only the string `first`
 };
 
 // Rules that detect the format of tool calls. The order matters: the first matching rule applies,

@@ -14,28 +14,46 @@ namespace incipit {
 // are strings, and ARGUMENTS is a JSON object. A tool call without a marker (kLlamaJson, kPythonic,
 // kJson) must be at the beginning of the output, or directly after reasoning or another tool call.
 enum class ToolFormat : uint8_t {
-  kNone,       // The output text contains no tool calls.
-  kHermes,     // <tool_call>{"name": NAME, "arguments": ARGUMENTS}</tool_call>
-  kLlamaJson,  // {"name": NAME, "parameters": ARGUMENTS}, optionally after <|python_tag|>
-  kPythonic,   // [NAME(KEY=VALUE, ...), ...] with Python literals as values
-  // [TOOL_CALLS][{"name": NAME, "arguments": ARGUMENTS}, ...] or [TOOL_CALLS]NAME[ARGS]ARGUMENTS
+  kNone,  // The output text contains no tool calls.
+  // A tool call is <tool_call>{"name": NAME, "arguments": ARGUMENTS}</tool_call>.
+  kHermes,
+  // A tool call is {"name": NAME, "parameters": ARGUMENTS}, optionally after <|python_tag|>.
+  kLlamaJson,
+  // All tool calls are one list [NAME(KEY=VALUE, ...), ...] with Python literals as values.
+  kPythonic,
+  // The tool calls are [TOOL_CALLS][{"name": NAME, "arguments": ARGUMENTS}, ...] or
+  // [TOOL_CALLS]NAME[ARGS]ARGUMENTS.
   kMistral,
-  kDeepSeek,  // DeepSeek V3, R1, V3.1: <｜tool▁calls▁begin｜> tool calls <｜tool▁calls▁end｜>
-  kKimi,        // Kimi K2: <|tool_calls_section_begin|> tool calls <|tool_calls_section_end|>
-  kQwenXml,     // <tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>
-  kSeedXml,     // <seed:tool_call><function=NAME><parameter=KEY>VALUE</parameter></function> ...
-  kMiniMaxXml,  // <minimax:tool_call><invoke name="NAME"><parameter name="KEY">VALUE ...
-  kGlm,         // <tool_call>NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>
-  kNemotron,    // <TOOLCALL>[{"name": NAME, "arguments": ARGUMENTS}, ...]</TOOLCALL>
-  kGranite,     // <|tool_call|>[{"name": NAME, "arguments": ARGUMENTS}, ...]
-  kJson,        // {"name": NAME, "arguments": ARGUMENTS}, or a list of such objects
+  // DeepSeek V3, R1 and V3.1 write all tool calls between <｜tool▁calls▁begin｜> and
+  // <｜tool▁calls▁end｜>.
+  kDeepSeek,
+  // Kimi K2 writes all tool calls between <|tool_calls_section_begin|> and
+  // <|tool_calls_section_end|>.
+  kKimi,
+  // A tool call is
+  // <tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>.
+  kQwenXml,
+  // A tool call begins with
+  // <seed:tool_call><function=NAME><parameter=KEY>VALUE</parameter></function>.
+  kSeedXml,
+  // A tool call begins with <minimax:tool_call><invoke name="NAME"><parameter name="KEY">VALUE.
+  kMiniMaxXml,
+  // A tool call is <tool_call>NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>.
+  kGlm,
+  // All tool calls are one list <TOOLCALL>[{"name": NAME, "arguments": ARGUMENTS}, ...]</TOOLCALL>.
+  kNemotron,
+  // All tool calls are one list <|tool_call|>[{"name": NAME, "arguments": ARGUMENTS}, ...].
+  kGranite,
+  // A tool call is {"name": NAME, "arguments": ARGUMENTS}. Several tool calls are a list of
+  // objects.
+  kJson,
 };
 
 // The tags that a model writes around its reasoning, at the beginning of the output.
 enum class ReasoningFormat : uint8_t {
   kNone,       // The output text contains no reasoning.
-  kThink,      // <think> ... </think>
-  kSeedThink,  // <seed:think> ... </seed:think>
+  kThink,      // The model writes <think>, the reasoning, and </think>.
+  kSeedThink,  // The model writes <seed:think>, the reasoning, and </seed:think>.
 };
 
 inline constexpr EnumName<ToolFormat> kToolFormatNames[] = {

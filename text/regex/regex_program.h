@@ -19,7 +19,7 @@ namespace incipit {
 struct RegexInstruction {
   enum class Op : uint8_t {
     kRead,   // reads one symbol, which must be in `members`
-    kSplit,  // tries `next` first, then `other`
+    kSplit,  // tries the instruction `next` first, then the instruction `other`
     kPeek,   // checks that the next symbol is in `members`, but does not read it
     // Checks that condition number `condition` is true, or false if `negative` is set.
     kCondition,
@@ -83,8 +83,9 @@ class RegexCompiler {
   };
 
   Source CompileSource(const RegexNode& node, Direction direction);
-  // Appends the instructions of `node` to `source`, and returns the index of the first of them.
-  // After a match of `node`, the program continues at the instruction with the index `next`.
+  // Appends the instructions of `node` to `source`, and returns the index of the first of these
+  // instructions. After a match of `node`, the program continues at the instruction with the index
+  // `next`.
   int32_t Emit(const RegexNode& node, int32_t next, Source& source);
   int32_t EmitRepeat(const RegexNode& node, int32_t next, Source& source);
   int32_t EmitEdge(const RegexNode& node, int32_t next, Source& source);

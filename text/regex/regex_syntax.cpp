@@ -110,7 +110,7 @@ absl::StatusOr<RegexNode> RegexParser::ParseAlternatives() {
     INCIPIT_ASSIGN_OR_RETURN(RegexNode sequence, ParseSequence());
     node.children.push_back(std::move(sequence));
   } while (Take("|"));
-  // A flag such as (?i) ends with its group.
+  // A flag such as (?i) has an effect only until the end of its group.
   flags_ = flags;
   if (node.children.size() > 1) return node;
   RegexNode only = std::move(node.children[0]);

@@ -23,7 +23,7 @@ class BpeEncoder {
   BpeEncoder(const BpeModel& model, size_t text_bytes);
 
   // Appends the tokens of `word` to `ids`. REQUIRES: all calls use the same vector `ids`, and the
-  // caller removes no elements, because the cache refers to them.
+  // caller removes no elements of `ids`, because the cache refers to these elements.
   absl::Status Encode(std::string_view word, std::vector<TokenId>& ids);
 
  private:

@@ -10,8 +10,8 @@ namespace {
 // A merge is frequent in a word if it applies at least once per kEverywhereSpacing symbols. For
 // such a merge, one pass over the whole word is the fastest method.
 constexpr size_t kEverywhereSpacing = 8;
-// Limit for the passes of MergeCommon() for merges that are not frequent. The passes read at most
-// kRarePassesMax * N symbols in a word of N symbols.
+// In a word of N symbols, MergeCommon() reads at most kRarePassesMax * N symbols to apply merges
+// that are not frequent.
 constexpr size_t kRarePassesMax = 6;
 // Minimum number of symbols of a window: a part of a word that MergeInWindows() merges separately.
 constexpr size_t kWindowMin = 64;
@@ -50,8 +50,8 @@ class BpeMerger::ShortWord {
  private:
   static constexpr uint32_t kPlaces = 64, kBlock = 4, kNumBlocks = kShortSymbolsMax / kBlock;
   static constexpr uint32_t kNoKey = std::numeric_limits<uint32_t>::max();
-  // Used for two symbols that MergeTable::FindCommon() does not know. The field rank_across is -1,
-  // less than every rank, because the lowest rank of the merges at these symbols is unknown.
+  // Replaces the result of MergeTable::FindCommon() if the result is null. Then MergePairs() merges
+  // neither the two symbols with each other nor the neighbouring pairs of symbols.
   static constexpr MergeTable::SymbolPair kUnknownPair = {
       .merged = -1, .rank = MergeTable::kNoRank, .rank_across = -1};
   static_assert(kShortSymbolsMax <= kPlaces && kNumBlocks == 16);
@@ -222,7 +222,7 @@ size_t BpeMerger::MergeCommon(std::span<TokenId> symbols) {
 // REQUIRES: before the pass, no merge of lower rank is possible.
 size_t BpeMerger::MergeEverywhere(int32_t rank, std::span<TokenId> symbols) {
   const std::span<const MergeTable::Merge> merges = model_.merges().in_order();
-  // symbols[0, num_done) are the merged symbols. Only the last of them can merge again.
+  // symbols[0, num_done) are the merged symbols. Only the last merged symbol can merge again.
   size_t num_done = 1;
   for (size_t read = 1; read < symbols.size();) {
     int32_t right = ranks_[read - 1];

@@ -20,7 +20,7 @@ namespace incipit {
 // working memory.
 class BpeMerger {
  public:
-  // Maximum number of symbols of a word that MergeShort merges.
+  // Maximum number of symbols of a word that MergeShort() merges.
   static constexpr size_t kShortSymbolsMax = 64;
 
   // REQUIRES: `model` outlives the merger.
@@ -49,8 +49,8 @@ class BpeMerger {
   std::vector<TokenId> window_;
   // Element i is the rank of the merge of the symbols i and i + 1, or kNoRank if there is no merge.
   std::vector<int32_t> ranks_;
-  // Linked list of the symbols of a word. next_[i] and previous_[i] are the indices of the symbols
-  // after and before symbol i, or -1 at an end of the list.
+  // Linked list of the symbols of a word. next_[i] is the index of the symbol after symbol i, and
+  // previous_[i] is the index of the symbol before it. -1: there is no such symbol.
   std::vector<int32_t> next_, previous_;
   // A merge that may be possible. `place` is the index of its left symbol.
   struct Candidate {

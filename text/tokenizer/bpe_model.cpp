@@ -14,8 +14,8 @@ constexpr size_t kPageSize = 256;  // number of code points per page of the tabl
 
 }  // namespace
 
-// Appends the tokens of a word with characters that may be missing from the vocabulary. The order
-// of the tokens is that of Hugging Face tokenizers.
+// Appends the tokens of the characters of a word. Replaces characters outside the vocabulary by
+// other tokens, or omits them. Appends the tokens in the same order as Hugging Face tokenizers.
 class BpeModel::Unknown {
  public:
   Unknown(const BpeModel& model, std::vector<TokenId>& ids) : model_(model), ids_(ids) {}
@@ -55,7 +55,8 @@ class BpeModel::Unknown {
 
   const BpeModel& model_;
   std::vector<TokenId>& ids_;
-  TokenId pending_ = -1;  // token for unknown characters, not yet appended; or -1
+  // Token for unknown characters (unk_token) that must be appended next; -1 if there is none.
+  TokenId pending_ = -1;
 };
 
 absl::StatusOr<BpeModel> BpeModel::Create(const JsonFields& model, bool prefer_bytes) {
@@ -106,7 +107,8 @@ absl::Status BpeModel::ReadVocabulary(const JsonFields& model) {
     }
     const auto id = value.get<TokenId>();
     if (static_cast<size_t>(id) >= tokens_.size()) tokens_.resize(id + 1);
-    // If tokens_[id] is empty, this id is free, or its token has an empty text.
+    // tokens_[id] is empty if no earlier token has the id `id`, or if the earlier token has an
+    // empty text.
     if (!tokens_[id].empty()) {
       return InvalidArgument("in the field {}, two tokens have the id {}", model.PathOf("vocab"),
                              id);

@@ -36,8 +36,8 @@ class WholeTokenStage : public TokenSink {
   std::string token_;
 };
 
-// Decodes tokens in the byte alphabet (byte_alphabet.h) to bytes. Passes a token with any other
-// character on without change.
+// Decodes tokens in the byte alphabet (byte_alphabet.h) to bytes. Does not change a token with any
+// other character.
 class ByteLevelStage : public WholeTokenStage {
  public:
   using WholeTokenStage::WholeTokenStage;
@@ -63,7 +63,7 @@ class ByteLevelStage : public WholeTokenStage {
 };
 
 // Decodes tokens that name a byte, such as `<0x0A>`. If the bytes of consecutive tokens are valid
-// UTF-8, passes them on as text. Otherwise, passes on U+FFFD for each byte.
+// UTF-8, passes the bytes on as text. Otherwise, passes U+FFFD on for each byte.
 class ByteFallbackStage : public WholeTokenStage {
  public:
   using WholeTokenStage::WholeTokenStage;

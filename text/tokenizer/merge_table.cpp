@@ -55,8 +55,8 @@ std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
     left_of[merge.merged] = merge.left;
     right_of[merge.merged] = merge.right;
   }
-  // Returns the first symbol of each token (for the argument `left_of`) or the last symbol of each
-  // token (for `right_of`). Sets knows_ends_ to false if a token is a part of itself.
+  // Returns the first symbol of each token if `links` is `left_of`, or the last symbol of each
+  // token if `links` is `right_of`. Sets knows_ends_ to false if a token is a part of itself.
   const auto ends_of = [&](const std::vector<TokenId>& links) {
     std::vector<TokenId> ends(num_tokens);
     for (size_t token = 0; knows_ends_ && token < num_tokens; ++token) {

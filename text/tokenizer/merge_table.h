@@ -64,7 +64,7 @@ class MergeTable {
     const Entry* merge = Find(left, right);
     return merge == nullptr ? kNoRank : merge->rank;
   }
-  // Returns the merge of the symbols `left` and `right`, or null if `left` or `right` is not one of
+  // Returns the merge of the symbols `left` and `right`. Returns null if one of them is not among
   // the first kCommonMax symbols in the list of merges. The result also contains the lowest rank of
   // all merges between longer tokens that meet at these symbols.
   const SymbolPair* FindCommon(TokenId left, TokenId right) const {
@@ -93,7 +93,8 @@ class MergeTable {
   // first symbol of the right token.
   struct Joined {
     TokenId left = -1, right = -1;
-    int32_t rank = kNoRank;  // lowest rank of all merges at these two symbols
+    // Lowest rank of all merges that join two tokens at the symbols `left` and `right`.
+    int32_t rank = kNoRank;
   };
 
   // The hash table (with linear probing) of all merges with the same left token. A bit filter lets
@@ -130,7 +131,7 @@ class MergeTable {
   // common_[token] is a number from 0 to kCommonMax - 1 if `token` is a common symbol. For every
   // other token, common_[token] is kCommonMax.
   std::vector<uint16_t> common_;
-  // Element [common_[left] * kCommonMax + common_[right]] contains the merges of the common symbols
+  // Element [common_[left] * kCommonMax + common_[right]] describes the merge of the common symbols
   // `left` and `right`.
   std::vector<SymbolPair> common_pairs_;
   // True if all merges that make the same token result in the same first and last symbol.

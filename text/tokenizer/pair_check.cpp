@@ -48,11 +48,11 @@ PairCheck::Origin PairCheck::OriginOf(const MergeTable::Merge& merge) const {
   const Origin& left = origins_[merge.left];
   const Origin& right = origins_[merge.right];
   const int32_t time = std::max({merge.rank, left.time, right.time});
-  // If right.time < time, the token `right` is made before `left` and `right` are merged. In the
-  // meantime, a merge with a rank below `time` can join `right` with the following token.
+  // If right.time < time, the token `right` is complete before it is merged with `left`. A merge
+  // with a rank less than `time` can join `right` with the following token before that.
   const bool behind_waits = right.time < time;
-  // If left.time == right.time, the token `left` is made first, because merges of equal rank apply
-  // from left to right.
+  // Merges of equal rank apply from left to right. Therefore, if left.time == right.time, the token
+  // `left` is complete before the token `right` is.
   const bool before_waits = right.time == time || left.time < time;
   return {.time = time,
           .limit_behind = behind_waits ? time : merge.rank,
@@ -73,8 +73,8 @@ bool PairCheck::DoMeet(const MergeTable& merges, TokenId left, TokenId right) co
   while (true) {
     const Origin& left_origin = origins_[left];
     const Origin& right_origin = origins_[right];
-    // If the merge of the last part of `left` with the first part of `right` has a rank below
-    // `limit`, the merge applies before the token that this iteration splits is made.
+    // Limit for the rank of the merge of the new `left` with the new `right`. A merge with a lower
+    // rank applies before the token that this iteration splits is complete.
     int32_t limit;
     if (left_origin.time > right_origin.time) {
       limit = left_origin.limit_behind;

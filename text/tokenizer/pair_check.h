@@ -32,7 +32,7 @@ class PairCheck {
   bool IsMerged(TokenId token) const { return is_merged_[token]; }
   // Returns the number of symbols that are merged into `token`.
   size_t LengthOf(TokenId token) const { return origins_[token].length; }
-  // Writes the symbols that are merged into `token` to `symbols`. REQUIRES: symbols.size() is
+  // Writes to `symbols` the symbols that are merged into `token`. REQUIRES: symbols.size() is
   // LengthOf(token).
   void Unmerge(TokenId token, std::span<TokenId> symbols) const;
 
@@ -44,9 +44,10 @@ class PairCheck {
   struct Origin {
     // Highest rank of all merges inside the token; kNotMade if there are none.
     int32_t time = kNotMade;
-    // Limits for ranks. If a merge of `right` with the following token has a rank less than
-    // `limit_behind`, `left` and `right` are not merged. If a merge of the preceding token with
-    // `left` has a rank less than `limit_before`, `left` and `right` are not merged either.
+    // Limits for the ranks of other merges. A merge of `right` with the following token applies
+    // first if its rank is less than `limit_behind`; then `left` and `right` are not merged. A
+    // merge of the preceding token with `left` applies first if its rank is less than
+    // `limit_before`.
     int32_t limit_behind = 0, limit_before = 0;
     TokenId left = -1, right = -1;
     uint32_t length = 1;  // number of symbols in the token

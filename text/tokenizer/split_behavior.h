@@ -26,7 +26,7 @@ enum class SplitBehavior : uint8_t {
 absl::StatusOr<SplitBehavior> ReadSplitBehavior(const JsonFields& fields, const char* name);
 
 // Receives the matches of a pattern in a text, and the ranges between them, from left to right.
-// Joins or removes them as `behavior` requires, and passes the resulting parts to `sink`.
+// Joins or removes the matches as `behavior` requires, and passes the resulting parts to `sink`.
 class SpanMerger {
  public:
   SpanMerger(SplitBehavior behavior, SpanSink sink) : behavior_(behavior), sink_(sink) {}

@@ -1,5 +1,5 @@
-// A pattern in a tokenizer.json: a string or a regular expression. Its field `pattern` is
-// {"String": "..."} or {"Regex": "..."}.
+// A pattern in a tokenizer.json: a string or a regular expression. The field `pattern` of the JSON
+// object is {"String": "..."} or {"Regex": "..."}.
 #pragma once
 
 #include <string>

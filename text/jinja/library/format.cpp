@@ -126,8 +126,8 @@ class PercentFormatter {
   }
 
  private:
-  // Returns true if `value`, the right operand of Python's operator %, may stay unused: the format
-  // string needs no directive such as %s. Any other `value` that no directive uses is an error.
+  // Returns true if Python's operator % accepts `value` as its right operand even if no directive
+  // of the format string, such as %s, uses `value`.
   static bool IsMappingLike(const Value& value) {
     return value.is(Kind::kDict) || value.is(Kind::kList) || value.is(Kind::kRange) ||
            value.is_undefined();

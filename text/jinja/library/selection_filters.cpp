@@ -12,8 +12,8 @@ namespace {
 using Produce = LazyItems::Produce;
 using Items = absl::StatusOr<std::vector<Value>>;
 
-// A filter or test that another filter applies to each item of a sequence, and its arguments.
-// Example: the filter `round` with the argument 2 in `items|map("round", 2)`.
+// A filter or test that another filter applies to each item of a sequence, with the arguments of
+// the filter or test. Example: the filter `round` with the argument 2 in `items|map("round", 2)`.
 class Application {
  public:
   // Finds the filter or test. `kind` is "filter" or "test". REQUIRES: rest.positional[0] is the

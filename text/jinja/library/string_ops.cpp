@@ -78,7 +78,9 @@ Ranges SplitSpace(std::string_view bytes, Int splits_max, bool from_right) {
     i = SkipWhile(bytes, end, IsSpace);
   }
   if (from_right && words.size() > words_max) {
-    const size_t rest = words.size() - words_max;  // number of words to join into the first part
+    // The first `rest` words become the first part of the result, with the white space between
+    // them.
+    const size_t rest = words.size() - words_max;
     words[rest - 1].begin = 0;
     words.erase(words.begin(), words.begin() + static_cast<ptrdiff_t>(rest - 1));
   }

@@ -17,8 +17,8 @@ absl::Status Unsupported(ArithmeticOp op, const Value& left, const Value& right)
                          TypeName(left), TypeName(right));
 }
 
-// Joins two strings. If exactly one string is marked safe (its text is HTML), first replaces HTML
-// characters such as < in the other string by escapes such as &lt;.
+// Joins two strings. If exactly one string is marked safe (its text is HTML), first escapes the
+// other string. For example, &lt; replaces <.
 absl::StatusOr<Value> Concatenate(Interpreter& in, const Value& left, const Value& right) {
   if (!left.is_markup() && !right.is_markup()) return in.heap().Concatenate(left, right);
   TextBuilder builder;

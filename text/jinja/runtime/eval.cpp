@@ -149,7 +149,8 @@ absl::StatusOr<Value> Interpreter::EvalAndOr(const Expr& node, Activation& activ
 }
 
 absl::StatusOr<Value> Interpreter::EvalConcat(const Expr& node, Activation& activation) {
-  constexpr size_t kLongBytes = 256;  // minimum size, in bytes, of a string to extend in place
+  // Minimum size in bytes of a left operand that is extended in memory instead of copied.
+  constexpr size_t kLongBytes = 256;
   INCIPIT_ASSIGN_OR_RETURN(const Value first, Eval(*node.children[0], activation));
   const bool is_long = first.is_string() && first.bytes().size() >= kLongBytes;
   TextBuilder builder;

@@ -125,9 +125,9 @@ class Heap {
 
   const ChatTemplateLimits limits_;
   int64_t steps_ = 0;
-  size_t uncharged_bytes_ = 0;  // bytes of text not yet counted as a step; below 1024
-  size_t cell_bytes_ = 0;       // bytes of all objects except strings
-  size_t string_bytes_ = 0;     // bytes of all strings that exist now
+  size_t uncharged_bytes_ = 0;  // number of bytes of text that are not in `steps_` yet; below 1024
+  size_t cell_bytes_ = 0;       // number of bytes of all objects except strings
+  size_t string_bytes_ = 0;     // number of bytes of all strings that exist now
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
   size_t block_size_ = 0, block_used_ = 0;  // size and used part of the last block, in bytes
   std::vector<Cell*> cells_;

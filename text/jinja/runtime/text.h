@@ -52,7 +52,7 @@ struct Text {
   size_t num_chars = 0;    // number of characters in `bytes`
 
   explicit Text(TextBuilder&& text);
-  // Creates a Text that shares the memory of `shared` and has its current bytes. The new Text does
+  // Creates a Text with the current bytes of `shared`. Both Texts share memory. The new Text does
   // not change if `shared` is extended later.
   Text(Text& shared, size_t num_characters);
   Text(const Text&) = delete;

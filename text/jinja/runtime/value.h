@@ -37,7 +37,7 @@ struct Cell {
 };
 
 enum class Kind : uint8_t {
-  kMissing,  // the variable has no value
+  kMissing,  // no value, for example of a variable that was never set
   kUndefined,
   kNone,
   kBool,

@@ -168,7 +168,7 @@ struct IfStmt final : Stmt {
     Body body;
   };
   explicit IfStmt(int l) : Stmt(StmtKind::kIf, l) {}
-  std::vector<Branch> branches;  // branch `if`, then the branches `elif`
+  std::vector<Branch> branches;  // the branch `if`, followed by the branches `elif`
   Body otherwise;                // body of `else`; empty if there is none
 };
 
@@ -178,7 +178,7 @@ struct ForStmt final : Stmt {
   Body body, otherwise;
   bool uses_loop = false;  // true if the loop body uses the variable `loop`
   // ResolveNames() fills the following fields.
-  SlotRef loop_slot;    // slot of the variable `loop`, if `uses_loop` is true
+  SlotRef loop_slot;    // position of the variable `loop`, if `uses_loop` is true
   ExprPtr test_target;  // copy of `target` for the evaluation of `test`
   Scope scope, test_scope, otherwise_scope;
   uint16_t num_test_slots = 0;  // number of local variables that `test` uses
@@ -209,10 +209,10 @@ struct MacroStmt final : Stmt {
   bool uses_caller = false;  // true if the body uses `caller` and no parameter is named `caller`
   ExprPtr call;              // expression f(x) of {% call f(x) %}; null for {% generation %}
   // ResolveNames() fills the following fields.
-  SlotRef slot;  // slot of the variable that holds the macro
+  SlotRef slot;  // position of the local variable that contains the macro
   Scope scope;
   uint16_t num_slots = 0;
-  SlotRef caller_slot;  // slot of the variable `caller`, if `uses_caller` is true
+  SlotRef caller_slot;  // position of the variable `caller`, if `uses_caller` is true
 };
 
 // The constant strings of a template. The nodes of the template refer to these strings.
@@ -220,8 +220,8 @@ using Constants = std::vector<std::unique_ptr<const Text>>;
 
 struct Program {
   Constants constants;
-  // Maps the name of each variable that a request may set, and of each global function, to an index
-  // in the vector Variables, which contains the values.
+  // Maps the name of each variable that a request may set, and of each global function, to an
+  // index. The element of Variables with this index contains the value.
   std::map<std::string, uint16_t, std::less<>> context;
   Body body;
   Scope scope;

@@ -89,7 +89,8 @@ class Lexer {
   }
 
   // Returns the offset after the closing delimiter (`%}` or `#}`) at `offset`, and after the line
-  // break or white space that belongs to it. Returns npos if no closing delimiter is at `offset`.
+  // break or white space that the delimiter removes. Returns npos if no closing delimiter is at
+  // `offset`.
   size_t ClosingEnd(size_t offset, char kind) const {
     const char close[] = {kind, '}', '\0'};
     if (AtOffset(offset, "+") && AtOffset(offset + 1, close)) return offset + 3;
@@ -98,7 +99,7 @@ class Lexer {
     return AtOffset(offset + 2, "\n") ? offset + 3 : offset + 2;
   }
 
-  // Emits a token for the text [begin, tag), which ends at the tag at the offset `tag`. If the tag
+  // Emits a token for the text [begin, tag). `tag` is the offset of the next tag. If this tag
   // removes preceding white space, omits the white space at the end of the text.
   void EmitData(size_t begin, size_t tag) {
     std::string_view text = std::string_view(source_).substr(begin, tag - begin);
@@ -177,7 +178,7 @@ class Lexer {
   }
 
   absl::Status LexTag(bool is_variable) {
-    std::string open;  // closing brackets of all open brackets; the innermost is last
+    std::string open;  // the closing bracket of each open bracket; the innermost is last
     while (pos_ < source_.size()) {
       if (open.empty()) {
         if (const size_t end = TagEnd(is_variable); end != std::string::npos) {

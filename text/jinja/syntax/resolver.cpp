@@ -220,8 +220,8 @@ class Resolver {
     const Expr& callee = *call.children[0];
     if (callee.kind == ExprKind::kName) {
       const std::string& name = NodeAs<const NameExpr>(callee).name;
-      // Run() returns an error for a call of this function, unless the template defines a variable
-      // or a macro of the same name.
+      // Run() returns an error for a call of an unsupported function, unless the template defines a
+      // variable or a macro of the same name.
       const NamedBuiltin* function = FindFunction(name);
       if (function != nullptr && function->function == nullptr) {
         refused_calls_.try_emplace(name, call.line);
@@ -332,8 +332,8 @@ class Resolver {
     if (node.target != nullptr) INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.target, outer));
     Symbols symbols = outer.Inner();
     symbols.Visit(node.body);
-    // As in Jinja2, the scope of a filter block contains the names in its filters. The scope of a
-    // set block does not.
+    // As in Jinja2, the names in the filters of a filter block belong to the scope of the block.
+    // The names in the filters of a set block do not.
     if (node.kind == StmtKind::kFilterBlock) symbols.Visit(*node.filter);
     INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, node.scope));
     INCIPIT_RETURN_IF_ERROR(ResolveBody(node.body, symbols, false));
