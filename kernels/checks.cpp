@@ -18,7 +18,7 @@ void CheckRows(std::span<const int32_t> rows, int64_t num_rows) {
 absl::Status CheckKvPoolShape(const KvPoolShape& shape) {
   const auto size = static_cast<uint32_t>(shape.block_size);
   if (shape.block_size < 1 || shape.block_size > kBlockSizeMax || !std::has_single_bit(size)) {
-    return InvalidArgument("block size is {}; it must be a power of two from 1 to {}",
+    return InvalidArgument("the KV block size is {} tokens; it must be a power of two from 1 to {}",
                            shape.block_size, kBlockSizeMax);
   }
   if (shape.num_layers < 1 || shape.num_blocks < 1 || shape.num_kv_heads < 1 ||
@@ -35,19 +35,21 @@ absl::Status CheckKvPoolShape(const KvPoolShape& shape) {
 }
 
 absl::Status CheckWeightParts(std::span<const ConstTensorView> parts, const Shard& shard) {
-  if (parts.empty()) return InvalidArgument("a weight needs at least one matrix");
+  if (parts.empty()) return InvalidArgument("the list of weight matrices to join is empty");
   if (shard.count != 1 || shard.index != 0) {
-    return Unimplemented("shard {} of {} was requested; this backend supports whole matrices only",
-                         shard.index, shard.count);
+    return Unimplemented(
+        "shard {} of {} of a weight matrix was requested; this backend supports only whole "
+        "matrices",
+        shard.index, shard.count);
   }
   for (const ConstTensorView& part : parts) {
     if (part.data == nullptr || part.rows < 1 || part.cols < 1) {
-      return InvalidArgument("a weight has {} x {} elements; it must not be empty", part.rows,
-                             part.cols);
+      return InvalidArgument("a weight matrix with {} rows and {} columns is empty or has no data",
+                             part.rows, part.cols);
     }
     if (part.cols != parts.front().cols) {
       return InvalidArgument(
-          "weights that are packed together have {} and {} columns; the numbers must be equal",
+          "two weight matrices to join have {} and {} columns; the numbers must be equal",
           parts.front().cols, part.cols);
     }
   }

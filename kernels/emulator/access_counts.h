@@ -35,8 +35,8 @@ class AccessCounts {
   // Records an access of `bytes` bytes by one lane of a warp. `warp` is the number of the warp,
   // which is unique among all emulated warps.
   void Note(int64_t warp, int lane, AccessKind kind, uint64_t address, int bytes, Site site);
-  // Records that a warp executed LoadMatricesWarp (the PTX instruction ldmatrix). Lane i reads the
-  // 16 bytes at `rows[i]`.
+  // Records that a warp executed LoadMatricesWarp() (the PTX instruction ldmatrix). Lane i reads
+  // the 16 bytes at `rows[i]`.
   void NoteRows(std::span<const uint64_t> rows, Site site);
   // Counts those accesses of warp `warp` that only some of its 32 lanes have made. REQUIRES: the
   // warp has ended.

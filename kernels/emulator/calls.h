@@ -48,7 +48,7 @@ void SyncBlock(Site site);
 void SyncThreads(int id, int num_threads, Site site);
 void SyncWarp(Site site);
 uint32_t Ballot(bool vote, Site site);
-// Returns the `value` with which lane `from` of the same warp called Shuffle.
+// Returns the `value` with which lane `from` of the same warp called Shuffle().
 uint64_t Shuffle(uint64_t value, int from, Site site);
 
 // ---- asynchronous copies to shared memory
@@ -86,7 +86,7 @@ void ArriveCluster(Site site);
 void WaitCluster(Site site);
 // Returns the address that corresponds to `shared` in the shared memory of thread block `rank` of
 // the cluster. `shared` is an address in the shared memory of the calling thread block. Checks that
-// the thread may read `bytes` bytes there.
+// the thread may read `bytes` bytes at the returned address.
 const void* ReadCluster(const void* shared, int bytes, int rank, Site site);
 
 }  // namespace incipit::emulator

@@ -15,8 +15,9 @@ namespace incipit::emulator {
 inline constexpr int kLanes = 32;  // number of lanes of a warp
 
 using Clock = uint32_t;
-// A vector clock. Its elements belong to, in this order: the threads of the thread block; the
-// mbarriers (barriers in shared memory); the other thread blocks of the cluster; earlier kernels.
+// A vector clock. The first elements belong to the threads of the thread block, the next to the
+// mbarriers (barriers in shared memory). The last two elements belong to the other thread blocks of
+// the cluster and to the earlier kernels.
 using ClockVector = std::vector<Clock>;
 
 class Clocks {
@@ -30,7 +31,7 @@ class Clocks {
   // shared memory). The element counts how often this mbarrier was completed.
   int bulk_agent(int barrier) const { return num_threads_ + barrier; }
   // Returns the index in a vector clock of the element for the other thread blocks of the cluster.
-  // The element counts how often all thread blocks have called ArriveCluster.
+  // The element counts how often all thread blocks have called ArriveCluster().
   int remote_agent() const { return num_threads_ + kMostBarriers; }
   // Returns the index in a vector clock of the element for the earlier kernels. The element is 1 if
   // a thread has waited for the end of these kernels, otherwise 0.
@@ -38,7 +39,7 @@ class Clocks {
 
   // Returns the current clock value of the warp of thread `thread`.
   Clock Now(int thread) const { return warps_[static_cast<size_t>(thread / 32)].now; }
-  // Returns how many times all warps of the cluster have called ArriveCluster.
+  // Returns how many times all warps of the cluster have called ArriveCluster().
   Clock ClusterArrivals() const { return num_cluster_arrivals_; }
   // Returns true if an access by `agent` (a thread or an asynchronous copy) at clock value `clock`
   // happened before the latest barrier of the cluster.
@@ -88,8 +89,8 @@ class Clocks {
   struct ThreadClock {
     // Vector clocks that the thread has acquired since the latest barrier of its warp.
     std::vector<Acquired> acquired;
-    // Cache for KnowsWarp: all accesses of warp i up to clock value whole_warps[i] happened before
-    // the next access of this thread.
+    // Cache of the function KnowsWarp(). All accesses of warp i up to clock value whole_warps[i]
+    // happened before the next access of this thread.
     std::vector<Clock> whole_warps;
   };
 

@@ -93,9 +93,10 @@ void OrderThreads(const Thread& last, const NamedBarrier& barrier, int id, Site 
   for (size_t warp = 0; warp < lanes.size(); ++warp) {
     if (lanes[warp] == 0) continue;
     if (lanes[warp] != kLanes) {
-      Machine::Get().Fail(site, fmt::format("the expected number of threads has reached barrier "
-                                            "{}, but only {} of the 32 lanes of warp {} have",
-                                            id, lanes[warp], warp));
+      Machine::Get().Fail(site,
+                          fmt::format("the expected number of threads has reached barrier "
+                                      "{}, but only {} of the 32 lanes of warp {} have reached it",
+                                      id, lanes[warp], warp));
     }
     warps[num_warps++] = static_cast<int>(warp);
   }
@@ -256,7 +257,7 @@ void WaitCluster(Site site) {
         Machine& its = Machine::Get();
         if (!warp.is_at_cluster)
           its.Fail(its.current().site,
-                   "the warp calls WaitCluster without an earlier ArriveCluster");
+                   "the warp calls WaitCluster, but has not called ArriveCluster before");
       },
       site);
   WaitForCluster(kWaitCluster, site);

@@ -22,11 +22,11 @@ size_t FindBarrier(const uint64_t* address, Site site) {
   size_t index = 0;
   while (index < block.barriers.size() && block.barriers[index]->address != address) ++index;
   if (index == block.barriers.size()) {
-    machine.Fail(site, "the kernel uses an mbarrier without an earlier InitBarrier");
+    machine.Fail(site, "the kernel uses an mbarrier, but has not called InitBarrier for it");
   }
   if (!block.barriers[index]->is_fenced) {
-    machine.Fail(
-        site, "the kernel uses an mbarrier, but has called no FenceBarriers after its InitBarrier");
+    machine.Fail(site,
+                 "the kernel uses an mbarrier, but has not called FenceBarriers after InitBarrier");
   }
   if (block.races != nullptr) {
     std::string race =
@@ -58,8 +58,9 @@ void CopyAsync16(void* shared, const void* global, int bytes, Site site) {
   Machine& machine = Machine::Get();
   Thread& thread = machine.current();
   if (bytes < 0 || bytes > kChunk)
-    machine.Fail(site,
-                 fmt::format("an asynchronous copy has {} bytes; it must have 0 to 16", bytes));
+    machine.Fail(
+        site,
+        fmt::format("an asynchronous copy has {} bytes; the number must be from 0 to 16", bytes));
   if (bytes > 0 && !IsAligned(global))
     machine.Fail(site, "the source of an asynchronous copy is not aligned to 16 bytes");
   CheckShared(shared, kChunk, site);

@@ -7,7 +7,7 @@
 
 namespace incipit::emulator {
 
-// Returns how many times cuda::Memory::Allocate has been called since the program started.
+// Returns how many times cuda::Memory::Allocate() has been called since the program started.
 int64_t NumAllocations();
 
 // Returns the number of memory copies that the emulated device has made since the program started.

@@ -21,9 +21,9 @@
 namespace incipit::emulator {
 #ifdef INCIPIT_FIBERS_NOTIFY_SANITIZER
 namespace {
-// The fiber that the latest call of Switch suspended.
+// The fiber that the latest call of Switch() suspended.
 thread_local Fiber* g_left = nullptr;
-// Upper bound on the size of the stack frame of the function Switch, in bytes.
+// Upper bound on the size of the stack frame of the function Switch(), in bytes.
 constexpr ptrdiff_t kSwitchFrameBytes = 1024;
 }  // namespace
 #endif

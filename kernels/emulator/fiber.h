@@ -17,7 +17,7 @@ std::unique_ptr<FiberContext, FiberContextDeleter> MakeContext();
 void PrepareContext(FiberContext& context, char* stack, size_t bytes, void (*entry)());
 void SwitchContext(FiberContext& from, FiberContext& to);
 
-// A thread of execution with its own stack, which runs only after a call of Switch. A Fiber must
+// A thread of execution with its own stack, which runs only after a call of Switch(). A Fiber must
 // not be moved, because other objects store its address.
 class Fiber {
  public:
@@ -29,21 +29,21 @@ class Fiber {
   ~Fiber();
 
   // Prepares the fiber: after the next switch to this fiber, the function `entry` runs. `entry`
-  // must not return. Start does not call destructors of objects on the fiber's stack. `color` (0 or
-  // more) moves the start of the stack, so that the stacks of several fibers use different CPU
+  // must not return. Start() does not call destructors of objects on the fiber's stack. `color` (0
+  // or more) moves the start of the stack, so that the stacks of several fibers use different CPU
   // cache lines.
   void Start(void (*entry)(), int color);
-  // Completes the first switch to a fiber. REQUIRES: the function `entry` that was passed to Start
-  // calls FinishFirstSwitch before any other function.
+  // Completes the first switch to a fiber. REQUIRES: the function `entry` that was passed to
+  // Start() calls FinishFirstSwitch() before any other function.
   static void FinishFirstSwitch();
 
-  // Suspends the running fiber `from` and runs the fiber `to`. Returns when another call of Switch
-  // switches back to `from`.
+  // Suspends the running fiber `from` and runs the fiber `to`. Returns when another call of
+  // Switch() switches back to `from`.
   static void Switch(Fiber& from, Fiber& to);
 
  private:
   std::unique_ptr<FiberContext, FiberContextDeleter> context_;
-  char* stack_ = nullptr;  // memory of the stack; null until Start is called
+  char* stack_ = nullptr;  // memory of the stack; null until Start() is called
   const void* bottom_ = nullptr;
   size_t bytes_ = 0;
   // An address below all stack frames that existed when the fiber was last suspended.

@@ -1,6 +1,6 @@
 // Detects data races in global memory: accesses of the same bytes, at least one of them a write,
-// whose order is not defined. Only AtomicAddGlobal orders the accesses of different thread blocks
-// of a kernel. Only WaitForEarlierKernels orders the accesses of different kernels.
+// whose order is not defined. Only AtomicAddGlobal() orders the accesses of different thread blocks
+// of a kernel. Only WaitForEarlierKernels() orders the accesses of different kernels.
 //
 // For every 4 bytes, only the latest write and the latest read are stored. A race with an older
 // access may be missed.

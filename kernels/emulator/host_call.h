@@ -10,8 +10,8 @@
 
 namespace incipit::cuda {
 
-// Enqueues the CPU function `call` on `stream`. If `call` fails, later calls of Stream::Wait return
-// its error.
+// Enqueues the CPU function `call` on `stream`. If `call` fails, later calls of Stream::Wait()
+// return its error.
 void EnqueueCall(Stream& stream, std::function<absl::Status()> call);
 
 }  // namespace incipit::cuda

@@ -40,8 +40,8 @@ class LiveMemory {
   static constexpr uintptr_t kPageBytes = 4096, kPages = 256;
 
   std::vector<Range> ranges_;
-  // Cache for Holds: latest_[page % kPages] is the allocated range that Holds found most recently
-  // for an address in memory page `page`.
+  // latest_[page % kPages] is the allocated range that Holds() found most recently for an address
+  // in memory page `page`.
   std::array<Range, kPages> latest_{};
 };
 

@@ -221,8 +221,8 @@ void Machine::EndThread(Thread& thread) {
   }
   for (const auto& warp : block.warps) {
     if (!warp->is_at_cluster) continue;
-    return SetFault(
-        fmt::format("block {} ended after ArriveCluster without a WaitCluster", block.index));
+    return SetFault(fmt::format(
+        "block {} has called ArriveCluster, but ended without calling WaitCluster", block.index));
   }
   if (std::string unfinished = FindUnfinishedMultiplies(block); !unfinished.empty()) {
     return SetFault(std::move(unfinished));

@@ -72,9 +72,9 @@ struct Thread : Place {
   int wait_id = 0;
   const char* wait_name = "";
   Site site;
-  // Asynchronous copies (CopyAsync16) for which the thread has not waited yet, oldest first.
+  // Asynchronous copies by CopyAsync16() for which the thread has not waited yet, oldest first.
   std::vector<PendingCopy> copies;
-  int64_t num_groups = 0;  // number of calls of CommitCopies by this thread
+  int64_t num_groups = 0;  // number of calls of CommitCopies() by this thread
 };
 
 // An asynchronous matrix product that a warp has requested, and for which the warp has not waited
@@ -82,16 +82,17 @@ struct Thread : Place {
 struct Multiplication {
   int a = 0, b = 0;  // byte offsets in shared memory of the two factors of the product
   int num_blocks = 0;
-  float* sums = nullptr;  // address of the variables of lane 0 that receive its results
+  float* sums = nullptr;  // address of the variables of lane 0 that receive results of the product
   int64_t group = 0;
   Site site;
   bool is_computed = false;
 };
-// The results of asynchronous matrix products of a warp. This object exists from FenceMultiplies to
-// EndMultiplies.
+// The results of asynchronous matrix products of a warp. This object exists from the call of
+// FenceMultiplies() to the call of EndMultiplies().
 struct WarpSums {
   int num_blocks = 0;
-  // True between MultiplyAddWarpgroup and EndMultiplies: the kernel must not access the results.
+  // True between the calls of MultiplyAddWarpgroup() and EndMultiplies(), when the kernel must not
+  // access the results.
   bool is_taken = false;
   // Element i is the address of the results of lane i, an array of shape [num_blocks][4].
   std::array<float*, kLanes> home{};
@@ -123,7 +124,7 @@ struct Warp {
   uint32_t cluster_phase = 0;
   std::deque<Multiplication> multiplying;
   std::vector<WarpSums> sums;
-  // Number of calls of CommitMultiplies by the warp.
+  // Number of calls of CommitMultiplies() by the warp.
   int64_t num_multiply_groups = 0;
   size_t num_multiplications = 0;
 };
@@ -139,14 +140,14 @@ struct MemoryBarrier {
   uint64_t* address = nullptr;
   int num_arrivals = 0;      // number of arrivals that the barrier needs
   int missing_arrivals = 0;  // number of arrivals that the barrier still needs
-  // Number of bytes that ArriveExpecting announced and that have not been copied yet.
+  // Number of bytes that ArriveExpecting() announced and that have not been copied yet.
   int64_t missing_bytes = 0;
-  // Number of bytes that ArriveExpecting announced and for which CopyBulk was not called yet.
+  // Number of bytes that ArriveExpecting() announced and for which CopyBulk() was not called yet.
   int64_t unclaimed_bytes = 0;
   uint32_t phase = 0;  // number of times that the barrier was completed
   std::vector<Thread*> waiting;
-  bool is_fenced = false;  // true if FenceBarriers was called after InitBarrier
-  // Merged vector clocks of the threads that have arrived at the barrier.
+  bool is_fenced = false;  // true if FenceBarriers() was called after InitBarrier()
+  // Merged vector clocks of all threads that have arrived at the barrier.
   ClockVector released;
   // Copy of `released` (the merged vector clocks) at the latest completion of the barrier.
   std::shared_ptr<const ClockVector> known;
@@ -169,14 +170,14 @@ struct Block {
     void operator()(char* memory) const;
   };
   std::unique_ptr<char, FreeShared> shared;
-  // Barriers of this thread block. The index of an element is the number of the barrier. SyncBlock
-  // uses barrier 0.
+  // Barriers of this thread block. The index of an element is the number of the barrier.
+  // SyncBlock() uses barrier 0.
   std::array<NamedBarrier, kNamedBarriers> named;
   std::vector<std::unique_ptr<MemoryBarrier>> barriers;
   // Detector of races in shared memory. Null if races are not detected.
   std::unique_ptr<SharedRaces> races;
   std::vector<LearnedOfBlocks> learned;
-  // Vector clock that each thread merges into its own vector clock in WaitForEarlierKernels, to
+  // Vector clock that each thread merges into its own vector clock in WaitForEarlierKernels(), to
   // record that the earlier kernels have ended.
   std::shared_ptr<const ClockVector> kernels_ended;
   // Element i lists the matrix products of warpgroup i (four warps): the byte offsets of both
@@ -210,10 +211,10 @@ struct Grid {
   // Indices of the kernel's clusters, in the order in which the clusters start.
   std::vector<int> order;
   size_t num_started = 0;  // number of clusters of this kernel that have started
-  // Index of the oldest kernel that had not ended when this kernel started
+  // Index of the oldest kernel that had not ended when this kernel started.
   int first_running = 0;
   int num_ended = 0;  // number of thread blocks of this kernel that have ended
-  // Number of running thread blocks of this kernel that have called LetNextKernelStart.
+  // Number of running thread blocks of this kernel that have called LetNextKernelStart().
   int num_let_go = 0;
   std::vector<std::unique_ptr<Cluster>> in_flight;
   // Threads of the next kernel that wait until this kernel has ended.
@@ -238,11 +239,11 @@ class Machine {
   // Stops the emulation with an error message: the text `what`, the running thread, and the source
   // line `site`.
   [[noreturn]] void Fail(Site site, std::string what);
-  // Stores the error message `what` in the report if it is the first error. Unlike Fail, SetFault
-  // returns.
+  // Stores the error message `what` in the report if it is the first error. Unlike Fail(),
+  // SetFault() returns.
   void SetFault(std::string what);
   bool has_fault() const { return !report_.fault.empty(); }
-  // Suspends the running thread until Wake is called for this thread. The parameters describe the
+  // Suspends the running thread until Wake() is called for this thread. The parameters describe the
   // wait. An error message about a deadlock contains this description.
   void WaitFor(Wait wait, int id, const char* name, Site site);
   void Wake(Thread& thread);

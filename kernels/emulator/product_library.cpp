@@ -116,8 +116,9 @@ absl::Status ProductLibrary::Multiply(Stream& stream, const ProductSize& size,
                                       const ProductAlgorithm& algorithm,
                                       const ProductOperands& operands) const {
   if (!Offers(size, algorithm)) {
-    return Internal("the algorithm cannot compute a product of {} rows, {} columns and {} outputs",
-                    size.rows, size.columns, size.outputs);
+    return Internal(
+        "the algorithm cannot compute a matrix product of {} rows, {} terms per sum and {} columns",
+        size.rows, size.columns, size.outputs);
   }
   EnqueueCall(stream, [size, operands, backwards = algorithm == kBackwards] {
     absl::Status status = CheckOperands(size, operands);

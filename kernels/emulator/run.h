@@ -37,14 +37,14 @@ enum class AccessKind : uint8_t {
   kSharedLoad,
   kSharedStore,
   kSharedAtomic,
-  // reads of shared memory by LoadMatricesWarp and LoadMatricesTransposedWarp
+  // reads of shared memory by LoadMatricesWarp() and LoadMatricesTransposedWarp()
   kMatrixLoad,
-  kSharedCopy,  // writes of CopyAsync16 to shared memory
+  kSharedCopy,  // writes to shared memory by CopyAsync16()
   kGlobalLoad,
   kConstantLoad,
   kGlobalStore,
   kGlobalAtomic,
-  kGlobalCopy,  // reads of CopyAsync16 from global memory
+  kGlobalCopy,  // reads of global memory by CopyAsync16()
 };
 
 // Counts the memory accesses of one kind at one source line of a kernel.
@@ -71,14 +71,14 @@ struct Report {
   int64_t switches = 0;  // number of switches between CUDA threads
   // Number of products of a 16 x 16 matrix and a 16 x 8 matrix that warps have computed.
   int64_t multiply_adds = 0;
-  int64_t load_matrices = 0;  // number of calls of LoadMatricesWarp, counted once per warp
-  // Number of bytes that kernels read by LoadGlobal. A byte that is read twice counts twice.
+  int64_t load_matrices = 0;  // number of calls of LoadMatricesWarp(), counted once per warp
+  // Number of bytes that kernels read by LoadGlobal(). A byte that is read twice counts twice.
   int64_t load_bytes = 0;
-  int64_t constant_bytes = 0;  // number of bytes that kernels read by LoadConstant
-  int64_t store_bytes = 0;     // number of bytes that kernels wrote by StoreGlobal
-  int64_t atomic_bytes = 0;    // number of bytes that kernels changed by AtomicAddGlobal
-  int64_t bulk_bytes = 0;      // number of bytes that kernels copied by CopyBulk
-  int64_t async_bytes = 0;     // number of bytes that kernels copied by CopyAsync16
+  int64_t constant_bytes = 0;  // number of bytes that kernels read by LoadConstant()
+  int64_t store_bytes = 0;     // number of bytes that kernels wrote by StoreGlobal()
+  int64_t atomic_bytes = 0;    // number of bytes that kernels changed by AtomicAddGlobal()
+  int64_t bulk_bytes = 0;      // number of bytes that kernels copied by CopyBulk()
+  int64_t async_bytes = 0;     // number of bytes that kernels copied by CopyAsync16()
   // Numbers of memory accesses by source line. Empty if DeviceOptions::count_accesses is false.
   std::vector<SiteCounts> sites;
   int64_t bank_conflicts = 0;  // sum of SiteCounts::bank_conflicts over all source lines
@@ -104,7 +104,7 @@ KernelCode CodeOf(const char* name = "kernel") {
 
 struct KernelLaunch {
   KernelCode code;
-  // Arguments of the kernel, which RunKernels copies.
+  // Arguments of the kernel, which RunKernels() copies.
   const void* args = nullptr;
   size_t args_bytes = 0;
   int num_blocks = 1;

@@ -27,7 +27,7 @@ namespace incipit::cuda {
 namespace {
 
 constexpr int kNumSms = 4;
-// Races are detected only in every 8th call of RunKernels, because the detection is slow.
+// Races are detected only in every 8th call of RunKernels(), because the detection is slow.
 constexpr uint64_t kRunsForRaces = 8;
 constexpr size_t kAlignment = 1024;
 
@@ -219,7 +219,7 @@ struct Operation {
 struct Stream::State {
   std::vector<Operation> queue, recorded;
   bool is_recording = false;
-  // Random seed for the next call of RunKernels. Increases by 1 with each call.
+  // Random seed for the next call of RunKernels(). Increases by 1 with each call.
   uint64_t seed = 1;
   absl::Status status;
 
@@ -326,8 +326,8 @@ absl::StatusOr<Event> Event::Create() { return Event(std::make_unique<State>());
 
 void Event::Record(Stream& stream) { state_->stream = &stream.state(); }
 
-// Waits for all operations that were enqueued before Record. Also runs operations that were
-// enqueued later, as a GPU may do.
+// Waits for all operations that were enqueued before the call of Record(). Also runs operations
+// that were enqueued later, as a GPU may do.
 absl::Status Event::Wait() {
   if (state_->stream == nullptr) return absl::OkStatus();
   state_->stream->Run();

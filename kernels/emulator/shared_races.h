@@ -34,18 +34,18 @@ class SharedRaces {
   std::string Touch(int thread, Range range, Access access, Site site);
   // Checks that a read of `range` by `thread` is not a race. Does not record the read.
   std::string Observe(int thread, Range range, Site site);
-  // Records that `thread` starts an asynchronous copy to `range`. Until EndCopy, every other access
-  // of `range` is a race.
+  // Records that `thread` starts an asynchronous copy to `range`. Until EndCopy(), every other
+  // access of `range` is a race.
   std::string BeginCopy(int thread, Range range, Site site);
   void EndCopy(int thread, Range range);
   // Records that the warp of `thread` starts an asynchronous matrix product, which reads `range`.
-  // Until EndMultiply, every write to `range` is a race.
+  // Until EndMultiply(), every write to `range` is a race.
   std::string BeginMultiply(int thread, Range range, Site site);
   void EndMultiply(int thread, Range range);
   // Records a bulk copy to `range`. An access of `range` is a race until the accessing thread has
   // waited for phase `phase` (counted from 1) of mbarrier `barrier`.
   std::string BeginBulk(int thread, Range range, int barrier, Clock phase, Site site);
-  // Records a call of FenceBulk by `thread`. After this call, bulk copies and warpgroup matrix
+  // Records a call of FenceBulk() by `thread`. After this call, bulk copies and warpgroup matrix
   // products may access bytes of `memory` (global or shared) that threads accessed before the call.
   void FenceBulk(int thread, Memory memory);
   bool IsFenced(int thread, int agent, Clock clock, Memory memory) const;
@@ -106,10 +106,11 @@ class SharedRaces {
   // last read word i (4 bytes). 0: no other thread block has read word i.
   ZeroArray<Clock> remote_reads_;
   Clock last_remote_read_ = 0;
-  // Cache for KnowsWrite: element i is a write that is known to have happened before the next
-  // access of thread i. High 32 bits: the writer. Low 32 bits: the clock value of the write.
+  // Cache of the function KnowsWrite(). Element i is a write that is known to have happened before
+  // the next access of thread i. High 32 bits: the writer. Low 32 bits: the clock value of the
+  // write.
   std::vector<uint64_t> known_writes_;
-  // The calls of FenceBulk by one thread.
+  // The calls of FenceBulk() by one thread.
   struct Fences {
     std::vector<Clock> clocks;
     std::shared_ptr<const ClockVector> known;

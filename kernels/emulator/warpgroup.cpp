@@ -1,8 +1,8 @@
 // Emulates wgmma, the asynchronous matrix product instruction of a warpgroup (four warps). Each
 // warp computes 16 rows of the product, at a random time before the kernel waits for the product.
 //
-// Until EndMultiplies, the kernel's result variables contain a NaN. If the kernel overwrites the
-// NaN, the emulation stops with an error.
+// Until the kernel calls EndMultiplies(), its result variables contain a NaN. If the kernel
+// overwrites the NaN, the emulation stops with an error.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -135,7 +135,7 @@ bool SameBits(const float& stored, float value) {
 }
 
 // Overwrites the result variables of all lanes of `warp` with a NaN, because the kernel must not
-// access them until EndMultiplies.
+// access them before it calls EndMultiplies().
 void Take(Warp& warp, Site site) {
   WarpSums* const sums = FindSums(warp, RequestedSums(warp, 0).values);
   bool is_fenced = sums != nullptr;
@@ -147,8 +147,9 @@ void Take(Warp& warp, Site site) {
     });
   }
   if (!is_fenced)
-    Machine::Get().Fail(
-        site, "the kernel changed the sums of a matrix product, and no FenceMultiplies followed");
+    Machine::Get().Fail(site,
+                        "the kernel changed the sums of a matrix product, and did not call "
+                        "FenceMultiplies afterwards");
   sums->is_taken = true;
 }
 
@@ -157,11 +158,11 @@ void GiveBack(Warp& warp) {
   const Site site = static_cast<Request*>(warp.requests[0])->site;
   WarpSums* const sums = FindSums(warp, RequestedSums(warp, 0).values);
   if (sums == nullptr)
-    machine.Fail(site, "EndMultiplies and MultiplyAddWarpgroup are called with different sums");
+    machine.Fail(site, "EndMultiplies and MultiplyAddWarpgroup get different result variables");
   if (!warp.multiplying.empty())
-    machine.Fail(
-        site,
-        "EndMultiplies is called without a CommitMultiplies after the last MultiplyAddWarpgroup");
+    machine.Fail(site,
+                 "the kernel must call CommitMultiplies after MultiplyAddWarpgroup and before "
+                 "EndMultiplies");
   const auto taken = dev::BitCast<float>(kTakenSum);
   bool is_written = false;
   ForLaneValues(sums->num_blocks, [&](size_t lane, size_t i, size_t index) {
@@ -172,7 +173,7 @@ void GiveBack(Warp& warp) {
   if (is_written)
     machine.Fail(
         site,
-        "sums of a matrix product were written between MultiplyAddWarpgroup and EndMultiplies");
+        "the kernel wrote sums of a matrix product between MultiplyAddWarpgroup and EndMultiplies");
   warp.sums.erase(warp.sums.begin() + (sums - warp.sums.data()));
 }
 
@@ -297,7 +298,7 @@ std::string FindUnfinishedMultiplies(const Block& block) {
     if (group < block.multiplications.size() &&
         warp->num_multiplications != block.multiplications[group].size()) {
       return fmt::format(
-          "block {} ended after warp {} had computed {} products; other warps of its "
+          "block {} ended after warp {} had computed {} matrix products, but other warps of its "
           "warpgroup had computed {}",
           block.index, number, warp->num_multiplications, block.multiplications[group].size());
     }

@@ -121,7 +121,7 @@ TEST(PlantedBugs, AWarpThatNeverFreesIsFound) {
   ExpectAlwaysFound(BulkRing<BulkBug::kOneWarpNeverFrees>, "deadlock");
 }
 TEST(PlantedBugs, AMissingFenceAfterInitBarrierIsFound) {
-  ExpectAlwaysFound(BulkRing<BulkBug::kNoFenceAfterInit>, "no FenceBarriers");
+  ExpectAlwaysFound(BulkRing<BulkBug::kNoFenceAfterInit>, "not called FenceBarriers");
 }
 TEST(PlantedBugs, ReadingABulkCopyWithoutWaitingIsFound) {
   ExpectAlwaysFound(BulkRing<BulkBug::kReadsWithoutWaiting>, "race");
@@ -151,16 +151,16 @@ TEST(PlantedBugs, TakingSumsInFlightIsFound) {
   ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kTakesSumsInFlight>, "wrong result");
 }
 TEST(PlantedBugs, WritingSumsInFlightIsFound) {
-  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kWritesSumsInFlight>, "were written");
+  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kWritesSumsInFlight>, "wrote sums");
 }
 TEST(PlantedBugs, TakingSumsThatWereNotEndedIsFound) {
   ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kTakesSumsWithoutEnd>, "wrong result");
 }
 TEST(PlantedBugs, TouchingSumsAfterTheirFenceIsFound) {
-  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kTouchesFencedSums>, "no FenceMultiplies");
+  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kTouchesFencedSums>, "not call FenceMultiplies");
 }
 TEST(PlantedBugs, AMissingFenceOfSumsIsFound) {
-  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kNoFenceOfSums>, "no FenceMultiplies");
+  ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kNoFenceOfSums>, "not call FenceMultiplies");
 }
 TEST(PlantedBugs, AWarpThatMultipliesLessThanItsGroupIsFound) {
   ExpectAlwaysFound(WarpgroupRing<WarpgroupBug::kOneWarpMultipliesLess>, "its warpgroup");
