@@ -19,7 +19,7 @@ struct CommandText {
   std::string_view examples;     // example commands, one per line
 };
 
-// Parses `args` into `flags`. Returns nothing if the command can run. After `--help` or an error,
+// Parses `args` into `flags`. Returns nullopt if the command can run. After `--help` or an error,
 // prints the help or the error message and returns the exit code of the program.
 std::optional<int> ParseArguments(const CommandText& text, Flags& flags,
                                   std::span<const std::string_view> args);

@@ -16,8 +16,8 @@ class LineReader {
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
 
-  // Returns the next line. Returns nothing at the end of the stream or if reading fails; if reading
-  // failed, ferror() returns true. The returned line is valid until the next call.
+  // Returns the next line, or nullopt at the end of the stream or if reading fails. If reading
+  // failed, ferror() returns true. The returned line is valid until the next call of Next().
   std::optional<std::string_view> Next() {
     const ssize_t size = getline(&line_, &capacity_, in_);
     if (size < 0) return std::nullopt;

@@ -101,7 +101,7 @@ absl::StatusOr<ordered_json> DetokenizeLine(const Tokenizer& tokenizer, const or
   for (const ordered_json& id : *ids) {
     constexpr int64_t kIdMax = std::numeric_limits<TokenId>::max();
     if (!id.is_number_unsigned() || id.get<uint64_t>() > kIdMax) {
-      return InvalidArgument("ids[{}] is not a token id; it must be a whole number from 0 to {}",
+      return InvalidArgument("ids[{}] is not a token id; a token id is a whole number from 0 to {}",
                              tokens.size(), kIdMax);
     }
     tokens.push_back(id.get<TokenId>());

@@ -44,11 +44,11 @@ constexpr int kHandshakeTimeoutMs = 5000;
 // every value of --metadata-bytes-max. If a call exceeds the limit of the library, gRPC before 1.53
 // corrupts later calls of the connection.
 constexpr int kWireMetadataBytesMax = 2 * kMetadataBytesLimitMax;
-// Maximum expected time of a step (batch) if the server chose the step size from measurements at
-// its start.
+// Longest time that one step (batch) of the engine is expected to take, if the server measured
+// steps at its start to choose the maximum number of tokens in a step.
 constexpr Duration kMeasuredStep = std::chrono::milliseconds(500);
-// Maximum expected time of a step (batch) if --step-tokens sets the step size. The server has then
-// not measured the time of a step.
+// Longest time that one step (batch) of the engine is expected to take, if --step-tokens sets the
+// maximum number of tokens in a step. The server then measures no steps at its start.
 constexpr Duration kUnknownStep = std::chrono::seconds(5);
 
 int Milliseconds(Duration duration) {
@@ -133,9 +133,11 @@ ServedModel WithCacheTokens(const ServerParts& parts) {
 }
 
 // Returns `engine` with `requests_max` set to twice the argument `requests_max`. The engine removes
-// ended requests only at the end of a step (batch), so ended requests also count.
+// ended requests only at the end of a step (batch). Until then, the engine counts an ended request
+// against its limit `requests_max`.
 EngineOptions WithSlack(EngineOptions engine, int32_t requests_max) {
-  engine.requests_max = 2 * requests_max;  // no overflow, because --requests-max is at most 2^20
+  // Cannot overflow, because --requests-max is at most 2^20.
+  engine.requests_max = 2 * requests_max;
   return engine;
 }
 
@@ -254,8 +256,8 @@ class Server::Parts {
   Health health;
   CallTracker calls;
   Metrics metrics;
-  // Destroyed after `dispatcher`, because the sessions in `dispatcher` hold slots that refer to
-  // `requests`.
+  // Destroyed after `dispatcher`, because the sessions in `dispatcher` hold objects of the class
+  // RequestCounter::Slot, whose destructor uses `requests`.
   RequestCounter requests;
   // Destroyed after `dispatcher`, because the sessions in `dispatcher` use `gateway_calls`.
   GatewayCalls gateway_calls;

@@ -64,7 +64,7 @@ struct AnalysisOptions {
 // no timestamps.
 absl::StatusOr<Analysis> Analyze(const AnalysisInput& input, const AnalysisOptions& options);
 
-// Returns the size of the keys and values of `num_tokens` tokens in GiB, or nothing if
+// Returns the size of the keys and values of `num_tokens` tokens in GiB, or nullopt if
 // analysis.bytes_per_token is absent.
 std::optional<double> GibOf(const Analysis& analysis, int64_t num_tokens);
 

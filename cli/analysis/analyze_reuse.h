@@ -10,8 +10,8 @@
 namespace incipit {
 
 // The number of hits of an LRU cache for every cache size. A hit is a prompt block that is in the
-// cache when the prompt arrives. Of the blocks of one prompt, the cache evicts the last block
-// first.
+// cache when the prompt arrives. The cache evicts the blocks of one prompt in reverse order: the
+// last block first.
 //
 // One pass over the log computes the hits for all cache sizes (a stack algorithm: Mattson et al.,
 // "Evaluation techniques for storage hierarchies", 1970).

@@ -54,8 +54,8 @@ class UseSet {
   }
 
  private:
-  // levels_[0] is the bitmap of the set. Bit i of levels_[n + 1] is 1 if word i of levels_[n] is
-  // not 0.
+  // levels_[0] is the bitmap of the set. Bit i of levels_[n + 1] is 1 if the 64-bit word i of
+  // levels_[n] is not 0.
   std::vector<std::vector<uint64_t>> levels_;
 };
 

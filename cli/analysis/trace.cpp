@@ -207,8 +207,8 @@ class TraceLine : public nlohmann::json_sax<json> {
   TraceRequest request_;
   std::optional<std::string> prompt_;
   bool has_hash_ids_ = false, has_token_ids_ = false, has_input_length_ = false;
-  // `depth_`: number of JSON objects and arrays that are open now. `ids_depth_`: this number
-  // between the start and the end of an array of ids.
+  // `depth_`: present nesting depth, the number of JSON objects and arrays around the present
+  // value. `ids_depth_`: nesting depth of the elements of the newest array of ids.
   int depth_ = 0, ids_depth_ = 0;
   TraceKey key_ = TraceKey::kOther;
   std::string name_;     // name of the current JSON key in the log
@@ -225,7 +225,7 @@ absl::StatusOr<ParsedLine> ParseLine(std::string_view text, const TraceTokenizer
     return InvalidArgument("the line has {} bytes; the maximum is {}", text.size(),
                            kJsonLineBytesMax);
   }
-  // The JSON library would ignore the text after a NUL byte.
+  // Refuse a line with a NUL byte, because the JSON library would ignore the text after this byte.
   if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
     return InvalidArgument("not valid JSON: error at byte {}", nul + 1);
   }

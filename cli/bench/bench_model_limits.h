@@ -41,12 +41,13 @@ inline ModelWork& operator+=(ModelWork& sum, const ModelWork& work) {
   return sum;
 }
 
-// Element i is the work of the operation StepOperation(i), such as attention, in a step.
+// Element i is the work (arithmetic operations and bytes read) of the operation StepOperation(i),
+// such as attention, in one step (batch).
 using OperationWork = std::array<ModelWork, kNumStepOperations>;
 
-// Returns the minimum work of each operation of a step. Each weight matrix is read from memory
-// once, and so are the keys and values of each sequence. Small operations such as norms,
-// activations and sampling are not counted.
+// Returns the minimum work (arithmetic operations and bytes read) of each operation of a step
+// (batch). Each weight matrix is read from memory once, and so are the keys and values of each
+// sequence. Small operations such as norms, activations and sampling are not counted.
 OperationWork WorkOf(const ModelConfig& config, const ModelTypes& types, const StepShape& step);
 
 ModelWork SumOf(const OperationWork& work);

@@ -45,7 +45,8 @@ std::vector<OperationFigures> ProfileOf(const ModelSpeed& speed, const BenchMode
     const double seconds = speed.operation_seconds[i];
     if (seconds <= 0) continue;
     const auto operation = static_cast<StepOperation>(i);
-    // Attention reads keys and values, whose type may differ from the type of the weights.
+    // The minimum time of an operation depends on the type of the numbers that the operation reads.
+    // Attention reads keys and values. For all other operations, the type of the weights counts.
     const bool is_attention = operation == StepOperation::kAttention;
     const MatrixType type = is_attention ? MatrixTypeOf(result.types.kv) : result.types.weights;
     double least_seconds = 0;

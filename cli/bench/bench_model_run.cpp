@@ -156,7 +156,8 @@ class StepDriver {
   StepResult result_;
 };
 
-// Measures prefill and decode of one model, and computes the minimum work of the measured steps.
+// Measures prefill and decode of one model, and computes the minimum work (arithmetic operations
+// and bytes read) of the measured steps.
 class Measurement {
  public:
   Measurement(const BenchModelPlan& plan, const ModelConfig& config, const ModelTypes& types,

@@ -36,7 +36,8 @@ struct ModelSpeed {
   int32_t num_sequences = 0;
   int64_t num_tokens = 0;  // number of tokens computed in one run of the measurement
   double seconds = 0;      // median duration of the runs of the measurement, in seconds
-  // steps[i]: minimum work of step (batch) i in one run of the measurement.
+  // steps[i]: minimum work (arithmetic operations and bytes read) of step (batch) i in one run of
+  // the measurement.
   std::vector<OperationWork> steps;
   // Time of each operation (such as attention) per run, averaged over all runs.
   OperationSeconds operation_seconds{};

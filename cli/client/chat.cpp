@@ -61,7 +61,7 @@ struct ChatOptions {
 
 void Bind(Flags& flags, ChatOptions& options) {
   flags.Group("Conversation");
-  flags.String({"message", "TEXT", "Send only this message, print the output and end."},
+  flags.String({"message", "TEXT", "Send only the message TEXT, print the output and end."},
                options.message);
   flags.String({"system", "TEXT", "System message of the conversation."}, options.system);
   flags.String(

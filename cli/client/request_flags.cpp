@@ -93,10 +93,11 @@ void RequestFlags::BindOutput(Flags& flags) {
       min_tokens_);
   flags.Strings(
       {"stop", "TEXT",
-       "The output ends before the first occurrence of this text. The flag can be repeated."},
+       "Stop text: the output ends before the first occurrence of TEXT. The flag can be repeated."},
       stop_);
   flags.Custom(
-      {"stop-token-ids", "1,2,3", "The output ends if any of these tokens is sampled."},
+      {"stop-token-ids", "1,2,3",
+       "Ids of stop tokens: the output ends if one of these tokens is sampled."},
       [this](std::string_view text) -> absl::Status {
         INCIPIT_ASSIGN_OR_RETURN(stop_token_ids_, ParseTokenIds(text));
         return absl::OkStatus();
@@ -112,11 +113,13 @@ void RequestFlags::BindOutput(Flags& flags) {
   flags.Integer({"n", "N", "Number of choices (outputs for the same prompt)."}, num_choices_);
   flags.Integer(
       {"logprobs", "K",
-       "Report the log probability of each output token and of the K most likely tokens."},
+       "Report log probabilities at each output position: of the output token and of the K most "
+       "likely tokens."},
       logprobs_);
   flags.Integer(
       {"prompt-logprobs", "K",
-       "Report the log probability of each prompt token and of the K most likely tokens."},
+       "Report log probabilities at each prompt position: of the prompt token and of the K most "
+       "likely tokens."},
       prompt_logprobs_);
 }
 

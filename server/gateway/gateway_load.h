@@ -34,9 +34,9 @@ class LoadMeter {
     previous_.time = latest_.time = clock.Now();
   }
 
-  // Returns the present load. The rate of output tokens is the mean since an earlier call of Read,
-  // at least one second ago. Before the first such call, the rate is the mean since the
-  // construction.
+  // Returns the present load. The rate of output tokens is the mean over the time since an earlier
+  // call of Read that was at least one second ago. If there is no such call, the rate is the mean
+  // since the construction of the LoadMeter.
   LoadFigures Read();
 
  private:

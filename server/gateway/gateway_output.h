@@ -47,7 +47,8 @@ class GatewayOutput final : public ResponseFormat {
 
   void AppendChunk(OutputDelta& delta, std::vector<grpc::ByteBuffer>& messages) const;
   // Adds the new tokens in `delta` to `choices_`, for a request without a stream. Returns an error
-  // if the kept output of all calls is then larger than `kept_bytes_max_`.
+  // if the output that the server keeps in memory for all such requests is then larger than
+  // `kept_bytes_max_` bytes.
   absl::Status Keep(const OutputDelta& delta);
   // Discards the output that Keep has added to `choices_`.
   void Discard();

@@ -43,9 +43,10 @@ absl::Status CheckSupported(const api::GenerateRequest& message) {
   if (message.has_kv_transfer_params()) return Unsupported("kv_transfer_params");
   if (message.has_kv_transfer_params_json()) return Unsupported("kv_transfer_params_json");
   if (message.data_parallel_rank() != 0) {
-    return InvalidField("data_parallel_rank",
-                        "is {}; it must be 0, because this server runs one copy of the model",
-                        message.data_parallel_rank());
+    return InvalidField(
+        "data_parallel_rank",
+        "is {}; the number must be 0, because this server runs one copy of the model",
+        message.data_parallel_rank());
   }
   const api::SamplingParams& params = message.sampling_params();
   if (params.constraint_case() != api::SamplingParams::CONSTRAINT_NOT_SET) {
@@ -81,7 +82,7 @@ SamplingDraft SamplingOf(const api::SamplingParams& params) {
 absl::StatusOr<OutputDraft> OutputOf(api::SamplingParams& params, const RequestLimits& limits) {
   OutputDraft out;
   if (params.has_max_tokens() && params.max_tokens() == 0) {
-    return InvalidField("sampling_params.max_tokens", "is 0; it must be at least 1");
+    return InvalidField("sampling_params.max_tokens", "is 0; the value must be at least 1");
   }
   out.max_tokens = params.max_tokens();
   out.min_tokens = params.min_tokens();
@@ -95,7 +96,7 @@ absl::StatusOr<OutputDraft> OutputOf(api::SamplingParams& params, const RequestL
   out.num_choices = params.n();
   if (params.has_logprobs()) {
     if (params.logprobs() < 0) {
-      return InvalidField("sampling_params.logprobs", "is {}; it must be at least 0",
+      return InvalidField("sampling_params.logprobs", "is {}; the value must be at least 0",
                           params.logprobs());
     }
     out.logprobs = static_cast<uint32_t>(params.logprobs());

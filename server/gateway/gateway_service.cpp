@@ -24,7 +24,7 @@ namespace {
 namespace api = vllm::grpc::engine;
 
 // Maximum size in bytes of an Abort request that the server parses on the gRPC thread of the call.
-// The server parses a longer request on a text thread (a thread that prepares requests).
+// A thread that renders chat templates and tokenizes parses a longer request.
 constexpr size_t kShortAbortBytes = 4096;
 
 // Ends `call` with the status OK and the response `message`.

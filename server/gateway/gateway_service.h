@@ -60,8 +60,8 @@ using WithInfo = VllmEngine::WithRawCallbackMethod_HealthCheck<
 template <typename Base>
 using WithCalls = VllmEngine::WithRawCallbackMethod_Generate<
     VllmEngine::WithRawCallbackMethod_Abort<VllmEngine::WithRawCallbackMethod_FlushCache<Base>>>;
-// Embed, StartProfile and StopProfile. These methods return UNIMPLEMENTED, because GatewayService
-// has no functions for them.
+// Base class for the gRPC methods Embed, StartProfile and StopProfile. The methods return
+// UNIMPLEMENTED, because GatewayService does not implement them.
 template <typename Base>
 using WithoutFunction =
     VllmEngine::WithRawCallbackMethod_Embed<VllmEngine::WithRawCallbackMethod_StartProfile<

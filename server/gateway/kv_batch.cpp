@@ -24,8 +24,8 @@ wire::KvCacheEvent& KvBatchBuilder::AddEvent() {
   return event;
 }
 
-// Appends `block` to the last event if this event ends with the parent of `block`. Otherwise, adds
-// a new event.
+// Appends `block` to the last event of the batch if this event ends with the parent of `block` (the
+// previous block of the prompt). Otherwise, adds a new event to the batch.
 void KvBatchBuilder::AddStored(const KvBlockView& block) {
   wire::KvBlocksStored* stored = nullptr;
   if (block.parent && !empty()) {

@@ -48,7 +48,7 @@ class KvBatchBuilder {
   void AddCleared();
 
   bool empty() const { return batch_.events().empty(); }
-  // Returns true if Take must be called before the next change is added.
+  // Returns true if the batch is full. Take must then be called before the next change is added.
   bool is_full() const { return num_blocks_ >= kBlocksMax || num_tokens_ >= kTokensMax; }
   // Returns the collected batch, and begins a new batch.
   smg::grpc::common::KvEventBatch Take();

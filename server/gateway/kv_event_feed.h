@@ -34,7 +34,8 @@ class KvEventFeed {
   // Applies prefix-cache events of the engine. Returns true if the engine must report further
   // blocks that were already cached (Engine::ReportCached).
   [[nodiscard]] bool Apply(const KvEvents& events);
-  // Removes all blocks and batches. From then on, Apply ignores events until the event kRestarted.
+  // Removes all blocks and batches. From then on, Apply ignores events until the event kRestarted,
+  // with which the engine begins its reports again.
   void Reset();
 
   bool is_complete() const { return is_complete_; }
@@ -59,7 +60,8 @@ class KvEventFeed {
   KvMirror mirror_;
   const size_t history_bytes_max_;
   KvBatchBuilder batch_{1};
-  bool awaits_restart_ = true;  // true: Apply ignores events until the event kRestarted
+  // True: Apply ignores all events until the engine begins its reports with the event kRestarted.
+  bool awaits_restart_ = true;
   bool is_complete_ = false;
   uint64_t sequence_;
   // The latest batches (messages with changes of the prefix cache). The last batch has the sequence

@@ -46,7 +46,7 @@ struct KvEventHub::Subscription {
   std::shared_ptr<const KvSnapshotMessages> snapshot;  // snapshot that is being sent, or null
   size_t next_message = 0;  // index of the next message to send, in `snapshot->messages`
   bool takes_early_load = false, load_due = true;
-  uint64_t num_loads = 0;  // number of load records that were sent to the subscriber
+  uint64_t num_loads = 0;  // number of messages with the server's load that the subscriber was sent
   bool is_sending = false, is_reset = false, is_ended = false;
   Time sending_since{};
 };
@@ -210,7 +210,8 @@ void KvEventHub::Arrive(Arrival arrival, Time now) {
   if (arrival.start > 0 && !feed_.Follows(arrival.start)) {
     End(*subscriptions_.back(),
         absl::OutOfRangeError(fmt::format(
-            "the batch with sequence number {} is unknown or too old; subscribe again from 0",
+            "the batch with sequence number {} is unknown or too old; subscribe again with the "
+            "sequence number 0",
             arrival.start)));
   } else if (!is_listening_) {
     Listen();

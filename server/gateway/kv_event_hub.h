@@ -32,7 +32,7 @@ class KvSubscriber {
   // KvEventHub::OnSent. Until then, the KvEventHub does not call Send again.
   virtual void Send(KvMessage message) = 0;
   // Ends the subscription with `status`. The KvEventHub calls End at most once, and calls no
-  // function of the subscriber later.
+  // function of the subscriber after End.
   virtual void End(const absl::Status& status) = 0;
   // Aborts a Send that takes too long. The subscriber must then call KvEventHub::Cancel.
   virtual void Reset() = 0;
@@ -45,7 +45,7 @@ struct KvLoad {
   absl::Status status;
 };
 
-// The functions by which a KvEventHub uses the engine.
+// Functions of the engine that a KvEventHub (the sender of cache changes to gateways) calls.
 struct KvEventSource {
   // Starts or restarts the reports of cache changes to the given listener. Null stops the reports.
   // Calls Engine::ListenToCache.
@@ -73,8 +73,8 @@ struct KvEventHubOptions {
   // Minimum time between two batches of changes. A batch can contain the changes of several steps
   // of the engine.
   Duration batch_interval = std::chrono::milliseconds(5);
-  // Time after the end of the last subscription at which the KvEventHub stops following the changes
-  // of the cache.
+  // Time from the end of the last subscription until the KvEventHub makes the engine stop its
+  // reports of cache changes.
   Duration linger = std::chrono::seconds(60);
 };
 
@@ -106,9 +106,9 @@ class KvEventHub final : public KvEventListener {
   uint64_t NewId() { return next_id_++; }
   // Adds `subscriber` under the number `id`. The subscriber has applied all batches up to the
   // sequence number `start`, or no batch if `start` is 0. `takes_early_load` is true if the
-  // subscriber can read load records before the first batch. Returns RESOURCE_EXHAUSTED if there
-  // are too many subscribers, and UNAVAILABLE after Stop. After an error, the subscriber is not
-  // added.
+  // subscriber can read messages with the server's load before the first batch of cache changes.
+  // Returns RESOURCE_EXHAUSTED if there are too many subscribers, and UNAVAILABLE after Stop. After
+  // an error, the subscriber is not added.
   absl::Status Subscribe(uint64_t id, std::shared_ptr<KvSubscriber> subscriber, uint64_t start,
                          bool takes_early_load);
   // Reports the end of the last Send to the subscriber `id`. `ok` is false if the connection is
@@ -165,7 +165,8 @@ class KvEventHub final : public KvEventListener {
   // Makes the engine start or restart its reports of cache changes.
   void Listen();
   // Once a second, reads the load of the server and disconnects subscribers that do not read. If
-  // there are no subscribers for the time `linger`, stops the events of the engine.
+  // there are no subscribers for the time `linger`, makes the engine stop its reports of cache
+  // changes.
   void CheckTime(Time now);
   // Sends the next message, if there is any, to each subscriber whose previous message was sent.
   void SendAll(Time now);
@@ -189,7 +190,8 @@ class KvEventHub final : public KvEventListener {
   std::vector<std::unique_ptr<Subscription>> subscriptions_;
   bool is_listening_ = false;
   KvLoad load_;
-  // Time of the next load record, and time at which the last subscription ended.
+  // Time at which the next message with the server's load is due, and time at which the last
+  // subscription ended.
   Time load_due_{}, left_at_{};
   Time events_due_{};  // time before which Turn handles no events of the engine
 

@@ -23,7 +23,7 @@ grpc::ByteBuffer BytesOf(KvMessage message) {
 }
 
 // Converts `status` to the status that the client receives. A gateway that receives OUT_OF_RANGE
-// subscribes again from 0. OUT_OF_RANGE has no error details.
+// subscribes again with the start sequence number 0. OUT_OF_RANGE has no error details.
 grpc::Status StatusOf(const absl::Status& status) {
   if (!absl::IsOutOfRange(status)) return ToGrpcStatus(status);
   return grpc::Status(grpc::StatusCode::OUT_OF_RANGE, MessageOf(status));

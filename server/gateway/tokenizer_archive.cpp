@@ -27,7 +27,7 @@ constexpr std::string_view kConfigName = "tokenizer_config.json";
 constexpr std::string_view kTemplateName = "chat_template.jinja";
 constexpr std::string_view kOtherNames[] = {"config.json", "generation_config.json"};
 
-// Returns the contents of the file `path`, or nothing if the file does not exist.
+// Returns the contents of the file `path`, or nullopt if the file does not exist.
 absl::StatusOr<std::optional<std::string>> ReadIfExists(const std::filesystem::path& path) {
   absl::StatusOr<std::string> text = ReadTextFile(path, kFileBytesMax);
   if (absl::IsNotFound(text.status())) return std::optional<std::string>();

@@ -27,8 +27,8 @@ class HttpExchange {
   // Returns the body of the request, and makes the body in the exchange empty.
   std::string TakeBody() { return std::move(body_); }
 
-  // Adds `fields` to the header fields of the response, in place of the fields of an earlier call.
-  // REQUIRES: Respond and BeginStream were not called.
+  // Adds `fields` to the header fields of the response. Replaces the fields that an earlier call of
+  // AddFields has added. REQUIRES: Respond and BeginStream were not called.
   void AddFields(std::vector<std::pair<std::string, std::string>> fields);
   // Sends the whole response. If `on_written` is not null, calls `on_written` once. The argument is
   // true after the operating system has accepted all bytes, or false if the connection is closed.

@@ -15,8 +15,8 @@ namespace {
 constexpr std::string_view kTenantField = "x-tenant-id";
 constexpr std::string_view kRequestIdField = "x-request-id";
 // Maximum estimated size, in bytes, of a response whose JSON text is built on the thread of the
-// TokenDispatcher, which passes output to all requests. A text thread (a thread that prepares
-// requests) builds larger responses, so that they do not delay the output of other requests.
+// TokenDispatcher, which passes output to all requests. A thread that renders chat templates and
+// tokenizes builds larger responses, so that this work does not delay the output of other requests.
 constexpr int64_t kSmallResponseBytes = 64 << 10;
 
 HttpResponse StreamHead() {
@@ -195,8 +195,8 @@ bool OpenAiCall::Deliver(size_t prompt, OutputPart part, const std::shared_ptr<S
                          limit);
     } else if (output_->format().streams) {
       if (events.empty()) return true;
-      // Calling BeginStream and Write with the lock held is safe, because both functions only add a
-      // task to a queue.
+      // Calls BeginStream and Write while `mutex_` is locked. This is safe, because both functions
+      // only add a task to a queue.
       if (!std::exchange(has_begun_, true)) exchange_->BeginStream(StreamHead());
       exchange_->Write(std::move(events), [session](bool ok) { session->OnDelivered(ok); });
       return false;
@@ -255,8 +255,8 @@ void OpenAiCall::SendEnd() {
   } else if (num_kept <= kSmallResponseBytes) {
     SendWhole();
   } else {
-    // If the queue of the text threads (threads that prepare requests) is full, RunText runs the
-    // task, and thus SendWhole, on the current thread.
+    // RunText queues the task for a thread that renders chat templates and tokenizes. If the queue
+    // is full, RunText runs the task, and thus SendWhole, on the current thread.
     context_.starter.RunText(
         exchange_->head().peer, {}, /*tokens_behind=*/0,
         [self = shared_from_this()](const absl::Status&) { self->SendWhole(); });

@@ -57,14 +57,14 @@ class OpenAiCall : public std::enable_shared_from_this<OpenAiCall> {
   // Returns the tenant that the header field X-Tenant-Id names, or the default tenant if the field
   // is absent. Returns an error if the name is invalid or the server accepts no new requests.
   absl::StatusOr<std::string> Admit() const;
-  // Creates a session (an object that passes on output) for the next prompt. Returns null if the
-  // response is complete or the client has disconnected.
+  // Creates a session (an object that sends the output of one prompt) for the next prompt. Returns
+  // null if the response is complete or the client has disconnected.
   std::shared_ptr<Session> AddSession();
-  // Returns the session (the object that passes on output) of the first prompt. Returns null if the
-  // response is complete or the client has disconnected.
+  // Returns the session of the first prompt: the object that sends the output of this prompt.
+  // Returns null if the response is complete or the client has disconnected.
   std::shared_ptr<Session> FirstSession();
-  // Parses the request body `body`, and returns the prompts of the request. Runs on a text thread
-  // (a thread that prepares requests).
+  // Parses the request body `body`, and returns the prompts of the request. Runs on a thread that
+  // renders chat templates and tokenizes.
   absl::StatusOr<std::vector<SessionStarter::Prompt>> Read(std::string_view body);
   // Returns a callback that stores the text and the token ids of prompt number `prompt` in
   // `output_`. Returns null if the response does not contain the prompt.
@@ -101,7 +101,7 @@ class OpenAiCall : public std::enable_shared_from_this<OpenAiCall> {
   std::atomic<bool> is_tracked_ = false;
 
   Mutex mutex_;
-  // Element i: session (an object that passes on output) of prompt number i.
+  // Element i: session (an object that sends the output of one prompt) of prompt number i.
   std::vector<std::shared_ptr<Session>> sessions_ ABSL_GUARDED_BY(mutex_);
   // Output for the response. Null until the request body is parsed, and after the whole response
   // was built.

@@ -57,7 +57,8 @@ absl::StatusOr<std::optional<int64_t>> OpenAiFields::Integer(std::string_view na
   }
   if (number >= min && number <= max) return number;
   return WithBoundOf(
-      number, max, InvalidField(PathOf(name), "is {}; it must be from {} to {}", number, min, max));
+      number, max,
+      InvalidField(PathOf(name), "is {}; the value must be from {} to {}", number, min, max));
 }
 
 absl::StatusOr<std::optional<bool>> OpenAiFields::Bool(std::string_view name) const {

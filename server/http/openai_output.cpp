@@ -69,8 +69,8 @@ bool HasText(const OutputDelta& delta) {
   return !delta.text.empty() || !delta.reasoning.empty() || !delta.tool_calls.empty();
 }
 
-// Removes the output from `delta`. If the choice ends, its finish reason becomes kLength, as if the
-// limit were 0 output tokens.
+// Removes the output from `delta`. If the choice (output) ends, its finish reason becomes kLength,
+// as for a choice with max_tokens = 0.
 void HideOutput(OutputDelta& delta) {
   OutputDelta hidden;
   hidden.choice = delta.choice;
@@ -152,7 +152,7 @@ void OpenAiOutput::BeginChoice(size_t prompt, size_t index, std::string& out) {
                     index);
   } else {
     AppendChoice(index, first, progress, json);
-    json.pop_back();  // removes the closing brace
+    json.pop_back();  // removes the closing brace of the choice, because fields follow
   }
   if (format_.return_token_ids) {
     json += R"(,"prompt_token_ids":)";
@@ -281,8 +281,9 @@ void OpenAiOutput::AppendCompletionLogprobs(size_t index,
     }
     AppendJson(token.logprob, values);
     tops += '{';
-    // Token texts (as JSON strings) that are keys of the current JSON object in `tops`. If several
-    // tokens have the same text, the object contains only the most probable of these tokens.
+    // Texts of the tokens (as JSON strings) that the JSON object already contains as keys. If
+    // several tokens have the same text, the object contains only the most probable of these
+    // tokens.
     std::vector<std::string> names;
     const auto append = [&](const ScoredToken& one) {
       std::string name;
@@ -370,7 +371,7 @@ std::string OpenAiOutput::Whole() const {
     Progress progress = progress_[index];
     AppendChoice(index, outputs_[index], progress, out);
     if (!format_.return_token_ids) continue;
-    out.pop_back();  // removes the closing brace
+    out.pop_back();  // removes the closing brace of the choice, because a field follows
     out += R"(,"prompt_token_ids":)";
     AppendJson(prompts_[index / static_cast<size_t>(format_.num_choices)].tokens, out);
     out += '}';

@@ -69,10 +69,10 @@ class OpenAiOutput {
   // Counts how much of a choice (output) the response already contains.
   struct Progress {
     bool begun = false;           // true after BeginChoice was called for the choice
-    bool has_tool_calls = false;  // true after a tool call was added
+    bool has_tool_calls = false;  // true after a tool call of the choice was added
     // Number of characters in the text of the choice before the next token.
     int64_t num_characters = 0;
-    // Number of bytes of the echoed prompt before the next token.
+    // Number of bytes before the next token in a prompt that the response repeats (field "echo").
     size_t num_prompt_bytes = 0;
   };
 

@@ -49,9 +49,10 @@ constexpr std::string_view kUnsupported[] = {"structured_outputs",
 // values.
 constexpr std::string_view kTokenLists[] = {"prompt", "tokens"};
 
-// Returns the maximum number of JSON values in a request body, not counting token ids. The maximum
-// is larger than `json_values_max`, because `json_values_max` counts a tool call with six values as
-// five values, and does not count messages and other fields.
+// Returns the maximum number of JSON values in a request body, without token ids. The maximum is
+// larger than `json_values_max` for two reasons. `json_values_max` counts a tool call as five
+// values, although a tool call in a body has six. `json_values_max` does not count messages and
+// other fields.
 int64_t BodyValuesMax(const RequestLimits& limits) {
   constexpr int64_t kValuesOfMessage = 16, kValuesOfFields = 1024;
   return limits.json_values_max + limits.json_values_max / 5 +
@@ -205,7 +206,7 @@ absl::StatusOr<RequestDraft> ReadCommon(const OpenAiFields& fields, const OpenAi
   INCIPIT_ASSIGN_OR_RETURN(auto salt, fields.Text("cache_salt"));
   draft.cache.salt = std::move(salt).value_or("");
   // In vLLM's API, a request with a lower priority number is served first. In the engine, a request
-  // with a higher priority number is served first. The sign of the number therefore changes.
+  // with a higher priority number is served first. Therefore, the server negates the number.
   INCIPIT_ASSIGN_OR_RETURN(const auto priority, fields.Integer("priority", -kInt32Max, kInt32Max));
   draft.priority = -static_cast<int32_t>(priority.value_or(0));
   INCIPIT_ASSIGN_OR_RETURN(const auto streams, fields.Bool("stream"));
@@ -232,7 +233,7 @@ absl::StatusOr<TokensDraft> TokensFrom(const Json& ids, std::string_view field,
   out.reserve(ids.size());
   for (const Json& id : ids) {
     if (!id.is_number_unsigned()) return FieldViolation(field, types);
-    // The id -1 stands for an id that is too large. CheckDraft refuses negative ids.
+    // Replaces an id that does not fit into 32 bits by -1, because CheckDraft refuses negative ids.
     const uint64_t value = id.get<uint64_t>();
     out.push_back(value > static_cast<uint64_t>(kInt32Max) ? -1 : static_cast<TokenId>(value));
   }

@@ -90,9 +90,9 @@ class OpenAiRoutes {
 
   // Returns OpenAI's JSON object of the served model, with `name` as the name of the model.
   std::string ModelJson(std::string_view name) const;
-  // Calls `work` with the body of the request on a text thread (a thread that prepares requests).
-  // Sends the JSON text or the error that `work` returns. Does not call `work` if the client has
-  // disconnected.
+  // Calls `work` with the body of the request on a thread that renders chat templates and
+  // tokenizes. Sends the JSON text or the error that `work` returns. Does not call `work` if the
+  // client has disconnected.
   void RunText(const std::shared_ptr<HttpExchange>& exchange, TextWork work);
   absl::StatusOr<std::string> TokenizeBody(std::string_view body, CheckWanted check_wanted) const;
   absl::StatusOr<std::string> DetokenizeBody(std::string_view body, CheckWanted) const;

@@ -155,7 +155,7 @@ void ConnectionListener::Serve() {
   bool has_room = true;
   while (true) {
     // While no file descriptor is free (`has_room` is false), poll() ignores the listening sockets.
-    // poll() then waits only for `wake_`, at most kPauseMs.
+    // poll() then waits kPauseMs, or until the destructor wakes this thread through `wake_`.
     const int num_ready =
         poll(polled.data(), has_room ? polled.size() : 1, has_room ? -1 : kPauseMs);
     INCIPIT_CHECK(num_ready >= 0 || errno == EINTR);

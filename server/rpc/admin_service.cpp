@@ -22,9 +22,9 @@
 namespace incipit {
 namespace {
 
-// Maximum size in bytes of a GetLoad request that a gRPC thread parses itself. A text thread (a
-// thread that prepares requests) parses a longer request, so that it does not block the gRPC
-// thread.
+// Maximum size in bytes of a GetLoad request that a gRPC thread parses itself. A thread that
+// renders chat templates and tokenizes parses a longer request, so that the gRPC thread is not
+// blocked.
 constexpr size_t kShortMessageBytes = 1024;
 
 // Retry delay in the error of a GetLoad or ResetPrefixCache call. The engine refuses such a call if
@@ -61,8 +61,8 @@ void FillLoad(const EngineLoad& load, const std::optional<AdmissionPreview>& pre
   ToBytes(out, response);
 }
 
-// Estimates how many cache blocks a prompt of `num_tokens` tokens needs and evicts. Assumes that
-// the cache contains no prefix of the prompt.
+// Estimates how many cache blocks a prompt of `num_tokens` tokens needs, and how many cached blocks
+// must be evicted for the prompt. Assumes that the cache contains no prefix of the prompt.
 AdmissionPreview PreviewOf(uint32_t num_tokens, const EngineLoad& load) {
   const int64_t num_needed = (int64_t{num_tokens} + load.block_size - 1) / load.block_size;
   const int32_t num_free = load.num_blocks - load.num_used_blocks;
@@ -166,7 +166,8 @@ void AdminService::AnswerLoad(const std::shared_ptr<DeferredReactor>& reactor,
     status = request.status();
     if (status.ok()) {
       // Only the engine thread may access the prefix cache. The engine thread therefore computes
-      // the preview (how many cache blocks the prompt finds, needs and evicts).
+      // the preview: how many prompt tokens are cached, how many blocks the prompt needs, and how
+      // many blocks must be evicted.
       status = context_.engine.PreviewAdmission(
           std::make_shared<const Request>(*std::move(request)),
           [reactor, &response, load](const AdmissionPreview& admission) {

@@ -46,8 +46,8 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* CallStarter::Start(
   }
   if (!bytes.Valid()) {
     // The call has no message, possibly because the client has cancelled the call. Refuse counts
-    // the call in the metrics as cancelled or as refused. gRPC reports a cancellation only at the
-    // end of the call, so OnDoneCall calls Refuse.
+    // the call in the metrics, either as cancelled or as refused. The server knows of a
+    // cancellation only at the end of the call. Therefore, the callback of OnDoneCall calls Refuse.
     const absl::Status status = read(session).status();
     stream->OnDoneCall([this, ended = stream.get(), status] {
       context_.starter.Refuse(*ended->session(), status);

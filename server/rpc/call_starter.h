@@ -37,7 +37,7 @@ struct CallContext {
 class CallStarter {
  public:
   // A callback that parses the message of a call. The argument is the session of the call. Called
-  // at most once, on a text thread (a thread that prepares requests).
+  // at most once, on a thread that renders chat templates and tokenizes.
   using Read =
       absl::AnyInvocable<absl::StatusOr<RequestDraft>(const std::shared_ptr<Session>& session)>;
 

@@ -1,5 +1,5 @@
-// The gRPC service incipit.v1.Inference. gRPC threads only check limits and never wait; text
-// threads (threads that prepare requests) parse the messages.
+// The gRPC service incipit.v1.Inference. gRPC threads only check limits and never wait. The threads
+// that render chat templates and tokenize also parse the messages.
 #pragma once
 
 #include <incipit/v1/inference.grpc.pb.h>
@@ -56,8 +56,8 @@ class InferenceService final : public RawInferenceService {
                                        grpc::ByteBuffer* response) override;
 
  private:
-  // Handles `call`, a call with one response. A text thread (a thread that prepares requests)
-  // parses `bytes` to a Message, and calls `work`, which fills the response.
+  // Handles `call`, a gRPC call with one response. A thread that renders chat templates and
+  // tokenizes parses `bytes` as a Message, and calls `work`, which fills the response.
   template <typename Message, typename Response>
   grpc::ServerUnaryReactor* RunText(grpc::CallbackServerContext& call,
                                     const grpc::ByteBuffer& bytes, grpc::ByteBuffer& response,

@@ -55,8 +55,8 @@ v1::FinishReason WireFinish(FinishReason finish) {
     case FinishReason::kCancelled:
     case FinishReason::kDeadline:
     case FinishReason::kError:
-      // GenerateResponse has no value for kCancelled, kDeadline and kError, because a call with one
-      // of these finish reasons ends with an error status.
+      // The protobuf enum FinishReason has no value for kCancelled, kDeadline and kError. A call
+      // with one of these finish reasons ends with an error status instead.
       break;
   }
   return v1::FINISH_REASON_UNSPECIFIED;

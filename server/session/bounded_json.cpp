@@ -112,7 +112,7 @@ Json Builder::MakeArray(std::span<Json> elements) {
 }
 
 Json Builder::MakeObject(std::span<std::string> names, std::span<Json> values) {
-  // If an object has at most this number of members, equal names are found by linear search. In a
+  // Maximum number of members of an object in which equal names are found by linear search. In a
   // larger object, equal names are found with a hash table.
   constexpr size_t kIndexedMembers = 16;
   const bool is_indexed = values.size() > kIndexedMembers;

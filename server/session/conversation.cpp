@@ -48,7 +48,7 @@ absl::Status CheckName(FieldOf field, std::string_view part, std::string_view na
 
 absl::Status CheckRole(FieldOf field, std::string_view role) {
   if (role.empty() || role.size() > kRoleBytesMax) {
-    return InvalidField(field(".role"), "has {} bytes; it must have 1 to {} bytes", role.size(),
+    return InvalidField(field(".role"), "has {} bytes; a role must have 1 to {} bytes", role.size(),
                         kRoleBytesMax);
   }
   const bool is_plain = std::all_of(role.begin(), role.end(), [](char c) {

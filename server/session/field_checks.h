@@ -29,8 +29,8 @@ absl::Status WithBoundOf(const T& value, int64_t max, const absl::Status& status
 // returns INVALID_FIELD.
 inline absl::Status CheckRange(std::string_view field, float value, int min, int max) {
   if (value >= static_cast<float>(min) && value <= static_cast<float>(max)) return absl::OkStatus();
-  return WithBoundOf(value, max,
-                     InvalidField(field, "is {}; it must be from {} to {}", value, min, max));
+  return WithBoundOf(
+      value, max, InvalidField(field, "is {}; the value must be from {} to {}", value, min, max));
 }
 
 // Returns INVALID_FIELD if `count`, the number of elements of the request field `field`, is larger

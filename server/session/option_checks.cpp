@@ -94,7 +94,7 @@ absl::StatusOr<Duration> CheckSpan(std::string_view field, const RawSpan& span) 
         field, "has {} nanos; the nanos must be less than one second (1,000,000,000)", span.nanos);
   }
   if (span.seconds < 0 || span.nanos < 0 || (span.seconds == 0 && span.nanos == 0)) {
-    return InvalidField(field, "is {} s; it must be above 0",
+    return InvalidField(field, "is {} s; the time must be above 0",
                         static_cast<double>(span.seconds) + span.nanos * 1e-9);
   }
   if (span.seconds >= std::chrono::duration_cast<std::chrono::seconds>(kRetentionMax).count()) {
@@ -107,9 +107,10 @@ absl::Status CheckRetention(const RetentionDraft& draft, const RequestLimits& li
                             Retention& out) {
   if (draft.priority) {
     if (*draft.priority < 0 || *draft.priority > kRetentionPriorityMax) {
-      return WithBoundOf(*draft.priority, kRetentionPriorityMax,
-                         InvalidField("cache.retention.priority", "is {}; it must be from 0 to {}",
-                                      *draft.priority, kRetentionPriorityMax));
+      return WithBoundOf(
+          *draft.priority, kRetentionPriorityMax,
+          InvalidField("cache.retention.priority", "is {}; the priority must be from 0 to {}",
+                       *draft.priority, kRetentionPriorityMax));
     }
     out.priority = *draft.priority;
   }
@@ -143,7 +144,8 @@ absl::Status CheckSampling(const SamplingDraft& draft, const ServedModel& model,
   if (!(params.top_p > 0 && params.top_p <= 1)) {
     return WithBoundOf(
         params.top_p, 1,
-        InvalidField("sampling.top_p", "is {}; it must be above 0 and at most 1", params.top_p));
+        InvalidField("sampling.top_p", "is {}; the value must be above 0 and at most 1",
+                     params.top_p));
   }
   const uint32_t top_k = draft.top_k.value_or(static_cast<uint32_t>(defaults.top_k.value_or(0)));
   params.top_k = top_k >= static_cast<uint32_t>(model.vocab_size) ? 0 : static_cast<int32_t>(top_k);
@@ -153,10 +155,10 @@ absl::Status CheckSampling(const SamplingDraft& draft, const ServedModel& model,
   params.repetition_penalty =
       draft.repetition_penalty.value_or(defaults.repetition_penalty.value_or(1));
   if (!(params.repetition_penalty > 0 && params.repetition_penalty <= 100)) {
-    return WithBoundOf(
-        params.repetition_penalty, 100,
-        InvalidField("sampling.repetition_penalty", "is {}; it must be above 0 and at most 100",
-                     params.repetition_penalty));
+    return WithBoundOf(params.repetition_penalty, 100,
+                       InvalidField("sampling.repetition_penalty",
+                                    "is {}; the value must be above 0 and at most 100",
+                                    params.repetition_penalty));
   }
   params.presence_penalty = draft.presence_penalty;
   INCIPIT_RETURN_IF_ERROR(CheckRange("sampling.presence_penalty", params.presence_penalty, -2, 2));
@@ -179,10 +181,10 @@ absl::Status CheckOutput(OutputDraft draft, const ServedModel& model, const Requ
   request.num_choices = std::max(1, static_cast<int32_t>(draft.num_choices));
   request.output_tokens_max = static_cast<int32_t>(std::min(draft.max_tokens, kTokensMax));
   if (draft.max_tokens > 0 && draft.min_tokens > draft.max_tokens) {
-    return WithBound(
-        InvalidField("output.min_tokens", "is {}; it must be at most max_tokens, which is {}",
-                     draft.min_tokens, draft.max_tokens),
-        draft.max_tokens);
+    return WithBound(InvalidField("output.min_tokens",
+                                  "is {}; the value must be at most max_tokens, which is {}",
+                                  draft.min_tokens, draft.max_tokens),
+                     draft.max_tokens);
   }
   if (draft.min_tokens >= static_cast<uint32_t>(model.max_model_len)) {
     return WithBound(InvalidField("output.min_tokens", "is {}; this model's context is {} tokens",

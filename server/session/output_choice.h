@@ -17,8 +17,8 @@
 
 namespace incipit {
 
-// Returns the log probabilities in row `row` of `logprobs`. If `tokenizer` is null, the tokens have
-// no text.
+// Returns the log probabilities in row `row` of `logprobs` (one row for each token position). If
+// `tokenizer` is null, the tokens have no text.
 ScoredPosition ScoredPositionOf(const Logprobs& logprobs, int32_t row, const Tokenizer* tokenizer);
 
 class OutputChoice {

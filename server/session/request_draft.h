@@ -1,8 +1,8 @@
 // The values of a request as a client sent them, not checked and independent of the network
 // protocol. An optional value is absent if the client did not set the value.
 //
-// If the client sent too many elements in a list, the list here may be incomplete. A member such as
-// `num_stop` is then the number of elements that the client sent.
+// If the client sent too many elements in a list, the list in the draft may be incomplete. A member
+// such as `num_stop` then contains the number of elements that the client sent.
 #pragma once
 
 #include <cstddef>
@@ -86,7 +86,7 @@ struct ConversationDraft {
 };
 
 // Token ids that a client sent, not checked. Clients send unsigned 32-bit ids, so an id of at least
-// 2^31 becomes negative here.
+// 2^31 becomes a negative TokenId.
 using TokensDraft = std::vector<TokenId>;
 
 struct RequestDraft {

@@ -7,8 +7,9 @@
 namespace incipit {
 namespace {
 
-// Assumed maximum time for which a call is on the network. The server computes a deadline from the
-// arrival of the call, so the deadline of the client is earlier by at most this time.
+// Assumed maximum time from the sending of a call by the client to its arrival at the server. The
+// server computes the deadline from the arrival, so the client's deadline is earlier by at most
+// this time.
 constexpr Duration kDeadlineTravel = std::chrono::milliseconds(10);
 
 absl::Status ClientIsGone() {

@@ -92,7 +92,7 @@ class Session {
   enum class Action { kNone, kDeliver, kEnd };
 
   // Returns the function of the OutputSink that must be called next, and updates the state of the
-  // session for this call. The caller must release the lock and then call Act.
+  // session accordingly. The caller must release the lock and then call Act.
   Action Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Does the work of Advance, except that NextAction does not update `total_bytes_`.
   Action NextAction() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

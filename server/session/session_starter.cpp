@@ -62,8 +62,8 @@ void SessionStarter::RunText(std::string_view connection, const TextLoad& load,
   };
   const std::optional<TextQueueLimit> limit =
       context_.text_pool.Run(connection, load, tokens_behind, std::move(pooled));
-  // If the queue of the text threads is full, Run returns the exceeded limit and does not take over
-  // the task. The task then runs here, with the limit as an error.
+  // If the queue of the TextPool is full, Run returns the exceeded limit and does not take over the
+  // task. The task is then called here, with the exceeded limit.
   if (limit) pooled(limit);
 }
 

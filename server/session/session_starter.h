@@ -1,5 +1,5 @@
-// Starts the request of each session. A text thread (a thread that prepares requests) parses the
-// request and submits the request to the engine.
+// Starts the request of each session. A thread that renders chat templates and tokenizes also
+// parses each request and submits the request to the engine.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ namespace incipit {
 
 // Properties of a request that are known before its message is parsed.
 struct RequestArrival {
-  // Name of the client's connection. The text threads (threads that prepare requests) take turns
+  // Name of the client's connection. The threads that render chat templates and tokenize take turns
   // between connections: one request of each connection.
   std::string connection;
   std::string tenant;     // name of the tenant, already checked by CheckTenant
@@ -59,8 +59,8 @@ struct SessionContext {
 // Starts the request of each session. Thread-safe. No function of SessionStarter blocks.
 class SessionStarter {
  public:
-  // A callback that parses the message of a request. Called at most once, on a text thread (a
-  // thread that prepares requests).
+  // A callback that parses the message of a request. Called at most once, on a thread that renders
+  // chat templates and tokenizes.
   using Read = absl::AnyInvocable<absl::StatusOr<RequestDraft>()>;
   // A callback that receives the token ids of a prompt.
   using OnTokens = absl::AnyInvocable<void(std::span<const TokenId>)>;
@@ -71,8 +71,8 @@ class SessionStarter {
     OnTokens on_tokens = nullptr;  // receives the token ids of the prompt; may be null
   };
   // A callback that parses the message of a call with several prompts. The first element of the
-  // result has the session that was passed to StartAll. Called at most once, on a text thread (a
-  // thread that prepares requests).
+  // result has the session that was passed to StartAll. Called at most once, on a thread that
+  // renders chat templates and tokenizes.
   using ReadAll = absl::AnyInvocable<absl::StatusOr<std::vector<Prompt>>()>;
   // A callback that estimates the prompt size of a request whose message is not parsed yet. Start
   // calls the callback at most once, and only before Start returns.
@@ -86,8 +86,9 @@ class SessionStarter {
 
   // Returns OK if the engine accepts requests. Otherwise returns DRAINING or ENGINE_FAILED.
   absl::Status CheckOpen() const;
-  // Starts a request with one prompt. A text thread (a thread that prepares requests) later calls
-  // `read`, checks the request and submits the request to the engine. An error ends `session`.
+  // Starts a request with one prompt. A thread that renders chat templates and tokenizes later
+  // calls `read`, checks the request and submits the request to the engine. An error ends
+  // `session`.
   void Start(std::shared_ptr<Session> session, RequestArrival arrival, Estimate estimate,
              Read read);
   // Starts a call with several prompts, like Start. If the check of a prompt fails, submits no
@@ -102,7 +103,7 @@ class SessionStarter {
   // Returns an error with `reason`, `message`, the exceeded limit `limit`, and a delay after which
   // the client may send the request again.
   absl::Status Busy(Reason reason, std::string_view message, int64_t limit) const;
-  // Queues `task` for a text thread (a thread that prepares requests). The text thread calls `task`
+  // Queues `task` for a thread that renders chat templates and tokenizes. This thread calls `task`
   // with OK. If the queue is full, `task` is called with an error. `tokens_behind` is the number of
   // prompt tokens in the engine's queue.
   void RunText(std::string_view connection, const TextLoad& load, int64_t tokens_behind,
@@ -122,8 +123,8 @@ class SessionStarter {
 
   // The result of CheckRoom for a request that exceeds no limit: the numbers that RunText needs.
   struct Room {
-    // Number of tasks, bytes and prompt tokens that the request adds to the queue of the text
-    // threads.
+    // Number of tasks, bytes and prompt tokens that the request adds to the queue of the TextPool
+    // (threads that render chat templates and tokenize).
     TextLoad load;
     int64_t tokens_behind = 0;  // number of prompt tokens of the requests in the engine's queue
   };
@@ -131,8 +132,8 @@ class SessionStarter {
   // `session` against --requests-max. Returns an error for the client if a limit is exceeded.
   absl::StatusOr<Room> CheckRoom(const RequestArrival& arrival, Session& session,
                                  Estimate estimate) const;
-  // Parses and checks the request of `job`, and submits the request to the engine. Runs on a text
-  // thread (a thread that prepares requests).
+  // Parses and checks the request of `job`, and submits the request to the engine. Runs on a thread
+  // that renders chat templates and tokenizes.
   void Prepare(Job job);
   absl::StatusOr<std::vector<Prepared>> ReadAndCheck(Job& job) const;
   absl::StatusOr<CheckedRequest> Check(Prompt& prompt) const;
@@ -150,8 +151,8 @@ class SessionStarter {
   absl::Status SubmitError(const absl::Status& status) const;
   // Returns ENGINE_FAILED if the engine has failed; otherwise DRAINING.
   absl::Status Closed(const EngineLoad& load) const;
-  // Returns the error for a call that exceeds `limit`, a limit of the queue of the text threads
-  // (threads that prepare requests).
+  // Returns the error for a call that exceeds `limit`, a limit of the queue of the TextPool
+  // (threads that render chat templates and tokenize).
   absl::Status TextQueueFull(TextQueueLimit limit) const;
 
   const SessionContext context_;

@@ -56,7 +56,9 @@ class StallWatch {
 
   const Duration timeout_;
   std::vector<EndedSession> ended_;
-  size_t ended_max_ = 64;  // number of sessions in `ended_` above which AddEnded calls DropTaken
+  // Number of elements of `ended_` above which AddEnded removes the sessions whose client has read
+  // all output.
+  size_t ended_max_ = 64;
 };
 
 }  // namespace incipit

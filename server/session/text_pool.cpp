@@ -69,8 +69,8 @@ bool TextPool::MakeRoom(std::string_view connection, const TextLoad& load, int64
   TextLoad own_load = load;
   if (own != by_connection_.end()) own_load += own->second->load;
   const int64_t own_part = PartOf(own_load);
-  // A connection (`line`), and the load of the tasks of this connection that will stay in the
-  // queue.
+  // The connection `line`, and the load (number of tasks, bytes and tokens) of the tasks of the
+  // connection that stay in the queue.
   struct Rest {
     Lines::iterator line;
     TextLoad load;
@@ -111,7 +111,8 @@ TextPool::Item TextPool::Take(Lines::iterator line, bool first) {
     by_connection_.erase(line->connection);
     lines_.erase(line);
   } else if (first) {
-    // Moves the connection to the end of the list, so that tasks of other connections run first.
+    // Moves the connection to the end of the list of connections, so that a task of each other
+    // connection runs first.
     lines_.splice(lines_.end(), lines_, line);
   }
   return item;

@@ -1,4 +1,4 @@
-// Threads that parse messages, render chat templates and tokenise text, so that a long prompt does
+// Threads that parse messages, render chat templates and tokenize text, so that a long prompt does
 // not block a network thread (gRPC or HTTP).
 #pragma once
 

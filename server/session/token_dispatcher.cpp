@@ -54,7 +54,8 @@ namespace {
 // larger size, for example of a long prompt, are sent in several messages.
 constexpr size_t kPartBytes = 64 << 10;
 
-// Appends all rows of `from` to `to`. Returns the index in `to` of the first appended row.
+// Appends all rows of `from` to `to` (one row: the log probabilities at one token position).
+// Returns the index in `to` of the first appended row.
 int32_t AppendRows(const Logprobs& from, Logprobs& to) {
   const int32_t first = to.num_rows();
   const auto top_offset = static_cast<int32_t>(to.top.size());

@@ -252,7 +252,7 @@ std::vector<BadCase> RetentionCases() {
   std::vector<BadCase> cases = {
       Retained(
           "NegativePriority", [](Hint& w) { w.set_priority(-1); }, "priority",
-          "is -1; it must be from 0 to 100"),
+          "is -1; the priority must be from 0 to 100"),
       Retained(
           "HighPriority", [](Hint& w) { w.set_priority(101); }, "priority", "from 0 to 100"),
       Retained(
@@ -281,12 +281,12 @@ std::vector<BadCase> RetentionCases() {
           },
           field, text));
     };
-    add("Zero", 0, 0, "is 0 s; it must be above 0");
+    add("Zero", 0, 0, "is 0 s; the time must be above 0");
     add("Negative", -2, -500'000'000, "is -2.5 s");
-    add("NegativeNanos", 0, -1, "it must be above 0");
-    add("MixedSigns", 1, -1, "it must be above 0");
+    add("NegativeNanos", 0, -1, "the time must be above 0");
+    add("MixedSigns", 1, -1, "the time must be above 0");
     add("ManyNanos", 1, 1'000'000'000, "less than one second");
-    add("ExtremeSeconds", std::numeric_limits<int64_t>::min(), 0, "it must be above 0");
+    add("ExtremeSeconds", std::numeric_limits<int64_t>::min(), 0, "the time must be above 0");
     add("ExtremeNanos", 0, std::numeric_limits<int32_t>::min(), "less than one second");
   }
   return cases;
