@@ -88,8 +88,8 @@ int64_t OfflineOptimumHits(const BlockLog& log, int64_t capacity) {
   UseSet kept(next.size());
   int64_t num_kept = 0, num_hits = 0;
   for (size_t use = 0; use < next.size(); ++use) {
-    // If the set `kept` contains the number `use`, the block of block use number `use` is in the
-    // cache, so this block use is a hit.
+    // `kept` contains the number of the next use of each cached block. If `kept` contains `use`,
+    // the block is therefore in the cache, and this use is a hit.
     if (kept.Has(use)) {
       kept.Erase(use);
       --num_kept;

@@ -167,8 +167,8 @@ void ReportProgress(const BenchOptions& options, const BenchProgress& progress) 
 }
 
 absl::StatusOr<BenchResult> Measure(const BenchOptions& options, uint64_t seed) {
-  // Set the scheduling policy SCHED_BATCH, so that the threads of the load test do not preempt
-  // other threads, such as the threads of a server on the same machine.
+  // Set the scheduling policy SCHED_BATCH. The threads of the load test then do not preempt other
+  // threads, such as those of a server on the same machine.
   NeverInterruptOthers();
   const auto channel = OpenChannel(options.client);
   INCIPIT_ASSIGN_OR_RETURN(const auto info, GetModelInfo(options));

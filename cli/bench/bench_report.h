@@ -26,7 +26,7 @@ Percentiles PercentilesOf(std::vector<double> seconds);
 // first output token and not yet its last output token. The throughput in this part is the speed of
 // decode alone.
 struct FullLoad {
-  // Number of requests that run at the same time; 0: an open loop, which has no full load.
+  // Number of requests that run at the same time; 0: an open loop, in which this number changes.
   int32_t concurrency = 0;
   double seconds = 0;  // total time, in seconds, in which all `concurrency` requests decode
   double output_tokens_per_s = 0;  // output tokens per second during `seconds`; 0 if `seconds` is 0

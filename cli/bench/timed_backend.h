@@ -30,10 +30,10 @@ using OperationSeconds = std::array<double, kNumStepOperations>;
 
 class TimedBackend final : public Backend {
  public:
-  // Forwards calls to `backend`. The time of ProjectAdd() (a matrix product that is added to the
-  // residual stream) counts as kDown (the MLP) if the weight has `intermediate_size` columns, the
-  // width of the MLP. Otherwise, the time counts as kOutput (attention). REQUIRES: `backend`
-  // outlives this object.
+  // Forwards calls to `backend`. ProjectAdd() adds a matrix product to the residual stream. Its
+  // time counts as kDown (the MLP) if the weight matrix has `intermediate_size` columns, the width
+  // of the MLP. Otherwise, its time counts as kOutput (attention). REQUIRES: `backend` outlives
+  // this object.
   TimedBackend(Backend& backend, int32_t intermediate_size)
       : backend_(backend), intermediate_size_(intermediate_size) {}
 

@@ -41,8 +41,8 @@ class KvEventFeed {
   bool is_complete() const { return is_complete_; }
   // Returns the sequence number of the latest batch (message with changes of the prefix cache).
   uint64_t sequence() const { return sequence_; }
-  // Returns true if the feed knows all cached blocks, and still has all batches (messages with
-  // changes of the cache) whose sequence numbers are greater than `sequence`.
+  // Returns true if the feed knows all cached blocks, and still has all batches with sequence
+  // numbers above `sequence`. A batch is a message with changes of the cache.
   bool Follows(uint64_t sequence) const;
   // Returns the batch with the sequence number `sequence` + 1. REQUIRES: Follows(`sequence`) is
   // true, and `sequence` is less than sequence().

@@ -298,9 +298,9 @@ void HttpConnection::Handle() {
   auto exchange = std::make_shared<HttpExchange>(shared_from_this(), std::exchange(head_, {}),
                                                  std::move(parser_->get().body()));
   parser_.reset();
-  // Discards bytes that the client has sent after the request, because the connection does not
-  // support pipelining (a request that is sent before the previous response). If there are such
-  // bytes, closes the connection after the response.
+  // Discards bytes that the client has sent after the request, and closes the connection after the
+  // response if there are such bytes. The server does not support pipelining (a request that is
+  // sent before the previous response).
   SkipLineEnds(buffer_);
   closes_ = closes_ || buffer_.size() > 0;
   buffer_.consume(buffer_.size());

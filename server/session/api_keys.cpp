@@ -61,7 +61,7 @@ absl::StatusOr<ApiKeys> ApiKeys::Parse(std::string_view text) {
     if (line.empty() || line.starts_with('#')) continue;
     if (!IsApiKey(line)) {
       return InvalidArgument(
-          "line {} is not an API key; a key has from 1 to {} visible ASCII characters, without "
+          "line {} is not a key; an API key has from 1 to {} visible ASCII characters, without "
           "spaces",
           number, kApiKeyBytesMax);
     }
@@ -71,7 +71,7 @@ absl::StatusOr<ApiKeys> ApiKeys::Parse(std::string_view text) {
     keys.digests_.push_back(DigestOf(line));
   }
   if (keys.digests_.empty())
-    return InvalidArgument("the file contains no API key, but needs at least one");
+    return InvalidArgument("the file has no key; at least one API key is required");
   return keys;
 }
 

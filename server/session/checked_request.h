@@ -101,8 +101,8 @@ absl::Status SetPrompt(std::vector<TokenId> prompt, std::string_view field,
                        CheckedRequest& request);
 
 // Returns a checked request with the prompt `ids` and one output token. The server does not run the
-// request, but computes from the request how many prompt tokens are cached and how many cache
-// blocks the prompt needs.
+// request. From the request, the server computes how many prompt tokens are cached and how many
+// cache blocks the prompt needs.
 absl::StatusOr<CheckedRequest> CheckPrompt(TokensDraft ids, std::string salt,
                                            const ServedModel& model, const RequestLimits& limits);
 

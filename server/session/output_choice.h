@@ -1,5 +1,5 @@
-// Converts the token ids of one choice (output of a request) to the text and log probabilities for
-// the client, up to the first stop string.
+// Converts the tokens of one choice (output of a request) to text and log probabilities for the
+// client. Ends at the first stop string.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A queue that merges the waiting output of a slow client into fewer messages.
+// A queue of output for a slow client, which merges the output into fewer messages.
 #pragma once
 
 #include <cstddef>

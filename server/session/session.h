@@ -84,8 +84,9 @@ class Session {
   // OnDelivered when the client has read the part that Deliver sent. `ok` is false if the client
   // has disconnected.
   void OnDelivered(bool ok);
-  // Discards the waiting output and calls the callback of OnCancelCall. The OutputSink calls
-  // OnCancelled when the client has disconnected or the call has ended for another reason.
+  // Discards the output that waits in the session, and calls the callback of OnCancelCall. The
+  // OutputSink calls OnCancelled when the client has disconnected or the call has ended for another
+  // reason.
   void OnCancelled();
 
  private:
@@ -109,9 +110,10 @@ class Session {
   mutable Mutex mutex_;
   RequestCounter::Slot slot_ ABSL_GUARDED_BY(mutex_);
   OutputMerger pending_ ABSL_GUARDED_BY(mutex_);
-  // Sum of the waiting bytes of several sessions. Null if CountWaitingBytes was not called.
+  // Sum of `num_waiting_bytes()` over several sessions, in bytes. Null if CountWaitingBytes was not
+  // called.
   std::shared_ptr<std::atomic<int64_t>> total_bytes_ ABSL_GUARDED_BY(mutex_);
-  // Number of waiting bytes of this session that are included in `total_bytes_`.
+  // Number of bytes that this session has added to `*total_bytes_`.
   int64_t num_counted_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_);

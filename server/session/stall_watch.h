@@ -41,9 +41,9 @@ class StallWatch {
   // all output.
   void AddEnded(std::shared_ptr<Session> session, bool is_abandoned);
   bool empty() const { return ended_.empty(); }
-  // Checks the sessions that AddEnded has added. Discards the waiting output of a session if its
-  // client has read nothing for the timeout, or if its deadline has passed. Ends a call if its
-  // client has read nothing for twice the timeout.
+  // Checks the sessions that AddEnded has added. Discards the output that waits in a session if the
+  // client has read nothing for the timeout, or if the deadline of the call has passed. Ends a call
+  // if the client has read nothing for twice the timeout.
   void CheckEnded(Time now);
   // Returns the sessions whose request has ended but whose client may not have read all output.
   std::vector<EndedSession>& ended() { return ended_; }

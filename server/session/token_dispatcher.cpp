@@ -284,8 +284,8 @@ void TokenDispatcher::HandleToken(const TimedToken& token, const Logprobs& logpr
   const auto index = static_cast<size_t>(event.choice);
   INCIPIT_CHECK(index < call->choices.size());
   OutputChoice& choice = call->choices[index];
-  // The engine may still report a token of a choice (output) that a stop string has ended, because
-  // the engine may have computed the token already.
+  // Ignores tokens of a choice (output) that a stop string has ended. The engine may still report
+  // such a token, because the engine may have computed the token already.
   if (choice.ended()) return;
   if (event.token >= 0) {
     ++num_generated_;
