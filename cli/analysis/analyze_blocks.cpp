@@ -23,8 +23,9 @@ absl::Status BlockLog::Add(const LoggedRequest& request, std::span<const std::by
   INCIPIT_CHECK(contents.size() % content_bytes_ == 0);
   const size_t num_blocks = contents.size() / content_bytes_;
   if (chains_.size() + num_blocks > static_cast<size_t>(blocks_max_)) {
-    return ResourceExhausted("the log has more than {} blocks of {} tokens, which is the limit",
-                             blocks_max_, block_tokens_);
+    return ResourceExhausted(
+        "the log has more than {} blocks of {} tokens, the maximum number of blocks", blocks_max_,
+        block_tokens_);
   }
   BlockNode parent = kNoBlockNode;
   int64_t num_seen = 0;

@@ -195,8 +195,8 @@ std::string SharingText(const Analysis& analysis) {
   for (const Sharing::Bin& bin : sharing.bins) largest = std::max(largest, bin.num_requests);
   TextTable table({{"shared tokens"}, {"requests"}, {"of all"}, {"", kLeft}});
   for (const Sharing::Bin& bin : sharing.bins) {
-    // A bar of the histogram counts prefixes from `blocks_from` blocks to one token less than
-    // `blocks_to` + 1 blocks.
+    // The range of prefix lengths that a bar counts, in tokens. The longest prefix has `blocks_to`
+    // whole blocks and all tokens but one of the next block.
     const std::string range =
         bin.blocks_from == 0 ? "none"
                              : fmt::format("{} - {}", Thousands(bin.blocks_from * block_tokens),

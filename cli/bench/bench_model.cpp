@@ -114,9 +114,9 @@ void Bind(Flags& flags, BenchModelOptions& options) {
       options.cpu_isa, "auto", kCpuIsaNames);
   flags.Group("Output");
   flags.Switch({"profile", "",
-                "Also report two percentages for each operation: its share of the time, and its "
-                "minimum time "
-                "divided by its measured time."},
+                "Also report two percentages for each operation: its share of the time, and the "
+                "minimum time that this machine needs for the operation, divided by the measured "
+                "time."},
                options.profile);
   flags.Switch({"json", "", "Print the results as one JSON object."}, options.json);
 }

@@ -29,12 +29,12 @@ class TokenizerArchive {
   TokenizerArchive(std::filesystem::path folder, FileChoice chat_template)
       : folder_(std::move(folder)), chat_template_(std::move(chat_template)) {}
 
-  // Returns the messages with the archive. Returns NO_TOKENIZER if the folder has no
-  // tokenizer.json, and another error if a file cannot be read. Do not call Get on a gRPC thread,
-  // because the first call reads files of many megabytes.
+  // Returns the messages with the archive of the tokenizer files. Returns NO_TOKENIZER if the
+  // folder has no tokenizer.json, and another error if a file cannot be read. Do not call Get on a
+  // gRPC thread, because the first call reads files of many megabytes.
   absl::StatusOr<std::shared_ptr<const Chunks>> Get();
-  // Returns the messages with the archive, or null if no call of Get has read the files yet. Does
-  // not wait for a running call of Get.
+  // Returns the messages with the archive of the tokenizer files, or null if no call of Get has
+  // read the files yet. Does not wait for a running call of Get.
   std::shared_ptr<const Chunks> GetIfReady();
 
  private:
@@ -42,7 +42,7 @@ class TokenizerArchive {
   const FileChoice chat_template_;
   Mutex reading_;  // locked while Get reads the tokenizer files
   Mutex mutex_;
-  // Messages with the archive; null until Get has read the tokenizer files.
+  // Messages with the archive of the tokenizer files; null until Get has read these files.
   std::shared_ptr<const Chunks> chunks_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -38,7 +38,7 @@ struct HttpResponse {
   bool closes = false;
 };
 
-// How a client detects the end of a response body.
+// The way in which a client detects the end of a response body.
 enum class HttpBody : uint8_t {
   kSized,    // the header field Content-Length contains the size of the body
   kChunked,  // the body ends with the last chunk of the chunked transfer coding

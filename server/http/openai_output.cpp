@@ -152,7 +152,7 @@ void OpenAiOutput::BeginChoice(size_t prompt, size_t index, std::string& out) {
                     index);
   } else {
     AppendChoice(index, first, progress, json);
-    json.pop_back();  // removes the closing brace of the choice, because fields follow
+    json.pop_back();  // removes the closing brace, because fields of the JSON object follow
   }
   if (format_.return_token_ids) {
     json += R"(,"prompt_token_ids":)";
@@ -371,7 +371,7 @@ std::string OpenAiOutput::Whole() const {
     Progress progress = progress_[index];
     AppendChoice(index, outputs_[index], progress, out);
     if (!format_.return_token_ids) continue;
-    out.pop_back();  // removes the closing brace of the choice, because a field follows
+    out.pop_back();  // removes the closing brace, because a field of the JSON object follows
     out += R"(,"prompt_token_ids":)";
     AppendJson(prompts_[index / static_cast<size_t>(format_.num_choices)].tokens, out);
     out += '}';

@@ -62,8 +62,8 @@ struct RequestOutcome {
   // Mean, over all choices (outputs), of the time between two consecutive tokens of one choice.
   // Absent if no choice has two tokens.
   std::optional<double> inter_token_seconds = {};
-  // Numbers of tokens and choices. Absent if the engine had not accepted the request when the
-  // request ended.
+  // Numbers of tokens and choices (outputs) of the request. Absent if the engine had not accepted
+  // the request when the request ended.
   std::optional<RequestSizes> sizes = {};
 };
 

@@ -29,8 +29,8 @@ void WriteVllmLoad(FamilyWriter& out, const MetricsFacts& facts) {
       "Number of cache blocks that requests hold, divided by the number of all cache blocks: from "
       "0 to 1.";
   out.Gauge("vllm:kv_cache_usage_perc", kUsage, facts.used_ratio());
-  // Older versions of vLLM have the metric name vllm:gpu_cache_usage_perc. The router of vLLM's
-  // production-stack reads the metric with this name.
+  // Writes the metric a second time, under its name in older versions of vLLM. The router of vLLM's
+  // production-stack reads the metric under this name.
   out.Gauge("vllm:gpu_cache_usage_perc", kUsage, facts.used_ratio());
   out.Gauge(
       "vllm:cache_config_info",
@@ -46,8 +46,8 @@ void WriteVllmLoad(FamilyWriter& out, const MetricsFacts& facts) {
 }
 
 void WriteVllmCache(FamilyWriter& out, const MetricsValues& values, const HitRatios& ratios) {
-  // Older versions of vLLM have the metric names with "gpu_". The router of vLLM's production-stack
-  // reads the metrics with these names.
+  // Writes each metric under two names: the present name in vLLM, and the name with "gpu_" in older
+  // versions. The router of vLLM's production-stack reads the names with "gpu_".
   for (const char* const name :
        {"vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total"}) {
     out.Counter(name, "Number of prompt tokens that were looked up in the prefix cache.",
@@ -100,7 +100,7 @@ void WriteVllmTokenTimes(FamilyWriter& out, const MetricsValues& values) {
   out.Histogram("vllm:time_to_first_token_seconds",
                 "Time from the arrival of a request to its first output token.",
                 values.first_token.Read(kVllmFirstTokenBounds));
-  // Older versions of vLLM have the metric name vllm:time_per_output_token_seconds.
+  // Writes the metric under two names: the present name in vLLM, and the name in older versions.
   for (const char* const name :
        {"vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"}) {
     out.Histogram(name, "Time between two consecutive tokens of one output (choice).",

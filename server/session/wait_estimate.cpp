@@ -22,7 +22,7 @@ Duration WaitEstimate::ExpectedWait(int32_t num_waiting) const {
 
 Duration WaitEstimate::RetryDelay(int32_t num_waiting) const {
   const Duration interval{std::chrono::nanoseconds(interval_ns_.load())};
-  // The delay is the time in which about a quarter of the waiting requests will end.
+  // The retry delay is the time in which about a quarter of the waiting requests will end.
   return std::clamp(interval * (1 + num_waiting / 4), kRetryDelayMin, kRetryDelayMax);
 }
 
