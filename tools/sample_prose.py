@@ -14,6 +14,7 @@ SOURCES = (".h", ".cpp", ".cu", ".inl", ".proto")
 LEFT_OUT = ("tests/", "models/", "proto/google", "scheduler/", "text/unicode/unicode_tables.cpp")
 STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 ASSEMBLY = re.compile(r"%0|^[a-z0-9_]+(\.[a-z0-9_:]+)+")  # an instruction of a CPU or a GPU
+PREDICATE = re.compile(r"(is|has|must|are|contains|needs|cannot) ")
 WORDS_MIN = {"comment": 7, "trailing": 3, "sentence": 7, "cell": 5, "message": 5}
 
 
@@ -45,6 +46,8 @@ def messages_of(name: str, text: str) -> list[tuple[str, str]]:
     without_comments = "\n".join("" if line.strip().startswith(("//", "#include")) else line for line in text.split("\n"))
     for match in re.finditer(r'"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*', without_comments):
         message = "".join(STRING.findall(match[0])).replace("\\n", " ")
+        if PREDICATE.match(message):  # the program puts the name of the field or flag in front
+            message = "<field> " + message
         if num_words(message) >= WORDS_MIN["message"] and len(message.split()) >= 3 and not ASSEMBLY.search(message):
             number = text[:match.start()].count("\n") + 1
             found.append((f"{name}:{number}", message))
