@@ -54,7 +54,7 @@ int Main(std::span<const std::string_view> args) {
   const auto nearest = NearestName(args[0], names);
   fmt::print(stderr, "incipit: unknown command \"{}\"{}\n", args[0].substr(0, 80),
              nearest ? fmt::format("; did you mean {}?", *nearest)
-                     : "; incipit --help lists all commands");
+                     : "; `incipit --help` lists all commands");
   return kExitUsage;
 }
 

@@ -57,7 +57,7 @@ void RaiseFileLimit() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-    spdlog::warn("the limit of open files of this process cannot be raised");
+    spdlog::warn("the limit on the number of files that this process may open cannot be raised");
 }
 
 // Writes the port numbers of the server to the file that --port-file names. Writes a temporary file

@@ -219,7 +219,7 @@ absl::Status Load(const Options& options, Loaded& loaded) {
   if (absl::IsResourceExhausted(model.status())) {
     return WithExitCode(
         WithFlags(model.status(), OffersInt8(*loaded.backend)
-                                      ? "--weights int8 needs less memory"
+                                      ? "with --weights int8, the model needs less memory"
                                       : "the model needs a device with more memory"),
         kExitDevice);
   }

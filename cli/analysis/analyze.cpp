@@ -155,7 +155,8 @@ absl::StatusOr<Analysis> AnalyzeLog(const AnalyzeFlags& values) {
 absl::Status WritePlots(const Analysis& analysis, const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) return Internal("cannot create the folder {}: {}", folder.string(), error.message());
+  if (error)
+    return Internal("the folder {} cannot be created: {}", folder.string(), error.message());
   for (const Plot& plot : DrawPlots(analysis)) {
     const std::string path = (folder / plot.file_name).string();
     std::FILE* const file = std::fopen(path.c_str(), "wb");

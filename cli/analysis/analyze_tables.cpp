@@ -123,7 +123,7 @@ std::string CurveText(const Analysis& analysis) {
     cells.push_back(PercentText(RatioOf(hits.blocks, size.curve.attainable().blocks)));
     table.Add(std::move(cells));
   }
-  return fmt::format("\nHit ratio by cache size (LRU eviction, blocks of {} tokens)\n{}",
+  return fmt::format("\nHit ratio by cache size (LRU eviction, blocks of {} tokens):\n{}",
                      size.block_tokens, table.Text(kIndent));
 }
 
@@ -178,7 +178,7 @@ std::string WorkingSetText(const Analysis& analysis) {
   }
   return fmt::format(
       "\nWorking set: distinct blocks of {} tokens used within a window (a time or a number of "
-      "requests)\n{}\n{}",
+      "requests), first over the whole log, then the maximum:\n{}\n{}",
       analysis.detailed().block_tokens, timeline.Text(), peaks.Text());
 }
 
@@ -206,7 +206,7 @@ std::string SharingText(const Analysis& analysis) {
                PercentText(RatioOf(bin.num_requests, sharing.num_requests)),
                std::string(static_cast<size_t>(width), '#')});
   }
-  return fmt::format("\nPrefixes that several prompts share, counted in blocks of {} tokens{}\n{}",
+  return fmt::format("\nPrefixes that several prompts share, counted in blocks of {} tokens:{}\n{}",
                      block_tokens, facts.Text(), table.Text(kIndent));
 }
 
@@ -233,7 +233,7 @@ std::string PrefixesText(const Analysis& analysis) {
   }
   return fmt::format(
       "\nThe {} stretches, out of {}, that save the most tokens (a stretch: consecutive "
-      "blocks that the same requests share)\n{}",
+      "blocks that the same requests share):\n{}",
       sharing.top.size(), Thousands(sharing.num_prefixes), table.Text(kIndent));
 }
 

@@ -52,7 +52,8 @@ constexpr CommandText kReplayText = {
     "the cache, as a server does. --make-room-first does not change the optimum.\n"
     "\n"
     "Evictions are counted in blocks. Regret is the number of blocks that were computed again\n"
-    "soon after their eviction: before a further quarter of the pool was evicted.\n"
+    "soon after their eviction: during the next N evictions, where N is a quarter of the number\n"
+    "of blocks in the cache.\n"
     "\n"
     "Exit codes: 0 success, 1 the log cannot be read or is wrong (the message names file and\n"
     "line), 2 a flag is wrong.",

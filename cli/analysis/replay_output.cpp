@@ -13,13 +13,14 @@ std::string FinePercent(double ratio) { return fmt::format("{:.2f} %", 100 * rat
 
 std::string HeadText(const Replay& replay) {
   return fmt::format(
-      "{}: {} requests, {} blocks of {} tokens, {} distinct blocks\n"
-      "Cache of {} blocks ({} of the distinct blocks); {}\n\n",
+      "Log {}: {} requests, {} blocks of {} tokens, {} distinct blocks\n"
+      "Cache of {} blocks ({} of the distinct blocks); eviction rule: {}\n\n",
       VisibleText(replay.name), Thousands(replay.num_requests), Thousands(replay.num_blocks),
       Thousands(replay.block_tokens), Thousands(replay.num_distinct), Thousands(replay.capacity),
       FinePercent(RatioOf(replay.capacity, replay.num_distinct)),
-      replay.make_room_first ? "policies evict blocks before a prompt enters the cache"
-                             : "policies may evict blocks of the prompt that has just run");
+      replay.make_room_first
+          ? "policies evict blocks before a prompt enters the cache"
+          : "policies may evict blocks of the prompt that has just entered the cache");
 }
 
 }  // namespace

@@ -151,12 +151,12 @@ class TraceLine : public nlohmann::json_sax<json> {
         status_ = InvalidArgument("{} must be a whole number from 0 to {}", name_, kLengthMax);
         return false;
       case TraceKey::kHashIds:
-        status_ = InvalidArgument("{} must be an array of whole numbers from 0 to 2^64 - 1; {}",
+        status_ = InvalidArgument("{} must be an array of whole numbers from 0 to 2^64 - 1, but {}",
                                   name_, Position(request_.hash_ids.size()));
         return false;
       case TraceKey::kTokenIds:
-        status_ = InvalidArgument("{} must be an array of whole numbers from 0 to {}; {}", name_,
-                                  kTokenIdMax, Position(request_.token_ids.size()));
+        status_ = InvalidArgument("{} must be an array of whole numbers from 0 to {}, but {}",
+                                  name_, kTokenIdMax, Position(request_.token_ids.size()));
         return false;
       case TraceKey::kPrompt:
         status_ = InvalidArgument("{} must be a string or an array of token ids", name_);

@@ -229,7 +229,7 @@ int RunBench(std::span<const std::string_view> args) {
     Print(stdout, fmt::format("seed {}\n{}", seed, Describe(summary)));
   }
   if (options.json && !summary.errors.empty()) {
-    ReportFailure(kBenchText, fmt::format("{} requests failed, for example with {}",
+    ReportFailure(kBenchText, fmt::format("{} requests failed, for example with the error {}",
                                           summary.num_errors, summary.errors.begin()->first));
   }
   return summary.num_errors == summary.num_requests ? kExitFailure : kExitOk;

@@ -102,8 +102,9 @@ std::string Rows(std::string_view name, const std::vector<ModelSpeed>& speeds,
                         figures.gbytes_per_s, 100 * figures.fraction_of_limit);
     if (!has_profile) continue;
     for (const OperationFigures& operation : ProfileOf(speed, result)) {
-      text += fmt::format("  {:<10}{:>6.1f} % of the time, {:>5.0f} % of the possible speed\n",
-                          operation.name, 100 * operation.share, 100 * operation.fraction_of_limit);
+      text += fmt::format(
+          "  {:<10}{:>6.1f} % of the time of a step, {:>5.0f} % of the possible speed\n",
+          operation.name, 100 * operation.share, 100 * operation.fraction_of_limit);
     }
   }
   return text;
@@ -133,11 +134,12 @@ ordered_json ToJson(const BenchModelResult& result, bool has_profile) {
 
 std::string Describe(const BenchModelResult& result, bool has_profile) {
   const MachineRates& machine = result.machine;
-  std::string text =
-      fmt::format("{}, {}, {} threads\nlimits: f32 {:.1f} GFLOP/s{}{}, read {:.1f} GB/s\n",
-                  machine.cpu.empty() ? "CPU" : machine.cpu, machine.isa, machine.num_threads,
-                  machine.f32 * 1e-9, RateText("bf16", machine.bf16),
-                  RateText("int8", machine.int8), machine.read_bytes * 1e-9);
+  std::string text = fmt::format(
+      "{}, instruction set {}, {} threads\n"
+      "highest measured rates: f32 {:.1f} GFLOP/s{}{}, memory reads {:.1f} GB/s\n",
+      machine.cpu.empty() ? "CPU" : machine.cpu, machine.isa, machine.num_threads,
+      machine.f32 * 1e-9, RateText("bf16", machine.bf16), RateText("int8", machine.int8),
+      machine.read_bytes * 1e-9);
   text +=
       fmt::format("weights {}, keys and values {}\n\n{:<10}{:>10}{:>10}{:>12}{:>12}{:>12}{:>12}\n",
                   NameOf(result.types.weights), NameOf(result.types.kv), "", "sequences", "tokens",

@@ -279,7 +279,8 @@ absl::Status Measure(const BenchModelPlan& plan, Backend& backend, Measurement& 
   INCIPIT_ASSIGN_OR_RETURN(ModelSpeed prefill, measurement.Prefill());
   result.prefill.push_back(std::move(prefill));
   measure_machine();
-  report(fmt::format("preparation of decode: prefill of {} prompt tokens", plan.decode_prompt));
+  report(fmt::format("preparation of the decode measurement: prefill of {} prompt tokens",
+                     plan.decode_prompt));
   INCIPIT_RETURN_IF_ERROR(measurement.PreparePrompts());
   for (const int32_t num_sequences : plan.sequences) {
     report(fmt::format("decode, {} sequences", num_sequences));

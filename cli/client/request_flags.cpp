@@ -113,13 +113,13 @@ void RequestFlags::BindOutput(Flags& flags) {
   flags.Integer({"n", "N", "Number of choices (outputs for the same prompt)."}, num_choices_);
   flags.Integer(
       {"logprobs", "K",
-       "Report log probabilities at each output position: of the output token and of the K most "
-       "likely tokens."},
+       "Report, at each output position, the log probabilities of the output token and of the K "
+       "most likely tokens."},
       logprobs_);
   flags.Integer(
       {"prompt-logprobs", "K",
-       "Report log probabilities at each prompt position: of the prompt token and of the K most "
-       "likely tokens."},
+       "Report, at each prompt position, the log probabilities of the prompt token and of the K "
+       "most likely tokens."},
       prompt_logprobs_);
 }
 

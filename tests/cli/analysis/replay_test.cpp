@@ -80,8 +80,10 @@ TEST_F(ReplayTest, ATableSaysTheSame) {
   ASSERT_EQ(Replay({"--blocks", "3", "--policy", "lru"}), kExitOk) << err();
   EXPECT_THAT(OutLines().at(0),
               HasSubstr(": 3 requests, 6 blocks of 512 tokens, 4 distinct blocks"));
-  EXPECT_THAT(OutLines().at(1),
-              HasSubstr("Cache of 3 blocks (75.00 % of the distinct blocks); policies may evict "));
+  EXPECT_THAT(
+      OutLines().at(1),
+      HasSubstr("Cache of 3 blocks (75.00 % of the distinct blocks); eviction rule: policies "
+                "may evict "));
   EXPECT_THAT(
       Text(),
       HasSubstr("  policy   block hits  of the optimum  prompt tokens hit  evictions  regret\n"

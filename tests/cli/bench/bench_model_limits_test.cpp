@@ -154,9 +154,10 @@ TEST(BenchModelReportTest, TheProfileRelatesEachOperationToItsOwnLimit) {
 }
 
 TEST(BenchModelReportTest, TheTableSaysTheSame) {
-  EXPECT_THAT(Describe(ExampleResult(), false),
-              AllOf(HasSubstr("A CPU, avx2, 2 threads"), HasSubstr("f32 100.0 GFLOP/s"),
-                    HasSubstr("read 20.0 GB/s"), HasSubstr("1.6"), HasSubstr("50 %")));
+  EXPECT_THAT(
+      Describe(ExampleResult(), false),
+      AllOf(HasSubstr("A CPU, instruction set avx2, 2 threads"), HasSubstr("f32 100.0 GFLOP/s"),
+            HasSubstr("memory reads 20.0 GB/s"), HasSubstr("1.6"), HasSubstr("50 %")));
 }
 
 // Of two layers, vocabulary 97, context 128.
