@@ -164,8 +164,8 @@ absl::Status ReadWindows(const JsonFields& fields, const Family& family, ModelCo
     bool is_used = true;
     INCIPIT_RETURN_IF_ERROR(fields.Read("use_sliding_window", is_used));
     if (is_used && window > 0 && window < config.max_positions) {
-      return Unimplemented("sliding_window is {}, but the architecture {} has no window", window,
-                           family.architecture);
+      return Unimplemented("sliding_window is {}, but the architecture {} has no sliding window",
+                           window, family.architecture);
     }
   }
   if (!use_window) window = 0;
@@ -181,8 +181,8 @@ absl::Status ReadWindows(const JsonFields& fields, const Family& family, ModelCo
                                 : types[static_cast<size_t>(layer)] == LayerType::kSliding;
     if (is_sliding && window == 0) {
       return InvalidArgument(
-          "layer_types contains sliding_attention, but no window is set: use_sliding_window must "
-          "be true and sliding_window an integer");
+          "layer_types contains sliding_attention, but no sliding window is set: "
+          "use_sliding_window must be true, and sliding_window must be an integer");
     }
     config.layer_windows.push_back(is_sliding ? window : 0);
   }
@@ -200,8 +200,8 @@ absl::Status ReadDType(const JsonFields& fields, ModelConfig& config) {
   } else if (*name == "bfloat16") {
     config.dtype = DType::kBF16;
   } else {
-    return Unimplemented("{} is \"{}\"; the supported values are float32, float16 and bfloat16",
-                         key, *name);
+    return Unimplemented(
+        "the key {} is \"{}\"; the supported values are float32, float16 and bfloat16", key, *name);
   }
   return absl::OkStatus();
 }

@@ -33,8 +33,8 @@ absl::StatusOr<Model> LoadModel(const std::filesystem::path& folder, Backend& ba
   if (absl::IsResourceExhausted(weights.status())) {
     const size_t bytes = WeightBytes(checkpoint, backend.limits().activation_dtype, format);
     return ResourceExhausted(
-        "{}: no room for the weights: they take {} bytes, and {} bytes of memory are missing "
-        "(cause: {})",
+        "{}: no room for the weights: the weights take {} bytes, and {} bytes of memory are "
+        "missing (cause: {})",
         folder.string(), bytes, bytes > free ? bytes - free : 0, MessageOf(weights.status()));
   }
   if (!weights.ok()) return Annotate(weights.status(), folder.string());

@@ -25,8 +25,9 @@ absl::StatusOr<RopeType> TypeOf(const JsonFields& scaling) {
   if (*name == "linear") return RopeType::kLinear;
   if (*name == "llama3") return RopeType::kLlama3;
   if (*name == "yarn") return RopeType::kYarn;
-  return Unimplemented("{} is \"{}\"; the supported values are default, linear, llama3 and yarn",
-                       scaling.PathOf(key), *name);
+  return Unimplemented(
+      "the key {} is \"{}\"; the supported values are default, linear, llama3 and yarn",
+      scaling.PathOf(key), *name);
 }
 
 absl::Status Require(const JsonFields& scaling, std::string_view key) {
@@ -52,7 +53,7 @@ absl::Status ReadLlama3(const JsonFields& scaling, RopeConfig& rope) {
   INCIPIT_RETURN_IF_ERROR(scaling.Read("low_freq_factor", kFactorRange, rope.low_freq_factor));
   INCIPIT_RETURN_IF_ERROR(scaling.Read("high_freq_factor", kFactorRange, rope.high_freq_factor));
   if (rope.high_freq_factor <= rope.low_freq_factor) {
-    return InvalidArgument("{} is {}; it must be above low_freq_factor, which is {}",
+    return InvalidArgument("the key {} is {}; it must be above low_freq_factor, which is {}",
                            scaling.PathOf("high_freq_factor"), rope.high_freq_factor,
                            rope.low_freq_factor);
   }
@@ -86,7 +87,7 @@ absl::Status RefusePartialRotation(const JsonFields& scaling) {
   if (value == nullptr || (value->is_number() && value->get<double>() == 1)) {
     return absl::OkStatus();
   }
-  return Unimplemented("{} is {}; the only supported value is 1",
+  return Unimplemented("the key {} is {}; the only supported value is 1",
                        scaling.PathOf("partial_rotary_factor"), ShownValue(*value));
 }
 
@@ -105,13 +106,13 @@ absl::StatusOr<RopeConfig> ParseRopeConfig(const Json& config_json, int32_t max_
   const Json* found = config.Find(key);
   const Json scaling_json = found == nullptr ? Json::object() : *found;
   if (!scaling_json.is_object()) {
-    return InvalidArgument("{} is {}; it must be an object", key, ShownValue(scaling_json));
+    return InvalidArgument("the key {} is {}; it must be an object", key, ShownValue(scaling_json));
   }
   for (const std::string_view nested : {"full_attention", "sliding_attention"}) {
     if (!scaling_json.contains(nested)) continue;
     return Unimplemented(
-        "{} has separate values for layers of the type {}; this option is not supported", key,
-        nested);
+        "the key {} has separate values for layers of the type {}; this option is not supported",
+        key, nested);
   }
   const JsonFields scaling(scaling_json, std::string(key));
   INCIPIT_RETURN_IF_ERROR(RefusePartialRotation(scaling));

@@ -76,7 +76,7 @@ absl::Status RefuseUnsupportedKeys(const JsonFields& fields) {
   for (const UnsupportedKey& unsupported : kUnsupportedKeys) {
     const Json* value = fields.Find(unsupported.key);
     if (value == nullptr || IsNeutral(*value, unsupported.neutral)) continue;
-    return Unimplemented("{} is {}; this option is not supported", unsupported.key,
+    return Unimplemented("the key {} is {}; Incipit does not support this option", unsupported.key,
                          ShownValue(*value));
   }
   return absl::OkStatus();

@@ -117,7 +117,8 @@ absl::Status ProductLibrary::Multiply(Stream& stream, const ProductSize& size,
                                       const ProductOperands& operands) const {
   if (!Offers(size, algorithm)) {
     return Internal(
-        "the algorithm cannot compute a matrix product of {} rows, {} terms per sum and {} columns",
+        "the chosen algorithm does not support a matrix product of {} rows, {} terms per sum and "
+        "{} columns",
         size.rows, size.columns, size.outputs);
   }
   EnqueueCall(stream, [size, operands, backwards = algorithm == kBackwards] {

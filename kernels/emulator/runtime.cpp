@@ -261,7 +261,7 @@ void Stream::State::Run() {
       continue;
     }
     if (IsBroken()) {
-      status = Internal("the emulated device is broken");
+      status = Internal("the emulated GPU has failed");
       return;
     }
     std::vector<emulator::KernelLaunch> chain;

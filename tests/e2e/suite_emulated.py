@@ -118,7 +118,7 @@ class FaultTest(unittest.TestCase):
         self.assertEqual(next(watch).status, health_pb2.HealthCheckResponse.NOT_SERVING)
         self.assertEqual(self.server.wait(), EXIT_FAILURE)
         self.assertLess(time.monotonic() - failed, EXIT_SECONDS_MAX)
-        self.assertIn("the engine failed: the emulated device is broken", self.server.log())
+        self.assertIn("the engine failed: the emulated GPU has failed", self.server.log())
 
 
 @unittest.skipUnless((BUNDLED / "config.json").exists(), "models/incipit-tiny is not there")

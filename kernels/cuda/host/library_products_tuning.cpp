@@ -95,9 +95,9 @@ absl::Status LibraryProducts::Reserve(int64_t rows_max, Stream& stream) {
   if (count == 0) {
     for (Memory* const scratch : {&weight_, &sums_, &workspace_}) *scratch = Memory();
   }
-  Note(fmt::format("{} of {} sizes of large matrix products use {}; sizes measured now: {}", count,
-                   keys.size(), library_->version(),
-                   std::ranges::count_if(keys, is_known) - num_known));
+  Note(fmt::format(
+      "large matrix products: {} of {} sizes are computed by {}; sizes measured now: {}", count,
+      keys.size(), library_->version(), std::ranges::count_if(keys, is_known) - num_known));
   return absl::OkStatus();
 }
 

@@ -16,8 +16,7 @@
 namespace incipit::cuda {
 namespace {
 
-constexpr std::string_view kTitle =
-    "incipit products 1: kind, outputs, columns, rows from, whose, how";
+constexpr std::string_view kTitle = "incipit gpu_products 1";
 constexpr std::string_view kLast = "end";
 constexpr std::string_view kOwn = "own", kLibrary = "library";
 constexpr std::array<std::string_view, 3> kKinds = {"store", "add", "gate"};
@@ -40,6 +39,8 @@ bool Parse(std::string_view text, int base, T& number) {
   return error == std::errc() && rest == end && !text.empty();
 }
 
+// Parses a line of the tuning file: kind of product, outputs, columns, minimum rows, and `own` or
+// `library`. After `library`, the line contains the words of the algorithm as hexadecimal numbers.
 bool ParseLine(std::string_view line, ProductKey& key, ProductChoice& choice) {
   const std::vector<std::string_view> words = Split(line, ' ');
   if (words.size() < 5) return false;

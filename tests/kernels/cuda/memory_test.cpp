@@ -205,7 +205,7 @@ TEST(OutOfMemoryTest, SaysWhatIsMissingForWhat) {
     const SmallDevice small(all - backend->FreeBytes() + 10'000);
     const auto model = LoadModel(Folder("llama-bf16"), *backend);
     EXPECT_EQ(model.status().code(), absl::StatusCode::kResourceExhausted) << model.status();
-    EXPECT_THAT(MessageOf(model.status()), HasSubstr("no room for the weights: they take "));
+    EXPECT_THAT(MessageOf(model.status()), HasSubstr("no room for the weights: the weights take "));
   }
   const auto model = LoadModel(Folder("llama-bf16"), *backend);
   ASSERT_TRUE(model.ok()) << model.status();

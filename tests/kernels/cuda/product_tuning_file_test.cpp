@@ -168,8 +168,7 @@ TEST_F(TuningTest, MeasuresOnceAndReadsTheFileAfterwards) {
   // Three kinds, from 16 rows and from 32.
   EXPECT_THAT(
       notes_,
-      ElementsAre(HasSubstr(
-          "of 6 sizes of large matrix products use host products 1; sizes measured now: 6")));
+      ElementsAre(HasSubstr("of 6 sizes are computed by host products 1; sizes measured now: 6")));
   const std::string text = TextOf(path_);
   EXPECT_THAT(text, HasSubstr("host emulator, 4 SMs"));
   EXPECT_THAT(text, HasSubstr("\ngate 64 64 32 "));
