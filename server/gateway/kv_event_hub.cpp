@@ -210,8 +210,8 @@ void KvEventHub::Arrive(Arrival arrival, Time now) {
   if (arrival.start > 0 && !feed_.Follows(arrival.start)) {
     End(*subscriptions_.back(),
         absl::OutOfRangeError(fmt::format(
-            "the batch with sequence number {} is unknown or too old; subscribe again with the "
-            "sequence number 0",
+            "the batch of cache events with sequence number {} is unknown or too old; subscribe "
+            "again with the sequence number 0",
             arrival.start)));
   } else if (!is_listening_) {
     Listen();

@@ -24,7 +24,7 @@ absl::StatusOr<std::string> TenantOf(const grpc::ServerContextBase& call,
       call.client_metadata().equal_range(grpc::string_ref(kTenantKey.data(), kTenantKey.size()));
   if (begin == end) return std::string(kDefaultTenant);
   if (std::next(begin) != end)
-    return InvalidField(kTenantKey, "occurs more than once in the metadata of the call");
+    return InvalidField(kTenantKey, "must occur only once in the metadata of the call");
   const std::string_view tenant(begin->second.data(), begin->second.size());
   INCIPIT_RETURN_IF_ERROR(CheckTenant(tenant, limits));
   return std::string(tenant);

@@ -32,8 +32,9 @@ absl::Status CheckPromptOf(RequestDraft& draft, const ServedModel& model,
                            CheckedRequest& out) {
   if (auto* const text = std::get_if<std::string>(&draft.prompt)) {
     if (!model.has_tokenizer) {
-      return Refuse(Reason::kNoTokenizer,
-                    "text needs a tokenizer, and this model has none; send token_ids instead");
+      return Refuse(
+          Reason::kNoTokenizer,
+          "the field text needs a tokenizer, and this model has none; send token_ids instead");
     }
     if (text->empty()) return InvalidField("text", "is empty");
     out.prompt = std::move(*text);
@@ -142,10 +143,9 @@ absl::Status SetPrompt(std::vector<TokenId> prompt, std::string_view field,
     const int64_t bytes = num_prompt * (8 + 20 * (int64_t{engine.prompt_logprobs} + 1));
     if (bytes > limits.prompt_logprobs_bytes_max) {
       return WithBound(
-          InvalidField(
-              "output.prompt_logprobs",
-              "would need about {} bytes for {} prompt tokens; at most {} bytes are allowed", bytes,
-              num_prompt, limits.prompt_logprobs_bytes_max),
+          InvalidField("output.prompt_logprobs",
+                       "needs about {} bytes for {} prompt tokens; at most {} bytes are allowed",
+                       bytes, num_prompt, limits.prompt_logprobs_bytes_max),
           limits.prompt_logprobs_bytes_max);
     }
   }

@@ -49,10 +49,11 @@ absl::Status CheckStopTokens(OutputDraft& draft, const ServedModel& model,
   std::sort(tokens.begin(), tokens.end());
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
   if (out.request.output_tokens_min > 0 && std::ssize(tokens) == model.vocab_size) {
-    return InvalidField(kField,
-                        "contains, together with the end-of-sequence tokens, all {} tokens of the "
-                        "vocabulary; min_tokens must then be 0",
-                        model.vocab_size);
+    return InvalidField(
+        kField,
+        "must not contain, together with the end-of-sequence tokens, all {} tokens of the "
+        "vocabulary if min_tokens is above 0",
+        model.vocab_size);
   }
   return absl::OkStatus();
 }

@@ -38,10 +38,11 @@ absl::Status CutAfterFinalMessage(std::string_view message, RenderedPrompt& rend
   const std::string_view trimmed = whole.substr(0, whole.find_last_not_of(kSpace) + 1);
   const size_t begin = trimmed.empty() ? std::string::npos : rendered.text.rfind(trimmed);
   if (begin == std::string::npos) {
-    return FieldViolation("messages",
-                          "end with a message that the chat template does not show, so the model "
-                          "cannot continue this message",
-                          Reason::kTemplateRefused);
+    return FieldViolation(
+        "messages",
+        "must not end with a message that the chat template does not show, because "
+        "the model cannot continue this message",
+        Reason::kTemplateRefused);
   }
   const bool keeps_end = std::string_view(rendered.text).substr(begin).starts_with(whole);
   const size_t end = begin + (keeps_end ? whole.size() : trimmed.size());
@@ -133,7 +134,8 @@ absl::StatusOr<std::string> PromptEncoder::DecodeIds(std::string_view field, con
     num_bytes += static_cast<int64_t>(tokenizer_->TokenLength(token));
     if (num_bytes <= bytes_max) continue;
     return WithBound(
-        InvalidField(field, "have a text of more than {} bytes, the limit of detokenize-bytes-max",
+        InvalidField(field,
+                     "must have a text of at most {} bytes, the limit of detokenize-bytes-max",
                      bytes_max),
         bytes_max);
   }
