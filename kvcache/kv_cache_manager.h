@@ -192,6 +192,10 @@ class KvCacheManager {
   [[nodiscard]] bool AllocateSlots(BlockTable& table, const ComputedBlocks& computed,
                                    int32_t num_tokens);
 
+  // Returns a number that changes when the block with the key `hash` becomes findable or
+  // unfindable. The number may also change because of other blocks.
+  uint32_t num_changes(const BlockHash& hash) const { return pool_.num_changes(hash); }
+
   // Lets lookups find the blocks that a planned step will fill, so that other sequences of the same
   // step can share these blocks. `tokens` are all tokens that the sequence has after the step.
   void Announce(BlockTable& table, const SequenceTokens& tokens);

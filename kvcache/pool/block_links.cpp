@@ -116,6 +116,7 @@ void BlockPool::Unpublish(BlockId id) {
 void BlockPool::EraseKey(BlockId id) {
   Block& block = At(id);
   index_.Remove(block.hash.prefix(), id);
+  ++changes_[ChangeSlot(block.hash)];
   if (is_emitted(block)) event_log_.AddRemoved(block.hash);
   block.emitted_in = 0;
 }
@@ -156,6 +157,7 @@ void BlockPool::UnpublishAll() {
   }
   event_log_.AddMark(KvEvent::Kind::kCleared);
   index_.Clear();
+  for (uint32_t& count : changes_) ++count;
   std::ranges::fill(chains_, kNoBlock);
   sweep_ = {.slot = chains_.size()};
   num_cached_free_ = 0;

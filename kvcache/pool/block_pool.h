@@ -148,6 +148,10 @@ class BlockPool {
   // blocks that KvEventLogOptions::scope excludes from the log of cache events. Allocates memory.
   std::vector<BlockId> StoredOrder() const;
 
+  // Returns a number that changes when the block key `hash` becomes findable or unfindable. The
+  // number may also change because of other keys.
+  uint32_t num_changes(const BlockHash& hash) const { return changes_[ChangeSlot(hash)]; }
+
   KvEventLog& event_log() { return event_log_; }
   const EvictedKeys& evicted_keys() const { return evicted_keys_; }
   // Returns the statistics of all evictions since the last call of TakeEvictionStats.
@@ -175,6 +179,8 @@ class BlockPool {
   static constexpr size_t kSlotsAhead = 8, kBlocksAhead = 4;
   // PublishPending prefetches the index slots of the next kKeysAhead blocks.
   static constexpr size_t kKeysAhead = 12;
+  // Number of counters that num_changes reads. Keys with the same slot share a counter.
+  static constexpr size_t kChangeSlots = 4096;
   // Confirm searches for block keys among the recently evicted keys. The search ends after this
   // number of consecutive keys that were not found.
   static constexpr size_t kStrangeKeys = 8;
@@ -200,6 +206,7 @@ class BlockPool {
   size_t ChainSlot(uint64_t chain) const {
     return static_cast<size_t>((chain >> 32) * chains_.size() >> 32);
   }
+  static size_t ChangeSlot(const BlockHash& hash) { return hash.prefix() % kChangeSlots; }
   bool SameDigest(const BlockHash& a, const BlockHash& b) const {
     const auto differ = [&](size_t word) {
       uint64_t x = 0, y = 0;
@@ -283,6 +290,7 @@ class BlockPool {
   BlockList unpublished_;
   // Working memory of Release: the blocks that lost their last user.
   std::array<BlockId, 1024> freed_;
+  std::array<uint32_t, kChangeSlots> changes_{};
   bool short_digests_;
   bool is_lru_;
   int32_t num_free_ = 0;
