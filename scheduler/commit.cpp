@@ -112,7 +112,7 @@ void Scheduler::DeliverSamples(const StepPlan& plan, const StepPlan::Item& item,
     } else if (finished) {
       Retire(sequence);
     } else {
-      Start(sequence, *item.sequence);
+      StartChoice(sequence, *item.sequence);
     }
   }
   if (itself_finished) Retire(*item.sequence);
@@ -137,15 +137,18 @@ bool Scheduler::Deliver(Sequence& sequence, TokenId token, int32_t logprobs_row)
 
 // A choice whose prompt has been computed by `prompt` begins to run on the same blocks. Where there
 // is no room for that it waits like one that was preempted, and finds them in the cache.
-void Scheduler::Start(Sequence& choice, const Sequence& prompt) {
+void Scheduler::StartChoice(Sequence& choice, const Sequence& prompt) {
   const int32_t num_prompt = choice.request().num_prompt();
   choice.num_computed_max = num_prompt;
   if (num_running() < options_.running_max && cache_.Fork(prompt.table, choice.table, num_prompt)) {
     choice.num_computed = choice.num_planned = num_prompt;
+    choice.num_paid = num_prompt;
+    choice.is_passing = prompt.is_passing;
     InsertRunning(choice);
     return;
   }
   choice.returning = true;
+  choice.num_paid = num_prompt;
   Enqueue(choice);
 }
 
@@ -174,12 +177,14 @@ void Scheduler::Abort(const StepPlan& plan) {
     sequence.num_pending -= item->num_samples > 0;
     sequence.pending_sample = item->fed_sample;
     sequence.num_planned = item->first_token;
+    shares_.ChargeOutput(sequence.group->standing.tenant, -item->num_samples);
     cache_.Rollback(sequence.table, sequence.num_in_flight > 0 ? item->first_token : 0);
     if (sequence.num_in_flight > 0) continue;
     if (sequence.state == SequenceState::kEnding) {
       Release(sequence);
     } else if (sequence.table.blocks.empty()) {
       sequence.admission_pending = false;
+      StopRunning(sequence);
       Enqueue(sequence);
       ++num_to_sweep_;
     }

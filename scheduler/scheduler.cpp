@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -17,30 +18,41 @@ void ReserveAtLeast(std::vector<T>& vector, size_t size) {
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options, KvCacheManager& cache)
-    : options_(options), cache_(cache) {
+    : options_(options),
+      cache_(cache),
+      shares_(options.shares),
+      policy_(MakeSchedulingPolicy(options.scheduling, shares_)),
+      waiting_(options.reorder_window) {
   INCIPIT_CHECK(options.step_tokens_max > 0 && options.running_max > 0 &&
                 options.running_max <= kBlockUsersMax && options.steps_in_flight_max > 0 &&
                 options.steps_in_flight_max <= kStepsInFlightMax);
+  INCIPIT_CHECK(options.reorder_window > 0 && options.long_prefill_tokens > 0 &&
+                options.preemptions_max >= 0 && options.priority_aging >= Duration{});
   running_.reserve(static_cast<size_t>(options.running_max));
+  prompts_.reserve(static_cast<size_t>(options.running_max));
   events_.prompt_logprobs.reserve(static_cast<size_t>(options.running_max));
 }
 
 void Scheduler::Add(std::unique_ptr<SequenceGroup> group) {
-  group->order = next_order_++;
+  const Request& request = *group->request;
+  group->standing = {.tenant = shares_.Enter(request.tenant),
+                     .priority = request.priority,
+                     .key = MakeOrderKey(request, next_order_++, options_.priority_aging)};
+  for (Sequence& sequence : group->sequences) sequence.standing = group->standing;
   num_choices_ += group->sequences.size();
-  num_waiting_prompt_tokens_ += group->request->num_prompt();
-  next_deadline_ = std::min(next_deadline_, group->request->deadline);
+  num_waiting_prompt_tokens_ += request.num_prompt();
+  deadlines_.Push(*group);
   SequenceGroup& added = *group;
   INCIPIT_CHECK(groups_.emplace(added.request->id, std::move(group)).second);
 
-  // Whatever a step does with these requests, it finds the memory for it.
-  waiting_.Reserve(num_choices_);
+  // Reserve all memory that steps need for these requests.
+  waiting_.ChangeRoom(added.standing.tenant, static_cast<int32_t>(added.sequences.size()));
   ReserveAtLeast(events_.tokens, 2 * num_choices_);
   ReserveAtLeast(events_.admissions, groups_.size());
   ReserveAtLeast(events_.ended, events_.ended.size() + groups_.size());
   ReserveAtLeast(ending_groups_, ending_groups_.size() + groups_.size());
   ReserveAtLeast(ended_groups_, ended_groups_.size() + ending_groups_.size() + groups_.size());
-  ReserveAtLeast(expired_, num_choices_);
+  ReserveAtLeast(to_end_, groups_.size());
   Enqueue(added.sequences.front());
 }
 
@@ -48,6 +60,7 @@ void Scheduler::Enqueue(Sequence& sequence) {
   sequence.state = SequenceState::kWaiting;
   sequence.num_computed = sequence.num_planned = 0;
   waiting_.Push(sequence);
+  has_arrivals_ = true;
 }
 
 bool Scheduler::Cancel(RequestId id) {
@@ -72,10 +85,9 @@ bool Scheduler::CancelChoice(RequestId id, int32_t choice) {
 
 void Scheduler::EndAll(FinishReason reason) {
   INCIPIT_CHECK(num_in_flight_ == 0);
-  expired_.clear();
-  for (const Sequence* sequence : running_) expired_.push_back(sequence->group);
-  for (const Sequence* sequence : waiting_.sequences()) expired_.push_back(sequence->group);
-  for (SequenceGroup* group : expired_) EndGroup(*group, reason);
+  to_end_.clear();
+  for (const auto& entry : groups_) to_end_.push_back(entry.second.get());
+  for (SequenceGroup* group : to_end_) EndGroup(*group, reason);
   Sweep();
   INCIPIT_CHECK(idle());
 }
@@ -108,20 +120,7 @@ void Scheduler::EndSequence(Sequence& sequence, FinishReason reason) {
 }
 
 void Scheduler::EndExpired(Time now) {
-  expired_.clear();
-  next_deadline_ = kNoDeadline;
-  const auto look_at = [&](const Sequence* sequence) {
-    SequenceGroup& group = *sequence->group;
-    const Time deadline = group.request->deadline;
-    if (deadline <= now) {
-      expired_.push_back(&group);
-    } else {
-      next_deadline_ = std::min(next_deadline_, deadline);
-    }
-  };
-  std::ranges::for_each(running_, look_at);
-  std::ranges::for_each(waiting_.sequences(), look_at);
-  for (SequenceGroup* group : expired_) EndGroup(*group, FinishReason::kDeadline);
+  while (deadlines_.next() <= now) EndGroup(deadlines_.front(), FinishReason::kDeadline);
   Sweep();
 }
 
@@ -130,11 +129,13 @@ void Scheduler::PushEnd(const Sequence& sequence, FinishReason reason) {
       {.request = sequence.request().id, .choice = sequence.choice, .finish = reason});
 }
 
-// Takes back what the sequence holds, unless a step in flight uses it. Sweep then forgets it.
+// Ends `sequence` and releases its blocks, unless a step in flight uses the blocks. Sweep then
+// removes the sequence from running_.
 void Scheduler::Retire(Sequence& sequence) {
   SequenceGroup& group = *sequence.group;
-  if (sequence.state == SequenceState::kWaiting) waiting_.Remove(sequence);
+  if (sequence.state == SequenceState::kWaiting) StopWaiting(sequence);
   if (sequence.state == SequenceState::kRunning) {
+    StopRunning(sequence);
     sequence.state = SequenceState::kEnding;
     if (sequence.num_in_flight == 0) Release(sequence);
   } else {
@@ -145,6 +146,8 @@ void Scheduler::Retire(Sequence& sequence) {
   const Request& request = *group.request;
   if (!group.admitted) num_waiting_prompt_tokens_ -= request.num_prompt();
   events_.ended.push_back(request.id);
+  deadlines_.Remove(group);
+  shares_.Leave(group.standing.tenant);
   // The id may be used again from now on.
   const auto it = groups_.find(request.id);
   ending_groups_.push_back(std::move(it->second));
@@ -155,6 +158,15 @@ void Scheduler::Release(Sequence& sequence) {
   cache_.Free(sequence.table);
   sequence.state = SequenceState::kEnded;
   num_to_sweep_ += 1;
+}
+
+// Undoes InsertRunning, except for the entry in running_. The sequences that wait for a prefix of
+// `sequence` return to the queue.
+void Scheduler::StopRunning(Sequence& sequence) {
+  shares_.CountRunning(sequence.group->standing.tenant, -1);
+  RefundPrompt(sequence);
+  sequence.is_passing = false;
+  WakeWaiters(sequence, std::numeric_limits<int32_t>::max());
 }
 
 void Scheduler::Sweep() {
@@ -170,6 +182,7 @@ void Scheduler::Sweep() {
       [](const std::unique_ptr<SequenceGroup>& group) { return group->in_flight(); });
   for (auto it = over; it != ending_groups_.end(); ++it) {
     num_choices_ -= (*it)->sequences.size();
+    waiting_.ChangeRoom((*it)->standing.tenant, -static_cast<int32_t>((*it)->sequences.size()));
     ended_groups_.push_back(std::move(*it));
   }
   ending_groups_.erase(over, ending_groups_.end());

@@ -1,9 +1,10 @@
-// Decides which sequence computes how many tokens in the next step: continuous batching with
-// chunked prefill under a token budget. No thread and no I/O; time comes in as an argument, so that
-// a test can drive it through years of traffic with a seed.
+// Continuous batching with chunked prefill: decides which sequences compute how many tokens in the
+// next step. The scheduler has no thread, does no I/O and reads no clock, so tests can simulate
+// long traffic with a seed.
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -13,131 +14,180 @@
 #include "base/clock.h"
 #include "base/types.h"
 #include "kvcache/kv_cache_manager.h"
+#include "scheduler/deadline_heap.h"
 #include "scheduler/request.h"
+#include "scheduler/scheduling_policy.h"
 #include "scheduler/sequence.h"
+#include "scheduler/tenant_shares.h"
 #include "scheduler/waiting_queue.h"
 
 namespace incipit {
 
 struct SchedulerOptions {
-  int32_t step_tokens_max = 2048;  // computed by one step
-  int32_t running_max = 256;       // sequences that hold blocks
-  // While answers go on, prompts have a small part of each step, but so much that all that are
-  // there are computed after so many. 1: they have all that is left.
+  int32_t step_tokens_max = 2048;  // maximum number of tokens that one step computes
+  int32_t running_max = 256;       // maximum number of sequences that hold blocks
+  // While sequences decode, prompts get a small part of each step. The part is large enough to
+  // compute all waiting prompt tokens within this number of steps. 1: prompts get the rest of each
+  // step.
   int32_t prompt_steps_max = 1;
-  // Steps that may be planned and not yet committed: 1, or 2 to plan one while another runs.
+  // Maximum number of steps that are planned and not committed: 1, or 2 to plan a step while the
+  // previous step runs.
   int32_t steps_in_flight_max = 1;
+  SchedulingKind scheduling = SchedulingKind::kFair;
+  ShareOptions shares{};
+  // Time in which a waiting request gains one level of priority; 0: priorities do not rise.
+  Duration priority_aging = std::chrono::seconds(10);
+  // Number of waiting requests of a tenant among which the request with the longest cached prefix
+  // is admitted first; 1: requests are never reordered.
+  int32_t reorder_window = 64;
+  // A prompt with more tokens to compute is long: while other prompts wait, all long prompts
+  // together get half of the prompt tokens of a step.
+  int32_t long_prefill_tokens = 512;
+  // A sequence that was preempted this number of times is preempted again only if all others were
+  // preempted as often.
+  int32_t preemptions_max = 3;
+  // False: no sequence is admitted while an earlier sequence does not fit into the cache.
+  bool passing = true;
 };
+
+// Maximum number of later requests of the same tenant that are admitted before a request.
+inline constexpr int32_t kOvertakenMax = 64;
+// Maximum number of sequences that one plan tries to admit while an earlier one does not fit.
+inline constexpr int32_t kPassingTriesMax = 16;
+// Maximum number of sequences that one plan lets wait for the prefix of another sequence.
+inline constexpr int32_t kParksMax = 64;
 
 inline constexpr int32_t kStepsInFlightMax = 2;
 
-// What one step computes. Pointers are valid until Commit or Abort.
+// The computation of one step. All pointers are valid until Commit or Abort.
 struct StepPlan {
-  // Computes tokens [first_token, first_token + num_tokens) of `sequence`. After the last of them
-  // sample one token for each of samples[sample_begin .. sample_begin + num_samples).
+  // Computes the tokens [first_token, first_token + num_tokens) of `sequence`. The logits of the
+  // last token are used to sample one token for each of the sequences
+  // samples[sample_begin .. sample_begin + num_samples).
   struct Item {
     Sequence* sequence = nullptr;
     int32_t first_token = 0, num_tokens = 0;
-    // The last of them is what this sample of the previous step gives; -1: all are known.
+    // If the last token is sampled by the previous step, which is in flight: the index of the
+    // sample in the previous step. -1: all tokens are known.
     int32_t fed_sample = -1;
     int32_t sample_begin = 0, num_samples = 0;
-    // Prompt positions [score_begin, score_begin + num_scores) are scored, each by the row of the
-    // token before it.
+    // The log probabilities of the prompt tokens [score_begin, score_begin + num_scores) are
+    // computed. The logits of a token score the next token.
     int32_t score_begin = 0, num_scores = 0;
   };
   std::vector<Item> items;
-  std::vector<Sequence*> samples;  // who receives a token
-  std::vector<BlockCopy> copies;   // done before the first layer
+  std::vector<Sequence*> samples;  // sequences that receive a sampled token
+  std::vector<BlockCopy> copies;   // block copies that run before the first layer
   int32_t num_tokens = 0;
   int32_t num_scores = 0;
-  int32_t num_decode_tokens = 0;  // the last token of an answer so far, computed to get the next
+  int32_t num_decode_tokens = 0;  // number of output tokens among num_tokens
   int32_t num_preemptions = 0;
 
   void Clear();
 };
 
-// What the runner made of a plan: per sample, and per score, in the plan's order.
+// The results of a step: for each sample and for each score, in the order of the plan.
 struct StepOutcome {
   std::span<const TokenId> tokens;
   std::span<const RowStatus> status;
   std::span<const RowStatus> score_status;
 };
 
-// What happened since the last ClearEvents.
+// All events since the last ClearEvents.
 struct SchedulerEvents {
   std::vector<AdmissionEvent> admissions;
   std::vector<PromptLogprobsEvent> prompt_logprobs;
   std::vector<TokenEvent> tokens;
-  std::vector<RequestId> ended;  // requests whose every choice has ended
+  std::vector<RequestId> ended;  // requests of which all choices have ended
 };
 
-// Rules:
-//  - Running sequences come first, by (priority, arrival); then the queue in the same order,
-//    strictly: nothing passes a head that does not fit.
-//  - A sequence that finds no room preempts the last of the running, itself in the end. A step that
-//    preempted admits nobody. The first always advances, so every request ends.
-//  - A long prompt leaves one token of the budget to each later sequence that is decoding.
-//  - A sequence is admitted only if the blocks for all its tokens are free.
-//  - While answers go on, prompts are spread: a step has room for a quarter more tokens than there
-//    are sequences, running and waiting, so that steps with and without prompts take about as long.
-//    More if there is so much to compute that it would take more than prompt_steps_max steps.
-//  - A prompt takes all of the budget that is left. So while one is unfinished nobody is admitted,
-//    and whoever is admitted finds what others have computed or compute in the same step: prompts
-//    that begin alike compute their beginning once.
-//  - A step is planned ahead, while another one is in flight, only if the commit of that one can
-//    change nothing but who ends: nobody needs to know the token that it is about to be given
-//    (penalties count it; choices start from it), and there is room for all without preemption.
-//    So nobody computes less than he would have, and the rules above hold.
-//  - Whose end is told while steps compute for it keeps its blocks until the last of them is
-//    committed; what they draw for it is dropped.
-// Threading: one thread. Plan and Commit allocate nothing and take O(running) time, preemptions and
-// admissions aside. Only the destructor frees a group: the caller decides where the groups that
-// have ended are freed (TakeEnded).
+// Plans steps: which sequences compute how many tokens (docs/scheduler.md).
+//
+// Each step decodes one token of every running sequence whose prompt is computed. Prompts share the
+// rest of the token budget: first the running ones, then waiting sequences that are admitted, in
+// the order of the policy. Long prompts get at most half of it while shorter prompts wait.
+//
+// Guarantees:
+//  - The sequence that was admitted first, and did not pass another one, advances in every step and
+//    is never preempted. Therefore every request ends.
+//  - A sequence is admitted only if free blocks remain for all prompts that are being computed, and
+//    a small reserve for decoding.
+//  - A prompt whose next blocks are computed by a running sequence waits for this sequence, so the
+//    same prefix is computed once. Requests that must not read the cache never wait.
+//  - If the next sequence of the policy does not fit (the head), others may be admitted before it.
+//    The blocks that the head has found stay cached. As soon as the blocks of the passing sequences
+//    suffice for the head, passing sequences are preempted.
+//  - At most kOvertakenMax later requests of a tenant are admitted before a request of the tenant.
+//  - A step is planned while another step is in flight only if the commit of that step cannot
+//    change the plan: no preemption is necessary, and no sampled token must be known.
+//  - A sequence that ends while a step in flight computes its tokens keeps its blocks until the
+//    step is committed. The samples of the step for the sequence are discarded.
+//
+// Threading: one thread. Plan and Commit allocate no memory. They take O(number of running
+// sequences) time, plus the time of admissions and preemptions. Only the destructor frees requests:
+// the caller frees the requests that TakeEnded returns.
 class Scheduler {
  public:
-  // `cache` outlives the scheduler. REQUIRES: positive limits.
+  // REQUIRES: `cache` outlives the scheduler, and all limits of `options` are positive.
   Scheduler(const SchedulerOptions& options, KvCacheManager& cache);
 
-  // REQUIRES: made by MakeSequenceGroup for this cache, under an id that is not in use.
+  // REQUIRES: MakeSequenceGroup created `group` for this cache, and no other request of the
+  // scheduler has the same id.
   void Add(std::unique_ptr<SequenceGroup> group);
 
-  // At any time, also while steps are in flight: blocks go back when they are committed. False if
-  // unknown or ended.
+  // Ends a request, or one choice of a request. May be called while steps are in flight: the blocks
+  // are then released when the steps are committed. Returns false if the request or the choice is
+  // unknown or has ended.
   bool Cancel(RequestId id);
   bool CancelChoice(RequestId id, int32_t choice);
 
-  // Ends what is past its deadline and decides the next step; empty only if nothing is left, or if
-  // a step is in flight that must be committed first. An empty plan is not in flight.
-  // REQUIRES: fewer than steps_in_flight_max are.
+  // Ends all requests whose deadline has passed, and writes the next step to `plan`. The plan is
+  // empty if nothing is left to compute, or if a step in flight must be committed first. An empty
+  // plan is not in flight. REQUIRES: fewer than steps_in_flight_max steps are in flight.
   void Plan(Time now, StepPlan& plan);
-  // REQUIRES: `plan` is the oldest in flight.
+  // Records the results of a step. REQUIRES: `plan` is the oldest step in flight.
   void Commit(const StepPlan& plan, const StepOutcome& outcome);
-  // The step did nothing: as if it had not been planned, except that who was preempted stays so.
-  // REQUIRES: `plan` is the newest in flight.
+  // Undoes a plan whose step failed. Preempted sequences stay preempted. REQUIRES: `plan` is the
+  // newest step in flight.
   void Abort(const StepPlan& plan);
 
-  // Ends everything with `reason`. Not while a step is in flight.
+  // Ends all requests with `reason`. REQUIRES: no step is in flight.
   void EndAll(FinishReason reason);
 
-  // What admitting `group` would take now, as if it were the next. Changes nothing.
+  // Returns the blocks that `group` would need if it were admitted now. Changes nothing.
   AdmissionPreview Preview(const SequenceGroup& group);
 
-  // Appends to `ended` the groups that have ended and that no step computes for any more.
+  // Appends to `ended` all requests that have ended and that no step in flight computes.
   void TakeEnded(std::vector<std::unique_ptr<SequenceGroup>>& ended);
 
   const SchedulerEvents& events() const { return events_; }
   void ClearEvents();
 
   bool idle() const { return groups_.empty() && ending_groups_.empty(); }
-  bool all_ended() const { return groups_.empty(); }  // though steps may still compute for some
+  // True if all requests have ended. Steps in flight may still compute tokens of ended requests.
+  bool all_ended() const { return groups_.empty(); }
   int32_t num_in_flight() const { return num_in_flight_; }                       // steps
   int32_t num_running() const { return static_cast<int32_t>(running_.size()); }  // sequences
-  int32_t num_waiting() const { return waiting_.size(); }
+  int32_t num_waiting() const { return waiting_.size() + num_parked_; }          // sequences
   int64_t num_waiting_prompt_tokens() const { return num_waiting_prompt_tokens_; }
-  std::span<Sequence* const> running() const { return running_; }  // first come first
+  // Running sequences in the order of their admission.
+  std::span<Sequence* const> running() const { return running_; }
+  // The waiting sequence that is next but does not fit, or nullptr. The head may hold the blocks of
+  // its cached prefix.
+  const Sequence* head() const { return head_; }
+  const TenantShares& shares() const { return shares_; }
 
  private:
-  // Of every request (scheduler.cpp).
+  // Properties of the running sequences at the begin of Plan.
+  struct Survey {
+    int32_t num_decoding = 0;
+    int64_t num_prompt_tokens = 0;  // to compute, of admitted requests
+    // Blocks for one more token of each decoding sequence and of the protected sequence.
+    int32_t num_urgent_blocks = 0;
+    bool needs_commit = false;  // the next step depends on results of the step in flight
+  };
+
+  // Requests and their ends (scheduler.cpp).
   void Enqueue(Sequence& sequence);
   void EndExpired(Time now);
   void EndGroup(SequenceGroup& group, FinishReason reason);
@@ -145,21 +195,61 @@ class Scheduler {
   void PushEnd(const Sequence& sequence, FinishReason reason);
   void Retire(Sequence& sequence);
   void Release(Sequence& sequence);
+  void StopRunning(Sequence& sequence);
   void Sweep();
 
-  // Of Plan (plan.cpp).
+  // Plan (plan.cpp).
   bool HasWork(const Sequence& sequence) const;
-  bool MayPlanAhead() const;
-  int32_t PromptRoom() const;
-  void ContinueRunning(StepPlan& plan, int32_t& prompt_room);
-  void Admit(Time now, StepPlan& plan, int32_t prompt_room);
+  bool IsDecoding(const Sequence& sequence) const;
+  int32_t NumBlocksForOne(const Sequence& sequence) const;
+  Survey SurveyRunning();
+  int32_t PromptRoom(const Survey& survey) const;
+  void AddDecodes(const Survey& survey, StepPlan& plan);
+  void AddPrompts(Time now, StepPlan& plan, int32_t room);
+  int32_t ContinuePrompt(Sequence& sequence, int32_t tokens_max, StepPlan& plan);
   void AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan);
-  void PreemptLast();
-  SequenceTokens Matchable(const Sequence& sequence) const;
+
+  // Admission (admit.cpp).
+  struct Candidates {
+    Sequence* first = nullptr;
+    Sequence* next = nullptr;
+  };
+  int32_t Admit(Time now, StepPlan& plan, int32_t room);
+  Candidates NextToAdmit();
+  Sequence* FirstUntried(int32_t tenant);
+  Sequence& LongestMatch(Sequence& first);
+  bool IsOutOfDate(const Sequence& sequence) const;
+  void RefreshMatch(Sequence& sequence);
+  int32_t NumAvailable() const;
+  bool Fits(const Sequence& sequence, const ComputedBlocks& computed) const;
+  int32_t StartSequence(Time now, Sequence& sequence, const ComputedBlocks& computed, int32_t room,
+                        StepPlan& plan);
+  void CountOvertaken(const Sequence& admitted);
+  void ChargePrompt(Sequence& sequence);
+  void RefundPrompt(Sequence& sequence);
   void InsertRunning(Sequence& sequence);
+  SequenceTokens Matchable(const Sequence& sequence) const;
   ComputedBlocks LookUp(const Sequence& sequence);
 
-  // Of Commit (commit.cpp).
+  // Sequences that wait for a prefix (prefix_waiters.cpp).
+  bool WaitForPrefix(Sequence& sequence, const ComputedBlocks& computed);
+  void WakeWaiters(Sequence& producer, int32_t num_tokens);
+  void StopWaiting(Sequence& sequence);
+
+  // Preemption, and the head that does not fit (make_room.cpp).
+  bool MakeRoom(StepPlan& plan, Survey& survey);
+  bool HeadFitsWithout(int32_t& num_passing) const;
+  Sequence* FindDisplaced();
+  Sequence* ChooseVictim(const Sequence* kept) const;
+  bool IsPreemptedBefore(const Sequence& a, const Sequence& b) const;
+  int32_t NumLost(const Sequence& sequence) const;
+  void Preempt(Sequence& victim, StepPlan& plan);
+  Sequence* FindProtected() const;
+  bool HoldHead();
+  void ReleaseHead();
+  void SetHead(Sequence* sequence);
+
+  // Commit and Abort (commit.cpp).
   struct Cursor;
   void MarkFailed(const StepPlan& plan, const StepOutcome& outcome);
   void CommitItem(const StepPlan& plan, const StepPlan::Item& item, const StepOutcome& outcome,
@@ -168,26 +258,46 @@ class Scheduler {
   void DeliverSamples(const StepPlan& plan, const StepPlan::Item& item, const StepOutcome& outcome,
                       Cursor& cursor);
   bool Deliver(Sequence& sequence, TokenId token, int32_t logprobs_row);
-  void Start(Sequence& choice, const Sequence& prompt);
+  void StartChoice(Sequence& choice, const Sequence& prompt);
   void EndFailed(const StepPlan& plan);
   void EndRequested(SequenceGroup& group);
 
   SchedulerOptions options_;
   KvCacheManager& cache_;
   absl::flat_hash_map<RequestId, std::unique_ptr<SequenceGroup>> groups_;
-  std::vector<Sequence*> running_;  // in order
+  TenantShares shares_;
+  std::unique_ptr<SchedulingPolicy> policy_;
+  std::vector<Sequence*> running_;  // in the order of admission
+  std::vector<Sequence*> prompts_;  // running sequences whose prompt is not computed yet
   WaitingQueue waiting_;
+  int32_t num_parked_ = 0;  // sequences that wait for a prefix
+  DeadlineHeap deadlines_;
   SchedulerEvents events_;
-  std::array<const StepPlan*, kStepsInFlightMax> in_flight_{};  // the oldest first
+  std::array<const StepPlan*, kStepsInFlightMax> in_flight_{};  // the oldest step first
   int32_t num_in_flight_ = 0;
   uint64_t next_order_ = 0;
-  size_t num_choices_ = 0;  // of all groups
+  uint64_t plan_number_ = 0;
+  size_t num_choices_ = 0;  // of all requests
   int64_t num_waiting_prompt_tokens_ = 0;
-  Time next_deadline_ = kNoDeadline;  // no deadline is earlier
-  int32_t num_to_sweep_ = 0;          // sequences still in running_ that hold no blocks
-  std::vector<std::unique_ptr<SequenceGroup>> ending_groups_;  // steps may still compute for them
+  int32_t num_to_sweep_ = 0;  // sequences in running_ that hold no blocks any more
+
+  // The running sequence that this plan must advance and not preempt, or nullptr.
+  Sequence* protected_ = nullptr;
+  Sequence* head_ = nullptr;  // see head()
+  int32_t num_promised_ = 0;  // free blocks that the prompts of running sequences will need
+  int32_t num_reserved_ = 0;  // free blocks that only the protected sequence may take in this plan
+  // True if running sequences were preempted in this plan because too few blocks were free. No
+  // sequence is admitted then.
+  bool lacks_blocks_ = false;
+  // True if new sequences wait since the latest attempt to admit.
+  bool has_arrivals_ = false;
+  // True if the latest attempt to admit found that the head does not fit.
+  bool is_blocked_ = false;
+  int32_t num_available_ = 0;  // result of NumAvailable after the latest attempt to admit
+
+  std::vector<std::unique_ptr<SequenceGroup>> ending_groups_;  // steps in flight may compute these
   std::vector<std::unique_ptr<SequenceGroup>> ended_groups_;   // until TakeEnded
-  std::vector<SequenceGroup*> expired_;
+  std::vector<SequenceGroup*> to_end_;
 };
 
 }  // namespace incipit

@@ -1,4 +1,4 @@
-// A request's progress, as the scheduler sees it: one sequence for each of its choices.
+// The progress of a request: one sequence for each choice.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "base/types.h"
 #include "kvcache/kv_cache_manager.h"
 #include "kvcache/sequence_tokens.h"
+#include "scheduler/order_key.h"
 #include "scheduler/request.h"
 
 namespace incipit {
@@ -18,44 +19,79 @@ namespace incipit {
 struct SequenceGroup;
 
 enum class SequenceState : uint8_t {
-  kUnborn,   // a choice whose prompt another one computes; holds nothing
-  kWaiting,  // in the queue; holds no block
-  kRunning,
-  kEnding,  // its end is told; it holds its blocks until the last step that computes for it is over
+  kUnborn,   // a choice that starts when another choice of the request has computed the prompt
+  kWaiting,  // in the queue, or waiting for a prefix that another sequence computes
+  kRunning,  // holds the blocks of its tokens
+  kEnding,   // has ended, and holds its blocks until the last step in flight for it is committed
   kEnded,
 };
 
-// One choice: its tokens are the prompt followed by the output so far; keys and values of the first
-// `num_computed` are stored. There is no prefill or decode phase: a step computes some of the
-// tokens that are missing, and a sequence with none missing is given one more.
+// The cached prefix of a waiting sequence, as the last lookup found it.
+struct CachedMatch {
+  bool is_known = false;
+  int32_t num_tokens = 0;  // in full blocks
+  // KvCacheManager::num_changes of the last found block and of the first missing block, at the time
+  // of the lookup. The match is out of date if one of the numbers has changed.
+  uint32_t last_changes = 0, next_changes = 0;
+};
+
+// One choice of a request. The tokens of a sequence are the prompt and then the output. The keys
+// and values of the first `num_computed` tokens are stored in blocks. The scheduler has no separate
+// prefill and decode phases: a step computes some of the tokens that are not computed yet. The step
+// that computes the last known token also samples the next token.
 //
-// That is what committed steps have done. Once those in flight are done as well, the first
-// `num_planned` tokens are stored, and there are `num_pending` more, which nobody knows yet.
+// `num_computed` counts committed steps only. After the steps in flight, the first `num_planned`
+// tokens are computed, and `num_pending` further tokens are sampled.
 struct Sequence {
   SequenceGroup* group = nullptr;
   int32_t choice = 0;
   SequenceState state = SequenceState::kUnborn;
-  // `head` is the prompt's whole blocks, which all choices share with the request; `tail` is the
-  // rest of the prompt, then the output. So a block is contiguous, and n choices hold one prompt.
+  // `head` contains the full blocks of the prompt: a view of Request::prompt, which all choices
+  // share. `tail` contains the rest of the prompt and the output. So the tokens of each block are
+  // contiguous in memory.
   std::span<const TokenId> head;
   std::vector<TokenId> tail;
   BlockTable table;
   int32_t num_computed = 0;
-  int32_t num_computed_max = 0;    // the most that it ever had
-  std::vector<TokenCount> counts;  // of all tokens, sorted by token; empty without penalties
+  int32_t num_computed_max = 0;    // largest value that `num_computed` ever had
+  std::vector<TokenCount> counts;  // of all tokens, sorted by token id; empty without penalties
 
-  // The scheduler's own.
-  int32_t queue_index = -1;                   // in the waiting queue
-  int32_t num_in_flight = 0;                  // planned steps that it is part of
-  int32_t num_planned = 0;                    // num_computed where there are none
-  int32_t num_pending = 0;                    // tokens that these steps sample for it
-  int32_t pending_sample = -1;                // the sample of the last of them
-  bool returning = false;                     // has had blocks before: its match is with itself
-  bool admission_pending = false;             // no step since it got its blocks is committed
-  int32_t num_hit_tokens = 0;                 // found when it got its blocks
-  int32_t num_copied_tokens = 0;              // of them, in a block that is copied
-  Miss miss;                                  // why it found no more
-  std::optional<FinishReason> end_at_commit;  // others go on in its place, when it can be left
+  // All following members belong to the scheduler.
+
+  // Rank of the sequence. While other sequences wait for the prefix that this sequence computes,
+  // the rank is the best rank among all of these sequences.
+  Standing standing;
+  bool in_window = false;   // in the window of its TenantQueue
+  int32_t heap_index = -1;  // index in the heap of its TenantQueue; -1: not in the heap
+  CachedMatch match;        // only while the sequence is in the window
+  // Number of later requests of the same tenant that were admitted before this sequence.
+  int32_t num_overtaken = 0;
+  int32_t num_preemptions = 0;
+  uint64_t tried_in_plan = 0;  // number of the latest plan in which the sequence did not fit
+  // True if the sequence was admitted while an earlier sequence did not fit into the cache.
+  bool is_passing = false;
+
+  // A waiting sequence whose prefix `producer` computes now. The sequence waits until the first
+  // `shared_tokens` tokens are planned. The list of all waiting sequences begins at the producer.
+  Sequence* producer = nullptr;
+  int32_t shared_tokens = 0;
+  Sequence* next_waiter = nullptr;   // next element of the list of the same producer
+  Sequence* first_waiter = nullptr;  // first sequence that waits for this sequence
+  int32_t wake_tokens = 0;           // smallest `shared_tokens` of all sequences of the list
+
+  int32_t num_paid = 0;            // number of prompt tokens that the tenant was charged for
+  int32_t num_in_flight = 0;       // steps in flight that compute tokens of the sequence
+  int32_t num_planned = 0;         // equal to num_computed if num_in_flight is 0
+  int32_t num_pending = 0;         // tokens that the steps in flight sample for the sequence
+  int32_t pending_sample = -1;     // index of the newest of these samples in its step
+  bool returning = false;          // had blocks before: a lookup finds its own blocks
+  bool admission_pending = false;  // no step since the admission is committed
+  int32_t num_hit_tokens = 0;      // number of tokens that the lookup at the admission found
+  int32_t num_copied_tokens = 0;   // number of tokens, among num_hit_tokens, that are copied
+  Miss miss;                       // why the lookup at the admission found no more tokens
+  // The sequence ends for this reason when the steps in flight are committed. Until then, another
+  // choice of the request needs the sequence.
+  std::optional<FinishReason> end_at_commit;
 
   const Request& request() const;
   SequenceTokens tokens() const { return {head, tail}; }
@@ -64,7 +100,7 @@ struct Sequence {
   int32_t length() const { return num_tokens() + num_pending; }
   int32_t num_missing() const { return length() - num_planned; }
   bool ended() const { return state == SequenceState::kEnding || state == SequenceState::kEnded; }
-  void Append(TokenId token);  // to the answer; keeps `counts` right
+  void Append(TokenId token);  // appends to the output, and updates `counts`
 };
 
 // One request and the progress of its choices.
@@ -72,13 +108,15 @@ struct SequenceGroup {
   std::shared_ptr<const Request> request;
   std::vector<Sequence> sequences;  // one per choice; never resized
 
-  // The scheduler's own.
-  uint64_t order = 0;  // of Add
-  int32_t num_unended = 0;
-  int32_t num_scored = 0;  // prompt positions 1 .. num_scored have been delivered
-  bool admitted = false;   // a step that computed for it is committed
-  bool failed = false;     // a row of a committed step is not finite
-  Time first_planned{};    // when the step that admitted it was planned
+  // All following members belong to the scheduler.
+
+  Standing standing;            // rank of the request
+  int32_t deadline_index = -1;  // index in the DeadlineHeap; -1: the request has no deadline
+  int32_t num_unended = 0;      // number of choices that have not ended
+  int32_t num_scored = 0;       // the scores of the prompt positions 1 to num_scored are delivered
+  bool admitted = false;        // a step that computed tokens of the request is committed
+  bool failed = false;          // a row of logits of a committed step is not finite
+  Time first_planned{};         // time of the plan that admitted the request
 
   bool in_flight() const {
     for (const Sequence& sequence : sequences) {
@@ -94,8 +132,8 @@ struct SequenceGroup {
 inline const Request& Sequence::request() const { return *group->request; }
 inline int32_t Sequence::num_output() const { return num_tokens() - request().num_prompt(); }
 
-// The choice that computes the prompt is always the first element; while there are unborn ones, it
-// is the only other.
+// Returns a choice that has not started, or nullptr. Before the other choices start, only the first
+// element of `group.sequences` computes the prompt.
 inline Sequence* FindUnborn(SequenceGroup& group) {
   for (Sequence& sequence : group.sequences) {
     if (sequence.state == SequenceState::kUnborn) return &sequence;
@@ -108,9 +146,9 @@ inline Sequence* FindUnborn(SequenceGroup& group) {
 // token that is in flight belongs here.
 bool NeedsPendingToken(const Sequence& sequence);
 
-// Turns a request into sequences with all the memory that they will ever need, and hashes the
-// prompt, on the caller's thread. REQUIRES: a prompt, an answer and at least one choice; the whole
-// fits the cache.
+// Creates the sequences of `request`, allocates all memory that they will need, and computes the
+// block keys of the prompt. May be called on any thread. REQUIRES: the prompt is not empty,
+// output_tokens_max and num_choices are at least 1, and prompt and output fit the cache.
 std::unique_ptr<SequenceGroup> MakeSequenceGroup(std::shared_ptr<const Request> request,
                                                  const KvCacheManager& cache);
 

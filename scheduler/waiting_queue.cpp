@@ -5,45 +5,90 @@
 #include "base/check.h"
 
 namespace incipit {
+namespace {
+
+void ReserveAtLeast(std::vector<Sequence*>& vector, size_t size) {
+  if (vector.capacity() < size) vector.reserve(std::max(size, 2 * vector.capacity()));
+}
+
+int32_t TenantOf(const Sequence& sequence) { return sequence.group->standing.tenant; }
+
+}  // namespace
 
 bool IsBefore(const Sequence& a, const Sequence& b) {
-  const Request& first = a.request();
-  const Request& second = b.request();
-  if (first.priority != second.priority) return first.priority > second.priority;
-  if (first.arrival != second.arrival) return first.arrival < second.arrival;
-  if (a.group->order != b.group->order) return a.group->order < b.group->order;
+  const OrderKey& key_a = a.group->standing.key;
+  const OrderKey& key_b = b.group->standing.key;
+  if (key_a != key_b) return key_a < key_b;
   return a.choice < b.choice;
 }
 
-void WaitingQueue::Reserve(size_t num_sequences) {
-  if (heap_.capacity() >= num_sequences) return;
-  heap_.reserve(std::max(num_sequences, 2 * heap_.capacity()));
+TenantQueue::TenantQueue(size_t window_max) : window_max_(window_max) {
+  window_.reserve(window_max + 1);
 }
 
-void WaitingQueue::Push(Sequence& sequence) {
-  INCIPIT_CHECK(sequence.queue_index < 0);
+void TenantQueue::ChangeRoom(int32_t change) {
+  room_ += change;
+  ReserveAtLeast(heap_, static_cast<size_t>(room_));
+}
+
+void TenantQueue::Push(Sequence& sequence) {
+  INCIPIT_CHECK(!sequence.in_window && sequence.heap_index < 0);
+  if (window_.size() == window_max_ && !IsBefore(sequence, *window_.back())) {
+    PushHeap(sequence);
+    return;
+  }
+  EnterWindow(sequence);
+  if (window_.size() <= window_max_) return;
+  Sequence& last = *window_.back();
+  window_.pop_back();
+  last.in_window = false;
+  PushHeap(last);
+}
+
+void TenantQueue::Remove(Sequence& sequence) {
+  if (!sequence.in_window) {
+    RemoveFromHeap(sequence);
+    return;
+  }
+  window_.erase(std::ranges::find(window_, &sequence));
+  sequence.in_window = false;
+  if (heap_.empty()) return;
+  Sequence& next = *heap_.front();
+  RemoveFromHeap(next);
+  EnterWindow(next);
+}
+
+void TenantQueue::EnterWindow(Sequence& sequence) {
+  sequence.in_window = true;
+  sequence.match.is_known = false;
+  const auto later = std::ranges::upper_bound(
+      window_, &sequence, [](const Sequence* a, const Sequence* b) { return IsBefore(*a, *b); });
+  window_.insert(later, &sequence);
+}
+
+void TenantQueue::PushHeap(Sequence& sequence) {
   heap_.push_back(&sequence);
-  SiftUp(size() - 1);
+  SiftUp(static_cast<int32_t>(heap_.size()) - 1);
 }
 
-void WaitingQueue::Remove(Sequence& sequence) {
-  const int32_t hole = sequence.queue_index;
-  INCIPIT_CHECK(hole >= 0 && hole < size() && heap_[hole] == &sequence);
-  sequence.queue_index = -1;
+void TenantQueue::RemoveFromHeap(Sequence& sequence) {
+  const int32_t hole = sequence.heap_index;
+  INCIPIT_CHECK(hole >= 0 && hole < std::ssize(heap_) && heap_[hole] == &sequence);
+  sequence.heap_index = -1;
   Sequence* last = heap_.back();
   heap_.pop_back();
   if (last == &sequence) return;
   Place(hole, *last);
   SiftUp(hole);
-  SiftDown(last->queue_index);
+  SiftDown(last->heap_index);
 }
 
-void WaitingQueue::Place(int32_t index, Sequence& sequence) {
+void TenantQueue::Place(int32_t index, Sequence& sequence) {
   heap_[index] = &sequence;
-  sequence.queue_index = index;
+  sequence.heap_index = index;
 }
 
-void WaitingQueue::SiftUp(int32_t index) {
+void TenantQueue::SiftUp(int32_t index) {
   Sequence& moving = *heap_[index];
   while (index > 0) {
     const int32_t above = (index - 1) / 2;
@@ -54,17 +99,41 @@ void WaitingQueue::SiftUp(int32_t index) {
   Place(index, moving);
 }
 
-void WaitingQueue::SiftDown(int32_t index) {
+void TenantQueue::SiftDown(int32_t index) {
   Sequence& moving = *heap_[index];
+  const auto size = static_cast<int32_t>(heap_.size());
   while (true) {
     int32_t below = 2 * index + 1;
-    if (below >= size()) break;
-    if (below + 1 < size() && IsBefore(*heap_[below + 1], *heap_[below])) ++below;
+    if (below >= size) break;
+    if (below + 1 < size && IsBefore(*heap_[below + 1], *heap_[below])) ++below;
     if (!IsBefore(*heap_[below], moving)) break;
     Place(index, *heap_[below]);
     index = below;
   }
   Place(index, moving);
+}
+
+void WaitingQueue::ChangeRoom(int32_t tenant, int32_t change) {
+  while (std::ssize(queues_) <= tenant) queues_.emplace_back(window_max_);
+  tenants_.reserve(queues_.size());
+  queues_[static_cast<size_t>(tenant)].ChangeRoom(change);
+}
+
+void WaitingQueue::Push(Sequence& sequence) {
+  TenantQueue& queue = queues_[static_cast<size_t>(TenantOf(sequence))];
+  if (queue.empty()) tenants_.push_back(TenantOf(sequence));
+  queue.Push(sequence);
+  ++size_;
+}
+
+void WaitingQueue::Remove(Sequence& sequence) {
+  TenantQueue& queue = queues_[static_cast<size_t>(TenantOf(sequence))];
+  queue.Remove(sequence);
+  if (queue.empty()) {
+    std::swap(*std::ranges::find(tenants_, TenantOf(sequence)), tenants_.back());
+    tenants_.pop_back();
+  }
+  --size_;
 }
 
 }  // namespace incipit

@@ -1,4 +1,4 @@
-// The sequences without blocks, the next one to admit in front.
+// The waiting sequences: one queue for each tenant.
 #pragma once
 
 #include <cstdint>
@@ -9,29 +9,69 @@
 
 namespace incipit {
 
-// True if `a` goes before `b`: higher priority, then earlier arrival, then earlier Add, then
-// choice.
+// Returns true if `a` is before `b` in the queue of their tenant: smaller order key, then smaller
+// choice number.
 bool IsBefore(const Sequence& a, const Sequence& b);
 
-// A binary heap in which each sequence knows its place (Sequence::queue_index), so that one in the
-// middle leaves as cheaply as the front.
-class WaitingQueue {
+// The waiting sequences of one tenant, ordered by IsBefore. The first `window_max` sequences are
+// the window. The scheduler may admit a sequence of the window before earlier ones.
+//
+// The window is a sorted array, and the sequences behind the window are a binary heap. Push and
+// Remove take O(window_max + log(number of sequences)) time.
+class TenantQueue {
  public:
-  void Reserve(size_t num_sequences);
+  explicit TenantQueue(size_t window_max);
+
+  // Changes the number of sequences that may be in the queue at the same time by `change`. Within
+  // this number, Push allocates no memory.
+  void ChangeRoom(int32_t change);
   void Push(Sequence& sequence);
-  Sequence& front() const { return *heap_.front(); }
+  // REQUIRES: `sequence` is in this queue.
   void Remove(Sequence& sequence);
 
-  bool empty() const { return heap_.empty(); }
-  int32_t size() const { return static_cast<int32_t>(heap_.size()); }
-  std::span<Sequence* const> sequences() const { return heap_; }  // in no useful order
+  bool empty() const { return window_.empty(); }
+  Sequence& front() const { return *window_.front(); }
+  // The first sequences, in the order of IsBefore.
+  std::span<Sequence* const> window() const { return window_; }
 
  private:
+  void EnterWindow(Sequence& sequence);
+  void PushHeap(Sequence& sequence);
+  void RemoveFromHeap(Sequence& sequence);
   void SiftUp(int32_t index);
   void SiftDown(int32_t index);
   void Place(int32_t index, Sequence& sequence);
 
+  size_t window_max_;
+  std::vector<Sequence*> window_;
+  // Each sequence knows its position (Sequence::heap_index), so that it can leave from the middle.
   std::vector<Sequence*> heap_;
+  int32_t room_ = 0;
+};
+
+// All waiting sequences.
+class WaitingQueue {
+ public:
+  // `window_max` is the size of each tenant's window. REQUIRES: `window_max` is at least 1.
+  explicit WaitingQueue(int32_t window_max) : window_max_(static_cast<size_t>(window_max)) {}
+
+  // Changes the number of sequences of `tenant` that may wait at the same time by `change`.
+  void ChangeRoom(int32_t tenant, int32_t change);
+  // Adds `sequence` to the queue of its tenant. REQUIRES: ChangeRoom made room for the sequence.
+  void Push(Sequence& sequence);
+  void Remove(Sequence& sequence);
+
+  bool empty() const { return size_ == 0; }
+  int32_t size() const { return size_; }
+  // Tenants with waiting sequences, in no order.
+  std::span<const int32_t> tenants() const { return tenants_; }
+  const TenantQueue& of(int32_t tenant) const { return queues_[static_cast<size_t>(tenant)]; }
+
+ private:
+  size_t window_max_;
+  std::vector<TenantQueue> queues_;  // by index of the tenant
+  std::vector<int32_t> tenants_;
+  int32_t size_ = 0;
 };
 
 }  // namespace incipit

@@ -271,33 +271,37 @@ TEST(BurstProducerTest, AProducerThatIsCancelledDuringAFailingStepLeavesWhatWasT
   for (int32_t id = 2; id <= 8; ++id) burst.ExpectOutput(Burst::Ask(id));
 }
 
-// Six blocks. The answer of request 100 grows into its third block while request 1 computes its
-// prompt, whose last block then finds no room.
+// Eight blocks. Requests 100 and 101 hold two blocks each, and each needs a third block in the same
+// step, while request 1 holds three blocks for the first 44 tokens of its prompt.
 TEST(BurstProducerTest, AProducerThatIsPreemptedHalfWayFindsItsFullBlocksAgain) {
   for (const int32_t num_requests : {2, 8, 64}) {
-    Burst burst(24, {.num_blocks = 6, .block_size = kBurstBlock});
-    Request decoding = Burst::Ask(100, 0, 31);
-    decoding.output_tokens_max = 6;
-    decoding.priority = 1;
-    burst.Add(decoding);
-    while (burst.computed[100] < 31) burst.PlanAndCommit();
+    Burst burst(24, {.num_blocks = 8, .block_size = kBurstBlock});
+    std::vector<Request> decoding;
+    for (const uint64_t id : {100, 101}) {
+      // Request 101 starts to decode one step later.
+      decoding.push_back(Burst::Ask(id, 0, id == 100 ? 29 : 30));
+      decoding.back().output_tokens_max = 6;
+      decoding.back().priority = 1;
+      burst.Add(decoding.back());
+    }
+    while (burst.OutputOf(101).tokens.empty()) burst.PlanAndCommit();
     burst.AddMany(1, num_requests);
-    burst.PlanAndCommit();
-    burst.PlanAndCommit();
-    EXPECT_EQ(burst.computed[1], 46);
     int32_t num_preemptions = 0;
+    int32_t computed_before = 0;
     while (!burst.scheduler.idle()) {
       burst.PlanAndCommit();
+      if (burst.plan.num_preemptions > 0) computed_before = burst.computed[1];
       num_preemptions += burst.plan.num_preemptions;
     }
     EXPECT_EQ(num_preemptions, 1);
-    EXPECT_EQ(burst.computed[1], 46 + kPrompt - 32);
-    EXPECT_EQ(burst.num_computed() - burst.computed[100],
-              46 + kPrompt - 32 + (num_requests - 1) * kRest);
-    burst.ExpectOutput(decoding);
+    EXPECT_EQ(computed_before, 44);
+    EXPECT_EQ(burst.computed[1], 44 + kPrompt - 32);
+    EXPECT_EQ(burst.num_computed() - burst.computed[100] - burst.computed[101],
+              44 + kPrompt - 32 + (num_requests - 1) * kRest);
+    for (const Request& request : decoding) burst.ExpectOutput(request);
     for (int32_t id = 1; id <= num_requests; ++id) burst.ExpectOutput(Burst::Ask(id));
     const KvCacheStats stats = burst.cache.TakeStats();
-    EXPECT_EQ(stats.queries, num_requests + 1);
+    EXPECT_EQ(stats.queries, num_requests + 2);
     EXPECT_EQ(stats.self_query_tokens, kPrompt);
     EXPECT_EQ(stats.self_hit_tokens, 32);
   }

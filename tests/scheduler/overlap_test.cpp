@@ -119,13 +119,16 @@ TEST(OverlapTest, PenaltiesAndChoicesThatAreNotBornNeedThePendingToken) {
   request.num_choices = 2;
   fixture.Add(request);
   fixture.Begin();
-  const auto running = fixture.scheduler.running();
+  std::map<uint64_t, const Sequence*> running;
+  for (const Sequence* sequence : fixture.scheduler.running()) {
+    running[static_cast<uint64_t>(sequence->request().id)] = sequence;
+  }
   ASSERT_EQ(running.size(), 3u);
-  EXPECT_FALSE(NeedsPendingToken(*running[0]));
-  EXPECT_TRUE(NeedsPendingToken(*running[1]));
+  EXPECT_FALSE(NeedsPendingToken(*running[1]));
   EXPECT_TRUE(NeedsPendingToken(*running[2]));
+  EXPECT_TRUE(NeedsPendingToken(*running[3]));
   fixture.End();
-  EXPECT_FALSE(NeedsPendingToken(*running[2])) << "both choices are born";
+  EXPECT_FALSE(NeedsPendingToken(*running[3])) << "both choices are born";
   fixture.RunToTheEnd();
 }
 

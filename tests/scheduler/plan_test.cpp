@@ -23,7 +23,7 @@ TEST(PlanTest, ALongPromptIsComputedInChunksBesideDecodes) {
   EXPECT_EQ(fixture.OutputOf(2).tokens.size(), 1u);
 }
 
-TEST(PlanTest, AnEarlierLongPromptLeavesOneTokenToEachLaterDecode) {
+TEST(PlanTest, APromptOfHighPriorityLeavesOneTokenToEachDecode) {
   SchedulerFixture fixture({.num_blocks = 64, .block_size = 4},
                            {.step_tokens_max = 10, .running_max = 8});
   fixture.Add(SchedulerFixture::Ask(1, 2, 30, 1));
@@ -33,7 +33,7 @@ TEST(PlanTest, AnEarlierLongPromptLeavesOneTokenToEachLaterDecode) {
   urgent.priority = 1;
   fixture.Add(urgent);
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 8)));
-  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(3, 8), Pair(1, 1), Pair(2, 1)));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 8)));
 }
 
 TEST(PlanTest, PromptsHaveASmallPartOfEachStepWhileOthersDecode) {
@@ -97,15 +97,6 @@ TEST(PlanTest, TheQueueIsServedByPriorityThenArrival) {
   EXPECT_EQ(fixture.admissions[1].queue_time, std::chrono::milliseconds(7));
 }
 
-TEST(PlanTest, NothingPassesAHeadOfTheQueueThatDoesNotFit) {
-  SchedulerFixture fixture({.num_blocks = 8, .block_size = 4});
-  fixture.Add(SchedulerFixture::Ask(1, 12, 4, 1));
-  fixture.Add(SchedulerFixture::Ask(2, 24, 4, 2));
-  fixture.Add(SchedulerFixture::Ask(3, 2, 2, 3));
-  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 12)));
-  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1)));
-}
-
 // 8 blocks: the first prompt needs 5 of them, of which its first chunk takes 2.
 TEST(PlanTest, APromptIsAdmittedOnlyBesideWhatRunningOnesStillNeed) {
   SchedulerFixture fixture({.num_blocks = 8, .block_size = 4},
@@ -132,16 +123,22 @@ TEST(PlanTest, LackOfBlocksPreemptsTheLastAndAdmitsNone) {
   for (const uint64_t id : {1, 2}) EXPECT_EQ(fixture.OutputOf(id).tokens.size(), 8u);
 }
 
-TEST(PlanTest, LowestPriorityGivesWayFirst) {
-  SchedulerFixture fixture({.num_blocks = 4, .block_size = 4});
-  Request low = SchedulerFixture::Ask(1, 7, 8, 1);
-  low.priority = -1;
-  fixture.Add(low);
-  fixture.Step();
-  fixture.Add(SchedulerFixture::Ask(2, 7, 8, 2));
-  fixture.Step();
-  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 1)));
-  EXPECT_EQ(fixture.scheduler.running().front()->request().id, RequestId{2});
+// Four blocks hold two sequences of two blocks each. The first one is never preempted.
+TEST(PlanTest, TheLowestPriorityIsPreemptedFirst) {
+  for (const int32_t low : {2, 3}) {
+    SchedulerFixture fixture({.num_blocks = 6, .block_size = 4});
+    fixture.Add(SchedulerFixture::Ask(1, 7, 8, 1));
+    for (const uint64_t id : {2, 3}) {
+      Request request = SchedulerFixture::Ask(id, 7, 8, static_cast<TokenId>(id));
+      request.priority = static_cast<int32_t>(id) == low ? -1 : 0;
+      fixture.Add(request);
+    }
+    fixture.Step();
+    fixture.Step();
+    const uint64_t other = low == 2 ? 3 : 2;
+    EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1), Pair(other, 1)));
+    EXPECT_EQ(fixture.plan.num_preemptions, 1);
+  }
 }
 
 TEST(PlanTest, APreemptedSequenceFindsItsPromptAndItsOutputAgain) {

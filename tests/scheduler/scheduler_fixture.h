@@ -88,6 +88,7 @@ class SchedulerFixture {
     scheduler.TakeEnded(ended);
     std::vector<const BlockTable*> tables;
     for (const Sequence* sequence : scheduler.running()) tables.push_back(&sequence->table);
+    if (scheduler.head() != nullptr) tables.push_back(&scheduler.head()->table);
     cache.CheckInvariants(tables);
   }
 

@@ -20,7 +20,13 @@ Simulation::Simulation(uint64_t seed, SimulationCounts& counts) : dice_(seed), c
   limits_ = {.step_tokens_max = dice_.Pick(1, 64),
              .running_max = dice_.Pick(1, 12),
              .prompt_steps_max = dice_.Chance(50) ? 1 : dice_.Pick(2, 20),
-             .steps_in_flight_max = dice_.Pick(1, 2)};
+             .steps_in_flight_max = dice_.Pick(1, 2),
+             .scheduling = dice_.Chance(50) ? SchedulingKind::kFcfs : SchedulingKind::kFair,
+             .priority_aging = std::chrono::milliseconds(dice_.Chance(50) ? 0 : dice_.Pick(1, 50)),
+             .reorder_window = dice_.Chance(50) ? 1 : dice_.Pick(2, 64),
+             .long_prefill_tokens = dice_.Chance(50) ? 512 : dice_.Pick(1, 40),
+             .preemptions_max = dice_.Pick(0, 3),
+             .passing = dice_.Chance(50)};
   cache_ = std::make_unique<KvCacheManager>(cache_options_, seams_);
   if (listens_) {
     cache_->Listen({.events_max = kEventsMax,

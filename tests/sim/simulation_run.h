@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -107,6 +108,7 @@ class Simulation {
   // this entry.
   size_t oldest_ = 0;
   StepPlan* plan_ = nullptr;  // the latest plan
+  std::set<const Sequence*> was_passing_;  // sequences with is_passing before the latest plan
   StepResult result_;
 
   std::vector<std::vector<TokenId>> prefixes_;

@@ -1,0 +1,228 @@
+// Admission: which waiting sequences get blocks and start to compute.
+#include <algorithm>
+
+#include "base/check.h"
+#include "scheduler/scheduler.h"
+
+namespace incipit {
+namespace {
+
+// One of this number of blocks stays free at an admission, so that decoding sequences find blocks
+// for some steps.
+constexpr int32_t kReservedParts = 100;
+
+}  // namespace
+
+// Admits waiting sequences in the order of the policy, within `room` prompt tokens. Returns the
+// number of tokens that the admitted sequences compute in this step.
+//
+// If the first sequence of the policy does not fit, it becomes the head, and others may pass it.
+int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room) {
+  if (head_ != nullptr && (Fits(*head_, {}) || IsOutOfDate(*head_))) ReleaseHead();
+  // Without new sequences and without more free blocks, the same sequences would not fit again.
+  const bool is_head_new = head_ == nullptr || head_->table.blocks.empty();
+  if (is_blocked_ && !has_arrivals_ && !is_head_new && NumAvailable() <= num_available_) return 0;
+  is_blocked_ = false;
+  int32_t num_tokens = 0, num_tries = 0, num_parks = 0;
+  while (num_tokens < room && num_running() < options_.running_max) {
+    const auto [first, next] = NextToAdmit();
+    if (next == nullptr || num_tries > kPassingTriesMax || num_parks >= kParksMax) {
+      has_arrivals_ = num_parks >= kParksMax;
+      break;
+    }
+    const bool is_held = !next->table.blocks.empty();  // the head, which does not fit
+    const ComputedBlocks computed = is_held ? ComputedBlocks{} : LookUp(*next);
+    if (!is_held && WaitForPrefix(*next, computed)) {
+      ++num_parks;
+      continue;
+    }
+    if (!is_held && Fits(*next, computed)) {
+      next->is_passing = is_blocked_;
+      num_tokens += StartSequence(now, *next, computed, room - num_tokens, plan);
+      continue;
+    }
+    next->tried_in_plan = plan_number_;
+    if (is_blocked_) {
+      ++num_tries;
+    } else if (next == first) {
+      is_blocked_ = true;
+      SetHead(next);
+      if (!options_.passing || waiting_.size() == 1 || (!is_held && !HoldHead())) break;
+    }
+  }
+  num_available_ = NumAvailable();
+  return num_tokens;
+}
+
+// Returns the first sequence in the order of the policy, and the sequence to admit next. The latter
+// is the sequence with the longest cached prefix in the window of the same tenant. Both are nullptr
+// if the plan has tried all sequences.
+Scheduler::Candidates Scheduler::NextToAdmit() {
+  Sequence* first = nullptr;
+  for (const int32_t tenant : waiting_.tenants()) {
+    Sequence* candidate = FirstUntried(tenant);
+    if (candidate == nullptr) continue;
+    if (first == nullptr || policy_->GoesBefore(candidate->standing, first->standing)) {
+      first = candidate;
+    }
+  }
+  if (first == nullptr) return {};
+  return {first, &LongestMatch(*first)};
+}
+
+// Returns the first sequence of the tenant's window that this plan has not tried. Returns nullptr
+// if the sequence would overtake a sequence that was overtaken kOvertakenMax times.
+Sequence* Scheduler::FirstUntried(int32_t tenant) {
+  for (Sequence* sequence : waiting_.of(tenant).window()) {
+    if (sequence->tried_in_plan != plan_number_) return sequence;
+    if (sequence->num_overtaken >= kOvertakenMax) return nullptr;
+  }
+  return nullptr;
+}
+
+// Returns the sequence with the longest cached prefix among the sequences of the window, `first`
+// and later, that may overtake all earlier ones. A sequence overtakes only sequences of the same or
+// a lower priority.
+Sequence& Scheduler::LongestMatch(Sequence& first) {
+  if (&first == head_) return first;  // the head has already been passed
+  Sequence* best = &first;
+  bool is_after_first = false;
+  for (Sequence* sequence : waiting_.of(first.standing.tenant).window()) {
+    is_after_first |= sequence == &first;
+    if (!is_after_first) continue;
+    if (sequence->tried_in_plan != plan_number_ &&
+        sequence->standing.priority >= first.standing.priority) {
+      RefreshMatch(*sequence);
+      if (sequence->match.num_tokens > best->match.num_tokens) best = sequence;
+    }
+    if (sequence->num_overtaken >= kOvertakenMax) break;
+  }
+  return *best;
+}
+
+bool Scheduler::IsOutOfDate(const Sequence& sequence) const {
+  const CachedMatch& match = sequence.match;
+  const auto& keys = sequence.table.hashes;
+  const auto num_found = static_cast<size_t>(match.num_tokens / cache_.block_size());
+  if (!match.is_known) return true;
+  if (num_found > 0 && cache_.num_changes(keys[num_found - 1]) != match.last_changes) return true;
+  return num_found < keys.size() && cache_.num_changes(keys[num_found]) != match.next_changes;
+}
+
+void Scheduler::RefreshMatch(Sequence& sequence) {
+  if (!IsOutOfDate(sequence)) return;
+  const ComputedBlocks computed =
+      cache_.GetComputedBlocks(Matchable(sequence), sequence.table, PartialMatch::kNo);
+  const auto& keys = sequence.table.hashes;
+  const size_t num_found = computed.blocks.size();
+  CachedMatch& match = sequence.match;
+  match = {.is_known = true, .num_tokens = computed.num_tokens};
+  if (num_found > 0) match.last_changes = cache_.num_changes(keys[num_found - 1]);
+  if (num_found < keys.size()) match.next_changes = cache_.num_changes(keys[num_found]);
+}
+
+// Returns the number of free blocks that an admission may use.
+int32_t Scheduler::NumAvailable() const {
+  const int32_t num_kept = running_.empty() ? 0 : cache_.num_blocks() / kReservedParts;
+  return cache_.num_free() - num_promised_ - num_kept;
+}
+
+// Returns true if all known tokens of `sequence` fit beside the prompts of the running sequences.
+bool Scheduler::Fits(const Sequence& sequence, const ComputedBlocks& computed) const {
+  return cache_.BlocksNeeded(sequence.table, computed, sequence.num_tokens()) <= NumAvailable();
+}
+
+// Admits `sequence`, whose cached prefix is `computed`. Returns the number of tokens that the
+// sequence computes in this step: at most `room`, or half of `room` if the prompt is long and other
+// sequences wait.
+int32_t Scheduler::StartSequence(Time now, Sequence& sequence, const ComputedBlocks& computed,
+                                 int32_t room, StepPlan& plan) {
+  SequenceGroup& group = *sequence.group;
+  if (!group.admitted) {
+    sequence.miss = cache_.ExplainMiss(Matchable(sequence), sequence.table, computed);
+  }
+  const int32_t num_missing = sequence.num_tokens() - computed.num_tokens;
+  const bool leaves_room = num_missing > options_.long_prefill_tokens && waiting_.size() > 1;
+  const int32_t num_tokens = std::min(num_missing, leaves_room ? (room + 1) / 2 : room);
+  INCIPIT_CHECK(cache_.AllocateSlots(sequence.table, computed, computed.num_tokens + num_tokens));
+  num_promised_ += cache_.BlocksNeeded(sequence.table, {}, sequence.num_tokens());
+  waiting_.Remove(sequence);
+  if (&sequence == head_) head_ = nullptr;
+  CountOvertaken(sequence);
+  sequence.num_computed = sequence.num_planned = sequence.num_hit_tokens = computed.num_tokens;
+  sequence.num_copied_tokens = computed.copy_tokens;
+  sequence.num_computed_max = std::max(sequence.num_computed_max, sequence.num_computed);
+  sequence.admission_pending = true;
+  if (!group.admitted) group.first_planned = now;
+  ChargePrompt(sequence);
+  InsertRunning(sequence);
+  if (num_tokens < num_missing) prompts_.push_back(&sequence);
+  AddItem(sequence, num_tokens, plan);
+  return num_tokens;
+}
+
+// Counts, for each earlier sequence in the window of the same tenant, that `admitted` overtook it.
+void Scheduler::CountOvertaken(const Sequence& admitted) {
+  for (Sequence* sequence : waiting_.of(admitted.group->standing.tenant).window()) {
+    if (!IsBefore(*sequence, admitted)) return;
+    ++sequence->num_overtaken;
+  }
+}
+
+// Charges the tenant for the prompt tokens that it was not charged for before: found tokens at the
+// price of cached tokens, all others at the price of computed tokens.
+void Scheduler::ChargePrompt(Sequence& sequence) {
+  const int32_t tenant = sequence.group->standing.tenant;
+  const int32_t num_prompt = sequence.request().num_prompt();
+  const int32_t num_hit = std::min(sequence.num_hit_tokens, num_prompt);
+  if (!sequence.returning) shares_.ChargeCached(tenant, num_hit - sequence.num_paid);
+  sequence.num_paid = std::max(sequence.num_paid, num_hit);
+  shares_.ChargePrompt(tenant, num_prompt - sequence.num_paid);
+  sequence.num_paid = num_prompt;
+}
+
+// Takes back the charge for the prompt tokens that `sequence` will not compute now.
+void Scheduler::RefundPrompt(Sequence& sequence) {
+  const int32_t num_left = sequence.num_paid - sequence.num_computed;
+  if (num_left <= 0) return;
+  shares_.ChargePrompt(sequence.group->standing.tenant, -num_left);
+  sequence.num_paid = sequence.num_computed;
+}
+
+void Scheduler::InsertRunning(Sequence& sequence) {
+  sequence.state = SequenceState::kRunning;
+  shares_.CountRunning(sequence.group->standing.tenant, 1);
+  running_.push_back(&sequence);
+}
+
+AdmissionPreview Scheduler::Preview(const SequenceGroup& group) {
+  const Sequence& prompt = group.sequences.front();
+  return cache_.Preview(prompt.table, LookUp(prompt), prompt.num_tokens());
+}
+
+// Looks up the cached prefix of `sequence`. Leaves out the copy of a part of a block if the free
+// blocks suffice for the sequence, but not for the source of the copy beside it.
+ComputedBlocks Scheduler::LookUp(const Sequence& sequence) {
+  const SequenceGroup& group = *sequence.group;
+  const bool copies = group.request->read_cache && !group.scores_prompt();
+  const auto partial = copies ? PartialMatch::kAllowed : PartialMatch::kNo;
+  ComputedBlocks computed = cache_.GetComputedBlocks(Matchable(sequence), sequence.table, partial);
+  const int32_t num_needed = cache_.BlocksNeeded(sequence.table, computed, sequence.num_tokens());
+  if (computed.copy_source != kNoBlock && num_needed > NumAvailable()) {
+    computed = cache_.GetComputedBlocks(Matchable(sequence), sequence.table, PartialMatch::kNo);
+  }
+  return computed;
+}
+
+// Returns the tokens that a lookup may find, and one further token. A request that must not read
+// the cache finds only the tokens that it has computed itself. A request whose prompt is scored
+// finds only tokens whose scores are delivered.
+SequenceTokens Scheduler::Matchable(const Sequence& sequence) const {
+  const SequenceGroup& group = *sequence.group;
+  int32_t num_findable = sequence.num_tokens() - 1;
+  if (!group.request->read_cache) num_findable = std::min(num_findable, sequence.num_computed_max);
+  if (group.scores_prompt()) num_findable = std::min(num_findable, group.num_scored);
+  return sequence.tokens().first(static_cast<size_t>(num_findable) + 1);
+}
+
+}  // namespace incipit

@@ -1,0 +1,55 @@
+#include "scheduler/fair_policy.h"
+
+#include <cmath>
+
+#include "scheduler/fcfs_policy.h"
+
+namespace incipit {
+namespace {
+
+// Difference of TenantShares::service after which two tenants exchange a slot.
+constexpr double kExchangeGap = 4096;
+
+}  // namespace
+
+bool FairPolicy::GoesBefore(const Standing& a, const Standing& b) const {
+  const double service_a = shares_.service(a.tenant);
+  const double service_b = shares_.service(b.tenant);
+  if (a.tenant != b.tenant && service_a != service_b) return service_a < service_b;
+  return a.key < b.key;
+}
+
+std::partial_ordering FairPolicy::ComparePreemption(const Standing& a, const Standing& b) const {
+  if (a.tenant == b.tenant) return a.priority <=> b.priority;
+  return shares_.service(b.tenant) <=> shares_.service(a.tenant);
+}
+
+// A share is rarely a whole number of slots. Two tenants whose shares allow both distributions of a
+// slot exchange the slot only after a gap of service, so that they do not preempt each other in
+// every step.
+bool FairPolicy::MayDisplace(const Standing& waiting, const Standing& running,
+                             int32_t num_running) const {
+  if (waiting.tenant == running.tenant) return false;
+  const double gap = shares_.service(running.tenant) - shares_.service(waiting.tenant);
+  if (gap <= 0) return false;
+  const double share_of_waiting = shares_.SlotsOf(waiting.tenant, num_running);
+  const double share_of_running = shares_.SlotsOf(running.tenant, num_running);
+  const int32_t num_gaining = shares_.num_running(waiting.tenant) + 1;
+  const int32_t num_losing = shares_.num_running(running.tenant) - 1;
+  if (num_losing < std::floor(share_of_running)) return false;
+  if (num_gaining <= std::floor(share_of_waiting)) return true;
+  return num_gaining <= std::ceil(share_of_waiting) && gap > kExchangeGap;
+}
+
+std::unique_ptr<SchedulingPolicy> MakeSchedulingPolicy(SchedulingKind kind,
+                                                       const TenantShares& shares) {
+  switch (kind) {
+    case SchedulingKind::kFcfs:
+      return std::make_unique<FcfsPolicy>();
+    case SchedulingKind::kFair:
+      return std::make_unique<FairPolicy>(shares);
+  }
+  __builtin_unreachable();
+}
+
+}  // namespace incipit

@@ -1,0 +1,19 @@
+// First come, first served.
+#pragma once
+
+#include "scheduler/scheduling_policy.h"
+
+namespace incipit {
+
+// Orders the requests of all tenants by priority, which rises while a request waits, and then by
+// arrival.
+class FcfsPolicy final : public SchedulingPolicy {
+ public:
+  bool GoesBefore(const Standing& a, const Standing& b) const override { return a.key < b.key; }
+  std::partial_ordering ComparePreemption(const Standing& a, const Standing& b) const override {
+    return a.priority <=> b.priority;
+  }
+  bool MayDisplace(const Standing&, const Standing&, int32_t) const override { return false; }
+};
+
+}  // namespace incipit

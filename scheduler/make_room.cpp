@@ -1,0 +1,154 @@
+// Preemption: frees blocks and slots before a step is planned.
+#include <algorithm>
+
+#include "base/check.h"
+#include "scheduler/scheduler.h"
+
+namespace incipit {
+
+// Preempts sequences so that the head can be admitted, so that a tenant gets its share of the
+// slots, or so that all decoding sequences can store one more token. Returns false, and changes
+// nothing, if a step in flight must be committed before.
+bool Scheduler::MakeRoom(StepPlan& plan, Survey& survey) {
+  int32_t num_passing = 0;
+  const bool frees_passing = HeadFitsWithout(num_passing);
+  Sequence* displaced = frees_passing ? nullptr : FindDisplaced();
+  if (num_in_flight_ > 0) return !frees_passing && displaced == nullptr;
+  for (; frees_passing && num_passing > 0; --num_passing) {
+    const auto last = std::ranges::find_if(running_.rbegin(), running_.rend(),
+                                           [](const Sequence* s) { return s->is_passing; });
+    Preempt(**last, plan);
+  }
+  if (displaced != nullptr) Preempt(*displaced, plan);
+  if (plan.num_preemptions > 0) survey = SurveyRunning();
+  while (survey.num_urgent_blocks > cache_.num_free()) {
+    if (head_ != nullptr && !head_->table.blocks.empty()) {
+      ReleaseHead();
+      continue;
+    }
+    Sequence* victim = ChooseVictim(protected_);
+    INCIPIT_CHECK(victim != nullptr);
+    Preempt(*victim, plan);
+    lacks_blocks_ = true;
+    survey = SurveyRunning();
+  }
+  return true;
+}
+
+// Returns true if the head does not fit now, but fits if the last `num_passing` passing sequences
+// are preempted.
+bool Scheduler::HeadFitsWithout(int32_t& num_passing) const {
+  if (head_ == nullptr) return false;
+  const auto is_passing = [](const Sequence* sequence) { return sequence->is_passing; };
+  if (std::ranges::none_of(running_, is_passing)) return false;
+  int32_t num_needed = cache_.BlocksNeeded(head_->table, {}, head_->num_tokens()) - NumAvailable();
+  if (num_needed <= 0) return false;
+  for (auto it = running_.rbegin(); it != running_.rend() && num_needed > 0; ++it) {
+    const Sequence& sequence = **it;
+    if (!sequence.is_passing || sequence.ended()) continue;
+    for (const BlockId id : sequence.table.blocks) {
+      num_needed -= cache_.pool().num_users(id) == 1;
+    }
+    if (sequence.num_missing() > 1) {
+      num_needed -= cache_.BlocksNeeded(sequence.table, {}, sequence.num_tokens());
+    }
+    ++num_passing;
+  }
+  return num_needed <= 0;
+}
+
+// Returns a running sequence of a tenant above its share whose slot or blocks the next sequence of
+// the policy needs, or nullptr.
+Sequence* Scheduler::FindDisplaced() {
+  if (options_.scheduling == SchedulingKind::kFcfs || shares_.num_active() < 2) return nullptr;
+  if (waiting_.empty() || running_.empty()) return nullptr;
+  const Sequence* next = nullptr;
+  for (const int32_t tenant : waiting_.tenants()) {
+    const Sequence& front = waiting_.of(tenant).front();
+    if (next == nullptr || policy_->GoesBefore(front.standing, next->standing)) next = &front;
+  }
+  const bool has_slot = num_running() < options_.running_max;
+  if (has_slot && !is_blocked_) return nullptr;
+  Sequence* victim = nullptr;
+  for (Sequence* sequence : running_) {
+    if (sequence == protected_ || !HasWork(*sequence)) continue;
+    if (!policy_->MayDisplace(next->standing, sequence->standing, num_running())) continue;
+    if (victim == nullptr || IsPreemptedBefore(*sequence, *victim)) victim = sequence;
+  }
+  return victim;
+}
+
+// Returns the running sequence to preempt first, except `kept`, or nullptr.
+Sequence* Scheduler::ChooseVictim(const Sequence* kept) const {
+  Sequence* victim = nullptr;
+  for (Sequence* sequence : running_) {
+    if (sequence == kept || sequence->state != SequenceState::kRunning) continue;
+    if (victim == nullptr || IsPreemptedBefore(*sequence, *victim)) victim = sequence;
+  }
+  return victim;
+}
+
+// Returns true if `a` is preempted before `b`. `b` was admitted before `a` if both are alike.
+bool Scheduler::IsPreemptedBefore(const Sequence& a, const Sequence& b) const {
+  const bool spares_a = a.num_preemptions >= options_.preemptions_max;
+  const bool spares_b = b.num_preemptions >= options_.preemptions_max;
+  if (spares_a != spares_b) return spares_b;
+  if (a.is_passing != b.is_passing) return a.is_passing;
+  const std::partial_ordering order = policy_->ComparePreemption(a.standing, b.standing);
+  if (order != 0) return order < 0;
+  const int32_t lost_a = NumLost(a), lost_b = NumLost(b);
+  if (lost_a != lost_b) return lost_a < lost_b;
+  return true;  // `a` was admitted later
+}
+
+// Returns the number of tokens that the sequence must compute again after a preemption, if its
+// published blocks stay cached.
+int32_t Scheduler::NumLost(const Sequence& sequence) const {
+  const int32_t num_kept = sequence.table.num_confirmed * cache_.block_size();
+  return std::max(0, sequence.num_computed - num_kept);
+}
+
+void Scheduler::Preempt(Sequence& victim, StepPlan& plan) {
+  INCIPIT_CHECK(num_in_flight_ == 0 && victim.num_in_flight == 0);
+  running_.erase(std::ranges::find(running_, &victim));
+  StopRunning(victim);
+  cache_.Free(victim.table);
+  victim.returning = true;
+  ++victim.num_preemptions;
+  ++plan.num_preemptions;
+  Enqueue(victim);
+}
+
+// Returns the running sequence that advances in every step: the first admitted one that did not
+// pass another sequence. If all running sequences passed another one, the first of all.
+Sequence* Scheduler::FindProtected() const {
+  Sequence* first = nullptr;
+  for (Sequence* sequence : running_) {
+    if (!HasWork(*sequence)) continue;
+    if (!sequence->is_passing) return sequence;
+    if (first == nullptr) first = sequence;
+  }
+  return first;
+}
+
+void Scheduler::SetHead(Sequence* sequence) {
+  if (head_ == sequence) return;
+  ReleaseHead();
+  head_ = sequence;
+}
+
+// Adds the head as a user of the blocks of its cached prefix, so that these blocks are not evicted.
+// Returns false if running prompts may need these blocks.
+bool Scheduler::HoldHead() {
+  const ComputedBlocks computed =
+      cache_.GetComputedBlocks(Matchable(*head_), head_->table, PartialMatch::kNo);
+  if (computed.num_idle > NumAvailable()) return false;
+  return computed.blocks.empty() ||
+         cache_.AllocateSlots(head_->table, computed, computed.num_tokens);
+}
+
+void Scheduler::ReleaseHead() {
+  if (head_ != nullptr && !head_->table.blocks.empty()) cache_.Free(head_->table);
+}
+
+}  // namespace incipit

@@ -1,0 +1,113 @@
+// Sequences that wait while another sequence computes a prefix that both share.
+#include <algorithm>
+#include <limits>
+#include <span>
+
+#include "base/check.h"
+#include "scheduler/scheduler.h"
+
+namespace incipit {
+namespace {
+
+// Returns the number of equal block keys at the begin of `a` and `b`. Each key depends on all
+// earlier blocks, so the equal keys are a prefix, and a binary search finds its end.
+size_t NumShared(std::span<const BlockHash> a, std::span<const BlockHash> b) {
+  size_t shared = 0, end = std::min(a.size(), b.size());
+  while (shared < end) {
+    const size_t middle = shared + (end - shared) / 2;
+    if (a[middle] == b[middle]) {
+      shared = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return shared;
+}
+
+}  // namespace
+
+// Looks for a running sequence that computes blocks which the waiting `sequence` needs and has not
+// found in the cache (`computed`). If there is such a producer, moves `sequence` from the queue to
+// the list of the producer and returns true.
+bool Scheduler::WaitForPrefix(Sequence& sequence, const ComputedBlocks& computed) {
+  const SequenceGroup& group = *sequence.group;
+  if (!cache_.options().prefix_cache || !group.request->read_cache || group.scores_prompt()) {
+    return false;
+  }
+  const auto block_size = static_cast<size_t>(cache_.block_size());
+  // Full blocks that a lookup can find: never the last token.
+  const size_t num_findable = (Matchable(sequence).size() - 1) / block_size;
+  const auto keys =
+      std::span(sequence.table.hashes).first(std::min(num_findable, sequence.table.hashes.size()));
+  if (keys.size() <= computed.blocks.size()) return false;
+  Sequence* producer = nullptr;
+  size_t num_shared = computed.blocks.size();
+  for (Sequence* other : prompts_) {
+    const BlockTable& table = other->table;
+    const auto num_published = static_cast<size_t>(table.num_published);
+    if (other->state != SequenceState::kRunning || table.collided || other->group->failed) continue;
+    if (table.hashes.empty() || table.hashes.front() != keys.front()) continue;
+    const size_t num_known = static_cast<size_t>(other->num_tokens()) / block_size;
+    const size_t shared =
+        NumShared(keys, std::span(table.hashes).first(std::min(num_known, table.hashes.size())));
+    if (shared <= std::max(num_shared, num_published)) continue;
+    // If lookups do not find the computed blocks of `other`, they will not find its next blocks.
+    if (num_published > 0 && !cache_.pool().is_published(table.blocks[num_published - 1])) continue;
+    producer = other;
+    num_shared = shared;
+  }
+  if (producer == nullptr) return false;
+  waiting_.Remove(sequence);
+  if (&sequence == head_) SetHead(nullptr);
+  sequence.producer = producer;
+  sequence.shared_tokens = static_cast<int32_t>(num_shared * block_size);
+  const bool is_only = producer->first_waiter == nullptr;
+  sequence.next_waiter = producer->first_waiter;
+  producer->first_waiter = &sequence;
+  producer->wake_tokens =
+      is_only ? sequence.shared_tokens : std::min(producer->wake_tokens, sequence.shared_tokens);
+  if (policy_->GoesBefore(sequence.standing, producer->standing)) {
+    producer->standing = sequence.standing;
+  }
+  ++num_parked_;
+  return true;
+}
+
+// Moves all sequences that wait for at most the first `num_tokens` tokens of `producer` back to the
+// queue.
+void Scheduler::WakeWaiters(Sequence& producer, int32_t num_tokens) {
+  if (producer.first_waiter == nullptr || producer.wake_tokens > num_tokens) return;
+  producer.wake_tokens = std::numeric_limits<int32_t>::max();
+  Sequence** link = &producer.first_waiter;
+  while (Sequence* waiter = *link) {
+    if (waiter->shared_tokens > num_tokens) {
+      producer.wake_tokens = std::min(producer.wake_tokens, waiter->shared_tokens);
+      link = &waiter->next_waiter;
+      continue;
+    }
+    *link = waiter->next_waiter;
+    waiter->next_waiter = nullptr;
+    waiter->producer = nullptr;
+    --num_parked_;
+    waiting_.Push(*waiter);
+    has_arrivals_ = true;
+  }
+  if (producer.first_waiter == nullptr) producer.standing = producer.group->standing;
+}
+
+// Removes `sequence` from the list of its producer, or from the queue.
+void Scheduler::StopWaiting(Sequence& sequence) {
+  if (&sequence == head_) SetHead(nullptr);
+  if (sequence.producer == nullptr) {
+    waiting_.Remove(sequence);
+    return;
+  }
+  Sequence** link = &sequence.producer->first_waiter;
+  while (*link != &sequence) link = &(*link)->next_waiter;
+  *link = sequence.next_waiter;
+  sequence.next_waiter = nullptr;
+  sequence.producer = nullptr;
+  --num_parked_;
+}
+
+}  // namespace incipit

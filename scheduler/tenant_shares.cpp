@@ -1,0 +1,76 @@
+#include "scheduler/tenant_shares.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/check.h"
+
+namespace incipit {
+namespace {
+
+constexpr int32_t kSharedIndex = kTenantsMax;  // counter of all tenants without an own counter
+
+}  // namespace
+
+TenantShares::TenantShares(const ShareOptions& options) : options_(options) {
+  for (const auto& entry : options_.weights) INCIPIT_CHECK(entry.second > 0);
+  index_of_.reserve(kTenantsMax);
+}
+
+int32_t TenantShares::Enter(uint64_t id) {
+  const int32_t index = FindIndex(id);
+  Tenant& tenant = At(index);
+  if (tenant.num_requests == 0) {
+    const double start = num_active_ > 0 ? SmallestActive() : last_service_;
+    tenant.service = std::max(tenant.service, start);
+    ++num_active_;
+    active_weight_ += tenant.weight;
+  }
+  ++tenant.num_requests;
+  return index;
+}
+
+void TenantShares::Leave(int32_t index) {
+  Tenant& tenant = At(index);
+  INCIPIT_CHECK(tenant.num_requests > 0);
+  if (--tenant.num_requests > 0) return;
+  last_service_ = std::max(last_service_, tenant.service);
+  --num_active_;
+  active_weight_ = num_active_ == 0 ? 0 : active_weight_ - tenant.weight;
+}
+
+// Returns the index of tenant `id`. A new tenant gets a new index, or else the index of an idle
+// tenant, or else the index of the shared counter.
+int32_t TenantShares::FindIndex(uint64_t id) {
+  if (const auto it = index_of_.find(id); it != index_of_.end()) return it->second;
+  int32_t index = num_indices();
+  if (index >= kTenantsMax) {
+    index = FindIdle();
+    if (index == kSharedIndex && num_indices() > kTenantsMax) return index;
+  }
+  if (index == num_indices()) tenants_.emplace_back();
+  Tenant& tenant = At(index);
+  if (index == kSharedIndex) return index;
+  index_of_.erase(tenant.id);
+  index_of_[id] = index;
+  const auto weight = options_.weights.find(id);
+  tenant = {.id = id, .weight = weight == options_.weights.end() ? 1 : weight->second};
+  return index;
+}
+
+int32_t TenantShares::FindIdle() const {
+  for (int32_t index = 0; index < kTenantsMax; ++index) {
+    if (At(index).num_requests == 0) return index;
+  }
+  return kSharedIndex;
+}
+
+double TenantShares::SmallestActive() const {
+  double smallest = std::numeric_limits<double>::infinity();
+  for (const Tenant& tenant : tenants_) {
+    if (tenant.num_requests > 0) smallest = std::min(smallest, tenant.service);
+  }
+  return smallest;
+}
+
+}  // namespace incipit

@@ -1,0 +1,93 @@
+// Counts how much service each tenant has received.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace incipit {
+
+// Maximum number of tenants with a counter of their own. All other tenants share one counter.
+inline constexpr int32_t kTenantsMax = 1024;
+
+// The price of each kind of token, and the weight of each tenant.
+struct ShareOptions {
+  double prompt_price = 1;    // of a computed prompt token
+  double output_price = 2;    // of an output token
+  double cached_price = 0.1;  // of a prompt token that was found in the cache
+  // Weights of tenants by Request::tenant. A tenant with weight 2 gets twice the service of a
+  // tenant with weight 1. All other tenants have weight 1. REQUIRES: weights are above 0.
+  absl::flat_hash_map<uint64_t, double> weights{};
+};
+
+// Virtual token counters: for each tenant, the price of all tokens that the tenant received,
+// divided by the weight of the tenant. The policy `fair` serves the tenant with the smallest
+// counter first (Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024).
+//
+// A tenant is active while the scheduler has requests of the tenant. A tenant that becomes active
+// gets at least the smallest counter of all active tenants, so that an idle tenant gains no credit.
+// Enter may allocate memory; all other functions do not.
+class TenantShares {
+ public:
+  explicit TenantShares(const ShareOptions& options);
+
+  // Registers a request of tenant `id` (Request::tenant). Returns the index of the tenant, which is
+  // valid until Leave was called for each of the tenant's requests.
+  int32_t Enter(uint64_t id);
+  // Removes a request of the tenant `index`.
+  void Leave(int32_t index);
+
+  // Add the price of tokens to the counter of a tenant. A negative number of tokens takes back an
+  // earlier charge.
+  void ChargePrompt(int32_t index, int64_t num_tokens) {
+    Charge(index, options_.prompt_price * static_cast<double>(num_tokens));
+  }
+  void ChargeCached(int32_t index, int64_t num_tokens) {
+    Charge(index, options_.cached_price * static_cast<double>(num_tokens));
+  }
+  void ChargeOutput(int32_t index, int64_t num_tokens) {
+    Charge(index, options_.output_price * static_cast<double>(num_tokens));
+  }
+  // Counts a sequence of the tenant that starts (1) or stops (-1) to hold blocks.
+  void CountRunning(int32_t index, int32_t change) { At(index).num_running += change; }
+
+  // Returns the counter of the tenant: the price of its tokens divided by its weight.
+  double service(int32_t index) const { return At(index).service; }
+  int32_t num_running(int32_t index) const { return At(index).num_running; }
+  // Returns the number of `num_slots` slots that the tenant may use while all active tenants want
+  // slots: its weight divided by the weights of all active tenants.
+  double SlotsOf(int32_t index, int32_t num_slots) const {
+    return At(index).weight / active_weight_ * num_slots;
+  }
+  int32_t num_active() const { return num_active_; }
+  // Returns the number of indices that Enter has returned. Every index is smaller.
+  int32_t num_indices() const { return static_cast<int32_t>(tenants_.size()); }
+  uint64_t id(int32_t index) const { return At(index).id; }
+
+ private:
+  struct Tenant {
+    uint64_t id = 0;
+    double weight = 1;
+    double service = 0;
+    int64_t num_requests = 0;
+    int32_t num_running = 0;
+  };
+
+  Tenant& At(int32_t index) { return tenants_[static_cast<size_t>(index)]; }
+  const Tenant& At(int32_t index) const { return tenants_[static_cast<size_t>(index)]; }
+  void Charge(int32_t index, double price) { At(index).service += price / At(index).weight; }
+  int32_t FindIndex(uint64_t id);
+  int32_t FindIdle() const;
+  double SmallestActive() const;
+
+  ShareOptions options_;
+  std::vector<Tenant> tenants_;
+  absl::flat_hash_map<uint64_t, int32_t> index_of_;  // of tenants with a counter of their own
+  double active_weight_ = 0;
+  int32_t num_active_ = 0;
+  // Counter of the tenant that became idle last: the start for a tenant that becomes active alone.
+  double last_service_ = 0;
+};
+
+}  // namespace incipit

@@ -1,0 +1,264 @@
+// Tests the order of requests: fairness between tenants, aging, order for the cache, several
+// prompts in one step, sequences that pass the head, and the choice of victims.
+#include <gtest/gtest.h>
+
+#include "tests/scheduler/scheduler_fixture.h"
+
+namespace incipit {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Key;
+using testing::Not;
+using testing::Pair;
+
+constexpr KvCacheOptions kRoomy{.num_blocks = 2048, .block_size = 4};
+
+Request AskOf(uint64_t tenant, uint64_t id, int32_t num_prompt, int32_t num_output) {
+  Request request = SchedulerFixture::Ask(id, num_prompt, num_output, static_cast<TokenId>(id));
+  request.tenant = tenant;
+  return request;
+}
+
+TEST(FairTest, ATenantWithManyRequestsDoesNotHoldUpAnother) {
+  for (const SchedulingKind kind : {SchedulingKind::kFcfs, SchedulingKind::kFair}) {
+    SchedulerFixture fixture(kRoomy,
+                             {.step_tokens_max = 16, .running_max = 64, .scheduling = kind});
+    for (uint64_t id = 1; id <= 20; ++id) fixture.Add(AskOf(1, id, 16, 1));
+    fixture.Step();
+    fixture.Add(AskOf(2, 100, 16, 1));
+    int32_t num_steps = 0;
+    while (!fixture.OutputOf(100).finish) {
+      fixture.Step();
+      ++num_steps;
+    }
+    // With equal service, the earlier arrival goes first.
+    EXPECT_EQ(num_steps, kind == SchedulingKind::kFair ? 2 : 20);
+  }
+}
+
+TEST(FairTest, TwoTenantsGetServiceInProportionToTheirWeights) {
+  SchedulerFixture fixture(
+      kRoomy, {.step_tokens_max = 16, .running_max = 64, .shares = {.weights = {{2, 3.0}}}});
+  for (uint64_t id = 1; id <= 80; ++id) fixture.Add(AskOf(1 + id % 2, id, 16, 1));
+  for (int32_t step = 0; step < 40; ++step) fixture.Step();
+  std::map<uint64_t, int32_t> num_ended;
+  for (uint64_t id = 1; id <= 80; ++id) {
+    if (fixture.OutputOf(id).finish) ++num_ended[1 + id % 2];
+  }
+  EXPECT_EQ(num_ended[1], 10);
+  EXPECT_EQ(num_ended[2], 30);
+}
+
+TEST(FairTest, PriorityCountsWithinATenantOnly) {
+  SchedulerFixture fixture(kRoomy, {.step_tokens_max = 16, .running_max = 64});
+  for (uint64_t id = 1; id <= 3; ++id) {
+    Request request = AskOf(1, id, 16, 1);
+    request.priority = id == 3 ? 5 : 1;
+    fixture.Add(request);
+  }
+  for (uint64_t id = 11; id <= 13; ++id) fixture.Add(AskOf(2, id, 16, 1));
+  std::vector<uint64_t> order;
+  for (int32_t step = 0; step < 6; ++step) order.push_back(fixture.Step().front().first);
+  EXPECT_THAT(order, ElementsAre(3, 11, 1, 12, 2, 13));
+}
+
+// One tenant holds all four slots with long outputs. The other tenant gets two of them.
+TEST(FairTest, ATenantGetsItsShareOfTheSlots) {
+  SchedulerFixture fixture(kRoomy, {.step_tokens_max = 64, .running_max = 4});
+  for (uint64_t id = 1; id <= 6; ++id) fixture.Add(AskOf(1, id, 4, 200));
+  fixture.Step();
+  for (int32_t step = 0; step < 10; ++step) fixture.Step();
+  for (uint64_t id = 11; id <= 16; ++id) fixture.Add(AskOf(2, id, 4, 200));
+  int32_t num_preemptions = 0;
+  for (int32_t step = 0; step < 50; ++step) {
+    fixture.Step();
+    num_preemptions += fixture.plan.num_preemptions;
+  }
+  EXPECT_EQ(num_preemptions, 2);
+  std::map<uint64_t, int32_t> num_running;
+  for (const Sequence* sequence : fixture.scheduler.running()) {
+    ++num_running[sequence->request().tenant];
+  }
+  EXPECT_THAT(num_running, ElementsAre(Pair(1, 2), Pair(2, 2)));
+  EXPECT_EQ(fixture.scheduler.running().front()->request().id, RequestId{1})
+      << "the first sequence is never preempted";
+}
+
+TEST(AgingTest, AWaitingRequestOvertakesLaterRequestsOfHigherPriority) {
+  SchedulerFixture fixture(
+      kRoomy,
+      {.step_tokens_max = 4, .running_max = 64, .priority_aging = std::chrono::milliseconds(100)});
+  Request low = SchedulerFixture::Ask(1, 4, 1, 1);
+  low.arrival = At(0);
+  fixture.Add(low);
+  std::vector<uint64_t> order;
+  for (uint64_t id = 2; id <= 6; ++id) {
+    Request high = SchedulerFixture::Ask(id, 4, 1, static_cast<TokenId>(id));
+    high.priority = 1;
+    high.arrival = At(static_cast<int64_t>(id) * 30);
+    fixture.Add(high);
+  }
+  for (int32_t step = 0; step < 6; ++step) order.push_back(fixture.Step(At(200)).front().first);
+  EXPECT_THAT(order, ElementsAre(2, 3, 1, 4, 5, 6)) << "arrivals at 60 and 90 ms go first";
+}
+
+TEST(ReorderTest, ACachedPromptGoesBeforeAnEarlierOneThatIsNot) {
+  SchedulerFixture fixture(kRoomy, {.step_tokens_max = 16, .running_max = 1});
+  fixture.Add(SchedulerFixture::Ask(1, 16, 1, 1));
+  fixture.StepToTheEnd();
+  for (const uint64_t id : {2, 3}) fixture.Add(SchedulerFixture::Ask(id, 17, 1, id == 3 ? 1 : 9));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(3, 1)));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 16)));
+}
+
+TEST(ReorderTest, AWindowOfOneKeepsTheOrder) {
+  SchedulerFixture fixture(kRoomy, {.step_tokens_max = 16, .running_max = 1, .reorder_window = 1});
+  fixture.Add(SchedulerFixture::Ask(1, 16, 1, 1));
+  fixture.StepToTheEnd();
+  for (const uint64_t id : {2, 3}) fixture.Add(SchedulerFixture::Ask(id, 16, 1, id == 3 ? 1 : 9));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 16)));
+}
+
+TEST(ReorderTest, NoCachedPromptOvertakesAHigherPriority) {
+  SchedulerFixture fixture(kRoomy, {.step_tokens_max = 16, .running_max = 1});
+  fixture.Add(SchedulerFixture::Ask(1, 16, 1, 1));
+  fixture.StepToTheEnd();
+  for (const uint64_t id : {2, 3}) {
+    Request request = SchedulerFixture::Ask(id, 16, 1, id == 3 ? 1 : 9);
+    request.priority = id == 2 ? 1 : 0;
+    fixture.Add(request);
+  }
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 16)));
+}
+
+TEST(ReorderTest, ARequestIsOvertakenABoundedNumberOfTimes) {
+  SchedulerFixture fixture(kRoomy, {.step_tokens_max = 16, .running_max = 1});
+  fixture.Add(SchedulerFixture::Ask(1, 16, 1, 1));
+  fixture.StepToTheEnd();
+  fixture.Add(SchedulerFixture::Ask(2, 16, 1, 9));
+  for (uint64_t id = 100; id < 300; ++id) fixture.Add(SchedulerFixture::Ask(id, 17, 1, 1));
+  int32_t num_before = 0;
+  while (fixture.Step().front().first != 2) ++num_before;
+  EXPECT_EQ(num_before, kOvertakenMax);
+}
+
+// The match of request 2 grows while it waits, because request 3 of another tenant publishes the
+// same blocks.
+TEST(ReorderTest, AWaitingPromptIsLookedUpAgainWhenItsBlocksArePublished) {
+  SchedulerFixture fixture(kRoomy, {.step_tokens_max = 17, .running_max = 1});
+  fixture.Add(AskOf(2, 5, 17, 3));
+  fixture.Step();
+  fixture.Add(AskOf(1, 1, 17, 1));
+  Request late = AskOf(1, 2, 17, 1);
+  late.prompt = AskOf(2, 3, 17, 1).prompt;
+  fixture.Add(late);
+  fixture.Add(AskOf(2, 3, 17, 1));
+  std::vector<uint64_t> order;
+  while (!fixture.scheduler.idle()) {
+    const auto shares = fixture.Step();
+    if (!shares.empty() && (order.empty() || order.back() != shares.front().first)) {
+      order.push_back(shares.front().first);
+    }
+  }
+  EXPECT_THAT(order, ElementsAre(5, 1, 3, 2));
+  EXPECT_EQ(fixture.admissions[2].num_cached_tokens, 16);
+}
+
+TEST(PromptsTest, AShortPromptBehindALongOneStartsAtOnce) {
+  SchedulerFixture fixture({.num_blocks = 16'384, .block_size = 4},
+                           {.step_tokens_max = 2048, .running_max = 64});
+  fixture.Add(SchedulerFixture::Ask(1, 30'000, 1, 1));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 2048)));
+  fixture.Add(SchedulerFixture::Ask(2, 64, 1, 2));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 64), Pair(1, 2048 - 64)));
+}
+
+TEST(PromptsTest, ALongPromptGetsHalfOfAStepWhileShortOnesWait) {
+  SchedulerFixture fixture(kRoomy,
+                           {.step_tokens_max = 100, .running_max = 64, .long_prefill_tokens = 200});
+  fixture.Add(SchedulerFixture::Ask(1, 1000, 1, 1));
+  fixture.Step();
+  for (uint64_t id = 2; id <= 6; ++id) {
+    fixture.Add(SchedulerFixture::Ask(id, 90, 1, static_cast<TokenId>(id)));
+  }
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 50), Pair(1, 50)));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 40), Pair(3, 10), Pair(1, 50)));
+}
+
+TEST(PassingTest, WithoutPassingNothingIsAdmittedBeforeTheHead) {
+  SchedulerFixture fixture({.num_blocks = 8, .block_size = 4},
+                           {.step_tokens_max = 64, .running_max = 8, .passing = false});
+  fixture.Add(SchedulerFixture::Ask(1, 12, 4, 1));
+  fixture.Add(SchedulerFixture::Ask(2, 24, 4, 2));
+  fixture.Add(SchedulerFixture::Ask(3, 2, 2, 3));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 12)));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1)));
+}
+
+TEST(PassingTest, ASmallRequestPassesAHeadThatDoesNotFit) {
+  SchedulerFixture fixture({.num_blocks = 8, .block_size = 4});
+  fixture.Add(SchedulerFixture::Ask(1, 12, 4, 1));
+  fixture.Add(SchedulerFixture::Ask(2, 24, 4, 2));
+  fixture.Add(SchedulerFixture::Ask(3, 2, 2, 3));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 12), Pair(3, 2)));
+  EXPECT_EQ(fixture.scheduler.head()->request().id, RequestId{2});
+}
+
+// Eight blocks. The head needs six blocks, request 1 holds three and ends after four steps, and
+// request 3 passes with one block and would run for 20 steps.
+TEST(PassingTest, APassingRequestIsPreemptedAsSoonAsItsBlocksSufficeForTheHead) {
+  for (const bool passing : {false, true}) {
+    SchedulerFixture fixture({.num_blocks = 8, .block_size = 4},
+                             {.step_tokens_max = 64, .running_max = 8, .passing = passing});
+    fixture.Add(SchedulerFixture::Ask(1, 12, 4, 1));
+    fixture.Add(SchedulerFixture::Ask(2, 29, 2, 2));
+    fixture.Add(SchedulerFixture::Ask(3, 2, 20, 3));
+    int32_t num_steps = 0;
+    while (!fixture.admissions.contains(2)) {
+      fixture.Step();
+      ++num_steps;
+    }
+    EXPECT_EQ(num_steps, 5);
+    EXPECT_EQ(fixture.OutputOf(3).tokens.empty(), !passing);
+    fixture.StepToTheEnd();
+    EXPECT_EQ(fixture.OutputOf(3).tokens.size(), 20u);
+  }
+}
+
+// The head has found four cached blocks. A passing request takes other blocks.
+TEST(PassingTest, APassingRequestEvictsNothingThatTheHeadHasFound) {
+  SchedulerFixture fixture({.num_blocks = 12, .block_size = 4, .policy = EvictionPolicyKind::kLru});
+  fixture.Add(SchedulerFixture::Ask(1, 17, 1, 1));
+  fixture.StepToTheEnd();
+  fixture.Add(SchedulerFixture::Ask(2, 8, 12, 2));
+  fixture.Step();
+  fixture.Add(SchedulerFixture::Ask(3, 40, 1, 1));
+  fixture.Add(SchedulerFixture::Ask(4, 16, 1, 4));
+  fixture.Add(SchedulerFixture::Ask(5, 12, 1, 5));
+  fixture.StepToTheEnd();
+  EXPECT_EQ(fixture.admissions[3].num_cached_tokens, 16);
+}
+
+// Every preemption frees what the next one needs, so request 2 and request 3 take turns.
+TEST(VictimTest, ASequenceThatWasPreemptedOftenIsSpared) {
+  SchedulerFixture fixture({.num_blocks = 14, .block_size = 4},
+                           {.step_tokens_max = 64, .running_max = 3, .preemptions_max = 1});
+  for (uint64_t id = 1; id <= 3; ++id) {
+    fixture.Add(SchedulerFixture::Ask(id, 16, 24, static_cast<TokenId>(id)));
+  }
+  std::map<uint64_t, int32_t> num_preemptions;
+  while (!fixture.scheduler.idle()) {
+    fixture.Step();
+    for (const Sequence* sequence : fixture.scheduler.running()) {
+      num_preemptions[static_cast<uint64_t>(sequence->request().id)] = sequence->num_preemptions;
+    }
+  }
+  EXPECT_EQ(num_preemptions[1], 0);
+  EXPECT_LE(std::abs(num_preemptions[2] - num_preemptions[3]), 1);
+}
+
+}  // namespace
+}  // namespace incipit
