@@ -1,0 +1,117 @@
+// Loads of the simulation with time: lists of requests with their times of arrival.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/enum_names.h"
+#include "base/types.h"
+#include "tests/serving_sim/device_model.h"
+#include "tests/serving_sim/random.h"
+
+namespace incipit::serving_sim {
+
+inline constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// Number of requests that the heavy tenant of LoadKind::kHeavyBurst sends at once.
+inline constexpr size_t kHeavyBurstRequests = 1000;
+inline constexpr size_t kConversationTurns = 4;  // of LoadKind::kMultiTurn
+
+struct SimRequest {
+  double arrival = 0;  // in seconds
+  uint64_t tenant = 0;
+  int32_t priority = 0;
+  std::vector<TokenId> prompt;
+  int32_t output_tokens = 1;
+  uint64_t output_text = 0;       // the output tokens are the tokens of this text
+  double ttft_deadline = kNever;  // time by which the first token is due, in seconds
+  // True if the load measures the latency of this request separately: a short prompt, a request of
+  // a light tenant, or a tight deadline.
+  bool is_focus = false;
+
+  int32_t num_prompt() const { return static_cast<int32_t>(prompt.size()); }
+};
+
+enum class LoadKind : uint8_t {
+  kSteady,
+  kBursty,
+  kLongAndShort,
+  kHeavyBurst,
+  kHeavyRate,
+  kOverload,
+  kDeadline,
+  kChatbot,
+  kMultiTurn,
+  kMooncake,
+};
+
+inline constexpr std::array<EnumName<LoadKind>, 10> kLoadNames = {{
+    {LoadKind::kSteady, "steady"},
+    {LoadKind::kBursty, "bursty"},
+    {LoadKind::kLongAndShort, "long_and_short"},
+    {LoadKind::kHeavyBurst, "heavy_burst"},
+    {LoadKind::kHeavyRate, "heavy_rate"},
+    {LoadKind::kOverload, "overload"},
+    {LoadKind::kDeadline, "deadline"},
+    {LoadKind::kChatbot, "chatbot"},
+    {LoadKind::kMultiTurn, "multi_turn"},
+    {LoadKind::kMooncake, "mooncake"},
+}};
+
+// A load and the properties of the load that no scheduler changes.
+struct Load {
+  LoadKind kind = LoadKind::kSteady;
+  double utilization = 0;              // rate of the requests divided by `capacity`
+  double capacity = 0;                 // requests per second (MeasureLoad)
+  std::vector<SimRequest> requests{};  // in the order of arrival
+  // Number of prompt tokens that a cache without a limit does not have when their request arrives.
+  int64_t distinct_prompt_tokens = 0;
+  double makespan_min = 0;  // in seconds (MeasureLoad)
+};
+
+struct LoadOptions {
+  LoadKind kind = LoadKind::kSteady;
+  double utilization = 0.7;
+  uint64_t seed = 1;
+  double horizon_s = 0;  // time in which the requests arrive; 0: horizon_s of the device
+  std::string trace{};   // path of the log of kMooncake
+  int32_t trace_requests_max = 1000;
+};
+
+// Returns the load `options`. The requests arrive at `utilization` times the capacity of the
+// device; kOverload ignores `utilization`. Returns an error if the log of kMooncake is not readable
+// or wrong.
+absl::StatusOr<Load> MakeLoad(const DeviceModel& device, const LoadOptions& options);
+
+// Sets the capacity and the bounds of `load` from its requests, in the order of `load.requests`.
+//
+// The capacity is the number of requests per second at which the mean cost of a request fills the
+// time. The cost of a request is the sum of
+//  - the time of its prompt tokens that a cache without a limit does not have, and of the positions
+//    that these tokens read in steps of step_tokens_max tokens;
+//  - the time of each later output token: one decoding sequence and its positions;
+//  - its part of the constant time of steps. The number of steps is the larger of two numbers:
+//    output tokens divided by the number of sequences that run at the same time (running_max, or as
+//    many as fit into the cache), and all tokens divided by step_tokens_max.
+//
+// makespan_min is a lower bound for the time at which the last request ends: the larger of the cost
+// of all requests, with all tokens in full steps, and of the latest end of a request that finds an
+// idle device.
+void MeasureLoad(const DeviceModel& device, Load& load);
+
+// Appends requests without times of arrival to `requests`, until `num_requests` are there.
+// kMooncake is not possible.
+void AddRequests(const DeviceModel& device, LoadKind kind, size_t num_requests, uint64_t seed,
+                 std::vector<SimRequest>& requests);
+
+// Reads the first `requests_max` requests of a log of the Mooncake project. Each hash id becomes
+// 512 tokens. The times of arrival are those of the log, in seconds.
+absl::StatusOr<std::vector<SimRequest>> ReadMooncake(const std::string& path, int32_t requests_max,
+                                                     int64_t tokens_max);
+
+}  // namespace incipit::serving_sim

@@ -1,0 +1,109 @@
+#include "tests/serving_sim/own_scheduler.h"
+
+#include <cmath>
+#include <utility>
+
+#include "base/check.h"
+
+namespace incipit::serving_sim {
+namespace {
+
+RequestId IdOf(int32_t request) { return RequestId{static_cast<uint64_t>(request) + 1}; }
+int32_t IndexOf(RequestId id) { return static_cast<int32_t>(static_cast<uint64_t>(id) - 1); }
+
+// Request::deadline ends the whole request. A load has deadlines for the first token only. The
+// deadline of the request is therefore later, by 10 times the time that the output needs in steps
+// with running_max sequences.
+Time DeadlineOf(const DeviceModel& device, const SimRequest& request) {
+  if (request.ttft_deadline == kNever) return kNoDeadline;
+  const double step_s = DecodeSeconds(device, device.running_max, 0);
+  return Time{} + FromSeconds(request.ttft_deadline + 10 * step_s * request.output_tokens);
+}
+
+Request MakeRequest(const DeviceModel& device, const SimRequest& from, int32_t index) {
+  Request request;
+  request.id = IdOf(index);
+  request.prompt = from.prompt;
+  request.output_tokens_max = from.output_tokens;
+  request.tenant = from.tenant;
+  request.priority = from.priority;
+  request.arrival = Time{} + FromSeconds(from.arrival);
+  request.deadline = DeadlineOf(device, from);
+  return request;
+}
+
+}  // namespace
+
+SchedulerOptions MakeOwnOptions(const DeviceModel& device, int32_t steps_in_flight) {
+  return {.step_tokens_max = device.step_tokens_max,
+          .running_max = device.running_max,
+          .prompt_steps_max = 128,
+          .steps_in_flight_max = steps_in_flight};
+}
+
+KvCacheOptions MakeCacheOptions(const DeviceModel& device) {
+  return {.num_blocks = device.num_blocks, .block_size = device.block_size};
+}
+
+OwnScheduler::OwnScheduler(const DeviceModel& device, const Load& load, int32_t steps_in_flight)
+    : device_(device),
+      load_(load),
+      options_(MakeOwnOptions(device, steps_in_flight)),
+      cache_(MakeCacheOptions(device)),
+      scheduler_(options_, cache_) {}
+
+void OwnScheduler::Add(int32_t request) {
+  const SimRequest& from = load_.requests[static_cast<size_t>(request)];
+  auto shared = std::make_shared<const Request>(MakeRequest(device_, from, request));
+  scheduler_.Add(MakeSequenceGroup(std::move(shared), cache_));
+}
+
+void OwnScheduler::Plan(Time now, SimStep& step, SimEvents& events) {
+  INCIPIT_CHECK(num_planned_ < plans_.size());
+  step.Clear();
+  StepPlan& plan = plans_[(oldest_ + num_planned_) % plans_.size()];
+  scheduler_.Plan(now, plan);
+  TakeEvents(events);
+  if (plan.items.empty()) return;
+  ++num_planned_;
+  step.num_preemptions = plan.num_preemptions;
+  for (const StepPlan::Item& item : plan.items) {
+    const Request& request = item.sequence->request();
+    step.items.push_back(
+        {.request = IndexOf(request.id),
+         .first_token = item.first_token,
+         .num_tokens = item.num_tokens,
+         .is_decoding = item.num_tokens == 1 && item.first_token >= request.num_prompt()});
+  }
+}
+
+void OwnScheduler::Commit(Duration /*duration*/, SimEvents& events) {
+  INCIPIT_CHECK(num_planned_ > 0);
+  const StepPlan& plan = plans_[oldest_];
+  tokens_.clear();
+  for (const Sequence* sequence : plan.samples) {
+    const auto index = static_cast<size_t>(IndexOf(sequence->request().id));
+    tokens_.push_back(TextToken(load_.requests[index].output_text, sequence->num_output()));
+  }
+  status_.assign(plan.samples.size(), RowStatus::kOk);
+  scheduler_.Commit(plan, {.tokens = tokens_, .status = status_, .score_status = {}});
+  oldest_ = (oldest_ + 1) % plans_.size();
+  --num_planned_;
+  TakeEvents(events);
+}
+
+void OwnScheduler::TakeEvents(SimEvents& events) {
+  const SchedulerEvents& from = scheduler_.events();
+  for (const AdmissionEvent& event : from.admissions) {
+    events.admissions.push_back({IndexOf(event.request), event.num_cached_tokens});
+  }
+  for (const TokenEvent& event : from.tokens) {
+    if (event.token >= 0) events.tokens.push_back(IndexOf(event.request));
+    if (event.finish) events.ended.push_back({IndexOf(event.request), *event.finish});
+  }
+  scheduler_.ClearEvents();
+  scheduler_.TakeEnded(ended_);
+  ended_.clear();
+}
+
+}  // namespace incipit::serving_sim

@@ -1,0 +1,47 @@
+// Incipit's scheduler in the simulation with time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kvcache/kv_cache_manager.h"
+#include "scheduler/scheduler.h"
+#include "tests/serving_sim/sim_scheduler.h"
+
+namespace incipit::serving_sim {
+
+// Returns the options of Incipit's scheduler: the defaults of the server on `device`. This function
+// is the only one that sets options of the scheduler.
+SchedulerOptions MakeOwnOptions(const DeviceModel& device, int32_t steps_in_flight);
+
+// Returns the options of the cache of every scheduler: the defaults of the server.
+KvCacheOptions MakeCacheOptions(const DeviceModel& device);
+
+// Drives incipit::Scheduler through its public functions.
+class OwnScheduler : public SimScheduler {
+ public:
+  OwnScheduler(const DeviceModel& device, const Load& load, int32_t steps_in_flight);
+
+  void Add(int32_t request) override;
+  void Plan(Time now, SimStep& step, SimEvents& events) override;
+  void Commit(Duration duration, SimEvents& events) override;
+  int32_t steps_in_flight_max() const override { return options_.steps_in_flight_max; }
+
+ private:
+  void TakeEvents(SimEvents& events);
+
+  const DeviceModel& device_;
+  const Load& load_;
+  SchedulerOptions options_;
+  KvCacheManager cache_;
+  Scheduler scheduler_;
+  std::array<StepPlan, kStepsInFlightMax> plans_;
+  size_t oldest_ = 0, num_planned_ = 0;  // the planned steps in `plans_`, a ring
+  std::vector<TokenId> tokens_;
+  std::vector<RowStatus> status_;
+  std::vector<std::unique_ptr<SequenceGroup>> ended_;
+};
+
+}  // namespace incipit::serving_sim

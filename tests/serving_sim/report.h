@@ -1,0 +1,36 @@
+// Prints the figures of runs as tables or as lines of JSON.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "tests/serving_sim/device_model.h"
+#include "tests/serving_sim/load.h"
+#include "tests/serving_sim/metrics.h"
+#include "tests/serving_sim/sim_scheduler.h"
+
+namespace incipit::serving_sim {
+
+// The figures of one run.
+struct RunResult {
+  LoadKind load{};
+  double utilization = 0;
+  double capacity = 0;  // requests per second
+  double makespan_min = 0;
+  size_t num_requests = 0;
+  SchedulerKind scheduler{};
+  Metrics metrics;
+  double cpu_s = 0;  // time that the simulation of the run took
+};
+
+// Returns one row for each result, with a heading.
+std::string ResultTable(std::span<const RunResult> results);
+
+// Returns one row for each load and utilization that has a result of kOurs and of at least one
+// baseline: the figures of Incipit's scheduler divided by those of the best baseline.
+std::string ComparisonTable(std::span<const RunResult> results);
+
+// Returns one line of JSON. All times are in seconds.
+std::string ResultJson(const DeviceModel& device, const RunResult& result);
+
+}  // namespace incipit::serving_sim

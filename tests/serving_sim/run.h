@@ -1,0 +1,59 @@
+// Runs a load on a scheduler and a device model, in simulated time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/serving_sim/device_model.h"
+#include "tests/serving_sim/load.h"
+#include "tests/serving_sim/service_log.h"
+#include "tests/serving_sim/sim_scheduler.h"
+
+namespace incipit::serving_sim {
+
+// The time between two output tokens of a request.
+struct TokenGap {
+  float seconds = 0;
+  // `seconds` divided by the time of a step that only decodes the sequences which have an output
+  // token and have not ended, at their lengths.
+  float ratio = 0;
+};
+
+// What has happened to one request. All times are in seconds; -1: has not happened.
+struct RequestRecord {
+  int64_t arrival_step = 0;  // number of steps that were planned before the request was added
+  int64_t first_step = -1;   // number of the first step that computes a token of the request
+  double first_token = -1;
+  double last_token = -1;
+  double end = -1;
+  int32_t cached_tokens = 0;
+  int32_t num_output = 0;
+  bool is_complete = false;  // has all its output tokens
+  std::vector<TokenGap> gaps;
+};
+
+struct RunRecord {
+  std::vector<RequestRecord> requests;  // one for each request of the load
+  ServiceLog service;
+  int64_t num_steps = 0;
+  int64_t prompt_tokens = 0;  // computed in total
+  int64_t step_tokens = 0;    // computed in total, with output tokens
+  int64_t num_preemptions = 0;
+  double busy_s = 0;  // sum of the times of all steps
+  double end_s = 0;   // time at which the last request has ended
+};
+
+struct RunOptions {
+  // Standard deviation of the logarithm of the factor by which each step's time differs from the
+  // model; 0: no noise.
+  double noise = 0;
+  uint64_t seed = 1;
+};
+
+// Runs `load` until all requests have ended. A request is added at the first point of time, at or
+// after its arrival, at which the scheduler plans. The scheduler plans when a step ends or, if the
+// device is idle, when a request arrives.
+RunRecord RunLoad(const DeviceModel& device, const Load& load, SimScheduler& scheduler,
+                  const RunOptions& options = {});
+
+}  // namespace incipit::serving_sim

@@ -1,0 +1,56 @@
+// The service that tenants receive over time, and the fairness between tenants.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace incipit::serving_sim {
+
+// Weights of the tokens in the service of a tenant: those of the virtual token counters.
+inline constexpr double kPromptTokenWeight = 1, kOutputTokenWeight = 2, kCachedTokenWeight = 0.1;
+
+// The largest difference of service between two tenants in a window of time in which both always
+// had a waiting request.
+struct ServiceDifference {
+  bool has_window = false;  // false: no such window exists, and the other fields are 0
+  // Largest difference divided by the service of the tenant with more service.
+  double share = 0;
+  // Largest difference divided by the service of the largest request.
+  double requests = 0;
+  // Largest part of a difference that exceeds 10 % of the larger service, divided by the service of
+  // the largest request. The scheduler's bound is 1.
+  double excess_requests = 0;
+};
+
+// Collects the service of each tenant in time slots of one second.
+class ServiceLog {
+ public:
+  // Adds `service` weighted tokens of `tenant` at time `now` in seconds.
+  void AddService(uint64_t tenant, double now, double service);
+  // Sets the number of requests of `tenant` that wait from time `now` on. `now` does not decrease.
+  void SetWaiting(uint64_t tenant, double now, int32_t num_waiting);
+  // Records that a request has received `service` weighted tokens in total.
+  void AddRequest(double service) {
+    request_max_ = request_max_ > service ? request_max_ : service;
+  }
+
+  // Compares all pairs of tenants in all windows of `window_s` slots, up to time `end`.
+  ServiceDifference LargestDifference(int32_t window_s, double end) const;
+
+ private:
+  struct Tenant {
+    std::vector<double> service;  // of each slot
+    std::vector<bool> is_idle;    // of each slot: no request waited at some point of time
+    int32_t num_waiting = 0;
+    size_t num_marked = 0;  // slots before this one have their final is_idle
+  };
+  static void MarkIdle(Tenant& tenant, double now);
+  Tenant Finished(Tenant tenant, double end) const;
+
+  std::map<uint64_t, Tenant> tenants_;
+  double request_max_ = 0;
+};
+
+}  // namespace incipit::serving_sim
