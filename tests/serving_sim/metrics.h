@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "tests/serving_sim/device_model.h"
@@ -39,8 +39,10 @@ struct Metrics {
   double makespan = 0;        // time of the end of the last request, in seconds
   double makespan_ratio = 0;  // `makespan` divided by Load::makespan_min
   int64_t refused = 0;        // requests that ended without an output token
-  int64_t late = 0;           // requests whose first token was later than their deadline
-  int64_t cut = 0;            // requests that ended before their last token
+  // Estimate of the part of the requests with deadlines that were refused wrongly (WronglyRefused).
+  std::optional<double> wrongly_refused;
+  int64_t late = 0;  // requests whose first token was later than their deadline
+  int64_t cut = 0;   // requests that ended before their last token
   int64_t preemptions = 0;
   ServiceDifference service;
   int64_t overtakes = 0;   // MaxOvertakes

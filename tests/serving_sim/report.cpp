@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
+
 namespace incipit::serving_sim {
 namespace {
 
@@ -16,6 +18,7 @@ using Row = std::vector<std::string>;
 std::string Aligned(const std::vector<Row>& rows, size_t num_left) {
   std::vector<size_t> widths(rows.front().size());
   for (const Row& row : rows) {
+    INCIPIT_CHECK(row.size() == widths.size());
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   }
   std::string text;
@@ -54,9 +57,11 @@ Row CellsOf(const RunResult& result) {
           fmt::format("{:.2f}", m.goodput),
           fmt::format("{:.0f}", 100 * m.met_ttft),
           fmt::format("{:.0f}", 100 * m.met_itl),
+          fmt::format("{:.0f}", 100 * m.focus_met),
           fmt::format("{:.0f}", m.throughput),
           fmt::format("{:.3f}", m.makespan_ratio),
           fmt::format("{}", m.refused),
+          m.wrongly_refused ? fmt::format("{:.1f}", 100 * *m.wrongly_refused) : "-",
           fmt::format("{}", m.late),
           fmt::format("{}", m.cut),
           has_window ? fmt::format("{:.0f}", 100 * m.service.share) : "-",
@@ -78,11 +83,11 @@ std::string Ratio(double a, double b) { return b > 0 ? fmt::format("{:.2f}", a /
 }  // namespace
 
 std::string ResultTable(std::span<const RunResult> results) {
-  std::vector<Row> rows = {{"load",        "util",      "scheduler",  "ttft p50 p99", "focus ttft",
-                            "itl p50 p99", "focus itl", "goodput/s",  "ttft ok %",    "itl ok %",
-                            "out tok/s",   "makespan",  "refused",    "late",         "cut",
-                            "share %",     "share req", "excess req", "overtakes",    "wait steps",
-                            "dup %",       "preempt",   "tok/step"}};
+  std::vector<Row> rows = {{"load",        "util",       "scheduler", "ttft p50 p99", "focus ttft",
+                            "itl p50 p99", "focus itl",  "goodput/s", "ttft ok %",    "itl ok %",
+                            "focus ok %",  "out tok/s",  "makespan",  "refused",      "wrong %",
+                            "late",        "cut",        "share %",   "share req",    "excess req",
+                            "overtakes",   "wait steps", "dup %",     "preempt",      "tok/step"}};
   for (const RunResult& result : results) rows.push_back(CellsOf(result));
   return Aligned(rows, 3);
 }
@@ -149,6 +154,7 @@ std::string ResultJson(const DeviceModel& device, const RunResult& result) {
                                   {"requests", m.service.requests},
                                   {"excess_requests", m.service.excess_requests}};
   }
+  if (m.wrongly_refused) json["wrongly_refused"] = *m.wrongly_refused;
   return json.dump() + "\n";
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/serving_sim/metrics.h"
+#include "tests/serving_sim/refusals.h"
 #include "tests/serving_sim/report.h"
 #include "tests/serving_sim/run.h"
 
@@ -124,6 +125,22 @@ TEST(RunTest, ARequestWhoseDeadlinePassesInTheQueueIsRefused) {
   const Metrics metrics = Measure(device, load, RunOn(device, load, SchedulerKind::kOurs));
   EXPECT_EQ(metrics.refused, 1);
   EXPECT_EQ(metrics.late, 0);
+}
+
+// Request 1 waits for request 0, which ends at about 3.3 s. Its real deadline would be 0.6 s or 5
+// s, but the run that is examined has refused it in both cases.
+TEST(RefusalsTest, ARefusalIsWrongIfTheRequestWouldHaveBeenInTime) {
+  DeviceModel device = kDevice;
+  device.running_max = 1;
+  for (const double deadline : {0.6, 5.0}) {
+    std::vector<SimRequest> requests = {RequestOf(1, 0, 10, 100), RequestOf(2, 0.5, 10, 1)};
+    requests[1].ttft_deadline = deadline;
+    const Load load = LoadOf(device, std::move(requests));
+    RunRecord run;
+    run.requests.resize(2);
+    const double wrong = WronglyRefused(device, load, SchedulerKind::kOurs, 1, {}, run, 10);
+    EXPECT_EQ(wrong, deadline > 3 ? 1 : 0);
+  }
 }
 
 TEST(MetricsTest, PercentilesAreValuesByTheNearestRank) {

@@ -13,7 +13,9 @@
 #include "absl/status/statusor.h"
 #include "base/flags.h"
 #include "base/status.h"
+#include "tests/serving_sim/refusals.h"
 #include "tests/serving_sim/report.h"
+#include "tests/serving_sim/run.h"
 
 namespace incipit::serving_sim {
 namespace {
@@ -25,6 +27,7 @@ struct ProgramOptions {
   int64_t seed = 1;
   bool json = false;
   int32_t steps_in_flight = 1;
+  int32_t refusals = 0;
   double noise = 0, horizon = 0;
   int32_t step_tokens = 0, running_max = 0;  // 0: that of the device
 };
@@ -48,6 +51,8 @@ void BindFlags(ProgramOptions& options, Flags& flags) {
                 options.step_tokens, {0, 1 << 20});
   flags.Integer({"running-max", "N", "Running sequences; 0: those of the device."},
                 options.running_max, {0, 4096});
+  flags.Integer({"refusals", "N", "Refused requests for which the load runs again (slow)."},
+                options.refusals, {0, 10'000});
   flags.String({"trace", "FILE", "Log of the load mooncake."}, options.trace);
   flags.Integer({"trace-requests", "N", "Requests that are read from the log."},
                 options.trace_requests, {2, 1'000'000});
@@ -99,16 +104,21 @@ RunResult RunOne(const DeviceModel& device, const Load& load, SchedulerKind kind
                  const ProgramOptions& options) {
   const std::clock_t begin = std::clock();
   const auto scheduler = MakeScheduler(kind, device, load, options.steps_in_flight);
-  const RunRecord run =
-      RunLoad(device, load, *scheduler,
-              {.noise = options.noise, .seed = static_cast<uint64_t>(options.seed)});
+  const RunOptions run_options = {.noise = options.noise,
+                                  .seed = static_cast<uint64_t>(options.seed)};
+  const RunRecord run = RunLoad(device, load, *scheduler, run_options);
+  Metrics metrics = Measure(device, load, run);
+  if (options.refusals > 0) {
+    metrics.wrongly_refused = WronglyRefused(device, load, kind, options.steps_in_flight,
+                                             run_options, run, options.refusals);
+  }
   return {.load = load.kind,
           .utilization = load.utilization,
           .capacity = load.capacity,
           .makespan_min = load.makespan_min,
           .num_requests = load.requests.size(),
           .scheduler = kind,
-          .metrics = Measure(device, load, run),
+          .metrics = metrics,
           .cpu_s = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC};
 }
 

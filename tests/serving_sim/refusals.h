@@ -1,0 +1,21 @@
+// Counts refused requests that would have met their deadline.
+#pragma once
+
+#include <cstdint>
+
+#include "tests/serving_sim/device_model.h"
+#include "tests/serving_sim/load.h"
+#include "tests/serving_sim/run.h"
+#include "tests/serving_sim/sim_scheduler.h"
+
+namespace incipit::serving_sim {
+
+// Returns an estimate of the part of all requests with deadlines that were refused in `run`, but
+// would have had their first token in time. For at most `sample_max` refused requests, the load
+// runs again while this request alone has twice as much time. The request would have been in time
+// if it then has its first token by the original deadline. Returns 0 if no request was refused.
+double WronglyRefused(const DeviceModel& device, const Load& load, SchedulerKind kind,
+                      int32_t steps_in_flight, const RunOptions& options, const RunRecord& run,
+                      int32_t sample_max);
+
+}  // namespace incipit::serving_sim
