@@ -1,0 +1,272 @@
+#include "scheduler/step_time_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "base/check.h"
+
+namespace incipit {
+namespace {
+
+// Weight of a step after the next step of its class.
+constexpr double kMemory = 0.99;
+// Relative error above which the weight of a step decreases.
+constexpr double kLargeError = 0.5;
+// Strength of the prior: the squared ratio of the noise of a step (about 10 %) to the expected
+// deviation of a cost from its prior (about 70 %).
+constexpr double kPriorStrength = 0.02;
+// Prior ratios of the costs a, b, c and d. Measured ratios: 1 : 0.087 : 0.1 : 2.3e-5 on 2 CPU cores
+// with a model of 0.5B parameters, and 1 : 0.005 : 0.0007 : 7e-6 on an H100 with 8B parameters.
+constexpr std::array<double, 4> kPriorCosts = {1, 0.1, 0.1, 2e-5};
+// The penalty of a cost never assumes less than this fraction of the prior ratio.
+constexpr double kPriorFloor = 0.1;
+// Largest ratio of measured to predicted duration that the model distinguishes.
+constexpr double kRatioMax = 1000;
+// If `speed` leaves [1 / kSpeedMax, kSpeedMax], the costs absorb `speed`.
+constexpr double kSpeedMax = 2;
+// Keeps conversions to Duration within the range of Duration.
+constexpr double kSecondsMax = 1e9;
+
+// Returns the element at index (size - 1) / 2 of the sorted values. Reorders `values`.
+template <class Value>
+Value LowerMedian(std::span<Value> values) {
+  const auto middle = values.begin() + (std::ssize(values) - 1) / 2;
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+template <class Vector>
+double Dot(const Vector& a, const Vector& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+using Vector = std::array<double, 4>;
+using Matrix = std::array<Vector, 4>;
+
+// Solves matrix * x = target by Gaussian elimination, with x[i] = 0 for each i that is not
+// `active`. REQUIRES: `matrix` is symmetric and positive definite.
+Vector Solve(Matrix matrix, Vector target, const std::array<bool, 4>& active) {
+  for (size_t i = 0; i < 4; ++i) {
+    if (!active[i]) continue;
+    for (size_t row = i + 1; row < 4; ++row) {
+      if (!active[row]) continue;
+      const double factor = matrix[row][i] / matrix[i][i];
+      for (size_t col = i; col < 4; ++col) matrix[row][col] -= factor * matrix[i][col];
+      target[row] -= factor * target[i];
+    }
+  }
+  Vector x{};
+  for (size_t i = 4; i-- > 0;) {
+    if (!active[i]) continue;
+    double sum = target[i];
+    for (size_t col = i + 1; col < 4; ++col) sum -= matrix[i][col] * x[col];
+    x[i] = sum / matrix[i][i];
+  }
+  return x;
+}
+
+// Like Solve, with no negative element in the result: sets the most negative element to 0 and
+// solves again, until no element is negative.
+Vector SolveNonNegative(const Matrix& matrix, const Vector& target) {
+  std::array<bool, 4> active = {true, true, true, true};
+  while (true) {
+    const Vector x = Solve(matrix, target, active);
+    const auto smallest = std::ranges::min_element(x);
+    if (*smallest >= 0) return x;
+    active[static_cast<size_t>(smallest - x.begin())] = false;
+  }
+}
+
+}  // namespace
+
+StepTimeModel::StepTimeModel() { ratios_.fill(1); }
+
+StepTimeModel::Terms StepTimeModel::TermsOf(const StepShape& shape) {
+  return {1, static_cast<double>(shape.num_prompt_tokens), static_cast<double>(shape.num_decoding),
+          static_cast<double>(shape.num_positions)};
+}
+
+const StepTimeModel::ClassState& StepTimeModel::StateOf(StepClass step_class) const {
+  return classes_[static_cast<size_t>(step_class)];
+}
+
+// Returns the costs of `step_class`, or of all classes together before the first step of the class.
+const StepTimeModel::Terms& StepTimeModel::CostsOf(StepClass step_class) const {
+  const ClassState& state = StateOf(step_class);
+  return state.num_observed > 0 ? state.costs : common_costs_;
+}
+
+double StepTimeModel::SecondsOf(const StepShape& shape) const {
+  return std::min(speed_ * Dot(CostsOf(ClassOf(shape)), TermsOf(shape)), kSecondsMax);
+}
+
+void StepTimeModel::Observe(const StepShape& shape, Duration duration) {
+  if (duration <= Duration::zero() || shape.num_prompt_tokens + shape.num_decoding <= 0) return;
+  ClassState& state = classes_[static_cast<size_t>(ClassOf(shape))];
+  const Terms terms = TermsOf(shape);
+  const double seconds = ToSeconds(duration);
+  if (num_observed_ > 0) {
+    state.errors[state.num_errors++ % kErrorWindow] =
+        static_cast<float>(std::abs(SecondsOf(shape) - seconds) / seconds);
+  }
+  const double weight = WeightOf(state, terms, seconds);
+  Scale(state.sums, kMemory);
+  for (size_t i = 0; i < kNumTerms; ++i) {
+    for (size_t j = 0; j <= i; ++j) state.sums.products[i][j] += weight * terms[i] * terms[j];
+    state.sums.with_seconds[i] += weight * terms[i] * seconds / speed_;
+  }
+  ++state.num_observed;
+  ++num_observed_;
+  prompt_tokens_max_ = std::max(prompt_tokens_max_, shape.num_prompt_tokens);
+  UpdateCosts(state);
+}
+
+// Updates `speed_` with the duration of a step. Returns the weight of the step in the sums.
+double StepTimeModel::WeightOf(const ClassState& state, const Terms& terms, double seconds) {
+  // Do not use the prediction before the class is calibrated: the prior may be far off.
+  if (state.num_observed < kTrainedSteps) return speed_ * speed_ / (seconds * seconds);
+  // The prediction may be 0 for a shape far from all observed shapes.
+  const double ratio = seconds / Dot(state.costs, terms);
+  UpdateSpeed(std::min(ratio, kRatioMax * speed_));
+  const double predicted = std::max(Dot(state.costs, terms), seconds / speed_ / kRatioMax);
+  const double error = std::abs(seconds / speed_ - predicted) / predicted;
+  return std::min(1.0, kLargeError / error) / (predicted * predicted);
+}
+
+// Adds a ratio of measured duration to the duration predicted without `speed_`.
+void StepTimeModel::UpdateSpeed(double ratio) {
+  ratios_[next_ratio_] = ratio;
+  next_ratio_ = (next_ratio_ + 1) % kSpeedSteps;
+  std::array<double, kSpeedSteps> sorted = ratios_;
+  speed_ = LowerMedian(std::span<double>(sorted));
+  if (speed_ <= kSpeedMax && speed_ >= 1 / kSpeedMax) return;
+  // The predictions of all classes stay the same. UpdateCosts computes common_costs_ again.
+  for (ClassState& state : classes_) {
+    for (double& cost : state.costs) cost *= speed_;
+    for (Terms& row : state.sums.products) {
+      for (double& product : row) product /= speed_ * speed_;
+    }
+    for (double& product : state.sums.with_seconds) product /= speed_;
+  }
+  for (double& kept : ratios_) kept /= speed_;
+  speed_ = 1;
+}
+
+void StepTimeModel::Scale(Sums& sums, double factor) {
+  for (Terms& row : sums.products) {
+    for (double& product : row) product *= factor;
+  }
+  for (double& product : sums.with_seconds) product *= factor;
+}
+
+void StepTimeModel::Add(const Sums& from, Sums& to) {
+  for (size_t i = 0; i < kNumTerms; ++i) {
+    for (size_t j = 0; j <= i; ++j) to.products[i][j] += from.products[i][j];
+    to.with_seconds[i] += from.with_seconds[i];
+  }
+}
+
+// Returns the factor by which `costs` must be multiplied to fit the observed seconds best.
+double StepTimeModel::LevelOf(const Sums& sums, const Terms& costs) {
+  double squares = 0;
+  for (size_t i = 0; i < kNumTerms; ++i) {
+    for (size_t j = 0; j < i; ++j) squares += 2 * costs[i] * costs[j] * sums.products[i][j];
+    squares += costs[i] * costs[i] * sums.products[i][i];
+  }
+  return squares > 0 ? Dot(costs, sums.with_seconds) / squares : 1;
+}
+
+// Returns the costs that minimise the squared errors in `sums` plus a penalty for the distance
+// from `prior`, scaled to the level of the observations. `floor` limits the penalty of small costs.
+StepTimeModel::Terms StepTimeModel::Fit(const Sums& sums, const Terms& prior, const Terms& floor) {
+  const double level = LevelOf(sums, prior);
+  // Solve for costs in units of `unit`, so that all unknowns are of similar size.
+  Terms unit, target;
+  for (size_t i = 0; i < kNumTerms; ++i) unit[i] = level * std::max(prior[i], floor[i]);
+  Matrix matrix;
+  for (size_t i = 0; i < kNumTerms; ++i) {
+    for (size_t j = 0; j <= i; ++j) {
+      matrix[i][j] = matrix[j][i] = sums.products[i][j] * unit[i] * unit[j];
+    }
+    matrix[i][i] += kPriorStrength;
+    target[i] = sums.with_seconds[i] * unit[i] + kPriorStrength * level * prior[i] / unit[i];
+  }
+  Terms costs = SolveNonNegative(matrix, target);
+  for (size_t i = 0; i < kNumTerms; ++i) costs[i] *= unit[i];
+  return costs;
+}
+
+// Computes the costs of all classes together, and the costs of the class `state`.
+void StepTimeModel::UpdateCosts(ClassState& state) {
+  Sums all;
+  for (const ClassState& each : classes_) Add(each.sums, all);
+  common_costs_ = Fit(all, kPriorCosts, {});
+  Terms floor;
+  const double level = LevelOf(all, kPriorCosts);
+  for (size_t i = 0; i < kNumTerms; ++i) floor[i] = kPriorFloor * level * kPriorCosts[i];
+  state.costs = Fit(state.sums, common_costs_, floor);
+}
+
+Duration StepTimeModel::Predict(const StepShape& shape) const {
+  if (shape.num_prompt_tokens + shape.num_decoding <= 0) return Duration::zero();
+  return FromSeconds(SecondsOf(shape));
+}
+
+int32_t StepTimeModel::PromptTokensWithin(Duration limit, const StepShape& base,
+                                          int64_t first_position, int32_t tokens_max) const {
+  const int64_t step_max = std::max(kFirstPromptTokens, kGrowthMax * prompt_tokens_max_);
+  const int64_t room = std::max<int64_t>(step_max - base.num_prompt_tokens, 0);
+  // The duration never decreases with the number of prompt tokens, because no cost is negative.
+  auto low = int32_t{0};
+  auto high = static_cast<int32_t>(std::min<int64_t>(tokens_max, room));
+  while (low < high) {
+    const int32_t middle = low + (high - low + 1) / 2;
+    StepShape shape = base;
+    shape.AddPromptChunk(first_position, middle);
+    if (Predict(shape) <= limit) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+Duration StepTimeModel::TimeFor(int64_t prompt_tokens, int64_t positions, int64_t tokens_per_step,
+                                const StepShape& decode_part) const {
+  INCIPIT_CHECK(tokens_per_step > 0);
+  if (prompt_tokens <= 0) return Duration::zero();
+  const auto step_class = decode_part.num_decoding > 0 ? StepClass::kMixed : StepClass::kPrefill;
+  const Terms& costs = CostsOf(step_class);
+  const int64_t num_steps = (prompt_tokens + tokens_per_step - 1) / tokens_per_step;
+  const double seconds =
+      speed_ *
+      (static_cast<double>(num_steps) * Dot(costs, TermsOf(decode_part)) +
+       Dot(costs, Terms{0, static_cast<double>(prompt_tokens), 0, static_cast<double>(positions)}));
+  return FromSeconds(std::min(seconds, kSecondsMax));
+}
+
+double StepTimeModel::PrefillTokensPerSecond(int64_t tokens_per_step,
+                                             const StepShape& decode_part) const {
+  const double seconds = ToSeconds(
+      TimeFor(tokens_per_step, PositionsOf(0, tokens_per_step), tokens_per_step, decode_part));
+  return seconds > 0 ? static_cast<double>(tokens_per_step) / seconds : 0;
+}
+
+bool StepTimeModel::trained() const {
+  return StateOf(StepClass::kMixed).num_observed + StateOf(StepClass::kPrefill).num_observed >=
+         kTrainedSteps;
+}
+
+double StepTimeModel::ErrorOf(StepClass step_class) const {
+  const ClassState& state = StateOf(step_class);
+  const size_t count = std::min(state.num_errors, kErrorWindow);
+  if (count == 0) return 0;
+  std::array<float, kErrorWindow> errors = state.errors;
+  return LowerMedian(std::span<float>(errors).first(count));
+}
+
+}  // namespace incipit

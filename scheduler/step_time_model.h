@@ -1,0 +1,148 @@
+// Declares StepTimeModel, which predicts how long a step takes. The model learns from the measured
+// durations of earlier steps. The model reads no clock: the caller passes every duration.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/clock.h"
+
+namespace incipit {
+
+// Returns the number of positions that a chunk of `num_tokens` tokens attends to, if the first
+// token of the chunk is at position `first_position`. A token at position p attends to p + 1
+// positions.
+constexpr int64_t PositionsOf(int64_t first_position, int64_t num_tokens) {
+  return num_tokens * first_position + num_tokens * (num_tokens + 1) / 2;
+}
+
+// The quantities of a step that determine the duration of the step.
+struct StepShape {
+  int64_t num_prompt_tokens = 0;  // prompt tokens that the step computes
+  int64_t num_decoding = 0;       // sequences that decode
+  int64_t num_positions = 0;      // positions that all tokens of the step attend to
+
+  void AddPromptChunk(int64_t first_position, int64_t num_tokens) {
+    num_prompt_tokens += num_tokens;
+    num_positions += PositionsOf(first_position, num_tokens);
+  }
+  // Adds a sequence that decodes the token at `position`.
+  void AddDecode(int64_t position) {
+    ++num_decoding;
+    num_positions += position + 1;
+  }
+};
+
+// kDecode: no prompt tokens. kPrefill: only prompt tokens. kMixed: both.
+enum class StepClass { kDecode, kMixed, kPrefill };
+inline constexpr size_t kNumStepClasses = 3;
+
+constexpr StepClass ClassOf(const StepShape& shape) {
+  if (shape.num_prompt_tokens == 0) return StepClass::kDecode;
+  return shape.num_decoding == 0 ? StepClass::kPrefill : StepClass::kMixed;
+}
+
+// Predicts the duration of a step as
+//
+//   speed * (a + b * prompt tokens + c * decoding sequences + d * positions).
+//
+// The four costs a, b, c and d are not negative. Each class of steps has its own costs.
+// - The costs minimise the sum of squared relative errors of earlier steps. Each later step of the
+//   class reduces the weight of an earlier step by 1 % (recursive least squares with exponential
+//   forgetting: Ljung, Soederstroem, "Theory and Practice of Recursive Identification", 1983).
+// - The weight of a step decreases with its error, so one slow step changes the costs little
+//   (Huber, "Robust estimation of a location parameter", 1964).
+// - A small penalty keeps the costs of a class close to the costs of all classes together, and the
+//   costs of all classes close to fixed ratios (ridge regression). So the model predicts a class
+//   that the model has never observed. The fixed ratios overestimate prompt tokens: a prompt token
+//   costs a tenth of a decode step of one sequence.
+// - `speed` is the median of measured duration / predicted duration over the last kSpeedSteps
+//   steps. If the machine becomes slower, `speed` corrects all classes within a few steps.
+// Not thread-safe. Observe takes constant time. No function allocates memory.
+class StepTimeModel {
+ public:
+  // Number of errors per class that ErrorOf evaluates.
+  static constexpr size_t kErrorWindow = 128;
+  static constexpr size_t kSpeedSteps = 15;
+  // Number of observed steps after which the model has calibrated a class, or is trained.
+  static constexpr int32_t kTrainedSteps = 8;
+  // PromptTokensWithin returns at most kGrowthMax times the largest number of prompt tokens that
+  // any observed step computed, or kFirstPromptTokens if that is more.
+  static constexpr int64_t kFirstPromptTokens = 64, kGrowthMax = 4;
+
+  StepTimeModel();
+
+  // Learns from a step that took `duration`. A step without tokens or a duration that is not
+  // positive has no effect.
+  void Observe(const StepShape& shape, Duration duration);
+
+  // Returns the predicted duration of a step. Returns 0 for a step without tokens, and 0 before the
+  // first observation.
+  Duration Predict(const StepShape& shape) const;
+
+  // Returns the largest number of prompt tokens, at most `tokens_max`, for which a step takes at
+  // most `limit`. The step computes `base` and one more chunk of a prompt, whose first token is at
+  // `first_position`. `base` may contain other chunks of prompts. The result is 0 if no prompt
+  // token fits. kFirstPromptTokens and kGrowthMax also limit the prompt tokens of the step.
+  int32_t PromptTokensWithin(Duration limit, const StepShape& base, int64_t first_position,
+                             int32_t tokens_max) const;
+
+  // Returns the time to compute `prompt_tokens` tokens, which attend to `positions` positions, in
+  // steps of `tokens_per_step` prompt tokens. Each step also computes `decode_part`. Returns 0
+  // before the first observation. REQUIRES: tokens_per_step > 0.
+  Duration TimeFor(int64_t prompt_tokens, int64_t positions, int64_t tokens_per_step,
+                   const StepShape& decode_part = {}) const;
+
+  // Returns the speed of prefill in tokens per second, for a prompt of `tokens_per_step` tokens
+  // that one step computes together with `decode_part`. Returns 0 before the first observation.
+  double PrefillTokensPerSecond(int64_t tokens_per_step, const StepShape& decode_part = {}) const;
+
+  // True after kTrainedSteps observed steps with prompt tokens. Before, predictions for prompt
+  // tokens may be wrong by a factor of 10.
+  bool trained() const;
+
+  // Returns the median of |predicted - measured| / measured over the last kErrorWindow steps of the
+  // class. Each prediction was made before its step was observed. Returns 0 without observations.
+  double ErrorOf(StepClass step_class) const;
+
+ private:
+  // One value for each term of the sum: 1, prompt tokens, decoding sequences, positions.
+  static constexpr size_t kNumTerms = 4;
+  using Terms = std::array<double, kNumTerms>;
+
+  // Weighted sums over observed steps, with seconds divided by `speed`.
+  struct Sums {
+    std::array<Terms, kNumTerms> products{};  // of two terms; only [i][j] with j <= i
+    Terms with_seconds{};                     // products of a term and the seconds
+  };
+  struct ClassState {
+    Sums sums;
+    Terms costs{};  // seconds for each unit of a term, divided by `speed`
+    int32_t num_observed = 0;
+    std::array<float, kErrorWindow> errors{};
+    size_t num_errors = 0;  // ever recorded
+  };
+
+  static Terms TermsOf(const StepShape& shape);
+  static void Scale(Sums& sums, double factor);
+  static void Add(const Sums& from, Sums& to);
+  static double LevelOf(const Sums& sums, const Terms& costs);
+  static Terms Fit(const Sums& sums, const Terms& prior, const Terms& floor);
+  const ClassState& StateOf(StepClass step_class) const;
+  const Terms& CostsOf(StepClass step_class) const;
+  double SecondsOf(const StepShape& shape) const;
+  double WeightOf(const ClassState& state, const Terms& terms, double seconds);
+  void UpdateSpeed(double ratio);
+  void UpdateCosts(ClassState& state);
+
+  std::array<ClassState, kNumStepClasses> classes_;
+  Terms common_costs_{};  // of all classes together, in the units of ClassState::costs
+  double speed_ = 1;
+  std::array<double, kSpeedSteps> ratios_;  // the values whose median is `speed`, a ring
+  size_t next_ratio_ = 0;
+  int64_t num_observed_ = 0;
+  int64_t prompt_tokens_max_ = 0;  // largest number of prompt tokens in an observed step
+};
+
+}  // namespace incipit
