@@ -459,16 +459,19 @@ absl::Status Engine::Loop::BeginStep() {
 absl::Status Engine::Loop::EndStep() {
   StepInFlight& step = StepAt(0);
   const absl::Status status = runner_->Wait(result_);
-  const Time waited_since = std::max(step.launched_at, std::exchange(done_at_, clock_.Now()));
-  step.stats.run += done_at_ - waited_since;
+  // The device begins a step when the previous step ends, or at the launch if that is later.
+  const Time started_at = std::max(step.launched_at, std::exchange(done_at_, clock_.Now()));
+  step.stats.duration = done_at_ - started_at;
+  step.stats.run += step.stats.duration;
   if (!status.ok()) {
     TakeBack(1);
     return status;
   }
   oldest_ = (oldest_ + 1) % steps_.size();
-  scheduler_.Commit(
-      step.plan,
-      {.tokens = result_.tokens, .status = result_.status, .score_status = result_.score_status});
+  scheduler_.Commit(step.plan, {.tokens = result_.tokens,
+                                .status = result_.status,
+                                .score_status = result_.score_status,
+                                .duration = step.stats.duration});
   stats_ = step.stats;
   stats_.commit = clock_.Now() - done_at_;
   stats_.num_tokens = step.plan.num_tokens;

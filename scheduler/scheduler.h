@@ -91,6 +91,7 @@ struct StepOutcome {
   std::span<const TokenId> tokens;
   std::span<const RowStatus> status;
   std::span<const RowStatus> score_status;
+  Duration duration{};  // time of this step alone on the device; 0: unknown
 };
 
 // All events since the last ClearEvents.

@@ -139,6 +139,30 @@ TEST(OverlapTest, TheTimesOfStepsDoNotOverlap) {
     fixture.gate.Pass(1);
     fixture.gate.WaitForStep();
     EXPECT_EQ(fixture.listener.last_stats().run, std::chrono::milliseconds(milliseconds));
+    EXPECT_EQ(fixture.listener.last_stats().duration, std::chrono::milliseconds(milliseconds));
+  }
+}
+
+// With two steps in flight, the engine also waits for the step that follows the failed step.
+TEST(OverlapTest, TheDurationOfAStepExcludesFailedAttempts) {
+  for (const int32_t steps_in_flight : {1, 2}) {
+    EngineOptions options = EngineFixture::DefaultOptions();
+    options.scheduler.steps_in_flight_max = steps_in_flight;
+    EngineFixture fixture(options);
+    fixture.gate.Close();
+    fixture.gate.Fail({absl::AbortedError("busy")});
+    ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 10, 5)).ok());
+    fixture.gate.WaitForStep();
+    for (int32_t i = 0; i < steps_in_flight; ++i) {
+      fixture.clock.Advance(std::chrono::milliseconds(7));
+      fixture.gate.Pass(1);
+      fixture.gate.WaitForStep();
+    }
+    fixture.clock.Advance(std::chrono::milliseconds(5));
+    fixture.gate.Pass(1);
+    fixture.gate.WaitForStep();
+    EXPECT_EQ(fixture.listener.last_stats().duration, std::chrono::milliseconds(5));
+    EXPECT_EQ(fixture.listener.last_stats().run, std::chrono::milliseconds(7 + 5));
   }
 }
 
