@@ -19,6 +19,7 @@ void Scheduler::Commit(const StepPlan& plan, const StepOutcome& outcome) {
   INCIPIT_CHECK(outcome.status.size() == plan.samples.size());
   std::shift_left(in_flight_.begin(), in_flight_.end(), 1);
   --num_in_flight_;
+  step_times_.Observe(plan.shape, outcome.duration);
   MarkFailed(plan, outcome);
   Cursor cursor;
   for (const StepPlan::Item& item : plan.items) CommitItem(plan, item, outcome, cursor);
@@ -81,6 +82,7 @@ void Scheduler::CountAdmission(Sequence& sequence) {
   if (!group.admitted) {
     group.admitted = true;
     num_waiting_prompt_tokens_ -= request.num_prompt();
+    prompt_lengths_.Add(request.num_prompt(), sequence.num_hit_tokens);
     events_.admissions.push_back({.request = request.id,
                                   .num_prompt_tokens = request.num_prompt(),
                                   .num_cached_tokens = sequence.num_hit_tokens,

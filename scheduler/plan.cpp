@@ -5,21 +5,12 @@
 #include "scheduler/scheduler.h"
 
 namespace incipit {
-namespace {
-
-// A step with prompts and decoding sequences has at least this number of tokens, because a smaller
-// step takes nearly the same time. The second constant is a part of the token budget, because a
-// larger budget means a faster machine.
-constexpr int32_t kMixedTokensMin = 16;
-constexpr int32_t kMixedBudgetParts = 32;
-
-}  // namespace
-
 void StepPlan::Clear() {
   items.clear();
   samples.clear();
   copies.clear();
   num_tokens = num_scores = num_decode_tokens = num_preemptions = 0;
+  shape = {};
 }
 
 void Scheduler::Plan(Time now, StepPlan& plan) {
@@ -36,9 +27,8 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   const bool lacks_blocks = survey.num_urgent_blocks > cache_.num_free();
   if (num_in_flight_ > 0 && (survey.needs_commit || lacks_blocks)) return;
   if (!MakeRoom(plan, survey)) return;
-  const int32_t prompt_room = PromptRoom(survey);
   AddDecodes(survey, plan);
-  AddPrompts(now, plan, std::min(prompt_room, options_.step_tokens_max - plan.num_tokens));
+  AddPrompts(now, plan, PromptRoom(survey, plan));
   if (!plan.items.empty()) in_flight_[static_cast<size_t>(num_in_flight_++)] = &plan;
   INCIPIT_CHECK(num_in_flight_ > 0 || idle());
 }
@@ -76,10 +66,7 @@ Scheduler::Survey Scheduler::SurveyRunning() {
     }
     prompts_.push_back(running);
     num_promised_ += cache_.BlocksNeeded(sequence.table, {}, sequence.length());
-    // The prompt tokens of a request without a committed step count as waiting.
-    if (sequence.group->admitted) {
-      survey.num_prompt_tokens += sequence.num_tokens() - sequence.num_hit_tokens;
-    }
+    survey.num_prompt_tokens += sequence.num_missing();
   }
   protected_ = FindProtected();
   if (protected_ != nullptr && !IsDecoding(*protected_)) {
@@ -88,18 +75,51 @@ Scheduler::Survey Scheduler::SurveyRunning() {
   return survey;
 }
 
-// Returns the maximum number of prompt tokens in the step.
-int32_t Scheduler::PromptRoom(const Survey& survey) const {
-  const int64_t budget = options_.step_tokens_max;
-  if (options_.prompt_steps_max == 1 || survey.num_decoding == 0) return options_.step_tokens_max;
-  const int64_t num_sequences =
-      std::min<int64_t>(num_running() + num_waiting(), options_.running_max);
-  const int64_t num_mixed = std::max<int64_t>(
-      {num_sequences + num_sequences / 4, kMixedTokensMin, budget / kMixedBudgetParts});
-  const int64_t num_due =
-      (num_waiting_prompt_tokens_ + survey.num_prompt_tokens) / options_.prompt_steps_max;
-  return static_cast<int32_t>(
-      std::clamp<int64_t>(std::max(num_mixed - survey.num_decoding, num_due), 1, budget));
+// Returns the maximum number of prompt tokens that the step computes beside the decoding sequences
+// in `plan`. The step takes at most itl_target, unless the prompts would then miss ttft_target.
+int32_t Scheduler::PromptRoom(const Survey& survey, const StepPlan& plan) {
+  const int32_t room = options_.step_tokens_max - plan.num_tokens;
+  const int64_t num_backlog = NumBacklogTokens(survey);
+  if (room <= 1 || num_backlog == 0 || survey.num_decoding == 0) {
+    is_catching_up_ = is_catching_up_ && num_backlog > 0;
+    return room;
+  }
+  const Duration decode_time = step_times_.Predict(plan.shape);
+  if (decode_time == Duration{}) return room;  // no step is measured yet
+  const Duration limit = options_.itl_target > Duration{}
+                             ? options_.itl_target
+                             : FromSeconds(kStepRatio * ToSeconds(decode_time));
+  const int64_t position = prompts_.empty() ? 0 : prompts_.front()->num_planned;
+  const int32_t num_tokens =
+      std::max(1, step_times_.PromptTokensWithin(limit, plan.shape, position, room));
+  const double tokens_per_second = step_times_.PrefillTokensPerSecond(num_tokens, plan.shape);
+  if (num_backlog <= num_tokens) is_catching_up_ = false;
+  is_catching_up_ |= IsUrgent(num_backlog, tokens_per_second);
+  return is_catching_up_ ? room : num_tokens;
+}
+
+// Returns the number of prompt tokens that running sequences must compute, and waiting sequences
+// that may be admitted. Estimates the cached part of waiting prompts from earlier prompts.
+int64_t Scheduler::NumBacklogTokens(const Survey& survey) const {
+  const int32_t num_slots = options_.running_max - num_running();
+  if (is_blocked_ || waiting_.empty() || num_slots <= 0) return survey.num_prompt_tokens;
+  const double admissible = std::min(1.0, static_cast<double>(num_slots) / num_waiting());
+  const auto num_waiting_tokens = static_cast<double>(num_waiting_prompt_tokens_);
+  return survey.num_prompt_tokens +
+         static_cast<int64_t>(admissible * prompt_lengths_.computed_part() * num_waiting_tokens);
+}
+
+// Returns true if `num_tokens` prompt tokens take longer than ttft_target at a speed of
+// `tokens_per_second`.
+bool Scheduler::IsUrgent(int64_t num_tokens, double tokens_per_second) const {
+  double target_s = ToSeconds(options_.ttft_target);
+  if (options_.ttft_target == Duration{}) {
+    const auto length = static_cast<int64_t>(prompt_lengths_.mean_length());
+    const Duration alone =
+        step_times_.TimeFor(length, PositionsOf(0, length), options_.step_tokens_max);
+    target_s = std::max(ToSeconds(kTtftMin), kPromptRatio * ToSeconds(alone));
+  }
+  return static_cast<double>(num_tokens) > target_s * tokens_per_second;
 }
 
 // Decodes one token of the protected sequence, and then of the others in the order of admission. If
@@ -179,6 +199,11 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan) 
   item.first_token = sequence.num_planned;
   item.num_tokens = num_tokens;
   item.sample_begin = static_cast<int32_t>(plan.samples.size());
+  if (num_tokens == 1 && item.first_token >= group.request->num_prompt()) {
+    plan.shape.AddDecode(item.first_token);
+  } else {
+    plan.shape.AddPromptChunk(item.first_token, num_tokens);
+  }
   const int32_t token_end = item.first_token + num_tokens;
   if (token_end > sequence.num_tokens()) item.fed_sample = sequence.pending_sample;
   if (token_end == sequence.length()) {

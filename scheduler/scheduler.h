@@ -15,9 +15,11 @@
 #include "base/types.h"
 #include "kvcache/kv_cache_manager.h"
 #include "scheduler/deadline_heap.h"
+#include "scheduler/prompt_lengths.h"
 #include "scheduler/request.h"
 #include "scheduler/scheduling_policy.h"
 #include "scheduler/sequence.h"
+#include "scheduler/step_time_model.h"
 #include "scheduler/tenant_shares.h"
 #include "scheduler/waiting_queue.h"
 
@@ -26,15 +28,18 @@ namespace incipit {
 struct SchedulerOptions {
   int32_t step_tokens_max = 2048;  // maximum number of tokens that one step computes
   int32_t running_max = 256;       // maximum number of sequences that hold blocks
-  // While sequences decode, prompts get a small part of each step. The part is large enough to
-  // compute all waiting prompt tokens within this number of steps. 1: prompts get the rest of each
-  // step.
-  int32_t prompt_steps_max = 1;
   // Maximum number of steps that are planned and not committed: 1, or 2 to plan a step while the
   // previous step runs.
   int32_t steps_in_flight_max = 1;
   SchedulingKind scheduling = SchedulingKind::kFair;
   ShareOptions shares{};
+  // Longest step while sequences decode (StepTimeModel), which bounds the time between two output
+  // tokens; 0: kStepRatio times the duration of a step without prompts.
+  Duration itl_target{};
+  // If the prompts cannot be computed within this time in such steps, steps take the whole token
+  // budget until the prompts are computed. 0: kPromptRatio times the time that an average prompt
+  // needs alone, but at least kTtftMin.
+  Duration ttft_target{};
   // Time in which a waiting request gains one level of priority; 0: priorities do not rise.
   Duration priority_aging = std::chrono::seconds(10);
   // Number of waiting requests of a tenant among which the request with the longest cached prefix
@@ -49,6 +54,11 @@ struct SchedulerOptions {
   // False: no sequence is admitted while an earlier sequence does not fit into the cache.
   bool passing = true;
 };
+
+// Defaults of itl_target and ttft_target, as ratios.
+inline constexpr double kStepRatio = 1.9;
+inline constexpr double kPromptRatio = 5;
+inline constexpr Duration kTtftMin = std::chrono::seconds(1);
 
 // Maximum number of later requests of the same tenant that are admitted before a request.
 inline constexpr int32_t kOvertakenMax = 64;
@@ -82,6 +92,7 @@ struct StepPlan {
   int32_t num_scores = 0;
   int32_t num_decode_tokens = 0;  // number of output tokens among num_tokens
   int32_t num_preemptions = 0;
+  StepShape shape;  // quantities that determine the duration of the step
 
   void Clear();
 };
@@ -177,12 +188,13 @@ class Scheduler {
   // its cached prefix.
   const Sequence* head() const { return head_; }
   const TenantShares& shares() const { return shares_; }
+  const StepTimeModel& step_times() const { return step_times_; }
 
  private:
   // Properties of the running sequences at the begin of Plan.
   struct Survey {
     int32_t num_decoding = 0;
-    int64_t num_prompt_tokens = 0;  // to compute, of admitted requests
+    int64_t num_prompt_tokens = 0;  // to compute, of running sequences
     // Blocks for one more token of each decoding sequence and of the protected sequence.
     int32_t num_urgent_blocks = 0;
     bool needs_commit = false;  // the next step depends on results of the step in flight
@@ -204,7 +216,9 @@ class Scheduler {
   bool IsDecoding(const Sequence& sequence) const;
   int32_t NumBlocksForOne(const Sequence& sequence) const;
   Survey SurveyRunning();
-  int32_t PromptRoom(const Survey& survey) const;
+  int32_t PromptRoom(const Survey& survey, const StepPlan& plan);
+  int64_t NumBacklogTokens(const Survey& survey) const;
+  bool IsUrgent(int64_t num_tokens, double tokens_per_second) const;
   void AddDecodes(const Survey& survey, StepPlan& plan);
   void AddPrompts(Time now, StepPlan& plan, int32_t room);
   int32_t ContinuePrompt(Sequence& sequence, int32_t tokens_max, StepPlan& plan);
@@ -280,6 +294,10 @@ class Scheduler {
   uint64_t plan_number_ = 0;
   size_t num_choices_ = 0;  // of all requests
   int64_t num_waiting_prompt_tokens_ = 0;
+  StepTimeModel step_times_;
+  PromptLengths prompt_lengths_;
+  // True while prompts get the whole token budget, because they would otherwise miss ttft_target.
+  bool is_catching_up_ = false;
   int32_t num_to_sweep_ = 0;  // sequences in running_ that hold no blocks any more
 
   // The running sequence that this plan must advance and not preempt, or nullptr.

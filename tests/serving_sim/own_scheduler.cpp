@@ -37,7 +37,6 @@ Request MakeRequest(const DeviceModel& device, const SimRequest& from, int32_t i
 SchedulerOptions MakeOwnOptions(const DeviceModel& device, int32_t steps_in_flight) {
   return {.step_tokens_max = device.step_tokens_max,
           .running_max = device.running_max,
-          .prompt_steps_max = 128,
           .steps_in_flight_max = steps_in_flight};
 }
 
@@ -77,7 +76,7 @@ void OwnScheduler::Plan(Time now, SimStep& step, SimEvents& events) {
   }
 }
 
-void OwnScheduler::Commit(Duration /*duration*/, SimEvents& events) {
+void OwnScheduler::Commit(Duration duration, SimEvents& events) {
   INCIPIT_CHECK(num_planned_ > 0);
   const StepPlan& plan = plans_[oldest_];
   tokens_.clear();
@@ -86,7 +85,8 @@ void OwnScheduler::Commit(Duration /*duration*/, SimEvents& events) {
     tokens_.push_back(TextToken(load_.requests[index].output_text, sequence->num_output()));
   }
   status_.assign(plan.samples.size(), RowStatus::kOk);
-  scheduler_.Commit(plan, {.tokens = tokens_, .status = status_, .score_status = {}});
+  scheduler_.Commit(
+      plan, {.tokens = tokens_, .status = status_, .score_status = {}, .duration = duration});
   oldest_ = (oldest_ + 1) % plans_.size();
   --num_planned_;
   TakeEvents(events);
