@@ -1,5 +1,6 @@
 // Admission: which waiting sequences get blocks and start to compute.
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 #include "scheduler/scheduler.h"
@@ -13,11 +14,12 @@ constexpr int32_t kReservedParts = 100;
 
 }  // namespace
 
-// Admits waiting sequences in the order of the policy, within `room` prompt tokens. Returns the
-// number of tokens that the admitted sequences compute in this step.
+// Admits waiting sequences in the order of the policy, within `room` prompt tokens. Leaves out
+// sequences with more than `missing_max` tokens to compute. Returns the number of tokens that the
+// admitted sequences compute in this step.
 //
 // If the first sequence of the policy does not fit, it becomes the head, and others may pass it.
-int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room) {
+int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing_max) {
   if (head_ != nullptr && (Fits(*head_, {}) || IsOutOfDate(*head_))) ReleaseHead();
   // Without new sequences and without more free blocks, the same sequences would not fit again.
   const bool is_head_new = head_ == nullptr || head_->table.blocks.empty();
@@ -25,9 +27,9 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room) {
   is_blocked_ = false;
   int32_t num_tokens = 0, num_tries = 0, num_parks = 0;
   while (num_tokens < room && num_running() < options_.running_max) {
-    const auto [first, next] = NextToAdmit();
+    const auto [first, next] = NextToAdmit(missing_max);
     if (next == nullptr || num_tries > kPassingTriesMax || num_parks >= kParksMax) {
-      has_arrivals_ = num_parks >= kParksMax;
+      has_arrivals_ &= num_parks >= kParksMax || missing_max < std::numeric_limits<int32_t>::max();
       break;
     }
     const bool is_held = !next->table.blocks.empty();  // the head, which does not fit
@@ -57,41 +59,50 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room) {
 // Returns the first sequence in the order of the policy, and the sequence to admit next. The latter
 // is the sequence with the longest cached prefix in the window of the same tenant. Both are nullptr
 // if the plan has tried all sequences.
-Scheduler::Candidates Scheduler::NextToAdmit() {
+Scheduler::Candidates Scheduler::NextToAdmit(int32_t missing_max) {
   Sequence* first = nullptr;
   for (const int32_t tenant : waiting_.tenants()) {
-    Sequence* candidate = FirstUntried(tenant);
+    Sequence* candidate = FirstCandidate(tenant, missing_max);
     if (candidate == nullptr) continue;
     if (first == nullptr || policy_->GoesBefore(candidate->standing, first->standing)) {
       first = candidate;
     }
   }
   if (first == nullptr) return {};
-  return {first, &LongestMatch(*first)};
+  return {first, &LongestMatch(*first, missing_max)};
 }
 
-// Returns the first sequence of the tenant's window that this plan has not tried. Returns nullptr
-// if the sequence would overtake a sequence that was overtaken kOvertakenMax times.
-Sequence* Scheduler::FirstUntried(int32_t tenant) {
+// Returns true if this plan has not tried `sequence` yet, and the sequence has at most
+// `missing_max` tokens to compute.
+bool Scheduler::IsCandidate(Sequence& sequence, int32_t missing_max) {
+  if (sequence.tried_in_plan == plan_number_) return false;
+  if (sequence.num_tokens() <= missing_max) return true;
+  RefreshMatch(sequence);
+  return sequence.num_tokens() - sequence.match.num_tokens <= missing_max;
+}
+
+// Returns the first candidate of the tenant's window. Returns nullptr if there is none, or if it
+// would overtake a sequence that was overtaken kOvertakenMax times.
+Sequence* Scheduler::FirstCandidate(int32_t tenant, int32_t missing_max) {
   for (Sequence* sequence : waiting_.of(tenant).window()) {
-    if (sequence->tried_in_plan != plan_number_) return sequence;
+    if (IsCandidate(*sequence, missing_max)) return sequence;
     if (sequence->num_overtaken >= kOvertakenMax) return nullptr;
   }
   return nullptr;
 }
 
-// Returns the sequence with the longest cached prefix among the sequences of the window, `first`
+// Returns the sequence with the longest cached prefix among the candidates of the window, `first`
 // and later, that may overtake all earlier ones. A sequence overtakes only sequences of the same or
 // a lower priority.
-Sequence& Scheduler::LongestMatch(Sequence& first) {
+Sequence& Scheduler::LongestMatch(Sequence& first, int32_t missing_max) {
   if (&first == head_) return first;  // the head has already been passed
   Sequence* best = &first;
   bool is_after_first = false;
   for (Sequence* sequence : waiting_.of(first.standing.tenant).window()) {
     is_after_first |= sequence == &first;
     if (!is_after_first) continue;
-    if (sequence->tried_in_plan != plan_number_ &&
-        sequence->standing.priority >= first.standing.priority) {
+    if (sequence->standing.priority >= first.standing.priority &&
+        IsCandidate(*sequence, missing_max)) {
       RefreshMatch(*sequence);
       if (sequence->match.num_tokens > best->match.num_tokens) best = sequence;
     }
@@ -133,8 +144,7 @@ bool Scheduler::Fits(const Sequence& sequence, const ComputedBlocks& computed) c
 }
 
 // Admits `sequence`, whose cached prefix is `computed`. Returns the number of tokens that the
-// sequence computes in this step: at most `room`, or half of `room` if the prompt is long and other
-// sequences wait.
+// sequence computes in this step, at most `room`.
 int32_t Scheduler::StartSequence(Time now, Sequence& sequence, const ComputedBlocks& computed,
                                  int32_t room, StepPlan& plan) {
   SequenceGroup& group = *sequence.group;
@@ -142,8 +152,7 @@ int32_t Scheduler::StartSequence(Time now, Sequence& sequence, const ComputedBlo
     sequence.miss = cache_.ExplainMiss(Matchable(sequence), sequence.table, computed);
   }
   const int32_t num_missing = sequence.num_tokens() - computed.num_tokens;
-  const bool leaves_room = num_missing > options_.long_prefill_tokens && waiting_.size() > 1;
-  const int32_t num_tokens = std::min(num_missing, leaves_room ? (room + 1) / 2 : room);
+  const int32_t num_tokens = std::min(num_missing, room);
   INCIPIT_CHECK(cache_.AllocateSlots(sequence.table, computed, computed.num_tokens + num_tokens));
   num_promised_ += cache_.BlocksNeeded(sequence.table, {}, sequence.num_tokens());
   waiting_.Remove(sequence);

@@ -19,6 +19,11 @@ bool FairPolicy::GoesBefore(const Standing& a, const Standing& b) const {
   return a.key < b.key;
 }
 
+std::partial_ordering FairPolicy::ComparePrompts(const Standing& a, const Standing& b) const {
+  const std::partial_ordering order = shares_.service(a.tenant) <=> shares_.service(b.tenant);
+  return order != 0 ? order : b.priority <=> a.priority;
+}
+
 std::partial_ordering FairPolicy::ComparePreemption(const Standing& a, const Standing& b) const {
   if (a.tenant == b.tenant) return a.priority <=> b.priority;
   return shares_.service(b.tenant) <=> shares_.service(a.tenant);

@@ -12,6 +12,8 @@ class FairPolicy final : public SchedulingPolicy {
   explicit FairPolicy(const TenantShares& shares) : shares_(shares) {}
 
   bool GoesBefore(const Standing& a, const Standing& b) const override;
+  // The tenant with the least service goes first. Within a tenant, the highest priority goes first.
+  std::partial_ordering ComparePrompts(const Standing& a, const Standing& b) const override;
   // The tenant with the most service is preempted first. Within a tenant, the lowest priority is
   // preempted first.
   std::partial_ordering ComparePreemption(const Standing& a, const Standing& b) const override;

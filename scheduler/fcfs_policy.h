@@ -10,6 +10,9 @@ namespace incipit {
 class FcfsPolicy final : public SchedulingPolicy {
  public:
   bool GoesBefore(const Standing& a, const Standing& b) const override { return a.key < b.key; }
+  std::partial_ordering ComparePrompts(const Standing& a, const Standing& b) const override {
+    return b.priority <=> a.priority;
+  }
   std::partial_ordering ComparePreemption(const Standing& a, const Standing& b) const override {
     return a.priority <=> b.priority;
   }

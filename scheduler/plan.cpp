@@ -1,5 +1,6 @@
 // Scheduler::Plan: the tokens that the next step computes for each running sequence.
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 #include "scheduler/scheduler.h"
@@ -139,43 +140,64 @@ void Scheduler::AddDecodes(const Survey& survey, StepPlan& plan) {
   }
 }
 
-// Distributes `room` prompt tokens: to short running prompts, then to waiting sequences, then to
-// long running prompts. While others wait, long prompts get half of the tokens. The protected
-// sequence gets at least one token.
+// Returns true if the running prompt `a` gets its tokens before the running prompt `b`. The policy
+// comes first, and then the number of tokens that are left. Numbers up to long_prefill_tokens count
+// as equal, so that short prompts keep their order.
+bool Scheduler::IsComputedBefore(const Sequence& a, const Sequence& b) const {
+  if (a.is_passing != b.is_passing) return b.is_passing;
+  const std::partial_ordering order = policy_->ComparePrompts(a.standing, b.standing);
+  if (order != 0) return order < 0;
+  const int32_t left_a = std::max(a.num_missing(), options_.long_prefill_tokens);
+  const int32_t left_b = std::max(b.num_missing(), options_.long_prefill_tokens);
+  return left_a != left_b ? left_a < left_b : a.standing.key < b.standing.key;
+}
+
+// Distributes `room` prompt tokens in this order: running prompts that the step can finish, waiting
+// sequences that need fewer tokens than the other running prompts, the other running prompts, and
+// then any waiting sequences. A quarter of the tokens is reserved for the oldest running prompt,
+// and one token for the protected sequence.
 void Scheduler::AddPrompts(Time now, StepPlan& plan, int32_t room) {
-  std::ranges::sort(prompts_, [this](const Sequence* a, const Sequence* b) {
-    if (a->is_passing != b->is_passing) return b->is_passing;
-    return policy_->GoesBefore(a->standing, b->standing);
-  });
-  const auto is_long = [this](const Sequence& sequence) {
-    return sequence.num_missing() > options_.long_prefill_tokens;
-  };
-  const size_t num_prompts = prompts_.size();  // Admit appends to prompts_
-  const auto num_long = static_cast<size_t>(std::count_if(
-      prompts_.begin(), prompts_.end(), [&](const Sequence* prompt) { return is_long(*prompt); }));
   const bool may_admit =
       !lacks_blocks_ && num_waiting() > 0 && num_running() < options_.running_max;
-  int32_t for_long = 0;
-  if (num_long > 0) for_long = num_long < num_prompts || may_admit ? (room + 1) / 2 : room;
-
+  std::ranges::sort(
+      prompts_, [this](const Sequence* a, const Sequence* b) { return IsComputedBefore(*a, *b); });
+  const size_t num_prompts = prompts_.size();  // Admit appends to prompts_
+  Sequence* oldest = nullptr;
+  for (Sequence* prompt : prompts_) {
+    if (oldest == nullptr || prompt->standing.key < oldest->standing.key) oldest = prompt;
+  }
+  int32_t for_oldest = oldest == nullptr ? 0 : (room + 3) / 4;
   int32_t for_protected = std::ranges::find(prompts_, protected_) == prompts_.end() ? 0 : 1;
   num_reserved_ = for_protected > 0 ? NumBlocksForOne(*protected_) : 0;
-  const auto continue_all = [&](bool long_ones, int32_t reserved) {
-    for (size_t i = 0; i < num_prompts; ++i) {
-      Sequence& sequence = *prompts_[i];
-      if (is_long(sequence) != long_ones) continue;
-      int32_t tokens_max = room - std::max(reserved, for_protected);
-      if (&sequence == protected_) {
-        tokens_max = std::max(for_protected, room - reserved);
-        for_protected = num_reserved_ = 0;
-      }
-      room -= ContinuePrompt(sequence, tokens_max, plan);
-    }
+  const auto room_for = [&](const Sequence& sequence) {
+    int32_t reserved = 0;
+    if (&sequence != oldest) reserved += for_oldest;
+    if (&sequence != protected_ && protected_ != oldest) reserved += for_protected;
+    return room - reserved;
   };
-  continue_all(false, for_long);
-  if (may_admit) room -= Admit(now, plan, room - std::max(for_long, for_protected));
-  continue_all(true, 0);
-  if (may_admit && num_long > 0) Admit(now, plan, room);
+  const auto compute = [&](Sequence& sequence) {
+    if (&sequence == protected_) num_reserved_ = 0;
+    room -= ContinuePrompt(
+        sequence, std::max<int32_t>(room_for(sequence), &sequence == protected_ ? 1 : 0), plan);
+    if (&sequence == oldest) for_oldest = 0;
+    if (&sequence == protected_) for_protected = 0;
+  };
+  size_t next = 0;
+  for (; next < num_prompts; ++next) {
+    if (prompts_[next]->num_missing() > room_for(*prompts_[next])) break;
+    compute(*prompts_[next]);
+  }
+  if (may_admit) {
+    const int32_t available = room - std::max(for_oldest, for_protected);
+    int32_t missing_max = std::max(available, options_.long_prefill_tokens);
+    if (next < num_prompts) missing_max = std::min(missing_max, prompts_[next]->num_missing() - 1);
+    room -= Admit(now, plan, available, missing_max);
+  }
+  for (; next < num_prompts; ++next) {
+    if (prompts_[next] != oldest) compute(*prompts_[next]);
+  }
+  if (for_oldest > 0) compute(*oldest);
+  if (may_admit) Admit(now, plan, room, std::numeric_limits<int32_t>::max());
 }
 
 // Computes up to `tokens_max` further prompt tokens of a running sequence. Computes fewer if blocks

@@ -45,9 +45,10 @@ struct SchedulerOptions {
   // Number of waiting requests of a tenant among which the request with the longest cached prefix
   // is admitted first; 1: requests are never reordered.
   int32_t reorder_window = 64;
-  // A prompt with more tokens to compute is long: while other prompts wait, all long prompts
-  // together get half of the prompt tokens of a step.
-  int32_t long_prefill_tokens = 512;
+  // Among prompts with more tokens left to compute than this number, the prompt with the fewest
+  // tokens left is computed first. Prompts with fewer tokens left are computed before, in the order
+  // of their arrival.
+  int32_t long_prefill_tokens = 64;
   // A sequence that was preempted this number of times is preempted again only if all others were
   // preempted as often.
   int32_t preemptions_max = 3;
@@ -220,6 +221,7 @@ class Scheduler {
   int64_t NumBacklogTokens(const Survey& survey) const;
   bool IsUrgent(int64_t num_tokens, double tokens_per_second) const;
   void AddDecodes(const Survey& survey, StepPlan& plan);
+  bool IsComputedBefore(const Sequence& a, const Sequence& b) const;
   void AddPrompts(Time now, StepPlan& plan, int32_t room);
   int32_t ContinuePrompt(Sequence& sequence, int32_t tokens_max, StepPlan& plan);
   void AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan);
@@ -229,10 +231,11 @@ class Scheduler {
     Sequence* first = nullptr;
     Sequence* next = nullptr;
   };
-  int32_t Admit(Time now, StepPlan& plan, int32_t room);
-  Candidates NextToAdmit();
-  Sequence* FirstUntried(int32_t tenant);
-  Sequence& LongestMatch(Sequence& first);
+  int32_t Admit(Time now, StepPlan& plan, int32_t room, int32_t missing_max);
+  Candidates NextToAdmit(int32_t missing_max);
+  bool IsCandidate(Sequence& sequence, int32_t missing_max);
+  Sequence* FirstCandidate(int32_t tenant, int32_t missing_max);
+  Sequence& LongestMatch(Sequence& first, int32_t missing_max);
   bool IsOutOfDate(const Sequence& sequence) const;
   void RefreshMatch(Sequence& sequence);
   int32_t NumAvailable() const;

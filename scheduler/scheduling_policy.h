@@ -19,9 +19,12 @@ class SchedulingPolicy {
  public:
   virtual ~SchedulingPolicy() = default;
 
-  // Returns true if request `a` goes before request `b`: `a` is admitted first, and the prompt of
-  // `a` gets its part of a step first. This is a strict weak order.
+  // Returns true if request `a` is admitted before request `b`. This is a strict weak order.
   virtual bool GoesBefore(const Standing& a, const Standing& b) const = 0;
+
+  // Compares two requests whose prompts share a step. Returns less if `a` gets its tokens first,
+  // and equivalent if the shorter prompt goes first. The result is a weak order.
+  virtual std::partial_ordering ComparePrompts(const Standing& a, const Standing& b) const = 0;
 
   // Compares two running requests. Returns less if `a` is preempted before `b`, and equivalent if
   // the policy does not care.
