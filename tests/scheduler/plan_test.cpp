@@ -36,39 +36,6 @@ TEST(PlanTest, APromptOfHighPriorityLeavesOneTokenToEachDecode) {
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 8)));
 }
 
-TEST(PlanTest, PromptsHaveASmallPartOfEachStepWhileOthersDecode) {
-  SchedulerFixture fixture({.num_blocks = 64, .block_size = 4},
-                           {.step_tokens_max = 64, .running_max = 8, .prompt_steps_max = 100});
-  fixture.Add(SchedulerFixture::Ask(1, 40, 9, 1));
-  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 40))) << "nobody is kept waiting";
-  fixture.Add(SchedulerFixture::Ask(2, 40, 2, 2));
-  fixture.Add(SchedulerFixture::Ask(3, 8, 2, 3));
-  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1), Pair(2, 15)));
-  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1), Pair(2, 15)));
-  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1), Pair(2, 10), Pair(3, 5)));
-  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 3)));
-}
-
-TEST(PlanTest, PromptsHaveMoreOfAStepThatHasManyDecodes) {
-  SchedulerFixture fixture({.num_blocks = 256, .block_size = 4},
-                           {.step_tokens_max = 64, .running_max = 64, .prompt_steps_max = 100});
-  for (uint64_t id = 1; id <= 31; ++id) fixture.Add(SchedulerFixture::Ask(id, 2, 9, 50 * id));
-  EXPECT_EQ(fixture.Step().size(), 31u);
-  fixture.Add(SchedulerFixture::Ask(32, 40, 2, 5000));
-  EXPECT_THAT(fixture.Step().back(), Pair(32, 40 - 31));
-}
-
-TEST(PlanTest, ALongPromptIsSpreadOverSoManyStepsAtMost) {
-  SchedulerFixture fixture({.num_blocks = 64, .block_size = 4},
-                           {.step_tokens_max = 64, .running_max = 8, .prompt_steps_max = 2});
-  fixture.Add(SchedulerFixture::Ask(1, 4, 9, 1));
-  fixture.Step();
-  fixture.Add(SchedulerFixture::Ask(2, 80, 2, 2));
-  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1), Pair(2, 40)));
-  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1), Pair(2, 40)));
-  EXPECT_EQ(fixture.OutputOf(2).tokens.size(), 1u);
-}
-
 TEST(PlanTest, AtLeastTheFirstAdvancesWhenTheBudgetIsOneToken) {
   SchedulerFixture fixture({.num_blocks = 64, .block_size = 4},
                            {.step_tokens_max = 1, .running_max = 8});

@@ -176,16 +176,75 @@ TEST(PromptsTest, AShortPromptBehindALongOneStartsAtOnce) {
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 64), Pair(1, 2048 - 64)));
 }
 
-TEST(PromptsTest, ALongPromptGetsHalfOfAStepWhileShortOnesWait) {
+TEST(PromptsTest, TheOldestPromptGetsAQuarterWhileShorterOnesGoFirst) {
   SchedulerFixture fixture(kRoomy,
-                           {.step_tokens_max = 100, .running_max = 64, .long_prefill_tokens = 200});
+                           {.step_tokens_max = 100, .running_max = 64, .long_prefill_tokens = 1});
   fixture.Add(SchedulerFixture::Ask(1, 1000, 1, 1));
   fixture.Step();
   for (uint64_t id = 2; id <= 6; ++id) {
-    fixture.Add(SchedulerFixture::Ask(id, 90, 1, static_cast<TokenId>(id)));
+    fixture.Add(SchedulerFixture::Ask(id, 60, 1, static_cast<TokenId>(id)));
   }
-  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 50), Pair(1, 50)));
-  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 40), Pair(3, 10), Pair(1, 50)));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 60), Pair(1, 40)));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(3, 60), Pair(1, 40)));
+  fixture.Add(SchedulerFixture::Ask(7, 15, 1, 7));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(4, 60), Pair(7, 15), Pair(1, 25)));
+}
+
+TEST(PromptsTest, WithoutShorterPromptsTheLongOneIsNotThrottled) {
+  SchedulerFixture fixture(kRoomy, {.step_tokens_max = 100, .running_max = 64});
+  fixture.Add(SchedulerFixture::Ask(1, 1000, 1, 1));
+  fixture.Step();
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 100)));
+}
+
+class TimedFixture : public SchedulerFixture {
+ public:
+  using SchedulerFixture::SchedulerFixture;
+
+  // Plans and commits a step. The step takes 10 ms, 1 ms for each decoding sequence, and 1 ms for
+  // each prompt token. Returns the duration in ms.
+  int64_t TimedStep() {
+    Plan();
+    duration =
+        std::chrono::milliseconds(10 + plan.shape.num_decoding + plan.shape.num_prompt_tokens);
+    if (!plan.items.empty()) Run();
+    return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+  }
+};
+
+TEST(PromptsTest, AStepWithPromptsTakesAtMostTheTargetWhileSequencesDecode) {
+  TimedFixture fixture(kRoomy, {.step_tokens_max = 512,
+                                .running_max = 64,
+                                .itl_target = std::chrono::milliseconds(50),
+                                .ttft_target = std::chrono::hours(1)});
+  for (uint64_t id = 1; id <= 40; ++id) {
+    fixture.Add(SchedulerFixture::Ask(id, 10 + 7 * static_cast<int32_t>(id), 20, id % 50));
+    fixture.TimedStep();
+  }
+  int64_t longest = 0;
+  for (uint64_t id = 101; id <= 110; ++id) {
+    fixture.Add(SchedulerFixture::Ask(id, 200, 400, static_cast<TokenId>(id)));
+    for (int32_t step = 0; step < 8; ++step) longest = std::max(longest, fixture.TimedStep());
+  }
+  EXPECT_LE(longest, 55);
+  EXPECT_GE(longest, 45);
+}
+
+TEST(PromptsTest, PromptsThatWouldMissTheirTargetGetTheWholeBudget) {
+  TimedFixture fixture(kRoomy, {.step_tokens_max = 512,
+                                .running_max = 64,
+                                .itl_target = std::chrono::milliseconds(50),
+                                .ttft_target = std::chrono::seconds(1)});
+  for (uint64_t id = 1; id <= 40; ++id) {
+    fixture.Add(SchedulerFixture::Ask(id, 10 + 7 * static_cast<int32_t>(id), 20, id % 50));
+    fixture.TimedStep();
+  }
+  fixture.Add(SchedulerFixture::Ask(100, 100, 400, 100));
+  while (fixture.OutputOf(100).tokens.empty()) fixture.TimedStep();
+  fixture.Add(SchedulerFixture::Ask(101, 400, 1, 101));
+  EXPECT_LE(fixture.TimedStep(), 55) << "400 tokens take less than 1 s";
+  fixture.Add(SchedulerFixture::Ask(102, 3000, 1, 102));
+  EXPECT_GE(fixture.TimedStep(), 500);
 }
 
 TEST(PassingTest, WithoutPassingNothingIsAdmittedBeforeTheHead) {

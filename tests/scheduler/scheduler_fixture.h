@@ -56,7 +56,10 @@ class SchedulerFixture {
     EXPECT_TRUE(runner.Wait(result).ok());
     scheduler.Commit(
         plan,
-        {.tokens = result.tokens, .status = result.status, .score_status = result.score_status});
+        {.tokens = result.tokens,
+         .status = result.status,
+         .score_status = result.score_status,
+         .duration = duration});
     Collect();
   }
   Shares Step(Time now = {}) {
@@ -104,6 +107,7 @@ class SchedulerFixture {
   BatchBuilder builder;
   StepPlan plan;
   StepResult result;
+  Duration duration{};  // of the step, for the scheduler; 0: unknown
   std::map<std::pair<uint64_t, int32_t>, Output> outputs;
   std::map<uint64_t, AdmissionEvent> admissions;
   std::map<uint64_t, std::vector<int32_t>> scored;

@@ -19,9 +19,10 @@ Simulation::Simulation(uint64_t seed, SimulationCounts& counts) : dice_(seed), c
   RandomizeCache();
   limits_ = {.step_tokens_max = dice_.Pick(1, 64),
              .running_max = dice_.Pick(1, 12),
-             .prompt_steps_max = dice_.Chance(50) ? 1 : dice_.Pick(2, 20),
              .steps_in_flight_max = dice_.Pick(1, 2),
              .scheduling = dice_.Chance(50) ? SchedulingKind::kFcfs : SchedulingKind::kFair,
+             .itl_target = std::chrono::milliseconds(dice_.Chance(50) ? 0 : dice_.Pick(1, 30)),
+             .ttft_target = std::chrono::milliseconds(dice_.Chance(50) ? 0 : dice_.Pick(1, 300)),
              .priority_aging = std::chrono::milliseconds(dice_.Chance(50) ? 0 : dice_.Pick(1, 50)),
              .reorder_window = dice_.Chance(50) ? 1 : dice_.Pick(2, 64),
              .long_prefill_tokens = dice_.Chance(50) ? 512 : dice_.Pick(1, 40),
@@ -38,6 +39,7 @@ Simulation::Simulation(uint64_t seed, SimulationCounts& counts) : dice_(seed), c
                                                            .block_size = cache_options_.block_size,
                                                            .vocab = kVocab,
                                                            .asynchronous = dice_.Chance(4)});
+  times_steps_ = dice_.Chance(50);
   RandomizeRates();
   alphabet_ = dice_.Chance(50) ? 2 : kVocab;
   arrivals_left_ = dice_.Pick(5, 60);
@@ -289,7 +291,10 @@ void Simulation::FinishOldest() {
   oldest_ = 1 - oldest_;
   scheduler_->Commit(
       step.plan,
-      {.tokens = result_.tokens, .status = result_.status, .score_status = result_.score_status});
+      {.tokens = result_.tokens,
+       .status = result_.status,
+       .score_status = result_.score_status,
+       .duration = times_steps_ ? std::chrono::microseconds(dice_.Pick(500, 20'000)) : Duration{}});
 }
 
 namespace {

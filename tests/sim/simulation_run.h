@@ -117,6 +117,7 @@ class Simulation {
   // True: keys have only 1 to 8 bits, so keys collide and some equal prefixes are not shared.
   bool collides_ = false;
   bool listens_ = false;
+  bool times_steps_ = false;  // true: the scheduler gets random durations of steps
   EventMirror mirror_;
   int32_t arrivals_left_ = 0;
   uint64_t next_id_ = 1;
