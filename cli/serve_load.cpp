@@ -20,6 +20,7 @@
 #include "engine/transformer_runner.h"
 #include "kernels/cpu/cpu_options.h"
 #include "kernels/cuda/cuda_options.h"
+#include "server/engine_options.h"
 
 namespace incipit {
 namespace {
@@ -183,9 +184,8 @@ absl::Status LoadRunner(const Options& options, Loaded& loaded) {
   }
   const TransformerRunnerOptions& decided = (*runner)->options();
   EngineOptions& engine = loaded.parts.engine;
+  engine.scheduler = SchedulerOptionsOf(options);
   engine.scheduler.step_tokens_max = decided.step_tokens_max;
-  engine.scheduler.running_max = options.running_max;
-  engine.scheduler.prompt_steps_max = options.prompt_steps_max;
   engine.scheduler.steps_in_flight_max = StepsInFlightOf(options, *loaded.backend);
   engine.cache = CacheOptionsOf(options);
   engine.cache.num_blocks = decided.num_blocks;

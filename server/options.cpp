@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "base/status.h"
 #include "engine/engine.h"
+#include "server/engine_options.h"
 #include "server/net/address.h"
 #include "transformer/weights.h"
 
@@ -33,31 +34,6 @@ constexpr EnumName<MetricsCompat> kMetricsCompatNames[] = {{MetricsCompat::kNone
                                                            {MetricsCompat::kVllm, "vllm"}};
 constexpr EnumName<EngineApi> kEngineApiNames[] = {
     {EngineApi::kAuto, "auto"}, {EngineApi::kOn, "on"}, {EngineApi::kOff, "off"}};
-
-// Adds a flag whose value is "auto" or a whole number from `min` to `max`. The value "auto" sets
-// `target` to nullopt.
-void AutoInteger(Flags& flags, FlagText text, std::optional<int32_t>& target, int32_t min,
-                 int32_t max = kInt32Max) {
-  flags.Custom(
-      text,
-      [&target, min, max](std::string_view value) -> absl::Status {
-        if (value == kAuto) {
-          target.reset();
-          return absl::OkStatus();
-        }
-        int32_t number = 0;
-        const auto [end, error] =
-            std::from_chars(value.data(), value.data() + value.size(), number);
-        if (error != std::errc() || end != value.data() + value.size() || number < min ||
-            number > max) {
-          return InvalidArgument("is \"{}\"; it must be auto or a whole number from {} to {}",
-                                 value.substr(0, 80), min, max);
-        }
-        target = number;
-        return absl::OkStatus();
-      },
-      [&target] { return target ? fmt::to_string(*target) : std::string(kAuto); });
-}
 
 void Address(Flags& flags, FlagText text, HostPort& target) {
   flags.Custom(
@@ -190,87 +166,6 @@ void BindModel(Options& o, Flags& flags) {
         "none: no file; the server repeats the measurements at each start.",
         kPrivate},
        o.gpu_tuning_file, kAuto);
-}
-
-void BindPrefixCache(Options& o, Flags& flags) {
-  flags.Switch(
-      {"prefix-cache", "",
-       "on: the server keeps the keys and values of computed tokens in the KV cache. Later "
-       "requests with the same prefix (beginning of the prompt) reuse these keys and values."},
-      o.prefix_cache);
-  flags.Enum({"prefix-cache-hash", "NAME",
-              "Hash function for the keys of cache blocks. xxh3_128 is faster than sha256. "
-              "sha256_cbor and xxh3_128_cbor can compute the same keys as vLLM, another inference "
-              "server. xxhash is another name for xxh3_128, and xxhash_cbor for xxh3_128_cbor."},
-             o.prefix_cache_hash, kHashAlgorithmNames);
-  flags.String({"prefix-cache-seed", "TEXT",
-                "Text from which the keys of cache blocks are computed, together with the tokens. "
-                "Servers with different texts compute different keys. Default: empty.",
-                kPrivate},
-               o.prefix_cache_seed);
-  flags.Enum({"prefix-cache-policy", "NAME",
-              "Eviction policy: the rule that selects the cached blocks that are evicted first."},
-             o.prefix_cache_policy, kEvictionPolicyNames);
-  flags.Switch({"copy-on-write", "",
-                "on: a prompt can reuse a part of a cached block. If at least the first quarter of "
-                "the block's tokens equals the prompt's tokens, the server copies the keys and "
-                "values of the equal tokens."},
-               o.copy_on_write);
-  flags.Real({"cache-retention-share-max", "X",
-              "Maximum share of all cache blocks that one tenant may keep with "
-              "cache.retention.pin, or with a cache.retention.priority above the default 50."},
-             o.cache_retention_share_max, {0, 1});
-  flags.Integer({"cache-retention-max-s", "SECONDS",
-                 "Time in which a cache.retention.priority above 50 falls to 50 after the end of a "
-                 "request. Also the maximum time for which cache.retention.pin keeps blocks."},
-                o.cache_retention_max_s, {1, 86400});
-}
-
-void BindCacheAndScheduler(Options& o, Flags& flags) {
-  flags.Group("Cache");
-  BindPrefixCache(o, flags);
-  flags.Integer({"block-size", "N", "Number of tokens in a cache block; must be a power of two."},
-                o.block_size, {1, 256});
-  AutoInteger(flags,
-              {"kv-blocks", "N|auto", "Number of cache blocks. auto: computed from --kv-memory."},
-              o.kv_blocks, 1, kBlocksMax);
-  flags.Bytes({"kv-memory", "SIZE",
-               "Memory for the KV cache. 0: on a CPU, half of the free memory; on a GPU, the share "
-               "--gpu-memory-fraction of the free GPU memory."},
-              o.kv_memory, {0});
-  flags.Real({"gpu-memory-fraction", "X",
-              "Share of the free GPU memory that the KV cache uses. The server measures the free "
-              "memory after it has loaded the weights. The flag has an effect only with --backend "
-              "cuda, and only if neither --kv-blocks nor --kv-memory is set."},
-             o.gpu_memory_fraction, {0.01, 0.95});
-  flags.Group("Scheduling");
-  AutoInteger(flags,
-              {"step-tokens", "N|auto",
-               "Maximum number of tokens in one step (batch). auto: the server measures steps at "
-               "its start, and selects a number for which a step takes less than half a second."},
-              o.step_tokens, 1);
-  flags.Integer({"prompt-steps-max", "N",
-                 "Maximum number of steps (batches) over which the server spreads the tokens of "
-                 "the queued prompts while other requests generate output. With a larger number, "
-                 "output tokens arrive more evenly. 1: prompt tokens may fill each step."},
-                o.prompt_steps_max, {1, 1 << 20});
-  AutoInteger(
-      flags,
-      {"steps-in-flight", "N|auto",
-       "Maximum number of steps (batches) that are planned but not complete. 2: the next step is "
-       "planned while the current step is computed. auto: 2 on a GPU, 1 on the CPU."},
-      o.steps_in_flight, 1, kStepsInFlightMax);
-  flags.Integer({"running-max", "N",
-                 "Maximum number of sequences (outputs of requests) that run at the same time."},
-                o.running_max, {1, kBlockUsersMax});
-  flags.Integer({"requests-max", "N",
-                 "Maximum number of requests that the server parses, queues and runs at the same "
-                 "time; further requests get RESOURCE_EXHAUSTED with a retry delay."},
-                o.requests_max, {1, 1 << 20});
-  flags.Integer({"waiting-prompt-tokens-max", "N",
-                 "Maximum number of prompt tokens of all requests that wait in the queue; further "
-                 "requests get RESOURCE_EXHAUSTED with a retry delay."},
-                o.waiting_prompt_tokens_max, {1});
 }
 
 void BindAddresses(Options& o, Flags& flags) {
@@ -491,7 +386,8 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 
 void BindOptions(Options& options, Flags& flags) {
   BindModel(options, flags);
-  BindCacheAndScheduler(options, flags);
+  BindCache(options, flags);
+  BindScheduling(options, flags);
   BindAddresses(options, flags);
   BindServerLimits(options, flags);
   BindRequestLimits(options.request, flags);
@@ -515,19 +411,6 @@ std::string ServeHelp(const Flags& flags) {
 bool HasEngineApi(const Options& options) {
   if (options.engine_api != EngineApi::kAuto) return options.engine_api == EngineApi::kOn;
   return IsLoopbackHost(options.address.host);
-}
-
-KvCacheOptions CacheOptionsOf(const Options& options) {
-  KvCacheOptions cache;
-  cache.block_size = options.block_size;
-  cache.hash = options.prefix_cache_hash;
-  cache.seed = options.prefix_cache_seed;
-  cache.prefix_cache = options.prefix_cache;
-  cache.policy = options.prefix_cache_policy;
-  cache.copy_on_write = options.copy_on_write;
-  cache.retention.tenant_share_max = options.cache_retention_share_max;
-  cache.retention.duration_max = std::chrono::seconds(options.cache_retention_max_s);
-  return cache;
 }
 
 absl::Status Validate(const Options& options) {

@@ -2,7 +2,9 @@
 // line, the configuration file, Admin.GetServerInfo and the tables in docs/operations.md.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -90,13 +92,24 @@ struct Options {
   // Maximum number of tokens in one step (batch); absent: chosen from measurements at the start of
   // the server.
   std::optional<int32_t> step_tokens;
-  int32_t prompt_steps_max = 128;
   // Maximum number of steps (batches) that are planned but not complete; absent: 2 on a GPU, 1 on
   // the CPU.
   std::optional<int32_t> steps_in_flight;
   int32_t running_max = 128;
   int32_t requests_max = 1024;
   int64_t waiting_prompt_tokens_max = 4'000'000;
+
+  SchedulingKind scheduling = SchedulingKind::kFair;
+  // Time in which the priority of a waiting request rises by 1; 0: priorities do not rise.
+  Duration priority_aging = std::chrono::seconds(10);
+  int32_t reorder_window = 64;
+  int32_t long_prefill_tokens = 64;
+  Duration itl_target{};   // 0: depends on measured steps
+  Duration ttft_target{};  // 0: depends on measured steps and on the lengths of prompts
+  int32_t preemptions_max = 3;
+  double output_price = 2;    // of an output token; a computed prompt token has the price 1
+  double cached_price = 0.1;  // of a prompt token from the cache
+  std::map<std::string, double> tenant_weights;  // by name of the tenant; absent: 1
 
   HostPort address{"127.0.0.1", 50051};
   HostPort metrics_address{"127.0.0.1", 9464};

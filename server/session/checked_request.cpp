@@ -192,7 +192,7 @@ absl::Status CheckTenant(std::string_view tenant, const RequestLimits& limits) {
 void SetTenant(std::string_view tenant, bool is_isolated, std::string_view salt, Request& request) {
   const auto name = is_isolated ? std::optional<std::string_view>(tenant) : std::nullopt;
   request.cache_namespace = MakeCacheNamespace(name, salt);
-  request.tenant = TenantDigest(name);
+  request.tenant = TenantDigest(tenant);
 }
 
 }  // namespace incipit

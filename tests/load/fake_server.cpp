@@ -22,6 +22,7 @@
 
 #include "base/flags.h"
 #include "base/status.h"
+#include "server/engine_options.h"
 #include "server/logging.h"
 #include "server/options.h"
 #include "server/server.h"
@@ -128,9 +129,8 @@ absl::StatusOr<ServerParts> MakeParts(const FakeOptions& fake, const Options& op
   EngineOptions& engine = parts.engine;
   engine.cache = CacheOptionsOf(options);
   engine.cache.num_blocks = options.kv_blocks.value_or(kDefaultBlocks);
+  engine.scheduler = SchedulerOptionsOf(options);
   engine.scheduler.step_tokens_max = options.step_tokens.value_or(kDefaultStepTokens);
-  engine.scheduler.running_max = options.running_max;
-  engine.scheduler.prompt_steps_max = options.prompt_steps_max;
   engine.scheduler.steps_in_flight_max = options.steps_in_flight.value_or(kStepsInFlightMax);
   engine.waiting_prompt_tokens_max = options.waiting_prompt_tokens_max;
   return parts;

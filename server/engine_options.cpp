@@ -1,0 +1,246 @@
+#include "server/engine_options.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <iterator>
+#include <limits>
+#include <map>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/status.h"
+
+namespace incipit {
+namespace {
+
+constexpr std::string_view kAutoValue = "auto";
+// Value of FlagText::is_private for a secret: the server does not report the value to clients.
+constexpr bool kSecret = true;
+constexpr EnumName<SchedulingKind> kSchedulingNames[] = {{SchedulingKind::kFair, "fair"},
+                                                         {SchedulingKind::kFcfs, "fcfs"}};
+// Smallest and largest weight in --tenant-weights.
+constexpr double kWeightMin = 0.001, kWeightMax = 1000;
+
+// Parses "NAME=X,NAME=X" into `weights`.
+absl::Status ParseWeights(std::string_view value, std::map<std::string, double>& weights) {
+  weights.clear();
+  for (const absl::string_view part :
+       absl::StrSplit(absl::string_view(value.data(), value.size()), ',', absl::SkipEmpty())) {
+    const std::string entry(part);
+    const size_t equals = entry.rfind('=');
+    double weight = 0;
+    if (equals == std::string::npos || equals == 0 ||
+        !absl::SimpleAtod(entry.substr(equals + 1), &weight) ||
+        !(weight >= kWeightMin && weight <= kWeightMax)) {
+      return InvalidArgument(
+          "has the entry \"{}\"; an entry must be a tenant's name, '=' and a number from {} to {}",
+          entry.substr(0, 80), kWeightMin, kWeightMax);
+    }
+    if (!weights.emplace(entry.substr(0, equals), weight).second) {
+      return InvalidArgument("has two entries for the tenant \"{}\"", entry.substr(0, equals));
+    }
+  }
+  if (static_cast<int32_t>(weights.size()) <= kTenantsMax) return absl::OkStatus();
+  return InvalidArgument("has {} entries; it must have at most {}", weights.size(), kTenantsMax);
+}
+
+std::string WeightsText(const std::map<std::string, double>& weights) {
+  return absl::StrJoin(weights, ",", [](std::string* out, const auto& entry) {
+    fmt::format_to(std::back_inserter(*out), "{}={}", entry.first, entry.second);
+  });
+}
+
+void BindPrefixCache(Options& o, Flags& flags) {
+  flags.Switch(
+      {"prefix-cache", "",
+       "on: the server keeps the keys and values of computed tokens in the KV cache. Later "
+       "requests with the same prefix (beginning of the prompt) reuse these keys and values."},
+      o.prefix_cache);
+  flags.Enum({"prefix-cache-hash", "NAME",
+              "Hash function for the keys of cache blocks. xxh3_128 is faster than sha256. "
+              "sha256_cbor and xxh3_128_cbor can compute the same keys as vLLM, another inference "
+              "server. xxhash is another name for xxh3_128, and xxhash_cbor for xxh3_128_cbor."},
+             o.prefix_cache_hash, kHashAlgorithmNames);
+  flags.String({"prefix-cache-seed", "TEXT",
+                "Text from which the keys of cache blocks are computed, together with the tokens. "
+                "Servers with different texts compute different keys. Default: empty.",
+                kSecret},
+               o.prefix_cache_seed);
+  flags.Enum({"prefix-cache-policy", "NAME",
+              "Eviction policy: the rule that selects the cached blocks that are evicted first."},
+             o.prefix_cache_policy, kEvictionPolicyNames);
+  flags.Switch({"copy-on-write", "",
+                "on: a prompt can reuse a part of a cached block. If at least the first quarter of "
+                "the block's tokens equals the prompt's tokens, the server copies the keys and "
+                "values of the equal tokens."},
+               o.copy_on_write);
+  flags.Real({"cache-retention-share-max", "X",
+              "Maximum share of all cache blocks that one tenant may keep with "
+              "cache.retention.pin, or with a cache.retention.priority above the default 50."},
+             o.cache_retention_share_max, {0, 1});
+  flags.Integer({"cache-retention-max-s", "SECONDS",
+                 "Time in which a cache.retention.priority above 50 falls to 50 after the end of a "
+                 "request. Also the maximum time for which cache.retention.pin keeps blocks."},
+                o.cache_retention_max_s, {1, 86400});
+}
+
+void BindPolicy(Options& o, Flags& flags) {
+  flags.Enum({"scheduling", "NAME",
+              "Order of waiting requests. fair: tenants share the server equally, or by "
+              "--tenant-weights; priorities count within a tenant. fcfs: requests of all tenants "
+              "are ordered by priority and then by arrival."},
+             o.scheduling, kSchedulingNames);
+  flags.Interval({"priority-aging", "TIME",
+                  "Time in which the priority of a waiting request rises by 1, so that no request "
+                  "waits for ever. 0: priorities do not rise."},
+                 o.priority_aging, {Duration{}, std::chrono::hours(24)});
+  flags.Integer({"reorder-window", "N",
+                 "Number of waiting requests of a tenant among which the request with the longest "
+                 "cached prefix starts first. At most 64 later requests start before a request. 1: "
+                 "the cache does not change the order."},
+                o.reorder_window, {1, 4096});
+  flags.Integer({"long-prefill-tokens", "N",
+                 "Prompts with more tokens left to compute than this number let shorter prompts "
+                 "go first. While others wait, the oldest prompt gets a quarter of the prompt "
+                 "tokens of each step (batch)."},
+                o.long_prefill_tokens, {1, std::numeric_limits<int32_t>::max()});
+  flags.Interval({"itl-target", "TIME",
+                  "Maximum predicted duration of a step (batch) that computes prompt tokens while "
+                  "other requests generate output. 0: 1.9 times the duration of a step without "
+                  "prompt tokens."},
+                 o.itl_target, {Duration{}, std::chrono::minutes(10)});
+  flags.Interval({"ttft-target", "TIME",
+                  "If the waiting prompts need more time than this within --itl-target, steps "
+                  "(batches) take up to --step-tokens until the prompts are computed. 0: 5 times "
+                  "the time that an average prompt needs alone, at least 1 s."},
+                 o.ttft_target, {Duration{}, std::chrono::hours(1)});
+  flags.Integer({"preemptions-max", "N",
+                 "A sequence (output of a request) that was preempted this number of times is "
+                 "preempted again only if all other sequences were preempted as often."},
+                o.preemptions_max, {0, 1 << 20});
+}
+
+void BindShares(Options& o, Flags& flags) {
+  flags.Real({"output-price", "X",
+              "Price of an output token when --scheduling fair compares the service of tenants. A "
+              "computed prompt token has the price 1."},
+             o.output_price, {0, 1000});
+  flags.Real({"cached-price", "X",
+              "Price of a prompt token from the cache when --scheduling fair compares the service "
+              "of tenants."},
+             o.cached_price, {0, 1000});
+  flags.Custom(
+      {"tenant-weights", "NAME=X,...",
+       "Weights of tenants (names in x-tenant-id) for --scheduling fair. A tenant with weight 2 "
+       "gets twice the service of a tenant with weight 1. All other tenants have weight 1. "
+       "Default: empty."},
+      [&o](std::string_view value) { return ParseWeights(value, o.tenant_weights); },
+      [&o] { return WeightsText(o.tenant_weights); });
+}
+
+}  // namespace
+
+void AutoInteger(Flags& flags, FlagText text, std::optional<int32_t>& target, int32_t min,
+                 int32_t max) {
+  flags.Custom(
+      text,
+      [&target, min, max](std::string_view value) -> absl::Status {
+        if (value == kAutoValue) {
+          target.reset();
+          return absl::OkStatus();
+        }
+        int32_t number = 0;
+        const auto [end, error] =
+            std::from_chars(value.data(), value.data() + value.size(), number);
+        if (error != std::errc() || end != value.data() + value.size() || number < min ||
+            number > max) {
+          return InvalidArgument("is \"{}\"; it must be auto or a whole number from {} to {}",
+                                 value.substr(0, 80), min, max);
+        }
+        target = number;
+        return absl::OkStatus();
+      },
+      [&target] { return target ? fmt::to_string(*target) : std::string(kAutoValue); });
+}
+
+void BindCache(Options& o, Flags& flags) {
+  flags.Group("Cache");
+  BindPrefixCache(o, flags);
+  flags.Integer({"block-size", "N", "Number of tokens in a cache block; must be a power of two."},
+                o.block_size, {1, 256});
+  AutoInteger(flags,
+              {"kv-blocks", "N|auto", "Number of cache blocks. auto: computed from --kv-memory."},
+              o.kv_blocks, 1, kBlocksMax);
+  flags.Bytes({"kv-memory", "SIZE",
+               "Memory for the KV cache. 0: on a CPU, half of the free memory; on a GPU, the share "
+               "--gpu-memory-fraction of the free GPU memory."},
+              o.kv_memory, {0});
+  flags.Real({"gpu-memory-fraction", "X",
+              "Share of the free GPU memory that the KV cache uses. The server measures the free "
+              "memory after it has loaded the weights. The flag has an effect only with --backend "
+              "cuda, and only if neither --kv-blocks nor --kv-memory is set."},
+             o.gpu_memory_fraction, {0.01, 0.95});
+}
+
+void BindScheduling(Options& o, Flags& flags) {
+  flags.Group("Scheduling");
+  AutoInteger(flags,
+              {"step-tokens", "N|auto",
+               "Maximum number of tokens in one step (batch). auto: the server measures steps at "
+               "its start, and selects a number for which a step takes less than half a second."},
+              o.step_tokens, 1);
+  AutoInteger(
+      flags,
+      {"steps-in-flight", "N|auto",
+       "Maximum number of steps (batches) that are planned but not complete. 2: the next step is "
+       "planned while the current step is computed. auto: 2 on a GPU, 1 on the CPU."},
+      o.steps_in_flight, 1, kStepsInFlightMax);
+  flags.Integer({"running-max", "N",
+                 "Maximum number of sequences (outputs of requests) that run at the same time."},
+                o.running_max, {1, kBlockUsersMax});
+  flags.Integer({"requests-max", "N",
+                 "Maximum number of requests that the server parses, queues and runs at the same "
+                 "time; further requests get RESOURCE_EXHAUSTED with a retry delay."},
+                o.requests_max, {1, 1 << 20});
+  flags.Integer({"waiting-prompt-tokens-max", "N",
+                 "Maximum number of prompt tokens of all requests that wait in the queue; further "
+                 "requests get RESOURCE_EXHAUSTED with a retry delay."},
+                o.waiting_prompt_tokens_max, {1});
+  BindPolicy(o, flags);
+  BindShares(o, flags);
+}
+
+KvCacheOptions CacheOptionsOf(const Options& options) {
+  KvCacheOptions cache;
+  cache.block_size = options.block_size;
+  cache.hash = options.prefix_cache_hash;
+  cache.seed = options.prefix_cache_seed;
+  cache.prefix_cache = options.prefix_cache;
+  cache.policy = options.prefix_cache_policy;
+  cache.copy_on_write = options.copy_on_write;
+  cache.retention.tenant_share_max = options.cache_retention_share_max;
+  cache.retention.duration_max = std::chrono::seconds(options.cache_retention_max_s);
+  return cache;
+}
+
+SchedulerOptions SchedulerOptionsOf(const Options& options) {
+  SchedulerOptions scheduler;
+  scheduler.running_max = options.running_max;
+  scheduler.scheduling = options.scheduling;
+  scheduler.priority_aging = options.priority_aging;
+  scheduler.reorder_window = options.reorder_window;
+  scheduler.long_prefill_tokens = options.long_prefill_tokens;
+  scheduler.itl_target = options.itl_target;
+  scheduler.ttft_target = options.ttft_target;
+  scheduler.preemptions_max = options.preemptions_max;
+  scheduler.shares.output_price = options.output_price;
+  scheduler.shares.cached_price = options.cached_price;
+  for (const auto& [name, weight] : options.tenant_weights) {
+    scheduler.shares.weights[TenantDigest(name)] = weight;
+  }
+  return scheduler;
+}
+
+}  // namespace incipit
