@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <utility>
 
 #include "base/check.h"
 
@@ -82,7 +83,9 @@ Vector SolveNonNegative(const Matrix& matrix, const Vector& target) {
 
 }  // namespace
 
-StepTimeModel::StepTimeModel() { ratios_.fill(1); }
+StepTimeModel::StepTimeModel() {
+  for (ClassState& state : classes_) state.ratios.fill(1);
+}
 
 StepTimeModel::Terms StepTimeModel::TermsOf(const StepShape& shape) {
   return {1, static_cast<double>(shape.num_prompt_tokens), static_cast<double>(shape.num_decoding),
@@ -93,14 +96,17 @@ const StepTimeModel::ClassState& StepTimeModel::StateOf(StepClass step_class) co
   return classes_[static_cast<size_t>(step_class)];
 }
 
-// Returns the costs of `step_class`, or of all classes together before the first step of the class.
-const StepTimeModel::Terms& StepTimeModel::CostsOf(StepClass step_class) const {
+// Returns the seconds that each unit of a term costs in a step of `step_class`.
+StepTimeModel::Terms StepTimeModel::CostsOf(StepClass step_class) const {
   const ClassState& state = StateOf(step_class);
-  return state.num_observed > 0 ? state.costs : common_costs_;
+  if (state.num_observed == 0) return common_costs_;
+  Terms costs = state.costs;
+  for (double& cost : costs) cost *= state.speed;
+  return costs;
 }
 
 double StepTimeModel::SecondsOf(const StepShape& shape) const {
-  return std::min(speed_ * Dot(CostsOf(ClassOf(shape)), TermsOf(shape)), kSecondsMax);
+  return std::min(Dot(CostsOf(ClassOf(shape)), TermsOf(shape)), kSecondsMax);
 }
 
 void StepTimeModel::Observe(const StepShape& shape, Duration duration) {
@@ -116,7 +122,7 @@ void StepTimeModel::Observe(const StepShape& shape, Duration duration) {
   Scale(state.sums, kMemory);
   for (size_t i = 0; i < kNumTerms; ++i) {
     for (size_t j = 0; j <= i; ++j) state.sums.products[i][j] += weight * terms[i] * terms[j];
-    state.sums.with_seconds[i] += weight * terms[i] * seconds / speed_;
+    state.sums.with_seconds[i] += weight * terms[i] * seconds / state.speed;
   }
   ++state.num_observed;
   ++num_observed_;
@@ -124,35 +130,33 @@ void StepTimeModel::Observe(const StepShape& shape, Duration duration) {
   UpdateCosts(state);
 }
 
-// Updates `speed_` with the duration of a step. Returns the weight of the step in the sums.
-double StepTimeModel::WeightOf(const ClassState& state, const Terms& terms, double seconds) {
+// Updates the speed of the class with the duration of a step. Returns the weight of the step.
+double StepTimeModel::WeightOf(ClassState& state, const Terms& terms, double seconds) {
   // Do not use the prediction before the class is calibrated: the prior may be far off.
-  if (state.num_observed < kTrainedSteps) return speed_ * speed_ / (seconds * seconds);
+  if (state.num_observed < kTrainedSteps) return 1 / (seconds * seconds);
   // The prediction may be 0 for a shape far from all observed shapes.
   const double ratio = seconds / Dot(state.costs, terms);
-  UpdateSpeed(std::min(ratio, kRatioMax * speed_));
-  const double predicted = std::max(Dot(state.costs, terms), seconds / speed_ / kRatioMax);
-  const double error = std::abs(seconds / speed_ - predicted) / predicted;
+  UpdateSpeed(state, std::min(ratio, kRatioMax * state.speed));
+  const double normal = seconds / state.speed;
+  const double predicted = std::max(Dot(state.costs, terms), normal / kRatioMax);
+  const double error = std::abs(normal - predicted) / predicted;
   return std::min(1.0, kLargeError / error) / (predicted * predicted);
 }
 
-// Adds a ratio of measured duration to the duration predicted without `speed_`.
-void StepTimeModel::UpdateSpeed(double ratio) {
-  ratios_[next_ratio_] = ratio;
-  next_ratio_ = (next_ratio_ + 1) % kSpeedSteps;
-  std::array<double, kSpeedSteps> sorted = ratios_;
-  speed_ = LowerMedian(std::span<double>(sorted));
-  if (speed_ <= kSpeedMax && speed_ >= 1 / kSpeedMax) return;
-  // The predictions of all classes stay the same. UpdateCosts computes common_costs_ again.
-  for (ClassState& state : classes_) {
-    for (double& cost : state.costs) cost *= speed_;
-    for (Terms& row : state.sums.products) {
-      for (double& product : row) product /= speed_ * speed_;
-    }
-    for (double& product : state.sums.with_seconds) product /= speed_;
-  }
-  for (double& kept : ratios_) kept /= speed_;
-  speed_ = 1;
+// Adds a ratio of measured duration to the duration predicted without `speed`.
+void StepTimeModel::UpdateSpeed(ClassState& state, double ratio) {
+  state.ratios[state.next_ratio] = ratio;
+  state.next_ratio = (state.next_ratio + 1) % kSpeedSteps;
+  std::array<double, kSpeedSteps> sorted = state.ratios;
+  const double speed = LowerMedian(std::span<double>(sorted));
+  state.speed = speed;
+  if (speed <= kSpeedMax && speed >= 1 / kSpeedMax) return;
+  // The predictions stay the same.
+  for (double& cost : state.costs) cost *= speed;
+  for (double& kept : state.ratios) kept /= speed;
+  const Sums before = std::exchange(state.sums, {});
+  Add(before, speed, state.sums);
+  state.speed = 1;
 }
 
 void StepTimeModel::Scale(Sums& sums, double factor) {
@@ -162,10 +166,14 @@ void StepTimeModel::Scale(Sums& sums, double factor) {
   for (double& product : sums.with_seconds) product *= factor;
 }
 
-void StepTimeModel::Add(const Sums& from, Sums& to) {
+// Adds `from` to `to`, with all seconds multiplied by `speed`.
+void StepTimeModel::Add(const Sums& from, double speed, Sums& to) {
+  const double inverse = 1 / speed;
   for (size_t i = 0; i < kNumTerms; ++i) {
-    for (size_t j = 0; j <= i; ++j) to.products[i][j] += from.products[i][j];
-    to.with_seconds[i] += from.with_seconds[i];
+    for (size_t j = 0; j <= i; ++j) {
+      to.products[i][j] += inverse * inverse * from.products[i][j];
+    }
+    to.with_seconds[i] += inverse * from.with_seconds[i];
   }
 }
 
@@ -202,7 +210,7 @@ StepTimeModel::Terms StepTimeModel::Fit(const Sums& sums, const Terms& prior, co
 // Computes the costs of all classes together, and the costs of the class `state`.
 void StepTimeModel::UpdateCosts(ClassState& state) {
   Sums all;
-  for (const ClassState& each : classes_) Add(each.sums, all);
+  for (const ClassState& each : classes_) Add(each.sums, each.speed, all);
   common_costs_ = Fit(all, kPriorCosts, {});
   Terms floor;
   const double level = LevelOf(all, kPriorCosts);
@@ -240,12 +248,11 @@ Duration StepTimeModel::TimeFor(int64_t prompt_tokens, int64_t positions, int64_
   INCIPIT_CHECK(tokens_per_step > 0);
   if (prompt_tokens <= 0) return Duration::zero();
   const auto step_class = decode_part.num_decoding > 0 ? StepClass::kMixed : StepClass::kPrefill;
-  const Terms& costs = CostsOf(step_class);
+  const Terms costs = CostsOf(step_class);
   const int64_t num_steps = (prompt_tokens + tokens_per_step - 1) / tokens_per_step;
+  const Terms work = {0, static_cast<double>(prompt_tokens), 0, static_cast<double>(positions)};
   const double seconds =
-      speed_ *
-      (static_cast<double>(num_steps) * Dot(costs, TermsOf(decode_part)) +
-       Dot(costs, Terms{0, static_cast<double>(prompt_tokens), 0, static_cast<double>(positions)}));
+      static_cast<double>(num_steps) * Dot(costs, TermsOf(decode_part)) + Dot(costs, work);
   return FromSeconds(std::min(seconds, kSecondsMax));
 }
 

@@ -47,7 +47,7 @@ constexpr StepClass ClassOf(const StepShape& shape) {
 //
 //   speed * (a + b * prompt tokens + c * decoding sequences + d * positions).
 //
-// The four costs a, b, c and d are not negative. Each class of steps has its own costs.
+// The four costs a, b, c and d are not negative. Each class of steps has its own costs and speed.
 // - The costs minimise the sum of squared relative errors of earlier steps. Each later step of the
 //   class reduces the weight of an earlier step by 1 % (recursive least squares with exponential
 //   forgetting: Ljung, Soederstroem, "Theory and Practice of Recursive Identification", 1983).
@@ -57,8 +57,9 @@ constexpr StepClass ClassOf(const StepShape& shape) {
 //   costs of all classes close to fixed ratios (ridge regression). So the model predicts a class
 //   that the model has never observed. The fixed ratios overestimate prompt tokens: a prompt token
 //   costs a tenth of a decode step of one sequence.
-// - `speed` is the median of measured duration / predicted duration over the last kSpeedSteps
-//   steps. If the machine becomes slower, `speed` corrects all classes within a few steps.
+// - `speed` is the median of measured duration / predicted duration over the last kSpeedSteps steps
+//   of the class. If the machine becomes slower, `speed` corrects the class within 8 steps. A class
+//   that does not run keeps its last speed.
 // Not thread-safe. Observe takes constant time. No function allocates memory.
 class StepTimeModel {
  public:
@@ -111,7 +112,7 @@ class StepTimeModel {
   static constexpr size_t kNumTerms = 4;
   using Terms = std::array<double, kNumTerms>;
 
-  // Weighted sums over observed steps, with seconds divided by `speed`.
+  // Weighted sums over the observed steps of a class, with seconds divided by `speed`.
   struct Sums {
     std::array<Terms, kNumTerms> products{};  // of two terms; only [i][j] with j <= i
     Terms with_seconds{};                     // products of a term and the seconds
@@ -120,27 +121,27 @@ class StepTimeModel {
     Sums sums;
     Terms costs{};  // seconds for each unit of a term, divided by `speed`
     int32_t num_observed = 0;
+    double speed = 1;
+    std::array<double, kSpeedSteps> ratios{};  // the values whose median is `speed`, a ring
+    size_t next_ratio = 0;
     std::array<float, kErrorWindow> errors{};
     size_t num_errors = 0;  // ever recorded
   };
 
   static Terms TermsOf(const StepShape& shape);
   static void Scale(Sums& sums, double factor);
-  static void Add(const Sums& from, Sums& to);
+  static void Add(const Sums& from, double speed, Sums& to);
   static double LevelOf(const Sums& sums, const Terms& costs);
   static Terms Fit(const Sums& sums, const Terms& prior, const Terms& floor);
   const ClassState& StateOf(StepClass step_class) const;
-  const Terms& CostsOf(StepClass step_class) const;
+  Terms CostsOf(StepClass step_class) const;
   double SecondsOf(const StepShape& shape) const;
-  double WeightOf(const ClassState& state, const Terms& terms, double seconds);
-  void UpdateSpeed(double ratio);
+  static double WeightOf(ClassState& state, const Terms& terms, double seconds);
+  static void UpdateSpeed(ClassState& state, double ratio);
   void UpdateCosts(ClassState& state);
 
   std::array<ClassState, kNumStepClasses> classes_;
   Terms common_costs_{};  // of all classes together, in the units of ClassState::costs
-  double speed_ = 1;
-  std::array<double, kSpeedSteps> ratios_;  // the values whose median is `speed`, a ring
-  size_t next_ratio_ = 0;
   int64_t num_observed_ = 0;
   int64_t prompt_tokens_max_ = 0;  // largest number of prompt tokens in an observed step
 };
