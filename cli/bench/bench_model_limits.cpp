@@ -58,7 +58,7 @@ MatrixType MatrixTypeOf(DType dtype) {
   return dtype == DType::kF16 ? MatrixType::kF16 : MatrixType::kBF16;
 }
 
-OperationWork WorkOf(const ModelConfig& config, const ModelTypes& types, const StepShape& step) {
+OperationWork WorkOf(const ModelConfig& config, const ModelTypes& types, const BenchStep& step) {
   const auto num_sequences = static_cast<double>(step.num_sequences);
   const double num_tokens = num_sequences * static_cast<double>(step.num_tokens);
   const double hidden = config.hidden_size, intermediate = config.intermediate_size;

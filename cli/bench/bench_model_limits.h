@@ -25,7 +25,7 @@ struct ModelTypes {
 
 // The size of a step (one batch): `num_sequences` sequences, each of which computes the tokens at
 // positions [position, position + num_tokens).
-struct StepShape {
+struct BenchStep {
   int64_t num_sequences = 1, num_tokens = 1, position = 0;
   bool has_logits = true;  // true: the step computes logits for the last token of each sequence
 };
@@ -45,10 +45,10 @@ inline ModelWork& operator+=(ModelWork& sum, const ModelWork& work) {
 // such as attention, in one step (batch).
 using OperationWork = std::array<ModelWork, kNumStepOperations>;
 
-// Returns the minimum work (arithmetic operations and bytes read) of each operation of a step
-// (batch). Each weight matrix is read from memory once, and so are the keys and values of each
-// sequence. Small operations such as norms, activations and sampling are not counted.
-OperationWork WorkOf(const ModelConfig& config, const ModelTypes& types, const StepShape& step);
+// Returns the minimum work of each operation of a step. Each weight matrix is read from memory
+// once, and so are the keys and values of each sequence. Small operations such as norms,
+// activations and sampling are not counted.
+OperationWork WorkOf(const ModelConfig& config, const ModelTypes& types, const BenchStep& step);
 
 ModelWork SumOf(const OperationWork& work);
 

@@ -176,7 +176,7 @@ class Measurement {
                      .operation_seconds = {}};
     for (int32_t begin = 0; begin < plan_.prompt; begin += plan_.step_tokens) {
       const int32_t end = std::min(begin + plan_.step_tokens, plan_.prompt);
-      const StepShape shape = {.num_sequences = 1,
+      const BenchStep shape = {.num_sequences = 1,
                                .num_tokens = end - begin,
                                .position = begin,
                                .has_logits = end == plan_.prompt};
@@ -201,7 +201,7 @@ class Measurement {
                      .steps = {},
                      .operation_seconds = {}};
     for (int32_t step = 0; step < plan_.generate; ++step) {
-      const StepShape shape = {.num_sequences = num_sequences,
+      const BenchStep shape = {.num_sequences = num_sequences,
                                .num_tokens = 1,
                                .position = plan_.decode_prompt + step,
                                .has_logits = true};

@@ -45,8 +45,8 @@ TEST(ModelWorkTest, CountsEveryMatrixOnceAndAttentionOverWhatATokenSees) {
 
 TEST(ModelWorkTest, SequencesShareTheWeightsAndNotTheirKeys) {
   const ModelTypes types = {.weights = MatrixType::kF32, .kv = DType::kF32};
-  const StepShape one = {.num_sequences = 1, .num_tokens = 1, .position = 9, .has_logits = true};
-  StepShape many = one;
+  const BenchStep one = {.num_sequences = 1, .num_tokens = 1, .position = 9, .has_logits = true};
+  BenchStep many = one;
   many.num_sequences = 6;
   const ModelWork alone = SumOf(WorkOf(SmallConfig(), types, one));
   const ModelWork together = SumOf(WorkOf(SmallConfig(), types, many));
