@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "scheduler/step_time_model.h"
 #include "tests/kvcache/policies/policy_kinds.h"
 #include "tests/scheduler/overlap_fixture.h"
 
@@ -169,6 +170,20 @@ TEST_P(AllocationTest, NorDoesAStepThatIsPlannedWhileAnotherRuns) {
   }
   EXPECT_GT(num_ahead, 1000);
   EXPECT_GT(num_ended, 1000);
+}
+
+TEST(StepTimeModelAllocationTest, LearningAndPredictingAllocateNothing) {
+  StepTimeModel model;
+  const int64_t before = num_allocations;
+  for (int64_t i = 1; i < 1000; ++i) {
+    const StepShape shape = {
+        .num_prompt_tokens = i % 3, .num_decoding = 1 + i % 7, .num_positions = i};
+    model.Observe(shape, std::chrono::milliseconds(5 + i % 5));
+    const int32_t count = model.PromptTokensWithin(std::chrono::milliseconds(20), shape, i, 500);
+    model.TimeFor(count, i, 64, shape);
+    model.ErrorOf(StepClass::kMixed);
+  }
+  EXPECT_EQ(num_allocations, before);
 }
 
 }  // namespace
