@@ -24,8 +24,8 @@ constexpr std::array<double, 4> kPriorCosts = {1, 0.1, 0.1, 2e-5};
 constexpr double kPriorFloor = 0.1;
 // Largest ratio of measured to predicted duration that the model distinguishes.
 constexpr double kRatioMax = 1000;
-// If `speed` leaves [1 / kSpeedMax, kSpeedMax], the costs absorb `speed`.
-constexpr double kSpeedMax = 2;
+// If `slowdown` leaves [1 / kSlowdownMax, kSlowdownMax], the costs absorb `slowdown`.
+constexpr double kSlowdownMax = 2;
 // Keeps conversions to Duration within the range of Duration.
 constexpr double kSecondsMax = 1e9;
 
@@ -101,7 +101,7 @@ StepTimeModel::Terms StepTimeModel::CostsOf(StepClass step_class) const {
   const ClassState& state = StateOf(step_class);
   if (state.num_observed == 0) return common_costs_;
   Terms costs = state.costs;
-  for (double& cost : costs) cost *= state.speed;
+  for (double& cost : costs) cost *= state.slowdown;
   return costs;
 }
 
@@ -122,7 +122,7 @@ void StepTimeModel::Observe(const StepShape& shape, Duration duration) {
   Scale(state.sums, kMemory);
   for (size_t i = 0; i < kNumTerms; ++i) {
     for (size_t j = 0; j <= i; ++j) state.sums.products[i][j] += weight * terms[i] * terms[j];
-    state.sums.with_seconds[i] += weight * terms[i] * seconds / state.speed;
+    state.sums.with_seconds[i] += weight * terms[i] * seconds / state.slowdown;
   }
   ++state.num_observed;
   ++num_observed_;
@@ -130,33 +130,33 @@ void StepTimeModel::Observe(const StepShape& shape, Duration duration) {
   UpdateCosts(state);
 }
 
-// Updates the speed of the class with the duration of a step. Returns the weight of the step.
+// Updates the slowdown of the class with the duration of a step. Returns the weight of the step.
 double StepTimeModel::WeightOf(ClassState& state, const Terms& terms, double seconds) {
   // Do not use the prediction before the class is calibrated: the prior may be far off.
   if (state.num_observed < kTrainedSteps) return 1 / (seconds * seconds);
   // The prediction may be 0 for a shape far from all observed shapes.
   const double ratio = seconds / Dot(state.costs, terms);
-  UpdateSpeed(state, std::min(ratio, kRatioMax * state.speed));
-  const double normal = seconds / state.speed;
+  UpdateSlowdown(state, std::min(ratio, kRatioMax * state.slowdown));
+  const double normal = seconds / state.slowdown;
   const double predicted = std::max(Dot(state.costs, terms), normal / kRatioMax);
   const double error = std::abs(normal - predicted) / predicted;
   return std::min(1.0, kLargeError / error) / (predicted * predicted);
 }
 
-// Adds a ratio of measured duration to the duration predicted without `speed`.
-void StepTimeModel::UpdateSpeed(ClassState& state, double ratio) {
+// Adds a ratio of measured duration to the duration predicted without `slowdown`.
+void StepTimeModel::UpdateSlowdown(ClassState& state, double ratio) {
   state.ratios[state.next_ratio] = ratio;
-  state.next_ratio = (state.next_ratio + 1) % kSpeedSteps;
-  std::array<double, kSpeedSteps> sorted = state.ratios;
-  const double speed = LowerMedian(std::span<double>(sorted));
-  state.speed = speed;
-  if (speed <= kSpeedMax && speed >= 1 / kSpeedMax) return;
+  state.next_ratio = (state.next_ratio + 1) % kSlowdownSteps;
+  std::array<double, kSlowdownSteps> sorted = state.ratios;
+  const double slowdown = LowerMedian(std::span<double>(sorted));
+  state.slowdown = slowdown;
+  if (slowdown <= kSlowdownMax && slowdown >= 1 / kSlowdownMax) return;
   // The predictions stay the same.
-  for (double& cost : state.costs) cost *= speed;
-  for (double& kept : state.ratios) kept /= speed;
+  for (double& cost : state.costs) cost *= slowdown;
+  for (double& kept : state.ratios) kept /= slowdown;
   const Sums before = std::exchange(state.sums, {});
-  Add(before, speed, state.sums);
-  state.speed = 1;
+  Add(before, slowdown, state.sums);
+  state.slowdown = 1;
 }
 
 void StepTimeModel::Scale(Sums& sums, double factor) {
@@ -166,9 +166,9 @@ void StepTimeModel::Scale(Sums& sums, double factor) {
   for (double& product : sums.with_seconds) product *= factor;
 }
 
-// Adds `from` to `to`, with all seconds multiplied by `speed`.
-void StepTimeModel::Add(const Sums& from, double speed, Sums& to) {
-  const double inverse = 1 / speed;
+// Adds `from` to `to`, with all seconds multiplied by `slowdown`.
+void StepTimeModel::Add(const Sums& from, double slowdown, Sums& to) {
+  const double inverse = 1 / slowdown;
   for (size_t i = 0; i < kNumTerms; ++i) {
     for (size_t j = 0; j <= i; ++j) {
       to.products[i][j] += inverse * inverse * from.products[i][j];
@@ -210,7 +210,7 @@ StepTimeModel::Terms StepTimeModel::Fit(const Sums& sums, const Terms& prior, co
 // Computes the costs of all classes together, and the costs of the class `state`.
 void StepTimeModel::UpdateCosts(ClassState& state) {
   Sums all;
-  for (const ClassState& each : classes_) Add(each.sums, each.speed, all);
+  for (const ClassState& each : classes_) Add(each.sums, each.slowdown, all);
   common_costs_ = Fit(all, kPriorCosts, {});
   Terms floor;
   const double level = LevelOf(all, kPriorCosts);

@@ -45,9 +45,10 @@ constexpr StepClass ClassOf(const StepShape& shape) {
 
 // Predicts the duration of a step as
 //
-//   speed * (a + b * prompt tokens + c * decoding sequences + d * positions).
+//   slowdown * (a + b * prompt tokens + c * decoding sequences + d * positions).
 //
-// The four costs a, b, c and d are not negative. Each class of steps has its own costs and speed.
+// The four costs a, b, c and d are not negative. Each class of steps has its own costs and
+// slowdown.
 // - The costs minimise the sum of squared relative errors of earlier steps. Each later step of the
 //   class reduces the weight of an earlier step by 1 % (recursive least squares with exponential
 //   forgetting: Ljung, Soederstroem, "Theory and Practice of Recursive Identification", 1983).
@@ -57,15 +58,15 @@ constexpr StepClass ClassOf(const StepShape& shape) {
 //   costs of all classes close to fixed ratios (ridge regression). So the model predicts a class
 //   that the model has never observed. The fixed ratios overestimate prompt tokens: a prompt token
 //   costs a tenth of a decode step of one sequence.
-// - `speed` is the median of measured duration / predicted duration over the last kSpeedSteps steps
-//   of the class. If the machine becomes slower, `speed` corrects the class within 8 steps. A class
-//   that does not run keeps its last speed.
+// - `slowdown` is the median of measured duration / predicted duration over the last kSlowdownSteps
+//   steps of the class. If the machine becomes slower, `slowdown` corrects the class within 8
+//   steps. A class that does not run keeps its last slowdown.
 // Not thread-safe. Observe takes constant time. No function allocates memory.
 class StepTimeModel {
  public:
   // Number of errors per class that ErrorOf evaluates.
   static constexpr size_t kErrorWindow = 128;
-  static constexpr size_t kSpeedSteps = 15;
+  static constexpr size_t kSlowdownSteps = 15;
   // Number of observed steps after which the model has calibrated a class, or is trained.
   static constexpr int32_t kTrainedSteps = 8;
   // PromptTokensWithin returns at most kGrowthMax times the largest number of prompt tokens that
@@ -112,17 +113,17 @@ class StepTimeModel {
   static constexpr size_t kNumTerms = 4;
   using Terms = std::array<double, kNumTerms>;
 
-  // Weighted sums over the observed steps of a class, with seconds divided by `speed`.
+  // Weighted sums over the observed steps of a class, with seconds divided by `slowdown`.
   struct Sums {
     std::array<Terms, kNumTerms> products{};  // of two terms; only [i][j] with j <= i
     Terms with_seconds{};                     // products of a term and the seconds
   };
   struct ClassState {
     Sums sums;
-    Terms costs{};  // seconds for each unit of a term, divided by `speed`
-    int32_t num_observed = 0;
-    double speed = 1;
-    std::array<double, kSpeedSteps> ratios{};  // the values whose median is `speed`, a ring
+    Terms costs{};  // seconds for each unit of a term, divided by `slowdown`
+    int64_t num_observed = 0;
+    double slowdown = 1;
+    std::array<double, kSlowdownSteps> ratios{};  // the values whose median is `slowdown`, a ring
     size_t next_ratio = 0;
     std::array<float, kErrorWindow> errors{};
     size_t num_errors = 0;  // ever recorded
@@ -130,18 +131,18 @@ class StepTimeModel {
 
   static Terms TermsOf(const StepShape& shape);
   static void Scale(Sums& sums, double factor);
-  static void Add(const Sums& from, double speed, Sums& to);
+  static void Add(const Sums& from, double slowdown, Sums& to);
   static double LevelOf(const Sums& sums, const Terms& costs);
   static Terms Fit(const Sums& sums, const Terms& prior, const Terms& floor);
   const ClassState& StateOf(StepClass step_class) const;
   Terms CostsOf(StepClass step_class) const;
   double SecondsOf(const StepShape& shape) const;
   static double WeightOf(ClassState& state, const Terms& terms, double seconds);
-  static void UpdateSpeed(ClassState& state, double ratio);
+  static void UpdateSlowdown(ClassState& state, double ratio);
   void UpdateCosts(ClassState& state);
 
   std::array<ClassState, kNumStepClasses> classes_;
-  Terms common_costs_{};  // of all classes together, in the units of ClassState::costs
+  Terms common_costs_{};  // seconds for each unit of a term, of all classes together
   int64_t num_observed_ = 0;
   int64_t prompt_tokens_max_ = 0;  // largest number of prompt tokens in an observed step
 };
