@@ -1,37 +1,52 @@
-// Replaces placeholders in the input tokens of a step (a batch that the model computes). A
-// placeholder is a negative number. It stands for a token that the previous step has sampled.
+// Stores the tokens that the previous step has sampled. The current step uses these tokens as input
+// tokens and for penalties.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "base/types.h"
+#include "kernels/step.h"
 
 namespace incipit {
 
 class FedTokens {
  public:
-  // Returns a copy of `tokens` in which each placeholder (a number below 0) is replaced by a token
-  // that the previous step sampled. The copy is valid until the next call of BeginStep.
+  // Starts a step: the tokens of all calls of Add since the previous call of BeginStep become the
+  // tokens of the previous step. Returns a copy of `tokens` in which tokens of the previous step
+  // replace all placeholders (numbers below 0). The copy is valid until the next call of BeginStep.
   std::span<const TokenId> BeginStep(std::span<const TokenId> tokens) {
+    std::swap(previous_, current_);
+    current_.clear();
     tokens_.assign(tokens.begin(), tokens.end());
     for (TokenId& token : tokens_) {
-      if (token >= 0) continue;
-      const auto sample = static_cast<size_t>(-1 - token);
-      INCIPIT_CHECK(sample < samples_.size());
-      token = samples_[sample] < 0 ? 0 : samples_[sample];
+      if (token < 0) token = std::max(SampleOfPrevious(-1 - token), 0);
     }
-    samples_.clear();
     return tokens_;
+  }
+  // Returns the pending token of `sample`. Returns -1 if no token is pending, or if the logits of
+  // the pending token were not finite.
+  TokenId PendingTokenOf(const StepSample& sample) const {
+    return sample.pending_sample < 0 ? -1 : SampleOfPrevious(sample.pending_sample);
   }
   // Appends the tokens that one call of Sample has sampled in the current step (batch).
   void Add(std::span<const TokenId> tokens) {
-    samples_.insert(samples_.end(), tokens.begin(), tokens.end());
+    current_.insert(current_.end(), tokens.begin(), tokens.end());
   }
 
  private:
-  std::vector<TokenId> tokens_, samples_;
+  TokenId SampleOfPrevious(int32_t index) const {
+    INCIPIT_CHECK(static_cast<size_t>(index) < previous_.size());
+    return previous_[static_cast<size_t>(index)];
+  }
+
+  std::vector<TokenId> tokens_;
+  std::vector<TokenId> previous_, current_;  // tokens that the previous and the current step sample
 };
 
 }  // namespace incipit

@@ -18,8 +18,9 @@ bool InVocabulary(TokenId token, std::span<const float> logits) {
   return token >= 0 && token < std::ssize(logits);
 }
 
-void Adjust(const SamplingParams& params, const TokenCount& count, float& logit) {
-  float value = logit;
+void Penalize(const SamplingParams& params, const TokenCount& count, std::span<float> logits) {
+  if (!InVocabulary(count.token, logits) || logits[count.token] == -kInfinity) return;
+  float value = logits[count.token];
   if (count.in_prompt + count.in_output > 0) {
     value = value > 0 ? value / params.repetition_penalty : value * params.repetition_penalty;
   }
@@ -27,7 +28,21 @@ void Adjust(const SamplingParams& params, const TokenCount& count, float& logit)
     value = value - params.frequency_penalty * static_cast<float>(count.in_output);
     value = value - params.presence_penalty;
   }
-  logit = std::clamp(value, -kLargest, kLargest);
+  logits[count.token] = std::clamp(value, -kLargest, kLargest);
+}
+
+// Applies the penalties of `sample`. `pending` is the pending token; -1: none.
+void Penalize(const StepSample& sample, TokenId pending, std::span<float> logits) {
+  TokenCount pending_count = {.token = pending};
+  for (const TokenCount& count : sample.counts) {
+    if (count.token == pending) {
+      pending_count = count;
+    } else {
+      Penalize(*sample.params, count, logits);
+    }
+  }
+  ++pending_count.in_output;
+  Penalize(*sample.params, pending_count, logits);
 }
 
 }  // namespace
@@ -72,17 +87,13 @@ uint64_t SamplePoint(const StepSample& sample, uint64_t total) {
 }
 
 bool ChangesLogits(const StepSample& sample) {
-  const bool penalised = sample.params->has_penalties() && !sample.counts.empty();
+  const bool has_tokens = !sample.counts.empty() || sample.pending_sample >= 0;
+  const bool penalised = sample.params->has_penalties() && has_tokens;
   return penalised || !sample.params->logit_bias.empty() || !sample.banned.empty();
 }
 
-void ApplyPenaltiesAndBias(const StepSample& sample, std::span<float> logits) {
-  if (sample.params->has_penalties()) {
-    for (const TokenCount& count : sample.counts) {
-      if (!InVocabulary(count.token, logits) || logits[count.token] == -kInfinity) continue;
-      Adjust(*sample.params, count, logits[count.token]);
-    }
-  }
+void ApplyPenaltiesAndBias(const StepSample& sample, TokenId pending, std::span<float> logits) {
+  if (sample.params->has_penalties()) Penalize(sample, pending, logits);
   for (const TokenBias& bias : sample.params->logit_bias) {
     if (!InVocabulary(bias.token, logits) || logits[bias.token] == -kInfinity) continue;
     logits[bias.token] = std::clamp(logits[bias.token] + bias.bias, -kLargest, kLargest);

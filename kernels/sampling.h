@@ -10,7 +10,8 @@
 //      the penalty. Then frequency_penalty times the token's count in the output is subtracted.
 //      Then presence_penalty is subtracted if the token occurs in the output. Then logit_bias is
 //      added. Each operation is rounded to f32, and finite values are clamped to the finite range.
-//      Penalties and biases of tokens outside of the vocabulary are ignored.
+//      Penalties and biases of tokens outside of the vocabulary are ignored. A pending token
+//      (StepSample::pending_sample) counts as one more occurrence in the output.
 //   3. Banned tokens are removed. If the bans would remove every token, all bans are ignored.
 //   4. If temperature <= 0, the token with the largest logit is returned. Among equal logits, the
 //      lowest token id is returned. Rules 5 to 7 do not apply.
@@ -72,11 +73,12 @@ inline uint32_t OrderKey(float logit) {
   return bits ^ (static_cast<uint32_t>(static_cast<int32_t>(bits) >> 31) | 0x80000000u);
 }
 
-// Returns true if penalties, biases or bans of `sample` change the logits.
+// Returns true if penalties, biases or bans of `sample` may change the logits.
 bool ChangesLogits(const StepSample& sample);
 
-// Applies rule 2 of this file (penalties and biases) to `logits` in place.
-void ApplyPenaltiesAndBias(const StepSample& sample, std::span<float> logits);
+// Applies rule 2 of this file (penalties and biases) to `logits` in place. `pending` is the pending
+// token of `sample`; -1: none.
+void ApplyPenaltiesAndBias(const StepSample& sample, TokenId pending, std::span<float> logits);
 
 // Applies rule 3 of this file (bans): sets the logit of each banned token to -infinity.
 void ApplyBans(const StepSample& sample, std::span<float> logits);

@@ -19,8 +19,12 @@ struct StepSample {
   int32_t choice = 0;
   int64_t position = 0;  // position of the sampled token in its sequence
   // Tokens of the prompt and the output, with their numbers of occurrences, in ascending order of
-  // token id. Empty if the request has no penalties.
+  // token id. Empty if the request has no penalties. Without the pending token (`pending_sample`).
   std::span<const TokenCount> counts = {};
+  // Index, among the samples of the previous step, of the sample whose token is the pending token:
+  // the token at `position` - 1, which the host does not know yet. Penalties count the pending
+  // token as one more output token. -1: the host knows all tokens of the sequence.
+  int32_t pending_sample = -1;
   // Tokens that must not be sampled: the stop tokens if the output is shorter than min_tokens,
   // otherwise none.
   std::span<const TokenId> banned = {};
@@ -39,11 +43,13 @@ struct StepScore {
 // - the cache blocks [block_begin[s], block_begin[s + 1]), each with block_size positions;
 // - the samples [sample_begin[s], sample_begin[s + 1]), in ascending order of `row`;
 // - the scores [score_begin[s], score_begin[s + 1]), in ascending order of `row`.
-// All arrays must stay valid until the step has finished.
+// All arrays must stay valid until the step has finished, except StepSample::counts: the counts may
+// change when the function that starts the step (ModelRunner::Launch) has returned.
 //
 // A token -1 - i is a placeholder for the token of sample i of the previous step. If the logits of
 // that sample are not finite, the placeholder becomes token 0, and the caller must discard all
-// results that depend on the placeholder.
+// results that depend on the placeholder. Penalties ignore a pending token whose logits are not
+// finite.
 struct Step {
   std::span<const TokenId> tokens = {};     // tokens of all sequences, one sequence after the other
   std::span<const int32_t> positions = {};  // element i: position of tokens[i] in its sequence

@@ -145,7 +145,7 @@ class CpuBackend final : public Backend {
   void Logits(const LogitsArgs& args) override;
 
   void Sample(const SampleArgs& args) override {
-    sampler_.Sample(args);
+    sampler_.Sample(args, fed_tokens_);
     fed_tokens_.Add(args.tokens);
   }
   void Score(const ScoreArgs& args) override { sampler_.Score(args); }

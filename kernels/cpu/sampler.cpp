@@ -31,20 +31,21 @@ bool RowSampler::Survey(std::span<const float> logits) {
 
 // Applies penalties, biases and bans to a copy of the current row of logits. The copy then becomes
 // the current row. If the bans exclude every token, all bans are ignored.
-void RowSampler::Adjust(const StepSample& sample) {
+void RowSampler::Adjust(const StepSample& sample, TokenId pending) {
   const std::span<const float> original = logits_;
   adjusted_.assign(original.begin(), original.end());
-  ApplyPenaltiesAndBias(sample, adjusted_);
+  ApplyPenaltiesAndBias(sample, pending, adjusted_);
   ApplyBans(sample, adjusted_);
   if (Survey(adjusted_)) return;
   adjusted_.assign(original.begin(), original.end());
-  ApplyPenaltiesAndBias(sample, adjusted_);
+  ApplyPenaltiesAndBias(sample, pending, adjusted_);
   INCIPIT_CHECK(Survey(adjusted_));
 }
 
-TokenId RowSampler::Sample(const StepSample& sample, std::span<const float> logits) {
+TokenId RowSampler::Sample(const StepSample& sample, TokenId pending,
+                           std::span<const float> logits) {
   if (!Survey(logits)) return -1;
-  if (ChangesLogits(sample)) Adjust(sample);
+  if (ChangesLogits(sample)) Adjust(sample, pending);
   const SamplingParams& params = *sample.params;
   if (params.temperature <= 0) return LowestOfLargest();
 
@@ -212,12 +213,13 @@ CpuSampler::CpuSampler(const simd::Kernels& kernels, const Threads& threads) : t
   for (int32_t i = 0; i < threads.count(); ++i) samplers_.emplace_back(kernels);
 }
 
-void CpuSampler::Sample(const SampleArgs& args) {
+void CpuSampler::Sample(const SampleArgs& args, const FedTokens& fed_tokens) {
   CheckSampleArgs(args);
   const int64_t count = std::ssize(args.samples);
   threads_.ForEach(count, count * args.logits.cols, [&](int64_t i, int32_t thread) {
-    const TokenId token =
-        samplers_[thread].Sample(args.samples[i], RowOf(args.logits, args.logits_rows[i]));
+    const StepSample& sample = args.samples[i];
+    const TokenId token = samplers_[thread].Sample(sample, fed_tokens.PendingTokenOf(sample),
+                                                   RowOf(args.logits, args.logits_rows[i]));
     args.tokens[i] = token;
     args.status[i] = token >= 0 ? RowStatus::kOk : RowStatus::kNonFinite;
   });

@@ -11,6 +11,7 @@
 #include "kernels/cpu/candidates.h"
 #include "kernels/cpu/simd/kernels.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/fed_tokens.h"
 #include "kernels/step.h"
 
 namespace incipit {
@@ -32,8 +33,8 @@ class RowSampler {
   bool IsFinite(std::span<const float> logits) { return Survey(logits); }
 
   // Returns the sampled token, or -1 if a logit of the row is NaN or +infinity, or all logits are
-  // -infinity.
-  TokenId Sample(const StepSample& sample, std::span<const float> logits);
+  // -infinity. `pending` is the pending token of `sample`; -1: none.
+  TokenId Sample(const StepSample& sample, TokenId pending, std::span<const float> logits);
 
   // Computes the log probability and the rank of `token`, and the likeliest tokens of the row
   // `logits`.
@@ -44,7 +45,7 @@ class RowSampler {
   // Makes `logits` the current row and computes the maximum of each chunk of simd::kChunk logits.
   // Returns false if a logit is NaN or +infinity, or all logits are -infinity.
   bool Survey(std::span<const float> logits);
-  void Adjust(const StepSample& sample);
+  void Adjust(const StepSample& sample, TokenId pending);
 
   TokenId LowestOfLargest() const;
   TokenId SampleFromRow(const StepSample& sample);
@@ -75,7 +76,8 @@ class CpuSampler {
  public:
   CpuSampler(const simd::Kernels& kernels, const Threads& threads);
 
-  void Sample(const SampleArgs& args);
+  // Samples the tokens of `args`. `fed_tokens` contains the pending tokens.
+  void Sample(const SampleArgs& args, const FedTokens& fed_tokens);
   void Score(const ScoreArgs& args);
 
  private:

@@ -250,7 +250,8 @@ class ReferenceBackend final : public Backend {
     for (size_t i = 0; i < args.samples.size(); ++i) {
       const StepSample& sample = args.samples[i];
       const std::span<const float> logits = RowOf(args.logits, args.logits_rows[i]);
-      const SampledToken sampled = SampleToken(sample, logits);
+      const TokenId pending = fed_tokens_.PendingTokenOf(sample);
+      const SampledToken sampled = SampleToken(sample, pending, logits);
       args.tokens[i] = sampled.token;
       args.status[i] = sampled.status;
       if (sample.params->num_logprobs >= 0) {

@@ -72,10 +72,10 @@ TokenId SampleFrom(const StepSample& sample, std::span<const float> logits) {
 
 }  // namespace
 
-SampledToken SampleToken(const StepSample& sample, std::span<const float> logits) {
+SampledToken SampleToken(const StepSample& sample, TokenId pending, std::span<const float> logits) {
   if (!IsFiniteRow(logits)) return {};
   std::vector<float> adjusted(logits.begin(), logits.end());
-  ApplyPenaltiesAndBias(sample, adjusted);
+  ApplyPenaltiesAndBias(sample, pending, adjusted);
   std::vector<float> allowed = adjusted;
   ApplyBans(sample, allowed);
   return {SampleFrom(sample, IsFiniteRow(allowed) ? allowed : adjusted), RowStatus::kOk};

@@ -15,7 +15,8 @@ struct SampledToken {
   TokenId token = -1;
   RowStatus status = RowStatus::kNonFinite;
 };
-SampledToken SampleToken(const StepSample& sample, std::span<const float> logits);
+// `pending` is the pending token of `sample`; -1: none.
+SampledToken SampleToken(const StepSample& sample, TokenId pending, std::span<const float> logits);
 
 // Appends the log probability and the rank of `token`, and the `num_top` tokens with the largest
 // values of `logits`. If a logit is NaN or +infinity, or all logits are -infinity, appends zeros

@@ -149,7 +149,7 @@ absl::Status CudaBackend::Reserve(const StepBounds& bounds) {
   INCIPIT_RETURN_IF_ERROR(stream_.Wait());
   ForgetGraphs();
   staging_ = Memory();
-  num_sampled_ = 0;
+  num_sampled_ = num_sampled_before_ = 0;
   const ModelShape& model = bounds.model;
   AttentionForm form = step_.form();
   if (model.num_kv_heads > 0) {
@@ -172,8 +172,7 @@ absl::Status CudaBackend::ReserveScratch(const StepBounds& bounds) {
     size_t bytes;
     Place place = Place::kDevice;
   };
-  std::vector<Wanted> wanted = {
-      {&sampled_, static_cast<size_t>(bounds.samples_max) * sizeof(int32_t)}};
+  std::vector<Wanted> wanted = {{&sampled_, SampledBytes(bounds.samples_max)}};
   const ModelShape& model = bounds.model;
   if (model.num_kv_heads > 0) {
     const size_t best = BestOfUnitsBytes(StepMemory::kFirstRows, model.vocab_size);
@@ -243,7 +242,7 @@ void CudaBackend::Upload(const Step& step, const StepLogits& logits) {
   for (const TokenId token : step.tokens) {
     INCIPIT_CHECK(-1 - int64_t{token} < num_sampled_ || !status_.ok());
   }
-  num_sampled_ = 0;
+  num_sampled_before_ = std::exchange(num_sampled_, 0);
   if (num_in_flight_ > 0 && !in_flight_[latest_].is_recorded) {
     in_flight_[latest_].end->Record(stream_);
     in_flight_[latest_].is_recorded = true;
@@ -274,6 +273,7 @@ void CudaBackend::Upload(const Step& step, const StepLogits& logits) {
   }
   if (logits.samples != nullptr && std::ssize(logits.rows) <= StepMemory::kFirstRows &&
       GrowSampled(std::ssize(logits.samples->samples))) {
+    CheckPendingTokens(logits.samples->samples);
     packed_samples_ = sampler_.Pack(*logits.samples, latest_);
   }
   if (status_.ok())

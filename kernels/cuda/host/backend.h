@@ -96,9 +96,10 @@ class CudaBackend final : public Backend {
   bool Grow(Memory& scratch, size_t bytes);
   absl::Status ReserveScratch(const StepBounds& bounds);
   bool GrowSampled(int64_t num_samples);
-  // Divides the attention of the current step (batch) into work items. Does nothing if this was
-  // already done for the same page size, number of heads and sliding window. Returns false if an
-  // error occurs.
+  // Aborts if a pending token of `samples` is not a token that the previous step (batch) sampled.
+  void CheckPendingTokens(std::span<const StepSample> samples) const;
+  // Divides the attention of the current step (batch) into work items, unless this was already done
+  // for the same page size, number of heads and sliding window. Returns false if an error occurs.
   bool Plan(const KvPool& pool, int32_t num_heads, std::optional<int32_t> window);
   bool Rebuild(const StepBounds& bounds, const AttentionForm& form);
   // Returns the number of rows (one for each token) of the smallest CUDA graph that can run a step
@@ -147,9 +148,11 @@ class CudaBackend final : public Backend {
   bool has_graph_ = false;
   std::array<StepInFlight, 2> in_flight_;
   size_t latest_ = 0, num_in_flight_ = 0;
-  // Device array of the tokens that the latest step (batch) sampled: input tokens of the next step.
+  // Device array of the tokens that the latest two steps (batches) sampled, in the order of
+  // SampledIndex: input tokens and pending tokens of the next step.
   Memory sampled_;
-  int64_t num_sampled_ = 0;
+  // number of tokens that the latest step (batch) and the step before it sampled
+  int64_t num_sampled_ = 0, num_sampled_before_ = 0;
   NextNorm next_norm_;
   // Device arrays for the latest call of Logits: the largest of every 16 consecutive logits of a
   // row, and the token id of this logit.

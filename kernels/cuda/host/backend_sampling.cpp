@@ -9,7 +9,7 @@ namespace incipit::cuda {
 // Makes the device array sampled_ large enough for `num_samples` tokens, and keeps its contents.
 // Returns false if an error occurs.
 bool CudaBackend::GrowSampled(int64_t num_samples) {
-  const size_t bytes = static_cast<size_t>(num_samples) * sizeof(int32_t);
+  const size_t bytes = SampledBytes(num_samples);
   if (sampled_.byte_size() >= bytes) return true;
   if (!Note(stream_.Wait())) return false;
   ForgetGraphs();
@@ -19,6 +19,12 @@ bool CudaBackend::GrowSampled(int64_t num_samples) {
   if (!Note(stream_.Wait())) return false;
   sampled_ = *std::move(memory);
   return true;
+}
+
+void CudaBackend::CheckPendingTokens(std::span<const StepSample> samples) const {
+  for (const StepSample& sample : samples) {
+    INCIPIT_CHECK(sample.pending_sample < num_sampled_before_ || !status_.ok());
+  }
 }
 
 void CudaBackend::Sample(const SampleArgs& args) {
@@ -35,11 +41,12 @@ void CudaBackend::Sample(const SampleArgs& args) {
     if (!is_recording_) sampler_.FetchPacked(latest_, stream_);
     return;
   }
-  const int64_t first = num_sampled_;
+  CheckPendingTokens(args.samples);
+  const SampledRange range = {.first = num_sampled_, .which = latest_};
   num_sampled_ += std::ssize(args.samples);
   if (!GrowSampled(num_sampled_)) return;
   const int64_t vocab_size = sampler_.vocab_size();
-  Note(sampler_.Sample(args, best, sampled_.as<int32_t>() + first, latest_, stream_));
+  Note(sampler_.Sample(args, best, sampled_.as<int32_t>(), range, stream_));
   // Discards the recorded CUDA graphs if the sampler has reallocated its memory, because the graphs
   // contain the old addresses.
   if (sampler_.vocab_size() != vocab_size) ForgetGraphs();

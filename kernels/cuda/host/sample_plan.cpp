@@ -52,6 +52,10 @@ class SortedTokens {
   size_t position_ = 0;
 };
 
+bool CountsPendingToken(const StepSample& sample) {
+  return sample.pending_sample >= 0 && sample.params->has_penalties();
+}
+
 void AppendNoLogprobs(TokenId token, Logprobs& logprobs) {
   logprobs.chosen.push_back({token, 0});
   logprobs.rank.push_back(0);
@@ -108,7 +112,7 @@ bool SamplePlan::Fits(size_t num_rows, size_t num_patches, int32_t num_top) cons
          num_tops_ + num_top <= capacity.tops;
 }
 
-size_t SamplePlan::Pack(const SampleArgs& args, size_t begin) {
+size_t SamplePlan::Pack(const SampleArgs& args, size_t begin, const SampledRange& sampled) {
   CheckLogits(args.logits);
   Begin();
   std::byte* const patches = inputs_ + layout_.patches();
@@ -120,8 +124,9 @@ size_t SamplePlan::Pack(const SampleArgs& args, size_t begin) {
     const int32_t num_top = NumTopOf(sample.params->num_logprobs, args.logits.cols);
     CollectPatches(sample, args.logits.cols);
     if (!Fits(i - begin, patches_.size(), num_top)) break;
-    SampleEntry entry = EntryOf(sample);
+    SampleEntry entry = EntryOf(sample, sampled.which);
     entry.index = static_cast<int32_t>(i - begin);
+    entry.sampled = SampledIndex(sampled.first + static_cast<int64_t>(i), sampled.which);
     entry.patch_begin = num_patches_;
     entry.top_begin = num_tops_;
     for (const LogitPatch& patch : patches_) StoreAt(patches, num_patches_++, patch);
@@ -136,7 +141,8 @@ size_t SamplePlan::Pack(const SampleArgs& args, size_t begin) {
 }
 
 // Stores in patches_ the changes of logits by the penalties, biases and bans of `sample`, sorted by
-// token id.
+// token id. If the penalties of `sample` count a pending token, the last patch is for the pending
+// token: kernel Sample uses this patch if no other patch has the same token.
 void SamplePlan::CollectPatches(const StepSample& sample, int64_t vocab_size) {
   patches_.clear();
   banned_.assign(sample.banned.begin(), sample.banned.end());
@@ -149,7 +155,7 @@ void SamplePlan::CollectPatches(const StepSample& sample, int64_t vocab_size) {
   for (;;) {
     LogitPatch patch;
     patch.token = std::min({counts.next(), biases.next(), banned.next()});
-    if (patch.token == kNoToken) return;
+    if (patch.token == kNoToken) break;
     INCIPIT_CHECK(patch.token > before);
     before = patch.token;
     if (counts.next() == patch.token) {
@@ -168,9 +174,10 @@ void SamplePlan::CollectPatches(const StepSample& sample, int64_t vocab_size) {
     }
     if (patch.token >= 0 && patch.token < vocab_size && patch.kinds != 0) patches_.push_back(patch);
   }
+  if (CountsPendingToken(sample)) patches_.push_back({.token = LogitPatch::kPendingToken});
 }
 
-SampleEntry SamplePlan::EntryOf(const StepSample& sample) const {
+SampleEntry SamplePlan::EntryOf(const StepSample& sample, size_t which) const {
   const SamplingParams& params = *sample.params;
   SampleEntry entry;
   entry.greedy = params.temperature <= 0 ? 1 : 0;
@@ -184,6 +191,7 @@ SampleEntry SamplePlan::EntryOf(const StepSample& sample) const {
   entry.frequency_penalty = params.frequency_penalty;
   entry.presence_penalty = params.presence_penalty;
   entry.num_top = params.num_logprobs;
+  if (CountsPendingToken(sample)) entry.pending = SampledIndex(sample.pending_sample, 1 - which);
   return entry;
 }
 

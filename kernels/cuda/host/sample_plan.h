@@ -18,7 +18,7 @@ namespace incipit::cuda {
 struct SampleCapacity {
   int32_t rows = 0;  // maximum number of rows of logits in one launch of a sampling kernel
   // Maximum number of penalties, biases and bans in one launch of a sampling kernel. REQUIRES: at
-  // least the vocabulary size.
+  // least the vocabulary size plus 1 (for a pending token).
   int32_t patches = 0;
   // Maximum number of likeliest tokens that one launch of a sampling kernel returns. REQUIRES: at
   // least the smaller of kTopMax and the vocabulary size.
@@ -27,6 +27,23 @@ struct SampleCapacity {
 // Maximum number of likeliest tokens that are returned for one row of logits; limited by the size
 // of shared memory.
 inline constexpr int32_t kTopMax = 4096;
+
+// Returns the index of the token of sample `sample` of a step in the device array of sampled tokens
+// (Sample::Args::sampled). `which` is 0 or 1, and consecutive steps have different values of
+// `which`. A step can therefore read the tokens of the previous step while it stores its own.
+inline int32_t SampledIndex(int64_t sample, size_t which) {
+  return static_cast<int32_t>(2 * sample + static_cast<int64_t>(which));
+}
+// Size in bytes of the device array of sampled tokens, for steps of `num_samples` samples.
+inline size_t SampledBytes(int64_t num_samples) {
+  return 2 * static_cast<size_t>(num_samples) * sizeof(int32_t);
+}
+
+// Position of the samples of a SampleArgs in the device array of sampled tokens.
+struct SampledRange {
+  int64_t first = 0;  // index, among the samples of the step, of the first sample
+  size_t which = 0;   // see SampledIndex
+};
 
 // Input arrays of kernel Sample, as stored by SamplePlan::Pack.
 struct PackedSamples {
@@ -81,7 +98,8 @@ class SamplePlan {
 
   // Packs rows of `args`, from index `begin` on, for one kernel launch. Packs at least one row, and
   // as many rows as fit. Returns the index of the first row that was not packed.
-  size_t Pack(const SampleArgs& args, size_t begin);
+  // `sampled`: the position of the samples of `args` among the sampled tokens.
+  size_t Pack(const SampleArgs& args, size_t begin, const SampledRange& sampled);
   size_t Pack(const ScoreArgs& args, size_t begin);
   size_t input_bytes() const { return layout_.input_bytes(num_patches_); }
   // Returns the arrays that the latest call of Pack stored.
@@ -102,7 +120,7 @@ class SamplePlan {
   void Begin();
   bool Fits(size_t num_rows, size_t num_patches, int32_t num_top) const;
   void CollectPatches(const StepSample& sample, int64_t vocab_size);
-  SampleEntry EntryOf(const StepSample& sample) const;
+  SampleEntry EntryOf(const StepSample& sample, size_t which) const;
   void StoreSamples();
   void AppendLogprobs(const TokenScore& score, TokenId token, std::span<const TopLogit> tops,
                       Logprobs& logprobs) const;

@@ -29,9 +29,10 @@ void RowSampler::BeginStep(size_t which) { steps_[which].num_used = 0; }
 absl::Status RowSampler::Reserve(int64_t vocab_size) {
   if (vocab_size <= vocab_size_) return absl::OkStatus();
   vocab_size_ = 0;
-  const SampleLayout layout({.rows = kRowsAtOnce,
-                             .patches = std::max(kPatchesAtOnce, static_cast<int32_t>(vocab_size)),
-                             .tops = kTopsAtOnce});
+  const SampleLayout layout(
+      {.rows = kRowsAtOnce,
+       .patches = std::max(kPatchesAtOnce, static_cast<int32_t>(vocab_size) + 1),
+       .tops = kTopsAtOnce});
   const auto allocate = [](Place place, size_t bytes, Memory& to) -> absl::Status {
     INCIPIT_ASSIGN_OR_RETURN(to, Memory::Allocate(place, bytes));
     return absl::OkStatus();
@@ -65,12 +66,13 @@ absl::StatusOr<RowSampler::Round*> RowSampler::NextRound(StepRounds& step, int64
 
 template <class Args>
 absl::Status RowSampler::EnqueueRounds(const Args& args, StepRounds& step, Stream& stream,
+                                       absl::FunctionRef<size_t(SamplePlan&, size_t)> pack,
                                        absl::FunctionRef<void(const Round&, int32_t)> launch) {
   for (size_t begin = 0; begin < args.logits_rows.size();) {
     INCIPIT_ASSIGN_OR_RETURN(Round* const round, NextRound(step, args.logits.cols, stream));
     round->args = args;
     round->begin = begin;
-    round->end = begin = round->plan->Pack(args, begin);
+    round->end = begin = pack(*round->plan, begin);
     stream.Copy(inputs_.data(), round->pinned_inputs.data(), round->plan->input_bytes());
     launch(*round, static_cast<int32_t>(round->end - round->begin));
     stream.Copy(round->pinned_outputs.data(), outputs_.data(), round->plan->output_bytes());
@@ -79,12 +81,13 @@ absl::Status RowSampler::EnqueueRounds(const Args& args, StepRounds& step, Strea
 }
 
 absl::Status RowSampler::Sample(const SampleArgs& args, const BestOfUnits& best, int32_t* sampled,
-                                size_t which, Stream& stream) {
+                                const SampledRange& range, Stream& stream) {
   CheckSampleArgs(args);
-  return EnqueueRounds(args, steps_[which], stream, [&](const Round& round, int32_t count) {
-    LaunchPacked(args.logits, inputs_.as<SampleHeader>(), best, count, sampled + round.begin,
-                 stream);
-  });
+  const auto pack = [&](SamplePlan& plan, size_t begin) { return plan.Pack(args, begin, range); };
+  const auto launch = [&](const Round&, int32_t count) {
+    LaunchPacked(args.logits, inputs_.as<SampleHeader>(), best, count, sampled, stream);
+  };
+  return EnqueueRounds(args, steps_[range.which], stream, pack, launch);
 }
 
 void RowSampler::LaunchPacked(const TensorView& logits, const SampleHeader* samples,
@@ -108,7 +111,7 @@ std::optional<PackedSamples> RowSampler::Pack(const SampleArgs& args, size_t whi
   INCIPIT_CHECK(step.num_used == 0);
   if (args.logits.cols > vocab_size_ || args.samples.empty()) return std::nullopt;
   Round& round = step.rounds.front();
-  if (round.plan->Pack(args, 0) < args.samples.size()) return std::nullopt;
+  if (round.plan->Pack(args, 0, {.which = which}) < args.samples.size()) return std::nullopt;
   const PackedSamples samples = round.plan->samples();
   if (samples.patches.size() > kPatchesAtOnce * sizeof(LogitPatch)) return std::nullopt;
   round.args = args;
@@ -127,14 +130,16 @@ void RowSampler::FetchPacked(size_t which, Stream& stream) {
 
 absl::Status RowSampler::Score(const ScoreArgs& args, size_t which, Stream& stream) {
   CheckScoreArgs(args);
-  return EnqueueRounds(args, steps_[which], stream, [&](const Round& round, int32_t count) {
+  const auto pack = [&](SamplePlan& plan, size_t begin) { return plan.Pack(args, begin); };
+  const auto launch = [&](const Round& round, int32_t count) {
     const SampleLayout& layout = round.plan->layout();
     Launch<cuda::Score<SampleShape>>(stream, {.num_blocks = std::min(count, 2 * num_sms_)},
                                      {.logits = static_cast<const float*>(args.logits.data),
                                       .vocab_size = static_cast<int32_t>(args.logits.cols),
                                       .inputs = layout.ScoresAt(inputs_.as<std::byte>()),
                                       .outputs = layout.OutputsAt(outputs_.as<std::byte>())});
-  });
+  };
+  return EnqueueRounds(args, steps_[which], stream, pack, launch);
 }
 
 void RowSampler::TakeResults(size_t which) {

@@ -38,11 +38,12 @@ class RowSampler {
   int64_t vocab_size() const { return vocab_size_; }
 
   void BeginStep(size_t which);
-  // Enqueues the sampling of tokens for step `which` (0 or 1: two steps may be in flight). The
-  // device stores the tokens in `sampled`. REQUIRES: the memory to which `args` refers stays valid
-  // until TakeResults.
+  // Enqueues the sampling of tokens for step `range.which` (0 or 1: two steps may be in flight).
+  // The device stores the tokens in `sampled`, at the indices that `range` describes. The counts of
+  // `args` are not read after the return. REQUIRES: all other memory to which `args` refers stays
+  // valid until TakeResults.
   absl::Status Sample(const SampleArgs& args, const BestOfUnits& best, int32_t* sampled,
-                      size_t which, Stream& stream);
+                      const SampledRange& range, Stream& stream);
   absl::Status Score(const ScoreArgs& args, size_t which, Stream& stream);
 
   // Packs the inputs for one call of LaunchPacked. Returns nullopt if one kernel launch is not
@@ -83,10 +84,12 @@ class RowSampler {
   };
 
   absl::StatusOr<Round*> NextRound(StepRounds& step, int64_t vocab_size, Stream& stream);
-  // Processes all rows of logits of `args` in one or more kernel launches: copies the inputs to the
-  // device, calls launch(round, number of rows), and copies the results back.
+  // Processes all rows of `args` in one or more kernel launches: packs rows from index `begin` on
+  // by pack(plan, begin), copies the inputs to the device, calls launch(round, number of rows), and
+  // copies the results back. `pack` returns the index of the first row that is not packed.
   template <class Args>
   absl::Status EnqueueRounds(const Args& args, StepRounds& step, Stream& stream,
+                             absl::FunctionRef<size_t(SamplePlan&, size_t)> pack,
                              absl::FunctionRef<void(const Round&, int32_t)> launch);
 
   const int32_t num_sms_;

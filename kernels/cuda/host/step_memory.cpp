@@ -45,6 +45,14 @@ size_t PutBehind(std::span<const T> array, char* memory, size_t& used) {
   return begin;
 }
 
+// Replaces each placeholder -1 - i in `tokens` by -1 - n. n is the index of the token of sample i
+// of step `which` in the device array of sampled tokens.
+void PointToSampled(std::span<int32_t> tokens, size_t which) {
+  for (int32_t& token : tokens) {
+    if (token < 0) token = -1 - SampledIndex(-1 - token, which);
+  }
+}
+
 }  // namespace
 
 absl::Status StepMemory::Reserve(const StepBounds& bounds, const AttentionForm& form) {
@@ -104,7 +112,9 @@ bool StepMemory::Upload(const Step& step, std::span<const int32_t> logits_rows,
     used = kPlanAt + attention_->Build(step, {plan, attention_->max_bytes()});
     std::memcpy(&host_header_, plan, sizeof(host_header_));
   }
-  host_header_.tokens = static_cast<int32_t>(PutBehind(step.tokens, memory, used) - kPlanAt);
+  const size_t tokens = PutBehind(step.tokens, memory, used);
+  PointToSampled({reinterpret_cast<int32_t*>(memory + tokens), step.tokens.size()}, 1 - which);
+  host_header_.tokens = static_cast<int32_t>(tokens - kPlanAt);
   logits_rows_ = PutBehind(logits_rows, memory, used);
   const size_t first = std::min<size_t>(logits_rows.size(), kFirstRows);
   *reinterpret_cast<int32_t*>(memory + kNumRowsAt) = static_cast<int32_t>(first);

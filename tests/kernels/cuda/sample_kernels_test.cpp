@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "kernels/emulator/run.h"
 #include "kernels/reference/sampler.h"
 #include "kernels/sampling.h"
+#include "tests/kernels/cuda/sample_problem.h"
 
 namespace incipit::cuda {
 namespace {
@@ -31,120 +33,26 @@ struct NarrowShape {
   static constexpr int kThreads = 64;
 };
 
-struct Request {
-  int32_t logits_row = 0;
-  SamplingParams params = {};
-  int32_t choice = 0;
-  int64_t position = 0;
-  std::vector<TokenCount> counts = {};
-  std::vector<TokenId> banned = {};
-
-  StepSample sample() const { return {0, &params, choice, position, counts, banned}; }
-};
-
 struct Output {
   std::vector<TokenId> tokens;
   std::vector<RowStatus> status;
   Logprobs logprobs;
 };
 
-// Memory of a device, at a 128-byte boundary.
-class Block {
- public:
-  explicit Block(size_t bytes) : memory_(bytes / sizeof(Line) + 1) {}
-  std::byte* data() { return memory_.front().bytes; }
-
- private:
-  struct alignas(128) Line {
-    std::byte bytes[128] = {};
-  };
-  std::vector<Line> memory_;
-};
-
-const SampleHeader* SamplesOf(Block& inputs) {
-  return reinterpret_cast<const SampleHeader*>(inputs.data());
-}
-
-// At a 128-byte boundary, as a device's memory is.
-class Rows {
- public:
-  explicit Rows(std::vector<std::vector<float>> rows) : rows_(std::move(rows)) {
-    const size_t size = rows_.size() * rows_.front().size();
-    padded_.resize(size + 32);
-    first_ = (128 - reinterpret_cast<uintptr_t>(padded_.data()) % 128) % 128 / sizeof(float);
-    for (size_t i = 0; i < rows_.size(); ++i) {
-      std::ranges::copy(rows_[i], padded_.begin() + static_cast<int64_t>(first_ + i * vocab()));
-    }
-  }
-
-  size_t vocab() const { return rows_.front().size(); }
-  const std::vector<float>& operator[](size_t row) const { return rows_[row]; }
-  float* data() { return padded_.data() + first_; }
-  TensorView view() {
-    return {data(), DType::kF32, std::ssize(rows_), static_cast<int64_t>(vocab())};
-  }
-  // To the bit, as NaNs are equal to nothing.
-  bool AreUntouched() {
-    for (size_t i = 0; i < rows_.size(); ++i) {
-      const float* const now = data() + i * vocab();
-      for (size_t v = 0; v < vocab(); ++v) {
-        if (std::bit_cast<uint32_t>(now[v]) != std::bit_cast<uint32_t>(rows_[i][v])) return false;
-      }
-    }
-    return true;
-  }
-
- private:
-  std::vector<std::vector<float>> rows_;
-  std::vector<float> padded_;
-  size_t first_ = 0;
-};
-
-// The greatest logit of each 16 of a row and its token, as StoreLogits notes them: a NaN is the
-// greatest.
-class Best {
- public:
-  Best(const Rows& rows, size_t count)
-      : units_((rows.vocab() + 15) / 16),
-        logits_(count * units_ * sizeof(float)),
-        tokens_(count * units_ * sizeof(int32_t)) {
-    for (size_t i = 0; i < count * units_; ++i) {
-      const std::vector<float>& row = rows[i / units_];
-      const size_t first = i % units_ * 16;
-      size_t best = first;
-      for (size_t v = first; v < std::min(first + 16, row.size()); ++v) {
-        if (std::isnan(row[best])) break;
-        if (std::isnan(row[v]) || row[v] > row[best]) best = v;
-      }
-      logits()[i] = row[best];
-      tokens()[i] = static_cast<int32_t>(best);
-    }
-  }
-
-  float* logits() { return reinterpret_cast<float*>(logits_.data()); }
-  int32_t* tokens() { return reinterpret_cast<int32_t*>(tokens_.data()); }
-
- private:
-  size_t units_;
-  Block logits_, tokens_;
-};
-
-SampleCapacity CapacityFor(size_t rows, size_t vocab) {
-  const auto tokens = static_cast<int32_t>(vocab);
-  return {.rows = static_cast<int32_t>(rows),
-          .patches = std::max(tokens, 64),
-          .tops = std::max(tokens, 64)};
-}
-
 template <class Shape>
 Output SampleOnDevice(Rows& logits, const std::vector<Request>& requests, uint64_t seed,
                       bool has_best) {
   std::vector<StepSample> samples;
   std::vector<int32_t> rows;
+  // Tokens that the previous step and this step sample, in the order of SampledIndex.
+  std::vector<TokenId> sampled(2 * requests.size(), -7);
   for (const Request& request : requests) {
-    samples.push_back(request.sample());
+    const auto index = static_cast<int32_t>(samples.size());
+    sampled[static_cast<size_t>(SampledIndex(index, 1))] = request.pending.value_or(-7);
+    samples.push_back(request.sample(index));
     rows.push_back(request.logits_row);
   }
+  std::vector<TokenId> expected_sampled = sampled;
   Output output = {.tokens = std::vector<TokenId>(rows.size(), -7),
                    .status = std::vector<RowStatus>(rows.size()),
                    .logprobs = {}};
@@ -157,11 +65,10 @@ Output SampleOnDevice(Rows& logits, const std::vector<Request>& requests, uint64
   const SampleLayout layout(CapacityFor(rows.size(), logits.vocab()));
   Block inputs(layout.max_input_bytes()), outputs(layout.max_output_bytes());
   std::vector<float> originals(static_cast<size_t>(layout.capacity().patches));
-  std::vector<int32_t> sampled(rows.size(), -7);
   SamplePlan plan(layout.capacity(), inputs.data(), outputs.data());
   Best best(logits, static_cast<size_t>(logits.view().rows));
   for (size_t begin = 0; begin < rows.size();) {
-    const size_t end = plan.Pack(args, begin);
+    const size_t end = plan.Pack(args, begin, {.which = 0});
     EXPECT_LE(plan.input_bytes(), layout.max_input_bytes());
     const typename Sample<Shape>::Args device = {.logits = logits.data(),
                                                  .vocab_size = static_cast<int32_t>(logits.vocab()),
@@ -169,14 +76,18 @@ Output SampleOnDevice(Rows& logits, const std::vector<Request>& requests, uint64
                                                  .best_logits = has_best ? best.logits() : nullptr,
                                                  .best_tokens = has_best ? best.tokens() : nullptr,
                                                  .originals = originals.data(),
-                                                 .sampled = sampled.data() + begin,
+                                                 .sampled = sampled.data(),
                                                  .outputs = layout.OutputsAt(outputs.data())};
     const auto report = emulator::Run<Sample<Shape>>({.num_blocks = 3, .seed = seed}, device);
     EXPECT_EQ(report.fault, "");
     plan.Unpack(args, begin, end);
     begin = end;
   }
-  EXPECT_EQ(sampled, output.tokens);
+  for (size_t i = 0; i < output.tokens.size(); ++i) {
+    const int32_t index = SampledIndex(static_cast<int64_t>(i), 0);
+    expected_sampled[static_cast<size_t>(index)] = output.tokens[i];
+  }
+  EXPECT_EQ(sampled, expected_sampled);
   return output;
 }
 
@@ -184,7 +95,8 @@ Output DefinedSample(const Rows& logits, const std::vector<Request>& requests) {
   Output output;
   for (const Request& request : requests) {
     const std::vector<float>& row = logits[static_cast<size_t>(request.logits_row)];
-    const auto sampled = reference::SampleToken(request.sample(), row);
+    const auto sampled =
+        reference::SampleToken(request.sample(0), request.pending.value_or(-1), row);
     output.tokens.push_back(sampled.token);
     output.status.push_back(sampled.status);
     if (request.params.num_logprobs < 0) continue;
@@ -284,9 +196,22 @@ class Numbers {
       if (Below(3) == 0) params.logit_bias.push_back({.token = id, .bias = Pick({-100, 5, 0.1f})});
     }
     for (int32_t i = Below(3); i > 0; --i) request.banned.push_back(Below(vocab));
+    AddPending(request, vocab);
     if (Below(8) > 0 || vocab > 1000) return;
     request.banned.clear();  // everything, some twice: void
     for (TokenId token = 0; token < vocab + 3; ++token) request.banned.push_back(token % 9973);
+  }
+
+  // Adds a pending token: any token, or a token that has a count, a bias or a ban.
+  void AddPending(Request& request, int64_t vocab) {
+    const int32_t kind = Below(6);
+    if (kind == 0) request.pending = -1;
+    if (kind == 1) request.pending = Below(vocab);
+    if (kind == 2 && !request.banned.empty()) request.pending = request.banned.front();
+    if (kind >= 3 && !request.counts.empty()) {
+      const auto index = static_cast<size_t>(Below(std::ssize(request.counts)));
+      request.pending = static_cast<TokenId>(request.counts[index].token % vocab);
+    }
   }
 
   std::mt19937 engine_;
@@ -452,128 +377,6 @@ TEST(SampleKernelTest, ScoresKnownTokensAsTheDefinitionDoes) {
     }
     EXPECT_EQ(status, expected_status);
     ExpectEqual(got, expected);
-  }
-}
-
-// 32,000 logits that are spread as a model's are.
-std::vector<float> WideLogits() {
-  std::vector<float> logits(32000);
-  for (size_t v = 0; v < logits.size(); ++v) {
-    logits[v] = 6 * std::sin(0.37f * static_cast<float>(v) * static_cast<float>(v % 101));
-  }
-  return logits;
-}
-
-// What one draw from a row of them costs.
-emulator::Report CostOf(const Request& request, bool has_best = false) {
-  const std::vector<float> logits = WideLogits();
-  Rows rows({logits});
-  const StepSample sample = request.sample();
-  TokenId token = -1;
-  RowStatus status = RowStatus::kOk;
-  Logprobs logprobs;
-  const SampleArgs args = {.logits = rows.view(),
-                           .samples = {&sample, 1},
-                           .logits_rows = {&request.logits_row, 1},
-                           .tokens = {&token, 1},
-                           .status = {&status, 1},
-                           .logprobs = &logprobs};
-  const SampleLayout layout(CapacityFor(1, logits.size()));
-  Block inputs(layout.max_input_bytes()), outputs(layout.max_output_bytes());
-  std::vector<float> originals(static_cast<size_t>(layout.capacity().patches));
-  std::vector<int32_t> sampled(1);
-  SamplePlan plan(layout.capacity(), inputs.data(), outputs.data());
-  plan.Pack(args, 0);
-  Best best(rows, 1);
-  return emulator::Run<Sample<SampleShape>>({.count_accesses = true},
-                                            {.logits = rows.data(),
-                                             .vocab_size = 32000,
-                                             .samples = SamplesOf(inputs),
-                                             .best_logits = has_best ? best.logits() : nullptr,
-                                             .best_tokens = has_best ? best.tokens() : nullptr,
-                                             .originals = originals.data(),
-                                             .sampled = sampled.data(),
-                                             .outputs = layout.OutputsAt(outputs.data())});
-}
-
-TEST(SampleKernelTest, ReadsARowAsOftenAsItSaysAndSideBySide) {
-  struct Case {
-    float temperature = 1;
-    int32_t top_k = 0;
-    float top_p = 1;
-    int32_t num_logprobs = -1;
-    double reads = 0;
-    bool has_best = false;
-  };
-  for (const Case& rules :
-       {Case{.temperature = 0, .reads = 1},
-        Case{.temperature = 0, .reads = 0.0625, .has_best = true},
-        Case{.temperature = 0, .num_logprobs = 0, .reads = 2, .has_best = true}, Case{.reads = 2},
-        Case{.top_k = 40, .reads = 3}, Case{.top_k = 40, .top_p = 0.9f, .reads = 3},
-        Case{.top_p = 0.1f, .reads = 4}, Case{.num_logprobs = 0, .reads = 3},
-        Case{.num_logprobs = 20, .reads = 4}}) {
-    SCOPED_TRACE(fmt::format("reads {}", rules.reads));
-    Request request;
-    request.params.temperature = rules.temperature;
-    request.params.top_k = rules.top_k;
-    request.params.top_p = rules.top_p;
-    request.params.num_logprobs = rules.num_logprobs;
-    const emulator::Report report = CostOf(request, rules.has_best);
-    EXPECT_EQ(report.fault, "");
-    const double bytes = 4.0 * 32000 * rules.reads;
-    EXPECT_NEAR(static_cast<double>(report.load_bytes), bytes, 0.02 * bytes);
-    for (const emulator::SiteCounts& site : report.sites) {
-      SCOPED_TRACE(fmt::format("{}:{}", site.file, site.line));
-      if (site.kind == emulator::AccessKind::kGlobalLoad && site.lane_bytes == 16) {
-        EXPECT_EQ(site.sectors, site.fewest_sectors);
-      }
-      // Additions to a histogram fall as they fall; the few tokens of a list come in any order.
-      if (site.kind == emulator::AccessKind::kSharedAtomic) continue;
-      EXPECT_LE(site.bank_conflicts, site.kind == emulator::AccessKind::kSharedStore ? 64 : 0);
-    }
-  }
-}
-
-TEST(SampleKernelTest, ReadsARowWithPatchesAsOftenAsItSays) {
-  for (const auto& [num_logprobs, reads] : {std::pair{-1, 3}, {0, 5}, {20, 6}}) {
-    SCOPED_TRACE(fmt::format("reads {}", reads));
-    Request request;
-    request.params.num_logprobs = num_logprobs;
-    request.params.repetition_penalty = 1.1f;
-    request.counts = {{.token = 7, .in_prompt = 1, .in_output = 2}};
-    const emulator::Report report = CostOf(request);
-    EXPECT_EQ(report.fault, "");
-    const double bytes = 4.0 * 32000 * reads;
-    EXPECT_NEAR(static_cast<double>(report.load_bytes), bytes, 0.02 * bytes);
-  }
-}
-
-TEST(SampleKernelTest, ScoreReadsARowAsOftenAsItSays) {
-  Rows rows({WideLogits()});
-  for (const auto& [num_top, reads] : {std::pair{0, 2}, {20, 3}}) {
-    SCOPED_TRACE(fmt::format("{} of the likeliest", num_top));
-    const StepScore asked = {.target = 5, .num_top = num_top};
-    const int32_t row = 0;
-    RowStatus status = RowStatus::kOk;
-    Logprobs logprobs;
-    const SampleLayout layout(CapacityFor(1, rows.vocab()));
-    Block inputs(layout.max_input_bytes()), outputs(layout.max_output_bytes());
-    SamplePlan plan(layout.capacity(), inputs.data(), outputs.data());
-    plan.Pack(ScoreArgs{rows.view(), {&asked, 1}, {&row, 1}, {&status, 1}, &logprobs}, 0);
-    const auto report = emulator::Run<Score<SampleShape>>(
-        {.count_accesses = true}, {.logits = rows.data(),
-                                   .vocab_size = static_cast<int32_t>(rows.vocab()),
-                                   .inputs = layout.ScoresAt(inputs.data()),
-                                   .outputs = layout.OutputsAt(outputs.data())});
-    EXPECT_EQ(report.fault, "");
-    const double bytes = 4.0 * static_cast<double>(rows.vocab()) * reads;
-    EXPECT_NEAR(static_cast<double>(report.load_bytes), bytes, 0.02 * bytes);
-    for (const emulator::SiteCounts& site : report.sites) {
-      // As for Sample.
-      if (site.kind == emulator::AccessKind::kSharedAtomic) continue;
-      EXPECT_LE(site.bank_conflicts, site.kind == emulator::AccessKind::kSharedStore ? 64 : 0)
-          << site.file << ":" << site.line;
-    }
   }
 }
 

@@ -53,10 +53,10 @@ class Sequences {
   }
 
   // One token after others, and the sample after it.
-  void Continue(TokenId token, int32_t position, int32_t page, int32_t num_pages,
-                const SamplingParams& params) {
+  StepSample& Continue(TokenId token, int32_t position, int32_t page, int32_t num_pages,
+                       const SamplingParams& params) {
     const std::vector<int32_t> pages(static_cast<size_t>(num_pages), page);
-    step_.AddSample(step_.AddTokens({&token, 1}, position, pages), params, 0, position + 1);
+    return step_.AddSample(step_.AddTokens({&token, 1}, position, pages), params, 0, position + 1);
   }
 
   Step step() const { return step_.Build(); }
@@ -193,6 +193,67 @@ TEST_F(StepsTest, AStepThatTakesMemoryIsFedWhatThePreviousStepSampled) {
   }
   wait();
   EXPECT_EQ(fed, by_host);
+}
+
+// Counts the tokens of an output, for a sequence without a prompt.
+std::vector<TokenCount> CountsOf(std::vector<TokenId> tokens) {
+  std::ranges::sort(tokens);
+  std::vector<TokenCount> counts;
+  for (const TokenId token : tokens) {
+    if (counts.empty() || counts.back().token != token) counts.push_back({.token = token});
+    ++counts.back().in_output;
+  }
+  return counts;
+}
+
+TEST_F(StepsTest, PenaltiesCountAFedTokenAsIfTheHostKnewIt) {
+  constexpr int32_t kSequences = 11, kSteps = 12;
+  const auto runner = RunnerFor(64, 64);
+  std::vector<SamplingParams> params(kSequences, hot_);
+  for (int32_t s = 0; s < kSequences; ++s) {
+    if (s % 2 == 0) params[size_t(s)].temperature = 0;
+    params[size_t(s)].repetition_penalty = s % 3 == 0 ? 1.3F : 1;
+    params[size_t(s)].frequency_penalty = s % 3 == 1 ? 0.2F : 0;
+    params[size_t(s)].presence_penalty = s % 4 == 2 ? 0.3F : 0;
+  }
+  // Element s: the tokens that sequence s has sampled in each step.
+  using Outputs = std::vector<std::vector<TokenId>>;
+  const auto keep = [](const std::vector<TokenId>& tokens, Outputs& outputs) {
+    for (size_t s = 0; s < tokens.size(); ++s) outputs[s].push_back(tokens[s]);
+  };
+  Outputs by_host(kSequences), fed(kSequences);
+  for (int32_t step = 0; step < kSteps; ++step) {
+    std::vector<std::vector<TokenCount>> counts;
+    for (const std::vector<TokenId>& output : by_host) counts.push_back(CountsOf(output));
+    Sequences sequences = Empty();
+    for (int32_t s = 0; s < kSequences; ++s) {
+      const TokenId token = step == 0 ? 5 + s : by_host[size_t(s)].back();
+      sequences.Continue(token, step, s, 1, params[size_t(s)]).counts = counts[size_t(s)];
+    }
+    keep(Run(*runner, sequences), by_host);
+  }
+
+  const int64_t launched = emulator::CountsOfGraphs().launched;
+  std::vector<Sequences> steps(kSteps, Empty());
+  StepResult result;
+  for (int32_t step = 0; step < kSteps; ++step) {
+    std::vector<std::vector<TokenCount>> counts;
+    for (const std::vector<TokenId>& output : fed) counts.push_back(CountsOf(output));
+    for (int32_t s = 0; s < kSequences; ++s) {
+      StepSample& sample =
+          steps[size_t(step)].Continue(step == 0 ? 5 + s : -1 - s, step, s, 1, params[size_t(s)]);
+      sample.counts = counts[size_t(s)];
+      sample.pending_sample = step == 0 ? -1 : s;
+    }
+    EXPECT_TRUE(runner->Launch(steps[size_t(step)].step()).ok());
+    if (step == 0) continue;
+    EXPECT_TRUE(runner->Wait(result).ok());
+    keep(result.tokens, fed);
+  }
+  EXPECT_TRUE(runner->Wait(result).ok());
+  keep(result.tokens, fed);
+  EXPECT_EQ(fed, by_host);
+  EXPECT_EQ(emulator::CountsOfGraphs().launched, launched + kSteps);
 }
 
 // With more rounds of scores than are on their way at once, a launch waits and sees the fault; the

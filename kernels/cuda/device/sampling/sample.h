@@ -16,6 +16,9 @@ struct SampleMemory {
   RowSelectorMemory selector;
   // Parameters of the current sample, copied to shared memory to save registers
   SampleEntry entry;
+  // Pending token of the current sample, and index of the patch that counts the pending token. The
+  // pending token is -1 if its logits were not finite. Both are -1 if the sample has none.
+  int32_t pending_token, pending_patch;
 };
 
 template <class Shape>
@@ -35,7 +38,9 @@ struct Sample {
     const int32_t* best_tokens = nullptr;
     // f32 [patches]: copies of the logits that the kernel changes by penalties, biases and bans
     float* originals = nullptr;
-    // output: sampled token ids, which kernel Embed reads for the next batch
+    // Token ids that the previous batch sampled (input: pending tokens) and that this batch samples
+    // (output). The kernels Embed and Sample read the tokens of this batch in the next batch. The
+    // indices of the two batches are disjoint (SampledIndex in kernels/cuda/host/sample_plan.h).
     int32_t* sampled = nullptr;
     SampleOutputs outputs;
   };
@@ -75,6 +80,10 @@ struct Sample {
       const auto* const from = reinterpret_cast<const dev::Vec4*>(entry) + dev::Thread();
       dev::StoreShared(reinterpret_cast<dev::Vec4*>(&Shared()->entry) + dev::Thread(),
                        dev::LoadConstant(from));
+    }
+    if (dev::Thread() == kParts) {
+      dev::StoreShared(&Shared()->pending_token, -1);
+      dev::StoreShared(&Shared()->pending_patch, -1);
     }
     dev::SyncBlock();
   }
@@ -126,7 +135,7 @@ struct Sample {
   // finite.
   static INCIPIT_DEVICE void StoreToken(const Args& args, const SampleEntry* entry, int token) {
     const int index = dev::LoadShared(&entry->index);
-    dev::StoreGlobal(args.sampled + index, token);
+    dev::StoreGlobal(args.sampled + dev::LoadShared(&entry->sampled), token);
     dev::StoreGlobal(args.outputs.tokens + index, token);
     dev::StoreGlobal(args.outputs.status + index, token < 0 ? 1 : 0);
   }
@@ -135,17 +144,17 @@ struct Sample {
   // maximum. Ignores the bans if all tokens are banned.
   static INCIPIT_DEVICE void SurveyPatched(const Args& args, const SampleEntry* entry,
                                            float* logits, Selector& selector) {
-    const auto* const patches = ArrayAt<LogitPatch>(args, &args.samples->patches);
+    if (dev::LoadShared(&entry->pending) >= 0) FindPending(args, entry);
     const int begin = dev::LoadShared(&entry->patch_begin);
     const int end = dev::LoadShared(&entry->patch_end);
     for (int i = begin + dev::Thread(); i < end; i += kThreads) {
-      const int token = dev::LoadConstant(&patches[i].token);
-      dev::StoreGlobal(args.originals + i, dev::LoadGlobal(logits + token));
+      const int token = PatchAt(args, i).token;
+      if (token >= 0) dev::StoreGlobal(args.originals + i, dev::LoadGlobal(logits + token));
     }
     for (uint32_t kinds = kAllKinds;; kinds &= ~LogitPatch::kBanned) {
       for (int i = begin + dev::Thread(); i < end; i += kThreads) {
-        auto patch = dev::BitCast<LogitPatch>(
-            dev::LoadConstant(reinterpret_cast<const dev::Vec4*>(patches + i)));
+        LogitPatch patch = PatchAt(args, i);
+        if (patch.token < 0) continue;
         patch.kinds &= kinds;
         dev::StoreGlobal(logits + patch.token,
                          Patched(dev::LoadGlobal(args.originals + i), patch, entry));
@@ -155,12 +164,46 @@ struct Sample {
     }
   }
 
+  // Stores the pending token in shared memory, and the index of the patch that counts it: a patch
+  // that has the same token, or the last patch of the sample.
+  static INCIPIT_DEVICE void FindPending(const Args& args, const SampleEntry* entry) {
+    const int pending = dev::LoadGlobal(args.sampled + dev::LoadShared(&entry->pending));
+    const int token = pending < args.vocab_size ? pending : -1;
+    const int last = dev::LoadShared(&entry->patch_end) - 1;
+    if (dev::Thread() == 0) {
+      dev::StoreShared(&Shared()->pending_token, token);
+      dev::StoreShared(&Shared()->pending_patch, last);
+    }
+    dev::SyncBlock();
+    const int begin = dev::LoadShared(&entry->patch_begin);
+    for (int i = begin + dev::Thread(); i < last; i += kThreads) {
+      if (LoadPatch(args, i).token == token) dev::StoreShared(&Shared()->pending_patch, i);
+    }
+    dev::SyncBlock();
+  }
+
+  static INCIPIT_DEVICE LogitPatch LoadPatch(const Args& args, int i) {
+    const auto* const patches = ArrayAt<dev::Vec4>(args, &args.samples->patches);
+    return dev::BitCast<LogitPatch>(dev::LoadConstant(patches + i));
+  }
+
+  // Returns patch `i`, with the pending token counted. The token of the patch is -1 if the patch
+  // changes no logit: another patch has the pending token, or the pending token is -1.
+  static INCIPIT_DEVICE LogitPatch PatchAt(const Args& args, int i) {
+    LogitPatch patch = LoadPatch(args, i);
+    if (i == dev::LoadShared(&Shared()->pending_patch)) {
+      patch.token = dev::LoadShared(&Shared()->pending_token);
+      patch.kinds |= LogitPatch::kPenalized;
+      ++patch.in_output;
+    }
+    return patch;
+  }
+
   static INCIPIT_DEVICE void TakeBack(const Args& args, const SampleEntry* entry, float* logits) {
-    const auto* const patches = ArrayAt<LogitPatch>(args, &args.samples->patches);
     const int end = dev::LoadShared(&entry->patch_end);
     for (int i = dev::LoadShared(&entry->patch_begin) + dev::Thread(); i < end; i += kThreads) {
-      const int token = dev::LoadConstant(&patches[i].token);
-      dev::StoreGlobal(logits + token, dev::LoadGlobal(args.originals + i));
+      const int token = PatchAt(args, i).token;
+      if (token >= 0) dev::StoreGlobal(logits + token, dev::LoadGlobal(args.originals + i));
     }
     dev::SyncBlock();
   }

@@ -11,13 +11,14 @@ namespace incipit::cuda {
 // All changes of the logit of one token before sampling: a penalty, a bias, a ban, or several of
 // these.
 struct alignas(16) LogitPatch {
-  int32_t token = 0;
+  int32_t token = 0;   // kPendingToken: the pending token of the sample
   uint32_t kinds = 0;  // bit mask of kPenalized, kBiased and kBanned
   // number of occurrences of the token in the request's output; used only if `kinds` has kPenalized
   int32_t in_output = 0;
   float bias = 0;  // number that is added to the logit; used only if `kinds` has kBiased
 
   static constexpr uint32_t kPenalized = 1, kBiased = 2, kBanned = 4;
+  static constexpr int32_t kPendingToken = -1;
 };
 
 // Parameters for sampling one token, computed by the host.
@@ -29,13 +30,19 @@ struct alignas(16) SampleEntry {
   uint64_t top_p_share = 0;  // sampling parameter top_p, multiplied by 2^63; 2^63: keep all tokens
   uint64_t min_p_mass = 0;
   uint64_t random_bits = 0;
+  // Range of the sample's patches, in ascending order of token id. If `pending` is not -1, the last
+  // patch is for the pending token.
   int32_t patch_begin = 0, patch_end = 0;
   float repetition_penalty = 1, frequency_penalty = 0, presence_penalty = 0;
   // Number of likeliest tokens for which log probabilities are requested, besides the sampled
   // token. -1: no log probabilities, not even of the sampled token.
   int32_t num_top = -1;
   int32_t top_begin = 0;
-  int32_t unused[3] = {};
+  int32_t sampled = 0;  // index in Sample::Args::sampled at which the kernel stores the token
+  // Index in Sample::Args::sampled of the pending token, which penalties count as one more output
+  // token. -1: none.
+  int32_t pending = -1;
+  int32_t unused = 0;
 };
 
 // All tokens to sample from one row of logits. One thread block samples the tokens one after the
