@@ -51,9 +51,9 @@ void BatchBuilder::AddTokens(const StepPlan::Item& item) {
   block_begin_.push_back(static_cast<int32_t>(blocks_.size()));
 }
 
-// Adds the samples of `item` (tokens of one sequence in this step). Each sample chooses the token
-// after the last token of `item`, from the logits of the last token. After a prompt, there is one
-// sample for each choice (output) of the request.
+// Adds the tokens that the model must sample after the last token of `item`. All of these samples
+// (one per choice of the request) use the logits of this last token. If the last token is pending,
+// the counts of its sequence do not contain it.
 void BatchBuilder::AddSamples(const StepPlan& plan, const StepPlan::Item& item) {
   const int32_t position = item.first_token + item.num_tokens;
   for (int32_t i = item.sample_begin; i < item.sample_begin + item.num_samples; ++i) {
@@ -63,7 +63,8 @@ void BatchBuilder::AddSamples(const StepPlan& plan, const StepPlan::Item& item) 
                          .params = &request.sampling,
                          .choice = sequence.choice,
                          .position = position,
-                         .counts = sequence.counts};
+                         .counts = sequence.counts,
+                         .pending_sample = item.fed_sample};
     const int32_t num_output = position - request.num_prompt();
     if (num_output < request.output_tokens_min) sample.banned = request.stop_tokens;
     samples_.push_back(sample);

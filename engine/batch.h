@@ -13,8 +13,8 @@ namespace incipit {
 // reuses their memory for the next step.
 class BatchBuilder {
  public:
-  // Returns the step for `plan`. The step is valid until the next call of Build, and only while the
-  // sequences of `plan` are unchanged.
+  // Returns the step for `plan`. The step is valid until the next call of Build. The counts of its
+  // samples belong to the sequences of `plan`: Scheduler::Commit of an earlier step changes them.
   Step Build(const StepPlan& plan);
 
  private:

@@ -125,6 +125,7 @@ class FakeRunner : public ModelRunner {
     INCIPIT_CHECK(num_in_flight_ < steps_.size());
     StepInFlight& launched = steps_[(oldest_ + num_in_flight_++) % steps_.size()];
     launched.step = step;
+    launched.CopyCounts();
     launched.faults = std::exchange(next_, {});
     if (!thread_.joinable()) return absl::OkStatus();
     MutexLock lock(mutex_);
@@ -167,6 +168,23 @@ class FakeRunner : public ModelRunner {
     Step step;
     Faults faults;
     StepResult result;
+    // Penalty counts of sample i: counts[count_begin[i], count_begin[i + 1]).
+    std::vector<TokenCount> counts;
+    std::vector<size_t> count_begin;
+
+    // Copies the counts of all samples, because the caller may change the counts after Launch.
+    void CopyCounts() {
+      counts.clear();
+      count_begin.assign(1, 0);
+      for (const StepSample& sample : step.samples) {
+        counts.insert(counts.end(), sample.counts.begin(), sample.counts.end());
+        count_begin.push_back(counts.size());
+      }
+    }
+    std::span<const TokenCount> CountsOf(size_t sample) const {
+      return std::span(counts).subspan(count_begin[sample],
+                                       count_begin[sample + 1] - count_begin[sample]);
+    }
   };
 
   void ComputeLaunched() {
@@ -205,7 +223,9 @@ class FakeRunner : public ModelRunner {
     WriteSlots();
     for (int32_t s = 0; s < num_sequences(); ++s) {
       for (int32_t i = step_.sample_begin[s]; i < step_.sample_begin[s + 1]; ++i) {
-        DoSample(s, step_.samples[i], result);
+        StepSample sample = step_.samples[i];
+        sample.counts = CountPending(sample, in_flight.CountsOf(static_cast<size_t>(i)));
+        DoSample(s, sample, result);
       }
       for (int32_t i = step_.score_begin[s]; i < step_.score_begin[s + 1]; ++i) {
         DoScore(s, step_.scores[i], result);
@@ -227,6 +247,23 @@ class FakeRunner : public ModelRunner {
       // 0.
       token = nothing_before_ ? 0 : std::max(sampled_before_[sample], 0);
     }
+  }
+
+  // Returns `counts` and one more occurrence in the output for the pending token of `sample`. The
+  // result is valid until the next call.
+  std::span<const TokenCount> CountPending(const StepSample& sample,
+                                           std::span<const TokenCount> counts) {
+    counted_.assign(counts.begin(), counts.end());
+    if (sample.pending_sample < 0) return counted_;
+    const auto index = static_cast<size_t>(sample.pending_sample);
+    INCIPIT_CHECK(nothing_before_ || index < sampled_before_.size());
+    if (nothing_before_ || !sample.params->has_penalties()) return counted_;
+    const TokenId token = sampled_before_[index];
+    if (token < 0) return counted_;  // its values are not finite
+    auto it = std::ranges::lower_bound(counted_, token, {}, &TokenCount::token);
+    if (it == counted_.end() || it->token != token) it = counted_.insert(it, {.token = token});
+    ++it->in_output;
+    return counted_;
   }
 
   int32_t num_sequences() const { return static_cast<int32_t>(step_.token_begin.size()) - 1; }
@@ -335,6 +372,7 @@ class FakeRunner : public ModelRunner {
   Step step_;
   int32_t poison_row_ = -1;
   std::vector<TokenId> tokens_, sampled_before_;
+  std::vector<TokenCount> counted_;
   bool nothing_before_ = false;
 
   Mutex mutex_;
