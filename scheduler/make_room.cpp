@@ -13,7 +13,9 @@ bool Scheduler::MakeRoom(StepPlan& plan, Survey& survey) {
   int32_t num_passing = 0;
   const bool frees_passing = HeadFitsWithout(num_passing);
   Sequence* displaced = frees_passing ? nullptr : FindDisplaced();
-  if (num_in_flight_ > 0) return !frees_passing && displaced == nullptr;
+  if (num_in_flight_ > 0) {
+    return !frees_passing && displaced == nullptr && survey.num_urgent_blocks <= cache_.num_free();
+  }
   for (; frees_passing && num_passing > 0; --num_passing) {
     const auto last = std::ranges::find_if(running_.rbegin(), running_.rend(),
                                            [](const Sequence* s) { return s->is_passing; });

@@ -25,8 +25,6 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   plan.samples.reserve(static_cast<size_t>(options_.running_max) * kChoicesMax);
   if (now >= deadlines_.next()) EndExpired(now);
   Survey survey = SurveyRunning();
-  const bool lacks_blocks = survey.num_urgent_blocks > cache_.num_free();
-  if (num_in_flight_ > 0 && (survey.needs_commit || lacks_blocks)) return;
   if (!MakeRoom(plan, survey)) return;
   AddDecodes(survey, plan);
   AddPrompts(now, plan, PromptRoom(survey, plan));
@@ -38,7 +36,8 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
 // last token.
 bool Scheduler::HasWork(const Sequence& sequence) const {
   if (sequence.state != SequenceState::kRunning) return false;
-  return sequence.num_pending == 0 || sequence.length() < sequence.request().length_max();
+  if (sequence.num_pending == 0) return true;
+  return sequence.length() < sequence.request().length_max() && !NeedsPendingToken(sequence);
 }
 
 bool Scheduler::IsDecoding(const Sequence& sequence) const {
@@ -57,9 +56,7 @@ Scheduler::Survey Scheduler::SurveyRunning() {
   num_promised_ = 0;
   for (Sequence* running : running_) {
     const Sequence& sequence = *running;
-    survey.needs_commit |= sequence.end_at_commit.has_value();
     if (!HasWork(sequence)) continue;
-    survey.needs_commit |= sequence.num_pending > 0 && NeedsPendingToken(sequence);
     if (sequence.num_missing() == 1) {
       ++survey.num_decoding;
       survey.num_urgent_blocks += NumBlocksForOne(sequence);

@@ -107,9 +107,9 @@ void Scheduler::EndSequence(Sequence& sequence, FinishReason reason) {
     Retire(sequence);
     return;
   }
-  // This sequence computes the prompt for others: it goes on in the name of one of them. A step in
-  // flight may be drawing in these names.
-  if (sequence.num_in_flight > 0) {
+  // This sequence computes the prompt for other choices: it continues as one of them. If a step in
+  // flight samples for these choices, the sequence continues when the step is committed.
+  if (sequence.num_pending > 0) {
     sequence.end_at_commit = reason;
     return;
   }

@@ -131,8 +131,8 @@ struct SchedulerEvents {
 //    The blocks that the head has found stay cached. As soon as the blocks of the passing sequences
 //    suffice for the head, passing sequences are preempted.
 //  - At most kOvertakenMax later requests of a tenant are admitted before a request of the tenant.
-//  - A step is planned while another step is in flight only if the commit of that step cannot
-//    change the plan: no preemption is necessary, and no sampled token must be known.
+//  - A step is planned while another step is in flight only if no preemption is necessary. The step
+//    leaves out a request whose first token is in flight and starts several choices.
 //  - A sequence that ends while a step in flight computes its tokens keeps its blocks until the
 //    step is committed. The samples of the step for the sequence are discarded.
 //
@@ -198,7 +198,6 @@ class Scheduler {
     int64_t num_prompt_tokens = 0;  // to compute, of running sequences
     // Blocks for one more token of each decoding sequence and of the protected sequence.
     int32_t num_urgent_blocks = 0;
-    bool needs_commit = false;  // the next step depends on results of the step in flight
   };
 
   // Requests and their ends (scheduler.cpp).

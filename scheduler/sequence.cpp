@@ -55,8 +55,8 @@ void Sequence::Append(TokenId token) {
 }
 
 bool NeedsPendingToken(const Sequence& sequence) {
-  SequenceGroup& group = *sequence.group;
-  return group.request->sampling.has_penalties() || FindUnborn(group) != nullptr;
+  const bool is_first_token = sequence.num_output() == 0;
+  return sequence.end_at_commit || (is_first_token && FindUnborn(*sequence.group) != nullptr);
 }
 
 std::unique_ptr<SequenceGroup> MakeSequenceGroup(std::shared_ptr<const Request> request,

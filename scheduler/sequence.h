@@ -141,9 +141,8 @@ inline Sequence* FindUnborn(SequenceGroup& group) {
   return nullptr;
 }
 
-// Returns true if the next step of `sequence` cannot be planned before its pending token is known:
-// penalties count the token, or other choices are born with the token. Whatever else must know a
-// token that is in flight belongs here.
+// Returns true if the next step of `sequence` cannot be planned while its token is pending: the
+// commit of the step in flight lets other choices of the request begin, or ends the sequence.
 bool NeedsPendingToken(const Sequence& sequence);
 
 // Creates the sequences of `request`, allocates all memory that they will need, and computes the

@@ -77,23 +77,46 @@ TEST(OverlapTest, ASequenceWhoseLastTokenIsInFlightIsLeftOut) {
   EXPECT_TRUE(fixture.scheduler.idle());
 }
 
-TEST(OverlapTest, NothingIsPlannedAheadOfATokenThatPenaltiesMustCount) {
-  OverlapFixture fixture(6);
-  const Request penalised = AskPenalised(1, 10, 4, 1);
+TEST(OverlapTest, ASampleNamesThePendingTokenThatPenaltiesMustCount) {
+  OverlapFixture fixture(12);
+  const Request plain = SchedulerFixture::Ask(1, 5, 4, 3);
+  const Request penalised = AskPenalised(2, 10, 5, 1);
+  fixture.Add(plain);
   fixture.Add(penalised);
-  EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 6)));
-  EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 4))) << "no token is drawn before";
-  fixture.End();
-  EXPECT_THAT(fixture.Begin(), IsEmpty());
-  fixture.End();
-  fixture.Add(SchedulerFixture::Ask(2, 3, 4, 2));
+  EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 5), Pair(2, 7)));
   EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 1), Pair(2, 3)));
-  EXPECT_THAT(fixture.Begin(), IsEmpty()) << "or request 1 would have half the steps";
+  EXPECT_EQ(fixture.newest().step.samples[1].pending_sample, -1) << "the first output token";
+  fixture.End();
+  for (int32_t num_output = 0; num_output < 2; ++num_output) {
+    EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 1), Pair(2, 1)));
+    const StepSample& sample = fixture.newest().step.samples[1];
+    EXPECT_EQ(sample.pending_sample, 1);
+    int32_t num_counted = 0;
+    for (const TokenCount& count : sample.counts) num_counted += count.in_output;
+    EXPECT_EQ(num_counted, num_output) << "the pending token is not counted yet";
+    fixture.End();
+  }
   fixture.RunToTheEnd();
-  EXPECT_EQ(fixture.OutputOf(1).tokens, Expected(penalised));
+  EXPECT_EQ(fixture.OutputOf(1).tokens, Expected(plain));
+  EXPECT_EQ(fixture.OutputOf(2).tokens, Expected(penalised));
 }
 
-TEST(OverlapTest, NothingIsPlannedAheadOfChoicesThatStart) {
+TEST(OverlapTest, AStepThatIsPlannedAgainCountsTheTokenThatIsKnownNow) {
+  OverlapFixture fixture;
+  const Request request = AskPenalised(1, 8, 6, 1);
+  fixture.Add(request);
+  fixture.Begin();
+  fixture.Begin();
+  fixture.End();
+  EXPECT_TRUE(fixture.runner.Wait(fixture.result).ok());
+  fixture.AbortNewest();
+  EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 1)));
+  EXPECT_EQ(fixture.newest().step.samples[0].pending_sample, -1);
+  fixture.RunToTheEnd();
+  EXPECT_EQ(fixture.OutputOf(1).tokens, Expected(request));
+}
+
+TEST(OverlapTest, ARequestWhoseChoicesStartIsNotPlannedAhead) {
   OverlapFixture fixture;
   Request request = SchedulerFixture::Ask(1, 10, 4);
   request.num_choices = 3;
@@ -111,7 +134,33 @@ TEST(OverlapTest, NothingIsPlannedAheadOfChoicesThatStart) {
   }
 }
 
-TEST(OverlapTest, PenaltiesAndChoicesThatAreNotBornNeedThePendingToken) {
+TEST(OverlapTest, OnlyARequestWhoseChoicesStartSitsOutTheStepPlannedAhead) {
+  OverlapFixture fixture;
+  const Request before = AskPenalised(1, 6, 5, 1);
+  Request branching = AskPenalised(2, 10, 4, 2);
+  branching.num_choices = 3;
+  const Request after = SchedulerFixture::Ask(3, 7, 5, 3), late = SchedulerFixture::Ask(4, 9, 3, 4);
+  fixture.Add(before);
+  fixture.Add(branching);
+  fixture.Add(after);
+  EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 6), Pair(2, 10), Pair(3, 7)));
+  fixture.Add(late);
+  EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 1), Pair(3, 1), Pair(4, 9)));
+  EXPECT_THAT(fixture.newest().step.tokens.first(2), ElementsAre(-1, -5))
+      << "samples 1 to 3 are those of request 2";
+  fixture.End();
+  EXPECT_THAT(fixture.Begin(),
+              ElementsAre(Pair(1, 1), Pair(2, 1), Pair(2, 1), Pair(2, 1), Pair(3, 1), Pair(4, 1)));
+  fixture.RunToTheEnd();
+  EXPECT_EQ(fixture.OutputOf(1).tokens, Expected(before));
+  for (int32_t choice = 0; choice < 3; ++choice) {
+    EXPECT_EQ(fixture.OutputOf(2, choice).tokens, Expected(branching, choice)) << choice;
+  }
+  EXPECT_EQ(fixture.OutputOf(3).tokens, Expected(after));
+  EXPECT_EQ(fixture.OutputOf(4).tokens, Expected(late));
+}
+
+TEST(OverlapTest, OnlyChoicesThatAreNotBornNeedThePendingToken) {
   OverlapFixture fixture;
   fixture.Add(SchedulerFixture::Ask(1, 10, 4));
   fixture.Add(AskPenalised(2, 10, 4, 2));
@@ -125,7 +174,7 @@ TEST(OverlapTest, PenaltiesAndChoicesThatAreNotBornNeedThePendingToken) {
   }
   ASSERT_EQ(running.size(), 3u);
   EXPECT_FALSE(NeedsPendingToken(*running[1]));
-  EXPECT_TRUE(NeedsPendingToken(*running[2]));
+  EXPECT_FALSE(NeedsPendingToken(*running[2]));
   EXPECT_TRUE(NeedsPendingToken(*running[3]));
   fixture.End();
   EXPECT_FALSE(NeedsPendingToken(*running[3])) << "both choices are born";
@@ -205,7 +254,7 @@ TEST(OverlapTest, ACancelIsReportedAtOnceAndHoldsTheBlocksOfBothSteps) {
   EXPECT_EQ(fixture.OutputOf(2).tokens, Expected(other));
 }
 
-TEST(OverlapTest, AChoiceThatComputesForOthersEndsWhenNoStepSamplesInItsName) {
+TEST(OverlapTest, AChoiceThatComputesForOthersEndsAtOnceIfNoStepSamplesInItsName) {
   OverlapFixture fixture(4);
   Request request = SchedulerFixture::Ask(1, 14, 4);
   request.num_choices = 3;
@@ -214,15 +263,38 @@ TEST(OverlapTest, AChoiceThatComputesForOthersEndsWhenNoStepSamplesInItsName) {
   fixture.Begin();
   EXPECT_TRUE(fixture.scheduler.CancelChoice(RequestId{1}, 0));
   EXPECT_TRUE(fixture.scheduler.CancelChoice(RequestId{1}, 1));
+  fixture.Collect();
+  EXPECT_EQ(fixture.OutputOf(1, 0).finish, FinishReason::kCancelled);
+  EXPECT_EQ(fixture.OutputOf(1, 1).finish, FinishReason::kCancelled);
+  fixture.End();
+  EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 4))) << "the prompt goes on";
+  fixture.RunToTheEnd();
+  EXPECT_TRUE(fixture.OutputOf(1, 0).tokens.empty());
+  EXPECT_TRUE(fixture.OutputOf(1, 1).tokens.empty());
+  EXPECT_EQ(fixture.OutputOf(1, 2).tokens, Expected(request, 2));
+}
+
+TEST(OverlapTest, AChoiceThatComputesForOthersEndsWhenNoStepSamplesInItsName) {
+  OverlapFixture fixture(4);
+  Request request = SchedulerFixture::Ask(1, 6, 4);
+  request.num_choices = 3;
+  fixture.Add(request);
+  fixture.Begin();
+  EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 2)));
+  EXPECT_TRUE(fixture.scheduler.CancelChoice(RequestId{1}, 0));
+  EXPECT_TRUE(fixture.scheduler.CancelChoice(RequestId{1}, 1));
   fixture.End();
   EXPECT_EQ(fixture.OutputOf(1, 0).finish, std::nullopt);
   EXPECT_EQ(fixture.OutputOf(1, 1).finish, FinishReason::kCancelled);
-  EXPECT_THAT(fixture.Begin(), IsEmpty());
+  const Request other = SchedulerFixture::Ask(2, 3, 4, 5);
+  fixture.Add(other);
+  EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(2, 3))) << "request 1 waits for its commit";
   fixture.End();
   EXPECT_EQ(fixture.OutputOf(1, 0).finish, FinishReason::kCancelled);
   fixture.RunToTheEnd();
   EXPECT_TRUE(fixture.OutputOf(1, 0).tokens.empty());
   EXPECT_EQ(fixture.OutputOf(1, 2).tokens, Expected(request, 2));
+  EXPECT_EQ(fixture.OutputOf(2).tokens, Expected(other));
 }
 
 TEST(OverlapTest, ADeadlinePassesWhileAStepIsInFlight) {

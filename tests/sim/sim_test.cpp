@@ -40,6 +40,8 @@ TEST(SimulationTest, EveryRequestGetsItsOwnOutputWhateverElseHappens) {
   EXPECT_GT(counts.resets, 100);
   EXPECT_GT(counts.ahead, 10'000);
   EXPECT_GT(counts.fed, 10'000);
+  EXPECT_GT(counts.counted, 10'000);
+  EXPECT_GT(counts.sat_out, 1000);
 }
 
 }  // namespace

@@ -326,6 +326,8 @@ SimulationCounts& SimulationCounts::operator+=(const SimulationCounts& other) {
   collisions += other.collisions;
   ahead += other.ahead;
   fed += other.fed;
+  counted += other.counted;
+  sat_out += other.sat_out;
   return *this;
 }
 
@@ -335,10 +337,12 @@ std::string SimulationCounts::ToString() const {
       "deadline, {} choices not finite, {} aborted steps, {} further choices to their end, {} hit "
       "tokens, {} of them copied, {} evictions, {} of a low priority, {} at the end of their time, "
       "{} "
-      "regretted, {} resets, {} collisions, {} steps planned ahead, {} tokens fed forward",
+      "regretted, {} resets, {} collisions, {} steps planned ahead, {} tokens fed forward, {} of "
+      "them "
+      "counted by penalties, {} sequences that sat a step out",
       steps, tokens, requests, refused, preemptions, cancels, expired, failed, aborts, forks,
       hit_tokens, copied_tokens, evictions, low_priority, lives_over, regret, resets, collisions,
-      ahead, fed);
+      ahead, fed, counted, sat_out);
 }
 
 std::string Simulate(uint64_t seed, SimulationCounts& counts) {

@@ -16,8 +16,12 @@ struct SimulationCounts {
   // live. Subsets of `evictions`.
   int64_t low_priority = 0, lives_over = 0;
   int64_t regret = 0, collisions = 0;
-  // Steps planned while another step was in flight; tokens that were still pending when planned.
-  int64_t ahead = 0, fed = 0;
+  // Steps planned while another step was in flight; tokens that were still pending when planned;
+  // pending tokens that penalties had to count.
+  int64_t ahead = 0, fed = 0, counted = 0;
+  // Sequences that were left out of a step planned ahead, because choices start or the sequence
+  // ends.
+  int64_t sat_out = 0;
 
   SimulationCounts& operator+=(const SimulationCounts& other);
   std::string ToString() const;

@@ -13,6 +13,17 @@ bool IsAtItsEnd(const Sequence& sequence) {
          (sequence.num_pending > 0 && sequence.length() == sequence.request().length_max());
 }
 
+// Returns true if the step in flight samples the first token of several choices of the request of
+// `sequence`, or if `sequence` ends with the commit of this step. Such a sequence is in no step
+// that is planned ahead.
+bool SitsOut(const Sequence& sequence) {
+  const auto is_unborn = [](const Sequence& choice) {
+    return choice.state == SequenceState::kUnborn;
+  };
+  return sequence.end_at_commit ||
+         (sequence.num_pending > 0 && std::ranges::any_of(sequence.group->sequences, is_unborn));
+}
+
 bool IsIn(const StepPlan& plan, const Sequence& sequence) {
   return std::ranges::count(plan.items, &sequence, &StepPlan::Item::sequence) > 0;
 }
@@ -29,6 +40,7 @@ void Simulation::PlanAndCheck() {
   was_passing_.clear();
   for (Sequence* sequence : scheduler_->running()) {
     if (sequence->request().deadline <= now_ || IsAtItsEnd(*sequence)) continue;
+    if (SitsOut(*sequence)) continue;
     running_before.push_back(sequence);
     if (sequence->is_passing) was_passing_.insert(sequence);
   }
@@ -42,21 +54,27 @@ void Simulation::PlanAndCheck() {
   if (plan_->items.empty()) {
     Expect(scheduler_->idle() || num_in_flight > 0, "nothing was planned");
     Expect(scheduler_->num_in_flight() == num_in_flight, "a plan of nothing is in flight");
+    const bool can_plan_ahead =
+        !running_before.empty() && NumBlocksNeeded(running_before) <= cache_->num_free();
+    Expect(num_in_flight == 0 || !can_plan_ahead, "no step is planned ahead");
     return;
   }
   counts_.ahead += num_in_flight;
-  if (num_in_flight > 0) {
-    Expect(plan_->num_preemptions == 0, "a plan ahead preempted");
-    for (const Sequence* sampled : steps_[oldest_].plan.samples) {
-      const bool starts = sampled->state == SequenceState::kUnborn &&
-                          sampled->num_tokens() + 1 < sampled->request().length_max();
-      Expect(!starts, "choices that start are left behind");
-    }
-  }
+  if (num_in_flight > 0) Expect(plan_->num_preemptions == 0, "a plan ahead preempted");
   CheckBudgets();
   CheckComputedOnce();
   CheckOrder(running_before);
   CheckCache();
+}
+
+// Returns the number of free blocks that the next step of `sequences` needs.
+int32_t Simulation::NumBlocksNeeded(const std::vector<Sequence*>& sequences) const {
+  int32_t num_needed = 0;
+  for (const Sequence* sequence : sequences) {
+    const int32_t num_tokens = std::min(sequence->num_missing(), limits_.step_tokens_max);
+    num_needed += cache_->BlocksNeeded(sequence->table, {}, sequence->num_planned + num_tokens);
+  }
+  return num_needed;
 }
 
 void Simulation::CheckBudgets() {
@@ -69,6 +87,8 @@ void Simulation::CheckBudgets() {
     admits |= IsAdmitted(item);
     continues_prompt |= !IsAdmitted(item) && item.num_tokens > 1;
     counts_.fed += item.fed_sample >= 0;
+    counts_.counted += item.fed_sample >= 0 && sequence.request().sampling.has_penalties();
+    Expect(item.fed_sample < 0 || !SitsOut(sequence), "choices that start are left behind");
     const int32_t token_end = item.first_token + item.num_tokens;
     Expect(item.num_tokens > 0, "an item without tokens");
     Expect(item.first_token == sequence.num_computed || sequence.num_in_flight == 2,
@@ -80,7 +100,9 @@ void Simulation::CheckBudgets() {
     if (IsAtItsEnd(*sequence) && !IsIn(*plan_, *sequence)) continue;
     const int32_t length = std::max(sequence->num_tokens(), sequence->num_planned);
     num_missing_blocks += cache_->BlocksNeeded(sequence->table, {}, length);
-    const bool left_out = sequence->num_missing() == 1 && !IsIn(*plan_, *sequence);
+    const bool sits_out = SitsOut(*sequence) && scheduler_->num_in_flight() == 2;
+    const bool left_out = sequence->num_missing() == 1 && !IsIn(*plan_, *sequence) && !sits_out;
+    counts_.sat_out += sits_out;
     Expect(!continues_prompt || !left_out, "a prompt starves an answer");
     Expect(!left_out || plan_->num_tokens == budget, "an answer is left out of a step");
   }

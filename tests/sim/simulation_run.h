@@ -73,6 +73,7 @@ class Simulation {
   void PlanAndLaunch();
   void FinishOldest();
   void PlanAndCheck();
+  int32_t NumBlocksNeeded(const std::vector<Sequence*>& sequences) const;
   void CheckBudgets();
   void CheckComputedOnce();
   void CheckOrder(const std::vector<Sequence*>& running_before);
