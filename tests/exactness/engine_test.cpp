@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/cpu_options.h"
 #include "tests/exactness/model_engine.h"
+#include "tests/exactness/overlap_outputs.h"
 #include "tests/support/checkpoint_name.h"
 
 namespace incipit {
@@ -27,6 +28,10 @@ class EngineExactnessTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(EngineExactnessTest, UnderPressureEveryRequestGetsWhatItGetsAlone) {
   ExpectOutputsAsAlone(GetParam(), Cpu, {});
+}
+
+TEST_P(EngineExactnessTest, PenaltiesHaveTheSameEffectWithTwoStepsInFlight) {
+  ExpectSameOutputsWithOverlap(GetParam(), Cpu, 15, 24);
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, EngineExactnessTest,

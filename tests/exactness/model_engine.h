@@ -93,6 +93,7 @@ using BackendMaker = std::function<std::unique_ptr<Backend>(int32_t num_threads)
 struct EngineSize {
   int32_t num_threads = 1, block_size = 8, num_blocks = 0, step_tokens_max = 0, running_max = 0;
   bool prefix_cache = false;
+  int32_t steps_in_flight_max = 1;
 };
 
 // A backend with a model and an engine. The engine sends its events to `listener`, or to its own
@@ -113,7 +114,9 @@ class ModelEngine {
     auto runner = TransformerRunner::Create(*backend_, *model_, runner_options);
     INCIPIT_CHECK(runner.ok());
     EngineOptions options;
-    options.scheduler = {.step_tokens_max = size.step_tokens_max, .running_max = size.running_max};
+    options.scheduler = {.step_tokens_max = size.step_tokens_max,
+                         .running_max = size.running_max,
+                         .steps_in_flight_max = size.steps_in_flight_max};
     options.cache.num_blocks = size.num_blocks;
     options.cache.block_size = size.block_size;
     options.cache.prefix_cache = options.cache.copy_on_write = size.prefix_cache;

@@ -18,6 +18,7 @@
 #include "kernels/cuda/cuda_options.h"
 #include "kernels/emulator/graph_counts.h"
 #include "tests/exactness/model_engine.h"
+#include "tests/exactness/overlap_outputs.h"
 #include "tests/kernels/cuda/random_checkpoint.h"
 
 namespace incipit {
@@ -276,7 +277,8 @@ SimulationTotals Simulate(const RandomCheckpoint& checkpoint, uint64_t num_seeds
                         .num_blocks = kBlocks,
                         .step_tokens_max = 12 + numbers.Below(40),
                         .running_max = 3 + numbers.Below(6),
-                        .prefix_cache = true},
+                        .prefix_cache = true,
+                        .steps_in_flight_max = 1 + static_cast<int32_t>(seed % 2)},
                        &traffic);
     traffic.Run(engine);
     for (size_t i = 0; i < requests.size(); ++i) {
@@ -301,6 +303,10 @@ TEST(EngineSimulationTest, EveryOutputIsAsAloneUnderAnyTraffic) {
   EXPECT_GT(totals.cancelled, 0);
   EXPECT_GT(totals.expired, 0);
   EXPECT_GT(totals.further_choices, 0);
+}
+
+TEST(EngineOverlapTest, PenaltiesHaveTheSameEffectWithTwoStepsInFlight) {
+  ExpectSameOutputsWithOverlap(RandomCheckpoint().path(), Emulated, 9, 10);
 }
 
 // As large models have them, two of keys and values.
