@@ -24,7 +24,8 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
   // Without new sequences and without more free blocks, the same sequences would not fit again.
   const bool is_head_new = head_ == nullptr || head_->table.blocks.empty();
   if (is_blocked_ && !has_arrivals_ && !is_head_new && NumAvailable() <= num_available_) return 0;
-  is_blocked_ = false;
+  is_blocked_ = head_ != nullptr && head_->tried_in_plan == plan_number_;
+  if (is_blocked_ && !options_.passing) return 0;
   int32_t num_tokens = 0, num_tries = 0, num_parks = 0;
   while (num_tokens < room && num_running() < options_.running_max) {
     const auto [first, next] = NextToAdmit(missing_max);

@@ -150,7 +150,7 @@ TEST(OverlapTest, OnlyARequestWhoseChoicesStartSitsOutTheStepPlannedAhead) {
       << "samples 1 to 3 are those of request 2";
   fixture.End();
   EXPECT_THAT(fixture.Begin(),
-              ElementsAre(Pair(1, 1), Pair(2, 1), Pair(2, 1), Pair(2, 1), Pair(3, 1), Pair(4, 1)));
+              ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 1), Pair(4, 1), Pair(2, 1), Pair(2, 1)));
   fixture.RunToTheEnd();
   EXPECT_EQ(fixture.OutputOf(1).tokens, Expected(before));
   for (int32_t choice = 0; choice < 3; ++choice) {

@@ -54,8 +54,11 @@ void Simulation::PlanAndCheck() {
   if (plan_->items.empty()) {
     Expect(scheduler_->idle() || num_in_flight > 0, "nothing was planned");
     Expect(scheduler_->num_in_flight() == num_in_flight, "a plan of nothing is in flight");
-    const bool can_plan_ahead =
-        !running_before.empty() && NumBlocksNeeded(running_before) <= cache_->num_free();
+    // The head and tenants below their share may need a preemption, which is not planned ahead.
+    const bool may_preempt =
+        scheduler_->head() != nullptr || limits_.scheduling == SchedulingKind::kFair;
+    const bool can_plan_ahead = !running_before.empty() && !may_preempt &&
+                                NumBlocksNeeded(running_before) <= cache_->num_free();
     Expect(num_in_flight == 0 || !can_plan_ahead, "no step is planned ahead");
     return;
   }
