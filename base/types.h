@@ -19,7 +19,9 @@ inline constexpr BlockId kNoBlock{-1};
 
 inline constexpr int32_t kBlockSizeMax = 256;  // maximum number of tokens in a cache block
 
-enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kDeadline, kError };
+// kTooLate: the request was refused while it waited, because its first token could not be computed
+// before its deadline.
+enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kDeadline, kTooLate, kError };
 
 // Result of the check of one row of logits. kNonFinite: the row contains a NaN or +infinity, or all
 // values of the row are -infinity.

@@ -70,7 +70,7 @@ Scheduler::Candidates Scheduler::NextToAdmit(int32_t missing_max) {
     }
   }
   if (first == nullptr) return {};
-  return {first, &LongestMatch(*first, missing_max)};
+  return {first, &BestCandidate(*first, missing_max)};
 }
 
 // Returns true if this plan has not tried `sequence` yet, and the sequence has at most
@@ -92,12 +92,17 @@ Sequence* Scheduler::FirstCandidate(int32_t tenant, int32_t missing_max) {
   return nullptr;
 }
 
-// Returns the sequence with the longest cached prefix among the candidates of the window, `first`
-// and later, that may overtake all earlier ones. A sequence overtakes only sequences of the same or
-// a lower priority.
-Sequence& Scheduler::LongestMatch(Sequence& first, int32_t missing_max) {
+// Returns the best sequence among the candidates of the window, `first` and later, that may
+// overtake all earlier ones: the earliest deadline at risk, or else the longest cached prefix. A
+// sequence overtakes only sequences of the same or a lower priority.
+Sequence& Scheduler::BestCandidate(Sequence& first, int32_t missing_max) {
   if (&first == head_) return first;  // the head has already been passed
   Sequence* best = &first;
+  const auto is_better = [](const Sequence& a, const Sequence& b) {
+    if (a.is_at_risk != b.is_at_risk) return a.is_at_risk;
+    if (a.is_at_risk) return a.standing.first_token_by < b.standing.first_token_by;
+    return a.match.num_tokens > b.match.num_tokens;
+  };
   bool is_after_first = false;
   for (Sequence* sequence : waiting_.of(first.standing.tenant).window()) {
     is_after_first |= sequence == &first;
@@ -105,7 +110,9 @@ Sequence& Scheduler::LongestMatch(Sequence& first, int32_t missing_max) {
     if (sequence->standing.priority >= first.standing.priority &&
         IsCandidate(*sequence, missing_max)) {
       RefreshMatch(*sequence);
-      if (sequence->match.num_tokens > best->match.num_tokens) best = sequence;
+      const int32_t num_missing = sequence->num_tokens() - sequence->match.num_tokens;
+      sequence->is_at_risk = IsAtRisk(*sequence, num_missing);
+      if (is_better(*sequence, *best)) best = sequence;
     }
     if (sequence->num_overtaken >= kOvertakenMax) break;
   }

@@ -5,7 +5,7 @@
 namespace incipit {
 
 void DeadlineHeap::Push(SequenceGroup& group) {
-  if (group.request->deadline == kNoDeadline) return;
+  if (group.look_at == kNoDeadline) return;
   heap_.push_back(&group);
   SiftUp(static_cast<int32_t>(heap_.size()) - 1);
 }

@@ -1,4 +1,4 @@
-// The requests with deadlines, the earliest deadline first.
+// The requests with deadlines, in the order of the times at which the scheduler must look at them.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,24 @@
 
 namespace incipit {
 
-// A binary heap of requests, ordered by their deadlines. Each request knows its position
+// A binary heap of requests, ordered by SequenceGroup::look_at. Each request knows its position
 // (SequenceGroup::deadline_index). Push and Remove take O(log(number of requests)) time.
 class DeadlineHeap {
  public:
-  // Adds `group`. Does nothing if the request has no deadline. May allocate memory.
+  // Adds `group`. Does nothing if its look_at is kNoDeadline. Allocates no memory if the heap had
+  // at least the same number of requests before.
   void Push(SequenceGroup& group);
   // Removes `group`. Does nothing if the request is not in the heap.
   void Remove(SequenceGroup& group);
 
-  // Returns the earliest deadline, or kNoDeadline.
-  Time next() const { return heap_.empty() ? kNoDeadline : heap_.front()->request->deadline; }
-  // Returns the request with the earliest deadline. REQUIRES: the heap is not empty.
+  // Returns the earliest time, or kNoDeadline.
+  Time next() const { return heap_.empty() ? kNoDeadline : heap_.front()->look_at; }
+  // Returns the request with the earliest time. REQUIRES: the heap is not empty.
   SequenceGroup& front() const { return *heap_.front(); }
 
  private:
   static bool IsEarlier(const SequenceGroup& a, const SequenceGroup& b) {
-    return a.request->deadline < b.request->deadline;
+    return a.look_at < b.look_at;
   }
   void SiftUp(int32_t index);
   void SiftDown(int32_t index);

@@ -36,6 +36,7 @@ struct Standing {
   int32_t tenant = 0;    // index in TenantShares
   int32_t priority = 0;  // a higher priority is admitted earlier and preempted later
   OrderKey key;
+  Time first_token_by = kNoDeadline;  // see Request::first_token_by
 };
 
 }  // namespace incipit

@@ -19,6 +19,7 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   plan.Clear();
   ++plan_number_;
   lacks_blocks_ = false;
+  now_ = now;
   cache_.Advance(now);
   plan.items.reserve(static_cast<size_t>(options_.running_max));
   plan.copies.reserve(static_cast<size_t>(options_.running_max));
@@ -63,6 +64,7 @@ Scheduler::Survey Scheduler::SurveyRunning() {
       continue;
     }
     prompts_.push_back(running);
+    running->is_at_risk = IsAtRisk(sequence, sequence.num_missing());
     num_promised_ += cache_.BlocksNeeded(sequence.table, {}, sequence.length());
     survey.num_prompt_tokens += sequence.num_missing();
   }
@@ -138,12 +140,16 @@ void Scheduler::AddDecodes(const Survey& survey, StepPlan& plan) {
 }
 
 // Returns true if the running prompt `a` gets its tokens before the running prompt `b`. The policy
-// comes first, and then the number of tokens that are left. Numbers up to long_prefill_tokens count
-// as equal, so that short prompts keep their order.
+// comes first, then deadlines at risk, and then the number of tokens that are left. Numbers up to
+// long_prefill_tokens count as equal, so that short prompts keep their order.
 bool Scheduler::IsComputedBefore(const Sequence& a, const Sequence& b) const {
   if (a.is_passing != b.is_passing) return b.is_passing;
   const std::partial_ordering order = policy_->ComparePrompts(a.standing, b.standing);
   if (order != 0) return order < 0;
+  if (a.is_at_risk != b.is_at_risk) return a.is_at_risk;
+  if (a.is_at_risk && a.standing.first_token_by != b.standing.first_token_by) {
+    return a.standing.first_token_by < b.standing.first_token_by;
+  }
   const int32_t left_a = std::max(a.num_missing(), options_.long_prefill_tokens);
   const int32_t left_b = std::max(b.num_missing(), options_.long_prefill_tokens);
   return left_a != left_b ? left_a < left_b : a.standing.key < b.standing.key;

@@ -66,9 +66,12 @@ bool Scheduler::WaitForPrefix(Sequence& sequence, const ComputedBlocks& computed
   producer->first_waiter = &sequence;
   producer->wake_tokens =
       is_only ? sequence.shared_tokens : std::min(producer->wake_tokens, sequence.shared_tokens);
+  const Time first_token_by =
+      std::min(sequence.standing.first_token_by, producer->standing.first_token_by);
   if (policy_->GoesBefore(sequence.standing, producer->standing)) {
     producer->standing = sequence.standing;
   }
+  producer->standing.first_token_by = first_token_by;
   ++num_parked_;
   return true;
 }

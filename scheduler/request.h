@@ -1,6 +1,7 @@
 // What is asked of the engine, and what steps give back, in the terms of whoever asked.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -32,8 +33,11 @@ struct Request {
   bool read_cache = true;
   int32_t priority = 0;  // higher goes first
   Time arrival{};
-  Time deadline = kNoDeadline;
+  Time deadline = kNoDeadline;              // the request ends at this time
+  Time first_token_deadline = kNoDeadline;  // the first token is useless after this time
 
+  // Returns the time before which the first token must be computed.
+  Time first_token_by() const { return std::min(deadline, first_token_deadline); }
   int32_t num_prompt() const { return static_cast<int32_t>(prompt.size()); }
   // Prompt and output. REQUIRES: the sum fits, as it does in every request that fits the cache.
   int32_t length_max() const { return num_prompt() + output_tokens_max; }

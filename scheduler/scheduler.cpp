@@ -37,10 +37,16 @@ void Scheduler::Add(std::unique_ptr<SequenceGroup> group) {
   const Request& request = *group->request;
   group->standing = {.tenant = shares_.Enter(request.tenant),
                      .priority = request.priority,
-                     .key = MakeOrderKey(request, next_order_++, options_.priority_aging)};
+                     .key = MakeOrderKey(request, next_order_++, options_.priority_aging),
+                     .first_token_by = request.first_token_by()};
   for (Sequence& sequence : group->sequences) sequence.standing = group->standing;
   num_choices_ += group->sequences.size();
   num_waiting_prompt_tokens_ += request.num_prompt();
+  // The cached part of the prompt is not known yet, so the look may be too early.
+  group->look_at = request.first_token_by();
+  if (group->look_at != kNoDeadline) {
+    group->look_at -= PromptTime(group->sequences.front(), request.num_prompt());
+  }
   deadlines_.Push(*group);
   SequenceGroup& added = *group;
   INCIPIT_CHECK(groups_.emplace(added.request->id, std::move(group)).second);
@@ -120,8 +126,55 @@ void Scheduler::EndSequence(Sequence& sequence, FinishReason reason) {
 }
 
 void Scheduler::EndExpired(Time now) {
-  while (deadlines_.next() <= now) EndGroup(deadlines_.front(), FinishReason::kDeadline);
+  while (deadlines_.next() <= now) LookAtDeadline(deadlines_.front(), now);
   Sweep();
+}
+
+// Ends `group` if its deadline has passed, or if no token of the request is computed yet and the
+// first token cannot be computed in time. Otherwise sets the time of the next look.
+void Scheduler::LookAtDeadline(SequenceGroup& group, Time now) {
+  const Request& request = *group.request;
+  if (request.deadline <= now) {
+    EndGroup(group, FinishReason::kDeadline);
+    return;
+  }
+  Time look_at = request.deadline;
+  Sequence& prompt = group.sequences.front();
+  if (!group.admitted && prompt.state == SequenceState::kWaiting) {
+    look_at = request.first_token_by() - PromptTime(prompt, NumMissingAtMost(prompt));
+    if (look_at <= now) {
+      EndGroup(group, FinishReason::kTooLate);
+      return;
+    }
+  }
+  deadlines_.Remove(group);
+  group.look_at = look_at;
+  deadlines_.Push(group);
+}
+
+// Returns the number of prompt tokens that the waiting `sequence` must compute.
+int32_t Scheduler::NumMissingAtMost(Sequence& sequence) {
+  if (sequence.producer != nullptr) return sequence.num_tokens() - sequence.shared_tokens;
+  RefreshMatch(sequence);
+  return sequence.num_tokens() - sequence.match.num_tokens;
+}
+
+// Returns kRefusalPart of the predicted time to compute the last `num_missing` tokens of the prompt
+// in steps without other sequences; 0 if the predictions are not reliable yet.
+Duration Scheduler::PromptTime(const Sequence& sequence, int32_t num_missing) const {
+  if (!step_times_.trained()) return {};
+  const int64_t first = sequence.num_tokens() - num_missing;
+  const Duration predicted =
+      step_times_.TimeFor(num_missing, PositionsOf(first, num_missing), options_.step_tokens_max);
+  return FromSeconds(kRefusalPart * ToSeconds(predicted));
+}
+
+// Returns true if the first token of `sequence`, which must compute `num_missing` tokens of its
+// prompt, may come after its deadline.
+bool Scheduler::IsAtRisk(const Sequence& sequence, int32_t num_missing) const {
+  if (sequence.standing.first_token_by == kNoDeadline || sequence.num_output() > 0) return false;
+  const double left_s = ToSeconds(sequence.standing.first_token_by - now_);
+  return left_s < kRiskRatio / kRefusalPart * ToSeconds(PromptTime(sequence, num_missing));
 }
 
 void Scheduler::PushEnd(const Sequence& sequence, FinishReason reason) {

@@ -56,6 +56,13 @@ struct SchedulerOptions {
   bool passing = true;
 };
 
+// A waiting request is refused if the time to its deadline is less than this part of the predicted
+// time of its prompt. The prediction may be wrong by about 15 %.
+inline constexpr double kRefusalPart = 0.8;
+// A request is at risk if the time to its deadline is less than this multiple of the predicted time
+// of its prompt.
+inline constexpr double kRiskRatio = 3;
+
 // Defaults of itl_target and ttft_target, as ratios.
 inline constexpr double kStepRatio = 1.9;
 inline constexpr double kPromptRatio = 5;
@@ -130,6 +137,9 @@ struct SchedulerEvents {
 //  - If the next sequence of the policy does not fit (the head), others may be admitted before it.
 //    The blocks that the head has found stay cached. As soon as the blocks of the passing sequences
 //    suffice for the head, passing sequences are preempted.
+//  - A waiting request whose first token cannot be computed before its deadline ends with kTooLate,
+//    before any of its tokens is computed. Within a tenant and a priority, the earliest deadline at
+//    risk goes first.
 //  - At most kOvertakenMax later requests of a tenant are admitted before a request of the tenant.
 //  - A step is planned while another step is in flight only if no preemption is necessary. The step
 //    leaves out a request whose first token is in flight and starts several choices.
@@ -203,6 +213,10 @@ class Scheduler {
   // Requests and their ends (scheduler.cpp).
   void Enqueue(Sequence& sequence);
   void EndExpired(Time now);
+  Duration PromptTime(const Sequence& sequence, int32_t num_missing) const;
+  int32_t NumMissingAtMost(Sequence& sequence);
+  void LookAtDeadline(SequenceGroup& group, Time now);
+  bool IsAtRisk(const Sequence& sequence, int32_t num_missing) const;
   void EndGroup(SequenceGroup& group, FinishReason reason);
   void EndSequence(Sequence& sequence, FinishReason reason);
   void PushEnd(const Sequence& sequence, FinishReason reason);
@@ -234,7 +248,7 @@ class Scheduler {
   Candidates NextToAdmit(int32_t missing_max);
   bool IsCandidate(Sequence& sequence, int32_t missing_max);
   Sequence* FirstCandidate(int32_t tenant, int32_t missing_max);
-  Sequence& LongestMatch(Sequence& first, int32_t missing_max);
+  Sequence& BestCandidate(Sequence& first, int32_t missing_max);
   bool IsOutOfDate(const Sequence& sequence) const;
   void RefreshMatch(Sequence& sequence);
   int32_t NumAvailable() const;
@@ -292,6 +306,7 @@ class Scheduler {
   SchedulerEvents events_;
   std::array<const StepPlan*, kStepsInFlightMax> in_flight_{};  // the oldest step first
   int32_t num_in_flight_ = 0;
+  Time now_{};  // time of the latest plan
   uint64_t next_order_ = 0;
   uint64_t plan_number_ = 0;
   size_t num_choices_ = 0;  // of all requests

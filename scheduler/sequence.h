@@ -70,6 +70,7 @@ struct Sequence {
   uint64_t tried_in_plan = 0;  // number of the latest plan in which the sequence did not fit
   // True if the sequence was admitted while an earlier sequence did not fit into the cache.
   bool is_passing = false;
+  bool is_at_risk = false;  // may miss the deadline of its first token; set by Scheduler::Plan
 
   // A waiting sequence whose prefix `producer` computes now. The sequence waits until the first
   // `shared_tokens` tokens are planned. The list of all waiting sequences begins at the producer.
@@ -112,11 +113,14 @@ struct SequenceGroup {
 
   Standing standing;            // rank of the request
   int32_t deadline_index = -1;  // index in the DeadlineHeap; -1: the request has no deadline
-  int32_t num_unended = 0;      // number of choices that have not ended
-  int32_t num_scored = 0;       // the scores of the prompt positions 1 to num_scored are delivered
-  bool admitted = false;        // a step that computed tokens of the request is committed
-  bool failed = false;          // a row of logits of a committed step is not finite
-  Time first_planned{};         // time of the plan that admitted the request
+  // Time at which the scheduler must look at the request: its deadline, or earlier the latest time
+  // at which its prompt can be started.
+  Time look_at = kNoDeadline;
+  int32_t num_unended = 0;  // number of choices that have not ended
+  int32_t num_scored = 0;   // the scores of the prompt positions 1 to num_scored are delivered
+  bool admitted = false;    // a step that computed tokens of the request is committed
+  bool failed = false;      // a row of logits of a committed step is not finite
+  Time first_planned{};     // time of the plan that admitted the request
 
   bool in_flight() const {
     for (const Sequence& sequence : sequences) {

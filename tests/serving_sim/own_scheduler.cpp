@@ -11,16 +11,7 @@ namespace {
 RequestId IdOf(int32_t request) { return RequestId{static_cast<uint64_t>(request) + 1}; }
 int32_t IndexOf(RequestId id) { return static_cast<int32_t>(static_cast<uint64_t>(id) - 1); }
 
-// Request::deadline ends the whole request. A load has deadlines for the first token only. The
-// deadline of the request is therefore later, by 10 times the time that the output needs in steps
-// with running_max sequences.
-Time DeadlineOf(const DeviceModel& device, const SimRequest& request) {
-  if (request.ttft_deadline == kNever) return kNoDeadline;
-  const double step_s = DecodeSeconds(device, device.running_max, 0);
-  return Time{} + FromSeconds(request.ttft_deadline + 10 * step_s * request.output_tokens);
-}
-
-Request MakeRequest(const DeviceModel& device, const SimRequest& from, int32_t index) {
+Request MakeRequest(const SimRequest& from, int32_t index) {
   Request request;
   request.id = IdOf(index);
   request.prompt = from.prompt;
@@ -28,7 +19,9 @@ Request MakeRequest(const DeviceModel& device, const SimRequest& from, int32_t i
   request.tenant = from.tenant;
   request.priority = from.priority;
   request.arrival = Time{} + FromSeconds(from.arrival);
-  request.deadline = DeadlineOf(device, from);
+  if (from.ttft_deadline != kNever) {
+    request.first_token_deadline = Time{} + FromSeconds(from.ttft_deadline);
+  }
   return request;
 }
 
@@ -53,7 +46,7 @@ OwnScheduler::OwnScheduler(const DeviceModel& device, const Load& load, int32_t 
 
 void OwnScheduler::Add(int32_t request) {
   const SimRequest& from = load_.requests[static_cast<size_t>(request)];
-  auto shared = std::make_shared<const Request>(MakeRequest(device_, from, request));
+  auto shared = std::make_shared<const Request>(MakeRequest(from, request));
   scheduler_.Add(MakeSequenceGroup(std::move(shared), cache_));
 }
 
