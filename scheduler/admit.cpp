@@ -39,6 +39,10 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
       ++num_parks;
       continue;
     }
+    if (IsTooLate(*next, next->num_tokens() - computed.num_tokens)) {
+      EndGroup(*next->group, FinishReason::kTooLate);
+      continue;
+    }
     if (!is_held && Fits(*next, computed)) {
       next->is_passing = is_blocked_;
       num_tokens += StartSequence(now, *next, computed, room - num_tokens, plan);
@@ -54,7 +58,22 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
     }
   }
   num_available_ = NumAvailable();
+  Sweep();
   return num_tokens;
+}
+
+// Returns true if `sequence`, which must compute `num_missing` tokens of its prompt, cannot have
+// its first token in time behind the running prompts that are computed before it.
+bool Scheduler::IsTooLate(const Sequence& sequence, int32_t num_missing) const {
+  if (sequence.standing.first_token_by == kNoDeadline || sequence.group->admitted) return false;
+  int32_t num_ahead = 0;
+  for (const Sequence* prompt : prompts_) {
+    const int32_t num_left = prompt->num_missing();
+    const bool is_earlier = prompt->standing.first_token_by <= sequence.standing.first_token_by;
+    if (num_left > 1 && (is_earlier || num_left <= num_missing)) num_ahead += num_left;
+  }
+  return sequence.standing.first_token_by - now_ <
+         PromptTime(sequence, num_missing + num_ahead, kRefusalRatio);
 }
 
 // Returns the first sequence in the order of the policy, and the sequence to admit next. The latter

@@ -28,7 +28,9 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   Survey survey = SurveyRunning();
   if (!MakeRoom(plan, survey)) return;
   AddDecodes(survey, plan);
-  AddPrompts(now, plan, PromptRoom(survey, plan));
+  decode_shape_ = plan.shape;
+  prompt_room_ = PromptRoom(survey, plan);
+  AddPrompts(now, plan, prompt_room_);
   if (!plan.items.empty()) in_flight_[static_cast<size_t>(num_in_flight_++)] = &plan;
   INCIPIT_CHECK(num_in_flight_ > 0 || idle());
 }

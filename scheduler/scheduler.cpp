@@ -45,7 +45,7 @@ void Scheduler::Add(std::unique_ptr<SequenceGroup> group) {
   // The cached part of the prompt is not known yet, so the look may be too early.
   group->look_at = request.first_token_by();
   if (group->look_at != kNoDeadline) {
-    group->look_at -= PromptTime(group->sequences.front(), request.num_prompt());
+    group->look_at -= PromptTime(group->sequences.front(), request.num_prompt(), kRefusalRatio);
   }
   deadlines_.Push(*group);
   SequenceGroup& added = *group;
@@ -141,7 +141,8 @@ void Scheduler::LookAtDeadline(SequenceGroup& group, Time now) {
   Time look_at = request.deadline;
   Sequence& prompt = group.sequences.front();
   if (!group.admitted && prompt.state == SequenceState::kWaiting) {
-    look_at = request.first_token_by() - PromptTime(prompt, NumMissingAtMost(prompt));
+    look_at =
+        request.first_token_by() - PromptTime(prompt, NumMissingAtMost(prompt), kRefusalRatio);
     if (look_at <= now) {
       EndGroup(group, FinishReason::kTooLate);
       return;
@@ -159,22 +160,21 @@ int32_t Scheduler::NumMissingAtMost(Sequence& sequence) {
   return sequence.num_tokens() - sequence.match.num_tokens;
 }
 
-// Returns kRefusalPart of the predicted time to compute the last `num_missing` tokens of the prompt
-// in steps without other sequences; 0 if the predictions are not reliable yet.
-Duration Scheduler::PromptTime(const Sequence& sequence, int32_t num_missing) const {
+// Returns the predicted time to compute the last `num_missing` tokens of the prompt in steps like
+// the latest one, times `ratio`. Returns 0 if the predictions are not reliable yet.
+Duration Scheduler::PromptTime(const Sequence& sequence, int32_t num_missing, double ratio) const {
   if (!step_times_.trained()) return {};
-  const int64_t first = sequence.num_tokens() - num_missing;
-  const Duration predicted =
-      step_times_.TimeFor(num_missing, PositionsOf(first, num_missing), options_.step_tokens_max);
-  return FromSeconds(kRefusalPart * ToSeconds(predicted));
+  const int64_t first = std::max(0, sequence.num_tokens() - num_missing);
+  const Duration predicted = step_times_.TimeFor(num_missing, PositionsOf(first, num_missing),
+                                                 std::max(prompt_room_, 1), decode_shape_);
+  return FromSeconds(ratio * ToSeconds(predicted));
 }
 
 // Returns true if the first token of `sequence`, which must compute `num_missing` tokens of its
 // prompt, may come after its deadline.
 bool Scheduler::IsAtRisk(const Sequence& sequence, int32_t num_missing) const {
   if (sequence.standing.first_token_by == kNoDeadline || sequence.num_output() > 0) return false;
-  const double left_s = ToSeconds(sequence.standing.first_token_by - now_);
-  return left_s < kRiskRatio / kRefusalPart * ToSeconds(PromptTime(sequence, num_missing));
+  return sequence.standing.first_token_by - now_ < PromptTime(sequence, num_missing, kRiskRatio);
 }
 
 void Scheduler::PushEnd(const Sequence& sequence, FinishReason reason) {

@@ -56,12 +56,12 @@ struct SchedulerOptions {
   bool passing = true;
 };
 
-// A waiting request is refused if the time to its deadline is less than this part of the predicted
-// time of its prompt. The prediction may be wrong by about 15 %.
-inline constexpr double kRefusalPart = 0.8;
+// A waiting request is refused if the time to its deadline is less than this multiple of the
+// predicted time of its prompt. Other prompts share the steps, so the prompt takes longer.
+inline constexpr double kRefusalRatio = 1.3;
 // A request is at risk if the time to its deadline is less than this multiple of the predicted time
 // of its prompt.
-inline constexpr double kRiskRatio = 3;
+inline constexpr double kRiskRatio = 4;
 
 // Defaults of itl_target and ttft_target, as ratios.
 inline constexpr double kStepRatio = 1.9;
@@ -213,7 +213,7 @@ class Scheduler {
   // Requests and their ends (scheduler.cpp).
   void Enqueue(Sequence& sequence);
   void EndExpired(Time now);
-  Duration PromptTime(const Sequence& sequence, int32_t num_missing) const;
+  Duration PromptTime(const Sequence& sequence, int32_t num_missing, double ratio) const;
   int32_t NumMissingAtMost(Sequence& sequence);
   void LookAtDeadline(SequenceGroup& group, Time now);
   bool IsAtRisk(const Sequence& sequence, int32_t num_missing) const;
@@ -244,6 +244,7 @@ class Scheduler {
     Sequence* first = nullptr;
     Sequence* next = nullptr;
   };
+  bool IsTooLate(const Sequence& sequence, int32_t num_missing) const;
   int32_t Admit(Time now, StepPlan& plan, int32_t room, int32_t missing_max);
   Candidates NextToAdmit(int32_t missing_max);
   bool IsCandidate(Sequence& sequence, int32_t missing_max);
@@ -306,7 +307,9 @@ class Scheduler {
   SchedulerEvents events_;
   std::array<const StepPlan*, kStepsInFlightMax> in_flight_{};  // the oldest step first
   int32_t num_in_flight_ = 0;
-  Time now_{};  // time of the latest plan
+  Time now_{};                // time of the latest plan
+  int32_t prompt_room_ = 0;   // maximum number of prompt tokens in the latest plan
+  StepShape decode_shape_{};  // decoding sequences in the latest plan
   uint64_t next_order_ = 0;
   uint64_t plan_number_ = 0;
   size_t num_choices_ = 0;  // of all requests

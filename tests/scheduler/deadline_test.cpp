@@ -1,0 +1,156 @@
+// Tests requests whose first token has a deadline: refusal of requests that would be late, and the
+// order of requests at risk.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "scheduler/deadline_heap.h"
+#include "tests/scheduler/scheduler_fixture.h"
+
+namespace incipit {
+namespace {
+
+using testing::ElementsAre;
+using testing::Pair;
+
+// Steps take 10 ms and 1 ms for each token. The scheduler has measured enough steps to predict
+// this. Time is counted in `now`.
+class DeadlineFixture : public SchedulerFixture {
+ public:
+  explicit DeadlineFixture(int32_t running_max = 64)
+      : SchedulerFixture({.num_blocks = 4096, .block_size = 4},
+                         {.step_tokens_max = 100, .running_max = running_max}) {
+    for (uint64_t id = 1000; id < 1020; ++id) {
+      Add(SchedulerFixture::Ask(id, 20 + 4 * static_cast<int32_t>(id % 20), 1, NextToken()));
+      TimedStep();
+    }
+  }
+
+  Request AskBy(uint64_t id, int32_t num_prompt, int64_t deadline_ms) {
+    Request request = SchedulerFixture::Ask(id, num_prompt, 1, NextToken());
+    request.arrival = now;
+    request.first_token_deadline = now + std::chrono::milliseconds(deadline_ms);
+    return request;
+  }
+  Shares TimedStep() {
+    Shares shares = Plan(now);
+    Collect();
+    duration = std::chrono::milliseconds(10 + plan.num_tokens);
+    now += duration;
+    if (!plan.items.empty()) Run();
+    return shares;
+  }
+  void TimedStepsToTheEnd() {
+    while (!scheduler.idle()) TimedStep();
+  }
+  TokenId NextToken() { return next_token_++ % 50; }
+
+  Time now = At(1000);
+
+ private:
+  TokenId next_token_ = 0;
+};
+
+TEST(DeadlineTest, ARequestThatCannotBeInTimeIsRefusedWithoutAStep) {
+  DeadlineFixture fixture;
+  fixture.Add(fixture.AskBy(1, 2000, 500));  // needs about 2,200 ms
+  const auto shares = fixture.TimedStep();
+  EXPECT_TRUE(shares.empty());
+  EXPECT_EQ(fixture.OutputOf(1).finish, FinishReason::kTooLate);
+  EXPECT_FALSE(fixture.admissions.contains(1));
+  EXPECT_TRUE(fixture.scheduler.idle());
+}
+
+TEST(DeadlineTest, ARequestWithEnoughTimeIsServed) {
+  DeadlineFixture fixture;
+  fixture.Add(fixture.AskBy(1, 200, 1000));
+  fixture.TimedStepsToTheEnd();
+  EXPECT_EQ(fixture.OutputOf(1).finish, FinishReason::kLength);
+}
+
+TEST(DeadlineTest, ACachedPromptNeedsLessTime) {
+  DeadlineFixture fixture;
+  Request first = fixture.AskBy(1, 2000, 100'000);
+  Request again = first;
+  again.id = RequestId{2};
+  fixture.Add(first);
+  fixture.TimedStepsToTheEnd();
+  again.arrival = fixture.now;
+  again.first_token_deadline = fixture.now + std::chrono::milliseconds(100);
+  fixture.Add(again);
+  fixture.TimedStepsToTheEnd();
+  EXPECT_EQ(fixture.OutputOf(2).finish, FinishReason::kLength);
+}
+
+TEST(DeadlineTest, ARequestThatWaitsTooLongForASlotIsRefused) {
+  DeadlineFixture fixture(1);
+  fixture.Add(SchedulerFixture::Ask(1, 4, 100, 7));
+  fixture.TimedStep();
+  fixture.Add(fixture.AskBy(2, 80, 600));
+  Time refused_at{};
+  while (!fixture.OutputOf(2).finish) {
+    fixture.TimedStep();
+    refused_at = fixture.now;
+  }
+  EXPECT_EQ(fixture.OutputOf(2).finish, FinishReason::kTooLate);
+  EXPECT_FALSE(fixture.OutputOf(1).finish.has_value());
+  EXPECT_LT(refused_at, fixture.now + std::chrono::milliseconds(600));
+}
+
+TEST(DeadlineTest, TheEarliestDeadlineAtRiskGoesFirst) {
+  DeadlineFixture fixture;
+  fixture.Add(fixture.AskBy(1, 90, 100'000));
+  fixture.Add(fixture.AskBy(2, 90, 380));
+  fixture.Add(fixture.AskBy(3, 90, 280));
+  std::vector<uint64_t> order;
+  while (!fixture.scheduler.idle()) {
+    for (const auto& [id, num_tokens] : fixture.TimedStep()) {
+      if (std::ranges::count(order, id) == 0) order.push_back(id);
+    }
+  }
+  EXPECT_THAT(order, ElementsAre(3, 2, 1));
+  for (const uint64_t id : {1, 2, 3}) EXPECT_EQ(fixture.OutputOf(id).finish, FinishReason::kLength);
+}
+
+TEST(DeadlineTest, WithoutMeasuredStepsNothingIsRefused) {
+  SchedulerFixture fixture;
+  Request request = SchedulerFixture::Ask(1, 40, 1);
+  request.first_token_deadline = At(1);
+  fixture.Add(request);
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 40)));
+}
+
+TEST(DeadlineHeapTest, EqualsASortedListAfterAnySequenceOfCalls) {
+  constexpr size_t kNumGroups = 50;
+  std::vector<SequenceGroup> groups(kNumGroups);
+  std::vector<SequenceGroup*> expected;
+  uint64_t state = 3;
+  const auto random = [&state](uint64_t bound) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (state >> 33) % bound;
+  };
+  DeadlineHeap heap;
+  for (int32_t step = 0; step < 20'000; ++step) {
+    SequenceGroup& group = groups[random(kNumGroups)];
+    if (std::erase(expected, &group) > 0) {
+      heap.Remove(group);
+    } else {
+      group.look_at = At(static_cast<int64_t>(random(100)));
+      heap.Push(group);
+      expected.push_back(&group);
+    }
+    Time earliest = kNoDeadline;
+    for (const SequenceGroup* waiting : expected) earliest = std::min(earliest, waiting->look_at);
+    ASSERT_EQ(heap.next(), earliest);
+    if (!expected.empty()) {
+      ASSERT_EQ(heap.front().look_at, earliest);
+    }
+  }
+  SequenceGroup without;
+  heap.Push(without);
+  EXPECT_EQ(without.deadline_index, -1);
+}
+
+}  // namespace
+}  // namespace incipit
