@@ -16,7 +16,7 @@
 
 namespace incipit {
 
-inline constexpr size_t kNumFinishReasons = 5;  // number of enumerators of FinishReason
+inline constexpr size_t kNumFinishReasons = 6;  // number of enumerators of FinishReason
 
 // Values of the label `reason` of the metric incipit_prefix_cache_evictions_total, in the order of
 // the enumerators of EvictionReason.

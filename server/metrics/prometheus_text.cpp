@@ -15,11 +15,8 @@ namespace {
 
 std::vector<MetricSample> RequestSamples(const MetricsValues& values) {
   constexpr std::pair<const char*, const char*> kOutcomes[kNumFinishReasons] = {
-      {"ok", "stop"},
-      {"ok", "length"},
-      {"cancelled", "none"},
-      {"deadline_exceeded", "none"},
-      {"error", "none"}};
+      {"ok", "stop"},       {"ok", "length"}, {"cancelled", "none"}, {"deadline_exceeded", "none"},
+      {"too_late", "none"}, {"error", "none"}};
   std::vector<MetricSample> samples;
   for (size_t i = 0; i < kNumFinishReasons; ++i) {
     samples.push_back({{{"outcome", kOutcomes[i].first}, {"finish_reason", kOutcomes[i].second}},

@@ -14,7 +14,8 @@ std::vector<MetricSample> VllmFinishedSamples(const MetricsValues& values) {
   return {{{{"finished_reason", "stop"}}, count(FinishReason::kStop)},
           {{{"finished_reason", "length"}}, count(FinishReason::kLength)},
           {{{"finished_reason", "abort"}},
-           count(FinishReason::kCancelled) + count(FinishReason::kDeadline)},
+           count(FinishReason::kCancelled) + count(FinishReason::kDeadline) +
+               count(FinishReason::kTooLate)},
           {{{"finished_reason", "error"}}, count(FinishReason::kError)}};
 }
 

@@ -54,6 +54,7 @@ v1::FinishReason WireFinish(FinishReason finish) {
       return v1::FINISH_REASON_LENGTH;
     case FinishReason::kCancelled:
     case FinishReason::kDeadline:
+    case FinishReason::kTooLate:
     case FinishReason::kError:
       // The protobuf enum FinishReason has no value for kCancelled, kDeadline and kError. A call
       // with one of these finish reasons ends with an error status instead.

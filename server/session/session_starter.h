@@ -143,7 +143,7 @@ class SessionStarter {
   // Returns true if a new request must wait in the engine's queue until another request has ended.
   bool IsQueueHeldUp(const EngineLoad& load) const;
   // Returns QUEUE_TOO_LONG if the request would probably wait in the engine's queue until after its
-  // deadline.
+  // deadline. Returns OK with the scheduling policy `fair`.
   absl::Status CheckDeadline(const Session& session) const;
   absl::Status Submit(const std::shared_ptr<Session>& session, std::string_view tenant,
                       CheckedRequest checked);

@@ -26,7 +26,7 @@ struct TokenDispatcher::Call {
   // status is CANCELLED.
   std::optional<absl::Status> end_status;
   // The most severe finish reason of the choices (outputs) that have ended. Descending order of
-  // severity: kError, kDeadline, kCancelled, kStop.
+  // severity: kError, kDeadline or kTooLate, kCancelled, kStop.
   FinishReason finish = FinishReason::kStop;
   FinishReason last_finish = FinishReason::kStop;
   // Time in seconds that the request waited in the queue. Absent while the request waits.
@@ -76,6 +76,7 @@ int Severity(FinishReason reason) {
     case FinishReason::kCancelled:
       return 1;
     case FinishReason::kDeadline:
+    case FinishReason::kTooLate:
       return 2;
     case FinishReason::kError:
       return 3;
@@ -92,6 +93,10 @@ absl::Status StatusOf(FinishReason reason) {
       return Refuse(Reason::kCancelled, "the request was cancelled");
     case FinishReason::kDeadline:
       return Refuse(Reason::kDeadline, "the deadline passed before the output was complete");
+    case FinishReason::kTooLate:
+      return Refuse(Reason::kQueueTooLong,
+                    "the prompt cannot be computed before the deadline, because other requests "
+                    "use the server");
     case FinishReason::kError:
       break;
   }
@@ -356,8 +361,12 @@ void TokenDispatcher::Finish(RequestId id, Call& call) {
   CountFinish(call, now);
   absl::Status status = StatusOf(call.finish);
   if (call.finish == FinishReason::kCancelled && call.end_status) status = *call.end_status;
-  // Stops counting the request against --requests-max before the client receives the end of the
-  // call, because the client may immediately send another request.
+  if (call.finish == FinishReason::kTooLate) {
+    const auto num_waiting = static_cast<int32_t>(calls_.size());
+    status = WithRetryDelay(std::move(status), wait_.RetryDelay(num_waiting));
+  }
+  // Releases the slot before the client receives the end of the call, because the client may then
+  // send another request immediately.
   session.ReleaseSlot();
   if (call.first_token || status.ok()) {
     call.part.usage = UsageOf(call, now);

@@ -272,9 +272,10 @@ TEST(DeadlineTest, ARequestWhoseDeadlinePassesInTheQueueIsNeverStarted) {
   });
 }
 
-TEST(DeadlineTest, ADeadlineThatWouldPassInTheQueueIsRefusedAtOnce) {
+TEST(DeadlineTest, WithFcfsADeadlineThatWouldPassInTheQueueIsRefusedAtOnce) {
   TestServerConfig config;
   config.options.running_max = 1;
+  config.options.scheduling = SchedulingKind::kFcfs;
   TestServer server(std::move(config));
   server.gate().Close();
   ReadCall first(server.inference(), Greedy(kEightTokens, 2));

@@ -168,8 +168,8 @@ TestServer::TestServer(TestServerConfig config) {
   parts.engine.cache = CacheOptionsOf(options);
   parts.engine.cache.num_blocks = config.num_blocks;
   parts.engine.cache.block_size = config.block_size;
+  parts.engine.scheduler = SchedulerOptionsOf(options);
   parts.engine.scheduler.step_tokens_max = config.step_tokens_max;
-  parts.engine.scheduler.running_max = options.running_max;
   parts.engine.waiting_prompt_tokens_max = options.waiting_prompt_tokens_max;
 
   if (config.options.model.empty()) config.options.model = "fake";
