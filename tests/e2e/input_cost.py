@@ -24,7 +24,7 @@ DATA = pathlib.Path(os.environ.get("INCIPIT_TEST_DATA", ""))
 MEGABYTE = 1e6
 MESSAGE = 4_190_000  # bytes, just below --message-bytes-max
 JSON_MAX = 65_536
-ROOM = ["--step-tokens", "16777216", "--max-model-len", "8000000", "--kv-blocks", "524288", "--prompt-steps-max", "1",
+ROOM = ["--step-tokens", "16777216", "--max-model-len", "8000000", "--kv-blocks", "524288", "--itl-target", "10m",
         "--waiting-prompt-tokens-max", "100000000", "--log-level", "warn"]
 TOKENIZERS = ["qwen2", "llama-3", "llama-2", "gpt-2", "starcoder"]
 TEMPLATES = ["Qwen-Qwen2.5-7B-Instruct", "meta-llama-Llama-3.1-8B-Instruct", "openai-gpt-oss-120b", "Kimi-K2-Instruct",
