@@ -54,12 +54,10 @@ class SchedulerFixture {
   void Run() {
     EXPECT_TRUE(runner.Launch(builder.Build(plan)).ok());
     EXPECT_TRUE(runner.Wait(result).ok());
-    scheduler.Commit(
-        plan,
-        {.tokens = result.tokens,
-         .status = result.status,
-         .score_status = result.score_status,
-         .duration = duration});
+    scheduler.Commit(plan, {.tokens = result.tokens,
+                            .status = result.status,
+                            .score_status = result.score_status,
+                            .duration = duration});
     Collect();
   }
   Shares Step(Time now = {}) {
