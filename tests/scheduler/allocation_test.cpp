@@ -16,7 +16,7 @@ std::atomic<int64_t> num_allocations{0};
 
 }  // namespace
 
-// Not inlined: gcc takes one half of an inlined pair for a mismatch.
+// If gcc inlines only one of `operator new` and `operator delete`, it warns of a mismatch.
 [[gnu::noinline]] void* operator new(size_t size) {
   ++num_allocations;
   if (void* memory = std::malloc(size)) return memory;
@@ -40,7 +40,7 @@ std::atomic<int64_t> num_allocations{0};
 namespace incipit {
 namespace {
 
-// What may happen in a step, and how often.
+// Number of events of each kind in all steps.
 struct Totals {
   int64_t preemptions = 0, evictions = 0, expired = 0, low_priority = 0, copies = 0, aborts = 0,
           failed = 0;
@@ -82,7 +82,7 @@ TEST_P(AllocationTest, NothingThatAStepDoesAllocates) {
     for (int32_t step = 0; step < 5000; ++step) {
       while (fixture.scheduler.num_waiting() < 4) fixture.Add(MixedRequest(next_id++));
 
-      // The first plan reserves what every later one uses.
+      // The first plan reserves the memory for all later plans.
       const int64_t before_plan = num_allocations;
       if (step % 50 == 7) fixture.scheduler.Cancel(RequestId{next_id - 3});
       if (step % 100 == 8) fixture.cache.EvictTo(20);

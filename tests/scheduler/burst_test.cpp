@@ -18,8 +18,9 @@ namespace incipit {
 namespace {
 
 constexpr int32_t kBurstBlock = 16;
-constexpr int32_t kShared = 48;  // full blocks of the prompts below
-constexpr int32_t kPrompt = 50;  // the last block is not full, hence never found or copied
+constexpr int32_t kShared = 48;  // number of tokens in full blocks of a prompt
+constexpr int32_t kPrompt =
+    50;  // the last 2 tokens are in a block that is not full, so lookups never find it
 constexpr int32_t kRest = kPrompt - kShared;
 
 class Burst : public SchedulerFixture {
@@ -28,7 +29,8 @@ class Burst : public SchedulerFixture {
       : SchedulerFixture(cache, {.step_tokens_max = step_tokens_max, .running_max = running_max}) {}
 
   static KvCacheOptions Roomy() { return {.num_blocks = 1024, .block_size = kBurstBlock}; }
-  // All have the same first `num_shared` tokens, and one token as their answer.
+  // Returns a request for one output token. The first `num_shared` prompt tokens are equal in all
+  // requests.
   static Request Ask(uint64_t id, int32_t num_shared = kPrompt, int32_t num_own = 0) {
     Request request;
     request.id = RequestId{id};
@@ -61,7 +63,7 @@ class Burst : public SchedulerFixture {
     return std::accumulate(computed.begin(), computed.end(), 0,
                            [](int32_t sum, const auto& entry) { return sum + entry.second; });
   }
-  // Sharing changes no answer.
+  // Checks that the output is equal to the output of the same request without other requests.
   void ExpectOutput(const Request& request) {
     Burst alone(4096);
     alone.Add(request);
@@ -227,7 +229,8 @@ TEST_P(BurstTest, NothingIsSharedAcrossNamespaces) {
   EXPECT_EQ(burst.num_computed(), 2 * kPrompt + (num_requests() - 2) * kRest);
 }
 
-// What a chunk of 24 has stored of the prompt's second block is lost with its owner.
+// The first chunk of 24 tokens fills one block of 16 tokens. The other 8 tokens of the chunk are in
+// a block that is not full, so no other request finds these tokens after the cancellation.
 TEST(BurstProducerTest, AProducerThatIsCancelledBetweenStepsLeavesItsFullBlocks) {
   for (const int32_t num_requests : {2, 8, 64}) {
     Burst burst(24);
@@ -252,7 +255,8 @@ TEST(BurstProducerTest, AProducerThatIsCancelledDuringAStepLeavesWhatTheStepStor
     burst.Run();
     burst.CommitToTheEnd();
     EXPECT_EQ(burst.computed[2], kPrompt - 48);
-    EXPECT_EQ(burst.num_computed(), 24 + (num_requests - 1) * kRest);  // but for the step of Plan
+    EXPECT_EQ(burst.num_computed(),
+              24 + (num_requests - 1) * kRest);  // without the tokens of burst.Plan()
   }
 }
 
@@ -307,8 +311,9 @@ TEST(BurstProducerTest, AProducerThatIsPreemptedHalfWayFindsItsFullBlocksAgain) 
   }
 }
 
-// A prompt that fills its last block: whoever is in the producer's step computes that block (what
-// is pending is not copied), whoever comes later one token.
+// The prompts fill their last block. A request in the same step as the producer computes the whole
+// last block, because pending blocks are not copied. A later request copies this block and computes
+// only the last token.
 TEST(BurstProducerTest, OfAPromptThatEndsWithABlockLaterOnesComputeOneToken) {
   constexpr int32_t kAligned = 48;
   const auto num_computed = [](int32_t budget, bool copies) {
@@ -327,13 +332,13 @@ TEST(BurstProducerTest, OfAPromptThatEndsWithABlockLaterOnesComputeOneToken) {
   EXPECT_EQ(num_computed(kAligned + kBurstBlock, true), kAligned + kBurstBlock + 6);
 }
 
-// A request that fails takes its pending blocks with it: the others of its step end well, and
-// those after it compute the prefix again.
+// The blocks of the failed request become unfindable. Other requests of the same step succeed, and
+// later requests compute the prefix again.
 TEST(BurstProducerTest, AProducerWhoseValuesAreNotFiniteSharesThemWithNoOther) {
   Burst burst(kPrompt + kRest);
   burst.AddMany(1, 4);
   burst.Plan();
-  burst.runner.PoisonNextStep(kPrompt - 1);  // the last token of the first, which nobody shares
+  burst.runner.PoisonNextStep(kPrompt - 1);  // the last prompt token of request 1
   burst.Run();
   EXPECT_EQ(burst.OutputOf(1).finish, FinishReason::kError);
   EXPECT_EQ(burst.OutputOf(2).finish, FinishReason::kLength);

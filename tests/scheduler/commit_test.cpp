@@ -9,7 +9,7 @@ namespace {
 using testing::ElementsAre;
 using testing::Pair;
 
-// What the fake model answers to `request` alone.
+// Returns the first `count` output tokens of a choice, computed without a scheduler.
 std::vector<TokenId> Expected(const Request& request, int32_t choice, int32_t count) {
   const FakeModel model(FakeRunnerOptions{}.vocab);
   std::vector<TokenId> tokens = request.prompt;
@@ -60,7 +60,7 @@ TEST(CommitTest, ChoicesShareThePromptAndSampleFromTheSameRow) {
   fixture.Add(request);
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 10)));
   EXPECT_EQ(fixture.plan.samples.size(), 3u);
-  // Two full blocks shared, and for each choice a last one of its own.
+  // All choices share two full blocks. Each choice has its own last block.
   EXPECT_EQ(fixture.cache.num_used(), 5);
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1), Pair(1, 1), Pair(1, 1)));
   EXPECT_EQ(fixture.plan.copies.size(), 2u);
@@ -70,7 +70,7 @@ TEST(CommitTest, ChoicesShareThePromptAndSampleFromTheSameRow) {
   for (int32_t choice = 0; choice < 3; ++choice) {
     EXPECT_EQ(fixture.OutputOf(1, choice).tokens, Expected(request, choice, 4)) << choice;
   }
-  EXPECT_EQ(fixture.cache.TakeStats().hit_tokens, 0);  // sharing among choices is no hit
+  EXPECT_EQ(fixture.cache.TakeStats().hit_tokens, 0);  // choices of one request are no cache hits
 }
 
 TEST(CommitTest, ChoicesThatFindNoRoomWaitTheirTurn) {
@@ -92,7 +92,7 @@ TEST(CommitTest, CancellingAChoiceLeavesTheOthers) {
   request.num_choices = 3;
   fixture.Add(request);
   fixture.Step();
-  EXPECT_TRUE(fixture.scheduler.CancelChoice(RequestId{1}, 0));  // the one that computes the prompt
+  EXPECT_TRUE(fixture.scheduler.CancelChoice(RequestId{1}, 0));  // this choice computes the prompt
   EXPECT_FALSE(fixture.scheduler.CancelChoice(RequestId{1}, 0));
   fixture.Collect();
   EXPECT_EQ(fixture.OutputOf(1, 0).finish, FinishReason::kCancelled);
@@ -112,7 +112,7 @@ TEST(CommitTest, ACancelDuringAStepIsReportedAtOnceAndGivesBlocksBackWhenTheStep
   fixture.Collect();
   EXPECT_EQ(fixture.OutputOf(1).finish, FinishReason::kCancelled);
   EXPECT_FALSE(fixture.scheduler.idle());
-  fixture.Add(SchedulerFixture::Ask(1, 10, 4));  // the id is free
+  fixture.Add(SchedulerFixture::Ask(1, 10, 4));  // the id may be used again
   EXPECT_TRUE(fixture.scheduler.Cancel(RequestId{1}));
   fixture.Run();
   EXPECT_EQ(fixture.cache.num_used(), 0);
@@ -149,7 +149,8 @@ TEST(CommitTest, AnAbortedStepIsAsIfItHadNotBeenPlanned) {
   fixture.StepToTheEnd();
   EXPECT_EQ(fixture.OutputOf(1).tokens, Expected(request, 0, 4));
   EXPECT_EQ(fixture.admissions[1].queue_time, std::chrono::milliseconds(3));
-  EXPECT_EQ(fixture.cache.TakeStats().query_tokens, 10);  // once
+  EXPECT_EQ(fixture.cache.TakeStats().query_tokens,
+            10);  // counted once, although the first plan failed
 }
 
 TEST(CommitTest, PromptLogprobsCoverEveryPositionOnceThroughPreemption) {
@@ -221,7 +222,7 @@ TEST(CommitTest, ARowThatIsNotFiniteEndsItsRequestOnly) {
   fixture.StepToTheEnd();
   EXPECT_EQ(fixture.OutputOf(1).tokens, Expected(good, 0, 6));
 
-  // What it computed is found by nobody.
+  // No lookup finds the blocks of the failed request.
   bad.id = RequestId{3};
   bad.num_choices = 1;
   fixture.Add(bad);

@@ -10,7 +10,8 @@
 namespace incipit {
 namespace {
 
-// `num_equal` tokens that all requests have in common, then `num_own`.
+// Returns a request whose prompt has `num_equal` tokens that are equal in all requests, and then
+// `num_own` tokens that depend on `id`.
 Request AskWith(uint64_t id, int32_t num_equal, int32_t num_own, int32_t num_output = 1) {
   Request request = SchedulerFixture::Ask(id, 0, num_output);
   for (int32_t i = 0; i < num_equal; ++i) request.prompt.push_back(i % 47);
@@ -65,7 +66,8 @@ TEST(CopyTest, TheCopyIsPartOfTheStepThatAdmits) {
   ExpectOutputAlone(fixture, AskWith(2, 10, 9, 4));
 }
 
-// One block is found, two are fresh, and the source would be a fourth.
+// Request 2 needs one found block and two new blocks. With a copy, the source of the copy is a
+// fourth block that must not be evicted.
 TEST(CopyTest, WithoutRoomForTheSourceBesideItTheBlockIsComputed) {
   for (const int32_t num_blocks : {3, 4}) {
     SchedulerFixture fixture({.num_blocks = num_blocks, .block_size = 4});
@@ -111,8 +113,8 @@ TEST(CopyTest, SeveralCopiesOfOneSourceInOneStepAreIndependent) {
   for (uint64_t id = 2; id <= 6; ++id) ExpectOutputAlone(fixture, AskWith(id, 10, 3, 5));
 }
 
-// Values that are not finite, stored by somebody who left before it was noticed, and copied by the
-// next: whoever comes after computes anew.
+// Request 1 stores NaN values and is cancelled before its logits show the error. Request 2 copies
+// the values and fails. Request 3 must not find these blocks.
 TEST(CopyTest, BadValuesDoNotSpreadThroughCopies) {
   SchedulerFixture fixture({.num_blocks = 64, .block_size = 4},
                            {.step_tokens_max = 8, .running_max = 8});

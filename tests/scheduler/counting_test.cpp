@@ -11,7 +11,8 @@
 namespace incipit {
 namespace {
 
-// Tokens that no two values of `name` have in common.
+// Returns a request whose prompt tokens depend on `name`. Prompts with different names have no
+// equal tokens.
 Request AskNamed(uint64_t id, int32_t name, int32_t num_prompt, int32_t num_output = 1) {
   Request request = SchedulerFixture::Ask(id, 0, num_output);
   for (int32_t i = 0; i < num_prompt; ++i) request.prompt.push_back(name * 1000 + i);
@@ -88,8 +89,8 @@ TEST(CountingTest, ARequestNotToReadIsNotCountedAndMissesNothing) {
   }
 }
 
-// Six blocks of four tokens. The second request is preempted when the first one's answer grows,
-// and returns with its prompt and three tokens of its answer.
+// The cache has six blocks of four tokens. Request 2 is preempted when the output of request 1
+// needs a block.
 TEST(CountingTest, WhatAPreemptedSequenceFindsOfItselfIsCountedApart) {
   SchedulerFixture fixture({.num_blocks = 6, .block_size = 4, .copy_on_write = false});
   fixture.Add(AskNamed(1, 1, 8, 9));
@@ -116,7 +117,7 @@ TEST(CountingTest, EveryAdmittedRequestReportsWhyItMissed) {
   SchedulerFixture fixture({.num_blocks = 8, .block_size = 4});
   fixture.Add(AskNamed(1, 1, 20));
   fixture.Step(At(0));
-  fixture.Add(AskNamed(2, 2, 20));  // leaves three blocks of the first one's five
+  fixture.Add(AskNamed(2, 2, 20));  // evicts two of the five blocks of request 1
   fixture.Step(At(1000));
   fixture.Add(AskNamed(3, 1, 22));
   fixture.Step(At(3500));
@@ -136,14 +137,15 @@ TEST(CountingTest, EveryAdmittedRequestReportsWhyItMissed) {
   EXPECT_EQ(third.evicted_ago, std::chrono::milliseconds(2500));
   EXPECT_EQ(third.differing_token, 12);
   EXPECT_EQ(fixture.admissions[3].num_cached_tokens, 12);
-  EXPECT_EQ(fixture.admissions[4].miss.reason, MissReason::kNone);  // its last block is not full
+  EXPECT_EQ(fixture.admissions[4].miss.reason, MissReason::kNone);  // all full blocks are found
   EXPECT_EQ(fixture.admissions[4].num_cached_tokens, 10);
   EXPECT_EQ(fixture.admissions[5].miss.reason, MissReason::kNone);
   EXPECT_EQ(fixture.admissions[5].num_cached_tokens, 8);
   ExpectCounts(fixture.cache.TakeStats(), 5, 20 + 20 + 22 + 11 + 9, 12 + 10 + 8, 2);
 }
 
-// A pool where nothing is evicted: the sum over requests is what admissions told, to the token.
+// The cache never evicts a block. The statistics of the cache are equal to the sums over all
+// admission events.
 TEST(CountingTest, TotalsAreTheSumOfWhatAdmissionsReported) {
   SchedulerFixture fixture({.num_blocks = 400, .block_size = 4},
                            {.step_tokens_max = 16, .running_max = 8});

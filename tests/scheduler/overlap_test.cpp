@@ -395,7 +395,7 @@ TEST(OverlapTest, ABlockThatAPendingTokenFillsIsFoundOnceThatIsCommitted) {
   const Request first = SchedulerFixture::Ask(1, 3, 8, 1);
   fixture.Add(first);
   fixture.Begin();
-  fixture.Begin();  // fills the first block with a token that nobody knows
+  fixture.Begin();  // fills the first block with a pending token
   fixture.End();
   fixture.End();
   EXPECT_EQ(fixture.cache.TakeStats().stored_blocks, 1);

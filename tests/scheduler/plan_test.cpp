@@ -64,7 +64,8 @@ TEST(PlanTest, TheQueueIsServedByPriorityThenArrival) {
   EXPECT_EQ(fixture.admissions[1].queue_time, std::chrono::milliseconds(7));
 }
 
-// 8 blocks: the first prompt needs 5 of them, of which its first chunk takes 2.
+// Request 1 needs 5 of the 8 blocks, and its first chunk takes 2 of them. The other 3 blocks are
+// promised to request 1, so request 2 with 4 blocks does not fit.
 TEST(PlanTest, APromptIsAdmittedOnlyBesideWhatRunningOnesStillNeed) {
   SchedulerFixture fixture({.num_blocks = 8, .block_size = 4},
                            {.step_tokens_max = 8, .running_max = 8});
@@ -81,7 +82,7 @@ TEST(PlanTest, LackOfBlocksPreemptsTheLastAndAdmitsNone) {
   fixture.Add(SchedulerFixture::Ask(1, 7, 8, 1));
   fixture.Add(SchedulerFixture::Ask(2, 7, 8, 2));
   fixture.Step();
-  fixture.Step();  // both have 8 tokens stored in two blocks each
+  fixture.Step();  // each request fills two blocks with 8 tokens
   fixture.Add(SchedulerFixture::Ask(3, 1, 1, 3));
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1)));
   EXPECT_EQ(fixture.plan.num_preemptions, 1);
@@ -90,7 +91,8 @@ TEST(PlanTest, LackOfBlocksPreemptsTheLastAndAdmitsNone) {
   for (const uint64_t id : {1, 2}) EXPECT_EQ(fixture.OutputOf(id).tokens.size(), 8u);
 }
 
-// Four blocks hold two sequences of two blocks each. The first one is never preempted.
+// Three sequences fill two of the six blocks each. When they need a third block, request 1 is
+// protected, and the other request with the lower priority is preempted.
 TEST(PlanTest, TheLowestPriorityIsPreemptedFirst) {
   for (const int32_t low : {2, 3}) {
     SchedulerFixture fixture({.num_blocks = 6, .block_size = 4});
@@ -119,7 +121,7 @@ TEST(PlanTest, APreemptedSequenceFindsItsPromptAndItsOutputAgain) {
   }
   ASSERT_GE(num_preemptions, 1);
   const KvCacheStats stats = fixture.cache.TakeStats();
-  EXPECT_EQ(stats.queries, 2);  // a return is not a query
+  EXPECT_EQ(stats.queries, 2);  // the lookup after a preemption is not counted as a query
   EXPECT_GT(stats.self_hit_tokens, 0);
   EXPECT_EQ(stats.hit_tokens, 0);
 }

@@ -304,7 +304,8 @@ TEST(PassingTest, APassingRequestEvictsNothingThatTheHeadHasFound) {
   EXPECT_EQ(fixture.admissions[3].num_cached_tokens, 16);
 }
 
-// Every preemption frees what the next one needs, so request 2 and request 3 take turns.
+// Requests 2 and 3 are preempted in turns: the request that was preempted less often is the next
+// victim.
 TEST(VictimTest, ASequenceThatWasPreemptedOftenIsSpared) {
   SchedulerFixture fixture({.num_blocks = 14, .block_size = 4},
                            {.step_tokens_max = 64, .running_max = 3, .preemptions_max = 1});
