@@ -8,17 +8,18 @@
 namespace incipit {
 namespace {
 
-// One of this number of blocks stays free at an admission, so that decoding sequences find blocks
-// for some steps.
+// An admission leaves one of this number of blocks free (1 %), so that decoding sequences do not
+// lack blocks in the next steps.
 constexpr int32_t kReservedParts = 100;
 
 }  // namespace
 
-// Admits waiting sequences in the order of the policy, within `room` prompt tokens. Leaves out
-// sequences with more than `missing_max` tokens to compute. Returns the number of tokens that the
-// admitted sequences compute in this step.
+// Admits waiting sequences in the order of the policy, until they compute `room` tokens in this
+// step. Leaves out sequences with more than `missing_max` tokens to compute. Returns the number of
+// tokens that the admitted sequences compute in this step.
 //
-// If the first sequence of the policy does not fit, it becomes the head, and others may pass it.
+// If the first sequence in the order of the policy does not fit into the cache, the sequence
+// becomes the head, and later sequences may be admitted (passing sequences).
 int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing_max) {
   if (head_ != nullptr && (Fits(*head_, {}) || IsOutOfDate(*head_))) ReleaseHead();
   // Without new sequences and without more free blocks, the same sequences would not fit again.
@@ -101,8 +102,8 @@ bool Scheduler::IsCandidate(Sequence& sequence, int32_t missing_max) {
   return sequence.num_tokens() - sequence.match.num_tokens <= missing_max;
 }
 
-// Returns the first candidate of the tenant's window. Returns nullptr if there is none, or if it
-// would overtake a sequence that was overtaken kOvertakenMax times.
+// Returns the first candidate (IsCandidate) of the tenant's window. Returns nullptr if there is no
+// candidate, or if the candidate would overtake a sequence that was overtaken kOvertakenMax times.
 Sequence* Scheduler::FirstCandidate(int32_t tenant, int32_t missing_max) {
   for (Sequence* sequence : waiting_.of(tenant).window()) {
     if (IsCandidate(*sequence, missing_max)) return sequence;
@@ -159,13 +160,15 @@ void Scheduler::RefreshMatch(Sequence& sequence) {
   if (num_found < keys.size()) match.next_changes = cache_.num_changes(keys[num_found]);
 }
 
-// Returns the number of free blocks that an admission may use.
+// Returns the number of blocks that an admission may use: free blocks that neither a running prompt
+// nor the reserve for decoding needs.
 int32_t Scheduler::NumAvailable() const {
   const int32_t num_kept = running_.empty() ? 0 : cache_.num_blocks() / kReservedParts;
   return cache_.num_free() - num_promised_ - num_kept;
 }
 
-// Returns true if all known tokens of `sequence` fit beside the prompts of the running sequences.
+// Returns true if NumAvailable blocks suffice for all tokens of `sequence`, whose cached prefix is
+// `computed`.
 bool Scheduler::Fits(const Sequence& sequence, const ComputedBlocks& computed) const {
   return cache_.BlocksNeeded(sequence.table, computed, sequence.num_tokens()) <= NumAvailable();
 }
@@ -205,8 +208,9 @@ void Scheduler::CountOvertaken(const Sequence& admitted) {
   }
 }
 
-// Charges the tenant for the prompt tokens that it was not charged for before: found tokens at the
-// price of cached tokens, all others at the price of computed tokens.
+// Charges the tenant for the prompt tokens of `sequence` for which it was not charged before.
+// Cached tokens and computed tokens have different prices. A sequence that was preempted pays
+// nothing for tokens that it finds in the cache.
 void Scheduler::ChargePrompt(Sequence& sequence) {
   const int32_t tenant = sequence.group->standing.tenant;
   const int32_t num_prompt = sequence.request().num_prompt();
@@ -217,7 +221,7 @@ void Scheduler::ChargePrompt(Sequence& sequence) {
   sequence.num_paid = num_prompt;
 }
 
-// Takes back the charge for the prompt tokens that `sequence` will not compute now.
+// Refunds the price of the prompt tokens that `sequence` was charged for and has not computed.
 void Scheduler::RefundPrompt(Sequence& sequence) {
   const int32_t num_left = sequence.num_paid - sequence.num_computed;
   if (num_left <= 0) return;
@@ -236,8 +240,8 @@ AdmissionPreview Scheduler::Preview(const SequenceGroup& group) {
   return cache_.Preview(prompt.table, LookUp(prompt), prompt.num_tokens());
 }
 
-// Looks up the cached prefix of `sequence`. Leaves out the copy of a part of a block if the free
-// blocks suffice for the sequence, but not for the source of the copy beside it.
+// Looks up the cached prefix of `sequence`. A part of a cached block is copied only if NumAvailable
+// blocks suffice for the sequence and for the source of the copy.
 ComputedBlocks Scheduler::LookUp(const Sequence& sequence) {
   const SequenceGroup& group = *sequence.group;
   const bool copies = group.request->read_cache && !group.scores_prompt();
@@ -251,8 +255,8 @@ ComputedBlocks Scheduler::LookUp(const Sequence& sequence) {
 }
 
 // Returns the tokens that a lookup may find, and one further token. A request that must not read
-// the cache finds only the tokens that it has computed itself. A request whose prompt is scored
-// finds only tokens whose scores are delivered.
+// the cache finds only tokens that it computed before a preemption. A request with prompt_logprobs
+// finds only tokens whose log probabilities are reported.
 SequenceTokens Scheduler::Matchable(const Sequence& sequence) const {
   const SequenceGroup& group = *sequence.group;
   int32_t num_findable = sequence.num_tokens() - 1;

@@ -1,4 +1,4 @@
-// Scheduler::Commit and Abort: what a step has done.
+// Scheduler::Commit and Scheduler::Abort: record the results of a step, or undo a failed step.
 #include <algorithm>
 #include <utility>
 
@@ -7,7 +7,7 @@
 
 namespace incipit {
 
-// Where the outcome is read: rows stand in the order of the plan's items.
+// The next rows to read of a StepOutcome. The rows have the order of StepPlan::items.
 struct Scheduler::Cursor {
   int32_t logprobs_row = 0;
   int32_t score_row = 0;
@@ -28,8 +28,8 @@ void Scheduler::Commit(const StepPlan& plan, const StepOutcome& outcome) {
   Sweep();
 }
 
-// Before anything is published: values that are not finite must not become findable, nor what
-// steps in flight are about to store, which is pending.
+// Marks the requests with NaN or infinite logits as failed, and makes their blocks unfindable, also
+// the pending blocks. Runs before Commit publishes blocks, so that no lookup finds such values.
 void Scheduler::MarkFailed(const StepPlan& plan, const StepOutcome& outcome) {
   size_t score_row = 0;
   INCIPIT_CHECK(outcome.score_status.size() == static_cast<size_t>(plan.num_scores));
@@ -56,7 +56,8 @@ void Scheduler::CommitItem(const StepPlan& plan, const StepPlan::Item& item,
   SequenceGroup& group = *sequence.group;
   cache_.ReleaseCopySource(sequence.table);
   if (!group.failed) {
-    // What was drawn for somebody who has ended is not known.
+    // If the sequence ended while this step was in flight, the sequence does not have the pending
+    // token that this step computed.
     sequence.num_computed = std::min(item.first_token + item.num_tokens, sequence.num_tokens());
     sequence.num_computed_max = std::max(sequence.num_computed_max, sequence.num_computed);
     cache_.CacheBlocks(sequence.table, sequence.tokens(), sequence.num_computed);
@@ -74,7 +75,8 @@ void Scheduler::CommitItem(const StepPlan& plan, const StepPlan::Item& item,
   if (sequence.state == SequenceState::kEnding && sequence.num_in_flight == 0) Release(sequence);
 }
 
-// Once per admission, however often it was tried or taken back.
+// Counts the admission of `sequence` in the statistics of the cache, and reports the admission of
+// the request. An admission whose step failed is not counted.
 void Scheduler::CountAdmission(Sequence& sequence) {
   SequenceGroup& group = *sequence.group;
   const Request& request = *group.request;
@@ -98,8 +100,8 @@ void Scheduler::CountAdmission(Sequence& sequence) {
   }
 }
 
-// One token to each of the draws: the sequence itself first, then the choices that share its prompt
-// and start now.
+// Appends the sampled tokens of `item` to their sequences: first to the sequence of `item`, then to
+// the other choices of the request, which start now if `item` computed the end of the prompt.
 void Scheduler::DeliverSamples(const StepPlan& plan, const StepPlan::Item& item,
                                const StepOutcome& outcome, Cursor& cursor) {
   const SequenceGroup& group = *item.sequence->group;
@@ -110,7 +112,7 @@ void Scheduler::DeliverSamples(const StepPlan& plan, const StepPlan::Item& item,
     if (group.failed || sequence.ended() || sequence.end_at_commit) continue;
     const bool finished = Deliver(sequence, outcome.tokens[i], row);
     if (&sequence == item.sequence) {
-      itself_finished = finished;  // its blocks are needed until the others have started
+      itself_finished = finished;  // StartChoice needs the blocks of this sequence
     } else if (finished) {
       Retire(sequence);
     } else {
@@ -124,7 +126,7 @@ bool Scheduler::Deliver(Sequence& sequence, TokenId token, int32_t logprobs_row)
   const Request& request = sequence.request();
   const bool may_stop = sequence.num_output() >= request.output_tokens_min;
   sequence.Append(token);
-  TokenEvent& event = events_.tokens.emplace_back();  // in place, as in AddItem
+  TokenEvent& event = events_.tokens.emplace_back();  // in place, because a copy is slower
   event.request = request.id;
   event.choice = sequence.choice;
   event.token = token;
@@ -137,8 +139,9 @@ bool Scheduler::Deliver(Sequence& sequence, TokenId token, int32_t logprobs_row)
   return event.finish.has_value();
 }
 
-// A choice whose prompt has been computed by `prompt` begins to run on the same blocks. Where there
-// is no room for that it waits like one that was preempted, and finds them in the cache.
+// Starts `choice`, which shares the blocks of the prompt with `prompt`, another choice of the
+// request. If no slot or no block is free, `choice` waits in the queue and later finds the blocks
+// in the cache.
 void Scheduler::StartChoice(Sequence& choice, const Sequence& prompt) {
   const int32_t num_prompt = choice.request().num_prompt();
   choice.num_computed_max = num_prompt;
@@ -154,7 +157,8 @@ void Scheduler::StartChoice(Sequence& choice, const Sequence& prompt) {
   Enqueue(choice);
 }
 
-// A row that is not finite ends its whole request: all choices answer to the same call.
+// Ends all choices of each request that MarkFailed has marked, because the choices belong to one
+// call.
 void Scheduler::EndFailed(const StepPlan& plan) {
   for (const StepPlan::Item& item : plan.items) {
     SequenceGroup& group = *item.sequence->group;
@@ -162,7 +166,8 @@ void Scheduler::EndFailed(const StepPlan& plan) {
   }
 }
 
-// Who was cancelled while a step drew in its name.
+// Ends the choice that computed the prompt, if it was cancelled while a step in flight sampled the
+// first tokens of the other choices.
 void Scheduler::EndRequested(SequenceGroup& group) {
   Sequence& first = group.sequences.front();
   if (first.end_at_commit) EndSequence(first, *first.end_at_commit);
@@ -172,7 +177,7 @@ void Scheduler::Abort(const StepPlan& plan) {
   INCIPIT_CHECK(num_in_flight_ > 0);
   --num_in_flight_;
   INCIPIT_CHECK(in_flight_[static_cast<size_t>(num_in_flight_)] == &plan);
-  // Backwards: a later item may share what an earlier one was about to compute.
+  // In reverse order, because a later item may use blocks that an earlier item was to compute.
   for (auto item = plan.items.rbegin(); item != plan.items.rend(); ++item) {
     Sequence& sequence = *item->sequence;
     --sequence.num_in_flight;

@@ -7,7 +7,8 @@
 namespace incipit {
 namespace {
 
-// Difference of TenantShares::service after which two tenants exchange a slot.
+// Difference of TenantShares::service above which two tenants exchange a slot that the shares allow
+// to either of them.
 constexpr double kExchangeGap = 4096;
 
 }  // namespace
@@ -29,9 +30,10 @@ std::partial_ordering FairPolicy::ComparePreemption(const Standing& a, const Sta
   return shares_.service(b.tenant) <=> shares_.service(a.tenant);
 }
 
-// A share is rarely a whole number of slots. Two tenants whose shares allow both distributions of a
-// slot exchange the slot only after a gap of service, so that they do not preempt each other in
-// every step.
+// A share is rarely a whole number of slots. For example, two tenants with equal weights have 1.5
+// of 3 slots each, so either tenant may have the third slot. The tenants exchange this slot only if
+// their services differ by more than kExchangeGap, so that they do not preempt each other in every
+// step.
 bool FairPolicy::MayDisplace(const Standing& waiting, const Standing& running,
                              int32_t num_running) const {
   if (waiting.tenant == running.tenant) return false;

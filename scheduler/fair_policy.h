@@ -5,20 +5,23 @@
 
 namespace incipit {
 
-// Serves the tenant that has received the least service for its weight (TenantShares). Priority and
-// arrival order only the requests of one tenant.
+// Admits requests of the tenant with the least service first. Service is the price of the tenant's
+// tokens divided by the tenant's weight (TenantShares). Priority and arrival order only the
+// requests of one tenant.
 class FairPolicy final : public SchedulingPolicy {
  public:
   explicit FairPolicy(const TenantShares& shares) : shares_(shares) {}
 
   bool GoesBefore(const Standing& a, const Standing& b) const override;
-  // The tenant with the least service goes first. Within a tenant, the highest priority goes first.
+  // The prompt of the tenant with the least service is computed first. Within a tenant, the prompt
+  // with the highest priority is computed first.
   std::partial_ordering ComparePrompts(const Standing& a, const Standing& b) const override;
-  // The tenant with the most service is preempted first. Within a tenant, the lowest priority is
-  // preempted first.
+  // A sequence of the tenant with the most service is preempted first. Within a tenant, a sequence
+  // with the lowest priority is preempted first.
   std::partial_ordering ComparePreemption(const Standing& a, const Standing& b) const override;
-  // Returns true if the tenant of `running` has more service and more running sequences than its
-  // share, and the tenant of `waiting` has fewer running sequences than its share.
+  // Returns true if the tenant of `running` has received more service than the tenant of `waiting`,
+  // keeps at least its share of the slots, and the tenant of `waiting` gets at most its share
+  // (TenantShares::SlotsOf, rounded to whole slots).
   bool MayDisplace(const Standing& waiting, const Standing& running,
                    int32_t num_running) const override;
 

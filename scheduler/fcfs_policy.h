@@ -5,8 +5,8 @@
 
 namespace incipit {
 
-// Orders the requests of all tenants by priority, which rises while a request waits, and then by
-// arrival.
+// Admits the requests of all tenants in the order of their keys (OrderKey): by priority, which
+// rises while a request waits, and by arrival.
 class FcfsPolicy final : public SchedulingPolicy {
  public:
   bool GoesBefore(const Standing& a, const Standing& b) const override { return a.key < b.key; }

@@ -59,8 +59,8 @@ bool Scheduler::HeadFitsWithout(int32_t& num_passing) const {
   return num_needed <= 0;
 }
 
-// Returns a running sequence of a tenant above its share whose slot or blocks the next sequence of
-// the policy needs, or nullptr.
+// Returns a running sequence that is preempted so that the tenant of the next waiting sequence gets
+// its share of the slots (SchedulingPolicy::MayDisplace), or nullptr.
 Sequence* Scheduler::FindDisplaced() {
   if (options_.scheduling == SchedulingKind::kFcfs || shares_.num_active() < 2) return nullptr;
   if (waiting_.empty() || running_.empty()) return nullptr;
@@ -90,7 +90,7 @@ Sequence* Scheduler::ChooseVictim(const Sequence* kept) const {
   return victim;
 }
 
-// Returns true if `a` is preempted before `b`. `b` was admitted before `a` if both are alike.
+// Returns true if `a` is preempted before `b`. REQUIRES: `b` was admitted before `a`.
 bool Scheduler::IsPreemptedBefore(const Sequence& a, const Sequence& b) const {
   const bool spares_a = a.num_preemptions >= options_.preemptions_max;
   const bool spares_b = b.num_preemptions >= options_.preemptions_max;
@@ -121,8 +121,8 @@ void Scheduler::Preempt(Sequence& victim, StepPlan& plan) {
   Enqueue(victim);
 }
 
-// Returns the running sequence that advances in every step: the first admitted one that did not
-// pass another sequence. If all running sequences passed another one, the first of all.
+// Returns the protected sequence, which advances in every step: the earliest admitted sequence that
+// is not passing the head. If all running sequences are passing, returns the earliest admitted one.
 Sequence* Scheduler::FindProtected() const {
   Sequence* first = nullptr;
   for (Sequence* sequence : running_) {
@@ -139,8 +139,8 @@ void Scheduler::SetHead(Sequence* sequence) {
   head_ = sequence;
 }
 
-// Adds the head as a user of the blocks of its cached prefix, so that these blocks are not evicted.
-// Returns false if running prompts may need these blocks.
+// Makes the head a user of the blocks of its cached prefix, so that these blocks are not evicted.
+// Returns false if running prompts or the reserve for decoding may need these blocks.
 bool Scheduler::HoldHead() {
   const ComputedBlocks computed =
       cache_.GetComputedBlocks(Matchable(*head_), head_->table, PartialMatch::kNo);

@@ -35,8 +35,8 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   INCIPIT_CHECK(num_in_flight_ > 0 || idle());
 }
 
-// Returns true if tokens of `sequence` are left to compute, also if the step in flight samples its
-// last token.
+// Returns true if the next step can compute a token of `sequence`. The token may be pending: the
+// step in flight samples it.
 bool Scheduler::HasWork(const Sequence& sequence) const {
   if (sequence.state != SequenceState::kRunning) return false;
   if (sequence.num_pending == 0) return true;
@@ -78,7 +78,8 @@ Scheduler::Survey Scheduler::SurveyRunning() {
 }
 
 // Returns the maximum number of prompt tokens that the step computes beside the decoding sequences
-// in `plan`. The step takes at most itl_target, unless the prompts would then miss ttft_target.
+// in `plan`. With this number, the predicted duration of the step is at most itl_target. If steps
+// of this duration would miss ttft_target, returns the rest of step_tokens_max.
 int32_t Scheduler::PromptRoom(const Survey& survey, const StepPlan& plan) {
   const int32_t room = options_.step_tokens_max - plan.num_tokens;
   const int64_t num_backlog = NumBacklogTokens(survey);
@@ -100,8 +101,9 @@ int32_t Scheduler::PromptRoom(const Survey& survey, const StepPlan& plan) {
   return is_catching_up_ ? room : num_tokens;
 }
 
-// Returns the number of prompt tokens that running sequences must compute, and waiting sequences
-// that may be admitted. Estimates the cached part of waiting prompts from earlier prompts.
+// Returns the number of prompt tokens that are left to compute: of the running sequences, and of
+// the waiting sequences for which slots are free. Estimates the cached part of waiting prompts from
+// the cached parts of earlier prompts.
 int64_t Scheduler::NumBacklogTokens(const Survey& survey) const {
   const int32_t num_slots = options_.running_max - num_running();
   if (is_blocked_ || waiting_.empty() || num_slots <= 0) return survey.num_prompt_tokens;
@@ -125,7 +127,7 @@ bool Scheduler::IsUrgent(int64_t num_tokens, double tokens_per_second) const {
 }
 
 // Decodes one token of the protected sequence, and then of the others in the order of admission. If
-// the protected sequence computes its prompt, one token of the budget is left for it.
+// the protected sequence computes its prompt, one token of the step is left for its prompt.
 void Scheduler::AddDecodes(const Survey& survey, StepPlan& plan) {
   if (survey.num_decoding == 0) return;
   const auto decode = [&](Sequence& sequence) {
@@ -158,9 +160,9 @@ bool Scheduler::IsComputedBefore(const Sequence& a, const Sequence& b) const {
 }
 
 // Distributes `room` prompt tokens in this order: running prompts that the step can finish, waiting
-// sequences that need fewer tokens than the other running prompts, the other running prompts, and
-// then any waiting sequences. A quarter of the tokens is reserved for the oldest running prompt,
-// and one token for the protected sequence.
+// sequences that need fewer tokens than the other running prompts, the other running prompts, any
+// waiting sequences. Reserves a quarter of the tokens for the oldest running prompt (the smallest
+// key), and one token for the protected sequence.
 void Scheduler::AddPrompts(Time now, StepPlan& plan, int32_t room) {
   const bool may_admit =
       !lacks_blocks_ && num_waiting() > 0 && num_running() < options_.running_max;
@@ -205,8 +207,8 @@ void Scheduler::AddPrompts(Time now, StepPlan& plan, int32_t room) {
   if (may_admit) Admit(now, plan, room, std::numeric_limits<int32_t>::max());
 }
 
-// Computes up to `tokens_max` further prompt tokens of a running sequence. Computes fewer if blocks
-// are missing. Returns the number of tokens.
+// Adds up to `tokens_max` prompt tokens of a running sequence to the plan, or fewer if too few
+// blocks are free. Returns the number of added tokens.
 int32_t Scheduler::ContinuePrompt(Sequence& sequence, int32_t tokens_max, StepPlan& plan) {
   const int32_t num_blocks =
       static_cast<int32_t>(sequence.table.blocks.size()) + cache_.num_free() - num_reserved_;
@@ -244,14 +246,15 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan) 
     shares_.ChargeOutput(group.standing.tenant, item.num_samples);
   }
   if (group.scores_prompt()) {
-    // The logits of a token score the next token. A step in flight scores all tokens up to its end.
+    // The logits of a token give the log probability of the next token. The log probabilities up to
+    // `first_token` are reported already, or a step in flight computes them.
     item.score_begin = std::max(group.num_scored, item.first_token) + 1;
     item.num_scores =
         std::max(0, std::min(token_end + 1, group.request->num_prompt()) - item.score_begin);
   }
   const bool is_first = sequence.num_in_flight == 0;
   if (is_first && sequence.table.copy.from != kNoBlock) plan.copies.push_back(sequence.table.copy);
-  // A block that contains a pending token is announced when the token is known.
+  // A block is not announced while one of its tokens is pending, because its key is unknown.
   const auto num_known = static_cast<size_t>(std::min(token_end, sequence.num_tokens()));
   cache_.Announce(sequence.table, sequence.tokens().first(num_known));
   ++sequence.num_in_flight;

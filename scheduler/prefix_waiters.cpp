@@ -26,16 +26,16 @@ size_t NumShared(std::span<const BlockHash> a, std::span<const BlockHash> b) {
 
 }  // namespace
 
-// Looks for a running sequence that computes blocks which the waiting `sequence` needs and has not
-// found in the cache (`computed`). If there is such a producer, moves `sequence` from the queue to
-// the list of the producer and returns true.
+// Looks for a producer: a running sequence that computes blocks of the waiting `sequence` which are
+// not in its cached prefix `computed`. If there is a producer, moves `sequence` from the queue to
+// the list of sequences that wait for the producer, and returns true.
 bool Scheduler::WaitForPrefix(Sequence& sequence, const ComputedBlocks& computed) {
   const SequenceGroup& group = *sequence.group;
   if (!cache_.options().prefix_cache || !group.request->read_cache || group.scores_prompt()) {
     return false;
   }
   const auto block_size = static_cast<size_t>(cache_.block_size());
-  // Full blocks that a lookup can find: never the last token.
+  // Number of full blocks that a lookup can find, without the block of the last token.
   const size_t num_findable = (Matchable(sequence).size() - 1) / block_size;
   const auto keys =
       std::span(sequence.table.hashes).first(std::min(num_findable, sequence.table.hashes.size()));
@@ -51,7 +51,7 @@ bool Scheduler::WaitForPrefix(Sequence& sequence, const ComputedBlocks& computed
     const size_t shared =
         NumShared(keys, std::span(table.hashes).first(std::min(num_known, table.hashes.size())));
     if (shared <= std::max(num_shared, num_published)) continue;
-    // If lookups do not find the computed blocks of `other`, they will not find its next blocks.
+    // If lookups do not find the published blocks of `other`, they will not find its next blocks.
     if (num_published > 0 && !cache_.pool().is_published(table.blocks[num_published - 1])) continue;
     producer = other;
     num_shared = shared;
@@ -76,8 +76,8 @@ bool Scheduler::WaitForPrefix(Sequence& sequence, const ComputedBlocks& computed
   return true;
 }
 
-// Moves all sequences that wait for at most the first `num_tokens` tokens of `producer` back to the
-// queue.
+// Returns sequences that wait for `producer` to the queue, if they wait only for tokens among the
+// first `num_tokens` tokens of `producer`.
 void Scheduler::WakeWaiters(Sequence& producer, int32_t num_tokens) {
   if (producer.first_waiter == nullptr || producer.wake_tokens > num_tokens) return;
   producer.wake_tokens = std::numeric_limits<int32_t>::max();
@@ -98,7 +98,7 @@ void Scheduler::WakeWaiters(Sequence& producer, int32_t num_tokens) {
   if (producer.first_waiter == nullptr) producer.standing = producer.group->standing;
 }
 
-// Removes `sequence` from the list of its producer, or from the queue.
+// Removes `sequence` from the queue, or from the list of sequences that wait for its producer.
 void Scheduler::StopWaiting(Sequence& sequence) {
   if (&sequence == head_) SetHead(nullptr);
   if (sequence.producer == nullptr) {

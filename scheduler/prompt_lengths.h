@@ -1,12 +1,12 @@
-// Statistics of the lengths of recent prompts.
+// Statistics of recent prompts: their lengths, and how many of their tokens were cached.
 #pragma once
 
 #include <cstdint>
 
 namespace incipit {
 
-// The typical length of a prompt, and the part of a prompt that is not cached. Each added prompt
-// reduces the weight of all earlier prompts by 2 %.
+// Weighted means over all prompts that were admitted. Each added prompt reduces the weight of all
+// earlier prompts by 2 %.
 class PromptLengths {
  public:
   // Adds a prompt of `num_tokens` tokens, of which `num_cached` were found in the cache.
@@ -18,11 +18,12 @@ class PromptLengths {
     squares_ = kKept * squares_ + computed * computed;
   }
 
-  // Returns the number of computed tokens of all prompts divided by the number of their tokens; 1
+  // Returns the share of prompt tokens that were not found in the cache, from 0 to 1. Returns 1
   // before the first prompt.
   double computed_part() const { return tokens_ > 0 ? computed_ / tokens_ : 1; }
-  // Returns the average number of computed tokens of the prompt to which a computed token belongs.
-  // Long prompts contribute most. Returns 0 before the first prompt.
+  // Returns the mean number of computed tokens of a prompt, in which each prompt counts as often as
+  // it has computed tokens. For example, prompts of 100 and 300 computed tokens have the mean 250.
+  // Returns 0 before the first prompt.
   double mean_length() const { return computed_ > 0 ? squares_ / computed_ : 0; }
 
  private:

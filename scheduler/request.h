@@ -1,4 +1,5 @@
-// What is asked of the engine, and what steps give back, in the terms of whoever asked.
+// Request: the input of the scheduler. The other structs are events that the scheduler reports
+// about a request.
 #pragma once
 
 #include <algorithm>
@@ -13,25 +14,33 @@
 
 namespace incipit {
 
+// Maximum number of choices (outputs) of one request.
 inline constexpr int32_t kChoicesMax = 16;
 
-// What the engine is asked for, in token ids and numbers. Preparation fills a Request; after Submit
-// it is immutable and shared: whatever follows reads it and copies nothing. The caller chooses a
-// fresh id.
+// A request for output, in token ids and numbers. No thread changes a Request after Engine::Submit,
+// so all threads read the same object without a lock. REQUIRES: no other unended request has the
+// same `id`.
 struct Request {
   RequestId id{};
   std::vector<TokenId> prompt{};
-  int32_t output_tokens_max = 0;       // of each choice; 1 or more
-  int32_t output_tokens_min = 0;       // stop tokens are not drawn before
-  int32_t num_choices = 1;             // 1 to kChoicesMax
-  std::vector<TokenId> stop_tokens{};  // those of the model and those of the request
+  // Maximum number of output tokens of each choice, at least 1.
+  int32_t output_tokens_max = 0;
+  // Number of output tokens of each choice before which no stop token is sampled.
+  int32_t output_tokens_min = 0;
+  int32_t num_choices = 1;             // number of outputs, from 1 to kChoicesMax
+  std::vector<TokenId> stop_tokens{};  // stop tokens of the model and of the request
   SamplingParams sampling{};
-  int32_t prompt_logprobs = -1;      // -1: none; 0: the prompt's tokens; k: and the k likeliest
-  CacheNamespace cache_namespace{};  // tenant and salt: the start of the hash chain
-  uint64_t tenant = 0;               // whose share of retained blocks its own count against
+  // Log probabilities to compute for each prompt token. -1: none; 0: of the token in the prompt;
+  // k > 0: also of the k most probable tokens.
+  int32_t prompt_logprobs = -1;
+  // Requests with different namespaces share no cached blocks.
+  CacheNamespace cache_namespace{};
+  // Number that identifies the tenant (TenantDigest). The service and the retained blocks of the
+  // request count against the shares of this tenant.
+  uint64_t tenant = 0;
   Retention retention{};
-  bool read_cache = true;
-  int32_t priority = 0;  // higher goes first
+  bool read_cache = true;  // false: the request uses no block that another request computed
+  int32_t priority = 0;    // requests with a higher priority are admitted earlier
   Time arrival{};
   Time deadline = kNoDeadline;              // the request ends at this time
   Time first_token_deadline = kNoDeadline;  // the first token is useless after this time
@@ -39,33 +48,37 @@ struct Request {
   // Returns the time before which the first token must be computed.
   Time first_token_by() const { return std::min(deadline, first_token_deadline); }
   int32_t num_prompt() const { return static_cast<int32_t>(prompt.size()); }
-  // Prompt and output. REQUIRES: the sum fits, as it does in every request that fits the cache.
+  // Returns the maximum number of tokens of the prompt and one output together. REQUIRES: the
+  // result is at most the largest int32_t.
   int32_t length_max() const { return num_prompt() + output_tokens_max; }
 };
 
-// A request got its first slots: what it waited and what it did not have to compute.
+// Reports that the first step of a request is committed. Each request has one such event, however
+// many choices it has.
 struct AdmissionEvent {
   RequestId request{};
   int32_t num_prompt_tokens = 0;
-  int32_t num_cached_tokens = 0;  // found in the cache
-  int32_t num_copied_tokens = 0;  // of them, in a block that was copied
-  Miss miss{};                    // why no more were found
-  Duration queue_time{};
+  int32_t num_cached_tokens = 0;  // prompt tokens that were found in the cache
+  int32_t num_copied_tokens = 0;  // tokens, among num_cached_tokens, in a block that was copied
+  Miss miss{};                    // why the cache had no longer prefix of the prompt
+  Duration queue_time{};          // from the arrival to the plan of the first step
 };
 
-// What one step gave one choice of one request. The last event of a choice has `finish`.
+// Reports a sampled token of a choice, or the end of the choice, or both. The last event of a
+// choice has `finish`.
 struct TokenEvent {
   RequestId request{};
   int32_t choice = 0;
-  TokenId token = -1;         // -1: none (cancelled, deadline, error)
-  int32_t logprobs_row = -1;  // of the step's logprobs
+  TokenId token = -1;         // -1: the choice ends without a token (cancelled, deadline, error)
+  int32_t logprobs_row = -1;  // row with the log probabilities of the token; -1: none
   std::optional<FinishReason> finish{};
 };
 
-// Log probabilities of prompt tokens position .. position + num_rows, in rows first_row on.
+// Reports the log probabilities of the prompt tokens [position, position + num_rows). The step
+// stores these log probabilities in the rows [first_row, first_row + num_rows).
 struct PromptLogprobsEvent {
   RequestId request{};
-  int32_t position = 0;  // of the first token that is scored; 1 or more
+  int32_t position = 0;  // position of the first prompt token, at least 1
   int32_t first_row = 0, num_rows = 0;
 };
 

@@ -113,8 +113,9 @@ void Scheduler::EndSequence(Sequence& sequence, FinishReason reason) {
     Retire(sequence);
     return;
   }
-  // This sequence computes the prompt for other choices: it continues as one of them. If a step in
-  // flight samples for these choices, the sequence continues when the step is committed.
+  // This sequence computes the prompt for other choices, so the sequence becomes one of these
+  // choices. If a step in flight samples tokens for these choices, the sequence ends when the step
+  // is committed.
   if (sequence.num_pending > 0) {
     sequence.end_at_commit = reason;
     return;
@@ -201,7 +202,7 @@ void Scheduler::Retire(Sequence& sequence) {
   events_.ended.push_back(request.id);
   deadlines_.Remove(group);
   shares_.Leave(group.standing.tenant);
-  // The id may be used again from now on.
+  // From here on, Add accepts a new request with the same id.
   const auto it = groups_.find(request.id);
   ending_groups_.push_back(std::move(it->second));
   groups_.erase(it);
@@ -213,8 +214,9 @@ void Scheduler::Release(Sequence& sequence) {
   num_to_sweep_ += 1;
 }
 
-// Undoes InsertRunning, except for the entry in running_. The sequences that wait for a prefix of
-// `sequence` return to the queue.
+// Ends the running state of `sequence`: refunds the prompt tokens that are not computed, and
+// returns the sequences that wait for a prefix of `sequence` to the queue. The caller removes
+// `sequence` from running_.
 void Scheduler::StopRunning(Sequence& sequence) {
   shares_.CountRunning(sequence.group->standing.tenant, -1);
   RefundPrompt(sequence);

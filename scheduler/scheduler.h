@@ -1,6 +1,5 @@
-// Continuous batching with chunked prefill: decides which sequences compute how many tokens in the
-// next step. The scheduler has no thread, does no I/O and reads no clock, so tests can simulate
-// long traffic with a seed.
+// Continuous batching with chunked prefill: decides which tokens of which sequences the next step
+// computes (docs/scheduler.md).
 #pragma once
 
 #include <array>
@@ -33,24 +32,25 @@ struct SchedulerOptions {
   int32_t steps_in_flight_max = 1;
   SchedulingKind scheduling = SchedulingKind::kFair;
   ShareOptions shares{};
-  // Longest step while sequences decode (StepTimeModel), which bounds the time between two output
-  // tokens; 0: kStepRatio times the duration of a step without prompts.
+  // Maximum predicted duration (StepTimeModel) of a step with prompt tokens while sequences decode.
+  // The duration is the time between two output tokens of these sequences. 0: kStepRatio times the
+  // duration of a step without prompt tokens.
   Duration itl_target{};
-  // If the prompts cannot be computed within this time in such steps, steps take the whole token
-  // budget until the prompts are computed. 0: kPromptRatio times the time that an average prompt
-  // needs alone, but at least kTtftMin.
+  // If steps within itl_target need more than this time for all running and waiting prompts, steps
+  // compute up to step_tokens_max tokens until these prompts are computed. 0: kPromptRatio times
+  // the time that an average prompt needs alone, but at least kTtftMin.
   Duration ttft_target{};
   // Time in which a waiting request gains one level of priority; 0: priorities do not rise.
   Duration priority_aging = std::chrono::seconds(10);
   // Number of waiting requests of a tenant among which the request with the longest cached prefix
   // is admitted first; 1: requests are never reordered.
   int32_t reorder_window = 64;
-  // Among prompts with more tokens left to compute than this number, the prompt with the fewest
-  // tokens left is computed first. Prompts with fewer tokens left are computed before, in the order
-  // of their arrival.
+  // Among the running prompts that the policy ranks equally, a prompt with fewer tokens left to
+  // compute goes first. Numbers of tokens up to this limit count as equal, so that prompts with few
+  // tokens left are computed in the order of their keys.
   int32_t long_prefill_tokens = 64;
-  // A sequence that was preempted this number of times is preempted again only if all others were
-  // preempted as often.
+  // A sequence that was preempted this number of times is preempted again only if every other
+  // running sequence was preempted as often.
   int32_t preemptions_max = 3;
   // False: no sequence is admitted while an earlier sequence does not fit into the cache.
   bool passing = true;
@@ -70,27 +70,29 @@ inline constexpr Duration kTtftMin = std::chrono::seconds(1);
 
 // Maximum number of later requests of the same tenant that are admitted before a request.
 inline constexpr int32_t kOvertakenMax = 64;
-// Maximum number of sequences that one plan tries to admit while an earlier one does not fit.
+// Maximum number of sequences that one plan tries to admit while the head does not fit into the
+// cache.
 inline constexpr int32_t kPassingTriesMax = 16;
-// Maximum number of sequences that one plan lets wait for the prefix of another sequence.
+// Maximum number of sequences that one plan moves from the queue to the lists of sequences that
+// wait for a prefix.
 inline constexpr int32_t kParksMax = 64;
 
 inline constexpr int32_t kStepsInFlightMax = 2;
 
 // The computation of one step. All pointers are valid until Commit or Abort.
 struct StepPlan {
-  // Computes the tokens [first_token, first_token + num_tokens) of `sequence`. The logits of the
-  // last token are used to sample one token for each of the sequences
-  // samples[sample_begin .. sample_begin + num_samples).
+  // Part of a step: computes the tokens [first_token, first_token + num_tokens) of `sequence`. From
+  // the logits of the last token, the step samples one token for each of the sequences
+  // samples[sample_begin] to samples[sample_begin + num_samples - 1].
   struct Item {
     Sequence* sequence = nullptr;
     int32_t first_token = 0, num_tokens = 0;
-    // If the last token is sampled by the previous step, which is in flight: the index of the
-    // sample in the previous step. -1: all tokens are known.
+    // If the previous step, which is in flight, samples the last token of this item: the index of
+    // the sample in the previous step. -1: the host knows all tokens.
     int32_t fed_sample = -1;
     int32_t sample_begin = 0, num_samples = 0;
-    // The log probabilities of the prompt tokens [score_begin, score_begin + num_scores) are
-    // computed. The logits of a token score the next token.
+    // The step computes the log probabilities of the prompt tokens [score_begin, score_begin +
+    // num_scores). The logits of a token give the log probability of the next token.
     int32_t score_begin = 0, num_scores = 0;
   };
   std::vector<Item> items;
@@ -98,14 +100,15 @@ struct StepPlan {
   std::vector<BlockCopy> copies;   // block copies that run before the first layer
   int32_t num_tokens = 0;
   int32_t num_scores = 0;
-  int32_t num_decode_tokens = 0;  // number of output tokens among num_tokens
+  int32_t num_decode_tokens = 0;  // number of computed output tokens, included in num_tokens
   int32_t num_preemptions = 0;
   StepShape shape;  // quantities that determine the duration of the step
 
   void Clear();
 };
 
-// The results of a step: for each sample and for each score, in the order of the plan.
+// The results of a step: a token and a status for each sample of the plan, and a status for each
+// score of the plan, in the order of the plan.
 struct StepOutcome {
   std::span<const TokenId> tokens;
   std::span<const RowStatus> status;
@@ -121,11 +124,11 @@ struct SchedulerEvents {
   std::vector<RequestId> ended;  // requests of which all choices have ended
 };
 
-// Plans steps: which sequences compute how many tokens (docs/scheduler.md).
+// Plans steps, and records their results. docs/scheduler.md explains the rules.
 //
-// Each step decodes one token of every running sequence whose prompt is computed. Prompts share the
-// rest of the token budget: first the running ones, then waiting sequences that are admitted, in
-// the order of the policy. Long prompts get at most half of it while shorter prompts wait.
+// Each step decodes one token of every running sequence whose prompt is computed. PromptRoom limits
+// the number of prompt tokens that the step computes beside. AddPrompts distributes these tokens
+// over running prompts and waiting sequences.
 //
 // Guarantees:
 //  - The sequence that was admitted first, and did not pass another one, advances in every step and
@@ -146,9 +149,9 @@ struct SchedulerEvents {
 //  - A sequence that ends while a step in flight computes its tokens keeps its blocks until the
 //    step is committed. The samples of the step for the sequence are discarded.
 //
-// Threading: one thread. Plan and Commit allocate no memory. They take O(number of running
-// sequences) time, plus the time of admissions and preemptions. Only the destructor frees requests:
-// the caller frees the requests that TakeEnded returns.
+// Threading: one thread. The scheduler reads no clock. Plan and Commit allocate no memory. They
+// take O(number of running sequences) time, plus the time of admissions and preemptions. Only the
+// destructor frees requests: the caller frees the requests that TakeEnded returns.
 class Scheduler {
  public:
   // REQUIRES: `cache` outlives the scheduler, and all limits of `options` are positive.
@@ -195,8 +198,8 @@ class Scheduler {
   int64_t num_waiting_prompt_tokens() const { return num_waiting_prompt_tokens_; }
   // Running sequences in the order of their admission.
   std::span<Sequence* const> running() const { return running_; }
-  // The waiting sequence that is next but does not fit, or nullptr. The head may hold the blocks of
-  // its cached prefix.
+  // Returns the head: the waiting sequence that is next but does not fit into the cache, or
+  // nullptr. The head may be a user of the blocks of its cached prefix.
   const Sequence* head() const { return head_; }
   const TenantShares& shares() const { return shares_; }
   const StepTimeModel& step_times() const { return step_times_; }
@@ -205,8 +208,9 @@ class Scheduler {
   // Properties of the running sequences at the begin of Plan.
   struct Survey {
     int32_t num_decoding = 0;
-    int64_t num_prompt_tokens = 0;  // to compute, of running sequences
-    // Blocks for one more token of each decoding sequence and of the protected sequence.
+    int64_t num_prompt_tokens = 0;  // prompt tokens of running sequences that are left to compute
+    // Free blocks that one more token of each decoding sequence and of the protected sequence
+    // needs.
     int32_t num_urgent_blocks = 0;
   };
 
@@ -312,11 +316,12 @@ class Scheduler {
   StepShape decode_shape_{};  // decoding sequences in the latest plan
   uint64_t next_order_ = 0;
   uint64_t plan_number_ = 0;
-  size_t num_choices_ = 0;  // of all requests
+  size_t num_choices_ = 0;  // number of choices of all requests
   int64_t num_waiting_prompt_tokens_ = 0;
   StepTimeModel step_times_;
   PromptLengths prompt_lengths_;
-  // True while prompts get the whole token budget, because they would otherwise miss ttft_target.
+  // True while steps compute up to step_tokens_max tokens, because the prompts would otherwise miss
+  // ttft_target.
   bool is_catching_up_ = false;
   int32_t num_to_sweep_ = 0;  // sequences in running_ that hold no blocks any more
 
@@ -328,14 +333,15 @@ class Scheduler {
   // True if running sequences were preempted in this plan because too few blocks were free. No
   // sequence is admitted then.
   bool lacks_blocks_ = false;
-  // True if new sequences wait since the latest attempt to admit.
+  // True if a sequence has entered the queue since the latest attempt to admit.
   bool has_arrivals_ = false;
   // True if the latest attempt to admit found that the head does not fit.
   bool is_blocked_ = false;
   int32_t num_available_ = 0;  // result of NumAvailable after the latest attempt to admit
 
-  std::vector<std::unique_ptr<SequenceGroup>> ending_groups_;  // steps in flight may compute these
-  std::vector<std::unique_ptr<SequenceGroup>> ended_groups_;   // until TakeEnded
+  // Requests that have ended and that a step in flight may still compute.
+  std::vector<std::unique_ptr<SequenceGroup>> ending_groups_;
+  std::vector<std::unique_ptr<SequenceGroup>> ended_groups_;  // requests that TakeEnded will return
   std::vector<SequenceGroup*> to_end_;
 };
 

@@ -1,5 +1,5 @@
-// Decides which request goes first: among the waiting, among the prompts of a step, and among the
-// sequences that may be preempted.
+// Decides the order in which requests are admitted, prompts are computed and sequences are
+// preempted.
 #pragma once
 
 #include <compare>
@@ -13,8 +13,9 @@ namespace incipit {
 
 enum class SchedulingKind : uint8_t { kFcfs, kFair };
 
-// Compares requests of different tenants. A policy holds no request and reads no clock, so the
-// scheduler may ask the same question twice and gets the same result until a tenant is charged.
+// Compares two requests, which may belong to different tenants. A policy stores no request and
+// reads no clock. Equal arguments give equal results until the counter of a tenant changes
+// (TenantShares).
 class SchedulingPolicy {
  public:
   virtual ~SchedulingPolicy() = default;
@@ -22,16 +23,17 @@ class SchedulingPolicy {
   // Returns true if request `a` is admitted before request `b`. This is a strict weak order.
   virtual bool GoesBefore(const Standing& a, const Standing& b) const = 0;
 
-  // Compares two requests whose prompts share a step. Returns less if `a` gets its tokens first,
-  // and equivalent if the shorter prompt goes first. The result is a weak order.
+  // Compares two requests whose prompts share a step. Returns less if the prompt of `a` is computed
+  // before the prompt of `b`, and equivalent if the shorter of both prompts is computed first. The
+  // result is a weak order.
   virtual std::partial_ordering ComparePrompts(const Standing& a, const Standing& b) const = 0;
 
   // Compares two running requests. Returns less if `a` is preempted before `b`, and equivalent if
-  // the policy does not care.
+  // the scheduler may preempt either of them first.
   virtual std::partial_ordering ComparePreemption(const Standing& a, const Standing& b) const = 0;
 
-  // Returns true if a running sequence of `running` may be preempted only to admit `waiting`,
-  // although both fit the limits alone. `num_running` is the number of running sequences.
+  // Returns true if a running sequence of the request `running` may be preempted only because the
+  // request `waiting` needs a slot or blocks. `num_running` is the number of running sequences.
   virtual bool MayDisplace(const Standing& waiting, const Standing& running,
                            int32_t num_running) const = 0;
 };

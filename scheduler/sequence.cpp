@@ -8,7 +8,7 @@
 namespace incipit {
 namespace {
 
-// Returns how often each token stands in the prompt, sorted by token.
+// Returns the number of occurrences of each token in the prompt, sorted by token id.
 std::vector<TokenCount> CountPrompt(const Request& request) {
   std::vector<TokenId> sorted = request.prompt;
   std::ranges::sort(sorted);
@@ -20,7 +20,8 @@ std::vector<TokenCount> CountPrompt(const Request& request) {
   return counts;
 }
 
-// The first choice computes the prompt; the others share its blocks, and have the same start.
+// Sets the tokens and the block keys of `sequence`, and allocates the memory that the sequence will
+// need. The other choices copy the block keys of the first choice.
 void FillSequence(const KvCacheManager& cache, Sequence& sequence) {
   const Request& request = sequence.request();
   const int32_t length_max = request.length_max();
@@ -76,7 +77,7 @@ std::unique_ptr<SequenceGroup> MakeSequenceGroup(std::shared_ptr<const Request> 
     sequence.group = group.get();
     sequence.choice = choice;
     FillSequence(cache, sequence);
-    if (counts.empty()) continue;  // no penalties: a prompt has a token
+    if (counts.empty()) continue;  // the request has no penalties, because no prompt is empty
     sequence.counts.reserve(counts.size() + static_cast<size_t>(group->request->output_tokens_max));
     sequence.counts.assign(counts.begin(), counts.end());
   }

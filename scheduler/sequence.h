@@ -22,7 +22,7 @@ enum class SequenceState : uint8_t {
   kUnborn,   // a choice that starts when another choice of the request has computed the prompt
   kWaiting,  // in the queue, or waiting for a prefix that another sequence computes
   kRunning,  // holds the blocks of its tokens
-  kEnding,   // has ended, and holds its blocks until the last step in flight for it is committed
+  kEnding,   // has ended, but keeps its blocks until the steps that compute it are committed
   kEnded,
 };
 
@@ -30,15 +30,14 @@ enum class SequenceState : uint8_t {
 struct CachedMatch {
   bool is_known = false;
   int32_t num_tokens = 0;  // in full blocks
-  // KvCacheManager::num_changes of the last found block and of the first missing block, at the time
-  // of the lookup. The match is out of date if one of the numbers has changed.
+  // Results of KvCacheManager::num_changes at the time of the lookup, for the last found block and
+  // for the first missing block. If one of these results changes, the match is out of date.
   uint32_t last_changes = 0, next_changes = 0;
 };
 
-// One choice of a request. The tokens of a sequence are the prompt and then the output. The keys
-// and values of the first `num_computed` tokens are stored in blocks. The scheduler has no separate
-// prefill and decode phases: a step computes some of the tokens that are not computed yet. The step
-// that computes the last known token also samples the next token.
+// One choice (output) of a request. The tokens of a sequence are the prompt and then the output.
+// The keys and values of the first `num_computed` tokens are stored in blocks. A step computes some
+// of the other tokens. The step that computes the last token also samples the next token.
 //
 // `num_computed` counts committed steps only. After the steps in flight, the first `num_planned`
 // tokens are computed, and `num_pending` further tokens are sampled.
@@ -53,8 +52,9 @@ struct Sequence {
   std::vector<TokenId> tail;
   BlockTable table;
   int32_t num_computed = 0;
-  int32_t num_computed_max = 0;    // largest value that `num_computed` ever had
-  std::vector<TokenCount> counts;  // of all tokens, sorted by token id; empty without penalties
+  int32_t num_computed_max = 0;  // largest value that `num_computed` ever had
+  // Number of occurrences of each token, sorted by token id. Empty if the request has no penalties.
+  std::vector<TokenCount> counts;
 
   // All following members belong to the scheduler.
 
@@ -64,7 +64,7 @@ struct Sequence {
   bool in_window = false;   // in the window of its TenantQueue
   int32_t heap_index = -1;  // index in the heap of its TenantQueue; -1: not in the heap
   CachedMatch match;        // only while the sequence is in the window
-  // Number of later requests of the same tenant that were admitted before this sequence.
+  // Number of later sequences of the same tenant that were admitted before this sequence.
   int32_t num_overtaken = 0;
   int32_t num_preemptions = 0;
   uint64_t tried_in_plan = 0;  // number of the latest plan in which the sequence did not fit
@@ -72,24 +72,25 @@ struct Sequence {
   bool is_passing = false;
   bool is_at_risk = false;  // may miss the deadline of its first token; set by Scheduler::Plan
 
-  // A waiting sequence whose prefix `producer` computes now. The sequence waits until the first
-  // `shared_tokens` tokens are planned. The list of all waiting sequences begins at the producer.
+  // The running sequence that computes a prefix of this waiting sequence, or nullptr. This sequence
+  // waits until the first `shared_tokens` tokens of `producer` are planned. All sequences that wait
+  // for `producer` form a list, which begins at `producer->first_waiter`.
   Sequence* producer = nullptr;
   int32_t shared_tokens = 0;
-  Sequence* next_waiter = nullptr;   // next element of the list of the same producer
+  Sequence* next_waiter = nullptr;   // next sequence that waits for the same producer
   Sequence* first_waiter = nullptr;  // first sequence that waits for this sequence
-  int32_t wake_tokens = 0;           // smallest `shared_tokens` of all sequences of the list
+  int32_t wake_tokens = 0;           // smallest `shared_tokens` of the sequences that wait for this
 
-  int32_t num_paid = 0;            // number of prompt tokens that the tenant was charged for
-  int32_t num_in_flight = 0;       // steps in flight that compute tokens of the sequence
-  int32_t num_planned = 0;         // equal to num_computed if num_in_flight is 0
-  int32_t num_pending = 0;         // tokens that the steps in flight sample for the sequence
-  int32_t pending_sample = -1;     // index of the newest of these samples in its step
-  bool returning = false;          // had blocks before: a lookup finds its own blocks
-  bool admission_pending = false;  // no step since the admission is committed
+  int32_t num_paid = 0;         // number of prompt tokens that the tenant was charged for
+  int32_t num_in_flight = 0;    // steps in flight that compute tokens of the sequence
+  int32_t num_planned = 0;      // number of computed tokens after the steps in flight
+  int32_t num_pending = 0;      // tokens that the steps in flight sample for the sequence
+  int32_t pending_sample = -1;  // index of the newest pending token among the samples of its step
+  bool returning = false;       // had blocks before, which lookups may find
+  bool admission_pending = false;  // no step is committed since the latest admission
   int32_t num_hit_tokens = 0;      // number of tokens that the lookup at the admission found
   int32_t num_copied_tokens = 0;   // number of tokens, among num_hit_tokens, that are copied
-  Miss miss;                       // why the lookup at the admission found no more tokens
+  Miss miss;                       // why the lookup at the admission found no longer prefix
   // The sequence ends for this reason when the steps in flight are committed. Until then, another
   // choice of the request needs the sequence.
   std::optional<FinishReason> end_at_commit;
@@ -107,7 +108,7 @@ struct Sequence {
 // One request and the progress of its choices.
 struct SequenceGroup {
   std::shared_ptr<const Request> request;
-  std::vector<Sequence> sequences;  // one per choice; never resized
+  std::vector<Sequence> sequences;  // one for each choice; never resized
 
   // All following members belong to the scheduler.
 
@@ -136,8 +137,8 @@ struct SequenceGroup {
 inline const Request& Sequence::request() const { return *group->request; }
 inline int32_t Sequence::num_output() const { return num_tokens() - request().num_prompt(); }
 
-// Returns a choice that has not started, or nullptr. Before the other choices start, only the first
-// element of `group.sequences` computes the prompt.
+// Returns a choice that waits until the prompt is computed, or nullptr. The first element of
+// `group.sequences` computes the prompt for all choices.
 inline Sequence* FindUnborn(SequenceGroup& group) {
   for (Sequence& sequence : group.sequences) {
     if (sequence.state == SequenceState::kUnborn) return &sequence;

@@ -20,11 +20,12 @@ constexpr double kPriorStrength = 0.02;
 // Prior ratios of the costs a, b, c and d. Measured ratios: 1 : 0.087 : 0.1 : 2.3e-5 on 2 CPU cores
 // with a model of 0.5B parameters, and 1 : 0.005 : 0.0007 : 7e-6 on an H100 with 8B parameters.
 constexpr std::array<double, 4> kPriorCosts = {1, 0.1, 0.1, 2e-5};
-// The penalty of a cost never assumes less than this fraction of the prior ratio.
+// Smallest prior ratio that Fit uses in the penalty of a cost, as a fraction of kPriorCosts.
 constexpr double kPriorFloor = 0.1;
 // Largest ratio of measured to predicted duration that the model distinguishes.
 constexpr double kRatioMax = 1000;
-// If `slowdown` leaves [1 / kSlowdownMax, kSlowdownMax], the costs absorb `slowdown`.
+// If `slowdown` is outside of [1 / kSlowdownMax, kSlowdownMax], the costs are multiplied by
+// `slowdown`, and `slowdown` becomes 1.
 constexpr double kSlowdownMax = 2;
 // Keeps conversions to Duration within the range of Duration.
 constexpr double kSecondsMax = 1e9;
@@ -177,7 +178,7 @@ void StepTimeModel::Add(const Sums& from, double slowdown, Sums& to) {
   }
 }
 
-// Returns the factor by which `costs` must be multiplied to fit the observed seconds best.
+// Returns the factor x for which the costs x * `costs` have the smallest squared errors in `sums`.
 double StepTimeModel::LevelOf(const Sums& sums, const Terms& costs) {
   double squares = 0;
   for (size_t i = 0; i < kNumTerms; ++i) {

@@ -67,7 +67,9 @@ class StepTimeModel {
   // Number of errors per class that ErrorOf evaluates.
   static constexpr size_t kErrorWindow = 128;
   static constexpr size_t kSlowdownSteps = 15;
-  // Number of observed steps after which the model has calibrated a class, or is trained.
+  // Number of observed steps of a class after which the model uses its own predictions to weight
+  // the next steps of the class. Also the number of observed steps with prompt tokens for
+  // trained().
   static constexpr int32_t kTrainedSteps = 8;
   // PromptTokensWithin returns at most kGrowthMax times the largest number of prompt tokens that
   // any observed step computed, or kFirstPromptTokens if that is more.
@@ -115,18 +117,18 @@ class StepTimeModel {
 
   // Weighted sums over the observed steps of a class, with seconds divided by `slowdown`.
   struct Sums {
-    std::array<Terms, kNumTerms> products{};  // of two terms; only [i][j] with j <= i
-    Terms with_seconds{};                     // products of a term and the seconds
+    std::array<Terms, kNumTerms> products{};  // sums of term i x term j, for j <= i
+    Terms with_seconds{};                     // sums of term i x seconds
   };
   struct ClassState {
     Sums sums;
     Terms costs{};  // seconds for each unit of a term, divided by `slowdown`
     int64_t num_observed = 0;
     double slowdown = 1;
-    std::array<double, kSlowdownSteps> ratios{};  // the values whose median is `slowdown`, a ring
+    std::array<double, kSlowdownSteps> ratios{};  // ring of the values whose median is `slowdown`
     size_t next_ratio = 0;
     std::array<float, kErrorWindow> errors{};
-    size_t num_errors = 0;  // ever recorded
+    size_t num_errors = 0;  // number of errors since the start, stored or overwritten
   };
 
   static Terms TermsOf(const StepShape& shape);

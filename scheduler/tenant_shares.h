@@ -13,9 +13,9 @@ inline constexpr int32_t kTenantsMax = 1024;
 
 // The price of each kind of token, and the weight of each tenant.
 struct ShareOptions {
-  double prompt_price = 1;    // of a computed prompt token
-  double output_price = 2;    // of an output token
-  double cached_price = 0.1;  // of a prompt token that was found in the cache
+  double prompt_price = 1;    // price of a prompt token that a step computes
+  double output_price = 2;    // price of an output token
+  double cached_price = 0.1;  // price of a prompt token that was found in the cache
   // Weights of tenants by Request::tenant. A tenant with weight 2 gets twice the service of a
   // tenant with weight 1. All other tenants have weight 1. REQUIRES: weights are above 0.
   absl::flat_hash_map<uint64_t, double> weights{};
@@ -55,8 +55,8 @@ class TenantShares {
   // Returns the counter of the tenant: the price of its tokens divided by its weight.
   double service(int32_t index) const { return At(index).service; }
   int32_t num_running(int32_t index) const { return At(index).num_running; }
-  // Returns the number of `num_slots` slots that the tenant may use while all active tenants want
-  // slots: its weight divided by the weights of all active tenants.
+  // Returns the share of the tenant of `num_slots` slots, which may be a fraction: `num_slots`
+  // times the tenant's weight, divided by the sum of the weights of all active tenants.
   double SlotsOf(int32_t index, int32_t num_slots) const {
     return At(index).weight / active_weight_ * num_slots;
   }
@@ -83,10 +83,12 @@ class TenantShares {
 
   ShareOptions options_;
   std::vector<Tenant> tenants_;
-  absl::flat_hash_map<uint64_t, int32_t> index_of_;  // of tenants with a counter of their own
+  // Index of each tenant that has a counter of its own, by tenant id.
+  absl::flat_hash_map<uint64_t, int32_t> index_of_;
   double active_weight_ = 0;
   int32_t num_active_ = 0;
-  // Counter of the tenant that became idle last: the start for a tenant that becomes active alone.
+  // Largest counter of all tenants at the time when they became idle. If no tenant is active, the
+  // next active tenant starts with at least this counter.
   double last_service_ = 0;
 };
 

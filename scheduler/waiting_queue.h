@@ -9,8 +9,8 @@
 
 namespace incipit {
 
-// Returns true if `a` is before `b` in the queue of their tenant: smaller order key, then smaller
-// choice number.
+// Returns true if `a` is before `b` in the queue of their tenant: `a` has a smaller order key, or
+// both belong to one request and `a` has a smaller choice number.
 bool IsBefore(const Sequence& a, const Sequence& b);
 
 // The waiting sequences of one tenant, ordered by IsBefore. The first `window_max` sequences are
@@ -44,7 +44,7 @@ class TenantQueue {
 
   size_t window_max_;
   std::vector<Sequence*> window_;
-  // Each sequence knows its position (Sequence::heap_index), so that it can leave from the middle.
+  // Sequence::heap_index is the index of a sequence in `heap_`, so that Remove need not search.
   std::vector<Sequence*> heap_;
   int32_t room_ = 0;
 };
@@ -63,7 +63,7 @@ class WaitingQueue {
 
   bool empty() const { return size_ == 0; }
   int32_t size() const { return size_; }
-  // Tenants with waiting sequences, in no order.
+  // Returns the indices of the tenants with sequences in the queue, in no particular order.
   std::span<const int32_t> tenants() const { return tenants_; }
   const TenantQueue& of(int32_t tenant) const { return queues_[static_cast<size_t>(tenant)]; }
 
