@@ -3,7 +3,7 @@
 
 Usage: sample_prose.py [--seed S] [--count N]. Run in the project. A comment is a block of comment lines with the next
 line of code, or a comment behind a line of code. Prose is a sentence or a table cell of the pages, a help text or a
-message of the programs. The folder scheduler/ and the tests are left out.
+message of the programs. The tests are left out.
 """
 import argparse
 import random
@@ -11,7 +11,7 @@ import re
 import subprocess
 
 SOURCES = (".h", ".cpp", ".cu", ".inl", ".proto")
-LEFT_OUT = ("tests/", "models/", "proto/google", "scheduler/", "text/unicode/unicode_tables.cpp")
+LEFT_OUT = ("tests/", "models/", "proto/google", "text/unicode/unicode_tables.cpp")
 STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 ASSEMBLY = re.compile(r"%0|^[a-z0-9_]+(\.[a-z0-9_:]+)+")  # an instruction of a CPU or a GPU
 PREDICATE = re.compile(r"(is|has|must|are|contains|needs|cannot) ")
