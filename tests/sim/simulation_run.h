@@ -108,7 +108,7 @@ class Simulation {
   // Index of the oldest step in flight in `steps_`. If no step is in flight, the next step uses
   // this entry.
   size_t oldest_ = 0;
-  StepPlan* plan_ = nullptr;  // the latest plan
+  StepPlan* plan_ = nullptr;               // the latest plan
   std::set<const Sequence*> was_passing_;  // sequences with is_passing before the latest plan
   StepResult result_;
 

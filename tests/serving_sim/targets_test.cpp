@@ -1,0 +1,90 @@
+// Tests the goals of docs/scheduler.md in the simulation with time: Incipit's scheduler against the
+// baselines, on two device models.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "scheduler/scheduler.h"
+#include "tests/serving_sim/metrics.h"
+#include "tests/serving_sim/run.h"
+
+namespace incipit::serving_sim {
+namespace {
+
+// The figures of all schedulers for one load on one device.
+struct Comparison {
+  Metrics ours, chunked;
+  double best_goodput = 0, best_throughput = 0;  // of all baselines
+};
+
+Comparison Compare(const char* device_name, LoadKind kind, double utilization) {
+  const DeviceModel& device = *FindDevice(device_name);
+  const auto load = MakeLoad(device, {.kind = kind, .utilization = utilization});
+  EXPECT_TRUE(load.ok()) << load.status();
+  Comparison comparison;
+  for (const auto& [scheduler, name] : kSchedulerNames) {
+    const auto created = MakeScheduler(scheduler, device, *load, /*steps_in_flight=*/1);
+    const Metrics metrics = Measure(device, *load, RunLoad(device, *load, *created));
+    if (scheduler == SchedulerKind::kOurs) {
+      comparison.ours = metrics;
+      continue;
+    }
+    if (scheduler == SchedulerKind::kFcfsChunked) comparison.chunked = metrics;
+    comparison.best_goodput = std::max(comparison.best_goodput, metrics.goodput);
+    comparison.best_throughput = std::max(comparison.best_throughput, metrics.throughput);
+  }
+  return comparison;
+}
+
+constexpr const char* kDeviceNames[] = {"h100_8b", "cpu_0.5b"};
+
+TEST(TargetsTest, GoodputIsAtLeastAThirdHigherThanThatOfTheBestBaseline) {
+  for (const char* device : kDeviceNames) {
+    for (const LoadKind kind :
+         {LoadKind::kLongAndShort, LoadKind::kHeavyRate, LoadKind::kDeadline}) {
+      for (const double utilization : {0.5, 0.95}) {
+        const Comparison comparison = Compare(device, kind, utilization);
+        EXPECT_GE(comparison.ours.goodput, 1.3 * comparison.best_goodput)
+            << device << " load " << static_cast<int>(kind) << " at " << utilization;
+      }
+    }
+  }
+}
+
+TEST(TargetsTest, ShortPromptsBehindLongOnesWaitATenthOfTheTimeOnTheCpu) {
+  for (const double utilization : {0.5, 0.7, 0.95}) {
+    const Comparison comparison = Compare("cpu_0.5b", LoadKind::kLongAndShort, utilization);
+    EXPECT_LE(comparison.ours.focus_ttft.p99, 0.1 * comparison.chunked.focus_ttft.p99)
+        << utilization;
+  }
+}
+
+TEST(TargetsTest, ThroughputIsAtMostThreePercentLowerThanThatOfTheBestBaseline) {
+  for (const char* device : kDeviceNames) {
+    for (const LoadKind kind : {LoadKind::kSteady, LoadKind::kLongAndShort, LoadKind::kHeavyRate}) {
+      for (const double utilization : {0.7, 0.95}) {
+        const Comparison comparison = Compare(device, kind, utilization);
+        EXPECT_GE(comparison.ours.throughput, 0.97 * comparison.best_throughput)
+            << device << " load " << static_cast<int>(kind) << " at " << utilization;
+      }
+    }
+  }
+}
+
+TEST(TargetsTest, BackloggedTenantsGetEqualServiceAndFewOvertakes) {
+  const Comparison comparison = Compare("h100_8b", LoadKind::kOverload, 1.5);
+  EXPECT_TRUE(comparison.ours.service.has_window);
+  EXPECT_LE(comparison.ours.service.excess_requests, 1);
+  EXPECT_LE(comparison.ours.overtakes, kOvertakenMax);
+}
+
+TEST(TargetsTest, FewRequestsThatWouldBeInTimeAreRefused) {
+  const Comparison comparison = Compare("cpu_0.5b", LoadKind::kDeadline, 0.5);
+  EXPECT_GT(comparison.ours.refused, 0);
+  EXPECT_LT(comparison.ours.late, comparison.chunked.late / 4);
+  EXPECT_GT(comparison.ours.met_ttft, comparison.chunked.met_ttft);
+}
+
+}  // namespace
+}  // namespace incipit::serving_sim
