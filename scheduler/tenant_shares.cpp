@@ -48,13 +48,15 @@ int32_t TenantShares::FindIndex(uint64_t id) {
     index = FindIdle();
     if (index == kSharedIndex && num_indices() > kTenantsMax) return index;
   }
-  if (index == num_indices()) tenants_.emplace_back();
-  Tenant& tenant = At(index);
+  if (index < num_indices()) {
+    index_of_.erase(At(index).id);
+  } else {
+    tenants_.emplace_back();
+  }
   if (index == kSharedIndex) return index;
-  index_of_.erase(tenant.id);
   index_of_[id] = index;
   const auto weight = options_.weights.find(id);
-  tenant = {.id = id, .weight = weight == options_.weights.end() ? 1 : weight->second};
+  At(index) = {.id = id, .weight = weight == options_.weights.end() ? 1 : weight->second};
   return index;
 }
 

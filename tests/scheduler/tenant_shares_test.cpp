@@ -52,6 +52,15 @@ TEST(TenantSharesTest, ATenantThatArrivesAloneStartsAtTheLastCounter) {
   EXPECT_DOUBLE_EQ(shares.service(shares.Enter(2)), 300);
 }
 
+// The default of Request::tenant is 0.
+TEST(TenantSharesTest, TenantZeroKeepsItsIndexWhenOtherTenantsEnter) {
+  TenantShares shares(ShareOptions{});
+  const int32_t zero = shares.Enter(0);
+  shares.Enter(1);
+  EXPECT_EQ(shares.Enter(0), zero);
+  EXPECT_EQ(shares.num_indices(), 2);
+}
+
 TEST(TenantSharesTest, MoreTenantsThanCountersShareTheLastOne) {
   TenantShares shares(ShareOptions{});
   for (uint64_t id = 0; id < kTenantsMax; ++id) shares.Enter(id);
