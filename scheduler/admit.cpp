@@ -215,8 +215,12 @@ void Scheduler::ChargePrompt(Sequence& sequence) {
   const int32_t tenant = sequence.group->standing.tenant;
   const int32_t num_prompt = sequence.request().num_prompt();
   const int32_t num_hit = std::min(sequence.num_hit_tokens, num_prompt);
-  if (!sequence.returning) shares_.ChargeCached(tenant, num_hit - sequence.num_paid);
-  sequence.num_paid = std::max(sequence.num_paid, num_hit);
+  // If a sequence never returned, its tenant has paid the price of cached tokens for all num_paid
+  // tokens. These tokens may be more than the cache has now.
+  if (!sequence.returning || num_hit > sequence.num_paid) {
+    shares_.ChargeCached(tenant, num_hit - sequence.num_paid);
+    sequence.num_paid = num_hit;
+  }
   shares_.ChargePrompt(tenant, num_prompt - sequence.num_paid);
   sequence.num_paid = num_prompt;
 }
