@@ -184,7 +184,10 @@ void Scheduler::Abort(const StepPlan& plan) {
     sequence.num_pending -= item->num_samples > 0;
     sequence.pending_sample = item->fed_sample;
     sequence.num_planned = item->first_token;
-    shares_.ChargeOutput(sequence.group->standing.tenant, -item->num_samples);
+    // The index of the tenant is valid until the request ends.
+    if (sequence.group->num_unended > 0) {
+      shares_.ChargeOutput(sequence.group->standing.tenant, -item->num_samples);
+    }
     cache_.Rollback(sequence.table, sequence.num_in_flight > 0 ? item->first_token : 0);
     if (sequence.num_in_flight > 0) continue;
     if (sequence.state == SequenceState::kEnding) {

@@ -128,5 +128,25 @@ TEST(ChargesTest, APreemptedPromptPaysForTokensThatItFinds) {
                                               *num_found - num_computed, 31, prices));
 }
 
+// All counters are taken. The request of tenant 1 ends while its step is in flight, and its counter
+// goes to a new tenant. Then the step fails.
+TEST(ChargesTest, AStepThatFailsChangesNoCounterOfAnotherTenant) {
+  ChargesFixture fixture(kManyBlocks);
+  for (uint64_t tenant = 1; tenant <= kTenantsMax; ++tenant) {
+    Request request = SchedulerFixture::Ask(tenant, 4, 2);
+    request.tenant = tenant;
+    fixture.Add(request);
+    if (tenant == 1) fixture.Plan();
+  }
+  EXPECT_TRUE(fixture.scheduler.Cancel(RequestId{1}));
+  Request request = SchedulerFixture::Ask(5000, 4, 2);
+  request.tenant = 5000;
+  fixture.Add(request);
+  ASSERT_EQ(fixture.scheduler.shares().id(0), 5000u);
+  const double before = fixture.service();
+  fixture.scheduler.Abort(fixture.plan);
+  EXPECT_DOUBLE_EQ(fixture.service(), before);
+}
+
 }  // namespace
 }  // namespace incipit
