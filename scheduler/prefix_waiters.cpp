@@ -24,6 +24,17 @@ size_t NumShared(std::span<const BlockHash> a, std::span<const BlockHash> b) {
   return shared;
 }
 
+// Gives `producer` the best rank of its own request and of the sequences that wait for `producer`.
+void UpdateRank(const SchedulingPolicy& policy, Sequence& producer) {
+  producer.standing = producer.group->standing;
+  for (const Sequence* waiter = producer.first_waiter; waiter != nullptr;
+       waiter = waiter->next_waiter) {
+    if (policy.GoesBefore(waiter->standing, producer.standing)) {
+      producer.standing = waiter->standing;
+    }
+  }
+}
+
 }  // namespace
 
 // Looks for a producer: a running sequence that computes blocks of the waiting `sequence` which are
@@ -95,7 +106,7 @@ void Scheduler::WakeWaiters(Sequence& producer, int32_t num_tokens) {
     waiting_.Push(*waiter);
     has_arrivals_ = true;
   }
-  if (producer.first_waiter == nullptr) producer.standing = producer.group->standing;
+  UpdateRank(*policy_, producer);
 }
 
 // Removes `sequence` from the queue, or from the list of sequences that wait for its producer.
@@ -105,9 +116,11 @@ void Scheduler::StopWaiting(Sequence& sequence) {
     waiting_.Remove(sequence);
     return;
   }
-  Sequence** link = &sequence.producer->first_waiter;
+  Sequence& producer = *sequence.producer;
+  Sequence** link = &producer.first_waiter;
   while (*link != &sequence) link = &(*link)->next_waiter;
   *link = sequence.next_waiter;
+  UpdateRank(*policy_, producer);
   sequence.next_waiter = nullptr;
   sequence.producer = nullptr;
   --num_parked_;
