@@ -200,10 +200,7 @@ void Scheduler::AddPrompts(Time now, StepPlan& plan, int32_t room) {
     if (next < num_prompts) missing_max = std::min(missing_max, prompts_[next]->num_missing() - 1);
     room -= Admit(now, plan, available, missing_max);
   }
-  for (; next < num_prompts; ++next) {
-    if (prompts_[next] != oldest) compute(*prompts_[next]);
-  }
-  if (for_oldest > 0) compute(*oldest);
+  for (; next < num_prompts; ++next) compute(*prompts_[next]);
   if (may_admit) Admit(now, plan, room, std::numeric_limits<int32_t>::max());
 }
 

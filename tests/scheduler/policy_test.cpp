@@ -192,6 +192,18 @@ TEST(PromptsTest, TheOldestPromptGetsAQuarterWhileShorterOnesGoFirst) {
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(5, 45), Pair(7, 15), Pair(1, 40)));
 }
 
+TEST(PromptsTest, TheOldestPromptGetsMoreThanAQuarterIfItIsTheFirst) {
+  SchedulerFixture fixture(kRoomy, {.step_tokens_max = 16, .running_max = 64});
+  fixture.Add(SchedulerFixture::Ask(1, 200, 1, 1));
+  fixture.Step();
+  Request urgent = SchedulerFixture::Ask(2, 60, 1, 2);
+  urgent.priority = 1;  // counts as an earlier arrival
+  fixture.Add(urgent);
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 12), Pair(1, 4)));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 15), Pair(1, 1)))
+      << "request 1 is the protected sequence";
+}
+
 TEST(PromptsTest, WithoutShorterPromptsTheLongOneIsNotThrottled) {
   SchedulerFixture fixture(kRoomy, {.step_tokens_max = 100, .running_max = 64});
   fixture.Add(SchedulerFixture::Ask(1, 1000, 1, 1));

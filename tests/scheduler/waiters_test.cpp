@@ -43,6 +43,20 @@ TEST(WaitersTest, AProducerHasTheBestRankOfItsWaiters) {
   EXPECT_EQ(fixture.producer().standing.priority, 0);
 }
 
+// The prompt of request 2 has a higher rank than the prompt of request 1, until request 3 waits for
+// request 1.
+TEST(WaitersTest, AProducerGetsTheTokensOfItsWaiters) {
+  WaitersFixture fixture;
+  fixture.AddSharing(1, 80, 1);
+  fixture.Step();
+  fixture.AddSharing(2, 0, 60, 1);
+  for (int32_t step = 0; step < 3; ++step) fixture.Step();
+  EXPECT_EQ(fixture.plan.items.front().sequence->request().id, RequestId{2});
+  fixture.AddSharing(3, 24, 1, 2);
+  for (int32_t step = 0; step < 2; ++step) fixture.Step();
+  EXPECT_EQ(fixture.plan.items.front().sequence->request().id, RequestId{1});
+}
+
 TEST(WaitersTest, AWaiterIsWokenWhenItsOwnPrefixIsPlanned) {
   WaitersFixture fixture;
   fixture.AddSharing(1, 80, 1);
