@@ -17,8 +17,10 @@ bool Scheduler::MakeRoom(StepPlan& plan, Survey& survey) {
     return !frees_passing && displaced == nullptr && survey.num_urgent_blocks <= cache_.num_free();
   }
   for (; frees_passing && num_passing > 0; --num_passing) {
-    const auto last = std::ranges::find_if(running_.rbegin(), running_.rend(),
-                                           [](const Sequence* s) { return s->is_passing; });
+    const auto last =
+        std::ranges::find_if(running_.rbegin(), running_.rend(),
+                             [this](const Sequence* sequence) { return HasPassedHead(*sequence); });
+    if (last == running_.rend()) break;
     Preempt(**last, plan);
   }
   if (displaced != nullptr) Preempt(*displaced, plan);
@@ -37,17 +39,15 @@ bool Scheduler::MakeRoom(StepPlan& plan, Survey& survey) {
   return true;
 }
 
-// Returns true if the head does not fit now, but fits if the last `num_passing` passing sequences
-// are preempted.
+// Returns true if the head does not fit now, but fits if the last `num_passing` sequences that have
+// passed the head are preempted.
 bool Scheduler::HeadFitsWithout(int32_t& num_passing) const {
   if (head_ == nullptr) return false;
-  const auto is_passing = [](const Sequence* sequence) { return sequence->is_passing; };
-  if (std::ranges::none_of(running_, is_passing)) return false;
   int32_t num_needed = cache_.BlocksNeeded(head_->table, {}, head_->num_tokens()) - NumAvailable();
   if (num_needed <= 0) return false;
   for (auto it = running_.rbegin(); it != running_.rend() && num_needed > 0; ++it) {
     const Sequence& sequence = **it;
-    if (!sequence.is_passing || sequence.ended()) continue;
+    if (!HasPassedHead(sequence)) continue;
     for (const BlockId id : sequence.table.blocks) {
       num_needed -= cache_.pool().num_users(id) == 1;
     }
@@ -57,6 +57,23 @@ bool Scheduler::HeadFitsWithout(int32_t& num_passing) const {
     ++num_passing;
   }
   return num_needed <= 0;
+}
+
+// Returns true if the running `sequence` has passed the head, and would not be admitted before the
+// head again. A sequence may have passed only an earlier head.
+bool Scheduler::HasPassedHead(const Sequence& sequence) const {
+  return sequence.is_passing && !sequence.ended() && !ReturnsBefore(sequence, head_->standing);
+}
+
+// Returns true if `victim` would be admitted before `next` after a preemption of `victim`.
+bool Scheduler::ReturnsBefore(const Sequence& victim, const Standing& next) const {
+  const Standing& standing = victim.group->standing;
+  if (options_.scheduling == SchedulingKind::kFcfs || standing.tenant == next.tenant) {
+    return !policy_->GoesBefore(next, standing);
+  }
+  const int32_t num_refunded = std::max(0, victim.num_paid - victim.num_computed);
+  const double refund = shares_.PriceOfPrompt(standing.tenant, num_refunded);
+  return shares_.service(standing.tenant) - refund <= shares_.service(next.tenant);
 }
 
 // Returns a running sequence that is preempted so that the tenant of the next waiting sequence gets
@@ -74,7 +91,11 @@ Sequence* Scheduler::FindDisplaced() {
   Sequence* victim = nullptr;
   for (Sequence* sequence : running_) {
     if (sequence == protected_ || !HasWork(*sequence)) continue;
+    // HeadFitsWithout decides about passing sequences. Alone, they do not suffice for the head.
+    if (is_blocked_ && sequence->is_passing) continue;
     if (!policy_->MayDisplace(next->standing, sequence->standing, num_running())) continue;
+    // The tenant would get the slot back.
+    if (ReturnsBefore(*sequence, next->standing)) continue;
     if (victim == nullptr || IsPreemptedBefore(*sequence, *victim)) victim = sequence;
   }
   return victim;

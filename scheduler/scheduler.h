@@ -276,6 +276,8 @@ class Scheduler {
   bool MakeRoom(StepPlan& plan, Survey& survey);
   bool HeadFitsWithout(int32_t& num_passing) const;
   Sequence* FindDisplaced();
+  bool HasPassedHead(const Sequence& sequence) const;
+  bool ReturnsBefore(const Sequence& victim, const Standing& next) const;
   Sequence* ChooseVictim(const Sequence* kept) const;
   bool IsPreemptedBefore(const Sequence& a, const Sequence& b) const;
   int32_t NumLost(const Sequence& sequence) const;

@@ -49,6 +49,10 @@ class TenantShares {
   void ChargeOutput(int32_t index, int64_t num_tokens) {
     Charge(index, options_.output_price * static_cast<double>(num_tokens));
   }
+  // Returns what ChargePrompt adds to the counter of the tenant.
+  double PriceOfPrompt(int32_t index, int64_t num_tokens) const {
+    return options_.prompt_price * static_cast<double>(num_tokens) / At(index).weight;
+  }
   // Counts a sequence of the tenant that starts (1) or stops (-1) to hold blocks.
   void CountRunning(int32_t index, int32_t change) { At(index).num_running += change; }
 

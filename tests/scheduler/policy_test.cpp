@@ -87,6 +87,24 @@ TEST(FairTest, ATenantGetsItsShareOfTheSlots) {
       << "the first sequence is never preempted";
 }
 
+// Tenant 1 has paid for the whole prompt of request 2. With the refund of a preemption, tenant 1
+// would be first again.
+TEST(FairTest, APromptIsNotPreemptedIfItsRefundLetsItBeAdmittedAgain) {
+  SchedulerFixture fixture(kRoomy, {.step_tokens_max = 5, .running_max = 2});
+  fixture.Add(AskOf(1, 1, 1, 30));
+  fixture.Add(AskOf(1, 2, 60, 10));
+  fixture.Step();
+  fixture.Add(AskOf(7, 3, 40, 1));
+  int32_t num_preemptions = 0;
+  while (!fixture.scheduler.idle()) {
+    fixture.Step();
+    if (fixture.plan.num_preemptions == 0) continue;
+    ++num_preemptions;
+    EXPECT_EQ(fixture.scheduler.running().back()->request().id, RequestId{3});
+  }
+  EXPECT_EQ(num_preemptions, 1);
+}
+
 TEST(AgingTest, AWaitingRequestOvertakesLaterRequestsOfHigherPriority) {
   SchedulerFixture fixture(
       kRoomy,
@@ -300,6 +318,41 @@ TEST(PassingTest, APassingRequestIsPreemptedAsSoonAsItsBlocksSufficeForTheHead) 
     fixture.StepToTheEnd();
     EXPECT_EQ(fixture.OutputOf(3).tokens.size(), 20u);
   }
+}
+
+// Request 3 passes request 2, which ends. Then request 4, which arrived after request 3, does not
+// fit.
+TEST(PassingTest, ARequestThatPassedAnEarlierHeadIsNotPreemptedForALaterRequest) {
+  SchedulerFixture fixture({.num_blocks = 10, .block_size = 4});
+  fixture.Add(SchedulerFixture::Ask(1, 12, 4, 1));
+  fixture.Add(SchedulerFixture::Ask(2, 32, 1, 2));
+  fixture.Add(SchedulerFixture::Ask(3, 2, 20, 3));
+  while (!fixture.OutputOf(2).finish) fixture.Step();
+  ASSERT_TRUE(fixture.scheduler.running().front()->is_passing);
+  fixture.Add(SchedulerFixture::Ask(4, 36, 1, 4));
+  while (!fixture.scheduler.idle()) {
+    fixture.Step();
+    EXPECT_EQ(fixture.plan.num_preemptions, 0);
+  }
+}
+
+// Six blocks. Tenant 1 has three sequences with one block each. The head of tenant 2 needs five
+// blocks, so two sequences of tenant 1 are preempted.
+TEST(PassingTest, NoSequenceIsPreemptedAgainAndAgainForAHeadThatNeedsMore) {
+  SchedulerFixture fixture({.num_blocks = 6, .block_size = 64},
+                           {.step_tokens_max = 512, .running_max = 8});
+  for (uint64_t id = 1; id <= 3; ++id) fixture.Add(AskOf(1, id, 8, 50));
+  fixture.Step();
+  fixture.Step();
+  fixture.Add(AskOf(2, 4, 300, 1));
+  int32_t num_steps = 0, num_preemptions = 0;
+  while (!fixture.admissions.contains(4)) {
+    fixture.Step();
+    ++num_steps;
+    num_preemptions += fixture.plan.num_preemptions;
+  }
+  EXPECT_LE(num_steps, 5);
+  EXPECT_LE(num_preemptions, 4) << "each sequence may return once, as one that passes the head";
 }
 
 // The head has found four cached blocks. A passing request takes other blocks.
