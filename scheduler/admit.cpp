@@ -21,9 +21,8 @@ constexpr int32_t kReservedParts = 100;
 // If the first sequence in the order of the policy does not fit into the cache, the sequence
 // becomes the head, and later sequences may be admitted (passing sequences).
 int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing_max) {
-  if (head_ != nullptr && (Fits(*head_, {}) || IsOutOfDate(*head_))) ReleaseHead();
+  const bool is_head_new = PrepareHead();
   // Without new sequences and without more free blocks, the same sequences would not fit again.
-  const bool is_head_new = head_ == nullptr || head_->table.blocks.empty();
   if (is_blocked_ && !has_arrivals_ && !is_head_new && NumAvailable() <= num_available_) return 0;
   is_blocked_ = head_ != nullptr && head_->tried_in_plan == plan_number_;
   if (is_blocked_ && !options_.passing) return 0;
@@ -75,6 +74,17 @@ bool Scheduler::IsTooLate(const Sequence& sequence, int32_t num_missing) const {
   }
   return sequence.standing.first_token_by - now_ <
          PromptTime(sequence, num_missing + num_ahead, kRefusalRatio);
+}
+
+// Releases the blocks of the head if the head may fit now. Returns true if the head must be tried
+// again, or if there is no head.
+bool Scheduler::PrepareHead() {
+  if (head_ == nullptr) return true;
+  if (Fits(*head_, {}) || IsOutOfDate(*head_)) {
+    ReleaseHead();
+    return true;
+  }
+  return head_->table.blocks.empty() && head_->match.num_tokens > 0;  // holds no blocks any more
 }
 
 // Returns the first sequence in the order of the policy, and the sequence to admit next. The latter

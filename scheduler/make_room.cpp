@@ -163,6 +163,7 @@ void Scheduler::SetHead(Sequence* sequence) {
 // Makes the head a user of the blocks of its cached prefix, so that these blocks are not evicted.
 // Returns false if running prompts or the reserve for decoding may need these blocks.
 bool Scheduler::HoldHead() {
+  RefreshMatch(*head_);
   const ComputedBlocks computed =
       cache_.GetComputedBlocks(Matchable(*head_), head_->table, PartialMatch::kNo);
   if (computed.num_idle > NumAvailable()) return false;

@@ -250,6 +250,7 @@ class Scheduler {
   };
   bool IsTooLate(const Sequence& sequence, int32_t num_missing) const;
   int32_t Admit(Time now, StepPlan& plan, int32_t room, int32_t missing_max);
+  bool PrepareHead();
   Candidates NextToAdmit(int32_t missing_max);
   bool IsCandidate(Sequence& sequence, int32_t missing_max);
   Sequence* FirstCandidate(int32_t tenant, int32_t missing_max);
