@@ -130,11 +130,12 @@ void KvCacheManager::Announce(BlockTable& table, const SequenceTokens& tokens) {
   INCIPIT_CHECK(BlocksFor(static_cast<int32_t>(tokens.size())) <=
                 static_cast<int32_t>(table.blocks.size()));
   if (!options_.prefix_cache || table.collided) return;
-  hasher_.Extend(table.root, tokens, table.hashes);
   const auto block_size = static_cast<size_t>(options_.block_size);
   const size_t num_full = tokens.size() / block_size;
-  const size_t num_plain = NumPlainBlocks(table.root);
   auto index = static_cast<size_t>(table.num_published);
+  if (index >= num_full) return;  // the case of most decode steps: avoid cache misses below
+  hasher_.Extend(table.root, tokens, table.hashes);
+  const size_t num_plain = NumPlainBlocks(table.root);
   // If lookups cannot find the previous block, do not make the following blocks findable.
   if (index > 0 && !pool_.is_published(table.blocks[index - 1])) return;
   while (index < num_full) {
