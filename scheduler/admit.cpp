@@ -39,7 +39,7 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
       ++num_parks;
       continue;
     }
-    if (IsTooLate(*next, next->num_tokens() - computed.num_tokens)) {
+    if (!is_held && IsTooLate(*next, next->num_tokens() - computed.num_tokens)) {
       EndGroup(*next->group, FinishReason::kTooLate);
       continue;
     }

@@ -20,11 +20,15 @@ void Scheduler::Commit(const StepPlan& plan, const StepOutcome& outcome) {
   std::shift_left(in_flight_.begin(), in_flight_.end(), 1);
   --num_in_flight_;
   step_times_.Observe(plan.shape, outcome.duration);
-  MarkFailed(plan, outcome);
+  const auto is_finite = [](RowStatus status) { return status == RowStatus::kOk; };
+  INCIPIT_CHECK(outcome.score_status.size() == static_cast<size_t>(plan.num_scores));
+  const bool has_failed = !std::ranges::all_of(outcome.status, is_finite) ||
+                          !std::ranges::all_of(outcome.score_status, is_finite);
+  if (has_failed) MarkFailed(plan, outcome);
   Cursor cursor;
   for (const StepPlan::Item& item : plan.items) CommitItem(plan, item, outcome, cursor);
-  EndFailed(plan);
-  for (const StepPlan::Item& item : plan.items) EndRequested(*item.sequence->group);
+  if (has_failed) EndFailed(plan);
+  EndRequested(plan);
   Sweep();
 }
 
@@ -32,17 +36,13 @@ void Scheduler::Commit(const StepPlan& plan, const StepOutcome& outcome) {
 // the pending blocks. Runs before Commit publishes blocks, so that no lookup finds such values.
 void Scheduler::MarkFailed(const StepPlan& plan, const StepOutcome& outcome) {
   size_t score_row = 0;
-  INCIPIT_CHECK(outcome.score_status.size() == static_cast<size_t>(plan.num_scores));
   for (const StepPlan::Item& item : plan.items) {
-    Sequence& sequence = *item.sequence;
-    --sequence.num_in_flight;
-    sequence.num_pending -= item.num_samples > 0;
     const auto is_finite = [](RowStatus status) { return status == RowStatus::kOk; };
     const auto samples = outcome.status.subspan(item.sample_begin, item.num_samples);
     const auto scores = outcome.score_status.subspan(score_row, item.num_scores);
     score_row += static_cast<size_t>(item.num_scores);
     if (std::ranges::all_of(samples, is_finite) && std::ranges::all_of(scores, is_finite)) continue;
-    SequenceGroup& group = *sequence.group;
+    SequenceGroup& group = *item.sequence->group;
     if (std::exchange(group.failed, true)) continue;
     for (const Sequence& other : group.sequences) {
       cache_.Unpublish(other.table, other.num_tokens());
@@ -54,6 +54,8 @@ void Scheduler::CommitItem(const StepPlan& plan, const StepPlan::Item& item,
                            const StepOutcome& outcome, Cursor& cursor) {
   Sequence& sequence = *item.sequence;
   SequenceGroup& group = *sequence.group;
+  --sequence.num_in_flight;
+  sequence.num_pending -= item.num_samples > 0;
   cache_.ReleaseCopySource(sequence.table);
   if (!group.failed) {
     // If the sequence ended while this step was in flight, the sequence does not have the pending
@@ -166,11 +168,14 @@ void Scheduler::EndFailed(const StepPlan& plan) {
   }
 }
 
-// Ends the choice that computed the prompt, if it was cancelled while a step in flight sampled the
+// Ends the choices that computed a prompt, if they were cancelled while a step in flight sampled the
 // first tokens of the other choices.
-void Scheduler::EndRequested(SequenceGroup& group) {
-  Sequence& first = group.sequences.front();
-  if (first.end_at_commit) EndSequence(first, *first.end_at_commit);
+void Scheduler::EndRequested(const StepPlan& plan) {
+  if (num_to_end_ == 0) return;
+  for (const StepPlan::Item& item : plan.items) {
+    Sequence& first = item.sequence->group->sequences.front();
+    if (first.end_at_commit) EndSequence(first, *first.end_at_commit);
+  }
 }
 
 void Scheduler::Abort(const StepPlan& plan) {
@@ -199,7 +204,7 @@ void Scheduler::Abort(const StepPlan& plan) {
       ++num_to_sweep_;
     }
   }
-  for (const StepPlan::Item& item : plan.items) EndRequested(*item.sequence->group);
+  EndRequested(plan);
   Sweep();
 }
 

@@ -6,6 +6,7 @@
 #include "scheduler/scheduler.h"
 
 namespace incipit {
+
 void StepPlan::Clear() {
   items.clear();
   samples.clear();
@@ -225,7 +226,7 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan) 
   item.first_token = sequence.num_planned;
   item.num_tokens = num_tokens;
   item.sample_begin = static_cast<int32_t>(plan.samples.size());
-  if (num_tokens == 1 && item.first_token >= group.request->num_prompt()) {
+  if (num_tokens == 1 && item.first_token >= group.num_prompt) {
     plan.shape.AddDecode(item.first_token);
   } else {
     plan.shape.AddPromptChunk(item.first_token, num_tokens);
@@ -234,10 +235,13 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan) 
   if (token_end > sequence.num_tokens()) item.fed_sample = sequence.pending_sample;
   if (token_end == sequence.length()) {
     plan.samples.push_back(&sequence);
-    const bool is_prompt = token_end == group.request->num_prompt();
-    if (!is_prompt) ++plan.num_decode_tokens;
-    for (Sequence& other : group.sequences) {
-      if (is_prompt && other.state == SequenceState::kUnborn) plan.samples.push_back(&other);
+    const bool is_prompt = token_end == group.num_prompt;
+    if (is_prompt) {
+      for (Sequence& other : group.sequences) {
+        if (other.state == SequenceState::kUnborn) plan.samples.push_back(&other);
+      }
+    } else {
+      ++plan.num_decode_tokens;
     }
     item.num_samples = static_cast<int32_t>(plan.samples.size()) - item.sample_begin;
     shares_.ChargeOutput(group.standing.tenant, item.num_samples);
@@ -246,8 +250,7 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan) 
     // The logits of a token give the log probability of the next token. The log probabilities up to
     // `first_token` are reported already, or a step in flight computes them.
     item.score_begin = std::max(group.num_scored, item.first_token) + 1;
-    item.num_scores =
-        std::max(0, std::min(token_end + 1, group.request->num_prompt()) - item.score_begin);
+    item.num_scores = std::max(0, std::min(token_end + 1, group.num_prompt) - item.score_begin);
   }
   const bool is_first = sequence.num_in_flight == 0;
   if (is_first && sequence.table.copy.from != kNoBlock) plan.copies.push_back(sequence.table.copy);

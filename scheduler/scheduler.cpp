@@ -117,11 +117,11 @@ void Scheduler::EndSequence(Sequence& sequence, FinishReason reason) {
   // choices. If a step in flight samples tokens for these choices, the sequence ends when the step
   // is committed.
   if (sequence.num_pending > 0) {
-    sequence.end_at_commit = reason;
+    SetEndAtCommit(sequence, reason);
     return;
   }
   PushEnd(sequence, reason);
-  sequence.end_at_commit.reset();
+  SetEndAtCommit(sequence, std::nullopt);
   std::swap(sequence.choice, heir->choice);
   Retire(*heir);
 }
@@ -178,6 +178,11 @@ bool Scheduler::IsAtRisk(const Sequence& sequence, int32_t num_missing) const {
   return sequence.standing.first_token_by - now_ < PromptTime(sequence, num_missing, kRiskRatio);
 }
 
+void Scheduler::SetEndAtCommit(Sequence& sequence, std::optional<FinishReason> reason) {
+  num_to_end_ += int{reason.has_value()} - int{sequence.end_at_commit.has_value()};
+  sequence.end_at_commit = reason;
+}
+
 void Scheduler::PushEnd(const Sequence& sequence, FinishReason reason) {
   events_.tokens.push_back(
       {.request = sequence.request().id, .choice = sequence.choice, .finish = reason});
@@ -195,7 +200,7 @@ void Scheduler::Retire(Sequence& sequence) {
   } else {
     sequence.state = SequenceState::kEnded;
   }
-  sequence.end_at_commit.reset();
+  SetEndAtCommit(sequence, std::nullopt);
   if (--group.num_unended > 0) return;
   const Request& request = *group.request;
   if (!group.admitted) num_waiting_prompt_tokens_ -= request.num_prompt();

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -223,6 +224,7 @@ class Scheduler {
   bool IsAtRisk(const Sequence& sequence, int32_t num_missing) const;
   void EndGroup(SequenceGroup& group, FinishReason reason);
   void EndSequence(Sequence& sequence, FinishReason reason);
+  void SetEndAtCommit(Sequence& sequence, std::optional<FinishReason> reason);
   void PushEnd(const Sequence& sequence, FinishReason reason);
   void Retire(Sequence& sequence);
   void Release(Sequence& sequence);
@@ -299,7 +301,7 @@ class Scheduler {
   bool Deliver(Sequence& sequence, TokenId token, int32_t logprobs_row);
   void StartChoice(Sequence& choice, const Sequence& prompt);
   void EndFailed(const StepPlan& plan);
-  void EndRequested(SequenceGroup& group);
+  void EndRequested(const StepPlan& plan);
 
   SchedulerOptions options_;
   KvCacheManager& cache_;
@@ -326,6 +328,7 @@ class Scheduler {
   // True while steps compute up to step_tokens_max tokens, because the prompts would otherwise miss
   // ttft_target.
   bool is_catching_up_ = false;
+  int32_t num_to_end_ = 0;    // sequences with `end_at_commit`
   int32_t num_to_sweep_ = 0;  // sequences in running_ that hold no blocks any more
 
   // The running sequence that this plan must advance and not preempt, or nullptr.

@@ -69,6 +69,8 @@ std::unique_ptr<SequenceGroup> MakeSequenceGroup(std::shared_ptr<const Request> 
   auto group = std::make_unique<SequenceGroup>();
   group->sequences = std::vector<Sequence>(static_cast<size_t>(request->num_choices));
   group->num_unended = request->num_choices;
+  group->num_prompt = request->num_prompt();
+  group->num_to_score = request->prompt_logprobs >= 0 ? group->num_prompt - 1 : 0;
   group->request = std::move(request);
   std::vector<TokenCount> counts;
   if (group->request->sampling.has_penalties()) counts = CountPrompt(*group->request);

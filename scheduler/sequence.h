@@ -109,6 +109,9 @@ struct Sequence {
 struct SequenceGroup {
   std::shared_ptr<const Request> request;
   std::vector<Sequence> sequences;  // one for each choice; never resized
+  // Copies of what each step needs of the request, so that Plan does not read the request.
+  int32_t num_prompt = 0;
+  int32_t num_to_score = 0;  // prompt positions that get log probabilities
 
   // All following members belong to the scheduler.
 
@@ -129,9 +132,7 @@ struct SequenceGroup {
     }
     return false;
   }
-  bool scores_prompt() const {
-    return request->prompt_logprobs >= 0 && num_scored < request->num_prompt() - 1;
-  }
+  bool scores_prompt() const { return num_scored < num_to_score; }
 };
 
 inline const Request& Sequence::request() const { return *group->request; }
