@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/error.hpp>
-#include <boost/beast/http/read.hpp>
 #include <utility>
 
 #include "base/check.h"
@@ -23,6 +23,8 @@ namespace http = boost::beast::http;
 constexpr Duration kLingerTime = std::chrono::seconds(2);
 // Maximum number of bytes that the server reads from the socket in its first read of a new request.
 constexpr size_t kFirstBytes = 1024;
+// Maximum number of bytes that the server reads from the socket in each further read of a request.
+constexpr size_t kReadBytesMax = 64 << 10;
 // Maximum number of bytes that a client may send between the end of a request and the end of its
 // response. The server discards these bytes. If the client sends more, the server closes the
 // connection.
@@ -37,13 +39,6 @@ void SkipLineEnds(boost::beast::flat_buffer& buffer) {
   size_t length = 0;
   while (length < buffer.size() && (bytes[length] == '\r' || bytes[length] == '\n')) ++length;
   buffer.consume(length);
-}
-
-// Returns true if the parser error `error` means that the client has sent bytes that are not
-// HTTP/1.1.
-bool IsBadMessage(const boost::system::error_code& error) {
-  return error.category() == make_error_code(http::error::bad_version).category() &&
-         error != http::error::end_of_stream && error != http::error::partial_message;
 }
 
 // Returns the path and the query of the request target `target`. `target` is a path with a query,
@@ -79,7 +74,7 @@ HttpConnection::HttpConnection(asio::ip::tcp::socket socket, std::string peer,
       memory_(memory),
       on_end_(std::move(on_end)),
       timer_(socket_.get_executor()),
-      buffer_(limits.head_bytes_max + limits.body_bytes_max) {}
+      buffer_(limits.head_bytes_max) {}
 
 HttpConnection::~HttpConnection() = default;
 
@@ -138,7 +133,7 @@ void HttpConnection::AwaitBytes() {
   socket_.async_wait(asio::ip::tcp::socket::wait_read, [self = shared_from_this()](Error error) {
     if (self->state_ != State::kIdle) return;
     if (!error) {
-      const auto space = self->buffer_.prepare(kFirstBytes);
+      const auto space = self->buffer_.prepare(std::min(kFirstBytes, self->buffer_.max_size()));
       self->buffer_.commit(self->socket_.read_some(space, error));
     }
     SkipLineEnds(self->buffer_);
@@ -154,26 +149,56 @@ void HttpConnection::AwaitBytes() {
 
 void HttpConnection::ReadHead() {
   state_ = State::kReadingHead;
+  num_received_bytes_ = 0;
   Arm(limits_.head_time_max);
-  http::async_read_header(socket_, buffer_, *parser_,
-                          [self = shared_from_this()](Error error, size_t) {
-                            if (self->state_ == State::kReadingHead) self->OnHead(error);
-                          });
+  ParseHead();
 }
 
-void HttpConnection::OnHead(Error error) {
-  if (error) {
-    if (error == http::error::header_limit) {
-      SendError(431, "the header fields are too large");
-    } else if (error == http::error::body_limit) {
-      SendError(413, "the request body is larger than --message-bytes-max allows");
-    } else if (IsBadMessage(error)) {
-      SendError(400, "the request is not valid HTTP/1.1");
-    } else {
-      CloseNow();  // the client has disconnected
-    }
-    return;
+void HttpConnection::ReadMore(void (HttpConnection::*parse)()) {
+  const size_t num_free = buffer_.max_size() - buffer_.size();
+  socket_.async_read_some(
+      buffer_.prepare(std::min(num_free, kReadBytesMax)),
+      [self = shared_from_this(), parse, state = State(state_)](Error error, size_t num_bytes) {
+        if (self->state_ != state) return;
+        if (error) {
+          self->CloseNow();  // the client has disconnected
+          return;
+        }
+        self->buffer_.commit(num_bytes);
+        (self.get()->*parse)();
+      });
+}
+
+boost::system::error_code HttpConnection::Parse() {
+  Error error = http::error::need_more;
+  if (buffer_.size() > 0) {
+    const size_t num_bytes = parser_->put(buffer_.data(), error);
+    num_received_bytes_ += num_bytes;
+    buffer_.consume(num_bytes);
   }
+  return error;
+}
+
+void HttpConnection::ParseHead() {
+  const Error error = Parse();
+  // The parser applies its limit only to the bytes that one call of `put` gets. This function
+  // applies the limit to all bytes of the head.
+  const bool is_complete = !error && parser_->is_header_done();
+  const size_t num_bytes = num_received_bytes_ + (is_complete ? 0 : buffer_.size() + 1);
+  if (error == http::error::header_limit || num_bytes > limits_.head_bytes_max) {
+    SendError(431, "the header fields are too large");
+  } else if (error == http::error::body_limit) {
+    SendError(413, "the request body is larger than --message-bytes-max allows");
+  } else if (error && error != http::error::need_more) {
+    SendError(400, "the request is not valid HTTP/1.1");
+  } else if (is_complete) {
+    OnHead();
+  } else {
+    ReadMore(&HttpConnection::ParseHead);
+  }
+}
+
+void HttpConnection::OnHead() {
   is_http_1_0_ = parser_->get().version() < 11;
   is_head_ = parser_->get().method() == http::verb::head;
   closes_ = closes_ || !parser_->get().keep_alive();
@@ -253,39 +278,48 @@ void HttpConnection::ReadBody() {
     return;
   }
   state_ = State::kReadingBody;
+  num_received_bytes_ = 0;
+  if (parser_->is_done()) {
+    Handle();
+    return;
+  }
   Arm(limits_.body_time_max);
-  const auto read = [self = shared_from_this()] {
-    http::async_read(self->socket_, self->buffer_, *self->parser_, [self](Error error, size_t) {
-      if (self->state_ == State::kReadingBody) self->OnBody(error);
-    });
-  };
-  const bool waits = parser_->get().count(http::field::expect) > 0 && !parser_->is_done();
+  parser_->eager(true);
+  const bool waits = parser_->get().count(http::field::expect) > 0;
   if (!waits || is_http_1_0_ || buffer_.size() > 0) {
-    read();
+    ParseBody();
     return;
   }
   asio::async_write(socket_, asio::buffer(kContinue),
-                    [self = shared_from_this(), read](Error error, size_t) {
+                    [self = shared_from_this()](Error error, size_t) {
                       if (self->state_ != State::kReadingBody) return;
                       if (error) {
                         self->CloseNow();
                       } else {
-                        read();
+                        self->ParseBody();
                       }
                     });
 }
 
-void HttpConnection::OnBody(Error error) {
-  if (!error) {
-    Handle();
-    return;
-  }
+void HttpConnection::ParseBody() {
+  const Error error = Parse();
+  const size_t num_framing_bytes = num_received_bytes_ - parser_->get().body().size();
   if (error == http::error::body_limit) {
     SendError(413, "the request body is larger than --message-bytes-max allows");
-  } else if (IsBadMessage(error)) {
+  } else if (error && error != http::error::need_more) {
     SendError(400, "the request body is not valid chunked data");
+  } else if (num_framing_bytes > limits_.body_bytes_max) {
+    SendError(413,
+              "the size lines of the chunks and the fields after the last chunk are together "
+              "larger than --message-bytes-max allows");
+  } else if (parser_->is_done()) {
+    Handle();
+  } else if (buffer_.size() == buffer_.max_size()) {
+    SendError(431,
+              "the size line of a chunk, or the fields after the last chunk, are larger than "
+              "--metadata-bytes-max allows");
   } else {
-    CloseNow();
+    ReadMore(&HttpConnection::ParseBody);
   }
 }
 

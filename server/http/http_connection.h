@@ -35,9 +35,11 @@ struct HttpMemory {
 };
 
 struct HttpLimits {
-  // Maximum size, in bytes, of the start line and the header fields of a request together.
+  // Maximum size, in bytes, of the start line and the header fields of a request together. Also the
+  // maximum size of the size line of one chunk, and of the fields after the last chunk.
   size_t head_bytes_max = 16 << 10;
-  // Maximum size of a request body in bytes.
+  // Maximum size of a request body in bytes. Also the maximum size of the size lines of all chunks
+  // and the fields after the last chunk together.
   size_t body_bytes_max = 4 << 20;
   // Maximum time that a connection waits for the first byte of a request. After this time, the
   // server closes the connection.
@@ -131,7 +133,14 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // Waits for the first bytes of a request, and then reads the header fields.
   void AwaitBytes();
   void ReadHead();
-  void OnHead(Error error);
+  // Starts to wait for further bytes of the request. When bytes have arrived, appends the bytes to
+  // `buffer_` and calls `parse`. REQUIRES: `buffer_` is not full.
+  void ReadMore(void (HttpConnection::*parse)());
+  // Parses the bytes in `buffer_`, and removes the parsed bytes. Returns the error of the parser.
+  // The error is `need_more` if the parser needs further bytes.
+  Error Parse();
+  void ParseHead();
+  void OnHead();
   // Checks the header fields of a request. Returns the HTTP status code and the message of an
   // error, or status 0 if the request is valid.
   std::pair<int, std::string_view> CheckHead() const;
@@ -140,7 +149,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool ReserveBody();
   void ReleaseBody();
   void ReadBody();
-  void OnBody(Error error);
+  void ParseBody();
   void Handle();
   // Starts to watch the socket, so that the connection closes if the client disconnects before the
   // response is complete.
@@ -174,11 +183,16 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   State state_ = State::kIdle;
   std::atomic<bool> is_responding_ = false;  // true in the states kResponding and kLingering
 
-  boost::beast::flat_buffer buffer_;  // received bytes that are not parsed yet
+  // Received bytes that are not parsed yet. The capacity of `limits_.head_bytes_max` bytes limits
+  // the size line of each chunk, and the fields after the last chunk.
+  boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
   // Start line and header fields of the request whose body is being read. Does not contain trailer
   // fields (fields after the last chunk of the body), because no check has seen trailer fields.
   HttpRequestHead head_;
+  // Number of parsed bytes of the start line and the header fields. While the server reads the body,
+  // the number of parsed bytes of the body, the size lines of its chunks, and the trailer fields.
+  size_t num_received_bytes_ = 0;
   bool is_http_1_0_ = false, is_head_ = false;
   // True if the connection must be closed after the current response.
   bool closes_ = false;

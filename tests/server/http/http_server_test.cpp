@@ -150,6 +150,33 @@ TEST_F(HttpServerTest, ChunksAboveTheLimitOfABodyAre413) {
   ExpectRefused(head + chunks, 413);
 }
 
+TEST_F(HttpServerTest, ChunkSizesAndExtensionsCountAgainstTheLimitOfABody) {
+  Start();
+  const std::string head =
+      "POST /a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+  // The size line and the line end of each chunk have 100 bytes, and the last chunk has 5 bytes.
+  const std::string chunk = "1;" + std::string(94, 'x') + "\r\na\r\n";
+  std::string chunks;
+  for (int i = 0; i < 19; ++i) chunks += chunk;
+  EXPECT_EQ(Ask(head + chunks + "0\r\n\r\n").body, "POST /a " + std::string(19, 'a'));
+  EXPECT_EQ(Ask(head + chunks + "0\r\nX: " + std::string(90, 'y') + "\r\n\r\n").status, 200);
+  ExpectRefused(head + chunks + "0\r\nX: " + std::string(91, 'y') + "\r\n\r\n", 413);
+  ExpectRefused(head + chunks + chunk + "0\r\n\r\n", 413);
+}
+
+TEST_F(HttpServerTest, AChunkSizeOrATrailerAboveTheLimitOfTheHeadIs431) {
+  Start();
+  const std::string head =
+      "POST /a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+  EXPECT_EQ(Ask(head + "1;" + std::string(990, 'x') + "\r\na\r\n0\r\n\r\n").status, 200);
+  for (const std::string& start : {std::string("1;"), std::string(), std::string("0\r\nX: ")}) {
+    ExpectRefused(head + start + std::string(1001, '0'), 431);
+  }
+  std::string trailers;
+  for (int i = 0; i < 170; ++i) trailers += "X: a\r\n";
+  ExpectRefused(head + "0\r\n" + trailers, 431);
+}
+
 TEST_F(HttpServerTest, ASizeAboveTheLimitOfABodyIs413) {
   Start();
   const auto head = [](std::string_view size) {
@@ -227,6 +254,17 @@ TEST_F(HttpServerTest, AHeadAboveItsLimitIs431) {
   for (int i = 0; i < 200; ++i) fields += "a: b\r\n";
   ExpectRefused(HttpGet("/a", fields), 431);
   ExpectRefused("GET /a HTTP/1.1\r\nX: " + std::string(10 << 20, 'x'), 431);
+}
+
+TEST_F(HttpServerTest, AHeadThatArrivesInPiecesHasTheSameLimit) {
+  Start();
+  HttpClient client(port());
+  client.Send("GET /a HTTP/1.1\r\nHost: localhost\r\n");
+  for (int i = 0; i < 20; ++i) {
+    client.Send("X: " + std::string(95, 'x') + "\r\n");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(client.Read().status, 431);
 }
 
 TEST_F(HttpServerTest, AClientThatWaitsIsAskedToContinue) {
