@@ -6,6 +6,7 @@
 #include <grpcpp/resource_quota.h>
 #include <spdlog/spdlog.h>
 
+#include <atomic>
 #include <future>
 #include <limits>
 #include <utility>
@@ -260,8 +261,12 @@ class Server::Parts {
   // Destroyed after `dispatcher`, because the sessions in `dispatcher` hold objects of the class
   // RequestCounter::Slot, whose destructor uses `requests`.
   RequestCounter requests;
+  // Estimated total size, in bytes, of the output that the server keeps in memory for responses
+  // over HTTP and responses to gateways that are not complete. Destroyed after `dispatcher`,
+  // because the sessions in `dispatcher` use `num_kept_bytes`.
+  std::atomic<int64_t> num_kept_bytes{0};
   // Destroyed after `dispatcher`, because the sessions in `dispatcher` use `gateway_calls`.
-  GatewayCalls gateway_calls;
+  GatewayCalls gateway_calls{num_kept_bytes, {}};
   // Sends the events of the prefix cache to gateways; null if the gRPC service for gateways is
   // turned off (HasEngineApi returns false). Destroyed after `engine`, which reports the events.
   std::unique_ptr<KvEventHub> kv_events;
@@ -324,7 +329,7 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
       admin({options, model, model_info, server_info, clock.Now(), engine, starter, calls, drain,
              clock, keys}),
       routes({options, model, tokenizer.get(), encoder, starter, calls, metrics, health, clock,
-              keys}) {
+              keys, num_kept_bytes}) {
   dispatcher.Attach(engine);
   metrics.SetModelInfo(MetricsModel(parts));
   metrics.SetLoadSource([this] { return engine.Load(); });
@@ -443,7 +448,7 @@ absl::Status Server::Parts::ListenHttp() {
 UnreadOutput Server::Parts::Unread() const {
   UnreadOutput unread;
   unread.num_waiting_bytes = dispatcher.num_waiting_bytes();
-  unread.num_kept_bytes = routes.num_kept_bytes();
+  unread.num_kept_bytes = num_kept_bytes;
   if (http != nullptr) unread.num_sending_bytes = http->num_unwritten_bytes();
   return unread;
 }

@@ -17,10 +17,10 @@ namespace incipit {
 
 // State that all calls of a gateway share. REQUIRES: the GatewayCalls outlives these calls.
 struct GatewayCalls {
+  // Estimated total size, in bytes, of the output that the server keeps in memory for responses
+  // over HTTP and responses to gateways that are not complete.
+  std::atomic<int64_t>& num_kept_bytes;
   AbortList aborts;
-  // Estimated size in bytes of the output that the server keeps in memory for all calls without a
-  // stream. The server sends the output of such a call only at the end.
-  std::atomic<int64_t> num_kept_bytes{0};
 };
 
 // Converts the output of one Generate call of a gateway to messages. In a stream, each choice
@@ -47,8 +47,7 @@ class GatewayOutput final : public ResponseFormat {
 
   void AppendChunk(OutputDelta& delta, std::vector<grpc::ByteBuffer>& messages) const;
   // Adds the new tokens in `delta` to `choices_`, for a request without a stream. Returns an error
-  // if the output that the server keeps in memory for all such requests is then larger than
-  // `kept_bytes_max_` bytes.
+  // if `calls_.num_kept_bytes` is then larger than `kept_bytes_max_`.
   absl::Status Keep(const OutputDelta& delta);
   // Discards the output that Keep has added to `choices_`.
   void Discard();

@@ -154,7 +154,7 @@ void OpenAiRoutes::ChatCompletions(const std::shared_ptr<HttpExchange>& exchange
 
 void OpenAiRoutes::StartCall(const std::shared_ptr<HttpExchange>& exchange, bool is_chat) {
   OpenAiCall::Start({context_.options, context_.model, context_.tokenizer, context_.starter,
-                     context_.calls, context_.clock, num_kept_bytes_},
+                     context_.calls, context_.clock, context_.num_kept_bytes},
                     exchange, is_chat, random_.Next());
 }
 

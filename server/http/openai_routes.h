@@ -34,6 +34,9 @@ struct RoutesContext {
   const Health& health;
   const Clock& clock;
   const ApiKeys& keys;
+  // Estimated total size, in bytes, of the output that the server keeps in memory for responses
+  // over HTTP and responses to gateways that are not complete.
+  std::atomic<int64_t>& num_kept_bytes;
 };
 
 // Calls, for each HTTP request, the function for the path and the method of the request.
@@ -49,9 +52,6 @@ class OpenAiRoutes {
   std::optional<HttpResponse> Check(const HttpRequestHead& head) const;
   // Responds to the request of `exchange`. REQUIRES: Check returned nullopt for the request.
   void Handle(std::shared_ptr<HttpExchange> exchange);
-  // Returns the estimated total size, in bytes, of the output that the server keeps in memory for
-  // responses that are not complete.
-  int64_t num_kept_bytes() const { return num_kept_bytes_; }
 
  private:
   using Handler = void (OpenAiRoutes::*)(const std::shared_ptr<HttpExchange>&);
@@ -101,9 +101,6 @@ class OpenAiRoutes {
   const HttpGuardOptions guard_;
   const int64_t start_time_;  // start of the server, in seconds since 1970
   RandomSource random_;       // random numbers for the ids of responses
-  // Estimated total size, in bytes, of the output that the server keeps in memory for responses
-  // that are not complete.
-  std::atomic<int64_t> num_kept_bytes_{0};
 };
 
 }  // namespace incipit

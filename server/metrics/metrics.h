@@ -71,7 +71,7 @@ struct RequestOutcome {
 struct UnreadOutput {
   // Bytes of output that wait in the server until the client has read earlier output.
   int64_t num_waiting_bytes = 0;
-  // Bytes of output that the server keeps until its HTTP response is complete.
+  // Bytes of output that the server keeps until a response over HTTP or to a gateway is complete.
   int64_t num_kept_bytes = 0;
   // Bytes of HTTP responses that the operating system has not accepted for sending yet.
   int64_t num_sending_bytes = 0;

@@ -182,7 +182,7 @@ void WriteUnread(FamilyWriter& out, const UnreadOutput& unread) {
   };
   out.Gauge("incipit_unread_output_bytes",
             "Size of the output that clients have not read, by state. waiting: output that waits "
-            "until a client has read earlier output. kept: output for HTTP responses that are not "
+            "until a client has read earlier output. kept: output for responses that are not "
             "complete. sending: bytes of HTTP responses that wait for the operating system.",
             {state("waiting", unread.num_waiting_bytes), state("kept", unread.num_kept_bytes),
              state("sending", unread.num_sending_bytes)});

@@ -274,6 +274,21 @@ TEST(GatewayGenerateTest, KeptOutputIsBounded) {
       << "the bytes of the first call are free again";
 }
 
+TEST(GatewayGenerateTest, KeptOutputIsCounted) {
+  TestServer server;
+  const std::string kept = "incipit_unread_output_bytes{state=\"kept\"}";
+  EXPECT_EQ(server.Metric(kept), 0);
+  server.gate().Close();
+  GatewayCall call(server, GatewayGreedy(kPrompt, 50, false));
+  server.gate().Allow(20);
+  while (server.Metric(kept) == 0) {
+  }
+  server.gate().Open();
+  EXPECT_TRUE(call.End().status.ok());
+  while (server.Metric(kept) != 0) {
+  }
+}
+
 TEST(GatewayGenerateTest, FailuresHaveNoCompleteMessage) {
   for (const bool streams : {false, true}) {
     TestServer server;
