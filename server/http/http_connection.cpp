@@ -120,7 +120,7 @@ void HttpConnection::AwaitRequest() {
     return;
   }
   state_ = State::kIdle;
-  is_responding_ = is_head_ = is_http_1_0_ = false;
+  is_head_ = is_http_1_0_ = false;
   parser_.emplace();
   parser_->header_limit(static_cast<uint32_t>(limits_.head_bytes_max));
   parser_->body_limit(limits_.body_bytes_max);
@@ -327,7 +327,6 @@ void HttpConnection::Handle() {
   Disarm();
   ReleaseBody();
   state_ = State::kResponding;
-  is_responding_ = true;
   has_response_ = response_complete_ = false;
   auto exchange = std::make_shared<HttpExchange>(shared_from_this(), std::exchange(head_, {}),
                                                  std::move(parser_->get().body()));
@@ -369,17 +368,10 @@ void HttpConnection::OnClientReadable(Error error) {
   }
 }
 
-void HttpConnection::CloseWhenIdle() {
-  Post([this] {
+void HttpConnection::CloseLater(bool waits_for_request) {
+  Post([this, waits_for_request] {
     closes_ = true;
-    if (state_ == State::kIdle) CloseNow();
-  });
-}
-
-void HttpConnection::CloseUnlessResponding() {
-  Post([this] {
-    closes_ = true;
-    if (!is_responding_) CloseNow();
+    if (state_ == State::kIdle || (!waits_for_request && !is_responding())) CloseNow();
   });
 }
 
@@ -415,7 +407,6 @@ void HttpConnection::Respond(HttpResponse response, std::function<void(bool)> on
 
 void HttpConnection::Send(HttpResponse response, std::function<void(bool)> on_written) {
   state_ = State::kResponding;
-  is_responding_ = true;
   has_response_ = response_complete_ = true;
   closes_ = closes_ || response.closes;
   response.closes = closes_;

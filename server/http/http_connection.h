@@ -81,14 +81,17 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Run();
   // Closes the connection immediately if no request has begun to arrive. Otherwise, closes the
   // connection after the response to the current request. May be called on any thread.
-  void CloseWhenIdle();
+  void CloseWhenIdle() { CloseLater(/*waits_for_request=*/true); }
   // Closes the connection immediately. May be called on any thread.
   void Close();
   // If the server is responding to a request, closes the connection after the response. Otherwise,
   // closes the connection immediately. May be called on any thread.
-  void CloseUnlessResponding();
+  void CloseUnlessResponding() { CloseLater(/*waits_for_request=*/false); }
   // Returns true while the server responds to a request. May be called on any thread.
-  bool is_responding() const { return is_responding_; }
+  bool is_responding() const {
+    const State state = state_;
+    return state == State::kResponding || state == State::kLingering;
+  }
 
   // Called by the functions of HttpExchange (a request and its response) that have the same names.
   // May be called on any thread.
@@ -124,6 +127,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // Queues `function` for the thread of the connection, and returns without waiting.
   template <typename Function>
   void Post(Function function);
+  // If the server is responding to a request, closes the connection after the response. If a
+  // request has begun to arrive and `waits_for_request` is true, closes the connection after the
+  // response to this request. Otherwise, closes the connection immediately.
+  void CloseLater(bool waits_for_request);
   // Starts the timer: the timer calls Expire after `time`, unless Arm or Disarm is called earlier.
   void Arm(Duration time);
   void Disarm();
@@ -180,8 +187,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // Number of calls of Arm and Disarm so far. If a timer from an earlier call expires, the
   // connection ignores the timer.
   uint64_t timer_generation_ = 0;
-  State state_ = State::kIdle;
-  std::atomic<bool> is_responding_ = false;  // true in the states kResponding and kLingering
+  // Changed only on the thread of the connection.
+  std::atomic<State> state_ = State::kIdle;
 
   // Received bytes that are not parsed yet. The capacity of `limits_.head_bytes_max` bytes limits
   // the size line of each chunk, and the fields after the last chunk.
@@ -190,8 +197,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // Start line and header fields of the request whose body is being read. Does not contain trailer
   // fields (fields after the last chunk of the body), because no check has seen trailer fields.
   HttpRequestHead head_;
-  // Number of parsed bytes of the start line and the header fields. While the server reads the body,
-  // the number of parsed bytes of the body, the size lines of its chunks, and the trailer fields.
+  // Number of parsed bytes of the start line and the header fields. While the server reads the
+  // body, the number of parsed bytes of the body, the size lines of its chunks, and the trailer
+  // fields.
   size_t num_received_bytes_ = 0;
   bool is_http_1_0_ = false, is_head_ = false;
   // True if the connection must be closed after the current response.

@@ -12,7 +12,6 @@
 namespace incipit {
 namespace {
 
-constexpr std::string_view kTenantField = "x-tenant-id";
 constexpr std::string_view kRequestIdField = "x-request-id";
 // Maximum estimated size, in bytes, of a response whose JSON text is built on the thread of the
 // TokenDispatcher, which passes output to all requests. A thread that renders chat templates and
@@ -103,13 +102,8 @@ absl::Status OpenAiCall::Track() {
 absl::StatusOr<std::string> OpenAiCall::Admit() const {
   INCIPIT_RETURN_IF_ERROR(context_.starter.CheckOpen());
   const HttpRequestHead& head = exchange_->head();
-  if (head.NumFields(kTenantField) > 1) {
-    return InvalidField(kTenantField, "is given more than once");
-  }
-  if (head.NumFields(kTenantField) == 0) return std::string(kDefaultTenant);
-  const std::string tenant(head.Field(kTenantField));
-  INCIPIT_RETURN_IF_ERROR(CheckTenant(tenant, context_.options.request));
-  return tenant;
+  return TenantFrom(head.NumFields(kTenantField), head.Field(kTenantField),
+                    context_.options.request);
 }
 
 std::shared_ptr<Session> OpenAiCall::AddSession() {

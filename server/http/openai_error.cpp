@@ -69,6 +69,15 @@ std::string_view TypeOf(int http_status) {
   }
 }
 
+// Appends `text` as a JSON string, or null if `text` is empty.
+void AppendJsonOrNull(std::string_view text, std::string& out) {
+  if (text.empty()) {
+    out += "null";
+  } else {
+    AppendJson(text, out);
+  }
+}
+
 std::string ErrorText(int http_status, std::string_view message, std::string_view param,
                       std::string_view code) {
   std::string out = R"({"error":{"message":)";
@@ -76,18 +85,23 @@ std::string ErrorText(int http_status, std::string_view message, std::string_vie
   out += R"(,"type":)";
   AppendJson(TypeOf(http_status), out);
   out += R"(,"param":)";
-  if (param.empty()) {
-    out += "null";
-  } else {
-    AppendJson(param, out);
-  }
+  AppendJsonOrNull(param, out);
   out += R"(,"code":)";
-  if (code.empty()) {
-    out += "null";
-  } else {
-    AppendJson(code, out);
-  }
+  AppendJsonOrNull(code, out);
   return out + "}}";
+}
+
+// Returns an error response with the JSON text `body`. If the status code is 429 or 503, the
+// response has the header field Retry-After with the value `retry_delay`, in seconds rounded up.
+HttpResponse ResponseOf(int http_status, std::string body,
+                        Duration retry_delay = std::chrono::seconds(1)) {
+  HttpResponse out{.status = http_status, .body = std::move(body)};
+  if (out.status == 401) out.fields.emplace_back("WWW-Authenticate", "Bearer");
+  if (out.status == 429 || out.status == 503) {
+    const double seconds = std::max(1.0, std::ceil(ToSeconds(retry_delay)));
+    out.fields.emplace_back("Retry-After", fmt::format("{:.0f}", seconds));
+  }
+  return out;
 }
 
 std::string CodeOf(const RequestError& error) {
@@ -143,13 +157,8 @@ std::string ErrorJson(const absl::Status& status) {
 
 HttpResponse ErrorResponse(const absl::Status& status) {
   const RequestError error = ErrorOf(status);
-  HttpResponse out{.status = HttpStatusOf(error.reason), .body = ErrorJson(status)};
-  if (out.status == 401) out.fields.emplace_back("WWW-Authenticate", "Bearer");
-  if (out.status == 429 || out.status == 503) {
-    const double seconds = error.retry_delay ? ToSeconds(*error.retry_delay) : 1;
-    out.fields.emplace_back("Retry-After",
-                            fmt::format("{:.0f}", std::max(1.0, std::ceil(seconds))));
-  }
+  HttpResponse out = ResponseOf(HttpStatusOf(error.reason), ErrorJson(status),
+                                error.retry_delay.value_or(std::chrono::seconds(1)));
   // OpenAI's client libraries repeat requests that failed with status 408, 500 or 503, unless the
   // header field X-Should-Retry forbids the repetition.
   const bool is_hopeless =
@@ -160,10 +169,7 @@ HttpResponse ErrorResponse(const absl::Status& status) {
 }
 
 HttpResponse ErrorResponse(int http_status, std::string_view message) {
-  HttpResponse out{.status = http_status, .body = ErrorText(http_status, message, "", "")};
-  if (http_status == 429 || http_status == 503) out.fields.emplace_back("Retry-After", "1");
-  if (http_status == 401) out.fields.emplace_back("WWW-Authenticate", "Bearer");
-  return out;
+  return ResponseOf(http_status, ErrorText(http_status, message, "", ""));
 }
 
 }  // namespace incipit

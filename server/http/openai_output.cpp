@@ -78,15 +78,6 @@ void HideOutput(OutputDelta& delta) {
   delta = std::move(hidden);
 }
 
-size_t BytesOf(const OutputDelta& delta) {
-  size_t bytes = delta.text.size() + delta.reasoning.size() + delta.tokens.size() * sizeof(TokenId);
-  for (const OutputToolCall& call : delta.tool_calls) {
-    bytes += call.name.size() + call.arguments_json.size();
-  }
-  for (const ScoredPosition& position : delta.logprobs) bytes += EstimatedBytes(position);
-  return bytes;
-}
-
 }  // namespace
 
 void OpenAiUsage::Add(const OutputUsage& usage) {
@@ -138,7 +129,7 @@ void OpenAiOutput::BeginChoice(size_t prompt, size_t index, std::string& out) {
   Progress& progress = progress_[index];
   progress.begun = true;
   OutputDelta first = format_.echo ? EchoOf(prompt) : OutputDelta();
-  num_kept_bytes_ += BytesOf(first);
+  num_kept_bytes_ += ContentBytes(first);
   if (!format_.streams) {
     Append(std::move(first), outputs_[index]);
     return;
@@ -185,7 +176,7 @@ std::string OpenAiOutput::Add(size_t prompt, OutputPart part) {
       AppendEvent(json, "null", out);
       continue;
     }
-    num_kept_bytes_ += BytesOf(delta);
+    num_kept_bytes_ += ContentBytes(delta);
     Append(std::move(delta), outputs_[index]);
   }
   if (part.usage) {

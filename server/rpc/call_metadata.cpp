@@ -12,7 +12,6 @@
 namespace incipit {
 namespace {
 
-constexpr std::string_view kTenantKey = "x-tenant-id";
 // Number of bytes that HTTP/2 counts for each metadata entry in addition to its name and value.
 constexpr int64_t kMetadataEntryBytes = 32;
 
@@ -20,14 +19,12 @@ constexpr int64_t kMetadataEntryBytes = 32;
 
 absl::StatusOr<std::string> TenantOf(const grpc::ServerContextBase& call,
                                      const RequestLimits& limits) {
-  const auto [begin, end] =
-      call.client_metadata().equal_range(grpc::string_ref(kTenantKey.data(), kTenantKey.size()));
-  if (begin == end) return std::string(kDefaultTenant);
-  if (std::next(begin) != end)
-    return InvalidField(kTenantKey, "must occur only once in the metadata of the call");
-  const std::string_view tenant(begin->second.data(), begin->second.size());
-  INCIPIT_RETURN_IF_ERROR(CheckTenant(tenant, limits));
-  return std::string(tenant);
+  const auto [begin, end] = call.client_metadata().equal_range(
+      grpc::string_ref(kTenantField.data(), kTenantField.size()));
+  const std::string_view tenant =
+      begin == end ? std::string_view()
+                   : std::string_view(begin->second.data(), begin->second.size());
+  return TenantFrom(static_cast<size_t>(std::distance(begin, end)), tenant, limits);
 }
 
 absl::Status CheckMetadataBytes(const grpc::ServerContextBase& call, int64_t bytes_max) {

@@ -178,15 +178,22 @@ absl::Status CheckTokens(std::string_view field, const TokensDraft& ids, const S
 }
 
 absl::Status CheckTenant(std::string_view tenant, const RequestLimits& limits) {
-  constexpr std::string_view kField = "x-tenant-id";
-  if (tenant.empty()) return InvalidField(kField, "is empty");
-  INCIPIT_RETURN_IF_ERROR(CheckBytes(kField, tenant.size(), limits.tenant_bytes_max));
+  if (tenant.empty()) return InvalidField(kTenantField, "is empty");
+  INCIPIT_RETURN_IF_ERROR(CheckBytes(kTenantField, tenant.size(), limits.tenant_bytes_max));
   const bool is_plain = std::all_of(tenant.begin(), tenant.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
            c == '_' || c == '-';
   });
   if (is_plain) return absl::OkStatus();
-  return InvalidField(kField, "has a byte that is not a letter, a digit, '.', '_' or '-'");
+  return InvalidField(kTenantField, "has a byte that is not a letter, a digit, '.', '_' or '-'");
+}
+
+absl::StatusOr<std::string> TenantFrom(size_t num_values, std::string_view value,
+                                       const RequestLimits& limits) {
+  if (num_values == 0) return std::string(kDefaultTenant);
+  if (num_values > 1) return InvalidField(kTenantField, "occurs more than once");
+  INCIPIT_RETURN_IF_ERROR(CheckTenant(value, limits));
+  return std::string(value);
 }
 
 void SetTenant(std::string_view tenant, bool is_isolated, std::string_view salt, Request& request) {

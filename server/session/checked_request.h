@@ -114,9 +114,19 @@ absl::Status CheckTokens(std::string_view field, const TokensDraft& ids, const S
 // characters, and at most `limits.request_id_bytes_max` bytes.
 absl::Status CheckLabel(std::string_view label, const RequestLimits& limits);
 
+// Name of the metadata entry of a gRPC call, or of the header field of an HTTP request, that
+// contains the tenant.
+inline constexpr std::string_view kTenantField = "x-tenant-id";
+
 // Returns INVALID_FIELD unless `tenant` is a valid name of a tenant: from 1 to
 // `limits.tenant_bytes_max` letters, digits, '.', '_' and '-'.
 absl::Status CheckTenant(std::string_view tenant, const RequestLimits& limits);
+
+// Returns the tenant of a call that has `num_values` values of x-tenant-id. `value` is one of the
+// values. Returns the default tenant if `num_values` is 0. Returns INVALID_FIELD if `num_values` is
+// greater than 1, or if CheckTenant returns an error.
+absl::StatusOr<std::string> TenantFrom(size_t num_values, std::string_view value,
+                                       const RequestLimits& limits);
 
 // Sets the tenant and the cache namespace of `request`. Only requests with the same namespace share
 // blocks of the prefix cache. If `is_isolated` is false, all requests belong to the same tenant.

@@ -64,16 +64,18 @@ size_t EstimatedBytes(const ScoredPosition& position) {
   return bytes;
 }
 
+size_t ContentBytes(const OutputDelta& delta) {
+  size_t bytes = delta.text.size() + delta.reasoning.size() + kTokenBytes * delta.tokens.size();
+  for (const OutputToolCall& call : delta.tool_calls) {
+    bytes += kDeltaBytes + call.name.size() + call.arguments_json.size();
+  }
+  for (const ScoredPosition& position : delta.logprobs) bytes += EstimatedBytes(position);
+  return bytes;
+}
+
 size_t EstimatedBytes(const OutputPart& part) {
   size_t bytes = part.usage ? kUsageBytes : 0;
-  for (const OutputDelta& delta : part.deltas) {
-    bytes += kDeltaBytes + delta.text.size() + delta.reasoning.size() +
-             kTokenBytes * delta.tokens.size();
-    for (const OutputToolCall& call : delta.tool_calls) {
-      bytes += kDeltaBytes + call.name.size() + call.arguments_json.size();
-    }
-    for (const ScoredPosition& position : delta.logprobs) bytes += EstimatedBytes(position);
-  }
+  for (const OutputDelta& delta : part.deltas) bytes += kDeltaBytes + ContentBytes(delta);
   for (const ScoredPosition& position : part.prompt_logprobs) bytes += EstimatedBytes(position);
   return bytes;
 }

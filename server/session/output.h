@@ -108,6 +108,8 @@ std::string NewToolCallId();
 
 // Returns the estimated size of `position` in a message to the client, in bytes.
 size_t EstimatedBytes(const ScoredPosition& position);
+// Returns the estimated size of the contents of `delta` in a message to the client, in bytes.
+size_t ContentBytes(const OutputDelta& delta);
 // Returns the estimated size of a message to the client with the output `part`, in bytes.
 size_t EstimatedBytes(const OutputPart& part);
 
