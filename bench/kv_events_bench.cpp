@@ -21,6 +21,7 @@ enum Listener : int64_t { kNone, kLog, kHub };
 class Sink final : public KvSubscriber {
  public:
   explicit Sink(KvEventHub& hub) : hub_(hub), id_(hub.NewId()) {}
+  void Accept() override {}
   void Send(KvMessage message) override {
     num_bytes_ += static_cast<int64_t>(message->size());
     ++num_messages_;

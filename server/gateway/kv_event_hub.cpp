@@ -213,9 +213,10 @@ void KvEventHub::Arrive(Arrival arrival, Time now) {
             "the batch of cache events with sequence number {} is unknown or too old; subscribe "
             "again with the sequence number 0",
             arrival.start)));
-  } else if (!is_listening_) {
-    Listen();
+    return;
   }
+  subscriptions_.back()->subscriber->Accept();
+  if (!is_listening_) Listen();
 }
 
 void KvEventHub::HandleSent(const Sent& sent) {

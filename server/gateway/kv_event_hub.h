@@ -28,6 +28,9 @@ namespace incipit {
 class KvSubscriber {
  public:
   virtual ~KvSubscriber() = default;
+  // Reports that the subscription has begun. The KvEventHub calls Accept once, before the first
+  // Send. If the KvEventHub refuses the subscription, the KvEventHub calls only End.
+  virtual void Accept() = 0;
   // Starts to send `message`. After the message is sent, the subscriber must call
   // KvEventHub::OnSent. Until then, the KvEventHub does not call Send again.
   virtual void Send(KvMessage message) = 0;

@@ -39,12 +39,17 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* KvEventStream::Open(
   smg::grpc::common::SubscribeKvEventsRequest message;
   absl::Status status = FromBytes(request, message);
   if (status.ok()) {
-    stream->StartSendInitialMetadata();
+    // The hub never refuses the start position 0, so the stream need not wait for the hub.
+    if (message.start_sequence_number() == 0) stream->Accept();
     status = hub.Subscribe(opened->id_, std::move(stream), message.start_sequence_number(),
                            message.load_records_before_first_batch());
   }
   if (!status.ok()) opened->End(status);
   return opened;
+}
+
+void KvEventStream::Accept() {
+  if (!std::exchange(is_accepted_, true)) StartSendInitialMetadata();
 }
 
 void KvEventStream::Send(KvMessage message) {

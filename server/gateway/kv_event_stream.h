@@ -24,12 +24,16 @@ namespace incipit {
 class KvEventStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public KvSubscriber {
  public:
   // Starts the call with the serialized SubscribeKvEventsRequest `request`. gRPC owns the result.
-  // Sends the initial metadata immediately, because a gateway regards a server without initial
-  // metadata as unreachable. REQUIRES: `hub` and `context` outlive the call.
+  // REQUIRES: `hub` and `context` outlive the call.
   static grpc::ServerWriteReactor<grpc::ByteBuffer>* Open(KvEventHub& hub,
                                                           grpc::CallbackServerContext& context,
                                                           const grpc::ByteBuffer& request);
 
+  // Sends the initial metadata, because a gateway regards a server without initial metadata as
+  // unreachable. A call that the KvEventHub refuses because of its start position gets no initial
+  // metadata. A gateway subscribes again from 0 only if it got OUT_OF_RANGE without initial
+  // metadata.
+  void Accept() override;
   void Send(KvMessage message) override;
   void End(const absl::Status& status) override;
   void Reset() override;
@@ -47,6 +51,8 @@ class KvEventStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, p
   const uint64_t id_;
   // Pointer of the object to itself, so that the object exists until OnDone clears `self_`.
   std::shared_ptr<KvEventStream> self_;
+  // True after the first call of Accept. Used by Open, and then only by the thread of the hub.
+  bool is_accepted_ = false;
   grpc::ByteBuffer bytes_;  // message that gRPC is sending to the client
 
   Mutex mutex_;

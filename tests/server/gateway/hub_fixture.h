@@ -23,7 +23,12 @@ class CollectingSubscriber final : public KvSubscriber {
   CollectingSubscriber(KvEventHub& hub, GatewayIndex& index)
       : hub_(hub), index_(index), id_(hub.NewId()) {}
 
+  void Accept() override {
+    EXPECT_FALSE(is_accepted_) << "two acceptances";
+    is_accepted_ = true;
+  }
   void Send(KvMessage message) override {
+    EXPECT_TRUE(is_accepted_) << "a message without an acceptance";
     EXPECT_EQ(message_, nullptr) << "two messages at the same time";
     EXPECT_FALSE(end_);
     message_ = std::move(message);
@@ -50,6 +55,7 @@ class CollectingSubscriber final : public KvSubscriber {
   }
 
   uint64_t id() const { return id_; }
+  bool is_accepted() const { return is_accepted_; }
   bool has_message() const { return message_ != nullptr; }
   bool was_reset() const { return was_reset_; }
   const std::optional<absl::Status>& end() const { return end_; }
@@ -63,7 +69,7 @@ class CollectingSubscriber final : public KvSubscriber {
   KvMessage message_;
   GatewayIndex::Batch last_;
   std::optional<absl::Status> end_;
-  bool was_reset_ = false;
+  bool is_accepted_ = false, was_reset_ = false;
   size_t longest_ = 0;
 };
 

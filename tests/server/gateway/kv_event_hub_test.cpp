@@ -159,6 +159,7 @@ TEST(KvEventHubTest, AnUnknownPositionIsOutOfRange) {
     test.hub.Turn();
     ASSERT_TRUE(stranger->end()) << start - cursor;
     EXPECT_TRUE(absl::IsOutOfRange(*stranger->end()));
+    EXPECT_FALSE(stranger->is_accepted());
   }
   const auto current = test.Subscribe(index, cursor + 1);
   test.hub.Turn();
@@ -374,6 +375,7 @@ TEST(KvEventHubTest, TheThreadSendsEvents) {
   class Reader final : public KvSubscriber {
    public:
     explicit Reader(KvEventHub& hub) : hub_(hub), id(hub.NewId()) {}
+    void Accept() override {}
     void Send(KvMessage message) override {
       GatewayIndex::Batch batch;
       EXPECT_TRUE(batch.ParseFromString(*message));
