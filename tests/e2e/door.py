@@ -1,8 +1,8 @@
 """Measures how the server admits and refuses requests, over a fake runner. The server runs on one core and its clients
 run on another:
 
-    python3 tests/e2e/run.py build/release/fake_server door [attack] [cost] [flood] [queue] [streams] [--seconds N]
-        [--rounds N]
+    python3 tests/e2e/run.py build/release/fake_server door [attack] [cost] [flood] [queue] [slow] [streams]
+        [--seconds N] [--rounds N]
 
 attack: how long health checks and new connections wait while the server prepares two requests with 62 tools each. Each
         tool has 8,000 members.
@@ -11,6 +11,9 @@ cost:   CPU time of a call that is refused because of requests-max, a wrong tena
 flood:  latency of health checks and time between the tokens of 16 streams, with steps of 20 ms, while calls are refused.
 queue:  memory, and the latency of small calls on one connection, while other connections fill the queue of the text
         threads with large texts.
+slow:   time between the tokens of 950 streams while the clients of 50 further streams do not read. Fails if a stream
+        of the 950 fails, or if the server does not end each of the 50.
+streams: CPU time of a streamed token, memory of a stream, and time between the tokens of up to 1,000 streams.
 
 Prints Markdown. REQUIRES: the programs `load_client` and `stream_client` are in the folder of the server's program.
 """
@@ -216,16 +219,16 @@ STREAM_LOADS = [("gRPC", 1, 32), ("HTTP", 32, 1), ("gRPC", 8, 32), ("HTTP", 256,
                 ("HTTP", 1000, 1)]
 
 
-def measure_streams(protocol, connections, on_each, seconds):
-    """Runs all streams in a new server, and returns what `stream_client` prints."""
-    flags = ["--step-time-ms", str(STEP_MS), "--sampled-token", "300", "--model-name", "fake"]
+def measure_streams(protocol, connections, on_each, seconds, *server_flags, unread=0):
+    """Runs all streams in a new server, and returns what `stream_client` prints. Clients do not read `unread` streams."""
+    flags = ["--step-time-ms", str(STEP_MS), "--sampled-token", "300", "--model-name", "fake", *server_flags]
     with PinnedServer(*flags, *STREAM_LIMITS, http=True, files_max=8192) as server:
         port = server.ports["http" if protocol == "HTTP" else "grpc"]
         # The streams must not end before the measurement.
         tokens = int((WARMUP_SECONDS + seconds + 5) * 1000 / STEP_MS)
         command = [STREAM_CLIENT, "--address", f"127.0.0.1:{port}", "--server-pid", str(server.process.pid),
                    "--connections", str(connections), "--streams", str(on_each), "--tokens", str(tokens),
-                   "--warmup-seconds", str(WARMUP_SECONDS), "--seconds", str(seconds),
+                   "--warmup-seconds", str(WARMUP_SECONDS), "--seconds", str(seconds), "--unread", str(unread),
                    *(["--http"] if protocol == "HTTP" else [])]
         return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
@@ -249,7 +252,33 @@ def streams(arguments):
     print()
 
 
-PARTS = {"attack": attack, "cost": cost, "flood": flood, "queue": queue, "streams": streams}
+# --- measurement of streams whose clients do not read
+
+SLOW_STREAMS = 50
+STALL_SECONDS = 3  # --write-stall-timeout. The server resets a gRPC call after twice this time.
+# The measurement includes the time until the buffers of the slow streams are full, and twice STALL_SECONDS.
+SLOW_SECONDS_MIN = 20
+
+
+def slow(arguments):
+    seconds = max(arguments.seconds, SLOW_SECONDS_MIN)
+    print(f"Steps of {STEP_MS} ms; 1,000 streams; write-stall-timeout {STALL_SECONDS} s; one round of {seconds} s. 'Gap': time "
+          "between two tokens of a stream that is read, beyond the time of a step:\n")
+    print("| protocol | connections | unread streams | gap p50, ms | gap p99, ms | gap max, ms | read streams that failed | unread streams that "
+          "the server ended | memory, KiB a stream |\n|---|---|---|---|---|---|---|---|---|")
+    loads = [(*load, unread) for load in (("gRPC", 8, 125), ("HTTP", 1000, 1)) for unread in (0, SLOW_STREAMS)]
+    for protocol, connections, on_each, unread in loads:
+        found = measure_streams(protocol, connections, on_each, seconds, "--write-stall-timeout", f"{STALL_SECONDS}s",
+                                unread=unread)
+        gaps = [found["gaps"][key] - STEP_MS for key in ("p50_ms", "p99_ms", "max_ms")]
+        print(f"| {protocol} | {connections} | {unread} | {gaps[0]:.2f} | {gaps[1]:.2f} | {gaps[2]:.1f} | {found['failed']} | "
+              f"{found['unread_failed']} of {found['unread']} | {found['memory_bytes_per_stream'] / 1024:.0f} |", flush=True)
+        assert found["all_ran"], "a stream ended before the end of the measurement"
+        assert (found["failed"], found["unread_failed"]) == (0, unread), found
+    print()
+
+
+PARTS = {"attack": attack, "cost": cost, "flood": flood, "queue": queue, "slow": slow, "streams": streams}
 
 
 def main():

@@ -1,6 +1,7 @@
 // Runs many streams of a server at the same time, over gRPC or over HTTP. Measures the time between
 // the messages of each stream, the CPU time of the server per token, and the memory of the server
-// per stream. Prints the results as one line of JSON.
+// per stream. With --unread, some streams are not read, and the results contain how many of these
+// streams the server has ended. Prints the results as one line of JSON.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
@@ -14,6 +15,7 @@
 #include <csignal>
 #include <ctime>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -35,10 +37,22 @@ using Json = nlohmann::ordered_json;
 struct StreamOptions {
   std::string address;
   bool is_http = false;
-  int32_t connections = 8, streams = 32, tokens = 500, prompt_tokens = 100;
+  int32_t connections = 8, streams = 32, unread = 0, tokens = 500, prompt_tokens = 100;
   double warmup_seconds = 2, seconds = 10;
   int64_t server_pid = 0;
+
+  int64_t num_streams() const { return int64_t{connections} * streams; }
+  // Returns true for `unread` stream numbers, which are spread evenly over all connections.
+  bool IsUnread(int64_t index) const {
+    return index * unread / num_streams() != (index + 1) * unread / num_streams();
+  }
 };
+
+// Number of log probabilities of each output token that a stream asks for if the stream is not
+// read. Large messages fill the buffers between server and client sooner.
+constexpr uint32_t kUnreadLogprobs = 20;
+// Size in bytes of the receive buffer of an HTTP stream that is not read.
+constexpr int kUnreadBufferBytes = 4096;
 
 void Bind(StreamOptions& o, Flags& flags) {
   flags.String({"address", "HOST:PORT", "Address of the server."}, o.address);
@@ -47,6 +61,9 @@ void Bind(StreamOptions& o, Flags& flags) {
   flags.Integer({"connections", "N", "Number of connections."}, o.connections, {1, 1 << 20});
   flags.Integer({"streams", "N", "Number of streams on each connection. 1 with --http."}, o.streams,
                 {1, 1 << 20});
+  flags.Integer(
+      {"unread", "N", "Number of streams, of all connections together, that are not read."},
+      o.unread, {0, 1 << 20});
   flags.Integer({"tokens", "N", "Number of output tokens of each stream."}, o.tokens, {1, 1 << 30});
   flags.Integer({"prompt-tokens", "N", "Number of tokens of each prompt."}, o.prompt_tokens,
                 {1, 1 << 20});
@@ -59,6 +76,8 @@ void Bind(StreamOptions& o, Flags& flags) {
 }
 
 Time Now() { return std::chrono::steady_clock::now(); }
+
+void Sleep() { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }
 
 double CpuSeconds(int64_t pid) {
   clockid_t clock{};
@@ -111,20 +130,31 @@ class Recorder {
   std::atomic<int64_t> num_messages_ = 0, num_begun_ = 0, num_ended_ = 0, num_failed_ = 0;
 };
 
+// The messages of the streams that are read, and of the streams that are not read.
+struct Recorders {
+  Recorder read, unread;
+};
+
 // A call of Generate.
 class GrpcStream final : public grpc::ClientReadReactor<v1::GenerateResponse> {
  public:
   GrpcStream(v1::Inference::Stub& stub, const StreamOptions& options, int32_t index,
-             Recorder& recorder)
-      : recorder_(recorder) {
+             Recorders& recorders)
+      : is_unread_(options.IsUnread(index)),
+        recorder_(is_unread_ ? recorders.unread : recorders.read) {
     for (int32_t i = 0; i < options.prompt_tokens; ++i) {
       request_.mutable_token_ids()->add_ids(static_cast<uint32_t>(5 + (index * 31 + i * 7) % 200));
     }
     request_.mutable_sampling()->set_seed(index);
     request_.mutable_output()->set_max_tokens(static_cast<uint32_t>(options.tokens));
     request_.mutable_output()->set_ignore_eos(true);
+    if (is_unread_) request_.mutable_output()->set_logprobs(kUnreadLogprobs);
     stub.async()->Generate(&context_, &request_, this);
-    StartRead(&response_);
+    if (is_unread_) {
+      AddHold();  // until Read
+    } else {
+      StartRead(&response_);
+    }
     StartCall();
   }
   void OnReadDone(bool ok) override {
@@ -133,8 +163,15 @@ class GrpcStream final : public grpc::ClientReadReactor<v1::GenerateResponse> {
     StartRead(&response_);
   }
   void OnDone(const grpc::Status& status) override { recorder_.OnEnd(status.ok()); }
+  // Reads the stream to its end. REQUIRES: the stream is unread. Called once.
+  void Read() {
+    StartRead(&response_);
+    RemoveHold();
+  }
+  bool is_unread() const { return is_unread_; }
 
  private:
+  const bool is_unread_;
   Recorder& recorder_;
   grpc::ClientContext context_;
   v1::GenerateRequest request_;
@@ -144,16 +181,26 @@ class GrpcStream final : public grpc::ClientReadReactor<v1::GenerateResponse> {
 
 class GrpcStreams {
  public:
-  GrpcStreams(const StreamOptions& options, Recorder& recorder) {
+  GrpcStreams(const StreamOptions& options, Recorders& recorders) {
     for (int32_t i = 0; i < options.connections; ++i) {
       grpc::ChannelArguments arguments;
       arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+      // Otherwise gRPC enlarges the window of a stream, and the window of an unread stream is never
+      // full.
+      if (options.unread > 0) arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
       stubs_.push_back(v1::Inference::NewStub(grpc::CreateCustomChannel(
           options.address, grpc::InsecureChannelCredentials(), arguments)));
       for (int32_t k = 0; k < options.streams; ++k) {
         streams_.push_back(std::make_unique<GrpcStream>(*stubs_.back(), options,
-                                                        i * options.streams + k, recorder));
+                                                        i * options.streams + k, recorders));
       }
+    }
+  }
+
+  // Reads the streams that were not read until now, to their ends.
+  void EndUnread() {
+    for (const auto& stream : streams_) {
+      if (stream->is_unread()) stream->Read();
     }
   }
 
@@ -165,8 +212,8 @@ class GrpcStreams {
 // Responses of HTTP connections. One thread reads all connections.
 class HttpStreams {
  public:
-  HttpStreams(const StreamOptions& options, Recorder& recorder)
-      : recorder_(recorder),
+  HttpStreams(const StreamOptions& options, Recorders& recorders)
+      : recorders_(recorders),
         epoll_(epoll_create1(0)),
         streams_(static_cast<size_t>(options.connections)) {
     for (size_t i = 0; i < streams_.size(); ++i) Open(options, i);
@@ -177,9 +224,17 @@ class HttpStreams {
     close(epoll_);
   }
 
+  // Reads the streams that were not read until now, to their ends.
+  void EndUnread() {
+    for (size_t i = 0; i < streams_.size(); ++i) {
+      if (streams_[i].is_unread && streams_[i].fd >= 0) Watch(i);
+    }
+  }
+
  private:
   struct Stream {
     int fd = -1;
+    bool is_unread = false;
     std::string tail;  // last bytes of the previous read, in which an event may begin
     Time last{};
   };
@@ -194,32 +249,46 @@ class HttpStreams {
     }
     Stream& stream = streams_[index];
     stream.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    stream.is_unread = options.IsUnread(static_cast<int64_t>(index));
+    if (stream.is_unread) {
+      setsockopt(stream.fd, SOL_SOCKET, SO_RCVBUF, &kUnreadBufferBytes, sizeof kUnreadBufferBytes);
+    }
     std::string ids;
     for (int32_t i = 0; i < options.prompt_tokens; ++i) {
       ids += fmt::format("{}{}", i > 0 ? "," : "",
                          5 + (static_cast<int32_t>(index) * 31 + i * 7) % 200);
     }
     const std::string body = fmt::format(
-        R"({{"prompt":[{}],"max_tokens":{},"ignore_eos":true,"seed":{},"stream":true}})", ids,
-        options.tokens, index);
+        R"({{"prompt":[{}],"max_tokens":{},"ignore_eos":true,"seed":{},"stream":true{}}})", ids,
+        options.tokens, index,
+        stream.is_unread ? fmt::format(R"(,"logprobs":{})", kUnreadLogprobs) : "");
     const std::string request = fmt::format(
         "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         "Content-Length: {}\r\n\r\n{}",
         body.size(), body);
+    if (connect(stream.fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+        send(stream.fd, request.data(), request.size(), MSG_NOSIGNAL) !=
+            static_cast<ssize_t>(request.size())) {
+      End(stream, false);
+    } else if (!stream.is_unread) {
+      Watch(index);
+    }
+  }
+
+  // Starts to read the stream with the number `index`.
+  void Watch(size_t index) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = index;
-    if (connect(stream.fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-        send(stream.fd, request.data(), request.size(), MSG_NOSIGNAL) !=
-            static_cast<ssize_t>(request.size()) ||
-        epoll_ctl(epoll_, EPOLL_CTL_ADD, stream.fd, &event) != 0) {
-      End(stream, false);
+    if (epoll_ctl(epoll_, EPOLL_CTL_ADD, streams_[index].fd, &event) != 0) {
+      End(streams_[index], false);
     }
   }
 
   void Read() {
     std::vector<epoll_event> events(256);
-    while (recorder_.num_ended() < static_cast<int64_t>(streams_.size())) {
+    while (recorders_.read.num_ended() + recorders_.unread.num_ended() <
+           static_cast<int64_t>(streams_.size())) {
       const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 100);
       for (int i = 0; i < count; ++i) ReadSome(streams_[events[static_cast<size_t>(i)].data.u64]);
     }
@@ -232,7 +301,7 @@ class HttpStreams {
     std::string text = std::exchange(stream.tail, {});
     text.append(buffer, static_cast<size_t>(got));
     for (size_t at = 0; (at = text.find(kEvent, at)) != std::string::npos; at += kEvent.size()) {
-      recorder_.OnMessage(stream.last);
+      RecorderOf(stream).OnMessage(stream.last);
     }
     if (text.find(kDone) != std::string::npos) return End(stream, true);
     stream.tail = text.substr(text.size() - std::min(text.size(), kEvent.size() - 1));
@@ -240,20 +309,25 @@ class HttpStreams {
 
   void End(Stream& stream, bool ok) {
     if (stream.fd >= 0) close(std::exchange(stream.fd, -1));
-    recorder_.OnEnd(ok);
+    RecorderOf(stream).OnEnd(ok);
   }
 
-  Recorder& recorder_;
+  Recorder& RecorderOf(const Stream& stream) {
+    return stream.is_unread ? recorders_.unread : recorders_.read;
+  }
+
+  Recorders& recorders_;
   const int epoll_;
   std::vector<Stream> streams_;
   std::thread thread_;
 };
 
-void Sleep() { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }
-
-// Measures while all streams run, and then waits for their ends.
-Json Measure(const StreamOptions& options, int64_t bytes_before, Recorder& recorder) {
-  const int64_t num_streams = int64_t{options.connections} * options.streams;
+// Measures while all streams run, and then waits for their ends. `end_unread` ends the streams that
+// are not read.
+Json Measure(const StreamOptions& options, int64_t bytes_before, Recorders& recorders,
+             const std::function<void()>& end_unread) {
+  Recorder& recorder = recorders.read;
+  const int64_t num_streams = options.num_streams() - options.unread;
   while (recorder.num_begun() + recorder.num_failed() < num_streams) Sleep();
   std::this_thread::sleep_for(FromSeconds(options.warmup_seconds));
   recorder.SetMeasures(true);
@@ -266,18 +340,22 @@ Json Measure(const StreamOptions& options, int64_t bytes_before, Recorder& recor
   const double seconds = ToSeconds(Now() - begin);
   recorder.SetMeasures(false);
   const bool all_ran = recorder.num_ended() == 0;
+  end_unread();
+  while (recorders.unread.num_ended() < options.unread) Sleep();
   while (recorder.num_ended() < num_streams) Sleep();
   const int64_t growth = MemoryBytes(options.server_pid, "VmHWM") - bytes_before;
   const double tokens_per_message = static_cast<double>(num_streams * options.tokens) /
                                     static_cast<double>(recorder.num_messages());
   return {{"streams", num_streams},
           {"failed", recorder.num_failed()},
+          {"unread", options.unread},
+          {"unread_failed", recorders.unread.num_failed()},
           {"all_ran", all_ran},  // false: a stream ended before the end of the measurement
           {"seconds", seconds},
           {"tokens_per_message", tokens_per_message},
           {"server_cpu_seconds", cpu},
           {"us_per_token", cpu * 1e6 / (static_cast<double>(num_messages) * tokens_per_message)},
-          {"memory_bytes_per_stream", growth / num_streams},
+          {"memory_bytes_per_stream", growth / options.num_streams()},
           {"gaps", recorder.Gaps()}};
 }
 
@@ -291,16 +369,23 @@ absl::Status Run(std::span<const std::string_view> args) {
     return absl::OkStatus();
   }
   if (options.server_pid == 0) return InvalidArgument("--server-pid is missing");
+  if (options.unread >= options.num_streams()) {
+    return InvalidArgument("--unread is {}, but there are {} streams", options.unread,
+                           options.num_streams());
+  }
   if (options.is_http && options.streams != 1) return InvalidArgument("--http needs --streams 1");
   std::signal(SIGPIPE, SIG_IGN);
   const int64_t bytes_before = MemoryBytes(options.server_pid, "VmRSS");
-  Recorder recorder;
+  Recorders recorders;
+  const auto measure = [&](const std::function<void()>& end_unread) {
+    fmt::print("{}\n", Measure(options, bytes_before, recorders, end_unread).dump());
+  };
   if (options.is_http) {
-    const HttpStreams streams(options, recorder);
-    fmt::print("{}\n", Measure(options, bytes_before, recorder).dump());
+    HttpStreams streams(options, recorders);
+    measure([&] { streams.EndUnread(); });
   } else {
-    const GrpcStreams streams(options, recorder);
-    fmt::print("{}\n", Measure(options, bytes_before, recorder).dump());
+    GrpcStreams streams(options, recorders);
+    measure([&] { streams.EndUnread(); });
   }
   return absl::OkStatus();
 }
