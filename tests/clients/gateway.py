@@ -56,6 +56,9 @@ class Worker(ServerProcess):
         load = self.engine.GetLoads(vllm_engine_pb2.GetLoadsRequest()).loads[0]
         return load.num_total_reqs
 
+    def is_draining(self):
+        return not self.engine.HealthCheck(vllm_engine_pb2.HealthCheckRequest()).healthy
+
     def has_events(self):
         call = self.engine.SubscribeKvEvents(common_pb2.SubscribeKvEventsRequest())
         try:
@@ -66,8 +69,10 @@ class Worker(ServerProcess):
 
 
 def slow(*flags, step_time_ms=20, **options):
-    """Returns a server whose model is fake and slow."""
-    return Worker("--step-time-ms", str(step_time_ms), "--model-name", MODEL, *flags, program=FAKE_SERVER, **options)
+    """Returns a server whose model is fake and slow. The model never samples an end-of-sequence token, which the gateway
+    requests as a stop token."""
+    return Worker("--step-time-ms", str(step_time_ms), "--model-name", MODEL, "--sampled-token", "300", *flags,
+                  program=FAKE_SERVER, **options)
 
 
 def greedy(**options):
@@ -280,6 +285,7 @@ def check_failures(checks):
                     first_event = next(events)
                     draining, other = (returned, alive) if reply.worker == returned.name else (alive, returned)
                     draining.signal()
+                    wait_for(draining.is_draining, "a draining server")
                     for _ in range(10):
                         equal(gateway.complete(**greedy(max_tokens=2))[0], other.name)
                     finish = [choice["finish_reason"] for event in [first_event, *events]
