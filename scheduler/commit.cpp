@@ -168,8 +168,8 @@ void Scheduler::EndFailed(const StepPlan& plan) {
   }
 }
 
-// Ends the choices that computed a prompt, if they were cancelled while a step in flight sampled the
-// first tokens of the other choices.
+// Ends the choices that computed a prompt, if they were cancelled while a step in flight sampled
+// the first tokens of the other choices.
 void Scheduler::EndRequested(const StepPlan& plan) {
   if (num_to_end_ == 0) return;
   for (const StepPlan::Item& item : plan.items) {
