@@ -19,9 +19,9 @@ class DeadlineHeap {
   // Removes `group`. Does nothing if the request is not in the heap.
   void Remove(SequenceGroup& group);
 
-  // Returns the earliest time, or kNoDeadline.
+  // Returns the earliest SequenceGroup::look_at of all requests, or kNoDeadline.
   Time next() const { return heap_.empty() ? kNoDeadline : heap_.front()->look_at; }
-  // Returns the request with the earliest time. REQUIRES: the heap is not empty.
+  // Returns the request with the earliest SequenceGroup::look_at. REQUIRES: the heap is not empty.
   SequenceGroup& front() const { return *heap_.front(); }
 
  private:

@@ -37,9 +37,9 @@ struct SchedulerOptions {
   // The duration is the time between two output tokens of these sequences. 0: kStepRatio times the
   // duration of a step without prompt tokens.
   Duration itl_target{};
-  // If steps within itl_target need more than this time for all running and waiting prompts, steps
-  // compute up to step_tokens_max tokens until these prompts are computed. 0: kPromptRatio times
-  // the time that an average prompt needs alone, but at least kTtftMin.
+  // Maximum time in which steps that respect itl_target must be able to compute all prompts. If
+  // they need more time, itl_target has no effect until these prompts are computed. 0: kPromptRatio
+  // times the time that an average prompt needs alone, but at least kTtftMin.
   Duration ttft_target{};
   // Time in which a waiting request gains one level of priority; 0: priorities do not rise.
   Duration priority_aging = std::chrono::seconds(10);

@@ -20,7 +20,8 @@ constexpr double kPriorStrength = 0.02;
 // Prior ratios of the costs a, b, c and d. Measured ratios: 1 : 0.087 : 0.1 : 2.3e-5 on 2 CPU cores
 // with a model of 0.5B parameters, and 1 : 0.005 : 0.0007 : 7e-6 on an H100 with 8B parameters.
 constexpr std::array<double, 4> kPriorCosts = {1, 0.1, 0.1, 2e-5};
-// Smallest prior ratio that Fit uses in the penalty of a cost, as a fraction of kPriorCosts.
+// Fit compares each cost with its expected value. The expected value is at least this part of the
+// value that kPriorCosts gives.
 constexpr double kPriorFloor = 0.1;
 // Largest ratio of measured to predicted duration that the model distinguishes.
 constexpr double kRatioMax = 1000;

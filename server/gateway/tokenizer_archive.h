@@ -17,7 +17,7 @@
 namespace incipit {
 
 // Reads the tokenizer files of a model folder on the first use. Keeps a zip archive of the files in
-// memory, as a list of messages. Thread-safe.
+// memory, divided into the response messages of the gateway's call GetTokenizer. Thread-safe.
 class TokenizerArchive {
  public:
   // Parts of the archive as serialized GetTokenizerChunk messages, in order. A copy of a Chunks

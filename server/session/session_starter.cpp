@@ -205,7 +205,8 @@ bool SessionStarter::IsQueueHeldUp(const EngineLoad& load) const {
 }
 
 absl::Status SessionStarter::CheckDeadline(const Session& session) const {
-  // With fair sharing, the wait depends on the tenant. The scheduler then refuses the request.
+  // With the policy `fair`, the wait depends on the tenant, so this estimate may be wrong. The
+  // scheduler refuses requests that cannot be in time.
   if (context_.options.scheduling != SchedulingKind::kFcfs) return absl::OkStatus();
   const EngineLoad load = context_.engine.Load();
   if (!IsQueueHeldUp(load)) return absl::OkStatus();

@@ -134,7 +134,8 @@ class MergeTable {
   // Element [common_[left] * kCommonMax + common_[right]] describes the merge of the common symbols
   // `left` and `right`.
   std::vector<SymbolPair> common_pairs_;
-  // True if all merges that make the same token result in the same first and last symbol.
+  // True if each token has only one first symbol and one last symbol, whichever merges make the
+  // token.
   bool knows_ends_ = true;
 };
 

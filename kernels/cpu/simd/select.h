@@ -11,11 +11,12 @@ namespace incipit::simd {
 // table is the portable table.
 std::span<const Kernels* const> SupportedKernels();
 
-// The number types for which this machine has native product instructions.
+// The number types whose dot products this machine computes with one instruction. The comment of
+// each type names the instruction set.
 struct NativeProducts {
-  bool f32 = false;   // true: the machine has AVX-512
-  bool bf16 = false;  // true: the machine has AVX512_BF16
-  bool int8 = false;  // true: the machine has AVX512_VNNI
+  bool f32 = false;   // with AVX-512
+  bool bf16 = false;  // with AVX512_BF16
+  bool int8 = false;  // with AVX512_VNNI
 };
 NativeProducts DetectNativeProducts();
 

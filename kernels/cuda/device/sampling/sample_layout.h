@@ -39,8 +39,8 @@ struct alignas(16) SampleEntry {
   int32_t num_top = -1;
   int32_t top_begin = 0;
   int32_t sampled = 0;  // index in Sample::Args::sampled at which the kernel stores the token
-  // Index in Sample::Args::sampled of the pending token, which penalties count as one more output
-  // token. -1: none.
+  // Index in Sample::Args::sampled of the newest output token, which the previous step sampled and
+  // the host does not know yet. Penalties count this token. -1: the host knows all output tokens.
   int32_t pending = -1;
   int32_t unused = 0;
 };
