@@ -132,7 +132,7 @@ class KeyFileTest(unittest.TestCase):
             for text, says in (("", "no key"), ("# only a comment\n\n", "no key"), ("good\ncanary key\n", "line 2"),
                                ("canary\0", "line 1"), ("canary\u00e9", "line 1"), ("canary" + "k" * 600, "line 1"),
                                ("\n".join(f"canary{i}" for i in range(1025)), "more than 1024"),
-                               ("\n" * 2_000_000, "at most 1048576")):
+                               ("\n" * 2_000_000, "the maximum is 1048576 bytes")):
                 self.refused(key_file(folder, text), says)
             self.refused(folder + "/missing", "missing")
             self.refused(folder, folder)

@@ -191,7 +191,7 @@ TEST(RefusalTest, APromptThatTheTemplateMakesTooLongForTheQueueIsRefusedByTheEng
   grpc::ClientContext context;
   const Reply refused = Collect(*server.inference().Chat(&context, chat));
   ExpectRetryLater(refused.status, "QUEUE_FULL");
-  EXPECT_THAT(refused.status.error_message(), HasSubstr("this prompt has 60"));
+  EXPECT_THAT(refused.status.error_message(), HasSubstr("60 of this request"));
   EXPECT_EQ(BoundOf(refused.status), "100");
   server.gate().Open();
   EXPECT_TRUE(waiting.End().status.ok());

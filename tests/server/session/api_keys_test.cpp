@@ -96,7 +96,7 @@ TEST(ApiKeysTest, AFileThatCannotBeReadIsAnErrorWithItsPath) {
   EXPECT_TRUE(write("key\n")->Accept("Bearer key"));
   EXPECT_THAT(MessageOf(write("secret key\n").status()), HasSubstr(path + ": line 1"));
   EXPECT_THAT(MessageOf(write(std::string(kApiKeyFileBytesMax + 1, '\n')).status()),
-              HasSubstr("at most 1048576"));
+              HasSubstr("the maximum is 1048576 bytes"));
   std::remove(path.c_str());
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   EXPECT_THAT(MessageOf(ApiKeys::Read(path).status()), HasSubstr(path)) << "a FIFO";
