@@ -31,7 +31,8 @@ void FillSequence(const KvCacheManager& cache, Sequence& sequence) {
   sequence.tail.reserve(static_cast<size_t>(length_max - num_shared));
   sequence.tail.assign(request.prompt.begin() + num_shared, request.prompt.end());
   sequence.table.blocks.reserve(static_cast<size_t>(num_full_max + 1));
-  sequence.table.tenant = request.tenant;
+  // Tenants that share cached blocks also share the limit of retained blocks.
+  sequence.table.tenant = request.cache_namespace.tenant ? request.tenant : 0;
   sequence.table.retention = request.retention;
   if (!cache.options().prefix_cache) return;
   sequence.table.hashes.reserve(static_cast<size_t>(num_full_max));

@@ -9,7 +9,7 @@
 namespace incipit {
 namespace {
 
-constexpr KvCacheOptions kManyBlocks{.num_blocks = 2048, .block_size = 4};
+const KvCacheOptions kManyBlocks{.num_blocks = 2048, .block_size = 4};
 
 class ChargesFixture : public SchedulerFixture {
  public:

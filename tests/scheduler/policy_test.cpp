@@ -14,7 +14,7 @@ using testing::Key;
 using testing::Not;
 using testing::Pair;
 
-constexpr KvCacheOptions kRoomy{.num_blocks = 2048, .block_size = 4};
+const KvCacheOptions kRoomy{.num_blocks = 2048, .block_size = 4};
 
 Request AskOf(uint64_t tenant, uint64_t id, int32_t num_prompt, int32_t num_output) {
   Request request = SchedulerFixture::Ask(id, num_prompt, num_output, static_cast<TokenId>(id));

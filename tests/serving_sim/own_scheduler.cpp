@@ -38,8 +38,7 @@ KvCacheOptions MakeCacheOptions(const DeviceModel& device) {
 }
 
 OwnScheduler::OwnScheduler(const DeviceModel& device, const Load& load, int32_t steps_in_flight)
-    : device_(device),
-      load_(load),
+    : load_(load),
       options_(MakeOwnOptions(device, steps_in_flight)),
       cache_(MakeCacheOptions(device)),
       scheduler_(options_, cache_) {}

@@ -32,7 +32,6 @@ class OwnScheduler : public SimScheduler {
  private:
   void TakeEvents(SimEvents& events);
 
-  const DeviceModel& device_;
   const Load& load_;
   SchedulerOptions options_;
   KvCacheManager cache_;
