@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Plants one bug at a time in a copy of the tree and expects the simulation to fail.
+"""Plants one bug at a time in a copy of the tree and expects a test to fail.
 
 Usage: mutate.py [--root ROOT] [--seeds N] [--jobs N] [NAME ...]
        mutate.py --table    # prints the table of docs/planted_bugs.md and plants nothing
 
-If a bug survives, either a check is missing in tests/sim or the changed line has no effect. Prints a table; exits 1
-if a bug survives, does not apply or does not compile, or if the simulation fails without a bug. Only .cpp files are
-changed, so each bug needs one compilation and one link.
+Bug.test names the test that must fail: the simulation (tests/sim), or the unit tests of the scheduler
+(tests/scheduler) if the bug leaves all outputs correct. If a bug survives, either the test lacks a check or the changed
+line has no effect. Prints a table; exits 1 if a bug survives, does not apply or does not compile, or if a test fails
+without a bug. Only .cpp files are changed, so each bug needs one compilation and one link.
 """
 import argparse
 import concurrent.futures
@@ -21,10 +22,23 @@ import sys
 import tempfile
 import time
 
-FOLDERS = ["base", "kvcache", "scheduler", "engine", "kernels", "tests/sim", "tests/support"]
-SOURCES = ["base/check.cpp", "base/hash/*.cpp", "base/table.cpp", "engine/batch.cpp", "kvcache/**/*.cpp", "scheduler/*.cpp", "tests/sim/simulate_main.cpp",
-           "tests/sim/simulation.cpp", "tests/sim/simulation_checks.cpp", "tests/sim/expected_request.cpp"]
-TIMEOUT_S = 120  # time limit of one simulation; a bug that makes the simulation hang counts as caught
+FOLDERS = ["base", "kvcache", "scheduler", "engine", "kernels", "tests/sim", "tests/scheduler", "tests/support"]
+SOURCES = ["base/check.cpp", "base/hash/*.cpp", "base/table.cpp", "engine/batch.cpp", "kvcache/**/*.cpp", "scheduler/*.cpp"]
+TIMEOUT_S = 120  # time limit of one test; a bug that makes the test hang counts as caught
+
+
+@dataclasses.dataclass
+class Test:
+    sources: list[str]
+    libraries: list[str]  # names for pkg-config
+
+
+TESTS = {
+    "simulation": Test(["tests/sim/simulate_main.cpp", "tests/sim/simulation.cpp", "tests/sim/simulation_checks.cpp",
+                        "tests/sim/expected_request.cpp"], []),
+    # allocation_test.cpp replaces operator new, so it is a program of its own.
+    "scheduler_test": Test(["tests/scheduler/[!a]*_test.cpp"], ["gtest_main", "gmock"]),
+}
 
 
 @dataclasses.dataclass
@@ -33,6 +47,7 @@ class Bug:
     file: str
     old: str  # a space matches any white space
     new: str
+    test: str = "simulation"  # name of the test that must fail, a key of TESTS
 
 
 BUGS = [
@@ -160,24 +175,25 @@ BUGS = [
         "++sequence.num_in_flight; cache_.CacheBlocks(sequence.table, sequence.tokens(), static_cast<int32_t>(num_known));"),
     Bug("the scheduler plans the copy of a cache block, but the step does not copy the block", "scheduler/plan.cpp",
         "plan.copies.push_back(sequence.table.copy);", "(void)plan;"),
-    Bug("the scheduler preempts the oldest running sequence instead of the youngest", "scheduler/plan.cpp",
-        "Sequence& victim = *running_.back(); INCIPIT_CHECK(num_in_flight_ == 0 && victim.num_in_flight == 0); running_.pop_back();",
-        "Sequence& victim = *running_.front(); running_.erase(running_.begin());"),
-    Bug("the scheduler starts a new sequence in a step in which another sequence was preempted", "scheduler/plan.cpp",
-        "if (plan.num_preemptions == 0) Admit(now, plan, prompt_room);", "Admit(now, plan, prompt_room);"),
+    Bug("the scheduler preempts the oldest running sequence instead of the youngest", "scheduler/make_room.cpp",
+        "Sequence* victim = ChooseVictim(protected_);", "Sequence* victim = running_.front();"),
+    Bug("the scheduler starts a new sequence in a step in which another sequence was preempted for its blocks", "scheduler/plan.cpp",
+        "!lacks_blocks_ && num_waiting() > 0", "num_waiting() > 0", test="scheduler_test"),
     Bug("the scheduler starts a new sequence although the cache has free blocks only for the first part of its prompt",
-        "scheduler/plan.cpp",
-        "cache_.Preview(next.table, computed, next.num_tokens())", "cache_.Preview(next.table, computed, computed.num_tokens + std::min(next.num_tokens() - computed.num_tokens, options_.step_tokens_max - plan.num_tokens))"),
+        "scheduler/admit.cpp",
+        "cache_.BlocksNeeded(sequence.table, computed, sequence.num_tokens()) <= NumAvailable()",
+        "cache_.BlocksNeeded(sequence.table, computed, std::min(sequence.num_tokens(), computed.num_tokens + options_.step_tokens_max)) <= NumAvailable()"),
     Bug("the scheduler plans the copy of a cache block although too few cache blocks are free for the copy",
-        "scheduler/plan.cpp",
-        "if (computed.copy_source != kNoBlock && num_needed > cache_.num_free())", "if (num_needed < 0)"),
+        "scheduler/admit.cpp",
+        "if (computed.copy_source != kNoBlock && num_needed > NumAvailable())", "if (num_needed < 0)"),
     Bug("a long prompt fills the whole step, and other sequences do not decode in this step", "scheduler/plan.cpp",
-        "std::max(1, room - num_decoding_after)", "room"),
-    Bug("the scheduler ignores the deadlines of waiting requests", "scheduler/scheduler.cpp",
-        "std::ranges::for_each(waiting_.sequences(), look_at);", ""),
-    Bug("a request that is not allowed to read the cache gets cached blocks", "scheduler/plan.cpp",
-        "if (!group.request->read_cache)", "if (false)"),
-    Bug("a request for the log probabilities of all prompt tokens gets no log probabilities for cached tokens", "scheduler/plan.cpp",
+        "AddDecodes(survey, plan); decode_shape_ = plan.shape; prompt_room_ = PromptRoom(survey, plan); AddPrompts(now, plan, prompt_room_);",
+        "prompt_room_ = PromptRoom(survey, plan); AddPrompts(now, plan, prompt_room_); AddDecodes(survey, plan);"),
+    Bug("the scheduler ignores deadlines while requests wait", "scheduler/plan.cpp",
+        "if (now >= deadlines_.next())", "if (now >= deadlines_.next() && waiting_.empty())"),
+    Bug("a request that is not allowed to read the cache gets cached blocks", "scheduler/admit.cpp",
+        "if (!group.request->read_cache) num_findable", "if (false) num_findable"),
+    Bug("a request for the log probabilities of all prompt tokens gets no log probabilities for cached tokens", "scheduler/admit.cpp",
         "if (group.scores_prompt()) num_findable", "if (false) num_findable"),
     Bug("penalties for repeated tokens ignore a token that the running step samples", "engine/batch.cpp",
         ".pending_sample = item.fed_sample};", ".pending_sample = -1};"),
@@ -187,22 +203,22 @@ BUGS = [
         "scheduler/sequence.cpp",
         "(is_first_token && FindUnborn(*sequence.group) != nullptr);", "(is_first_token && false);"),
     Bug("no step is planned ahead while the running step samples the first tokens of several outputs of one request",
-        "scheduler/plan.cpp",
-        "if (!HasWork(*sequence)) continue; const int32_t num_tokens",
-        "if (sequence->num_pending > 0 && NeedsPendingToken(*sequence)) return false; if (!HasWork(*sequence)) continue; const int32_t num_tokens"),
+        "scheduler/make_room.cpp",
+        "if (num_in_flight_ > 0) {",
+        "if (num_in_flight_ > 0) { for (const Sequence* s : running_) if (s->num_pending > 0 && NeedsPendingToken(*s)) return false;"),
     Bug("the next step computes a sequence although the sequence ends with the token of the running step", "scheduler/plan.cpp",
         "return sequence.length() < sequence.request().length_max() &&", "return"),
-    Bug("a step is planned although the cache has too few free blocks for the step", "scheduler/plan.cpp",
-        "return num_needed <= cache_.num_free();", "return num_needed >= 0;"),
+    Bug("a step is planned ahead although the cache has too few free blocks for the step", "scheduler/make_room.cpp",
+        "displaced == nullptr && survey.num_urgent_blocks <= cache_.num_free();", "displaced == nullptr;"),
     Bug("the input token of a sequence is the token that was sampled for another sequence", "scheduler/plan.cpp",
         "sequence.pending_sample = item.sample_begin;", "sequence.pending_sample = item.sample_begin + 1;"),
     Bug("the waiting queue admits the newest request first", "scheduler/waiting_queue.cpp",
-        "return first.arrival < second.arrival;", "return first.arrival > second.arrival;"),
+        "if (key_a != key_b) return key_a < key_b;", "if (key_a != key_b) return key_a > key_b;", test="scheduler_test"),
     Bug("after the removal of a request from the middle of the waiting queue, the queue returns requests in a wrong order", "scheduler/waiting_queue.cpp",
-        "Place(hole, *last); SiftUp(hole);", "Place(hole, *last);"),
+        "Place(hole, *last); SiftUp(hole);", "Place(hole, *last);", test="scheduler_test"),
     Bug("a request that is cancelled while the device computes its step does not end", "scheduler/commit.cpp",
-        "EndFailed(plan); for (const StepPlan::Item& item : plan.items) EndRequested(*item.sequence->group);",
-        "EndFailed(plan);"),
+        "if (has_failed) EndFailed(plan); EndRequested(plan);",
+        "if (has_failed) EndFailed(plan);"),
     Bug("lookups can find cache blocks of a request whose logits are NaN or infinite", "scheduler/commit.cpp",
         "cache_.Unpublish(other.table, other.num_tokens());", "(void)other;"),
     Bug("a request does not end although one of its logits is NaN or infinite", "scheduler/commit.cpp",
@@ -230,13 +246,166 @@ BUGS = [
         "++it->in_output;", ""),
     Bug("after the minimum output length, stop tokens stay forbidden for one more token", "engine/batch.cpp",
         "num_output < request.output_tokens_min", "num_output <= request.output_tokens_min"),
+    # Shares of the tenants.
+    Bug("all requests without a tenant lose their counter when a new tenant arrives", "scheduler/tenant_shares.cpp",
+        "if (index < num_indices()) { index_of_.erase(At(index).id); } else {", "index_of_.erase(0); if (index == num_indices()) {", test="scheduler_test"),
+    Bug("a tenant does not pay for cached tokens that a preempted sequence finds", "scheduler/admit.cpp",
+        "if (!sequence.returning || num_hit > sequence.num_paid) {", "if (!sequence.returning) {", test="scheduler_test"),
+    Bug("the refund for a failed step goes to another tenant, because the tenant of the step has left", "scheduler/commit.cpp",
+        "if (sequence.group->num_unended > 0) {", "if (true) {", test="scheduler_test"),
+    Bug("a prompt is preempted for another tenant, although the refund makes its own tenant first again", "scheduler/make_room.cpp",
+        "if (ReturnsBefore(*sequence, next->standing)) continue;", "", test="scheduler_test"),
+    Bug("a sequence that passed an earlier head is preempted for a request that arrived later", "scheduler/make_room.cpp",
+        "&& !ReturnsBefore(sequence, head_->standing)", "", test="scheduler_test"),
+    Bug("a passing sequence is preempted in every step for a head that needs more blocks", "scheduler/make_room.cpp",
+        "if (is_blocked_ && sequence->is_passing) continue;", "", test="scheduler_test"),
+    Bug("the counter of a tenant is not charged for output tokens", "scheduler/plan.cpp",
+        "shares_.ChargeOutput(group.standing.tenant, item.num_samples);", "", test="scheduler_test"),
+    Bug("after a step fails, the tenant stays charged for the output tokens of the step", "scheduler/commit.cpp",
+        "shares_.ChargeOutput(sequence.group->standing.tenant, -item->num_samples);", "", test="scheduler_test"),
+    Bug("a tenant pays again for all prompt tokens of a preempted sequence", "scheduler/scheduler.cpp",
+        "RefundPrompt(sequence);", "sequence.num_paid = 0;", test="scheduler_test"),
+    Bug("a tenant stays charged for prompt tokens that a preempted or cancelled sequence did not compute",
+        "scheduler/scheduler.cpp",
+        "RefundPrompt(sequence);", "", test="scheduler_test"),
+    Bug("cached prompt tokens cost a tenant as much as computed prompt tokens", "scheduler/admit.cpp",
+        "shares_.ChargeCached(tenant, num_hit - sequence.num_paid);", "shares_.ChargePrompt(tenant, num_hit - sequence.num_paid);", test="scheduler_test"),
+    Bug("a tenant that returns after an idle time keeps its smaller counter", "scheduler/tenant_shares.cpp",
+        "tenant.service = std::max(tenant.service, start);", "(void)start;", test="scheduler_test"),
+    Bug("a tenant that returns after an idle time loses its debt", "scheduler/tenant_shares.cpp",
+        "tenant.service = std::max(tenant.service, start);", "tenant.service = start;", test="scheduler_test"),
+    Bug("the weights of tenants have no effect", "scheduler/tenant_shares.cpp",
+        "weight == options_.weights.end() ? 1 : weight->second", "weight == options_.weights.end() ? 1 : 1", test="scheduler_test"),
+    Bug("the slots of an idle tenant are not divided among the other tenants", "scheduler/tenant_shares.cpp",
+        "num_active_ == 0 ? 0 : active_weight_ - tenant.weight", "num_active_ == 0 ? 0 : active_weight_", test="scheduler_test"),
+    Bug("the tenant with the most service is served first", "scheduler/fair_policy.cpp",
+        "return service_a < service_b;", "return service_a > service_b;", test="scheduler_test"),
+    Bug("the sequences of the tenant with the least service are preempted first", "scheduler/fair_policy.cpp",
+        "return shares_.service(b.tenant) <=> shares_.service(a.tenant);",
+        "return shares_.service(a.tenant) <=> shares_.service(b.tenant);", test="scheduler_test"),
+    Bug("two tenants preempt each other's sequences in every step", "scheduler/fair_policy.cpp",
+        "&& gap > kExchangeGap", "", test="scheduler_test"),
+    Bug("a tenant that ends a sequence keeps the slot of the sequence in its count", "scheduler/scheduler.cpp",
+        "shares_.CountRunning(sequence.group->standing.tenant, -1);", "", test="scheduler_test"),
+
+    # Order of the waiting sequences.
+    Bug("the priority of a waiting request falls with time", "scheduler/scheduler.cpp",
+        "MakeOrderKey(request, next_order_++, options_.priority_aging)",
+        "MakeOrderKey(request, next_order_++, -options_.priority_aging)", test="scheduler_test"),
+    Bug("the priority of a waiting request never rises", "scheduler/scheduler.cpp",
+        "MakeOrderKey(request, next_order_++, options_.priority_aging)",
+        "MakeOrderKey(request, next_order_++, Duration{})", test="scheduler_test"),
+    Bug("the scheduler does not count how often a waiting sequence is overtaken", "scheduler/admit.cpp",
+        "++sequence->num_overtaken;", "(void)sequence;", test="scheduler_test"),
+    Bug("sequences with a longer cached prefix overtake a waiting sequence without bound", "scheduler/admit.cpp",
+        "if (sequence->num_overtaken >= kOvertakenMax) break;", "", test="scheduler_test"),
+    Bug("small sequences overtake a waiting sequence that does not fit without bound", "scheduler/admit.cpp",
+        "if (sequence->num_overtaken >= kOvertakenMax) return nullptr;", ""),
+    Bug("a sequence with a cached prefix overtakes a sequence of a higher priority", "scheduler/admit.cpp",
+        "sequence->standing.priority >= first.standing.priority && IsCandidate", "IsCandidate", test="scheduler_test"),
+    Bug("the cached prefix of a waiting sequence is looked up only once", "scheduler/admit.cpp",
+        "if (!IsOutOfDate(sequence)) return;", "if (sequence.match.is_known) return;", test="scheduler_test"),
+    Bug("the scheduler does not notice that the next block of a waiting sequence was cached", "scheduler/admit.cpp",
+        "return num_found < keys.size() && cache_.num_changes(keys[num_found]) != match.next_changes;", "return false;", test="scheduler_test"),
+    Bug("the scheduler does not notice that a found block of a waiting sequence was evicted", "scheduler/admit.cpp",
+        "if (num_found > 0 && cache_.num_changes(keys[num_found - 1]) != match.last_changes) return true;", "", test="scheduler_test"),
+    Bug("a sequence that leaves the window of the queue is never admitted", "scheduler/waiting_queue.cpp",
+        "last.in_window = false; PushHeap(last);", "last.in_window = false;"),
+    Bug("no sequence moves into the window of the queue when another sequence leaves the window", "scheduler/waiting_queue.cpp",
+        "RemoveFromHeap(next); EnterWindow(next);", "(void)next;"),
+    Bug("a request is removed from the middle of the deadline heap, and another request loses its deadline",
+        "scheduler/deadline_heap.cpp",
+        "Place(hole, *last); SiftUp(hole); SiftDown(last->deadline_index);", "last->deadline_index = -1; Place(hole, group); group.deadline_index = -1;"),
+    Bug("after the removal of a request from the deadline heap, the heap returns deadlines in a wrong order",
+        "scheduler/deadline_heap.cpp",
+        "SiftDown(last->deadline_index);", ""),
+
+    # Admission and preemption.
+    Bug("the admission ignores the blocks that running prompts will need", "scheduler/plan.cpp",
+        "num_promised_ += cache_.BlocksNeeded(sequence.table, {}, sequence.length());", ""),
+    Bug("an admission leaves no free blocks for sequences that decode", "scheduler/admit.cpp",
+        "running_.empty() ? 0 : cache_.num_blocks() / kReservedParts", "0", test="scheduler_test"),
+    Bug("the sequence that was admitted first can be preempted for the blocks of another sequence", "scheduler/make_room.cpp",
+        "ChooseVictim(protected_)", "ChooseVictim(nullptr)"),
+    Bug("the sequence that was admitted first can be preempted for another tenant", "scheduler/make_room.cpp",
+        "if (sequence == protected_ || !HasWork(*sequence)) continue;", "if (!HasWork(*sequence)) continue;"),
+    Bug("a sequence that passed another sequence counts as admitted first", "scheduler/make_room.cpp",
+        "if (!sequence->is_passing) return sequence; if (first == nullptr) first = sequence;", "return sequence;"),
+    Bug("other prompts use the last token of the step that the sequence that was admitted first needs", "scheduler/plan.cpp",
+        "std::ranges::find(prompts_, protected_) == prompts_.end() ? 0 : 1", "0"),
+    Bug("the sequence that was preempted most often is preempted again", "scheduler/make_room.cpp",
+        "if (spares_a != spares_b) return spares_b;", "", test="scheduler_test"),
+    Bug("the number of preemptions of a sequence is not counted", "scheduler/make_room.cpp",
+        "++victim.num_preemptions;", "", test="scheduler_test"),
+    Bug("the sequence with the most lost tokens is preempted first", "scheduler/make_room.cpp",
+        "return lost_a < lost_b;", "return lost_a > lost_b;", test="scheduler_test"),
+    Bug("a preempted sequence does not find its own blocks in the statistics of the cache", "scheduler/make_room.cpp",
+        "victim.returning = true;", ""),
+
+    # Sequences that pass the head.
+    Bug("a sequence that passes the head is not marked, so the head waits for its end", "scheduler/admit.cpp",
+        "next->is_passing = is_blocked_;", "", test="scheduler_test"),
+    Bug("a second output of a passing request is not marked as passing", "scheduler/commit.cpp",
+        "choice.is_passing = prompt.is_passing;", "", test="scheduler_test"),
+    Bug("passing sequences are never preempted for the head", "scheduler/make_room.cpp",
+        "++num_passing; } return num_needed <= 0;", "++num_passing; } return false;", test="scheduler_test"),
+    Bug("the scheduler preempts passing sequences although their blocks do not suffice for the head", "scheduler/make_room.cpp",
+        "++num_passing; } return num_needed <= 0;", "++num_passing; } return num_passing > 0;", test="scheduler_test"),
+    Bug("blocks that other sequences also use count as free after the preemption of a passing sequence", "scheduler/make_room.cpp",
+        "num_needed -= cache_.pool().num_users(id) == 1;", "num_needed -= cache_.pool().num_users(id) >= 1;", test="scheduler_test"),
+    Bug("the cached blocks of the head can be evicted while other sequences pass the head", "scheduler/admit.cpp",
+        "(!is_held && !HoldHead())", "false", test="scheduler_test"),
+    Bug("the head keeps its blocks although decoding sequences need them", "scheduler/make_room.cpp",
+        "if (head_ != nullptr && !head_->table.blocks.empty()) { ReleaseHead(); continue; }", ""),
+    Bug("the blocks of the head are not released when the head is cancelled", "scheduler/prefix_waiters.cpp",
+        "void Scheduler::StopWaiting(Sequence& sequence) { if (&sequence == head_) SetHead(nullptr);",
+        "void Scheduler::StopWaiting(Sequence& sequence) { if (&sequence == head_) head_ = nullptr;"),
+
+    # Sequences that wait for a prefix.
+    Bug("a sequence does not wait for the prefix that a running sequence computes", "scheduler/admit.cpp",
+        "if (!is_held && WaitForPrefix(*next, computed)) {", "if (false) {"),
+    Bug("a sequence whose prefix is computed is not put back into the queue", "scheduler/prefix_waiters.cpp",
+        "waiting_.Push(*waiter);", ""),
+    Bug("a sequence whose prefix is computed waits until the producer has stopped", "scheduler/prefix_waiters.cpp",
+        "if (waiter->shared_tokens > num_tokens) {", "if (waiter->shared_tokens >= num_tokens) {"),
+    Bug("sequences that wait for a prefix are not woken when the producer is preempted or cancelled", "scheduler/scheduler.cpp",
+        "WakeWaiters(sequence, std::numeric_limits<int32_t>::max());", ""),
+    Bug("only the sequence that waits for the shortest prefix is woken", "scheduler/prefix_waiters.cpp",
+        "producer.wake_tokens = std::min(producer.wake_tokens, waiter->shared_tokens);", ""),
+    Bug("a request that must not read the cache waits for the prefix of another request", "scheduler/prefix_waiters.cpp",
+        "!group.request->read_cache || group.scores_prompt()", "group.scores_prompt()"),
+    Bug("a producer does not get the rank of a sequence that waits for its prefix", "scheduler/prefix_waiters.cpp",
+        "producer->standing = sequence.standing;", "", test="scheduler_test"),
+    Bug("a producer keeps the rank of a cancelled sequence that waited for its prefix", "scheduler/prefix_waiters.cpp",
+        "*link = sequence.next_waiter; UpdateRank(*policy_, producer);", "*link = sequence.next_waiter;", test="scheduler_test"),
+    Bug("a sequence that waits for a prefix is cancelled, and all sequences behind it in the list are lost", "scheduler/prefix_waiters.cpp",
+        "*link = sequence.next_waiter; UpdateRank(*policy_, producer);", "*link = nullptr; UpdateRank(*policy_, producer);"),
+
+    # Tokens of a step.
+    Bug("the target for the time between two tokens is ignored", "scheduler/plan.cpp",
+        "return is_catching_up_ ? room : num_tokens;", "return room;", test="scheduler_test"),
+    Bug("the prompts never get the whole token budget, although they miss their target", "scheduler/plan.cpp",
+        "return is_catching_up_ ? room : num_tokens;", "return num_tokens;", test="scheduler_test"),
+    Bug("the scheduler uses its default for the time between two tokens instead of the option", "scheduler/plan.cpp",
+        "options_.itl_target > Duration{} ? options_.itl_target : ", "", test="scheduler_test"),
+    Bug("the longest running prompt is computed first", "scheduler/plan.cpp",
+        "return left_a != left_b ? left_a < left_b", "return left_a != left_b ? left_a > left_b", test="scheduler_test"),
+    Bug("the oldest prompt gets no tokens while shorter prompts are computed", "scheduler/plan.cpp",
+        "oldest == nullptr ? 0 : (room + 3) / 4", "oldest == nullptr ? 0 : 0"),
+    Bug("a short waiting prompt waits until the long running prompt is computed", "scheduler/plan.cpp",
+        "room -= Admit(now, plan, available, missing_max);", "(void)missing_max; (void)available;", test="scheduler_test"),
+    Bug("one step of a sequence with two items in flight is counted twice as planned", "scheduler/commit.cpp",
+        "sequence.num_planned = item->first_token;", ""),
+    Bug("the oldest prompt gets its tokens after all other prompts", "scheduler/plan.cpp",
+        "for (; next < num_prompts; ++next) compute(*prompts_[next]);",
+        "for (; next < num_prompts; ++next) { if (prompts_[next] != oldest) compute(*prompts_[next]); } if (for_oldest > 0) compute(*oldest);", test="scheduler_test"),
 ]
 
 
 def table() -> str:
     """Returns the planted bugs as a Markdown table."""
-    rows = "".join(f"| `{bug.file}` | {bug.name[0].upper()}{bug.name[1:]} |\n" for bug in BUGS)
-    return "| source file | planted bug |\n|---|---|\n" + rows
+    rows = "".join(f"| `{bug.file}` | {bug.name[0].upper()}{bug.name[1:]} | `{bug.test}` |\n" for bug in BUGS)
+    return "| source file | planted bug | test that fails |\n|---|---|---|\n" + rows
 
 
 def run(command: list[str], **kwargs) -> subprocess.CompletedProcess:
@@ -246,7 +415,7 @@ def run(command: list[str], **kwargs) -> subprocess.CompletedProcess:
 class Workshop:
     """A copy of the tree with its object files. Each bug needs one compilation.
 
-    Files without planted bugs are compiled together, one unit per folder.
+    Files without planted bugs are compiled together, one unit per folder. The sources of a test are one unit, too.
     """
 
     def __init__(self, root: pathlib.Path, work: pathlib.Path, seeds: int, bugs: list[Bug]):
@@ -261,16 +430,21 @@ class Workshop:
         self.includes = {line for source in mutated for line in (self.tree / source).read_text().splitlines()
                          if line.startswith('#include "')}
         self.sources = sorted(sources & mutated) + self.bundle(sorted(sources - mutated))
+        self.units = {name: self.bundle_test(name, TESTS[name]) for name in sorted({bug.test for bug in bugs})}
         compiler = os.environ.get("CXX", "c++").split()
         self.compiler = compiler + ["-std=c++20", "-O1", "-I", str(self.tree)]
-        libraries = run(["pkg-config", "--libs", "absl_flat_hash_map", "absl_status", "fmt"], check=True)
-        self.libraries = libraries.stdout.split()
 
     def bundle(self, sources: list[str]) -> list[str]:
         for folder, files in itertools.groupby(sources, lambda source: source.split("/")[0]):
             text = "".join(f'#include "{file}"\n' for file in files)
             (self.tree / f"{folder}.cpp").write_text(text)
         return sorted(path.name for path in self.tree.glob("*.cpp"))
+
+    def bundle_test(self, name: str, test: Test) -> str:
+        files = sorted(path.relative_to(self.tree) for pattern in test.sources for path in self.tree.glob(pattern))
+        unit = f"{name}.cpp"
+        (self.tree / unit).write_text("".join(f'#include "{file}"\n' for file in files))
+        return unit
 
     def object_of(self, source: str) -> pathlib.Path:
         return self.work / (source.replace("/", "_") + ".o")
@@ -286,25 +460,32 @@ class Workshop:
         result = run(self.compiler + ["-include", str(self.header), "-c", str(source), "-o", str(target)])
         return result.stderr if result.returncode else ""
 
-    def link(self, objects: list[pathlib.Path], target: pathlib.Path) -> str:
-        result = run(self.compiler + [str(o) for o in objects] + ["-o", str(target)] + self.libraries)
+    def link(self, test: str, mutated: dict[str, pathlib.Path], target: pathlib.Path) -> str:
+        """Links the program of `test`. `mutated` has the object files that replace the object file of a source."""
+        names = ["absl_flat_hash_map", "absl_status", "fmt"] + TESTS[test].libraries
+        libraries = run(["pkg-config", "--libs"] + names, check=True).stdout.split()
+        objects = [str(mutated.get(s, self.object_of(s))) for s in self.sources + [self.units[test]]]
+        result = run(self.compiler + objects + ["-o", str(target)] + libraries)
         return result.stderr if result.returncode else ""
 
-    def simulate(self, program: pathlib.Path) -> tuple[bool, str]:
-        """Returns whether the simulation passed, and its last line of output."""
+    def run_test(self, test: str, program: pathlib.Path) -> tuple[bool, str]:
+        """Returns whether the test passed, and a line of its output: the last line, or the first failed unit test."""
+        arguments = ["1", str(self.seeds)] if test == "simulation" else ["--gtest_brief=1", "--gtest_fail_fast"]
         try:
-            result = run([str(program), "1", str(self.seeds)], timeout=TIMEOUT_S)
+            result = run([str(program)] + arguments, timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
             return False, "hangs"
         said = (result.stdout + result.stderr).strip().splitlines()
         said = [line.replace(str(self.tree) + "/", "") for line in said if not line.startswith("while ")]
-        return result.returncode == 0, said[-1] if said else f"exit status {result.returncode}"
+        failed = [line for line in said if line.startswith("[  FAILED  ]")]
+        return result.returncode == 0, (failed + said[-1:] + [f"exit status {result.returncode}"])[0]
 
     def build_all(self, pool: concurrent.futures.Executor) -> str:
         error = self.precompile()
         if error:
             return error
-        errors = pool.map(lambda s: self.compile(self.tree / s, self.object_of(s)), self.sources)
+        sources = list(self.units.values()) + self.sources
+        errors = pool.map(lambda s: self.compile(self.tree / s, self.object_of(s)), sources)
         return "\n".join(filter(None, errors))
 
     def plant(self, index: int, bug: Bug) -> tuple[str, str]:
@@ -318,11 +499,10 @@ class Workshop:
         source.write_text(mutated)
         mutant, program = self.work / f"bug{index}.o", self.work / f"bug{index}"
         error = self.compile(source, mutant)
-        objects = [mutant if s == bug.file else self.object_of(s) for s in self.sources]
-        error = error or self.link(objects, program)
+        error = error or self.link(bug.test, {bug.file: mutant}, program)
         if error:
             return "NOT BUILT", error.strip().splitlines()[0]
-        held, said = self.simulate(program)
+        held, said = self.run_test(bug.test, program)
         program.unlink()
         return ("SURVIVES" if held else "caught"), said
 
@@ -345,18 +525,19 @@ def main() -> int:
             concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         workshop = Workshop(arguments.root, pathlib.Path(folder), arguments.seeds, bugs)
         error = workshop.build_all(pool)
-        program = pathlib.Path(folder) / "simulate"
-        error = error or workshop.link([workshop.object_of(s) for s in workshop.sources], program)
+        programs = {test: pathlib.Path(folder) / test for test in workshop.units}
+        for test, program in programs.items():
+            error = error or workshop.link(test, {}, program)
         if error:
             print(error)
             return 1
-        sound = pool.submit(workshop.simulate, program)
+        sound = pool.map(lambda pair: workshop.run_test(*pair), programs.items())
         verdicts = pool.map(lambda pair: workshop.plant(*pair), enumerate(bugs))
-        held, said = sound.result()
-        print(f"{'without a bug':{width}} {'holds' if held else 'FAILS':12} {said}", flush=True)
-        if not held:
-            pool.shutdown(cancel_futures=True)
-            return 1
+        for test, (held, said) in zip(programs, sound):
+            print(f"{'without a bug: ' + test:{width}} {'holds' if held else 'FAILS':12} {said}", flush=True)
+            if not held:
+                pool.shutdown(cancel_futures=True)
+                return 1
         caught = 0
         for bug, (verdict, detail) in zip(bugs, verdicts):
             print(f"{bug.name:{width}} {verdict:12} {detail}", flush=True)

@@ -91,6 +91,18 @@ TEST(PlanTest, LackOfBlocksPreemptsTheLastAndAdmitsNone) {
   for (const uint64_t id : {1, 2}) EXPECT_EQ(fixture.OutputOf(id).tokens.size(), 8u);
 }
 
+// After the preemption of request 2, request 3 would fit into the last free block.
+TEST(PlanTest, NoRequestTakesTheBlocksOfAPreemptedSequence) {
+  SchedulerFixture fixture({.num_blocks = 4, .block_size = 4, .prefix_cache = false});
+  fixture.Add(SchedulerFixture::Ask(1, 7, 8, 1));
+  fixture.Add(SchedulerFixture::Ask(2, 7, 8, 2));
+  fixture.Step();
+  fixture.Step();
+  fixture.Add(SchedulerFixture::Ask(3, 1, 1, 3));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1)));
+  EXPECT_EQ(fixture.plan.num_preemptions, 1);
+}
+
 // Three sequences fill two of the six blocks each. When they need a third block, request 1 is
 // protected, and the other request with the lower priority is preempted.
 TEST(PlanTest, TheLowestPriorityIsPreemptedFirst) {

@@ -161,6 +161,11 @@ void Simulation::CheckOrder(const std::vector<Sequence*>& running_before) {
       Expect(waiting.num_overtaken <= kOvertakenMax, "a sequence is overtaken too often");
       Expect(waiting.producer == nullptr || waiting.producer->state == SequenceState::kRunning,
              "a sequence waits for a prefix that no running sequence computes");
+      if (waiting.producer == nullptr) continue;
+      Expect(request.request().read_cache, "a sequence waits for a prefix that it must not read");
+      const int32_t num_announced = waiting.producer->table.num_published * cache_->block_size();
+      Expect(num_announced < waiting.shared_tokens,
+             "a sequence waits for a prefix that is planned");
     }
   }
 }

@@ -1,0 +1,191 @@
+// Tests which sequences are preempted, how many, and the bounds on passing the head.
+#include <gtest/gtest.h>
+
+#include "tests/scheduler/scheduler_fixture.h"
+
+namespace incipit {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::Key;
+using testing::Not;
+using testing::Pair;
+
+Request AskAs(uint64_t tenant, uint64_t id, int32_t num_prompt, int32_t num_output) {
+  Request request = SchedulerFixture::Ask(id, num_prompt, num_output, static_cast<TokenId>(id));
+  request.tenant = tenant;
+  return request;
+}
+
+// Six blocks hold three sequences of two blocks each. In the third step, sequences need a third
+// block. The first sequence is never preempted.
+TEST(VictimOrderTest, TheTenantWithTheMostServiceIsPreemptedFirst) {
+  for (const uint64_t rich : {2, 3}) {
+    SchedulerFixture fixture(
+        {.num_blocks = 6, .block_size = 4},
+        {.step_tokens_max = 64, .running_max = 8, .shares = {.weights = {{rich, 0.1}}}});
+    for (uint64_t id = 1; id <= 3; ++id) fixture.Add(AskAs(id, id, 7, 8));
+    fixture.Step();
+    fixture.Step();
+    EXPECT_THAT(fixture.Step(), Not(Contains(Key(rich))));
+    EXPECT_EQ(fixture.plan.num_preemptions, 1);
+  }
+}
+
+TEST(VictimOrderTest, TheSequenceThatLosesTheFewestTokensIsPreemptedFirst) {
+  for (const uint64_t aligned : {2, 3}) {
+    SchedulerFixture fixture({.num_blocks = 6, .block_size = 4});
+    for (uint64_t id = 1; id <= 3; ++id) {
+      const int32_t num_prompt = id == 1 || id == aligned ? 7 : 6;
+      fixture.Add(SchedulerFixture::Ask(id, num_prompt, 8, static_cast<TokenId>(id)));
+    }
+    fixture.Step();
+    fixture.Step();
+    EXPECT_THAT(fixture.Step(), Not(Contains(Key(aligned))));
+    EXPECT_EQ(fixture.plan.num_preemptions, 1);
+  }
+}
+
+TEST(VictimOrderTest, ASequenceThatWasPreemptedOftenIsSparedDespiteItsLowPriority) {
+  for (const size_t low : {1, 2}) {
+    SchedulerFixture fixture({.num_blocks = 6, .block_size = 4},
+                             {.step_tokens_max = 64, .running_max = 8, .preemptions_max = 3});
+    for (uint64_t id = 0; id < 3; ++id) {
+      Request request = SchedulerFixture::Ask(id, 7, 8, static_cast<TokenId>(id));
+      request.priority = id == low ? -1 : 0;
+      fixture.Add(request);
+    }
+    fixture.Step();
+    fixture.Step();
+    for (Sequence* sequence : fixture.scheduler.running()) {
+      if (sequence->request().id == RequestId{low}) sequence->num_preemptions = 3;
+    }
+    const uint64_t other = 3 - low;
+    EXPECT_THAT(fixture.Step(), Not(Contains(Key(other))));
+    EXPECT_EQ(fixture.plan.num_preemptions, 1);
+    while (fixture.scheduler.running().empty() ||
+           fixture.scheduler.running().back()->request().id != RequestId{other}) {
+      fixture.Step();
+    }
+    EXPECT_GT(fixture.scheduler.running().back()->num_preemptions, 0);
+  }
+}
+
+// Three slots and two tenants with equal shares of 1.5 slots.
+TEST(DisplacementTest, TwoTenantsDoNotPreemptEachOtherInEveryStep) {
+  SchedulerFixture fixture({.num_blocks = 2048, .block_size = 4},
+                           {.step_tokens_max = 64, .running_max = 3});
+  for (uint64_t id = 1; id <= 8; ++id) fixture.Add(AskAs(1 + id % 2, id, 4, 300));
+  int32_t num_preemptions = 0;
+  for (int32_t step = 0; step < 200; ++step) {
+    fixture.Step();
+    num_preemptions += fixture.plan.num_preemptions;
+  }
+  EXPECT_LE(num_preemptions, 2);
+}
+
+TEST(DisplacementTest, AnEndedSequenceLeavesNoSlotInTheCountOfItsTenant) {
+  SchedulerFixture fixture({.num_blocks = 8, .block_size = 4});
+  fixture.Add(SchedulerFixture::Ask(1, 7, 8, 1));
+  fixture.Add(SchedulerFixture::Ask(2, 7, 8, 2));
+  fixture.Step();
+  EXPECT_EQ(fixture.scheduler.shares().num_running(0), 2);
+  fixture.StepToTheEnd();
+  EXPECT_EQ(fixture.scheduler.shares().num_running(0), 0);
+}
+
+// Eight blocks. The head needs all of them. Both choices of request 3 pass the head.
+TEST(PassingBoundTest, AllChoicesOfAPassingRequestArePreemptedForTheHead) {
+  SchedulerFixture fixture({.num_blocks = 8, .block_size = 4});
+  fixture.Add(SchedulerFixture::Ask(1, 12, 4, 1));
+  fixture.Add(SchedulerFixture::Ask(2, 29, 2, 2));
+  Request passing = SchedulerFixture::Ask(3, 2, 20, 3);
+  passing.num_choices = 2;
+  fixture.Add(passing);
+  int32_t num_steps = 0;
+  while (!fixture.admissions.contains(2)) {
+    fixture.Step();
+    ++num_steps;
+  }
+  EXPECT_EQ(num_steps, 5);
+  EXPECT_FALSE(fixture.OutputOf(3, 1).tokens.empty());
+}
+
+// The blocks of request 3 do not suffice for the head, which needs all eight blocks.
+TEST(PassingBoundTest, NoPassingRequestIsPreemptedIfItsBlocksDoNotSuffice) {
+  SchedulerFixture fixture({.num_blocks = 8, .block_size = 4});
+  fixture.Add(SchedulerFixture::Ask(1, 12, 10, 1));
+  fixture.Add(SchedulerFixture::Ask(2, 29, 2, 2));
+  fixture.Add(SchedulerFixture::Ask(3, 2, 20, 3));
+  for (int32_t step = 0; step < 4; ++step) {
+    fixture.Step();
+    EXPECT_EQ(fixture.plan.num_preemptions, 0);
+  }
+  EXPECT_EQ(fixture.scheduler.num_running(), 2);
+}
+
+// Twelve blocks. Request 1 holds four blocks, request 3 and request 4 hold four blocks together, of
+// which they share two. The head needs ten blocks.
+TEST(PassingBoundTest, ASharedBlockCountsOnceForTheHead) {
+  SchedulerFixture fixture({.num_blocks = 12, .block_size = 4});
+  fixture.Add(SchedulerFixture::Ask(1, 13, 20, 1));
+  fixture.Add(SchedulerFixture::Ask(2, 40, 1, 2));
+  fixture.Add(SchedulerFixture::Ask(3, 9, 20, 3));
+  fixture.Add(SchedulerFixture::Ask(4, 9, 20, 3));
+  for (int32_t step = 0; step < 3; ++step) {
+    fixture.Step();
+    EXPECT_EQ(fixture.plan.num_preemptions, 0);
+  }
+  EXPECT_EQ(fixture.scheduler.num_running(), 3);
+}
+
+TEST(PassingBoundTest, ABoundedNumberOfRequestsPassesTheHead) {
+  SchedulerFixture fixture({.num_blocks = 4, .block_size = 256},
+                           {.step_tokens_max = 1024, .running_max = 8});
+  fixture.Add(SchedulerFixture::Ask(1, 8, 200, 1));
+  fixture.Add(SchedulerFixture::Ask(2, 3 * 256 + 10, 1, 2));
+  for (uint64_t id = 100; id < 300; ++id) fixture.Add(SchedulerFixture::Ask(id, 1, 1, 3));
+  for (int32_t step = 0; step < 150; ++step) fixture.Step();
+  EXPECT_FALSE(fixture.OutputOf(1).finish);
+  EXPECT_FALSE(fixture.admissions.contains(2));
+  EXPECT_EQ(fixture.admissions.size(), 1u + kOvertakenMax);
+  fixture.StepToTheEnd();
+}
+
+// Of 200 blocks, two blocks stay free beside a running sequence.
+TEST(AdmissionTest, AnAdmissionLeavesFreeBlocksForDecoding) {
+  SchedulerFixture fixture({.num_blocks = 200, .block_size = 4},
+                           {.step_tokens_max = 2048, .running_max = 8});
+  fixture.Add(SchedulerFixture::Ask(1, 4, 4, 1));
+  fixture.Add(SchedulerFixture::Ask(2, 198 * 4, 4, 2));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 4)));
+}
+
+// The scheduler looks up request 3 before request 1 computes the blocks of its prompt.
+TEST(AdmissionTest, AWaitingPromptIsLookedUpAgainWhenItsBlocksAreComputed) {
+  SchedulerFixture fixture({.num_blocks = 2048, .block_size = 4},
+                           {.step_tokens_max = 17, .running_max = 1});
+  fixture.Add(SchedulerFixture::Ask(1, 17, 1, 1));
+  fixture.Add(SchedulerFixture::Ask(2, 17, 1, 9));
+  fixture.Add(SchedulerFixture::Ask(3, 17, 1, 1));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 17)));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(3, 1)));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 17)));
+}
+
+// The scheduler has looked up request 4 before the blocks of its prompt are evicted.
+TEST(AdmissionTest, AWaitingPromptIsLookedUpAgainWhenItsBlocksAreEvicted) {
+  SchedulerFixture fixture({.num_blocks = 2048, .block_size = 4},
+                           {.step_tokens_max = 16, .running_max = 1});
+  fixture.Add(SchedulerFixture::Ask(1, 16, 1, 1));
+  fixture.StepToTheEnd();
+  fixture.Add(SchedulerFixture::Ask(2, 17, 1, 9));
+  for (const uint64_t id : {3, 4}) fixture.Add(SchedulerFixture::Ask(id, 17, 1, 1));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(3, 1)));
+  fixture.cache.EvictTo(0);
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 16)));
+}
+
+}  // namespace
+}  // namespace incipit
