@@ -11,6 +11,7 @@
 
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "server/engine_options.h"
 
 namespace incipit {
 namespace {
