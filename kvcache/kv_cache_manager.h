@@ -192,8 +192,10 @@ class KvCacheManager {
   [[nodiscard]] bool AllocateSlots(BlockTable& table, const ComputedBlocks& computed,
                                    int32_t num_tokens);
 
+  // Starts (true) or stops (false) to count changes for num_changes. A start changes all numbers.
+  void CountChanges(bool counts) { pool_.CountChanges(counts); }
   // Returns a number that changes when the block with the key `hash` becomes findable or
-  // unfindable. The number may also change because of other blocks.
+  // unfindable. The number may also change because of other blocks. REQUIRES: changes are counted.
   uint32_t num_changes(const BlockHash& hash) const { return pool_.num_changes(hash); }
 
   // Lets lookups find the blocks that a planned step will fill, so that other sequences of the same

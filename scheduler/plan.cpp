@@ -21,6 +21,7 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   ++plan_number_;
   lacks_blocks_ = false;
   now_ = now;
+  cache_.CountChanges(!waiting_.empty());
   cache_.Advance(now);
   plan.items.reserve(static_cast<size_t>(options_.running_max));
   plan.copies.reserve(static_cast<size_t>(options_.running_max));

@@ -104,6 +104,7 @@ void Scheduler::WakeWaiters(Sequence& producer, int32_t num_tokens) {
     waiter->producer = nullptr;
     --num_parked_;
     waiting_.Push(*waiter);
+    cache_.CountChanges(true);
     has_arrivals_ = true;
   }
   UpdateRank(*policy_, producer);

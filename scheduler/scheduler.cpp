@@ -66,6 +66,7 @@ void Scheduler::Enqueue(Sequence& sequence) {
   sequence.state = SequenceState::kWaiting;
   sequence.num_computed = sequence.num_planned = 0;
   waiting_.Push(sequence);
+  cache_.CountChanges(true);
   has_arrivals_ = true;
 }
 

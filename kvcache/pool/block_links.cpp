@@ -116,7 +116,7 @@ void BlockPool::Unpublish(BlockId id) {
 void BlockPool::EraseKey(BlockId id) {
   Block& block = At(id);
   index_.Remove(block.hash.prefix(), id);
-  ++changes_[ChangeSlot(block.hash)];
+  CountChange(block.hash);
   if (is_emitted(block)) event_log_.AddRemoved(block.hash);
   block.emitted_in = 0;
 }
@@ -157,7 +157,7 @@ void BlockPool::UnpublishAll() {
   }
   event_log_.AddMark(KvEvent::Kind::kCleared);
   index_.Clear();
-  for (uint32_t& count : changes_) ++count;
+  ++num_starts_;  // all keys become unfindable
   std::ranges::fill(chains_, kNoBlock);
   sweep_ = {.slot = chains_.size()};
   num_cached_free_ = 0;

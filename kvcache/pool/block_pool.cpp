@@ -224,7 +224,7 @@ bool BlockPool::BecomeFree(BlockId id) {
   block.next_same = id;
   if (block.canonical) {
     index_.Insert(hash.prefix(), id);
-    ++changes_[ChangeSlot(hash)];
+    CountChange(hash);
     LinkChild(id, parent, chain_slot);
     return id;
   }

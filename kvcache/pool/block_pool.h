@@ -148,9 +148,16 @@ class BlockPool {
   // blocks that KvEventLogOptions::scope excludes from the log of cache events. Allocates memory.
   std::vector<BlockId> StoredOrder() const;
 
+  // Starts (true) or stops (false) to count changes for num_changes. A start changes all numbers.
+  void CountChanges(bool counts) {
+    num_starts_ += counts && !counts_changes_;
+    counts_changes_ = counts;
+  }
   // Returns a number that changes when the block key `hash` becomes findable or unfindable. The
-  // number may also change because of other keys.
-  uint32_t num_changes(const BlockHash& hash) const { return changes_[ChangeSlot(hash)]; }
+  // number may also change because of other keys. REQUIRES: changes are counted.
+  uint32_t num_changes(const BlockHash& hash) const {
+    return changes_[ChangeSlot(hash)] + num_starts_;
+  }
 
   KvEventLog& event_log() { return event_log_; }
   const EvictedKeys& evicted_keys() const { return evicted_keys_; }
@@ -207,6 +214,9 @@ class BlockPool {
     return static_cast<size_t>((chain >> 32) * chains_.size() >> 32);
   }
   static size_t ChangeSlot(const BlockHash& hash) { return hash.prefix() % kChangeSlots; }
+  void CountChange(const BlockHash& hash) {
+    if (counts_changes_) ++changes_[ChangeSlot(hash)];
+  }
   bool SameDigest(const BlockHash& a, const BlockHash& b) const {
     const auto differ = [&](size_t word) {
       uint64_t x = 0, y = 0;
@@ -291,6 +301,8 @@ class BlockPool {
   // Working memory of Release: the blocks that lost their last user.
   std::array<BlockId, 1024> freed_;
   std::array<uint32_t, kChangeSlots> changes_{};
+  bool counts_changes_ = false;
+  uint32_t num_starts_ = 0;  // number of times that CountChanges started to count
   bool short_digests_;
   bool is_lru_;
   int32_t num_free_ = 0;

@@ -42,8 +42,8 @@ TEST_F(RenderTest, ABadLineOrARefusalIsAnErrorOfThatLineAlone) {
   EXPECT_THAT(
       Rendered("{% if not messages %}{{ raise_exception('say something') }}{% endif %}ok",
                "7\n{}\n{\"messages\": {}}\n{\"messages\": []}\n{\"messages\": [1]}\n"),
-      ElementsAre(HasSubstr("messages are an array"), HasSubstr("messages are an array"),
-                  HasSubstr("messages are an array"), HasSubstr("say something"), "\"ok\""));
+      ElementsAre(HasSubstr("with an array under the key messages"), HasSubstr("messages are an array"),
+                  HasSubstr("with an array under the key messages"), HasSubstr("say something"), "\"ok\""));
 }
 
 TEST_F(RenderTest, ATemplateThatCannotBeReadOrParsedIsNamed) {

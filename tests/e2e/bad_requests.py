@@ -282,7 +282,7 @@ LABELS = [
     Case(46, "an empty tenant", with_fields(), field="x-tenant-id", says="empty", metadata=(("x-tenant-id", ""),)),
     Case(46, "a tenant with a slash", with_fields(), field="x-tenant-id", says="letter",
          metadata=(("x-tenant-id", f"../{CANARY}"),)),
-    Case(46, "two tenants", with_fields(), field="x-tenant-id", says="only once",
+    Case(46, "two tenants", with_fields(), field="x-tenant-id", says="more than once",
          metadata=(("x-tenant-id", "a"), ("x-tenant-id", "b"))),
 ]
 

@@ -62,7 +62,7 @@ TEST(JsonTest, LimitsDepthNumberAndSize) {
   EXPECT_THAT(ErrorOf(std::string(1'000'000, '[')), HasSubstr("deeper than 64"));
   EXPECT_TRUE(ParseJson("[1,2]", {.values_max = 3}).ok());
   EXPECT_THAT(ErrorOf("[1,2]", {.values_max = 2}), HasSubstr("more than 2"));
-  EXPECT_THAT(ErrorOf("[1,2]", {.bytes_max = 4}), HasSubstr("at most 4"));
+  EXPECT_THAT(ErrorOf("[1,2]", {.bytes_max = 4}), HasSubstr("the maximum is 4 bytes"));
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ TEST_F(ProductLibraryTest, ALibraryThatIsNotThereSaysSo) {
 TEST_F(ProductLibraryTest, AWeightThatIsGoneWhenItIsMultipliedIsFound) {
   ASSERT_TRUE(library_.Multiply(stream_, kSize, algorithm(), operands()).ok());
   w_ = Memory();
-  EXPECT_THAT(stream_.Wait().message(), HasSubstr("w has 6912 bytes in memory that is not"));
+  EXPECT_THAT(stream_.Wait().message(), HasSubstr("the 6912 bytes of operand w are"));
 }
 
 TEST_F(ProductLibraryTest, MoreRowsThanThereIsRoomForAreFound) {

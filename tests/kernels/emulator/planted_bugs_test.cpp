@@ -109,7 +109,7 @@ TEST(PlantedBugs, AProducersWrongParityIsFound) {
   ExpectAlwaysFound(BulkRing<BulkBug::kWrongEmptyParity>, "bulk_ring_product.h");
 }
 TEST(PlantedBugs, UnexpectedBytesAreFound) {
-  ExpectAlwaysFound(BulkRing<BulkBug::kNoExpectedBytes>, "expects 0 more");
+  ExpectAlwaysFound(BulkRing<BulkBug::kNoExpectedBytes>, "expects only 0 more");
 }
 TEST(PlantedBugs, BytesThatNeverComeAreFound) {
   ExpectAlwaysFound(BulkRing<BulkBug::kExpectsTooMany>, "deadlock");
