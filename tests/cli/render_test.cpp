@@ -39,11 +39,12 @@ TEST_F(RenderTest, TheTemplateSeesTheKeysOfTheLineAndNothingElse) {
 }
 
 TEST_F(RenderTest, ABadLineOrARefusalIsAnErrorOfThatLineAlone) {
-  EXPECT_THAT(
-      Rendered("{% if not messages %}{{ raise_exception('say something') }}{% endif %}ok",
-               "7\n{}\n{\"messages\": {}}\n{\"messages\": []}\n{\"messages\": [1]}\n"),
-      ElementsAre(HasSubstr("with an array under the key messages"), HasSubstr("messages are an array"),
-                  HasSubstr("with an array under the key messages"), HasSubstr("say something"), "\"ok\""));
+  EXPECT_THAT(Rendered("{% if not messages %}{{ raise_exception('say something') }}{% endif %}ok",
+                       "7\n{}\n{\"messages\": {}}\n{\"messages\": []}\n{\"messages\": [1]}\n"),
+              ElementsAre(HasSubstr("with an array under the key messages"),
+                          HasSubstr("with an array under the key messages"),
+                          HasSubstr("with an array under the key messages"),
+                          HasSubstr("say something"), "\"ok\""));
 }
 
 TEST_F(RenderTest, ATemplateThatCannotBeReadOrParsedIsNamed) {

@@ -37,7 +37,7 @@ TEST_F(TokenizeTest, ABadLineIsAnErrorOfThatLineAlone) {
             "5\n{\"txt\": \"a\"}\n{}\n{\"text\": 1}\n{\"text\": \"a\", "
             "\"add_special_tokens\": 1}\nnonsense\n\"a\"\n"),
       ElementsAre(HasSubstr("a line must be a JSON string"), HasSubstr("unknown key \\\"txt\\\""),
-                  HasSubstr("text is missing"), HasSubstr("must be a string"),
+                  HasSubstr("text is missing"), HasSubstr("a line must be a JSON string"),
                   HasSubstr("add_special_tokens must be true or false"), StartsWith("{\"error\":"),
                   "[0,1]"));
 }
