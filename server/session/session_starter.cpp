@@ -167,13 +167,26 @@ absl::StatusOr<std::vector<SessionStarter::Prepared>> SessionStarter::ReadAndChe
   std::vector<Prepared> prepared;
   prepared.reserve(prompts.size());
   for (Prompt& prompt : prompts) {
-    // TakeSlot counts a request against --requests-max. StartAll has already counted the request of
-    // `job.session`.
-    if (prompt.session != job.session) INCIPIT_RETURN_IF_ERROR(TakeSlot(*prompt.session));
-    INCIPIT_ASSIGN_OR_RETURN(CheckedRequest request, Check(prompt));
-    prepared.push_back({std::move(prompt.session), std::move(request)});
+    absl::StatusOr<CheckedRequest> request = TakeSlotAndCheck(*job.session, prompt);
+    if (!request.ok()) {
+      // Releases the slots before the client receives the error, because the client may then send
+      // another request immediately.
+      for (const Prepared& earlier : prepared) earlier.session->ReleaseSlot();
+      prompt.session->ReleaseSlot();
+      return request.status();
+    }
+    prepared.push_back({prompt.session, *std::move(request)});
   }
   return prepared;
+}
+
+// Takes a slot for the session of `prompt`, and checks the prompt. StartAll has already taken a
+// slot
+// (--requests-max) for the session `first`.
+absl::StatusOr<CheckedRequest> SessionStarter::TakeSlotAndCheck(const Session& first,
+                                                                Prompt& prompt) const {
+  if (prompt.session.get() != &first) INCIPIT_RETURN_IF_ERROR(TakeSlot(*prompt.session));
+  return Check(prompt);
 }
 
 absl::StatusOr<CheckedRequest> SessionStarter::Check(Prompt& prompt) const {

@@ -136,6 +136,7 @@ class SessionStarter {
   // that renders chat templates and tokenizes.
   void Prepare(Job job);
   absl::StatusOr<std::vector<Prepared>> ReadAndCheck(Job& job) const;
+  absl::StatusOr<CheckedRequest> TakeSlotAndCheck(const Session& first, Prompt& prompt) const;
   absl::StatusOr<CheckedRequest> Check(Prompt& prompt) const;
   // Counts the request of `session` against --requests-max. Returns QUEUE_FULL if the maximum
   // number of requests is reached.

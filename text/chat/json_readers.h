@@ -35,7 +35,8 @@ class JsonCallReader final : public CallReader {
   char separator_;
   std::string json_;
   JsonExtent extent_;
-  std::string beginning_;  // bytes of the JSON text up to the first key, without white space
+  // The JSON text until the end of its first key, such as `{"name"`, without white space.
+  std::string beginning_;
   bool has_first_key_ = false;
   bool is_closed_ = false;  // true after the closing bracket of the JSON text
   size_t num_matched_ = 0;  // number of bytes of `closing_marker_` that were read
