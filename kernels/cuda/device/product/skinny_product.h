@@ -336,7 +336,7 @@ struct SkinnyProduct {
                                            Chunks& chunks,
                                            float (&sums)[kMaxUnits][kBlocksOfTokens][4]) {
     const int lane = dev::Lane(), row = lane % 16;
-    // offset in bytes from `tiles` to the tile of each unit (16 packed weight rows)
+    // offset in bytes from `tiles` to row `row` of the tile of each unit (16 packed weight rows)
     int weight[kMaxUnits];
     int slot = cursor.slot;
     INCIPIT_UNROLL
