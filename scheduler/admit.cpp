@@ -87,9 +87,8 @@ bool Scheduler::PrepareHead() {
   return head_->table.blocks.empty() && head_->match.num_tokens > 0;  // holds no blocks any more
 }
 
-// Returns the first sequence in the order of the policy, and the sequence to admit next. The latter
-// is the sequence with the longest cached prefix in the window of the same tenant. Both are nullptr
-// if the plan has tried all sequences.
+// Returns the first candidate in the order of the policy, and the candidate to admit next: the best
+// one in the window of the same tenant (BestCandidate). Both are nullptr if there is no candidate.
 Scheduler::Candidates Scheduler::NextToAdmit(int32_t missing_max) {
   Sequence* first = nullptr;
   for (const int32_t tenant : waiting_.tenants()) {
