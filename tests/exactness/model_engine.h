@@ -49,6 +49,12 @@ class OutputListener final : public EngineListener {
  public:
   void OnStep(const StepEvents& events) override {
     MutexLock lock(mutex_);
+    while (holds_) {
+      is_held_ = true;
+      changed_.notify_all();
+      changed_.wait(mutex_);
+    }
+    is_held_ = false;
     totals_.preemptions += events.stats.num_preemptions;
     totals_.hit_tokens += events.stats.cache.hit_tokens;
     totals_.copied_tokens += events.stats.cache.copied_tokens;
@@ -71,6 +77,23 @@ class OutputListener final : public EngineListener {
   }
   void OnFatal(const absl::Status& status) override { ADD_FAILURE() << status; }
 
+  // Makes the engine thread wait at the end of its next step, until Release. So a test can submit
+  // many requests that arrive between the same two steps in every run.
+  void HoldNextStep() {
+    MutexLock lock(mutex_);
+    holds_ = true;
+  }
+  // Waits until the engine thread waits.
+  void WaitUntilHeld() {
+    MutexLock lock(mutex_);
+    while (!is_held_) changed_.wait(mutex_);
+  }
+  void Release() {
+    MutexLock lock(mutex_);
+    holds_ = false;
+    changed_.notify_all();
+  }
+
   Output WaitForOutput(uint64_t id) {
     MutexLock lock(mutex_);
     while (!outputs_[RequestId{id}].ended) changed_.wait(mutex_);
@@ -86,6 +109,7 @@ class OutputListener final : public EngineListener {
   std::condition_variable_any changed_;
   std::map<RequestId, Output> outputs_ ABSL_GUARDED_BY(mutex_);
   Totals totals_ ABSL_GUARDED_BY(mutex_);
+  bool holds_ ABSL_GUARDED_BY(mutex_) = false, is_held_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 using BackendMaker = std::function<std::unique_ptr<Backend>(int32_t num_threads)>;
@@ -266,9 +290,15 @@ inline void ExpectOutputsAsAlone(const std::string& checkpoint, const BackendMak
                     .running_max = 8,
                     .prefix_cache = true});
   for (uint64_t round = 0; round < static_cast<uint64_t>(pressure.num_rounds); ++round) {
-    for (int32_t i = 0; i < num_requests; ++i) {
+    // The first request runs alone for one step. All others arrive between this step and the next
+    // one, so that every run computes the same steps.
+    busy.listener().HoldNextStep();
+    busy.Submit(round * 100, prompts[0], output_tokens);
+    busy.listener().WaitUntilHeld();
+    for (int32_t i = 1; i < num_requests; ++i) {
       busy.Submit(round * 100 + i, prompts[static_cast<size_t>(i)], output_tokens);
     }
+    busy.listener().Release();
     for (int32_t i = 0; i < num_requests; ++i) {
       const Output output = busy.listener().WaitForOutput(round * 100 + i);
       const Output& expected = alone[static_cast<size_t>(i)];
