@@ -60,7 +60,8 @@ struct WeightUse {
   int32_t rotated_head_dim;
 };
 // The number format of a stored weight: the type of the checkpoint, or eight bits with one scale
-// per weight row. A product with a kInt8 weight also rounds its activations to eight bits.
+// per weight row. The activations that are multiplied by a kInt8 weight are also rounded to eight
+// bits.
 enum class WeightFormat : uint8_t { kAsStored, kInt8 };
 
 // Selects one part of a matrix that is divided into `count` parts, one for each device. `index` is
@@ -83,8 +84,8 @@ class KvPool {
 };
 
 // Arguments of Sample, which samples one token for each element of `samples`, by the rules of
-// kernels/sampling.h. If a step calls Sample several times, the numbers of the sampled tokens
-// continue from one call to the next.
+// kernels/sampling.h. If a step calls Sample several times, the samples of all calls are numbered
+// consecutively, in the order of the calls.
 struct SampleArgs {
   TensorView logits;  // logits, shape [rows, vocab], f32
   // One element for each token to sample. The field `row` of the elements is ignored.
@@ -103,8 +104,8 @@ struct SampleArgs {
   bool is_latest = false;
 };
 
-// The tokens of a step for which logits will be computed, and the arguments of the later call of
-// Sample.
+// Selects the tokens of a step whose logits the operation Logits will compute. Also holds the
+// arguments of the later call of Sample.
 struct StepLogits {
   // Indices in Step::tokens of the tokens whose logits are computed, in ascending order without
   // duplicates.
@@ -185,8 +186,9 @@ struct GateUpSiluArgs {
   TensorView out;                // output: MLP activations, shape [num_tokens, intermediate_size]
 };
 
-// Arguments of Logits, which computes RmsNorm(hidden) * W^T, where W is `head`, for `count` tokens
-// of the step. Row i of `logits` belongs to token StepLogits::rows[begin + i].
+// Arguments of Logits, which computes RmsNorm(hidden) * W^T, where W is `head`, for some tokens of
+// the step. `begin` and `count` select the elements [begin, begin + count) of StepLogits::rows. Row
+// i of `logits` belongs to element begin + i.
 struct LogitsArgs {
   TensorView hidden;  // input: hidden state, shape [num_tokens, hidden_size]
   NormArgs norm;
@@ -214,7 +216,7 @@ struct ScoreArgs {
 // the program does not start.
 struct BackendLimits {
   std::string name;         // short name of the backend for messages
-  std::string description;  // description of the backend for the log
+  std::string description;  // description of the backend for log messages
   // Supported numbers of tokens per cache block; empty: any power of two in [1, 256].
   std::vector<int32_t> block_sizes;
   std::vector<DType> weight_dtypes, kv_dtypes;
@@ -275,7 +277,7 @@ class Backend {
 
   // Allocates the memory for steps within `bounds`, so that these steps allocate nothing. Larger
   // steps allocate more memory. Returns RESOURCE_EXHAUSTED if there is not enough memory. REQUIRES:
-  // the next step does not use tokens that the previous step sampled.
+  // the step after this call does not use tokens that the step before this call sampled.
   virtual absl::Status Reserve(const StepBounds& bounds) = 0;
 
   // Begins a step. The arrays of `step` and `logits` must stay valid until Synchronize returns.

@@ -31,7 +31,8 @@ void Penalize(const SamplingParams& params, const TokenCount& count, std::span<f
   logits[count.token] = std::clamp(value, -kLargest, kLargest);
 }
 
-// Applies the penalties of `sample`. `pending` is the pending token; -1: none.
+// Applies the penalties of `sample` to `logits`. `pending`: the output token that the previous step
+// sampled and that `sample.counts` does not contain yet; -1: none.
 void Penalize(const StepSample& sample, TokenId pending, std::span<float> logits) {
   TokenCount pending_count = {.token = pending};
   for (const TokenCount& count : sample.counts) {

@@ -76,8 +76,8 @@ inline uint32_t OrderKey(float logit) {
 // Returns true if penalties, biases or bans of `sample` may change the logits.
 bool ChangesLogits(const StepSample& sample);
 
-// Applies rule 2 of this file (penalties and biases) to `logits` in place. `pending` is the pending
-// token of `sample`; -1: none.
+// Applies rule 2 of this file (penalties and biases) to `logits` in place. `pending`: the output
+// token that the previous step sampled and that `sample.counts` does not contain yet; -1: none.
 void ApplyPenaltiesAndBias(const StepSample& sample, TokenId pending, std::span<float> logits);
 
 // Applies rule 3 of this file (bans): sets the logit of each banned token to -infinity.

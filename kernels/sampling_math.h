@@ -1,6 +1,6 @@
 // Defines the constants of the arithmetic in kernels/sampling.h. Host code (kernels/sampling.cpp)
-// and device code (kernels/cuda/device/sampling/sample_math.h) include this file, so it defines
-// plain scalars only.
+// and device code (kernels/cuda/device/sampling/sample_math.h) include this file, so this file
+// defines only plain scalars.
 #pragma once
 
 namespace incipit {
@@ -8,7 +8,7 @@ namespace incipit {
 // Number of fraction bits of a mass (the weight of a token in fixed point). The likeliest token of
 // a row of logits has the weight 1. A token with a weight of at most 2^-41 has mass 0.
 inline constexpr int kMassBits = 40;
-// Binary logarithm of the maximum vocabulary size: the sum of the masses (weights in fixed point)
+// Binary logarithm of the maximum vocabulary size. The sum of the masses (weights in fixed point)
 // of 2^kVocabBitsMax tokens fits in 64 bits.
 inline constexpr int kVocabBitsMax = 63 - kMassBits;
 
@@ -18,8 +18,8 @@ inline constexpr float kExpLowest = -64.0f;
 // number rounded to a whole number.
 inline constexpr float kExpRound = 12582912.0f;
 inline constexpr float kExpLog2E = 1.44269504f;
-// The number ln 2, cut to its highest 15 bits, so that the product with a small whole number is
-// exact.
+// The number ln 2, truncated to 15 significant bits, so that the product with a small whole number
+// is exact.
 inline constexpr float kExpLn2High = 0.693145752f;
 inline constexpr float kExpLn2Low = 1.42860677e-6f;
 // Coefficients of the polynomial q(r), which interpolates (e^r - 1 - r) / r^2 at the Chebyshev

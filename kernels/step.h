@@ -9,8 +9,8 @@
 
 namespace incipit {
 
-// A token to sample in a step, from the logits that follow the token Step::tokens[row]. Several
-// samples, one for each choice of a request, may have the same row.
+// A token to sample in a step, from the logits that the model computes for the token
+// Step::tokens[row]. Several samples, one for each choice of a request, may have the same row.
 struct StepSample {
   int32_t row = 0;
   const SamplingParams* params = nullptr;
@@ -19,7 +19,8 @@ struct StepSample {
   int32_t choice = 0;
   int64_t position = 0;  // position of the sampled token in its sequence
   // Tokens of the prompt and the output, with their numbers of occurrences, in ascending order of
-  // token id. Empty if the request has no penalties. Without the pending token (`pending_sample`).
+  // token id. Empty if the request has no penalties. The pending token (`pending_sample`) is not
+  // counted.
   std::span<const TokenCount> counts = {};
   // Index, among the samples of the previous step, of the sample whose token is the pending token:
   // the token at `position` - 1, which the host does not know yet. Penalties count the pending
@@ -48,8 +49,8 @@ struct StepScore {
 //
 // A token -1 - i is a placeholder for the token of sample i of the previous step. If the logits of
 // that sample are not finite, the placeholder becomes token 0, and the caller must discard all
-// results that depend on the placeholder. Penalties ignore a pending token whose logits are not
-// finite.
+// results that depend on the placeholder. Penalties ignore a pending token
+// (StepSample::pending_sample) whose logits are not finite.
 struct Step {
   std::span<const TokenId> tokens = {};     // tokens of all sequences, one sequence after the other
   std::span<const int32_t> positions = {};  // element i: position of tokens[i] in its sequence

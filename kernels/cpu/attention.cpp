@@ -12,7 +12,7 @@ namespace {
 constexpr int32_t kTileRowsMax = 48;
 
 // A tile is the attention of some tokens and heads of one sequence. Several threads share a tile if
-// the work of the tile exceeds the average work of a thread, divided by kPartMax.
+// the work of the tile exceeds W / kPartMax, where W is the average work of a thread.
 constexpr int64_t kPartMax = 4;
 
 // Maximum number of rows of each KV head if one thread computes several KV heads together. A row is
@@ -68,8 +68,8 @@ void CpuAttention::CutIntoTiles(const AttentionArgs& args, const Step& step) {
   const KvPoolShape& shape = args.pool->shape();
   const int32_t group = args.num_heads / shape.num_kv_heads;
   const int64_t parts = std::max<int64_t>(1, CountParts(args, step)), threads = threads_.count();
-  // Number of pieces into which the query heads of one KV head are divided, so that no thread is
-  // idle. 1: the heads are not divided.
+  // Number of pieces into which the query heads that share one KV head are divided, so that no
+  // thread is idle. 1: these query heads are not divided.
   const int64_t cuts = (threads + parts - 1) / parts;
   heads_per_tile_ = std::clamp(static_cast<int32_t>(group / cuts), 1, kTileRowsMax);
   // A thread computes several KV heads together if it otherwise reads less than kRunBytes

@@ -16,7 +16,7 @@ namespace incipit {
 enum class CpuMatmul : uint8_t { kAuto, kOneDnn, kSimd };
 
 struct CpuChoices {
-  // The inner loops that the backend uses; null: the inner loops for CpuOptions::isa.
+  // The inner loops that the backend uses; null: the inner loops that CpuOptions::isa selects.
   const simd::Kernels* kernels = nullptr;
   CpuMatmul matmul = CpuMatmul::kAuto;
   // Maximum number of bytes of all buffers of the backend together; 0: the memory that this process

@@ -32,7 +32,8 @@ Pages MapPages(size_t bytes) {
   void* const mapping = mmap(nullptr, bytes + kHugePageBytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED) return nullptr;
-  // Unmaps the parts of the mapping before the first huge page and after the last huge page.
+  // Keeps `bytes` bytes of the mapping, which begin at a multiple of the huge-page size, and unmaps
+  // the rest.
   char* const begin = static_cast<char*>(mapping);
   const size_t skipped =
       (kHugePageBytes - reinterpret_cast<uintptr_t>(begin) % kHugePageBytes) % kHugePageBytes;

@@ -65,12 +65,13 @@ class HostMemory {
   // is the memory that this process can allocate now (AvailableHostBytes).
   explicit HostMemory(size_t limit_bytes);
 
-  // Returns the number of bytes that can still be allocated: the minimum of the unused limit and
-  // the free memory of the host.
+  // Returns the number of bytes that can still be allocated: the unused part of the limit, or the
+  // free memory of the host if that is less.
   size_t FreeBytes() const;
 
   // Allocates a buffer of `bytes` bytes. Returns RESOURCE_EXHAUSTED if there is not enough memory.
-  // The message contains `what`, the requested bytes and the free bytes.
+  // The error message contains the requested bytes, the free bytes and `what`, a name for the
+  // buffer.
   absl::StatusOr<std::unique_ptr<HostBuffer>> Allocate(size_t bytes, std::string_view what);
 
  private:

@@ -101,8 +101,9 @@ class OneDnnContext::State {
     dnnl::memory::desc weights;
     bool rows_stay_apart = false;
   };
-  // Returns oneDNN's memory format for the weights of a matrix shape. The format is the same for
-  // every number of rows. Throws dnnl::error if oneDNN has no product for this shape.
+  // Returns oneDNN's memory format for the weights of a matrix with the shape `shape`. The format
+  // is the same for every number of input rows. Throws dnnl::error if oneDNN has no product for
+  // this shape.
   const Format& FormatOf(const Shape& shape) {
     threads_.UseForCallingThread();
     const auto found = formats_.find(shape);
@@ -348,8 +349,8 @@ absl::StatusOr<std::unique_ptr<PackedMatrix>> OneDnnContext::Pack(const MatrixSo
   if (source.dtype() == DType::kF16 && !is_int8) {
     return Unimplemented("oneDNN is not used for f16 weights");
   }
-  // Without VNNI instructions, oneDNN adds pairs of eight-bit products in 16 bits, which can
-  // overflow.
+  // oneDNN is not used for eight-bit weights on a CPU without VNNI instructions: oneDNN would add
+  // pairs of products in 16 bits, which can overflow.
   if (is_int8 && !simd::DetectNativeProducts().int8) {
     return Unimplemented("oneDNN cannot multiply eight-bit weights exactly on this machine");
   }

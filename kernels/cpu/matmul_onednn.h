@@ -31,7 +31,7 @@ class OneDnnContext {
   ~OneDnnContext();
 
   // Packs a matrix. Returns UNIMPLEMENTED if oneDNN has no product for the type of the matrix on
-  // this machine. Products with bf16 weights round their activations to bf16.
+  // this machine. If the weights are bf16, the product rounds the activations to bf16.
   absl::StatusOr<std::unique_ptr<PackedMatrix>> Pack(const MatrixSource& source, OneDnnUse use);
 
   // Returns the first error of a matrix product since the previous call of TakeError. Returns OK if

@@ -104,7 +104,8 @@ void RowSampler::CollectLargest(int64_t k) {
 }
 
 // Fills `candidates_` with the fewest most probable tokens whose total probability is at least
-// top_p. First considers only logits near the largest logit, which are enough in most rows.
+// top_p. To save time, first collects only the tokens with logits near the largest logit, which are
+// enough in most rows.
 void RowSampler::CollectMass(const StepSample& sample) {
   const SamplingParams& params = *sample.params;
   const float inverse = InverseTemperature(params.temperature);

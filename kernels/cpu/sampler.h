@@ -33,7 +33,8 @@ class RowSampler {
   bool IsFinite(std::span<const float> logits) { return Survey(logits); }
 
   // Returns the sampled token, or -1 if a logit of the row is NaN or +infinity, or all logits are
-  // -infinity. `pending` is the pending token of `sample`; -1: none.
+  // -infinity. `pending`: the output token that the previous step sampled and that `sample.counts`
+  // does not contain yet; -1: none.
   TokenId Sample(const StepSample& sample, TokenId pending, std::span<const float> logits);
 
   // Computes the log probability and the rank of `token`, and the likeliest tokens of the row
@@ -76,7 +77,7 @@ class CpuSampler {
  public:
   CpuSampler(const simd::Kernels& kernels, const Threads& threads);
 
-  // Samples the tokens of `args`. `fed_tokens` contains the pending tokens.
+  // Samples the tokens of `args`. `fed_tokens` contains the tokens that the previous step sampled.
   void Sample(const SampleArgs& args, const FedTokens& fed_tokens);
   void Score(const ScoreArgs& args);
 

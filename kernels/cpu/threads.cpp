@@ -10,7 +10,8 @@ void Threads::Pin() {
   pinned_for_ = std::this_thread::get_id();
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
-  // A failure means that the machine has more CPUs than a cpu_set_t can hold.
+  // If the machine has more CPUs than a cpu_set_t can hold, sched_getaffinity fails, and no thread
+  // is bound to a CPU.
   if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
   std::vector<int> cpus;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {

@@ -13,7 +13,7 @@ namespace {
 
 [[noreturn]] void FailApart(const char* mine, Site site, const char* others, Site others_site) {
   Machine::Get().Fail(
-      site, fmt::format("the thread calls {} while other lanes of its warp wait in {} ({}:{})",
+      site, fmt::format("the thread calls {} while other lanes of its warp wait in {} at {}:{}",
                         mine, others, others_site.file, others_site.line));
 }
 
@@ -79,8 +79,8 @@ void ComeToBarrier(Warp& warp, const char* name, Site site) {
   warp.num_at_barrier = (warp.num_at_barrier + 1) % kLanes;
 }
 
-// Records, for the threads that meet at barrier number `id`: all their accesses before the barrier
-// happened before all their accesses after the barrier.
+// Records that all accesses of the threads at barrier number `id` before the barrier happened
+// before all accesses of these threads after the barrier.
 void OrderThreads(const Thread& last, const NamedBarrier& barrier, int id, Site site) {
   const Block& block = *last.warp->block;
   // Element i: number of lanes of warp i that have reached the barrier.

@@ -22,7 +22,8 @@ size_t FindBarrier(const uint64_t* address, Site site) {
   size_t index = 0;
   while (index < block.barriers.size() && block.barriers[index]->address != address) ++index;
   if (index == block.barriers.size()) {
-    machine.Fail(site, "the kernel uses an mbarrier, but has not called InitBarrier for it");
+    machine.Fail(site,
+                 "the kernel uses an mbarrier, but has not called InitBarrier for this mbarrier");
   }
   if (!block.barriers[index]->is_fenced) {
     machine.Fail(site,
@@ -111,9 +112,10 @@ void InitBarrier(uint64_t* barrier, int num_arrivals, Site site) {
   Machine& machine = Machine::Get();
   TouchShared(barrier, sizeof(*barrier), Access::kWrite, site);
   if (num_arrivals <= 0)
-    machine.Fail(site,
-                 fmt::format("an mbarrier is initialised with {} arrivals; it needs at least 1",
-                             num_arrivals));
+    machine.Fail(
+        site,
+        fmt::format("an mbarrier is initialised with {} arrivals; the number must be at least 1",
+                    num_arrivals));
   auto& barriers = machine.current().warp->block->barriers;
   for (const auto& other : barriers) {
     if (other->address == barrier)

@@ -45,7 +45,8 @@ std::string GlobalRaces::Touch(const Thread& thread, const void* address, int64_
     if (TouchWord(thread, state, now, access)) continue;
     const bool reads = access != Access::kWrite && access != Access::kAtomic;
     return fmt::format(
-        "race: in kernel {}, block {}, thread {} {} {} bytes of global memory at {}:{}; {}",
+        "race between two accesses of global memory: in kernel {}, block {}, thread {}, the code "
+        "{} {} bytes at {}:{}; reason: {}",
         now.grid, now.block, now.thread, reads ? "reads" : "writes", bytes, site.file, site.line,
         race_);
   }
@@ -62,7 +63,7 @@ bool GlobalRaces::TouchWord(const Thread& thread, Word& word, const Event& now, 
   if (access == Access::kConstant && word.write.grid >= 0 && (word.write.bytes & now.bytes) != 0 &&
       (word.write.grid == now.grid ||
        (word.write.grid >= GridOf(thread).first_running && GridOf(thread).launch.dependent))) {
-    return Race("LoadConstant reads the bytes as a constant, but a kernel changes them; " +
+    return Race("LoadConstant reads the bytes as a constant, but a kernel writes the same bytes; " +
                 Describe(word.write, "wrote"));
   }
   if (access == Access::kBulkRead && word.write.grid >= 0 && NeedsFence(thread, word.write)) {
@@ -78,7 +79,7 @@ bool GlobalRaces::TouchWord(const Thread& thread, Word& word, const Event& now, 
     word.read.bytes = static_cast<uint8_t>(bytes | now.bytes);
     return true;
   }
-  if (conflicts(word.read)) return Race(Describe(word.read, "reads"));
+  if (conflicts(word.read)) return Race(Describe(word.read, "read"));
   word.write = now;
   return true;
 }
@@ -152,7 +153,8 @@ void GlobalRaces::Order(const Thread& thread, const void* address) {
 
 std::string GlobalRaces::Describe(const Event& before, const char* did) {
   return fmt::format(
-      "in kernel {}, block {}, thread {} {} the same bytes; nothing orders these two accesses",
+      "in kernel {}, block {}, thread {}, another access {} the same bytes; nothing orders the two "
+      "accesses",
       before.grid, before.block, before.thread, did);
 }
 

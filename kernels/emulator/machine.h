@@ -138,8 +138,8 @@ struct NamedBarrier {
 
 struct MemoryBarrier {
   uint64_t* address = nullptr;
-  int num_arrivals = 0;      // number of arrivals that the barrier needs
-  int missing_arrivals = 0;  // number of arrivals that the barrier still needs
+  int num_arrivals = 0;      // number of arrivals that each phase of the barrier needs
+  int missing_arrivals = 0;  // number of arrivals that the current phase still needs
   // Number of bytes that ArriveExpecting() announced and that have not been copied yet.
   int64_t missing_bytes = 0;
   // Number of bytes that ArriveExpecting() announced and for which CopyBulk() was not called yet.

@@ -239,8 +239,8 @@ std::string SharedRaces::DescribeWrite(int thread, Word word, const char* does, 
     by = fmt::format("thread {} updated", write.agent);
   }
   return fmt::format(
-      "race: thread {} {} byte {} of shared memory at {}:{}; {} the same byte at line {}; "
-      "nothing orders these two accesses",
+      "race between two accesses of shared memory: thread {} {} byte {} at {}:{}, and {} the same "
+      "byte at line {}; nothing orders the two accesses",
       thread, does, word.index * kWordBytes, site.file, site.line, by, write.line);
 }
 

@@ -290,8 +290,8 @@ std::string FindUnfinishedMultiplies(const Block& block) {
     if (!warp->multiplying.empty()) {
       const Site site = warp->multiplying.front().site;
       return fmt::format(
-          "block {} ended while warp {} had not waited for MultiplyAddWarpgroup "
-          "({}:{})",
+          "block {} ended while warp {} had not waited for MultiplyAddWarpgroup, "
+          "which it called at {}:{}",
           block.index, number, site.file, site.line);
     }
     const size_t group = number / kWarpsOfGroup;

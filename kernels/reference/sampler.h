@@ -10,12 +10,13 @@
 namespace incipit::reference {
 
 struct SampledToken {
-  // The sampled token. -1 if a logit of the row is NaN or +infinity, or if all logits are
+  // The sampled token, or -1 if a logit of the row is NaN or +infinity, or if all logits are
   // -infinity.
   TokenId token = -1;
   RowStatus status = RowStatus::kNonFinite;
 };
-// `pending` is the pending token of `sample`; -1: none.
+// Samples a token for `sample` from `logits`. `pending`: the output token that the previous step
+// sampled and that `sample.counts` does not contain yet; -1: none.
 SampledToken SampleToken(const StepSample& sample, TokenId pending, std::span<const float> logits);
 
 // Appends the log probability and the rank of `token`, and the `num_top` tokens with the largest

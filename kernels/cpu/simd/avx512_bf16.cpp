@@ -23,8 +23,8 @@ inline __m512i Interleaved(__m512i rows) {
   return _mm512_permutexvar_epi16(order, rows);
 }
 
-// A stored bf16 element for which a dot instruction exists. A pair of elements occupies the two
-// halves of a 32-bit lane, with the first element in the lower half.
+// A bf16 element in memory, for CPUs with a bf16 dot instruction. In a register, each 32-bit lane
+// holds a pair of elements, the first element in the lower half.
 struct DottedBF16 {
   uint16_t bits;
 

@@ -154,8 +154,8 @@ inline float ReduceMax(Vec a) {
   return even > odd ? even : odd;
 }
 
-// Converts floating-point whole numbers in [-126, 127] to integers. A NaN becomes an arbitrary
-// integer, which does not affect results.
+// Converts floating-point whole numbers in [-126, 127] to integers. A NaN becomes -127, because C++
+// does not define the conversion of a NaN to an integer.
 inline Ints ToInts(Vec n) { return __builtin_convertvector(Max(n, Broadcast(-127.0f)).v, Ints); }
 // Returns 2^n in each lane. REQUIRES: each n is a whole number in [-126, 127].
 inline Vec PowerOfTwo(Vec n) { return {reinterpret_cast<Floats>((ToInts(n) + 127) << 23)}; }

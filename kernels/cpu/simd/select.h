@@ -11,8 +11,7 @@ namespace incipit::simd {
 // table is the portable table.
 std::span<const Kernels* const> SupportedKernels();
 
-// The number types whose dot products this machine computes with one instruction. The comment of
-// each type names the instruction set.
+// States for which number types this machine has a dot product instruction.
 struct NativeProducts {
   bool f32 = false;   // with AVX-512
   bool bf16 = false;  // with AVX512_BF16
@@ -20,8 +19,8 @@ struct NativeProducts {
 };
 NativeProducts DetectNativeProducts();
 
-// Returns true if `kernels` uses the bf16 dot instruction. If true, oneDNN computes the matrix
-// products of all types for which the machine has native instructions.
+// Returns true if `kernels` uses the bf16 dot instruction. If the result is true, oneDNN computes
+// the matrix products of all number types for which the machine has a dot product instruction.
 bool PrefersOneDnn(const Kernels& kernels);
 
 }  // namespace incipit::simd

@@ -249,7 +249,7 @@ INCIPIT_DEVICE void MultiplyAddWarp(float (&sums)[4], const uint32_t (&a)[4], ui
   INCIPIT_FLOATS(s, i), INCIPIT_FLOATS(s, i + 1), INCIPIT_FLOATS(s, i + 2),         \
       INCIPIT_FLOATS(s, i + 3), INCIPIT_FLOATS(s, i + 4), INCIPIT_FLOATS(s, i + 5), \
       INCIPIT_FLOATS(s, i + 6), INCIPIT_FLOATS(s, i + 7)
-// Prevents the compiler from moving accesses to `sums` across this call.
+// Prevents the compiler from moving accesses to `sums` across a call of KeepInPlace.
 template <int kBlocks>
 INCIPIT_DEVICE void KeepInPlace(float (&sums)[kBlocks][4]) {
   INCIPIT_UNROLL

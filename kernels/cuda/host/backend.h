@@ -87,8 +87,8 @@ class CudaBackend final : public Backend {
 
   CudaBackend(const CudaOptions& options, const DeviceProperties& device, Stream stream);
 
-  // If `dtype` is not bf16, logs that weights are rounded to bf16. Only the first such call logs
-  // this message.
+  // If `dtype` is not bf16, logs that weights are rounded to bf16. Only the first call with such a
+  // type logs this message.
   void SayIfRounded(DType dtype);
   int32_t num_tokens() const { return static_cast<int32_t>(uploaded_.tokens.size()); }
   // Stores `status` in status_, unless status_ already holds an error. Returns status_.ok().
@@ -96,7 +96,8 @@ class CudaBackend final : public Backend {
   bool Grow(Memory& scratch, size_t bytes);
   absl::Status ReserveScratch(const StepBounds& bounds);
   bool GrowSampled(int64_t num_samples);
-  // Aborts if a pending token of `samples` is not a token that the previous step (batch) sampled.
+  // Aborts if the field `pending_sample` of a sample is too large: at least the number of tokens
+  // that the previous step (batch) sampled.
   void CheckPendingTokens(std::span<const StepSample> samples) const;
   // Divides the attention of the current step (batch) into work items, unless this was already done
   // for the same page size, number of heads and sliding window. Returns false if an error occurs.
@@ -136,8 +137,8 @@ class CudaBackend final : public Backend {
   // rows of logits to compute for the uploaded step (batch), and tokens to sample from them
   StepLogits logits_;
   StepMemory step_;
-  // Tokens to sample in the current step (batch); nullopt if Upload does not copy them to the
-  // device together with the step
+  // Tokens to sample in the current step (batch); nullopt if Upload does not copy these samples to
+  // the device together with the step
   std::optional<PackedSamples> packed_samples_;
   bool step_is_planned_ = false;
   // Number of rows (one for each token) that kernels process: the step's number of tokens, or the
@@ -149,7 +150,7 @@ class CudaBackend final : public Backend {
   std::array<StepInFlight, 2> in_flight_;
   size_t latest_ = 0, num_in_flight_ = 0;
   // Device array of the tokens that the latest two steps (batches) sampled, in the order of
-  // SampledIndex: input tokens and pending tokens of the next step.
+  // SampledIndex. The next step reads the tokens of the latest step.
   Memory sampled_;
   // number of tokens that the latest step (batch) and the step before it sampled
   int64_t num_sampled_ = 0, num_sampled_before_ = 0;

@@ -29,9 +29,9 @@ int64_t TilesOf(int64_t rows, int64_t num_units) {
   return ((rows - 1) / Kernel::kTokenTile + 1) * ((num_units - 1) / Kernel::kUnits + 1);
 }
 
-// Estimates the clock cycles that kernel TiledProduct needs for 64 columns of its two factors. The
-// result is the largest of three estimates: for arithmetic, for shared-memory traffic and for L2
-// cache traffic.
+// Estimates the clock cycles that kernel TiledProduct needs for 64 columns of the two matrices that
+// the kernel multiplies. The result is the largest of three estimates: for arithmetic, for
+// shared-memory traffic and for L2 cache traffic.
 template <class Shape>
 int64_t TiledClocks(int64_t num_sms, int64_t rows, int64_t num_units) {
   using Kernel = TiledProduct<Shape>;

@@ -50,8 +50,8 @@ class LibraryProducts {
   // RESOURCE_EXHAUSTED if there is too little memory. REQUIRES: the stream is idle.
   absl::Status Reserve(int64_t rows_max, Stream& stream);
 
-  // Enqueues the product if cuBLASLt was selected for its size. Returns false if the caller must
-  // launch our own kernel instead. REQUIRES: `rows`, the number of input rows, equals
+  // Enqueues a product if cuBLASLt was selected for the size of the product. Returns false if the
+  // caller must launch our own kernel instead. REQUIRES: `rows`, the number of input rows, equals
   // *args.input.num_rows in device memory.
   template <class Epilogue>
   absl::StatusOr<bool> Multiply(Stream& stream, const ProductArgs<Epilogue>& args, int64_t rows) {

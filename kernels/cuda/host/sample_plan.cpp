@@ -141,8 +141,9 @@ size_t SamplePlan::Pack(const SampleArgs& args, size_t begin, const SampledRange
 }
 
 // Stores in patches_ the changes of logits by the penalties, biases and bans of `sample`, sorted by
-// token id. If the penalties of `sample` count a pending token, the last patch is for the pending
-// token: kernel Sample uses this patch if no other patch has the same token.
+// token id. If the penalties of `sample` count a pending token (an output token that the host does
+// not know yet), the last patch is for the pending token. Kernel Sample uses the last patch if no
+// other patch is for the same token.
 void SamplePlan::CollectPatches(const StepSample& sample, int64_t vocab_size) {
   patches_.clear();
   banned_.assign(sample.banned.begin(), sample.banned.end());

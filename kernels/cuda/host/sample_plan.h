@@ -18,7 +18,8 @@ namespace incipit::cuda {
 struct SampleCapacity {
   int32_t rows = 0;  // maximum number of rows of logits in one launch of a sampling kernel
   // Maximum number of penalties, biases and bans in one launch of a sampling kernel. REQUIRES: at
-  // least the vocabulary size plus 1 (for a pending token).
+  // least the vocabulary size plus 1, because an output token that the host does not know yet needs
+  // an additional LogitPatch.
   int32_t patches = 0;
   // Maximum number of likeliest tokens that one launch of a sampling kernel returns. REQUIRES: at
   // least the smaller of kTopMax and the vocabulary size.
@@ -30,7 +31,8 @@ inline constexpr int32_t kTopMax = 4096;
 
 // Returns the index of the token of sample `sample` of a step in the device array of sampled tokens
 // (Sample::Args::sampled). `which` is 0 or 1, and consecutive steps have different values of
-// `which`. A step can therefore read the tokens of the previous step while it stores its own.
+// `which`. A step can therefore read the tokens of the previous step while it stores its own
+// tokens.
 inline int32_t SampledIndex(int64_t sample, size_t which) {
   return static_cast<int32_t>(2 * sample + static_cast<int64_t>(which));
 }
@@ -39,7 +41,7 @@ inline size_t SampledBytes(int64_t num_samples) {
   return 2 * static_cast<size_t>(num_samples) * sizeof(int32_t);
 }
 
-// Position of the samples of a SampleArgs in the device array of sampled tokens.
+// Identifies the tokens of one SampleArgs in the device array of sampled tokens.
 struct SampledRange {
   int64_t first = 0;  // index, among the samples of the step, of the first sample
   size_t which = 0;   // see SampledIndex

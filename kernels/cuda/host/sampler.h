@@ -39,9 +39,9 @@ class RowSampler {
 
   void BeginStep(size_t which);
   // Enqueues the sampling of tokens for step `range.which` (0 or 1: two steps may be in flight).
-  // The device stores the tokens in `sampled`, at the indices that `range` describes. The counts of
-  // `args` are not read after the return. REQUIRES: all other memory to which `args` refers stays
-  // valid until TakeResults.
+  // The device stores the tokens in `sampled`, at the indices that `range` describes. The arrays
+  // StepSample::counts of `args` may change after the return. REQUIRES: all other memory to which
+  // `args` refers stays valid until TakeResults.
   absl::Status Sample(const SampleArgs& args, const BestOfUnits& best, int32_t* sampled,
                       const SampledRange& range, Stream& stream);
   absl::Status Score(const ScoreArgs& args, size_t which, Stream& stream);

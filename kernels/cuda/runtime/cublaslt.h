@@ -1,6 +1,6 @@
 // Declares the part of cuBLASLt (NVIDIA's library of matrix products) that this project uses. The
-// library is loaded at run time, so a build does not need its header. If the header is installed,
-// cublaslt_check.cpp compares it with these declarations.
+// library is loaded at run time, so a build does not need cuBLASLt's header. If that header is
+// installed, cublaslt_check.cpp compares the header with these declarations.
 #pragma once
 
 #include <cstddef>

@@ -119,8 +119,8 @@ struct AttentionStep {
     return row * 128 + (chunk ^ (lane & 7)) * 16;
   }
 
-  // Adds products of query and key to the scores of 16 positions, which begin at 16 * block. Uses
-  // only 16 dimensions of the query and the key, which begin at 16 * dims.
+  // Adds products of query and key to the scores of the positions [16 * block, 16 * block + 16).
+  // Uses only the dimensions [16 * dims, 16 * dims + 16) of queries and keys.
   static INCIPIT_DEVICE void AddScores(const char* keys, int key_lane, int block, int dims,
                                        const uint32_t (&query)[4], float (&low)[4],
                                        float (&high)[4]) {
@@ -130,8 +130,8 @@ struct AttentionStep {
     dev::MultiplyAddWarp(high, query, k[2], k[3]);
   }
 
-  // Adds the values (V) of 16 positions, multiplied by softmax weights, to the sums of 16
-  // dimensions. The positions begin at 16 * block, the dimensions at 16 * pair.
+  // Adds values (V), multiplied by softmax weights, to sums. Uses the positions [16 * block, 16 *
+  // block + 16) and the dimensions [16 * pair, 16 * pair + 16).
   static INCIPIT_DEVICE void AddValues(const char* values, int value_lane, int block, int pair,
                                        const uint32_t (&weights)[4], float (&low)[4],
                                        float (&high)[4]) {

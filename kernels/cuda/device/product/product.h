@@ -272,7 +272,7 @@ INCIPIT_DEVICE void FindScalesWarp(const ProductInput& input, int first, int num
     dev::SyncWarp();
     return;
   }
-  // Each lane starts 32 loads before it uses the first loaded number, to hide the latency of
+  // Each lane starts 32 loads, and only then uses the first loaded number, to hide the latency of
   // memory. kTogether rows are processed at a time.
   constexpr int kTogether = kCount % 8 == 0 ? 8 : kCount % 4 == 0 ? 4 : 2, kDeep = 32 / kTogether;
   INCIPIT_KEEP_LOOP

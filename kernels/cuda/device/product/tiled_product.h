@@ -287,8 +287,8 @@ struct TiledProduct {
     float* const stage = reinterpret_cast<float*>(shared + kResultsAt) + warp * kResultFloats;
     const LanePosition mine = PositionOfLane();
     const auto at = [&](int block) { return ResultsIn(origin, unit, mine, block, num_rows); };
-    // Constants for a row of the input x. The epilogue (the class that stores results) loads them
-    // two iterations before their use.
+    // Constants for a row of the input x. The epilogue (the class that stores results) loads these
+    // constants two iterations before they are used.
     typename Epilogue::Row rows[kStaged];
     typename Epilogue::Early early[kStaged], next[kStaged];
     INCIPIT_UNROLL

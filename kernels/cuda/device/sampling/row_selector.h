@@ -81,8 +81,8 @@ class RowSelector {
     return CutByDistance<false>(static_cast<uint64_t>(count), kLastOrder);
   }
 
-  // Applies top_p to the tokens whose sort key is at most `last`. `share` is p * 2^63. Returns the
-  // highest sort key that top_p keeps.
+  // Applies top_p to the tokens whose sort key is at most `last`. `share` is the sampling parameter
+  // top_p, multiplied by 2^63. Returns the highest sort key that top_p keeps.
   INCIPIT_DEVICE uint64_t KeepTopP(uint64_t share, uint64_t last) {
     if (listed_ < 0) return CutByDistance<true>(share, last);
     const auto visit_all = [&](const auto& visit) {
@@ -161,7 +161,7 @@ class RowSelector {
     for (int i = dev::Thread(); i < listed_; i += kThreads) visit(Listed(i));
   }
 
-  // Collects the sort keys of all tokens for which `wanted` returns true in the list of candidates.
+  // Stores in the list of candidates the sort keys of all tokens for which `wanted` returns true.
   // Returns false if the list is too small.
   template <class Wanted>
   INCIPIT_DEVICE bool Collect(const Wanted& wanted) {
@@ -213,7 +213,8 @@ class RowSelector {
       });
     });
   }
-  // Returns the result of Cut for all tokens of the row whose sort keys satisfy `is_wanted`.
+  // Calls Cut for all tokens of the row for whose sort keys `is_wanted` returns true, and returns
+  // the result (a sort key).
   template <bool kMass, class Wanted>
   INCIPIT_DEVICE uint64_t CutRow(uint64_t wanted, const Wanted& is_wanted) const {
     return Cut<kMass>(wanted, [&](const auto& visit) {
@@ -242,7 +243,8 @@ class RowSelector {
   }
 
   // Returns the highest sort key that top_p (kMass is true) or top_k (kMass is false) keeps.
-  // `asked`: p * 2^63 for top_p, k for top_k. Ignores tokens whose probability counts as zero.
+  // `asked`: the sampling parameter top_p, multiplied by 2^63, or the sampling parameter top_k.
+  // Ignores tokens whose probability counts as zero.
   template <bool kMass>
   INCIPIT_DEVICE uint64_t CutByDistance(uint64_t asked, uint64_t last) {
     sums_.Clear();

@@ -16,8 +16,9 @@ struct SampleMemory {
   RowSelectorMemory selector;
   // Parameters of the current sample, copied to shared memory to save registers
   SampleEntry entry;
-  // Pending token of the current sample, and index of the patch that counts the pending token. The
-  // pending token is -1 if its logits were not finite. Both are -1 if the sample has none.
+  // `pending_token`: output token that the previous step sampled and that penalties count; -1 if
+  // the token's logits were not finite. `pending_patch`: index of the LogitPatch that counts this
+  // token. Both fields are -1 if the sample has no such token.
   int32_t pending_token, pending_patch;
 };
 
@@ -36,11 +37,12 @@ struct Sample {
     const float* best_logits = nullptr;
     // token ids of `best_logits`, or null
     const int32_t* best_tokens = nullptr;
-    // f32 [patches]: copies of the logits that the kernel changes by penalties, biases and bans
+    // Copies of the logits that the kernel changes by penalties, biases and bans: one f32 for each
+    // LogitPatch
     float* originals = nullptr;
-    // Token ids that the previous batch sampled (input: pending tokens) and that this batch samples
-    // (output). The kernels Embed and Sample read the tokens of this batch in the next batch. The
-    // indices of the two batches are disjoint (SampledIndex in kernels/cuda/host/sample_plan.h).
+    // Token ids that the previous batch sampled (input) and that this batch samples (output). The
+    // kernels Embed and Sample read the tokens of this batch in the next batch. The indices of the
+    // two batches are disjoint (SampledIndex in kernels/cuda/host/sample_plan.h).
     int32_t* sampled = nullptr;
     SampleOutputs outputs;
   };
@@ -164,8 +166,9 @@ struct Sample {
     }
   }
 
-  // Stores the pending token in shared memory, and the index of the patch that counts it: a patch
-  // that has the same token, or the last patch of the sample.
+  // Stores in shared memory the pending token (the output token that the previous step sampled) and
+  // the index of the LogitPatch that counts this token: the LogitPatch for the same token, or else
+  // the sample's last LogitPatch.
   static INCIPIT_DEVICE void FindPending(const Args& args, const SampleEntry* entry) {
     const int pending = dev::LoadGlobal(args.sampled + dev::LoadShared(&entry->pending));
     const int token = pending < args.vocab_size ? pending : -1;
@@ -187,8 +190,9 @@ struct Sample {
     return dev::BitCast<LogitPatch>(dev::LoadConstant(patches + i));
   }
 
-  // Returns patch `i`, with the pending token counted. The token of the patch is -1 if the patch
-  // changes no logit: another patch has the pending token, or the pending token is -1.
+  // Returns the LogitPatch with index `i`. If this patch counts the output token that the previous
+  // step sampled, adds 1 to `in_output`. If the patch changes no logit, `token` of the result is
+  // -1.
   static INCIPIT_DEVICE LogitPatch PatchAt(const Args& args, int i) {
     LogitPatch patch = LoadPatch(args, i);
     if (i == dev::LoadShared(&Shared()->pending_patch)) {

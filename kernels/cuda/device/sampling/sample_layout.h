@@ -11,7 +11,9 @@ namespace incipit::cuda {
 // All changes of the logit of one token before sampling: a penalty, a bias, a ban, or several of
 // these.
 struct alignas(16) LogitPatch {
-  int32_t token = 0;   // kPendingToken: the pending token of the sample
+  // Token whose logit changes. kPendingToken: the newest output token, which the previous step
+  // sampled and the host does not know yet.
+  int32_t token = 0;
   uint32_t kinds = 0;  // bit mask of kPenalized, kBiased and kBanned
   // number of occurrences of the token in the request's output; used only if `kinds` has kPenalized
   int32_t in_output = 0;
@@ -30,8 +32,8 @@ struct alignas(16) SampleEntry {
   uint64_t top_p_share = 0;  // sampling parameter top_p, multiplied by 2^63; 2^63: keep all tokens
   uint64_t min_p_mass = 0;
   uint64_t random_bits = 0;
-  // Range of the sample's patches, in ascending order of token id. If `pending` is not -1, the last
-  // patch is for the pending token.
+  // Range of the sample's elements in the LogitPatch array, in ascending order of token id. If
+  // `pending` is not -1, the last element is for the token that `pending` identifies.
   int32_t patch_begin = 0, patch_end = 0;
   float repetition_penalty = 1, frequency_penalty = 0, presence_penalty = 0;
   // Number of likeliest tokens for which log probabilities are requested, besides the sampled
