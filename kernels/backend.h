@@ -104,7 +104,7 @@ struct SampleArgs {
   bool is_latest = false;
 };
 
-// Selects the tokens of a step whose logits the operation Logits will compute. Also holds the
+// Selects those tokens of a step for which the operation Logits will compute logits. Also holds the
 // arguments of the later call of Sample.
 struct StepLogits {
   // Indices in Step::tokens of the tokens whose logits are computed, in ascending order without

@@ -304,7 +304,8 @@ class Machine {
   // Before the scheduler runs a warp, one bulk copy in flight finishes with the probability
   // 1 / landing_one_in_. 0: bulk copies finish only if no thread can run.
   uint32_t landing_one_in_ = 1;
-  // Number of switches between threads of a warp after which the scheduler chooses another warp.
+  // Remaining number of switches between threads of the running warp, after which the scheduler
+  // chooses another warp.
   int quantum_ = 0;
 };
 

@@ -35,8 +35,8 @@ struct Norm {
     // Output [num_rows, hidden_size]: hidden * weight / sqrt(mean of squares + epsilon). If
     // `squares` is not null, the output is only hidden * weight.
     dev::bf16* x = nullptr;
-    // Output f32 [num_rows], or null: sum of squares of each row. The next matrix product computes
-    // the RMSNorm factors from these sums.
+    // Output f32 [num_rows]: sum of squares of each row; null: not stored. The next matrix product
+    // computes the RMSNorm factors from these sums.
     float* squares = nullptr;
   };
 

@@ -10,7 +10,8 @@
 namespace incipit::cuda {
 
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
-inline constexpr float kLog2E = 1.4426950408889634F;  // log2(e), because e^x = 2^(x * log2(e))
+// log2(e). The attention kernels compute e^x as 2^(x * log2(e)).
+inline constexpr float kLog2E = 1.4426950408889634F;
 
 // Arguments of kernel Append (append.h).
 struct AppendArgs {
@@ -18,9 +19,11 @@ struct AppendArgs {
   // Queries, keys and values before the bias is added, as f32 or bf16: [tokens, (num_heads + 2 *
   // num_kv_heads) * head_dim]
   const void* product = nullptr;
-  const float* bias = nullptr;        // bias for each column of `product`, f32, or null
-  const float* query_norm = nullptr;  // RMSNorm weight of each query head, f32 [head_dim], or null
-  const float* key_norm = nullptr;    // RMSNorm weight of each key head, f32 [head_dim], or null
+  const float* bias = nullptr;  // bias of each column of `product`, f32; null: no bias
+  // RMSNorm weight that all query heads share, f32 [head_dim]; null: no RMSNorm
+  const float* query_norm = nullptr;
+  // RMSNorm weight that all key heads share, f32 [head_dim]; null: no RMSNorm
+  const float* key_norm = nullptr;
   float norm_epsilon = 0;
   // Rotary embedding table, f32 [positions, head_dim]: for each position, head_dim / 2 cosines,
   // then head_dim / 2 sines

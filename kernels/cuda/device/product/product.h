@@ -205,10 +205,11 @@ struct SiluGate : BeginsWithResults {
 struct StoreLogits : BeginsWithResults {
   struct Args {
     float* logits = nullptr;  // [num_rows, vocab]
-    // Output [num_rows, vocab / 16 rounded up], or null: the largest of every 16 consecutive logits
+    // Output [num_rows, vocab / 16 rounded up]: the largest of every 16 consecutive logits; null:
+    // not stored
     float* best_logits = nullptr;
-    // Output [num_rows, vocab / 16 rounded up], or null: the token id of each logit in best_logits
-    // (the lowest id of equal logits)
+    // Output [num_rows, vocab / 16 rounded up]: the token id of each logit in best_logits (the
+    // lowest id of equal logits); null: not stored
     int32_t* best_tokens = nullptr;
     int32_t vocab = 0;
   };

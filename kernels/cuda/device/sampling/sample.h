@@ -33,9 +33,10 @@ struct Sample {
     float* logits = nullptr;
     int32_t vocab_size = 0;  // number of logits in a row; at most 2^kVocabBitsMax
     const SampleHeader* samples = nullptr;
-    // Largest of every 16 consecutive logits, [rows, vocab_size / 16 rounded up], or null
+    // Largest of every 16 consecutive logits, [rows, vocab_size / 16 rounded up]; null: not
+    // available
     const float* best_logits = nullptr;
-    // token ids of `best_logits`, or null
+    // token ids of the logits in `best_logits`; null: not available
     const int32_t* best_tokens = nullptr;
     // Copies of the logits that the kernel changes by penalties, biases and bans: one f32 for each
     // LogitPatch
