@@ -59,9 +59,8 @@ std::string IntervalText(double seconds) {
   return fmt::format("{}s", seconds);
 }
 
-// Returns the allowed range as text: "from A to B", "at least A" or "at most B". `widest` is the
-// range of the number type. The text does not mention a limit of `range` that equals the limit of
-// the type.
+// Returns the allowed range as text: "from A to B", "at least A" or "at most B". Omits a limit of
+// `range` that equals the limit of the number type (`widest`).
 template <typename T, typename Show>
 std::string BoundsText(const FlagRange<T>& range, const FlagRange<T>& widest, Show show) {
   const bool has_min = range.min > widest.min;
@@ -187,8 +186,8 @@ void Flags::Switch(FlagText text, bool& target) {
 void Flags::AddNames(FlagText text, std::vector<string_view> names, std::function<void(size_t)> set,
                      std::function<size_t()> get) {
   std::string all = fmt::format("{}", fmt::join(names, ", "));
-  // The value that was set last: its index in `names`, and the name that the user passed. This name
-  // may be an alias.
+  // The value that was set last, as the index of the value's first name in `names`, and the name
+  // that the user passed. The passed name may be a later name of the value (an alias).
   auto given = std::make_shared<std::pair<size_t, string_view>>(get(), names[get()]);
   Add(
       text, all,
@@ -328,8 +327,8 @@ absl::StatusOr<size_t> Flags::ParseFlag(std::span<const string_view> args, Other
   }
   const bool has_next = args.size() > 1;
   if (flag->is_switch) {
-    // Use the next argument as the value of the flag if the argument is "on", "true", "off" or
-    // "false". If the command accepts only flags, use every next argument that does not begin with
+    // Use the next argument as the value of the flag if the next argument is "on", "true", "off" or
+    // "false". If the command accepts only flags, use any next argument that does not begin with
     // `-`.
     const bool takes_next = has_next && (ParseBool(args[1]).has_value() ||
                                          (others == Others::kRefused && !args[1].starts_with('-')));

@@ -15,8 +15,9 @@ namespace incipit {
 // destructor unmaps the file.
 class MappedFile {
  public:
-  // Maps the file `path`. Returns NOT_FOUND or PERMISSION_DENIED if the file cannot be opened, and
-  // FAILED_PRECONDITION if the file is not a regular file. The message contains the path.
+  // Maps the file `path`. Returns NOT_FOUND if the file does not exist, and PERMISSION_DENIED if
+  // the process may not read the file. Returns FAILED_PRECONDITION for any other error, for example
+  // if `path` is not a regular file. The message contains the path.
   static absl::StatusOr<MappedFile> Open(const std::filesystem::path& path);
 
   MappedFile(MappedFile&& other) noexcept;
@@ -30,9 +31,8 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-// Removes the memory pages that are completely inside `bytes` from the memory of this process. The
-// kernel reads a removed page from the file again at the next access. REQUIRES: `bytes` is a part
-// of a mapped file.
+// Frees the memory pages that are completely inside `bytes`. At the next access to such a page, the
+// kernel reads the page from the file again. REQUIRES: `bytes` is a part of a mapped file.
 void ReleasePages(std::span<const std::byte> bytes);
 
 // Returns the contents of the regular file `path`. Returns FAILED_PRECONDITION if the file has more

@@ -17,7 +17,8 @@ enum class BlockId : int32_t {};
 
 inline constexpr BlockId kNoBlock{-1};
 
-inline constexpr int32_t kBlockSizeMax = 256;  // maximum number of tokens in a cache block
+// Maximum number of tokens in a block of the KV cache.
+inline constexpr int32_t kBlockSizeMax = 256;
 
 // kTooLate: the request was refused while it waited, because its first token could not be computed
 // before its deadline.
@@ -27,9 +28,9 @@ enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kDeadline, kTooL
 // values of the row are -infinity.
 enum class RowStatus : uint8_t { kOk, kNonFinite };
 
-// A copy between two cache blocks: the keys and values of the first `num_tokens` tokens of block
-// `from` are copied to block `to`, in every layer. The device makes the copy before it computes the
-// first layer.
+// A copy from one block of the KV cache to another: the keys and values of the first `num_tokens`
+// tokens of block `from` are copied to block `to`, in every layer. The device makes the copy before
+// it computes the first layer.
 struct BlockCopy {
   BlockId from{-1}, to{-1};
   int32_t num_tokens = 0;
@@ -91,8 +92,8 @@ struct Logprobs {
   // chosen[i] is the token that was sampled from row i of the logits. If row i belongs to a token
   // of the prompt, chosen[i] is the next token of the prompt.
   std::vector<TokenLogprob> chosen;
-  // rank[i] is the rank of the token chosen[i], if the tokens are sorted by descending probability.
-  // The likeliest token has rank 1.
+  // rank[i] is the position, from 1, of the token chosen[i] in the vocabulary sorted by descending
+  // probability. The likeliest token has rank 1.
   std::vector<int32_t> rank;
   // The likeliest tokens of row i are the elements [top_begin[i], top_begin[i + 1]) of `top`. The
   // tokens of a row are sorted by descending probability, then by ascending token id.

@@ -24,7 +24,8 @@ absl::Status CheckShardName(std::string_view name) {
   const bool is_plain = name.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;
   if (is_plain && name.ends_with(".safetensors") && !name.starts_with('.')) return absl::OkStatus();
   return InvalidArgument(
-      "the shard name {} is not the name of a .safetensors file in the model's folder",
+      "weight_map has the shard name {}, which is not the name of a .safetensors file in the "
+      "model's folder",
       ShownValue(std::string(name)));
 }
 
@@ -88,7 +89,7 @@ absl::Status Checkpoint::AddShards(const fs::path& folder) {
   std::map<std::string, StoredTensors, std::less<>> shards;
   for (const auto& [tensor, shard] : *shard_of) shards[shard];
   if (shards.size() > size_t{kShardsMax}) {
-    return InvalidArgument("{}: the index names {} shards; at most {} are allowed",
+    return InvalidArgument("{}: the file names {} weight files (shards); at most {} are allowed",
                            index_path.string(), shards.size(), kShardsMax);
   }
   for (auto& [name, tensors] : shards) {

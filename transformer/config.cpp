@@ -136,8 +136,8 @@ absl::StatusOr<int32_t> ReadWindow(const JsonFields& fields, const Family& famil
   return window;
 }
 
-// Returns an error if an element of `layer_types` differs from `expected`. In a Mistral model,
-// every layer has the attention window. In a Llama model, no layer has a window.
+// Returns an error if an element of `layer_types` differs from `expected`. In a Mistral model with
+// an attention window, every layer has the window. In a Llama model, no layer has a window.
 absl::Status CheckUniformLayers(std::span<const LayerType> types, LayerType expected,
                                 std::string_view architecture) {
   if (std::ranges::all_of(types, [&](LayerType type) { return type == expected; })) {

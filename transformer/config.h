@@ -60,8 +60,9 @@ struct ModelConfig {
   // Element i is the attention window of layer i, in positions. 0: the layer attends to all
   // positions.
   std::vector<int32_t> layer_windows;
-  // Element type of the weights, from the key dtype of config.json; absent if this key is absent.
-  // CheckTensors reports an error if the checkpoint has another type.
+  // Element type of the weights, from the key dtype or torch_dtype of config.json. Absent if both
+  // keys are absent, or if the value is "auto". CheckTensors reports an error if the checkpoint has
+  // another type.
   std::optional<DType> dtype;
   // Ids of all end-of-sequence tokens, in ascending order, from generation_config.json and
   // config.json.

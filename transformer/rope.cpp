@@ -37,7 +37,7 @@ struct Ramp {
 
 // Returns the range of RoPE pairs for which YaRN mixes the original frequency with the frequency
 // divided by rope.factor. Over the original context length, the first pair of the range rotates
-// beta_fast times, and the last pair beta_slow times.
+// about beta_fast times, and the last pair about beta_slow times.
 Ramp YarnRamp(const RopeConfig& rope, int32_t head_dim) {
   const auto pair_of = [&](double num_turns) {
     return head_dim * std::log(rope.original_max_positions / (num_turns * 2 * std::numbers::pi)) /

@@ -61,7 +61,7 @@ absl::Status ReadLlama3(const JsonFields& scaling, RopeConfig& rope) {
 }
 
 // Reads the parameters of YaRN, an extension of RoPE to longer contexts. For beta_fast, beta_slow,
-// mscale and mscale_all_dim, the value 0 means that the key is absent.
+// mscale and mscale_all_dim, the value 0 has the same effect as an absent key.
 absl::Status ReadYarn(const JsonFields& scaling, int32_t max_positions, RopeConfig& rope) {
   rope.factor = static_cast<double>(max_positions) / rope.original_max_positions;
   INCIPIT_RETURN_IF_ERROR(scaling.Read("factor", kFactorRange, rope.factor));

@@ -57,9 +57,10 @@ struct ModelWeights {
   std::vector<std::string> non_finite;  // names of all tensors that contain an infinity or a NaN
 };
 
-// Passes all tensors of `checkpoint` to the backend, which stores them in the format `format`. With
-// kInt8, the embedding keeps its stored type, unless the embedding is also the output head.
-// REQUIRES: `checkpoint` outlives the result, because the backend may keep pointers to the tensors.
+// Passes all tensors of `checkpoint` to the backend, which stores them in the format `format`. If
+// `format` is kInt8, the token embedding keeps its type in the checkpoint, unless the embedding is
+// also the output head. REQUIRES: `checkpoint` outlives the result, because the backend may keep
+// pointers to the tensors.
 //
 // Returns INVALID_ARGUMENT if a tensor is missing or unknown, or has a wrong shape or dtype.
 // Returns UNIMPLEMENTED if the backend does not support the dtype, the weight format or the

@@ -52,7 +52,7 @@ INCIPIT_SHA_NI_INLINE void FourRounds(ShaNiState& state, __m128i words, size_t g
 }
 
 // Returns the next four words of the SHA-256 message schedule, computed from the previous sixteen
-// words (`w0` to `w3`).
+// words: four words each in `w0`, `w1`, `w2` and `w3`.
 INCIPIT_SHA_NI_INLINE __m128i NextWords(__m128i w0, __m128i w1, __m128i w2, __m128i w3) {
   const __m128i sums = _mm_add_epi32(_mm_sha256msg1_epu32(w0, w1), _mm_alignr_epi8(w3, w2, 4));
   return _mm_sha256msg2_epu32(sums, w3);

@@ -43,8 +43,8 @@ class LimitedBuilder final : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  // Does not use the error message of the JSON library, because that message repeats parts of the
-  // untrusted input.
+  // Reports a syntax error at the byte offset `position`. Does not use the error message of the
+  // JSON library, because that message repeats parts of the untrusted input.
   bool parse_error(size_t position, const std::string&, const typename Json::exception&) override {
     return Fail(fmt::format("not valid JSON: error at byte {}", position));
   }
