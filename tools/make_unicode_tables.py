@@ -175,16 +175,16 @@ def python_tables(proc):
     assert mapped(str.casefold) == proc.fold()
     uppercase = having(str.isupper) - of(categories, "Lt")
     return [
-        category_table("kPythonCategories", "Exceptions to the general categories of utf8proc: the categories of Python.", categories, proc.categories),
-        set_table("kPythonDigit", "Characters for which str.isdigit() of Python differs from category Nd.", having(str.isdigit), of(categories, "Nd")),
-        set_table("kPythonNumeric", "Characters for which str.isnumeric() of Python differs from the categories N.", having(str.isnumeric), of(categories, "N")),
-        set_table("kPythonLowercase", "Characters for which str.islower() of Python differs from category Ll.", having(str.islower), of(categories, "Ll")),
-        set_table("kPythonUppercase", "Characters outside Lt for which str.isupper() of Python differs from category Lu.", uppercase, of(categories, "Lu")),
-        set_table("kPythonCaseIgnorable", "Characters for which Case_Ignorable differs from the categories Mn, Me, Cf, Lm and Sk.",
+        category_table("kPythonCategories", "Characters with different general categories in Python and in the library utf8proc. The value is that of Python.", categories, proc.categories),
+        set_table("kPythonDigit", "Characters for which str.isdigit() of Python is true but the general category is not Nd, or vice versa.", having(str.isdigit), of(categories, "Nd")),
+        set_table("kPythonNumeric", "Characters for which str.isnumeric() of Python is true but the general category is not Nd, Nl or No, or vice versa.", having(str.isnumeric), of(categories, "N")),
+        set_table("kPythonLowercase", "Characters for which str.islower() of Python is true but the general category is not Ll, or vice versa.", having(str.islower), of(categories, "Ll")),
+        set_table("kPythonUppercase", "Characters outside category Lt for which str.isupper() of Python is true but the category is not Lu, or vice versa.", uppercase, of(categories, "Lu")),
+        set_table("kPythonCaseIgnorable", "Characters with the property Case_Ignorable but outside the categories Mn, Me, Cf, Lm and Sk, or vice versa.",
                   having(case_ignorable), of(categories, "Mn", "Me", "Cf", "Lm", "Sk")),
-        mapping_table("kPythonLower", "Exceptions to the lower case of utf8proc: str.lower() of Python.", mapped(str.lower), proc.map("lower")),
-        mapping_table("kPythonUpper", "Exceptions to the upper case of utf8proc: str.upper() of Python.", mapped(str.upper), proc.map("upper")),
-        mapping_table("kPythonTitle", "Exceptions to the title case of utf8proc: str.title() of Python.", mapped(str.title), proc.map("title")),
+        mapping_table("kPythonLower", "Characters for which str.lower() of Python and utf8proc have different results. The value is that of Python.", mapped(str.lower), proc.map("lower")),
+        mapping_table("kPythonUpper", "Characters for which str.upper() of Python and utf8proc have different results. The value is that of Python.", mapped(str.upper), proc.map("upper")),
+        mapping_table("kPythonTitle", "Characters for which str.title() of Python and utf8proc have different results. The value is that of Python.", mapped(str.title), proc.map("title")),
     ]
 
 
@@ -231,16 +231,16 @@ def tokenizer_tables(proc):
     stripped, lower = normalizers.StripAccents(), normalizers.Lowercase()
     marks = {c for c in CODE_POINTS if not stripped.normalize_str(chr(c))}
     return [
-        category_table("kRegexCategories", "Exceptions to the general categories of utf8proc: the categories of regular expressions.", reference_categories(), base),
-        set_table("kRustNumeric", "Characters for which char::is_numeric() of Rust differs from the categories N.",
+        category_table("kRegexCategories", "Characters with another general category in utf8proc than in the regular expressions of Hugging Face tokenizers.", reference_categories(), base),
+        set_table("kRustNumeric", "Characters for which char::is_numeric() of Rust is true but the category in utf8proc is not N*, or vice versa.",
                   isolated(pre_tokenizers.Digits(individual_digits=True)), of(base, "N")),
-        set_table("kRustPunctuation", "Characters for which the punctuation of tokenizers differs from the categories P.",
+        set_table("kRustPunctuation", "Characters that are punctuation in Hugging Face tokenizers but not in the categories P* of utf8proc, or vice versa.",
                   isolated(pre_tokenizers.Punctuation("isolated")), of(base, "P")),
-        set_table("kRustWord", r"Characters for which \w of Rust differs from the categories L, M, Nd, Nl and Pc.",
+        set_table("kRustWord", r"Characters that match \w in Rust but are outside the categories L*, M*, Nd, Nl and Pc of utf8proc, or vice versa.",
                   reference_words(), of(base, "L", "M", "Nd", "Nl", "Pc")),
-        set_table("kRustMark", "Characters for which the combining marks of tokenizers differ from the categories M.", marks, of(base, "M")),
-        set_table("kInertInNormalForms", "Characters newer than the Unicode version of the normal forms of tokenizers.", inert_in_normal_forms(proc, marks), set()),
-        mapping_table("kRustLower", "Exceptions to the lower case of utf8proc: char::to_lowercase() of Rust.",
+        set_table("kRustMark", "Characters that are combining marks in Hugging Face tokenizers but not in category M* of utf8proc, or vice versa.", marks, of(base, "M")),
+        set_table("kInertInNormalForms", "Characters that Hugging Face tokenizers do not normalize, because the Unicode version of their normal forms is older.", inert_in_normal_forms(proc, marks), set()),
+        mapping_table("kRustLower", "Characters for which char::to_lowercase() of Rust and utf8proc have different results. The value is that of Rust.",
                       {c: lower.normalize_str(chr(c)) for c in CODE_POINTS}, proc.map("lower")),
     ]
 
@@ -278,8 +278,8 @@ def rendered_properties(tables):
     for table in tables:
         names.append(f'"{table.name}", {{kPropertyData + {len(rows)}, {len(table.rows)}}}')
         rows += rows_of(table)
-    return (array("UnicodeException", "kProperty", "Exceptions to the properties of PCRE2: scripts and other properties of regular expressions.", rows) +
-            array("NamedExceptions", "kRegexProperties", "Names of the properties, and their exceptions in kPropertyData.", names) +
+    return (array("UnicodeException", "kProperty", "Characters for which PCRE2 and the regular expressions of Hugging Face tokenizers differ in a script or property.", rows) +
+            array("NamedExceptions", "kRegexProperties", "Names of scripts and properties, each with its range of elements in kPropertyData.", names) +
             "const std::span<const NamedExceptions> kRegexProperties(kRegexPropertiesData);\n")
 
 

@@ -6,7 +6,7 @@
 
 namespace incipit {
 
-// Exceptions to the general categories of utf8proc: the categories of Python.
+// Characters with different general categories in Python and in the library utf8proc. The value is that of Python.
 static constexpr UnicodeException kPythonCategoriesData[] = {
     {0xCF3, 0xCF3, 0}, {0xECE, 0xECE, 0}, {0x10EFD, 0x10EFF, 0}, {0x1123F, 0x11241, 0},
     {0x11B00, 0x11B09, 0}, {0x11F00, 0x11F10, 0}, {0x11F12, 0x11F3A, 0}, {0x11F3E, 0x11F59, 0},
@@ -19,7 +19,7 @@ static constexpr UnicodeException kPythonCategoriesData[] = {
 };
 const UnicodeExceptions kPythonCategories(kPythonCategoriesData);
 
-// Characters for which str.isdigit() of Python differs from category Nd.
+// Characters for which str.isdigit() of Python is true but the general category is not Nd, or vice versa.
 static constexpr UnicodeException kPythonDigitData[] = {
     {0xB2, 0xB3, 1}, {0xB9, 0xB9, 1}, {0x1369, 0x1371, 1}, {0x19DA, 0x19DA, 1}, {0x2070, 0x2070, 1},
     {0x2074, 0x2079, 1}, {0x2080, 0x2089, 1}, {0x2460, 0x2468, 1}, {0x2474, 0x247C, 1},
@@ -29,7 +29,7 @@ static constexpr UnicodeException kPythonDigitData[] = {
 };
 const UnicodeExceptions kPythonDigit(kPythonDigitData);
 
-// Characters for which str.isnumeric() of Python differs from the categories N.
+// Characters for which str.isnumeric() of Python is true but the general category is not Nd, Nl or No, or vice versa.
 static constexpr UnicodeException kPythonNumericData[] = {
     {0x3405, 0x3405, 1}, {0x3483, 0x3483, 1}, {0x382A, 0x382A, 1}, {0x3B4D, 0x3B4D, 1},
     {0x4E00, 0x4E00, 1}, {0x4E03, 0x4E03, 1}, {0x4E07, 0x4E07, 1}, {0x4E09, 0x4E09, 1},
@@ -52,7 +52,7 @@ static constexpr UnicodeException kPythonNumericData[] = {
 };
 const UnicodeExceptions kPythonNumeric(kPythonNumericData);
 
-// Characters for which str.islower() of Python differs from category Ll.
+// Characters for which str.islower() of Python is true but the general category is not Ll, or vice versa.
 static constexpr UnicodeException kPythonLowercaseData[] = {
     {0xAA, 0xAA, 1}, {0xBA, 0xBA, 1}, {0x2B0, 0x2B8, 1}, {0x2C0, 0x2C1, 1}, {0x2E0, 0x2E4, 1},
     {0x345, 0x345, 1}, {0x37A, 0x37A, 1}, {0x1D2C, 0x1D6A, 1}, {0x1D78, 0x1D78, 1},
@@ -63,14 +63,14 @@ static constexpr UnicodeException kPythonLowercaseData[] = {
 };
 const UnicodeExceptions kPythonLowercase(kPythonLowercaseData);
 
-// Characters outside Lt for which str.isupper() of Python differs from category Lu.
+// Characters outside category Lt for which str.isupper() of Python is true but the category is not Lu, or vice versa.
 static constexpr UnicodeException kPythonUppercaseData[] = {
     {0x2160, 0x216F, 1}, {0x24B6, 0x24CF, 1}, {0x1F130, 0x1F149, 1}, {0x1F150, 0x1F169, 1},
     {0x1F170, 0x1F189, 1},
 };
 const UnicodeExceptions kPythonUppercase(kPythonUppercaseData);
 
-// Characters for which Case_Ignorable differs from the categories Mn, Me, Cf, Lm and Sk.
+// Characters with the property Case_Ignorable but outside the categories Mn, Me, Cf, Lm and Sk, or vice versa.
 static constexpr UnicodeException kPythonCaseIgnorableData[] = {
     {0x27, 0x27, 1}, {0x2E, 0x2E, 1}, {0x3A, 0x3A, 1}, {0xB7, 0xB7, 1}, {0x387, 0x387, 1},
     {0x55F, 0x55F, 1}, {0x5F4, 0x5F4, 1}, {0x2018, 0x2019, 1}, {0x2024, 0x2024, 1},
@@ -79,13 +79,13 @@ static constexpr UnicodeException kPythonCaseIgnorableData[] = {
 };
 const UnicodeExceptions kPythonCaseIgnorable(kPythonCaseIgnorableData);
 
-// Exceptions to the lower case of utf8proc: str.lower() of Python.
+// Characters for which str.lower() of Python and utf8proc have different results. The value is that of Python.
 static constexpr UnicodeException kPythonLowerData[] = {
     {0x130, 0x130, 0x307'00069},
 };
 const UnicodeExceptions kPythonLower(kPythonLowerData);
 
-// Exceptions to the upper case of utf8proc: str.upper() of Python.
+// Characters for which str.upper() of Python and utf8proc have different results. The value is that of Python.
 static constexpr UnicodeException kPythonUpperData[] = {
     {0xDF, 0xDF, 0x53'00053}, {0x149, 0x149, 0x4E'002BC}, {0x1F0, 0x1F0, 0x30C'0004A},
     {0x390, 0x390, 0x301'00308'00399}, {0x3B0, 0x3B0, 0x301'00308'003A5},
@@ -115,7 +115,7 @@ static constexpr UnicodeException kPythonUpperData[] = {
 };
 const UnicodeExceptions kPythonUpper(kPythonUpperData);
 
-// Exceptions to the title case of utf8proc: str.title() of Python.
+// Characters for which str.title() of Python and utf8proc have different results. The value is that of Python.
 static constexpr UnicodeException kPythonTitleData[] = {
     {0xDF, 0xDF, 0x73'00053}, {0x149, 0x149, 0x4E'002BC}, {0x1F0, 0x1F0, 0x30C'0004A},
     {0x390, 0x390, 0x301'00308'00399}, {0x3B0, 0x3B0, 0x301'00308'003A5},
@@ -140,7 +140,7 @@ static constexpr UnicodeException kPythonTitleData[] = {
 };
 const UnicodeExceptions kPythonTitle(kPythonTitleData);
 
-// Exceptions to the general categories of utf8proc: the categories of regular expressions.
+// Characters with another general category in utf8proc than in the regular expressions of Hugging Face tokenizers.
 static constexpr UnicodeException kRegexCategoriesData[] = {
     {0x897, 0x897, 6}, {0x1B4E, 0x1B4F, 18}, {0x1B7F, 0x1B7F, 18}, {0x1C89, 0x1C89, 1},
     {0x1C8A, 0x1C8A, 2}, {0x2427, 0x2429, 22}, {0x2FFC, 0x2FFF, 22}, {0x31E4, 0x31E5, 22},
@@ -166,7 +166,7 @@ static constexpr UnicodeException kRegexCategoriesData[] = {
 };
 const UnicodeExceptions kRegexCategories(kRegexCategoriesData);
 
-// Characters for which char::is_numeric() of Rust differs from the categories N.
+// Characters for which char::is_numeric() of Rust is true but the category in utf8proc is not N*, or vice versa.
 static constexpr UnicodeException kRustNumericData[] = {
     {0x10D40, 0x10D49, 1}, {0x116D0, 0x116E3, 1}, {0x11BF0, 0x11BF9, 1}, {0x11DE0, 0x11DE9, 1},
     {0x16130, 0x16139, 1}, {0x16D70, 0x16D79, 1}, {0x16FF4, 0x16FF6, 1}, {0x1CCF0, 0x1CCF9, 1},
@@ -174,7 +174,7 @@ static constexpr UnicodeException kRustNumericData[] = {
 };
 const UnicodeExceptions kRustNumeric(kRustNumericData);
 
-// Characters for which the punctuation of tokenizers differs from the categories P.
+// Characters that are punctuation in Hugging Face tokenizers but not in the categories P* of utf8proc, or vice versa.
 static constexpr UnicodeException kRustPunctuationData[] = {
     {0x24, 0x24, 1}, {0x2B, 0x2B, 1}, {0x3C, 0x3E, 1}, {0x5E, 0x5E, 1}, {0x60, 0x60, 1},
     {0x7C, 0x7C, 1}, {0x7E, 0x7E, 1}, {0x61D, 0x61D, 0}, {0x9FD, 0x9FD, 0}, {0xA76, 0xA76, 0},
@@ -189,7 +189,7 @@ static constexpr UnicodeException kRustPunctuationData[] = {
 };
 const UnicodeExceptions kRustPunctuation(kRustPunctuationData);
 
-// Characters for which \w of Rust differs from the categories L, M, Nd, Nl and Pc.
+// Characters that match \w in Rust but are outside the categories L*, M*, Nd, Nl and Pc of utf8proc, or vice versa.
 static constexpr UnicodeException kRustWordData[] = {
     {0x897, 0x897, 1}, {0x1C89, 0x1C8A, 1}, {0x200C, 0x200D, 1}, {0x24B6, 0x24E9, 1},
     {0xA7CB, 0xA7CD, 1}, {0xA7DA, 0xA7DC, 1}, {0x105C0, 0x105F3, 1}, {0x10D40, 0x10D65, 1},
@@ -204,7 +204,7 @@ static constexpr UnicodeException kRustWordData[] = {
 };
 const UnicodeExceptions kRustWord(kRustWordData);
 
-// Characters for which the combining marks of tokenizers differ from the categories M.
+// Characters that are combining marks in Hugging Face tokenizers but not in category M* of utf8proc, or vice versa.
 static constexpr UnicodeException kRustMarkData[] = {
     {0x7FD, 0x7FD, 0}, {0x898, 0x89F, 0}, {0x8CA, 0x8D3, 0}, {0x9FE, 0x9FE, 0}, {0xAFA, 0xAFF, 0},
     {0xB55, 0xB55, 0}, {0xC04, 0xC04, 0}, {0xC3C, 0xC3C, 0}, {0xCF3, 0xCF3, 0}, {0xD00, 0xD00, 0},
@@ -228,7 +228,7 @@ static constexpr UnicodeException kRustMarkData[] = {
 };
 const UnicodeExceptions kRustMark(kRustMarkData);
 
-// Characters newer than the Unicode version of the normal forms of tokenizers.
+// Characters that Hugging Face tokenizers do not normalize, because the Unicode version of their normal forms is older.
 static constexpr UnicodeException kInertInNormalFormsData[] = {
     {0x7FD, 0x7FD, 1}, {0x898, 0x89F, 1}, {0x8CA, 0x8D3, 1}, {0x9FE, 0x9FE, 1}, {0xAFA, 0xAFF, 1},
     {0xB55, 0xB55, 1}, {0xC04, 0xC04, 1}, {0xC3C, 0xC3C, 1}, {0xCF3, 0xCF3, 1}, {0xD00, 0xD00, 1},
@@ -254,7 +254,7 @@ static constexpr UnicodeException kInertInNormalFormsData[] = {
 };
 const UnicodeExceptions kInertInNormalForms(kInertInNormalFormsData);
 
-// Exceptions to the lower case of utf8proc: char::to_lowercase() of Rust.
+// Characters for which char::to_lowercase() of Rust and utf8proc have different results. The value is that of Rust.
 static constexpr UnicodeException kRustLowerData[] = {
     {0x130, 0x130, 0x307'00069}, {0x1C89, 0x1C89, 0x1C8A}, {0xA7CB, 0xA7CB, 0x264},
     {0xA7CC, 0xA7CC, 0xA7CD}, {0xA7CE, 0xA7CE, 0xA7CF}, {0xA7D2, 0xA7D2, 0xA7D3},
@@ -263,7 +263,7 @@ static constexpr UnicodeException kRustLowerData[] = {
 };
 const UnicodeExceptions kRustLower(kRustLowerData);
 
-// Exceptions to the properties of PCRE2: scripts and other properties of regular expressions.
+// Characters for which PCRE2 and the regular expressions of Hugging Face tokenizers differ in a script or property.
 static constexpr UnicodeException kPropertyData[] = {
     {0x897, 0x897, 1}, {0x10EC2, 0x10EC4, 1}, {0x10EFC, 0x10EFF, 1}, {0x1B4E, 0x1B4F, 1},
     {0x1B7F, 0x1B7F, 1}, {0x2427, 0x2429, 1}, {0x2FFC, 0x2FFF, 1}, {0x31E4, 0x31E5, 1},
@@ -305,7 +305,7 @@ static constexpr UnicodeException kPropertyData[] = {
     {0x1FAF7, 0x1FAF8, 1}, {0x18CFF, 0x18CFF, 1}, {0x2B739, 0x2B739, 1}, {0x2EBF0, 0x2EE5D, 1},
     {0x31350, 0x323AF, 1},
 };
-// Names of the properties, and their exceptions in kPropertyData.
+// Names of scripts and properties, each with its range of elements in kPropertyData.
 static constexpr NamedExceptions kRegexPropertiesData[] = {
     {"arabic", {kPropertyData + 0, 3}}, {"balinese", {kPropertyData + 3, 2}},
     {"common", {kPropertyData + 5, 25}}, {"cyrillic", {kPropertyData + 30, 3}},

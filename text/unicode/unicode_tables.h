@@ -34,8 +34,8 @@ inline const UnicodeException* FindException(UnicodeExceptions exceptions, char3
 // Characters for which the library utf8proc returns a wrong general category.
 extern const UnicodeExceptions kRegexCategories, kPythonCategories;
 
-// Corrections of sets of characters. Each set is the union of some general categories, which the
-// comments in unicode_tables.cpp list.
+// Corrections of sets of characters. Before the correction, a set is the union of some general
+// categories. The comment of each table in unicode_tables.cpp names these categories.
 extern const UnicodeExceptions kRustNumeric, kRustPunctuation, kRustWord, kRustMark,
     kInertInNormalForms, kPythonDigit, kPythonNumeric, kPythonLowercase, kPythonUppercase,
     kPythonCaseIgnorable;
