@@ -101,7 +101,8 @@ void OutputParser::ReadContent(char byte, ParsedText& out) {
     return ReadCall(byte, out);
   }
   size_t size = Hold(byte, call_marker_);
-  // Hold back white space only if a tool call may follow, or after reasoning or a tool call.
+  // Hold back white space only if a tool call may follow it, or if reasoning or a tool call
+  // precedes it.
   const bool may_begin_call =
       !call_begin_.marker.empty() || (!call_begin_.first_bytes.empty() && !has_content_);
   if (!may_begin_call && !is_after_block_) size = held_.size();

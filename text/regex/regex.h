@@ -10,8 +10,8 @@
 
 namespace incipit {
 
-// A range [begin, end) of byte offsets in a text: a match of a regular expression, or the text
-// between two matches (`is_match` is false).
+// A range [begin, end) of byte offsets in a text. The range is a match of a regular expression, or
+// text before, between or after the matches (`is_match` is false).
 struct Span {
   size_t begin = 0, end = 0;
   bool is_match = false;
@@ -41,7 +41,7 @@ class Regex {
   Regex& operator=(Regex&&) noexcept;
   ~Regex();
 
-  // Passes the matches in `text`, and the ranges between them, to `sink` from left to right. If
+  // Passes the matches in `text`, and the ranges without a match, to `sink` from left to right. If
   // `text` is empty, `sink` gets one empty range that is not a match. Returns the first error of
   // `sink`, or INVALID_ARGUMENT if the search takes too many steps.
   absl::Status FindAll(std::string_view text, SpanSink sink) const;
@@ -52,8 +52,8 @@ class Regex {
   std::unique_ptr<const Program> program_;
 };
 
-// Passes the occurrences of `literal` in `text`, and the ranges between them, to `sink` from left
-// to right. REQUIRES: `literal` is not empty.
+// Passes the occurrences of `literal` in `text`, and the ranges without an occurrence, to `sink`
+// from left to right. REQUIRES: `literal` is not empty.
 absl::Status FindAllLiteral(std::string_view literal, std::string_view text, SpanSink sink);
 
 }  // namespace incipit

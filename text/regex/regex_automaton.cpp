@@ -26,7 +26,8 @@ constexpr size_t kNowhere = static_cast<size_t>(-1);
 constexpr size_t kStepsPerByteMax = 16;
 constexpr size_t kStepsMax = 1 << 22;
 // Maximum number of steps in failed attempts to match, per byte of the text. After more steps, a
-// search computes all start positions of matches in advance, and skips all other positions.
+// search computes all start positions of matches in advance and skips all other positions, if the
+// automaton for start positions exists.
 constexpr size_t kWastedStepsPerByteMax = 4;
 
 }  // namespace
@@ -41,8 +42,9 @@ std::optional<SymbolMap> SymbolMap::Create(const std::vector<const CodePointSet*
   }
   std::ranges::sort(borders);
   borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
-  // The elements of `borders` divide all characters into ranges. The characters of one range are in
-  // the same sets. Two characters get the same symbol if both are in the same sets.
+  // The numbers in `borders` are the starts of ranges that together contain all characters. The
+  // characters of one range are in the same sets. Two characters get the same symbol if both are in
+  // the same sets.
   SymbolMap map;
   std::map<std::vector<bool>, CodePointSet> alike;
   std::vector<size_t> cursors(sets.size(), 0);
@@ -226,8 +228,9 @@ class AutomatonRegex::Search {
 
   const AutomatonRegex& regex_;
   std::string_view text_;
-  // Bit i of conditions_[position] is the result of look-around i, such as (?=a), at this position
-  // of the text. Empty if the expression has no look-around.
+  // Bit i of conditions_[position] is 1 if the content of look-around i matches at this position of
+  // the text. The content is, for example, `ab` in (?=ab) or (?!ab). Empty if the expression has no
+  // look-around of more than one character.
   std::vector<uint8_t> conditions_;
   // starts_[position] is true if a match begins at `position`. Empty until NextStart() has computed
   // all start positions.

@@ -105,7 +105,8 @@ class AutomatonRegex {
   // backwards.
   ConditionTable after_reading_forwards_{}, after_reading_backwards_{};
   bool has_conditions_ = false;  // true if `matcher_` depends on a condition
-  // Condition i is the result of look-around i. The result may depend on the look-arounds before i.
+  // Condition i is true if the content of look-around i, such as `ab` in (?=ab) or (?!ab), matches.
+  // A look-around may contain look-arounds with a lower index.
   std::vector<LookAround> look_arounds_;
   Automaton matcher_;
   // Automaton that reads the text backwards and finds all start positions of matches.

@@ -49,7 +49,7 @@ absl::StatusOr<CodePointSet> RegexParser::ParseClass() {
     return NotSupported(fmt::format("more than {} nested classes", kRegexDepthMax));
   }
   const bool negative = Take("^");
-  // Intersection of the operands of the operator &&, for a class such as [a-z&&[^b]].
+  // Intersection of the operands of the operator &&, as in the character class [a-z&&[^b]].
   std::optional<CodePointSet> common;
   bool is_first = true;
   do {
@@ -91,12 +91,13 @@ absl::StatusOr<CodePointSet> RegexParser::ParseClassItems() {
 }
 
 absl::StatusOr<RegexParser::ClassItem> RegexParser::ParseRange(ClassItem first) {
-  if (!first.character) return Wrong("a character range begins with a class such as \\d");
+  if (!first.character)
+    return Wrong("a character range begins with a set of characters such as \\d");
   Take("-");
   if (Looking("[") || Looking("&&"))
-    return NotSupported("a character range ends with a class such as [a-z]");
+    return NotSupported("a character range ends with a set of characters such as [a-z]");
   INCIPIT_ASSIGN_OR_RETURN(const ClassItem last, ParseClassItem());
-  if (!last.character) return Wrong("a character range ends with a class such as \\d");
+  if (!last.character) return Wrong("a character range ends with a set of characters such as \\d");
   if (*last.character < *first.character) return Wrong("the end of a range is before its start");
   ClassItem range{.set = CodePointSet({{*first.character, *last.character}})};
   // A hyphen directly after a range is an ordinary character: [a-z-9] contains a to z, the hyphen,

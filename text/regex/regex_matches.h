@@ -10,9 +10,9 @@
 
 namespace incipit {
 
-// Passes all matches in `text`, and the ranges between them, to `sink`. REQUIRES: search.Find(from,
-// match) finds the first match at or after the byte offset `from`. REQUIRES: search.has_given_up()
-// returns true if Find() has reached its maximum number of steps.
+// Passes all matches in `text`, and the ranges without a match, to `sink` from left to right.
+// REQUIRES: search.Find(from, match) finds the first match at or after the byte offset `from`.
+// REQUIRES: search.has_given_up() returns true if Find() has reached its maximum number of steps.
 template <typename Search>
 absl::Status VisitMatches(std::string_view text, Search& search, SpanSink sink) {
   size_t from = 0, done = 0;

@@ -66,8 +66,8 @@ class RegexParser {
   absl::StatusOr<ClassItem> ParseClassItem();
   absl::StatusOr<ClassItem> ParseRange(ClassItem first);
   absl::StatusOr<std::optional<CodePointSet>> ParsePosixBracket();
-  // Parses a class escape such as \d or \p{L}, after its backslash. Returns nothing if `position_`
-  // is not at a class escape.
+  // Parses an escape for a set of characters, such as \d or \p{L}, after its backslash. Returns
+  // nothing if no such escape is at `position_`.
   absl::StatusOr<std::optional<CodePointSet>> ParseClassEscape();
   // Parses an escape for one character, such as \n, after its backslash. Returns the character.
   absl::StatusOr<char32_t> ParseCharacterEscape();

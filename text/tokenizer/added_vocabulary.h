@@ -111,8 +111,8 @@ class AddedVocabulary {
   Trie tries_[2];
   bool has_special_[2] = {false, false};
   TokenId id_end_ = 0;
-  // Maps word characters (such as letters) to 1. Filled only if a token has the option single_word
-  // (no word character next to it).
+  // Maps word characters (such as letters) to 1. Filled only if a token has the option single_word:
+  // no word character may be next to the token.
   CodePointMap word_characters_;
 };
 

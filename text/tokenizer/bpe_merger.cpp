@@ -15,9 +15,9 @@ constexpr size_t kEverywhereSpacing = 8;
 constexpr size_t kRarePassesMax = 6;
 // Minimum number of symbols of a window: a part of a word that MergeInWindows() merges separately.
 constexpr size_t kWindowMin = 64;
-// MergeInWindows() merges windows (parts of a word) separately. It discards the tokens of the last
-// kWindowEnd symbols of a window of 64 symbols, because the symbols after the window may change
-// these tokens.
+// MergeInWindows() merges windows (parts of a word) separately. In a window of 64 symbols, it
+// discards the tokens of the last kWindowEnd symbols, because the symbols after the window may
+// change these tokens. In a longer window, the discarded part is longer in proportion.
 constexpr size_t kWindowEnd = 10;
 
 }  // namespace
@@ -50,8 +50,8 @@ class BpeMerger::ShortWord {
  private:
   static constexpr uint32_t kPlaces = 64, kBlock = 4, kNumBlocks = kShortSymbolsMax / kBlock;
   static constexpr uint32_t kNoKey = std::numeric_limits<uint32_t>::max();
-  // Replaces the result of MergeTable::FindCommon() if the result is null. Then MergePairs() merges
-  // neither the two symbols with each other nor the neighbouring pairs of symbols.
+  // Stands for a pair of neighbouring symbols for which MergeTable::FindCommon() returns null.
+  // MergePairs() merges neither such a pair nor a pair that shares a symbol with it.
   static constexpr MergeTable::SymbolPair kUnknownPair = {
       .merged = -1, .rank = MergeTable::kNoRank, .rank_across = -1};
   static_assert(kShortSymbolsMax <= kPlaces && kNumBlocks == 16);
@@ -91,8 +91,8 @@ class BpeMerger::ShortWord {
     return num_left;
   }
 
-  // Stores the key of a possible merge. `place` is the index of its left symbol. Does nothing if
-  // `rank` is kNoRank. REQUIRES: no key of the merge is stored.
+  // Stores the key of a possible merge. `place` is the index of the merge's left symbol. Does
+  // nothing if `rank` is kNoRank. REQUIRES: keys_[place] contains no key.
   void AddKey(uint32_t place, int32_t rank, TokenId merged) {
     if (rank == MergeTable::kNoRank) return;
     const uint32_t key = static_cast<uint32_t>(rank) * kPlaces + place;
@@ -222,7 +222,8 @@ size_t BpeMerger::MergeCommon(std::span<TokenId> symbols) {
 // REQUIRES: before the pass, no merge of lower rank is possible.
 size_t BpeMerger::MergeEverywhere(int32_t rank, std::span<TokenId> symbols) {
   const std::span<const MergeTable::Merge> merges = model_.merges().in_order();
-  // symbols[0, num_done) are the merged symbols. Only the last merged symbol can merge again.
+  // symbols[0, num_done) are the result of the pass so far. Each further merge joins the last
+  // symbol of this result with the symbol before or after it.
   size_t num_done = 1;
   for (size_t read = 1; read < symbols.size();) {
     int32_t right = ranks_[read - 1];
@@ -233,7 +234,7 @@ size_t BpeMerger::MergeEverywhere(int32_t rank, std::span<TokenId> symbols) {
       ++read;
       continue;
     }
-    // Merge the last merged symbol with its left or right neighbour, while one of these two merges
+    // Merge symbols[num_done - 1] with its left or right neighbour, while one of these two merges
     // has a rank of at most `rank`.
     int32_t left = MergeTable::kNoRank;
     while (std::min(left, right) <= rank) {

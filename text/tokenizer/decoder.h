@@ -30,7 +30,7 @@ class TokenSink {
 
 // Describes a list of tokens to a decoding step, before the first token.
 struct DecodeStart {
-  // True if the list continues an output that already has tokens.
+  // True if the list of tokens continues an output that already has tokens.
   bool is_continued = false;
   // True if an earlier decoding step joins all tokens of the output into one token.
   bool is_joined = false;

@@ -107,6 +107,7 @@ class ByteFallbackStage : public WholeTokenStage {
     is_broken_ = false;
   }
 
+  // Bytes of consecutive tokens that each name a byte.
   std::string run_;
   size_t checked_ = 0;  // number of bytes of `run_` that were checked as UTF-8
   bool is_broken_ = false;
@@ -231,8 +232,8 @@ class MetaspaceStage : public TokenSink {
   TokenSink& next_;
 };
 
-// Cleans up English text: removes the space before punctuation marks and contractions, and replaces
-// " do not" by " don't".
+// Cleans up English text: removes the space before punctuation marks and before contractions such
+// as "n't", and the spaces around a single quotation mark. Also replaces " do not" by " don't".
 void CleanUp(std::string& text) {
   constexpr std::pair<std::string_view, std::string_view> kReplacements[] = {
       {" .", "."},   {" ?", "?"},     {" !", "!"},     {" ,", ","},

@@ -48,15 +48,16 @@ void MergeTable::Finish(size_t num_tokens) {
 // and the first symbol of the right token. A symbol is a token that no merge makes. Sets
 // knows_ends_ to false if different merges give a token different first or last symbols.
 std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
-  // left_of[token] and right_of[token]: the two tokens that are merged into `token`, or -1 if no
-  // merge makes `token`.
+  // The two tokens that are merged into `token` are left_of[token] and right_of[token]. Both are -1
+  // if no merge makes `token`.
   std::vector<TokenId> left_of(num_tokens, -1), right_of(num_tokens, -1);
   for (const Merge& merge : merges_) {
     left_of[merge.merged] = merge.left;
     right_of[merge.merged] = merge.right;
   }
-  // Returns the first symbol of each token if `links` is `left_of`, or the last symbol of each
-  // token if `links` is `right_of`. Sets knows_ends_ to false if a token is a part of itself.
+  // Returns one symbol for each token: the first symbol if links[token] is the left part of each
+  // merged token, or the last symbol if links[token] is the right part. Sets knows_ends_ to false
+  // if a token is a part of itself.
   const auto ends_of = [&](const std::vector<TokenId>& links) {
     std::vector<TokenId> ends(num_tokens);
     for (size_t token = 0; knows_ends_ && token < num_tokens; ++token) {

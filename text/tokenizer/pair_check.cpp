@@ -48,11 +48,12 @@ PairCheck::Origin PairCheck::OriginOf(const MergeTable::Merge& merge) const {
   const Origin& left = origins_[merge.left];
   const Origin& right = origins_[merge.right];
   const int32_t time = std::max({merge.rank, left.time, right.time});
-  // If right.time < time, the token `right` is complete before it is merged with `left`. A merge
-  // with a rank less than `time` can join `right` with the following token before that.
+  // True if other merges can apply after `right` is complete and before `right` is merged with
+  // `left`. Such a merge can join `right` with the following token if its rank is less than `time`.
   const bool behind_waits = right.time < time;
-  // Merges of equal rank apply from left to right. Therefore, if left.time == right.time, the token
-  // `left` is complete before the token `right` is.
+  // True if other merges can apply after `left` is complete and before `left` is merged with
+  // `right`. If left.time == right.time, `left` is complete before `right`, because merges of equal
+  // rank apply from left to right.
   const bool before_waits = right.time == time || left.time < time;
   return {.time = time,
           .limit_behind = behind_waits ? time : merge.rank,

@@ -31,7 +31,8 @@ absl::StatusOr<TextTemplate> SpecialTokenIds(const JsonFields& fields, const std
   const auto found = json->find(name);
   const std::string path = fields.PathOf("special_tokens");
   if (found == json->end())
-    return InvalidArgument("the field {} does not contain a token that a template uses", path);
+    return InvalidArgument(
+        "the field {} does not define a special token that the post-processor uses", path);
   INCIPIT_ASSIGN_OR_RETURN(const JsonFields token, JsonFields::Of(*found, path));
   INCIPIT_ASSIGN_OR_RETURN(const nlohmann::json* ids, token.Array("ids"));
   TextTemplate result;
@@ -45,8 +46,8 @@ absl::StatusOr<TextTemplate> SpecialTokenIds(const JsonFields& fields, const std
 absl::Status ApplyTemplate(const JsonFields& fields, bool add_special_tokens, Parts& parts) {
   if (parts.empty() || parts.size() > 2) {
     return Unimplemented(
-        "the template processor {} gets {} parts from the previous processor; only 1 or 2 are "
-        "supported",
+        "the post-processor {} gets {} lists of tokens from the previous post-processor; only 1 or "
+        "2 lists are supported",
         fields.path(), parts.size());
   }
   const char* name = parts.size() == 1 ? "single" : "pair";
@@ -63,8 +64,9 @@ absl::Status ApplyTemplate(const JsonFields& fields, bool add_special_tokens, Pa
     if (is_sequence) {
       const size_t index = *id == "A" ? 0 : 1;
       if (index >= parts.size() || (*id != "A" && *id != "B")) {
-        return InvalidArgument("the field {} of a template names a sequence that does not exist",
-                               item.PathOf("id"));
+        return InvalidArgument(
+            "the field {} must be A, or B if the post-processor gets two lists of tokens",
+            item.PathOf("id"));
       }
       result.push_back(parts[index]);
     } else if (add_special_tokens) {

@@ -25,7 +25,7 @@ enum class SplitBehavior : uint8_t {
 // missing.
 absl::StatusOr<SplitBehavior> ReadSplitBehavior(const JsonFields& fields, const char* name);
 
-// Receives the matches of a pattern in a text, and the ranges between them, from left to right.
+// Receives the matches of a pattern in a text, and the ranges without a match, from left to right.
 // Joins or removes the matches as `behavior` requires, and passes the resulting parts to `sink`.
 class SpanMerger {
  public:

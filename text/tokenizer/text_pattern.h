@@ -21,7 +21,7 @@ class TextPattern {
   static absl::StatusOr<TextPattern> FromRegex(std::string_view pattern);
   static TextPattern FromLiteral(std::string literal) { return TextPattern(std::move(literal)); }
 
-  // Passes all matches in `text`, and the ranges between them, to `sink` from left to right.
+  // Passes all matches in `text`, and the ranges without a match, to `sink` from left to right.
   absl::Status FindAll(std::string_view text, SpanSink sink) const;
   // Returns the string that the pattern matches. Returns null if the pattern is a regular
   // expression.

@@ -69,8 +69,8 @@ class Tokenizer::Pipeline::Encoding {
                               });
   }
 
-  // Converts `position`, a byte offset in the normalized text between two added tokens, to a byte
-  // offset in the original text.
+  // Converts `position` to a byte offset in the original text. `position` is a byte offset in the
+  // current section: the normalized text between two added tokens.
   size_t OriginOf(size_t position) const {
     return section_begin_ + (origins_.empty() ? position : origins_[position]);
   }

@@ -84,7 +84,8 @@ bool IsMutatingMethod(Kind self, std::string_view name) {
 
 bool IsRefusedMethod(std::string_view name) {
   constexpr std::string_view kNotCalled[] = {"denominator", "imag", "numerator", "real"};
-  if (name == "changed") return true;  // Jinja2 has the method loop.changed().
+  // Jinja2 has the method loop.changed(), which this template interpreter does not support.
+  if (name == "changed") return true;
   return FindIn({kRefusedOfString, kRefusedOfDict, kRefusedOfNumber, kRefusedOfIterator}, name) !=
              nullptr &&
          std::ranges::find(kNotCalled, name) == std::end(kNotCalled);

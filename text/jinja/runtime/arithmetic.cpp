@@ -80,7 +80,8 @@ absl::StatusOr<Range> ResolveSlice(const Value& start, const Value& stop, const 
   if (!step.is_none()) {
     INCIPIT_ASSIGN_OR_RETURN(indices.step, ToIndex(step, "slice step"));
     if (indices.step == 0) return InvalidArgument("slice step cannot be zero");
-    // Replace a step of -2^63 by -2^63 + 1, because 2^63 does not fit into an Int.
+    // Replace a step of -2^63 by -2^63 + 1: Range::size() negates the step, and 2^63 does not fit
+    // into an Int.
     indices.step = std::max(indices.step, -std::numeric_limits<Int>::max());
   }
   const bool forward = indices.step > 0;

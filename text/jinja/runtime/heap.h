@@ -1,5 +1,5 @@
-// Limits the memory and the work of one rendering of a template. The heap counts memory and work
-// before they are used.
+// Limits the memory and the work of one rendering of a template. The class Heap counts memory and
+// work before the rendering uses them.
 #pragma once
 
 #include <algorithm>
@@ -106,7 +106,8 @@ class Heap {
 
  private:
   friend class Value;
-  // Number of bytes in the vector `cells_` for one object.
+  // Number of bytes of the vector `cells_` that the heap counts for one object: two pointers,
+  // because a growing vector may reserve twice the necessary memory.
   static constexpr size_t kCellOverhead = 2 * sizeof(Cell*);
   static constexpr size_t kBlockBytes = 64 << 10;  // size of a block of memory, in bytes
 
@@ -125,11 +126,13 @@ class Heap {
 
   const ChatTemplateLimits limits_;
   int64_t steps_ = 0;
-  size_t uncharged_bytes_ = 0;  // number of bytes of text that are not in `steps_` yet; below 1024
-  size_t cell_bytes_ = 0;       // number of bytes of all objects except strings
-  size_t string_bytes_ = 0;     // number of bytes of all strings that exist now
+  // Number of bytes of text that are not yet counted in `steps_`; less than one step (1024 bytes).
+  size_t uncharged_bytes_ = 0;
+  size_t cell_bytes_ = 0;    // number of bytes of all objects except strings
+  size_t string_bytes_ = 0;  // number of bytes of all strings that exist now
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
-  size_t block_size_ = 0, block_used_ = 0;  // size and used part of the last block, in bytes
+  // Size of the last memory block in `blocks_`, and the size of its used part, in bytes.
+  size_t block_size_ = 0, block_used_ = 0;
   std::vector<Cell*> cells_;
   std::vector<void*> free_texts_;  // memory of destroyed strings, which new strings reuse
 };

@@ -101,8 +101,8 @@ absl::StatusOr<Value> IntArithmetic(ArithmeticOp op, Int left, Int right) {
   return Value::Integer(result);
 }
 
-// Removes surrounding white space and the underscores between digits from `text`. Replaces every
-// decimal digit of Unicode by the ASCII digit of the same value.
+// Removes surrounding white space from `text`, and each underscore between two digits or letters.
+// Replaces every decimal digit of Unicode by the ASCII digit of the same value.
 std::string NumberText(std::string_view text) {
   std::string mapped;
   for (size_t i = 0; i < text.size();) {

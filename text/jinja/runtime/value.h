@@ -49,7 +49,7 @@ enum class Kind : uint8_t {
   kDict,
   kRange,
   kIterator,  // a generator, which can be iterated only once
-  kObject,    // a macro, a function, a bound method, a namespace or a loop
+  kObject,    // a macro, function, bound method, namespace, dict view or loop
 };
 
 class Value {

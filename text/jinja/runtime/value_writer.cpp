@@ -91,8 +91,8 @@ class ValueWriter {
   ValueWriter(Interpreter& in, const JsonStyle* style, TextBuilder& out)
       : in_(in), json_(style), out_(out) {}
 
-  // Writes `value`. If `value` is a string, the quotes around it are marked like text from `origin`
-  // (template or request).
+  // Writes `value`. If `value` is a string, marks the quotes around the string like text from
+  // `origin` (template or request).
   absl::Status Write(const Value& value, Origin origin) {
     INCIPIT_RETURN_IF_ERROR(in_.heap().Charge());
     INCIPIT_RETURN_IF_ERROR(in_.heap().CheckSize(out_.size()));

@@ -52,24 +52,24 @@ enum class ExprKind : uint8_t {
   kConst,         // class ValueExpr
   kName,          // class NameExpr
   kNamespaceRef,  // class NameExpr: `ns.attribute` as the target of an assignment
-  kTuple,         // children: items of the tuple
-  kList,          // children: items of the list
-  kDict,          // children: key, value, key, value, ...
-  kNot,           // child: operand
-  kNegative,      // child: operand
-  kPositive,      // child: operand
-  kArithmetic,    // class ChainExpr; children: operands of the operators in `ops`
-  kCompare,       // class ChainExpr; children: operands of the comparisons in `ops`
-  kAnd,           // class ChainExpr; children: operands of `and`
-  kOr,            // class ChainExpr; children: operands of `or`
-  kConcat,        // class ChainExpr; children: operands of the operator ~
-  kCondition,     // class ConditionExpr: `a if b else c`; children: b, a, c (c may be null)
-  kGetAttribute,  // class ValueExpr with the name of the attribute; child: object
-  kGetItem,       // children: object, index
-  kSlice,         // children: object, start, stop, step (the last three may be null)
-  kCall,          // class CallExpr; children: called expression, arguments
-  kFilter,        // class CallExpr; children: operand (null in a filter block), arguments
-  kTest,          // class CallExpr; children: operand, arguments
+  kTuple,         // child nodes: items of the tuple
+  kList,          // child nodes: items of the list
+  kDict,          // child nodes: key, value, key, value, ...
+  kNot,           // child node: operand
+  kNegative,      // child node: operand
+  kPositive,      // child node: operand
+  kArithmetic,    // class ChainExpr; child nodes: operands of the operators in ChainExpr::ops
+  kCompare,       // class ChainExpr; child nodes: operands of the comparisons in ChainExpr::ops
+  kAnd,           // class ChainExpr; child nodes: operands of `and`
+  kOr,            // class ChainExpr; child nodes: operands of `or`
+  kConcat,        // class ChainExpr; child nodes: operands of the operator ~
+  kCondition,     // class ConditionExpr: `a if b else c`; child nodes: b, a, c (c may be null)
+  kGetAttribute,  // class ValueExpr with the name of the attribute; child node: object
+  kGetItem,       // child nodes: object, index
+  kSlice,         // child nodes: object, start, stop, step (the last three may be null)
+  kCall,          // class CallExpr; child nodes: called expression, arguments
+  kFilter,        // class CallExpr; child nodes: operand (null in a filter block), arguments
+  kTest,          // class CallExpr; child nodes: operand, arguments
 };
 
 struct Expr {
@@ -179,7 +179,7 @@ struct ForStmt final : Stmt {
   bool uses_loop = false;  // true if the loop body uses the variable `loop`
   // ResolveNames() fills the following fields.
   SlotRef loop_slot;    // position of the variable `loop`, if `uses_loop` is true
-  ExprPtr test_target;  // copy of `target` for the evaluation of `test`
+  ExprPtr test_target;  // copy of `target` that is assigned before `test` is evaluated
   Scope scope, test_scope, otherwise_scope;
   uint16_t num_test_slots = 0;  // number of local variables that `test` uses
 };
