@@ -160,8 +160,8 @@ struct Heads {
 constexpr Heads kHeads[] = {{14, 2, 64}, {12, 4, 64}, {32, 8, 128}};
 
 // Measures attention. Benchmark arguments: number of threads, number of sequences, new tokens per
-// sequence, earlier tokens per sequence, type of keys and values, index in kHeads, and 1 if the
-// cache blocks are scattered in memory (otherwise 0).
+// sequence, earlier tokens per sequence, type of keys and values, index of the model in the list
+// kHeads, and 1 if the cache blocks are scattered in memory (otherwise 0).
 //
 // Each counter is a measured rate divided by the maximum rate of the machine: bytes read (of_read),
 // f32 multiply-adds (of_fma), and bf16 dot instructions (of_dot).

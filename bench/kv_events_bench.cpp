@@ -196,8 +196,8 @@ void ReportPart(benchmark::State& state) {
 }
 BENCHMARK(ReportPart)->Name("report_part_of_100k_blocks")->Unit(benchmark::kMicrosecond);
 
-// Measures the time per cached block to prepare an event for gateways. The time includes the entry
-// of the block in the server's list of cached blocks.
+// Measures the time per cached block to prepare the event that reports the block to gateways. The
+// time includes adding the block to the server's list of cached blocks.
 void FeedBlocks(benchmark::State& state) {
   constexpr int32_t kBlocks = 100'000;
   Stepper stepper({.num_blocks = kBlocks}, {.step_tokens_max = 1024, .running_max = 16}, kNone);

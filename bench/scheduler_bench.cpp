@@ -71,7 +71,7 @@ class Stepper {
   std::vector<std::unique_ptr<SequenceGroup>> ended_;
 };
 
-// Policy of a benchmark, and the number of tenants to which the requests belong.
+// The scheduling policy of a benchmark, and the number of tenants that send requests.
 struct Setup {
   SchedulingKind kind = SchedulingKind::kFair;
   uint64_t num_tenants = 1;
@@ -115,11 +115,12 @@ void DecodeStep(benchmark::State& state, const Setup& setup, bool builds) {
                          benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 
-// Why no waiting sequence starts while a benchmark runs.
+// The reason why no waiting sequence starts while a benchmark runs.
 enum class Obstacle {
-  kSlots,  // every slot is used
-  kRoom,   // slots are free, but no waiting sequence fits into the cache
-  // Like kRoom, and one more sequence arrives before each step, outside the measured time.
+  kSlots,  // the maximum number of sequences is running
+  kRoom,   // no waiting sequence fits into the cache
+  // No waiting sequence fits into the cache, and before each step, outside the measured time, one
+  // more sequence arrives.
   kRoomAndArrivals,
 };
 
@@ -130,7 +131,8 @@ void DecodeStepWithWaiting(benchmark::State& state, const Setup& setup, int32_t 
                            Obstacle obstacle) {
   const auto num_running = static_cast<int32_t>(state.range(0));
   constexpr int32_t kBlockSize = 256;
-  constexpr int32_t kSteps = 250;  // the running sequences start again after this number of steps
+  // Number of steps after which the benchmark creates a new scheduler.
+  constexpr int32_t kSteps = 250;
   const int32_t num_used = num_running * (kPrompt / kBlockSize + 1);
   uint64_t id = 0;
   const auto add = [&](Stepper& stepper, int32_t num_prompt) {
@@ -140,7 +142,7 @@ void DecodeStepWithWaiting(benchmark::State& state, const Setup& setup, int32_t 
   };
   const auto make = [&] {
     auto stepper = std::make_unique<Stepper>(
-        // The scheduler keeps one block in 100 free.
+        // The scheduler keeps 1 % of the blocks free. Waiting sequences can use one more block.
         KvCacheOptions{.num_blocks = num_used + num_used / 100 + 1, .block_size = kBlockSize},
         SchedulerOptions{
             .step_tokens_max = num_running * kPrompt,
@@ -206,7 +208,6 @@ void AddWhileWaiting(benchmark::State& state, const Setup& setup) {
   }
 }
 
-// Registers the benchmarks above, most of them for several policies.
 void RegisterBenchmarks() {
   const auto add = [](const std::string& name, auto function, const auto&... arguments) {
     return benchmark::RegisterBenchmark(name.c_str(), function, arguments...)

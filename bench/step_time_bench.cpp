@@ -42,8 +42,9 @@ struct BenchOptions {
   bool cpu_time = false;
 };
 
-// Returns the CPU time of the calling thread. The engine thread computes all steps if the backend
-// has one thread. Unlike elapsed time, CPU time excludes the time in which other programs run.
+// A clock that shows the CPU time of the calling thread. The engine thread computes all steps if
+// the backend has one thread. Unlike elapsed time, CPU time excludes the time in which other
+// programs run.
 class ThreadCpuClock final : public Clock {
  public:
   Time Now() const override {
@@ -53,7 +54,8 @@ class ThreadCpuClock final : public Clock {
   }
 };
 
-// A closed loop: `concurrency` requests run at the same time.
+// One phase of the load: `concurrency` requests run at the same time, and a new request starts when
+// a request ends.
 struct Phase {
   int32_t concurrency, prompt_min, prompt_max, output_min, output_max, step_tokens;
 };
@@ -69,7 +71,8 @@ struct StepRecord {
   Duration duration;
 };
 
-// Computes steps on another runner, and stores the number of positions of each step.
+// Forwards steps to another runner. Stores, for each step, the number of pairs (token, position) in
+// which a token of the step attends to the position.
 class CountingRunner final : public ModelRunner {
  public:
   CountingRunner(ModelRunner& runner, std::deque<int64_t>& positions)
@@ -109,7 +112,8 @@ class StepRecorder final : public EngineListener {
     fmt::print(stderr, "{}\n", MessageOf(status));
     std::exit(1);
   }
-  // Waits until `count` requests have ended, or until `deadline`.
+  // Waits until `count` requests have ended, and returns true. Returns false if fewer requests have
+  // ended at the time `deadline`.
   bool WaitForEnds(int64_t count, Time deadline) {
     MutexLock lock(mutex_);
     while (num_ended_ < count) {
@@ -118,7 +122,7 @@ class StepRecorder final : public EngineListener {
     return true;
   }
 
-  std::deque<int64_t> positions;  // of the steps in flight
+  std::deque<int64_t> positions;  // numbers of pairs (token, position) of the steps in flight
   std::vector<StepRecord> records;
 
  private:
@@ -194,7 +198,8 @@ class IdenticalSteps {
   }
 
   double median() const { return Quantile(seconds_, 0.5); }
-  // Returns the distance of the quartiles, divided by the median.
+  // Returns the difference of the upper and the lower quartile of the step durations, divided by
+  // their median.
   double spread() const { return (Quantile(seconds_, 0.75) - Quantile(seconds_, 0.25)) / median(); }
 
   static double Quantile(std::vector<double> values, double quantile) {
@@ -249,9 +254,9 @@ void PrintErrors(const std::vector<StepRecord>& records,
     model.Observe(record.shape, record.duration);
   }
   fmt::print(
-      "| class | steps | median duration, ms | median error, % | 90 % quantile of the error, "
-      "% | quartile distance of identical steps / median, % | goal for the median error, % "
-      "|\n|---|---:|---:|---:|---:|---:|---:|\n");
+      "| class of steps | steps | median duration, ms | median error, % | 90 % quantile of the "
+      "error, % | quartile distance of identical steps / median, % | goal for the median "
+      "error, % |\n|---|---:|---:|---:|---:|---:|---:|\n");
   for (size_t i = 0; i < kNumStepClasses; ++i) {
     const auto quantile = IdenticalSteps::Quantile;
     fmt::print("| {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} |\n", kClassNames[i],
@@ -283,7 +288,7 @@ absl::Status Run(const BenchOptions& options) {
   runner_options.samples_max = kRunningMax + 1;
   INCIPIT_ASSIGN_OR_RETURN(const auto runner,
                            TransformerRunner::Create(*backend, model, runner_options));
-  // In the order of StepClass.
+  // Decode steps, mixed steps and prefill steps, in the order of StepClass.
   std::array<IdenticalSteps, kNumStepClasses> identical = {
       IdenticalSteps(0, 8), IdenticalSteps(32, 8), IdenticalSteps(64, 0)};
   const SteadyClock elapsed;
@@ -308,14 +313,19 @@ int Main(std::span<const std::string_view> args) {
   BenchOptions options;
   Flags flags;
   flags.String({"model", "DIR", "Model folder."}, options.model);
-  flags.String({"records", "FILE", "CSV file that receives the shape and duration of each step."},
-               options.records);
-  flags.Integer({"threads", "N", "Number of CPU threads. 0: all."}, options.cpu.num_threads,
-                {0, 4096});
-  flags.Integer({"rounds", "N", "Number of times that each phase runs."}, options.rounds,
-                {1, 1000});
-  flags.Real({"phase-seconds", "X", "Duration of a phase in seconds."}, options.phase_seconds,
-             {0.1, 3600});
+  flags.String(
+      {"records", "FILE", "CSV file for the numbers of tokens and the duration of each step."},
+      options.records);
+  flags.Integer(
+      {"threads", "N", "Number of CPU threads. 0: the number of CPUs that the process may use."},
+      options.cpu.num_threads, {0, 4096});
+  flags.Integer(
+      {"rounds", "N",
+       "Number of times that each phase (a load with a fixed number of running requests) runs."},
+      options.rounds, {1, 1000});
+  flags.Real({"phase-seconds", "X",
+              "Duration in seconds of a phase (a load with a fixed number of running requests)."},
+             options.phase_seconds, {0.1, 3600});
   flags.Switch({"cpu-time", "",
                 "Measure the CPU time of the engine thread instead of elapsed time. Use this flag "
                 "only with --threads 1."},

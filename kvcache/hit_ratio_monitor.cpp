@@ -28,7 +28,7 @@ void HitRatioMonitor::Add(Time now, const HitCounts& counts) {
 HitCounts HitRatioMonitor::Within(Duration window, Time now) const {
   INCIPIT_CHECK(window > Duration::zero() && window <= kHour);
   const int64_t first_step = std::max(StepOf(now), last_step_) - window / kResolution;
-  // Return zero counts if Add was not called within the time window.
+  // Return zero counts if no counts were added within the time window.
   if (last_step_ < 0 || first_step > last_step_) return {};
   if (first_step < 0) return totals_;
   return Difference(totals_, StartOf(first_step));

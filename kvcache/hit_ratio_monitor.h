@@ -30,20 +30,21 @@ struct HitRatios {
 };
 
 // Counts tokens that were looked up and found in the prefix cache, in time windows of up to one
-// hour. A window may be up to kResolution longer than requested. The monitor allocates no memory.
+// hour. A window may be up to kResolution (5 s) longer than the caller requests. The monitor
+// allocates no memory.
 class HitRatioMonitor {
  public:
   static constexpr Duration kResolution = std::chrono::seconds(5);
   static constexpr Duration kMinute = std::chrono::minutes(1);
   static constexpr Duration kTenMinutes = std::chrono::minutes(10);
   static constexpr Duration kHour =
-      std::chrono::hours(1);  // the longest time window that Within accepts
+      std::chrono::hours(1);  // the longest time window that Within() accepts
 
-  // HasDecayed returns true if the hit ratio of the last ten minutes is below kDecayedShare times
+  // HasDecayed() returns true if the hit ratio of the last ten minutes is below kDecayedShare times
   // the hit ratio of the last hour.
   static constexpr double kDecayedShare = 0.5;
   // If fewer tokens than this number were looked up in the last ten minutes, or in the 50 minutes
-  // before these ten minutes, HasDecayed returns false.
+  // before these ten minutes, HasDecayed() returns false.
   static constexpr int64_t kDecayTokensMin = 10'000;
 
   void Add(Time now, const HitCounts& counts);
@@ -66,7 +67,7 @@ class HitRatioMonitor {
   // the counts at the start of an interval of length kResolution.
   std::array<HitCounts, kNumSteps> starts_{};
   HitCounts totals_;
-  // Number of the time interval (of length kResolution) in which Add was last called; -1: never.
+  // Number of the time interval (of length kResolution) in which Add() was last called; -1: never.
   int64_t last_step_ = -1;
 };
 

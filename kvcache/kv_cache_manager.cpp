@@ -16,8 +16,8 @@ namespace {
 // is the first of a sequence. The tokens of the block determine the slot.
 constexpr size_t kBlocksPerContent = 16;
 
-// Announce stores the token ids of consecutive blocks. While Announce stores one block, Announce
-// prefetches the memory of the block that is kRowsAhead blocks later.
+// Announce() stores the token ids of consecutive blocks. While it stores one block, it prefetches
+// the memory of the block that is kRowsAhead blocks later.
 constexpr size_t kRowsAhead = 12;
 
 void CopyBlock(std::span<const TokenId> block, std::span<TokenId> stored) {
@@ -105,8 +105,8 @@ bool KvCacheManager::AllocateSlots(BlockTable& table, const ComputedBlocks& comp
                                    int32_t num_tokens) {
   INCIPIT_CHECK(computed.num_tokens == 0 || table.blocks.empty());
   if (BlocksNeeded(table, computed, num_tokens) > pool_.num_free()) return false;
-  // First mark the found blocks as used: pool_.Take, which is called later, may evict blocks
-  // without users.
+  // Mark the found blocks as used before the call of pool_.Take(), which may evict blocks without
+  // users.
   const BlockId source = computed.copy_source;
   const bool begins = table.blocks.empty();
   if (begins) pool_.Use(computed.blocks, table.use);
@@ -133,7 +133,9 @@ void KvCacheManager::Announce(BlockTable& table, const SequenceTokens& tokens) {
   const auto block_size = static_cast<size_t>(options_.block_size);
   const size_t num_full = tokens.size() / block_size;
   auto index = static_cast<size_t>(table.num_published);
-  if (index >= num_full) return;  // the case of most decode steps: avoid cache misses below
+  // Most decode steps fill no block. Return early, because the code below would cause CPU cache
+  // misses.
+  if (index >= num_full) return;
   hasher_.Extend(table.root, tokens, table.hashes);
   const size_t num_plain = NumPlainBlocks(table.root);
   // If lookups cannot find the previous block, do not make the following blocks findable.

@@ -105,7 +105,7 @@ struct BlockTable {
   bool collided = false;
   SequenceUse use;
   // A planned copy of the first tokens of a cached block, which the device makes before the next
-  // step of the sequence. The source block cannot be evicted until ReleaseCopySource is called.
+  // step of the sequence. The source block cannot be evicted until ReleaseCopySource() is called.
   BlockCopy copy;
   std::optional<BlockHash> copied_from{};  // key of the block from which `copy` copies tokens
 };
@@ -155,8 +155,8 @@ struct AdmissionPreview {
 };
 
 // Assigns tokens to cache blocks and shares blocks between sequences (docs/kv_cache.md). Only the
-// engine thread may call the manager, except for the thread-safe functions Fits, hasher and
-// options. After construction, only Listen, Snapshot and CheckInvariants allocate memory.
+// engine thread may call the manager, except for the thread-safe functions Fits(), hasher() and
+// options(). After construction, only Listen(), Snapshot() and CheckInvariants() allocate memory.
 class KvCacheManager {
  public:
   // REQUIRES: ValidateKvCacheOptions(`options`) returns OK.
@@ -186,13 +186,14 @@ class KvCacheManager {
                            int32_t num_tokens) const;
 
   // Allocates blocks for the first `num_tokens` tokens of a sequence that reuses the cached blocks
-  // `computed`. If a part of a cached block must be copied, sets table.copy. Returns false, and
+  // `computed`. If a part of a cached block must be copied, sets `table.copy`. Returns false, and
   // changes nothing, if too few blocks are free. REQUIRES: `computed` is empty, or `table` has no
   // blocks.
   [[nodiscard]] bool AllocateSlots(BlockTable& table, const ComputedBlocks& computed,
                                    int32_t num_tokens);
 
-  // Starts (true) or stops (false) to count changes for num_changes. A start changes all numbers.
+  // If `counts` is true, starts to count the changes that num_changes() reports; otherwise stops. A
+  // start changes num_changes() for all keys.
   void CountChanges(bool counts) { pool_.CountChanges(counts); }
   // Returns a number that changes when the block with the key `hash` becomes findable or
   // unfindable. The number may also change because of other blocks. REQUIRES: changes are counted.
@@ -206,14 +207,14 @@ class KvCacheManager {
   // the steps that computed these tokens are committed.
   void CacheBlocks(BlockTable& table, const SequenceTokens& tokens, int32_t num_computed);
 
-  // Undoes a failed step: releases the blocks that were added to `table` since the last CacheBlocks
-  // or Fork. Keeps the blocks of the first `num_tokens_in_flight` tokens, because an older step
-  // still computes these tokens. REQUIRES: Rollback was already called for newer steps, and for
-  // later sequences of the same step.
+  // Undoes a failed step: releases the blocks that were added to `table` since the last call of
+  // CacheBlocks() or Fork() for `table`. Keeps the blocks of the first `num_tokens_in_flight`
+  // tokens, because an older step still computes these tokens. REQUIRES: Rollback() was already
+  // called for newer steps, and for later sequences of the same step.
   void Rollback(BlockTable& table, int32_t num_tokens_in_flight = 0);
 
   // Fills the empty table `child` with the first `num_tokens` tokens of `parent`. The tables share
-  // the full blocks. If the last block is only partly full, sets child.copy, which plans the copy
+  // the full blocks. If the last block is only partly full, sets `child.copy`, which plans the copy
   // of this block. Returns false, and changes nothing, if no block is free for the copy.
   [[nodiscard]] bool Fork(const BlockTable& parent, BlockTable& child, int32_t num_tokens);
 
@@ -251,12 +252,12 @@ class KvCacheManager {
   // lookups), and reserves memory for the log. The first event is kRestarted.
   void Listen(const KvEventLogOptions& options) { pool_.Listen(options); }
   void StopListening() { pool_.event_log().Close(); }
-  // Adds events for blocks that were cached before Listen was called, and then the event
-  // kMoreCached or kComplete. Visits at most `visits_max` cached blocks. Does nothing if Listen was
-  // not called, or if the log of cache events has lost events.
+  // Adds events for blocks that were cached before Listen() was called, and then the event
+  // kMoreCached or kComplete. Visits at most `visits_max` cached blocks. Does nothing if Listen()
+  // was not called, or if the log of cache events has lost events.
   void ReportCached(size_t visits_max);
-  // Returns the cache events (blocks that became findable or unfindable) since the last
-  // ClearEvents. If the log was full and has lost events, restarts the log and returns only the
+  // Returns the cache events (blocks that became findable or unfindable) since the last call of
+  // ClearEvents(). If the log was full and has lost events, restarts the log and returns only the
   // event kRestarted.
   KvEvents Events();
   void ClearEvents() { pool_.event_log().Clear(); }

@@ -40,7 +40,7 @@ void KvEventLog::AddStored(const BlockHash& key, const BlockHash* parent,
 }
 
 // Adds `event` to the log of cache events. If the log is full, removes all its events and records
-// nothing until Restart. Does nothing if the log is not open.
+// nothing until Restart() is called. Does nothing if the log is not open.
 void KvEventLog::Add(const KvEvent& event) {
   if (!is_open()) return;
   if (events_.size() == events_max_) {

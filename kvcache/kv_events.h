@@ -18,11 +18,12 @@ struct KvEvent {
     kRemoved,  // no block with this key can be found any more
     kCleared,  // all blocks became unfindable
     // The log of cache events starts, and all earlier events are void. The blocks that are cached
-    // at the start are not reported until KvCacheManager::ReportCached is called.
+    // at the start are not reported until KvCacheManager::ReportCached() is called.
     kRestarted,
-    // ReportCached has reported a part of the cached blocks; the next call reports more blocks
+    // ReportCached() has reported a part of the cached blocks; the next call of ReportCached()
+    // reports more blocks
     kMoreCached,
-    kComplete,  // ReportCached has reported all cached blocks
+    kComplete,  // ReportCached() has reported all cached blocks
   };
   Kind kind = Kind::kStored;
   // True if the block is the first block of a sequence. Only for kStored.
@@ -49,10 +50,10 @@ struct KvSnapshot {
   std::vector<TokenId> tokens;
 };
 
-// The blocks that the log reports.
+// Determines which cached blocks the log of cache events reports.
 enum class KvEventScope : uint8_t {
-  // Blocks of the default tenant without a salt, an adapter, an image or another medium. The keys
-  // of these blocks depend only on the hash seed and on tokens.
+  // The log reports only blocks of the default tenant without a salt, an adapter, an image or
+  // another medium. The keys of these blocks depend only on the hash seed and on tokens.
   kDefaultNamespace,
   kAll,
 };
@@ -65,7 +66,8 @@ struct KvEventLogOptions {
   KvEventScope scope = KvEventScope::kDefaultNamespace;
 };
 
-// A bounded log of the cache events since the last Clear. Records nothing before Open is called.
+// A bounded log of the cache events since the last call of Clear(). Records nothing before Open()
+// is called.
 class KvEventLog {
  public:
   // Starts the log with the event kRestarted. Reserves memory for `events_max` events and for
@@ -73,11 +75,11 @@ class KvEventLog {
   void Open(size_t events_max, size_t tokens_max);
   void Close();
 
-  // Returns whether the log records events: Open was called, and the log has not lost events
+  // Returns whether the log records events: Open() was called, and the log has not lost events
   // because it was full.
   bool is_open() const { return events_max_ > 0 && !lost_; }
   // Returns whether the log was full and has lost all its events. The log then records nothing
-  // until Restart is called.
+  // until Restart() is called.
   bool is_lost() const { return lost_; }
   // Replaces all events by one event kRestarted.
   void Restart();

@@ -78,14 +78,14 @@ class RetainedBlocks {
   // be evicted after all blocks without a hint. Returns kNoBlock if there is no such block.
   BlockId FrontAbove() const;
 
-  // The result of TakeDue: a block whose retention hint has ended, or kNoBlock. `expired` is true
+  // The result of TakeDue(): a block whose retention hint has ended, or kNoBlock. `expired` is true
   // if the hint ended because the time to live of the block is over.
   struct Due {
     BlockId block = kNoBlock;
     bool expired = false;
   };
   // Searches for a retention hint that is over at time `now`, and ends the hint for one block. The
-  // caller must call TakeDue until AnyDue(now) returns false, because one call handles one block.
+  // caller must call TakeDue() until AnyDue(now) returns false, because one call handles one block.
   Due TakeDue(Time now);
   // Returns true if a retention hint has possibly ended at time `now`. The caller must then call
   // TakeDue(now).
@@ -141,7 +141,7 @@ class RetainedBlocks {
   std::vector<uint32_t> marks_;
   // Time before which no retention hint ends or changes the order of eviction.
   Time next_due_ = Time::max();
-  // TakeDue examines the groups (the blocks of one request with a hint) in several calls.
+  // TakeDue() examines the groups (the blocks of one request with a hint) in several calls.
   // due_index_ is the index of the group at which the next call begins.
   int32_t due_index_ = 0;
   // Earliest time at which a retention hint ends or changes the order of eviction. Considers only

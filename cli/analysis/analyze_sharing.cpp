@@ -10,8 +10,8 @@
 namespace incipit {
 namespace {
 
-// Arrays with one element for each block number (BlockNode) of the log. num_uses[n] is 0 if no
-// block of the BlockView has the number n.
+// Arrays with one element for each block number (BlockNode) of the log. num_uses[n] is 0 if n is
+// not the number of a block of the analysed block size.
 struct Forest {
   explicit Forest(const BlockView& view);
 
@@ -141,8 +141,8 @@ Sharing MeasureSharing(const BlockView& view, size_t num_top) {
 
 std::vector<BlockNode> FirstBlocks(const BlockView& view, const SharedPrefix& prefix,
                                    int64_t num_blocks_max) {
-  // The loop visits the blocks of the stretch in reverse order, because each block stores only its
-  // parent (the previous block of the prompt).
+  // The loop visits the blocks from last to first, because each block stores only its parent (the
+  // previous block of the prompt).
   std::vector<BlockNode> blocks;
   const int64_t group = view.block_tokens() / view.log().block_tokens();
   BlockNode node = prefix.node;

@@ -27,15 +27,16 @@ struct SharedPrefix {
 };
 
 struct Sharing {
-  // One bar of a histogram: the number of requests whose shared prefix has [`blocks_from`,
-  // `blocks_to`] blocks.
+  // One bar of a histogram: the number of requests whose shared prefix has at least `blocks_from`
+  // and at most `blocks_to` blocks.
   struct Bin {
     // Smallest and largest length of the shared prefix, in blocks.
     int64_t blocks_from = 0, blocks_to = 0;
     int64_t num_requests = 0;
   };
   struct Lengths {
-    int64_t p50 = 0, p90 = 0, p99 = 0, max = 0;  // percentiles and maximum of a length in tokens
+    // Percentiles and maximum of a length, over all requests, in tokens.
+    int64_t p50 = 0, p90 = 0, p99 = 0, max = 0;
     double mean = 0;
   };
 

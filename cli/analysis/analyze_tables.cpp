@@ -178,7 +178,7 @@ std::string WorkingSetText(const Analysis& analysis) {
   }
   return fmt::format(
       "\nWorking set: distinct blocks of {} tokens used within a window (a time or a number of "
-      "requests), first over the whole log, then the maximum:\n{}\n{}",
+      "requests). First table: at several times of the log. Second table: the maximum.\n{}\n{}",
       analysis.detailed().block_tokens, timeline.Text(), peaks.Text());
 }
 

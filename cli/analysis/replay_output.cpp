@@ -8,7 +8,7 @@ namespace incipit {
 namespace {
 
 // Formats a ratio as a percentage with two decimals, because the hit ratios of policies often
-// differ by less than 1 %.
+// differ by less than one percentage point.
 std::string FinePercent(double ratio) { return fmt::format("{:.2f} %", 100 * ratio); }
 
 std::string HeadText(const Replay& replay) {

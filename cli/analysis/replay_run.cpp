@@ -25,7 +25,7 @@ class PromptTokens {
   int32_t block_size() const { return form_ == TraceForm::kHashIds ? 1 : log_.block_tokens(); }
   // Returns the tokens of the first `num_blocks` prompt blocks of `request`, plus one token,
   // because KvCacheManager never finds the last token of a prompt. The result is valid until the
-  // next call.
+  // next call of Of().
   std::span<const TokenId> Of(size_t request, size_t num_blocks) {
     const auto chain = log_.chain(request).first(num_blocks);
     const auto block_size = static_cast<size_t>(this->block_size());

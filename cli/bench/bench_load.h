@@ -79,14 +79,15 @@ class BenchLoad {
   const ClientOptions client_;
   const BenchPlan plan_;
   Time begin_{};
-  // Key: index of the request; value: call of this request.
+  // The calls that have started; ForgetEndedCalls() removes the calls that have ended. Key: index
+  // of the request.
   std::map<int32_t, std::unique_ptr<Call>> calls_;
 
   Mutex mutex_;
   std::condition_variable_any changed_;
   std::vector<BenchRecord> records_ ABSL_GUARDED_BY(mutex_);
   BenchProgress progress_ ABSL_GUARDED_BY(mutex_);
-  // Keys of the ended calls in `calls_`. StartCall() removes these calls from `calls_`.
+  // Keys of the ended calls in `calls_`. ForgetEndedCalls() removes these calls from `calls_`.
   std::vector<int32_t> ended_ ABSL_GUARDED_BY(mutex_);
 };
 

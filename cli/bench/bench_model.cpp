@@ -78,8 +78,8 @@ void Bind(Flags& flags, BenchModelOptions& options) {
   flags.Group("Model");
   flags.String({"model", "DIR", "Model folder."}, plan.folder);
   flags.Enum({"weights", "FORMAT",
-              "Format of the weights in memory. auto: the stored format; int8: rounded to 8 bits "
-              "while loading."},
+              "Format of the weights in memory. auto: the format in the model files; int8: rounded "
+              "to 8 bits while loading."},
              plan.weights, kWeightFormatNames);
   flags.Enum({"kv-dtype", "TYPE",
               "Element type of keys and values. auto: f32 for f32 checkpoints, otherwise bf16."},

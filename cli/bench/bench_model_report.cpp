@@ -46,7 +46,7 @@ std::vector<OperationFigures> ProfileOf(const ModelSpeed& speed, const BenchMode
     if (seconds <= 0) continue;
     const auto operation = static_cast<StepOperation>(i);
     // The minimum time of an operation depends on the type of the numbers that the operation reads.
-    // Attention reads keys and values. For all other operations, the type of the weights counts.
+    // Attention reads keys and values. All other operations read weights.
     const bool is_attention = operation == StepOperation::kAttention;
     const MatrixType type = is_attention ? MatrixTypeOf(result.types.kv) : result.types.weights;
     double least_seconds = 0;
@@ -103,7 +103,7 @@ std::string Rows(std::string_view name, const std::vector<ModelSpeed>& speeds,
     if (!has_profile) continue;
     for (const OperationFigures& operation : ProfileOf(speed, result)) {
       text += fmt::format(
-          "  {:<10}{:>6.1f} % of the time of a step, {:>5.0f} % of the possible speed\n",
+          "  {:<10}{:>6.1f} % of the time of a step, {:>5.0f} % of the highest possible speed\n",
           operation.name, 100 * operation.share, 100 * operation.fraction_of_limit);
     }
   }

@@ -61,8 +61,8 @@ class TimedBackend final : public Backend {
   void Upload(const Step& step, const StepLogits& logits) override {
     backend_.Upload(step, logits);
   }
-  // Always calls `enqueue`, so that every operation is measured. (Other backends may replay a
-  // recorded step.)
+  // Always calls `enqueue`, which calls the operations of the step, so that every operation is
+  // measured. Other backends may instead replay a recorded step.
   void RunStep(const void*, absl::FunctionRef<void()> enqueue) override { enqueue(); }
   void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) override;
   void Embed(const EmbedArgs& args) override;

@@ -93,8 +93,8 @@ class Conversation {
         stub_(v1::Inference::NewStub(OpenChannel(options.client))),
         system_(options.system) {}
 
-  // Sends the conversation and the user's `message` to the server. If the call succeeds, or if the
-  // user stops the call after output text has arrived, adds `message` and the output to the
+  // Sends the conversation and the user's `message` to the server. If the gRPC call succeeds, or if
+  // the user presses Ctrl-C after output text has arrived, adds `message` and the output to the
   // conversation.
   grpc::Status Ask(std::string message, bool prints, CollectedOutput& output);
 
@@ -151,7 +151,7 @@ grpc::Status Conversation::Ask(std::string message, bool prints, CollectedOutput
   }
   grpc::Status status = reader->Finish();
   if (prints && output.has_text()) Print(stdout, "\n");
-  // If the user stopped the call, the conversation keeps the text that arrived before the stop.
+  // If the user pressed Ctrl-C during the output, the conversation keeps the text that had arrived.
   const bool stopped = status.error_code() == grpc::StatusCode::CANCELLED && output.has_text();
   if (status.ok() || stopped) turns_.push_back({std::move(message), output.choices()[0].text});
   return status;

@@ -22,8 +22,8 @@ void BindClientFlags(Flags& flags, ClientOptions& options);
 std::shared_ptr<grpc::Channel> OpenChannel(const ClientOptions& options);
 
 // Adds the tenant, the deadline and the API key to `context`. The API key is the value of the
-// environment variable INCIPIT_API_KEY. Adds no key if the value cannot be a key. The timeout of
-// the gRPC call starts now.
+// environment variable INCIPIT_API_KEY. Adds no key if the value is empty, too long or contains
+// characters that an API key cannot have. The timeout of the gRPC call starts now.
 void PrepareCall(const ClientOptions& options, grpc::ClientContext& context);
 
 // Returns the code and the message of the gRPC status `status`. Appends one line for each detail in

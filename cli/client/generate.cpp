@@ -117,8 +117,8 @@ std::string JoinIds(const google::protobuf::RepeatedField<uint32_t>& ids, bool i
   return fmt::format("{}{}", is_first ? "" : ",", fmt::join(ids, ","));
 }
 
-// Prints the text or the token ids in `response`. REQUIRES: the request has only one choice
-// (output).
+// Prints the text or the token ids in `response`. `before` is the output that has arrived before
+// `response`. REQUIRES: the request has only one choice (output).
 void PrintPiece(const v1::GenerateResponse& response, bool as_ids, const CollectedOutput& before) {
   for (const v1::Delta& delta : response.deltas()) {
     Print(stdout, as_ids ? JoinIds(delta.token_ids(), before.choices()[0].token_ids.empty())

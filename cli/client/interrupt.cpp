@@ -13,9 +13,9 @@
 namespace incipit {
 namespace {
 
-// Value that the signal handler writes to the eventfd `event_fd`.
+// Value that the signal handler writes to the eventfd `event_fd`, so that the thread calls `stop`.
 constexpr uint64_t kStop = 1;
-// Value that the destructor of Interrupt writes to the eventfd `event_fd`.
+// Value that the destructor of Interrupt writes to the eventfd `event_fd`, so that the thread ends.
 constexpr uint64_t kEnd = uint64_t{1} << 32;
 std::atomic<int> event_fd = -1;
 struct sigaction previous_action;

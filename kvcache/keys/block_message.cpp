@@ -13,7 +13,8 @@ namespace {
 constexpr uint32_t kUint32Max = std::numeric_limits<uint32_t>::max();
 
 enum class MessageKind : char { kBlock = 'B', kRoot = 'R' };
-// Numbers that identify the hash seed, tenant, salt and adapter in the bytes that WriteRoot writes.
+// Numbers that identify the hash seed, tenant, salt and adapter in the bytes that WriteRoot()
+// writes.
 enum class RootField : uint8_t { kSeed = 1, kTenant = 2, kSalt = 3, kAdapter = 4 };
 // Major types of CBOR data items (RFC 8949, section 3.1).
 enum class Major : uint8_t { kUnsigned = 0, kNegative = 1, kBytes = 2, kText = 3, kArray = 4 };

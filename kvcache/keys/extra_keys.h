@@ -25,7 +25,7 @@ inline constexpr std::string_view kDefaultTenant = "default";
 struct CacheNamespace {
   // Name of the tenant; an empty name is allowed. std::nullopt: all tenants share cached blocks.
   std::optional<std::string> tenant{};
-  std::string salt{};  // empty if the request has no salt
+  std::string salt{};  // cache salt of the request; empty: no salt
   std::optional<AdapterKey> adapter{};
 
   friend bool operator==(const CacheNamespace&, const CacheNamespace&) = default;

@@ -132,7 +132,7 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
     own_hits += length;
   }
   Suffer(lru_hits, own_hits);
-  // Only the first call of Use for a sequence determines the common prefix with which the prompt
+  // Only the first call of Use() for a sequence determines the common prefix with which the prompt
   // begins.
   if (!begins) return;
   use.turn_seen = turn_seen;
@@ -348,7 +348,7 @@ AdaptivePolicy::End AdaptivePolicy::LeastRecentlyUsed() {
   return least;
 }
 
-// Returns the cached block with the lowest value: the expected number of hits per time
+// Returns the cached block with the lowest value: the expected number of hits per unit of time
 // (ReuseStatistics::ValueOf). Considers only the oldest and the newest block of each list in
 // `lists_`. If values are equal, prefers an oldest block.
 AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
@@ -382,7 +382,7 @@ AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
 }
 
 // Returns true if the block at the list end `end` (oldest or newest block of a list) was last used
-// at end.last_use. Evict can then use the same list end again, without comparing all lists.
+// at end.last_use. Evict() can then use the same list end again, without comparing all lists.
 bool AdaptivePolicy::StillStands(const End& end) {
   if (end.reuse_class < 0) return false;
   const BlockId id = EndOf(end.reuse_class, end.newest);

@@ -18,8 +18,8 @@
 namespace incipit {
 
 // Estimates from past uses of blocks how soon each block will be used again. Evicts the block with
-// the lowest expected number of hits per time. If plain LRU would have had more hits than this
-// policy, evicts in LRU order for a limited time. docs/eviction.md explains the algorithm.
+// the lowest expected number of hits per unit of time. If plain LRU would have had more hits than
+// this policy, evicts in LRU order for a limited time. docs/eviction.md explains the algorithm.
 class AdaptivePolicy final : public EvictionPolicy {
  public:
   // `first_touch` is the initial value of the clock that counts block uses.
@@ -113,8 +113,8 @@ class AdaptivePolicy final : public EvictionPolicy {
   // One list of blocks for each class of blocks with similar past uses. The oldest block of each
   // list is in front.
   std::array<BlockList, kReuseClasses> lists_;
-  // The list end (oldest or newest block of a list) from which Evict removed the last block. Evict
-  // uses the same list end again until choice_ is reset.
+  // The list end (oldest or newest block of a list) from which Evict() removed the last block.
+  // Evict() uses the same list end again until choice_ is reset.
   End choice_;
   // number of block uses that the clocks have not counted yet
   uint64_t touches_to_come_ = 0;

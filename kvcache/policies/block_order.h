@@ -9,7 +9,7 @@
 
 namespace incipit {
 
-// Lists of cached blocks, with the oldest block of each list in front. Park removes a block from
+// Lists of cached blocks, with the oldest block of each list in front. Park() removes a block from
 // its list for some time, because the block must not be evicted yet.
 class BlockOrder {
  public:
@@ -20,8 +20,8 @@ class BlockOrder {
 
   std::span<Block> blocks() const { return blocks_; }
   bool has(BlockId id) const { return PositionOf(id) != kNowhere; }
-  // Returns the index of the list of block `id`, also if Park has removed the block from the list.
-  // REQUIRES: has(`id`).
+  // Returns the index of the list of block `id`, also if Park() has removed the block from the
+  // list. REQUIRES: has(`id`).
   int ListOf(BlockId id) const { return (PositionOf(id) - 1) / 2; }
 
   void PushBack(int list, BlockId id) {
@@ -83,7 +83,7 @@ class BlockOrder {
 
   std::span<Block> blocks_;
   // State of each block: kNowhere (in no list), 2 * i + 1 (in list i), or 2 * i + 2 (removed from
-  // list i by Park).
+  // list i by Park()).
   std::vector<uint16_t> positions_;
   std::vector<BlockList> lists_;
   std::vector<uint64_t> occupied_;  // bit i % 64 of element i / 64 is 1 if list i is not empty

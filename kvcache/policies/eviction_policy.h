@@ -59,14 +59,14 @@ struct SequenceUse {
 // Chooses the order in which cached blocks are evicted. All functions cost O(1) amortised per
 // block, and allocate no memory. Only the engine thread may call an eviction policy.
 //
-// For a sequence, the block pool calls Use (cached blocks), Add (new blocks) and Release (released
-// blocks) with the same SequenceUse. For a block without a sequence, the pool passes a new
-// SequenceUse.
+// For a sequence, the block pool calls Use() for cached blocks, Add() for new blocks and Release()
+// for released blocks, with the same SequenceUse. For a block without a sequence, the pool passes a
+// new SequenceUse.
 class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;
 
-  // Sets the time of the eviction policy to `now`. If OnTime is never called, no time passes for
+  // Sets the time of the eviction policy to `now`. If OnTime() is never called, no time passes for
   // the policy.
   virtual void OnTime(Time /*now*/) {}
 
@@ -91,7 +91,7 @@ class EvictionPolicy {
   // longer find the block, or a retention hint now protects the block.
   virtual void Remove(BlockId id) = 0;
 
-  // Records that block `id` may be evicted from now on: no later block of the same prefix is cached
+  // Records that block `id` may be evicted from now on: no cached block follows `id` in a sequence
   // any more, or a second block has the same key. REQUIRES: `id` is in the eviction order.
   virtual void OnChildless(BlockId id) = 0;
 
@@ -99,7 +99,7 @@ class EvictionPolicy {
   virtual void Clear() = 0;
 
   // Returns whether the eviction order also contains free blocks that lookups cannot find. The pool
-  // then calls Release for such blocks too. If false, the pool allocates such blocks before it
+  // then calls Release() for such blocks too. If false, the pool allocates such blocks before it
   // evicts a block.
   virtual bool orders_unpublished() const { return false; }
   // Returns whether the next block to evict is a block that lookups cannot find.

@@ -20,7 +20,7 @@ class LruGuard {
   // Counts `num_blocks` blocks that were last used at the time `stamp`. The blocks are cached, or
   // are evicted blocks that the policy remembers.
   void Enter(TouchClock::Stamp stamp, int32_t num_blocks) { Count(stamp, num_blocks); }
-  // Undoes Enter for `num_blocks` blocks that were last used at the time `stamp`.
+  // Undoes Enter() for `num_blocks` blocks that were last used at the time `stamp`.
   void Leave(TouchClock::Stamp stamp, int32_t num_blocks) { Count(stamp, -num_blocks); }
   // Returns whether a cache with plain LRU would hold a block whose last use was at the time
   // `stamp`.

@@ -20,7 +20,7 @@ class LruPolicy final : public EvictionPolicy {
   BlockId Evict() override;
   void Remove(BlockId id) override;
   void OnChildless(BlockId) override {}
-  // Does nothing: blocks keep their positions in the eviction order.
+  // Does nothing, because this eviction order also contains free blocks that lookups cannot find.
   void Clear() override {}
   bool orders_unpublished() const override { return true; }
   bool is_next_unpublished() const override {

@@ -40,9 +40,9 @@ class OneOffPrefixes {
   // The prefixes are stored in sets of table entries. If a new prefix replaces a stored prefix, the
   // counts of the other prefixes in the same set are multiplied by kKept.
   static constexpr float kKept = 0.9375F;
-  // CountNew counts a request gradually, during a delay, because the blocks of the request are used
-  // again only later. kLag is the length of this delay, divided by the mean time until blocks are
-  // used again.
+  // CountNew() counts a request gradually, during a delay, because the blocks of the request are
+  // used again only later. kLag is the length of this delay, divided by the mean time until blocks
+  // are used again.
   static constexpr double kLag = 3;
   // Each reuse multiplies sum_ages_ and sum_squared_ages_ by 1 - kAgeStep, so that earlier reuses
   // have less weight.
@@ -51,7 +51,7 @@ class OneOffPrefixes {
 
   struct Entry {
     uint32_t prefix = 0;
-    // Number of recent requests with this prefix that CountNew has not added to `runs` yet. The
+    // Number of recent requests with this prefix that CountNew() has not added to `runs` yet. The
     // number is a fraction because requests are added gradually.
     float coming = 0;
     float runs = 0, reused = 0;
@@ -69,7 +69,7 @@ class OneOffPrefixes {
 
   std::array<std::array<Entry, kWays>, kSets> sets_{};
   // Sums over the counts of all prefixes. sum_reused_: number of requests whose blocks were used
-  // again. sum_rates_: sum of the results of RatesOf.
+  // again. sum_rates_: sum of the results of RatesOf().
   double sum_reused_ = 0, sum_rates_ = 0;
   // Weighted sum of the times until blocks were used again, and weighted sum of the squares of
   // these times. Recent times have more weight.

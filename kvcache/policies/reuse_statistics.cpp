@@ -158,10 +158,10 @@ void ReuseStatistics::Scale(LifeTable& table, float factor) const {
   table.weight *= factor;
 }
 
-// Adds blocks whose age (time since the last use) has increased from `begin` to `end`. `blocks` is
-// the number of these blocks in each class of blocks with similar past uses. `exposed` counts the
-// blocks of each class that passed through each range of ages. A block that passed through a part
-// of a range counts as a fraction.
+// Adds to `exposed` the blocks whose age (time since the last use) has increased from `begin` to
+// `end`. `blocks` is the number of these blocks in each class of blocks with similar past uses.
+// `exposed` counts the blocks of each class that passed through each range of ages. A block that
+// passed through a part of a range counts as a fraction.
 void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin, double end) const {
   if (SumOf(blocks) == 0) return;
   begin = std::max(begin, 0.0);

@@ -29,8 +29,8 @@ class ReuseStatistics {
   // `weight` is the sum of 1 / sqrt(n) over the blocks, where n is the number of blocks that were
   // released together.
   void Enter(int reuse_class, TouchClock::Stamp stamp, float weight);
-  // Undoes Enter for blocks that were counted with the same `reuse_class` and `stamp`. `weight` is
-  // the sum of 1 / sqrt(n) over the blocks, where n is the number of blocks that were released
+  // Undoes Enter() for blocks that were counted with the same `reuse_class` and `stamp`. `weight`
+  // is the sum of 1 / sqrt(n) over the blocks, where n is the number of blocks that were released
   // together.
   void Leave(int reuse_class, TouchClock::Stamp stamp, float weight);
   // Counts that blocks of the class `reuse_class` (blocks with similar past uses) were used again.
@@ -46,12 +46,12 @@ class ReuseStatistics {
   // released together. The caller must also call Leave.
   void CountForgotten(float weight) { recent_weight_ += weight; }
 
-  // Adds the counts since the previous call to the statistics. The caller must call BeginEpoch
-  // whenever TouchClock::epoch() has changed. `mean_run` is the mean number of blocks with similar
-  // past uses that are used together.
+  // Updates the statistics with the block uses that were counted since the previous call of
+  // BeginEpoch(). The caller must call BeginEpoch() whenever TouchClock::epoch() has changed.
+  // `mean_run` is the mean number of blocks with similar past uses that are used together.
   void BeginEpoch(double mean_run);
-  // Computes the values that ValueOf returns, if BeginEpoch was called since the last computation.
-  // The caller must call Refresh before ValueOf.
+  // Computes the values that ValueOf() returns, if BeginEpoch() was called since the last
+  // computation. The caller must call Refresh() before ValueOf().
   void Refresh() {
     if (epochs_to_fit_ > 0) FitAll();
   }
@@ -76,8 +76,8 @@ class ReuseStatistics {
   // The reuse rates are computed again at the latest after this number of calls of BeginEpoch.
   static constexpr int kEpochsPerFit = 8;
   using Row = std::array<float, kClasses>;
-  // Numbers for each range of ages (times since the last use) and each class of blocks with similar
-  // past uses.
+  // A table with one number for each combination of a range of ages (times since the last use) and
+  // a class of blocks with similar past uses.
   using AgeTable = std::array<Row, kAges>;
 
   // Counts of past block uses, and the reuse rates (uses per block) that are computed from these

@@ -45,9 +45,8 @@ struct alignas(64) Block {
   uint8_t emitted_in = 0;
 
   bool has_children() const { return first_child != kNoBlock; }
-  // Returns true if the block must not be evicted now, because a later block of the same prefix is
-  // cached. Returns false if another block has the same key as this block. `self` is the id of this
-  // block.
+  // Returns true if the block must not be evicted now: a cached block follows this block in a
+  // sequence, and no other block has the same key as this block. `self` is the id of this block.
   bool is_needed(BlockId self) const { return has_children() && next_same == self; }
 };
 static_assert(sizeof(Block) == 64);

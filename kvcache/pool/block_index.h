@@ -39,7 +39,7 @@ class BlockIndex {
   }
 
   // Returns the block that Find(prefix) probably returns, so that the caller can prefetch its
-  // metadata. Find may find a block even if Guess returns kNoBlock.
+  // metadata. Find() may find a block even if Guess() returns kNoBlock.
   BlockId Guess(uint64_t prefix) const {
     const Bucket& bucket = buckets_[Home(prefix)];
     const uint32_t like = bucket.SlotsLike(Tag(prefix));

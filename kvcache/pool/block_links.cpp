@@ -81,14 +81,14 @@ void BlockPool::HandOver(BlockId id, BlockId to) {
   }
   from.parent = from.first_child = from.next_sibling = from.prev_sibling = kNoBlock;
   if (heir.num_users > 0) retained_.Inherit(to, id);
-  if (heir.pending) return;  // the block is not computed yet; Confirm will call policy_->Add
+  if (heir.pending) return;  // the block is not computed yet; Confirm() will call policy_->Add()
   SequenceUse use;
   policy_->Add(to, use);
 }
 
 // Removes block `id` from the list of blocks with its key and from the tree of cached prefixes.
 // Does not change the eviction order. Returns true if no other block has the key of `id`. The
-// caller must then call EraseKey. REQUIRES: another block has the key of `id`, or no cached block
+// caller must then call EraseKey(). REQUIRES: another block has the key of `id`, or no cached block
 // continues `id`.
 bool BlockPool::Detach(BlockId id) {
   Block& block = At(id);
@@ -157,7 +157,7 @@ void BlockPool::UnpublishAll() {
   }
   event_log_.AddMark(KvEvent::Kind::kCleared);
   index_.Clear();
-  ++num_starts_;  // all keys become unfindable
+  ++num_starts_;  // num_changes() must change for all keys, because all keys become unfindable
   std::ranges::fill(chains_, kNoBlock);
   sweep_ = {.slot = chains_.size()};
   num_cached_free_ = 0;

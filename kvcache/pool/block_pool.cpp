@@ -90,7 +90,7 @@ BlockId BlockPool::Take() {
 }
 
 // Chooses the block to evict and removes the block from its lists. Returns true if the caller must
-// call FinishEviction later. Returns false if lookups could not find the block.
+// call FinishEviction() later. Returns false if lookups could not find the block.
 bool BlockPool::BeginEviction(Victim& victim) {
   victim.id = ChooseVictim(victim.reason);
   if (!At(victim.id).published) return false;
@@ -99,7 +99,7 @@ bool BlockPool::BeginEviction(Victim& victim) {
 }
 
 // Removes block victim.id from the list of blocks with the same key and from the tree of cached
-// prefixes. Prefetches memory for FinishEviction. REQUIRES: lookups can find the block, and the
+// prefixes. Prefetches memory for FinishEviction(). REQUIRES: lookups can find the block, and the
 // block is in no list of free blocks.
 void BlockPool::Doom(Victim& victim) {
   const uint64_t prefix = At(victim.id).hash.prefix();
@@ -137,8 +137,8 @@ BlockId BlockPool::ChooseVictim(EvictionReason& reason) {
   reason = id != kNoBlock ? EvictionReason::kPriority : EvictionReason::kCapacity;
   if (id == kNoBlock) id = policy_->Evict();
   if (id == kNoBlock) id = front(&RetainedBlocks::FrontAbove);
-  // If the search with FrontAbove found no block to evict, the search may have added blocks to the
-  // eviction order of the policy. Therefore call Evict a second time.
+  // If the search with FrontAbove() found no block to evict, the search may have added blocks to
+  // the eviction order of the policy. Therefore call Evict() a second time.
   if (id == kNoBlock) id = policy_->Evict();
   INCIPIT_CHECK(id != kNoBlock);
   return id;
@@ -266,7 +266,7 @@ int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& t
       evicted_keys_.Prefetch(At(ids[num_fetched]).hash.prefix());
     }
     Block& block = At(ids[i]);
-    if (!block.pending) continue;  // the block became unfindable after PublishPending
+    if (!block.pending) continue;  // the block became unfindable after PublishPending()
     INCIPIT_CHECK(block.published);
     block.pending = false;
     ++num_confirmed;

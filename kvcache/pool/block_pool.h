@@ -27,7 +27,7 @@ namespace incipit {
 
 struct BlockPoolOptions {
   int32_t num_blocks = 0;
-  // True if block keys have only 16 bytes, the first half of BlockHash. Find then compares only
+  // True if block keys have only 16 bytes, the first half of BlockHash. Find() then compares only
   // this half.
   bool short_digests = false;
   EvictionPolicyKind policy = EvictionPolicyKind::kLru;
@@ -39,13 +39,13 @@ struct BlockPoolOptions {
 
 // Manages which blocks are free (without users) and which blocks lookups can find.
 //
-// Take allocates free blocks in this order:
+// Take() allocates free blocks in this order:
 // - blocks that lookups cannot find;
 // - cached blocks whose retention hint lowers their priority;
 // - cached blocks without a retention hint, in the order of the eviction policy;
 // - cached blocks whose retention hint raises their priority.
 //
-// After construction, only FreeOrder, StoredOrder and CheckInvariants allocate memory.
+// After construction, only FreeOrder(), StoredOrder() and CheckInvariants() allocate memory.
 class BlockPool {
  public:
   explicit BlockPool(const BlockPoolOptions& options);
@@ -80,7 +80,7 @@ class BlockPool {
   // one sequence.
   void Release(std::span<const BlockId> blocks, const SequenceUse& use);
 
-  // The cached prefix of a sequence, after which PublishPending adds blocks.
+  // The cached prefix of a sequence, after which PublishPending() adds blocks.
   struct ChainEnd {
     // Last block of the cached prefix; kNoBlock: the prefix is empty.
     BlockId before = kNoBlock;
@@ -92,15 +92,15 @@ class BlockPool {
     size_t num_plain = 0;
   };
   // Makes the consecutive blocks `ids` of a sequence findable by the keys `hashes`. Their keys and
-  // values are incomplete until Confirm is called. REQUIRES: the blocks have users, and lookups
+  // values are incomplete until Confirm() is called. REQUIRES: the blocks have users, and lookups
   // cannot find the blocks yet.
   void PublishPending(std::span<const BlockId> ids, std::span<const BlockHash> hashes,
                       const ChainEnd& end);
   // Records that the keys and values of the consecutive blocks `ids` of a sequence are computed.
   // `tokens` are the tokens of all `ids`. Returns the number of newly computed blocks.
   int32_t Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens, SequenceUse& use);
-  // Undoes PublishPending for block `id`, for example because the computation of the block failed.
-  // REQUIRES: Withdraw was already called for the incomplete blocks that continue `id`.
+  // Undoes PublishPending() for block `id`, for example because the computation of the block
+  // failed. REQUIRES: Withdraw() was already called for the incomplete blocks that continue `id`.
   void Withdraw(BlockId id);
   // Makes all cached blocks with the key `hash` unfindable for lookups, and also all cached blocks
   // whose prefix contains a block with this key.
@@ -148,7 +148,8 @@ class BlockPool {
   // blocks that KvEventLogOptions::scope excludes from the log of cache events. Allocates memory.
   std::vector<BlockId> StoredOrder() const;
 
-  // Starts (true) or stops (false) to count changes for num_changes. A start changes all numbers.
+  // If `counts` is true, starts to count the changes that num_changes() reports; otherwise stops. A
+  // start changes num_changes() for all keys.
   void CountChanges(bool counts) {
     num_starts_ += counts && !counts_changes_;
     counts_changes_ = counts;
@@ -166,12 +167,12 @@ class BlockPool {
   // Returns the number of blocks that were computed again soon after their eviction, since the last
   // call of TakeRegret.
   int64_t TakeRegret();
-  // Returns the time since the first call of Advance, in milliseconds. The value wraps after 49
+  // Returns the time since the first call of Advance(), in milliseconds. The value wraps after 49
   // days.
   uint32_t now_ms() const { return now_ms_; }
   size_t num_bytes() const;  // memory that the pool has allocated, in bytes
 
-  // Returns the free blocks that no retention hint keeps, in the order in which Take allocates
+  // Returns the free blocks that no retention hint keeps, in the order in which Take() allocates
   // them. Allocates memory. REQUIRES: the policy is `lru`.
   std::vector<BlockId> FreeOrder() const;
   // Aborts the process if the data structures of the pool are inconsistent. The cost is O(number of
@@ -179,21 +180,21 @@ class BlockPool {
   void CheckInvariants() const;
 
  private:
-  // Maximum number of blocks that Take evicts together.
+  // Maximum number of blocks that Take() evicts together.
   static constexpr size_t kVictimsAhead = 32;
-  // FindChain prefetches the index slots of the next kSlotsAhead blocks, and the metadata of the
+  // FindChain() prefetches the index slots of the next kSlotsAhead blocks, and the metadata of the
   // next kBlocksAhead blocks.
   static constexpr size_t kSlotsAhead = 8, kBlocksAhead = 4;
-  // PublishPending prefetches the index slots of the next kKeysAhead blocks.
+  // PublishPending() prefetches the index slots of the next kKeysAhead blocks.
   static constexpr size_t kKeysAhead = 12;
-  // Number of counters that num_changes reads. Keys with the same slot share a counter.
+  // Number of counters of the changes that num_changes() reports. Several keys share a counter.
   static constexpr size_t kChangeSlots = 4096;
-  // Confirm searches for block keys among the recently evicted keys. The search ends after this
+  // Confirm() searches for block keys among the recently evicted keys. The search ends after this
   // number of consecutive keys that were not found.
   static constexpr size_t kStrangeKeys = 8;
 
-  // The position at which SweepCached continues to visit the cached blocks. The blocks form trees,
-  // because a block can have several next blocks. The visits are in depth-first order.
+  // The position at which SweepCached() continues to visit the cached blocks. The blocks form
+  // trees, because a block can have several next blocks. The visits are in depth-first order.
   struct Sweep {
     size_t slot = 0;  // index in `chains_`, the hash table of blocks that begin a sequence
     // block to visit next; kNoBlock: begin with the first block of slot `slot`
@@ -201,7 +202,7 @@ class BlockPool {
     // true: `next` and all cached blocks that continue `next` are already visited
     bool is_left = false;
   };
-  // Times of one block, in milliseconds since the first call of Advance. The values wrap after 49
+  // Times of one block, in milliseconds since the first call of Advance(). The values wrap after 49
   // days.
   struct Times {
     uint32_t published = 0, freed = 0;
@@ -231,8 +232,8 @@ class BlockPool {
   [[gnu::always_inline]] void PrefetchSlot(const BlockHash& hash) const {
     index_.Prefetch(hash.prefix());
   }
-  // Returns the block that Find probably returns, and prefetches its metadata. Find may find a
-  // block even if Guess returns kNoBlock.
+  // Returns the block that Find() probably returns, and prefetches its metadata. Find() may find a
+  // block even if Guess() returns kNoBlock.
   [[gnu::always_inline]] BlockId Guess(const BlockHash& hash) const {
     const BlockId guess = index_.Guess(hash.prefix());
     if (guess != kNoBlock) __builtin_prefetch(&At(guess), 1);
@@ -298,18 +299,19 @@ class BlockPool {
   Sweep sweep_;
   // Free blocks that lookups cannot find; always empty with the policy `lru`.
   BlockList unpublished_;
-  // Working memory of Release: the blocks that lost their last user.
+  // Working memory of Release(): the blocks that lost their last user.
   std::array<BlockId, 1024> freed_;
   std::array<uint32_t, kChangeSlots> changes_{};
   bool counts_changes_ = false;
-  uint32_t num_starts_ = 0;  // number of times that CountChanges started to count
+  // Number that num_changes() adds to each counter, so that an increment changes all its results.
+  uint32_t num_starts_ = 0;
   bool short_digests_;
   bool is_lru_;
   int32_t num_free_ = 0;
   int32_t num_cached_free_ = 0;
   Time start_{}, now_{};
   uint32_t now_ms_ = 0;
-  bool started_ = false;  // true if Advance has been called
+  bool started_ = false;  // true if Advance() has been called
   EvictionStats evictions_;
   int64_t regret_ = 0;
 };

@@ -24,8 +24,8 @@ class EvictedKeys {
   std::optional<uint32_t> Find(uint64_t prefix) const;
   // Removes the key with the first 64 bits `prefix`. Returns false if the key is not stored.
   bool Take(uint64_t prefix);
-  // Prefetches the memory of `prefix` for Add, Find and Take. Without always_inline, gcc would
-  // remove all calls of this function.
+  // Prefetches the memory of `prefix` for Add(), Find() and Take(). Without always_inline, gcc
+  // would remove all calls of this function.
   [[gnu::always_inline]] void Prefetch(uint64_t prefix) const {
     __builtin_prefetch(&sets_[SetOf(prefix)], 1);
   }

@@ -43,7 +43,7 @@ bool BlockPool::HasComputedChild(const Block& block) const {
 }
 
 // Visits a block only if the log of cache events has reported the previous block of its sequence.
-// If a block is cached later, at a position that is already visited, Confirm reports the block.
+// If a block is cached later, at a position that is already visited, Confirm() reports the block.
 //
 // If a pending block (not computed yet) replaced an evicted block with the same key, computed
 // blocks can follow the pending block in a sequence. SweepCached then reports the pending block and
