@@ -91,7 +91,7 @@ class CountingRunner final : public ModelRunner {
   std::deque<int64_t>& positions_;
 };
 
-// Records each step. The engine thread calls OnStep; the main thread reads `records` after the
+// Records each step. The engine thread calls OnStep(); the main thread reads `records` after the
 // engine has stopped.
 class StepRecorder final : public EngineListener {
  public:

@@ -29,8 +29,8 @@
 namespace incipit {
 namespace {
 
-// Maximum time between the end of draining (waiting for the calls in progress) and the end of the
-// process.
+// Maximum time between the end of draining (waiting for the calls of clients in progress) and the
+// end of the process.
 constexpr Duration kStopLongest = std::chrono::seconds(40);
 
 absl::Status CheckAddresses(const Options& options) {
@@ -103,7 +103,8 @@ void SayReady(const Options& options, const Server& server) {
 }
 
 // Waits until the engine fails or a stop signal arrives. After a stop signal, waits for the calls
-// in progress, but not longer than the drain timeout. Returns the exit code of the process.
+// of clients in progress, but not longer than the drain timeout. Returns the exit code of the
+// process.
 int ServeUntilStopped(const Options& options, Server& server, StopSignals& signals,
                       const std::atomic<bool>& has_failed) {
   while (signals.Wait(std::nullopt) != StopSignals::Event::kSignal) {

@@ -13,7 +13,7 @@ namespace incipit {
 
 struct HitCounts {
   int64_t query_tokens = 0;
-  // Number of tokens, among query_tokens, that were found in the prefix cache.
+  // Number of looked-up tokens (query_tokens) that were found in the prefix cache.
   int64_t hit_tokens = 0;
 
   // Returns the share of looked-up tokens that were found, or 0 if no tokens were looked up.

@@ -8,7 +8,7 @@
 namespace incipit {
 namespace {
 
-// Maximum number of cached blocks that FindPartial compares with the tokens of a sequence, in
+// Maximum number of cached blocks that FindPartial() compares with the tokens of a sequence, in
 // addition to the block that has the key of the sequence's next full block.
 constexpr int32_t kPartialCandidatesMax = 16;
 
@@ -95,9 +95,9 @@ ComputedBlocks KvCacheManager::GetComputedBlocks(const SequenceTokens& tokens,
   return computed;
 }
 
-// Returns true if the device should copy the first tokens of a cached block, which match the next
-// tokens of a sequence. The match must have at least copy_min_tokens_ tokens, or all `num_left`
-// remaining tokens of the sequence.
+// Returns true if the device should copy the keys and values of the first tokens of a cached block.
+// These tokens match the next tokens of a sequence. The match must have at least copy_min_tokens_
+// tokens, or all `num_left` remaining tokens of the sequence.
 bool KvCacheManager::IsWorthCopying(const PartialHit& hit, size_t num_left) const {
   return static_cast<size_t>(hit.num_tokens) == num_left || hit.num_tokens >= copy_min_tokens_;
 }

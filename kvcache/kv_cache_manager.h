@@ -73,6 +73,7 @@ struct KvCacheStats {
   // Number of computed blocks that were added to the prefix cache.
   int64_t stored_blocks = 0;
   // Number of blocks, among stored_blocks, that were computed again soon after their eviction.
+  // "Soon" means within about n / 4 further evictions, where n is the number of cache blocks.
   int64_t regret_blocks = 0;
   // Number of times that two blocks with different contents had the same key. Always 0 with sha256
   // keys.
@@ -196,7 +197,8 @@ class KvCacheManager {
   // start changes num_changes() for all keys.
   void CountChanges(bool counts) { pool_.CountChanges(counts); }
   // Returns a number that changes when the block with the key `hash` becomes findable or
-  // unfindable. The number may also change because of other blocks. REQUIRES: changes are counted.
+  // unfindable. The number may also change because of other blocks. REQUIRES: counting was started
+  // by CountChanges(true).
   uint32_t num_changes(const BlockHash& hash) const { return pool_.num_changes(hash); }
 
   // Lets lookups find the blocks that a planned step will fill, so that other sequences of the same
@@ -246,7 +248,7 @@ class KvCacheManager {
   // Counts the prefix lookup of a sequence that resumes after a preemption: `num_tokens` tokens
   // were looked up, and `num_hit_tokens` were found.
   void CountSelfQuery(int32_t num_tokens, int32_t num_hit_tokens);
-  KvCacheStats TakeStats();  // returns the counters since the last call of TakeStats
+  KvCacheStats TakeStats();  // returns the counters since the last call of TakeStats()
 
   // Starts or restarts a log of cache events (blocks that become findable or unfindable for
   // lookups), and reserves memory for the log. The first event is kRestarted.

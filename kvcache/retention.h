@@ -108,8 +108,9 @@ class RetainedBlocks {
     uint64_t tenant = 0;
     int32_t num_blocks = 0;  // number of blocks of the request, with and without users
     int32_t level = 0;
-    // Previous and next group in a list of groups, as indices in `groups_`; -1: none. The blocks of
-    // the groups in a list are evicted one group after another.
+    // Previous and next group (the blocks of one request with a hint) in a list of groups, as
+    // indices in `groups_`; -1: none. The blocks of the groups in a list are evicted one group
+    // after another.
     int32_t prev = -1, next = -1;
     uint32_t generation = 1;
   };

@@ -79,8 +79,8 @@ class BenchLoad {
   const ClientOptions client_;
   const BenchPlan plan_;
   Time begin_{};
-  // The calls that have started; ForgetEndedCalls() removes the calls that have ended. Key: index
-  // of the request.
+  // The gRPC calls that have started; ForgetEndedCalls() removes the calls that have ended. Key:
+  // index of the request.
   std::map<int32_t, std::unique_ptr<Call>> calls_;
 
   Mutex mutex_;

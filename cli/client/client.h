@@ -13,8 +13,8 @@ namespace incipit {
 
 struct ClientOptions {
   std::string address = "127.0.0.1:50051";
-  std::string tenant;  // tenant of each call; empty: the default tenant of the server
-  Duration timeout = Duration::zero();  // timeout of each call; 0: no timeout
+  std::string tenant;  // tenant of each gRPC call; empty: the default tenant of the server
+  Duration timeout = Duration::zero();  // timeout of each gRPC call; 0: no timeout
 };
 
 void BindClientFlags(Flags& flags, ClientOptions& options);

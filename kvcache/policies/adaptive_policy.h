@@ -113,8 +113,8 @@ class AdaptivePolicy final : public EvictionPolicy {
   // One list of blocks for each class of blocks with similar past uses. The oldest block of each
   // list is in front.
   std::array<BlockList, kReuseClasses> lists_;
-  // The list end (oldest or newest block of a list) from which Evict() removed the last block.
-  // Evict() uses the same list end again until choice_ is reset.
+  // The list end (oldest or newest block of a list) from which Evict() removed a block most
+  // recently. Evict() uses the same list end again until `choice_` is reset.
   End choice_;
   // number of block uses that the clocks have not counted yet
   uint64_t touches_to_come_ = 0;

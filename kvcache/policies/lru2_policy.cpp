@@ -36,8 +36,8 @@ int Lru2Policy::ListFor(uint16_t previous) const {
   return age >= kSlots ? kAncient : kFirstSlot + static_cast<int>((tick_ - age) % kSlots);
 }
 
-// Advances the clock by `num_touches` block uses. Moves blocks whose second-last use is now kSlots
-// clock ticks ago to the list kAncient.
+// Advances the clock by `num_touches` block uses. Moves to the list kAncient the blocks whose
+// second-last use is now kSlots clock ticks ago.
 void Lru2Policy::Advance(uint64_t num_touches) {
   num_touches_ += num_touches;
   while (num_touches_ >= touches_per_tick_) {

@@ -8,8 +8,9 @@
 namespace incipit {
 namespace {
 
-// Returns a negative block id that encodes `slot`, an index in `chains_`. The first block of the
-// list chains_[slot] has this id as its prev_sibling.
+// Returns a negative block id that encodes `slot`, an index in `chains_` (hash table of the blocks
+// that begin a sequence). The first block of the list chains_[slot] has this id as its
+// prev_sibling.
 BlockId SlotMark(size_t slot) { return BlockId{-2 - static_cast<int32_t>(slot)}; }
 size_t SlotOfMark(BlockId mark) { return static_cast<size_t>(-2 - static_cast<int32_t>(mark)); }
 bool IsBlock(BlockId id) { return static_cast<int32_t>(id) >= 0; }

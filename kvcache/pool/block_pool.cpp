@@ -209,8 +209,8 @@ bool BlockPool::BecomeFree(BlockId id) {
   return !block.has_hint || !retained_.Put(id);
 }
 
-// Makes block `id` findable by the key `hash`, before its keys and values are computed. Returns the
-// block that lookups return for `hash`.
+// Makes block `id` findable by the hash `hash`, before the keys and values of its tokens are
+// computed. Returns the block that lookups return for `hash`.
 [[gnu::always_inline]] inline BlockId BlockPool::PublishOne(BlockId id, const BlockHash& hash,
                                                             BlockId parent, size_t chain_slot) {
   Block& block = At(id);

@@ -91,13 +91,13 @@ class BlockPool {
     // on tokens.
     size_t num_plain = 0;
   };
-  // Makes the consecutive blocks `ids` of a sequence findable by the keys `hashes`. Their keys and
-  // values are incomplete until Confirm() is called. REQUIRES: the blocks have users, and lookups
-  // cannot find the blocks yet.
+  // Makes the consecutive blocks `ids` of a sequence findable by the hashes `hashes`. The contents
+  // of the blocks (keys and values of tokens) are incomplete until Confirm() is called. REQUIRES:
+  // the blocks have users, and lookups cannot find the blocks yet.
   void PublishPending(std::span<const BlockId> ids, std::span<const BlockHash> hashes,
                       const ChainEnd& end);
   // Records that the keys and values of the consecutive blocks `ids` of a sequence are computed.
-  // `tokens` are the tokens of all `ids`. Returns the number of newly computed blocks.
+  // `tokens` are the tokens of these blocks. Returns the number of newly computed blocks.
   int32_t Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens, SequenceUse& use);
   // Undoes PublishPending() for block `id`, for example because the computation of the block
   // failed. REQUIRES: Withdraw() was already called for the incomplete blocks that continue `id`.
@@ -155,17 +155,18 @@ class BlockPool {
     counts_changes_ = counts;
   }
   // Returns a number that changes when the block key `hash` becomes findable or unfindable. The
-  // number may also change because of other keys. REQUIRES: changes are counted.
+  // number may also change because of other keys. REQUIRES: counting was started by
+  // CountChanges(true).
   uint32_t num_changes(const BlockHash& hash) const {
     return changes_[ChangeSlot(hash)] + num_starts_;
   }
 
   KvEventLog& event_log() { return event_log_; }
   const EvictedKeys& evicted_keys() const { return evicted_keys_; }
-  // Returns the statistics of all evictions since the last call of TakeEvictionStats.
+  // Returns the statistics of all evictions since the last call of TakeEvictionStats().
   EvictionStats TakeEvictionStats();
   // Returns the number of blocks that were computed again soon after their eviction, since the last
-  // call of TakeRegret.
+  // call of TakeRegret().
   int64_t TakeRegret();
   // Returns the time since the first call of Advance(), in milliseconds. The value wraps after 49
   // days.
@@ -284,8 +285,8 @@ class BlockPool {
 
   Table<Block> blocks_;
   BlockIndex index_;
-  // Hash table of the blocks that begin a sequence. The hash is ChainEnd::chain. Element s is the
-  // newest block in slot s.
+  // Hash table of the blocks that begin a sequence. The hash is that of the tenant, salt, adapter
+  // and first token (ChainEnd::chain). Element s is the newest block in slot s.
   std::vector<BlockId> chains_;
   Table<Times> times_;
   EvictedKeys evicted_keys_;
@@ -293,8 +294,8 @@ class BlockPool {
   std::unique_ptr<EvictionPolicy> policy_;
   KvEventLog event_log_;
   KvEventScope scope_ = KvEventScope::kDefaultNamespace;
-  // Number of the present log of cache events. A block that this log has reported has the number in
-  // Block::emitted_in.
+  // Number of the present log of cache events. A block that this log has reported has this number
+  // in Block::emitted_in.
   uint8_t log_number_ = 0;
   Sweep sweep_;
   // Free blocks that lookups cannot find; always empty with the policy `lru`.

@@ -25,7 +25,7 @@ void BlockPool::RestartEvents() {
 
 // Continues the visits of cached blocks after block `id` and all blocks that follow `id` are
 // visited: goes to the next block with the same previous block, to the previous block, or to the
-// next slot of `chains_`.
+// next slot of `chains_` (hash table of the blocks that begin a sequence).
 void BlockPool::LeaveSubtree(BlockId id) {
   const Block& block = At(id);
   const bool has_sibling = block.next_sibling != kNoBlock;
