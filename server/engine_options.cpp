@@ -102,9 +102,9 @@ void BindPolicy(Options& o, Flags& flags) {
                  "the cache does not change the order."},
                 o.reorder_window, {1, 4096});
   flags.Integer({"long-prefill-tokens", "N",
-                 "Prompts with more tokens left to compute than this number let shorter prompts "
-                 "go first. While others wait, the oldest prompt gets a quarter of the prompt "
-                 "tokens of each step (batch)."},
+                 "A prompt with more tokens left to compute than this number is computed after "
+                 "prompts with fewer tokens left. A quarter of the prompt tokens of each step "
+                 "(batch) is reserved for the oldest prompt."},
                 o.long_prefill_tokens, {1, std::numeric_limits<int32_t>::max()});
   flags.Interval({"itl-target", "TIME",
                   "Maximum predicted duration of a step (batch) that computes prompt tokens while "
@@ -112,9 +112,10 @@ void BindPolicy(Options& o, Flags& flags) {
                   "prompt tokens."},
                  o.itl_target, {Duration{}, std::chrono::minutes(10)});
   flags.Interval({"ttft-target", "TIME",
-                  "If the waiting prompts need more time than this within --itl-target, steps "
-                  "(batches) take up to --step-tokens until the prompts are computed. 0: 5 times "
-                  "the time that an average prompt needs alone, at least 1 s."},
+                  "Maximum predicted time for computing the waiting prompts in steps (batches) "
+                  "that respect --itl-target. If the prompts need more time, each step computes "
+                  "up to --step-tokens tokens until the prompts are computed. 0: 5 times the time "
+                  "that an average prompt needs alone, at least 1 s."},
                  o.ttft_target, {Duration{}, std::chrono::hours(1)});
   flags.Integer({"preemptions-max", "N",
                  "A sequence (output of a request) that was preempted this number of times is "

@@ -104,12 +104,19 @@ struct Options {
   Duration priority_aging = std::chrono::seconds(10);
   int32_t reorder_window = 64;
   int32_t long_prefill_tokens = 64;
-  Duration itl_target{};   // 0: depends on measured steps
-  Duration ttft_target{};  // 0: depends on measured steps and on the lengths of prompts
+  // Maximum predicted duration of a step (batch) that computes prompt tokens while other requests
+  // generate output; 0: computed from measured steps.
+  Duration itl_target{};
+  // Maximum time for computing the waiting prompts in steps that respect `itl_target`; 0: computed
+  // from measured steps and the lengths of prompts.
+  Duration ttft_target{};
   int32_t preemptions_max = 3;
-  double output_price = 2;    // of an output token; a computed prompt token has the price 1
-  double cached_price = 0.1;  // of a prompt token from the cache
-  std::map<std::string, double> tenant_weights;  // by name of the tenant; absent: 1
+  // Price of an output token when tenants are compared. A computed prompt token has the price 1.
+  double output_price = 2;
+  // Price of a prompt token from the cache. A computed prompt token has the price 1.
+  double cached_price = 0.1;
+  // Weights of tenants, by name of the tenant. All other tenants have weight 1.
+  std::map<std::string, double> tenant_weights;
 
   HostPort address{"127.0.0.1", 50051};
   HostPort metrics_address{"127.0.0.1", 9464};

@@ -100,7 +100,7 @@ class Endpoint {
         grpc::InsecureServerCredentials());
     endpoint->server_ = builder.BuildAndStart();
     if (endpoint->server_ == nullptr)
-      return Unavailable("--{} {}: the gRPC server did not start", flag, ToString(address));
+      return Unavailable("the gRPC server at --{} {} did not start", flag, ToString(address));
     endpoint->listener_->Start(
         [acceptor = endpoint->acceptor_.get()](int listening, int connection) {
           grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
@@ -138,7 +138,7 @@ ServedModel WithCacheTokens(const ServerParts& parts) {
 // ended requests only at the end of a step (batch). Until then, the engine counts an ended request
 // against its limit `requests_max`.
 EngineOptions WithSlack(EngineOptions engine, int32_t requests_max) {
-  // Cannot overflow, because --requests-max is at most 2^20.
+  // The product cannot overflow, because --requests-max is at most 2^20.
   engine.requests_max = 2 * requests_max;
   return engine;
 }
@@ -261,11 +261,12 @@ class Server::Parts {
   // Destroyed after `dispatcher`, because the sessions in `dispatcher` hold objects of the class
   // RequestCounter::Slot, whose destructor uses `requests`.
   RequestCounter requests;
-  // Estimated total size, in bytes, of the output that the server keeps in memory for responses
-  // over HTTP and responses to gateways that are not complete. Destroyed after `dispatcher`,
-  // because the sessions in `dispatcher` use `num_kept_bytes`.
+  // Estimated total size, in bytes, of the output that stays in memory until a response over HTTP
+  // or to a gateway is complete. Destroyed after `dispatcher`, because the sessions in `dispatcher`
+  // use `num_kept_bytes`.
   std::atomic<int64_t> num_kept_bytes{0};
-  // Destroyed after `dispatcher`, because the sessions in `dispatcher` use `gateway_calls`.
+  // State that all calls of gateways share. Destroyed after `dispatcher`, because the sessions in
+  // `dispatcher` use `gateway_calls`.
   GatewayCalls gateway_calls{num_kept_bytes, {}};
   // Sends the events of the prefix cache to gateways; null if the gRPC service for gateways is
   // turned off (HasEngineApi returns false). Destroyed after `engine`, which reports the events.
@@ -366,8 +367,8 @@ Server::Parts::~Parts() {
   if (admin_endpoint != nullptr) admin_endpoint->Stop(deadline);
   if (endpoint != nullptr) endpoint->Stop(deadline);
   if (http != nullptr) http->Stop(kLastReplies);
-  // The gRPC servers have stopped, so no gRPC call can arrive. The threads of `text_pool` and
-  // `dispatcher` must stop before the destruction of the objects that the threads use.
+  // Destroys the gRPC servers, which have stopped. Then ends the threads of `text_pool` and
+  // `dispatcher`, because the objects that these threads use are destroyed next.
   admin_endpoint.reset();
   endpoint.reset();
   text_pool.Stop();

@@ -31,8 +31,8 @@ class Watchdog {
   };
   // Time between two checks of the engine.
   static constexpr Duration kPeriod = std::chrono::seconds(1);
-  // Parameters of the time without progress after which a hang is reported. The time is kSteps
-  // times `step_longest`, but at least kSilenceMin and at most kSilenceMax.
+  // A hang is reported if the engine makes no progress for kSteps times `step_longest`. This time
+  // is at least kSilenceMin and at most kSilenceMax.
   static constexpr Duration kSilenceMin = std::chrono::seconds(5);
   static constexpr Duration kSilenceMax = std::chrono::minutes(2);
   static constexpr int kSteps = 20;

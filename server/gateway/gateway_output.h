@@ -17,8 +17,8 @@ namespace incipit {
 
 // State that all calls of a gateway share. REQUIRES: the GatewayCalls outlives these calls.
 struct GatewayCalls {
-  // Estimated total size, in bytes, of the output that the server keeps in memory for responses
-  // over HTTP and responses to gateways that are not complete.
+  // Estimated total size, in bytes, of the output that stays in memory until a response over HTTP
+  // or to a gateway is complete.
   std::atomic<int64_t>& num_kept_bytes;
   AbortList aborts;
 };
@@ -46,8 +46,8 @@ class GatewayOutput final : public ResponseFormat {
   using Complete = vllm::grpc::engine::GenerateComplete;
 
   void AppendChunk(OutputDelta& delta, std::vector<grpc::ByteBuffer>& messages) const;
-  // Adds the new tokens in `delta` to `choices_`, for a request without a stream. Returns an error
-  // if `calls_.num_kept_bytes` is then larger than `kept_bytes_max_`.
+  // Adds the new tokens in `delta` to `choices_`; called only if the response is not a stream.
+  // Returns an error if `calls_.num_kept_bytes` is then larger than `kept_bytes_max_`.
   absl::Status Keep(const OutputDelta& delta);
   // Discards the output that Keep has added to `choices_`.
   void Discard();

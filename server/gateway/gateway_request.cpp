@@ -65,7 +65,7 @@ SamplingDraft SamplingOf(const api::SamplingParams& params) {
   SamplingDraft out;
   if (params.has_temperature()) out.temperature = params.temperature();
   // For `top_p` and `repetition_penalty`, 0 means that the client did not set the field. The value
-  // 1 gives these options no effect.
+  // 0 is replaced by 1, with which these options have no effect.
   out.top_p = params.top_p() == 0 ? 1 : params.top_p();
   out.top_k = params.top_k();
   out.min_p = params.min_p();

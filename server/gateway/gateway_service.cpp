@@ -23,8 +23,8 @@ namespace {
 
 namespace api = vllm::grpc::engine;
 
-// Maximum size in bytes of an Abort request that the server parses on the gRPC thread of the call.
-// A thread that renders chat templates and tokenizes parses a longer request.
+// Maximum size in bytes of an Abort request that is parsed on the gRPC thread of the call. Longer
+// requests are parsed on a thread that renders chat templates and tokenizes.
 constexpr size_t kShortAbortBytes = 4096;
 
 // Ends `call` with the status OK and the response `message`.
@@ -151,7 +151,8 @@ grpc::ServerUnaryReactor* GatewayService::FlushCache(grpc::CallbackServerContext
       smg::grpc::common::FlushCacheResponse message;
       message.set_success(was_reset);
       message.set_message(was_reset ? "the prefix cache is empty"
-                                    : "a running request uses cache blocks");
+                                    : "the prefix cache cannot be reset while a running "
+                                      "request uses cache blocks");
       ToBytes(message, *response);
     });
   });

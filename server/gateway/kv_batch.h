@@ -30,8 +30,8 @@ KvMessage Serialize(smg::grpc::common::KvEventBatch& batch, uint64_t sequence);
 // Collects changes of the prefix cache in one batch (message for gateways) of bounded size.
 class KvBatchBuilder {
  public:
-  // Maximum number of stored and removed blocks in one batch, and of tokens in one batch. Such a
-  // batch has less than 1 MB, and gateways accept messages of 4 MB.
+  // Maximum number of stored and removed blocks in one batch (message for gateways), and of tokens
+  // in one batch. A batch has less than 1 MB, and gateways accept messages of at most 4 MB.
   static constexpr size_t kBlocksMax = 4096, kTokensMax = 65'536;
 
   // Returns the maximum number of stored blocks in one batch if each block has `block_size` tokens.

@@ -46,7 +46,7 @@ struct KvEventHub::Subscription {
   std::shared_ptr<const KvSnapshotMessages> snapshot;  // snapshot that is being sent, or null
   size_t next_message = 0;  // index of the next message to send, in `snapshot->messages`
   bool takes_early_load = false, load_due = true;
-  uint64_t num_loads = 0;  // number of messages with the server's load that the subscriber was sent
+  uint64_t num_loads = 0;  // number of sent messages with the server's load
   bool is_sending = false, is_reset = false, is_ended = false;
   Time sending_since{};
 };
@@ -161,8 +161,8 @@ bool KvEventHub::Await() {
     const Time now = clock_.Now();
     const bool takes_events = now >= events_due_;
     if (!calls_.empty() || now >= NextTurn() || (takes_events && !events_.empty())) break;
-    // Until the time `events_due_`, this thread handles no events of the engine, so the engine need
-    // not wake this thread.
+    // Until the time `events_due_`, this thread handles no events of the engine. `is_waiting_` is
+    // then false, so that the engine does not wake this thread.
     is_waiting_ = takes_events;
     const Time until = takes_events ? NextTurn() : std::min(NextTurn(), events_due_);
     if (until == kNoDeadline) {

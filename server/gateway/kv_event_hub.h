@@ -44,7 +44,8 @@ class KvSubscriber {
 // The load of the server, for gateways that receive the changes of the prefix cache.
 struct KvLoad {
   smg::grpc::common::EngineLoad load;
-  // Status of the server. An error ends all subscriptions, for example if the server drains.
+  // Status of the server. If the status is an error (for example, because the server drains), all
+  // subscriptions end.
   absl::Status status;
 };
 
@@ -73,8 +74,8 @@ struct KvEventHubOptions {
   // Maximum total size, in bytes, of the latest messages with cache changes. The KvEventHub keeps
   // these messages for subscribers that connect again.
   size_t history_bytes_max = 16 << 20;
-  // Minimum time between two batches of changes. A batch can contain the changes of several steps
-  // of the engine.
+  // Minimum time between two batches (messages with changes of the prefix cache). A batch can
+  // contain the changes of several steps of the engine.
   Duration batch_interval = std::chrono::milliseconds(5);
   // Time from the end of the last subscription until the KvEventHub makes the engine stop its
   // reports of cache changes.

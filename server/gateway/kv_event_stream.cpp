@@ -22,8 +22,8 @@ grpc::ByteBuffer BytesOf(KvMessage message) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
-// Converts `status` to the status that the client receives. A gateway that receives OUT_OF_RANGE
-// subscribes again with the start sequence number 0. OUT_OF_RANGE has no error details.
+// Converts `status` to the status that the client receives. Adds no error details to OUT_OF_RANGE.
+// A gateway that receives OUT_OF_RANGE subscribes again with the start sequence number 0.
 grpc::Status StatusOf(const absl::Status& status) {
   if (!absl::IsOutOfRange(status)) return ToGrpcStatus(status);
   return grpc::Status(grpc::StatusCode::OUT_OF_RANGE, MessageOf(status));
@@ -39,7 +39,8 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* KvEventStream::Open(
   smg::grpc::common::SubscribeKvEventsRequest message;
   absl::Status status = FromBytes(request, message);
   if (status.ok()) {
-    // The hub never refuses the start position 0, so the stream need not wait for the hub.
+    // Sends the initial metadata now, because `hub` refuses a start sequence number only if the
+    // number is not 0.
     if (message.start_sequence_number() == 0) stream->Accept();
     status = hub.Subscribe(opened->id_, std::move(stream), message.start_sequence_number(),
                            message.load_records_before_first_batch());

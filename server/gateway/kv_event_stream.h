@@ -31,8 +31,8 @@ class KvEventStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, p
 
   // Sends the initial metadata, because a gateway regards a server without initial metadata as
   // unreachable. A call that the KvEventHub refuses because of its start position gets no initial
-  // metadata. A gateway subscribes again from 0 only if it got OUT_OF_RANGE without initial
-  // metadata.
+  // metadata. A gateway that receives OUT_OF_RANGE subscribes again from position 0 only if the
+  // call got no initial metadata.
   void Accept() override;
   void Send(KvMessage message) override;
   void End(const absl::Status& status) override;
@@ -51,7 +51,8 @@ class KvEventStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, p
   const uint64_t id_;
   // Pointer of the object to itself, so that the object exists until OnDone clears `self_`.
   std::shared_ptr<KvEventStream> self_;
-  // True after the first call of Accept. Used by Open, and then only by the thread of the hub.
+  // True after the first call of Accept. Used by Open before the subscription, and later only by
+  // the thread of the KvEventHub.
   bool is_accepted_ = false;
   grpc::ByteBuffer bytes_;  // message that gRPC is sending to the client
 

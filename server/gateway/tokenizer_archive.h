@@ -24,8 +24,8 @@ class TokenizerArchive {
   // object shares the memory of the messages.
   using Chunks = std::vector<grpc::ByteBuffer>;
 
-  // Packs the files of the model folder `folder`. `chat_template` chooses the chat template: that
-  // of the folder, another file, or none.
+  // Packs the files of the model folder `folder`. `chat_template` selects the chat template in the
+  // archive: the file of the model folder, another file, or none.
   TokenizerArchive(std::filesystem::path folder, FileChoice chat_template)
       : folder_(std::move(folder)), chat_template_(std::move(chat_template)) {}
 

@@ -231,7 +231,7 @@ std::pair<int, std::string_view> HttpConnection::CheckHead() const {
   if (num_codings > 0 &&
       (!EqualsIgnoringCase(std::string_view(coding.data(), coding.size()), "chunked") ||
        num_codings > 1 || message.version() == 10)) {
-    return {400, "the only supported Transfer-Encoding is chunked, in HTTP/1.1"};
+    return {400, "the only supported Transfer-Encoding is chunked, and only in HTTP/1.1"};
   }
   const auto length = message[http::field::content_length];
   const size_t num_lengths = message.count(http::field::content_length);

@@ -72,7 +72,8 @@ struct HttpHandlers {
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
   // Creates a connection that calls `on_end` once, when the connection is closed. `peer` is the
-  // name of the connection. REQUIRES: `limits`, `handlers` and `memory` outlive the connection.
+  // address and port of the client, as HOST:PORT. REQUIRES: `limits`, `handlers` and `memory`
+  // outlive the connection.
   HttpConnection(boost::asio::ip::tcp::socket socket, std::string peer, const HttpLimits& limits,
                  const HttpHandlers& handlers, HttpMemory& memory, std::function<void()> on_end);
   ~HttpConnection();
@@ -187,7 +188,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // Number of calls of Arm and Disarm so far. If a timer from an earlier call expires, the
   // connection ignores the timer.
   uint64_t timer_generation_ = 0;
-  // Changed only on the thread of the connection.
+  // State of the connection. Written only by the thread of the connection; read by any thread.
   std::atomic<State> state_ = State::kIdle;
 
   // Received bytes that are not parsed yet. The capacity of `limits_.head_bytes_max` bytes limits
@@ -197,8 +198,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // Start line and header fields of the request whose body is being read. Does not contain trailer
   // fields (fields after the last chunk of the body), because no check has seen trailer fields.
   HttpRequestHead head_;
-  // Number of parsed bytes of the start line and the header fields. While the server reads the
-  // body, the number of parsed bytes of the body, the size lines of its chunks, and the trailer
+  // Number of parsed bytes of the start line and the header fields. When the body begins, the
+  // number restarts at 0 and counts the parsed bytes of the body, chunk size lines and trailer
   // fields.
   size_t num_received_bytes_ = 0;
   bool is_http_1_0_ = false, is_head_ = false;

@@ -151,8 +151,9 @@ class HttpServer::Threads {
   // Objects that prevent the threads from ending while no connection is open.
   std::vector<asio::executor_work_guard<asio::io_context::executor_type>> guards_;
   std::vector<std::thread> threads_;
-  // Number of accepted sockets so far. Modulo the number of contexts (event loops), this number is
-  // the index of the next connection's context. Only the thread of the listener uses the number.
+  // Number of accepted sockets so far. The next connection gets the context (event loop) whose
+  // index is this number modulo the number of contexts. Only the thread of the listener uses the
+  // number.
   size_t next_context_ = 0;
 
   Mutex mutex_;

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::string_view kRequestIdField = "x-request-id";
 // Maximum estimated size, in bytes, of a response whose JSON text is built on the thread of the
-// TokenDispatcher, which passes output to all requests. A thread that renders chat templates and
-// tokenizes builds larger responses, so that this work does not delay the output of other requests.
+// TokenDispatcher, which passes output to all requests. Larger responses are built on a thread that
+// renders chat templates and tokenizes. This work then does not delay the output of other requests.
 constexpr int64_t kSmallResponseBytes = 64 << 10;
 
 HttpResponse StreamHead() {

@@ -1,5 +1,6 @@
-// Handles one HTTP request for completions or chat completions: starts a session for each prompt,
-// and sends the output of all sessions as one response.
+// Handles one HTTP request for completions or chat completions. Starts a session (an object that
+// sends the output of one prompt) for each prompt. Sends the output of all sessions as one
+// response.
 #pragma once
 
 #include <atomic>
@@ -30,8 +31,8 @@ struct OpenAiContext {
   SessionStarter& starter;
   CallTracker& calls;
   const Clock& clock;
-  // Estimated total size, in bytes, of the output that the server keeps in memory for responses
-  // that are not complete.
+  // Estimated total size, in bytes, of the output that stays in memory until a response over HTTP
+  // or to a gateway is complete.
   std::atomic<int64_t>& num_kept_bytes;
 };
 

@@ -72,7 +72,8 @@ class OpenAiOutput {
     bool has_tool_calls = false;  // true after a tool call of the choice was added
     // Number of characters in the text of the choice before the next token.
     int64_t num_characters = 0;
-    // Number of bytes before the next token in a prompt that the response repeats (field "echo").
+    // Number of bytes of the prompt before its next token, if the response repeats the prompt
+    // (field "echo").
     size_t num_prompt_bytes = 0;
   };
 
@@ -105,9 +106,9 @@ class OpenAiOutput {
   const OpenAiIdentity identity_;
   std::vector<OpenAiPrompt> prompts_;
   const Tokenizer* const tokenizer_;
-  // Element i: log probabilities of prompt number i.
+  // Element i: log probabilities of the tokens of prompt number i.
   std::vector<std::vector<ScoredPosition>> prompt_logprobs_;
-  // Element i: progress of choice (output) number i.
+  // Element i: how much of choice (output) number i the response already contains.
   std::vector<Progress> progress_;
   // Element i: complete output of choice number i so far. Empty if the response is a stream.
   std::vector<OutputDelta> outputs_;

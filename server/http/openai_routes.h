@@ -34,8 +34,8 @@ struct RoutesContext {
   const Health& health;
   const Clock& clock;
   const ApiKeys& keys;
-  // Estimated total size, in bytes, of the output that the server keeps in memory for responses
-  // over HTTP and responses to gateways that are not complete.
+  // Estimated total size, in bytes, of the output that stays in memory until a response over HTTP
+  // or to a gateway is complete.
   std::atomic<int64_t>& num_kept_bytes;
 };
 

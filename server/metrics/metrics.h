@@ -48,9 +48,9 @@ struct RequestSizes {
 
 // The end of a request that the server did not refuse: finish reason, times and sizes.
 struct RequestOutcome {
-  // The most severe finish reason of all choices (outputs): kError, then kDeadline, then
-  // kCancelled. If every choice ended with kStop or kLength: the reason of the choice that ended
-  // last.
+  // The most severe finish reason of all choices (outputs): kError, then kDeadline or kTooLate,
+  // then kCancelled. If every choice ended with kStop or kLength: the reason of the choice that
+  // ended last.
   FinishReason finish = FinishReason::kError;
   double total_seconds = 0;  // time from the arrival of the request to its end
   // Time from the first step (batch) that computed tokens for the request to the first output

@@ -22,8 +22,8 @@
 namespace incipit {
 namespace {
 
-// Maximum size in bytes of a GetLoad request that a gRPC thread parses itself. A thread that
-// renders chat templates and tokenizes parses a longer request, so that the gRPC thread is not
+// Maximum size in bytes of a GetLoad request that is parsed on a gRPC thread. Longer requests are
+// parsed on a thread that renders chat templates and tokenizes, so that the gRPC thread is not
 // blocked.
 constexpr size_t kShortMessageBytes = 1024;
 

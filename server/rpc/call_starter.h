@@ -36,16 +36,18 @@ struct CallContext {
 // each call. Thread-safe. Start runs on a gRPC thread and does not wait.
 class CallStarter {
  public:
-  // A callback that parses the message of a call. The argument is the session of the call. Called
-  // at most once, on a thread that renders chat templates and tokenizes.
+  // A callback that parses the message of a call. The argument is the session, which sends the
+  // output of the call. Called at most once, on a thread that renders chat templates and tokenizes.
+  // If the call has no message, called on the gRPC thread.
   using Read =
       absl::AnyInvocable<absl::StatusOr<RequestDraft>(const std::shared_ptr<Session>& session)>;
 
   explicit CallStarter(const CallContext& context) : context_(context) {}
 
-  // Starts the session of `call`, whose message is `bytes`. `read` parses the message. `format`
-  // converts the output to messages. `fields` are the numbers of the protobuf fields with the
-  // prompt. If `fields` is null, the size of the prompt is unknown until `read` returns.
+  // Starts the session (the object that sends the output) of `call`. `bytes` is the message of
+  // `call`, and `read` parses the message. `format` converts the output to messages. `fields` are
+  // the numbers of the protobuf fields with the prompt. If `fields` is null, the size of the prompt
+  // is unknown until `read` returns.
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(grpc::CallbackServerContext& call,
                                                     const grpc::ByteBuffer& bytes,
                                                     std::shared_ptr<ResponseFormat> format,

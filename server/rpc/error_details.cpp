@@ -52,7 +52,8 @@ grpc::StatusCode GrpcCodeOf(Reason reason) {
       return grpc::StatusCode::UNAUTHENTICATED;
     case Reason::kAdminNotLocal:
       return grpc::StatusCode::PERMISSION_DENIED;
-    // gRPC's list of status codes has INTERNAL for a request message that cannot be parsed.
+    // In gRPC's list of status codes, a request message that cannot be parsed has the code
+    // INTERNAL.
     case Reason::kMalformedMessage:
     case Reason::kInternal:
       return grpc::StatusCode::INTERNAL;

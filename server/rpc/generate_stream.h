@@ -1,4 +1,4 @@
-// A gRPC call whose response is a stream with the output of one session.
+// A gRPC call whose response is a stream with the output of one request.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -21,11 +21,11 @@ class CallbackServerContext;
 namespace incipit {
 
 // A gRPC call whose response is a stream of output. The GenerateStream exists until gRPC has called
-// OnDone and the session of the call has been destroyed.
+// OnDone and the Session object of the call has been destroyed.
 class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public OutputSink {
  public:
-  // Creates a GenerateStream and its session. `format` converts the output to messages. REQUIRES:
-  // `context` and `clock` outlive the call.
+  // Creates a GenerateStream and its session (the object that passes output to the GenerateStream).
+  // `format` converts the output to messages. REQUIRES: `context` and `clock` outlive the call.
   static std::shared_ptr<GenerateStream> Open(grpc::CallbackServerContext& context,
                                               std::shared_ptr<ResponseFormat> format,
                                               const Clock& clock, Time arrival, Time deadline);
@@ -57,7 +57,7 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, 
   std::function<void()> on_finish_, on_done_;
   // Pointer of the GenerateStream to itself, so that the object exists until OnDone clears `self_`.
   std::shared_ptr<GenerateStream> self_;
-  std::shared_ptr<Session> session_;  // session of the call; released by OnDone
+  std::shared_ptr<Session> session_;  // sends the output of the call; released by OnDone
   // Messages with the part of the output that is being sent. The first `num_written_` messages were
   // passed to gRPC.
   std::vector<grpc::ByteBuffer> messages_;

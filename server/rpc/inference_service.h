@@ -56,8 +56,8 @@ class InferenceService final : public RawInferenceService {
                                        grpc::ByteBuffer* response) override;
 
  private:
-  // Handles `call`, a gRPC call with one response. A thread that renders chat templates and
-  // tokenizes parses `bytes` as a Message, and calls `work`, which fills the response.
+  // Handles `call`, a gRPC call with one response. Parses `bytes` as a Message on a thread that
+  // renders chat templates and tokenizes. This thread then calls `work`, which fills the response.
   template <typename Message, typename Response>
   grpc::ServerUnaryReactor* RunText(grpc::CallbackServerContext& call,
                                     const grpc::ByteBuffer& bytes, grpc::ByteBuffer& response,

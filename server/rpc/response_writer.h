@@ -1,4 +1,4 @@
-// Converts the output of a session to messages GenerateResponse of the package incipit.v1.
+// Converts the output of a request to GenerateResponse messages of the package incipit.v1.
 #pragma once
 
 #include <string>

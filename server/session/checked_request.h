@@ -129,7 +129,8 @@ absl::StatusOr<std::string> TenantFrom(size_t num_values, std::string_view value
                                        const RequestLimits& limits);
 
 // Sets the tenant and the cache namespace of `request`. Only requests with the same namespace share
-// blocks of the prefix cache. If `is_isolated` is false, all requests belong to the same tenant.
+// blocks of the prefix cache. The namespace depends on `salt` and, if `is_isolated` is true, on
+// `tenant`.
 void SetTenant(std::string_view tenant, bool is_isolated, std::string_view salt, Request& request);
 
 }  // namespace incipit

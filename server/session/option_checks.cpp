@@ -15,7 +15,7 @@ constexpr uint32_t kTokensMax = 1u << 30;
 // A temperature below this value means greedy sampling: always the most probable token.
 constexpr float kGreedyBelow = 1e-5f;
 // Maximum time in cache.retention.ttl and cache.retention.pin. A longer time is reduced to this
-// time, so that sums of times do not overflow. The limits of the server are checked afterwards.
+// time, so that sums of times do not overflow. The smaller limits that flags set are checked later.
 constexpr Duration kRetentionMax = std::chrono::hours(24 * 365);
 
 absl::Status CheckLogitBias(const SamplingDraft& draft, const ServedModel& model,
@@ -51,7 +51,7 @@ absl::Status CheckStopTokens(OutputDraft& draft, const ServedModel& model,
   if (out.request.output_tokens_min > 0 && std::ssize(tokens) == model.vocab_size) {
     return InvalidField(
         kField,
-        "must not contain, together with the end-of-sequence tokens, all {} tokens of the "
+        "and the end-of-sequence tokens together must not contain all {} tokens of the "
         "vocabulary if min_tokens is above 0",
         model.vocab_size);
   }

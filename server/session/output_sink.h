@@ -1,5 +1,5 @@
-// An interface through which a session sends its output. The gRPC calls, the HTTP calls and tests
-// implement the interface.
+// An interface through which a session (the object that handles the output of one request) sends
+// the output. The gRPC calls, the HTTP calls and tests implement the interface.
 #pragma once
 
 #include "absl/status/status.h"

@@ -10,7 +10,8 @@
 namespace incipit {
 namespace {
 
-// Maximum number of bytes that are kept of an error message of a chat template, before escaping.
+// Maximum number of bytes of a chat template's error message that an error of the server contains.
+// The bytes are counted before escaping.
 constexpr size_t kTemplateMessageBytesMax = 200;
 
 // If `status` is an INVALID_ARGUMENT error of the tokenizer, returns an error about the request
@@ -40,8 +41,8 @@ absl::Status CutAfterFinalMessage(std::string_view message, RenderedPrompt& rend
   if (begin == std::string::npos) {
     return FieldViolation(
         "messages",
-        "must not end with a message that the chat template does not show, because "
-        "the model cannot continue this message",
+        "must not end with a message that the chat template leaves out of the prompt, "
+        "because the model cannot continue this message",
         Reason::kTemplateRefused);
   }
   const bool keeps_end = std::string_view(rendered.text).substr(begin).starts_with(whole);

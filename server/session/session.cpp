@@ -158,8 +158,8 @@ void Session::OnCancelled() {
 Session::Action Session::Advance() {
   const Action action = NextAction();
   const auto num_bytes = static_cast<int64_t>(pending_.num_bytes());
-  // If the client reads fast, no output waits in the session, and the shared counter `total_bytes_`
-  // is not changed.
+  // Changes the shared counter `*total_bytes_` only if the number of waiting bytes has changed. For
+  // a client that reads fast, this number stays 0.
   if (total_bytes_ != nullptr && num_bytes != num_counted_bytes_) {
     *total_bytes_ += num_bytes - std::exchange(num_counted_bytes_, num_bytes);
   }

@@ -95,7 +95,7 @@ class Session {
   // Returns the function of the OutputSink that must be called next, and updates the state of the
   // session accordingly. The caller must release the lock and then call Act.
   Action Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Does the work of Advance, except that NextAction does not update `total_bytes_`.
+  // Does the same as Advance, but does not update `total_bytes_`.
   Action NextAction() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Calls the function of the OutputSink that `action` selects.
   void Act(Action action);

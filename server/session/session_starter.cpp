@@ -169,8 +169,8 @@ absl::StatusOr<std::vector<SessionStarter::Prepared>> SessionStarter::ReadAndChe
   for (Prompt& prompt : prompts) {
     absl::StatusOr<CheckedRequest> request = TakeSlotAndCheck(*job.session, prompt);
     if (!request.ok()) {
-      // Releases the slots before the client receives the error, because the client may then send
-      // another request immediately.
+      // Stops counting the prompts against --requests-max before the client receives the error,
+      // because the client may then send another request immediately.
       for (const Prepared& earlier : prepared) earlier.session->ReleaseSlot();
       prompt.session->ReleaseSlot();
       return request.status();
@@ -180,9 +180,8 @@ absl::StatusOr<std::vector<SessionStarter::Prepared>> SessionStarter::ReadAndChe
   return prepared;
 }
 
-// Takes a slot for the session of `prompt`, and checks the prompt. StartAll has already taken a
-// slot
-// (--requests-max) for the session `first`.
+// Counts the session of `prompt` against --requests-max, and checks the prompt. Does not count the
+// session `first`, because StartAll has already counted this session.
 absl::StatusOr<CheckedRequest> SessionStarter::TakeSlotAndCheck(const Session& first,
                                                                 Prompt& prompt) const {
   if (prompt.session.get() != &first) INCIPIT_RETURN_IF_ERROR(TakeSlot(*prompt.session));
@@ -218,8 +217,9 @@ bool SessionStarter::IsQueueHeldUp(const EngineLoad& load) const {
 }
 
 absl::Status SessionStarter::CheckDeadline(const Session& session) const {
-  // With the policy `fair`, the wait depends on the tenant, so this estimate may be wrong. The
-  // scheduler refuses requests that cannot be in time.
+  // With the scheduling policy `fair`, the waiting time depends on the tenant, so this function
+  // cannot estimate the waiting time. The scheduler then refuses requests that cannot meet their
+  // deadline.
   if (context_.options.scheduling != SchedulingKind::kFcfs) return absl::OkStatus();
   const EngineLoad load = context_.engine.Load();
   if (!IsQueueHeldUp(load)) return absl::OkStatus();
@@ -231,8 +231,8 @@ absl::Status SessionStarter::CheckDeadline(const Session& session) const {
   if (left <= Duration::zero() || wait <= left) return absl::OkStatus();
   return WithRetryDelay(
       incipit::Refuse(Reason::kQueueTooLong,
-                      fmt::format("the deadline is in {:.3f} s, but {} requests wait in the "
-                                  "queue, which takes about {:.3f} s",
+                      fmt::format("the deadline is in {:.3f} s, but the wait behind {} requests "
+                                  "in the queue takes about {:.3f} s",
                                   ToSeconds(left), num_waiting, ToSeconds(wait))),
       context_.dispatcher.wait().RetryDelay(num_waiting));
 }

@@ -1,5 +1,5 @@
-// Starts the request of each session. A thread that renders chat templates and tokenizes also
-// parses each request and submits the request to the engine.
+// Starts requests. A thread that renders chat templates and tokenizes also parses each request and
+// submits the request to the engine.
 #pragma once
 
 #include <atomic>
@@ -29,8 +29,8 @@ namespace incipit {
 
 // Properties of a request that are known before its message is parsed.
 struct RequestArrival {
-  // Name of the client's connection. The threads that render chat templates and tokenize take turns
-  // between connections: one request of each connection.
+  // Name of the client's connection. The threads that render chat templates and tokenize process
+  // one request of each connection in turn.
   std::string connection;
   std::string tenant;     // name of the tenant, already checked by CheckTenant
   int64_t num_bytes = 0;  // size of the request's message in bytes
@@ -56,7 +56,8 @@ struct SessionContext {
   const Clock& clock;
 };
 
-// Starts the request of each session. Thread-safe. No function of SessionStarter blocks.
+// Starts requests: parses and checks each request, and submits the request to the engine.
+// Thread-safe. No function of SessionStarter blocks.
 class SessionStarter {
  public:
   // A callback that parses the message of a request. Called at most once, on a thread that renders
@@ -91,9 +92,11 @@ class SessionStarter {
   // `session`.
   void Start(std::shared_ptr<Session> session, RequestArrival arrival, Estimate estimate,
              Read read);
-  // Starts a call with several prompts, like Start. If the check of a prompt fails, submits no
-  // prompt and ends only `session`. If the engine refuses a prompt, ends the session of this prompt
-  // and does not submit the later prompts. The caller must then cancel all other sessions.
+  // Starts a call with several prompts. A thread that renders chat templates and tokenizes later
+  // calls `read`, checks all prompts, and then submits each prompt to the engine. If the check of a
+  // prompt fails, submits no prompt and ends only `session`. If the engine refuses a prompt, ends
+  // the session of this prompt and does not submit the later prompts. The caller must then cancel
+  // all other sessions.
   void StartAll(std::shared_ptr<Session> session, RequestArrival arrival, Estimate estimate,
                 ReadAll read);
   // Ends `session` with the error `status`. The metrics count the request as cancelled if the
@@ -144,7 +147,7 @@ class SessionStarter {
   // Returns true if a new request must wait in the engine's queue until another request has ended.
   bool IsQueueHeldUp(const EngineLoad& load) const;
   // Returns QUEUE_TOO_LONG if the request would probably wait in the engine's queue until after its
-  // deadline. Returns OK with the scheduling policy `fair`.
+  // deadline. With the scheduling policy `fair`, always returns OK.
   absl::Status CheckDeadline(const Session& session) const;
   absl::Status Submit(const std::shared_ptr<Session>& session, std::string_view tenant,
                       CheckedRequest checked);

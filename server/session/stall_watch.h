@@ -13,9 +13,9 @@
 
 namespace incipit {
 
-// Finds clients that read too slowly. If a client has not read a sent part of the output within the
-// timeout, discards the output that waits for the client. If a client has not read the part within
-// twice the timeout, ends the call of the client. Not thread-safe.
+// Finds clients that read too slowly. If a client has not read a sent part of the output within
+// --write-stall-timeout, discards the output that waits for the client. If a client has not read
+// the part within twice this time, ends the call of the client. Not thread-safe.
 class StallWatch {
  public:
   struct EndedSession {
@@ -41,9 +41,9 @@ class StallWatch {
   // all output.
   void AddEnded(std::shared_ptr<Session> session, bool is_abandoned);
   bool empty() const { return ended_.empty(); }
-  // Checks the sessions that AddEnded has added. Discards the output that waits in a session if the
-  // client has read nothing for the timeout, or if the deadline of the call has passed. Ends a call
-  // if the client has read nothing for twice the timeout.
+  // Checks the sessions that AddEnded has added. Discards the waiting output of a session if the
+  // client has read nothing for `timeout_`, or if the deadline of the call has passed. Ends a call
+  // if the client has read nothing for twice the time `timeout_`.
   void CheckEnded(Time now);
   // Returns the sessions whose request has ended but whose client may not have read all output.
   std::vector<EndedSession>& ended() { return ended_; }

@@ -69,8 +69,8 @@ bool TextPool::MakeRoom(std::string_view connection, const TextLoad& load, int64
   TextLoad own_load = load;
   if (own != by_connection_.end()) own_load += own->second->load;
   const int64_t own_part = PartOf(own_load);
-  // The connection `line`, and the load (number of tasks, bytes and tokens) of the tasks of the
-  // connection that stay in the queue.
+  // A connection (`line`), and the load of its tasks that stay in the queue: number of tasks, bytes
+  // and tokens.
   struct Rest {
     Lines::iterator line;
     TextLoad load;

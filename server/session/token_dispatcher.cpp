@@ -365,8 +365,8 @@ void TokenDispatcher::Finish(RequestId id, Call& call) {
     const auto num_waiting = static_cast<int32_t>(calls_.size());
     status = WithRetryDelay(std::move(status), wait_.RetryDelay(num_waiting));
   }
-  // Releases the slot before the client receives the end of the call, because the client may then
-  // send another request immediately.
+  // Stops counting the request against --requests-max before the client receives the end of the
+  // call, because the client may then send another request immediately.
   session.ReleaseSlot();
   if (call.first_token || status.ok()) {
     call.part.usage = UsageOf(call, now);
@@ -444,8 +444,8 @@ void TokenDispatcher::BoundWaitingOutput() {
   if (*waiting_bytes_ <= options_.output_queue_bytes_max) return;
   struct Holder {
     int64_t num_bytes = 0;
-    // The running request of the session. If the request has ended, `call` is null, and `ended` is
-    // not null.
+    // The request of the session if the request still runs, otherwise null. Exactly one of `call`
+    // and `ended` is null.
     Call* call = nullptr;
     StallWatch::EndedSession* ended = nullptr;
   };

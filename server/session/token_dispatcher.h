@@ -1,5 +1,5 @@
-// Passes the output of the engine to the sessions. A separate thread converts token ids to text, so
-// the engine waits neither for text work nor for clients.
+// Passes the output of the engine to the sessions (objects that send output to clients). A separate
+// thread converts token ids to text, so the engine waits neither for text work nor for clients.
 #pragma once
 
 #include <atomic>
@@ -49,8 +49,8 @@ struct DispatcherOptions {
   std::function<void(const absl::Status&)> on_fatal = {};
 };
 
-// Passes the output of the engine to the sessions. Only the engine thread calls OnStep and OnFatal.
-// All other functions are thread-safe, except Stop.
+// Passes the output of the engine to the sessions (objects that send output to clients). Only the
+// engine thread calls OnStep and OnFatal. All other functions are thread-safe, except Stop.
 class TokenDispatcher final : public EngineListener {
  public:
   // REQUIRES: `clock` and `metrics` outlive the TokenDispatcher.
@@ -147,7 +147,7 @@ class TokenDispatcher final : public EngineListener {
   int64_t num_generated_ = 0;  // number of output tokens that must still be added to `metrics_`
   StallWatch stalls_;
   Time stall_check_{};  // time at which the thread next looks for clients that do not read
-  // Time at which the last request ended, or at which the next request arrived at the idle server,
+  // Time at which the last request ended, or at which a request last arrived at the idle server,
   // whichever is later.
   Time busy_since_{};
 
