@@ -9,7 +9,8 @@ namespace {
 
 using Words = std::array<uint32_t, 4>;
 
-// The vectors that the authors of the generator publish (Random123, kat_vectors).
+// The expected numbers are those that the authors of the generator publish (Random123, file
+// kat_vectors).
 TEST(RandomTest, PhiloxEqualsThePublishedVectors) {
   EXPECT_EQ(Philox4x32({0, 0, 0, 0}, {0, 0}),
             (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));

@@ -29,7 +29,7 @@ using ::testing::HasSubstr;
 
 const std::string kModel = std::string(INCIPIT_SOURCE_DIR) + "/models/incipit-tiny";
 
-// A running `incipit serve`. Killed if the test forgets it.
+// A running process `incipit serve`. The destructor kills the process if it has not ended.
 class Program {
  public:
   explicit Program(std::vector<std::string> args) {
@@ -61,7 +61,8 @@ class Program {
     close(err_);
   }
 
-  // The first line on stdout, which says that it serves; empty if it ends without.
+  // Returns the first line on stdout, which says that the server is ready. Returns an empty text if
+  // the process ends before.
   std::string AwaitReady() {
     std::string line;
     char c = 0;
@@ -70,12 +71,13 @@ class Program {
   }
   pid_t pid() const { return pid_; }
   void Signal(int signal) { kill(pid_, signal); }
-  // As if whoever read what it says had gone.
+  // Closes the pipes for stdout and stderr, as if their reader had ended.
   void StopReading() {
     close(std::exchange(out_, -1));
     close(std::exchange(err_, -1));
   }
-  // Its exit code; what it wrote to stderr meanwhile is in errors().
+  // Waits until the process ends. Returns its exit code. errors() then contains its output to
+  // stderr.
   int Wait() {
     char buffer[4096];
     ssize_t size = 0;
@@ -127,7 +129,7 @@ TEST(ServeTest, WhatCannotBeServedIsOneLineAndAnExitCode) {
 }
 
 TEST(ServeTest, WithoutACardTheCpuServesAndTheLogSaysWhy) {
-  ASSERT_EQ(setenv("CUDA_VISIBLE_DEVICES", "", 1), 0);  // where there is one
+  ASSERT_EQ(setenv("CUDA_VISIBLE_DEVICES", "", 1), 0);  // hides the graphics cards of this machine
   Program refused(Args({"--backend=cuda"}));
   EXPECT_EQ(refused.Wait(), 5);
   const bool has_backend = refused.errors().find("built without CUDA") == std::string::npos;
@@ -182,7 +184,7 @@ TEST(ServeTest, SignalsWithoutAMeaningEndNothing) {
   EXPECT_EQ(program.Wait(), 0) << program.errors();
 }
 
-// True if `signal` is in the set of /proc's file status that `name` names.
+// Returns true if `signal` is in the signal set `name` of the file /proc/PID/status.
 bool HasSignal(const Program& program, const std::string& name, int signal) {
   std::ifstream file("/proc/" + std::to_string(program.pid()) + "/status");
   for (std::string line; std::getline(file, line);) {
@@ -194,7 +196,8 @@ bool HasSignal(const Program& program, const std::string& name, int signal) {
 }
 
 TEST(ServeTest, ASighupThatTheParentIgnoresStaysIgnored) {
-  const auto before = std::signal(SIGHUP, SIG_IGN);  // as nohup does; programs inherit it
+  // As nohup does; child processes inherit the setting.
+  const auto before = std::signal(SIGHUP, SIG_IGN);
   Program program(Args({}));
   std::signal(SIGHUP, before);
   EXPECT_THAT(program.AwaitReady(), HasSubstr("serving"));
@@ -206,13 +209,14 @@ TEST(ServeTest, ASighupThatTheParentIgnoresStaysIgnored) {
   EXPECT_EQ(program.Wait(), 0);
 }
 
-// How many threads it has once it serves.
+// Returns the number of threads of a server that is ready.
 int64_t ThreadsOf(const Program& program) {
   const std::string tasks = "/proc/" + std::to_string(program.pid()) + "/task";
   return std::distance(std::filesystem::directory_iterator(tasks), {});
 }
 
-// They would be too many for OpenMP beside the engine's, which then hardly spin.
+// If the threads that load the model stayed, OpenMP would have too many threads, and the engine's
+// threads would hardly spin.
 TEST(ServeTest, LoadingLeavesNoneOfItsThreadsBehind) {
   constexpr int kHelpers = 23;
   Program alone(Args({"--threads=1"})), helped(Args({"--threads=" + std::to_string(kHelpers + 1)}));

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kCode = 7;
 
-// Stands for a thread that waits for a device for ever.
+// Imitates a thread that waits for a device for ever.
 [[noreturn]] void Hang() {
   while (true) pause();
 }

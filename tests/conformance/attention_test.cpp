@@ -17,7 +17,8 @@ namespace {
 
 class AttentionTest : public ::testing::TestWithParam<BackendCase> {
  protected:
-  // In the form in which the backend can do it, if it can: its own kind of keys and values.
+  // Returns `shape` with a type of keys and values that the backend offers. Returns nullopt if the
+  // backend does not offer the shape.
   std::optional<AttentionShape> Offered(AttentionShape shape) const {
     const BackendLimits limits = backend_->limits();
     const auto& dtypes = limits.kv_dtypes;
@@ -48,7 +49,8 @@ class AttentionTest : public ::testing::TestWithParam<BackendCase> {
     return std::max({tolerance.products, tolerance.attention, storage});
   }
 
-  // Ragged sequences: prefill, a chunk in the middle, decode; compared with the reference.
+  // Compares sequences of different lengths with the reference: a prefill, a chunk in the middle of
+  // a prompt, and a decode step.
   void ExpectAgreement(const AttentionShape& wanted) {
     const std::optional<AttentionShape> offered = Offered(wanted);
     if (!offered.has_value()) return;
@@ -116,7 +118,8 @@ TEST_P(AttentionTest, AgreesWithTheReferenceWithBiasAndHeadNorms) {
       {.num_heads = 6, .num_kv_heads = 3, .head_dim = 24, .qk_norm = true, .bias = true});
 }
 
-// Longer than two of the splits that several threads or blocks share, and not a multiple of one.
+// Returns a context length above two splits. Several threads or thread blocks share the splits of a
+// context. The length is not a multiple of a split.
 int32_t LongLength(const BackendCase& backend) { return backend.has_threads ? 2200 : 750; }
 
 AttentionShape LongShape(const BackendCase& backend, int32_t window, DType dtype) {
@@ -163,7 +166,7 @@ TEST_P(AttentionTest, AnEmptyStepDoesNothing) {
 }
 
 TEST_P(AttentionTest, BlocksThatTheWindowHidesAreNotTouched) {
-  // Their ids are of no block at all: reading one would abort or fault.
+  // The hidden blocks have invalid ids, so that reading one would abort or fault.
   const AttentionShape shape = *Offered({.num_blocks = 8, .window = 20});
   const AttentionModel model(shape);
   AttentionLayer layer(*backend_, model), expected(*backend_, model);
@@ -171,13 +174,14 @@ TEST_P(AttentionTest, BlocksThatTheWindowHidesAreNotTouched) {
   layer.Run({{0, 0, 100, blocks}});
   expected.Run({{0, 0, 100, blocks}});
   const Tensor whole = expected.Run({{0, 100, 1, blocks}});
-  for (int32_t i = 0; i < 5; ++i) blocks[i] = BlockId{-1};  // positions up to 79; 81 are hidden
+  // Positions [0, 80); the window hides [0, 81).
+  for (int32_t i = 0; i < 5; ++i) blocks[i] = BlockId{-1};
   ExpectSameBits(layer.Run({{0, 100, 1, blocks}}).Row(0), whole.Row(0));
 }
 
 TEST_P(AttentionTest, SmallBlocksThatTheWindowHidesAreNotTouched) {
   const auto offered = Offered({.block_size = 4, .num_blocks = 30, .window = 21});
-  if (!offered.has_value()) GTEST_SKIP() << "blocks of 4 are not offered";
+  if (!offered.has_value()) GTEST_SKIP() << "this backend does not offer blocks of 4 tokens";
   const AttentionShape& shape = *offered;
   const AttentionModel model(shape);
   AttentionLayer layer(*backend_, model), expected(*backend_, model);
@@ -185,7 +189,8 @@ TEST_P(AttentionTest, SmallBlocksThatTheWindowHidesAreNotTouched) {
   layer.Run({{0, 0, 100, blocks}});
   expected.Run({{0, 0, 100, blocks}});
   const Tensor whole = expected.Run({{0, 100, 1, blocks}});
-  // Positions up to 79. Far away, so that it would fault, not read a neighbour.
+  // The first 20 blocks contain the positions [0, 80). Their ids are far outside the pool, so that
+  // reading one would fault instead of reading another block.
   for (int32_t i = 0; i < 20; ++i) blocks[i] = BlockId{-(1 << 30)};
   ExpectSameBits(layer.Run({{0, 100, 1, blocks}}).Row(0), whole.Row(0));
 }
@@ -195,19 +200,19 @@ class AttentionBitsTest : public AttentionTest {
   void SetUp() override {
     AttentionTest::SetUp();
     if (!IsSkipped() && !GetParam().keeps_rows_apart) {
-      GTEST_SKIP() << "not promised by this product on this machine";
+      GTEST_SKIP() << "the bits of a row depend on other rows on this backend";
     }
   }
 
   static constexpr int32_t kLength = 150;
 
-  // Of one sequence, computed alone and at once.
+  // Returns the attention of one sequence, computed alone in one step.
   static Tensor Alone(Backend& backend, const AttentionModel& model) {
     AttentionLayer layer(backend, model);
     return layer.Run({{7, 0, kLength, ScatteredBlocks(model.shape_, 0, kLength)}});
   }
 
-  // Those that the backend offers of these.
+  // Returns the shapes of AllShapesForBits() that the backend offers.
   std::vector<AttentionShape> ShapesForBits() const {
     std::vector<AttentionShape> shapes;
     for (const AttentionShape& shape : AllShapesForBits()) {
@@ -252,7 +257,7 @@ TEST_P(AttentionBitsTest, ChunksOfAnySizeGiveTheSameBits) {
   }
 }
 
-// However long contexts are shared out: by token and head, or by split.
+// Threads share a long context by token and head, or by split. The bits must be the same.
 TEST_P(AttentionBitsTest, LongContextsGiveTheSameBitsWithAnyThreadsAndChunks) {
   const int32_t length = LongLength(GetParam()), first = length * 51 / 110, second = length - 90;
   for (const int32_t window : {0, 1500}) {
@@ -319,7 +324,7 @@ TEST_P(AttentionBitsTest, TheBlockSizeChangesNothing) {
 }
 
 TEST_P(AttentionBitsTest, TheNumberOfThreadsChangesNothing) {
-  if (!GetParam().has_threads) GTEST_SKIP() << "no threads of the host";
+  if (!GetParam().has_threads) GTEST_SKIP() << "this backend uses no threads of the host";
   for (const AttentionShape& shape : ShapesForBits()) {
     const AttentionModel model(shape);
     const Tensor whole = Alone(*backend_, model);
@@ -337,7 +342,8 @@ TEST_P(AttentionBitsTest, TwoSequencesShareTheBlocksThatOneOfThemFillsInTheSameS
   const Tensor whole = Alone(*backend_, model);
   AttentionLayer layer(*backend_, model);
   const std::vector<BlockId> blocks = ScatteredBlocks(shape, 0, kLength);
-  // The second entry only reads what the first one writes: as after a hit on a block in flight.
+  // The second sequence reads blocks that the first sequence writes in the same step, as after a
+  // hit on a block in flight.
   const Tensor both = layer.Run({{7, 0, kLength, blocks}, {7, kLength - 1, 1, blocks}});
   ExpectSameBits(both.Row(kLength), whole.Row(kLength - 1));
 }
@@ -350,12 +356,14 @@ TEST_P(AttentionBitsTest, CopiedSlotsAreUsedAsTheOriginalsAndNothingElseIsCopied
     const AttentionShape& shape = *offered;
     const AttentionModel model(shape);
     AttentionLayer layer(*backend_, model);
-    const int32_t length = block_size + block_size / 2 + 1;  // the second block a bit over half
+    // Slightly more than half of the second block is used.
+    const int32_t length = block_size + block_size / 2 + 1;
     std::vector<BlockId> blocks = {BlockId{3}, BlockId{8}};
     layer.Run({{7, 0, 2 * block_size, blocks}}, 0);
     layer.Run({{7, 0, 2 * block_size, blocks}}, 1);
 
-    // Block 11 begins as another sequence's; of the copy only the first slots may change.
+    // Block 11 first contains another sequence. The copy may change only the first slots of block
+    // 11.
     layer.Run({{4, 0, block_size, {BlockId{11}}}}, 0);
     const std::vector<BlockCopy> copies = {
         {.from = BlockId{8}, .to = BlockId{11}, .num_tokens = length - block_size}};
@@ -365,7 +373,7 @@ TEST_P(AttentionBitsTest, CopiedSlotsAreUsedAsTheOriginalsAndNothingElseIsCopied
       const Tensor copied = layer.Run({{7, length, 1, {BlockId{3}, BlockId{11}}}}, at_layer);
       ExpectSameBits(copied.Row(0), original.Row(0));
     }
-    // Slot `length - block_size + 1` and after are still the other sequence's.
+    // The slots of block 11 behind the copied slots still contain the other sequence.
     AttentionLayer fresh(*backend_, model);
     fresh.Run({{4, 0, block_size, {BlockId{11}}}}, 0);
     fresh.Run({{7, 0, 2 * block_size, blocks}}, 0);

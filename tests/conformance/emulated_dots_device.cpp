@@ -10,7 +10,7 @@ std::vector<BackendCase> DeviceBackends() {
   BackendCase dots = {.name = "EmulatedDots"};
   const simd::Kernels* const kernels = simd::EmulatedDotKernels();
   if (kernels == nullptr) {
-    dots.unavailable = "this machine has no AVX2 to emulate them with";
+    dots.unavailable = "this machine has no AVX2, which the emulation of bf16 dots needs";
     return {dots};
   }
   dots.create = [kernels](int32_t num_threads) {

@@ -29,7 +29,8 @@ class FedTokensTest : public ::testing::TestWithParam<BackendCase> {
     step_->UploadTo(*backend_);
   }
 
-  // One call of Sample, whose rows give these tokens; -1: a row that is not finite.
+  // Calls Sample once, with rows that give the tokens `wanted`. The token -1 stands for a row of
+  // logits that are not finite.
   void Sample(const std::vector<TokenId>& wanted) {
     const auto count = std::ssize(wanted);
     Tensor logits(DType::kF32, count, kVocab);
@@ -56,7 +57,7 @@ class FedTokensTest : public ::testing::TestWithParam<BackendCase> {
     EXPECT_EQ(tokens, wanted);
   }
 
-  // The embedding of a step of these tokens.
+  // Returns the embedding of a step with the tokens `tokens`.
   Tensor Embedded(const std::vector<TokenId>& tokens) {
     Upload(tokens);
     Tensor hidden(DType::kF32, std::ssize(tokens), kHidden);

@@ -18,10 +18,10 @@
 namespace incipit {
 namespace {
 
-// Of the sum of the magnitudes of what is added up: f32, in any order, at most some ten thousand
-// terms, and inputs of which a few may be rounded to bf16 the other way.
+// Tolerance of an f32 sum in any order, relative to the sum of the magnitudes of its terms. A sum
+// has at most about ten thousand terms. A few inputs may be rounded to bf16 in the other direction.
 constexpr double kSumTolerance = 5e-5;
-// Of a result that is rounded to bf16.
+// Tolerance of a result that is rounded to bf16, relative to the result.
 constexpr double kRoundedTolerance = 1.0 / 128;
 constexpr int32_t kSamples = 48;
 
@@ -29,8 +29,8 @@ struct LargeWidths {
   int64_t hidden, intermediate, qkv, vocab;
 };
 
-// bf16 numbers of either sign from 2^-7 to 2^-5, four at a time: Tensor::Random takes minutes for a
-// head.
+// Returns bf16 numbers of either sign with magnitudes from 2^-7 to 2^-5, computed four at a time.
+// Tensor::Random would take minutes for the head of a large model.
 Tensor QuickMatrix(int64_t rows, int64_t cols, uint64_t seed) {
   Tensor matrix(DType::kBF16, rows, cols);
   const TensorView view = matrix.view();
@@ -77,7 +77,7 @@ class LargeShapesTest : public ::testing::TestWithParam<BackendCase> {
     return {1, 31, 72};
   }
 
-  // Places to look at: corners, and some in between.
+  // An element of a result that the host checks: a corner or a random element.
   struct Element {
     int64_t row, column;
   };
@@ -91,7 +91,7 @@ class LargeShapesTest : public ::testing::TestWithParam<BackendCase> {
     return elements;
   }
 
-  // Numbers that bf16 has, so that nothing is rounded on the way in.
+  // Returns numbers that bf16 represents exactly, so that the device does not round its inputs.
   Tensor Activations(int32_t rows, int64_t cols) {
     Tensor x(DType::kF32, rows, cols);
     for (int64_t r = 0; r < rows; ++r) {
@@ -205,7 +205,7 @@ TEST_P(LargeShapesTest, LogitsAgreeWithTheDefinition) {
   }
 }
 
-// ---- attention: 32 heads on 8 of 128
+// ---- attention: 32 query heads on 8 KV heads of 128 dimensions
 
 class LargeAttentionTest : public LargeShapesTest {
  protected:
@@ -236,13 +236,13 @@ class LargeAttentionTest : public LargeShapesTest {
 std::vector<BlockId> BlocksOf(int32_t& next, int32_t num_blocks, int32_t num_tokens) {
   std::vector<BlockId> blocks;
   for (int32_t i = 0; i < num_tokens; i += 16) {
-    // A stride that goes to every block once.
+    // This stride visits every block once.
     blocks.push_back(BlockId{static_cast<int32_t>(int64_t{next++} * 7919 % num_blocks)});
   }
   return blocks;
 }
 
-// As many sequences as a large batch has, one of them long, each with a token more.
+// Computes one more token for each sequence of a large batch, in which one sequence is long.
 TEST_P(LargeAttentionTest, ALargeBatchOfLongAndShortContextsAgreesWithTheReference) {
   const int32_t batch = is_card() ? 256 : 20, longest = is_card() ? 8300 : 300;
   const int32_t num_blocks = 16 * batch / 2 + longest / 16 + 8;
@@ -266,7 +266,7 @@ TEST_P(LargeAttentionTest, ALargeBatchOfLongAndShortContextsAgreesWithTheReferen
   ExpectNear(layer.Run(last), expected.Run(last), Tolerance());
 }
 
-// A prompt in one step, and in chunks; rows of it against the reference.
+// Computes a prompt in one step and in chunks. Compares some rows with the reference.
 TEST_P(LargeAttentionTest, ALongPromptAgreesWithTheReference) {
   const int32_t length = is_card() ? 8192 : 200, num_blocks = length / 16 + 8;
   const AttentionShape shape = Shape(length, num_blocks);
@@ -291,7 +291,7 @@ TEST_P(LargeAttentionTest, ALongPromptAgreesWithTheReference) {
   for (int32_t i = 0; i < length - cut; ++i) ExpectSameBits(rest.Row(i), whole.Row(cut + i));
 }
 
-// Of the device alone: the CPU's are not meant for these.
+// Tests only device backends, because the shapes are too large for the CPU backends.
 INSTANTIATE_TEST_SUITE_P(Devices, LargeShapesTest, testing::ValuesIn(DeviceBackends()),
                          [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Devices, LargeAttentionTest, testing::ValuesIn(DeviceBackends()),

@@ -91,7 +91,8 @@ class PendingTokenTest : public ::testing::TestWithParam<BackendCase> {
     return output;
   }
 
-  // Samples the tokens `wanted` in the current step; -1: a row that is not finite.
+  // Samples the tokens `wanted` in the current step. The token -1 stands for a row of logits that
+  // are not finite.
   void SampleTokens(const std::vector<TokenId>& wanted, size_t vocab) {
     std::vector<std::vector<float>> logits;
     for (const TokenId token : wanted) {
@@ -155,7 +156,8 @@ TEST_P(PendingTokenTest, IsIgnoredWithoutPenaltiesAndIfItsRowIsNotFinite) {
   EXPECT_THAT(Sample({logits, logits}, {plain, penalised}).tokens, ElementsAre(2, 2));
 }
 
-// The calls of Sample in one step store tokens where the next step reads its pending tokens.
+// Each call of Sample stores its tokens in the memory from which the next step reads its pending
+// tokens.
 TEST_P(PendingTokenTest, IsThatOfThePreviousStepInEveryCallOfAStep) {
   constexpr size_t kVocab = 40;
   PenalisedRequest request = {.params = WithoutTemperature()};
@@ -168,7 +170,8 @@ TEST_P(PendingTokenTest, IsThatOfThePreviousStepInEveryCallOfAStep) {
     BeginStep();
     std::vector<TokenId> sampled;
     for (int32_t call = 0; call < 5; ++call) {
-      // The pending token has the largest logit. After the penalty, token `call + step` + 1 has it.
+      // The pending token has the largest logit. After the penalty, the token `call + step + 1` has
+      // the largest logit.
       request.pending_sample = 4 - call;
       const TokenId pending = step == 0 ? before[4 - call] : TokenId{4 - call + step};
       std::vector<float> logits(kVocab, 0);
@@ -205,7 +208,7 @@ TEST_P(PendingTokenTest, IsKeptWhenTheMemoryForSampledTokensGrows) {
   }
 }
 
-// More penalties than one launch of a kernel usually has, all for one sample.
+// One sample has more penalties than one launch of a kernel usually applies.
 TEST_P(PendingTokenTest, IsCountedThoughEveryTokenOfALargeVocabularyIs) {
   constexpr int32_t kVocab = (1 << 16) + 3;
   PenalisedRequest request = {.params = WithoutTemperature(), .pending_sample = 0};
@@ -231,7 +234,7 @@ TEST_P(PendingTokenTest, ASampleThatThePreviousStepDidNotMakeIsABug) {
   EXPECT_DEATH(Sample({{1, 0, 2}}, {request}), "");
 }
 
-// Random penalties, biases, bans and rules of sampling.
+// Generates random logits, penalties, biases, bans and sampling parameters.
 class RandomRequests {
  public:
   std::vector<float> Logits(int32_t vocab) {
@@ -305,7 +308,7 @@ TEST_P(PendingTokenTest, SamplesAsIfTheHostKnewIt) {
       num_changed += actual.tokens != Sample(logits, without).tokens;
     }
   }
-  EXPECT_GT(num_changed, 0) << "the pending tokens changed no token";
+  EXPECT_GT(num_changed, 0) << "the pending tokens changed no sampled token";
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, PendingTokenTest, testing::ValuesIn(BackendsAndReference()),

@@ -28,7 +28,8 @@ class ProductsTest : public ::testing::TestWithParam<BackendCase> {
 };
 
 constexpr DType kDTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
-// Around the heights of register tiles, and past what one pass takes.
+// Row counts near the heights of register tiles, and above the number of rows that one pass
+// computes.
 constexpr int32_t kRowCounts[] = {0, 1, 2, 3, 4, 5, 7, 12, 13, 17, 64, 100};
 struct Shape {
   int64_t outputs, inputs;
@@ -80,9 +81,9 @@ Tensor ProjectInt8(Backend& backend, const Tensor& x, const Tensor& weight) {
   return hidden;
 }
 
-// Whole numbers add up to the same sum in any order.
+// A sum of whole numbers is the same in any order.
 TEST_P(ProductsTest, EightBitProductsHaveTheBitsOfTheReference) {
-  if (!OffersInt8(*backend_)) GTEST_SKIP() << "8-bit weights are not offered";
+  if (!OffersInt8(*backend_)) GTEST_SKIP() << "this backend does not offer 8-bit weights";
   for (const DType dtype : kDTypes) {
     for (const auto [outputs, inputs] : kShapes) {
       const Tensor weight = Tensor::Random(dtype, outputs, inputs, numbers_);
@@ -99,7 +100,7 @@ TEST_P(ProductsTest, EightBitProductsHaveTheBitsOfTheReference) {
 }
 
 TEST_P(ProductsTest, EightBitProductsReachTheirExtremesWithoutOverflow) {
-  if (!OffersInt8(*backend_)) GTEST_SKIP() << "8-bit weights are not offered";
+  if (!OffersInt8(*backend_)) GTEST_SKIP() << "this backend does not offer 8-bit weights";
   const int64_t inputs = 16384;
   Tensor weight(DType::kF32, 3, inputs), x(DType::kF32, 2, inputs);
   for (int64_t k = 0; k < inputs; ++k) {
@@ -119,7 +120,7 @@ TEST_P(ProductsTest, EightBitProductsReachTheirExtremesWithoutOverflow) {
 }
 
 TEST_P(ProductsTest, EightBitRowsOfZerosTinyAndNonFiniteNumbersStayWhatTheyAre) {
-  if (!OffersInt8(*backend_)) GTEST_SKIP() << "8-bit weights are not offered";
+  if (!OffersInt8(*backend_)) GTEST_SKIP() << "this backend does not offer 8-bit weights";
   Tensor weight = Tensor::Random(DType::kF32, 20, 37, numbers_);
   for (int64_t k = 0; k < 37; ++k) weight.Set(3, k, 0);
   Tensor x = Tensor::Random(DType::kF32, 5, 37, numbers_);
@@ -139,7 +140,7 @@ TEST_P(ProductsTest, EightBitRowsOfZerosTinyAndNonFiniteNumbersStayWhatTheyAre) 
 }
 
 TEST_P(ProductsTest, EightBitGateUpAgreesWithTheReference) {
-  if (!OffersInt8(*backend_)) GTEST_SKIP() << "8-bit weights are not offered";
+  if (!OffersInt8(*backend_)) GTEST_SKIP() << "this backend does not offer 8-bit weights";
   for (const int64_t size : {1, 24, 100}) {
     const Tensor gate = Tensor::Random(DType::kBF16, size, 72, numbers_);
     const Tensor up = Tensor::Random(DType::kBF16, size, 72, numbers_);
@@ -168,7 +169,7 @@ TEST_P(ProductsTest, EightBitGateUpAgreesWithTheReference) {
 }
 
 TEST_P(ProductsTest, AnEightBitEmbeddingGivesTheRowsOfItsHead) {
-  if (!OffersInt8(*backend_)) GTEST_SKIP() << "8-bit weights are not offered";
+  if (!OffersInt8(*backend_)) GTEST_SKIP() << "this backend does not offer 8-bit weights";
   const Tensor table = Tensor::Random(DType::kBF16, 37, 19, numbers_);
   const auto run = [&](Backend& backend) {
     const auto step = PlainStep(3);
@@ -181,7 +182,8 @@ TEST_P(ProductsTest, AnEightBitEmbeddingGivesTheRowsOfItsHead) {
   };
   const Tensor actual = run(*backend_), expected = run(*reference_);
   for (int64_t r = 0; r < 3; ++r) ExpectSameBits(actual.Row(r), expected.Row(r));
-  // A vector that picks one column out multiplies to what is gathered.
+  // A vector with the only element 127 in column 7 gives 127 times the column of the table that
+  // contains the gathered elements.
   Tensor unit(DType::kF32, 1, 19);
   unit.Set(0, 7, 127);
   const Tensor column = ProjectInt8(*backend_, unit, table);
@@ -223,7 +225,7 @@ TEST_P(ProductsTest, GateUpSiluAgreesWithTheReference) {
 }
 
 TEST_P(ProductsTest, SiluSaturatesWithoutBecomingNonFinite) {
-  // Gates of -3e4 to 3e4: exp would overflow.
+  // The gates are between -3e4 and 3e4, for which exp would overflow.
   const Tensor gate = Tensor::Random(DType::kF32, 40, 8, numbers_, 1e4f);
   const Tensor up = Tensor::Random(DType::kF32, 40, 8, numbers_);
   const Tensor norm = Tensor::Random(DType::kF32, 1, 8, numbers_);
@@ -345,7 +347,8 @@ TEST_P(ProductsTest, TensorsMayStartAtAnyAddress) {
 }
 
 TEST_P(ProductsTest, ARowDoesNotDependOnTheRowsBesideIt) {
-  if (!GetParam().keeps_rows_apart) GTEST_SKIP() << "not promised by this product on this machine";
+  if (!GetParam().keeps_rows_apart)
+    GTEST_SKIP() << "the bits of a row depend on other rows on this backend";
   const int32_t rows = 70;
   for (const DType dtype : kDTypes) {
     for (const auto [outputs, inputs] : {Shape{131, 1100}, {136, 1104}}) {
@@ -371,8 +374,9 @@ TEST_P(ProductsTest, ARowDoesNotDependOnTheRowsBesideIt) {
 }
 
 TEST_P(ProductsTest, ALargeBatchIsCutWithoutATrace) {
-  if (!GetParam().keeps_rows_apart) GTEST_SKIP() << "not promised by this product on this machine";
-  const int32_t rows = 1100;  // more than one pass
+  if (!GetParam().keeps_rows_apart)
+    GTEST_SKIP() << "the bits of a row depend on other rows on this backend";
+  const int32_t rows = 1100;  // more than one pass computes
   const Tensor weight = Tensor::Random(DType::kBF16, 40, 64, numbers_);
   const Tensor x = Tensor::Random(DType::kF32, rows, 64, numbers_);
   const Tensor together = Project(*backend_, x, weight, nullptr, Tensor(DType::kF32, rows, 40));
@@ -385,8 +389,9 @@ TEST_P(ProductsTest, ALargeBatchIsCutWithoutATrace) {
 }
 
 TEST_P(ProductsTest, TheNumberOfThreadsDoesNotChangeABit) {
-  if (!GetParam().has_threads) GTEST_SKIP() << "no threads of the host";
-  if (!GetParam().keeps_rows_apart) GTEST_SKIP() << "not promised by this product on this machine";
+  if (!GetParam().has_threads) GTEST_SKIP() << "this backend uses no threads of the host";
+  if (!GetParam().keeps_rows_apart)
+    GTEST_SKIP() << "the bits of a row depend on other rows on this backend";
   const Tensor weight = Tensor::Random(DType::kBF16, 500, 300, numbers_);
   const Tensor x = Tensor::Random(DType::kF32, 9, 300, numbers_);
   const Tensor two = Project(*backend_, x, weight, nullptr, Tensor(DType::kF32, 9, 500));

@@ -22,7 +22,7 @@ using ::testing::UnorderedElementsAre;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// One draw: what varies between rows of a step.
+// The inputs of one sample. They may differ between the rows of a step.
 struct Request {
   SamplingParams params = {};
   int32_t choice = 0;
@@ -37,7 +37,7 @@ struct Output {
   Logprobs logprobs;
 };
 
-// Draws row i of `logits` as requests[i] says.
+// Samples from row i of `logits` with the inputs requests[i].
 Output Sample(Backend& backend, const std::vector<std::vector<float>>& logits,
               const std::vector<Request>& requests) {
   Tensor matrix(DType::kF32, std::ssize(logits), std::ssize(logits.front()));
@@ -84,7 +84,7 @@ class SamplingTest : public ::testing::TestWithParam<BackendCase> {
     return output.tokens.front();
   }
 
-  // Every token that some of kNumSeeds seeds samples.
+  // Returns all tokens that are sampled with at least one of kNumSeeds seeds.
   std::set<TokenId> SampledTokens(const std::vector<float>& logits, Request request) {
     std::set<TokenId> tokens;
     for (request.params.seed = 0; request.params.seed < kNumSeeds; ++request.params.seed) {
@@ -121,9 +121,9 @@ TEST_P(SamplingTest, GreedyTakesTheLargestAndOfEqualOnesTheLowestToken) {
 TEST_P(SamplingTest, TheRepetitionPenaltyReachesPromptAndOutputOnBothSidesOfZero) {
   Request request = {.params = Greedy(), .counts = {{.token = 0, .in_prompt = 1}}};
   request.params.repetition_penalty = 2;
-  EXPECT_EQ(SampleOne({4, 3}, request), 1);     // 4 / 2 < 3
-  EXPECT_EQ(SampleOne({4, 1.9f}, request), 0);  // 4 / 2 > 1.9
-  EXPECT_EQ(SampleOne({-2, -3}, request), 1);   // -2 * 2 < -3
+  EXPECT_EQ(SampleOne({4, 3}, request), 1);     // with the penalty: 4 / 2 < 3
+  EXPECT_EQ(SampleOne({4, 1.9f}, request), 0);  // with the penalty: 4 / 2 > 1.9
+  EXPECT_EQ(SampleOne({-2, -3}, request), 1);   // with the penalty: -2 * 2 < -3
   request.counts = {{.token = 0, .in_output = 1}};
   EXPECT_EQ(SampleOne({4, 3}, request), 1);
   request.counts = {{.token = 0}};
@@ -135,7 +135,7 @@ TEST_P(SamplingTest, FrequencyAndPresencePenaltiesReachTheOutputOnly) {
   request.params.frequency_penalty = 1;
   request.params.presence_penalty = 1;
   EXPECT_EQ(SampleOne({4, 3.5f}, request), 0);
-  request.counts.front().in_output = 3;  // minus 3 and minus 1
+  request.counts.front().in_output = 3;  // subtracts 3 for the frequency and 1 for the presence
   EXPECT_EQ(SampleOne({4, 0.1f}, request), 1);
   EXPECT_EQ(SampleOne({4, -0.1f}, request), 0);
 }
@@ -144,7 +144,7 @@ TEST_P(SamplingTest, BiasIsAddedAfterThePenalties) {
   Request request = {.params = Greedy(), .counts = {{.token = 0, .in_prompt = 1}}};
   request.params.repetition_penalty = 2;
   request.params.logit_bias = {{.token = 0, .bias = 1}};
-  EXPECT_EQ(SampleOne({4, 2.9f}, request), 0);  // 4 / 2 + 1; before, it would be (4 + 1) / 2
+  EXPECT_EQ(SampleOne({4, 2.9f}, request), 0);  // 4 / 2 + 1 is 3, and (4 + 1) / 2 would be 2.5
   EXPECT_EQ(SampleOne({4, 3.1f}, request), 1);
   request.params.logit_bias = {{.token = 1, .bias = 100}};
   EXPECT_EQ(SampleOne({4, -50}, request), 1);
@@ -202,17 +202,19 @@ TEST_P(SamplingTest, MinPKeepsWhatIsNotFarBelowTheLargest) {
 TEST_P(SamplingTest, RulesApplyInTheirOrder) {
   const std::vector<float> logits = LogsOf({0.4, 0.3, 0.2, 0.1});
   Request request;
-  // top_k leaves 4/7 and 3/7: the first alone reaches 0.55. Of the whole it would not.
+  // top_k leaves two tokens with the shares 4/7 and 3/7, so the first token alone reaches top_p.
+  // Its share of all tokens is only 0.4.
   request.params.top_k = 2;
   request.params.top_p = 0.55f;
   EXPECT_THAT(SampledTokens(logits, request), UnorderedElementsAre(0));
-  // Temperature comes first: at 0.25 the first token has 0.67 of the whole.
+  // The temperature is applied before top_p: at the temperature 0.25, the first token has a share
+  // of 0.72.
   request.params = {};
   request.params.top_p = 0.6f;
   EXPECT_THAT(SampledTokens(logits, request), UnorderedElementsAre(0, 1));
   request.params.temperature = 0.25f;
   EXPECT_THAT(SampledTokens(logits, request), UnorderedElementsAre(0));
-  // min_p compares with the largest, whatever top_p has left.
+  // min_p is relative to the largest probability, whatever tokens top_p has left.
   request.params = {};
   request.params.top_p = 0.9f;
   request.params.min_p = 0.7f;
@@ -220,8 +222,8 @@ TEST_P(SamplingTest, RulesApplyInTheirOrder) {
 }
 
 TEST_P(SamplingTest, SamplesFollowTheDistribution) {
-  // Pearson's chi-square over 12 tokens; 99.99 % of honest samplers stay under 37.4 at 11 degrees
-  // of freedom. Seeds are fixed: it passes always or never.
+  // Pearson's chi-square test over 12 tokens, with 11 degrees of freedom. The value is below 37.4
+  // for 99.99 % of correct samplers. The seeds are fixed, so the test passes always or never.
   const std::vector<double> weights = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 25};
   const std::vector<float> logits = LogsOf(weights);
   constexpr int kRows = 100;
@@ -297,7 +299,7 @@ TEST_P(SamplingTest, ARowThatIsNotFiniteIsReportedAndTheOthersAreSampled) {
     EXPECT_EQ(output.tokens[0], -1);
     EXPECT_NE(output.tokens[1], -1);
     EXPECT_EQ(output.tokens[4], 1);
-    // Every row has its place among the log probabilities.
+    // Each row has an entry among the log probabilities, even if no token was sampled.
     EXPECT_EQ(output.logprobs.num_rows(), 5);
     EXPECT_THAT(output.logprobs.top_begin, ElementsAre(0, 0, 1, 1, 1, 2));
     EXPECT_EQ(output.logprobs.rank[0], 0);
@@ -314,7 +316,8 @@ TEST_P(SamplingTest, ExtremesStayWithinTheRules) {
   EXPECT_EQ(SampleOne({1, 1.0001f, 0.9f}, request), 1);
   request.params.temperature = 1e30f;
   EXPECT_THAT(SampledTokens({0, 50, -50}, request), UnorderedElementsAre(0, 1, 2));
-  // Penalties and biases that overflow stay finite, and what was finite can still be drawn.
+  // Penalties and biases that overflow give finite logits, so tokens whose logits were finite can
+  // still be sampled.
   request.params = Greedy();
   request.params.repetition_penalty = 1e-30f;
   request.counts = {{.token = 0, .in_prompt = 1}};
@@ -335,7 +338,7 @@ TEST_P(SamplingTest, LogprobsAreThoseOfTheUntouchedLogits) {
   EXPECT_EQ(output.tokens.front(), 4);
   EXPECT_EQ(output.logprobs.chosen.front().token, 4);
   EXPECT_NEAR(output.logprobs.chosen.front().logprob, std::log(0.1), 1e-6);
-  EXPECT_EQ(output.logprobs.rank.front(), 5);  // after the equal token 0
+  EXPECT_EQ(output.logprobs.rank.front(), 5);  // token 0 has an equal logit and a better rank
   std::vector<TokenId> top;
   for (const TokenLogprob& entry : output.logprobs.top) top.push_back(entry.token);
   EXPECT_THAT(top, ElementsAre(1, 2, 3, 0));
@@ -385,7 +388,7 @@ TEST_P(SamplingTest, ScoreGivesTheLogprobsOfKnownTokens) {
 INSTANTIATE_TEST_SUITE_P(Backends, SamplingTest, testing::ValuesIn(BackendsAndReference()),
                          [](const auto& info) { return info.param.name; });
 
-// Rows and requests of every kind, from a seed.
+// Compares samples of random rows and random requests with the definition of sampling.
 class SamplingDefinitionTest : public ::testing::TestWithParam<BackendCase> {
  protected:
   void SetUp() override {
@@ -398,7 +401,7 @@ class SamplingDefinitionTest : public ::testing::TestWithParam<BackendCase> {
     std::vector<float> logits(static_cast<size_t>(vocab));
     for (float& logit : logits) {
       logit = numbers_.Uniform(-scale, scale);
-      if (kind == 3) logit = std::round(logit);  // many equal ones
+      if (kind == 3) logit = std::round(logit);  // many equal logits
       if (kind == 4 && numbers_.Below(3) == 0) logit = -kInfinity;
     }
     logits[numbers_.Below(vocab)] = numbers_.Uniform(0, scale);

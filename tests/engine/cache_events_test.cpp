@@ -27,7 +27,8 @@ class MirrorListener final : public KvEventListener {
     changed_.notify_all();
   }
 
-  // Reads all events of `engine` so far, and all blocks that were cached before the listener.
+  // Reads all events that `engine` has emitted, and all blocks that were cached before the listener
+  // was added.
   void Read(Engine& engine) {
     for (bool is_complete = false; !is_complete;) {
       const int before = num_marks();
@@ -67,7 +68,7 @@ class MirrorListener final : public KvEventListener {
   int num_cleared_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// The listener exists longer than the engine.
+// The listeners exist longer than the engine.
 struct CacheEventsFixture {
   explicit CacheEventsFixture(EngineOptions options = EngineFixture::DefaultOptions(),
                               bool asynchronous = false)
@@ -170,7 +171,8 @@ TEST(CacheEventsTest, WithoutAListenerTheEngineReportsNothing) {
   EXPECT_TRUE(test.listener.Prefixes().empty());
 }
 
-// Requests of a few prompts overlap, share blocks, evict blocks of each other and are cancelled.
+// Requests with a few different prompts run at the same time, share blocks, evict each other's
+// blocks, and are cancelled.
 TEST(CacheEventsTest, AfterManyRequestsAnEarlyAndALateListenerKnowTheSameBlocks) {
   for (const int32_t steps_in_flight : {1, 2}) {
     EngineOptions options = EngineFixture::DefaultOptions();

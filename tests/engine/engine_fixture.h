@@ -112,7 +112,7 @@ class RecordingListener final : public EngineListener {
 // Lets a test block the steps of a runner and set their statuses. Thread-safe.
 class StepGate {
  public:
-  // Blocks each step from now on until Pass or Open.
+  // Blocks each later step until Pass or Open is called.
   void Close() {
     MutexLock lock(mutex_);
     num_allowed_ = 0;
@@ -204,7 +204,8 @@ struct EngineFixture {
     return engine->PreviewAdmission(std::make_shared<const Request>(std::move(request)),
                                     std::move(done));
   }
-  // Returns the output of the fake model for `request` alone, without stop tokens or penalties.
+  // Returns the output of the fake model for `request`, without stop tokens or penalties. No other
+  // request runs.
   static std::vector<TokenId> Expected(const Request& request, int32_t choice = 0) {
     const FakeModel model(FakeRunnerOptions{}.vocab);
     std::vector<TokenId> tokens = request.prompt;

@@ -114,7 +114,7 @@ TEST(EngineTest, APreviewIsWhatTheAdmissionThenDoes) {
 }
 
 TEST(EngineTest, APreviewRunsBetweenStepsAndReportsThatTheRequestMustWait) {
-  EngineFixture fixture;  // 64 blocks of 4 tokens
+  EngineFixture fixture;  // the cache has 64 blocks of 4 tokens
   fixture.gate.Close();
   ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 40, 50)).ok());
   fixture.gate.WaitForStep();
@@ -178,10 +178,12 @@ TEST(EngineTest, LimitsOfTheQueueAreKept) {
   options.scheduler.running_max = 1;
   EngineFixture fixture(options);
   fixture.gate.Close();
-  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 30, 2)).ok());  // the queue is empty
+  // Accepted, because the queue is empty.
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 30, 2)).ok());
   fixture.gate.WaitForStep();
   const auto refused = fixture.Submit(EngineFixture::Ask(2, 5, 2));
-  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);  // 30 tokens still wait
+  // 30 prompt tokens wait in the queue.
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(MessageOf(refused), HasSubstr("20"));
   EXPECT_EQ(LimitOf(refused), 20);
   fixture.gate.Pass(1);
@@ -213,7 +215,8 @@ TEST(EngineTest, ACancelledRequestEndsWithTheStepThatHoldsIt) {
   fixture.gate.Open();
   fixture.listener.WaitForEnd(1);
   EXPECT_EQ(fixture.listener.OutputOf(1).finish, FinishReason::kCancelled);
-  EXPECT_EQ(fixture.listener.OutputOf(1).tokens.size(), 2u);  // the step under way still counts
+  // The output of the step in flight counts.
+  EXPECT_EQ(fixture.listener.OutputOf(1).tokens.size(), 2u);
   EXPECT_TRUE(fixture.engine->Drain(kNoDeadline));
   EXPECT_EQ(fixture.engine->Load().num_used_blocks, 0);
   EXPECT_EQ(fixture.listener.num_events_after_end(), 0);

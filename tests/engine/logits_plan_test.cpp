@@ -25,7 +25,7 @@ class LogitsPlanTest : public testing::Test {
   void Sample(int32_t row) { step_.AddSample(row, params_, 0, row + 1); }
   void Score(int32_t row) { step_.AddScore({.row = row, .target = 1}); }
 
-  // Rows, samples and scores of each chunk.
+  // Returns the ranges of rows, samples and scores of each chunk as text.
   std::string Chunks() const {
     std::string text;
     for (const LogitsPlan::Chunk& chunk : plan_.chunks()) {

@@ -29,7 +29,7 @@ struct OverlapFixture : EngineFixture {
   }
 };
 
-// Stops at its fourth token, of up to 40.
+// Returns a request that stops at its fourth output token. Its limit is 40 output tokens.
 Request AskToStop(uint64_t id) {
   Request request = EngineFixture::Ask(id, 9, 40);
   request.stop_tokens = {EngineFixture::Expected(request)[3]};
@@ -107,7 +107,7 @@ TEST(OverlapTest, AfterTheEndOfAllIsReportedTheCacheCanBeEmptied) {
     ASSERT_TRUE(fixture.Submit(request).ok());
     fixture.listener.WaitForEnd(id);
     EXPECT_EQ(fixture.listener.OutputOf(id).finish, FinishReason::kStop);
-    EXPECT_TRUE(fixture.Reset());  // its next step is under way
+    EXPECT_TRUE(fixture.Reset());  // the next step with this request is in flight
   }
 }
 
@@ -124,7 +124,8 @@ TEST(OverlapTest, AnIdIsFreeOnceItsEndIsReported) {
   OverlapFixture fixture;
   ASSERT_TRUE(fixture.Submit(AskToStop(1)).ok());
   fixture.listener.WaitForEnd(1);
-  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 5, 3)).ok());  // a step computes for it
+  // ^A step in flight still computes for the earlier request with the id 1.
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 5, 3)).ok());
   EXPECT_TRUE(fixture.engine->Drain(kNoDeadline));
   EXPECT_EQ(fixture.listener.OutputOf(1).tokens.size(), 7u);  // of both
 }
@@ -134,7 +135,7 @@ TEST(OverlapTest, TheTimesOfStepsDoNotOverlap) {
   fixture.gate.Close();
   ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 10, 5)).ok());
   fixture.gate.WaitForStep();
-  for (const int64_t milliseconds : {7, 5, 3}) {  // the next one is launched all the while
+  for (const int64_t milliseconds : {7, 5, 3}) {  // each time, the next step is already launched
     fixture.clock.Advance(std::chrono::milliseconds(milliseconds));
     fixture.gate.Pass(1);
     fixture.gate.WaitForStep();
@@ -166,7 +167,8 @@ TEST(OverlapTest, TheDurationOfAStepExcludesFailedAttempts) {
   }
 }
 
-// One of the requests of a client, which waits for some of its answers and not for others.
+// Submits one request of a client. The client waits for the outputs of some requests, and does not
+// wait for others.
 void AskAndCheck(EngineFixture& fixture, uint64_t id, uint64_t i) {
   Request request =
       EngineFixture::Ask(id, 1 + static_cast<int32_t>(i % 30), 1 + static_cast<int32_t>(i % 17));

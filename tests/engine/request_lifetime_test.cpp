@@ -11,7 +11,7 @@
 namespace incipit {
 namespace {
 
-// Counts the requests that are freed, and on which thread. Thread-safe.
+// Counts the freed requests and records the thread that freed each request. Thread-safe.
 class FreedRequests {
  public:
   std::shared_ptr<const Request> Watch(Request request) {
@@ -31,7 +31,7 @@ class FreedRequests {
   std::vector<std::thread::id> threads_ ABSL_GUARDED_BY(mutex_);
 };
 
-// With one step in flight, and with two.
+// Runs each test with one step in flight and with two steps in flight.
 class RequestLifetimeTest : public testing::TestWithParam<int32_t> {
  protected:
   static EngineOptions Options() {
@@ -51,7 +51,8 @@ class RequestLifetimeTest : public testing::TestWithParam<int32_t> {
     ++num_asked_;
     return fixture_->engine->Submit(freed_.Watch(std::move(request)));
   }
-  // What was asked for is freed at the latest with the engine, and never by its thread.
+  // Expects that all requests were freed, at the latest with the engine, and no request by the
+  // engine thread.
   void ExpectFreedElsewhere() {
     fixture_.reset();
     const auto threads = freed_.threads();
@@ -59,7 +60,8 @@ class RequestLifetimeTest : public testing::TestWithParam<int32_t> {
     EXPECT_EQ(std::ranges::count(threads, engine_thread_), 0);
   }
 
-  FreedRequests freed_;  // first: what the engine holds reports to it
+  // ^Declared first, because the requests of the engine report to `freed_` when they are freed.
+  FreedRequests freed_;
   std::unique_ptr<EngineFixture> fixture_;
   std::thread::id engine_thread_;
   int64_t num_asked_ = 0;
@@ -74,7 +76,7 @@ TEST_P(RequestLifetimeTest, WhatHasEndedIsFreedByTheThreadThatSubmitsNext) {
     request.num_choices = id == 2 ? 3 : 1;
     ASSERT_TRUE(Submit(request).ok());
     fixture_->listener.WaitForEnd(id, request.num_choices);
-    // With two steps in flight one may still compute for a request that has ended.
+    // With two steps in flight, a step may still compute for a request that has ended.
     if (GetParam() == 1) {
       EXPECT_EQ(freed_.threads(), std::vector(id - 1, std::this_thread::get_id()));
     }

@@ -12,7 +12,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// A machine whose steps take `per_step` and `per_token`.
+// A simulated machine. A step takes `per_step` seconds and, for each token, `per_token` seconds.
 struct Machine {
   double per_step = 0, per_token = 0;  // seconds
   std::vector<int32_t> probes = {};
@@ -43,7 +43,7 @@ TEST(StepBudgetTest, StaysWithinItsBounds) {
 TEST(StepBudgetTest, ProbesNoLongerThanItMay) {
   Machine slow{.per_step = 2, .per_token = 0.1};
   EXPECT_EQ(slow.Choose(), 64);
-  EXPECT_THAT(slow.probes, ElementsAre(8));  // one look is enough
+  EXPECT_THAT(slow.probes, ElementsAre(8));  // the first measured step is enough
   for (const double per_token : {1e-6, 1e-5, 1e-4, 1e-3}) {
     Machine machine{.per_step = per_token, .per_token = per_token};
     machine.Choose();
@@ -73,7 +73,7 @@ TEST(StepBudgetTest, AFailedStepIsReported) {
   EXPECT_EQ(chosen.status().code(), absl::StatusCode::kInternal);
 }
 
-// Every look at this clock is 15 ms after the one before.
+// A clock that advances by 15 ms at each call of Now().
 class TickingClock final : public Clock {
  public:
   Time Now() const override { return now_ += std::chrono::milliseconds(15); }
@@ -91,7 +91,8 @@ TEST(StepBudgetTest, RunsPrefillStepsOfTheModel) {
   TransformerRunnerOptions options;
   options.max_model_len = 20;
   const TickingClock clock;
-  // 15 ms for 8 tokens, and for 20, which is all that a step of 32 can have: as 24 ms for 32.
+  // Each measured step takes 15 ms. The first step has 8 tokens. The second step should have 32
+  // tokens, but the context limits it to 20 tokens, so its time counts as 24 ms for 32 tokens.
   const auto chosen = MeasureStepTokens(*backend, *model, options, clock);
   ASSERT_TRUE(chosen.ok()) << chosen.status();
   EXPECT_EQ(*chosen, 1024);

@@ -68,7 +68,7 @@ class TransformerRunnerTest : public testing::Test {
     return std::span(tokens_).subspan(begin, count);
   }
 
-  // The greedy token after tokens_[0 .. count), in a runner of its own.
+  // Returns the greedy token after the first `count` tokens of `tokens_`, computed by a new runner.
   TokenId Next(size_t count) {
     const auto runner = Create(Options());
     StepBuilder step;
@@ -98,7 +98,8 @@ TEST_F(TransformerRunnerTest, SequencesOfOneStepDoNotSeeEachOther) {
 TEST_F(TransformerRunnerTest, AStepFillsABlockThatAnotherSequenceOfItReads) {
   const auto runner = Create(Options());
   StepBuilder step;
-  const int32_t blocks_a[] = {3, 4}, blocks_b[] = {3, 7};  // b computes only from position 8 on
+  // Sequence b computes only from position 8 on.
+  const int32_t blocks_a[] = {3, 4}, blocks_b[] = {3, 7};
   step.AddTokens(Tokens(0, 8), 0, blocks_a);
   const int32_t row = step.AddTokens(Tokens(8, 5), 8, blocks_b);
   step.AddSample(row + 4, greedy_, 0, 13);
@@ -111,7 +112,7 @@ TEST_F(TransformerRunnerTest, CopiesAreDoneBeforeTheFirstLayer) {
   const int32_t block[] = {3};
   first.AddTokens(Tokens(0, 8), 0, block);
   Run(*runner, first);
-  StepBuilder second;  // continues from 5 copied tokens; the rest of the block is its own
+  StepBuilder second;  // ^Continues after 5 copied tokens. The step computes the rest of the block.
   const int32_t copied[] = {11, 12};
   second.AddCopy({BlockId{3}, BlockId{11}, 5});
   second.AddTokens(Tokens(5, 6), 5, copied);
@@ -167,7 +168,7 @@ TEST_F(TransformerRunnerTest, ManySamplesAndScoresAreComputedInChunksAsIfAtOnce)
   }
   EXPECT_TRUE(choices_differ);
 
-  for (const int32_t row : {0, 63, 99}) {  // the same sample alone
+  for (const int32_t row : {0, 63, 99}) {  // computes the same sample in a step of its own
     StepBuilder alone;
     alone.AddTokens(Tokens(0, static_cast<size_t>(row) + 1), 0, blocks);
     alone.AddSample(row, warm, 1, row + 1);

@@ -25,7 +25,7 @@ std::vector<TokenId> RandomTokens(int32_t vocab_size, int32_t count, uint64_t se
   return tokens;
 }
 
-// Gives each sequence blocks of its own, scattered over the pool.
+// Allocates blocks for sequences. The blocks of each sequence are scattered over the pool.
 class Blocks {
  public:
   Blocks(int32_t num_blocks, int32_t block_size) : block_size_(block_size) {
@@ -48,11 +48,11 @@ class Blocks {
   std::vector<int32_t> free_;
 };
 
-// What one sequence gives, computed alone, at once, by one thread.
+// The results of one sequence that is computed alone, in one step, by one thread.
 struct Expected {
   std::vector<TokenId> tokens;
   Tensor logits;                                 // [position][vocabulary]
-  std::vector<std::vector<std::byte>> contents;  // [position]: keys and values
+  std::vector<std::vector<std::byte>> contents;  // [position]: bytes of its keys and values
 
   std::span<const TokenId> Tokens(int32_t begin, int32_t count) const {
     return std::span(tokens).subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
@@ -78,7 +78,8 @@ bool SameBits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
-// Rows first .. first + count of `logits` are those of positions begin .. begin + count.
+// Expects that rows [first, first + count) of `logits` have the expected bits of the positions
+// [begin, begin + count).
 void ExpectLogits(const Tensor& logits, int64_t first, const Expected& expected, int32_t begin,
                   int32_t count) {
   for (int32_t i = 0; i < count; ++i) {
@@ -95,7 +96,8 @@ void ExpectContents(const RandomModel& model, std::span<const BlockId> blocks,
   }
 }
 
-// Computes positions begin .. end in steps of `chunk`, and compares everything.
+// Computes the positions [begin, end) in steps of `chunk` tokens. Compares logits, keys and values
+// with `expected`.
 void ExpectChunks(RandomModel& model, std::vector<BlockId> blocks, const Expected& expected,
                   int32_t begin, int32_t end, int32_t chunk) {
   for (int32_t at = begin; at < end; at += chunk) {
@@ -106,7 +108,8 @@ void ExpectChunks(RandomModel& model, std::vector<BlockId> blocks, const Expecte
   ExpectContents(model, blocks, expected, begin, end);
 }
 
-// The paths of this machine whose rows do not depend on each other, each once.
+// Returns the backends of this machine in which the bits of a row do not depend on other rows.
+// Equal backends are returned only once.
 std::vector<BackendCase> ExactBackends() {
   std::vector<BackendCase> exact;
   std::vector<std::string> descriptions;
@@ -205,7 +208,7 @@ TEST_P(ExactnessTest, AmongOneToSixtyFourOthers) {
     at += count;
   }
   ASSERT_EQ(at, kLength - 1);
-  // And where only some rows of a step are wanted.
+  // Also checks a step with logits for only the last token of each part.
   const std::span<const TokenId> any = others.back().tokens;
   const Tensor last = model.Run({{any.first(3), 0, others.back().blocks},
                                  {expected.Tokens(at, 1), at, blocks},
@@ -215,8 +218,8 @@ TEST_P(ExactnessTest, AmongOneToSixtyFourOthers) {
   ExpectContents(model, blocks, expected, 0, kLength);
 }
 
-// A prefix found in the cache, the rest of a block copied, a sequence that comes back after others
-// took its blocks.
+// Tests a prefix that is found in the cache, a copy of a part of a block, and a sequence that
+// continues after its blocks were overwritten.
 TEST_P(ExactnessTest, PrefixesFoundCopiedAndFoundAgain) {
   const int32_t block_size = family().block_size;
   const Expected first = Alone(3);
@@ -232,7 +235,8 @@ TEST_P(ExactnessTest, PrefixesFoundCopiedAndFoundAgain) {
   const std::vector<BlockId> blocks = pool.Take(kLength);
   ExpectChunks(model, blocks, first, 0, kLength, 45);
 
-  // Whole blocks are the other's, the next one is a copy as far as the two agree.
+  // The second sequence shares whole blocks with the first. Its next block is a copy of the slots
+  // whose tokens are equal in both sequences.
   std::vector<BlockId> shared = pool.Take(kLength);
   std::copy_n(blocks.begin(), num_shared_blocks, shared.begin());
   model.Copy({.from = blocks[num_shared_blocks],
@@ -241,7 +245,8 @@ TEST_P(ExactnessTest, PrefixesFoundCopiedAndFoundAgain) {
   ExpectContents(model, shared, second, 0, num_shared);
   ExpectChunks(model, shared, second, num_shared, num_shared + 30, 29);
 
-  // Preempted; others write where it was, and it finds its first blocks again.
+  // The second sequence is preempted, and the third sequence overwrites its own blocks. The second
+  // sequence then finds the shared blocks again.
   const Expected third = Alone(5);
   std::vector<BlockId> reused = pool.Take(kLength);
   std::copy(shared.begin() + num_shared_blocks, shared.end(), reused.begin());
@@ -270,7 +275,7 @@ std::string LongCaseName(const testing::TestParamInfo<LongCase>& info) {
 
 class LongExactnessTest : public testing::TestWithParam<LongCase> {};
 
-// Attention over more than two of the splits that threads share.
+// The contexts have more than two of the splits that threads share.
 TEST_P(LongExactnessTest, ContextsThatThreadsShare) {
   constexpr int32_t kLong = 2300;
   const auto& [backend, kv_dtype, window] = GetParam();

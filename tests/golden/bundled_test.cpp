@@ -24,7 +24,7 @@ TEST_P(BundledTest, GreedyIdsAreTheGoldenOnes) {
   const auto& cases = (*golden)["cases"];
   ASSERT_GE(cases.size(), 4U);
   CpuChoices cpu;
-  cpu.matmul = CpuMatmul::kSimd;  // native bf16 instructions round the activations
+  cpu.matmul = CpuMatmul::kSimd;  // native bf16 instructions would round the activations
   for (const auto& entry : cases) {
     const auto prompt = entry["prompt_ids"].get<std::vector<TokenId>>();
     const auto output = entry["greedy_ids"].get<std::vector<TokenId>>();

@@ -1,5 +1,5 @@
-// Compares our forward pass with Hugging Face transformers, on checkpoints that transformers wrote
-// (tools/make_model_goldens.py). The environment variable INCIPIT_MODEL_GOLDENS names another
+// Compares Incipit's forward pass with Hugging Face transformers, on checkpoints that transformers
+// wrote (tools/make_model_goldens.py). The environment variable INCIPIT_MODEL_GOLDENS names another
 // folder with such checkpoints.
 #include <algorithm>
 #include <cmath>
@@ -22,15 +22,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a log probability, relative to the largest logit of the checkpoint. What is computed in
-// another order in f32 differs by about 1e-6; any mistake in a formula by far more than this.
+// Maximum error of a log probability, relative to the largest logit of the checkpoint. Sums in
+// another order change an f32 result by about 1e-6. A mistake in a formula changes it by far more
+// than the maximum.
 constexpr double kRelativeErrorMax = 2e-5;
-// Keys, values and perhaps activations rounded to 8 bits of mantissa, over weights that are drawn
-// large, move a logit by about 1 % of the largest.
+// Maximum error if keys, values and perhaps activations are rounded to bf16. With large random
+// weights, this moves a logit by about 1 % of the largest logit.
 constexpr double kBf16ErrorMax = 0.025;
-// Weights and activations rounded to eight bits move it by 3 to 9 %.
+// Maximum error if weights and activations are rounded to 8 bits. This moves a logit by 3 % to 9 %
+// of the largest logit.
 constexpr double kInt8ErrorMax = 0.15;
-// Tokens whose logits are closer than this may change places.
+// Tokens whose log probabilities differ by less than this limit may be in either order.
 constexpr double kNearTie = 1e-3;
 
 struct Golden {
@@ -89,7 +91,7 @@ std::vector<std::string> GoldenNames() {
   return names;
 }
 
-// The largest error relative to the largest logit.
+// Returns the largest error of a log probability, divided by the largest logit.
 double RelativeError(const std::vector<std::vector<double>>& logprobs, const Golden& golden) {
   EXPECT_EQ(logprobs.size(), golden.logprobs.size());
   double error = 0;
@@ -102,7 +104,8 @@ double RelativeError(const std::vector<std::vector<double>>& logprobs, const Gol
   return error / golden.largest_logit;
 }
 
-// Where our likeliest token is another one, theirs must have been nearly as likely.
+// Expects that Incipit's most likely token is also the most likely token of transformers, except
+// for differences of log probabilities up to `near_tie`.
 void ExpectSameArgmax(const std::vector<std::vector<double>>& logprobs, const Golden& golden,
                       double near_tie) {
   for (size_t i = 0; i < golden.logprobs.size(); ++i) {
@@ -135,7 +138,7 @@ TEST_P(HuggingFaceTest, LogitsAgreeWithExactKeysHoweverThePromptIsCut) {
     TransformerRunnerOptions options = CheckpointRun::OptionsFor(golden_.tokens.size());
     options.kv_dtype = DType::kF32;
     CpuChoices cpu;
-    // Native bf16 instructions round the activations too; this test is of the arithmetic in f32.
+    // Native bf16 instructions would round the activations, but this test checks arithmetic in f32.
     cpu.matmul = CpuMatmul::kSimd;
     CheckpointRun run(ReferenceOrCpu(reference, cpu), folder_, options);
     const auto whole = run.AllLogprobs(golden_.tokens, 1'000'000);
@@ -159,7 +162,7 @@ TEST_P(HuggingFaceTest, LogitsAgreeNearlyWithKeysAsBf16) {
   EXPECT_EQ(run.AllLogprobs(golden_.tokens, 7), whole);
 }
 
-// Random weights are the worst case: every channel counts.
+// Random weights are the worst case for 8-bit weights, because every channel matters.
 TEST_P(HuggingFaceTest, LogitsAgreeNearlyWithWeightsInEightBits) {
   TransformerRunnerOptions options = CheckpointRun::OptionsFor(golden_.tokens.size());
   options.kv_dtype = DType::kF32;

@@ -25,12 +25,12 @@ class AppendInputs {
     return inputs;
   }
 
-  // Returns the number of bf16 outputs for a weight of `weight_rows` rows: queries, then whole
-  // pages.
+  // Returns the number of bf16 outputs for a weight of `weight_rows` rows. The outputs are the
+  // queries, and keys and values in whole pages.
   static int64_t NumOutputs(int64_t weight_rows, int64_t num_tokens) {
     return (num_tokens + kPageSize - 1) / kPageSize * kPageSize * weight_rows;
   }
-  // Returns arguments that write to `out`. One sixth of the heads are key heads, and one sixth are
+  // Returns arguments for outputs at `out`. One sixth of the heads are key heads, and one sixth are
   // value heads.
   AppendArgs Into(void* out, int32_t weight_rows, int64_t num_tokens) const {
     const int32_t num_kv_heads = weight_rows / head_dim_ / 6;
@@ -61,7 +61,7 @@ class AppendInputs {
     return bench.stream().Wait();
   }
 
-  // Builds a table of cosines and sines. A rotation keeps the magnitude of a head, so that one
+  // Builds the table of cosines and sines. A rotation keeps the magnitude of a head, so one
   // tolerance fits all heads.
   absl::Status MakeRope(DeviceBench& bench, int32_t num_tokens) {
     const auto half = static_cast<size_t>(head_dim_ / 2);

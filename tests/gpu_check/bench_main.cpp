@@ -1,5 +1,6 @@
-// The measurements and results that tools/gpu_check.py reads from a device, one line of JSON each.
-// The program is built for a card and for the emulated device, on which times mean nothing.
+// Prints the measurements and results that tools/gpu_check.py reads from a device, one line of JSON
+// each. The program is built for a card and for the emulated device. On the emulated device, times
+// mean nothing.
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -68,7 +68,8 @@ absl::StatusOr<Memory> DeviceBench::Number(int32_t value) {
 absl::StatusOr<Graph> DeviceBench::Record(int32_t num_calls, int32_t turns,
                                           const std::function<void(int32_t)>& enqueue) {
   Graph::Begin(stream_);
-  // A kernel that may start early needs an earlier kernel in the graph.
+  // A kernel that may start before the previous kernel has ended needs a previous kernel in the
+  // graph.
   Launch<FillRandom>(stream_, {.num_blocks = 1}, {.out = nullptr, .count = 0, .seed = 0});
   for (int32_t i = 0; i < num_calls; ++i) enqueue(i % turns);
   return Graph::End(stream_);

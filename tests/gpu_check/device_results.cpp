@@ -218,7 +218,7 @@ class Results {
     Print("gate and up", kRounded, out);
   }
 
-  // Computes gate and up with the norm that the previous product prepares.
+  // Computes the matrices gate and up with the norm that the previous product has prepared.
   void AddThenGateAndUp(int32_t rows) {
     const Matrix gate(DType::kBF16, 104, 1112, Fractions(5)),
         up(DType::kBF16, 104, 1112, Fractions(6)), down(DType::kBF16, 1112, 136, WholeNumbers(2));
@@ -249,7 +249,7 @@ class Results {
   // use the same bits.
   static Matrix RopeOf(int32_t head_dim) { return {DType::kF32, 400, head_dim, Fractions(9)}; }
 
-  // Prints queries and attention for heads with their own norms (`has_norms`) or without.
+  // Prints queries and attention. If `has_norms` is true, the heads have their own norms.
   void Attend(const KvPoolShape& shape, int32_t num_heads, bool has_norms) {
     auto pool = backend_->CreateKvPool(shape);
     INCIPIT_CHECK(pool.ok());

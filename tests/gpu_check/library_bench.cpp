@@ -1,5 +1,5 @@
-// Measures large products of the 8B model shape with our kernel and with cuBLASLt, and compares
-// both results.
+// Measures large products of the 8B model shape with Incipit's kernel and with cuBLASLt, and
+// compares both results.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,8 +19,8 @@
 namespace incipit::cuda {
 namespace {
 
-// Tolerances relative to the largest result: for sums in another order, and for a rounding to bf16
-// in the other direction.
+// Tolerances relative to the largest result. kSumTolerance: sums in another order.
+// kRoundedTolerance: results that are rounded to bf16 in different directions.
 constexpr double kSumTolerance = 5e-5, kRoundedTolerance = 8e-3;
 
 struct Matrix {
@@ -46,7 +46,8 @@ class LibraryBench {
     INCIPIT_ASSIGN_OR_RETURN(
         x_, bench_.Random(static_cast<size_t>(rows * bench_.Size(14336, 448)) * sizeof(dev::bf16)));
     INCIPIT_ASSIGN_OR_RETURN(append_, AppendInputs::Make(bench_, static_cast<int32_t>(rows)));
-    // Models whose heads have norms store the product; other models append keys and values.
+    // If the heads of a model have norms, the product only stores its results. In other models, the
+    // product appends keys and values to the cache.
     INCIPIT_RETURN_IF_ERROR(CompareSizes<StoreRows<float>>(Scaled({"qkv, stored", 6144, 4096})));
     INCIPIT_RETURN_IF_ERROR(RunOne<AppendRows>({"qkv", 6144, 4096}));
     INCIPIT_RETURN_IF_ERROR(RunOne<AddToHidden>({"output", 4096, 4096}));
@@ -60,7 +61,7 @@ class LibraryBench {
       std::conditional_t<std::is_same_v<Epilogue, AppendRows> || std::is_same_v<Epilogue, SiluGate>,
                          uint16_t, float>;
 
-  // Reduces a matrix for a smoke run, which an emulated device can then finish soon.
+  // Reduces a matrix for a smoke run, so that an emulated device finishes soon.
   Matrix Scaled(Matrix matrix) const {
     if (!bench_.is_smoke()) return matrix;
     matrix.rows /= 64;
@@ -111,7 +112,7 @@ class LibraryBench {
   }
 
   // Computes the product with cuBLASLt. Returns false if cuBLASLt has no kernel for this size; the
-  // server then uses our kernel.
+  // server then uses Incipit's kernel.
   template <class Epilogue>
   absl::StatusOr<bool> ByLibrary(const ProductArgs<Epilogue>& args, int64_t rows) {
     return products_.Multiply(bench_.stream(), args, rows);
@@ -143,7 +144,7 @@ class LibraryBench {
     return values;
   }
 
-  // Compares results for small and large tiles of our kernel. The last tile is not full.
+  // Compares results for small and large tiles of Incipit's kernel. The last tile is not full.
   template <class Epilogue>
   absl::Status CompareSizes(const Matrix& matrix) {
     INCIPIT_RETURN_IF_ERROR(Compare<Epilogue>(matrix, bench_.Size(100, 70)));

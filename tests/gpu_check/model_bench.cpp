@@ -89,7 +89,8 @@ class ModelBench {
                                     score_begin = {0};
     std::vector<BlockId> blocks;
     std::vector<StepSample> samples;
-    std::vector<int32_t> token_rows, logits_rows;  // rows of the samples
+    // For each sample: row of its token, row of its logits.
+    std::vector<int32_t> token_rows, logits_rows;
     std::vector<RowStatus> status;
     Logprobs logprobs;
     SampleArgs sample_args;
@@ -207,7 +208,7 @@ class ModelBench {
     transformer_.emplace(config_, weights_, *rope_, *backend_);
     OneStep first = PromptStep(context_);
     INCIPIT_RETURN_IF_ERROR(Compute(first));
-    // Each other sequence reads its own copy of the keys and values of the first sequence.
+    // Every other sequence reads its own copy of the keys and values of the first sequence.
     for (int32_t s = 1; s < SequencesMax(); ++s) {
       for (int32_t i = 0; i < PagesFor(context_); ++i) {
         copies_.push_back({BlockId{i}, BlockId{s * PagesFor(context_) + i}, kPageSize});
@@ -303,12 +304,13 @@ class ModelBench {
                  .bytes = weight_bytes_ + kv_bytes,
                  .flops = weight_bytes_ * batch};
     std::array<OneStep, 2> steps = {DecodeStep(batch), DecodeStep(batch)};
-    // The second computation of the step records the graph.
+    // The second computation of the step records a graph, so the step is computed three times
+    // before the measurement.
     for (int32_t i = 0; i < 3; ++i) INCIPIT_RETURN_IF_ERROR(Compute(steps[0]));
     INCIPIT_RETURN_IF_ERROR(bench_.TimeOnHost(
         work, kDecodeSamples, [&] { return SecondsOf([&] { return Compute(steps[0]); }); }));
     if (steps[0].sampled.front() < 0) return Internal("no token was sampled");
-    // The second measurement has two steps in flight, as an engine that plans a step while the
+    // The second measurement has two steps in flight, like an engine that plans a step while the
     // previous step runs.
     work.name += ", two on their way";
     size_t oldest = 0;

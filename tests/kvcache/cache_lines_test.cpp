@@ -34,7 +34,8 @@ class SplitMix {
   uint64_t state_;
 };
 
-// Lines of one kind of operation, which is called for 16 blocks at a time, each time for others.
+// Counts the cache lines that a call of an operation touches and that the previous call did not
+// touch. Each call is for 16 blocks, and no block is in two consecutive calls.
 class NewLines {
  public:
   template <typename Operation>
@@ -46,7 +47,7 @@ class NewLines {
     if (!before_.empty()) counts_.push_back(static_cast<double>(fresh.size()));
     before_ = std::move(lines);
   }
-  // The median: what a policy does once in many thousand blocks is apart.
+  // Returns the median over all calls, so that rare work of a policy does not count.
   double PerCall() const {
     std::vector<double> sorted = counts_;
     std::ranges::sort(sorted);
@@ -60,11 +61,12 @@ class NewLines {
 };
 
 struct LinesPer {
-  double missing_prompt = 0;  // a lookup that finds nothing
+  double missing_prompt = 0;  // cache lines for a lookup that finds no block
   double found_block = 0, taken_block = 0, published_block = 0, freed_block = 0;
 };
 
-// Prompts of as many blocks, stored and used one after the other, in a pool that is full.
+// Stores prompts and finds them again, one after another, in a full pool. All prompts have the same
+// number of blocks.
 class Traffic {
  public:
   Traffic(EvictionPolicyKind policy, int32_t num_blocks)
@@ -101,10 +103,11 @@ class Traffic {
   }
 
  private:
-  // Keys are digests, and so are these as good as random.
+  // Real keys are digests, which random numbers imitate well.
   void Begin(uint64_t prompt) {
     SplitMix random(prompt);
-    tokens_.resize(kPromptTokens + 1);  // one more, so that all blocks may be found
+    // One token more, because a lookup never finds the last token.
+    tokens_.resize(kPromptTokens + 1);
     for (TokenId& token : tokens_) token = static_cast<TokenId>(random() >> 33);
     table_.hashes.resize(kPromptBlocks);
     for (BlockHash& hash : table_.hashes) {
@@ -118,7 +121,7 @@ class Traffic {
     cache_.CacheBlocks(table_, tokens_, kPromptTokens);
     cache_.Free(table_);
   }
-  // One of those stored, each time another one.
+  // Returns a random prompt of which the cache holds all blocks.
   uint64_t FindStored() {
     while (true) {
       const uint64_t prompt = random_() % next_prompt_;
@@ -137,7 +140,7 @@ class Traffic {
 
 // What docs/kv_cache.md states.
 LinesPer AtMost(EvictionPolicyKind policy) {
-  // These find among what they have evicted before, in a table of its own.
+  // These policies also search a table of the blocks that they have evicted.
   const bool has_ghosts = policy == EvictionPolicyKind::kLru2 ||
                           policy == EvictionPolicyKind::kArc ||
                           policy == EvictionPolicyKind::kS3Fifo;
@@ -154,7 +157,7 @@ class CacheLinesTest : public testing::TestWithParam<EvictionPolicyKind> {};
 INSTANTIATE_TEST_SUITE_P(Policies, CacheLinesTest, testing::ValuesIn(kPolicyKinds), PolicyTestName);
 
 TEST_P(CacheLinesTest, AnOperationTouchesNoMoreOfThemInALargePoolThanInASmallOne) {
-  // The smaller the pool, the more often two of a call's blocks have one line of the index.
+  // In a smaller pool, two blocks of one call more often share a cache line of the index.
   constexpr double kShared = 0.25;
   constexpr double LinesPer::*kOperations[] = {&LinesPer::missing_prompt, &LinesPer::found_block,
                                                &LinesPer::taken_block, &LinesPer::published_block,
@@ -172,7 +175,8 @@ TEST_P(CacheLinesTest, AnOperationTouchesNoMoreOfThemInALargePoolThanInASmallOne
   }
 }
 
-// Under `lru` it is the same number, but for that.
+// With the policy `lru`, the numbers of cache lines differ only because blocks share lines of the
+// index.
 TEST(LruCacheLinesTest, TouchesAsManyInAPoolOfAnySize) {
   const LinesPer small = Traffic(EvictionPolicyKind::kLru, 10'000).Count();
   const LinesPer large = Traffic(EvictionPolicyKind::kLru, 1'000'000).Count();

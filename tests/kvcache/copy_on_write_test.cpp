@@ -57,7 +57,7 @@ TEST_P(CopyOnWriteTest, APromptOfOneBlockComputesOneToken) {
   CachedSequence again(cache_, TokenRange(0, 4));
   EXPECT_EQ(LookUp(again).num_tokens, 3);
   EXPECT_EQ(LookUp(again).blocks.size(), 0u);
-  CachedSequence one(cache_, TokenRange(0, 1));  // whose only token must be computed
+  CachedSequence one(cache_, TokenRange(0, 1));  // the last token of a prompt is always computed
   EXPECT_EQ(LookUp(one).num_tokens, 0);
   EXPECT_EQ(LookUp(one).copy_source, kNoBlock);
 }
@@ -74,7 +74,7 @@ TEST_P(CopyOnWriteTest, EqualTokensInsideABlockAreFound) {
   }
 }
 
-// What nearly every prompt begins with is not worth a block.
+// A few equal tokens, with which nearly every prompt begins, are not worth the copy of a block.
 TEST_P(CopyOnWriteTest, FewerThanAQuarterOfABlockAreNotCopied) {
   const std::vector<std::pair<int32_t, int32_t>> least = {{4, 2}, {8, 2}, {16, 4}, {64, 16}};
   for (const auto& [block_size, min_tokens] : least) {
@@ -96,7 +96,8 @@ TEST_P(CopyOnWriteTest, FewerThanAQuarterOfABlockAreNotCopied) {
   }
 }
 
-// However little of its last block it has, one token of it is computed.
+// If the cache holds all tokens of a prompt, the last block is copied even if copy_min_tokens is
+// larger. One token of the prompt must still be computed.
 TEST_P(CopyOnWriteTest, APromptThatIsThereAsAWholeIsCopiedWhateverTheMinimum) {
   for (const int32_t block_size : {2, 4, 16}) {
     KvCacheManager cache({.num_blocks = 16, .block_size = block_size, .policy = GetParam()},
@@ -125,8 +126,8 @@ TEST_P(CopyOnWriteTest, OfSeveralContinuationsTheLongestIsCopied) {
   EXPECT_EQ(LookUp(none).num_tokens, 4);
 }
 
-// Tokens are equal in the middle of two texts that begin differently: their keys and values are
-// not.
+// Equal tokens in two texts with different beginnings have different keys and values, so no block
+// may be copied.
 TEST_P(CopyOnWriteTest, OnlyTheBlockAfterWhatWasFoundIsCopied) {
   Cache(Concat({1, 2, 3, 4}, TokenRange(50, 4)));
   CachedSequence other(cache_, Concat({9, 2, 3, 4}, TokenRange(50, 4)));
@@ -151,7 +152,7 @@ TEST_P(CopyOnWriteTest, NothingIsCopiedFromAnotherNamespace) {
   }
 }
 
-// The same tokens stand for another image.
+// Equal tokens that stand for different images have different keys and values.
 TEST_P(CopyOnWriteTest, NothingIsCopiedFromOtherMedia) {
   const auto with_media = [&](const std::string& content, int32_t begin) {
     CachedSequence sequence(cache_, TokenRange(0, 12));
@@ -192,7 +193,8 @@ TEST_P(CopyOnWriteTest, TheSourceIsHeldUntilTheStepIsCommittedAndNeverTheDestina
   writer.AdmitAndCommit();
   writer.Free();
 
-  // Two blocks found, one fresh and the source: all four.
+  // The sequence needs all four blocks of the cache: two found blocks, one new block, and the
+  // source of the copy.
   CachedSequence again(cache, TokenRange(0, 12));
   const ComputedBlocks computed = cache.GetComputedBlocks(again.tokens, again.table);
   EXPECT_EQ(cache.BlocksNeeded(again.table, computed, 12), 4);
@@ -222,7 +224,8 @@ TEST_P(CopyOnWriteTest, WithoutRoomForTheSourceNothingChanges) {
   const ComputedBlocks whole =
       cache.GetComputedBlocks(again.tokens, again.table, PartialMatch::kNo);
   EXPECT_EQ(whole.num_tokens, 8);
-  EXPECT_TRUE(cache.AllocateSlots(again.table, whole, 12));  // what would have been the source goes
+  // ^Without a copy, the allocation may evict the block that would be the source of the copy.
+  EXPECT_TRUE(cache.AllocateSlots(again.table, whole, 12));
   cache.CheckInvariants(std::vector<const BlockTable*>{&again.table});
 }
 
@@ -241,7 +244,8 @@ TEST_P(CopyOnWriteTest, AStepThatDidNothingGivesTheSourceBackAndCopiesAgain) {
   fork.Free();
 }
 
-// A choice that has not computed yet still has its copy to do.
+// After a rollback, the child of a fork must still copy the parent's block, because the child has
+// computed nothing yet.
 TEST_P(CopyOnWriteTest, TheCopyOfAForkSurvivesAStepThatDidNothing) {
   CachedSequence parent(cache_, TokenRange(0, 6)), child(cache_, TokenRange(0, 6));
   parent.AdmitAndCommit();
@@ -292,13 +296,15 @@ TEST_P(CopyOnWriteTest, ABlockOfOneTokenHasNoInside) {
   EXPECT_EQ(computed.copy_source, kNoBlock);
 }
 
-// Bad values that nobody has noticed yet: whoever copies them ends badly, and must take what they
-// came from along, or everybody after it would end badly too.
+// The sequence `bad` copies values that are not finite, before any step has detected them. When a
+// step detects them, the source block must be unpublished too. Otherwise, later sequences would
+// copy the same values.
 TEST_P(CopyOnWriteTest, WhatBadValuesWereCopiedFromIsUnpublishedWithThem) {
   Cache(TokenRange(0, 8));
   CachedSequence bad(cache_, Concat(TokenRange(0, 3), TokenRange(500, 9)));
   EXPECT_EQ(bad.Admit(), 3);
-  cache_.ReleaseCopySource(bad.table);  // the step that copied found them
+  // The step with the copy has detected the values that are not finite.
+  cache_.ReleaseCopySource(bad.table);
   cache_.Announce(bad.table, bad.tokens);
   cache_.Unpublish(bad.table, bad.num_tokens());
   bad.Free();
@@ -307,7 +313,7 @@ TEST_P(CopyOnWriteTest, WhatBadValuesWereCopiedFromIsUnpublishedWithThem) {
   EXPECT_EQ(cache_.num_cached(), 0);
   Check({});
 
-  // A step that did nothing copied nothing.
+  // After a rollback, the sequence has copied nothing, so the source block stays published.
   Cache(TokenRange(0, 8));
   CachedSequence good(cache_, Concat(TokenRange(0, 3), TokenRange(500, 9)));
   EXPECT_EQ(good.Admit(), 3);

@@ -15,7 +15,8 @@ using std::chrono::seconds;
 
 constexpr Time kStart{std::chrono::hours(1000)};
 
-// Every minute from `begin` on, for `count` minutes, `tokens` are looked up and a share is found.
+// Adds `count` lookups, one per minute from `begin` on. Each lookup asks for `tokens` tokens and
+// finds the share `share` of them.
 void AddMinutes(HitRatioMonitor& windows, Time begin, int count, int64_t tokens, double share) {
   for (int i = 0; i < count; ++i) {
     const auto num_hits = static_cast<int64_t>(static_cast<double>(tokens) * share);
@@ -80,7 +81,8 @@ TEST(HitRatioMonitorTest, AgreesWithAListOfEverythingThatWasCounted) {
   std::mt19937 random(7);
   Time now = kStart;
   for (int i = 0; i < 20'000; ++i) {
-    // Mostly many in a step, at times a pause that is longer than every window.
+    // Most pauses are shorter than 3 s. Every thousandth pause may last up to 8000 s, which is
+    // longer than every window.
     now += std::chrono::milliseconds(random() % (i % 1000 == 0 ? 8'000'000 : 3000));
     const auto num_tokens = static_cast<int64_t>(random() % 5000);
     const HitCounts counts = {.query_tokens = num_tokens, .hit_tokens = num_tokens / 3};

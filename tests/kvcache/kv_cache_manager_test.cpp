@@ -85,7 +85,8 @@ TEST(KvCacheManagerTest, AllocationIsAllOrNothing) {
   holder.AdmitAndCommit();
   const std::vector<int> queue = FreeOrder(cache);
 
-  // Two of its blocks are free and would be hits; with three more that is one too many.
+  // The first two blocks of `large` are cached and unused, so they count as blocks to allocate.
+  // With three new blocks, `large` needs five blocks, but only three blocks are free.
   CachedSequence large(cache, Concat(TokenRange(0, 8), TokenRange(70, 9)));
   const ComputedBlocks computed = cache.GetComputedBlocks(large.tokens, large.table);
   EXPECT_EQ(computed.num_tokens, 8);
@@ -95,7 +96,8 @@ TEST(KvCacheManagerTest, AllocationIsAllOrNothing) {
   EXPECT_EQ(FreeOrder(cache), queue);
   EXPECT_EQ(NumFound(cache, TokenRange(0, 9)), 8);
 
-  // A hit that somebody uses needs no room of its own.
+  // For 12 tokens, `large` needs two cached blocks and one new block. This is the number of free
+  // blocks.
   ASSERT_TRUE(
       cache.AllocateSlots(large.table, cache.GetComputedBlocks(large.tokens, large.table), 12));
   CheckWith(cache, {&large.table, &holder.table});
@@ -109,7 +111,7 @@ TEST(KvCacheManagerTest, AStepThatDidNothingGivesBackWhatItTook) {
 
   CachedSequence second(cache, TokenRange(0, 13));
   EXPECT_EQ(second.Admit(), 8);
-  cache.Rollback(second.table);  // its first step: the hits go back too
+  cache.Rollback(second.table);  // rolls back the first step, which also releases the hits
   EXPECT_TRUE(second.table.blocks.empty());
   EXPECT_EQ(cache.num_used(), 0);
   EXPECT_EQ(second.AdmitAndCommit(), 8);
@@ -127,7 +129,8 @@ TEST(KvCacheManagerTest, ADuplicateIsKeptAndReplacesTheFirstOne) {
   KvCacheManager cache({.num_blocks = 6, .block_size = 4, .policy = EvictionPolicyKind::kLru});
   CachedSequence first(cache, TokenRange(0, 5)), second(cache, TokenRange(0, 5));
   first.Admit();
-  second.Admit();  // before the first is published: computed twice
+  // `first` has not published its blocks yet, so `second` computes the same tokens again.
+  second.Admit();
   first.Commit();
   second.Commit();
   EXPECT_THAT(first.blocks(), ElementsAre(0, 1));
@@ -136,10 +139,10 @@ TEST(KvCacheManagerTest, ADuplicateIsKeptAndReplacesTheFirstOne) {
 
   CachedSequence hit(cache, TokenRange(0, 5));
   EXPECT_EQ(hit.Admit(), 4);
-  EXPECT_EQ(hit.blocks()[0], 0);  // the first published answers
+  EXPECT_EQ(hit.blocks()[0], 0);  // block 0 was published first, so lookups return it
   hit.Free();
   CachedSequence large(cache, TokenRange(50, 16));
-  large.AdmitAndCommit();  // takes all four free blocks, block 0 included
+  large.AdmitAndCommit();  // takes all four free blocks, among them block 0
   CachedSequence again(cache, TokenRange(0, 5));
   EXPECT_EQ(NumFound(cache, TokenRange(0, 5)), 4);
   large.Free();
@@ -170,7 +173,7 @@ TEST(KvCacheManagerTest, AForkSharesFullBlocksAndCopiesTheRest) {
   EXPECT_EQ(child.table.copy.num_tokens, 2);
   CheckWith(cache, {&parent.table, &child.table});
 
-  // The source outlives the parent until the copy is done.
+  // The source block of the copy stays in use after the parent has ended, until ReleaseCopySource.
   parent.Free();
   EXPECT_EQ(cache.num_used(), 4);
   CheckWith(cache, {&child.table});
@@ -218,8 +221,8 @@ TEST(KvCacheManagerTest, WhatIsUnpublishedIsGoneWithAllThatBuildsOnIt) {
   EXPECT_EQ(NumFound(cache, TokenRange(500, 9)), 8);
   CheckWith(cache, {&other.table, &descendant.table});
 
-  // Who still holds such blocks publishes nothing on top of them, even once others have computed
-  // the same prefix anew.
+  // `descendant` still holds blocks that were unpublished. It must not publish any block after
+  // them, even if another sequence has computed the same prefix again.
   CachedSequence fresh(cache, TokenRange(0, 9));
   EXPECT_EQ(fresh.AdmitAndCommit(), 0);
   for (TokenId token = 98; token < 102; ++token) descendant.Decode(token);

@@ -78,7 +78,7 @@ TEST(KvEventsTest, AFullLogRestarts) {
     sequence.AdmitAndCommit();
     EXPECT_EQ(TakeKinds(cache), "R");
     EXPECT_EQ(TakeKinds(cache), "");
-    cache.ReportCached(2);  // visits one hash slot and one block
+    cache.ReportCached(2);  // visits one slot of the hash table and one block
     EXPECT_EQ(TakeKinds(cache), "sm");
     cache.ReportCached(1);
     EXPECT_EQ(TakeKinds(cache), "sm");
@@ -141,7 +141,7 @@ TEST(KvEventsTest, ALateListenerReadsTheCachedBlocksInParts) {
   }
 }
 
-// The log numbers its restarts with 8 bits.
+// The event log numbers its restarts modulo 256, so the test uses each number several times.
 TEST(KvEventsTest, EachOfManyListenersReadsAllBlocks) {
   KvCacheManager cache({.num_blocks = 8, .block_size = 2});
   CachedSequence sequence(cache, TokenRange(0, 7));

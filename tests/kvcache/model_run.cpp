@@ -41,7 +41,7 @@ std::string ModelRun::RunWhile(const std::function<bool()>& goes_on) {
   while (!sequences_.empty()) End(sequences_.front());
   Compare();
   CompareStats();
-  Expect(cache_.num_used() == 0, "blocks leaked");
+  Expect(cache_.num_used() == 0, "the cache has used blocks without sequences");
   return error_;
 }
 
@@ -68,11 +68,11 @@ void ModelRun::Call() {
   }
   if (call < 184) {
     const bool can = naive_.num_free() == options_.num_blocks;
-    Expect(cache_.ResetPrefixCache() == can, "reset at the wrong time");
+    Expect(cache_.ResetPrefixCache() == can, "ResetPrefixCache returned the wrong result");
     num_resets += can;
     return can ? naive_.Reset() : void();
   }
-  if (call < 186) {  // all sequences end
+  if (call < 186) {  // ends all sequences
     Commit();
     while (!sequences_.empty()) End(sequences_.front());
     return;
@@ -103,11 +103,14 @@ void ModelRun::Compare() {
   for (const LiveSequence& sequence : sequences_) {
     tables.push_back(&sequence.naive);
     const auto equal = [](BlockId id, int32_t other) { return static_cast<int32_t>(id) == other; };
-    Expect(std::ranges::equal(sequence.table.blocks, sequence.naive.blocks, equal), "other blocks");
-    Expect(sequence.table.num_published == sequence.naive.num_published, "published otherwise");
-    Expect(sequence.table.num_committed == sequence.naive.num_committed, "committed otherwise");
+    Expect(std::ranges::equal(sequence.table.blocks, sequence.naive.blocks, equal),
+           "the caches have different blocks for a sequence");
+    Expect(sequence.table.num_published == sequence.naive.num_published,
+           "num_published differs between the caches");
+    Expect(sequence.table.num_committed == sequence.naive.num_committed,
+           "num_committed differs between the caches");
     Expect(static_cast<int32_t>(sequence.table.copy.from) == sequence.naive.copy_source,
-           "another copy source");
+           "the source of the copy differs between the caches");
   }
   naive_.Compare(tables);
   if (error_.empty()) error_ = naive_.error();
@@ -119,43 +122,51 @@ void ModelRun::Listen() {
   cache_.Listen({.events_max = 100'000, .tokens_max = 1'000'000, .scope = KvEventScope::kAll});
 }
 
-// Restarts the log from time to time, and then reads the cached blocks in small parts. In two rare
-// cases, a listener that has started late differs from a listener that has listened from the start.
-// The late listener does not know a pending block that replaces a computed block with the same key.
-// The late listener knows a block that was computed before its parent, in another sequence.
+// Compares the blocks that a listener of cache events knows with the cached blocks. Sometimes
+// restarts the event log and then reads the cached blocks in small parts. In two rare cases, a
+// listener that started late differs from a listener that listened from the start. The late
+// listener does not know a pending block that replaces a computed block with the same key. The late
+// listener knows a block that was computed before its parent, in another sequence.
 void ModelRun::CompareEvents() {
   const bool restarts = listener_random_() % 50 == 0;
   if (restarts) Listen();
   listens_late_ |= restarts;
   if (!mirror_.is_complete()) cache_.ReportCached(listener_random_() % 4);
-  Expect(mirror_.Apply(cache_.Events(), static_cast<size_t>(options_.block_size)), "a wrong event");
+  Expect(mirror_.Apply(cache_.Events(), static_cast<size_t>(options_.block_size)),
+         "an event contradicts the earlier events");
   cache_.ClearEvents();
   if (!mirror_.is_complete()) return;
   size_t num_known = 0;
   for (const auto& [prefix, id] : naive_.Emitted()) {
     const auto heard = mirror_.prefixes().find(cache_.pool().hash(BlockId{id}).bytes);
     if (heard == mirror_.prefixes().end()) {
-      Expect(listens_late_ && cache_.pool().is_pending(BlockId{id}), "listeners miss a prefix");
+      Expect(listens_late_ && cache_.pool().is_pending(BlockId{id}),
+             "listeners do not know a stored prefix");
       continue;
     }
     ++num_known;
-    Expect(heard->second == prefix.tokens, "listeners know another prefix");
+    Expect(heard->second == prefix.tokens, "listeners know wrong tokens for a key");
   }
-  Expect(listens_late_ || num_known == mirror_.prefixes().size(), "listeners know too many keys");
+  Expect(listens_late_ || num_known == mirror_.prefixes().size(),
+         "listeners know keys that are not stored");
   for (const auto& [key, unused] : mirror_.prefixes()) {
-    Expect(cache_.pool().Find({.bytes = key}) != kNoBlock, "listeners know a key that is gone");
+    Expect(cache_.pool().Find({.bytes = key}) != kNoBlock,
+           "listeners know a key that the cache does not find");
   }
 }
 
 void ModelRun::CompareStats() {
   stats_ += cache_.TakeStats();
   const auto& by_reason = stats_.evictions.by_reason;
-  Expect(stats_.stored_blocks == naive_.num_stored, "another number of stored blocks");
-  Expect(by_reason[0] + by_reason[1] == naive_.num_evicted, "another number of evictions");
-  Expect(by_reason[2] == naive_.num_expired, "another number that outlived their time");
-  Expect(by_reason[3] == naive_.num_reset, "another number of blocks that were reset");
-  Expect(stats_.regret_blocks <= stats_.stored_blocks, "more regret than blocks");
-  Expect(stats_.collisions == 0, "a collision");
+  Expect(stats_.stored_blocks == naive_.num_stored, "stored_blocks differs between the caches");
+  Expect(by_reason[0] + by_reason[1] == naive_.num_evicted,
+         "the number of evictions differs between the caches");
+  Expect(by_reason[2] == naive_.num_expired,
+         "the number of expired blocks differs between the caches");
+  Expect(by_reason[3] == naive_.num_reset, "the number of reset blocks differs between the caches");
+  Expect(stats_.regret_blocks <= stats_.stored_blocks,
+         "regret_blocks is greater than stored_blocks");
+  Expect(stats_.collisions == 0, "two keys collided");
 }
 
 Retention ModelRun::RandomHint() {
@@ -196,11 +207,13 @@ void ModelRun::Admit(LiveSequence& sequence) {
   const ComputedBlocks computed = cache_.GetComputedBlocks(
       sequence.tokens, sequence.table, partial ? PartialMatch::kAllowed : PartialMatch::kNo);
   const auto equal = [](BlockId id, int32_t other) { return static_cast<int32_t>(id) == other; };
-  Expect(std::ranges::equal(computed.blocks, match.blocks, equal), "found other blocks");
+  Expect(std::ranges::equal(computed.blocks, match.blocks, equal),
+         "the lookup found different blocks");
   CheckCopySource(sequence, computed, match);
   if (!error_.empty()) return;
   match.copy_tokens = computed.copy_tokens;
-  Expect(computed.num_tokens == match.num_tokens(options_.block_size), "tokens do not add up");
+  Expect(computed.num_tokens == match.num_tokens(options_.block_size),
+         "the lookup found a different number of tokens");
   CheckMiss(sequence, computed);
 
   const int32_t num_target = Pick(computed.num_tokens + 1, sequence.num_tokens());
@@ -208,23 +221,28 @@ void ModelRun::Admit(LiveSequence& sequence) {
   const int32_t num_needed = naive_.BlocksNeeded(sequence.naive, match, source, num_target);
   const AdmissionPreview preview = cache_.Preview(sequence.table, computed, num_target);
   const bool fits = num_needed <= naive_.num_free();
-  Expect(preview.fits == fits && preview.blocks_needed == num_needed, "another preview");
+  Expect(preview.fits == fits && preview.blocks_needed == num_needed,
+         "the preview of the admission is wrong");
   const size_t num_found = match.blocks.size();
   const int32_t num_fresh = (num_target + options_.block_size - 1) / options_.block_size -
                             static_cast<int32_t>(num_found);
   if (options_.policy != EvictionPolicyKind::kLru) {
-    Expect(preview.blocks_evicted == naive_.BlocksEvicted(num_fresh), "other evictions foretold");
+    Expect(preview.blocks_evicted == naive_.BlocksEvicted(num_fresh),
+           "the preview has a wrong number of evictions");
   }
   for (const BlockId id : computed.blocks) num_shared_pending += cache_.pool().is_pending(id);
   num_copies += source >= 0;
-  Expect(cache_.AllocateSlots(sequence.table, computed, num_target) == fits, "room or no room");
+  Expect(cache_.AllocateSlots(sequence.table, computed, num_target) == fits,
+         "AllocateSlots returned the wrong result");
   if (!fits) return;
   naive_.Allocate(sequence.naive, match, source,
                   std::span(sequence.table.blocks).subspan(num_found));
   if (source >= 0) {
-    Expect(sequence.table.copy.to == sequence.table.blocks[num_found], "copies elsewhere");
-    Expect(sequence.table.copy.to != sequence.table.copy.from, "copies onto itself");
-    Expect(sequence.table.copy.num_tokens == computed.copy_tokens, "copies another number");
+    Expect(sequence.table.copy.to == sequence.table.blocks[num_found],
+           "the copy does not go to the first new block");
+    Expect(sequence.table.copy.to != sequence.table.copy.from, "a block is copied to itself");
+    Expect(sequence.table.copy.num_tokens == computed.copy_tokens,
+           "the copy has a wrong number of tokens");
   }
   sequence.num_computed = computed.num_tokens;
   Planned(sequence, num_target);
@@ -232,13 +250,17 @@ void ModelRun::Admit(LiveSequence& sequence) {
 
 void ModelRun::CheckCopySource(const LiveSequence& sequence, const ComputedBlocks& computed,
                                const NaiveMatch& match) {
-  Expect((computed.copy_source == kNoBlock) == (computed.copy_tokens == 0), "a copy of nothing");
-  Expect(computed.copy_tokens <= match.copy_tokens, "copies what is not equal");
-  if (match.copy_is_exact) Expect(computed.copy_tokens == match.copy_tokens, "copies too little");
+  Expect((computed.copy_source == kNoBlock) == (computed.copy_tokens == 0),
+         "a copy has no source or no tokens");
+  Expect(computed.copy_tokens <= match.copy_tokens, "the copy contains tokens that are not equal");
+  if (match.copy_is_exact)
+    Expect(computed.copy_tokens == match.copy_tokens, "the copy is not the longest possible copy");
   if (computed.copy_tokens < match.copy_tokens || computed.copy_tokens == 0) return;
   const auto source = static_cast<int32_t>(computed.copy_source);
-  Expect(std::ranges::count(match.sources, source) == 1, "copies from elsewhere");
-  Expect(std::ranges::count(sequence.naive.blocks, source) == 0, "copies from its own");
+  Expect(std::ranges::count(match.sources, source) == 1,
+         "the source of the copy does not share the most tokens");
+  Expect(std::ranges::count(sequence.naive.blocks, source) == 0,
+         "the source of the copy is a block of the sequence");
 }
 
 void ModelRun::CheckMiss(const LiveSequence& sequence, const ComputedBlocks& computed) {
@@ -247,20 +269,24 @@ void ModelRun::CheckMiss(const LiveSequence& sequence, const ComputedBlocks& com
   const size_t index = computed.blocks.size();
   const size_t end = (index + 1) * block_size;
   const bool found_all = !options_.prefix_cache || end >= sequence.tokens.size();
-  Expect((miss.reason == MissReason::kNone) == found_all, "a miss, or none");
+  Expect((miss.reason == MissReason::kNone) == found_all,
+         "the lookup wrongly reports a miss or no miss");
   if (found_all) return;
-  Expect(miss.block == static_cast<int32_t>(index), "missed another block");
+  Expect(miss.block == static_cast<int32_t>(index), "the miss names a wrong block");
   Expect(miss.differing_token >= static_cast<int32_t>(index * block_size) &&
              miss.differing_token < static_cast<int32_t>(end),
-         "differs elsewhere");
+         "the differing token is not in the missed block");
   NaivePrefix prefix = {sequence.naive.space, sequence.tokens};
   prefix.tokens.resize(end);
-  if (miss.reason == MissReason::kEvicted) Expect(naive_.WasEvicted(prefix), "never evicted");
-  if (!naive_.WasPublished(prefix)) Expect(miss.reason != MissReason::kEvicted, "never seen");
+  if (miss.reason == MissReason::kEvicted)
+    Expect(naive_.WasEvicted(prefix), "the missed block was never evicted");
+  if (!naive_.WasPublished(prefix))
+    Expect(miss.reason != MissReason::kEvicted, "the missed block was never published");
   if (miss.reason != MissReason::kOtherNamespace) return;
-  // The other namespace belongs to the same tenant.
+  // The namespaces 0 and 1 belong to the same tenant.
   prefix.space = 1 - prefix.space;
-  Expect(index == 0 && prefix.space >= 0 && naive_.IsCached(prefix), "no other namespace has it");
+  Expect(index == 0 && prefix.space >= 0 && naive_.IsCached(prefix),
+         "no other namespace of the tenant has the missed block");
 }
 
 void ModelRun::Continue(LiveSequence& sequence) {
@@ -272,7 +298,8 @@ void ModelRun::Continue(LiveSequence& sequence) {
   const int32_t num_needed = naive_.BlocksNeeded(sequence.naive, {}, -1, num_target);
   const bool fits = num_needed <= naive_.num_free();
   const size_t num_held = sequence.table.blocks.size();
-  Expect(cache_.AllocateSlots(sequence.table, {}, num_target) == fits, "room or no room");
+  Expect(cache_.AllocateSlots(sequence.table, {}, num_target) == fits,
+         "AllocateSlots returned the wrong result");
   if (!fits) return;
   naive_.Allocate(sequence.naive, {}, -1, std::span(sequence.table.blocks).subspan(num_held));
   // The sequence may still have a pending copy from Fork.
@@ -284,7 +311,7 @@ void ModelRun::Planned(LiveSequence& sequence, int32_t num_target) {
   sequence.planned = true;
   sequence.num_target = num_target;
   step_.push_back(&sequence);
-  if (Chance(10)) return;  // CacheBlocks announces the blocks later
+  if (Chance(10)) return;  // with a probability of 10 %, only CacheBlocks announces the blocks
   const auto tokens = std::span(sequence.tokens).first(static_cast<size_t>(num_target));
   cache_.Announce(sequence.table, tokens);
   naive_.Announce(sequence.naive, tokens);
@@ -329,7 +356,7 @@ void ModelRun::Abort() {
 
 void ModelRun::Unpublish(const LiveSequence& sequence) {
   cache_.Unpublish(sequence.table, sequence.num_tokens());
-  // A block that was never announced has no key yet.
+  // The key of a block is computed when the block is announced.
   const size_t num_keyed = sequence.table.hashes.size() * static_cast<size_t>(options_.block_size);
   const size_t num_tokens = std::min(num_keyed, sequence.tokens.size());
   naive_.Unpublish(sequence.naive, std::span(sequence.tokens).first(num_tokens));
@@ -369,7 +396,8 @@ void ModelRun::Fork(const LiveSequence& parent) {
   }
   const bool copies = num_tokens % options_.block_size > 0;
   const bool fits = !copies || naive_.num_free() > 0;
-  Expect(cache_.Fork(parent.table, child.table, num_tokens) == fits, "room for a fork or not");
+  Expect(cache_.Fork(parent.table, child.table, num_tokens) == fits,
+         "Fork returned the wrong result");
   if (!fits) return sequences_.pop_back();
   naive_.Fork(parent.naive, child.naive, num_tokens,
               std::span(child.table.blocks).last(copies ? 1 : 0));

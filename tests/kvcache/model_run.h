@@ -92,17 +92,18 @@ class ModelRun {
   void MoveTime();
 
   Choices choose_;
-  KvCacheSeams seams_;  // also set by RandomOptions
+  KvCacheSeams seams_;
   KvCacheOptions options_;
   KvCacheManager cache_;
   NaiveCache naive_;
   int32_t alphabet_ = 2;
   bool has_hints_ = false, listens_ = false, listens_late_ = false;
   EventMirror mirror_;
-  // Random numbers for restarts of the event log. The log does not change other random choices.
+  // Generator for the restarts of the event log. It is separate from `choose_`, so that restarts do
+  // not change the random calls.
   std::minstd_rand listener_random_{1};
   std::list<LiveSequence> sequences_;
-  std::vector<LiveSequence*> step_;  // in the order of planning
+  std::vector<LiveSequence*> step_;  // sequences of the planned step, in the order of planning
   std::vector<std::vector<TokenId>> texts_;
   Duration now_{};
   KvCacheStats stats_;

@@ -16,7 +16,7 @@ class ModelTest : public testing::TestWithParam<EvictionPolicyKind> {};
 
 INSTANTIATE_TEST_SUITE_P(Policies, ModelTest, testing::ValuesIn(kPolicyKinds), PolicyTestName);
 
-// How many seeds: INCIPIT_MODEL_SEEDS, or as many as take a second.
+// Returns the number of seeds: the value of INCIPIT_MODEL_SEEDS or, if it is not set, 100.
 uint64_t NumSeeds() {
   const char* text = std::getenv("INCIPIT_MODEL_SEEDS");
   return text == nullptr ? 100 : std::strtoull(text, nullptr, 0);

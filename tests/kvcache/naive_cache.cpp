@@ -93,7 +93,7 @@ NaiveMatch NaiveCache::LookUp(std::span<const TokenId> tokens, int32_t space, bo
   }
   match.copy_is_exact = num_candidates <= kCandidatesMax;
   const bool all = match.copy_tokens == static_cast<int32_t>(rest.size());
-  match.copy_tokens -= all;  // the last token must be computed
+  match.copy_tokens -= all;  // at least the last token must be computed
   const int32_t asked = seams_.copy_min_tokens;
   const int32_t min_tokens = asked > 0 ? asked : std::max(2, options_.block_size / 4);
   if (match.copy_tokens > 0 && (all || match.copy_tokens >= min_tokens)) return match;
@@ -137,7 +137,7 @@ bool NaiveCache::MayGo(int32_t id) const {
 
 void NaiveCache::Publish(int32_t id, const NaivePrefix& prefix) {
   NaiveBlock& block = At(id);
-  Expect(!block.content && block.num_users > 0, "published what is not its own");
+  Expect(!block.content && block.num_users > 0, "published a block that is cached or not in use");
   block.content = prefix;
   block.pending = true;
   copies_[prefix].push_back(id);
@@ -201,10 +201,11 @@ void NaiveCache::AddUser(int32_t id) {
 
 void NaiveCache::Take(int32_t id) {
   NaiveBlock& block = At(id);
-  Expect(block.num_users == 0, fmt::format("took block {}, which is in use", id));
+  Expect(block.num_users == 0, fmt::format("an allocation took block {}, which is in use", id));
   const auto may_go = [&](int32_t other) { return !At(other).content || MayGo(other); };
   const auto first = std::ranges::find_if(queue_, may_go);
-  Expect(!queue_is_all_ || (first != queue_.end() && *first == id), "took another than the first");
+  Expect(!queue_is_all_ || (first != queue_.end() && *first == id),
+         "an allocation did not take the first block that may be evicted");
   std::erase(queue_, id);
   if (block.content) JudgeVictim(id);
   if (block.content) {
@@ -225,36 +226,38 @@ int32_t NaiveCache::LevelAt(int32_t id) const {
 }
 
 // Checks that block `id` was evicted in the right order. Children are evicted before parents,
-// unfindable blocks before all others, and low retention levels before high levels. The level of a
-// retained block with descendants is not checked, because the block may have lost its retention
-// hint.
+// blocks that no lookup can find before all others, and low retention levels before high levels.
+// The level of a retained block with descendants is not checked, because the block may have lost
+// its retention hint.
 void NaiveCache::JudgeVictim(int32_t id) {
   const bool uncertain = had_descendants_[static_cast<size_t>(id)];
   const int32_t level = LevelAt(id);
-  Expect(MayGo(id), fmt::format("gave up block {} before what descends from it", id));
+  Expect(MayGo(id), fmt::format("block {} was evicted before its descendants", id));
   ++num_victims;
   num_retained_victims += level != kDefaultLevel;
   for (int32_t other = 0; other < options_.num_blocks; ++other) {
     if (other == id || At(other).num_users > 0) continue;
     if (!At(other).content) {
       const bool in_order = is_lru_ && (level <= kDefaultLevel || uncertain);
-      Expect(in_order, "gave up what could be found before what could not");
+      Expect(in_order, "a cached block was evicted before a block that lookups cannot find");
       continue;
     }
     if (uncertain || had_descendants_[static_cast<size_t>(other)] || !MayGo(other)) continue;
     Expect(level <= LevelAt(other),
-           fmt::format("gave up level {} before level {}", level, LevelAt(other)));
+           fmt::format("a block of level {} was evicted before a block of level {}", level,
+                       LevelAt(other)));
   }
 }
 
-// Reads from the product which retained blocks have lost their retention hint. Only a block that
-// had descendants when the product reached the block may lose its hint.
+// Reads from KvCacheManager which retained blocks have lost their retention hint. Only a block that
+// had descendants when KvCacheManager tried to evict it may lose its hint.
 void NaiveCache::SettleHints() {
   for (int32_t id = 0; id < options_.num_blocks; ++id) {
     NaiveBlock& block = At(id);
     if (block.num_users > 0 || block.group < 0) continue;
     if (product_.pool().is_retained(BlockId{id})) continue;
-    Expect(had_descendants_[static_cast<size_t>(id)], fmt::format("block {} lost its wish", id));
+    Expect(had_descendants_[static_cast<size_t>(id)],
+           fmt::format("block {} lost its retention hint", id));
     block.group = -1;
   }
 }
@@ -277,10 +280,10 @@ void NaiveCache::CacheBlocks(NaiveTable& table, std::span<const TokenId> tokens)
   for (; table.num_confirmed < std::min(num_full, table.num_published); ++table.num_confirmed) {
     const int32_t id = table.blocks[static_cast<size_t>(table.num_confirmed)];
     NaiveBlock& block = At(id);
-    if (!block.content) continue;  // unpublished after it was announced
+    if (!block.content) continue;  // the block was unpublished after its announcement
     block.pending = false;
     ++num_stored;
-    // If no sequence uses the canonical copy, the new copy replaces the canonical copy.
+    // If no sequence uses the canonical block, the new block replaces the canonical block.
     const int32_t first = copies_.at(*block.content).front();
     const NaivePrefix parent = PrefixOf(
         table.space, tokens,
@@ -298,8 +301,8 @@ void NaiveCache::Rollback(NaiveTable& table) {
     const NaivePrefix prefix = *At(id).content;
     Remove(id);
     if (copies_.contains(prefix)) continue;
-    // The removed block had replaced a copy that was evicted later, so the descendants of the block
-    // are removed.
+    // No other block has the prefix of the removed block, so all blocks that continue this prefix
+    // are removed too.
     for (int32_t other = 0; other < options_.num_blocks; ++other) {
       const NaiveBlock& block = At(other);
       if (block.content && block.content->StartsWith(prefix)) Remove(other);
@@ -335,13 +338,13 @@ void NaiveCache::ReleaseCopySource(NaiveTable& table) {
 
 void NaiveCache::ReleaseUser(int32_t id) {
   NaiveBlock& block = At(id);
-  Expect(block.num_users > 0, "released what nobody uses");
+  Expect(block.num_users > 0, "released a block that has no user");
   if (--block.num_users > 0) return;
   queue_.push_back(id);
   if (block.group >= 0 && groups_[static_cast<size_t>(block.group)].ended) block.group = -1;
   if (!block.content || is_lru_) return;
-  // If the prefix has another copy, the released copy is removed, unless the other copy is still
-  // pending.
+  // If another block has the same prefix, the released block is removed, unless the other block is
+  // still pending.
   const std::vector<int32_t>& ids = copies_.at(*block.content);
   if (ids.size() == 1 || (ids.front() == id && At(ids[1]).pending)) return;
   Replace(id);
@@ -403,8 +406,8 @@ void NaiveCache::Reset() {
   }
 }
 
-// Reads from the product which blocks EvictTo evicted, and checks the number of these blocks. The
-// order of evictions is not checked.
+// Reads from KvCacheManager which blocks EvictTo evicted. Checks the number of these blocks, but
+// not the order of their eviction.
 void NaiveCache::EvictTo(int32_t num_cached_max) {
   queue_is_all_ = false;
   std::vector<int32_t> gone;
@@ -413,7 +416,8 @@ void NaiveCache::EvictTo(int32_t num_cached_max) {
     if (IsCachedFree(id) && !product_.pool().is_published(BlockId{id})) gone.push_back(id);
   }
   const int32_t num_expected = std::max(0, num_cached() - num_cached_max);
-  Expect(static_cast<int32_t>(gone.size()) == num_expected, "gave up the wrong number");
+  Expect(static_cast<int32_t>(gone.size()) == num_expected,
+         "EvictTo evicted a wrong number of blocks");
   for (const int32_t id : gone) evicted_[*At(id).content] = true;
   num_evicted += static_cast<int64_t>(gone.size());
   for (const int32_t id : gone) Remove(id);
@@ -421,7 +425,8 @@ void NaiveCache::EvictTo(int32_t num_cached_max) {
     const NaivePrefix parent =
         PrefixOf(prefix.space, prefix.tokens,
                  prefix.tokens.size() - static_cast<size_t>(options_.block_size));
-    Expect(parent.tokens.empty() || copies_.contains(parent), "gave up a parent first");
+    Expect(parent.tokens.empty() || copies_.contains(parent),
+           "EvictTo evicted a parent before its child");
   }
   SettleHints();
 }
@@ -445,10 +450,10 @@ void NaiveCache::Advance(Duration now) {
     const bool expired = life > Duration::zero() && now - group.start >= life;
     if (product_.pool().is_published(BlockId{id})) {
       Expect(!expired || HasDescendants(*block.content),
-             fmt::format("block {} outlives its time", id));
+             fmt::format("block {} is cached after its time to live", id));
       block.group = -1;
     } else {
-      Expect(expired, fmt::format("block {} is gone before its time", id));
+      Expect(expired, fmt::format("block {} was evicted before its time to live passed", id));
       gone.push_back(id);
     }
   }
@@ -473,19 +478,22 @@ void NaiveCache::Compare(std::span<const NaiveTable* const> tables) {
       Expect(actual == expected,
              fmt::format("block {}: {} is {}, not {}", i, what, actual, expected));
     };
-    expect_equal(block.num_users, num_users[static_cast<size_t>(i)], "what tables hold");
+    expect_equal(block.num_users, num_users[static_cast<size_t>(i)],
+                 "the number of users in block tables");
     expect_equal(pool.num_users(id), block.num_users, "the number of users");
     expect_equal(pool.is_published(id), block.content.has_value(), "being published");
     expect_equal(pool.is_pending(id), block.pending, "being pending");
     const bool retained = block.num_users == 0 && block.group >= 0;
     expect_equal(pool.is_retained(id), retained, "being retained");
   }
-  Expect(product_.num_free() == num_free(), "another number of free blocks");
-  Expect(product_.num_cached() == num_cached(), "another number of cached blocks");
-  Expect(pool.num_keys() == static_cast<int32_t>(copies_.size()), "another number of keys");
+  Expect(product_.num_free() == num_free(), "the number of free blocks differs between the caches");
+  Expect(product_.num_cached() == num_cached(),
+         "the number of cached blocks differs between the caches");
+  Expect(pool.num_keys() == static_cast<int32_t>(copies_.size()),
+         "the number of keys differs between the caches");
   for (const auto& [prefix, ids] : copies_) {
     Expect(pool.Find(pool.hash(BlockId{ids.front()})) == BlockId{ids.front()},
-           "another copy answers");
+           "a lookup returns a block that is not canonical");
   }
 }
 

@@ -36,19 +36,21 @@ struct NaiveTable {
 
 struct NaiveMatch {
   std::vector<int32_t> blocks;  // full blocks
-  // Largest number of tokens that any next block shares with the sequence.
+  // Largest number of leading tokens that any cached block after `blocks` shares with the rest of
+  // the sequence.
   int32_t copy_tokens = 0;
-  // True: there are at most 16 candidates for a partial match, so the cache must find the longest
-  // match.
+  // True: at most 16 cached blocks are candidates for the partial match. The cache must then find
+  // the longest match.
   bool copy_is_exact = true;
-  // Every block that shares exactly `copy_tokens` tokens with the sequence.
+  // Candidates that share exactly `copy_tokens` leading tokens with the rest of the sequence.
   std::vector<int32_t> sources;
   int32_t num_tokens(int32_t block_size) const {
     return static_cast<int32_t>(blocks.size()) * block_size + copy_tokens;
   }
 };
 
-// The caller makes each call to KvCacheManager as well. error() returns the first difference.
+// A cache that keeps whole prefixes in a map. The caller must make each call to KvCacheManager as
+// well. error() returns the first difference between both caches.
 class NaiveCache {
  public:
   NaiveCache(const KvCacheOptions& options, const KvCacheSeams& seams,
@@ -60,7 +62,7 @@ class NaiveCache {
   int32_t BlocksEvicted(int32_t num_fresh) const;
 
   // REQUIRES: `table` is empty, or `match` is empty and `source` is -1. `fresh` lists the blocks
-  // that KvCacheManager allocated for this call.
+  // that KvCacheManager allocated in the same call.
   void Allocate(NaiveTable& table, const NaiveMatch& match, int32_t source,
                 std::span<const BlockId> fresh);
   void Announce(NaiveTable& table, std::span<const TokenId> tokens);
@@ -89,7 +91,8 @@ class NaiveCache {
   const std::string& error() const { return error_; }
 
   int64_t num_stored = 0, num_evicted = 0, num_expired = 0, num_reset = 0;
-  // Number of blocks that allocations evicted; number of these blocks that had a retention hint.
+  // num_victims: number of blocks that allocations evicted. num_retained_victims: number of these
+  // blocks that had a retention hint.
   int64_t num_victims = 0, num_retained_victims = 0;
 
  private:
@@ -114,12 +117,13 @@ class NaiveCache {
   bool is_lru() const { return is_lru_; }
   bool IsCachedFree(int32_t id) const { return At(id).num_users == 0 && At(id).content; }
   bool HasDescendants(const NaivePrefix& prefix) const;
-  // Returns true if the block is a duplicate, or if no cached block continues its prefix.
+  // Returns true if block `id` may be evicted: block `id` is a duplicate, or no cached block
+  // continues its prefix.
   bool MayGo(int32_t id) const;
   void Publish(int32_t id, const NaivePrefix& prefix);
   void Remove(int32_t id);
-  // Makes the next copy of the block canonical and passes the retention hint on. Then removes the
-  // block from the cache.
+  // Makes the next block with the same prefix canonical and gives it the retention hint of block
+  // `id`. Then removes block `id` from the cache.
   void Replace(int32_t id);
   void AddUser(int32_t id);
   void Take(int32_t id);
@@ -137,17 +141,16 @@ class NaiveCache {
   const KvCacheManager& product_;
   bool is_lru_;
   std::vector<NaiveBlock> blocks_;
-  // The cached copies of each prefix. The first copy is canonical.
+  // The ids of all cached blocks with the same prefix. The first block is canonical.
   std::map<NaivePrefix, std::vector<int32_t>> copies_;
   std::map<NaivePrefix, bool> evicted_, published_, emitted_;
   std::vector<NaiveGroup> groups_;
-  // Free blocks in the order of their release. With `lru`, an allocation uses the first block that
-  // may be evicted. This order ends with the first retention hint or EvictTo, which clear
-  // queue_is_all_.
+  // Free blocks in the order of their release. With the policy `lru`, an allocation takes the first
+  // of these blocks that may be evicted. The order is known only while `queue_is_all_` is true. The
+  // first retention hint and EvictTo set `queue_is_all_` to false.
   std::vector<int32_t> queue_;
   bool queue_is_all_ = false;
-  // True for each block that had descendants when the current call started to choose blocks to
-  // evict.
+  // [id]: true if block `id` had descendants when the current call started to evict blocks.
   std::vector<bool> had_descendants_;
   Duration now_{};
   std::string error_;

@@ -20,7 +20,8 @@ using std::chrono::seconds;
 
 constexpr int32_t kShelfBlock = 4;
 
-// A cache in which requests come and go, each a chain of full blocks of its own tokens.
+// A cache for requests that come and go. Each request is a chain of full blocks with tokens of its
+// own.
 class Shelf {
  public:
   explicit Shelf(EvictionPolicyKind policy, int32_t num_blocks = 16, RetentionLimits limits = {1.0})
@@ -31,7 +32,8 @@ class Shelf {
     cache.Advance(Time{});
   }
 
-  // The tokens of a chain: `num_blocks` full blocks, which differ from those of any other name.
+  // Returns the tokens of `num_blocks` full blocks. Chains with different `name` have no token in
+  // common.
   static std::vector<TokenId> Chain(int32_t name, int32_t num_blocks) {
     return TokenRange(name * 1000, num_blocks * kShelfBlock);
   }
@@ -44,14 +46,14 @@ class Shelf {
     sequence.Free();
     Check();
   }
-  // Somebody takes blocks for good, which need not be found.
+  // Allocates `num_blocks` blocks that stay in use until the end of the test.
   void Take(int32_t num_blocks) {
     CachedSequence& holder = holders_.emplace_back(
         cache, Chain(100 + static_cast<int32_t>(holders_.size()), num_blocks));
     ASSERT_GE(holder.Admit(), 0);
     Check();
   }
-  // How many leading blocks of `tokens` can be found.
+  // Returns the number of leading blocks of `tokens` that a lookup finds.
   int32_t Found(std::vector<TokenId> tokens) {
     tokens.push_back(-1);
     const CachedSequence probe(cache, std::move(tokens));
@@ -92,7 +94,7 @@ TEST_P(RetentionTest, ALowPriorityGoesBeforeWhatWasFreedEarlier) {
   EXPECT_EQ(shelf.num_retained(), 4);
   shelf.Take(3);
   EXPECT_EQ(shelf.Found(Shelf::Chain(1, 4)), 4);
-  EXPECT_EQ(shelf.Found(Shelf::Chain(2, 4)), 1);  // its tail went first
+  EXPECT_EQ(shelf.Found(Shelf::Chain(2, 4)), 1);  // the last blocks of the chain were evicted first
   shelf.Take(1);
   EXPECT_EQ(shelf.Found(Shelf::Chain(2, 4)), 0);
   EXPECT_EQ(shelf.Evicted(EvictionReason::kPriority), 4);
@@ -170,14 +172,15 @@ TEST_P(RetentionTest, AHighPriorityFallsBackToTheDefaultInEqualSteps) {
   shelf.Cache(Shelf::Chain(2, 2), {.priority = 80});
   shelf.Cache(Shelf::Chain(3, 2), {.priority = 70});
   shelf.Cache(Shelf::Chain(4, 2));
-  // 100 stands now where 80 begins, and what was freed first goes first.
+  // The priority 100 has decayed to the level at which the priority 80 starts. Within a level, the
+  // blocks that were freed first are evicted first.
   shelf.Take(2);
   EXPECT_EQ(shelf.Found(Shelf::Chain(4, 2)), 0);
   shelf.Take(2);
   EXPECT_EQ(shelf.Found(Shelf::Chain(3, 2)), 0);
   EXPECT_EQ(shelf.Found(Shelf::Chain(1, 2)), 2);
   EXPECT_EQ(shelf.Found(Shelf::Chain(2, 2)), 2);
-  shelf.Advance(seconds(6));  // and where 70 begins
+  shelf.Advance(seconds(6));  // the priority 100 has decayed to the level at which 70 starts
   shelf.Take(2);
   EXPECT_EQ(shelf.Found(Shelf::Chain(1, 2)), 0);
   EXPECT_EQ(shelf.Found(Shelf::Chain(2, 2)), 2);
@@ -187,7 +190,7 @@ TEST_P(RetentionTest, AHighPriorityIsTheDefaultWhenItsTimeIsOverHoweverOftenItIs
   for (const Duration step : {Duration(milliseconds(1)), Duration(milliseconds(77)),
                               Duration(milliseconds(999)), Duration(milliseconds(1500))}) {
     Shelf shelf(GetParam(), 8, {.tenant_share_max = 1, .duration_max = milliseconds(1000)});
-    shelf.Advance(step / 3);  // requests do not end when steps do
+    shelf.Advance(step / 3);  // so that requests do not end at multiples of `step`
     shelf.Cache(Shelf::Chain(1, 4), {.priority = 100});
     Duration now = step / 3;
     while (now + step < step / 3 + milliseconds(1000)) {
@@ -224,7 +227,7 @@ TEST_P(RetentionTest, APinEndsWhenItWasAskedToAndAtTheLimit) {
   EXPECT_EQ(shelf.num_retained(), 9);
   shelf.Advance(seconds(15));
   EXPECT_EQ(shelf.num_retained(), 7);
-  shelf.Advance(seconds(25));  // a low priority takes effect after the pin
+  shelf.Advance(seconds(25));  // the pin has ended, so the priority 0 takes effect
   shelf.Take(1);
   EXPECT_EQ(shelf.Found(Shelf::Chain(3, 4)), 3);
   shelf.Advance(seconds(65) - milliseconds(1));
@@ -289,7 +292,7 @@ TEST_P(RetentionTest, WhatOthersBuiltOnOutlivesItsTimeAsLongAsThey) {
   shelf.Advance(seconds(10));
   EXPECT_EQ(shelf.Found(longer), 5);
   EXPECT_EQ(shelf.num_retained(), 0);
-  // Its last two blocks go before what they were built on.
+  // The last two blocks of `longer` are evicted before the three blocks of their prefix.
   shelf.Take(7);
   shelf.Take(2);
   EXPECT_EQ(shelf.Found(longer), 3);
@@ -338,7 +341,7 @@ TEST_P(RetentionTest, AnAncestorIsKeptAsLongAsWhatDescendsFromIt) {
   const std::vector<TokenId> longer = Shelf::Chain(1, 4);
   const std::vector<TokenId> prefix(longer.begin(), longer.begin() + 2 * kShelfBlock);
   shelf.Cache(prefix, {.priority = 0});
-  shelf.Cache(longer, {.pin = seconds(10)});  // whose wish extends to the prefix
+  shelf.Cache(longer, {.pin = seconds(10)});  // the retention hint also keeps the prefix
   shelf.Cache(Shelf::Chain(2, 6));
   shelf.Take(6);
   EXPECT_EQ(shelf.Found(longer), 4);
@@ -369,7 +372,8 @@ TEST_P(RetentionTest, ATenantRetainsNoMoreThanItsShare) {
     shelf.Cache(Shelf::Chain(name, 3), hint, 1);
   }
   EXPECT_EQ(shelf.num_retained(), 10);
-  // Another has a share of its own; what is below the default is no burden to anybody.
+  // Another tenant has its own share. Hints below the default priority do not count towards a
+  // share.
   shelf.Cache(Shelf::Chain(20, 3), {.priority = 80}, 2);
   shelf.Cache(Shelf::Chain(21, 3), {.priority = 20}, 1);
   EXPECT_EQ(shelf.num_retained(), 16);
@@ -385,7 +389,7 @@ TEST_P(RetentionTest, OverItsShareATenantKeepsTheBeginningsOfItsChains) {
   EXPECT_EQ(shelf.Found(Shelf::Chain(2, 2)), 0);
 }
 
-// Blocks further down the chain may be retained while its beginning no longer is.
+// The later blocks of a chain may have a retention hint while the first blocks no longer have one.
 TEST_P(RetentionTest, AShareHoldsWhereverInAChainItsBlocksStand) {
   Shelf shelf(GetParam(), 16, {.tenant_share_max = 0.25});
   const std::vector<TokenId> chain = Shelf::Chain(1, 6);
@@ -408,7 +412,7 @@ TEST_P(RetentionTest, WhatATenantRenewsCountsOnce) {
     shelf.Cache(Concat(Shelf::Chain(1, 10), {7}), {.pin = seconds(10)}, 1);
     EXPECT_EQ(shelf.num_retained(), 10);
   }
-  shelf.Advance(seconds(13));  // it was last renewed at 4 s
+  shelf.Advance(seconds(13));  // the last request renewed the pin at 4 s
   EXPECT_EQ(shelf.num_retained(), 10);
   shelf.Advance(seconds(14));
   EXPECT_EQ(shelf.num_retained(), 0);
@@ -426,7 +430,8 @@ TEST_P(RetentionTest, AShareIsFreeAgainWhenBlocksAreGone) {
   }
 }
 
-// Whoever pins as much as it may for as long as it lives still leaves three quarters to others.
+// A client that always pins as many blocks as its share allows leaves three quarters of the cache
+// to others.
 TEST_P(RetentionTest, NoClientFillsTheCacheForEver) {
   Shelf shelf(GetParam(), 40, {.tenant_share_max = 0.25, .duration_max = seconds(100)});
   for (int32_t round = 0; round < 300; ++round) {
@@ -459,8 +464,8 @@ TEST_P(RetentionTest, MoreRequestsThanGroupsRetainNothing) {
   EXPECT_EQ(shelf.num_retained(), kMany / 2 + 1);
 }
 
-// A request's blocks are taken from the index while it runs, because their values are not finite:
-// its wish then means nothing, least of all for whoever gets the blocks next.
+// The blocks of `bad` are unpublished while its request runs, because their values are not finite.
+// The retention hint must then have no effect on these blocks, also not for their next user.
 TEST_P(RetentionTest, AHintForWhatCanNoLongerBeFoundMeansNothing) {
   Shelf shelf(GetParam(), 4);
   CachedSequence bad(shelf.cache, Shelf::Chain(1, 4));

@@ -11,7 +11,7 @@ std::vector<TokenId> Range(TokenId begin, TokenId end) {
   return tokens;
 }
 
-// All tokens of `tokens`, a block of 4 at a time.
+// Returns all tokens of `tokens`, read in blocks of 4 tokens.
 std::vector<TokenId> BlockByBlock(const SequenceTokens& tokens) {
   std::vector<TokenId> all;
   for (size_t begin = 0; begin < tokens.size(); begin += 4) {

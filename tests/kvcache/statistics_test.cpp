@@ -66,7 +66,7 @@ TEST_P(StatisticsTest, TheFirstTokenThatDiffersFromTheNearestChainIsReported) {
   }
 }
 
-// Also where nothing may be copied, or is: it is about what differs, not about what was reused.
+// A miss reports the first differing token even if blocks are never copied.
 TEST_P(StatisticsTest, WhatDiffersDoesNotDependOnCopies) {
   KvCacheManager cache(
       {.num_blocks = 8, .block_size = kCountedBlock, .copy_on_write = false, .policy = GetParam()});
@@ -80,7 +80,7 @@ TEST_P(StatisticsTest, WhatDiffersDoesNotDependOnCopies) {
 TEST_P(StatisticsTest, WhatWasEvictedIsKnownWithItsAge) {
   Cache(TokenRange(0, 32));
   cache_.Advance(Time(seconds(3)));
-  Cache(TokenRange(500, 8));  // takes the last two blocks
+  Cache(TokenRange(500, 8));  // evicts the last two of the eight blocks
   cache_.Advance(Time(milliseconds(7250)));
   const Miss miss = MissOf(TokenRange(0, 33));
   EXPECT_EQ(miss.reason, MissReason::kEvicted);
@@ -100,7 +100,8 @@ TEST_P(StatisticsTest, WhatIsCachedAgainIsNoLongerEvicted) {
   EXPECT_EQ(MissOf(TokenRange(500, 9)).reason, MissReason::kEvicted);
 }
 
-// Though few are looked for where a chain is new.
+// The cache stops to count recomputed blocks after several consecutive blocks that were not evicted
+// before. In a chain of evicted blocks, it must count all blocks.
 TEST_P(StatisticsTest, AllOfALongChainThatIsCachedAgainIsRegretted) {
   constexpr int32_t kChainBlocks = 48;
   KvCacheManager cache(
@@ -135,7 +136,8 @@ TEST_P(StatisticsTest, EvictionsOfLongAgoAreForgotten) {
   EXPECT_EQ(cache_.TakeStats().regret_blocks, 0);
 }
 
-// Another salt or adapter of one's own is told; what other tenants have is not.
+// A miss reports that the same tenant has cached the tokens with another salt or adapter. A miss
+// does not report the namespaces of other tenants.
 TEST_P(StatisticsTest, OnlyOnesOwnOtherNamespacesAreReported) {
   const CacheNamespace plain = MakeCacheNamespace("a", ""), salted = MakeCacheNamespace("a", "x");
   CacheNamespace adapted = plain;
@@ -151,7 +153,7 @@ TEST_P(StatisticsTest, OnlyOnesOwnOtherNamespacesAreReported) {
   EXPECT_EQ(MissOf(TokenRange(1, 9), salted, 1).reason, MissReason::kUnseen);
   EXPECT_EQ(MissOf(TokenRange(0, 9), plain, 1).reason, MissReason::kNone);
 
-  // Nothing is told of what is gone, or now somebody else's.
+  // A miss does not report tokens of another tenant, or tokens that are no longer cached.
   Cache(TokenRange(0, 8), stranger, 2);
   EXPECT_EQ(MissOf(TokenRange(0, 9), salted, 1).reason, MissReason::kUnseen);
   EXPECT_EQ(MissOf(TokenRange(0, 9), stranger, 2).reason, MissReason::kNone);
@@ -171,7 +173,7 @@ TEST_P(StatisticsTest, NothingIsReportedOfAnotherBlockInTheSamePosition) {
 
 TEST_P(StatisticsTest, EvictionsAreCountedWithAgeAndIdleTime) {
   CachedSequence sequence(cache_, TokenRange(0, 32));
-  sequence.AdmitAndCommit();  // published at 0 s
+  sequence.AdmitAndCommit();  // the blocks are published at 0 s
   cache_.Advance(Time(seconds(60)));
   sequence.Free();
   cache_.Advance(Time(seconds(61)));
@@ -201,8 +203,8 @@ TEST_P(StatisticsTest, EveryReasonIsCountedApart) {
   cache_.Advance(Time(seconds(1)));
   cache(1000, 3, {});
   cache(2000, 5, {.priority = 10});
-  cache(3000, 4, {});  // takes four of the low priority
-  cache(4000, 4, {});  // takes the last of them, and three others
+  cache(3000, 4, {});  // evicts four blocks with the priority 10
+  cache(4000, 4, {});  // evicts the last block with the priority 10 and three other blocks
   ASSERT_TRUE(cache_.ResetPrefixCache());
   const EvictionStats stats = cache_.TakeStats().evictions;
   EXPECT_THAT(stats.by_reason, ElementsAre(3, 5, 2, 8));
@@ -221,7 +223,7 @@ TEST_P(StatisticsTest, WhatIsUnpublishedForItsValuesIsNoEviction) {
 }
 
 TEST_P(StatisticsTest, APreviewReportsWhatWouldBeEvictedAndChangesNothing) {
-  Cache(TokenRange(0, 16));  // four blocks stay cached, four are empty
+  Cache(TokenRange(0, 16));  // four of the eight blocks are then cached
   CachedSequence next(cache_, Concat(TokenRange(0, 8), TokenRange(500, 20)));
   const ComputedBlocks computed = cache_.GetComputedBlocks(next.tokens, next.table);
   AdmissionPreview preview = cache_.Preview(next.table, computed, 28);

@@ -13,7 +13,7 @@ using testing::ElementsAre;
 
 class WorkedExampleTest : public testing::TestWithParam<bool> {};
 
-// With copy-on-write the ids are the same, and two tokens more of request 1 are found.
+// With copy-on-write, the block ids are the same, and request 1 finds two more tokens.
 TEST_P(WorkedExampleTest, BlockIdsAndQueueOrderAreExact) {
   const bool copies = GetParam();
   KvCacheManager cache({.num_blocks = 10,
@@ -22,19 +22,21 @@ TEST_P(WorkedExampleTest, BlockIdsAndQueueOrderAreExact) {
                         .policy = EvictionPolicyKind::kLru});
   const std::vector<TokenId> first_tokens = TokenRange(100, 17);
 
-  // Request 0 has 15 prompt tokens: four blocks, three of them full.
+  // Request 0 has 15 prompt tokens in four blocks, three of which are full.
   CachedSequence request0(cache, {first_tokens.begin(), first_tokens.begin() + 15});
   EXPECT_EQ(request0.AdmitAndCommit(), 0);
   EXPECT_THAT(request0.blocks(), ElementsAre(0, 1, 2, 3));
   EXPECT_EQ(request0.table.num_published, 3);
 
-  // It decodes until block 3 is full, and takes block 4, which is never filled.
+  // Request 0 decodes two tokens. The first token fills block 3. The second token goes to block 4,
+  // which never becomes full.
   request0.Decode(first_tokens[15]);
   EXPECT_EQ(request0.table.num_published, 4);
   request0.Decode(first_tokens[16]);
   EXPECT_THAT(request0.blocks(), ElementsAre(0, 1, 2, 3, 4));
 
-  // Request 1 has 14 tokens, the first 10 as request 0's: two blocks hit, two are new.
+  // Request 1 has 14 tokens, and its first 10 tokens equal those of request 0. Two of its blocks
+  // are hits, and two are new.
   CachedSequence request1(
       cache, Concat({first_tokens.begin(), first_tokens.begin() + 10}, TokenRange(200, 4)));
   EXPECT_EQ(request1.Admit(), copies ? 10 : 8);
@@ -44,13 +46,14 @@ TEST_P(WorkedExampleTest, BlockIdsAndQueueOrderAreExact) {
   request1.Commit();
   EXPECT_THAT(request1.blocks(), ElementsAre(0, 1, 5, 6));
 
-  // Request 0 ends: its own blocks return last one first, the shared ones stay.
+  // Request 0 ends. Its own blocks are freed from the last to the first. Request 1 still uses the
+  // two shared blocks.
   request0.Free();
   EXPECT_THAT(FreeOrder(cache), ElementsAre(7, 8, 9, 4, 3, 2));
   request1.Free();
   EXPECT_THAT(FreeOrder(cache), ElementsAre(7, 8, 9, 4, 3, 2, 6, 5, 1, 0));
 
-  // Request 2 has 29 tokens, the first 12 as request 0's.
+  // Request 2 has 29 tokens, and its first 12 tokens equal those of request 0.
   CachedSequence request2(
       cache, Concat({first_tokens.begin(), first_tokens.begin() + 12}, TokenRange(300, 17)));
   const ComputedBlocks computed = cache.GetComputedBlocks(request2.tokens, request2.table);
@@ -70,8 +73,9 @@ TEST_P(WorkedExampleTest, BlockIdsAndQueueOrderAreExact) {
 
 INSTANTIATE_TEST_SUITE_P(CopyOnWrite, WorkedExampleTest, testing::Bool());
 
-// Blocks that nobody can find are taken first, in the order in which they were released: request 2
-// takes 7 8 9 4 6 and evicts nothing, and 3 and 5 stay cached. So with all policies but `lru`.
+// All policies except `lru` first take blocks that no lookup can find, in the order of their
+// release. Request 2 therefore takes the blocks 7, 8, 9, 4 and 6, and evicts nothing. Blocks 3 and
+// 5 stay cached.
 TEST(WorkedExampleOfOtherPoliciesTest, WithBlocksWithoutAHashReclaimedFirstNothingIsEvicted) {
   for (const EvictionPolicyKind policy : kPolicyKinds) {
     if (policy == EvictionPolicyKind::kLru) continue;

@@ -1,6 +1,6 @@
 // Runs the whole server over PacedRunner, which computes nothing. Tests and measurements thereby
-// see the cost of the server itself. A second port ends each call without parsing its message,
-// which is the lowest possible cost of a refusal. See docs/testing.md.
+// see the cost of the server itself. A second port ends each call without parsing its message. This
+// is the lowest possible cost of a refused call. See docs/testing.md.
 #include <fmt/format.h>
 #include <grpc/grpc.h>
 #include <grpcpp/grpcpp.h>
@@ -43,15 +43,18 @@ struct FakeOptions {
 
 void BindFakeOptions(FakeOptions& fake, Flags& flags) {
   flags.Group("Fake runner");
-  flags.Real({"step-time-ms", "X", "What a step takes."}, fake.step_time_ms, {0, 60'000});
-  flags.Real({"token-time-us", "X", "In addition, for each token that a step computes."},
-             fake.token_time_us, {0, 1e6});
-  flags.Integer({"vocab", "N", "Size of the vocabulary. 0: the tokenizer's, else 128256."},
+  flags.Real({"step-time-ms", "X", "Minimum duration of a step."}, fake.step_time_ms, {0, 60'000});
+  flags.Real(
+      {"token-time-us", "X", "Additional duration of a step for each token that it computes."},
+      fake.token_time_us, {0, 1e6});
+  flags.Integer({"vocab", "N",
+                 "Size of the vocabulary. 0: size of the tokenizer's vocabulary; without a "
+                 "tokenizer, 128256."},
                 fake.vocab, {0, 1 << 24});
-  flags.Integer({"sampled-token", "ID", "What every sample is. -1: a hash."}, fake.sampled_token,
-                {-1, 1 << 24});
-  flags.Integer({"eos-token", "ID", "The model's end of sequence. -1: none."}, fake.eos_token,
-                {-1, 1 << 24});
+  flags.Integer({"sampled-token", "ID", "Token id of every sample. -1: each sample is a hash."},
+                fake.sampled_token, {-1, 1 << 24});
+  flags.Integer({"eos-token", "ID", "Token id of the model's end of sequence. -1: none."},
+                fake.eos_token, {-1, 1 << 24});
 }
 
 // Splits `args` into the arguments of `flags`, which all have a value, and the arguments of
@@ -153,7 +156,7 @@ class Baseline final : public RawGenerate {
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
   }
 
-  int port() const { return port_; }  // 0: the port could not be opened
+  int port() const { return port_; }  // 0 if the port could not be opened
 
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Generate(grpc::CallbackServerContext*,
                                                        const grpc::ByteBuffer*) override {

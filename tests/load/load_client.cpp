@@ -41,35 +41,49 @@ struct LoadOptions {
 };
 
 void Bind(LoadOptions& o, Flags& flags) {
-  flags.String({"address", "HOST:PORT", "The server."}, o.address);
-  flags.Real({"seconds", "X", "To measure."}, o.seconds, {0, 3600});
-  flags.Real({"warmup-seconds", "X", "Of the same load before."}, o.warmup_seconds, {0, 3600});
-  flags.String({"flood-address", "HOST:PORT", "Where the flood goes. Default: --address."},
-               o.flood_address);
-  flags.Real({"flood-rate", "X", "Calls of Generate a second. 0: --flood-calls one by one."},
-             o.flood_rate, {0, 1e6});
-  flags.Integer({"flood-calls", "N", "With --flood-rate 0."}, o.flood_calls, {0, 10'000'000});
-  flags.Integer({"flood-bytes", "N", "Of text in each call."}, o.flood_bytes, {1, 1 << 30});
-  flags.String({"flood-tenant", "NAME", "Their x-tenant-id."}, o.flood_tenant);
-  flags.Integer({"flood-connections", "N", "That they take turns on."}, o.flood_connections,
-                {1, 1000});
-  flags.Integer({"flood-in-flight-max", "N", "At the same time; calls beyond are left out."},
-                o.flood_in_flight_max, {1, 1 << 20});
-  flags.Integer({"streams", "N", "Calls of Generate whose tokens are timed."}, o.streams,
-                {0, 1 << 20});
-  flags.Integer({"stream-tokens", "N", "Their max_tokens."}, o.stream_tokens, {1, 1 << 30});
-  flags.Integer({"stream-prompt", "N", "Tokens of their prompts."}, o.stream_prompt, {1, 1 << 20});
-  flags.Real({"health-interval-ms", "X", "Between health checks on one connection. 0: none."},
-             o.health_interval_ms, {0, 1e6});
+  flags.String({"address", "HOST:PORT", "Address of the server."}, o.address);
+  flags.Real({"seconds", "X", "Duration of the measurement."}, o.seconds, {0, 3600});
+  flags.Real({"warmup-seconds", "X", "Time with the same load before the measurement."},
+             o.warmup_seconds, {0, 3600});
+  flags.String(
+      {"flood-address", "HOST:PORT", "Address for the calls of the flood. Default: --address."},
+      o.flood_address);
   flags.Real(
-      {"connect-interval-ms", "X", "Between health checks each on a new connection. 0: none."},
-      o.connect_interval_ms, {0, 1e6});
-  flags.Integer({"server-pid", "N", "Whose CPU time is measured."}, o.server_pid, {0});
+      {"flood-rate", "X",
+       "Calls of Generate per second in the flood. 0: --flood-calls calls, one after another."},
+      o.flood_rate, {0, 1e6});
+  flags.Integer({"flood-calls", "N", "Number of calls in the flood if --flood-rate is 0."},
+                o.flood_calls, {0, 10'000'000});
+  flags.Integer({"flood-bytes", "N", "Bytes of text in each call of the flood."}, o.flood_bytes,
+                {1, 1 << 30});
+  flags.String({"flood-tenant", "NAME", "Value of x-tenant-id in the calls of the flood."},
+               o.flood_tenant);
+  flags.Integer({"flood-connections", "N", "Number of connections of the flood, used in turn."},
+                o.flood_connections, {1, 1000});
+  flags.Integer({"flood-in-flight-max", "N",
+                 "Maximum number of flood calls in flight. Further calls are left out."},
+                o.flood_in_flight_max, {1, 1 << 20});
+  flags.Integer({"streams", "N", "Number of streams: calls of Generate whose tokens are timed."},
+                o.streams, {0, 1 << 20});
+  flags.Integer({"stream-tokens", "N", "Value of max_tokens of each stream."}, o.stream_tokens,
+                {1, 1 << 30});
+  flags.Integer({"stream-prompt", "N", "Number of prompt tokens of each stream."}, o.stream_prompt,
+                {1, 1 << 20});
+  flags.Real(
+      {"health-interval-ms", "X", "Time between health checks on one connection. 0: no checks."},
+      o.health_interval_ms, {0, 1e6});
+  flags.Real({"connect-interval-ms", "X",
+              "Time between health checks, each on a new connection. 0: no checks."},
+             o.connect_interval_ms, {0, 1e6});
+  flags.Integer(
+      {"server-pid", "N", "Process ID of the server, whose CPU time is measured. 0: none."},
+      o.server_pid, {0});
 }
 
 Time Now() { return std::chrono::steady_clock::now(); }
 
-// A counter of notifications. A thread can wait for a number of notifications or until a time.
+// Counts notifications. A thread can wait until a number of notifications has arrived, or until a
+// time.
 class Waiter {
  public:
   void Notify() {
@@ -92,7 +106,7 @@ class Waiter {
   int64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// Opens a connection to `address` that no other channel shares.
+// Opens a connection to `address` that no other channel uses.
 std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -117,8 +131,8 @@ grpc::ByteBuffer Bytes(const std::string& text) {
   return {&slice, 1};
 }
 
-// Calls one RPC method repeatedly with the same message bytes. A single thread starts the calls,
-// and gRPC's threads report their ends.
+// Calls one RPC method repeatedly with the same message bytes. A single thread starts the calls.
+// gRPC's threads report the ends of the calls.
 class Caller {
  public:
   Caller(std::string method, const std::string& message, std::string tenant)
@@ -144,7 +158,7 @@ class Caller {
     return num_started_ - num_ended_;
   }
 
-  // Returns the latencies and the number of ended calls by status code.
+  // Returns the latencies, and the number of ended calls for each status code.
   Json Result() {
     Json json = latencies_.Json();
     MutexLock lock(mutex_);
@@ -309,8 +323,8 @@ class Load {
     }
   }
 
-  // Starts the calls of `flood`, `health` and `fresh` at their intervals until `end`. Returns the
-  // number of flood calls that were left out because too many were in flight.
+  // Starts the calls of `flood`, `health` and `fresh` at their intervals until the time `end`.
+  // Returns the number of flood calls that were left out because too many calls were in flight.
   int64_t AtRate(Time end, Caller& flood, Caller& health, Caller& fresh) {
     const auto health_channel = Connect(options_.address);
     int64_t num_due = 0, num_left_out = 0;

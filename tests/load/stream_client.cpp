@@ -42,14 +42,15 @@ struct StreamOptions {
   int64_t server_pid = 0;
 
   int64_t num_streams() const { return int64_t{connections} * streams; }
-  // Returns true for `unread` stream numbers, which are spread evenly over all connections.
+  // Returns true if the stream number `index` is not read. These streams are spread evenly over all
+  // connections.
   bool IsUnread(int64_t index) const {
     return index * unread / num_streams() != (index + 1) * unread / num_streams();
   }
 };
 
-// Number of log probabilities of each output token that a stream asks for if the stream is not
-// read. Large messages fill the buffers between server and client sooner.
+// Number of log probabilities per output token that an unread stream requests. Large messages fill
+// the buffers between server and client sooner.
 constexpr uint32_t kUnreadLogprobs = 20;
 // Size in bytes of the receive buffer of an HTTP stream that is not read.
 constexpr int kUnreadBufferBytes = 4096;
@@ -163,7 +164,7 @@ class GrpcStream final : public grpc::ClientReadReactor<v1::GenerateResponse> {
     StartRead(&response_);
   }
   void OnDone(const grpc::Status& status) override { recorder_.OnEnd(status.ok()); }
-  // Reads the stream to its end. REQUIRES: the stream is unread. Called once.
+  // Reads an unread stream to its end. REQUIRES: called only once.
   void Read() {
     StartRead(&response_);
     RemoveHold();
@@ -185,8 +186,8 @@ class GrpcStreams {
     for (int32_t i = 0; i < options.connections; ++i) {
       grpc::ChannelArguments arguments;
       arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-      // Otherwise gRPC enlarges the window of a stream, and the window of an unread stream is never
-      // full.
+      // Without this setting, gRPC enlarges the flow-control window of a stream, and an unread
+      // stream would never fill its window.
       if (options.unread > 0) arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
       stubs_.push_back(v1::Inference::NewStub(grpc::CreateCustomChannel(
           options.address, grpc::InsecureChannelCredentials(), arguments)));
@@ -197,7 +198,7 @@ class GrpcStreams {
     }
   }
 
-  // Reads the streams that were not read until now, to their ends.
+  // Reads the streams that were not read before, until they end.
   void EndUnread() {
     for (const auto& stream : streams_) {
       if (stream->is_unread()) stream->Read();
@@ -209,7 +210,7 @@ class GrpcStreams {
   std::vector<std::unique_ptr<GrpcStream>> streams_;
 };
 
-// Responses of HTTP connections. One thread reads all connections.
+// Reads the responses of all HTTP connections on one thread.
 class HttpStreams {
  public:
   HttpStreams(const StreamOptions& options, Recorders& recorders)
@@ -224,7 +225,7 @@ class HttpStreams {
     close(epoll_);
   }
 
-  // Reads the streams that were not read until now, to their ends.
+  // Reads the streams that were not read before, until they end.
   void EndUnread() {
     for (size_t i = 0; i < streams_.size(); ++i) {
       if (streams_[i].is_unread && streams_[i].fd >= 0) Watch(i);
@@ -322,8 +323,8 @@ class HttpStreams {
   std::thread thread_;
 };
 
-// Measures while all streams run, and then waits for their ends. `end_unread` ends the streams that
-// are not read.
+// Measures while all streams run, and then waits until all streams have ended. `end_unread` must
+// read the unread streams to their ends.
 Json Measure(const StreamOptions& options, int64_t bytes_before, Recorders& recorders,
              const std::function<void()>& end_unread) {
   Recorder& recorder = recorders.read;

@@ -1,4 +1,4 @@
-// API keys: every method of every gRPC service and every path of the HTTP server needs a key of
+// Tests API keys: every gRPC method and every path of the HTTP server needs a key of
 // --api-key-file, except health checks.
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
@@ -24,7 +24,8 @@ using ::testing::Not;
 constexpr const char* kReflection =
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
 constexpr const char* kHealthCheck = "/grpc.health.v1.Health/Check";
-// Values of the metadata entry `authorization` that the server refuses. Each list is one call.
+// Wrong values of the metadata entry `authorization`, which the server refuses. Each list contains
+// the values of one RPC.
 const std::vector<std::vector<std::string>> kWrong = {{},
                                                       {""},
                                                       {"Bearer"},
@@ -83,7 +84,7 @@ RawReply Call(const std::shared_ptr<grpc::Channel>& channel, const std::string& 
   return reply;
 }
 
-// Returns the names of the services at `channel`, which the reflection service lists.
+// Returns the names of all gRPC services, which the reflection service at `channel` lists.
 std::vector<std::string> ServicesOf(const std::shared_ptr<grpc::Channel>& channel) {
   const std::string list_services = "\x3a\x01*";
   const RawReply reply = Call(channel, kReflection, list_services, {"Bearer secret"});
@@ -103,7 +104,7 @@ std::vector<std::string> ServicesOf(const std::shared_ptr<grpc::Channel>& channe
   return names;
 }
 
-// Returns the paths of all methods of the services at `channel` that need a key.
+// Returns the paths of all gRPC methods at `channel` that need a key.
 std::vector<std::string> MethodsOf(const std::shared_ptr<grpc::Channel>& channel) {
   std::vector<std::string> methods;
   for (const std::string& name : ServicesOf(channel)) {
@@ -131,7 +132,7 @@ void ExpectAllMethodsNeedAKey(const std::shared_ptr<grpc::Channel>& channel) {
     EXPECT_EQ(Call(channel, method, "\xff\xff", {}).status.error_code(),
               StatusCode::UNAUTHENTICATED)
         << method << ": the server parses the message before it checks the key";
-    // A stream without an end, or Drain, may exceed the deadline.
+    // The call may exceed its deadline, because a stream may have no end and Drain may wait.
     const RawReply reply =
         Call(channel, method, message, {"bearer secret"}, std::chrono::seconds(1));
     EXPECT_NE(reply.status.error_code(), StatusCode::UNAUTHENTICATED) << method;

@@ -1,4 +1,5 @@
-// What clients ask of the prefix cache, and what they and operators are told about it.
+// Tests requests with options for the prefix cache, and what clients and operators can read about
+// the cache.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,14 +14,15 @@ using grpc::StatusCode;
 
 constexpr int32_t kPromptTokens = 48;  // three blocks
 
-// Prompts of different `first` have no block in common.
+// Returns a prompt. Prompts with different values of `first` have no block in common.
 std::vector<TokenId> CachePrompt(int32_t first, int32_t num_tokens = kPromptTokens) {
   std::vector<TokenId> prompt;
   for (int32_t i = 0; i < num_tokens; ++i) prompt.push_back(kFirstByte + first + i % 180);
   return prompt;
 }
 
-// Of which the tests know what is given up first.
+// Returns a configuration with 12 cache blocks and the policy `lru`, whose evictions a test can
+// predict.
 TestServerConfig SmallCache() {
   TestServerConfig config;
   config.options.prefix_cache_policy = EvictionPolicyKind::kLru;
@@ -34,7 +36,7 @@ Reply AskFor(TestServer& server, int32_t first) {
   return reply;
 }
 
-// As many other prompts as a small cache holds, and a half.
+// Sends four other prompts, which need more blocks than the cache of SmallCache has.
 void AskForOthers(TestServer& server) {
   for (int32_t first = 30; first < 34; ++first) AskFor(server, first);
 }
@@ -320,7 +322,8 @@ TEST(PreviewTest, AskingChangesNothing) {
   }
   EXPECT_EQ(server.Load().cached_blocks(), 6u);
   EXPECT_EQ(server.Metric("incipit_prefix_cache_queried_tokens_total"), 96);
-  // The first prompt is still the one that was used least recently.
+  // The preview has not changed the order of evictions: the first prompt was still used least
+  // recently.
   AskFor(server, 2);
   AskFor(server, 3);
   EXPECT_EQ(AskFor(server, 1).usage.cached_tokens(), 47u);

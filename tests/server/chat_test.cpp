@@ -1,4 +1,5 @@
-// Chat, from messages to the tokens that the model gets: what it answers depends on every one.
+// Tests the RPC Chat. The output of the fake model depends on every token into which the messages
+// are rendered.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What /metrics counts, held against what clients saw.
+// Compares the counters in /metrics with the results that clients received.
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
@@ -23,8 +23,9 @@ double Refused(const TestServer& server, const std::string& reason) {
   return server.Metric("incipit_requests_rejected_total{reason=\"" + reason + "\"}");
 }
 
-// With a step for each look, so that no request is complete before the server knows that its client
-// has gone.
+// Waits until `num_requests` requests have ended by a deadline or a cancellation. Allows only one
+// step per query of the metrics, so that no request completes before the server detects that its
+// client has left.
 void AwaitEnds(TestServer& server, int num_requests) {
   while (Ended(server, "deadline_exceeded") + Ended(server, "cancelled") < num_requests) {
     server.gate().Allow(1);
@@ -33,7 +34,7 @@ void AwaitEnds(TestServer& server, int num_requests) {
 
 TEST(CountingTest, ADeadlineThatPassesCountsAsOneWhereverItIsNoticed) {
   TestServerConfig config;
-  config.options.running_max = 1;  // the others wait in the queue
+  config.options.running_max = 1;  // other requests wait in the queue
   TestServer server(std::move(config));
   server.gate().Close();
   std::vector<std::thread> clients;

@@ -112,7 +112,8 @@ TEST(GenerateTest, MaxTokensIsWhatTheContextLeaves) {
   }
 }
 
-// A part of the expected answer's text that is valid on its own, from a token in its middle on.
+// Returns the text of two consecutive tokens in the second half of `output` that are printable
+// ASCII characters. Sets `first_token` to the index of the first of these tokens.
 std::string TextInside(const std::vector<TokenId>& output, size_t* first_token) {
   for (size_t i = output.size() / 2; i + 1 < output.size(); ++i) {
     const int a = output[i] - kFirstByte, b = output[i + 1] - kFirstByte;
@@ -121,7 +122,7 @@ std::string TextInside(const std::vector<TokenId>& output, size_t* first_token) 
       return {static_cast<char>(a), static_cast<char>(b)};
     }
   }
-  ADD_FAILURE() << "the model says nothing in ASCII";
+  ADD_FAILURE() << "the output has no two consecutive ASCII characters";
   return "";
 }
 
@@ -215,7 +216,7 @@ TEST(GenerateTest, LogprobsStandBesideEveryTokenAndPromptToken) {
   v1::GenerateRequest request = Greedy(prompt, 20);
   request.mutable_output()->set_logprobs(3);
   request.mutable_output()->set_prompt_logprobs(2);
-  // Also with the prompt in the cache.
+  // In the second round, the prompt is in the cache.
   for (int round = 0; round < 2; ++round) {
     const Reply reply = Ask(server.inference(), request);
     ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
@@ -259,14 +260,14 @@ TEST(GenerateTest, LogprobsOfALongPromptComeInMessagesThatEveryClientTakes) {
     EXPECT_EQ(reply.prompt_logprobs[i].token().token_id(), prompt[i + 1]);
   }
   EXPECT_LE(reply.longest_message, size_t{256} << 10);
-  // A part of 64 KiB, as the session estimates it, takes 48 KiB on the wire. Parts are merged only
-  // if the client is slower than the server.
+  // The session merges output into messages that it estimates at 64 KiB, and that take 48 KiB when
+  // serialized. The session merges output only if the client is slower than the server.
   EXPECT_GT(reply.longest_message, size_t{32} << 10) << "many small messages";
 }
 
 TEST(GenerateTest, ManyAtOnceEachSayWhatTheySayAlone) {
   TestServerConfig config;
-  config.num_blocks = 40;  // far too few for all: some are preempted
+  config.num_blocks = 40;  // too few blocks for all requests, so some are preempted
   TestServer server(std::move(config));
   std::vector<std::thread> clients;
   for (int32_t i = 0; i < 24; ++i) {
@@ -340,7 +341,7 @@ TEST(DetokenizeTest, IsTheReverseOfTokenize) {
   request.add_ids(kByteVocab);
   const grpc::Status status = server.inference().Detokenize(&third, request, &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(FieldOf(status), "ids[8]");  // seven bytes, one special token
+  EXPECT_EQ(FieldOf(status), "ids[8]");  // seven bytes and one special token precede this id
 }
 
 TEST(DetokenizeTest, TheTextIsBounded) {

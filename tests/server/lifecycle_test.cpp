@@ -1,4 +1,4 @@
-// How a server comes up, says how it is, drains and goes.
+// Tests how a server starts, reports its state, drains and stops.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -82,7 +82,8 @@ TEST(LifecycleTest, ADrainingServerSaysSoAndFinishesWhatRuns) {
   for (const char* const service : {"", "incipit.v1.Inference"}) {
     EXPECT_EQ(HealthOf(server.channel(), service), HealthCheckResponse::NOT_SERVING);
   }
-  // It answers, and a liveness probe that asks for it must not end what still runs.
+  // The service Admin still responds. If it were NOT_SERVING, a liveness probe could end the
+  // process before the running requests end.
   EXPECT_EQ(HealthOf(server.channel(), "incipit.v1.Admin"), HealthCheckResponse::SERVING);
   EXPECT_TRUE(server.Load().draining());
   const Reply refused = Ask(server.inference(), Greedy(kPrompt, 1));
@@ -118,7 +119,7 @@ TEST(LifecycleTest, AServerThatGoesEndsItsCallsWithUnavailable) {
   std::thread stop([&] { server->Stop(); });
   const Reply reply = running.End();
   stop.join();
-  // A fast model may have finished in time.
+  // A fast model may have sent all output before the stop.
   if (!reply.status.ok()) {
     EXPECT_EQ(reply.status.error_code(), StatusCode::UNAVAILABLE);
     EXPECT_EQ(ReasonOf(reply.status), "DRAINING");
@@ -140,7 +141,7 @@ TEST(LifecycleTest, ADeviceThatFailsFailsEveryRequestAndTheServer) {
             StatusCode::UNAVAILABLE);
 }
 
-// The process drains on its way out.
+// The process also drains when it ends after a failure.
 TEST(LifecycleTest, ADrainAfterOrBeforeAFailureDoesNotHideIt) {
   for (const bool drains_first : {false, true}) {
     TestServer server;
@@ -275,7 +276,8 @@ TEST(AdminTest, AServerThatStopsOrHasFailedIsNotResumed) {
   }
 }
 
-// An IPv4 address of this machine that is not a loopback address; empty if it has none.
+// Returns an IPv4 address of this machine that is not a loopback address. Returns an empty text if
+// there is no such address.
 std::string OtherAddress() {
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0) return "";
@@ -291,7 +293,8 @@ std::string OtherAddress() {
   return found;
 }
 
-// The codes that Drain, Resume, SetLogLevel and ResetPrefixCache end with, and that of GetLoad.
+// Returns the status codes of Drain, Resume, SetLogLevel, ResetPrefixCache and GetLoad, in this
+// order.
 std::vector<StatusCode> AdminCodes(v1::Admin::Stub& admin) {
   grpc::ClientContext contexts[5];
   v1::SetLogLevelRequest level;
@@ -349,7 +352,7 @@ TEST(AdminTest, TheCacheIsResetOnlyWhenNoRequestUsesIt) {
     EXPECT_EQ(ReasonOf(status), "BLOCKS_IN_USE");
     replied = true;
   });
-  // The engine looks at it between two steps.
+  // The engine handles the reset only between two steps, so the test lets steps run.
   while (!replied) {
     server.Load();
     server.gate().Allow(1);

@@ -65,7 +65,8 @@ TEST(OptionsTest, AnHttpAddressOfTheFlagIsRequiredAndTheDefaultIsNot) {
   const auto none = Parse({"--model=m", "--http-address=none"});
   ASSERT_TRUE(none->status.ok()) << none->status;
   EXPECT_FALSE(none->options.http_address.is_on);
-  // The default as a value of the flag is required too.
+  // If --http-address is given, the server must open the address, even if the address is the
+  // default.
   const auto given = Parse({"--model=m", "--http-address=127.0.0.1:8000", "--http-hosts=a",
                             "--http-hosts=b", "--http-origins=https://app.example"});
   ASSERT_TRUE(given->status.ok()) << given->status;
@@ -80,7 +81,7 @@ TEST(OptionsTest, AnHttpAddressOfTheFlagIsRequiredAndTheDefaultIsNot) {
 
 struct WrongFlag {
   std::vector<std::string> args;
-  std::string names;  // what the message has to contain
+  std::string names;  // text that the error message must contain
 };
 
 TEST(OptionsTest, AWrongValueNamesItself) {
@@ -190,7 +191,7 @@ TEST(OptionsTest, AWrongLineOfTheFileNamesItself) {
   };
   for (const auto& [text, expected] : cases) {
     const std::string path = WriteConfig(text);
-    // A flag that wins does not hide a wrong line.
+    // An error in a line of the file is reported even if a flag overrides the setting.
     const auto parsed = Parse({"--config", path, "--running-max=3"});
     EXPECT_FALSE(parsed->status.ok()) << text;
     EXPECT_THAT(MessageOf(parsed->status), AllOf(HasSubstr(path), HasSubstr(expected)));
@@ -235,7 +236,7 @@ TEST(OptionsTest, AFlagThatNamesAFileOrAFolderIsPrivate) {
   EXPECT_TRUE(shown.contains("address"));
 }
 
-// "group --flag VALUE" -> what it says of it.
+// Maps "group --flag VALUE" to the description of the flag.
 using FlagTexts = std::map<std::string, std::string>;
 
 FlagTexts FlagsOfTheHelp() {
@@ -249,7 +250,8 @@ FlagTexts FlagsOfTheHelp() {
     if (line.empty()) continue;
     if (line.starts_with("  --")) {
       flag = line.substr(2);
-      if (flag.find(' ') == std::string::npos) flag += " on|off";  // a switch stands alone
+      // The help names no value for an on/off flag.
+      if (flag.find(' ') == std::string::npos) flag += " on|off";
     } else if (line.starts_with(" ")) {
       std::string& text = texts[group + " " + flag];
       text += (text.empty() ? "" : " ") + line.substr(line.find_first_not_of(' '));

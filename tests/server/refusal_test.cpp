@@ -1,4 +1,5 @@
-// What the server refuses, ends or cuts short, and that nobody else notices.
+// Tests requests that the server refuses, ends early or shortens. Other requests must not be
+// affected.
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ using ::testing::Not;
 
 const std::vector<TokenId> kEightTokens = {10, 11, 12, 13, 14, 15, 16, 17};
 
-// A stream that is read on a thread of its own.
+// A call of Generate whose stream a separate thread reads.
 class ReadCall {
  public:
   ReadCall(v1::Inference::Stub& stub, const v1::GenerateRequest& request) {
@@ -135,7 +136,7 @@ TEST(RefusalTest, ARequestThatAStopStringEndedLeavesItsSlotAtOnce) {
          (expected[num_tokens] < kFirstByte + 'a' || expected[num_tokens] > kFirstByte + 'z')) {
     ++num_tokens;
   }
-  ASSERT_LT(num_tokens, expected.size()) << "the model says no letter";
+  ASSERT_LT(num_tokens, expected.size()) << "the expected output contains no lower-case letter";
   v1::GenerateRequest stopped = Greedy(kEightTokens, 500);
   stopped.mutable_output()->add_stop(
       std::string(1, static_cast<char>(expected[num_tokens] - kFirstByte)));
@@ -143,7 +144,7 @@ TEST(RefusalTest, ARequestThatAStopStringEndedLeavesItsSlotAtOnce) {
   ReadCall first(server.inference(), stopped);
   server.gate().Allow(static_cast<int32_t>(num_tokens) + 1);
   EXPECT_TRUE(first.End().status.ok());
-  // The next step holds the first request still, and does not end.
+  // The next step waits at the closed gate and still contains the first request.
   ReadCall second(server.inference(), Greedy(kEightTokens, 5));
   constexpr const char* kRejected = "incipit_requests_rejected_total{reason=\"queue_full\"}";
   server.AwaitLoad(
@@ -174,8 +175,8 @@ TEST(RefusalTest, APromptThatTheTemplateMakesTooLongForTheQueueIsRefusedByTheEng
   TestServerConfig config;
   config.options.waiting_prompt_tokens_max = 100;
   config.options.running_max = 1;
-  // Each conversation becomes a prompt of 60 tokens. Before the text is rendered, the server counts
-  // fewer tokens.
+  // The template renders each conversation to a prompt of 60 tokens. Before the rendering, the
+  // server expects fewer tokens.
   config.chat_template = "{{ 'x' * 60 }}";
   TestServer server(std::move(config));
   server.gate().Close();
@@ -280,7 +281,7 @@ TEST(DeadlineTest, WithFcfsADeadlineThatWouldPassInTheQueueIsRefusedAtOnce) {
   server.gate().Close();
   ReadCall first(server.inference(), Greedy(kEightTokens, 2));
   server.gate().AwaitWaiting();
-  // From here on an answer is known to take a fifth of a second or so.
+  // After the following call, the server expects that a request takes about 0.2 s.
   AskWithin(server, Greedy({20, 21, 22}, 5), std::chrono::milliseconds(200));
   server.gate().Open();
   EXPECT_TRUE(first.End().status.ok());
@@ -323,7 +324,8 @@ TEST(DeadlineTest, TheServersOwnBoundHoldsWhereTheClientHasNone) {
   server.gate().Close();
   ReadCall call(server.inference(), Greedy(kEightTokens, 1000));
   server.gate().AwaitWaiting();
-  // A step for each question takes the time of a thousand of them, far more than it may have.
+  // Each query of the load allows one step. A thousand queries take far longer than the limit of 20
+  // ms for the request.
   server.AwaitLoad([&](const auto& load) {
     server.gate().Allow(1);
     return load.running() == 0 && load.waiting() == 0;
@@ -375,7 +377,7 @@ TEST(StallTest, AClientThatTakesNothingIsEndedAndItsBlocksAreFree) {
   TestServer server(std::move(config));
   server.gate().Close();
   grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // keeps the window at 64 KiB
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // keeps the flow-control window at 64 KiB
   const auto channel = server.NewChannel(arguments);
   const auto stub = v1::Inference::NewStub(channel);
   v1::GenerateRequest request = Greedy(kEightTokens, 4000);
@@ -383,9 +385,9 @@ TEST(StallTest, AClientThatTakesNothingIsEndedAndItsBlocksAreFree) {
   request.mutable_output()->set_logprobs(20);
   grpc::ClientContext context;
   const auto reader = stub->Generate(&context, request);
-  // Nothing is read until the engine has been told to give up on it. The steps allowed meanwhile
-  // are far fewer than it asks for. Once they are, it is read at once: after a second timeout the
-  // call would be reset, without its status.
+  // The client reads nothing until the server has told the engine to end the request. Meanwhile,
+  // the gate allows far fewer steps than the request needs. The client then reads at once: after a
+  // second timeout, the server would reset the stream without a status.
   int num_questions = 0;
   server.gate().AwaitWaiting();
   server.gate().Allow(60);
@@ -411,13 +413,14 @@ TEST(StallTest, AClientThatReadsLateDelaysNoOtherAndMissesNothing) {
   config.max_model_len = 8192;
   TestServer server(std::move(config));
   grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // keeps the window at 64 KiB
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // keeps the flow-control window at 64 KiB
   const auto stub = v1::Inference::NewStub(server.NewChannel(arguments));
   v1::GenerateRequest request = Greedy(kEightTokens, 3000);
   request.mutable_output()->set_logprobs(20);
   grpc::ClientContext context;
   const auto late = stub->Generate(&context, request);
-  // Far more than the window, so that it waits for its reader, and all the while others are served.
+  // The output is much larger than the flow-control window, so it waits in the server until the
+  // client reads. Meanwhile, the server serves other requests.
   while (server.Metric("incipit_tokens_total{kind=\"generated\"}") < 3000) {
     EXPECT_THAT(Ask(server.inference(), Greedy({30, 31, 32}, 20)).choices.at(0).ids,
                 ElementsAreArray(Expected({30, 31, 32}, 20)));
@@ -431,7 +434,7 @@ TEST(StallTest, AClientThatReadsLateDelaysNoOtherAndMissesNothing) {
   EXPECT_EQ(reply.choices.at(0).logprobs.size(), 3000u);
 }
 
-// Sends `bytes` as the message of a call of `method`; returns the status.
+// Sends `bytes` as the request message of the gRPC method `method`. Returns the status of the call.
 grpc::Status SendRaw(TestServer& server, const std::string& bytes,
                      const char* method = "/incipit.v1.Inference/Generate") {
   grpc::GenericStub stub(server.channel());
@@ -468,7 +471,7 @@ TEST(WireTest, WhatIsNoMessageIsRefusedAndTheServerServesOn) {
   EXPECT_EQ(SendRaw(server, "").error_code(), StatusCode::INVALID_ARGUMENT);
   // Text that is not UTF-8.
   EXPECT_EQ(SendRaw(server, std::string("\x12\x02\xc3\x28")).error_code(), StatusCode::INTERNAL);
-  // Fields that this version does not know, and deep nesting of groups.
+  // Accepts a field that this version does not know. Refuses deep nesting of groups.
   EXPECT_TRUE(SendRaw(server, valid + std::string("\xf8\x7f\x01")).ok());
   EXPECT_FALSE(SendRaw(server, std::string(10'000, '\x0b')).ok());
   std::mt19937 random(7);
@@ -483,7 +486,8 @@ TEST(WireTest, WhatIsNoMessageIsRefusedAndTheServerServesOn) {
   EXPECT_TRUE(Ask(server.inference(), Greedy(kEightTokens, 5)).status.ok());
 }
 
-// Short messages are read on gRPC's threads, others on the text threads.
+// gRPC's threads parse short messages of GetLoad. The threads that render chat templates and
+// tokenize parse long messages.
 TEST(WireTest, AGetLoadThatIsNoMessageIsRefusedAsOtherMessagesAre) {
   TestServer server;
   v1::GetLoadRequest load;
@@ -517,7 +521,7 @@ TEST(WireTest, MetadataBeyondTheirLimitAreRefusedAndTheConnectionLives) {
   for (int round = 0; round < 30; ++round) {
     EXPECT_EQ(Ask(server.inference(), large).status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
     grpc::ClientContext generate, tokenize;
-    // Of many entries and of a large one.
+    // The metadata have 500 short entries and, in every second round, one long entry.
     generate.AddMetadata("x-long", std::string(round % 2 == 0 ? 17 << 10 : 1, 'm'));
     for (int i = 0; i < 500; ++i) generate.AddMetadata("x-many-" + std::to_string(i), "m");
     tokenize.AddMetadata("x-long", std::string(17 << 10, 'm'));

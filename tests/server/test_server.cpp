@@ -271,7 +271,8 @@ Reply Collect(grpc::ClientReader<v1::GenerateResponse>& reader) {
     for (const v1::Delta& delta : message.deltas()) {
       if (reply.choices.size() <= delta.choice()) reply.choices.resize(delta.choice() + 1);
       ChoiceOutput& choice = reply.choices[delta.choice()];
-      EXPECT_EQ(choice.finish, v1::FINISH_REASON_UNSPECIFIED) << "a delta after the last one";
+      EXPECT_EQ(choice.finish, v1::FINISH_REASON_UNSPECIFIED)
+          << "a choice has a delta after its finish reason";
       choice.text += delta.text();
       for (const uint32_t id : delta.token_ids()) choice.ids.push_back(static_cast<TokenId>(id));
       for (const auto& row : delta.logprobs()) choice.logprobs.push_back(row);

@@ -87,13 +87,14 @@ struct TestServerConfig {
   int32_t num_blocks = 256, block_size = 16, max_model_len = 1024;
   int32_t step_tokens_max = 64;
   bool has_tokenizer = true;
-  // Chat templates; bos_token and eos_token are defined. Empty: no template.
+  // Chat templates for requests without tools and with tools. If a text is empty, there is no
+  // template. The variables bos_token and eos_token are defined in the templates.
   std::string chat_template, tool_chat_template;
   // Ids of end-of-sequence tokens. The fake model may sample every token id.
   std::vector<TokenId> eos_ids;
   HostPort address{"127.0.0.1", 0};  // address of the Inference service
-  // Text of the file with API keys. Empty: clients need no key. The functions of TestServer send no
-  // key.
+  // Text of the file with API keys. If the text is empty, clients need no key. The functions of
+  // TestServer send no key.
   std::string api_keys;
 };
 

@@ -1,4 +1,4 @@
-// The metrics with names of vLLM, scraped from a server after requests of known sizes.
+// Tests the metrics with names of vLLM, read from a server after requests of known sizes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -72,7 +72,7 @@ TEST_F(VllmMetricsTest, EachRequestCountsOnceWithItsSizes) {
   EXPECT_EQ(NumBelow("request_params_n", "1"), 2);
   EXPECT_EQ(Value("request_params_max_tokens_count"), 3);
   EXPECT_EQ(Value("request_params_max_tokens_sum"), 5 + 24 + (kContext - 40))
-      << "a request without a limit has the room in the context";
+      << "without max_tokens, the limit is the rest of the context";
   EXPECT_EQ(Value("request_success_total", "finished_reason=\"length\","), 3);
 }
 

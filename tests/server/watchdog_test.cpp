@@ -33,7 +33,7 @@ class WatchdogTest : public ::testing::Test {
 TEST_F(WatchdogTest, NoticesAnEngineThatHangsAndOneThatGoesOn) {
   Watchdog watchdog(Hooks());
   Look(watchdog, 11);
-  EXPECT_TRUE(changes_.empty());  // 20 of the longest steps
+  EXPECT_TRUE(changes_.empty());  // the limit is 20 times the longest step, which is 10 s
   Look(watchdog, 1);
   EXPECT_EQ(changes_, std::vector<bool>{false});
   beat_ += std::chrono::seconds(1);

@@ -16,7 +16,8 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// A small configuration with `extra` keys, which stand first and are written `"key": value`.
+// Returns a small configuration. `extra` contains further keys, written as `"key": value`, which
+// come first.
 std::string Config(std::string_view architecture, std::string_view extra = "") {
   return fmt::format(R"({{{}{} "architectures": ["{}"], "hidden_size": 64, "intermediate_size": 96,
                           "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 128}})",
@@ -116,7 +117,7 @@ TEST(ModelConfigTest, WindowsAreThoseOfTheFamily) {
   EXPECT_THAT(Parse(Qwen2(with(R"("sliding_window": 7)"))).layer_windows, Each(0));
   EXPECT_THAT(
       Parse(Qwen2(with(R"("use_sliding_window": true, "sliding_window": 7)"))).layer_windows,
-      Each(0));  // max_window_layers is 28
+      Each(0));  // max_window_layers is 28, more than all layers
   EXPECT_THAT(Parse(Qwen2(with(R"("use_sliding_window": true, "sliding_window": 7,
                                   "max_window_layers": 3)")))
                   .layer_windows,
@@ -246,7 +247,8 @@ TEST(ModelConfigTest, BadSizesAreRefusedByKeyValueAndBound) {
                                      "num_key_value_heads", "head_dim", "sliding_window"}) {
     for (const std::string_view value :
          {"0", "-1", "2147483648", "18446744073709551616", "1e3", "64.0", "\"64\"", "true", "[]"}) {
-      // The first of two equal keys would be refused as such, so the defaults stand aside.
+      // A file with two equal keys would be refused for that reason, so the configuration contains
+      // only the tested key.
       const std::string json =
           fmt::format(R"({{"architectures": ["MistralForCausalLM"], "{}": {}}})", key, value);
       ExpectInvalid(json, AllOf(HasSubstr(fmt::format("{} is ", key)), HasSubstr("from ")));

@@ -7,12 +7,13 @@
 namespace incipit {
 namespace {
 
-// Frequencies of each scaling are held to transformers' in tests/golden/hf_test.cpp.
+// tests/golden/hf_test.cpp compares the frequencies of each scaling method with those of
+// transformers.
 
 TEST(RopeTest, TheTableHoldsCosinesThenSinesOfEveryPosition) {
   RopeConfig rope;
   rope.theta = 100;
-  const std::vector<float> table = RopeTable(rope, 4, 3);  // frequencies 1 and 1/10
+  const std::vector<float> table = RopeTable(rope, 4, 3);  // the frequencies are 1 and 1/10
   ASSERT_EQ(table.size(), 12U);
   for (int position = 0; position < 3; ++position) {
     const float* row = table.data() + 4 * position;

@@ -19,7 +19,7 @@ inline std::span<const std::byte> BytesOf(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-// Returns a file with this header and data. Neither is checked.
+// Returns a file with this header and data. Checks neither of them.
 inline std::string SafetensorsFile(std::string_view header, std::string_view data) {
   std::string file;
   for (int i = 0; i < 8; ++i) {

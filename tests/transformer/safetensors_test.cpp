@@ -20,7 +20,8 @@ void ExpectInvalidFile(const std::string& file, const testing::Matcher<std::stri
   EXPECT_THAT(MessageOf(tensors.status()), message);
 }
 
-// One tensor with these fields, over `num_bytes` of data.
+// Expects an error for a file with one tensor. The tensor has the JSON fields `fields` and
+// `num_bytes` bytes of data.
 void ExpectInvalidTensor(std::string_view fields, size_t num_bytes,
                          const testing::Matcher<std::string>& message) {
   ExpectInvalidFile(
@@ -62,7 +63,7 @@ TEST(SafetensorsTest, HeaderLengthsThatLieAreRefused) {
   longer[0] = 3;
   ExpectInvalidFile(longer, AllOf(HasSubstr("3 bytes"), HasSubstr("only 2 bytes")));
   std::string huge = SafetensorsFile("{}", "");
-  huge[3] = 6;  // 6 * 2^24 > 100 MB
+  huge[3] = 6;  // a header of 6 * 2^24 bytes is larger than 100 MB
   ExpectInvalidFile(huge, HasSubstr("at most 100000000"));
 }
 

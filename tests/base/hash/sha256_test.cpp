@@ -35,8 +35,9 @@ class Sha256Test : public testing::TestWithParam<Sha256Implementation> {
   }
 };
 
-// The examples that NIST publishes with FIPS 180-4, and of its validation suite (SHAVS) one that
-// ends within a chunk and one that ends with it.
+// The examples that NIST publishes with FIPS 180-4, and two examples of NIST's validation suite
+// SHAVS. One of these two messages ends within a chunk of 64 bytes, and the other ends at the end
+// of a chunk.
 TEST_P(Sha256Test, EqualsThePublishedVectors) {
   EXPECT_EQ(HexOf(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(HexOf("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -72,7 +73,7 @@ TEST_P(Sha256Test, APaddedMessageHasTheDigestOfTheMessage) {
     Sha256Digest digest;
     GetParam().digest_padded(chunks.data(), chunks.size() / 64, digest.data());
     ASSERT_EQ(Hex(digest), Hex(expected)) << length;
-    // In place, as chains of keys are made.
+    // The digest may overwrite the message, as when the keys of a chain of blocks are computed.
     GetParam().digest_padded(chunks.data(), chunks.size() / 64, chunks.data());
     ASSERT_EQ(Hex(std::span(chunks).first(32)), Hex(expected)) << length;
   }

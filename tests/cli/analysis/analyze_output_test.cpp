@@ -56,7 +56,8 @@ Analysis AnalysisOf(Trace trace, const AnalysisOptions& options = {},
 }
 
 TEST(AnalysisTest, ATokenLogIsLookedAtInFourSizesOfBlocks) {
-  // 40 tokens, of which the second prompt repeats 39 and the third 16.
+  // Each prompt has 40 tokens. The second prompt repeats 39 tokens of the first prompt, and the
+  // third prompt repeats 16.
   std::vector<TokenId> second = Numbers(0, 40), third = Numbers(0, 40);
   second[39] = 99;
   third[16] = 99;
@@ -77,7 +78,7 @@ TEST(AnalysisTest, ATokenLogIsLookedAtInFourSizesOfBlocks) {
   EXPECT_EQ(json["block_sizes"][0]["sharing_requests"], 2);
   EXPECT_EQ(json["block_sizes"][0]["distinct_blocks_used_once"], 5);
   EXPECT_EQ(json["block_sizes"][2]["sharing_requests"], 1);
-  // Three requests, so that the only window is the last one.
+  // The log has only three requests, so its only window ends with the last request.
   EXPECT_EQ(json["block_sizes"][0]["working_set_peaks"], nlohmann::ordered_json({5}));
   EXPECT_EQ(json["block_sizes"][2]["working_set_peaks"], nlohmann::ordered_json({1}));
   EXPECT_EQ(json["sharing"]["block_size"], 16);
@@ -112,7 +113,8 @@ TEST(AnalysisTest, AHitOnABlockThatIsNotFullSavesNoMoreThanThePrompt) {
 TEST(AnalysisTest, NeededSizesAreInBlocksTokensAndGib) {
   const AnalysisOptions options = {.window = {}, .bytes_per_token = int64_t{1} << 20, .decode = {}};
   const Analysis analysis = AnalysisOf(HashTrace({{1, 2}, {3}, {1, 2}, {3}}), options, 512);
-  // Two blocks back: the first of {1, 2}, and the second one behind it; then {3}.
+  // The possible hits are the blocks 1 and 2 in the third request, and the block 3 in the fourth
+  // request.
   const auto needed = ToJson(analysis)["block_sizes"][0]["needed"];
   ASSERT_EQ(needed.size(), 3);
   EXPECT_DOUBLE_EQ(needed[0]["share_of_attainable"], 0.5);

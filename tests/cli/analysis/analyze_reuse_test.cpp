@@ -13,9 +13,9 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// A cache as a server has it: blocks of ended sequences wait in a queue, the last block of a
-// sequence first, and the one that has waited longest is evicted for a new block. Blocks are the
-// prefixes that they end.
+// A cache like that of a server. The blocks of ended sequences wait in a queue, the last block of a
+// sequence first. A new block evicts the block that has waited longest. A block is identified by
+// the prefix that it ends.
 class QueueCache {
  public:
   QueueCache(size_t capacity, size_t group) : capacity_(capacity), group_(group) {}
@@ -96,7 +96,8 @@ TEST(ReuseTest, TheSizeNeededForAShareIsTheFirstThatHasIt) {
   }
 }
 
-// The distinct blocks of prompts whose time (or number, from 1) lies in (now - window, now].
+// Returns the number of distinct blocks in the prompts of a window. The window contains the prompts
+// whose time, or whose number from 1 on, is in (now - window, now].
 size_t NumInWindow(const RandomBlockLog& made, size_t group, bool is_timed, double now,
                    double window) {
   std::vector<std::string> inside;

@@ -10,7 +10,7 @@
 namespace incipit {
 namespace {
 
-// Leading blocks of prompt `index` that an earlier prompt has too.
+// Returns the number of leading blocks that prompt `index` shares with any earlier prompt.
 int64_t NumShared(std::span<const std::string> prompts, size_t index, size_t group) {
   size_t longest = 0;
   for (size_t i = 0; i < index; ++i) {

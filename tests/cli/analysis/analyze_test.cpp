@@ -67,7 +67,7 @@ TEST_F(AnalyzeTest, TextsAreCutIntoTokens) {
   const std::string log = "\"abababab\"\n{\"prompt\": \"abababab\"}\n{\"text\": \"abba\"}\n";
   ASSERT_EQ(Analyze({"--json", "--tokenizer", folder(), "--block-size", "2"}, log), kExitOk)
       << err();
-  // <s> ab ab ab ab twice, then <s> ab b a.
+  // The tokens of the prompts are (<s> ab ab ab ab) twice, and then (<s> ab b a).
   EXPECT_EQ(Json()["prompt_tokens"], 14);
   EXPECT_EQ(Json()["block_sizes"][0]["attainable"]["tokens"], 6);
   EXPECT_EQ(Json()["sharing"]["top_prefixes"][0]["begins_with"], "<s>ab");

@@ -11,7 +11,7 @@
 namespace incipit {
 namespace {
 
-// A prompt is a string and each of its characters a block.
+// Returns a log of `prompts`, in which each character is one block.
 std::unique_ptr<BlockLog> LogOf(const std::vector<std::string>& prompts) {
   auto log = std::make_unique<BlockLog>(1, 1);
   for (const std::string& prompt : prompts) {
@@ -24,7 +24,7 @@ TEST(OfflineOptimum, WhatIsUsedSoonestIsKept) {
   const auto log = LogOf({"ab", "ac", "ab", "ac"});
   EXPECT_EQ(OfflineOptimumHits(*log, 0), 0);
   EXPECT_EQ(OfflineOptimumHits(*log, 1), 3);  // a
-  EXPECT_EQ(OfflineOptimumHits(*log, 2), 4);  // and b, which comes back before c
+  EXPECT_EQ(OfflineOptimumHits(*log, 2), 4);  // keeps a and b, because b is used before c
   EXPECT_EQ(OfflineOptimumHits(*log, 3), 5);
   EXPECT_EQ(OfflineOptimumHits(*log, 1000), 5);
 }
@@ -42,9 +42,11 @@ TEST(OfflineOptimum, PromptsWithoutABlockCountNothing) {
   EXPECT_EQ(OfflineOptimumHits(*LogOf({"a", "", "a"}), 3), 1);
 }
 
-// By trying everything that a cache could hold after each request.
+// Returns the largest number of hits of any cache. Tries all sets of blocks that a cache can hold
+// after each request.
 int64_t MostHitsOfAnyCache(const BlockLog& log, int capacity) {
-  std::map<uint32_t, int64_t> best = {{0, 0}};  // blocks held, as bits: the most hits until then
+  // ^[cached blocks, as bits]: the largest number of hits so far.
+  std::map<uint32_t, int64_t> best = {{0, 0}};
   for (size_t r = 0; r < log.num_requests(); ++r) {
     std::map<uint32_t, int64_t> next;
     uint32_t used = 0;
@@ -85,11 +87,12 @@ TEST(OfflineOptimum, NoCacheHitsMoreAndOneHitsAsMuch) {
   EXPECT_GT(num_compared, 100);
 }
 
-// Beyond a few thousand uses the set of uses has several levels.
+// With more than a few thousand block uses, the data structure of the uses has several levels.
 TEST(OfflineOptimum, ALongLogHasTheHitsOfItsParts) {
   std::vector<std::string> prompts;
   for (int i = 0; i < 30'000; ++i) prompts.push_back(i % 3 == 2 ? "abc" : std::string(1, 'd'));
-  // d and abc by turns: with four blocks all but the first uses are hits, with two a and d.
+  // The prompts d, d and abc repeat. With four blocks, all uses except the first are hits. With two
+  // blocks, the cache keeps a and d.
   EXPECT_EQ(OfflineOptimumHits(*LogOf(prompts), 4), 19'999 + 3 * 9'999);
   EXPECT_EQ(OfflineOptimumHits(*LogOf(prompts), 2), 19'999 + 9'999);
 }

@@ -1,4 +1,4 @@
-// Small random request logs whose prompts share many prefixes, together with the prompts.
+// Creates small random request logs, together with the prompts. The prompts share many prefixes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace incipit {
 
-// Each block is one byte, so that a prompt is a string of blocks.
+// A request log and its prompts. Each character of a prompt is one block.
 struct RandomBlockLog {
   std::vector<std::string> prompts;
   std::vector<double> times;
@@ -48,7 +48,7 @@ inline RandomBlockLog MakeRandomBlockLog(uint32_t seed, int32_t block_tokens = 1
   return made;
 }
 
-// Returns the prompts cut to whole blocks of `group` characters.
+// Returns the prompts, each cut to a multiple of `group` characters.
 inline std::vector<std::string> WholeBlocks(const RandomBlockLog& made, size_t group) {
   std::vector<std::string> whole = made.prompts;
   for (std::string& prompt : whole) prompt.resize(prompt.size() / group * group);

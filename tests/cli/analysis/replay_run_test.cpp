@@ -17,7 +17,7 @@ using Kind = EvictionPolicyKind;
 constexpr std::array kKinds = {Kind::kLru, Kind::kLfuAging, Kind::kLru2,
                                Kind::kArc, Kind::kS3Fifo,   Kind::kAdaptive};
 
-// A prompt is a string and each of its characters a block.
+// Returns a log of `prompts`, in which each character is one block.
 std::unique_ptr<BlockLog> CharacterLog(const std::vector<std::string>& prompts) {
   auto log = std::make_unique<BlockLog>(1, 1);
   for (const std::string& prompt : prompts) {
@@ -32,7 +32,7 @@ ReplayResult Lru(const std::vector<std::string>& prompts, int64_t capacity) {
 }
 
 TEST(ReplayRun, LruKeepsWhatWasUsedLast) {
-  // b goes first, being a tail, then d.
+  // Block b is evicted first, because it is the last block of its prompt. Block d is evicted next.
   const ReplayResult three = Lru({"ab", "cd", "ab"}, 3);
   EXPECT_EQ(three.hit_blocks, 1);
   EXPECT_EQ(three.hit_tokens, 1);
@@ -94,8 +94,8 @@ TEST(ReplayRun, NoPolicyBeatsTheOptimumNorLosesWhatFits) {
           const ReplayResult result = ReplayPolicy(
               *made.log,
               {.policy = kind, .capacity = capacity, .make_room_first = make_room_first});
-          const std::string place = fmt::format("seed {}, {} with {} blocks, room first {}", seed,
-                                                NameOf(kind), capacity, make_room_first);
+          const std::string place = fmt::format("seed {}, policy {}, {} blocks, make_room_first {}",
+                                                seed, NameOf(kind), capacity, make_room_first);
           EXPECT_EQ(result.policy, kind);
           EXPECT_LE(result.hit_blocks, OfflineOptimumHits(*made.log, capacity)) << place;
           EXPECT_LE(result.regret, result.evictions) << place;
@@ -108,7 +108,7 @@ TEST(ReplayRun, NoPolicyBeatsTheOptimumNorLosesWhatFits) {
   }
 }
 
-// The same prompts as hash ids and as token ids of four tokens a block.
+// Replays the same prompts as hash ids and as token ids, with four tokens per block.
 TEST(ReplayRun, TokenIdsAreReplayedAsTheirBlocksAre) {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     const RandomBlockLog made = MakeRandomBlockLog(seed, 4);
@@ -140,11 +140,12 @@ TEST(ReplayRun, TimesOfManyYearsPass) {
   EXPECT_EQ(ReplayPolicy(log, {.capacity = 2}).hit_blocks, 4);
 }
 
-// Documents of four blocks come up in busy spells and quiet ones in turn, and each is asked for
-// three times, two seconds apart. `time_scale`: of the times that the log tells.
+// Replays requests for documents of four blocks, in alternating busy and quiet periods. Each
+// document is requested three times, at intervals of 2 s. `time_scale` multiplies all times in the
+// log. Returns the number of hits.
 int64_t HitsOfDocuments(double time_scale) {
   constexpr int kDocuments = 6000, kUses = 3;
-  std::multimap<double, int32_t> due;  // when which document is asked for
+  std::multimap<double, int32_t> due;  // documents by the times of their requests
   double start = 0;
   for (int32_t document = 0; document < kDocuments; ++document) {
     start += document / 300 % 2 == 0 ? 0.02 : 0.2;
@@ -163,7 +164,7 @@ TEST(ReplayRun, AdaptiveGoesByTheTimesOfTheLog) {
   const int64_t hits = HitsOfDocuments(1);
   EXPECT_GT(hits, 0);
   EXPECT_NE(hits, HitsOfDocuments(0));
-  EXPECT_EQ(hits, HitsOfDocuments(2));  // whatever their unit is
+  EXPECT_EQ(hits, HitsOfDocuments(2));  // the unit of the times does not matter
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Blocks a b, c d, a b, the last with 100 tokens in its second block.
+// Three requests with the blocks (a, b), (c, d) and (a, b). The last block of the last request has
+// only 100 tokens.
 constexpr const char* kLog =
     "{\"timestamp\": 0, \"input_length\": 1024, \"hash_ids\": [10, 11]}\n"
     "{\"timestamp\": 500, \"input_length\": 1024, \"hash_ids\": [18446744073709551615, 7]}\n"
@@ -67,7 +68,7 @@ TEST_F(ReplayTest, AllPoliciesAreReplayedUnlessOneIsNamed) {
   for (const auto& result : json["results"]) {
     EXPECT_EQ(result["block_hit_ratio"], 2.0 / 6);
     EXPECT_EQ(result["token_hit_ratio"],
-              612.0 / 2660);  // a block that is not full, as far as it is
+              612.0 / 2660);  // the last block counts with its 100 tokens
     EXPECT_EQ(result["evictions"], 0);
   }
   ASSERT_EQ(Replay({"--blocks=4", "--json", "--policy=all"}), kExitOk) << err();
@@ -104,7 +105,7 @@ TEST_F(ReplayTest, ACapacityMayBeAShareOfTheDistinctBlocks) {
   EXPECT_EQ(capacity("1", kLog), 4);
   std::string hundred;
   for (int i = 0; i < 100; ++i) hundred += "{\"hash_ids\": [" + std::to_string(i) + "]}\n";
-  EXPECT_EQ(capacity("0.29", hundred), 29);  // the product is a little less
+  EXPECT_EQ(capacity("0.29", hundred), 29);  // in floating point, 0.29 * 100 is less than 29
 }
 
 TEST_F(ReplayTest, ALargeCacheCostsNoMoreThanTheLogNeeds) {
@@ -117,7 +118,7 @@ TEST_F(ReplayTest, TokenIdsAreCutIntoFullBlocks) {
   const std::string log = "[1,2,3,4,5]\n{\"token_ids\": [1,2,3,4,9]}\n[1,2,9,4]\n";
   ASSERT_EQ(Replay({"--blocks=8", "--json", "--block-size=2", "--policy=lru"}, log), kExitOk)
       << err();
-  // 1 2, 3 4 | both again | 1 2 again, 9 4.
+  // The blocks of the three prompts are (1 2)(3 4), then (1 2)(3 4), then (1 2)(9 4).
   EXPECT_EQ(Json()["distinct_blocks"], 3);
   EXPECT_EQ(Json()["optimum"], 0.5);
   EXPECT_EQ(Json()["results"][0]["block_hit_ratio"], 0.5);
@@ -134,7 +135,7 @@ TEST_F(ReplayTest, TextsNeedATokenizer) {
   ASSERT_EQ(Replay({"--blocks=8", "--json", "--block-size=2", "--tokenizer", folder()}, log),
             kExitOk)
       << err();
-  EXPECT_EQ(Json()["distinct_blocks"], 2);  // <s> ab, ab ab
+  EXPECT_EQ(Json()["distinct_blocks"], 2);  // the blocks are (<s> ab) and (ab ab)
   EXPECT_EQ(Replay({"--blocks=8"}, log), kExitFailure);
   EXPECT_THAT(err(), HasSubstr("log.jsonl:1: prompt is a text, which needs --tokenizer"));
 }
@@ -200,7 +201,8 @@ TEST_F(ReplayTest, HelpTeachesTheFormsAndTheRules) {
                             HasSubstr("lfu-aging"), HasSubstr("All blocks of a prompt can be")));
 }
 
-// What a prototype of the rules alone, with simple containers, has measured.
+// The expected figures come from an independent prototype of the policies, which uses simple
+// containers.
 TEST_F(ReplayTest, ThePublishedTraceGivesTheFiguresOfAnIndependentSimulation) {
   const std::string path = INCIPIT_SOURCE_DIR "/tests/data/traces/mooncake_synthetic_trace.jsonl";
   struct Row {

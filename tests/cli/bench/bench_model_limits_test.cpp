@@ -18,7 +18,8 @@ using ::testing::Gt;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-// Matrices of a layer: 10 x (8 + 2 * 4) and 8 x 10 and 3 x 10 x 20 elements; the head 10 x 100.
+// Returns a configuration with layers of 10 x (8 + 2 * 4), 8 x 10 and 3 x 10 x 20 matrix elements.
+// The head has 10 x 100 matrix elements.
 ModelConfig SmallConfig() {
   ModelConfig config;
   config.hidden_size = 10;
@@ -35,7 +36,7 @@ constexpr double kLayers = 2 * (160 + 80 + 600);
 constexpr double kHead = 1000;
 
 TEST(ModelWorkTest, CountsEveryMatrixOnceAndAttentionOverWhatATokenSees) {
-  // Three tokens from position 5 on see 6, 7 and 8 positions.
+  // Three tokens from position 5 on attend to 6, 7 and 8 positions.
   const ModelWork work =
       SumOf(WorkOf(SmallConfig(), {.weights = MatrixType::kBF16, .kv = DType::kBF16},
                    {.num_sequences = 1, .num_tokens = 3, .position = 5, .has_logits = false}));
@@ -104,7 +105,8 @@ BenchModelResult ExampleResult() {
   result.machine.f32 = 100e9;
   result.machine.int8 = 200e9;
   result.machine.read_bytes = 20e9;
-  // One step that the reading bounds (0.5 s), one that the computing bounds (2 s), in 5 s.
+  // Memory reads limit the first step (0.5 s), and operations limit the second step (2 s). Both
+  // steps together take 5 s.
   OperationWork first{}, second{};
   At(first, StepOperation::kGateUp) = {.operations = 1e9, .bytes = 6e9};
   At(first, StepOperation::kAttention) = {.operations = 0, .bytes = 4e9};
@@ -160,7 +162,8 @@ TEST(BenchModelReportTest, TheTableSaysTheSame) {
             HasSubstr("memory reads 20.0 GB/s"), HasSubstr("1.6"), HasSubstr("50 %")));
 }
 
-// Of two layers, vocabulary 97, context 128.
+// Returns a plan for a model with two layers, 97 tokens in the vocabulary and a context of 128
+// tokens.
 BenchModelPlan SmallPlan() {
   BenchModelPlan plan;
   plan.folder = std::filesystem::path(INCIPIT_SOURCE_DIR) / "tests/golden/hf/llama-plain";

@@ -20,7 +20,7 @@ class BenchModelCommandTest : public CommandTest {
   int RunWith(std::vector<std::string> arguments) {
     return Run(&RunBenchModel, std::move(arguments), "");
   }
-  // Of two layers, vocabulary 97, context 128.
+  // Folder of a model with two layers, 97 tokens in the vocabulary and a context of 128 tokens.
   const std::string model_ = INCIPIT_SOURCE_DIR "/tests/golden/hf/llama-plain";
 };
 

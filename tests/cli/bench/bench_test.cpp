@@ -77,7 +77,8 @@ TEST(PoissonArrivalsTest, ComeAtTheRateWithExponentialGaps) {
     sum += gap;
     sum_squares += gap * gap;
   }
-  // Mean 1/50 and, as for every exponential distribution, a second moment of twice its square.
+  // The mean is 1/50. In an exponential distribution, the second moment is twice the square of the
+  // mean.
   EXPECT_NEAR(sum / kNum, 0.02, 0.0006);
   EXPECT_NEAR(sum_squares / kNum, 0.0008, 0.00006);
 }
@@ -114,7 +115,8 @@ TEST(BenchSummaryTest, CountsErrorsApartFromTimes) {
   EXPECT_THAT(Describe(Summarize(result)), HasSubstr("1 x RESOURCE_EXHAUSTED: full"));
 }
 
-// Two at a time: [0.5, 2.5], [1, 2] and [3, 4], so both of them answer from 1 to 2 only.
+// Two clients decode in [0.5 s, 2.5 s], [1 s, 2 s] and [3 s, 4 s], so both decode only from 1 s to
+// 2 s.
 TEST(BenchSummaryTest, FullLoadIsWhileAllAreDecoding) {
   BenchResult result;
   result.seconds = 4;
@@ -125,7 +127,8 @@ TEST(BenchSummaryTest, FullLoadIsWhileAllAreDecoding) {
                     {true, "", 0.5, 1.5, {1}, 1, 0, 2, 2.5}};
   const FullLoad full = FullLoadOf(result);
   EXPECT_DOUBLE_EQ(full.seconds, 1);
-  // The first answer's tokens at 0.75 + 0.5 (half of its time is within), 1.75 and 2.5 (a third).
+  // The first request's tokens arrive at 1.25 s, 1.75 s and 2.5 s. Of the times since the previous
+  // token, the parts 0.5, 1 and 1/3 are between 1 s and 2 s.
   EXPECT_NEAR(full.output_tokens_per_s, (0.5 + 1 + 1.0 / 3) + 3, 1e-9);
   EXPECT_EQ(ToJson(Summarize(result))["full_load_s"], 1);
   EXPECT_THAT(
@@ -138,7 +141,7 @@ TEST(BenchSummaryTest, FullLoadIsWhileAllAreDecoding) {
   EXPECT_TRUE(ToJson(Summarize(result))["full_load_s"].is_null()) << "an open loop";
 }
 
-// Holds every call until a number of them is there.
+// Blocks each call until `num_needed` calls have arrived.
 class Gate {
  public:
   explicit Gate(int32_t num_needed) : num_needed_(num_needed) {}
@@ -169,7 +172,7 @@ class Gate {
 
 class BenchTest : public ::testing::Test {
  protected:
-  // A server where every call waits for `gate`, then answers with two tokens.
+  // Makes the server wait for `gate` in each call, and then reply with two tokens.
   void Serve(Gate& gate) {
     server_.generate = [&gate, this](const v1::GenerateRequest& request, grpc::ServerContext*,
                                      ScriptedServer::Stream* stream) {
@@ -214,7 +217,7 @@ class BenchTest : public ::testing::Test {
 };
 
 TEST_F(BenchTest, AClosedLoopKeepsItsConcurrencyAndNeverMore) {
-  Gate gate(3);  // passes only if three are there at a time
+  Gate gate(3);  // opens only if three calls wait at the same time
   Serve(gate);
   const BenchResult result = Run(20, 3, {});
   EXPECT_EQ(gate.num_inside_max(), 3);
@@ -232,7 +235,7 @@ TEST_F(BenchTest, AClosedLoopKeepsItsConcurrencyAndNeverMore) {
 }
 
 TEST_F(BenchTest, AnOpenLoopSendsEveryRequestThoughNoneHasAReply) {
-  Gate gate(24);  // nobody is answered before all are there
+  Gate gate(24);  // no call gets a reply before all 24 calls have arrived
   Serve(gate);
   const BenchResult result = Run(24, 1, PoissonArrivals(1, 24, 2000));
   EXPECT_EQ(Summarize(result).num_errors, 0);
@@ -280,7 +283,7 @@ TEST_F(BenchTest, TheCommandPrintsATableForPeople) {
   EXPECT_EQ(err_, "") << "progress is for terminals";
 }
 
-// A server on the same machine would be what it interrupts.
+// Otherwise, the command could interrupt a server on the same machine.
 TEST_F(BenchTest, TheCommandNeverInterruptsOthers) {
   const sched_param parameters{};
   ASSERT_EQ(sched_setscheduler(0, SCHED_OTHER, &parameters), 0);

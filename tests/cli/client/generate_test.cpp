@@ -48,7 +48,7 @@ class GenerateTest : public ::testing::Test {
     };
   }
 
-  // Runs the command against the server; what it printed is in out_ and err_.
+  // Runs the command `generate` against the server. Stores its output in `out_` and `err_`.
   int Run(std::vector<std::string_view> args) {
     const std::string address = server_.address();
     args.push_back("--address");
@@ -238,7 +238,7 @@ TEST_F(GenerateTest, LogprobsAreReportedWithRankAndAlternatives) {
   v1::PositionLogprobs& position = *responses_[0].mutable_deltas(0)->add_logprobs();
   position.mutable_token()->set_token_id(5);
   position.mutable_token()->set_logprob(-0.5);
-  position.mutable_token()->set_text("\xe2\x82");  // half a character
+  position.mutable_token()->set_text("\xe2\x82");  // two of the three bytes of a character
   position.set_rank(2);
   position.add_top()->set_token_id(8);
   *responses_[0].add_prompt_logprobs() = position;
@@ -295,7 +295,7 @@ TEST_F(GenerateTest, WrongArgumentsAreNamedAndNothingIsSent) {
   EXPECT_THAT(err_, HasSubstr("UTF-8"));
   EXPECT_EQ(Run({"--prompt", "a", "--logit-bias", "5"}), kExitUsage);
   EXPECT_EQ(Run({"--prompt-file", "/nonexistent"}),
-            kExitFailure);  // the flag is right, the file is not
+            kExitFailure);  // a missing file is no wrong flag
   EXPECT_THAT(err_, HasSubstr("/nonexistent"));
   EXPECT_FALSE(request_.has_text() || request_.has_token_ids());
 }

@@ -1,4 +1,4 @@
-// A gRPC server on a free loopback port whose replies are functions of the test.
+// A gRPC server on a free loopback port. The test supplies the functions that reply to calls.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -63,7 +63,7 @@ class ScriptedServer final : public v1::Inference::Service, public v1::Admin::Se
   std::unique_ptr<grpc::Server> server_;
 };
 
-// Returns a message with tokens of choice 0.
+// Returns a message with the text and the token ids of choice 0.
 inline v1::GenerateResponse Piece(const std::string& text, const std::vector<uint32_t>& ids) {
   v1::GenerateResponse response;
   v1::Delta& delta = *response.add_deltas();
@@ -72,7 +72,7 @@ inline v1::GenerateResponse Piece(const std::string& text, const std::vector<uin
   return response;
 }
 
-// Returns the last message of a stream.
+// Returns the last message of a stream. Its usage contains the three numbers of tokens.
 inline v1::GenerateResponse LastPiece(uint32_t prompt, uint32_t cached, uint32_t completion) {
   v1::GenerateResponse response;
   response.set_request_id("r1");

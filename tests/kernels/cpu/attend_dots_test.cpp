@@ -37,7 +37,8 @@ float Random(uint64_t seed, int64_t index) {
   return static_cast<float>(bits >> 40) * 0x1p-23f - 1;
 }
 
-// One sequence and KV head; blocks lie backwards. What nobody wrote is NaN.
+// The keys and values of one sequence and one KV head. The block table is in descending order.
+// Slots that were not written contain NaN.
 class Memory {
  public:
   explicit Memory(const Shape& shape)
@@ -108,7 +109,8 @@ class AttendDotsTest : public testing::TestWithParam<const simd::Kernels*> {
     return query;
   }
 
-  // What the tokens first .. first + num_tokens get, whose queries are among those of all.
+  // Returns the attention of the tokens [first, first + num_tokens). `query` contains the queries
+  // of all tokens.
   static Rows Attend(const Shape& shape, const Memory& memory, const Rows& query, int32_t first,
                      int32_t num_tokens, bool in_splits = false) {
     const simd::Kernels& kernels = *GetParam();
@@ -162,7 +164,7 @@ const std::vector<Shape>& Shapes() {
   return shapes;
 }
 
-// All weights are 1, so nothing is rounded but sums.
+// All softmax weights are 1, so only sums are rounded.
 TEST_P(AttendDotsTest, EqualKeysGiveTheMeanOfTheValuesSeen) {
   for (const Shape& shape : Shapes()) {
     SCOPED_TRACE(testing::Message() << shape);
@@ -185,7 +187,8 @@ TEST_P(AttendDotsTest, EqualKeysGiveTheMeanOfTheValuesSeen) {
   }
 }
 
-// A row that gives one position all its weight gets that value, bit for bit.
+// If one position has the whole weight of a row, the result has the bits of the value at this
+// position.
 TEST_P(AttendDotsTest, AKeyThatStandsOutGivesItsValue) {
   for (const Shape& shape : Shapes()) {
     SCOPED_TRACE(testing::Message() << shape);
@@ -205,9 +208,9 @@ TEST_P(AttendDotsTest, AKeyThatStandsOutGivesItsValue) {
   }
 }
 
-// Against sums in double over the same rounded queries. Weights are rounded by up to 2^-9 of
-// themselves, and a denominator adds up the rounded ones, which moves a mean by at most 2^-8 of the
-// largest value.
+// Compares with sums in double over the same rounded queries. Each softmax weight is rounded by at
+// most 2^-9 of itself. The denominator adds the rounded weights, so the mean of the values moves by
+// at most 2^-8 of the largest value.
 TEST_P(AttendDotsTest, AgreesWithSumsInDouble) {
   for (const Shape& shape : Shapes()) {
     SCOPED_TRACE(testing::Message() << shape);
@@ -247,7 +250,8 @@ TEST_P(AttendDotsTest, AgreesWithSumsInDouble) {
   }
 }
 
-// However many rows, which others, in splits or not, and whatever lies beyond what a row sees.
+// The bits of a row do not depend on the number of rows, on the other rows, on splits, or on
+// positions that the row does not attend to.
 TEST_P(AttendDotsTest, ARowHasTheSameBitsAloneAndAmongOthers) {
   for (const Shape& shape : Shapes()) {
     SCOPED_TRACE(testing::Message() << shape);
@@ -278,7 +282,8 @@ TEST_P(AttendDotsTest, ARowHasTheSameBitsAloneAndAmongOthers) {
   }
 }
 
-// A head that is no multiple of 16 is widened: its weights are not rounded.
+// If the head size is not a multiple of 16, keys and values are widened to f32, and softmax weights
+// are not rounded.
 TEST_P(AttendDotsTest, HeadsThatDotsDoNotFitAreWidened) {
   const Shape shape = {.head_dim = 24, .num_positions = 40};
   Memory memory(shape);

@@ -9,7 +9,7 @@
 namespace incipit {
 namespace {
 
-// A /proc and a /sys/fs/cgroup of the test's own.
+// Replaces the folders /proc and /sys/fs/cgroup by folders of the test.
 class HostLimitsTest : public ::testing::Test {
  protected:
   HostLimitsTest() {
@@ -47,7 +47,7 @@ TEST_F(HostLimitsTest, TheTightestGroupAboveTheProcessCounts) {
 
 TEST_F(HostLimitsTest, VersionOneGroupsCountToo) {
   Write("proc/self/cgroup", "4:memory:/docker/1\n1:cpu,cpuacct:/docker/1\n0::/\n");
-  Write("cgroup/memory/memory.limit_in_bytes", "50000\n");  // seen from inside the container
+  Write("cgroup/memory/memory.limit_in_bytes", "50000\n");  // the path as seen inside the container
   Write("cgroup/memory/memory.usage_in_bytes", "20000\n");
   EXPECT_EQ(AvailableHostBytes(paths()), 30000u);
 }

@@ -1,4 +1,4 @@
-// Tests on which CPUs the threads of a CPU backend run.
+// Tests the sets of CPUs on which the threads of a CPU backend may run.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -18,7 +18,7 @@ int CpusOfThisThread() {
   return CPU_COUNT(&set);
 }
 
-// How many CPUs a thread may use after it has begun a step.
+// Returns the number of CPUs on which a thread may run after it has begun a step.
 int CpusAfterUpload(const CpuOptions& options) {
   int cpus = 0;
   std::thread([&] {
@@ -38,7 +38,7 @@ TEST(PinningTest, TheThreadThatDrivesAPinningBackendStaysOnOneCpu) {
   EXPECT_EQ(CpusAfterUpload(options), before);
   options.pin_threads = true;
   EXPECT_EQ(CpusAfterUpload(options), 1);
-  EXPECT_EQ(CpusOfThisThread(), before);  // nobody else is touched
+  EXPECT_EQ(CpusOfThisThread(), before);  // other threads are not pinned
 }
 
 }  // namespace

@@ -129,7 +129,8 @@ TEST_P(SimdTest, ChunkMaximaFindTheLargestAndWhatIsNotFinite) {
   }
 }
 
-// Numbers of all magnitudes, halves between two of bf16, infinities, NaNs and subnormal numbers.
+// Returns numbers of all magnitudes, numbers halfway between two bf16 numbers, infinities, NaNs and
+// subnormal numbers.
 std::vector<float> NumbersOfAllKinds(size_t size) {
   std::vector<float> x(size);
   for (size_t i = 0; i < size; ++i) {

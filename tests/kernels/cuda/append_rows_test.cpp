@@ -19,7 +19,8 @@ namespace {
 
 using Outcome = AppendRowsProblem::Outcome;
 
-// By two kernels; the same for every one that is tested.
+// Returns the result of two separate kernels, a product and Append. Each result is computed once
+// and used in all tests.
 const Outcome& Apart(const AppendRowsShape& shape) {
   static auto& outcomes = *new std::map<AppendRowsShape, Outcome>;
   const auto [entry, is_new] = outcomes.try_emplace(shape);
@@ -126,7 +127,7 @@ TYPED_TEST(AppendRowsTest, KeepsANanToItsRow) {
   }
 }
 
-// A library's product sums in an order of its own: the same with both.
+// The library adds in an order of its own, but in the same order with both epilogues.
 TEST(AppendRowsOfALibrary, GivesTheBitsOfAppend) {
   for (const int head_dim : {16, 80, 128}) {
     for (const int rows : {1, 3, 17, 65}) {
@@ -200,7 +201,8 @@ TEST(AppendRowsBugs, StoringATokenWithoutASlotIsFound) {
   EXPECT_TRUE(IsFound<Bug::kRowsWithoutASlot>());
 }
 
-// Rows packed as they are, or for heads of another size.
+// Plants a mistake: the weight is packed in plain order, or in rotary order for heads of another
+// size.
 TEST(AppendRowsBugs, AWeightInAnotherOrderIsFound) {
   for (const int head_dim : {0, 32, 64}) {
     AppendRowsProblem problem({});

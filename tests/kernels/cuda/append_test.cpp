@@ -27,8 +27,8 @@ float NumberOf(dev::bf16 x) { return dev::ToFloat(x); }
 void Set(float& to, float x) { to = x; }
 void Set(dev::bf16& to, float x) { to = dev::ToBF16(x); }
 
-// Two sequences of which some tokens are in the step; numbers of T come in, all by definition in
-// double precision.
+// Two sequences with some of their tokens in the step. The inputs have type T. The expected results
+// follow the definition in double precision.
 template <class T>
 class AppendProblem {
  public:

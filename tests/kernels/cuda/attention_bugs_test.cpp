@@ -39,7 +39,7 @@ const CaseShape kWindowed = {.num_heads = 4, .num_kv_heads = 1, .window = 20};
 const std::vector<CaseSequence> kSequences = {{0, 3, 6}, {1, 20, 22}, {2, 600, 602}};
 const AttentionPlanOptions kPrefill = {.max_decode_tokens = 0};
 
-// Whether a run ends in a fault or with a wrong result.
+// Returns true if a run ends with a fault or a wrong result.
 template <class Kernel>
 bool IsWrong(AttentionCase& step) {
   const emulator::Report report = step.Run<Kernel>();
@@ -73,7 +73,8 @@ TEST(AttentionBugs, ANaNBehindTheEndOfASequenceIsFound) {
   EXPECT_TRUE((IsFound<PrefillAttention, LeavesTails>(kShape, kPrefill)));
 }
 
-// Of three splits of equal weight, the first two outweigh the third and cancel each other.
+// Returns the attention over three splits of equal weight. The values of the first two splits are
+// much larger than those of the third, and cancel each other.
 template <class Kernel>
 std::vector<uint16_t> CancellingSplits(const AttentionPlanOptions& options) {
   AttentionCase step(kShape, {{0, 767, 768}}, options);

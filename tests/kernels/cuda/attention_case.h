@@ -22,7 +22,7 @@ struct CaseShape {
 // Computes the tokens [begin, end) of a sequence in the step. The earlier tokens are already in the
 // pool.
 struct CaseSequence {
-  // Equal ids have equal queries, keys and values.
+  // Sequences with equal ids have equal queries, keys and values.
   int id = 0;
   int begin = 0, end = 0;
 };
@@ -58,7 +58,8 @@ class AttentionCase {
             .blocks = blocks};
   }
 
-  // Parts of the attention plan. A test may change the plan before it runs the kernel.
+  // The following functions return parts of the attention plan. A test may change the plan before
+  // it runs the kernel.
   char* plan() { return reinterpret_cast<char*>(plan_.data()); }
   StepHeader& header() { return *reinterpret_cast<StepHeader*>(plan()); }
   AttentionList& list() { return header().lists[0]; }
@@ -136,7 +137,8 @@ class AttentionCase {
     }
     return product;
   }
-  // Sets all keys, or all values, of a position of a sequence to `x`.
+  // Sets the keys or the values of all heads, at one position of a sequence, to `x`. `part` selects
+  // keys or values.
   void Store(KvPart part, int sequence, int position, float x) {
     const int page = static_cast<int>(blocks[block_begin[sequence] + position / shape_.page_size]);
     for (int head = 0; head < shape_.num_kv_heads; ++head) {

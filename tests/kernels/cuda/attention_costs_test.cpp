@@ -22,7 +22,8 @@ void ExpectWideAccesses(const emulator::Report& report) {
   EXPECT_FALSE(report.sites.empty());
   for (const emulator::SiteCounts& site : report.sites) {
     const std::string where = site.file + ":" + std::to_string(site.line);
-    // Lanes without a row to clear leave gaps; that is at the end of a sequence only.
+    // Stores that clear rows may have bank conflicts, because some lanes have no row to clear. This
+    // happens only at the end of a sequence.
     const bool clears = site.kind == AccessKind::kSharedStore && IsIn(site, "attention_step.h");
     if (!clears) {
       EXPECT_EQ(site.bank_conflicts, 0) << where;
@@ -33,7 +34,7 @@ void ExpectWideAccesses(const emulator::Report& report) {
   }
 }
 
-// Positions of the pages from `begin` to `end`.
+// Returns the number of positions in the pages that contain the positions [begin, end).
 int64_t PageRows(int begin, int end, int page_size) {
   return ((end - 1) / page_size - begin / page_size + 1) * page_size;
 }

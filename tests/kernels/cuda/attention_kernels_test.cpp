@@ -148,7 +148,8 @@ TEST(PagedAttention, HasTheSameBitsInWhateverOrderThreadsRun) {
   }
 }
 
-// The last `count` tokens of sequences of these lengths have the same bits from either kernel.
+// Expects that the decode kernel and the prefill kernel compute the same bits for the last `count`
+// tokens of sequences of these lengths.
 template <int kHeadDim, int kPageSize>
 void ExpectSameBits(const CaseShape& shape, const std::vector<int>& lengths, int count) {
   std::vector<CaseSequence> sequences;
@@ -196,7 +197,8 @@ TEST(PagedAttention, HasTheSameBitsHoweverAPromptIsCut) {
 TEST(PagedAttention, SeesWhatAKernelInFrontOfItAppends) {
   for (const uint64_t seed : {1, 2, 3}) {
     AttentionCase step({.num_heads = 4}, {{0, 0, 3}, {1, 60, 65}, {2, 99, 100}});
-    // As if projected: each token's query, key and value, without rotation.
+    // The query, key and value of each token, as a product would store them. The rotation changes
+    // nothing.
     const std::vector<float> product = step.Unappended();
     std::vector<float> rope(100 * 64, 0);
     for (size_t i = 0; i < rope.size(); ++i) rope[i] = i % 64 < 32 ? 1 : 0;
@@ -221,8 +223,8 @@ TEST(PagedAttention, SeesWhatAKernelInFrontOfItAppends) {
   }
 }
 
-// The same by the product that makes them, of a matrix of ones and zeros, which starts attention
-// early.
+// A product with an identity matrix appends queries, keys and values. Attention starts before the
+// product has ended.
 TEST(PagedAttention, SeesWhatAProductInFrontOfItAppends) {
   for (const uint64_t seed : {1, 2, 3}) {
     AttentionCase step({.num_heads = 4}, {{0, 0, 3}, {1, 60, 65}, {2, 99, 100}});

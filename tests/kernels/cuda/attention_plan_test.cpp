@@ -12,7 +12,7 @@ namespace incipit::cuda {
 namespace {
 
 struct Sequence {
-  int begin = 0, end = 0;  // positions of its tokens in the step
+  int begin = 0, end = 0;  // positions [begin, end) of the tokens in the step
 };
 
 struct Arrays {
@@ -63,10 +63,11 @@ struct Built {
   size_t bytes = 0;
 };
 
-using Row = std::pair<int, int>;  // token and head of the group
+using Row = std::pair<int, int>;  // token, and head within its group
 using Cuts = std::vector<std::pair<int, int>>;
 
-// Of each row, the positions that it sees, cut as it adds them up.
+// Returns the ranges of positions that each row attends to. The kernel computes one partial sum for
+// each range.
 std::map<Row, Cuts> CutsOf(const Built& built, int group, int window, int list = 0) {
   std::map<Row, Cuts> cuts;
   const auto add = [&](int token, int position, int row, int begin, int end) {
@@ -145,7 +146,7 @@ TEST(AttentionPlan, KeepsAListForEachWindow) {
 TEST(AttentionPlan, SendsWhatDoesNotFitToPrefillTiles) {
   const Arrays step({{9000, 9001}, {9000, 9001}, {9000, 9001}});
   const Built few_items(step, {.group = 4, .max_decode_items = 40});
-  EXPECT_EQ(few_items.items().size(), 36U);  // two sequences of 18 splits
+  EXPECT_EQ(few_items.items().size(), 36U);  // two sequences with 18 splits each
   EXPECT_EQ(few_items.tiles().size(), 1U);
   ExpectCovered(step, few_items, 4, 0);
   const Built few_rows(step, {.group = 4, .max_partial_rows = 18 * 4});

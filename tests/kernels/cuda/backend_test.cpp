@@ -121,7 +121,8 @@ TEST(CudaStepTest, CopiesWhatItHasHoweverLargeAStepMayBe) {
   EXPECT_LT(emulator::BytesCopied() - before, 4096);
 }
 
-// A step's calls of Sample and Score, waited for one by one or all at the end.
+// Results of the Sample and Score calls of one step. The host waits after each call, or only after
+// all calls.
 struct Sampled {
   std::vector<TokenId> tokens;
   std::vector<RowStatus> status, score_status;

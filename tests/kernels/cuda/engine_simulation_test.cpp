@@ -34,7 +34,7 @@ std::unique_ptr<Backend> Emulated(int32_t) {
 
 struct Choice {
   std::vector<TokenId> tokens;
-  std::vector<float> logprobs;  // of each token: its own, then those of the likeliest
+  std::vector<float> logprobs;  // for each token: its own, then those of the likeliest tokens
   std::optional<FinishReason> finish;
 };
 
@@ -52,7 +52,7 @@ void AppendRow(const Logprobs& logprobs, int32_t row, std::vector<float>& to) {
   }
 }
 
-// Keeps what each request is told. Thread-safe.
+// Stores the outputs that each request receives. Thread-safe.
 class Recorder : public EngineListener {
  public:
   void Expect(const Request& request) {
@@ -86,8 +86,8 @@ class Recorder : public EngineListener {
   }
 
  private:
-  // On the engine's thread, which does nothing else meanwhile: what is asked of the engine here it
-  // is asked at the same time in each run.
+  // Called on the engine thread after each step. Calls to the engine from here happen at the same
+  // step in every run.
   virtual void AfterStep(const StepStats&) {}
 
   bool HasEnded(RequestId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -117,7 +117,7 @@ struct SimulationTotals {
   int64_t cancelled = 0, expired = 0, further_choices = 0;
 };
 
-// Submits requests between steps, cancels some, and lets time pass.
+// Submits requests between steps, cancels some requests, and advances the clock.
 class Traffic final : public Recorder {
  public:
   Traffic(std::vector<Request> requests, uint64_t seed, SimulationTotals& totals)
@@ -145,7 +145,7 @@ class Traffic final : public Recorder {
         engine_->engine().Cancel(request.id);
       }
     }
-    // Nobody else would wake an engine that has nothing to do.
+    // If the engine is idle, only a new request continues the simulation.
     while (next_ < std::ssize(requests_) && (IsIdle() || numbers_.Below(3) == 0)) Submit();
   }
   bool IsIdle() {
@@ -173,7 +173,7 @@ class Traffic final : public Recorder {
   int32_t next_ = 0;
 };
 
-// Prompts begin alike as far as blocks and parts of blocks go.
+// Returns random requests. Many prompts share prefixes of whole blocks and of parts of blocks.
 std::vector<Request> RandomRequests(uint64_t seed) {
   RandomNumbers numbers(seed);
   std::vector<Request> requests;
@@ -200,13 +200,13 @@ std::vector<Request> RandomRequests(uint64_t seed) {
     request.sampling.seed = static_cast<uint64_t>(i);
     request.sampling.num_logprobs = numbers.Below(4);
     if (numbers.Below(4) == 0) request.prompt_logprobs = 1;
-    if (numbers.Below(3) == 0) request.deadline = Time{};  // Traffic says which
+    if (numbers.Below(3) == 0) request.deadline = Time{};  // Traffic sets the time of the deadline
     requests.push_back(std::move(request));
   }
   return requests;
 }
 
-// What each request gets with nobody beside it and nothing cached.
+// Returns the output of each request if it runs alone and finds nothing in the cache.
 std::vector<Outcome> OutputsAlone(const std::string& checkpoint,
                                   const std::vector<Request>& requests) {
   Recorder recorder;
@@ -258,7 +258,7 @@ void Compare(const Request& request, const Outcome& outcome, const Outcome& alon
   }
 }
 
-// INCIPIT_SIM_SEED, 0 where it is not set.
+// Returns the value of INCIPIT_SIM_SEED. Returns 0 if the variable is not set.
 uint64_t FirstSeed() {
   const char* text = std::getenv("INCIPIT_SIM_SEED");
   return text == nullptr ? 0 : std::strtoull(text, nullptr, 0);
@@ -295,7 +295,7 @@ SimulationTotals Simulate(const RandomCheckpoint& checkpoint, uint64_t num_seeds
 
 TEST(EngineSimulationTest, EveryOutputIsAsAloneUnderAnyTraffic) {
   const SimulationTotals totals = Simulate(RandomCheckpoint(), 2);
-  if (FirstSeed() != 0) return;  // these are known to do everything
+  if (FirstSeed() != 0) return;  // only the default seeds are known to cause all these events
   EXPECT_GT(totals.preemptions, 0);
   EXPECT_GT(totals.hit_tokens, 0);
   EXPECT_GT(totals.copied_tokens, 0);
@@ -309,7 +309,7 @@ TEST(EngineOverlapTest, PenaltiesHaveTheSameEffectWithTwoStepsInFlight) {
   ExpectSameOutputsWithOverlap(RandomCheckpoint().path(), Emulated, 9, 10);
 }
 
-// As large models have them, two of keys and values.
+// Heads have 128 dimensions, as in large models. There are two KV heads.
 TEST(EngineSimulationTest, EveryOutputIsAsAloneWithHeadsOf128Dimensions) {
   const SimulationTotals totals = Simulate(RandomCheckpoint(128, 2), 1);
   EXPECT_GT(emulator::LaunchesOf("AttentionShape<128"), 0);

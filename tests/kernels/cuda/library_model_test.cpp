@@ -58,7 +58,7 @@ TEST(LibraryModelTest, StoriesGivesTheGoldenIds) {
   }
 }
 
-// Several parts of the rows, in steps of several sizes.
+// Computes products in several parts of their rows, in steps of several sizes.
 TEST(LibraryModelTest, GivesWhatOurKernelsGive) {
   const RandomCheckpoint checkpoint(64, 2);
   std::vector<TokenId> tokens;
@@ -110,7 +110,7 @@ TEST(LibraryMemoryTest, IsCountedBeforeTheCache) {
   const auto model = LoadModel(SourceFolder() / "tests/golden/hf/llama-bf16", *backend);
   ASSERT_TRUE(model.ok()) << model.status();
   const size_t used = all - backend->FreeBytes();
-  // Steps would fit, and the library's workspace would not.
+  // The memory is large enough for steps, but not for the library's workspace.
   emulator::SetDeviceBytes(used + cuda::kProductWorkspaceBytes / 2);
   const auto runner = TransformerRunner::Create(*backend, *model, RoomFor(80));
   emulator::SetDeviceBytes(all);

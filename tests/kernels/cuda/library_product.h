@@ -11,7 +11,8 @@
 
 namespace incipit::cuda {
 
-// Returns f32 sums [rows, outputs]. Rows beyond `*input.num_rows` are NaN.
+// Returns the f32 sums of the product, as a matrix [rows, outputs]. Rows from `*input.num_rows` on
+// are NaN.
 inline std::vector<float> SumsOf(const ProductInput& input, const std::vector<Vec4>& unpacked,
                                  int64_t rows) {
   const int64_t outputs = int64_t{input.num_units} * kUnitRows, columns = input.columns;

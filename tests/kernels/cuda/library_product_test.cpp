@@ -15,7 +15,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Rows of the unpacked weight that are not the matrix's, as packed_weight.h reads it.
+// Returns the number of rows in `unpacked` that differ from the matrix that the layout of
+// packed_weight.h defines.
 int WrongRows(ProductProblem& problem, const std::vector<Vec4>& unpacked) {
   const ProductShape& shape = problem.shape();
   const ProductInput input = problem.input();
@@ -65,7 +66,7 @@ TEST(UnpackWeight, WritesHeadsWithTheirHalvesSideBySide) {
   }
 }
 
-// As aligned as memory of a device.
+// A sector of memory (32 bytes), aligned like device memory.
 struct alignas(32) Sector {
   Vec4 halves[2];
 };
@@ -97,7 +98,7 @@ TEST(UnpackWeight, MovesWhatItSays) {
     for (const emulator::SiteCounts& site : report.sites) {
       EXPECT_EQ(site.lane_bytes, 16) << site.line;
     }
-    // Otherwise every other row begins in the middle of one.
+    // With other numbers of columns, every second row begins in the middle of a sector.
     if (columns % 16 == 0) ExpectWholeSectors(report);
   }
 }
@@ -121,16 +122,18 @@ TEST(FinishProduct, MovesWhatItSays) {
   ExpectWholeSectors(report);
 }
 
-// ---- planted bugs: each is found where the correct way passes
+// ---- planted mistakes: each mistake is found, and the correct code passes
 
-// Tiles taken in their order in memory, as if there were no runs.
+// Plants a mistake: tiles are unpacked in their order in memory, as if consecutive tiles formed no
+// runs.
 TEST(LibraryProductBugs, TilesTakenInTheOrderOfMemoryAreFound) {
   ProductProblem problem({.rows = 1, .columns = 512, .width = 32});
   ProductInput input = problem.input();
   emulator::Report report;
   std::vector<Vec4> unpacked = Unpacked(input, report);
   ASSERT_EQ(WrongRows(problem, unpacked), 0);
-  // A weight of one tile a row has no runs; eight such units are one of eight tiles.
+  // A weight with one tile per row has no runs of tiles. Eight of its units have the memory of one
+  // unit with eight tiles.
   input.num_units *= NumTiles(512);
   input.columns = kTileColumns;
   const std::vector<Vec4> tiles = Unpacked(input, report);
@@ -159,7 +162,8 @@ struct MakeSums {
   }
 };
 
-// A kernel that makes new sums beside the one that finishes the old ones.
+// Runs a kernel that writes new sums after a kernel that reads the old sums. If `kWaits` is true,
+// the writing kernel waits for the reading kernel. Returns the fault.
 template <bool kWaits>
 std::string FaultOfTwoSlabs() {
   constexpr int kRows = 8, kHidden = 64;
@@ -194,7 +198,7 @@ TEST(LibraryProductBugs, SumsWrittenWhileTheyAreFinishedAreFound) {
   EXPECT_THAT(FaultOfTwoSlabs<false>(), HasSubstr("finish_product.h"));
 }
 
-// The second slab finished as if it were the first.
+// Plants a mistake: the second slab of rows is finished as if it were the first slab.
 TEST(LibraryProductBugs, ASlabOfOtherRowsIsFound) {
   constexpr int kHidden = 40;
   ProductProblem problem({.rows = 16, .columns = 72, .width = kHidden});

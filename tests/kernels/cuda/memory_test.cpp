@@ -42,7 +42,7 @@ TransformerRunnerOptions Options() {
   return options;
 }
 
-// A step of random sequences, each over blocks of its own, with everything that one can ask for.
+// A step of random sequences, each with its own blocks. The step uses every option of sampling.
 class RandomStep {
  public:
   RandomStep(RandomNumbers& numbers, int32_t vocab_size, int32_t num_tokens)
@@ -116,7 +116,8 @@ TEST_P(MemoryTest, NoStepWithinTheBoundsAllocates) {
   ASSERT_TRUE((*runner)->Wait(result).ok());
   ASSERT_TRUE((*runner)->Wait(result).ok());
   EXPECT_EQ(emulator::NumAllocations(), before);
-  // Products append what has no norm of its own, if heads are of such a size.
+  // The product itself appends keys and values if the heads have no norms and their size is a
+  // multiple of 16.
   const ModelConfig& config = model->config;
   EXPECT_EQ(emulator::LaunchesOf("Append<") > appends, config.qk_norm || config.head_dim % 16 != 0);
 }
@@ -125,8 +126,8 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, MemoryTest,
                          testing::Values("llama-bf16", "mistral-window", "qwen3-plain"),
                          NameOfCheckpoint);
 
-// From the copy of what the step has to the draws, whatever they ask for: nothing else is enqueued
-// but the copy of what was drawn.
+// The graph contains all work from the copy of the step's inputs to sampling, with any sampling
+// parameters. Only the copy of the sampled tokens is enqueued separately.
 TEST(GraphsTest, ServeTheFirstStepsThatOnlyDecode) {
   const auto backend = *CreateCudaBackend({});
   const auto model = LoadModel(Folder("llama-bf16"), *backend);
@@ -161,7 +162,8 @@ TEST(GraphsTest, ServeTheFirstStepsThatOnlyDecode) {
   EXPECT_EQ(emulator::CountsOfGraphs().recorded, at_start.recorded);
 }
 
-// Products that add to hidden begin the norm of what comes next, but in a step of many tokens.
+// Products that add to the hidden state also prepare the next norm, except in steps of more than 64
+// tokens.
 TEST(GraphsTest, AStepThatOnlyDecodesHasTwoNormsOfItsOwn) {
   const auto backend = *CreateCudaBackend({});
   const auto model = LoadModel(Folder("llama-bf16"), *backend);
@@ -186,7 +188,7 @@ TEST(GraphsTest, AStepThatOnlyDecodesHasTwoNormsOfItsOwn) {
   }
 }
 
-// A device that has so much and no more.
+// Limits the memory of the emulated device to `bytes` bytes.
 class SmallDevice {
  public:
   explicit SmallDevice(size_t bytes) { emulator::SetDeviceBytes(bytes); }

@@ -23,11 +23,12 @@
 namespace incipit {
 namespace {
 
-// Of a log probability. Answers were computed in f32 by another program; here weights, keys and
-// activations are bf16, and tokens whose probabilities are nearer than this may change places.
+// Maximum difference of two log probabilities for which two tokens may be in either order. Another
+// program computed the golden outputs in f32, but this backend uses bf16 for weights, keys and
+// activations.
 constexpr double kNearTie = 0.1;
 
-// Tokens of a step that every card adds up in one way, however many they are.
+// Maximum number of tokens in a step for which every card adds in the same order.
 constexpr int32_t kAddedUpAlike = 64;
 
 std::unique_ptr<Backend> OnDevice(int32_t) {
@@ -46,7 +47,7 @@ TransformerRunnerOptions OptionsFor(size_t num_tokens) {
 
 bool IsCard() { return OnDevice(1)->limits().description.find("emulator") == std::string::npos; }
 
-// Skipped, with the reason, where there is no device.
+// Skips the test, with the reason, if this machine has no device.
 template <class Test>
 class OnDeviceOnly : public Test {
  protected:
@@ -58,7 +59,8 @@ class OnDeviceOnly : public Test {
 using CudaModelTest = OnDeviceOnly<testing::Test>;
 using CudaEngineTest = OnDeviceOnly<testing::TestWithParam<std::string>>;
 
-// With the golden answer given, each of its tokens is the likeliest, or nearly.
+// Expects that each golden output token is the most likely token after the tokens before it, or
+// nearly as likely.
 void ExpectGoldenButForNearTies(const std::filesystem::path& folder,
                                 const std::vector<TokenId>& prompt,
                                 const std::vector<TokenId>& output) {
@@ -73,7 +75,8 @@ void ExpectGoldenButForNearTies(const std::filesystem::path& folder,
   }
 }
 
-// The emulated device adds up in the order of the golden answer's numbers; a card need not.
+// The emulated device adds in the same order as the program that computed the golden output. A card
+// may add in another order.
 TEST_F(CudaModelTest, StoriesGivesTheGoldenIds) {
   const auto folder = StoriesFolder();
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder;
@@ -99,7 +102,7 @@ TEST_F(CudaModelTest, TheBundledModelGivesTheGoldenIdsButForNearTies) {
   const auto golden = ParseJson(*ReadTextFile(path));
   ASSERT_TRUE(golden.ok()) << golden.status();
   const bool is_card = IsCard();
-  // The emulator takes a minute for all of it.
+  // The emulator would take a minute for all cases and tokens.
   const size_t cases_max = is_card ? SIZE_MAX : 3, tokens_max = is_card ? SIZE_MAX : 4;
   size_t num_cases = 0;
   for (const auto& entry : (*golden)["cases"]) {
@@ -112,7 +115,7 @@ TEST_F(CudaModelTest, TheBundledModelGivesTheGoldenIdsButForNearTies) {
   }
 }
 
-// More than 64 rows are multiplied by another tensor instruction, which need not add up alike.
+// Products of more than 64 rows use other tensor instructions, which may add in another order.
 TEST_F(CudaModelTest, StepsOfMoreThan64TokensGiveWhatSmallOnesGiveButForNearTies) {
   const RandomCheckpoint checkpoint(128);
   std::vector<TokenId> tokens;
@@ -130,8 +133,9 @@ TEST_F(CudaModelTest, StepsOfMoreThan64TokensGiveWhatSmallOnesGiveButForNearTies
   }
 }
 
-// Sequences that decode side by side, each step launched before the one before it has ended, with
-// its tokens fed forward; or waited for, and fed by the host.
+// Returns the outputs of sequences that decode together. If `is_fed` is true, each step is launched
+// before the previous step has ended, and takes its tokens on the device. Otherwise the host waits
+// for each step and supplies the tokens.
 std::vector<std::vector<TokenId>> Decoded(TransformerRunner& runner, bool is_fed,
                                           int32_t num_steps) {
   constexpr int32_t kSequences = 3;
@@ -190,9 +194,11 @@ TEST_P(CudaEngineTest, UnderPressureEveryRequestGetsWhatItGetsAlone) {
                         .step_tokens_max_alone = IsCard() ? kAddedUpAlike : 512});
 }
 
-// Whose heads are of 64 dimensions, which the kernels for tensor instructions take.
+// The heads of the bundled model have 64 dimensions, which the kernels with tensor instructions
+// support.
 TEST_F(CudaModelTest, TheBundledModelUnderPressureGivesEveryRequestWhatItGetsAlone) {
-  if (!IsCard()) GTEST_SKIP() << "the emulator takes minutes; e2e_emulated does it with less";
+  if (!IsCard())
+    GTEST_SKIP() << "the emulator would take minutes; the test e2e_emulated does less work";
   const auto folder = std::filesystem::absolute(SourceFolder() / "models/incipit-tiny");
   ExpectOutputsAsAlone(folder.string(), OnDevice,
                        {.block_size = 16,
@@ -201,7 +207,7 @@ TEST_F(CudaModelTest, TheBundledModelUnderPressureGivesEveryRequestWhatItGetsAlo
                         .step_tokens_max_alone = kAddedUpAlike});
 }
 
-// The same with heads of 128 dimensions, as large models have them.
+// The heads have 128 dimensions, as in large models.
 TEST_F(CudaModelTest, HeadsOf128DimensionsUnderPressureGiveEveryRequestWhatItGetsAlone) {
   ExpectOutputsAsAlone(RandomCheckpoint(128).path(), OnDevice,
                        {.block_size = 16,

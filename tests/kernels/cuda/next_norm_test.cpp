@@ -1,5 +1,6 @@
-// Tests a ProjectAdd that also prepares the next norm. The tests check the next operation's result,
-// the cases in which the prepared norm must not be used, and the kernels that a step launches.
+// Tests ProjectAdd, which adds a matrix product to the hidden state and also prepares the next
+// norm. The tests check the next operation's result, the cases in which the prepared norm must not
+// be used, and the kernels that a step launches.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,13 +20,13 @@
 namespace incipit {
 namespace {
 
-// Units of 16 columns that are not whole, and rows of x that do not begin at 16 bytes.
+// The last unit of 16 columns is not full, and rows of x do not begin at multiples of 16 bytes.
 constexpr int64_t kHidden = 1112, kInner = 172, kOut = 40;
 constexpr int32_t kRows = 200;
 
 int64_t NormLaunches() { return emulator::LaunchesOf("Norm<"); }
 
-// A part of the rows on the emulated device.
+// Rows of a matrix, in memory of the emulated device.
 class DeviceRows {
  public:
   DeviceRows(const Tensor& from, int32_t begin, int32_t count, DType dtype)
@@ -107,7 +108,8 @@ class NextNormTest : public testing::Test {
   }
   DeviceRows OutOf(int32_t count) const { return {zeros_, 0, count, DType::kBF16}; }
 
-  // Both operations in a step of these rows.
+  // Runs ProjectAdd and GateUpSilu in a step with the rows [begin, begin + count). Returns the
+  // result of GateUpSilu.
   Tensor Both(int32_t begin, int32_t count) {
     const auto step = PlainStep(count);
     const DeviceRows x = XOf(begin, count), hidden = HiddenOf(begin, count), out = OutOf(count);
@@ -125,7 +127,8 @@ class NextNormTest : public testing::Test {
   const Tensor norm_ = Tensor::Random(DType::kF32, 1, kHidden, numbers_);
   const Tensor other_norm_ = Tensor::Random(DType::kF32, 1, kHidden, numbers_);
   const Tensor x_ = RoundedToBF16(Tensor::Random(DType::kF32, kRows, kInner, numbers_));
-  // Rows of different sizes: what one is scaled by serves no other.
+  // A test scales the rows by different factors, so that the norm of one row is wrong for another
+  // row.
   Tensor hidden_ = Tensor::Random(DType::kF32, kRows, kHidden, numbers_);
   const Tensor zeros_{DType::kF32, kRows, kOut};
   const std::unique_ptr<Backend> backend_ = *CreateCudaBackend({});
@@ -175,9 +178,10 @@ TEST_F(NextNormTest, ARowThatIsNotFiniteStaysAlone) {
   }
 }
 
-// Planted: x and its squares are of the hidden and the norm that were named, and of no other.
+// Plants mistakes: GateUpSilu uses another norm or another hidden state than ProjectAdd has
+// prepared.
 TEST_F(NextNormTest, AnotherNormOrAnotherHiddenAborts) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // packing has made threads
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // packing has started threads
   const auto step = PlainStep(3);
   const DeviceRows x = XOf(0, 3), hidden = HiddenOf(0, 3), other = HiddenOf(3, 3), out = OutOf(3);
   step->UploadTo(*backend_);
@@ -186,7 +190,8 @@ TEST_F(NextNormTest, AnotherNormOrAnotherHiddenAborts) {
   EXPECT_DEATH(GateUpSilu(other, *weights_.norm, out), "next.hidden == hidden.data");
 }
 
-// Planted: a record that lacks a norm as the step in which it was made had begun it elsewhere.
+// Plants a mistake: a graph without a norm, because an operation outside the graph had prepared the
+// norm when the graph was recorded.
 TEST_F(NextNormTest, ARecordedStepBeginsWhatItTakes) {
   ASSERT_TRUE(backend_
                   ->Reserve({.tokens_max = 8,
@@ -225,7 +230,7 @@ TEST_F(NextNormTest, ARecordedStepBeginsWhatItTakes) {
   }
 }
 
-// Planted: x of a hidden that has changed since.
+// Plants a mistake: a prepared norm of a hidden state that has changed since.
 TEST_F(NextNormTest, WhatWasBegunIsForgottenWhereHiddenChanges) {
   const auto step = PlainStep(3);
   const DeviceRows x = XOf(0, 3), out = OutOf(3), expected = OutOf(3);
@@ -246,7 +251,7 @@ TEST_F(NextNormTest, WhatWasBegunIsForgottenWhereHiddenChanges) {
   };
   step->UploadTo(*backend_);
   ProjectAdd(x, hidden, weights_.norm.get());
-  ProjectAdd(x, hidden, nullptr);  // adds once more
+  ProjectAdd(x, hidden, nullptr);  // adds the product a second time
   expect_norm_of_hidden();
 
   step->UploadTo(*backend_);

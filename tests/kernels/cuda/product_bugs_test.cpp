@@ -21,7 +21,8 @@ using Next = SkinnyProduct<SkinnyShape<16, StoreRows<float>>>;
 
 enum class Bug : uint8_t { kNone, kSquaresOfAnotherRow, kOnePartLess, kXOfAnEarlierHidden };
 
-// How far the results of the product after AddToHidden are from those after a norm of its own.
+// Plants `bug` into a norm that AddToHidden prepares. Returns the errors of the next product,
+// compared with a separate norm.
 std::vector<float> ErrorsOfNext(Bug bug) {
   ProductProblem problem({.rows = kRows, .columns = 72, .width = kHidden});
   ProductProblem after({.rows = kRows, .columns = kHidden, .width = kWidth});
@@ -88,7 +89,8 @@ TEST(ProductBugs, APartOfTheSquaresThatIsLeftOutIsFound) {
 
 TEST(ProductBugs, XOfAnEarlierHiddenIsFound) { EXPECT_TRUE(IsFound(Bug::kXOfAnEarlierHidden)); }
 
-// x of the next product where that of this one is still read.
+// Plants a mistake: a product writes the input x of the next product over its own input x, which it
+// still reads.
 TEST(ProductBugs, WritingWhatTheSameProductReadsIsFound) {
   ProductProblem problem({.rows = kRows, .columns = kHidden, .width = kHidden});
   const std::vector<float> norm(kHidden, 1);

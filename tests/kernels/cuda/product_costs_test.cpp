@@ -15,7 +15,7 @@ namespace {
 
 using emulator::AccessKind;
 
-// Of every place in the source: banks serve a warp at once, and copies of x take whole sectors.
+// Checks all accesses to memory: no access has a bank conflict, and copies of x read whole sectors.
 void ExpectNothingWasted(const emulator::Report& report) {
   EXPECT_EQ(report.fault, "");
   EXPECT_FALSE(report.sites.empty());
@@ -57,7 +57,8 @@ TEST(SkinnyProduct, MovesWhatItSays) {
   CheckSkinny<64>();
 }
 
-// A product that is scaled by squares in parts, and one that leaves them.
+// Checks a product that uses the sums of squares of a norm, and that stores such sums for the next
+// norm.
 template <int kTokens>
 void CheckSkinnyNorms() {
   using Kernel = SkinnyProduct<SkinnyShape<kTokens, AddToHidden>>;
@@ -89,8 +90,8 @@ TEST(SkinnyProduct, MovesWhatItSaysOfNorms) {
   CheckSkinnyNorms<64>();
 }
 
-// Queries, keys and values that are appended by their product: their bytes, and of constants what
-// append_rows.h says.
+// Checks the bytes of a product that appends queries, keys and values. The formula for the
+// constants is in append_rows.h.
 template <class Kernel>
 void CheckAppend(int rows, int num_blocks) {
   for (const int head_dim : {64, 128}) {
@@ -106,8 +107,8 @@ void CheckAppend(int rows, int num_blocks) {
     const int units = problem.width() / kUnitRows, rotated_units = units / 4 * 3;
     EXPECT_EQ(report.store_bytes, 2 * real_rows * problem.width());
     EXPECT_EQ(report.load_bytes, 0);
-    // Of a row and unit, by four lanes: cosines and sines, and, if not once for all units, the
-    // place of the rows and a row.
+    // For each row and unit, four lanes load 32 bytes of cosines and sines each. Each lane also
+    // loads 4 bytes that locate the row and 16 bytes of the row, either once or once per unit.
     const int row_bytes = 4 * (4 + 16) * rows, rope_bytes = 4 * 32 * rotated_units * real_rows;
     EXPECT_GE(report.constant_bytes, row_bytes + rope_bytes);
     EXPECT_LE(report.constant_bytes,

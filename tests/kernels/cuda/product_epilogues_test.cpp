@@ -104,7 +104,8 @@ TYPED_TEST(ProductEpilogues, AddToHiddenAndMakeTheNextProductReady) {
   }
 }
 
-// What the next product takes is the same, to the bit, from a norm of its own.
+// The input that an epilogue prepares for the next product has the same bits as the input that a
+// separate norm computes.
 TYPED_TEST(ProductEpilogues, MakeTheNextProductReadyAsANormDoes) {
   constexpr int kRows = 3, kHidden = 1112, kWidth = 24;
   ProductProblem problem({.rows = kRows, .columns = 72, .width = kHidden});
@@ -203,7 +204,7 @@ TYPED_TEST(ProductEpilogues, MultiplyUpBySiluOfGate) {
 TYPED_TEST(ProductEpilogues, NameTheGreatestLogitOfEachUnit) {
   constexpr int kRows = 9, kVocab = 51;
   ProductProblem problem({.rows = kRows, .columns = 72, .width = kVocab});
-  // A row of equal logits, and one that is not finite.
+  // One row has equal logits, and the logits of another row are not finite.
   std::fill_n(problem.x().begin() + 2 * 72, 72, uint16_t{0});
   problem.x()[5 * 72 + 3] = NarrowBF16(kNan);
   const auto units = static_cast<size_t>(problem.num_units());
@@ -251,7 +252,7 @@ TYPED_TEST(ProductEpilogues, KeepANanToItsRow) {
   }
 }
 
-// Rows of padding hold anything, and stay as they are.
+// Rows of padding may contain any values, and must stay unchanged.
 TYPED_TEST(ProductEpilogues, LeaveThePaddingAlone) {
   constexpr int kRows = 16, kReal = 5, kHidden = 40;
   ProductProblem problem({.rows = kRows, .columns = 72, .width = kHidden});

@@ -17,7 +17,8 @@ using StoreF32 = StoreRows<float>;
 using Large = TiledProduct<LargeTiles<StoreF32>>;
 using Small = TiledProduct<SmallTiles<StoreF32>>;
 
-// y of a problem by a kernel of StoreRows<float>, checked against double.
+// Runs `Kernel`, whose epilogue is StoreRows<float>, and compares its results with sums in double.
+// Returns the results.
 template <class Kernel>
 std::vector<float> CheckedProduct(ProductProblem& problem, const ProductRun& run, bool biased) {
   const ProductShape& shape = problem.shape();
@@ -60,7 +61,8 @@ TEST(SkinnyProduct, ServesEveryNumberOfTokenColumns) {
   CheckedProduct<Skinny<64, StoreF32>>(p64, {.num_blocks = 2, .seed = 5}, true);
 }
 
-// More units than a pass takes, with the ring around several times, in many orders of events.
+// The weight has more units than one pass of the kernel computes. The ring of stages in shared
+// memory is filled several times, and each seed gives another order of events.
 TEST(SkinnyProduct, GoesOverTheColumnsForEachPass) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     ProductProblem narrow({.rows = 8, .columns = 520, .width = 16 * 9});
@@ -80,13 +82,14 @@ TEST(TiledProduct, EqualsDoubleAtOddSizes) {
   CheckedProduct<Large>(wide, {.num_blocks = 3}, false);
 }
 
-// Tiles in more than one group of tiles of rows, several to a block.
+// The rows have more than one group of tiles, and each thread block computes several tiles.
 TEST(TiledProduct, WalksEveryTileOnce) {
   ProductProblem many({.rows = 17 * 128 + 3, .columns = 16, .width = 150});
   CheckedProduct<Small>(many, {.num_blocks = 5}, false);
 }
 
-// The ring goes around several times, in many orders of events.
+// The ring of stages in shared memory is filled several times, and each seed gives another order of
+// events.
 TEST(TiledProduct, MultipliesForManySeeds) {
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     ProductProblem problem({.rows = 70, .columns = 1480, .width = 136});
@@ -95,7 +98,7 @@ TEST(TiledProduct, MultipliesForManySeeds) {
   }
 }
 
-// A result has the same bits in every kernel and beside any number of rows.
+// The results of a row have the same bits in every kernel and beside any number of other rows.
 TEST(Products, GiveARowTheSameBitsAmongAnyRows) {
   for (const int columns : {8, 136, 456, 1032}) {
     ProductProblem problem({.rows = 64, .columns = columns, .width = 70});
@@ -115,13 +118,13 @@ TEST(Products, GiveARowTheSameBitsAmongAnyRows) {
       ASSERT_EQ((RunProduct<Skinny<8, StoreF32>>({.num_blocks = rows}, input, args)), "");
       std::vector<float> expected = all;
       std::fill(expected.begin() + rows * 70, expected.end(), -7.0F);
-      EXPECT_EQ(out, expected) << rows;  // nothing is written beyond them
+      EXPECT_EQ(out, expected) << rows;  // rows from `rows` on stay unchanged
     }
   }
 }
 
-// A norm, a product that makes the next one ready, and that, each started before the one in front
-// of it has ended.
+// Runs a norm, a product that prepares the next norm, and the product that uses this norm. Each
+// kernel starts before the previous kernel has ended.
 TEST(Products, WaitForWhatTheKernelsBeforeThemWrite) {
   constexpr int kRows = 20, kHidden = 72, kInner = 136;
   ProductProblem down({.rows = kRows, .columns = kInner, .width = kHidden}, 1);

@@ -1,5 +1,5 @@
 // Tests loading cuBLASLt on this machine. Either the library loads, or the error names the missing
-// part. On a card, the test also finds algorithms.
+// part. On a card, the test also finds algorithms for a product.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -68,7 +68,7 @@ TEST_F(ProductLibraryTest, EachAlgorithmMultipliesWhatIsThereWhenItRuns) {
   for (const ProductAlgorithm& algorithm : algorithms) {
     EXPECT_TRUE(library_.Offers(kSize, algorithm));
     ASSERT_TRUE(library_.Multiply(stream_, kSize, algorithm, operands()).ok());
-    x_.as<uint16_t>()[3] = NarrowBF16(2);  // too early: nobody has waited
+    x_.as<uint16_t>()[3] = NarrowBF16(2);  // changes an input before the product has run
     ASSERT_TRUE(stream_.Wait().ok());
     for (int64_t row = 0; row < kSize.rows; ++row) {
       for (int64_t output = 0; output < kSize.outputs; ++output) {

@@ -39,7 +39,7 @@ struct ProductShape {
   // `rows`: rows of x. `columns`: columns of x and of the weight. `width`: rows of the weight.
   int rows = 0, columns = 0, width = 0;
   RowOrder order = RowOrder::kPlain;
-  int head_dim = 0;  // used with kRotary
+  int head_dim = 0;  // size of a head; used only with kRotary
 };
 
 class ProductProblem {
@@ -80,7 +80,7 @@ class ProductProblem {
     for (int k = 0; k < shape_.columns; ++k) sum += Term(row, column, k);
     return sum;
   }
-  // Returns the maximum error of f32 sums for the element (row, column).
+  // Returns the largest allowed error of the f32 sum for the element (row, column) of the result.
   double Tolerance(int row, int column) const {
     double sum = 0;
     for (int k = 0; k < shape_.columns; ++k) sum += std::abs(Term(row, column, k));
@@ -99,7 +99,7 @@ class ProductProblem {
   };
 
   ProductShape shape_;
-  std::vector<Sector> device_x_;  // aligned like device memory
+  std::vector<Sector> device_x_;  // copy of `x_`, aligned like device memory
   std::vector<uint16_t> x_, weight_, packed_;
   std::vector<float> bias_;
   int32_t num_rows_ = 0;
@@ -107,13 +107,14 @@ class ProductProblem {
 };
 
 struct ProductRun {
-  // Number of thread blocks or, for a kernel with clusters, of clusters.
+  // Number of thread blocks. For a kernel with clusters: number of clusters.
   int num_blocks = 3;
   uint64_t seed = 1;
   bool count_accesses = false;
 };
 
-// Runs a product. A `Kernel` that consists of several kernels has its own function Report.
+// Runs a product on the emulator. A `Kernel` that consists of several kernels has its own function
+// Report.
 template <class Kernel>
 emulator::Report ReportOfProduct(const ProductRun& run, const ProductInput& input,
                                  const typename Kernel::Epilogue::Args& epilogue) {
@@ -131,7 +132,7 @@ emulator::Report ReportOfProduct(const ProductRun& run, const ProductInput& inpu
   }
 }
 
-// Runs a product. Returns the fault that the emulator found, or an empty string.
+// Runs a product on the emulator. Returns the fault that the emulator found, or an empty string.
 template <class Kernel>
 std::string RunProduct(const ProductRun& run, const ProductInput& input,
                        const typename Kernel::Epilogue::Args& epilogue) {

@@ -1,5 +1,5 @@
-// Tests the choice between our kernel and cuBLASLt for large products: the measurement, and the
-// tuning file that stores its results.
+// Tests the choice between Incipit's kernel and cuBLASLt for large products: the measurement, and
+// the tuning file that stores its results.
 #include "kernels/cuda/host/product_tuning_file.h"
 
 #include <fmt/format.h>
@@ -120,11 +120,12 @@ TEST_F(ProductChoicesTest, ThatCannotBeWrittenSayWhy) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("file/under cannot be written"));
 }
 
-// ---- a backend that starts with it
+// ---- a backend that starts with a tuning file
 
 class TuningTest : public testing::Test {
  protected:
-  // Starts a backend for steps of 40 tokens; how many products the library computed meanwhile.
+  // Starts a backend for steps of 40 tokens. Returns the number of products that the library
+  // computed during the start.
   int64_t Start() {
     notes_.clear();
     const int64_t before = emulator::NumLibraryProducts();
@@ -150,7 +151,8 @@ class TuningTest : public testing::Test {
     return emulator::NumLibraryProducts() - before;
   }
 
-  // Products that a start computes to load their kernels: those that the file gives the library.
+  // Returns the number of products for which the tuning file selects the library. A start computes
+  // these products once, to load their kernels.
   int64_t NumOfLibrary() const {
     const std::string text = TextOf(path_);
     int64_t count = 0;
@@ -165,7 +167,7 @@ class TuningTest : public testing::Test {
 
 TEST_F(TuningTest, MeasuresOnceAndReadsTheFileAfterwards) {
   EXPECT_GT(Start(), 0);
-  // Three kinds, from 16 rows and from 32.
+  // Three kinds of products, each from 16 rows on and from 32 rows on.
   EXPECT_THAT(
       notes_,
       ElementsAre(HasSubstr("of 6 sizes are computed by host products 1; sizes measured now: 6")));
@@ -222,7 +224,7 @@ TEST_F(TuningTest, GoesOnWithoutAFileThatCannotBeWritten) {
   EXPECT_THAT(notes_, Contains(HasSubstr("measured again at the next start")));
 }
 
-// What is reserved fits, and what measuring takes besides does not.
+// The device has enough memory for the reserved buffers, but not for the measurement.
 TEST_F(TuningTest, GoesOnWithOurKernelsWithoutMemoryToMeasure) {
   LibraryProducts products(
       {.large_products = LargeProducts::kFastest,
@@ -245,7 +247,7 @@ TEST_F(TuningTest, GoesOnWithOurKernelsWithoutMemoryToMeasure) {
   emulator::SetDeviceBytes(all);
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_THAT(notes_, ElementsAre(HasSubstr("are not measured, "), HasSubstr("0 of 2 sizes")));
-  // And what nobody will use is given back.
+  // The memory for the library is freed, because no product uses the library.
   EXPECT_GT(left, kProductWorkspaceBytes);
   EXPECT_FALSE(std::filesystem::exists(path_));
 }

@@ -30,7 +30,8 @@ std::vector<BlockId> Blocks(int32_t begin, int32_t count) {
 
 int64_t AppendLaunches() { return emulator::LaunchesOf("Append<"); }
 
-// Of a step of so many tokens, in two sequences.
+// Returns chunks with `num_tokens` tokens in total. More than one token are divided between two
+// sequences.
 std::vector<Chunk> ChunksOf(int32_t num_tokens) {
   const std::vector<BlockId> first = Blocks(3, 16), second = Blocks(25, 2);
   if (num_tokens == 1) return {{0, 17, 1, first}};
@@ -78,9 +79,10 @@ TEST(QkvTest, WithNormsOrHeadsOfOtherSizesAppendComesAfterTheProduct) {
   }
 }
 
-// Planted: a head size or a norm that the weight was not packed for.
+// Plants mistakes: heads of another size, or heads with norms, although the weight was not packed
+// for them.
 TEST(QkvTest, AWeightThatWasPackedForOtherHeadsAborts) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // packing has made threads
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // packing has started threads
   const auto backend = Emulated();
   AttentionShape norms = kShape, heads = kShape;
   norms.qk_norm = true;

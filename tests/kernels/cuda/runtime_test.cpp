@@ -49,7 +49,7 @@ TEST_F(RuntimeTest, MemoryIsZeroAtTheStart) {
 TEST_F(RuntimeTest, ACopyReadsWhatItsSourceHoldsWhenItRuns) {
   host_.as<int>()[0] = 1;
   stream_.Copy(device_.data(), host_.data(), kBytes);
-  host_.as<int>()[0] = 2;  // too early: nobody has waited
+  host_.as<int>()[0] = 2;  // changes the source before the copy has run
   stream_.Copy(back_.data(), device_.data(), kBytes);
   ASSERT_TRUE(stream_.Wait().ok());
   EXPECT_EQ(back_.as<int>()[0], 2);
@@ -62,7 +62,7 @@ TEST_F(RuntimeTest, AGraphRunsWhatWasRecordedAgainWithTheSamePointers) {
   auto graph = Graph::End(stream_);
   ASSERT_TRUE(graph.ok());
   ASSERT_TRUE(stream_.Wait().ok());
-  EXPECT_EQ(back_.as<int>()[0], 0);  // recorded, not run
+  EXPECT_EQ(back_.as<int>()[0], 0);  // the copies are recorded and have not run
   for (const int value : {7, 8}) {
     host_.as<int>()[0] = value;
     graph->Launch(stream_);
@@ -71,7 +71,7 @@ TEST_F(RuntimeTest, AGraphRunsWhatWasRecordedAgainWithTheSamePointers) {
   }
 }
 
-// A planted bug: the memory that a graph was recorded with has gone.
+// Plants a mistake: the graph was recorded with memory that has been freed since.
 TEST_F(RuntimeTest, AStalePointerInAGraphIsFound) {
   Graph::Begin(stream_);
   {
@@ -113,7 +113,7 @@ TEST_F(RuntimeTest, AKernelThatGoesBeyondItsMemoryIsFound) {
   EXPECT_EQ(stream_.Wait().code(), absl::StatusCode::kInternal);
 }
 
-// Another one: a vector on the stack of whoever recorded.
+// Plants a mistake: the source of the copy is an array on the stack of the host.
 TEST_F(RuntimeTest, ACopyFromUnknownMemoryIsFound) {
   const int64_t on_the_stack[8] = {};
   stream_.Copy(device_.data(), on_the_stack, kBytes);

@@ -14,7 +14,7 @@
 namespace incipit::cuda {
 namespace {
 
-// 32,000 logits that are spread as a model's are.
+// Returns 32,000 logits that are spread like the logits of a model.
 std::vector<float> WideLogits() {
   std::vector<float> logits(32000);
   for (size_t v = 0; v < logits.size(); ++v) {
@@ -23,7 +23,7 @@ std::vector<float> WideLogits() {
   return logits;
 }
 
-// What one draw from a row of them costs.
+// Returns the memory accesses of one sample from a row of WideLogits().
 emulator::Report CostOf(const Request& request, bool has_best = false) {
   const std::vector<float> logits = WideLogits();
   Rows rows({logits});
@@ -40,7 +40,8 @@ emulator::Report CostOf(const Request& request, bool has_best = false) {
   const SampleLayout layout(CapacityFor(1, logits.size()));
   Block inputs(layout.max_input_bytes()), outputs(layout.max_output_bytes());
   std::vector<float> originals(static_cast<size_t>(layout.capacity().patches));
-  std::vector<TokenId> sampled = {-7, request.pending.value_or(-7)};  // order of SampledIndex
+  // In the order of SampledIndex.
+  std::vector<TokenId> sampled = {-7, request.pending.value_or(-7)};
   SamplePlan plan(layout.capacity(), inputs.data(), outputs.data());
   plan.Pack(args, 0, {});
   Best best(rows, 1);
@@ -86,7 +87,8 @@ TEST(SampleCostsTest, ReadsARowAsOftenAsItSaysAndSideBySide) {
       if (site.kind == emulator::AccessKind::kGlobalLoad && site.lane_bytes == 16) {
         EXPECT_EQ(site.sectors, site.fewest_sectors);
       }
-      // Additions to a histogram fall as they fall; the few tokens of a list come in any order.
+      // Atomic additions to a histogram may have bank conflicts, because their addresses depend on
+      // the logits. A list has few tokens, so its stores may have some conflicts.
       if (site.kind == emulator::AccessKind::kSharedAtomic) continue;
       EXPECT_LE(site.bank_conflicts, site.kind == emulator::AccessKind::kSharedStore ? 64 : 0);
     }

@@ -28,7 +28,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kLargest = std::numeric_limits<float>::max();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// The same kernel with fewer threads: more tokens for each of them, and fewer fibers.
+// Runs the same kernel with fewer threads, so that each thread handles more tokens and the emulator
+// runs fewer fibers.
 struct NarrowShape {
   static constexpr int kThreads = 64;
 };
@@ -127,7 +128,7 @@ void ExpectAsDefined(Rows& logits, const std::vector<Request>& requests, uint64_
       requests, [](const Request& request) { return request.params.temperature <= 0; });
   for (const bool has_best : {false, true}) {
     if (has_best && !has_greedy) break;
-    SCOPED_TRACE(has_best ? "the best of each unit is known" : "");
+    SCOPED_TRACE(has_best ? "with the largest logit of each unit" : "");
     const Output got = SampleOnDevice<Shape>(logits, requests, seed, has_best);
     EXPECT_EQ(got.tokens, expected.tokens);
     EXPECT_EQ(got.status, expected.status);
@@ -136,7 +137,7 @@ void ExpectAsDefined(Rows& logits, const std::vector<Request>& requests, uint64_
   }
 }
 
-// Rows and requests of every kind, from a seed.
+// Generates random rows of logits and random requests of every kind.
 class Numbers {
  public:
   explicit Numbers(uint32_t seed) : engine_(seed) {}
@@ -156,7 +157,7 @@ class Numbers {
     std::vector<float> logits(vocab);
     for (float& logit : logits) {
       logit = Uniform(-scale, scale);
-      if (kind == 0) logit = std::round(logit);  // many equal ones, and zeros of both signs
+      if (kind == 0) logit = std::round(logit);  // many equal logits, and zeros of both signs
       if (kind == 1 && Below(3) == 0) logit = -kInfinity;
       if (kind == 2) logit = scale;  // all equal
       if (kind == 3) logit = logit * logit * logit / (scale * scale);
@@ -198,7 +199,7 @@ class Numbers {
     for (int32_t i = Below(3); i > 0; --i) request.banned.push_back(Below(vocab));
     AddPending(request, vocab);
     if (Below(8) > 0 || vocab > 1000) return;
-    request.banned.clear();  // everything, some twice: void
+    request.banned.clear();  // bans that include every token have no effect
     for (TokenId token = 0; token < vocab + 3; ++token) request.banned.push_back(token % 9973);
   }
 
@@ -251,7 +252,7 @@ TEST(SampleKernelTest, SamplesTheTokensOfTheDefinitionFromWholeVocabularies) {
 }
 
 TEST(SampleKernelTest, SelectsOverTheRowWhatDoesNotFitTheList) {
-  // Ten thousand equal logits, then ten thousand within a hair of each other.
+  // Row 0 has 10,000 equal logits. Row 1 has 10,000 logits that differ by less than 0.01.
   std::vector<std::vector<float>> logits(2, std::vector<float>(10000, 1.5f));
   for (size_t v = 0; v < 10000; ++v) {
     logits[1][v] = 8 + 1e-6f * static_cast<float>(v * 7919 % 10000);
@@ -273,7 +274,8 @@ TEST(SampleKernelTest, SelectsOverTheRowWhatDoesNotFitTheList) {
 }
 
 TEST(SampleKernelTest, FindsTheLargestWhereOneThreadSeesThemAll) {
-  // With 64 threads and four tokens a chunk, thread 0 sees tokens 0 to 3 of each 256.
+  // There are 64 threads, and each reads four tokens at a time. Thread 0 therefore reads the first
+  // four tokens of every 256 tokens.
   std::vector<float> logits(40000);
   for (size_t v = 0; v < logits.size(); ++v) {
     logits[v] = v % 256 < 4 ? 5 + 0.001f * static_cast<float>(v % 1000) : -3;
@@ -297,7 +299,7 @@ TEST(SampleKernelTest, TheGreatestOfUnitsIsTheGreatestOfTheRow) {
     return request;
   };
   std::vector<std::vector<float>> rows(7, std::vector<float>(2500, -2));
-  rows[0][2499] = rows[0][16] = rows[0][17] = 1;  // of equal ones the lowest token
+  rows[0][2499] = rows[0][16] = rows[0][17] = 1;  // among equal logits, the lowest token is sampled
   rows[1][0] = -0.0f, rows[1][900] = 0.0f;
   for (float& logit : rows[1]) logit = std::min(logit, 0.0f);
   rows[2][31] = kNaN, rows[2][30] = 8;
@@ -307,7 +309,7 @@ TEST(SampleKernelTest, TheGreatestOfUnitsIsTheGreatestOfTheRow) {
   rows[5][1234] = -kLargest;
   std::vector<Request> requests;
   for (int32_t row = 0; row < 7; ++row) requests.push_back(greedy(row));
-  requests.push_back(greedy(0, 100));  // a patched row is read whole
+  requests.push_back(greedy(0, 100));  // a row with a bias is read completely
   Rows logits(rows);
   ExpectAsDefined<SampleShape>(logits, requests);
 }

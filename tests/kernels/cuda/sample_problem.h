@@ -23,10 +23,12 @@ struct Request {
   int64_t position = 0;
   std::vector<TokenCount> counts = {};
   std::vector<TokenId> banned = {};
-  // The pending token; -1: its logits were not finite. Absent: no token is pending.
+  // The token that the previous step samples and that the host does not know yet. -1: the logits of
+  // the previous step were not finite. Absent: there is no such token.
   std::optional<TokenId> pending = {};
 
-  // If a token is pending, sample `index` of the previous step samples it.
+  // Returns the sample for a step. If a token is pending, sample `index` of the previous step
+  // samples the token.
   StepSample sample(int32_t index) const {
     return {.params = &params,
             .choice = choice,
@@ -37,7 +39,7 @@ struct Request {
   }
 };
 
-// Memory of a device, at a 128-byte boundary.
+// Memory that begins at a 128-byte boundary, like memory of a device.
 class Block {
  public:
   explicit Block(size_t bytes) : memory_(bytes / sizeof(Line) + 1) {}
@@ -54,7 +56,7 @@ inline const SampleHeader* SamplesOf(Block& inputs) {
   return reinterpret_cast<const SampleHeader*>(inputs.data());
 }
 
-// At a 128-byte boundary, as a device's memory is.
+// Rows of logits. The first row begins at a 128-byte boundary, like memory of a device.
 class Rows {
  public:
   explicit Rows(std::vector<std::vector<float>> rows) : rows_(std::move(rows)) {
@@ -72,7 +74,7 @@ class Rows {
   TensorView view() {
     return {data(), DType::kF32, std::ssize(rows_), static_cast<int64_t>(vocab())};
   }
-  // To the bit, as NaNs are equal to nothing.
+  // Returns true if no logit has changed. Compares bits, because a NaN is not equal to itself.
   bool AreUntouched() {
     for (size_t i = 0; i < rows_.size(); ++i) {
       const float* const now = data() + i * vocab();
@@ -89,8 +91,8 @@ class Rows {
   size_t first_ = 0;
 };
 
-// The greatest logit of each 16 of a row and its token, as StoreLogits notes them: a NaN is the
-// greatest.
+// The largest of every 16 logits of a row, and its token, as the epilogue StoreLogits stores them.
+// A NaN counts as the largest logit.
 class Best {
  public:
   Best(const Rows& rows, size_t count)

@@ -26,7 +26,8 @@ using emulator::AccessKind;
 
 constexpr int kBlocks = 2;
 
-// Bytes of lanes; where the lanes of a warp want the same, sectors.
+// Bytes that a kernel moves. Counts the bytes of all lanes, or the sectors if the lanes of a warp
+// access the same bytes.
 struct Moved {
   int64_t loaded = 0, stored = 0, constants = 0;
 
@@ -56,7 +57,7 @@ Moved MovedBy(const typename Kernel::Args& args) {
   return MovedBy(emulator::Run<Kernel>({.num_blocks = kBlocks, .count_accesses = true}, args));
 }
 
-// As the formula says, within 2 %.
+// Expects that `moved` differs from `formula` by at most 2 %. Both are numbers of bytes.
 void ExpectBytes(int64_t moved, int64_t formula) {
   EXPECT_NEAR(static_cast<double>(moved), static_cast<double>(formula),
               static_cast<double>(formula) / 50);
@@ -186,7 +187,7 @@ TEST(SmallCosts, AppendMovesAProductAndReadsAnglesForEachHead) {
     const Moved moved = MovedBy(report);
     EXPECT_EQ(moved.loaded, tokens * heads * head_dim * 4);
     EXPECT_EQ(moved.stored, tokens * heads * head_dim * 2);
-    // By each lane: angles, the token's row of the plan, and where that is.
+    // Each lane loads angles, the row of its token in the plan, and 8 bytes that locate this row.
     const int64_t angles = tokens * (kHeads + kKvHeads) * head_dim * 4;
     const int64_t plan = tokens * heads * LanesPerHead(head_dim) * int64_t{sizeof(StepRow)};
     EXPECT_EQ(report.constant_bytes, angles + plan + 8 * kBlocks * Append<float>::kThreads);

@@ -20,7 +20,7 @@ std::string RunBlocks(int num_blocks, const typename Kernel::Args& args) {
   return emulator::Run<Kernel>({.num_blocks = num_blocks}, args).fault;
 }
 
-// The bf16 `out` is `exact` rounded, or next to it.
+// Expects that `out` is `exact` rounded to bf16, or a neighbour of this bf16 number.
 void ExpectRounded(uint16_t out, double exact) {
   EXPECT_NEAR(static_cast<double>(WidenBF16(out)), exact, std::abs(exact) / 200 + 1e-30);
 }
@@ -57,7 +57,8 @@ TEST(PackedWeight, GivesBackWhatWasPackedInEveryOrderAndType) {
   }
 }
 
-// A unit has eight rows of a head's first half and those that they are rotated with.
+// A unit of 16 rows has eight rows of the first half of a head, and the eight rows with which they
+// are rotated.
 TEST(PackedWeight, HasTheHalvesOfEachHeadSideBySide) {
   std::mt19937 random(3);
   constexpr int kColumns = 72;

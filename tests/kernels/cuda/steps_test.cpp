@@ -24,13 +24,13 @@ namespace {
 
 constexpr int32_t kPageTokens = 16, kContext = 112;
 
-// Sequences of a step, each on pages of its own.
+// The sequences of a step. Each sequence has its own pages.
 class Sequences {
  public:
   explicit Sequences(int32_t vocab_size) : vocab_size_(vocab_size) {}
 
-  // Sequence `which` of `count` tokens from position 0, and `num_samples` after the last. Each with
-  // these `counts`.
+  // Adds sequence `which` with `count` tokens from position 0, and `num_samples` samples after its
+  // last token. Each sample has the penalty counts `counts`.
   void Add(int32_t which, int32_t count, const SamplingParams& params, int32_t num_samples,
            std::span<const TokenCount> counts = {}) {
     std::vector<TokenId> tokens;
@@ -43,7 +43,7 @@ class Sequences {
     }
   }
 
-  // The same, each of its positions scored.
+  // Adds a sequence like Add, and scores each of its positions.
   void AddScored(int32_t which, int32_t count, const SamplingParams& params, int32_t num_samples) {
     const int32_t first = step_.num_tokens();
     Add(which, count, params, num_samples);
@@ -52,7 +52,7 @@ class Sequences {
     }
   }
 
-  // One token after others, and the sample after it.
+  // Adds one token at `position` of a sequence, and a sample after this token.
   StepSample& Continue(TokenId token, int32_t position, int32_t page, int32_t num_pages,
                        const SamplingParams& params) {
     const std::vector<int32_t> pages(static_cast<size_t>(num_pages), page);
@@ -96,7 +96,7 @@ class StepsTest : public testing::Test {
     return result.tokens;
   }
 
-  // Of sequences 0 .. count - 1, `at_once` in a step.
+  // Returns samples of the sequences [0, count). Each step has `at_once` sequences.
   std::vector<TokenId> Sampled(TransformerRunner& runner, int32_t count, int32_t at_once,
                                int32_t num_samples) {
     std::vector<TokenId> sampled;
@@ -126,7 +126,7 @@ TEST_F(StepsTest, MoreSamplesThanGoWithAStep) {
   EXPECT_EQ(Sampled(*runner, 33, 33, 8), Sampled(*runner, 33, 11, 8));
 }
 
-// Each distinct token of a request with penalties is a patch of its logits.
+// For a request with penalties, each distinct token changes one logit.
 TEST_F(StepsTest, ManyPenaltiesAreAppliedWithinTheGraph) {
   const auto runner = RunnerFor(256, 256);
   SamplingParams params = hot_;
@@ -144,7 +144,8 @@ TEST_F(StepsTest, ManyPenaltiesAreAppliedWithinTheGraph) {
   EXPECT_EQ(emulator::CountsOfGraphs().launched, launched + 1);
 }
 
-// What is recorded while requests are served holds them up, and takes memory that the cache has.
+// Recording a graph while requests are served would delay the requests and take memory from the
+// cache.
 TEST_F(StepsTest, NothingIsRecordedAfterTheStart) {
   const auto runner = RunnerFor(64, 64);
   const int64_t recorded = emulator::CountsOfGraphs().recorded;
@@ -159,8 +160,8 @@ TEST_F(StepsTest, NothingIsRecordedAfterTheStart) {
   EXPECT_EQ(emulator::CountsOfGraphs().recorded, recorded);
 }
 
-// More pages than steps were expected to have, in the middle of an answer: what was recorded is
-// forgotten, what was drawn is not.
+// In the middle of the run, a step has more pages than the runner has reserved. The recorded graphs
+// are then dropped, but the sampled tokens are kept.
 TEST_F(StepsTest, AStepThatTakesMemoryIsFedWhatThePreviousStepSampled) {
   constexpr int32_t kSequences = 3, kSteps = 5, kLarge = 2;
   const auto runner = RunnerFor(64, 64);
@@ -216,7 +217,7 @@ TEST_F(StepsTest, PenaltiesCountAFedTokenAsIfTheHostKnewIt) {
     params[size_t(s)].frequency_penalty = s % 3 == 1 ? 0.2F : 0;
     params[size_t(s)].presence_penalty = s % 4 == 2 ? 0.3F : 0;
   }
-  // Element s: the tokens that sequence s has sampled in each step.
+  // Tokens that each sequence has sampled: [sequence][step].
   using Outputs = std::vector<std::vector<TokenId>>;
   const auto keep = [](const std::vector<TokenId>& tokens, Outputs& outputs) {
     for (size_t s = 0; s < tokens.size(); ++s) outputs[s].push_back(tokens[s]);
@@ -256,8 +257,9 @@ TEST_F(StepsTest, PenaltiesCountAFedTokenAsIfTheHostKnewIt) {
   EXPECT_EQ(emulator::CountsOfGraphs().launched, launched + kSteps);
 }
 
-// With more rounds of scores than are on their way at once, a launch waits and sees the fault; the
-// next step may have been planned already, on what this one would have drawn.
+// If a step has more rounds of scores than can be in flight, its launch waits and detects the fault
+// of the device. The next step may already be planned with a token that this step would have
+// sampled.
 TEST_F(StepsTest, AFaultThatALaunchFindsIsTheStatusOfTheStepsAfterIt) {
   const auto runner = RunnerFor(2400, 64);
   Sequences many = Empty(), next = Empty();

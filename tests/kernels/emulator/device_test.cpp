@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A kernel of one function, over one array of words.
+// A kernel that calls one function with an array of words.
 template <int kNumThreads = 32, int kBytes = 1024>
 struct Small {
   static constexpr int kThreads = kNumThreads, kSharedBytes = kBytes, kBlocksPerSm = 1;
@@ -61,7 +61,7 @@ TEST(Device, MatricesAreLoadedStraightAndTransposed) {
   std::vector<uint32_t> words(32 * 8);
   ASSERT_EQ(FaultOf(words,
                     [](uint32_t* out) {
-                      // Element (r, c) of matrix m is 1000 m + 10 r + c.
+                      // Element (r, c) of matrix m has the value 1000 * m + 10 * r + c.
                       auto* elements = reinterpret_cast<uint16_t*>(dev::SharedMemory());
                       for (int i = dev::Lane() * 8; i < dev::Lane() * 8 + 8; ++i) {
                         const int matrix = i / 64, row = i / 8 % 8, column = i % 8;
@@ -109,7 +109,7 @@ TEST(Device, SharedMemoryStartsAsNotANumber) {
 
 TEST(Device, NumbersAreRoundedToTheNearestBF16) {
   EXPECT_EQ(dev::ToBF16(1.0F).bits, 0x3F80);
-  EXPECT_EQ(dev::ToBF16(1.00390625F).bits, 0x3F80);  // a tie: to even
+  EXPECT_EQ(dev::ToBF16(1.00390625F).bits, 0x3F80);  // a tie is rounded to even
   EXPECT_EQ(dev::ToBF16(1.01171875F).bits, 0x3F82);
   EXPECT_EQ(dev::ToBF16(3.4e38F).bits, 0x7F80);
   EXPECT_TRUE(std::isnan(dev::ToFloat(dev::ToBF16(NAN))));
@@ -127,8 +127,8 @@ TEST(Device, NamedBarriersOrderWarpsThatNameThem) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     ASSERT_EQ((FaultOf<128>(words,
                             [](uint32_t* out) {
-                              // Warps 0 and 2 hand a row over to warps 1 and 3, each pair by
-                              // itself.
+                              // Warp 0 passes a row to warp 1, and warp 2 passes a row to warp 3.
+                              // Each pair uses its own barrier.
                               const int pair = dev::Warp() / 2;
                               uint32_t* word = Shared() + pair * 32 + dev::Lane();
                               if (dev::Warp() % 2 == 0) dev::StoreShared(word, ThreadNumber());
@@ -178,7 +178,7 @@ TEST(Device, OneSeedIsOneRun) {
   EXPECT_EQ(order(7), order(7));
 }
 
-// ---- what is wrong is said in words
+// ---- faults and their messages
 
 TEST(Device, ADeadlockNamesTheThreadsAndWhereTheyWait) {
   std::vector<uint32_t> words(1);

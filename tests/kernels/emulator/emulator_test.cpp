@@ -49,7 +49,8 @@ int64_t BankConflictsOfRing() {
 
 TEST(Emulator, CountsTheConflictsThatASwizzleAvoids) {
   EXPECT_EQ(BankConflictsOfRing<RingBug::kNone>(), 0);
-  // Rows of 128 bytes fall on the same banks: 8 rows instead of one at a time.
+  // Without the swizzle, 8 rows of 128 bytes begin at the same bank, so the rows are accessed one
+  // after another.
   EXPECT_GE(BankConflictsOfRing<RingBug::kUnswizzled>(), 2 * 4 * 4 * 4 * 7);
 }
 

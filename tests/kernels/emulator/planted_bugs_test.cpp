@@ -22,14 +22,15 @@ namespace {
 
 constexpr uint64_t kCorrectSeeds = 25, kBuggySeeds = 8;
 
-// What is wrong with one run: the fault, or how the result differs. Empty if nothing is.
+// Runs a kernel. Returns the fault or a description of the wrong result. Returns an empty text if
+// the run is correct.
 using Trial = std::function<std::string(uint64_t seed)>;
 
 void ExpectCorrect(const Trial& trial) {
   for (uint64_t seed = 1; seed <= kCorrectSeeds; ++seed) ASSERT_EQ(trial(seed), "") << seed;
 }
 
-// Under every seed: chance finds nothing that counts.
+// Expects that every seed finds the mistake, not only some seeds by chance.
 void ExpectAlwaysFound(const Trial& trial, const std::string& words) {
   for (uint64_t seed = 1; seed <= kBuggySeeds; ++seed) {
     EXPECT_THAT(trial(seed), testing::HasSubstr(words)) << seed;
@@ -43,7 +44,7 @@ std::string Judge(const Report& report, const std::vector<T>& result,
   return result == expected ? "" : "wrong result";
 }
 
-// Two matrices of small whole numbers, and a[M x K] * b[N x K]^T.
+// Two matrices of small whole numbers, and their product a[M x K] * b[N x K]^T.
 struct WholeProduct {
   WholeProduct(size_t m, size_t n, size_t k) : a(m * k), b(n * k), expected(m * n) {
     for (size_t i = 0; i < a.size(); ++i) a[i] = dev::ToBF16(static_cast<float>(i % 5) - 2);
@@ -203,7 +204,8 @@ std::string Split(uint64_t seed) {
 
 TEST(PlantedBugs, ASumInPartsIsRight) { ExpectCorrect(Split<SplitBug::kNone>); }
 TEST(PlantedBugs, AnUnorderedCombineIsFound) {
-  // One block of six starts where it should by chance.
+  // One of the six thread blocks starts at the correct part by chance, so some seeds do not find
+  // the mistake.
   int found = 0;
   for (uint64_t seed = 1; seed <= kCorrectSeeds; ++seed) {
     found += Split<SplitBug::kStartsCombiningAtItsOwn>(seed) == "wrong result";
@@ -236,7 +238,7 @@ std::string Chain(uint64_t seed) {
     weights[i] = static_cast<float>(i % 3);
     expected[i] = weights[i] * 2 * from[i];
   }
-  // The second kernel's result goes where the first one reads.
+  // The second kernel writes its result to the memory that the first kernel reads.
   const Doubled::Args first{from.data(), middle.data()};
   const typename Weighted<kBug>::Args second{weights.data(), middle.data(), from.data()};
   const KernelLaunch launches[] = {

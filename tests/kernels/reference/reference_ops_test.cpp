@@ -19,7 +19,7 @@ using ::testing::FloatNear;
 TEST(ReferenceOpsTest, RmsNormDividesByTheRootMeanSquareAndScales) {
   const std::vector<float> x = {3, 4}, weight = {1, 2};
   std::vector<float> out(2);
-  RmsNorm(x, weight, 0, out);  // root mean square of (3, 4): sqrt(12.5)
+  RmsNorm(x, weight, 0, out);  // the root mean square of (3, 4) is sqrt(12.5)
   EXPECT_THAT(out, ElementsAre(FloatNear(3 / std::sqrt(12.5f), 1e-6f),
                                FloatNear(8 / std::sqrt(12.5f), 1e-6f)));
 }
@@ -52,7 +52,8 @@ TEST(ReferenceOpsTest, MultiplyWidensSixteenBitWeights) {
 
 TEST(ReferenceOpsTest, RotatePairsTheHalvesOfAHead) {
   std::vector<float> head = {1, 10, 0, 0};
-  const std::vector<float> rope = {0, 1, 1, 0};  // cosines, then sines: 90 degrees, 0 degrees
+  // Two cosines, then two sines: 90 degrees, 0 degrees.
+  const std::vector<float> rope = {0, 1, 1, 0};
   Rotate(rope, head);
   EXPECT_THAT(head, ElementsAre(0, 10, 1, 0));
 }
@@ -73,8 +74,8 @@ TEST(ReferenceOpsTest, AttendAveragesValuesByTheSoftmaxOfScores) {
 
 TEST(NumericTest, NarrowingToBF16RoundsToNearestEven) {
   EXPECT_EQ(NarrowBF16(1.0f), 0x3F80);
-  EXPECT_EQ(NarrowBF16(1.00390625f), 0x3F80);  // halfway between 0x3F80 and 0x3F81: even
-  EXPECT_EQ(NarrowBF16(1.01171875f), 0x3F82);  // halfway between 0x3F81 and 0x3F82: even
+  EXPECT_EQ(NarrowBF16(1.00390625f), 0x3F80);  // halfway between 0x3F80 and 0x3F81, rounded to even
+  EXPECT_EQ(NarrowBF16(1.01171875f), 0x3F82);  // halfway between 0x3F81 and 0x3F82, rounded to even
   EXPECT_EQ(NarrowBF16(std::numeric_limits<float>::max()), 0x7F80);  // rounds to infinity
   EXPECT_TRUE(std::isnan(WidenBF16(NarrowBF16(std::bit_cast<float>(0x7F800001u)))));
 }

@@ -14,7 +14,7 @@ namespace {
 
 using BlockExtrasTest = BlockHashTest;
 
-// Every two of them differ in one thing.
+// Returns cache namespaces of which no two are equal.
 std::vector<CacheNamespace> Namespaces() {
   std::vector<CacheNamespace> all;
   for (const std::optional<std::string>& tenant :
@@ -56,7 +56,8 @@ TEST_P(BlockExtrasTest, AnAdapterCountsByItsContentAndInCborByItsNameToo) {
   EXPECT_EQ(key(first) == key(changed), IsCbor(GetParam()));
 }
 
-// The bytes are not ours to choose; the digest of the namespace tells them apart.
+// In the CBOR formats, whose bytes are fixed by other programs, a salt and an adapter name may give
+// equal bytes. The digest of the namespace distinguishes the two.
 TEST_P(BlockExtrasTest, ASaltMayLookLikeAnAdapterOnlyInCbor) {
   const BlockHasher hasher = Hasher();
   const CacheNamespace salted = {.salt = "x"};
@@ -87,7 +88,7 @@ TEST_P(BlockExtrasTest, MediaEnterTheBlocksThatTheyTouchAndThoseAfter) {
     EXPECT_NE(cat[i], dog[i]);
     EXPECT_NE(cat[i], moved[i]);
   }
-  // Tokens 6 to 11 are in blocks 1 and 2.
+  // The tokens [6, 12) of the image are in blocks 1 and 2.
   const ExtraKey in_block_1[] = {{ExtraKind::kMedia, "cat", 2}};
   const ExtraKey in_block_2[] = {{ExtraKind::kMedia, "cat", -2}};
   const auto block = std::span(tokens).first(4);

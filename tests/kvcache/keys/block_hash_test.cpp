@@ -157,7 +157,8 @@ TEST(BlockHashDeathTest, WrongInputsAreRefused) {
   EXPECT_DEATH(hasher.Root({}, {{"cat", 4, 0}}), "IsOrdered");
 }
 
-// 16 tokens: two compressions; 32: three; 64: five.
+// SHA-256 needs two compressions for the key of a block of 16 tokens, three for 32 tokens, and five
+// for 64 tokens.
 TEST(BlockHashMessageTest, ABlockTakesAsFewCompressionsAsItsTokensAllow) {
   for (const auto& [num_tokens, num_compressions] :
        {std::pair<size_t, size_t>(16, 2), {32, 3}, {64, 5}}) {

@@ -12,7 +12,7 @@ thread_local bool counts = false;
 thread_local int64_t num_allocations = 0;
 }  // namespace
 
-// Not inlined: gcc takes one half of an inlined pair for a mismatch.
+// Not inlined: gcc warns of mismatched `new` and `delete` if it inlines only one of them.
 [[gnu::noinline]] void* operator new(size_t size) {
   if (counts) ++num_allocations;
   if (void* const memory = std::malloc(size > 0 ? size : 1)) return memory;
@@ -43,7 +43,8 @@ TEST(BlockKeyAllocationTest, ExtendingAChainThatHasRoomAllocatesNothing) {
     for (const HashAlgorithm algorithm : kEveryAlgorithm) {
       const BlockHasher hasher = HasherOf(vector, algorithm);
       CacheNamespace names = NamespaceOf(vector);
-      if (!names.salt.empty()) names.salt.append(5000, '.');  // longer than any buffer
+      // Longer than any buffer of the hasher.
+      if (!names.salt.empty()) names.salt.append(5000, '.');
       const ChainRoot root = hasher.Root(names, vector.media);
       const std::vector<TokenId> tokens = VectorTokens(2048);
       std::vector<BlockHash> hashes;

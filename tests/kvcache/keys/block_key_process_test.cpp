@@ -10,8 +10,8 @@
 namespace incipit {
 namespace {
 
-// What print_block_keys prints when it is started by a shell's `setting`, such as a folder to
-// change to and an environment.
+// Returns the output of print_block_keys. `setting` is the part of the shell command before the
+// program: for example, a change of folder and environment variables.
 std::string Printed(const std::string& setting) {
   const std::string command = setting + " '" INCIPIT_PRINT_BLOCK_KEYS "'";
   FILE* const pipe = popen(command.c_str(), "r");

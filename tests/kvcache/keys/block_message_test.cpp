@@ -41,8 +41,8 @@ Bytes MessageOf(BlockWriter write, const BlockInput& input, size_t parent_bytes 
   return Written([&](ByteSink sink) { write({parent, input.tokens, extras}, sink); });
 }
 
-// Few values and short texts, so that inputs are often neighbours and sometimes equal. What stands
-// in the texts looks like tokens, lengths and heads.
+// Generates random inputs with few values and short texts, so that inputs are often similar and
+// sometimes equal. The texts contain bytes that look like tokens, lengths and heads.
 class InputDice {
  public:
   BlockInput Block(std::span<const ExtraKind> kinds) {
@@ -86,10 +86,11 @@ TEST(BlockMessageTest, DifferentBlocksHaveDifferentMessages) {
     num_repeated += !is_new;
     ASSERT_EQ(it->second, input) << Hex(it->first);
   }
-  EXPECT_GT(num_repeated, 100u);  // the inputs are as close to each other as they are meant to be
+  EXPECT_GT(num_repeated, 100u);  // equal inputs occur, so other inputs differ only slightly
 }
 
-// Adapter's name and salt are both texts there, hence one of them at a time.
+// The CBOR bytes contain the adapter name and the salt as plain texts, so an input has at most one
+// of the two.
 TEST(BlockMessageTest, DifferentBlocksHaveDifferentCborMessages) {
   InputDice dice;
   std::map<Bytes, BlockInput> seen;
@@ -153,7 +154,8 @@ TEST(BlockMessageTest, TheLayoutIsWhatItsCommentSays) {
                 "696e636970697452");
 }
 
-// Each width of an integer, by RFC 8949: 0 to 23 in the head, then 1, 2, 4 and 8 bytes.
+// RFC 8949: integers from 0 to 23 are part of the head. Larger integers take 1, 2, 4 or 8 more
+// bytes.
 TEST(BlockMessageTest, CborIsCanonical) {
   const BlockInput input = {.tokens = {0, 23, 24, 255, 256, 65535, 65536, 0x7fffffff},
                             .extras = {{ExtraKind::kAdapterName, "a", 0},

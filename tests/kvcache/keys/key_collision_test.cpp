@@ -20,7 +20,7 @@ KvCacheOptions Options(HashAlgorithm algorithm) {
   return {.num_blocks = kNumBlocks,
           .block_size = kBlockSize,
           .hash = algorithm,
-          .policy = EvictionPolicyKind::kLru};  // which gives up even what few collide with
+          .policy = EvictionPolicyKind::kLru};
 }
 
 class KeyCollisionTest : public testing::TestWithParam<std::pair<HashAlgorithm, int32_t>> {
@@ -28,7 +28,7 @@ class KeyCollisionTest : public testing::TestWithParam<std::pair<HashAlgorithm, 
   KvCacheManager cache_{Options(GetParam().first), {.digest_bits = GetParam().second}};
 };
 
-// What a block's keys and values depend on.
+// The values that determine the keys and values of a block.
 struct Prefix {
   std::string salt, adapter;
   std::vector<TokenId> tokens;
@@ -52,10 +52,10 @@ TEST_P(KeyCollisionTest, OnlyEqualPrefixesAreFound) {
   int64_t num_hits = 0, num_copies = 0, num_collisions = 0;
   for (int i = 0; i < 5'000; ++i) {
     Prefix prefix;
-    // A salt and an adapter of one name, among others.
+    // Salt and adapter may have the same name.
     prefix.salt = std::vector<std::string>{"", "x", "y"}[random() % 3];
     prefix.adapter = std::vector<std::string>{"", "x"}[random() % 2];
-    // Blocks of equal tokens stand under different parents.
+    // Blocks with equal tokens occur after different prefixes.
     std::vector<TokenId> tokens;
     for (size_t n = 1 + random() % 6; n > 0; --n) {
       tokens.insert(tokens.end(), kBlockSize, static_cast<TokenId>(random() % 2));
@@ -92,7 +92,8 @@ TEST_P(KeyCollisionTest, OnlyEqualPrefixesAreFound) {
 }
 
 TEST_P(KeyCollisionTest, NothingOfASequenceIsPublishedFromACollisionOn) {
-  // The first block collides with what stands there; the ones after it need not.
+  // The first block of `other` may have the same key as a cached block. No later block of `other`
+  // may then be published, even if its key is unique.
   for (TokenId first = 0; first < 400; ++first) {
     CachedSequence holder(cache_, {7, 7, 7, 7, 7});
     holder.AdmitAndCommit();
@@ -111,8 +112,8 @@ TEST_P(KeyCollisionTest, NothingOfASequenceIsPublishedFromACollisionOn) {
   EXPECT_GT(cache_.TakeStats().collisions, 10);
 }
 
-// Also where the key is free again, and a later step does nothing: choices share what is not
-// published, so none of them may publish it.
+// Choices share the unpublished blocks of a sequence whose key collided, so no choice may publish
+// blocks. This must hold even if the key is free again and a later step is rolled back.
 TEST_P(KeyCollisionTest, AChoiceOfASequenceThatCollidedPublishesNothingEither) {
   int32_t num_collided = 0;
   for (TokenId first = 0; first < 200; ++first) {

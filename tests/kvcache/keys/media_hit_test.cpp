@@ -12,7 +12,7 @@ namespace {
 
 constexpr TokenId kImageToken = 99;
 
-// Six tokens of text, six of an image, and `last`.
+// Returns six text tokens, six tokens of an image, and the token `last`.
 std::vector<TokenId> Prompt(TokenId last) {
   std::vector<TokenId> tokens = TokenRange(0, 6);
   tokens.insert(tokens.end(), 6, kImageToken);
@@ -22,7 +22,8 @@ std::vector<TokenId> Prompt(TokenId last) {
 
 class MediaHitTest : public testing::TestWithParam<HashAlgorithm> {
  protected:
-  // How many tokens a prompt with this image (none if empty) finds in the cache.
+  // Returns the number of tokens that a prompt with the image `image` finds in the cache. If
+  // `image` is empty, the prompt has no image.
   int32_t Found(const std::string& image, TokenId last) {
     CachedSequence sequence(cache_, Prompt(last));
     sequence.table.root = RootWith(image);
@@ -44,7 +45,7 @@ class MediaHitTest : public testing::TestWithParam<HashAlgorithm> {
 TEST_P(MediaHitTest, EqualImagesShareBlocksAndOthersOnlyWhatIsBeforeThem) {
   EXPECT_EQ(Found("cat", 7), 0);
   EXPECT_EQ(Found("cat", 8), 12);
-  EXPECT_EQ(Found("dog", 7), 4);  // block 1 holds two tokens of the image
+  EXPECT_EQ(Found("dog", 7), 4);  // block 1 contains two tokens of the image
   EXPECT_EQ(Found("dog", 8), 12);
 }
 

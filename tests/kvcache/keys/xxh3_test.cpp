@@ -12,7 +12,7 @@
 namespace incipit {
 namespace {
 
-// What the sanity check of xxHash fills its buffer with.
+// Returns the first `length` bytes with which the sanity check of xxHash fills its buffer.
 std::vector<uint8_t> Pattern(size_t length) {
   std::vector<uint8_t> bytes(length);
   uint64_t generator = 2654435761u;
@@ -23,8 +23,8 @@ std::vector<uint8_t> Pattern(size_t length) {
   return bytes;
 }
 
-// Those of the sanity check, by another binding of the library: each length is another way through
-// it.
+// The expected hashes are those of the sanity check of xxHash, computed with another binding of the
+// library. Each length takes another path through the algorithm.
 TEST(Xxh3Test, EqualsThePublishedVectors) {
   const std::pair<size_t, std::string> vectors[] = {
       {0, "99aa06d3014798d86001c324468d497f"},    {1, "a6cd5e9392000f6ac44bdff4074eecdb"},

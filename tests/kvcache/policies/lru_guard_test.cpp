@@ -13,12 +13,13 @@ constexpr int32_t kCapacity = 1000;
 
 class LruGuardTest : public ::testing::Test {
  protected:
-  // Plain LRU comes to be as far ahead as it takes, by hits of requests that are not long.
+  // Counts requests with 10 hits each that only plain LRU would have had, until plain LRU takes
+  // over.
   void Fool() {
     int32_t debt = 0;
     while (!guard_.Compare(10, 0)) ASSERT_LT(debt += 10, kCapacity);
   }
-  // How long the plain order takes over, in capacities.
+  // Returns how long evictions follow plain LRU: the number of block uses divided by the capacity.
   double Relief() {
     int64_t touches = 0;
     for (; guard_.TakesOver(); touches += 10) clock_.Advance(10);
@@ -43,7 +44,8 @@ TEST_F(LruGuardTest, WhatIsLostHereAndWonThereIsNoDebt) {
     EXPECT_FALSE(i % 2 == 0 ? guard_.Compare(200, 0) : guard_.Compare(0, 200));
 }
 
-// In a small cache of long prompts a few that come back by chance are a quarter of it.
+// In a small cache with long prompts, the hits of a few requests are already a quarter of the
+// capacity.
 TEST_F(LruGuardTest, AFewRequestsAreNoDebt) {
   for (int i = 0; i < 1000; ++i) guard_.CountRequest(200);
   EXPECT_FALSE(guard_.Compare(1200, 0));

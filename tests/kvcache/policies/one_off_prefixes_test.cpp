@@ -15,11 +15,12 @@ namespace incipit {
 namespace {
 
 constexpr uint32_t kChat = 0x1234, kTool = 0x9876;
-constexpr double kAge = 10;  // at which runs are used again
+constexpr double kAge = 10;  // age of blocks when they are used again
 
 class OneOffPrefixesTest : public ::testing::Test {
  protected:
-  // One run after another follows `prefix`; this share of each is used again.
+  // Counts `num_runs` requests after `prefix`, one after another. The share `share` of the blocks
+  // of each request is used again.
   void Follow(uint32_t prefix, int num_runs, float share) {
     for (int i = 0; i < num_runs; ++i) {
       now_ += 1;
@@ -37,7 +38,7 @@ TEST_F(OneOffPrefixesTest, IsOneWhoseRunsAreUsedAgainClearlyLessThanOthers) {
   Follow(kTool, 100, 0.1F);
   EXPECT_TRUE(prefixes_.Contains(kTool));
   EXPECT_FALSE(prefixes_.Contains(kChat));
-  Follow(3, 100, 0.3F);  // half as often as kChat's is not clearly less
+  Follow(3, 100, 0.3F);  // 0.3 is half the share of kChat, which is not clearly less
   EXPECT_FALSE(prefixes_.Contains(3));
 }
 
@@ -59,7 +60,7 @@ TEST_F(OneOffPrefixesTest, WhereFewAreUsedAgainMoreMustShowIt) {
 TEST_F(OneOffPrefixesTest, IsNoneWithoutOthersToCompareWith) {
   Follow(kTool, 100, 0);
   EXPECT_FALSE(prefixes_.Contains(kTool));
-  Follow(kChat, 100, 0);  // nothing is used again anywhere
+  Follow(kChat, 100, 0);  // blocks are used again after neither prefix
   EXPECT_FALSE(prefixes_.Contains(kTool));
 }
 
@@ -70,11 +71,11 @@ TEST_F(OneOffPrefixesTest, ManyOfThemAreNoMeasureForEachOther) {
   EXPECT_FALSE(prefixes_.Contains(kChat));
 }
 
-// Sixty others come before one comes back in the mean, twenty to a hundred.
+// Blocks after the prefix kLate are used again only after 20 to 100 later requests, on average 60.
 TEST_F(OneOffPrefixesTest, ANewOneIsNoneBeforeAReuseIsPossible) {
   Follow(kChat, 200, 0.6F);
   constexpr uint32_t kLate = 77;
-  std::array<int, 128> num_due{};  // by the time, which goes round
+  std::array<int, 128> num_due{};  // element i % 128: number of reuses at request i
   for (size_t i = 0; i < 2000; ++i) {
     now_ += kAge / 60;
     prefixes_.CountNew(kLate, now_);
@@ -86,10 +87,11 @@ TEST_F(OneOffPrefixesTest, ANewOneIsNoneBeforeAReuseIsPossible) {
   }
 }
 
-// Readers of an article among agents that go on at once.
+// Most reuses after kChat come early (agents that continue at once), and a few come late (readers
+// of an article).
 TEST_F(OneOffPrefixesTest, LateReuseIsNotHiddenByReuseAtOnce) {
   Follow(kChat, 500, 0.3F);
-  for (int i = 0; i < 500; ++i) prefixes_.CountReuse(kChat, 0.02F, 60 * kAge);  // some of them
+  for (int i = 0; i < 500; ++i) prefixes_.CountReuse(kChat, 0.02F, 60 * kAge);
   constexpr uint32_t kLate = 77;
   for (int i = 0; i < 30; ++i) {
     Follow(kChat, 10, 0.3F);
@@ -99,7 +101,7 @@ TEST_F(OneOffPrefixesTest, LateReuseIsNotHiddenByReuseAtOnce) {
   }
 }
 
-// As many are on their way back as when a server is so busy.
+// kOnTheirWay requests arrive before the blocks of a request are used again, as on a busy server.
 TEST_F(OneOffPrefixesTest, HoweverManyAreOnTheirWayRatesAreTheSame) {
   constexpr int kOnTheirWay = 1000, kRare = 100;
   constexpr uint32_t kRareChat = 99;
@@ -148,7 +150,8 @@ TEST_F(OneOffPrefixesTest, ThoseThatStayAwayMakeRoom) {
   EXPECT_FALSE(prefixes_.Contains(kChat));
 }
 
-// What was pinned while it was new comes back without having been counted.
+// Blocks that were pinned while they were new are used again, although they were never counted as
+// new.
 TEST_F(OneOffPrefixesTest, NoMoreRunsAreUsedAgainThanThereWere) {
   Follow(kChat, 200, 0.5F);
   constexpr uint32_t kPinned = 55;
@@ -158,11 +161,12 @@ TEST_F(OneOffPrefixesTest, NoMoreRunsAreUsedAgainThanThereWere) {
   EXPECT_FALSE(prefixes_.Contains(kChat));
 }
 
-// A quarter of the prompts, at random, come back after about 160 others, behind the same
-// instruction; the rest do not, behind `tool`. What all of them leave meanwhile does not fit in the
-// cache, what the former leave does. Returns how much of what comes back is found. `held`: there is
-// always another user of the instructions, as on a busy server. `more`: tokens of the instructions
-// behind their last full block, which are copied.
+// Runs prompts, of which a random quarter is repeated after about 160 other prompts. Repeated
+// prompts follow one instruction, and prompts that are never repeated follow the instruction
+// `tool`. The cache is too small for all prompts between two uses, but large enough for the
+// repeated prompts. Returns the share of the repeated prompt tokens that is found. `held`: another
+// sequence always uses the instructions, as on a busy server. `more`: number of tokens of an
+// instruction after its last full block, which are copied.
 double ShareFound(TokenId tool, bool held = false, int32_t more = 0) {
   constexpr int32_t kBlock = 16, kPrompt = 4 * kBlock;
   const int32_t num_instructions = 2 * kBlock + more;
@@ -194,7 +198,7 @@ double ShareFound(TokenId tool, bool held = false, int32_t more = 0) {
       due.pop_front();
     }
     run(comes_back ? kChatInstruction : tool, next);
-    if (i == 4000) num_found = num_asked = 0;  // it has learned
+    if (i == 4000) num_found = num_asked = 0;  // counts hits only after the policy has learned
   }
   return static_cast<double>(num_found) / static_cast<double>(num_asked);
 }
@@ -211,7 +215,8 @@ TEST(AdaptivePolicy, SoItDoesWhileTheInstructionIsNeverFree) {
   EXPECT_GT(ShareFound(500'000, true), 0.95);
 }
 
-// The same prompts behind one instruction: nothing tells which come back.
+// If all prompts follow the same instruction, the policy cannot know which prompts will be
+// repeated.
 TEST(AdaptivePolicy, BehindOneInstructionAllPromptsAreAlike) { EXPECT_LT(ShareFound(1), 0.75); }
 
 }  // namespace

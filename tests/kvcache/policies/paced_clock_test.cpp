@@ -16,10 +16,11 @@ using std::chrono::seconds;
 
 constexpr uint32_t kUnit = 4, kEpoch = 64;
 constexpr uint64_t kStart = uint64_t{1} << 40;
-// After so many the unit is settled.
+// Number of block uses after which the unit of ages is fixed.
 constexpr int kSettled = 257 * kEpoch;
 
-// The two clocks as the policy drives them.
+// The clock that counts block uses and the clock that measures ages, advanced together as by the
+// eviction policy.
 class Clocks {
  public:
   void Pass(Duration time, uint64_t num_touches = 1) {
@@ -30,7 +31,7 @@ class Clocks {
   void PassEvenly(Duration time, int num_touches) {
     for (int i = 0; i < num_touches; ++i) Pass(time);
   }
-  // How many touches of age time makes of this since `begin`.
+  // Returns the age of a block that was last used at `begin`, a value of PacedClock::now().
   double Since(double begin) const { return paced.now() - begin; }
 
   TouchClock touches{kStart, kUnit, kEpoch};
@@ -53,8 +54,9 @@ TEST(PacedClock, AgesAreTouchesWhereNoTimeIsReported) {
   EXPECT_EQ(paced.AgeOfEpoch(100), 99.5 * kEpoch);
 }
 
-// What a touch of an even run is in ages once the unit is settled: 1, and more for what had passed
-// then and was still to be counted.
+// Returns the age that the paced clock adds per block use, if block uses follow at intervals of
+// `apart` and the unit of ages is fixed. The result is 1, or more if the clock still adds time from
+// before.
 double AgeOfTouch(Clocks& clocks, Duration apart) {
   clocks.PassEvenly(apart, kSettled + 1000 * kEpoch);
   const double begin = clocks.paced.now();
@@ -86,7 +88,8 @@ TEST(PacedClock, AnAgeIsTheSameTimeAtAnyPaceOfTouches) {
   Clocks clocks;
   const double per_ms = AgeOfTouch(clocks, milliseconds(8)) / 8;
   for (const int pace_ms : {1, 2, 32, 8}) {
-    clocks.PassEvenly(milliseconds(pace_ms), 1000 * kEpoch);  // until what came before has counted
+    // Until earlier intervals no longer count.
+    clocks.PassEvenly(milliseconds(pace_ms), 1000 * kEpoch);
     const TouchClock::Stamp stamp = clocks.touches.stamp();
     const double begin = clocks.paced.now();
     clocks.PassEvenly(milliseconds(pace_ms), 400 * kEpoch);
@@ -108,7 +111,7 @@ TEST(PacedClock, ANightDoesNotMakeAllOld) {
   EXPECT_LT(clocks.Since(begin), per_touch * 1100 * kEpoch);
 }
 
-// A server is tried by a request or two, and left alone until the morning.
+// A new server serves a few requests and is then idle for a night.
 TEST(PacedClock, ANightBeforeTheUnitIsSettledIsNoPartOfIt) {
   for (const int touches_before : {1, 100, 50 * static_cast<int>(kEpoch)}) {
     Clocks clocks;
@@ -128,7 +131,7 @@ TEST(PacedClock, ANightBeforeTheUnitIsSettledIsNoPartOfIt) {
   }
 }
 
-// Nothing but one pause tells no pace.
+// A single pause does not determine the mean time between block uses.
 TEST(PacedClock, AgesAreTouchesUntilTimePassesMoreThanOnce) {
   Clocks clocks;
   clocks.Pass(Duration{}, 10);
@@ -140,7 +143,7 @@ TEST(PacedClock, AgesAreTouchesUntilTimePassesMoreThanOnce) {
 TEST(PacedClock, TimeNeverStandsStill) {
   Clocks clocks;
   clocks.PassEvenly(milliseconds(5), kSettled);
-  clocks.PassEvenly(Duration{}, 500 * kEpoch);  // until all before has counted
+  clocks.PassEvenly(Duration{}, 500 * kEpoch);  // until no earlier time remains to be added
   const double begin = clocks.paced.now();
   clocks.PassEvenly(Duration{}, 100 * kEpoch);
   EXPECT_GT(clocks.Since(begin), 100 * kEpoch / 64);
@@ -162,7 +165,7 @@ TEST(PacedClock, WhatIsOlderThanAllThatIsRememberedIsAsOldAsThat) {
   const TouchClock::Stamp first = clocks.touches.stamp();
   clocks.PassEvenly(milliseconds(1), kSettled);
   const TouchClock::Stamp second = clocks.touches.stamp();
-  clocks.Pass(seconds(200), 5000 * kEpoch);  // all that is remembered, and more, at once
+  clocks.Pass(seconds(200), 5000 * kEpoch);  // more epochs than the clock stores, in one call
   EXPECT_EQ(clocks.paced.AgeClassOf(first), clocks.paced.AgeClassOf(second));
   EXPECT_EQ(clocks.paced.AgeOfEpoch(1023), clocks.paced.AgeOfEpoch(4000));
   EXPECT_GT(clocks.paced.AgeOfEpoch(1023), clocks.paced.AgeOfEpoch(1000));
@@ -171,7 +174,7 @@ TEST(PacedClock, WhatIsOlderThanAllThatIsRememberedIsAsOldAsThat) {
 TEST(PacedClock, AnyTimesAreAges) {
   Clocks clocks;
   clocks.Pass(Duration{});
-  clocks.Pass(Duration{1}, kSettled);  // in a billionth of a second
+  clocks.Pass(Duration{1}, kSettled);  // kSettled block uses within one nanosecond
   const TouchClock::Stamp stamp = clocks.touches.stamp();
   for (int year = 0; year < 100; ++year) clocks.Pass(hours(24 * 365), kEpoch);
   EXPECT_EQ(clocks.paced.AgeClassOf(stamp), TouchClock::kAges - 1);

@@ -1,4 +1,4 @@
-// The eviction policies with which a parameterised test runs, and their names.
+// Lists the eviction policies with which parameterised tests run, and names these tests.
 #pragma once
 
 #include <gtest/gtest.h>

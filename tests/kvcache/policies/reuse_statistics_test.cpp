@@ -17,10 +17,11 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr int kClass = 3;
-constexpr milliseconds kBusy(2), kQuiet(16);  // from one block to the next
+// Time between two block uses, in a busy and in a quiet period.
+constexpr milliseconds kBusy(2), kQuiet(16);
 
-// Blocks come one by one, in busy spells and quiet ones in turn. Every second one is used again
-// after ten seconds, the others never, and are forgotten after forty.
+// Uses blocks one by one, in alternating busy and quiet periods. Every second block is used again
+// 10 s after its first use. The other blocks are never used again and are forgotten after 40 s.
 class Blocks {
  public:
   explicit Blocks(bool reports_time) : reports_time_(reports_time) {}
@@ -40,8 +41,8 @@ class Blocks {
     for (int spell = 0; spell < 12; ++spell) Run(60'000, spell % 2 == 0 ? kBusy : kQuiet);
   }
 
-  // How much more a block is worth eight seconds after its use than thirty after, when blocks come
-  // so far apart.
+  // Returns the value of a block 8 s after its use, divided by the value 30 s after its use.
+  // Before, blocks are used at intervals of `apart`.
   double WorthBeforeByAfter(Duration apart) {
     Run(60'000, apart);
     statistics_.Refresh();
@@ -67,7 +68,7 @@ class Blocks {
       statistics_.CountReuse(kClass, paced_.AgeClassOf(stamp), 1);
     }
     for (; !lasting_.empty() && now_ - lasting_.front().used >= seconds(40); lasting_.pop_front()) {
-      if (++num_over_ % 2 == 0) continue;  // it has been used
+      if (++num_over_ % 2 == 0) continue;  // every second block was used again and has already left
       statistics_.Leave(kClass, lasting_.front().stamp, 1);
       statistics_.CountForgotten(1);
     }
@@ -98,16 +99,16 @@ TEST(ReuseStatistics, LearnsAfterWhatTimeBlocksAreUsedAgain) {
   }
 }
 
-// Thirty quiet seconds are fewer touches than ten busy ones.
+// Thirty seconds of a quiet period contain fewer block uses than ten seconds of a busy period.
 TEST(ReuseStatistics, WithoutTheTimeALongPauseIsLikeAShortOne) {
   Blocks blocks(false);
   blocks.RunSpells();
   EXPECT_LT(blocks.WorthBeforeByAfter(kQuiet), 15);
 }
 
-// Of two classes of blocks one is used again at a certain age and the other never; both are
-// forgotten a while later. What is believed of ages that no block has reached follows what was seen
-// before.
+// Of two classes of blocks, one is used again at a certain age, and the other is never used again.
+// Later, the blocks of both classes are forgotten. At ages that no block has reached, the values
+// must follow from the counts at earlier ages.
 TEST(ReuseStatistics, AClassThatIsNotUsedIsNotBelievedToBeUsedLater) {
   constexpr int kNew = 0, kAge = 4000, kForgotten = 16'000, kUnseen = 500'000;
   TouchClock clock(uint64_t{1} << 40, 4, 64);

@@ -10,7 +10,7 @@ namespace {
 TEST(BlockIndexTest, EqualsAMapAfterAnySequenceOfCalls) {
   constexpr int32_t kNumBlocks = 64;
   BlockIndex index(kNumBlocks);
-  std::map<int32_t, uint64_t> expected;  // block -> prefix
+  std::map<int32_t, uint64_t> expected;  // prefix of each block in the index
   uint64_t state = 1;
   const auto random = [&state](uint64_t bound) {
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -20,8 +20,9 @@ TEST(BlockIndexTest, EqualsAMapAfterAnySequenceOfCalls) {
     const auto block = static_cast<int32_t>(random(kNumBlocks));
     const auto it = expected.find(block);
     if (it == expected.end()) {
-      // Few homes, so that buckets overflow and drain, across the end of the table; few tags, so
-      // that entries look alike.
+      // The keys have only three positions in the table, so that buckets overflow and drain, also
+      // across the end of the table. The keys have only three tags, so that different entries look
+      // alike.
       const uint64_t prefix = random(3) << 48 | ((random(3) - 1) & 0xffffffff);
       index.Insert(prefix, BlockId{block});
       expected.emplace(block, prefix);

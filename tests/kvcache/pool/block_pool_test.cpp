@@ -152,7 +152,7 @@ TEST(BlockPoolTest, WhatIsGivenUpBeforehandIsTakenFirst) {
   Publish(pool, second, HashOf(2));
   Leave(pool, second);
   Leave(pool, first);
-  pool.EvictTo(1);  // the block that was never used, and the one freed first
+  pool.EvictTo(1);  // evicts `second`, which was freed before `first`
   EXPECT_EQ(pool.num_cached_free(), 1);
   EXPECT_THAT(pool.FreeOrder(), ElementsAre(BlockId{2}, BlockId{1}, BlockId{0}));
   pool.CheckInvariants();

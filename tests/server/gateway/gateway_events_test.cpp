@@ -1,4 +1,4 @@
-// A gateway that subscribes to the events of the prefix cache of a whole server.
+// Tests a gateway that subscribes to the events of the prefix cache of a whole server.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -22,7 +22,7 @@ class EventReader {
     context_.TryCancel();
     if (reader_ != nullptr) End();
   }
-  // Reads messages until the gateway knows `num_blocks` blocks.
+  // Reads messages until the gateway knows `num_blocks` cached blocks.
   void ReadUntil(size_t num_blocks) {
     do {
       ASSERT_TRUE(Read());
@@ -63,7 +63,8 @@ TEST(GatewayEventsTest, AGatewayKnowsTheBlocksOfItsRequests) {
   EXPECT_TRUE(AskGateway(server, GatewayGreedy(prompt, 1, true)).status.ok());
   EventReader early(server);
   early.ReadUntil(2);
-  // The model computes 24 of 25 output tokens: 40 + 24 tokens are 4 blocks.
+  // The model computes 40 prompt tokens and 24 of the 25 output tokens, which fill 4 blocks of 16
+  // tokens.
   EXPECT_TRUE(AskGateway(server, GatewayGreedy(prompt, 25, true)).status.ok());
   early.ReadUntil(4);
   std::vector<TokenId> tokens = prompt;

@@ -271,7 +271,7 @@ TEST(GatewayGenerateTest, KeptOutputIsBounded) {
   EXPECT_TRUE(whole.completes.empty());
   server.AwaitLoad([](const auto& load) { return load.used_blocks() == 0; });
   EXPECT_EQ(AskGateway(server, GatewayGreedy(kPrompt, 60, false)).completes.size(), 1u)
-      << "the bytes of the first call are free again";
+      << "the output of the first call must no longer count";
 }
 
 TEST(GatewayGenerateTest, KeptOutputIsCounted) {

@@ -24,7 +24,7 @@ class GatewayIndex {
       ++num_loads_;
       Expect(batch.events().empty(), "a load record with events");
       Expect(batch.sequence_number() == cursor_, "a load record with a new sequence number");
-      Expect(batch.load().sample() > sample_, "samples that do not grow");
+      Expect(batch.load().sample() > sample_, "a load record whose sample number does not grow");
       sample_ = batch.load().sample();
       return;
     }
@@ -32,7 +32,8 @@ class GatewayIndex {
       ApplyChunk(batch);
     } else {
       Expect(chunks_left_ == 0, "a batch inside a snapshot");
-      Expect(batch.sequence_number() == cursor_ + 1, "a batch that does not follow");
+      Expect(batch.sequence_number() == cursor_ + 1,
+             "a batch whose sequence number does not follow");
       ++num_batches_;
     }
     cursor_ = batch.sequence_number();
@@ -41,9 +42,9 @@ class GatewayIndex {
       Expect(prefixes_.size() == batch.snapshot().blocks(), "a snapshot with other blocks");
     }
   }
-  // Forgets everything, as a gateway does after OUT_OF_RANGE.
+  // Forgets all blocks, as a gateway does when its subscription ends with OUT_OF_RANGE.
   void Forget() { *this = GatewayIndex(); }
-  // Begins a new subscription, which counts its load records anew.
+  // Begins a new subscription, in which the numbers of load records start again.
   void Reconnect() {
     sample_ = 0;
     chunks_left_ = 0;
@@ -74,9 +75,10 @@ class GatewayIndex {
       Expect(!batch.events().empty() && batch.events(0).has_cleared(),
              "a snapshot without Cleared");
     } else {
-      Expect(batch.sequence_number() == cursor_ + 1, "a chunk that does not follow");
+      Expect(batch.sequence_number() == cursor_ + 1,
+             "a snapshot chunk whose sequence number does not follow");
     }
-    Expect(chunk.index() + chunks_left_ == chunk.count(), "a chunk in the wrong position");
+    Expect(chunk.index() + chunks_left_ == chunk.count(), "a snapshot chunk in the wrong position");
     --chunks_left_;
   }
 

@@ -135,7 +135,7 @@ TEST(GatewayInfoTest, FlushCacheEmptiesTheCache) {
     EXPECT_FALSE(flush().success());
     is_flushed = true;
   });
-  // The engine thread tries to empty the cache between two steps.
+  // The engine thread tries to empty the cache only between two steps, so the test lets steps run.
   while (!is_flushed) {
     server.Load();
     server.gate().Allow(1);
@@ -205,7 +205,7 @@ class GatewayTokenizerTest : public ::testing::Test {
     std::string archive, digest;
     smg::grpc::common::GetTokenizerChunk chunk;
     while (reader->Read(&chunk)) {
-      EXPECT_EQ(digest, "") << "only the last chunk has a digest";
+      EXPECT_EQ(digest, "") << "a chunk follows the chunk with the digest";
       EXPECT_LE(chunk.data().size(), size_t{64} << 10);
       archive += chunk.data();
       digest = chunk.sha256();
@@ -246,7 +246,7 @@ TEST_F(GatewayTokenizerTest, TheArchiveHasTheFilesOfTheFolder) {
                                                           {"generation_config.json", "{\"b\":1}"}});
   EXPECT_EQ(Archive(server), expected);
   Write("tokenizer.json", "changed");
-  EXPECT_EQ(Archive(server), expected) << "the archive is read once";
+  EXPECT_EQ(Archive(server), expected) << "the server must read the files of the archive only once";
 }
 
 TEST_F(GatewayTokenizerTest, TheArchiveHasTheChatTemplateOfTheFlag) {

@@ -1,4 +1,4 @@
-// Calls of a gateway that end early, and a server that drains or stops.
+// Tests RPCs of a gateway that end early, and a server that drains or stops.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,8 @@ void AwaitIdle(TestServer& server) {
   });
 }
 
-// Returns when `num_requests` requests are in the engine. Their text thread has then parsed them.
+// Returns when `num_requests` requests are in the engine. The server has then parsed these
+// requests.
 void AwaitRequests(TestServer& server, uint32_t num_requests) {
   server.AwaitLoad([=](const v1::GetLoadResponse& load) {
     return load.running() + load.waiting() == num_requests;
@@ -131,7 +132,7 @@ TEST(GatewayLifecycleTest, AClientThatCancelsEndsItsRequest) {
   AwaitRequests(server, 1);
   call.Cancel();
   EXPECT_EQ(call.End().status.error_code(), StatusCode::CANCELLED);
-  // The server may receive the cancellation after several steps.
+  // The cancellation may reach the server only after several more steps.
   server.AwaitLoad([&](const v1::GetLoadResponse& load) {
     server.gate().Allow(1);
     return load.running() == 0 && load.waiting() == 0 && load.used_blocks() == 0;

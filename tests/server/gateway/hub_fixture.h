@@ -1,5 +1,6 @@
-// Fixture of the hub tests: a hub without a thread, a prefix cache in place of the engine, and
-// subscribers that collect messages.
+// Fixture for tests of KvEventHub, which sends cache events to gateways. The fixture contains a
+// KvEventHub without a thread, a prefix cache in place of the engine, and subscribers that collect
+// messages.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +17,7 @@
 
 namespace incipit {
 
-// Collects the messages of one subscription. Reports that a message is sent only if the test calls
+// Collects the messages of one subscription. A message counts as sent only when the test calls
 // Read.
 class CollectingSubscriber final : public KvSubscriber {
  public:
@@ -28,8 +29,8 @@ class CollectingSubscriber final : public KvSubscriber {
     is_accepted_ = true;
   }
   void Send(KvMessage message) override {
-    EXPECT_TRUE(is_accepted_) << "a message without an acceptance";
-    EXPECT_EQ(message_, nullptr) << "two messages at the same time";
+    EXPECT_TRUE(is_accepted_) << "a message was sent before the subscription was accepted";
+    EXPECT_EQ(message_, nullptr) << "a message was sent before the previous message was read";
     EXPECT_FALSE(end_);
     message_ = std::move(message);
   }
@@ -42,7 +43,8 @@ class CollectingSubscriber final : public KvSubscriber {
     hub_.Cancel(id_);
   }
 
-  // Passes the last message to the index. Returns false if there is no message.
+  // Applies the last message to the gateway's list of cached blocks. Returns false if there is no
+  // message.
   bool Read() {
     if (message_ == nullptr) return false;
     GatewayIndex::Batch batch;
@@ -91,9 +93,10 @@ class HubFixture {
              .load = [this] { return load; }},
             metrics, clock) {}
 
-  // Passes the events of the cache to the hub, as the engine does after a step.
+  // Passes the events of the cache to `hub`, as the engine does after each step.
   void Report() { reporter_.Report(); }
-  // Reports events and calls Turn until nothing happens any more. Subscribers read all messages.
+  // Reports cache events and calls KvEventHub::Turn until no message is left. The subscribers
+  // `readers` read all messages.
   void Settle(const std::vector<CollectingSubscriber*>& readers) {
     for (int quiet = 0; quiet < 3; ++quiet) {
       Report();
@@ -119,7 +122,7 @@ class HubFixture {
     sequence.AdmitAndCommit();
     sequence.Free();
   }
-  // Returns the prefixes in the cache that gateways may know.
+  // Returns the cached prefixes that gateways can learn from cache events.
   std::multiset<std::vector<TokenId>> Cached() const {
     GatewayIndex index;
     KvMirror mirror(cache.block_size());

@@ -15,7 +15,7 @@ double Gaps(const HubFixture& test, const std::string& reader) {
   return std::stod(text.substr(text.find(name) + name.size()));
 }
 
-// Caches 9,300 blocks of 16 tokens, which do not fit into two messages.
+// Caches 9,300 blocks of 16 tokens, whose snapshot needs three messages.
 void CacheManyBlocks(HubFixture& test) {
   for (int i = 0; i < 100; ++i) test.Cache(TokenRange(1500 * i, 1500));
 }
@@ -33,7 +33,8 @@ TEST(KvEventHubTest, TheFirstSubscriberGetsASnapshotAndThenChanges) {
   test.Settle({subscriber.get()});
   EXPECT_EQ(index.num_snapshots(), 1);
   EXPECT_EQ(index.num_batches(), 1);
-  // The three new blocks are one event, whose parent is the third block.
+  // One event contains the three new blocks. The parent in this event is the third block, which the
+  // subscriber knows.
   ASSERT_EQ(subscriber->last().events_size(), 1);
   EXPECT_EQ(subscriber->last().events(0).stored().blocks_size(), 3);
   EXPECT_TRUE(subscriber->last().events(0).stored().has_parent_block_hash());
@@ -98,7 +99,7 @@ TEST(KvEventHubTest, ALargeSnapshotHasSeveralMessages) {
   EXPECT_EQ(index.num_snapshots(), 1);
   EXPECT_EQ(index.Prefixes().size(), 9300u);
   EXPECT_LT(subscriber->longest(), 1u << 20);
-  // Changes that arrive between the messages of a snapshot follow the snapshot.
+  // Changes of the cache while a snapshot is sent follow after the last message of the snapshot.
   const auto second = test.Subscribe(second_index);
   test.hub.Turn();
   ASSERT_TRUE(second->Read());
@@ -124,7 +125,7 @@ TEST(KvEventHubTest, ASubscriberResumesWithinTheHistory) {
     test.Cache(TokenRange(10 * i, 7));
     test.Settle({});
   }
-  // Samples count the records of one subscription.
+  // Each subscription numbers its load records from the start.
   GatewayIndex resumed = index;
   const auto again = std::make_shared<CollectingSubscriber>(test.hub, resumed);
   ASSERT_TRUE(test.hub.Subscribe(again->id(), again, index.cursor(), false).ok());
@@ -148,7 +149,7 @@ TEST(KvEventHubTest, AnUnknownPositionIsOutOfRange) {
   const auto subscriber = test.Subscribe(index);
   test.Settle({subscriber.get()});
   const uint64_t cursor = index.cursor();
-  EXPECT_GT(cursor >> 32, 1'600'000'000u);  // the Unix time in seconds
+  EXPECT_GT(cursor >> 32, 1'600'000'000u);  // the upper 32 bits are the Unix time in seconds
   for (int i = 0; i < 2; ++i) {
     test.Cache(TokenRange(10 * i, 7));
     test.Settle({subscriber.get()});
@@ -195,7 +196,7 @@ TEST(KvEventHubTest, AFullQueueIsAGapAfterWhichTheCacheIsReadAgain) {
   GatewayIndex index;
   const auto subscriber = test.Subscribe(index);
   test.Settle({subscriber.get()});
-  for (int i = 0; i < 40; ++i) {  // more than 100 events without a Turn
+  for (int i = 0; i < 40; ++i) {  // reports more than 100 events before the next Turn
     test.Cache(TokenRange(10 * i, 7));
     test.Report();
   }
@@ -258,7 +259,8 @@ TEST(KvEventHubTest, SnapshotsAreSharedAndTheirNumberIsLimited) {
     test.Cache(TokenRange(200'000 + 100 * i, 33));
     test.Settle({});
   };
-  // Each subscriber holds another snapshot, because the history is shorter than the changes.
+  // Each subscriber receives a different snapshot, because the hub stores fewer changes than the
+  // test makes between two subscriptions.
   for (int i = 0; i < 3; ++i) {
     arrive(i);
     subscribers.back()->Read();
@@ -268,7 +270,8 @@ TEST(KvEventHubTest, SnapshotsAreSharedAndTheirNumberIsLimited) {
   }
   subscribers[2]->Read();
   test.hub.Turn();
-  EXPECT_FALSE(subscribers[2]->has_message());  // waits for one of two snapshots
+  // The hub holds at most two snapshots, so the third subscriber waits.
+  EXPECT_FALSE(subscribers[2]->has_message());
   test.Settle({subscribers[0].get(), subscribers[1].get(), subscribers[2].get()});
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(indexes[i].Prefixes(), test.Cached());
@@ -282,7 +285,7 @@ TEST(KvEventHubTest, LoadRecordsRepeatTheLastSequenceNumber) {
   GatewayIndex index;
   const auto subscriber = test.Subscribe(index);
   test.hub.Turn();
-  ASSERT_TRUE(subscriber->Read());  // before the first batch
+  ASSERT_TRUE(subscriber->Read());  // the load record that precedes the first batch of events
   EXPECT_EQ(subscriber->last().sequence_number(), 0u);
   EXPECT_EQ(subscriber->last().load().running_requests(), 7u);
   test.Settle({subscriber.get()});
@@ -357,7 +360,8 @@ TEST(KvEventHubTest, TheThreadSendsEvents) {
   Mutex mutex;
   KvCacheManager cache({.num_blocks = 64, .block_size = 2});
   CacheReporter reporter(cache);
-  // Guards the cache and the reporter, which belong to the engine thread in a server.
+  // Calls the reporter under a lock. In a server, only the engine thread uses the cache and the
+  // reporter.
   const auto with_cache = [&](const CacheOrders& orders) {
     MutexLock lock(mutex);
     reporter.Apply(orders);
@@ -371,7 +375,8 @@ TEST(KvEventHubTest, TheThreadSendsEvents) {
                  metrics, clock);
   hub.Start();
 
-  // Reads on the hub thread, and lets the test wait for a number of blocks.
+  // Applies messages on the thread of the hub. The test can wait until the reader knows a number of
+  // blocks.
   class Reader final : public KvSubscriber {
    public:
     explicit Reader(KvEventHub& hub) : hub_(hub), id(hub.NewId()) {}

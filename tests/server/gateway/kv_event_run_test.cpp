@@ -1,5 +1,5 @@
-// Random runs: after each step, gateways that have read all messages know the contents of the
-// cache.
+// Tests random runs: after each step, a gateway that has read all messages knows exactly the cached
+// blocks.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -97,7 +97,7 @@ class GatewayRun {
                                             gateway.index.cursor(), gateway.index.cursor() == 0);
     ASSERT_TRUE(status.ok()) << status;
   }
-  // Ends a subscription. The gateway resumes, or leaves.
+  // Ends the subscription of a random gateway. The gateway is then removed, or it subscribes again.
   void Disconnect() {
     const size_t i = static_cast<size_t>(Pick(NumGateways()));
     Gateway& gateway = *gateways_[i];
@@ -112,7 +112,8 @@ class GatewayRun {
     Connect(gateway);
   }
 
-  // Lets all gateways except slow ones read everything, and compares them with the cache.
+  // Lets all gateways read all messages, except slow gateways. Compares the contents that these
+  // gateways know with the cache.
   void Compare() {
     for (bool again = true; again;) {
       std::vector<CollectingSubscriber*> readers;
@@ -123,7 +124,8 @@ class GatewayRun {
       again = false;
       for (auto& gateway : gateways_) {
         if (!gateway->subscriber->end()) continue;
-        // The position was too old, or the gateway was too slow.
+        // The hub has ended the subscription, because the gateway's position was too old or the
+        // gateway was too slow.
         gateway->index.Forget();
         Connect(*gateway);
         again = true;

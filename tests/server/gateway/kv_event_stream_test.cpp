@@ -1,5 +1,5 @@
-// Tests calls of SubscribeKvEvents over gRPC, with an engine, a hub and a service that has no other
-// function.
+// Tests the gRPC method SubscribeKvEvents with an engine, a KvEventHub and a service that has no
+// other method.
 #include "server/gateway/kv_event_stream.h"
 
 #include <grpcpp/grpcpp.h>
@@ -49,7 +49,7 @@ class StreamFixture {
   ~StreamFixture() {
     hub_.Stop();
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
-    fixture_.engine.reset();  // the engine may report events to the hub until its end
+    fixture_.engine.reset();  // the engine reports events to `hub_` until it is destroyed
   }
 
   // Runs a request whose prompt begins with `first`. Returns the number of cached blocks.
@@ -104,7 +104,7 @@ class Client {
     if (!finished_) Finish();
   }
   void AwaitMetadata() { reader_->WaitForInitialMetadata(); }
-  // Reads messages until the index has `num_blocks` blocks.
+  // Reads messages until the client knows `num_blocks` cached blocks.
   void ReadUntil(size_t num_blocks) {
     do {
       ASSERT_TRUE(Read());
@@ -136,7 +136,7 @@ class Client {
 TEST(KvEventStreamTest, InitialMetadataIsSentBeforeTheFirstBatch) {
   StreamFixture test;
   Client client(test);
-  client.AwaitMetadata();  // the thread of the hub does not run yet
+  client.AwaitMetadata();  // the hub sends no batch yet, because its thread does not run
   test.hub().Start();
   EXPECT_TRUE(client.Read());
   EXPECT_EQ(client.index.num_snapshots(), 1);

@@ -1,4 +1,4 @@
-// The chat page at the path /, and the header fields that protect its reader.
+// Tests the chat page at the path / and the header fields that protect its users.
 #include "server/http/chat_page.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Returns the content of the only element `tag` of `page`.
+// Returns the content of the element `tag`. Fails the test if `page` has another element with this
+// name.
 std::string_view ContentOf(std::string_view tag, std::string_view page) {
   const std::string begin = fmt::format("<{}>", tag), end = fmt::format("</{}>", tag);
   const size_t first = page.find(begin);
@@ -63,7 +64,8 @@ TEST(ChatPageTest, ThePageLoadsNothingAndMakesNoHtmlOfText) {
   const std::string page = ChatPage().body;
   EXPECT_THAT(page, StartsWith("<!doctype html>"));
   EXPECT_THAT(page, Not(HasSubstr("@CHAT_")));
-  // The namespace of the SVG icon is the only address in the page, and no browser loads it.
+  // The XML namespace of the SVG icon is the only address in the page, and no browser loads this
+  // address.
   constexpr std::string_view kNamespace = "http://www.w3.org/2000/svg";
   const size_t found = page.find(kNamespace);
   ASSERT_NE(found, page.npos);
@@ -73,7 +75,8 @@ TEST(ChatPageTest, ThePageLoadsNothingAndMakesNoHtmlOfText) {
                                        "document.write", "DOMParser", "eval(", "Storage"}) {
     EXPECT_EQ(script.find(maker), script.npos) << maker;
   }
-  // An event handler or a style in an attribute needs 'unsafe-inline' in the policy.
+  // An event handler or a style in an attribute would need 'unsafe-inline' in the content security
+  // policy of the page.
   EXPECT_EQ(page.find(" style=\""), page.npos);
   EXPECT_EQ(page.find(" onclick="), page.npos);
 }

@@ -63,7 +63,7 @@ class HttpClient {
     }
     return true;
   }
-  // Sends a FIN. The client can still receive.
+  // Sends a FIN. The client can still receive bytes.
   void EndSending() { shutdown(fd_, SHUT_WR); }
   void Close() {
     if (fd_ >= 0) close(std::exchange(fd_, -1));

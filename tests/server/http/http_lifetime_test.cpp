@@ -1,4 +1,4 @@
-// Time limits, disconnections and the end of the HTTP server, on real sockets.
+// Tests time limits, disconnections and the stop of the HTTP server, on real sockets.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,7 +48,7 @@ TEST_F(HttpServerTest, TimeLimitsDoNotEndAResponseThatTakesLonger) {
   HttpClient slow(port()), idle(port());
   slow.Send(HttpGet("/later"));
   const auto exchange = AwaitExchange();
-  EXPECT_TRUE(idle.IsClosed());  // more than the limits has passed
+  EXPECT_TRUE(idle.IsClosed());  // by now, all time limits have passed
   exchange->Respond({.body = "late"});
   EXPECT_EQ(slow.Read().body, "late");
 }
@@ -227,7 +227,7 @@ TEST_F(HttpServerTest, AServerThatStopsEndsOpenStreamsAfterTheTime) {
   client.ReadHead();
   server_->Stop(std::chrono::milliseconds(10));
   AwaitClosed();
-  EXPECT_EQ(client.ReadToEnd(), "") << "the stream has no proper end";
+  EXPECT_EQ(client.ReadToEnd(), "") << "the server must not send the end of an aborted stream";
   half.ReadToEnd();
   exchange->Write("late", [](bool) {});
   exchange->EndStream();

@@ -1,4 +1,4 @@
-// A test fixture with an HTTP server whose handlers are of the test.
+// Fixture with an HTTP server whose handlers are functions of the test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,8 +16,9 @@
 
 namespace incipit {
 
-// A server whose handler repeats the request: the method, the target and the body; for the path
-// /fields, the header fields. The handler keeps the exchange of each request for the path /later.
+// Runs an HTTP server whose handler responds with the method, the target and the body of the
+// request. For the path /fields, the handler responds with the header fields. For the path /later,
+// the handler stores the exchange, so that the test can respond.
 class HttpServerTest : public ::testing::Test {
  protected:
   HttpServerTest() {
@@ -65,13 +66,13 @@ class HttpServerTest : public ::testing::Test {
   }
   int port() const { return server_->port(); }
 
-  // Returns the exchange of a request for /later.
+  // Waits for a request for the path /later and returns its exchange.
   std::shared_ptr<HttpExchange> AwaitExchange() {
     MutexLock lock(mutex_);
     while (exchange_ == nullptr) changed_.wait(mutex_);
     return std::exchange(exchange_, nullptr);
   }
-  // Waits until the callback of OnClosed was called.
+  // Waits until the server has reported that a client closed its connection.
   void AwaitClosed() {
     MutexLock lock(mutex_);
     while (num_closed_ == 0) changed_.wait(mutex_);
@@ -86,7 +87,8 @@ class HttpServerTest : public ::testing::Test {
     client.Send(bytes);
     return client.Read();
   }
-  // Expects that `bytes` get the status `status` and that the connection is closed.
+  // Expects that the server responds to `bytes` with the status `status` and then closes the
+  // connection.
   void ExpectRefused(std::string_view bytes, int status) const {
     HttpClient client(port());
     client.Send(bytes);

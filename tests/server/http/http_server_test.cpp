@@ -1,4 +1,4 @@
-// Requests and responses of the HTTP server, on real sockets.
+// Tests requests and responses of the HTTP server, on real sockets.
 #include <gtest/gtest.h>
 
 #include "tests/server/http/http_server_fixture.h"
@@ -154,7 +154,8 @@ TEST_F(HttpServerTest, ChunkSizesAndExtensionsCountAgainstTheLimitOfABody) {
   Start();
   const std::string head =
       "POST /a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
-  // The size line and the line end of each chunk have 100 bytes, and the last chunk has 5 bytes.
+  // Each chunk of one byte takes 100 further bytes for its size line and its line end. The last
+  // chunk takes 5 bytes.
   const std::string chunk = "1;" + std::string(94, 'x') + "\r\na\r\n";
   std::string chunks;
   for (int i = 0; i < 19; ++i) chunks += chunk;
@@ -291,7 +292,8 @@ TEST_F(HttpServerTest, ABodyThatIsRefusedIsNotAskedFor) {
   ExpectRefused(head("/a", "200-ok"), 417);
   HttpClient with_body(port());
   with_body.Send(head("/a", "100-continue") + "abc");
-  EXPECT_EQ(with_body.Read().status, 200) << "the client has sent the body already";
+  EXPECT_EQ(with_body.Read().status, 200)
+      << "no 100 Continue if the client has already sent the body";
 }
 
 TEST_F(HttpServerTest, ARefusalWithoutABodyKeepsTheConnection) {

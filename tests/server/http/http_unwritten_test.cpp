@@ -7,7 +7,8 @@
 namespace incipit {
 namespace {
 
-constexpr size_t kBytes = 64 << 20;  // much more than the buffers of the sockets
+// Size of a response, which is much larger than the buffers of the sockets.
+constexpr size_t kBytes = 64 << 20;
 
 TEST(HttpUnwrittenTest, BytesAreCountedUntilTheClientReadsOrDisconnects) {
   HttpHandlers handlers;

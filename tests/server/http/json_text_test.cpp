@@ -13,7 +13,7 @@ template <typename T>
 std::string JsonOf(const T& value) {
   std::string out = "x";
   AppendJson(value, out);
-  EXPECT_EQ(out.front(), 'x') << "the earlier text must stay";
+  EXPECT_EQ(out.front(), 'x') << "AppendJson must keep the text in `out`";
   return out.substr(1);
 }
 std::string JsonOfText(std::string_view text) { return JsonOf(text); }

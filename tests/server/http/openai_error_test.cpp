@@ -44,7 +44,8 @@ TEST(OpenAiErrorTest, EveryReasonHasAStatusAndABody) {
                 testing::Conditional(retries, Contains(Pair("Retry-After", "1")),
                                      Not(Contains(Pair("Retry-After", testing::_)))))
         << i;
-    // OpenAI's clients repeat a request with status 408 or 500 unless this field forbids it.
+    // OpenAI's clients repeat a request with status 408 or 500 unless the header field
+    // X-Should-Retry forbids it.
     const bool is_hopeless = reason == Reason::kDeadline || reason == Reason::kCancelled ||
                              reason == Reason::kWriteStalled || reason == Reason::kInternal;
     EXPECT_THAT(response.fields,

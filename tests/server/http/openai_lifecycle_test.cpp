@@ -1,5 +1,5 @@
-// Calls of OpenAI's API that do not end as planned: clients that leave or do not read, failures,
-// and a server that drains or stops.
+// Tests calls of OpenAI's API that do not end as planned: clients that disconnect or do not read,
+// failures, and a server that drains or stops.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,8 +36,8 @@ std::string Prompts(bool streams) {
 // Returns after the thread of the HTTP server has handled all earlier events of its connections.
 void AwaitHttpThread(HttpTestServer& server) { EXPECT_EQ(server.Get("/livez").status, 200); }
 
-// Returns after the only text thread has submitted all earlier requests. A request can only be
-// cancelled after its text thread has submitted the request.
+// Returns after the only thread that renders chat templates and tokenizes has submitted all earlier
+// requests. The engine can cancel only a submitted request.
 void AwaitTextThread(HttpTestServer& server) {
   EXPECT_EQ(server.Post("/tokenize", R"({"prompt":"a"})").status, 200);
 }
@@ -50,8 +50,8 @@ TestServerConfig OneTextThread() {
 
 enum class Leave { kFin, kReset };
 
-// Sends `request`, disconnects while the first step waits at the gate, and expects that the request
-// ends although the gate lets only the steps in flight pass.
+// Sends `request` and disconnects while the first step waits at the gate. Expects that the request
+// ends although only the steps in flight may run.
 void ExpectCancelled(std::string_view request, Leave leave, uint32_t num_prompts = 1) {
   HttpTestServer server(OneTextThread());
   server.gate().Close();
@@ -106,7 +106,7 @@ TEST(OpenAiLifecycleTest, AClientThatLeavesInTheMiddleOfAStreamCancels) {
       client.Reset();
     }
     AwaitHttpThread(server);
-    server.gate().Allow(10);  // the steps above may not have run yet
+    server.gate().Allow(10);  // the steps that the first Allow(10) allowed may not have run yet
     server.AwaitIdle();
   }
 }
@@ -202,7 +202,8 @@ TEST(OpenAiLifecycleTest, ADrainingServerFinishesWhatRunsAndSaysSo) {
     EXPECT_NE(refused.Field("Retry-After"), "");
     EXPECT_EQ(JsonOf(refused)["error"]["code"], "draining");
   }
-  EXPECT_EQ(server.Get("/health").status, 200) << "a probe must not end what still runs";
+  EXPECT_EQ(server.Get("/health").status, 200)
+      << "a liveness probe must not end a server with running requests";
   EXPECT_EQ(server.Get("/livez").status, 200);
   EXPECT_EQ(server.Get("/readyz").status, 503);
   EXPECT_EQ(server.Get("/v1/models").status, 200);
@@ -227,7 +228,7 @@ TEST(OpenAiLifecycleTest, AServerThatStopsEndsOpenCalls) {
   server.gate().AwaitWaiting();
   std::thread stop([&] { server.Stop(); });
   const std::string end = stream.ReadToEnd();
-  // A fast model may have finished in time.
+  // A fast model may have sent all output before the server stopped.
   EXPECT_THAT(end, AnyOf(HasSubstr(R"("code":"draining")"), HasSubstr("[DONE]")));
   EXPECT_THAT(whole.Read().status, AnyOf(200, 503));
   EXPECT_TRUE(idle.IsClosed());

@@ -197,7 +197,7 @@ TEST(OpenAiOutputTest, EachChoiceOfAChatBeginsWithItsRole) {
     const Json& choice = event["choices"][0];
     const auto index = choice["index"].get<size_t>();
     if (choice["delta"].contains("role")) ++roles[index];
-    EXPECT_EQ(roles[index], 1) << "the role is first and once";
+    EXPECT_EQ(roles[index], 1) << "only the first event of a choice has the role";
   }
 }
 
@@ -372,7 +372,7 @@ TEST(OpenAiOutputTest, AStreamSendsAToolCallWholeWithItsIndex) {
   std::string stream = output.Add(0, Part({WithCall(Delta("Yes."))}));
   stream += output.Add(0, Part({Last(Delta(""))}));
   const std::vector<Json> events = EventsOf(stream);
-  ASSERT_EQ(events.size(), 3u);  // the role, the call and the end
+  ASSERT_EQ(events.size(), 3u);  // events for the role, for content and call, and for the end
   const Json& delta = events[1]["choices"][0]["delta"];
   EXPECT_EQ(delta["content"], "Yes.");
   EXPECT_EQ(delta["tool_calls"][0]["index"], 0);

@@ -20,7 +20,7 @@ using ::testing::Pair;
 const RequestLimits kRequestLimits;
 const OpenAiLimits kLimits{.request = kRequestLimits};
 
-// Returns a body with a valid prompt and the members `more`.
+// Returns a JSON body with a valid prompt. `more` contains further members of the JSON object.
 std::string Body(std::string_view more) {
   return fmt::format(R"({{"prompt":"a"{}{}}})", more.empty() ? "" : ",", more);
 }
@@ -47,7 +47,7 @@ OpenAiRequest ReadChat(std::string_view more) {
 }
 RequestDraft Draft(std::string_view more) { return Read(more).drafts.at(0); }
 
-// Returns the field of the error for `body`, or a text that is no field if there is no error.
+// Returns the name of the field in the error `status`. Returns "(accepted)" if `status` is OK.
 std::string FieldOf(const absl::Status& status) {
   if (status.ok()) return "(accepted)";
   EXPECT_EQ(ErrorOf(status).reason, Reason::kInvalidField) << status;
@@ -106,7 +106,7 @@ TEST(OpenAiRequestTest, EveryFieldArrives) {
   EXPECT_EQ(draft.model, "m");
   EXPECT_EQ(draft.label, "r");
   EXPECT_EQ(draft.cache.salt, "s");
-  EXPECT_EQ(draft.priority, -4) << "a lower number is served first in vLLM";
+  EXPECT_EQ(draft.priority, -4) << "vLLM serves a request with a lower priority number first";
   EXPECT_THAT(draft.sampling.temperature, Optional(0.5f));
   EXPECT_THAT(draft.sampling.top_p, Optional(0.25f));
   EXPECT_THAT(draft.sampling.top_k, Optional(7u));
@@ -124,7 +124,8 @@ TEST(OpenAiRequestTest, EveryFieldArrives) {
   EXPECT_THAT(draft.output.stop, ElementsAre("x", "yy"));
   EXPECT_THAT(draft.output.stop_token_ids, ElementsAre(1, 2));
   EXPECT_THAT(draft.output.logprobs, Optional(2u));
-  EXPECT_THAT(draft.output.prompt_logprobs, Optional(2u)) << "echo shows those of the prompt";
+  EXPECT_THAT(draft.output.prompt_logprobs, Optional(2u))
+      << "with echo, the prompt also has log probabilities";
 }
 
 TEST(OpenAiRequestTest, NullIsAbsent) {
@@ -250,7 +251,7 @@ TEST(OpenAiRequestTest, IntegersHaveTheirRange) {
   EXPECT_EQ(Refused(R"("stop_token_ids":[-1])"), "stop_token_ids");
   EXPECT_EQ(Refused(R"("stop_token_ids":[2147483648])"), "stop_token_ids");
   EXPECT_EQ(Refused(R"("stop_token_ids":[1.0])"), "stop_token_ids");
-  EXPECT_EQ(Draft(R"("n":2.0)").output.num_choices, 2u) << "JSON has one kind of number";
+  EXPECT_EQ(Draft(R"("n":2.0)").output.num_choices, 2u) << "2.0 and 2 are the same number in JSON";
   EXPECT_THAT(Draft(R"("top_k":-1)").sampling.top_k, Optional(0u)) << "-1 means all tokens";
   EXPECT_THAT(Draft(R"("top_k":0)").sampling.top_k, Optional(0u));
   EXPECT_EQ(Draft(R"("priority":-2147483647)").priority, 2147483647);
@@ -296,7 +297,7 @@ TEST(OpenAiRequestTest, TheirHarmlessValuesAreAccepted) {
 TEST(OpenAiRequestTest, OtherUnknownFieldsAreIgnored) {
   Read(R"("store":true,"metadata":{"a":["b"]},"service_tier":"auto","":0)");
   const RequestDraft draft = Draft(R"("prompt_cache_key":"k","user":"u")");
-  EXPECT_EQ(draft.cache.salt, "") << "prompt_cache_key must not separate the cache";
+  EXPECT_EQ(draft.cache.salt, "") << "prompt_cache_key must not separate the prefix cache";
 }
 
 TEST(OpenAiRequestTest, OfEqualMembersTheLastCounts) {
@@ -503,7 +504,7 @@ TEST(OpenAiRequestTest, TheNumberOfValuesIsBoundedExceptForTokenIds) {
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->drafts.size(), 4u);
   EXPECT_TRUE(ReadDetokenizeRequest(body("tokens", list("1", kMany)), kLimits).ok());
-  // Schemas with as many values as the gRPC API accepts.
+  // A tool schema may have as many JSON values as in the gRPC API.
   const std::string schema = fmt::format(R"({{"type":"object","enum":{}}})", list("\"x\"", 65'000));
   EXPECT_TRUE(
       ReadChatRequest(
@@ -549,7 +550,8 @@ TEST(OpenAiRequestTest, OneMegabyteOfAnythingTakesLinearTime) {
     (void)ReadCompletionRequest(body, kLimits);
     (void)ReadChatRequest(body, kLimits);
     const auto time = std::chrono::steady_clock::now() - begin;
-    // Quadratic time is minutes. Linear time is below 0.2 s, and about 1 s under AddressSanitizer.
+    // The limit excludes quadratic time, which would be minutes. Linear time is below 0.2 s, or
+    // about 1 s with AddressSanitizer.
     EXPECT_LT(time, std::chrono::seconds(10)) << body.substr(0, 60);
   }
 }

@@ -1,4 +1,4 @@
-// OpenAI's API over HTTP, from the bytes of a request to the tokens of the model.
+// Tests OpenAI's API over HTTP, from the bytes of a request to the tokens of the model.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,8 @@ using ::testing::StartsWith;
 constexpr std::string_view kCompletions = "/v1/completions";
 constexpr std::string_view kChat = "/v1/chat/completions";
 
-// Returns a body for greedy sampling of `num_tokens` tokens, with the members `more`.
+// Returns a JSON body for greedy sampling of `num_tokens` tokens. `more` contains further members
+// of the JSON object.
 std::string Body(int num_tokens, std::string_view more) {
   return fmt::format(R"({{"temperature":0,"seed":0,"max_tokens":{},"return_token_ids":true,{}}})",
                      num_tokens, more);
@@ -26,7 +27,7 @@ std::string User(std::string_view content) {
 }
 HttpJson Ids(const std::vector<TokenId>& ids) { return HttpJson(ids); }
 
-// Expects that `reply` is an error in OpenAI's form.
+// Expects that `reply` is an error in the format of OpenAI's API.
 void ExpectError(const HttpReply& reply, int status, const HttpJson& param, const HttpJson& code) {
   EXPECT_EQ(reply.status, status) << reply.body;
   EXPECT_EQ(reply.Field("Content-Type"), "application/json");
@@ -79,7 +80,8 @@ TEST(OpenAiServerTest, AChatGoesThroughTheTemplate) {
     }
     return text;
   };
-  EXPECT_EQ(prompt(User(R"("hi </s>")")), "(2)hi </s>(3)") << "text of a client is no token";
+  EXPECT_EQ(prompt(User(R"("hi </s>")")), "(2)hi </s>(3)")
+      << "text of a client must not become a special token";
   EXPECT_EQ(prompt(User(R"([{"type":"text","text":"a"},{"type":"text","text":"b"}])")),
             "(2)a\nb(3)");
   EXPECT_EQ(prompt(R"("messages":[{"role":"developer","content":"be"}])"), "<|system|>be(3)");
@@ -227,7 +229,8 @@ TEST(OpenAiServerTest, AnEchoWithoutOutputScoresThePrompt) {
   }
 }
 
-// Returns the offsets of the tokens `ids`, the echoed prompt and the output of one choice.
+// Returns the member `text_offset` of a choice. The echoed prompt is `text` with the ids `prompt`,
+// and the output has the ids `tokens`.
 HttpJson OffsetsOf(const OpenAiFormat& format, std::string text, std::vector<TokenId> prompt,
                    const std::vector<TokenId>& tokens) {
   const auto tokenizer = MakeByteTokenizer();
@@ -377,7 +380,7 @@ TEST(OpenAiServerTest, TenantsDoNotShareCachedPrompts) {
   EXPECT_EQ(server.Post(kCompletions, body, "x-tenant-id: a\r\nx-tenant-id: a\r\n").status, 400);
   EXPECT_EQ(server.Post(kCompletions, body, "x-tenant-id: a\xff\r\n").status, 400);
   EXPECT_EQ(server.Post(kCompletions, body, "x-tenant-id:\r\n").status, 400)
-      << "as in the gRPC API";
+      << "an empty tenant name is refused, as in the gRPC API";
 }
 
 TEST(OpenAiServerTest, ARequestIdIsPartOfTheId) {
@@ -386,7 +389,7 @@ TEST(OpenAiServerTest, ARequestIdIsPartOfTheId) {
   EXPECT_EQ(JsonOf(server.Post(kCompletions, body, "X-Request-Id: r-1\r\n"))["id"], "cmpl-r-1");
   EXPECT_EQ(JsonOf(server.Post(kChat, Body(1, User(R"("a")") + R"(,"request_id":"r-2")")))["id"],
             "chatcmpl-r-2");
-  // A proxy may send any name; a name that the server does not take is replaced.
+  // A proxy may send any request id. The server replaces an id that is too long.
   const HttpReply reply =
       server.Post(kCompletions, body, "X-Request-Id: " + std::string(129, 'x') + "\r\n");
   EXPECT_EQ(reply.status, 200);

@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// A connection to the endpoint, closed by the destructor.
+// A client connection to the metrics endpoint. The destructor closes the connection.
 class Connection {
  public:
   explicit Connection(int port) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -90,7 +90,8 @@ TEST(MetricsTest, ScrapersThatSayNothingMakeRoomWhenThereIsNone) {
   std::list<Connection> silent;
   for (int i = 0; i < 64; ++i) silent.emplace_back(*port);
   EXPECT_THAT(Connection(*port).Reply("GET /metrics HTTP/1.0\r\n\r\n"), HasSubstr("200 OK"));
-  // The one that has been silent for longest went, and only that one.
+  // The endpoint has closed only one connection: the connection that was silent for the longest
+  // time.
   EXPECT_EQ(silent.front().Reply(""), "");
   EXPECT_THAT(std::next(silent.begin())->Reply("GET /metrics HTTP/1.0\r\n\r\n"),
               HasSubstr("200 OK"));

@@ -1,4 +1,4 @@
-// Metrics with known values, and functions that read the text of the metrics.
+// Creates metrics with known values, and reads values from the text of /metrics.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,8 @@ inline std::vector<std::string> LinesOf(const std::string& text) {
   return lines;
 }
 
-// The value of one sample, named with its labels as it is served.
+// Returns the value of the sample `sample` in `text`, the text of /metrics. `sample` is a metric
+// name with its labels.
 inline double ValueOf(const std::string& text, const std::string& sample) {
   for (const std::string& line : LinesOf(text)) {
     if (line.starts_with(sample + " ")) return std::stod(line.substr(sample.size()));
@@ -42,7 +43,7 @@ inline ModelMetrics TinyModel() {
           .num_blocks = 100};
 }
 
-// What one step tells, with the memory that the views point to.
+// The statistics of one step with three tokens, and the arrays to which the statistics point.
 struct StepOfThreeTokens {
   std::vector<AdmissionEvent> admissions = {
       {.request = RequestId{1},
@@ -121,7 +122,8 @@ inline std::unique_ptr<Metrics> FilledMetrics(bool vllm_names) {
   return metrics;
 }
 
-// name -> "type label label ..." with the labels sorted.
+// Maps the name of each metric to its type and its label names, as "type label label ...". The
+// labels are sorted.
 using Families = std::map<std::string, std::string>;
 
 inline Families FamiliesServed(const std::string& text) {

@@ -1,4 +1,4 @@
-// Compares the metrics with the documentation, the alert rules and the dashboard.
+// Compares the metrics of the server with the documentation, the alert rules and the dashboard.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ TEST(MetricsGuideTest, TheOperationsGuideListsEveryReasonOfARejection) {
   }
 }
 
-// The files for Prometheus and Grafana that are shipped.
+// Returns the text of the file `name` in deploy/prometheus.
 std::string DeployFile(const std::string& name) {
   std::ifstream file(INCIPIT_SOURCE_DIR "/deploy/prometheus/" + name);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -114,7 +114,7 @@ TEST(MetricsGuideTest, PromtoolFindsNothingToSay) {
   const std::string output_path = ::testing::TempDir() + "promtool_output";
   FILE* const pipe = popen(("promtool check metrics >" + output_path + " 2>&1").c_str(), "w");
   ASSERT_NE(pipe, nullptr);
-  // promtool rejects the colon in the names of vLLM.
+  // promtool rejects metric names with a colon, such as those of vLLM.
   std::string text;
   for (const std::string& line : LinesOf(FilledMetrics(true)->Text())) {
     if (line.find("vllm:") == std::string::npos) text += line + "\n";

@@ -106,7 +106,8 @@ TEST(MetricsTest, RequestsCountByHowTheyEnded) {
   EXPECT_EQ(ValueOf(text, "incipit_requests_total{outcome=\"cancelled\",finish_reason=\"none\"}"),
             1);
   EXPECT_EQ(ValueOf(text, "incipit_request_duration_seconds_count"), 2);
-  EXPECT_EQ(ValueOf(text, "incipit_request_prefill_seconds_count"), 1) << "it never got that far";
+  EXPECT_EQ(ValueOf(text, "incipit_request_prefill_seconds_count"), 1)
+      << "the cancelled request never finished its prefill";
   EXPECT_EQ(ValueOf(text, "incipit_request_decode_seconds_bucket{le=\"2\"}"), 1);
   EXPECT_EQ(ValueOf(text, "incipit_time_to_first_token_seconds_bucket{le=\"0.2\"}"), 0);
   EXPECT_EQ(ValueOf(text, "incipit_time_to_first_token_seconds_bucket{le=\"0.3\"}"), 1);

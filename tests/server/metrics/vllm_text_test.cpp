@@ -59,7 +59,7 @@ TEST(MetricsTest, TheNamesOfVllmHaveTheSameValues) {
 
 TEST(MetricsTest, TheNamesOfVllmDescribeARequestOnceAtItsEnd) {
   const std::string text = FilledMetrics(true)->Text();
-  // The sum of a histogram with one value is the value.
+  // Returns the value of a histogram with exactly one value, which is the histogram's sum.
   const auto one_value = [&](const std::string& name) {
     EXPECT_EQ(ValueOf(text, "vllm:" + name + "_count{" + kVllmLabels + "}"), 1) << name;
     return ValueOf(text, "vllm:" + name + "_sum{" + kVllmLabels + "}");
@@ -116,7 +116,7 @@ TEST(MetricsTest, TheNamesOfVllmHaveTheBucketsOfVllm) {
       BoundsServed(text, "vllm:time_to_first_token_seconds"),
       ElementsAreArray({0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1,  0.25,  0.5,   0.75,
                         1.0,   2.5,   5.0,  7.5,  10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0}));
-  // The names of Incipit keep their own buckets.
+  // Incipit's own metrics keep their own bucket bounds.
   EXPECT_THAT(BoundsServed(text, "incipit_time_to_first_token_seconds"),
               ElementsAreArray(kLatencyBounds));
   EXPECT_THAT(BoundsServed(text, "incipit_step_duration_seconds"), ElementsAreArray(kStepBounds));

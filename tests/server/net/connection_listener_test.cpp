@@ -26,7 +26,7 @@ std::unique_ptr<ConnectionListener> Bind(const HostPort& address) {
   return *std::move(listener);
 }
 
-// A connected client, or an invalid one.
+// Returns the socket of a connected client, or an invalid socket if the connection fails.
 OwnedSocket Connect(int port) {
   OwnedSocket client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
@@ -90,7 +90,8 @@ TEST(ConnectionListenerTest, AConnectionThatCouldTakeADescriptorOfTheReserveIsCl
   rlimit low = before;
   low.rlim_cur = static_cast<rlim_t>(LowestFreeDescriptor() + ConnectionListener::kReservedFiles);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
-  // The client takes the last descriptor below the reserve.
+  // The connection takes the last file descriptor below the reserve, so the listener closes the
+  // connection.
   const OwnedSocket refused = Connect(listener->port());
   char read = 0;
   EXPECT_EQ(recv(refused.fd(), &read, 1, 0), 0);

@@ -29,7 +29,8 @@ using ::testing::Not;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
-// Stands in every text that a client sends here; no message may contain it.
+// A word that the clients of these tests put into every text. No error message may contain the
+// word.
 constexpr const char* kCanary = "canary";
 
 ServedModel Model() {
@@ -81,8 +82,8 @@ absl::Status CheckWhole(const v1::GenerateRequest& message, const ServedModel& m
 struct BadCase {
   std::string name;
   std::function<void(v1::GenerateRequest&)> spoil;
-  std::string field;  // that the violation names
-  std::string text;   // in its description
+  std::string field;  // name of the field in the error
+  std::string text;   // text that the error must contain
 };
 
 void PrintTo(const BadCase& bad, std::ostream* out) { *out << bad.name; }
@@ -441,7 +442,8 @@ TEST(GenerateRequestTest, WhatIsLeftOutHasTheDocumentedDefault) {
   EXPECT_EQ(request.sampling.num_logprobs, -1);
   EXPECT_EQ(request.prompt_logprobs, -1);
   EXPECT_EQ(request.num_choices, 1);
-  EXPECT_EQ(request.output_tokens_max, 127);  // the rest of the context
+  // As many output tokens as fit into the context of 128 tokens.
+  EXPECT_EQ(request.output_tokens_max, 127);
   EXPECT_EQ(request.output_tokens_min, 0);
   EXPECT_EQ(request.priority, 0);
   EXPECT_TRUE(request.read_cache);
@@ -548,14 +550,15 @@ TEST(GenerateRequestTest, StopTokensThatLeaveNothingToSampleBeforeMinTokensAreRe
   limits.stop_tokens_max = 1000;
   v1::GenerateRequest message = Valid();
   for (uint32_t id = 0; id < 512; ++id) {
-    if (id != 2) message.mutable_output()->add_stop_token_ids(id);  // which the model stops at
+    // The model already stops at token 2.
+    if (id != 2) message.mutable_output()->add_stop_token_ids(id);
   }
   EXPECT_TRUE(CheckWhole(message, Model(), limits).ok());
   message.mutable_output()->set_min_tokens(1);
   const absl::Status status = CheckWhole(message, Model(), limits);
   EXPECT_EQ(ViolationOf(status).field(), "output.stop_token_ids") << status;
   EXPECT_THAT(MessageOf(status), HasSubstr("all 512 tokens"));
-  message.mutable_output()->set_ignore_eos(true);  // one is left
+  message.mutable_output()->set_ignore_eos(true);  // the model then no longer stops at token 2
   EXPECT_TRUE(CheckWhole(message, Model(), limits).ok());
 }
 

@@ -180,7 +180,8 @@ std::string ManyMembers(int num_members) {
 }
 
 TEST(ChatRequestTest, OfEqualNamesTheLastValueCountsInTheFirstsPosition) {
-  for (const int num_others : {1, 100}) {  // with an index of the names, and without
+  // Few names are searched one by one, and many names with an index.
+  for (const int num_others : {1, 100}) {
     v1::ChatRequest message = ValidChat();
     std::string text = ManyMembers(num_others);
     text.insert(1, R"("twice": 1, )");
@@ -227,7 +228,7 @@ TEST(ChatRequestTest, AToolCallCountsAsFiveValues) {
   EXPECT_EQ(ErrorOf(status).bound, 10);
 }
 
-// Looking each name up among all that came before takes minutes for this.
+// If each name were compared with all earlier names, this test would take minutes.
 TEST(ChatRequestTest, ManyNamesTakeTimeByTheirNumber) {
   RequestLimits limits;
   limits.template_arguments_bytes_max = 16 << 20;

@@ -23,7 +23,8 @@ OutputOptions ToolOptions(bool has_tools = true) {
   return options;
 }
 
-// Returns the output of a choice whose tokens are the bytes of `text`, merged to one delta.
+// Returns the output of a choice whose tokens are the bytes of `text`. All output is merged into
+// one OutputDelta.
 OutputDelta OutputOf(const OutputOptions& options, std::string_view text) {
   static const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer();
   OutputChoice choice(options, tokenizer.get(), /*after_prompt=*/true);

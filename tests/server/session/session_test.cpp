@@ -1,4 +1,5 @@
-// A session over a real engine with a sink in memory: no protocol and no socket.
+// Tests a session with a real engine and with an output sink in memory, without protocol and
+// socket.
 #include "server/session/session.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +27,8 @@ using ::testing::SizeIs;
 constexpr int32_t kVocab = 100;
 constexpr int32_t kBlocks = 16'384;
 
-// Keeps what it is given. Says that it can take more at once, or when the test asks for it.
+// Stores the output that it receives. Reports the delivery at once only if `takes_at_once` is true.
+// Otherwise the test reports the delivery.
 class MemorySink final : public OutputSink {
  public:
   explicit MemorySink(bool takes_at_once = true) : takes_at_once_(takes_at_once) {}
@@ -147,7 +149,7 @@ TEST_F(SessionTest, TheSinkReceivesEveryTokenOnceAndTheUsageLast) {
   OutputMerger merger;
   bool has_usage = false;
   for (OutputPart& part : sink->parts()) {
-    EXPECT_FALSE(has_usage) << "a part after the last one";
+    EXPECT_FALSE(has_usage) << "a part was delivered after the last part";
     has_usage = part.usage.has_value();
     merger.Add(std::move(part));
   }
@@ -163,16 +165,16 @@ TEST_F(SessionTest, TheSinkReceivesEveryTokenOnceAndTheUsageLast) {
 
 TEST_F(SessionTest, WhatASlowClientDoesNotTakeIsMergedIntoOnePart) {
   const auto sink = std::make_shared<MemorySink>(/*takes_at_once=*/false);
-  const auto session = Start(sink, Draft(20'000));  // more than the first part can hold
+  const auto session = Start(sink, Draft(20'000));  // the output is larger than the first part
   sink->AwaitParts(1);
-  while (requests_.count() > 0) {  // the engine goes on without the client
+  while (requests_.count() > 0) {  // the engine continues although the client takes no output
   }
   EXPECT_THAT(sink->parts(), SizeIs(1));
   sink->TakeAtOnce();
   session->OnDelivered(true);
   EXPECT_TRUE(sink->AwaitEnd().ok());
   const std::vector<OutputPart> parts = sink->parts();
-  EXPECT_LE(parts.size(), 3u) << "what was there, and perhaps the usage by itself";
+  EXPECT_LE(parts.size(), 3u) << "the first part, the merged rest, and perhaps the usage alone";
   size_t num_tokens = 0;
   for (const OutputPart& part : parts) {
     for (const OutputDelta& delta : part.deltas) num_tokens += delta.tokens.size();
@@ -264,7 +266,7 @@ TEST_F(SessionTest, APromptThatIsTooLongAtLeastIsRefusedBeforeAnyoneReadsIt) {
 
 TEST_F(SessionTest, WaitingOutputIsCountedUntilItIsReadOrDiscarded) {
   RequestDraft draft = Draft(1000);
-  draft.output.logprobs = 20;  // so many bytes that the output has several parts
+  draft.output.logprobs = 20;  // makes the output so large that it has several parts
   for (const bool reads : {true, false}) {
     EXPECT_EQ(dispatcher_->num_waiting_bytes(), 0);
     const auto sink = std::make_shared<MemorySink>(/*takes_at_once=*/false);
@@ -314,7 +316,7 @@ TEST_F(OutputQueueTest, TheCallWithTheMostWaitingOutputIsEnded) {
   const auto small = std::make_shared<MemorySink>(/*takes_at_once=*/false);
   const auto large = std::make_shared<MemorySink>(/*takes_at_once=*/false);
   const auto small_session = Start(small, Draft(1000));
-  while (requests_.count() > 0) {  // it has ended, and its client has taken nothing
+  while (requests_.count() > 0) {  // the request ends although its client takes no output
   }
   const auto large_session = Start(large, Draft(150'000));
   large->AwaitParts(1);
@@ -329,7 +331,7 @@ TEST_F(OutputQueueTest, TheCallWithTheMostWaitingOutputIsEnded) {
   const RequestError error = ErrorOf(large->AwaitEnd());
   EXPECT_EQ(error.reason, Reason::kWriteStalled);
   EXPECT_EQ(error.bound, 100'000);
-  EXPECT_THAT(large->parts(), SizeIs(1)) << "the part that was in flight";
+  EXPECT_THAT(large->parts(), SizeIs(1)) << "only the part that was in flight is delivered";
   EXPECT_EQ(dispatcher_->num_waiting_bytes(), 0);
 }
 

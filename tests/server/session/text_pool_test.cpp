@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// A pool whose only thread is held until Release, so that a test can fill the queue.
+// A pool whose only thread waits until Release, so that a test can fill the queue.
 class HeldPool {
  public:
   HeldPool(int32_t tasks_max, int64_t bytes_max, int64_t tokens_max = 1000)
@@ -45,7 +45,7 @@ class HeldPool {
                      });
   }
 
-  // Lets the thread go and waits for what is queued.
+  // Lets the thread run, and waits until all queued tasks have ended.
   void Release() {
     {
       MutexLock lock(mutex_);
@@ -137,7 +137,7 @@ TEST(TextPoolTest, AConnectionWithASmallerPartReplacesTheLastTaskOfTheLargest) {
   for (const char* const name : {"a1", "a2", "a3"}) EXPECT_TRUE(pool.Add("a", name));
   EXPECT_TRUE(pool.Add("b", "b1"));
   EXPECT_TRUE(pool.Add("b", "b2")) << "takes the place of a3";
-  EXPECT_FALSE(pool.Add("b", "b3")) << "it would have more than a";
+  EXPECT_FALSE(pool.Add("b", "b3")) << "tenant b would have more tasks than tenant a";
   EXPECT_FALSE(pool.Add("a", "a4"));
   EXPECT_TRUE(pool.Add("c", "c1"));
   ASSERT_EQ(pool.displaced().size(), 2u);
@@ -163,7 +163,7 @@ TEST(TextPoolTest, NothingIsDisplacedForATaskThatFindsNoRoomAfterwards) {
   EXPECT_TRUE(pool.Add("b", "b1", 30));
   EXPECT_TRUE(pool.Add("c", "c1", 33));
   EXPECT_TRUE(pool.Add("e", "e1", 2));
-  EXPECT_FALSE(pool.Add("d", "d1", 34)) << "a2 is displaced, and no other has more";
+  EXPECT_FALSE(pool.Add("d", "d1", 34)) << "without task a2, no tenant has more than tenant d";
   EXPECT_THAT(pool.displaced(), IsEmpty());
   EXPECT_TRUE(pool.Add("d", "d2", 5));
   EXPECT_THAT(pool.displaced(), ElementsAre("a2"));

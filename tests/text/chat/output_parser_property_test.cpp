@@ -1,5 +1,5 @@
-// Properties of OutputParser on random text: the pieces do not matter, no byte is lost, and the
-// time is linear.
+// Tests properties of OutputParser on random text: the pieces do not matter, no byte is lost, and
+// the time is linear.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -129,7 +129,7 @@ TEST(OutputParserProperty, PiecesDoNotMatterAndNoByteIsLost) {
       std::string kept = WithoutSpaces(whole.reasoning + whole.content);
       std::string expected = WithoutSpaces(text);
       if (expected.size() != kept.size()) {
-        // The parser removed the tags of the reasoning.
+        // The parser has removed the tags around the reasoning.
         if (expected.starts_with(tags.begin)) expected.erase(0, tags.begin.size());
         const size_t end = WithoutSpaces(whole.reasoning).size();
         if (expected.compare(end, tags.end.size(), tags.end) == 0) {
@@ -173,7 +173,8 @@ double SecondsFor(const ParserOptions& options, std::string_view text) {
   return best;
 }
 
-// Text that would cost quadratic time if the parser read the text of a call or white space again.
+// Tests texts that would take quadratic time if the parser read the text of a tool call, or white
+// space, repeatedly.
 TEST(OutputParserProperty, TimeIsLinear) {
   struct Case {
     ToolFormat format;

@@ -29,7 +29,7 @@ ParsedText Parse(const ParserOptions& options, std::string_view text) {
   return whole;
 }
 
-// Expects that `text` has no calls and that the whole text is content.
+// Expects that the parser finds no tool call in `text` and returns the whole text as content.
 void ExpectContent(ToolFormat format, std::string_view text) {
   EXPECT_EQ(Parse({.tools = format}, text), ParsedText({.content = std::string(text)}));
 }
@@ -141,7 +141,7 @@ TEST(OutputParser, LimitsTheLengthAndTheDepthOfACall) {
   EXPECT_EQ(ParseWhole(options, call(kToolCallBytesMax - frame)).calls.size(), 1u);
   const std::string large = call(kToolCallBytesMax);
   EXPECT_EQ(ParseWhole(options, large), ParsedText({.content = large}));
-  // The arguments and the call itself are the two outermost levels.
+  // The tool call and its arguments are the two outermost levels of the JSON.
   const auto nested = [](size_t depth) {
     return "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": " + std::string(depth, '[') +
            std::string(depth, ']') + "}}</tool_call>";
@@ -253,7 +253,7 @@ TEST(OutputParserDeepSeek, ReadsCallsOfVersion3) {
   const std::string time = call("time", "{}");
   ExpectCalls(format, begin + weather + "\n" + time + end, {kWeather, kTime});
   ExpectCalls(format, begin + time, {kTime});
-  // The calls before a malformed call are sent.
+  // The parser returns the tool calls before a malformed tool call.
   const std::string bad = call("f", "{");
   ExpectCalls(format, begin + time + bad + " x", {kTime}, bad + " x");
   ExpectCalls(format, begin + time + "<｜tool▁call▁begin｜>x", {kTime}, "<｜tool▁call▁begin｜>x");
@@ -388,14 +388,14 @@ TEST(OutputParserReasoning, ReadsCallsAfterTheReasoning) {
   EXPECT_EQ(parse(ToolFormat::kHermes, "R\n</think>\n\n<tool_call>" + call + "</tool_call>"),
             expected);
   EXPECT_EQ(parse(ToolFormat::kJson, "R\n</think>\n\n" + call), expected);
-  // A call inside the reasoning is reasoning.
+  // A tool call inside the reasoning is part of the reasoning.
   const std::string inside = "<tool_call>" + call + "</tool_call>";
   EXPECT_EQ(parse(ToolFormat::kHermes, inside + "</think>C"),
             ParsedText({.reasoning = inside, .content = "C"}));
 }
 
-// Without an end of the function, a call that the output cuts off would have a wrong name or lack
-// arguments.
+// In GLM's format, a name has no end mark. If the output ends within a tool call, the name may be
+// incomplete or arguments may be missing. Such a tool call is therefore content.
 TEST(OutputParserTest, AGlmCallThatIsCutOffStaysContent) {
   for (const std::string_view text :
        {"<tool_call>get_wea", "<tool_call>rm\n<arg_key>a</arg_key><arg_value>b</arg_value>"}) {

@@ -24,9 +24,9 @@ struct TemplateFormats {
   std::string name;
   ToolFormat tools;
   ReasoningFormat reasoning;
-  // True if the template opens the reasoning at the end of the prompt of a user message.
+  // True if a prompt with a user message ends with the tag that opens the reasoning.
   bool begins_in_reasoning = false;
-  // False if the template refuses or does not render the calls of earlier outputs.
+  // False if the template refuses the tool calls of earlier outputs or does not render them.
   bool renders_calls = true;
 };
 
@@ -145,8 +145,8 @@ TEST(BeginsInReasoning, IgnoresTagsOfTheRequest) {
   EXPECT_FALSE(BeginsInReasoning("<think>", {}, ReasoningFormat::kNone));
 }
 
-// A chat template renders the calls of earlier outputs in the format in which the model writes
-// calls, so the parser must read the rendered calls.
+// A chat template renders the tool calls of earlier outputs in the format in which the model writes
+// tool calls. The parser must therefore be able to read the rendered tool calls.
 TEST(OutputParser, ReadsCallsThatTheTemplatesRender) {
   const std::string arguments = R"({"city":"Bern \u003c b","days":2})";
   size_t num_templates = 0;
@@ -155,7 +155,8 @@ TEST(OutputParser, ReadsCallsThatTheTemplatesRender) {
     if (!source || one.tools == ToolFormat::kNone || !one.renders_calls) continue;
     const absl::StatusOr<ChatTemplate> parsed = ChatTemplate::Parse(*source);
     ASSERT_TRUE(parsed.ok()) << one.name;
-    // The template of DeepSeek-R1 needs the arguments as text.
+    // The template of DeepSeek-R1 needs the arguments of a tool call as a string, not as a JSON
+    // object.
     const bool as_text = one.name.find("-R1-") != std::string::npos;
     Json call = {{"id", "abcdefghi"}, {"type", "function"}};
     call["function"] = {{"name", "get_weather"},

@@ -23,7 +23,8 @@ absl::StatusOr<RenderedPrompt> Render(const std::string& source, const Json& var
   return parsed.Render(variables);
 }
 
-// Returns the rendered text with every literal range in double angle brackets.
+// Renders the template and encloses each literal range (text of the request) in double angle
+// brackets.
 std::string Marked(const absl::StatusOr<ChatTemplate>& parsed, const Json& variables) {
   const auto prompt = parsed.ok() ? parsed->Render(variables) : parsed.status();
   if (!prompt.ok()) return "error: " + MessageOf(prompt.status());
@@ -76,8 +77,8 @@ TEST(ChatTemplateProvenanceTest, TheTokenizersTokensAreTheTemplatesAndArgumentsA
       "{{ additional_special_tokens|join(',') }}";
   EXPECT_EQ(Marked(ChatTemplate::Parse(config), {{"style", "<s>"}}),
             "<s><<<s>>><pad><i>False<a>,<b>");
-  // A variable with the name of a special token replaces the token. Its value is marked as text of
-  // the request.
+  // A variable with the name of a special token replaces the special token. The value of the
+  // variable is marked as text of the request.
   EXPECT_EQ(Marked(ChatTemplate::Parse(config),
                    {{"style", ""}, {"pad_token", "<s>"}, {"additional_special_tokens", {"<c>"}}}),
             "<s><<<s>>><i>False<<<c>>>");
@@ -136,7 +137,8 @@ TEST(ChatTemplateErrorTest, OtherErrorsNameTheLineAndWhatIsWrong) {
   EXPECT_THAT(ErrorOf("{% frobnicate %}"), HasSubstr("unknown tag 'frobnicate'"));
 }
 
-// Expects that Parse() refuses the template and names `construct` and line 3.
+// Expects that Parse() refuses a template with `source` in line 3. The error must name `construct`
+// and the line.
 void ExpectRefused(const std::string& source, const std::string& construct) {
   const absl::Status status = ChatTemplate::Parse("\n{% if false %}\n" + source).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << source;
@@ -347,7 +349,7 @@ TEST(ChatTemplateLimitTest, TextThatGrowsInALoopMeetsALimitInBoundedMemory) {
               HasSubstr("memory_bytes_max"));
 }
 
-// Copied again and again, the text would take 2 million steps.
+// If each addition copied the whole text, the rendering would take 2 million steps.
 TEST(ChatTemplateLimitTest, TextThatIsAddedToTakesStepsForWhatIsAdded) {
   const Json variables = {{"x", std::string(4096, 'x')}};
   for (const std::string sum : {"ns.t + '-' + x", "ns.t ~ '-' ~ x"}) {

@@ -130,14 +130,14 @@ TEST(RegexTest, BacktrackingIsAllowedMoreStepsOnALongerText) {
   for (const char* pattern : {"(?>a+|e+)b?|.", R"((a)(b)?\1|.)"}) {
     EXPECT_TRUE(Matches(pattern, prose, Regex::Engine::kBacktracking).ok()) << pattern;
   }
-  // The search takes quadratic time, but the text is short.
+  // The search takes quadratic time, which is allowed for a short text.
   const std::string word(3000, 'a');
   EXPECT_TRUE(Matches(R"((?<!\w)\d+|\w+(?=\s)|\S)", word, Regex::Engine::kBacktracking).ok());
 }
 
 TEST(RegexTest, ASearchThatWouldTakeTooLongGivesUp) {
   const std::string text(1 << 20, 'a');
-  // Every match searches the whole text for a longer match.
+  // Each match searches the rest of the text for a longer match.
   const auto automaton = Matches("a.*b|a", text, Regex::Engine::kAutomaton);
   EXPECT_EQ(automaton.status().code(), absl::StatusCode::kInvalidArgument);
   const auto backtracking = Matches("(a+)+$", text + "b", Regex::Engine::kBacktracking);

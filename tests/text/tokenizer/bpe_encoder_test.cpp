@@ -20,8 +20,9 @@ std::string Repeated(const std::string& part, int count) {
   return text;
 }
 
-// Two merges make "abc": of "a" and "bc", and of "ab" and "c". No merge makes "ab", so only the
-// first of the two can apply. The border between "x" and "a" lies within "xabc" all the same.
+// Two merges produce the token "abc": "a" + "bc" and "ab" + "c". No merge produces "ab", so only
+// the first of these merges can happen. A long word must not be divided between "x" and "a",
+// because the token "xabc" contains this border.
 TEST(BpeEncoderTest, ALongWordIsNotDividedWithinATokenThatTwoMergesMake) {
   const json file = json::parse(R"({
       "type": "BPE",

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// Merges one pair at a time, directly as BPE is defined.
+// Merges one pair at a time, as BPE is defined.
 std::vector<TokenId> MergedOneByOne(const MergeTable& merges, std::vector<TokenId> symbols) {
   while (true) {
     int32_t best = MergeTable::kNoRank;
@@ -34,8 +34,8 @@ std::vector<TokenId> MergedOneByOne(const MergeTable& merges, std::vector<TokenI
   }
 }
 
-// Returns a model with random merges of the first `num_letters` letters. If `shuffle` is set, all
-// splits of a token may be merges, in any order.
+// Returns a model with random merges of the first `num_letters` letters. If `shuffle` is true, a
+// token may be the result of several merges, in any order.
 json RandomModel(std::mt19937& random, int num_letters, int num_merges, bool shuffle) {
   json model = {{"type", "BPE"}, {"vocab", json::object()}, {"merges", json::array()}};
   std::vector<std::string> tokens;
@@ -68,7 +68,8 @@ TEST(BpeMergerTest, LongWordsAreMergedAsOneByOne) {
     ASSERT_TRUE(model.ok()) << model.status();
     num_in_windows += model->pair_check() != nullptr ? 1 : 0;
     BpeMerger merger(*model);
-    // Only symbols that no merge makes are merged in windows.
+    // Texts are merged in windows only if no merge produces one of their symbols. Every eighth
+    // round uses other symbols too.
     const int num_symbols = round % 8 == 1 ? model->id_end() : num_letters;
     for (const size_t length : {30, 49, 60, 64, 65, 150, 400}) {
       std::vector<TokenId> symbols(length);

@@ -1,5 +1,4 @@
-// Tests how the files beside tokenizer.json are read, in all forms in which model folders contain
-// them.
+// Tests how the files beside tokenizer.json are read, in every format that occurs in model folders.
 #include "text/tokenizer/tokenizer_config.h"
 
 #include <gmock/gmock.h>

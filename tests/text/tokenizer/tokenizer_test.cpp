@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 const std::filesystem::path kSource = INCIPIT_SOURCE_DIR;
 
-// Returns a tokenizer of letters, with a special token that Encode() finds in the text.
+// Returns a tokenizer file with a few letters and a special token that Encode() finds in a text.
 json SmallFile() {
   return {
       {"version", "1.0"},
@@ -145,7 +145,7 @@ TEST(TokenizerTest, NormalizedSpecialTokensAreTextInsideLiteralRanges) {
   file["normalizer"] = {{"type", "Prepend"}, {"prepend", "aa"}};
   file["added_tokens"][0]["content"] = "<";
   const auto tokenizer = *Tokenizer::Parse(file.dump());
-  // The text of the added token is also normalized: Encode() finds the token as aa<.
+  // The normalizer also changes the text of the added token: Encode() finds the token as `aa<`.
   const ByteRange first[] = {{.begin = 0, .end = 1}};
   EXPECT_THAT(*tokenizer->Encode("<b", {}), ElementsAre(3, 1));
   EXPECT_THAT(*tokenizer->Encode("<b", {.literal_ranges = first}), ElementsAre(0, 0, 3, 1));

@@ -56,7 +56,7 @@ Fingerprint OfPredicate(Predicate predicate) {
   return Of(set);
 }
 
-// Counts the characters that the mapping changes, and hashes the results.
+// Counts the characters that the function `append` maps to other text, and hashes the results.
 template <typename Append>
 Fingerprint OfMapping(Append append) {
   Fingerprint print;
@@ -74,7 +74,7 @@ TEST(UnicodeTest, RunsOfMarksOfAnyLengthArePutInOrder) {
   for (const int length : {1, 5, 31, 32, 33, 1000}) {
     std::string text = "ASCII text, a", below, above;
     for (int i = 0; i < length; ++i) {
-      text += "\u0301\u0316";  // an acute, a grave below
+      text += "\u0301\u0316";  // an acute accent above and a grave accent below
       below += "\u0316";
       if (i > 0) above += "\u0301";
     }
