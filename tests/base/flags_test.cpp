@@ -186,7 +186,8 @@ TEST_F(FlagsTest, HelpListsGroupsRangesAndDefaultsWithinAHundredColumns) {
                               "models/tiny.\n"));
   EXPECT_THAT(help, HasSubstr("\n\nHow:\n  --json\n      Print one JSON object.\n"));
   EXPECT_THAT(help, HasSubstr("Length. Takes from 1 to 4096. Default: 16."));
-  EXPECT_THAT(help, HasSubstr("Temperature.\n")) << "a float's own limits are no bounds";
+  EXPECT_THAT(help, HasSubstr("Temperature.\n"))
+      << "the limits of the type float are not shown as bounds";
   Flags wide;
   bool flag = false;
   const std::string text = std::string(50, 'a') + " " + std::string(60, 'b');

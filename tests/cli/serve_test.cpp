@@ -138,7 +138,7 @@ TEST(ServeTest, WithoutACardTheCpuServesAndTheLogSaysWhy) {
   program.Signal(SIGTERM);
   EXPECT_EQ(program.Wait(), 0);
   unsetenv("CUDA_VISIBLE_DEVICES");
-  if (!has_backend) GTEST_SKIP() << "a build without CUDA: the CPU is what was built";
+  if (!has_backend) GTEST_SKIP() << "a build without CUDA has only the CPU backend";
   EXPECT_THAT(program.errors(), HasSubstr("serving on the CPU: no "));
 }
 
@@ -196,7 +196,7 @@ bool HasSignal(const Program& program, const std::string& name, int signal) {
 }
 
 TEST(ServeTest, ASighupThatTheParentIgnoresStaysIgnored) {
-  // As nohup does; child processes inherit the setting.
+  // The program nohup also ignores SIGHUP, and child processes inherit this setting.
   const auto before = std::signal(SIGHUP, SIG_IGN);
   Program program(Args({}));
   std::signal(SIGHUP, before);

@@ -118,8 +118,8 @@ TEST_P(AttentionTest, AgreesWithTheReferenceWithBiasAndHeadNorms) {
       {.num_heads = 6, .num_kv_heads = 3, .head_dim = 24, .qk_norm = true, .bias = true});
 }
 
-// Returns a context length above two splits. Several threads or thread blocks share the splits of a
-// context. The length is not a multiple of a split.
+// Returns a context length of more than two splits, which is not a multiple of a split. A split is
+// a part of a context; several threads or thread blocks share the splits.
 int32_t LongLength(const BackendCase& backend) { return backend.has_threads ? 2200 : 750; }
 
 AttentionShape LongShape(const BackendCase& backend, int32_t window, DType dtype) {
@@ -174,7 +174,7 @@ TEST_P(AttentionTest, BlocksThatTheWindowHidesAreNotTouched) {
   layer.Run({{0, 0, 100, blocks}});
   expected.Run({{0, 0, 100, blocks}});
   const Tensor whole = expected.Run({{0, 100, 1, blocks}});
-  // Positions [0, 80); the window hides [0, 81).
+  // The first five blocks contain the positions [0, 80). The window hides the positions [0, 81).
   for (int32_t i = 0; i < 5; ++i) blocks[i] = BlockId{-1};
   ExpectSameBits(layer.Run({{0, 100, 1, blocks}}).Row(0), whole.Row(0));
 }
@@ -200,7 +200,7 @@ class AttentionBitsTest : public AttentionTest {
   void SetUp() override {
     AttentionTest::SetUp();
     if (!IsSkipped() && !GetParam().keeps_rows_apart) {
-      GTEST_SKIP() << "the bits of a row depend on other rows on this backend";
+      GTEST_SKIP() << "on this backend, the bits of a row depend on other rows";
     }
   }
 
@@ -257,7 +257,8 @@ TEST_P(AttentionBitsTest, ChunksOfAnySizeGiveTheSameBits) {
   }
 }
 
-// Threads share a long context by token and head, or by split. The bits must be the same.
+// Threads divide a long context by token and head, or by split. The results must have the same
+// bits.
 TEST_P(AttentionBitsTest, LongContextsGiveTheSameBitsWithAnyThreadsAndChunks) {
   const int32_t length = LongLength(GetParam()), first = length * 51 / 110, second = length - 90;
   for (const int32_t window : {0, 1500}) {

@@ -57,8 +57,8 @@ BackendCase CardCase() {
   // 70 rows use the small tiles of the product kernel, and 1024 rows use the large tiles.
   device.keeps_rows_apart = AddsUpAlike(host_view, 70, 64) && AddsUpAlike(host_view, 1024, 4096);
   // gpu_check reports the lines that start with "[ LIMITED  ]".
-  std::printf("[ LIMITED  ] a row among more than 64 has %s alone on this card\n",
-              device.keeps_rows_apart ? "the bits that it has" : "other bits than");
+  std::printf("[ LIMITED  ] a row among more than 64 rows has %s a row alone on this card\n",
+              device.keeps_rows_apart ? "the same bits as" : "other bits than");
   return device;
 }
 

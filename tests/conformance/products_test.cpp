@@ -182,8 +182,8 @@ TEST_P(ProductsTest, AnEightBitEmbeddingGivesTheRowsOfItsHead) {
   };
   const Tensor actual = run(*backend_), expected = run(*reference_);
   for (int64_t r = 0; r < 3; ++r) ExpectSameBits(actual.Row(r), expected.Row(r));
-  // A vector with the only element 127 in column 7 gives 127 times the column of the table that
-  // contains the gathered elements.
+  // A product with a vector that is 127 in column 7 and 0 elsewhere gives 127 times this column of
+  // the table.
   Tensor unit(DType::kF32, 1, 19);
   unit.Set(0, 7, 127);
   const Tensor column = ProjectInt8(*backend_, unit, table);
@@ -348,7 +348,7 @@ TEST_P(ProductsTest, TensorsMayStartAtAnyAddress) {
 
 TEST_P(ProductsTest, ARowDoesNotDependOnTheRowsBesideIt) {
   if (!GetParam().keeps_rows_apart)
-    GTEST_SKIP() << "the bits of a row depend on other rows on this backend";
+    GTEST_SKIP() << "on this backend, the bits of a row depend on other rows";
   const int32_t rows = 70;
   for (const DType dtype : kDTypes) {
     for (const auto [outputs, inputs] : {Shape{131, 1100}, {136, 1104}}) {
@@ -375,8 +375,8 @@ TEST_P(ProductsTest, ARowDoesNotDependOnTheRowsBesideIt) {
 
 TEST_P(ProductsTest, ALargeBatchIsCutWithoutATrace) {
   if (!GetParam().keeps_rows_apart)
-    GTEST_SKIP() << "the bits of a row depend on other rows on this backend";
-  const int32_t rows = 1100;  // more than one pass computes
+    GTEST_SKIP() << "on this backend, the bits of a row depend on other rows";
+  const int32_t rows = 1100;  // more rows than one pass computes
   const Tensor weight = Tensor::Random(DType::kBF16, 40, 64, numbers_);
   const Tensor x = Tensor::Random(DType::kF32, rows, 64, numbers_);
   const Tensor together = Project(*backend_, x, weight, nullptr, Tensor(DType::kF32, rows, 40));
@@ -391,7 +391,7 @@ TEST_P(ProductsTest, ALargeBatchIsCutWithoutATrace) {
 TEST_P(ProductsTest, TheNumberOfThreadsDoesNotChangeABit) {
   if (!GetParam().has_threads) GTEST_SKIP() << "this backend uses no threads of the host";
   if (!GetParam().keeps_rows_apart)
-    GTEST_SKIP() << "the bits of a row depend on other rows on this backend";
+    GTEST_SKIP() << "on this backend, the bits of a row depend on other rows";
   const Tensor weight = Tensor::Random(DType::kBF16, 500, 300, numbers_);
   const Tensor x = Tensor::Random(DType::kF32, 9, 300, numbers_);
   const Tensor two = Project(*backend_, x, weight, nullptr, Tensor(DType::kF32, 9, 500));

@@ -182,7 +182,7 @@ TEST(EngineTest, LimitsOfTheQueueAreKept) {
   ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 30, 2)).ok());
   fixture.gate.WaitForStep();
   const auto refused = fixture.Submit(EngineFixture::Ask(2, 5, 2));
-  // 30 prompt tokens wait in the queue.
+  // The 30 prompt tokens of request 1 wait in the queue, more than the limit of 20.
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(MessageOf(refused), HasSubstr("20"));
   EXPECT_EQ(LimitOf(refused), 20);
@@ -215,7 +215,7 @@ TEST(EngineTest, ACancelledRequestEndsWithTheStepThatHoldsIt) {
   fixture.gate.Open();
   fixture.listener.WaitForEnd(1);
   EXPECT_EQ(fixture.listener.OutputOf(1).finish, FinishReason::kCancelled);
-  // The output of the step in flight counts.
+  // The token of the step in flight is also part of the output.
   EXPECT_EQ(fixture.listener.OutputOf(1).tokens.size(), 2u);
   EXPECT_TRUE(fixture.engine->Drain(kNoDeadline));
   EXPECT_EQ(fixture.engine->Load().num_used_blocks, 0);

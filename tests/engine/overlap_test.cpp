@@ -124,7 +124,7 @@ TEST(OverlapTest, AnIdIsFreeOnceItsEndIsReported) {
   OverlapFixture fixture;
   ASSERT_TRUE(fixture.Submit(AskToStop(1)).ok());
   fixture.listener.WaitForEnd(1);
-  // ^A step in flight still computes for the earlier request with the id 1.
+  // A step in flight still computes for the earlier request with the id 1.
   ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 5, 3)).ok());
   EXPECT_TRUE(fixture.engine->Drain(kNoDeadline));
   EXPECT_EQ(fixture.listener.OutputOf(1).tokens.size(), 7u);  // of both

@@ -60,7 +60,7 @@ class RequestLifetimeTest : public testing::TestWithParam<int32_t> {
     EXPECT_EQ(std::ranges::count(threads, engine_thread_), 0);
   }
 
-  // ^Declared first, because the requests of the engine report to `freed_` when they are freed.
+  // Declared first, because the requests of the engine report to `freed_` when they are freed.
   FreedRequests freed_;
   std::unique_ptr<EngineFixture> fixture_;
   std::thread::id engine_thread_;

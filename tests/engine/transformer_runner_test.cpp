@@ -112,7 +112,7 @@ TEST_F(TransformerRunnerTest, CopiesAreDoneBeforeTheFirstLayer) {
   const int32_t block[] = {3};
   first.AddTokens(Tokens(0, 8), 0, block);
   Run(*runner, first);
-  StepBuilder second;  // ^Continues after 5 copied tokens. The step computes the rest of the block.
+  StepBuilder second;  // continues after 5 copied tokens
   const int32_t copied[] = {11, 12};
   second.AddCopy({BlockId{3}, BlockId{11}, 5});
   second.AddTokens(Tokens(5, 6), 5, copied);

@@ -245,8 +245,8 @@ TEST_P(ExactnessTest, PrefixesFoundCopiedAndFoundAgain) {
   ExpectContents(model, shared, second, 0, num_shared);
   ExpectChunks(model, shared, second, num_shared, num_shared + 30, 29);
 
-  // The second sequence is preempted, and the third sequence overwrites its own blocks. The second
-  // sequence then finds the shared blocks again.
+  // The third sequence overwrites the blocks that only the preempted second sequence used. The
+  // second sequence then finds the shared blocks again.
   const Expected third = Alone(5);
   std::vector<BlockId> reused = pool.Take(kLength);
   std::copy(shared.begin() + num_shared_blocks, shared.end(), reused.begin());

@@ -226,8 +226,8 @@ inline void ExpectNaNStaysWithItsRequest(const BackendMaker& make_backend, int32
 
   ModelEngine shared(checkpoint, make_backend, size);
   for (uint64_t round = 0; round < 3; ++round) {
-    // The prompt with the NaN token starts like a neighbour's prompt. The prompt is so long that
-    // every other request reuses some of its blocks.
+    // The prompt with the NaN token starts like another prompt. The prompt is so long that every
+    // other request reuses some of its blocks.
     std::vector<TokenId> bad = prompts[round % kNeighbours];
     bad[bad.size() / 2] = kBad;
     bad.insert(bad.end(), 20, 7);

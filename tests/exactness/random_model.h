@@ -61,8 +61,9 @@ class RandomModel {
  public:
   explicit RandomModel(const RandomModelOptions& options);
 
-  // Runs one step. Returns the logits of all tokens, or of the last token of each part.
+  // Rows of the logits that Run returns: all tokens of the step, or the last token of each part.
   enum class Rows : uint8_t { kAll, kLast };
+  // Runs one step. Returns the logits of the rows `rows`.
   Tensor Run(const std::vector<Part>& parts, Rows rows = Rows::kAll);
 
   void Copy(const BlockCopy& copy) { backend_->CopyBlocks(*pool_, {&copy, 1}); }

@@ -19,7 +19,8 @@ namespace {
 constexpr int32_t kNumHeads = 32, kNumKvHeads = 8, kHeadDim = 128, kPageSize = 16;
 constexpr double kBytesPerPosition = 2.0 * kNumKvHeads * kHeadDim * 2;
 
-// Computes the last `tokens` tokens of `context` positions in each of `sequences` sequences.
+// An attention step for the last `tokens` tokens of `context` positions, in each of `sequences`
+// sequences.
 struct Case {
   int32_t sequences = 1, context = 0, tokens = 1;
 };

@@ -1,5 +1,5 @@
-// Counts the cache lines that an operation of the KV cache touches and that its last call, for
-// other blocks, did not touch. The count must not depend on the size of the pool.
+// Counts the cache lines that a call of a KV cache operation touches and that the previous call of
+// the operation did not touch. The count must not depend on the size of the pool.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -224,7 +224,7 @@ TEST_P(CopyOnWriteTest, WithoutRoomForTheSourceNothingChanges) {
   const ComputedBlocks whole =
       cache.GetComputedBlocks(again.tokens, again.table, PartialMatch::kNo);
   EXPECT_EQ(whole.num_tokens, 8);
-  // ^Without a copy, the allocation may evict the block that would be the source of the copy.
+  // Without a copy, the allocation may evict the block that would be the source of the copy.
   EXPECT_TRUE(cache.AllocateSlots(again.table, whole, 12));
   cache.CheckInvariants(std::vector<const BlockTable*>{&again.table});
 }

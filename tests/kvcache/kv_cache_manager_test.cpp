@@ -96,8 +96,7 @@ TEST(KvCacheManagerTest, AllocationIsAllOrNothing) {
   EXPECT_EQ(FreeOrder(cache), queue);
   EXPECT_EQ(NumFound(cache, TokenRange(0, 9)), 8);
 
-  // For 12 tokens, `large` needs two cached blocks and one new block. This is the number of free
-  // blocks.
+  // For 12 tokens, `large` needs two cached blocks and one new block. Three blocks are free.
   ASSERT_TRUE(
       cache.AllocateSlots(large.table, cache.GetComputedBlocks(large.tokens, large.table), 12));
   CheckWith(cache, {&large.table, &holder.table});

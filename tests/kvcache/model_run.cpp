@@ -279,9 +279,10 @@ void ModelRun::CheckMiss(const LiveSequence& sequence, const ComputedBlocks& com
   NaivePrefix prefix = {sequence.naive.space, sequence.tokens};
   prefix.tokens.resize(end);
   if (miss.reason == MissReason::kEvicted)
-    Expect(naive_.WasEvicted(prefix), "the missed block was never evicted");
+    Expect(naive_.WasEvicted(prefix), "a block that was never evicted is reported as evicted");
   if (!naive_.WasPublished(prefix))
-    Expect(miss.reason != MissReason::kEvicted, "the missed block was never published");
+    Expect(miss.reason != MissReason::kEvicted,
+           "a block that was never published is reported as evicted");
   if (miss.reason != MissReason::kOtherNamespace) return;
   // The namespaces 0 and 1 belong to the same tenant.
   prefix.space = 1 - prefix.space;
@@ -356,7 +357,7 @@ void ModelRun::Abort() {
 
 void ModelRun::Unpublish(const LiveSequence& sequence) {
   cache_.Unpublish(sequence.table, sequence.num_tokens());
-  // The key of a block is computed when the block is announced.
+  // Blocks that were never announced have no keys yet.
   const size_t num_keyed = sequence.table.hashes.size() * static_cast<size_t>(options_.block_size);
   const size_t num_tokens = std::min(num_keyed, sequence.tokens.size());
   naive_.Unpublish(sequence.naive, std::span(sequence.tokens).first(num_tokens));

@@ -372,8 +372,8 @@ TEST_P(RetentionTest, ATenantRetainsNoMoreThanItsShare) {
     shelf.Cache(Shelf::Chain(name, 3), hint, 1);
   }
   EXPECT_EQ(shelf.num_retained(), 10);
-  // Another tenant has its own share. Hints below the default priority do not count towards a
-  // share.
+  // Each tenant has its own share of blocks with retention hints. Hints below the default priority
+  // do not count towards a share.
   shelf.Cache(Shelf::Chain(20, 3), {.priority = 80}, 2);
   shelf.Cache(Shelf::Chain(21, 3), {.priority = 20}, 1);
   EXPECT_EQ(shelf.num_retained(), 16);

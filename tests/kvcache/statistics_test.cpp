@@ -100,8 +100,9 @@ TEST_P(StatisticsTest, WhatIsCachedAgainIsNoLongerEvicted) {
   EXPECT_EQ(MissOf(TokenRange(500, 9)).reason, MissReason::kEvicted);
 }
 
-// The cache stops to count recomputed blocks after several consecutive blocks that were not evicted
-// before. In a chain of evicted blocks, it must count all blocks.
+// The cache counts evicted blocks that are computed again. It stops counting after several
+// consecutive blocks that were not evicted before. In a chain of evicted blocks, it must count
+// every block.
 TEST_P(StatisticsTest, AllOfALongChainThatIsCachedAgainIsRegretted) {
   constexpr int32_t kChainBlocks = 48;
   KvCacheManager cache(

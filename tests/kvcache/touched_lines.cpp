@@ -17,7 +17,7 @@ void Touch(const volatile void* address, size_t size) {
   if (!recording || size == 0) return;
   const auto begin = reinterpret_cast<uintptr_t>(address);
   for (uintptr_t line = begin / 64; line <= (begin + size - 1) / 64; ++line) {
-    // A longer vector would allocate memory while it records.
+    // The vector must not allocate memory while accesses are recorded.
     INCIPIT_CHECK(touches.size() < kTouchesMax);
     touches.push_back(line);
   }

@@ -1,4 +1,4 @@
-// Latencies of many calls, and their percentiles as JSON.
+// Stores the latencies of many calls, and reports their percentiles as JSON.
 #pragma once
 
 #include <algorithm>

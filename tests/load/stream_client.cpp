@@ -131,7 +131,7 @@ class Recorder {
   std::atomic<int64_t> num_messages_ = 0, num_begun_ = 0, num_ended_ = 0, num_failed_ = 0;
 };
 
-// The messages of the streams that are read, and of the streams that are not read.
+// Recorders for the streams that are read, and for the streams that are not read.
 struct Recorders {
   Recorder read, unread;
 };

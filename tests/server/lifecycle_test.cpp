@@ -313,7 +313,7 @@ std::vector<StatusCode> AdminCodes(v1::Admin::Stub& admin) {
 
 TEST(AdminTest, OtherMachinesMayAskButNotChangeUnlessAdminHasAnAddress) {
   const std::string host = OtherAddress();
-  if (host.empty()) GTEST_SKIP() << "this machine has no address but loopback ones";
+  if (host.empty()) GTEST_SKIP() << "this machine has only loopback addresses";
   constexpr auto kDenied = StatusCode::PERMISSION_DENIED;
   constexpr auto kOk = StatusCode::OK;
   TestServerConfig config;

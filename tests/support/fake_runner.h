@@ -259,7 +259,7 @@ class FakeRunner : public ModelRunner {
     INCIPIT_CHECK(nothing_before_ || index < sampled_before_.size());
     if (nothing_before_ || !sample.params->has_penalties()) return counted_;
     const TokenId token = sampled_before_[index];
-    if (token < 0) return counted_;  // its values are not finite
+    if (token < 0) return counted_;  // the logits of the pending token are not finite
     auto it = std::ranges::lower_bound(counted_, token, {}, &TokenCount::token);
     if (it == counted_.end() || it->token != token) it = counted_.insert(it, {.token = token});
     ++it->in_output;

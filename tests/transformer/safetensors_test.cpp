@@ -20,7 +20,7 @@ void ExpectInvalidFile(const std::string& file, const testing::Matcher<std::stri
   EXPECT_THAT(MessageOf(tensors.status()), message);
 }
 
-// Expects an error for a file with one tensor. The tensor has the JSON fields `fields` and
+// Expects an error for a file with one tensor, whose JSON fields are `fields`. The file has
 // `num_bytes` bytes of data.
 void ExpectInvalidTensor(std::string_view fields, size_t num_bytes,
                          const testing::Matcher<std::string>& message) {

@@ -45,7 +45,7 @@ TEST(OfflineOptimum, PromptsWithoutABlockCountNothing) {
 // Returns the largest number of hits of any cache. Tries all sets of blocks that a cache can hold
 // after each request.
 int64_t MostHitsOfAnyCache(const BlockLog& log, int capacity) {
-  // ^[cached blocks, as bits]: the largest number of hits so far.
+  // [cached blocks, as bits]: the largest number of hits so far.
   std::map<uint32_t, int64_t> best = {{0, 0}};
   for (size_t r = 0; r < log.num_requests(); ++r) {
     std::map<uint32_t, int64_t> next;

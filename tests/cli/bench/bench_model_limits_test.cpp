@@ -105,8 +105,8 @@ BenchModelResult ExampleResult() {
   result.machine.f32 = 100e9;
   result.machine.int8 = 200e9;
   result.machine.read_bytes = 20e9;
-  // Memory reads limit the first step (0.5 s), and operations limit the second step (2 s). Both
-  // steps together take 5 s.
+  // Memory reads limit the first step (0.5 s), and operations limit the second step (2 s). The
+  // measured time of both steps is 5 s.
   OperationWork first{}, second{};
   At(first, StepOperation::kGateUp) = {.operations = 1e9, .bytes = 6e9};
   At(first, StepOperation::kAttention) = {.operations = 0, .bytes = 4e9};

@@ -115,8 +115,8 @@ TEST(BenchSummaryTest, CountsErrorsApartFromTimes) {
   EXPECT_THAT(Describe(Summarize(result)), HasSubstr("1 x RESOURCE_EXHAUSTED: full"));
 }
 
-// Two clients decode in [0.5 s, 2.5 s], [1 s, 2 s] and [3 s, 4 s], so both decode only from 1 s to
-// 2 s.
+// With two clients, requests decode in [0.5 s, 2.5 s], [1 s, 2 s] and [3 s, 4 s]. Two requests
+// decode at the same time only from 1 s to 2 s.
 TEST(BenchSummaryTest, FullLoadIsWhileAllAreDecoding) {
   BenchResult result;
   result.seconds = 4;

@@ -91,7 +91,8 @@ TEST_F(GenerateTest, PrintsTheTextAndNothingElse) {
   EXPECT_EQ(out_, " there was\n");
   EXPECT_EQ(err_, "");
   EXPECT_EQ(request_.text(), "Once");
-  EXPECT_FALSE(request_.sampling().has_temperature()) << "what is not given is the server's choice";
+  EXPECT_FALSE(request_.sampling().has_temperature())
+      << "the server chooses each value that is not given";
   EXPECT_FALSE(request_.sampling().has_seed());
   EXPECT_FALSE(request_.output().has_logprobs());
   EXPECT_FALSE(request_.cache().has_retention());
@@ -295,7 +296,7 @@ TEST_F(GenerateTest, WrongArgumentsAreNamedAndNothingIsSent) {
   EXPECT_THAT(err_, HasSubstr("UTF-8"));
   EXPECT_EQ(Run({"--prompt", "a", "--logit-bias", "5"}), kExitUsage);
   EXPECT_EQ(Run({"--prompt-file", "/nonexistent"}),
-            kExitFailure);  // a missing file is no wrong flag
+            kExitFailure);  // a missing file is not a wrong flag
   EXPECT_THAT(err_, HasSubstr("/nonexistent"));
   EXPECT_FALSE(request_.has_text() || request_.has_token_ids());
 }

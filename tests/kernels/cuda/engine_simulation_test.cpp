@@ -200,7 +200,7 @@ std::vector<Request> RandomRequests(uint64_t seed) {
     request.sampling.seed = static_cast<uint64_t>(i);
     request.sampling.num_logprobs = numbers.Below(4);
     if (numbers.Below(4) == 0) request.prompt_logprobs = 1;
-    if (numbers.Below(3) == 0) request.deadline = Time{};  // Traffic sets the time of the deadline
+    if (numbers.Below(3) == 0) request.deadline = Time{};  // Traffic sets the actual deadline
     requests.push_back(std::move(request));
   }
   return requests;

@@ -98,7 +98,7 @@ TEST(UnpackWeight, MovesWhatItSays) {
     for (const emulator::SiteCounts& site : report.sites) {
       EXPECT_EQ(site.lane_bytes, 16) << site.line;
     }
-    // With other numbers of columns, every second row begins in the middle of a sector.
+    // If `columns` is not a multiple of 16, every second row begins in the middle of a sector.
     if (columns % 16 == 0) ExpectWholeSectors(report);
   }
 }

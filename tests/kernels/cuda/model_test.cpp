@@ -92,8 +92,9 @@ TEST_F(CudaModelTest, StoriesGivesTheGoldenIds) {
   }
   ExpectGoldenButForNearTies(folder, prompt, output);
   if (found != output) {
-    std::printf("[ LIMITED  ] stories260K's golden ids but for a near tie at token %td\n",
-                std::ranges::mismatch(found, output).in1 - found.begin());
+    std::printf(
+        "[ LIMITED  ] output of stories260K differs from the golden ids at token %td, a near tie\n",
+        std::ranges::mismatch(found, output).in1 - found.begin());
   }
 }
 

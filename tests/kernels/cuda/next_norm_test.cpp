@@ -190,8 +190,8 @@ TEST_F(NextNormTest, AnotherNormOrAnotherHiddenAborts) {
   EXPECT_DEATH(GateUpSilu(other, *weights_.norm, out), "next.hidden == hidden.data");
 }
 
-// Plants a mistake: a graph without a norm, because an operation outside the graph had prepared the
-// norm when the graph was recorded.
+// Plants a mistake: a graph that lacks a norm. When the graph was recorded, an operation outside
+// the graph had already prepared the norm.
 TEST_F(NextNormTest, ARecordedStepBeginsWhatItTakes) {
   ASSERT_TRUE(backend_
                   ->Reserve({.tokens_max = 8,

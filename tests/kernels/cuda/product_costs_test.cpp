@@ -108,7 +108,8 @@ void CheckAppend(int rows, int num_blocks) {
     EXPECT_EQ(report.store_bytes, 2 * real_rows * problem.width());
     EXPECT_EQ(report.load_bytes, 0);
     // For each row and unit, four lanes load 32 bytes of cosines and sines each. Each lane also
-    // loads 4 bytes that locate the row and 16 bytes of the row, either once or once per unit.
+    // loads 4 bytes that locate the row and 16 bytes of the row, once for all units or once for
+    // each unit.
     const int row_bytes = 4 * (4 + 16) * rows, rope_bytes = 4 * 32 * rotated_units * real_rows;
     EXPECT_GE(report.constant_bytes, row_bytes + rope_bytes);
     EXPECT_LE(report.constant_bytes,

@@ -30,7 +30,7 @@ std::vector<BlockId> Blocks(int32_t begin, int32_t count) {
 
 int64_t AppendLaunches() { return emulator::LaunchesOf("Append<"); }
 
-// Returns chunks with `num_tokens` tokens in total. More than one token are divided between two
+// Returns chunks with `num_tokens` tokens in total. Several tokens are divided between two
 // sequences.
 std::vector<Chunk> ChunksOf(int32_t num_tokens) {
   const std::vector<BlockId> first = Blocks(3, 16), second = Blocks(25, 2);

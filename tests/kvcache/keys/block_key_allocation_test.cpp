@@ -43,7 +43,7 @@ TEST(BlockKeyAllocationTest, ExtendingAChainThatHasRoomAllocatesNothing) {
     for (const HashAlgorithm algorithm : kEveryAlgorithm) {
       const BlockHasher hasher = HasherOf(vector, algorithm);
       CacheNamespace names = NamespaceOf(vector);
-      // Longer than any buffer of the hasher.
+      // The salt is longer than any buffer of the hasher.
       if (!names.salt.empty()) names.salt.append(5000, '.');
       const ChainRoot root = hasher.Root(names, vector.media);
       const std::vector<TokenId> tokens = VectorTokens(2048);

@@ -86,7 +86,7 @@ TEST(BlockMessageTest, DifferentBlocksHaveDifferentMessages) {
     num_repeated += !is_new;
     ASSERT_EQ(it->second, input) << Hex(it->first);
   }
-  EXPECT_GT(num_repeated, 100u);  // equal inputs occur, so other inputs differ only slightly
+  EXPECT_GT(num_repeated, 100u);  // checks that equal inputs occur often
 }
 
 // The CBOR bytes contain the adapter name and the salt as plain texts, so an input has at most one

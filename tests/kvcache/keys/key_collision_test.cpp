@@ -28,7 +28,7 @@ class KeyCollisionTest : public testing::TestWithParam<std::pair<HashAlgorithm, 
   KvCacheManager cache_{Options(GetParam().first), {.digest_bits = GetParam().second}};
 };
 
-// The values that determine the keys and values of a block.
+// The inputs that determine the keys and values of a block.
 struct Prefix {
   std::string salt, adapter;
   std::vector<TokenId> tokens;

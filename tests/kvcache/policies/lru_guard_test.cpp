@@ -13,8 +13,8 @@ constexpr int32_t kCapacity = 1000;
 
 class LruGuardTest : public ::testing::Test {
  protected:
-  // Counts requests with 10 hits each that only plain LRU would have had, until plain LRU takes
-  // over.
+  // Counts requests until plain LRU takes over. In each request, plain LRU would have had 10 hits,
+  // and the adaptive policy has none.
   void Fool() {
     int32_t debt = 0;
     while (!guard_.Compare(10, 0)) ASSERT_LT(debt += 10, kCapacity);

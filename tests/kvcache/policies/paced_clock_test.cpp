@@ -16,7 +16,8 @@ using std::chrono::seconds;
 
 constexpr uint32_t kUnit = 4, kEpoch = 64;
 constexpr uint64_t kStart = uint64_t{1} << 40;
-// Number of block uses after which the unit of ages is fixed.
+// Number of block uses after which the clock has fixed its unit, the mean time between two block
+// uses.
 constexpr int kSettled = 257 * kEpoch;
 
 // The clock that counts block uses and the clock that measures ages, advanced together as by the
@@ -55,8 +56,8 @@ TEST(PacedClock, AgesAreTouchesWhereNoTimeIsReported) {
 }
 
 // Returns the age that the paced clock adds per block use, if block uses follow at intervals of
-// `apart` and the unit of ages is fixed. The result is 1, or more if the clock still adds time from
-// before.
+// `apart` and the clock has fixed its unit. The result is 1, or more if the clock still adds time
+// from before it fixed its unit.
 double AgeOfTouch(Clocks& clocks, Duration apart) {
   clocks.PassEvenly(apart, kSettled + 1000 * kEpoch);
   const double begin = clocks.paced.now();
@@ -143,7 +144,8 @@ TEST(PacedClock, AgesAreTouchesUntilTimePassesMoreThanOnce) {
 TEST(PacedClock, TimeNeverStandsStill) {
   Clocks clocks;
   clocks.PassEvenly(milliseconds(5), kSettled);
-  clocks.PassEvenly(Duration{}, 500 * kEpoch);  // until no earlier time remains to be added
+  // Until all earlier time has been added to the clock.
+  clocks.PassEvenly(Duration{}, 500 * kEpoch);
   const double begin = clocks.paced.now();
   clocks.PassEvenly(Duration{}, 100 * kEpoch);
   EXPECT_GT(clocks.Since(begin), 100 * kEpoch / 64);

@@ -68,7 +68,8 @@ class Blocks {
       statistics_.CountReuse(kClass, paced_.AgeClassOf(stamp), 1);
     }
     for (; !lasting_.empty() && now_ - lasting_.front().used >= seconds(40); lasting_.pop_front()) {
-      if (++num_over_ % 2 == 0) continue;  // every second block was used again and has already left
+      // Every second block was already removed at its second use.
+      if (++num_over_ % 2 == 0) continue;
       statistics_.Leave(kClass, lasting_.front().stamp, 1);
       statistics_.CountForgotten(1);
     }

@@ -1,4 +1,4 @@
-// VllmEngine.Generate: output, usage, options, errors and limits.
+// Tests VllmEngine.Generate: output, usage, options, errors and limits.
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>

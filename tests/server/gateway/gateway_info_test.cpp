@@ -1,4 +1,4 @@
-// The calls of VllmEngine that describe the server, and the tokenizer archive.
+// Tests the RPCs of VllmEngine that describe the server, and the tokenizer archive.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -52,7 +52,7 @@ class StreamFixture {
     fixture_.engine.reset();  // the engine reports events to `hub_` until it is destroyed
   }
 
-  // Runs a request whose prompt begins with `first`. Returns the number of cached blocks.
+  // Runs a request whose prompt begins with `first`, and waits for its end.
   void Ask(uint64_t id, TokenId first) {
     Request request = EngineFixture::Ask(id, 9, 1);
     request.prompt.front() = first;
@@ -226,7 +226,7 @@ TEST(KvEventStreamTest, DrainAndStopEndTheCalls) {
   EXPECT_EQ(late.Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
-// The client does not read until the server has replaced batches by a snapshot.
+// The client does not read until the server has replaced batches of cache events by a snapshot.
 TEST(KvEventStreamTest, ASlowClientGetsASnapshot) {
   StreamFixture test(1000);
   test.hub().Start();

@@ -19,7 +19,7 @@ namespace incipit {
 struct HttpReply {
   int status = 0;    // 0: the connection ended before a response
   std::string head;  // status line and header fields
-  std::string body;  // without the framing of chunked transfer coding
+  std::string body;  // body without the framing of chunked transfer coding
   bool is_whole = false;
 
   // Returns the value of the first header field `name`, or an empty text.
@@ -41,7 +41,7 @@ class HttpClient {
     if (receive_buffer > 0) {
       setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
     }
-    // A time limit, so that a test without a response fails instead of waiting for ever.
+    // Time limit of each read, so that a test without a response fails instead of waiting for ever.
     const timeval longest{.tv_sec = 60, .tv_usec = 0};
     setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof longest);
     sockaddr_in address{};

@@ -72,7 +72,7 @@ class HttpServerTest : public ::testing::Test {
     while (exchange_ == nullptr) changed_.wait(mutex_);
     return std::exchange(exchange_, nullptr);
   }
-  // Waits until the server has reported that a client closed its connection.
+  // Waits until the server has called the callback that the handler passed to OnClosed.
   void AwaitClosed() {
     MutexLock lock(mutex_);
     while (num_closed_ == 0) changed_.wait(mutex_);

@@ -1,4 +1,4 @@
-// The number of bytes that an HTTP server keeps for clients that do not read.
+// Tests the number of bytes that an HTTP server keeps for clients that do not read.
 #include <gtest/gtest.h>
 
 #include "server/http/http_server.h"

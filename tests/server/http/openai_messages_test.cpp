@@ -27,7 +27,7 @@ ConversationDraft ReadDraft(std::string_view body) {
   empty.messages.emplace_back();
   return empty;
 }
-// Returns the only message of a conversation.
+// Reads a conversation whose only message is the JSON object `message`. Returns this message.
 MessageDraft ReadMessage(std::string_view message) {
   return ReadDraft(fmt::format(R"({{"messages":[{}]}})", message)).messages.at(0);
 }

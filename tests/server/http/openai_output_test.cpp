@@ -297,7 +297,7 @@ Json Joined(const std::vector<Json>& events, bool is_chat) {
     text += (is_chat ? choice["delta"]["content"] : choice["text"]).get<std::string>();
     for (const Json& id : choice.value("token_ids", Json::array())) ids.push_back(id);
     if (choice.contains("prompt_token_ids")) prompt = choice["prompt_token_ids"];
-    EXPECT_EQ(finish, nullptr) << "an event after the last one";
+    EXPECT_EQ(finish, nullptr) << "an event follows the last event";
     finish = choice["finish_reason"];
     if (choice.contains("stop_reason")) stop_reason = choice["stop_reason"];
     if (choice["logprobs"].is_null()) continue;

@@ -82,7 +82,7 @@ absl::Status CheckWhole(const v1::GenerateRequest& message, const ServedModel& m
 struct BadCase {
   std::string name;
   std::function<void(v1::GenerateRequest&)> spoil;
-  std::string field;  // name of the field in the error
+  std::string field;  // name of the field that the error must contain
   std::string text;   // text that the error must contain
 };
 
@@ -442,7 +442,7 @@ TEST(GenerateRequestTest, WhatIsLeftOutHasTheDocumentedDefault) {
   EXPECT_EQ(request.sampling.num_logprobs, -1);
   EXPECT_EQ(request.prompt_logprobs, -1);
   EXPECT_EQ(request.num_choices, 1);
-  // As many output tokens as fit into the context of 128 tokens.
+  // By default, the output may fill the context of 128 tokens.
   EXPECT_EQ(request.output_tokens_max, 127);
   EXPECT_EQ(request.output_tokens_min, 0);
   EXPECT_EQ(request.priority, 0);
@@ -550,7 +550,7 @@ TEST(GenerateRequestTest, StopTokensThatLeaveNothingToSampleBeforeMinTokensAreRe
   limits.stop_tokens_max = 1000;
   v1::GenerateRequest message = Valid();
   for (uint32_t id = 0; id < 512; ++id) {
-    // The model already stops at token 2.
+    // Token 2 is already a stop token of the model.
     if (id != 2) message.mutable_output()->add_stop_token_ids(id);
   }
   EXPECT_TRUE(CheckWhole(message, Model(), limits).ok());
@@ -558,7 +558,7 @@ TEST(GenerateRequestTest, StopTokensThatLeaveNothingToSampleBeforeMinTokensAreRe
   const absl::Status status = CheckWhole(message, Model(), limits);
   EXPECT_EQ(ViolationOf(status).field(), "output.stop_token_ids") << status;
   EXPECT_THAT(MessageOf(status), HasSubstr("all 512 tokens"));
-  message.mutable_output()->set_ignore_eos(true);  // the model then no longer stops at token 2
+  message.mutable_output()->set_ignore_eos(true);  // token 2 is then no longer a stop token
   EXPECT_TRUE(CheckWhole(message, Model(), limits).ok());
 }
 

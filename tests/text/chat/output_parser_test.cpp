@@ -394,8 +394,8 @@ TEST(OutputParserReasoning, ReadsCallsAfterTheReasoning) {
             ParsedText({.reasoning = inside, .content = "C"}));
 }
 
-// In GLM's format, a name has no end mark. If the output ends within a tool call, the name may be
-// incomplete or arguments may be missing. Such a tool call is therefore content.
+// If the output ends within a tool call in GLM's format, the name may be incomplete or arguments
+// may be missing. Such a tool call is therefore content.
 TEST(OutputParserTest, AGlmCallThatIsCutOffStaysContent) {
   for (const std::string_view text :
        {"<tool_call>get_wea", "<tool_call>rm\n<arg_key>a</arg_key><arg_value>b</arg_value>"}) {

@@ -30,7 +30,7 @@ struct TemplateFormats {
   bool renders_calls = true;
 };
 
-// Published chat templates of tests/data/chat_templates and of INCIPIT_TEST_DATA.
+// Published chat templates from the folders tests/data/chat_templates and INCIPIT_TEST_DATA.
 const TemplateFormats kTemplates[] = {
     {"ByteDance-Seed-OSS", ToolFormat::kSeedXml, ReasoningFormat::kSeedThink},
     {"CohereForAI-c4ai-command-r7b-12-2024-tool_use", ToolFormat::kNone, ReasoningFormat::kNone},

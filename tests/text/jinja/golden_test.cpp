@@ -1,5 +1,5 @@
-// Compares the output with the output of Jinja2 for the same templates. tools/make_chat_goldens.py
-// writes the files with the output of Jinja2.
+// Compares rendered templates with the output of Jinja2 for the same templates.
+// tools/make_chat_goldens.py writes the files with the output of Jinja2.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -31,7 +31,7 @@ struct Case {
   std::vector<std::string> matches;
 };
 
-// Patterns, texts and the matches that Hugging Face tokenizers finds.
+// Patterns, texts, and the matches that the library Hugging Face tokenizers finds.
 const Case kCases[] = {
     {"a$", "a\na b a", {"a", "a"}},
     {"^a", "a\na", {"a", "a"}},
