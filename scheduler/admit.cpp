@@ -103,9 +103,13 @@ Scheduler::Candidates Scheduler::NextToAdmit(int32_t missing_max) {
 }
 
 // Returns true if this plan has not tried `sequence` yet, and the sequence has at most
-// `missing_max` tokens to compute.
+// `missing_max` tokens to compute. The head and sequences that go before the head may have more. A
+// sequence that was preempted preemptions_max times must not pass the head: the sequence would be
+// preempted after others that have not passed the head.
 bool Scheduler::IsCandidate(Sequence& sequence, int32_t missing_max) {
   if (sequence.tried_in_plan == plan_number_) return false;
+  if (head_ != nullptr && !policy_->GoesBefore(head_->standing, sequence.standing)) return true;
+  if (is_blocked_ && sequence.num_preemptions >= options_.preemptions_max) return false;
   if (sequence.num_tokens() <= missing_max) return true;
   RefreshMatch(sequence);
   return sequence.num_tokens() - sequence.match.num_tokens <= missing_max;

@@ -11,20 +11,23 @@ namespace incipit {
 // nothing, if a step in flight must be committed before.
 bool Scheduler::MakeRoom(StepPlan& plan, Survey& survey) {
   int32_t num_passing = 0;
-  const bool frees_passing = HeadFitsWithout(num_passing);
+  const bool frees_passing = HeadFitsWithout(survey, num_passing);
   Sequence* displaced = frees_passing ? nullptr : FindDisplaced();
   if (num_in_flight_ > 0) {
-    return !frees_passing && displaced == nullptr && survey.num_urgent_blocks <= cache_.num_free();
+    return !frees_passing && displaced == nullptr && !PassingTakesPromised(survey) &&
+           survey.num_urgent_blocks <= cache_.num_free();
   }
   for (; frees_passing && num_passing > 0; --num_passing) {
-    const auto last =
-        std::ranges::find_if(running_.rbegin(), running_.rend(),
-                             [this](const Sequence* sequence) { return HasPassedHead(*sequence); });
-    if (last == running_.rend()) break;
-    Preempt(**last, plan);
+    Sequence* last = LastPassing();
+    if (last == nullptr) break;
+    Preempt(*last, plan);
   }
   if (displaced != nullptr) Preempt(*displaced, plan);
   if (plan.num_preemptions > 0) survey = SurveyRunning();
+  while (PassingTakesPromised(survey)) {
+    Preempt(*LastPassing(), plan);
+    survey = SurveyRunning();
+  }
   while (survey.num_urgent_blocks > cache_.num_free()) {
     if (head_ != nullptr && !head_->table.blocks.empty()) {
       ReleaseHead();
@@ -39,11 +42,12 @@ bool Scheduler::MakeRoom(StepPlan& plan, Survey& survey) {
   return true;
 }
 
-// Returns true if the head does not fit now, but fits if the last `num_passing` sequences that have
-// passed the head are preempted.
-bool Scheduler::HeadFitsWithout(int32_t& num_passing) const {
+// Returns true if the head does not fit after the decoding sequences of `survey` have got their
+// blocks, but fits if the last `num_passing` sequences that have passed the head are preempted.
+bool Scheduler::HeadFitsWithout(const Survey& survey, int32_t& num_passing) const {
   if (head_ == nullptr) return false;
-  int32_t num_needed = cache_.BlocksNeeded(head_->table, {}, head_->num_tokens()) - NumAvailable();
+  int32_t num_needed = cache_.BlocksNeeded(head_->table, {}, head_->num_tokens()) +
+                       survey.num_decode_blocks - NumAvailable();
   if (num_needed <= 0) return false;
   for (auto it = running_.rbegin(); it != running_.rend() && num_needed > 0; ++it) {
     const Sequence& sequence = **it;
@@ -51,6 +55,7 @@ bool Scheduler::HeadFitsWithout(int32_t& num_passing) const {
     for (const BlockId id : sequence.table.blocks) {
       num_needed -= cache_.pool().num_users(id) == 1;
     }
+    if (IsDecoding(sequence)) num_needed -= NumBlocksForOne(sequence);
     if (sequence.num_missing() > 1) {
       num_needed -= cache_.BlocksNeeded(sequence.table, {}, sequence.num_tokens());
     }
@@ -63,6 +68,20 @@ bool Scheduler::HeadFitsWithout(int32_t& num_passing) const {
 // head again. A sequence may have passed only an earlier head.
 bool Scheduler::HasPassedHead(const Sequence& sequence) const {
   return sequence.is_passing && !sequence.ended() && !ReturnsBefore(sequence, head_->standing);
+}
+
+// Returns the latest admitted sequence that has passed the head, or nullptr. REQUIRES: a head.
+Sequence* Scheduler::LastPassing() const {
+  const auto has_passed = [this](const Sequence* sequence) { return HasPassedHead(*sequence); };
+  const auto last = std::ranges::find_if(running_.rbegin(), running_.rend(), has_passed);
+  return last == running_.rend() ? nullptr : *last;
+}
+
+// Returns true if sequences have passed the head, and their decoding may take blocks that running
+// prompts need.
+bool Scheduler::PassingTakesPromised(const Survey& survey) const {
+  return survey.num_decode_blocks + num_promised_ > cache_.num_free() && head_ != nullptr &&
+         LastPassing() != nullptr;
 }
 
 // Returns true if `victim` would be admitted before `next` after a preemption of `victim`.

@@ -64,7 +64,7 @@ Scheduler::Survey Scheduler::SurveyRunning() {
     if (!HasWork(sequence)) continue;
     if (sequence.num_missing() == 1) {
       ++survey.num_decoding;
-      survey.num_urgent_blocks += NumBlocksForOne(sequence);
+      survey.num_decode_blocks += NumBlocksForOne(sequence);
       continue;
     }
     prompts_.push_back(running);
@@ -73,6 +73,7 @@ Scheduler::Survey Scheduler::SurveyRunning() {
     survey.num_prompt_tokens += sequence.num_missing();
   }
   protected_ = FindProtected();
+  survey.num_urgent_blocks = survey.num_decode_blocks;
   if (protected_ != nullptr && !IsDecoding(*protected_)) {
     survey.num_urgent_blocks += NumBlocksForOne(*protected_);
   }

@@ -210,8 +210,8 @@ class Scheduler {
   struct Survey {
     int32_t num_decoding = 0;
     int64_t num_prompt_tokens = 0;  // prompt tokens of running sequences that are left to compute
-    // Free blocks that one more token of each decoding sequence and of the protected sequence
-    // needs.
+    int32_t num_decode_blocks = 0;  // free blocks for one more token of each decoding sequence
+    // num_decode_blocks, and free blocks for one more token of the protected sequence.
     int32_t num_urgent_blocks = 0;
   };
 
@@ -277,9 +277,11 @@ class Scheduler {
 
   // Preemption, and the head that does not fit (make_room.cpp).
   bool MakeRoom(StepPlan& plan, Survey& survey);
-  bool HeadFitsWithout(int32_t& num_passing) const;
+  bool HeadFitsWithout(const Survey& survey, int32_t& num_passing) const;
   Sequence* FindDisplaced();
   bool HasPassedHead(const Sequence& sequence) const;
+  Sequence* LastPassing() const;
+  bool PassingTakesPromised(const Survey& survey) const;
   bool ReturnsBefore(const Sequence& victim, const Standing& next) const;
   Sequence* ChooseVictim(const Sequence* kept) const;
   bool IsPreemptedBefore(const Sequence& a, const Sequence& b) const;

@@ -1,0 +1,152 @@
+// Tests the bound on passing the head, the first waiting request that does not fit into the cache.
+// With one step in flight, the head starts at most two steps later than without passing.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "tests/scheduler/scheduler_fixture.h"
+
+namespace incipit {
+namespace {
+
+// Returns random numbers that are the same on every platform, as std's distributions are not.
+class Numbers {
+ public:
+  explicit Numbers(uint64_t seed) : random_(seed) {}
+  int32_t Below(int32_t bound) {
+    return static_cast<int32_t>(random_() % static_cast<uint64_t>(bound));
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+struct Arrival {
+  int32_t step = 0;
+  Request request;
+};
+
+// Returns requests with different tokens and random lengths, which arrive within 30 steps.
+std::vector<Arrival> RandomArrivals(uint64_t seed) {
+  Numbers numbers(seed);
+  std::vector<Arrival> arrivals;
+  const int32_t num_requests = 10 + numbers.Below(40);
+  for (int32_t i = 0; i < num_requests; ++i) {
+    const int32_t num_prompt =
+        numbers.Below(4) == 0 ? 40 + numbers.Below(150) : 1 + numbers.Below(30);
+    arrivals.push_back({.step = numbers.Below(30),
+                        .request = SchedulerFixture::Ask(static_cast<uint64_t>(i) + 1, num_prompt,
+                                                         1 + numbers.Below(40), i + 1)});
+  }
+  std::ranges::stable_sort(arrivals, {}, &Arrival::step);
+  return arrivals;
+}
+
+struct HeadStart {
+  uint64_t head = 0;      // the first request that did not fit; 0: every request fitted
+  int32_t num_steps = 0;  // number of steps before the head started
+  // True if no preempted request became the head before `head` started.
+  bool is_only_head = true;
+};
+
+uint64_t IdOf(const Sequence& sequence) { return static_cast<uint64_t>(sequence.request().id); }
+
+class HeadFixture : public SchedulerFixture {
+ public:
+  HeadFixture(uint64_t seed, bool passing)
+      : SchedulerFixture(RandomCache(seed), RandomLimits(seed, passing)),
+        arrivals_(RandomArrivals(seed)) {}
+
+  // Adds the requests that arrive before step `num_steps`, and computes the step.
+  void ArriveAndStep(int32_t num_steps) {
+    for (; num_arrived_ < arrivals_.size() && arrivals_[num_arrived_].step <= num_steps;
+         ++num_arrived_) {
+      Add(arrivals_[num_arrived_].request);
+    }
+    Step();
+  }
+  bool has_ended() const { return num_arrived_ == arrivals_.size() && scheduler.idle(); }
+
+ private:
+  static KvCacheOptions RandomCache(uint64_t seed) {
+    Numbers numbers(seed + 1000000);
+    return {.num_blocks = 60 + numbers.Below(40), .block_size = 4, .prefix_cache = false};
+  }
+  static SchedulerOptions RandomLimits(uint64_t seed, bool passing) {
+    Numbers numbers(seed + 2000000);
+    return {.step_tokens_max = 16 + numbers.Below(100),
+            .running_max = 4 + numbers.Below(12),
+            .scheduling = SchedulingKind::kFcfs,
+            .long_prefill_tokens = 1 + numbers.Below(32),
+            .passing = passing};
+  }
+
+  std::vector<Arrival> arrivals_;
+  size_t num_arrived_ = 0;
+};
+
+HeadStart RunUntilHeadStarts(uint64_t seed, bool passing) {
+  HeadFixture fixture(seed, passing);
+  HeadStart start;
+  for (; !fixture.has_ended(); ++start.num_steps) {
+    fixture.ArriveAndStep(start.num_steps);
+    if (const Sequence* head = fixture.scheduler.head(); head != nullptr) {
+      const uint64_t id = IdOf(*head);
+      if (start.head == 0) start.head = id;
+      start.is_only_head &= id == start.head;
+    }
+    if (start.head != 0 && fixture.admissions.contains(start.head)) break;
+  }
+  return start;
+}
+
+// Compares two runs of the same requests. If a preempted request becomes the head in between, the
+// runs differ in more than passing, and are not compared.
+TEST(HeadTest, StartsAtMostTwoStepsLaterThanWithoutPassing) {
+  std::vector<uint64_t> seeds(1000);
+  std::iota(seeds.begin(), seeds.end(), 1);
+  // Seeds with which earlier versions of the scheduler missed the bound.
+  seeds.insert(seeds.end(), {2348, 4980, 9491, 12265, 12844, 13434, 16578, 19233});
+  int32_t num_heads = 0;
+  for (const uint64_t seed : seeds) {
+    const HeadStart without = RunUntilHeadStarts(seed, false);
+    const HeadStart with = RunUntilHeadStarts(seed, true);
+    ASSERT_EQ(with.head, without.head) << "seed " << seed;
+    if (with.head == 0 || !without.is_only_head) continue;
+    ++num_heads;
+    EXPECT_LE(with.num_steps, without.num_steps + 2) << "seed " << seed;
+  }
+  EXPECT_GT(num_heads, 500);
+}
+
+// Also holds for sequences that were preempted preemptions_max times.
+TEST(HeadTest, NoSequenceIsPreemptedWhileASequenceThatPassedTheHeadKeepsItsBlocks) {
+  int32_t num_preempted = 0;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    HeadFixture fixture(seed, true);
+    for (int32_t num_steps = 0; !fixture.has_ended(); ++num_steps) {
+      std::set<uint64_t> passing, others;
+      for (const Sequence* sequence : fixture.scheduler.running()) {
+        (sequence->is_passing ? passing : others).insert(IdOf(*sequence));
+      }
+      fixture.ArriveAndStep(num_steps);
+      std::set<uint64_t> running;
+      for (const Sequence* sequence : fixture.scheduler.running()) running.insert(IdOf(*sequence));
+      const auto is_preempted = [&](uint64_t id) {
+        return !running.contains(id) && !fixture.OutputOf(id).finish;
+      };
+      if (std::ranges::none_of(others, is_preempted)) continue;
+      ++num_preempted;
+      const auto still_runs = [&](uint64_t id) { return running.contains(id); };
+      EXPECT_TRUE(std::ranges::none_of(passing, still_runs)) << "seed " << seed;
+    }
+  }
+  EXPECT_GT(num_preempted, 100);
+}
+
+}  // namespace
+}  // namespace incipit
