@@ -177,8 +177,8 @@ absl::StatusOr<Load> MakeLoad(const DeviceModel& device, const LoadOptions& opti
                .utilization = is_overload ? kOverloadUtilization : options.utilization};
   if (options.kind == LoadKind::kMooncake) {
     const int64_t tokens_max = int64_t{device.num_blocks} * device.block_size;
-    INCIPIT_ASSIGN_OR_RETURN(load.requests,
-                             ReadMooncake(options.trace, options.trace_requests_max, tokens_max));
+    INCIPIT_ASSIGN_OR_RETURN(load.requests, ReadMooncake(options.trace, options.trace_requests_max,
+                                                         tokens_max, options.trace_hash_id_tokens));
   } else {
     AddRequests(device, options.kind, kSampleRequests, options.seed, load.requests);
     MeasureLoad(device, load);

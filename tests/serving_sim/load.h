@@ -20,7 +20,8 @@ inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Number of requests that the heavy tenant of LoadKind::kHeavyBurst sends at once.
 inline constexpr size_t kHeavyBurstRequests = 1000;
-inline constexpr size_t kConversationTurns = 4;  // of LoadKind::kMultiTurn
+inline constexpr size_t kConversationTurns = 4;       // of LoadKind::kMultiTurn
+inline constexpr int32_t kMooncakeBlockTokens = 512;  // tokens of a hash id in Mooncake's logs
 
 struct SimRequest {
   double arrival = 0;  // in seconds
@@ -80,7 +81,8 @@ struct LoadOptions {
   uint64_t seed = 1;
   double horizon_s = 0;  // time in which the requests arrive; 0: horizon_s of the device
   std::string trace{};   // path of the log of kMooncake
-  int32_t trace_requests_max = 1000;
+  int32_t trace_requests_max = 4000;
+  int32_t trace_hash_id_tokens = 32;  // (ReadMooncake)
 };
 
 // Returns the load `options`. The requests arrive at `utilization` times the capacity of the
@@ -109,9 +111,12 @@ void MeasureLoad(const DeviceModel& device, Load& load);
 void AddRequests(const DeviceModel& device, LoadKind kind, size_t num_requests, uint64_t seed,
                  std::vector<SimRequest>& requests);
 
-// Reads the first `requests_max` requests of a log of the Mooncake project. Each hash id becomes
-// 512 tokens. The times of arrival are those of the log, in seconds.
+// Reads the first `requests_max` requests of a log of the Mooncake project that have at most
+// `tokens_max` tokens. Each hash id becomes `hash_id_tokens` tokens, and equal hash ids become
+// equal tokens. The lengths of prompts and outputs are those of the log times `hash_id_tokens` /
+// kMooncakeBlockTokens, rounded up. The times of arrival are those of the log, in seconds.
+// REQUIRES: `hash_id_tokens` is in [1, kMooncakeBlockTokens].
 absl::StatusOr<std::vector<SimRequest>> ReadMooncake(const std::string& path, int32_t requests_max,
-                                                     int64_t tokens_max);
+                                                     int64_t tokens_max, int32_t hash_id_tokens);
 
 }  // namespace incipit::serving_sim

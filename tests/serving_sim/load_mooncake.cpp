@@ -11,31 +11,40 @@
 namespace incipit::serving_sim {
 namespace {
 
-constexpr int32_t kTokensPerHashId = 512;
-constexpr int32_t kShortPrompt = 4096;  // tokens; a request with fewer is one of the focus
+// Maximum number of prompt tokens in the log of a request of the focus.
+constexpr int32_t kShortPrompt = 4096;
+
+// Returns `log_tokens` times the factor of ReadMooncake, rounded up. A length is at least 1 token.
+int32_t ScaledLength(int64_t log_tokens, int32_t hash_id_tokens) {
+  const int64_t tokens = std::max<int64_t>(log_tokens, 1) * hash_id_tokens;
+  return static_cast<int32_t>((tokens + kMooncakeBlockTokens - 1) / kMooncakeBlockTokens);
+}
 
 // Returns false if a field is missing or wrong.
-bool ReadRequest(const nlohmann::json& json, uint64_t index, SimRequest& request) {
+bool ReadRequest(const nlohmann::json& json, uint64_t index, int32_t hash_id_tokens,
+                 SimRequest& request) {
   if (!json.is_object() || !json.contains("hash_ids") || !json["hash_ids"].is_array()) return false;
-  const int32_t num_prompt = json.value("input_length", 0);
+  const int32_t log_prompt = json.value("input_length", 0);
+  if (log_prompt <= 0) return false;
+  const int32_t num_prompt = ScaledLength(log_prompt, hash_id_tokens);
   request.tenant = 1;
   request.arrival = json.value("timestamp", 0.0) / 1000;
-  request.output_tokens = std::max(1, json.value("output_length", 1));
+  request.output_tokens = ScaledLength(json.value("output_length", 1), hash_id_tokens);
   request.output_text = Mix(0x6d6f6f6e, index);
   for (const nlohmann::json& id : json["hash_ids"]) {
     if (!id.is_number_unsigned()) return false;
-    for (int32_t i = 0; i < kTokensPerHashId && request.num_prompt() < num_prompt; ++i) {
+    for (int32_t i = 0; i < hash_id_tokens && request.num_prompt() < num_prompt; ++i) {
       request.prompt.push_back(TextToken(id.get<uint64_t>(), i));
     }
   }
-  request.is_focus = request.num_prompt() <= kShortPrompt;
+  request.is_focus = log_prompt <= kShortPrompt;
   return request.num_prompt() > 0;
 }
 
 }  // namespace
 
 absl::StatusOr<std::vector<SimRequest>> ReadMooncake(const std::string& path, int32_t requests_max,
-                                                     int64_t tokens_max) {
+                                                     int64_t tokens_max, int32_t hash_id_tokens) {
   std::ifstream file(path);
   if (!file) return absl::NotFoundError(fmt::format("cannot open {}", path));
   std::vector<SimRequest> requests;
@@ -43,7 +52,7 @@ absl::StatusOr<std::vector<SimRequest>> ReadMooncake(const std::string& path, in
   while (requests.size() < static_cast<size_t>(requests_max) && std::getline(file, line)) {
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     SimRequest request;
-    if (!ReadRequest(json, requests.size(), request)) {
+    if (!ReadRequest(json, requests.size(), hash_id_tokens, request)) {
       return absl::InvalidArgumentError(
           fmt::format("{}: line {} is no request", path, requests.size() + 1));
     }

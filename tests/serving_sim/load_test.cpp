@@ -173,7 +173,7 @@ TEST(ReadMooncakeTest, HashIdsBecomeSharedTokens) {
 {"timestamp": 1500, "input_length": 1000, "output_length": 6, "hash_ids": [1, 3]}
 {"timestamp": 1600, "input_length": 90000, "output_length": 6, "hash_ids": [4]}
 )";
-  const auto requests = ReadMooncake(path, 10, 100'000);
+  const auto requests = ReadMooncake(path, 10, 100'000, kMooncakeBlockTokens);
   ASSERT_TRUE(requests.ok());
   ASSERT_EQ(requests->size(), 3u);
   const SimRequest& first = (*requests)[0];
@@ -187,11 +187,54 @@ TEST(ReadMooncakeTest, HashIdsBecomeSharedTokens) {
   std::remove(path.c_str());
 }
 
+// 32 tokens for a hash id are a sixteenth of the lengths in the log.
+TEST(ReadMooncakeTest, OneFactorScalesAllLengths) {
+  const std::string path = testing::TempDir() + "/serving_sim_scaled.jsonl";
+  std::ofstream(path)
+      << R"({"timestamp": 0, "input_length": 600, "output_length": 160, "hash_ids": [1, 2]}
+{"timestamp": 500, "input_length": 4097, "output_length": 1, "hash_ids": [1, 3, 4, 5, 6, 7, 8, 9, 10]}
+{"timestamp": 600, "input_length": 900, "output_length": 4000, "hash_ids": [1, 3]}
+)";
+  const auto requests = ReadMooncake(path, 10, 300, 32);
+  ASSERT_TRUE(requests.ok());
+  ASSERT_EQ(requests->size(), 2u);  // the third request has more than 300 tokens
+  const SimRequest& first = (*requests)[0];
+  const SimRequest& second = (*requests)[1];
+  EXPECT_EQ(first.num_prompt(), 38);
+  EXPECT_EQ(first.output_tokens, 10);
+  EXPECT_TRUE(first.is_focus);
+  EXPECT_EQ(second.num_prompt(), 257);
+  EXPECT_EQ(second.output_tokens, 1);
+  EXPECT_FALSE(second.is_focus);
+  EXPECT_EQ(std::ranges::mismatch(first.prompt, second.prompt).in1 - first.prompt.begin(), 32);
+  std::remove(path.c_str());
+}
+
+TEST(MakeLoadTest, TheTimesOfTheLogAreScaledToTheUtilization) {
+  const std::string path = testing::TempDir() + "/serving_sim_times.jsonl";
+  std::ofstream(path)
+      << R"({"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [1, 2]}
+{"timestamp": 1000, "input_length": 600, "output_length": 5, "hash_ids": [1, 3]}
+{"timestamp": 4000, "input_length": 600, "output_length": 5, "hash_ids": [1, 4]}
+)";
+  for (const double utilization : {0.5, 0.95}) {
+    const auto load = MakeLoad(kLoadDevice, {.kind = LoadKind::kMooncake,
+                                             .utilization = utilization,
+                                             .trace = path,
+                                             .trace_hash_id_tokens = 64});
+    ASSERT_TRUE(load.ok());
+    const double last = load->requests[2].arrival;
+    EXPECT_NEAR(3 / last, utilization * load->capacity, 1e-9);
+    EXPECT_NEAR(load->requests[1].arrival, last / 4, 1e-9);
+  }
+  std::remove(path.c_str());
+}
+
 TEST(ReadMooncakeTest, AWrongLineIsAnError) {
   const std::string path = testing::TempDir() + "/serving_sim_wrong.jsonl";
   std::ofstream(path) << R"({"timestamp": 0, "input_length": 5, "hash_ids": "1"})";
-  EXPECT_FALSE(ReadMooncake(path, 10, 1000).ok());
-  EXPECT_FALSE(ReadMooncake(path + ".missing", 10, 1000).ok());
+  EXPECT_FALSE(ReadMooncake(path, 10, 1000, kMooncakeBlockTokens).ok());
+  EXPECT_FALSE(ReadMooncake(path + ".missing", 10, 1000, kMooncakeBlockTokens).ok());
   std::remove(path.c_str());
 }
 

@@ -23,7 +23,8 @@ namespace {
 struct ProgramOptions {
   std::string device = "h100_8b", load = "all", utilization = "0.5,0.7,0.95", scheduler = "all";
   std::string trace = INCIPIT_SOURCE_DIR "/tests/data/traces/mooncake_synthetic_trace.jsonl";
-  int32_t trace_requests = 1000;
+  int32_t trace_requests = 4000;
+  int32_t trace_hash_id_tokens = 32;
   int64_t seed = 1;
   bool json = false;
   int32_t steps_in_flight = 1;
@@ -56,6 +57,9 @@ void BindFlags(ProgramOptions& options, Flags& flags) {
   flags.String({"trace", "FILE", "Log of the load mooncake."}, options.trace);
   flags.Integer({"trace-requests", "N", "Requests that are read from the log."},
                 options.trace_requests, {2, 1'000'000});
+  flags.Integer({"trace-hash-id-tokens", "N",
+                 "Tokens of a hash id of the log. N / 512 is the factor of all lengths."},
+                options.trace_hash_id_tokens, {1, kMooncakeBlockTokens});
 }
 
 std::vector<std::string_view> SplitAtCommas(std::string_view text) {
@@ -150,13 +154,15 @@ absl::Status RunAll(const ProgramOptions& options) {
   for (const LoadKind kind : kinds) {
     for (const double utilization : utilizations) {
       if (kind == LoadKind::kOverload && utilization != utilizations.front()) continue;
-      INCIPIT_ASSIGN_OR_RETURN(const Load load,
-                               MakeLoad(device, {.kind = kind,
-                                                 .utilization = utilization,
-                                                 .seed = static_cast<uint64_t>(options.seed),
-                                                 .horizon_s = options.horizon,
-                                                 .trace = options.trace,
-                                                 .trace_requests_max = options.trace_requests}));
+      INCIPIT_ASSIGN_OR_RETURN(
+          const Load load,
+          MakeLoad(device, {.kind = kind,
+                            .utilization = utilization,
+                            .seed = static_cast<uint64_t>(options.seed),
+                            .horizon_s = options.horizon,
+                            .trace = options.trace,
+                            .trace_requests_max = options.trace_requests,
+                            .trace_hash_id_tokens = options.trace_hash_id_tokens}));
       for (const SchedulerKind scheduler : schedulers) {
         results.push_back(RunOne(device, load, scheduler, options));
         if (options.json) fmt::print("{}", ResultJson(device, results.back()));
