@@ -4,9 +4,9 @@
 
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "base/status.h"
-#include "engine/step_budget.h"
 
 namespace incipit {
 namespace {
@@ -32,9 +32,10 @@ std::string TuningFileOf(const Options& options) {
   return path.empty() ? in_folder("HOME", "/.cache") : path;
 }
 
-absl::StatusOr<TransformerRunnerOptions> RunnerOptionsOf(const Options& options, Backend& backend,
-                                                         const Model& model) {
-  TransformerRunnerOptions out;
+absl::StatusOr<RunnerChoice> RunnerOptionsOf(const Options& options, Backend& backend,
+                                             const Model& model) {
+  RunnerChoice choice;
+  TransformerRunnerOptions& out = choice.runner;
   out.num_blocks = options.kv_blocks.value_or(0);
   out.num_blocks_max = options.kv_memory > 0 ? 0 : kAutoBlocksMax;
   out.kv_bytes = static_cast<size_t>(options.kv_memory);
@@ -49,9 +50,11 @@ absl::StatusOr<TransformerRunnerOptions> RunnerOptionsOf(const Options& options,
     out.step_tokens_max = *options.step_tokens;
   } else {
     const SteadyClock clock;
-    INCIPIT_ASSIGN_OR_RETURN(out.step_tokens_max, MeasureStepTokens(backend, model, out, clock));
+    INCIPIT_ASSIGN_OR_RETURN(StepBudget budget, MeasureStepTokens(backend, model, out, clock));
+    out.step_tokens_max = budget.step_tokens_max;
+    choice.measured_steps = std::move(budget.measured);
   }
-  return out;
+  return choice;
 }
 
 // On the CPU, the default is one step (batch) in flight: Launch() returns after the batch is

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/step_budget.h"
 #include "engine/transformer_runner.h"
 #include "kernels/backend.h"
 #include "server/options.h"
@@ -18,11 +20,17 @@ bool IsCpu(const Backend& backend);
 // if no file is used.
 std::string TuningFileOf(const Options& options);
 
+struct RunnerChoice {
+  TransformerRunnerOptions runner;
+  // The steps that were measured to choose --step-tokens. Empty if --step-tokens is set.
+  std::vector<MeasuredStep> measured_steps{};
+};
+
 // Returns the options of the model runner, such as the size of the cache. If --step-tokens (maximum
 // number of tokens in a batch) is not set, chooses this number by measurements. Returns an error if
 // a measurement fails.
-absl::StatusOr<TransformerRunnerOptions> RunnerOptionsOf(const Options& options, Backend& backend,
-                                                         const Model& model);
+absl::StatusOr<RunnerChoice> RunnerOptionsOf(const Options& options, Backend& backend,
+                                             const Model& model);
 
 // Returns the maximum number of steps in flight: steps (batches) that are launched and not
 // committed.

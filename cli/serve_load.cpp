@@ -170,21 +170,23 @@ std::string_view FlagsOfMemory(const Options& options, const Loaded& loaded) {
          "--max-model-len";
 }
 
+// Also sets the measured steps in the options of the scheduler.
 absl::StatusOr<std::unique_ptr<TransformerRunner>> CreateRunner(const Options& options,
-                                                                const Loaded& loaded) {
-  INCIPIT_ASSIGN_OR_RETURN(const auto runner_options,
+                                                                Loaded& loaded) {
+  INCIPIT_ASSIGN_OR_RETURN(RunnerChoice choice,
                            RunnerOptionsOf(options, *loaded.backend, *loaded.model));
-  return TransformerRunner::Create(*loaded.backend, *loaded.model, runner_options);
+  loaded.parts.engine.scheduler.measured_steps = std::move(choice.measured_steps);
+  return TransformerRunner::Create(*loaded.backend, *loaded.model, choice.runner);
 }
 
 absl::Status LoadRunner(const Options& options, Loaded& loaded) {
+  EngineOptions& engine = loaded.parts.engine;
+  engine.scheduler = SchedulerOptionsOf(options);
   auto runner = CreateRunner(options, loaded);
   if (!runner.ok()) {
     return WithExitCode(WithFlags(runner.status(), FlagsOfMemory(options, loaded)), kExitDevice);
   }
   const TransformerRunnerOptions& decided = (*runner)->options();
-  EngineOptions& engine = loaded.parts.engine;
-  engine.scheduler = SchedulerOptionsOf(options);
   engine.scheduler.step_tokens_max = decided.step_tokens_max;
   engine.scheduler.steps_in_flight_max = StepsInFlightOf(options, *loaded.backend);
   engine.cache = CacheOptionsOf(options);

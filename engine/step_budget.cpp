@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -68,8 +69,14 @@ class PrefillProbe {
                                             .samples = {&sample, 1},
                                             .score_begin = score_begin}));
     INCIPIT_RETURN_IF_ERROR(runner_.Wait(result_));
-    return (clock_.Now() - begin) * num_tokens / count;
+    const Duration took = clock_.Now() - begin;
+    StepShape shape;
+    shape.AddPromptChunk(num_positions_ - count, count);
+    measured_.push_back({.shape = shape, .duration = took});
+    return took * num_tokens / count;
   }
+
+  std::vector<MeasuredStep> TakeMeasured() { return std::move(measured_); }
 
  private:
   static SamplingParams Greedy() {
@@ -86,6 +93,7 @@ class PrefillProbe {
   std::vector<TokenId> tokens_;
   std::vector<int32_t> positions_;
   StepResult result_;
+  std::vector<MeasuredStep> measured_;
 };
 
 }  // namespace
@@ -121,9 +129,9 @@ absl::StatusOr<int32_t> ChooseStepTokens(
   return chosen;
 }
 
-absl::StatusOr<int32_t> MeasureStepTokens(Backend& backend, const Model& model,
-                                          const TransformerRunnerOptions& runner_options,
-                                          const Clock& clock, const StepBudgetOptions& options) {
+absl::StatusOr<StepBudget> MeasureStepTokens(Backend& backend, const Model& model,
+                                             const TransformerRunnerOptions& runner_options,
+                                             const Clock& clock, const StepBudgetOptions& options) {
   TransformerRunnerOptions probe_options = runner_options;
   const int32_t num_positions = std::min(
       runner_options.max_model_len == 0 ? model.config.max_positions : runner_options.max_model_len,
@@ -136,7 +144,12 @@ absl::StatusOr<int32_t> MeasureStepTokens(Backend& backend, const Model& model,
   INCIPIT_ASSIGN_OR_RETURN(const std::unique_ptr<TransformerRunner> runner,
                            TransformerRunner::Create(backend, model, probe_options));
   PrefillProbe probe(*runner, clock);
-  return ChooseStepTokens(options, [&](int32_t num_tokens) { return probe.Run(num_tokens); });
+  StepBudget out;
+  INCIPIT_ASSIGN_OR_RETURN(out.step_tokens_max, ChooseStepTokens(options, [&](int32_t num_tokens) {
+                             return probe.Run(num_tokens);
+                           }));
+  out.measured = probe.TakeMeasured();
+  return out;
 }
 
 }  // namespace incipit

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "engine/transformer_runner.h"
 #include "kernels/backend.h"
+#include "scheduler/step_time_model.h"
 #include "transformer/model.h"
 
 namespace incipit {
@@ -30,12 +32,17 @@ absl::StatusOr<int32_t> ChooseStepTokens(
     const StepBudgetOptions& options,
     absl::FunctionRef<absl::StatusOr<Duration>(int32_t num_tokens)> measure);
 
+struct StepBudget {
+  int32_t step_tokens_max = 0;           // result of ChooseStepTokens
+  std::vector<MeasuredStep> measured{};  // all measured steps, for SchedulerOptions
+};
+
 // Returns the result of ChooseStepTokens for measured prefill steps of `model`. The steps run on a
 // temporary runner, which needs less memory than the final runner. `runner_options` are the options
 // of the final runner, which the caller creates later.
-absl::StatusOr<int32_t> MeasureStepTokens(Backend& backend, const Model& model,
-                                          const TransformerRunnerOptions& runner_options,
-                                          const Clock& clock,
-                                          const StepBudgetOptions& options = {});
+absl::StatusOr<StepBudget> MeasureStepTokens(Backend& backend, const Model& model,
+                                             const TransformerRunnerOptions& runner_options,
+                                             const Clock& clock,
+                                             const StepBudgetOptions& options = {});
 
 }  // namespace incipit

@@ -56,6 +56,8 @@ struct SchedulerOptions {
   // False: no sequence is admitted while an earlier sequence does not fit into the cache.
   bool passing = true;
 };
+  // Steps from which the model of step time learns before the first step of the scheduler.
+  std::vector<MeasuredStep> measured_steps{};
 
 // A waiting request is refused if the time to its deadline is less than this multiple of the
 // predicted time of its prompt. Other prompts share the steps, so the prompt takes longer.

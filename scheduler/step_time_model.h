@@ -34,6 +34,12 @@ struct StepShape {
   }
 };
 
+// A step and its measured duration.
+struct MeasuredStep {
+  StepShape shape;
+  Duration duration{};
+};
+
 // kDecode: no prompt tokens. kPrefill: only prompt tokens. kMixed: both.
 enum class StepClass { kDecode, kMixed, kPrefill };
 inline constexpr size_t kNumStepClasses = 3;

@@ -95,7 +95,15 @@ TEST(StepBudgetTest, RunsPrefillStepsOfTheModel) {
   // tokens, but the context limits it to 20 tokens, so its time counts as 24 ms for 32 tokens.
   const auto chosen = MeasureStepTokens(*backend, *model, options, clock);
   ASSERT_TRUE(chosen.ok()) << chosen.status();
-  EXPECT_EQ(*chosen, 1024);
+  EXPECT_EQ(chosen->step_tokens_max, 1024);
+  // The model of step time learns from the steps that were computed, of at most 20 tokens.
+  ASSERT_GE(chosen->measured.size(), 4u);
+  const MeasuredStep& first = chosen->measured.front();
+  EXPECT_EQ(first.duration, std::chrono::milliseconds(15));
+  EXPECT_EQ(first.shape.num_prompt_tokens, 8);
+  EXPECT_EQ(first.shape.num_positions, 13 + 14 + 15 + 16 + 17 + 18 + 19 + 20);
+  EXPECT_EQ(chosen->measured.back().shape.num_prompt_tokens, 20);
+  EXPECT_EQ(chosen->measured.back().shape.num_decoding, 0);
 }
 
 }  // namespace

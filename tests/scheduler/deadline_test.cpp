@@ -121,6 +121,23 @@ TEST(DeadlineTest, WithoutMeasuredStepsNothingIsRefused) {
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 40)));
 }
 
+TEST(DeadlineTest, StepsMeasuredBeforehandPredictTheFirstStep) {
+  SchedulerOptions options{.step_tokens_max = 64, .running_max = 8};
+  for (int32_t i = 0; i < 16; ++i) {
+    MeasuredStep& step = options.measured_steps.emplace_back();
+    step.shape.AddPromptChunk(0, 8 << i % 3);
+    step.duration = std::chrono::milliseconds(step.shape.num_prompt_tokens);
+  }
+  SchedulerFixture fixture({.num_blocks = 64, .block_size = 4}, options);
+  for (const uint64_t id : {1, 2}) {
+    Request request = SchedulerFixture::Ask(id, 40, 1, static_cast<TokenId>(id));  // takes 40 ms
+    request.first_token_deadline = At(id == 1 ? 20 : 100);
+    fixture.Add(request);
+  }
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 40)));
+  EXPECT_EQ(fixture.OutputOf(1).finish, FinishReason::kTooLate);
+}
+
 TEST(DeadlineHeapTest, EqualsASortedListAfterAnySequenceOfCalls) {
   constexpr size_t kNumGroups = 50;
   std::vector<SequenceGroup> groups(kNumGroups);

@@ -135,6 +135,16 @@ std::vector<TokenId> BytesAsTokens(std::string_view text) {
   return tokens;
 }
 
+std::vector<MeasuredStep> StepsOf(Duration token_time) {
+  std::vector<MeasuredStep> steps;
+  for (int32_t i = 0; i < 60; ++i) {
+    MeasuredStep& step = steps.emplace_back();
+    step.shape.AddPromptChunk(0, 4 << i % 5);
+    step.duration = token_time * step.shape.num_prompt_tokens;
+  }
+  return steps;
+}
+
 TestServer::TestServer(TestServerConfig config) {
   ServerParts parts;
   parts.model.name = "fake";
@@ -171,6 +181,7 @@ TestServer::TestServer(TestServerConfig config) {
   parts.engine.cache.block_size = config.block_size;
   parts.engine.scheduler = SchedulerOptionsOf(options);
   parts.engine.scheduler.step_tokens_max = config.step_tokens_max;
+  parts.engine.scheduler.measured_steps = config.measured_steps;
   parts.engine.waiting_prompt_tokens_max = options.waiting_prompt_tokens_max;
 
   if (config.options.model.empty()) config.options.model = "fake";

@@ -86,6 +86,8 @@ struct TestServerConfig {
   Options options = TestOptions();
   int32_t num_blocks = 256, block_size = 16, max_model_len = 1024;
   int32_t step_tokens_max = 64;
+  // Steps from which the model of step time learns before the first request.
+  std::vector<MeasuredStep> measured_steps;
   bool has_tokenizer = true;
   // Chat templates for requests without tools and with tools. If a text is empty, there is no
   // template. The variables bos_token and eos_token are defined in the templates.
@@ -97,6 +99,10 @@ struct TestServerConfig {
   // TestServer send no key.
   std::string api_keys;
 };
+
+// Returns measured steps from which the model of step time learns that a prompt token takes
+// `token_time`, and that the rest of a step takes no time.
+std::vector<MeasuredStep> StepsOf(Duration token_time);
 
 class TestServer {
  public:
