@@ -16,6 +16,7 @@
 #include "engine/batch.h"
 #include "engine/cache_reporter.h"
 #include "engine/inbox.h"
+#include "engine/published_load.h"
 #include "engine/request_check.h"
 
 namespace incipit {
@@ -37,6 +38,7 @@ class Engine::Loop {
   bool Drain(Time deadline);
   absl::Status Resume();
   EngineLoad Load() const;
+  std::optional<Duration> expected_wait() const { return wait_.value(); }
   Time heartbeat() const;
 
  private:
@@ -117,6 +119,7 @@ class Engine::Loop {
   int64_t inbox_prompt_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<RequestId, Live> live_ ABSL_GUARDED_BY(mutex_);
   EngineLoad load_ ABSL_GUARDED_BY(mutex_);
+  PublishedWait wait_;  // value() needs no mutex; the other functions need mutex_
   HitRatioMonitor hit_ratios_ ABSL_GUARDED_BY(mutex_);
   bool publishing_ ABSL_GUARDED_BY(mutex_) = false;
   // True if a step may be in flight (launched and not committed).
@@ -175,6 +178,7 @@ absl::Status Engine::Loop::Submit(std::shared_ptr<const Request> request) {
   Live& live = live_[id];
   live.queued = true;
   inbox_.submitted.push_back(std::move(group));
+  wait_.AddRequest(num_prompt_tokens);
   for (int32_t choice = 0; choice < kChoicesMax; ++choice) {
     if (live.cancelled_choices >> choice & 1) {
       inbox_.cancelled.push_back({.id = id, .choice = choice});
@@ -311,6 +315,7 @@ EngineLoad Engine::Loop::Load() const {
   EngineLoad load = load_;
   load.num_waiting += static_cast<int32_t>(inbox_.submitted.size());
   load.num_waiting_prompt_tokens += inbox_prompt_tokens_;
+  load.expected_wait = wait_.value();
   load.failed = !fatal_.ok();
   load.hit_ratios = hit_ratios_.Read(clock_.Now());
   return load;
@@ -555,14 +560,9 @@ void Engine::Loop::EmitEvents(bool stepped) {
 }
 
 void Engine::Loop::RecordLoad() {
-  load_.num_running = scheduler_.num_running();
-  load_.num_waiting = scheduler_.num_waiting();
-  load_.num_waiting_prompt_tokens = scheduler_.num_waiting_prompt_tokens();
-  load_.num_blocks = cache_.num_blocks();
-  load_.num_used_blocks = cache_.num_used();
-  load_.num_cached_blocks = cache_.num_cached();
-  load_.num_retained_blocks = cache_.pool().num_retained();
-  load_.block_size = cache_.block_size();
+  FillLoad(scheduler_, cache_, load_);
+  wait_.Set(scheduler_.ForecastWait(), load_.num_waiting + std::ssize(inbox_.submitted),
+            load_.num_waiting_prompt_tokens + inbox_prompt_tokens_);
 }
 
 Engine::Engine(EngineOptions options, std::unique_ptr<ModelRunner> runner, EngineListener& listener,
@@ -590,6 +590,7 @@ void Engine::ReportCached() { loop_->Order({.reports_cached = true}); }
 bool Engine::Drain(Time deadline) { return loop_->Drain(deadline); }
 absl::Status Engine::Resume() { return loop_->Resume(); }
 EngineLoad Engine::Load() const { return loop_->Load(); }
+std::optional<Duration> Engine::expected_wait() const { return loop_->expected_wait(); }
 Time Engine::heartbeat() const { return loop_->heartbeat(); }
 
 }  // namespace incipit

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -75,6 +76,9 @@ struct EngineLoad {
   // draining: new requests are refused. failed: a fatal error has stopped the engine; `failed`
   // never becomes false again.
   bool draining = false, failed = false;
+  // Predicted time from the arrival of an average request to its first token, if the request
+  // arrived now. nullopt: the model of step time (StepTimeModel) is not trained yet.
+  std::optional<Duration> expected_wait;
   HitRatios hit_ratios;  // hit ratios of the prefix cache in the last minute, ten minutes and hour
 };
 
@@ -151,6 +155,8 @@ class Engine {
   absl::Status Resume();
 
   EngineLoad Load() const;  // returns the present load of the engine; thread-safe
+  // Returns EngineLoad::expected_wait. Thread-safe; takes no lock.
+  std::optional<Duration> expected_wait() const;
   // Returns the time when the engine thread last made progress. If the engine thread is idle,
   // returns the present time. Thread-safe.
   Time heartbeat() const;

@@ -20,6 +20,7 @@ void Scheduler::Commit(const StepPlan& plan, const StepOutcome& outcome) {
   std::shift_left(in_flight_.begin(), in_flight_.end(), 1);
   --num_in_flight_;
   step_times_.Observe(plan.shape, outcome.duration);
+  slot_times_.AddStep(num_running(), outcome.duration);
   const auto is_finite = [](RowStatus status) { return status == RowStatus::kOk; };
   INCIPIT_CHECK(outcome.score_status.size() == static_cast<size_t>(plan.num_scores));
   const bool has_failed = !std::ranges::all_of(outcome.status, is_finite) ||

@@ -90,18 +90,24 @@ int32_t Scheduler::PromptRoom(const Survey& survey, const StepPlan& plan) {
     is_catching_up_ = is_catching_up_ && num_backlog > 0;
     return room;
   }
-  const Duration decode_time = step_times_.Predict(plan.shape);
-  if (decode_time == Duration{}) return room;  // no step is measured yet
-  const Duration limit = options_.itl_target > Duration{}
-                             ? options_.itl_target
-                             : FromSeconds(kStepRatio * ToSeconds(decode_time));
+  if (step_times_.Predict(plan.shape) == Duration{}) return room;  // no step is measured yet
   const int64_t position = prompts_.empty() ? 0 : prompts_.front()->num_planned;
-  const int32_t num_tokens =
-      std::max(1, step_times_.PromptTokensWithin(limit, plan.shape, position, room));
+  const int32_t num_tokens = RoomWithinTarget(plan.shape, position, room);
   const double tokens_per_second = step_times_.PrefillTokensPerSecond(num_tokens, plan.shape);
   if (num_backlog <= num_tokens) is_catching_up_ = false;
   is_catching_up_ |= IsUrgent(num_backlog, tokens_per_second);
   return is_catching_up_ ? room : num_tokens;
+}
+
+// Returns the number of prompt tokens, from 1 to `room`, with which a step is predicted to respect
+// itl_target. The step also computes `decode_part`, and the first prompt token is at `position`.
+int32_t Scheduler::RoomWithinTarget(const StepShape& decode_part, int64_t position,
+                                    int32_t room) const {
+  const Duration limit =
+      options_.itl_target > Duration{}
+          ? options_.itl_target
+          : FromSeconds(kStepRatio * ToSeconds(step_times_.Predict(decode_part)));
+  return std::max(1, step_times_.PromptTokensWithin(limit, decode_part, position, room));
 }
 
 // Returns the number of prompt tokens that are left to compute: of the running sequences, and of

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "scheduler/step_time_model.h"
+
 namespace incipit {
 
 // Weighted means over all prompts that were admitted. Each added prompt reduces the weight of all
@@ -13,21 +15,29 @@ class PromptLengths {
   void Add(int32_t num_tokens, int32_t num_cached) {
     constexpr double kKept = 0.98;
     const double computed = num_tokens - num_cached;
+    const auto positions = static_cast<double>(PositionsOf(num_cached, num_tokens - num_cached));
+    prompts_ = kKept * prompts_ + 1;
     tokens_ = kKept * tokens_ + num_tokens;
     computed_ = kKept * computed_ + computed;
     squares_ = kKept * squares_ + computed * computed;
+    positions_ = kKept * positions_ + positions;
   }
 
   // Returns the share of prompt tokens that were not found in the cache, from 0 to 1. Returns 1
   // before the first prompt.
   double computed_part() const { return tokens_ > 0 ? computed_ / tokens_ : 1; }
+  // Returns the mean number of computed tokens of a prompt. Returns 0 before the first prompt.
+  double mean_computed() const { return prompts_ > 0 ? computed_ / prompts_ : 0; }
+  // Returns the mean number of positions that a computed token attends to. Returns 0 before the
+  // first prompt.
+  double positions_per_token() const { return computed_ > 0 ? positions_ / computed_ : 0; }
   // Returns the mean number of computed tokens of a prompt, in which each prompt counts as often as
   // it has computed tokens. For example, prompts of 100 and 300 computed tokens have the mean 250.
   // Returns 0 before the first prompt.
   double mean_length() const { return computed_ > 0 ? squares_ / computed_ : 0; }
 
  private:
-  double tokens_ = 0, computed_ = 0, squares_ = 0;
+  double prompts_ = 0, tokens_ = 0, computed_ = 0, squares_ = 0, positions_ = 0;
 };
 
 }  // namespace incipit

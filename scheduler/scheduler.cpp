@@ -199,6 +199,7 @@ void Scheduler::Retire(Sequence& sequence) {
   if (sequence.state == SequenceState::kWaiting) StopWaiting(sequence);
   if (sequence.state == SequenceState::kRunning) {
     StopRunning(sequence);
+    slot_times_.AddEnd();
     sequence.state = SequenceState::kEnding;
     if (sequence.num_in_flight == 0) Release(sequence);
   } else {

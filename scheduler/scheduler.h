@@ -15,6 +15,7 @@
 #include "base/types.h"
 #include "kvcache/kv_cache_manager.h"
 #include "scheduler/deadline_heap.h"
+#include "scheduler/expected_wait.h"
 #include "scheduler/prompt_lengths.h"
 #include "scheduler/request.h"
 #include "scheduler/scheduling_policy.h"
@@ -55,9 +56,9 @@ struct SchedulerOptions {
   int32_t preemptions_max = 3;
   // False: no sequence is admitted while an earlier sequence does not fit into the cache.
   bool passing = true;
-};
   // Steps from which the model of step time learns before the first step of the scheduler.
   std::vector<MeasuredStep> measured_steps{};
+};
 
 // A waiting request is refused if the time to its deadline is less than this multiple of the
 // predicted time of its prompt. Other prompts share the steps, so the prompt takes longer.
@@ -189,6 +190,10 @@ class Scheduler {
   // Appends to `ended` all requests that have ended and that no step in flight computes.
   void TakeEnded(std::vector<std::unique_ptr<SequenceGroup>>& ended);
 
+  // Returns a forecast of the time to the first token of a new request (expected_wait.cpp). Takes
+  // O(number of running sequences) time.
+  WaitForecast ForecastWait() const;
+
   const SchedulerEvents& events() const { return events_; }
   void ClearEvents();
 
@@ -239,6 +244,7 @@ class Scheduler {
   int32_t NumBlocksForOne(const Sequence& sequence) const;
   Survey SurveyRunning();
   int32_t PromptRoom(const Survey& survey, const StepPlan& plan);
+  int32_t RoomWithinTarget(const StepShape& decode_part, int64_t position, int32_t room) const;
   int64_t NumBacklogTokens(const Survey& survey) const;
   bool IsUrgent(int64_t num_tokens, double tokens_per_second) const;
   void AddDecodes(const Survey& survey, StepPlan& plan);
@@ -329,6 +335,7 @@ class Scheduler {
   int64_t num_waiting_prompt_tokens_ = 0;
   StepTimeModel step_times_;
   PromptLengths prompt_lengths_;
+  SlotTimes slot_times_;
   // True while steps compute up to step_tokens_max tokens, because the prompts would otherwise miss
   // ttft_target.
   bool is_catching_up_ = false;

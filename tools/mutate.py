@@ -305,6 +305,14 @@ BUGS = [
     Bug("a sequence that has ended still counts as a running sequence of its tenant", "scheduler/scheduler.cpp",
         "shares_.CountRunning(sequence.group->standing.tenant, -1);", "", test="scheduler_test"),
 
+    # Expected wait.
+    Bug("the expected wait ignores that a slot must become free", "scheduler/expected_wait.cpp",
+        "std::max({work_s, slots_s, rest_s})", "std::max(work_s, rest_s)", test="scheduler_test"),
+    Bug("the expected wait ignores the prompt tokens that running sequences have left", "scheduler/expected_wait.cpp",
+        "if (is_prompt) num_running_tokens += sequence->num_missing();", "(void)is_prompt;", test="scheduler_test"),
+    Bug("the scheduler does not count the ends of sequences for the expected wait", "scheduler/scheduler.cpp",
+        "slot_times_.AddEnd();", "", test="scheduler_test"),
+
     # Order of the waiting sequences.
     Bug("the priority of a waiting request falls with time", "scheduler/scheduler.cpp",
         "MakeOrderKey(request, next_order_++, options_.priority_aging)",

@@ -57,6 +57,7 @@ void FillLoad(const EngineLoad& load, const std::optional<AdmissionPreview>& pre
   out.set_retained_blocks(static_cast<uint32_t>(load.num_retained_blocks));
   out.set_block_size(static_cast<uint32_t>(load.block_size));
   out.set_draining(load.draining);
+  if (load.expected_wait) out.set_expected_wait_seconds(ToSeconds(*load.expected_wait));
   if (preview) FillPreview(*preview, *out.mutable_admission());
   ToBytes(out, response);
 }

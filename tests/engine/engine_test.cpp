@@ -73,6 +73,33 @@ TEST(EngineTest, HitRatiosAreThoseOfTheLastMinutes) {
   EXPECT_FALSE(fixture.engine->Load().hit_ratios.decayed);
 }
 
+TEST(EngineTest, TheExpectedWaitGrowsWithEachWaitingRequest) {
+  EngineOptions options = EngineFixture::DefaultOptions();
+  options.cache.prefix_cache = false;
+  EngineFixture fixture(options);
+  fixture.gate.Close();
+  EXPECT_EQ(fixture.engine->expected_wait(), std::nullopt);
+  for (uint64_t id = 1; id <= 20; ++id) {
+    EXPECT_EQ(fixture.engine->expected_wait().has_value(), id > 8) << "after 8 steps with prompts";
+    const int32_t num_prompt = 10 + 10 * static_cast<int32_t>(id % 4);
+    ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(id, num_prompt, 1)).ok());
+    fixture.gate.WaitForStep();
+    fixture.clock.Advance(std::chrono::milliseconds(10 * num_prompt));
+    fixture.gate.Pass(1);
+    fixture.listener.WaitForEnd(id);
+  }
+  const double idle_s = ToSeconds(*fixture.engine->expected_wait());
+  EXPECT_NEAR(idle_s, 0.25, 0.05);  // a prompt of 25 tokens
+  for (uint64_t id = 101; id <= 105; ++id) {
+    ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(id, 50, 1)).ok());
+    const double busy_s = ToSeconds(*fixture.engine->expected_wait());
+    EXPECT_NEAR(busy_s - idle_s, 0.5 * static_cast<double>(id - 100), 0.3);
+  }
+  EXPECT_EQ(fixture.engine->Load().expected_wait, fixture.engine->expected_wait());
+  fixture.gate.Open();
+  fixture.listener.WaitForEnd(105);
+}
+
 TEST(EngineTest, AResetIsReportedAtOnceThoughNoStepFollows) {
   EngineFixture fixture;
   ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 21, 2)).ok());

@@ -1,0 +1,61 @@
+#include "scheduler/expected_wait.h"
+
+#include "scheduler/scheduler.h"
+
+namespace incipit {
+namespace {
+
+// Keeps conversions to Duration within the range of Duration.
+constexpr double kWaitSecondsMax = 1e9;
+
+}  // namespace
+
+std::optional<Duration> WaitForecast::WaitFor(int64_t num_waiting,
+                                              int64_t num_prompt_tokens) const {
+  if (!is_known) return std::nullopt;
+  const double work_s = running_s + token_s * static_cast<double>(num_prompt_tokens);
+  const int64_t num_ends = std::max<int64_t>(0, num_waiting + 1 - num_free_slots);
+  const double slots_s = slot_s * static_cast<double>(num_ends);
+  const double wait_s = std::max({work_s, slots_s, rest_s}) + own_s;
+  return FromSeconds(std::min(wait_s, kWaitSecondsMax));
+}
+
+// Assumes that the next steps decode as many sequences as the latest plan.
+WaitForecast Scheduler::ForecastWait() const {
+  WaitForecast out;
+  out.is_known = step_times_.trained();
+  if (!out.is_known) return out;
+  const StepShape decode_part = num_running() > 0 ? decode_shape_ : StepShape{};
+  const auto num_decoding = static_cast<int32_t>(decode_part.num_decoding);
+  const int32_t room = std::max(1, options_.step_tokens_max - num_decoding);
+  const int32_t per_step =
+      num_decoding == 0 || is_catching_up_ ? room : RoomWithinTarget(decode_part, 0, room);
+  const auto seconds_for = [&](double num_tokens) {
+    const double num_positions = num_tokens * prompt_lengths_.positions_per_token();
+    return ToSeconds(step_times_.TimeFor(static_cast<int64_t>(num_tokens),
+                                         static_cast<int64_t>(num_positions), per_step,
+                                         decode_part));
+  };
+  const double computed_token_s = seconds_for(per_step) / per_step;
+  int64_t num_running_tokens = 0;
+  for (const Sequence* sequence : running_) {
+    const bool is_prompt =
+        sequence->state == SequenceState::kRunning && sequence->num_missing() > 1;
+    if (is_prompt) num_running_tokens += sequence->num_missing();
+  }
+  out.running_s = computed_token_s * static_cast<double>(num_running_tokens);
+  for (int32_t i = 0; i < num_in_flight_; ++i) {
+    out.running_s += ToSeconds(step_times_.Predict(in_flight_[static_cast<size_t>(i)]->shape));
+  }
+  out.token_s = computed_token_s * prompt_lengths_.computed_part();
+  out.own_s = seconds_for(std::max(1.0, prompt_lengths_.mean_computed()));
+  out.rest_s = ToSeconds(step_times_.Predict(decode_part)) / 2;
+  // If the head does not fit into the cache, blocks become free only when sequences end. The cache
+  // then limits the number of running sequences instead of running_max.
+  const int32_t num_slots = head_ != nullptr ? std::max(1, num_running()) : options_.running_max;
+  out.slot_s = slot_times_.mean_s() / num_slots;
+  out.num_free_slots = std::max(0, num_slots - num_running());
+  return out;
+}
+
+}  // namespace incipit
