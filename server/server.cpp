@@ -26,6 +26,7 @@
 #include "server/session/call_tracker.h"
 #include "server/session/prompt_encoder.h"
 #include "server/session/request_error.h"
+#include "server/session/retry_delay.h"
 #include "server/session/session_starter.h"
 #include "server/session/text_pool.h"
 #include "server/session/token_dispatcher.h"
@@ -359,8 +360,8 @@ Server::Parts::~Parts() {
   health.Stop();
   metrics.SetLoadSource(nullptr);
   metrics.SetUnreadSource(nullptr);
-  dispatcher.CancelAll(WithRetryDelay(Refuse(Reason::kDraining, "the server is stopping"),
-                                      dispatcher.wait().RetryDelay(0)));
+  dispatcher.CancelAll(
+      WithRetryDelay(Refuse(Reason::kDraining, "the server is stopping"), kRetryDelayMin));
   if (kv_events != nullptr) kv_events->Stop();
   AwaitIdle(kFarewell);
   const auto deadline = std::chrono::system_clock::now() + kLastReplies;

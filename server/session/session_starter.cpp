@@ -7,6 +7,7 @@
 #include "base/limit.h"
 #include "base/status.h"
 #include "server/session/request_error.h"
+#include "server/session/retry_delay.h"
 
 namespace incipit {
 SessionStarter::SessionStarter(const SessionContext& context) : context_(context) {}
@@ -21,12 +22,12 @@ absl::Status SessionStarter::Closed(const EngineLoad& load) const {
   const absl::Status status = load.failed
                                   ? incipit::Refuse(Reason::kEngineFailed, "the engine has failed")
                                   : incipit::Refuse(Reason::kDraining, "the server is draining");
-  return WithRetryDelay(status, context_.dispatcher.wait().RetryDelay(0));
+  return WithRetryDelay(status, kRetryDelayMin);
 }
 
 absl::Status SessionStarter::Busy(Reason reason, std::string_view message, int64_t limit) const {
   return WithRetryDelay(WithBound(incipit::Refuse(reason, message), limit),
-                        context_.dispatcher.wait().RetryDelay(context_.engine.Load().num_waiting));
+                        RetryDelayFor(context_.engine.expected_wait()));
 }
 
 absl::Status SessionStarter::TextQueueFull(TextQueueLimit limit) const {
@@ -222,19 +223,18 @@ absl::Status SessionStarter::CheckDeadline(const Session& session) const {
   // deadline.
   if (context_.options.scheduling != SchedulingKind::kFcfs) return absl::OkStatus();
   const EngineLoad load = context_.engine.Load();
-  if (!IsQueueHeldUp(load)) return absl::OkStatus();
-  const int32_t num_waiting = load.num_waiting;
-  const Duration wait = context_.dispatcher.wait().ExpectedWait(num_waiting);
+  if (!load.expected_wait || !IsQueueHeldUp(load)) return absl::OkStatus();
+  const Duration wait = *load.expected_wait;
   const Duration left = session.deadline() - context_.clock.Now();
   // Returns OK if the deadline has already passed, because Session::CheckWanted then returns
   // DEADLINE_EXCEEDED.
   if (left <= Duration::zero() || wait <= left) return absl::OkStatus();
   return WithRetryDelay(
       incipit::Refuse(Reason::kQueueTooLong,
-                      fmt::format("the deadline is in {:.3f} s, but the wait behind {} requests "
-                                  "in the queue takes about {:.3f} s",
-                                  ToSeconds(left), num_waiting, ToSeconds(wait))),
-      context_.dispatcher.wait().RetryDelay(num_waiting));
+                      fmt::format("the deadline is in {:.3f} s, but {} requests wait in the "
+                                  "queue, so the first token is expected after {:.3f} s",
+                                  ToSeconds(left), load.num_waiting, ToSeconds(wait))),
+      RetryDelayFor(wait));
 }
 
 absl::Status SessionStarter::Submit(const std::shared_ptr<Session>& session,

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "server/session/request_error.h"
+#include "server/session/retry_delay.h"
 
 namespace incipit {
 
@@ -230,9 +231,7 @@ void TokenDispatcher::Work() {
 }
 
 void TokenDispatcher::Handle(Inbox& batch) {
-  const Time now = clock_.Now();
   for (auto& [id, output] : batch.added) {
-    if (calls_.empty()) busy_since_ = now;
     calls_.emplace(id, std::make_unique<Call>(id, std::move(output), options_.tokenizer));
   }
   for (const AdmissionEvent& event : batch.admissions) HandleAdmission(event);
@@ -362,8 +361,7 @@ void TokenDispatcher::Finish(RequestId id, Call& call) {
   absl::Status status = StatusOf(call.finish);
   if (call.finish == FinishReason::kCancelled && call.end_status) status = *call.end_status;
   if (call.finish == FinishReason::kTooLate) {
-    const auto num_waiting = static_cast<int32_t>(calls_.size());
-    status = WithRetryDelay(std::move(status), wait_.RetryDelay(num_waiting));
+    status = WithRetryDelay(std::move(status), RetryDelayFor(engine_.load()->expected_wait()));
   }
   // Stops counting the request against --requests-max before the client receives the end of the
   // call, because the client may then send another request immediately.
@@ -421,9 +419,6 @@ void TokenDispatcher::CountFinish(const Call& call, Time now) {
   }
   outcome.sizes = SizesOf(call);
   metrics_.OnRequestFinished(outcome);
-  // Report the time since the previous request ended. If the server was idle after this end, report
-  // only the time since the next request arrived.
-  wait_.OnFinish(now - std::exchange(busy_since_, now));
 }
 
 void TokenDispatcher::CheckStalls(Time now) {

@@ -23,7 +23,6 @@
 #include "server/session/output_choice.h"
 #include "server/session/session.h"
 #include "server/session/stall_watch.h"
-#include "server/session/wait_estimate.h"
 
 namespace incipit {
 
@@ -70,9 +69,6 @@ class TokenDispatcher final : public EngineListener {
   void Remove(RequestId id);
   // Cancels all requests in the engine. The calls of clients then end with `status`.
   void CancelAll(absl::Status status);
-
-  // Returns the object that estimates how long new requests will wait in the queue.
-  const WaitEstimate& wait() const { return wait_; }
 
   // Returns the estimated size in bytes of the output that waits in all sessions until clients have
   // read earlier output.
@@ -132,7 +128,6 @@ class TokenDispatcher final : public EngineListener {
   const Clock& clock_;
   Metrics& metrics_;
   std::atomic<Engine*> engine_{nullptr};
-  WaitEstimate wait_;
   // Longest time of one step (the computation of one batch by the model). Written by the engine
   // thread.
   std::atomic<Duration::rep> step_longest_{0};
@@ -141,15 +136,12 @@ class TokenDispatcher final : public EngineListener {
   const std::shared_ptr<std::atomic<int64_t>> waiting_bytes_ =
       std::make_shared<std::atomic<int64_t>>(0);
 
-  // Only the thread of the dispatcher uses the members from `calls_` to `busy_since_`.
+  // Only the thread of the dispatcher uses the members from `calls_` to `stall_check_`.
   absl::flat_hash_map<RequestId, std::unique_ptr<Call>> calls_;
   std::vector<Call*> touched_;
   int64_t num_generated_ = 0;  // number of output tokens that must still be added to `metrics_`
   StallWatch stalls_;
   Time stall_check_{};  // time at which the thread next looks for clients that do not read
-  // Time at which the last request ended, or at which a request last arrived at the idle server,
-  // whichever is later.
-  Time busy_since_{};
 
   Mutex mutex_;
   std::condition_variable_any changed_;

@@ -277,15 +277,8 @@ TEST(DeadlineTest, WithFcfsADeadlineThatWouldPassInTheQueueIsRefusedAtOnce) {
   TestServerConfig config;
   config.options.running_max = 1;
   config.options.scheduling = SchedulingKind::kFcfs;
+  config.measured_steps = StepsOf(std::chrono::milliseconds(100));  // 0.8 s for kEightTokens
   TestServer server(std::move(config));
-  server.gate().Close();
-  ReadCall first(server.inference(), Greedy(kEightTokens, 2));
-  server.gate().AwaitWaiting();
-  // After the following call, the server expects that a request takes about 0.2 s.
-  AskWithin(server, Greedy({20, 21, 22}, 5), std::chrono::milliseconds(200));
-  server.gate().Open();
-  EXPECT_TRUE(first.End().status.ok());
-  server.AwaitLoad([](const auto& load) { return load.running() + load.waiting() == 0; });
   server.gate().Close();
   std::vector<std::unique_ptr<ReadCall>> calls;
   for (int i = 0; i < 41; ++i) {
@@ -294,6 +287,7 @@ TEST(DeadlineTest, WithFcfsADeadlineThatWouldPassInTheQueueIsRefusedAtOnce) {
   server.AwaitLoad([](const auto& load) { return load.running() + load.waiting() == 41; });
   const Reply refused = AskWithin(server, Greedy(kEightTokens, 2), std::chrono::seconds(4));
   ExpectRetryLater(refused.status, "QUEUE_TOO_LONG");
+  EXPECT_NEAR(RetrySecondsOf(refused.status), 41 * 0.8 / 4, 1);
   ReadCall patient(server.inference(), Greedy(kEightTokens, 2));
   server.gate().Open();
   for (const auto& call : calls) EXPECT_TRUE(call->End().status.ok());

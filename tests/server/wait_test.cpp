@@ -1,10 +1,11 @@
-// The expected wait that GetLoad reports. The model of step time learns from given durations, and
-// no step runs before the tests have read their figures.
+// The expected wait that GetLoad reports, and the retry delays that depend on it. The model of step
+// time learns from given durations, and no step runs before the tests have read their figures.
 #include <gtest/gtest.h>
 
 #include <thread>
 #include <utility>
 
+#include "server/session/retry_delay.h"
 #include "tests/server/test_server.h"
 
 namespace incipit {
@@ -60,6 +61,27 @@ TEST(ExpectedWaitTest, GrowsWithThePromptsThatWait) {
     BusyServer busy(same, num_requests);
     EXPECT_NEAR(busy.server.Load().expected_wait_seconds(), num_requests, 0.25);
   }
+}
+
+TEST(RetryDelayTest, IsAQuarterOfTheExpectedWait) {
+  TestServerConfig config;
+  config.options.requests_max = 4;
+  config.measured_steps = StepsOf(milliseconds(1000));
+  BusyServer busy(std::move(config), 4);
+  const double wait = busy.server.Load().expected_wait_seconds();
+  EXPECT_NEAR(wait, 40, 4);
+  const grpc::Status refused = Ask(busy.server.inference(), Greedy(kTenTokens, 2)).status;
+  EXPECT_EQ(ReasonOf(refused), "QUEUE_FULL");
+  EXPECT_NEAR(RetrySecondsOf(refused), wait / 4, 0.01);
+}
+
+TEST(RetryDelayTest, IsFromOneSecondToOneMinute) {
+  EXPECT_EQ(RetryDelayFor(std::nullopt), kRetryDelayMin);
+  EXPECT_EQ(RetryDelayFor(milliseconds(3900)), kRetryDelayMin);
+  EXPECT_EQ(RetryDelayFor(milliseconds(20'000)), milliseconds(5000));
+  EXPECT_EQ(RetryDelayFor(std::chrono::hours(1)), kRetryDelayMax);
+  EXPECT_EQ(kRetryDelayMin, std::chrono::seconds(1));
+  EXPECT_EQ(kRetryDelayMax, std::chrono::minutes(1));
 }
 
 }  // namespace
