@@ -452,7 +452,6 @@ absl::Status Engine::Loop::BeginStep() {
   step.stats = std::exchange(taken_back_, {});
   if (step.stats.begin == Time{}) step.stats.begin = begin;
   step.stats.plan += step.launched_at - begin;
-  step.stats.num_preemptions += step.plan.num_preemptions;
   absl::Status status = runner_->Launch(batch);
   if (!status.ok()) {
     scheduler_.Abort(step.plan);
@@ -479,9 +478,7 @@ absl::Status Engine::Loop::EndStep() {
                                 .duration = step.stats.duration});
   stats_ = step.stats;
   stats_.commit = clock_.Now() - done_at_;
-  stats_.num_tokens = step.plan.num_tokens;
-  stats_.num_decode_tokens = step.plan.num_decode_tokens;
-  stats_.num_prefill_tokens = step.plan.num_tokens - step.plan.num_decode_tokens;
+  FillTokens(step.plan, stats_);
   return absl::OkStatus();
 }
 
@@ -525,13 +522,7 @@ void Engine::Loop::EmitIfAny(bool stepped) {
 
 void Engine::Loop::EmitEvents(bool stepped) {
   const SchedulerEvents& events = scheduler_.events();
-  stats_.num_running = scheduler_.num_running();
-  stats_.num_waiting = scheduler_.num_waiting();
-  stats_.num_blocks = cache_.num_blocks();
-  stats_.num_used_blocks = cache_.num_used();
-  stats_.num_cached_blocks = cache_.num_cached();
-  stats_.num_retained_blocks = cache_.pool().num_retained();
-  stats_.cache = cache_.TakeStats();
+  FillState(scheduler_, cache_, stats_);
   {
     // Remove ended requests from live_ before the listener receives their last events. A client may
     // submit a new request immediately after these events.
@@ -561,6 +552,7 @@ void Engine::Loop::EmitEvents(bool stepped) {
 
 void Engine::Loop::RecordLoad() {
   FillLoad(scheduler_, cache_, load_);
+  load_.scheduler = scheduler_.Figures();
   wait_.Set(scheduler_.ForecastWait(), load_.num_waiting + std::ssize(inbox_.submitted),
             load_.num_waiting_prompt_tokens + inbox_prompt_tokens_);
 }

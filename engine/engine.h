@@ -15,35 +15,13 @@
 #include "base/types.h"
 #include "engine/cache_reporter.h"
 #include "engine/model_runner.h"
+#include "engine/step_stats.h"
 #include "kvcache/hit_ratio_monitor.h"
 #include "kvcache/kv_cache_manager.h"
 #include "scheduler/request.h"
 #include "scheduler/scheduler.h"
 
 namespace incipit {
-
-struct StepStats {
-  Time begin{};
-  // Durations of planning, computing and committing the step. `run` is measured from the launch of
-  // the step or from the end of the previous step, whichever is later.
-  Duration plan{}, run{}, commit{};
-  // Duration of computing the step, like `run`. If the step failed and was planned again, `run`
-  // also contains the failed attempts, and `duration` does not.
-  Duration duration{};
-  int32_t num_tokens = 0;  // tokens computed in this step
-  // Number of tokens in this step that belong to prompts, or that are computed again after a
-  // preemption.
-  int32_t num_prefill_tokens = 0;
-  int32_t num_decode_tokens = 0;
-  int32_t num_running = 0, num_waiting = 0;
-  int32_t num_preemptions = 0;  // sequences preempted in this step
-  // num_blocks: all blocks. num_used_blocks: blocks that sequences use. num_cached_blocks: free
-  // blocks that lookups can find.
-  int32_t num_blocks = 0, num_used_blocks = 0, num_cached_blocks = 0;
-  // Number of cached blocks with a retention hint (a client's request to keep blocks).
-  int32_t num_retained_blocks = 0;
-  KvCacheStats cache;  // changes of the cache counters since the previous step
-};
 
 struct StepEvents {
   std::span<const AdmissionEvent> admissions;
@@ -80,6 +58,7 @@ struct EngineLoad {
   // arrived now. nullopt: the model of step time (StepTimeModel) is not trained yet.
   std::optional<Duration> expected_wait;
   HitRatios hit_ratios;  // hit ratios of the prefix cache in the last minute, ten minutes and hour
+  SchedulerFigures scheduler;
 };
 
 struct EngineOptions {

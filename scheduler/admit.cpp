@@ -218,6 +218,7 @@ void Scheduler::CountOvertaken(const Sequence& admitted) {
   for (Sequence* sequence : waiting_.of(admitted.group->standing.tenant).window()) {
     if (!IsBefore(*sequence, admitted)) return;
     ++sequence->num_overtaken;
+    ++counts_.overtakes;
   }
 }
 

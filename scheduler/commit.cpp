@@ -21,6 +21,8 @@ void Scheduler::Commit(const StepPlan& plan, const StepOutcome& outcome) {
   --num_in_flight_;
   step_times_.Observe(plan.shape, outcome.duration);
   slot_times_.AddStep(num_running(), outcome.duration);
+  const StepClass step_class = ClassOf(plan.shape);
+  step_time_errors_[static_cast<size_t>(step_class)] = step_times_.ErrorOf(step_class);
   const auto is_finite = [](RowStatus status) { return status == RowStatus::kOk; };
   INCIPIT_CHECK(outcome.score_status.size() == static_cast<size_t>(plan.num_scores));
   const bool has_failed = !std::ranges::all_of(outcome.status, is_finite) ||

@@ -20,12 +20,12 @@ bool Scheduler::MakeRoom(StepPlan& plan, Survey& survey) {
   for (; frees_passing && num_passing > 0; --num_passing) {
     Sequence* last = LastPassing();
     if (last == nullptr) break;
-    Preempt(*last, plan);
+    Preempt(*last, PreemptionReason::kHead, plan);
   }
-  if (displaced != nullptr) Preempt(*displaced, plan);
+  if (displaced != nullptr) Preempt(*displaced, PreemptionReason::kShare, plan);
   if (plan.num_preemptions > 0) survey = SurveyRunning();
   while (PassingTakesPromised(survey)) {
-    Preempt(*LastPassing(), plan);
+    Preempt(*LastPassing(), PreemptionReason::kHead, plan);
     survey = SurveyRunning();
   }
   while (survey.num_urgent_blocks > cache_.num_free()) {
@@ -35,7 +35,7 @@ bool Scheduler::MakeRoom(StepPlan& plan, Survey& survey) {
     }
     Sequence* victim = ChooseVictim(protected_);
     INCIPIT_CHECK(victim != nullptr);
-    Preempt(*victim, plan);
+    Preempt(*victim, PreemptionReason::kDecode, plan);
     lacks_blocks_ = true;
     survey = SurveyRunning();
   }
@@ -150,7 +150,7 @@ int32_t Scheduler::NumLost(const Sequence& sequence) const {
   return std::max(0, sequence.num_computed - num_kept);
 }
 
-void Scheduler::Preempt(Sequence& victim, StepPlan& plan) {
+void Scheduler::Preempt(Sequence& victim, PreemptionReason reason, StepPlan& plan) {
   INCIPIT_CHECK(num_in_flight_ == 0 && victim.num_in_flight == 0);
   running_.erase(std::ranges::find(running_, &victim));
   StopRunning(victim);
@@ -158,6 +158,7 @@ void Scheduler::Preempt(Sequence& victim, StepPlan& plan) {
   victim.returning = true;
   ++victim.num_preemptions;
   ++plan.num_preemptions;
+  ++counts_.preemptions[static_cast<size_t>(reason)];
   Enqueue(victim);
 }
 

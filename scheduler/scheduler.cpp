@@ -265,4 +265,23 @@ void Scheduler::ClearEvents() {
   events_.ended.clear();
 }
 
+SchedulerCounts Scheduler::TakeCounts() {
+  SchedulerCounts counts = std::exchange(counts_, {});
+  counts.services = shares_.TakeServices();
+  return counts;
+}
+
+SchedulerFigures Scheduler::Figures() const {
+  SchedulerFigures figures;
+  figures.num_active_tenants = shares_.num_active();
+  figures.step_time_errors = step_time_errors_;
+  double smallest = std::numeric_limits<double>::infinity(), largest = 0;
+  for (const int32_t tenant : waiting_.tenants()) {
+    smallest = std::min(smallest, shares_.service(tenant));
+    largest = std::max(largest, shares_.service(tenant));
+  }
+  figures.service_gap = std::max(0.0, largest - smallest);
+  return figures;
+}
+
 }  // namespace incipit

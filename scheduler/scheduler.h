@@ -18,6 +18,7 @@
 #include "scheduler/expected_wait.h"
 #include "scheduler/prompt_lengths.h"
 #include "scheduler/request.h"
+#include "scheduler/scheduler_stats.h"
 #include "scheduler/scheduling_policy.h"
 #include "scheduler/sequence.h"
 #include "scheduler/step_time_model.h"
@@ -196,6 +197,10 @@ class Scheduler {
 
   const SchedulerEvents& events() const { return events_; }
   void ClearEvents();
+  // Returns the counters, and sets them to 0.
+  SchedulerCounts TakeCounts();
+  // Takes O(number of tenants with waiting requests) time.
+  SchedulerFigures Figures() const;
 
   bool idle() const { return groups_.empty() && ending_groups_.empty(); }
   // True if all requests have ended. Steps in flight may still compute tokens of ended requests.
@@ -294,7 +299,7 @@ class Scheduler {
   Sequence* ChooseVictim(const Sequence* kept) const;
   bool IsPreemptedBefore(const Sequence& a, const Sequence& b) const;
   int32_t NumLost(const Sequence& sequence) const;
-  void Preempt(Sequence& victim, StepPlan& plan);
+  void Preempt(Sequence& victim, PreemptionReason reason, StepPlan& plan);
   Sequence* FindProtected() const;
   bool HoldHead();
   void ReleaseHead();
@@ -324,6 +329,7 @@ class Scheduler {
   int32_t num_parked_ = 0;  // sequences that wait for a prefix
   DeadlineHeap deadlines_;
   SchedulerEvents events_;
+  SchedulerCounts counts_;
   std::array<const StepPlan*, kStepsInFlightMax> in_flight_{};  // the oldest step first
   int32_t num_in_flight_ = 0;
   Time now_{};                // time of the latest plan
@@ -334,6 +340,7 @@ class Scheduler {
   size_t num_choices_ = 0;  // number of choices of all requests
   int64_t num_waiting_prompt_tokens_ = 0;
   StepTimeModel step_times_;
+  std::array<double, kNumStepClasses> step_time_errors_{};  // results of StepTimeModel::ErrorOf
   PromptLengths prompt_lengths_;
   SlotTimes slot_times_;
   // True while steps compute up to step_tokens_max tokens, because the prompts would otherwise miss

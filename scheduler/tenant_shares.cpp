@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/check.h"
 
@@ -14,6 +15,7 @@ constexpr int32_t kSharedIndex = kTenantsMax;  // counter of all tenants without
 
 TenantShares::TenantShares(const ShareOptions& options) : options_(options) {
   for (const auto& entry : options_.weights) INCIPIT_CHECK(entry.second > 0);
+  INCIPIT_CHECK(options_.reported.size() <= kReportedTenantsMax);
   index_of_.reserve(kTenantsMax);
 }
 
@@ -57,6 +59,10 @@ int32_t TenantShares::FindIndex(uint64_t id) {
   index_of_[id] = index;
   const auto weight = options_.weights.find(id);
   At(index) = {.id = id, .weight = weight == options_.weights.end() ? 1 : weight->second};
+  const auto reported = std::ranges::find(options_.reported, id);
+  if (reported != options_.reported.end()) {
+    At(index).total_index = static_cast<size_t>(reported - options_.reported.begin());
+  }
   return index;
 }
 
@@ -65,6 +71,14 @@ int32_t TenantShares::FindIdle() const {
     if (At(index).num_requests == 0) return index;
   }
   return kSharedIndex;
+}
+
+ServiceTotals TenantShares::TakeServices() {
+  ServiceTotals taken{};
+  for (size_t i = 0; i < taken.size(); ++i) {
+    if (untaken_[i] > 0) taken[i] = std::exchange(untaken_[i], 0);
+  }
+  return taken;
 }
 
 double TenantShares::SmallestActive() const {

@@ -1,6 +1,8 @@
 // Counts how much service each tenant has received.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -11,6 +13,11 @@ namespace incipit {
 // Maximum number of tenants with a counter of their own. All other tenants share one counter.
 inline constexpr int32_t kTenantsMax = 1024;
 
+// Maximum number of tenants whose service is reported separately.
+inline constexpr size_t kReportedTenantsMax = 20;
+// Service by index in ShareOptions::reported. The last element is the service of all other tenants.
+using ServiceTotals = std::array<double, kReportedTenantsMax + 1>;
+
 // The price of each kind of token, and the weight of each tenant.
 struct ShareOptions {
   double prompt_price = 1;    // price of a prompt token that a step computes
@@ -19,6 +26,9 @@ struct ShareOptions {
   // Weights of tenants by Request::tenant. A tenant with weight 2 gets twice the service of a
   // tenant with weight 1. All other tenants have weight 1. REQUIRES: weights are above 0.
   absl::flat_hash_map<uint64_t, double> weights{};
+  // Tenants, by Request::tenant, whose service TakeServices reports separately. REQUIRES: at most
+  // kReportedTenantsMax tenants.
+  std::vector<uint64_t> reported{};
 };
 
 // Virtual token counters: for each tenant, the price of all tokens that the tenant received,
@@ -69,6 +79,11 @@ class TenantShares {
   int32_t num_indices() const { return static_cast<int32_t>(tenants_.size()); }
   uint64_t id(int32_t index) const { return At(index).id; }
 
+  // Returns the service that tenants received since the previous call: the price of their tokens
+  // divided by their weight, without the credit of tenants that become active. No element is
+  // negative. If refunds exceed the charges, later results are smaller by the difference.
+  ServiceTotals TakeServices();
+
  private:
   struct Tenant {
     uint64_t id = 0;
@@ -76,11 +91,17 @@ class TenantShares {
     double service = 0;
     int64_t num_requests = 0;
     int32_t num_running = 0;
+    size_t total_index = kReportedTenantsMax;  // index in ServiceTotals
   };
 
   Tenant& At(int32_t index) { return tenants_[static_cast<size_t>(index)]; }
   const Tenant& At(int32_t index) const { return tenants_[static_cast<size_t>(index)]; }
-  void Charge(int32_t index, double price) { At(index).service += price / At(index).weight; }
+  void Charge(int32_t index, double price) {
+    Tenant& tenant = At(index);
+    const double service = price / tenant.weight;
+    tenant.service += service;
+    untaken_[tenant.total_index] += service;
+  }
   int32_t FindIndex(uint64_t id);
   int32_t FindIdle() const;
   double SmallestActive() const;
@@ -94,6 +115,8 @@ class TenantShares {
   // Largest counter of all tenants at the time when they became idle. If no tenant is active, the
   // next active tenant starts with at least this counter.
   double last_service_ = 0;
+  // Service that TakeServices has not returned yet. Negative after refunds.
+  ServiceTotals untaken_{};
 };
 
 }  // namespace incipit

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <iterator>
 #include <limits>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/status.h"
+#include "server/metrics/metrics.h"
 
 namespace incipit {
 namespace {
@@ -241,7 +243,22 @@ SchedulerOptions SchedulerOptionsOf(const Options& options) {
   for (const auto& [name, weight] : options.tenant_weights) {
     scheduler.shares.weights[TenantDigest(name)] = weight;
   }
+  for (const std::string& name : ReportedTenants(options)) {
+    scheduler.shares.reported.push_back(TenantDigest(name));
+  }
   return scheduler;
+}
+
+std::vector<std::string> ReportedTenants(const Options& options) {
+  std::vector<std::string> names;
+  for (const auto& entry : options.tenant_weights) {
+    if (entry.first != kOtherTenants) names.push_back(entry.first);
+  }
+  std::ranges::stable_sort(names, std::ranges::greater{}, [&](const std::string& name) {
+    return options.tenant_weights.at(name);
+  });
+  names.resize(std::min(names.size(), kReportedTenantsMax));
+  return names;
 }
 
 }  // namespace incipit

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/flags.h"
 #include "engine/engine.h"
@@ -23,5 +25,10 @@ void BindScheduling(Options& options, Flags& flags);
 // Returns the options of the scheduler, except the limits that depend on the device
 // (step_tokens_max and steps_in_flight_max).
 SchedulerOptions SchedulerOptionsOf(const Options& options);
+
+// Returns the names of the tenants in --tenant-weights whose service the metrics report, in the
+// order of ShareOptions::reported: the kReportedTenantsMax largest weights, largest first. Equal
+// weights are in the order of the names. A tenant with the name kOtherTenants is left out.
+std::vector<std::string> ReportedTenants(const Options& options);
 
 }  // namespace incipit

@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 #include "server/drain_switch.h"
+#include "server/engine_options.h"
 #include "server/gateway/gateway_service.h"
 #include "server/http/http_server.h"
 #include "server/http/openai_error.h"
@@ -334,6 +335,7 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
               keys, num_kept_bytes}) {
   dispatcher.Attach(engine);
   metrics.SetModelInfo(MetricsModel(parts));
+  metrics.SetReportedTenants(ReportedTenants(options));
   metrics.SetLoadSource([this] { return engine.Load(); });
   if (!HasEngineApi(options)) return;
   kv_events = MakeKvEventHub();

@@ -304,6 +304,13 @@ BUGS = [
         "&& gap > kExchangeGap", "", test="scheduler_test"),
     Bug("a sequence that has ended still counts as a running sequence of its tenant", "scheduler/scheduler.cpp",
         "shares_.CountRunning(sequence.group->standing.tenant, -1);", "", test="scheduler_test"),
+    Bug("a refund makes the metric of a tenant's service fall", "scheduler/tenant_shares.cpp",
+        "if (untaken_[i] > 0) taken[i]", "taken[i]", test="scheduler_test"),
+    Bug("the metrics add the service of a named tenant to the service of other tenants", "scheduler/tenant_shares.cpp",
+        "if (reported != options_.reported.end()) {", "if (false) {", test="scheduler_test"),
+    Bug("the metrics count a preemption for the share of a tenant with a wrong reason", "scheduler/make_room.cpp",
+        "Preempt(*displaced, PreemptionReason::kShare, plan);", "Preempt(*displaced, PreemptionReason::kHead, plan);",
+        test="scheduler_test"),
 
     # Expected wait.
     Bug("the expected wait ignores that a slot must become free", "scheduler/expected_wait.cpp",

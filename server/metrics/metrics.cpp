@@ -17,7 +17,7 @@ void Add(MetricsCounter& counter, int64_t count) {
   if (count != 0) counter.fetch_add(count, std::memory_order_relaxed);
 }
 void Add(std::atomic<double>& total, double value) {
-  total.fetch_add(value, std::memory_order_relaxed);
+  if (value != 0) total.fetch_add(value, std::memory_order_relaxed);
 }
 
 void Add(const AgeHistogram& ages, MetricsHistogram& histogram) {
@@ -39,6 +39,16 @@ void AddCache(const KvCacheStats& stats, MetricsValues& values) {
   }
   Add(stats.evictions.age, values.eviction_age);
   Add(stats.evictions.idle, values.eviction_idle);
+}
+
+void AddScheduler(const SchedulerCounts& counts, MetricsValues& values) {
+  for (size_t i = 0; i < kNumPreemptionReasons; ++i) {
+    Add(values.preemptions[i], counts.preemptions[i]);
+  }
+  Add(values.overtakes, counts.overtakes);
+  for (size_t i = 0; i < counts.services.size(); ++i) {
+    Add(values.tenant_services[i], counts.services[i]);
+  }
 }
 
 double SecondsSinceEpoch() {
@@ -71,6 +81,11 @@ class Metrics::State {
   void SetModelInfo(const ModelMetrics& model) {
     const MutexLock lock(mutex_);
     facts_.model = model;
+  }
+
+  void SetReportedTenants(std::vector<std::string> names) {
+    const MutexLock lock(mutex_);
+    facts_.reported_tenants = std::move(names);
   }
 
   void SetLoadSource(std::function<EngineLoad()> source) {
@@ -113,6 +128,9 @@ Metrics::Metrics(MetricsOptions options) : state_(std::make_unique<State>(option
 Metrics::~Metrics() = default;
 
 void Metrics::SetModelInfo(const ModelMetrics& model) { state_->SetModelInfo(model); }
+void Metrics::SetReportedTenants(std::vector<std::string> names) {
+  state_->SetReportedTenants(std::move(names));
+}
 void Metrics::SetLoadSource(std::function<EngineLoad()> source) {
   state_->SetLoadSource(std::move(source));
 }
@@ -128,7 +146,7 @@ void Metrics::OnStep(const StepEvents& events) {
     Add(values.prompt_computed_tokens, admission.num_prompt_tokens - admission.num_cached_tokens);
   }
   const StepStats& stats = events.stats;
-  Add(values.preemptions, stats.num_preemptions);
+  AddScheduler(stats.scheduler, values);
   AddCache(stats.cache, values);
   // If `num_tokens` is 0, `events` do not belong to a step (batch) of the model, so the metrics of
   // steps do not change.

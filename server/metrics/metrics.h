@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/host_port.h"
@@ -23,6 +24,9 @@ class HttpServer;
 // the thread of the server that passes the events to gateways. kSubscriber: a gateway.
 enum class KvEventGap : uint8_t { kHub, kSubscriber };
 inline constexpr size_t kNumKvEventGaps = 2;
+
+// Value of the label `tenant` for all tenants that are not reported separately.
+inline constexpr std::string_view kOtherTenants = "other";
 
 struct MetricsOptions {
   bool vllm_names = false;  // true: metrics are also published under the metric names of vLLM
@@ -92,6 +96,10 @@ class Metrics {
   // Sets the labels and values of the metrics that describe the model, such as incipit_model_info.
   // REQUIRES: Start has not been called.
   void SetModelInfo(const ModelMetrics& model);
+
+  // Sets the names of the tenants in ShareOptions::reported, in the same order, for the label
+  // `tenant`. REQUIRES: Start has not been called; no name is kOtherTenants.
+  void SetReportedTenants(std::vector<std::string> names);
 
   // Sets the function that returns the load of the engine. Any thread may call `source`. Before the
   // engine is destroyed, the caller must set an empty `source`. With an empty `source`, the metrics

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "base/mutex.h"
 #include "engine/engine.h"
@@ -32,9 +33,12 @@ struct MetricsValues {
   std::array<MetricsCounter, kNumRejectionLabels> rejected{};
   MetricsCounter queried_tokens{0}, hit_tokens{0}, copied_tokens{0};
   MetricsCounter requeried_tokens{0}, rehit_tokens{0};
-  MetricsCounter stored_blocks{0}, regret_blocks{0}, collisions{0}, preemptions{0};
+  MetricsCounter stored_blocks{0}, regret_blocks{0}, collisions{0};
   std::array<MetricsCounter, kNumEvictionReasons> evictions{};
   MetricsHistogram eviction_age{kAgeBounds}, eviction_idle{kAgeBounds};
+  std::array<MetricsCounter, kNumPreemptionReasons> preemptions{};
+  MetricsCounter overtakes{0};
+  std::array<std::atomic<double>, std::tuple_size_v<ServiceTotals>> tenant_services{};
   MetricsCounter prompt_computed_tokens{0}, prompt_cached_tokens{0}, generated_tokens{0};
   MetricsCounter step_prefill_tokens{0}, step_decode_tokens{0};
   std::atomic<double> plan_seconds{0}, run_seconds{0}, commit_seconds{0};

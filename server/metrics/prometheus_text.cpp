@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "server/metrics/family_writer.h"
+#include "server/metrics/scheduling_text.h"
 #include "server/metrics/vllm_text.h"
 
 #ifndef INCIPIT_VERSION
@@ -51,11 +52,6 @@ void WriteRequests(FamilyWriter& out, const MetricsValues& values, const EngineL
             static_cast<double>(load.num_waiting_prompt_tokens));
   out.Gauge("incipit_draining", "1 while the server drains (refuses new requests), else 0.",
             load.draining ? 1 : 0);
-  out.Counter(
-      "incipit_preemptions_total",
-      "Number of preemptions. In a preemption, a running sequence loses its cache blocks and "
-      "is computed again later.",
-      ReadMetric(values.preemptions));
   const auto kind = [](const char* name, const MetricsCounter& counter) {
     return MetricSample{{{"kind", name}}, static_cast<double>(ReadMetric(counter))};
   };
@@ -259,6 +255,7 @@ std::string MetricsText(const MetricsValues& values, const MetricsFacts& facts,
   WriteUnread(ours, facts.unread);
   WriteKvEvents(ours, values);
   WriteSteps(ours, values);
+  WriteScheduling(ours, values, facts);
   WriteInfo(ours, facts);
   std::string text = ours.Serialize();
   if (options.vllm_names) text += VllmMetricsText(values, facts);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "engine/engine.h"
 #include "server/metrics/metrics.h"
@@ -15,6 +16,7 @@ struct MetricsFacts {
   ModelMetrics model;
   EngineLoad load;
   UnreadOutput unread;
+  std::vector<std::string> reported_tenants;  // see Metrics::SetReportedTenants
   double start_time = 0;  // time at which the process started, in seconds since the Unix epoch
   double time = 0;        // time of the request for the metrics, in seconds since the Unix epoch
 

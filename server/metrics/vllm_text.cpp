@@ -66,8 +66,10 @@ void WriteVllmCache(FamilyWriter& out, const MetricsValues& values, const HitRat
 }
 
 void WriteVllmCounts(FamilyWriter& out, const MetricsValues& values) {
+  int64_t num_preemptions = 0;
+  for (const MetricsCounter& counter : values.preemptions) num_preemptions += ReadMetric(counter);
   out.Counter("vllm:num_preemptions_total", "Number of preemptions of running sequences.",
-              ReadMetric(values.preemptions));
+              num_preemptions);
   out.Counter("vllm:prompt_tokens_total", "Number of prompt tokens of admitted requests.",
               ReadMetric(values.prompt_computed_tokens) + ReadMetric(values.prompt_cached_tokens));
   out.Counter("vllm:generation_tokens_total", "Number of output tokens.",

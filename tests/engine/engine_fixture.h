@@ -29,7 +29,7 @@ class RecordingListener final : public EngineListener {
   void OnStep(const StepEvents& events) override {
     MutexLock lock(mutex_);
     last_stats_ = events.stats;
-    num_preemptions_ += events.stats.num_preemptions;
+    num_preemptions_ += events.stats.scheduler.num_preemptions();
     for (const AdmissionEvent& event : events.admissions) admissions_[event.request] = event;
     for (const PromptLogprobsEvent& event : events.prompt_logprobs_events) {
       for (int32_t row = event.first_row; row < event.first_row + event.num_rows; ++row) {

@@ -451,6 +451,8 @@ TEST(EngineTest, EachStepIsAccountedFor) {
   EXPECT_EQ(prefill.run, std::chrono::milliseconds(7));
   EXPECT_EQ(prefill.cache.query_tokens, 10);
   EXPECT_EQ(prefill.cache.stored_blocks, 2);
+  EXPECT_EQ(prefill.scheduler.services.back(), 12) << "10 prompt tokens and an output token";
+  EXPECT_EQ(fixture.engine->Load().scheduler.num_active_tenants, 1);
   fixture.gate.Open();
   fixture.listener.WaitForEnd(1);
   const StepStats last = fixture.listener.last_stats();
@@ -458,6 +460,8 @@ TEST(EngineTest, EachStepIsAccountedFor) {
   EXPECT_EQ(last.num_decode_tokens, 1);
   EXPECT_EQ(last.num_running, 0);
   EXPECT_EQ(last.num_cached_blocks, 3);
+  EXPECT_EQ(last.scheduler.services.back(), 2);
+  EXPECT_EQ(fixture.engine->Load().scheduler.num_active_tenants, 0);
 }
 
 }  // namespace

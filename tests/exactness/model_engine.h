@@ -55,7 +55,7 @@ class OutputListener final : public EngineListener {
       changed_.wait(mutex_);
     }
     is_held_ = false;
-    totals_.preemptions += events.stats.num_preemptions;
+    totals_.preemptions += events.stats.scheduler.num_preemptions();
     totals_.hit_tokens += events.stats.cache.hit_tokens;
     totals_.copied_tokens += events.stats.cache.copied_tokens;
     totals_.found_again_tokens += events.stats.cache.self_hit_tokens;

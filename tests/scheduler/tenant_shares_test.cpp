@@ -21,6 +21,32 @@ TEST(TenantSharesTest, CountsThePriceOfEachKindOfTokenDividedByTheWeight) {
   EXPECT_DOUBLE_EQ(shares.service(light), 10);
 }
 
+// The counter of tenant 3 starts at the counter of tenant 7, but this credit is no service.
+TEST(TenantSharesTest, TakesTheServiceOfReportedTenantsAndTheSumOfTheOthers) {
+  TenantShares shares({.weights = {{7, 4}}, .reported = {3, 7}});
+  const int32_t heavy = shares.Enter(7);
+  shares.ChargePrompt(heavy, 40);
+  const int32_t reported = shares.Enter(3);
+  shares.ChargePrompt(reported, 6);
+  shares.ChargePrompt(shares.Enter(1), 2);
+  shares.ChargePrompt(shares.Enter(2), 3);
+  ServiceTotals expected{6, 10};
+  expected.back() = 5;
+  EXPECT_EQ(shares.TakeServices(), expected);
+  EXPECT_EQ(shares.TakeServices(), ServiceTotals{});
+}
+
+TEST(TenantSharesTest, ARefundReducesTheServiceThatIsTakenLater) {
+  TenantShares shares({.reported = {3}});
+  const int32_t tenant = shares.Enter(3);
+  shares.ChargePrompt(tenant, 10);
+  EXPECT_EQ(shares.TakeServices()[0], 10);
+  shares.ChargePrompt(tenant, -6);
+  EXPECT_EQ(shares.TakeServices()[0], 0);
+  shares.ChargePrompt(tenant, 8);
+  EXPECT_EQ(shares.TakeServices()[0], 2);
+}
+
 TEST(TenantSharesTest, AnIdleTenantGainsNoCredit) {
   TenantShares shares(ShareOptions{});
   const int32_t a = shares.Enter(1);

@@ -11,12 +11,14 @@
 #include <sstream>
 
 #include "base/status.h"
+#include "server/engine_options.h"
 #include "server/net/address.h"
 
 namespace incipit {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 struct Parsed {
@@ -48,6 +50,23 @@ TEST(OptionsTest, BothSpellingsOfAFlagAreTaken) {
   EXPECT_FALSE(parsed->options.prefix_cache);
   EXPECT_EQ(parsed->options.write_stall_timeout, std::chrono::milliseconds(500));
   EXPECT_EQ(parsed->options.kv_memory, int64_t{2} << 30);
+}
+
+TEST(OptionsTest, TheTenantsWithTheLargestWeightsAreReported) {
+  EXPECT_TRUE(ReportedTenants(Parse({"--model=m"})->options).empty());
+  const auto few = Parse({"--model=m", "--tenant-weights=b=1,other=9,c=2.5,a=1"});
+  ASSERT_TRUE(few->status.ok()) << few->status;
+  EXPECT_THAT(ReportedTenants(few->options), ElementsAre("c", "a", "b"));
+  EXPECT_THAT(SchedulerOptionsOf(few->options).shares.reported,
+              ElementsAre(TenantDigest("c"), TenantDigest("a"), TenantDigest("b")));
+  std::string weights;
+  for (int i = 1; i <= 25; ++i) weights += "t" + std::to_string(i) + "=" + std::to_string(i) + ",";
+  const auto many = Parse({"--model=m", "--tenant-weights=" + weights});
+  ASSERT_TRUE(many->status.ok()) << many->status;
+  const std::vector<std::string> reported = ReportedTenants(many->options);
+  ASSERT_EQ(reported.size(), kReportedTenantsMax);
+  EXPECT_EQ(reported.front(), "t25");
+  EXPECT_EQ(reported.back(), "t6");
 }
 
 TEST(OptionsTest, AutoIsAValueOfItsOwn) {

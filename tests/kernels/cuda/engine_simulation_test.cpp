@@ -132,7 +132,7 @@ class Traffic final : public Recorder {
  private:
   void AfterStep(const StepStats& stats) override {
     ++totals_.steps;
-    totals_.preemptions += stats.num_preemptions;
+    totals_.preemptions += stats.scheduler.num_preemptions();
     totals_.hit_tokens += stats.cache.hit_tokens;
     totals_.copied_tokens += stats.cache.copied_tokens;
     totals_.evictions += stats.cache.evictions.total();

@@ -66,7 +66,10 @@ struct StepOfThreeTokens {
     stats.num_tokens = 87;
     stats.num_prefill_tokens = 86;
     stats.num_decode_tokens = 1;
-    stats.num_preemptions = 2;
+    stats.scheduler.preemptions = {1, 3, 2};
+    stats.scheduler.overtakes = 9;
+    stats.scheduler.services = {100, 50.5};
+    stats.scheduler.services.back() = 7;
     stats.cache.query_tokens = 150;
     stats.cache.hit_tokens = 64;
     stats.cache.self_query_tokens = 30;
@@ -93,12 +96,15 @@ inline EngineLoad SomeLoad() {
   load.num_retained_blocks = 6;
   load.hit_ratios = {.minute = 0.25, .ten_minutes = 0.5, .hour = 0.75, .decayed = true};
   load.block_size = 16;
+  load.scheduler = {
+      .num_active_tenants = 4, .service_gap = 12.5, .step_time_errors = {0.125, 0.25, 0.5}};
   return load;
 }
 
 inline std::unique_ptr<Metrics> FilledMetrics(bool vllm_names) {
   auto metrics = std::make_unique<Metrics>(MetricsOptions{.vllm_names = vllm_names});
   metrics->SetModelInfo(TinyModel());
+  metrics->SetReportedTenants({"gold", "silver"});
   metrics->SetLoadSource(SomeLoad);
   metrics->SetUnreadSource([] {
     return UnreadOutput{.num_waiting_bytes = 1000, .num_kept_bytes = 200, .num_sending_bytes = 30};

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <thread>
 
@@ -49,7 +50,10 @@ TEST(MetricsTest, AStepMovesWhatItCounted) {
   EXPECT_EQ(ValueOf(text, "incipit_prefix_cache_copied_tokens_total"), 13);
   EXPECT_EQ(ValueOf(text, "incipit_prefix_cache_regret_blocks_total"), 4);
   EXPECT_EQ(ValueOf(text, "incipit_prefix_cache_collisions_total"), 6);
-  EXPECT_EQ(ValueOf(text, "incipit_preemptions_total"), 2);
+  EXPECT_EQ(ValueOf(text, "incipit_preemptions_total{reason=\"head\"}"), 1);
+  EXPECT_EQ(ValueOf(text, "incipit_preemptions_total{reason=\"share\"}"), 3);
+  EXPECT_EQ(ValueOf(text, "incipit_preemptions_total{reason=\"decode\"}"), 2);
+  EXPECT_EQ(ValueOf(text, "incipit_overtakes_total"), 9);
   EXPECT_EQ(ValueOf(text, "incipit_step_tokens_total{kind=\"prefill\"}"), 86);
   EXPECT_EQ(ValueOf(text, "incipit_step_tokens_total{kind=\"decode\"}"), 1);
   EXPECT_DOUBLE_EQ(ValueOf(text, "incipit_step_part_seconds_total{part=\"run\"}"), 0.003);
@@ -80,6 +84,17 @@ TEST(MetricsTest, TheSizeOfTheCacheIsServed) {
   EXPECT_EQ(ValueOf(text, "incipit_kv_block_size_tokens"), 16);
 }
 
+TEST(MetricsTest, OnlyReportedTenantsHaveALabel) {
+  const std::string text = FilledMetrics(false)->Text();
+  const std::string name = "incipit_tenant_service_total";
+  EXPECT_EQ(ValueOf(text, name + "{tenant=\"gold\"}"), 100);
+  EXPECT_EQ(ValueOf(text, name + "{tenant=\"silver\"}"), 50.5);
+  EXPECT_EQ(ValueOf(text, name + "{tenant=\"other\"}"), 7);
+  const auto is_service = [&](const std::string& line) { return line.starts_with(name + "{"); };
+  EXPECT_EQ(std::ranges::count_if(LinesOf(text), is_service), 3);
+  EXPECT_EQ(std::ranges::count_if(LinesOf(Metrics({}).Text()), is_service), 1);
+}
+
 TEST(MetricsTest, UnreadOutputIsServedByState) {
   const auto metrics = FilledMetrics(false);
   const std::string name = "incipit_unread_output_bytes";
@@ -96,7 +111,7 @@ TEST(MetricsTest, AStepThatComputedNothingIsNotTimed) {
   step.stats.num_tokens = 0;
   metrics.OnStep(step.events());
   EXPECT_EQ(ValueOf(metrics.Text(), "incipit_step_duration_seconds_count"), 0);
-  EXPECT_EQ(ValueOf(metrics.Text(), "incipit_preemptions_total"), 2);
+  EXPECT_EQ(ValueOf(metrics.Text(), "incipit_preemptions_total{reason=\"decode\"}"), 2);
 }
 
 TEST(MetricsTest, RequestsCountByHowTheyEnded) {
@@ -131,6 +146,12 @@ TEST(MetricsTest, GaugesSayWhatTheEngineHoldsAtTheScrape) {
   EXPECT_EQ(ValueOf(metrics.Text(), ratio + "{window=\"10m\"}"), 0.5);
   EXPECT_EQ(ValueOf(metrics.Text(), ratio + "{window=\"1h\"}"), 0.75);
   EXPECT_EQ(ValueOf(metrics.Text(), ratio + "_alarm"), 1);
+  EXPECT_EQ(ValueOf(metrics.Text(), "incipit_active_tenants"), 4);
+  EXPECT_EQ(ValueOf(metrics.Text(), "incipit_tenant_service_gap"), 12.5);
+  const std::string error = "incipit_step_time_error_ratio";
+  EXPECT_EQ(ValueOf(metrics.Text(), error + "{class=\"decode\"}"), 0.125);
+  EXPECT_EQ(ValueOf(metrics.Text(), error + "{class=\"mixed\"}"), 0.25);
+  EXPECT_EQ(ValueOf(metrics.Text(), error + "{class=\"prefill\"}"), 0.5);
   load.hit_ratios.decayed = false;
   EXPECT_EQ(ValueOf(metrics.Text(), ratio + "_alarm"), 0);
   load.num_running = 0;

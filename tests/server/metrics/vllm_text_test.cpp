@@ -40,7 +40,7 @@ TEST(MetricsTest, TheNamesOfVllmHaveTheSameValues) {
   EXPECT_EQ(value("prefix_cache_hits_total"), 64);
   EXPECT_EQ(value("gpu_prefix_cache_hits_total"), 64);
   EXPECT_EQ(value("gpu_prefix_cache_hit_rate"), 0.5);
-  EXPECT_EQ(value("num_preemptions_total"), 2);
+  EXPECT_EQ(value("num_preemptions_total"), 6);
   EXPECT_EQ(value("prompt_tokens_total"), 150);
   EXPECT_EQ(value("generation_tokens_total"), 3);
   EXPECT_EQ(value("time_to_first_token_seconds_count"), 1);

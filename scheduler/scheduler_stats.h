@@ -1,0 +1,43 @@
+// Figures of the scheduler for the metrics of the server.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "scheduler/step_time_model.h"
+#include "scheduler/tenant_shares.h"
+
+namespace incipit {
+
+// Why a running sequence was preempted. kHead: the head fits into the cache without the sequence.
+// kShare: another tenant gets its share of the slots. kDecode: sequences that decode need blocks.
+enum class PreemptionReason : uint8_t { kHead, kShare, kDecode };
+inline constexpr size_t kNumPreemptionReasons = 3;
+
+// Counters, as changes since the previous call of Scheduler::TakeCounts.
+struct SchedulerCounts {
+  std::array<int64_t, kNumPreemptionReasons> preemptions{};  // by PreemptionReason
+  // Number of times that a sequence was admitted before an earlier sequence of the same tenant. An
+  // admission before several earlier sequences counts once for each of them.
+  int64_t overtakes = 0;
+  ServiceTotals services{};  // service that the reported tenants received
+
+  int64_t num_preemptions() const {
+    int64_t sum = 0;
+    for (const int64_t count : preemptions) sum += count;
+    return sum;
+  }
+};
+
+// The present state of the scheduler.
+struct SchedulerFigures {
+  int32_t num_active_tenants = 0;  // tenants with waiting or running requests
+  // Largest minus smallest service (TenantShares) of the tenants with waiting requests. 0 if fewer
+  // than two tenants have waiting requests.
+  double service_gap = 0;
+  // Result of StepTimeModel::ErrorOf for each class of steps.
+  std::array<double, kNumStepClasses> step_time_errors{};
+};
+
+}  // namespace incipit

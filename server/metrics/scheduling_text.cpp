@@ -1,0 +1,72 @@
+#include "server/metrics/scheduling_text.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace incipit {
+namespace {
+
+// Values of the label `reason` of incipit_preemptions_total, in the order of PreemptionReason.
+constexpr std::string_view kPreemptionReasonNames[kNumPreemptionReasons] = {"head", "share",
+                                                                            "decode"};
+// Values of the label `class` of incipit_step_time_error_ratio, in the order of StepClass.
+constexpr std::string_view kStepClassNames[kNumStepClasses] = {"decode", "mixed", "prefill"};
+
+void WritePreemptions(FamilyWriter& out, const MetricsValues& values) {
+  std::vector<MetricSample> samples;
+  for (size_t i = 0; i < kNumPreemptionReasons; ++i) {
+    samples.push_back({{{"reason", std::string(kPreemptionReasonNames[i])}},
+                       static_cast<double>(ReadMetric(values.preemptions[i]))});
+  }
+  out.Counter(
+      "incipit_preemptions_total",
+      "Number of preemptions, by reason. In a preemption, a running sequence loses its cache "
+      "blocks and is computed again later.",
+      samples);
+}
+
+void WriteTenants(FamilyWriter& out, const MetricsValues& values, const MetricsFacts& facts) {
+  out.Gauge("incipit_active_tenants", "Number of tenants with waiting or running requests.",
+            facts.load.scheduler.num_active_tenants);
+  out.Gauge("incipit_tenant_service_gap",
+            "Difference between the largest and the smallest service of the tenants with waiting "
+            "requests. 0 if fewer than two tenants have waiting requests.",
+            facts.load.scheduler.service_gap);
+  std::vector<MetricSample> samples;
+  for (size_t i = 0; i < facts.reported_tenants.size(); ++i) {
+    samples.push_back(
+        {{{"tenant", facts.reported_tenants[i]}}, ReadMetric(values.tenant_services[i])});
+  }
+  samples.push_back(
+      {{{"tenant", std::string(kOtherTenants)}}, ReadMetric(values.tenant_services.back())});
+  out.Counter("incipit_tenant_service_total",
+              "Price of the tokens that a tenant received, divided by the weight of the tenant. "
+              "The value \"other\" is the sum of the services of all tenants without a label.",
+              samples);
+}
+
+void WriteStepTimeErrors(FamilyWriter& out, const SchedulerFigures& figures) {
+  std::vector<MetricSample> samples;
+  for (size_t i = 0; i < kNumStepClasses; ++i) {
+    samples.push_back({{{"class", std::string(kStepClassNames[i])}}, figures.step_time_errors[i]});
+  }
+  out.Gauge("incipit_step_time_error_ratio",
+            "Median of |predicted - measured| / measured for the durations of the last 128 steps "
+            "(batches), by class of steps. 0 before the first prediction.",
+            samples);
+}
+
+}  // namespace
+
+void WriteScheduling(FamilyWriter& out, const MetricsValues& values, const MetricsFacts& facts) {
+  WritePreemptions(out, values);
+  out.Counter("incipit_overtakes_total",
+              "Number of times that a waiting sequence was overtaken: a later sequence of the same "
+              "tenant started before.",
+              ReadMetric(values.overtakes));
+  WriteTenants(out, values, facts);
+  WriteStepTimeErrors(out, facts.load.scheduler);
+}
+
+}  // namespace incipit
