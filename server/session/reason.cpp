@@ -128,6 +128,8 @@ std::string_view NameOf(RejectionLabel label) {
       return "unimplemented";
     case RejectionLabel::kQueueFull:
       return "queue_full";
+    case RejectionLabel::kQueueTooLong:
+      return "queue_too_long";
     case RejectionLabel::kTooManyStreams:
       return "too_many_streams";
     case RejectionLabel::kMetadataTooLarge:
@@ -164,9 +166,10 @@ RejectionLabel LabelOf(Reason reason) {
     case Reason::kTemplateUnsupported:
       return RejectionLabel::kUnimplemented;
     case Reason::kQueueFull:
-    case Reason::kQueueTooLong:
     case Reason::kTextQueueFull:
       return RejectionLabel::kQueueFull;
+    case Reason::kQueueTooLong:
+      return RejectionLabel::kQueueTooLong;
     case Reason::kMetadataTooLarge:
       return RejectionLabel::kMetadataTooLarge;
     case Reason::kTooManyStreams:

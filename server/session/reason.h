@@ -54,6 +54,7 @@ enum class RejectionLabel : uint8_t {
   kFailedPrecondition,
   kUnimplemented,
   kQueueFull,
+  kQueueTooLong,
   kTooManyStreams,
   kMetadataTooLarge,
   kDeadlineExceeded,

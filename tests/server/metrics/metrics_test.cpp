@@ -169,7 +169,8 @@ TEST(MetricsTest, EveryReasonHasALabelAndAddsNoSeries) {
   }
   const std::string text = metrics.Text();
   EXPECT_EQ(LinesOf(text).size(), num_lines);
-  EXPECT_EQ(ValueOf(text, "incipit_requests_rejected_total{reason=\"queue_full\"}"), 3);
+  EXPECT_EQ(ValueOf(text, "incipit_requests_rejected_total{reason=\"queue_full\"}"), 2);
+  EXPECT_EQ(ValueOf(text, "incipit_requests_rejected_total{reason=\"queue_too_long\"}"), 1);
   EXPECT_EQ(ValueOf(text, "incipit_requests_rejected_total{reason=\"draining\"}"), 1);
 }
 
