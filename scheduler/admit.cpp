@@ -49,6 +49,7 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
       continue;
     }
     next->tried_in_plan = plan_number_;
+    next->group->wait.Enter(WaitReason::kRoom, now);
     if (is_blocked_) {
       ++num_tries;
     } else if (next == first) {
@@ -205,7 +206,7 @@ int32_t Scheduler::StartSequence(Time now, Sequence& sequence, const ComputedBlo
   sequence.num_copied_tokens = computed.copy_tokens;
   sequence.num_computed_max = std::max(sequence.num_computed_max, sequence.num_computed);
   sequence.admission_pending = true;
-  if (!group.admitted) group.first_planned = now;
+  group.wait.Enter(WaitReason::kShare, now);
   ChargePrompt(sequence);
   InsertRunning(sequence);
   if (num_tokens < num_missing) prompts_.push_back(&sequence);

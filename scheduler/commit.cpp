@@ -90,12 +90,14 @@ void Scheduler::CountAdmission(Sequence& sequence) {
     group.admitted = true;
     num_waiting_prompt_tokens_ -= request.num_prompt();
     prompt_lengths_.Add(request.num_prompt(), sequence.num_hit_tokens);
+    const WaitTimes& waits = group.wait.times();
     events_.admissions.push_back({.request = request.id,
                                   .num_prompt_tokens = request.num_prompt(),
                                   .num_cached_tokens = sequence.num_hit_tokens,
                                   .num_copied_tokens = sequence.num_copied_tokens,
                                   .miss = sequence.miss,
-                                  .queue_time = group.first_planned - request.arrival});
+                                  .queue_time = SumOf(waits),
+                                  .waits = waits});
   }
   if (!cache_.options().prefix_cache) return;
   if (sequence.returning) {

@@ -70,6 +70,7 @@ bool Scheduler::WaitForPrefix(Sequence& sequence, const ComputedBlocks& computed
   if (producer == nullptr) return false;
   waiting_.Remove(sequence);
   if (&sequence == head_) SetHead(nullptr);
+  sequence.group->wait.Enter(WaitReason::kPrefix, now_);
   sequence.producer = producer;
   sequence.shared_tokens = static_cast<int32_t>(num_shared * block_size);
   const bool is_only = producer->first_waiter == nullptr;
@@ -103,6 +104,7 @@ void Scheduler::WakeWaiters(Sequence& producer, int32_t num_tokens) {
     waiter->next_waiter = nullptr;
     waiter->producer = nullptr;
     --num_parked_;
+    waiter->group->wait.Enter(WaitReason::kShare, now_);
     waiting_.Push(*waiter);
     cache_.CountChanges(true);
     has_arrivals_ = true;

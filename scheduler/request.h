@@ -11,6 +11,7 @@
 #include "base/types.h"
 #include "kvcache/keys/block_hash.h"
 #include "kvcache/kv_cache_manager.h"
+#include "scheduler/wait_clock.h"
 
 namespace incipit {
 
@@ -62,6 +63,7 @@ struct AdmissionEvent {
   int32_t num_copied_tokens = 0;  // tokens, among num_cached_tokens, in a block that was copied
   Miss miss{};                    // why the cache had no longer prefix of the prompt
   Duration queue_time{};          // from the arrival to the plan of the first step
+  WaitTimes waits{};              // parts of queue_time
 };
 
 // Reports a sampled token of a choice, or the end of the choice, or both. The last event of a

@@ -43,6 +43,7 @@ void Scheduler::Add(std::unique_ptr<SequenceGroup> group) {
                      .key = MakeOrderKey(request, next_order_++, options_.priority_aging),
                      .first_token_by = request.first_token_by()};
   for (Sequence& sequence : group->sequences) sequence.standing = group->standing;
+  group->wait = WaitClock(request.arrival);
   num_choices_ += group->sequences.size();
   num_waiting_prompt_tokens_ += request.num_prompt();
   // The cached part of the prompt is not known yet, so the look may be too early.

@@ -13,6 +13,7 @@
 #include "kvcache/sequence_tokens.h"
 #include "scheduler/order_key.h"
 #include "scheduler/request.h"
+#include "scheduler/wait_clock.h"
 
 namespace incipit {
 
@@ -124,7 +125,8 @@ struct SequenceGroup {
   int32_t num_scored = 0;   // the scores of the prompt positions 1 to num_scored are delivered
   bool admitted = false;    // a step that computed tokens of the request is committed
   bool failed = false;      // a row of logits of a committed step is not finite
-  Time first_planned{};     // time of the plan that admitted the request
+  // The waits before the plan that admitted the request. Not used after the first committed step.
+  WaitClock wait;
 
   bool in_flight() const {
     for (const Sequence& sequence : sequences) {

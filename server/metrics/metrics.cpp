@@ -142,6 +142,9 @@ void Metrics::OnStep(const StepEvents& events) {
   MetricsValues& values = state_->values;
   for (const AdmissionEvent& admission : events.admissions) {
     values.queue.Observe(ToSeconds(admission.queue_time));
+    for (size_t i = 0; i < kNumWaitReasons; ++i) {
+      Add(values.wait_seconds[i], ToSeconds(admission.waits[i]));
+    }
     Add(values.prompt_cached_tokens, admission.num_cached_tokens);
     Add(values.prompt_computed_tokens, admission.num_prompt_tokens - admission.num_cached_tokens);
   }

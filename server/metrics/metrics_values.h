@@ -38,6 +38,7 @@ struct MetricsValues {
   MetricsHistogram eviction_age{kAgeBounds}, eviction_idle{kAgeBounds};
   std::array<MetricsCounter, kNumPreemptionReasons> preemptions{};
   MetricsCounter overtakes{0};
+  std::array<std::atomic<double>, kNumWaitReasons> wait_seconds{};
   std::array<std::atomic<double>, std::tuple_size_v<ServiceTotals>> tenant_services{};
   MetricsCounter prompt_computed_tokens{0}, prompt_cached_tokens{0}, generated_tokens{0};
   MetricsCounter step_prefill_tokens{0}, step_decode_tokens{0};

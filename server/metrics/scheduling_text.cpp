@@ -10,6 +10,8 @@ namespace {
 // Values of the label `reason` of incipit_preemptions_total, in the order of PreemptionReason.
 constexpr std::string_view kPreemptionReasonNames[kNumPreemptionReasons] = {"head", "share",
                                                                             "decode"};
+// Values of the label `reason` of incipit_request_wait_seconds_total, in the order of WaitReason.
+constexpr std::string_view kWaitReasonNames[kNumWaitReasons] = {"share", "room", "prefix"};
 // Values of the label `class` of incipit_step_time_error_ratio, in the order of StepClass.
 constexpr std::string_view kStepClassNames[kNumStepClasses] = {"decode", "mixed", "prefill"};
 
@@ -24,6 +26,18 @@ void WritePreemptions(FamilyWriter& out, const MetricsValues& values) {
       "Number of preemptions, by reason. In a preemption, a running sequence loses its cache "
       "blocks and is computed again later.",
       samples);
+}
+
+void WriteWaits(FamilyWriter& out, const MetricsValues& values) {
+  std::vector<MetricSample> samples;
+  for (size_t i = 0; i < kNumWaitReasons; ++i) {
+    samples.push_back(
+        {{{"reason", std::string(kWaitReasonNames[i])}}, ReadMetric(values.wait_seconds[i])});
+  }
+  out.Counter("incipit_request_wait_seconds_total",
+              "Total time from the arrival of each request to its first step (batch), by the "
+              "reason of the wait: share, room or prefix.",
+              samples);
 }
 
 void WriteTenants(FamilyWriter& out, const MetricsValues& values, const MetricsFacts& facts) {
@@ -60,6 +74,7 @@ void WriteStepTimeErrors(FamilyWriter& out, const SchedulerFigures& figures) {
 }  // namespace
 
 void WriteScheduling(FamilyWriter& out, const MetricsValues& values, const MetricsFacts& facts) {
+  WriteWaits(out, values);
   WritePreemptions(out, values);
   out.Counter("incipit_overtakes_total",
               "Number of times that a waiting sequence was overtaken: a later sequence of the same "

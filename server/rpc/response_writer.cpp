@@ -88,6 +88,14 @@ void Fill(const OutputUsage& usage, v1::Usage& out) {
   out.set_copied_tokens(static_cast<uint32_t>(usage.num_copied_tokens));
   if (usage.miss) Fill(*usage.miss, *out.mutable_cache_miss());
   out.set_queue_seconds(usage.queue_seconds);
+  if (usage.waits) {
+    const auto seconds = [&](WaitReason reason) {
+      return ToSeconds((*usage.waits)[static_cast<size_t>(reason)]);
+    };
+    out.set_share_wait_seconds(seconds(WaitReason::kShare));
+    out.set_room_wait_seconds(seconds(WaitReason::kRoom));
+    out.set_prefix_wait_seconds(seconds(WaitReason::kPrefix));
+  }
   out.set_time_to_first_token_seconds(usage.first_token_seconds.value_or(0));
   out.set_total_seconds(usage.total_seconds);
 }

@@ -77,6 +77,8 @@ struct OutputUsage {
   // use the prefix cache.
   std::optional<Miss> miss;
   double queue_seconds = 0;  // time in seconds that the request waited in the queue of the engine
+  // Parts of `queue_seconds`. Absent if no step (batch) computed tokens of the request.
+  std::optional<WaitTimes> waits;
   // Time in seconds from the arrival of the request to its first output token.
   std::optional<double> first_token_seconds;
   double total_seconds = 0;  // time in seconds from the arrival of the request to its end

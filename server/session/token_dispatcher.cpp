@@ -32,6 +32,7 @@ struct TokenDispatcher::Call {
   FinishReason last_finish = FinishReason::kStop;
   // Time in seconds that the request waited in the queue. Absent while the request waits.
   std::optional<double> queue_seconds;
+  WaitTimes waits{};  // parts of `queue_seconds`
   std::optional<Time> first_token;
   Time last_token_of_all{};
   // Sum and number of the times between consecutive output tokens of the same choice (output).
@@ -266,6 +267,7 @@ void TokenDispatcher::HandleAdmission(const AdmissionEvent& event) {
   call->num_copied = event.num_copied_tokens;
   call->miss = event.miss;
   call->queue_seconds = ToSeconds(event.queue_time);
+  call->waits = event.waits;
 }
 
 void TokenDispatcher::HandlePromptLogprobs(const PromptLogprobsEvent& event,
@@ -384,6 +386,7 @@ OutputUsage TokenDispatcher::UsageOf(const Call& call, Time now) {
   usage.num_copied_tokens = call.num_copied;
   if (call.queue_seconds && call.output.reads_cache) usage.miss = call.miss;
   usage.queue_seconds = call.queue_seconds.value_or(0);
+  if (call.queue_seconds) usage.waits = call.waits;
   if (call.first_token) usage.first_token_seconds = ToSeconds(*call.first_token - arrival);
   usage.total_seconds = ToSeconds(now - arrival);
   return usage;

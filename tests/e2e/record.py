@@ -21,7 +21,8 @@ from google.protobuf import duration_pb2
 from incipit.v1 import admin_pb2, inference_pb2
 
 FEW = ["--max-model-len", "400", "--prompt-logprobs-bytes-max", "64KiB"]
-TIMES = ("queue_seconds", "time_to_first_token_seconds", "total_seconds")
+TIMES = ("queue_seconds", "share_wait_seconds", "room_wait_seconds", "prefix_wait_seconds", "time_to_first_token_seconds",
+         "total_seconds")
 RESPONSES = {"Generate": inference_pb2.GenerateResponse, "Chat": inference_pb2.GenerateResponse,
              "Tokenize": inference_pb2.TokenizeResponse, "Detokenize": inference_pb2.DetokenizeResponse}
 

@@ -91,6 +91,8 @@ std::string ExpectedRequest::Receive(const AdmissionEvent& event) {
   const bool reads = request_.read_cache && request_.prompt_logprobs < 0;
   if (!reads && event.num_cached_tokens > 0) return "read the cache though asked not to";
   if (event.queue_time < Duration::zero()) return "admitted before it arrived";
+  if (SumOf(event.waits) != event.queue_time) return "waits that are not the time in the queue";
+  if (std::ranges::min(event.waits) < Duration::zero()) return "a wait of a negative time";
   return {};
 }
 

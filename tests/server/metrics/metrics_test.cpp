@@ -54,6 +54,10 @@ TEST(MetricsTest, AStepMovesWhatItCounted) {
   EXPECT_EQ(ValueOf(text, "incipit_preemptions_total{reason=\"share\"}"), 3);
   EXPECT_EQ(ValueOf(text, "incipit_preemptions_total{reason=\"decode\"}"), 2);
   EXPECT_EQ(ValueOf(text, "incipit_overtakes_total"), 9);
+  const std::string waits = "incipit_request_wait_seconds_total";
+  EXPECT_DOUBLE_EQ(ValueOf(text, waits + "{reason=\"share\"}"), 0.501);
+  EXPECT_DOUBLE_EQ(ValueOf(text, waits + "{reason=\"room\"}"), 0.003);
+  EXPECT_DOUBLE_EQ(ValueOf(text, waits + "{reason=\"prefix\"}"), 1.5);
   EXPECT_EQ(ValueOf(text, "incipit_step_tokens_total{kind=\"prefill\"}"), 86);
   EXPECT_EQ(ValueOf(text, "incipit_step_tokens_total{kind=\"decode\"}"), 1);
   EXPECT_DOUBLE_EQ(ValueOf(text, "incipit_step_part_seconds_total{part=\"run\"}"), 0.003);

@@ -1,0 +1,49 @@
+// Divides the time for which a request waits by the reason of the wait.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/clock.h"
+
+namespace incipit {
+
+// What a waiting request waits for. kRoom: for free cache blocks, because the request did not fit
+// when the scheduler last tried to admit the request. kPrefix: for another request that computes a
+// shared prefix. kShare: for a slot, for tokens in a step, or for requests that go first.
+enum class WaitReason : uint8_t { kShare, kRoom, kPrefix };
+inline constexpr size_t kNumWaitReasons = 3;
+using WaitTimes = std::array<Duration, kNumWaitReasons>;  // by WaitReason
+
+inline Duration SumOf(const WaitTimes& times) {
+  Duration sum{};
+  for (const Duration time : times) sum += time;
+  return sum;
+}
+
+// A request waits for exactly one reason at a time, at first for kShare. The reason changes only
+// while steps are planned. So the times are exact to the interval between two plans.
+class WaitClock {
+ public:
+  WaitClock() = default;
+  explicit WaitClock(Time arrival) : since_(arrival) {}
+
+  // Ends the present wait at `now`, and begins a wait for `reason`. REQUIRES: `now` is not before
+  // the arrival and the previous call of Enter.
+  void Enter(WaitReason reason, Time now) {
+    times_[static_cast<size_t>(reason_)] += now - since_;
+    since_ = now;
+    reason_ = reason;
+  }
+  // Returns the times of all waits that have ended. Their sum is the time from the arrival to the
+  // latest call of Enter.
+  const WaitTimes& times() const { return times_; }
+
+ private:
+  WaitTimes times_{};
+  WaitReason reason_ = WaitReason::kShare;
+  Time since_{};
+};
+
+}  // namespace incipit
