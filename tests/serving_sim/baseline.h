@@ -97,9 +97,8 @@ class FcfsScheduler : public Baseline {
 //    most what is left of the budget.
 //  - If no block is free, the last running sequence is preempted and becomes the first waiting one.
 //    A step that preempts admits no sequence.
-//  - Then waiting sequences are admitted in order while budget and slots are left. The blocks of
-//  the
-//    chunk must be free, not those of the whole prompt.
+//  - Then waiting sequences are admitted in order while budget and slots are left. Only the blocks
+//    of the first chunk must be free, not the blocks of the whole prompt.
 //  - The blocks of a step can be found in the cache while the step is planned.
 class FcfsChunkedScheduler : public Baseline {
  public:
@@ -117,18 +116,18 @@ class FcfsChunkedScheduler : public Baseline {
 // and scheduler.py, 0.4 to early 2026), with chunked_prefill_size = step_tokens_max, without
 // enable_mixed_chunk, without schedule_conservativeness.
 //  - A step computes prompts only, or decodes only. Prompts go first.
-//  - Before each step of prompts, the waiting requests are sorted by the length of the prefix in
-//  the
-//    cache, longest first. With more than 128 waiting requests, the list keeps its order.
-//  - If a request has at most 32 tokens in the cache and shares 32 tokens with an earlier request
-//  of
-//    the list, it goes last, because it may find the tokens of that request later.
-//  - One prompt at a time may be split into chunks; it goes on first in the next step of prompts.
-//  - A request is admitted if its missing tokens and its whole output fit beside the reserved part
-//    of the outputs of running requests. That part is new_token_ratio of the tokens that they may
-//    still sample. The ratio falls from 0.7 to 0.098 in 600 decode steps.
-//  - If decoding sequences find no free blocks, the sequence with the fewest output tokens (of
-//    these, with the longest prompt) is retracted to the end of the list, and the ratio grows.
+//  - Before each step of prompts, the waiting requests are sorted by the length of their cached
+//    prefix, longest first. With more than 128 waiting requests, the list keeps its order.
+//  - A request goes last if at most 32 of its tokens are cached and an earlier request of the list
+//    begins with the same 32 tokens. The earlier request may compute these tokens first.
+//  - One prompt at a time may be split into chunks. The next step of prompts continues this prompt
+//    first.
+//  - A request is admitted if two numbers of tokens fit into the cache together: its missing tokens
+//    with its whole output, and a reserve. The reserve is new_token_ratio times the tokens that
+//    running requests may still sample. The ratio falls from 0.7 to 0.098 in 600 decode steps.
+//  - If decoding sequences find no free blocks, one sequence is moved to the end of the list, and
+//    the ratio grows. The sequence is the one with the fewest output tokens; among several, the one
+//    with the longest prompt.
 class LongestPrefixScheduler : public Baseline {
  public:
   using Baseline::Baseline;

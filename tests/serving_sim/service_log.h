@@ -8,7 +8,8 @@
 
 namespace incipit::serving_sim {
 
-// Weights of the tokens in the service of a tenant: those of the virtual token counters.
+// Prices of a prompt token, an output token and a cached token in the service of a tenant: the
+// defaults of the scheduler (ShareOptions).
 inline constexpr double kPromptTokenWeight = 1, kOutputTokenWeight = 2, kCachedTokenWeight = 0.1;
 
 // The largest difference of service between two tenants in a window of time in which both always
