@@ -7,8 +7,8 @@
 
 namespace incipit {
 
-// Weighted means over all prompts that were admitted. Each added prompt reduces the weight of all
-// earlier prompts by 2 %.
+// Weighted means of the lengths and the cached parts of all prompts that were admitted. Each added
+// prompt reduces the weight of all earlier prompts by 2 %.
 class PromptLengths {
  public:
   // Adds a prompt of `num_tokens` tokens, of which `num_cached` were found in the cache.

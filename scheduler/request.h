@@ -72,7 +72,7 @@ struct TokenEvent {
   RequestId request{};
   int32_t choice = 0;
   TokenId token = -1;         // -1: the choice ends without a token (cancelled, deadline, error)
-  int32_t logprobs_row = -1;  // row with the log probabilities of the token; -1: none
+  int32_t logprobs_row = -1;  // row of the log probabilities of the step; -1: none
   std::optional<FinishReason> finish{};
 };
 

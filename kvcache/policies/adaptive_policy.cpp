@@ -132,8 +132,8 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
     own_hits += length;
   }
   Suffer(lru_hits, own_hits);
-  // Only the first call of Use() for a sequence determines the common prefix with which the prompt
-  // begins.
+  // Only the first call of Use() for a sequence determines use.prefix, the prefix that the prompt
+  // has in common with earlier prompts.
   if (!begins) return;
   use.turn_seen = turn_seen;
   use.prefix = PrefixIn(found.first(shared_end), turn_seen + 1);

@@ -25,8 +25,8 @@ class SymbolMap {
   // Maximum number of symbols that stand for characters.
   static constexpr size_t kSymbolsMax = 250;
 
-  // Creates the map. `sets` contains all character sets of an expression. Returns nothing if more
-  // than kSymbolsMax symbols are necessary.
+  // `sets` contains all character sets of a regular expression. Returns nothing if the characters
+  // need more than kSymbolsMax symbols (numbers of sets of characters).
   static std::optional<SymbolMap> Create(const std::vector<const CodePointSet*>& sets);
 
   uint8_t edge() const { return edge_; }

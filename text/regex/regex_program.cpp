@@ -14,8 +14,8 @@ constexpr size_t kAutomatonEntriesMax = 1 << 16;
 // Maximum number of conditions (such as look-arounds) of an automaton. With n conditions, the
 // automaton has 2^n table entries for each state and symbol.
 constexpr size_t kConditionsMax = 5;
-// Temporary number of the first condition that checks one character. Build() replaces the temporary
-// numbers when the number of look-arounds is known.
+// The conditions of an automaton are look-arounds and checks of one character. The look-arounds get
+// the first numbers. Until their count is known, the checks have numbers from this number on.
 constexpr int32_t kFirstCharacterCondition = 1 << 16;
 
 bool MayMatchNothing(const RegexNode& node) {

@@ -147,8 +147,8 @@ void GatherStep(const KvView& kv, int64_t first, SeenRange range, const AttendSc
   }
 }
 
-// Distance from the current keys to the keys to prefetch: `positions` positions of the sequence,
-// plus `elements` elements in memory.
+// The keys to prefetch belong to the position that is `positions` after the current one, and begin
+// `elements` elements after the first element of the keys of that position.
 struct NextKeys {
   int64_t positions, elements;
 };
