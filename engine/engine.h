@@ -55,7 +55,7 @@ struct EngineLoad {
   // never becomes false again.
   bool draining = false, failed = false;
   // Predicted time from the arrival of an average request to its first token, if the request
-  // arrived now. nullopt: the model of step time (StepTimeModel) is not trained yet.
+  // arrived now. nullopt: too few steps are measured (StepTimeModel::knows_prompts).
   std::optional<Duration> expected_wait;
   HitRatios hit_ratios;  // hit ratios of the prefix cache in the last minute, ten minutes and hour
   SchedulerFigures scheduler;

@@ -20,16 +20,36 @@ std::optional<Duration> WaitForecast::WaitFor(int64_t num_waiting,
   return FromSeconds(std::min(wait_s, kWaitSecondsMax));
 }
 
+// Returns the number of prompt tokens of the next steps, as PromptRoom chooses it, if `num_left`
+// prompt tokens must be computed.
+int32_t Scheduler::PromptTokensPerStep(const StepShape& decode_part, int64_t num_left) const {
+  const int32_t room =
+      std::max(1, options_.step_tokens_max - static_cast<int32_t>(decode_part.num_decoding));
+  if (decode_part.num_decoding == 0 || is_catching_up_) return room;
+  const int32_t num_tokens = RoomWithinTarget(decode_part, 0, room);
+  const double tokens_per_second = step_times_.PrefillTokensPerSecond(num_tokens, decode_part);
+  const bool catches_up = num_left > num_tokens && IsUrgent(num_left, tokens_per_second);
+  return catches_up ? room : num_tokens;
+}
+
 // Assumes that the next steps decode as many sequences as the latest plan.
 WaitForecast Scheduler::ForecastWait() const {
   WaitForecast out;
-  out.is_known = step_times_.trained();
+  out.is_known = step_times_.knows_prompts();
   if (!out.is_known) return out;
   const StepShape decode_part = num_running() > 0 ? decode_shape_ : StepShape{};
-  const auto num_decoding = static_cast<int32_t>(decode_part.num_decoding);
-  const int32_t room = std::max(1, options_.step_tokens_max - num_decoding);
-  const int32_t per_step =
-      num_decoding == 0 || is_catching_up_ ? room : RoomWithinTarget(decode_part, 0, room);
+  int64_t num_running_tokens = 0;
+  for (const Sequence* sequence : running_) {
+    const bool is_prompt =
+        sequence->state == SequenceState::kRunning && sequence->num_missing() > 1;
+    if (is_prompt) num_running_tokens += sequence->num_missing();
+  }
+  const double num_waiting_tokens =
+      prompt_lengths_.computed_part() * static_cast<double>(num_waiting_prompt_tokens_);
+  const double num_own_tokens = std::max(1.0, prompt_lengths_.mean_computed());
+  const int64_t num_left =
+      num_running_tokens + static_cast<int64_t>(num_waiting_tokens + num_own_tokens);
+  const int32_t per_step = PromptTokensPerStep(decode_part, num_left);
   const auto seconds_for = [&](double num_tokens) {
     const double num_positions = num_tokens * prompt_lengths_.positions_per_token();
     return ToSeconds(step_times_.TimeFor(static_cast<int64_t>(num_tokens),
@@ -37,18 +57,12 @@ WaitForecast Scheduler::ForecastWait() const {
                                          decode_part));
   };
   const double computed_token_s = seconds_for(per_step) / per_step;
-  int64_t num_running_tokens = 0;
-  for (const Sequence* sequence : running_) {
-    const bool is_prompt =
-        sequence->state == SequenceState::kRunning && sequence->num_missing() > 1;
-    if (is_prompt) num_running_tokens += sequence->num_missing();
-  }
   out.running_s = computed_token_s * static_cast<double>(num_running_tokens);
   for (int32_t i = 0; i < num_in_flight_; ++i) {
     out.running_s += ToSeconds(step_times_.Predict(in_flight_[static_cast<size_t>(i)]->shape));
   }
   out.token_s = computed_token_s * prompt_lengths_.computed_part();
-  out.own_s = seconds_for(std::max(1.0, prompt_lengths_.mean_computed()));
+  out.own_s = seconds_for(num_own_tokens);
   out.rest_s = ToSeconds(step_times_.Predict(decode_part)) / 2;
   // If the head does not fit into the cache, blocks become free only when sequences end. The cache
   // then limits the number of running sequences instead of running_max.

@@ -17,7 +17,7 @@ namespace incipit {
 //
 // The terms of the maximum overlap: prompts are computed while the request waits for a slot.
 struct WaitForecast {
-  bool is_known = false;  // false: the model of step time is not trained() yet
+  bool is_known = false;  // result of StepTimeModel::knows_prompts
   // Time of the steps in flight and of the prompt tokens that running sequences have left.
   double running_s = 0;
   // Time for one prompt token of a waiting request. A share of these tokens is cached.

@@ -31,9 +31,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, KvCacheManager& cache)
   running_.reserve(static_cast<size_t>(options.running_max));
   prompts_.reserve(static_cast<size_t>(options.running_max));
   events_.prompt_logprobs.reserve(static_cast<size_t>(options.running_max));
-  for (const MeasuredStep& step : options.measured_steps) {
-    step_times_.Observe(step.shape, step.duration);
-  }
+  for (const MeasuredStep& step : options.measured_steps) step_times_.Seed(step);
 }
 
 void Scheduler::Add(std::unique_ptr<SequenceGroup> group) {

@@ -57,7 +57,7 @@ struct SchedulerOptions {
   int32_t preemptions_max = 3;
   // False: no sequence is admitted while an earlier sequence does not fit into the cache.
   bool passing = true;
-  // Steps from which the model of step time learns before the first step of the scheduler.
+  // Steps from which the model of step time learns before the first request.
   std::vector<MeasuredStep> measured_steps{};
 };
 
@@ -252,6 +252,7 @@ class Scheduler {
   int32_t RoomWithinTarget(const StepShape& decode_part, int64_t position, int32_t room) const;
   int64_t NumBacklogTokens(const Survey& survey) const;
   bool IsUrgent(int64_t num_tokens, double tokens_per_second) const;
+  int32_t PromptTokensPerStep(const StepShape& decode_part, int64_t num_left) const;
   void AddDecodes(const Survey& survey, StepPlan& plan);
   bool IsComputedBefore(const Sequence& a, const Sequence& b) const;
   void AddPrompts(Time now, StepPlan& plan, int32_t room);

@@ -132,6 +132,16 @@ void StepTimeModel::Observe(const StepShape& shape, Duration duration) {
   UpdateCosts(state);
 }
 
+void StepTimeModel::Seed(const MeasuredStep& step) {
+  const int64_t num_before = num_observed_;
+  Observe(step.shape, step.duration);
+  const int64_t num_tokens = step.shape.num_prompt_tokens;
+  if (num_observed_ == num_before || num_tokens == 0) return;
+  seed_tokens_min_ = num_seeds_ == 0 ? num_tokens : std::min(seed_tokens_min_, num_tokens);
+  seed_tokens_max_ = std::max(seed_tokens_max_, num_tokens);
+  ++num_seeds_;
+}
+
 // Updates the slowdown of the class with the duration of a step. Returns the weight of the step.
 double StepTimeModel::WeightOf(ClassState& state, const Terms& terms, double seconds) {
   // Do not use the prediction before the class is calibrated: the prior may be far off.
@@ -266,8 +276,9 @@ double StepTimeModel::PrefillTokensPerSecond(int64_t tokens_per_step,
 }
 
 bool StepTimeModel::trained() const {
-  return StateOf(StepClass::kMixed).num_observed + StateOf(StepClass::kPrefill).num_observed >=
-         kTrainedSteps;
+  const int64_t num_steps =
+      StateOf(StepClass::kMixed).num_observed + StateOf(StepClass::kPrefill).num_observed;
+  return num_steps - num_seeds_ >= kTrainedSteps;
 }
 
 double StepTimeModel::ErrorOf(StepClass step_class) const {

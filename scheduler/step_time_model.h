@@ -86,6 +86,9 @@ class StepTimeModel {
   // Learns from a step that took `duration`. A step without tokens or a duration that is not
   // positive has no effect.
   void Observe(const StepShape& shape, Duration duration);
+  // Like Observe, for a step that was measured before the first request. Has no effect on
+  // trained().
+  void Seed(const MeasuredStep& step);
 
   // Returns the predicted duration of a step. Returns 0 for a step without tokens, and 0 before the
   // first observation.
@@ -111,6 +114,10 @@ class StepTimeModel {
   // True after kTrainedSteps observed steps with prompt tokens. Before, predictions for prompt
   // tokens may be wrong by a factor of 10.
   bool trained() const;
+  // True if trained(), or if Seed was called with two different numbers of prompt tokens. Then the
+  // predictions are good enough for a report. Do not refuse requests before trained(): without
+  // steps, the model would not learn that its predictions are wrong.
+  bool knows_prompts() const { return trained() || seed_tokens_min_ < seed_tokens_max_; }
 
   // Returns the median of |predicted - measured| / measured over the last kErrorWindow steps of the
   // class. Each prediction was made before its step was observed. Returns 0 without observations.
@@ -152,6 +159,9 @@ class StepTimeModel {
   std::array<ClassState, kNumStepClasses> classes_;
   Terms common_costs_{};  // seconds for each unit of a term, of all classes together
   int64_t num_observed_ = 0;
+  int64_t num_seeds_ = 0;  // number of observed steps with prompt tokens that Seed has added
+  // Smallest and largest number of prompt tokens in these steps.
+  int64_t seed_tokens_min_ = 0, seed_tokens_max_ = 0;
   int64_t prompt_tokens_max_ = 0;  // largest number of prompt tokens in an observed step
 };
 

@@ -121,21 +121,20 @@ TEST(DeadlineTest, WithoutMeasuredStepsNothingIsRefused) {
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 40)));
 }
 
-TEST(DeadlineTest, StepsMeasuredBeforehandPredictTheFirstStep) {
+// The steps may have been measured while another process used the machine. If requests were refused
+// then, no step would run, and the predictions would stay wrong.
+TEST(DeadlineTest, StepsMeasuredBeforehandRefuseNothing) {
   SchedulerOptions options{.step_tokens_max = 64, .running_max = 8};
   for (int32_t i = 0; i < 16; ++i) {
     MeasuredStep& step = options.measured_steps.emplace_back();
     step.shape.AddPromptChunk(0, 8 << i % 3);
-    step.duration = std::chrono::milliseconds(step.shape.num_prompt_tokens);
+    step.duration = std::chrono::seconds(step.shape.num_prompt_tokens);
   }
   SchedulerFixture fixture({.num_blocks = 64, .block_size = 4}, options);
-  for (const uint64_t id : {1, 2}) {
-    Request request = SchedulerFixture::Ask(id, 40, 1, static_cast<TokenId>(id));  // takes 40 ms
-    request.first_token_deadline = At(id == 1 ? 20 : 100);
-    fixture.Add(request);
-  }
-  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 40)));
-  EXPECT_EQ(fixture.OutputOf(1).finish, FinishReason::kTooLate);
+  Request request = SchedulerFixture::Ask(1, 40, 1);
+  request.first_token_deadline = At(1);
+  fixture.Add(request);
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 40)));
 }
 
 TEST(DeadlineHeapTest, EqualsASortedListAfterAnySequenceOfCalls) {

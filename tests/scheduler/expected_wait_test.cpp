@@ -110,6 +110,18 @@ TEST(ExpectedWaitTest, DecodingSequencesSlowPromptsDown) {
   fixture.ExpectPrediction(0.3);
 }
 
+TEST(ExpectedWaitTest, APromptThatWouldMissTheTargetIsComputedInFullSteps) {
+  WaitFixture fixture;
+  fixture.Train();
+  fixture.AddPrompt(8, 400);
+  fixture.TimedStep();
+  for (int32_t i = 0; i < 40; ++i) fixture.AddPrompt(60, 1);
+  // 41 prompts take 3 s in full steps, and about 5 s in steps within the target for ITL.
+  const double predicted = fixture.Predicted();
+  EXPECT_NEAR(predicted, 41 * 60 * (1 + 11.0 / 99) / 1000, 0.3);
+  EXPECT_NEAR(predicted, fixture.Measured(), 0.1 * predicted);
+}
+
 TEST(ExpectedWaitTest, ACachedShareOfWaitingPromptsCostsNothing) {
   WaitFixture fixture;
   fixture.Train();

@@ -165,6 +165,40 @@ TEST(StepTimeModelTest, PredictsTheFirstDecodeStepsAfterOnePrompt) {
   }
 }
 
+TEST(StepTimeModelTest, SeedsPredictPromptsButDoNotTrain) {
+  for (Machine machine : {TwoCores(0.05), Gpu(0.05)}) {
+    StepTimeModel model;
+    const auto seed = [&](int64_t num_tokens) {
+      const StepShape shape = MixedShape(num_tokens, 0, 2048 - num_tokens);
+      model.Seed({.shape = shape, .duration = machine.Run(shape)});
+    };
+    for (int32_t i = 0; i < 10; ++i) seed(8);
+    EXPECT_FALSE(model.knows_prompts()) << "steps of one size";
+    seed(32);
+    EXPECT_TRUE(model.knows_prompts());
+    for (int32_t i = 0; i < 2; ++i) seed(128);
+    EXPECT_FALSE(model.trained());
+    const StepShape small = MixedShape(64, 0, 0), large = MixedShape(512, 0, 0);
+    EXPECT_NEAR(ToSeconds(model.Predict(small)), machine.Exact(small), 0.4 * machine.Exact(small));
+    EXPECT_GT(ToSeconds(model.Predict(large)), machine.Exact(large) / 2);
+    EXPECT_LT(ToSeconds(model.Predict(large)), machine.Exact(large) * 2);
+    for (int32_t i = 0; i < StepTimeModel::kTrainedSteps; ++i) {
+      EXPECT_FALSE(model.trained());
+      model.Observe(MixedShape(100, 0), machine.Run(MixedShape(100, 0)));
+    }
+    EXPECT_TRUE(model.trained());
+  }
+}
+
+TEST(StepTimeModelTest, SeedsWithoutPromptTokensOrTimeHaveNoEffect) {
+  StepTimeModel model;
+  model.Seed({.shape = DecodeShape(1, 5), .duration = milliseconds(10)});
+  model.Seed({.shape = MixedShape(8, 0), .duration = milliseconds(0)});
+  model.Seed({.shape = MixedShape(32, 0), .duration = milliseconds(20)});
+  EXPECT_FALSE(model.knows_prompts());
+  EXPECT_FALSE(model.trained());
+}
+
 TEST(StepTimeModelTest, OverestimatesPromptTokensWhileItHasOnlySeenDecodeSteps) {
   for (Machine machine : {TwoCores(0.05), Gpu(0.05)}) {
     for (const int64_t num_decoding : {1, 8, 64}) {
