@@ -39,13 +39,14 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
       ++num_parks;
       continue;
     }
-    if (!is_held && IsTooLate(*next, next->num_tokens() - computed.num_tokens)) {
+    if (!is_held && IsTooLate(*next, next->num_tokens() - computed.num_tokens, plan)) {
       EndGroup(*next->group, FinishReason::kTooLate);
       continue;
     }
     if (!is_held && Fits(*next, computed)) {
       next->is_passing = is_blocked_;
       num_tokens += StartSequence(now, *next, computed, room - num_tokens, plan);
+      room = num_tokens + RoomUntilDue(plan, room - num_tokens);
       continue;
     }
     next->tried_in_plan = plan_number_;
@@ -64,17 +65,21 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
 }
 
 // Returns true if `sequence`, which must compute `num_missing` tokens of its prompt, cannot have
-// its first token in time behind the running prompts that are computed before it.
-bool Scheduler::IsTooLate(const Sequence& sequence, int32_t num_missing) const {
+// its first token in time behind the tokens of `plan` and the running prompts that go first.
+bool Scheduler::IsTooLate(const Sequence& sequence, int32_t num_missing,
+                          const StepPlan& plan) const {
   if (sequence.standing.first_token_by == kNoDeadline || sequence.group->admitted) return false;
+  const Duration left = sequence.standing.first_token_by - now_;
+  StepShape shape = plan.shape;
+  shape.AddPromptChunk(sequence.num_tokens() - num_missing, num_missing);
+  if (step_times_.trained() && step_times_.Predict(shape) > left) return true;
   int32_t num_ahead = 0;
   for (const Sequence* prompt : prompts_) {
     const int32_t num_left = prompt->num_missing();
     const bool is_earlier = prompt->standing.first_token_by <= sequence.standing.first_token_by;
     if (num_left > 1 && (is_earlier || num_left <= num_missing)) num_ahead += num_left;
   }
-  return sequence.standing.first_token_by - now_ <
-         PromptTime(sequence, num_missing + num_ahead, kRefusalRatio);
+  return left < PromptTime(sequence, num_missing + num_ahead, kRefusalRatio);
 }
 
 // Releases the blocks of the head if the head may fit now. Returns true if the head must be tried

@@ -20,6 +20,7 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   plan.Clear();
   ++plan_number_;
   lacks_blocks_ = false;
+  first_token_due_ = kNoDeadline;
   now_ = now;
   cache_.CountChanges(!waiting_.empty());
   cache_.Advance(now);
@@ -97,6 +98,17 @@ int32_t Scheduler::PromptRoom(const Survey& survey, const StepPlan& plan) {
   if (num_backlog <= num_tokens) is_catching_up_ = false;
   is_catching_up_ |= IsUrgent(num_backlog, tokens_per_second);
   return is_catching_up_ ? room : num_tokens;
+}
+
+// Returns the number of prompt tokens, at most `room`, that the step can compute beside `plan` and
+// still sample all its first tokens before their deadlines. Ignores a deadline that `plan` alone
+// misses.
+int32_t Scheduler::RoomUntilDue(const StepPlan& plan, int32_t room) const {
+  if (first_token_due_ == kNoDeadline || room <= 0 || !step_times_.trained()) return room;
+  const Duration left = FromSeconds(kDueRatio * ToSeconds(first_token_due_ - now_));
+  if (step_times_.Predict(plan.shape) > left) return room;
+  const int64_t position = prompts_.empty() ? 0 : prompts_.front()->num_planned;
+  return step_times_.PromptTokensWithin(left, plan.shape, position, room);
 }
 
 // Returns the number of prompt tokens, from 1 to `room`, with which a step is predicted to respect
@@ -195,6 +207,7 @@ void Scheduler::AddPrompts(Time now, StepPlan& plan, int32_t room) {
     if (&sequence == protected_) num_reserved_ = 0;
     room -= ContinuePrompt(
         sequence, std::max<int32_t>(room_for(sequence), &sequence == protected_ ? 1 : 0), plan);
+    room = RoomUntilDue(plan, room);
     if (&sequence == oldest) for_oldest = 0;
     if (&sequence == protected_) for_protected = 0;
   };
@@ -208,6 +221,7 @@ void Scheduler::AddPrompts(Time now, StepPlan& plan, int32_t room) {
     int32_t missing_max = std::max(available, options_.long_prefill_tokens);
     if (next < num_prompts) missing_max = std::min(missing_max, prompts_[next]->num_missing() - 1);
     room -= Admit(now, plan, available, missing_max);
+    room = RoomUntilDue(plan, room);
   }
   for (; next < num_prompts; ++next) compute(*prompts_[next]);
   if (may_admit) Admit(now, plan, room, std::numeric_limits<int32_t>::max());
@@ -245,6 +259,7 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan) 
     plan.samples.push_back(&sequence);
     const bool is_prompt = token_end == group.num_prompt;
     if (is_prompt) {
+      first_token_due_ = std::min(first_token_due_, sequence.standing.first_token_by);
       for (Sequence& other : group.sequences) {
         if (other.state == SequenceState::kUnborn) plan.samples.push_back(&other);
       }

@@ -134,23 +134,27 @@ void Scheduler::EndExpired(Time now) {
   Sweep();
 }
 
-// Ends `group` if its deadline has passed, or if no token of the request is computed yet and the
-// first token cannot be computed in time. Otherwise sets the time of the next look.
+// Ends `group` if its deadline has passed, or if the first token cannot be sampled in time.
+// Otherwise sets the time of the next look.
 void Scheduler::LookAtDeadline(SequenceGroup& group, Time now) {
   const Request& request = *group.request;
   if (request.deadline <= now) {
     EndGroup(group, FinishReason::kDeadline);
     return;
   }
-  Time look_at = request.deadline;
   Sequence& prompt = group.sequences.front();
+  const bool is_running = prompt.state == SequenceState::kRunning && prompt.num_output() == 0 &&
+                          prompt.num_pending == 0 && !group.scores_prompt();
+  Duration needed{};
   if (!group.admitted && prompt.state == SequenceState::kWaiting) {
-    look_at =
-        request.first_token_by() - PromptTime(prompt, NumMissingAtMost(prompt), kRefusalRatio);
-    if (look_at <= now) {
-      EndGroup(group, FinishReason::kTooLate);
-      return;
-    }
+    needed = PromptTime(prompt, NumMissingAtMost(prompt), kRefusalRatio);
+  } else if (is_running) {
+    needed = PromptTime(prompt, prompt.num_missing(), 1);
+  }
+  const Time look_at = needed > Duration{} ? request.first_token_by() - needed : request.deadline;
+  if (look_at <= now) {
+    EndGroup(group, FinishReason::kTooLate);
+    return;
   }
   deadlines_.Remove(group);
   group.look_at = look_at;

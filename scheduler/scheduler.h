@@ -64,6 +64,9 @@ struct SchedulerOptions {
 // A waiting request is refused if the time to its deadline is less than this multiple of the
 // predicted time of its prompt. Other prompts share the steps, so the prompt takes longer.
 inline constexpr double kRefusalRatio = 1.3;
+// A step that samples first tokens with a deadline computes further prompts only if its predicted
+// duration stays below this part of the time to the deadline.
+inline constexpr double kDueRatio = 0.95;
 // A request is at risk if the time to its deadline is less than this multiple of the predicted time
 // of its prompt.
 inline constexpr double kRiskRatio = 4;
@@ -249,6 +252,7 @@ class Scheduler {
   int32_t NumBlocksForOne(const Sequence& sequence) const;
   Survey SurveyRunning();
   int32_t PromptRoom(const Survey& survey, const StepPlan& plan);
+  int32_t RoomUntilDue(const StepPlan& plan, int32_t room) const;
   int32_t RoomWithinTarget(const StepShape& decode_part, int64_t position, int32_t room) const;
   int64_t NumBacklogTokens(const Survey& survey) const;
   bool IsUrgent(int64_t num_tokens, double tokens_per_second) const;
@@ -264,7 +268,7 @@ class Scheduler {
     Sequence* first = nullptr;
     Sequence* next = nullptr;
   };
-  bool IsTooLate(const Sequence& sequence, int32_t num_missing) const;
+  bool IsTooLate(const Sequence& sequence, int32_t num_missing, const StepPlan& plan) const;
   int32_t Admit(Time now, StepPlan& plan, int32_t room, int32_t missing_max);
   bool PrepareHead();
   Candidates NextToAdmit(int32_t missing_max);
@@ -333,8 +337,10 @@ class Scheduler {
   SchedulerCounts counts_;
   std::array<const StepPlan*, kStepsInFlightMax> in_flight_{};  // the oldest step first
   int32_t num_in_flight_ = 0;
-  Time now_{};                // time of the latest plan
-  int32_t prompt_room_ = 0;   // maximum number of prompt tokens in the latest plan
+  Time now_{};               // time of the latest plan
+  int32_t prompt_room_ = 0;  // maximum number of prompt tokens in the latest plan
+  // Earliest deadline of a first token that the latest plan samples, or kNoDeadline.
+  Time first_token_due_ = kNoDeadline;
   StepShape decode_shape_{};  // decoding sequences in the latest plan
   uint64_t next_order_ = 0;
   uint64_t plan_number_ = 0;

@@ -31,8 +31,8 @@ class KvEventFeed {
   KvEventFeed(int32_t block_size, size_t history_bytes_max, uint64_t first_sequence)
       : mirror_(block_size), history_bytes_max_(history_bytes_max), sequence_(first_sequence) {}
 
-  // Applies prefix-cache events of the engine. The engine reports the blocks that were cached before
-  // the subscription in parts. Returns true if the engine must report the next part
+  // Applies prefix-cache events of the engine. The engine reports in parts which blocks were cached
+  // before the subscription. Returns true if the engine must report the next part
   // (Engine::ReportCached).
   [[nodiscard]] bool Apply(const KvEvents& events);
   // Removes all blocks and batches. From then on, Apply ignores events until the event kRestarted,

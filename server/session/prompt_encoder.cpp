@@ -136,7 +136,7 @@ absl::StatusOr<std::string> PromptEncoder::DecodeIds(std::string_view field, con
     if (num_bytes <= bytes_max) continue;
     return WithBound(
         InvalidField(field,
-                     "must be token ids whose text has at most {} bytes, the limit of detokenize-bytes-max",
+                     "must be token ids of a text of at most {} bytes (detokenize-bytes-max)",
                      bytes_max),
         bytes_max);
   }

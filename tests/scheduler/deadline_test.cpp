@@ -113,6 +113,69 @@ TEST(DeadlineTest, TheEarliestDeadlineAtRiskGoesFirst) {
   for (const uint64_t id : {1, 2, 3}) EXPECT_EQ(fixture.OutputOf(id).finish, FinishReason::kLength);
 }
 
+// Adds request 1, whose prompt needs 10 steps alone. Then adds 60 requests whose sequences decode
+// beside this prompt. With these sequences, the prompt takes longer than the 2 s of its deadline.
+void StartPromptThatBecomesLate(DeadlineFixture& fixture, int32_t prompt_logprobs) {
+  Request request = fixture.AskBy(1, 1000, 2000);
+  request.prompt_logprobs = prompt_logprobs;
+  fixture.Add(request);
+  fixture.TimedStep();
+  ASSERT_FALSE(fixture.OutputOf(1).finish.has_value());
+  for (uint64_t id = 2; id <= 61; ++id) {
+    fixture.Add(SchedulerFixture::Ask(id, 4, 200, static_cast<TokenId>(id)));
+  }
+}
+
+TEST(DeadlineTest, ARunningPromptThatCanNoLongerBeInTimeEnds) {
+  DeadlineFixture fixture;
+  const Time due = fixture.now + std::chrono::milliseconds(2000);
+  StartPromptThatBecomesLate(fixture, -1);
+  while (!fixture.OutputOf(1).finish) fixture.TimedStep();
+  EXPECT_EQ(fixture.OutputOf(1).finish, FinishReason::kTooLate);
+  EXPECT_TRUE(fixture.OutputOf(1).tokens.empty());
+  EXPECT_LT(fixture.now, due);
+}
+
+// Log probabilities of the prompt may have been sent already, so the request is not refused.
+TEST(DeadlineTest, ARunningPromptThatReportsLogProbabilitiesContinues) {
+  DeadlineFixture fixture;
+  StartPromptThatBecomesLate(fixture, 1);
+  fixture.TimedStepsToTheEnd();
+  EXPECT_EQ(fixture.OutputOf(1).finish, FinishReason::kLength);
+}
+
+// The step that samples the first token of request 2 takes 10 ms and 1 ms for each token. Its
+// deadline leaves room for about 40 of the 1,000 prompt tokens of request 1.
+TEST(DeadlineTest, AStepIsShortIfAFirstTokenIsDue) {
+  DeadlineFixture fixture;
+  fixture.Add(SchedulerFixture::Ask(1, 1000, 1, 60));
+  fixture.TimedStep();
+  fixture.Add(fixture.AskBy(2, 20, 75));
+  const Time due = fixture.now + std::chrono::milliseconds(75);
+  const auto shares = fixture.TimedStep();
+  ASSERT_EQ(shares.size(), 2u);
+  EXPECT_THAT(shares[0], Pair(2, 20));
+  EXPECT_GT(shares[1].second, 20);
+  EXPECT_LT(shares[1].second, 45);
+  EXPECT_EQ(fixture.OutputOf(2).finish, FinishReason::kLength);
+  EXPECT_LE(fixture.now, due);
+}
+
+// Request 3 has the earliest deadline and goes first. Requests 2 and 4 would get their first tokens
+// at the end of the same step, after their deadlines.
+TEST(DeadlineTest, ARequestThatWouldBeLateAtTheEndOfTheStepIsRefused) {
+  DeadlineFixture fixture;
+  fixture.Add(fixture.AskBy(2, 40, 97));
+  fixture.Add(fixture.AskBy(3, 50, 95));
+  fixture.Add(fixture.AskBy(4, 60, 110));
+  fixture.TimedStepsToTheEnd();
+  for (const uint64_t id : {2, 4}) {
+    EXPECT_EQ(fixture.OutputOf(id).finish, FinishReason::kTooLate);
+    EXPECT_FALSE(fixture.admissions.contains(id));
+  }
+  EXPECT_EQ(fixture.OutputOf(3).finish, FinishReason::kLength);
+}
+
 TEST(DeadlineTest, WithoutMeasuredStepsNothingIsRefused) {
   SchedulerFixture fixture;
   Request request = SchedulerFixture::Ask(1, 40, 1);

@@ -7,6 +7,7 @@
 
 #include "scheduler/scheduler.h"
 #include "tests/serving_sim/metrics.h"
+#include "tests/serving_sim/refusals.h"
 #include "tests/serving_sim/run.h"
 
 namespace incipit::serving_sim {
@@ -79,11 +80,22 @@ TEST(TargetsTest, BackloggedTenantsGetEqualServiceAndFewOvertakes) {
   EXPECT_LE(comparison.ours.overtakes, kOvertakenMax);
 }
 
-TEST(TargetsTest, FewRequestsThatWouldBeInTimeAreRefused) {
-  const Comparison comparison = Compare("cpu_0.5b", LoadKind::kDeadline, 0.5);
-  EXPECT_GT(comparison.ours.refused, 0);
-  EXPECT_LT(comparison.ours.late, comparison.chunked.late / 4);
-  EXPECT_GT(comparison.ours.met_ttft, comparison.chunked.met_ttft);
+TEST(TargetsTest, FewRequestsMissTheirDeadlineAndFewAreRefusedWithoutNeed) {
+  for (const char* name : kDeviceNames) {
+    const DeviceModel& device = *FindDevice(name);
+    for (const double utilization : {0.5, 0.95}) {
+      const auto load = MakeLoad(device, {.kind = LoadKind::kDeadline, .utilization = utilization});
+      ASSERT_TRUE(load.ok()) << load.status();
+      const auto scheduler = MakeScheduler(SchedulerKind::kOurs, device, *load, 1);
+      const RunRecord run = RunLoad(device, *load, *scheduler);
+      const Metrics metrics = Measure(device, *load, run);
+      EXPECT_GT(metrics.refused, 0);
+      const auto num_requests = static_cast<double>(load->requests.size());
+      EXPECT_LE(static_cast<double>(metrics.late), 0.02 * num_requests) << name << utilization;
+      EXPECT_LE(WronglyRefused(device, *load, SchedulerKind::kOurs, 1, {}, run, 20), 0.01)
+          << name << utilization;
+    }
+  }
 }
 
 }  // namespace

@@ -29,8 +29,8 @@ int32_t PartialRowsMax(const StepBounds& bounds, const AttentionForm& form) {
   // last split may be shorter than the split length.
   const int64_t splits =
       std::min(positions / SplitLength(0) + 2 * sequences, sequences * kMaxSplits);
-  // A step with one long sequence divides its positions into at most kMaxSplits splits (ranges). The
-  // kernel computes each split once for each of the max_decode_tokens tokens.
+  // A step with one long sequence divides its positions into at most kMaxSplits splits (ranges).
+  // The kernel computes each split once for each of the max_decode_tokens tokens.
   const int64_t alone = int64_t{kMaxSplits} * AttentionPlanOptions{}.max_decode_tokens;
   return static_cast<int32_t>(form.group * std::max(splits, alone));
 }
