@@ -16,7 +16,8 @@ std::atomic<int64_t> num_allocations{0};
 
 }  // namespace
 
-// If gcc inlines only one of `operator new` and `operator delete`, it warns of a mismatch.
+// Not inlined: if gcc inlines only one of `operator new` and `operator delete`, gcc warns that the
+// two do not match.
 [[gnu::noinline]] void* operator new(size_t size) {
   ++num_allocations;
   if (void* memory = std::malloc(size)) return memory;
@@ -40,7 +41,7 @@ std::atomic<int64_t> num_allocations{0};
 namespace incipit {
 namespace {
 
-// Number of events of each kind in all steps.
+// Numbers of events in all steps of a run, by kind of event.
 struct Totals {
   int64_t preemptions = 0, evictions = 0, expired = 0, low_priority = 0, copies = 0, aborts = 0,
           failed = 0;

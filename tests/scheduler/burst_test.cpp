@@ -18,9 +18,11 @@ namespace incipit {
 namespace {
 
 constexpr int32_t kBurstBlock = 16;
-constexpr int32_t kShared = 48;  // number of tokens in full blocks of a prompt
-constexpr int32_t kPrompt =
-    50;  // the last 2 tokens are in a block that is not full, so lookups never find it
+// Number of prompt tokens in full blocks.
+constexpr int32_t kShared = 48;
+// Number of prompt tokens. The last 2 tokens are in a block that is not full, so no lookup finds
+// them.
+constexpr int32_t kPrompt = 50;
 constexpr int32_t kRest = kPrompt - kShared;
 
 class Burst : public SchedulerFixture {
@@ -72,10 +74,10 @@ class Burst : public SchedulerFixture {
     EXPECT_EQ(OutputOf(id).tokens, alone.OutputOf(id).tokens) << "request " << id;
   }
 
-  std::map<uint64_t, int32_t> computed;  // tokens, by request
+  std::map<uint64_t, int32_t> computed;  // number of computed tokens, by request id
 };
 
-// Requests and budget: larger than all prompts, than one, than a block, and smaller than a block.
+// Parameters: the number of requests, and the maximum number of tokens in a step.
 class BurstTest : public testing::TestWithParam<std::tuple<int32_t, int32_t>> {
  protected:
   int32_t num_requests() const { return std::get<0>(GetParam()); }
@@ -255,8 +257,7 @@ TEST(BurstProducerTest, AProducerThatIsCancelledDuringAStepLeavesWhatTheStepStor
     burst.Run();
     burst.CommitToTheEnd();
     EXPECT_EQ(burst.computed[2], kPrompt - 48);
-    EXPECT_EQ(burst.num_computed(),
-              24 + (num_requests - 1) * kRest);  // without the tokens of burst.Plan()
+    EXPECT_EQ(burst.num_computed(), 24 + (num_requests - 1) * kRest);
   }
 }
 
@@ -275,8 +276,8 @@ TEST(BurstProducerTest, AProducerThatIsCancelledDuringAFailingStepLeavesWhatWasT
   for (int32_t id = 2; id <= 8; ++id) burst.ExpectOutput(Burst::Ask(id));
 }
 
-// Eight blocks. Requests 100 and 101 hold two blocks each, and each needs a third block in the same
-// step, while request 1 holds three blocks for the first 44 tokens of its prompt.
+// The cache has eight blocks. Requests 100 and 101 hold two blocks each, and request 1 holds three
+// blocks for 44 tokens of its prompt. Then requests 100 and 101 need one more block each.
 TEST(BurstProducerTest, AProducerThatIsPreemptedHalfWayFindsItsFullBlocksAgain) {
   for (const int32_t num_requests : {2, 8, 64}) {
     Burst burst(24, {.num_blocks = 8, .block_size = kBurstBlock});
@@ -311,9 +312,9 @@ TEST(BurstProducerTest, AProducerThatIsPreemptedHalfWayFindsItsFullBlocksAgain) 
   }
 }
 
-// The prompts fill their last block. A request in the same step as the producer computes the whole
-// last block, because pending blocks are not copied. A later request copies this block and computes
-// only the last token.
+// The prompts are equal and fill their last block. A request in the same step as the first request
+// computes the whole last block, because blocks of a step in flight are not copied. A request in a
+// later step copies the last block and computes only the last token.
 TEST(BurstProducerTest, OfAPromptThatEndsWithABlockLaterOnesComputeOneToken) {
   constexpr int32_t kAligned = 48;
   const auto num_computed = [](int32_t budget, bool copies) {
@@ -332,13 +333,13 @@ TEST(BurstProducerTest, OfAPromptThatEndsWithABlockLaterOnesComputeOneToken) {
   EXPECT_EQ(num_computed(kAligned + kBurstBlock, true), kAligned + kBurstBlock + 6);
 }
 
-// The blocks of the failed request become unfindable. Other requests of the same step succeed, and
-// later requests compute the prefix again.
+// Request 1 fails, so lookups must not find its blocks. Other requests of the same step succeed,
+// and later requests compute the prefix again.
 TEST(BurstProducerTest, AProducerWhoseValuesAreNotFiniteSharesThemWithNoOther) {
   Burst burst(kPrompt + kRest);
   burst.AddMany(1, 4);
   burst.Plan();
-  burst.runner.PoisonNextStep(kPrompt - 1);  // the last prompt token of request 1
+  burst.runner.PoisonNextStep(kPrompt - 1);  // NaN for the last prompt token of request 1
   burst.Run();
   EXPECT_EQ(burst.OutputOf(1).finish, FinishReason::kError);
   EXPECT_EQ(burst.OutputOf(2).finish, FinishReason::kLength);

@@ -15,7 +15,7 @@ class ChargesFixture : public SchedulerFixture {
  public:
   using SchedulerFixture::SchedulerFixture;
 
-  // The counter of the tenant that entered first.
+  // Returns the service (price of all tokens) of the tenant that sent the first request.
   double service() const { return scheduler.shares().service(0); }
 };
 
@@ -128,8 +128,8 @@ TEST(ChargesTest, APreemptedPromptPaysForTokensThatItFinds) {
                                               *num_found - num_computed, 31, prices));
 }
 
-// All counters are taken. The request of tenant 1 ends while its step is in flight, and its counter
-// goes to a new tenant. Then the step fails.
+// All counters of tenants are in use. The request of tenant 1 ends while its step is in flight, and
+// a new tenant takes the counter of tenant 1. Then the step fails.
 TEST(ChargesTest, AStepThatFailsChangesNoCounterOfAnotherTenant) {
   ChargesFixture fixture(kManyBlocks);
   for (uint64_t tenant = 1; tenant <= kTenantsMax; ++tenant) {

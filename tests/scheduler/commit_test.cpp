@@ -70,7 +70,7 @@ TEST(CommitTest, ChoicesShareThePromptAndSampleFromTheSameRow) {
   for (int32_t choice = 0; choice < 3; ++choice) {
     EXPECT_EQ(fixture.OutputOf(1, choice).tokens, Expected(request, choice, 4)) << choice;
   }
-  EXPECT_EQ(fixture.cache.TakeStats().hit_tokens, 0);  // choices of one request are no cache hits
+  EXPECT_EQ(fixture.cache.TakeStats().hit_tokens, 0);  // blocks shared by choices are no hits
 }
 
 TEST(CommitTest, ChoicesThatFindNoRoomWaitTheirTurn) {
@@ -92,7 +92,8 @@ TEST(CommitTest, CancellingAChoiceLeavesTheOthers) {
   request.num_choices = 3;
   fixture.Add(request);
   fixture.Step();
-  EXPECT_TRUE(fixture.scheduler.CancelChoice(RequestId{1}, 0));  // this choice computes the prompt
+  // Choice 0 computes the prompt for all choices.
+  EXPECT_TRUE(fixture.scheduler.CancelChoice(RequestId{1}, 0));
   EXPECT_FALSE(fixture.scheduler.CancelChoice(RequestId{1}, 0));
   fixture.Collect();
   EXPECT_EQ(fixture.OutputOf(1, 0).finish, FinishReason::kCancelled);
@@ -112,7 +113,7 @@ TEST(CommitTest, ACancelDuringAStepIsReportedAtOnceAndGivesBlocksBackWhenTheStep
   fixture.Collect();
   EXPECT_EQ(fixture.OutputOf(1).finish, FinishReason::kCancelled);
   EXPECT_FALSE(fixture.scheduler.idle());
-  fixture.Add(SchedulerFixture::Ask(1, 10, 4));  // the id may be used again
+  fixture.Add(SchedulerFixture::Ask(1, 10, 4));  // new request with the id of the ended request
   EXPECT_TRUE(fixture.scheduler.Cancel(RequestId{1}));
   fixture.Run();
   EXPECT_EQ(fixture.cache.num_used(), 0);
@@ -149,8 +150,8 @@ TEST(CommitTest, AnAbortedStepIsAsIfItHadNotBeenPlanned) {
   fixture.StepToTheEnd();
   EXPECT_EQ(fixture.OutputOf(1).tokens, Expected(request, 0, 4));
   EXPECT_EQ(fixture.admissions[1].queue_time, std::chrono::milliseconds(3));
-  EXPECT_EQ(fixture.cache.TakeStats().query_tokens,
-            10);  // counted once, although the first plan failed
+  // The prompt of 10 tokens is counted once, although the first plan failed.
+  EXPECT_EQ(fixture.cache.TakeStats().query_tokens, 10);
 }
 
 TEST(CommitTest, PromptLogprobsCoverEveryPositionOnceThroughPreemption) {
@@ -213,7 +214,7 @@ TEST(CommitTest, ARowThatIsNotFiniteEndsItsRequestOnly) {
   fixture.Add(bad);
   fixture.Step();
   fixture.Step();
-  fixture.runner.PoisonNextStep(1);  // a choice of request 2
+  fixture.runner.PoisonNextStep(1);  // NaN for the token of a choice of request 2
   fixture.Step();
   for (const int32_t choice : {0, 1}) {
     EXPECT_EQ(fixture.OutputOf(2, choice).finish, FinishReason::kError);

@@ -1,5 +1,5 @@
-// Tests the counters of requests. Each admitted request counts exactly once, and its counts are in
-// tokens.
+// Tests the statistics of the prefix cache. Each admitted request is counted exactly once, with its
+// numbers of tokens.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -117,7 +117,7 @@ TEST(CountingTest, EveryAdmittedRequestReportsWhyItMissed) {
   SchedulerFixture fixture({.num_blocks = 8, .block_size = 4});
   fixture.Add(AskNamed(1, 1, 20));
   fixture.Step(At(0));
-  fixture.Add(AskNamed(2, 2, 20));  // evicts two of the five blocks of request 1
+  fixture.Add(AskNamed(2, 2, 20));  // evicts two of the five cached blocks of request 1
   fixture.Step(At(1000));
   fixture.Add(AskNamed(3, 1, 22));
   fixture.Step(At(3500));
@@ -137,15 +137,16 @@ TEST(CountingTest, EveryAdmittedRequestReportsWhyItMissed) {
   EXPECT_EQ(third.evicted_ago, std::chrono::milliseconds(2500));
   EXPECT_EQ(third.differing_token, 12);
   EXPECT_EQ(fixture.admissions[3].num_cached_tokens, 12);
-  EXPECT_EQ(fixture.admissions[4].miss.reason, MissReason::kNone);  // all full blocks are found
+  EXPECT_EQ(fixture.admissions[4].miss.reason,
+            MissReason::kNone);  // all full blocks of the prompt are cached
   EXPECT_EQ(fixture.admissions[4].num_cached_tokens, 10);
   EXPECT_EQ(fixture.admissions[5].miss.reason, MissReason::kNone);
   EXPECT_EQ(fixture.admissions[5].num_cached_tokens, 8);
   ExpectCounts(fixture.cache.TakeStats(), 5, 20 + 20 + 22 + 11 + 9, 12 + 10 + 8, 2);
 }
 
-// The cache never evicts a block. The statistics of the cache are equal to the sums over all
-// admission events.
+// The cache has so many blocks that it evicts none. The statistics of the cache must equal the sums
+// over all admission events.
 TEST(CountingTest, TotalsAreTheSumOfWhatAdmissionsReported) {
   SchedulerFixture fixture({.num_blocks = 400, .block_size = 4},
                            {.step_tokens_max = 16, .running_max = 8});

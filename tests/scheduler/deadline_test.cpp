@@ -14,8 +14,8 @@ namespace {
 using testing::ElementsAre;
 using testing::Pair;
 
-// Steps take 10 ms and 1 ms for each token. The scheduler has measured enough steps to predict
-// this. Time is counted in `now`.
+// A step takes 10 ms, and 1 ms more for each of its tokens. The constructor runs so many steps that
+// the scheduler predicts these durations. `now` is the simulated time.
 class DeadlineFixture : public SchedulerFixture {
  public:
   explicit DeadlineFixture(int32_t running_max = 64)
@@ -54,7 +54,7 @@ class DeadlineFixture : public SchedulerFixture {
 
 TEST(DeadlineTest, ARequestThatCannotBeInTimeIsRefusedWithoutAStep) {
   DeadlineFixture fixture;
-  fixture.Add(fixture.AskBy(1, 2000, 500));  // needs about 2,200 ms
+  fixture.Add(fixture.AskBy(1, 2000, 500));  // the prompt takes about 2,200 ms
   const auto shares = fixture.TimedStep();
   EXPECT_TRUE(shares.empty());
   EXPECT_EQ(fixture.OutputOf(1).finish, FinishReason::kTooLate);

@@ -82,7 +82,7 @@ TEST(ExpectedWaitTest, WaitingPromptsAreComputedFirst) {
   fixture.Train();
   for (int32_t i = 0; i < 30; ++i) fixture.AddPrompt(60, 1);
   const double predicted = fixture.Predicted();
-  EXPECT_GT(predicted, 1.8);  // 30 * 60 ms
+  EXPECT_GT(predicted, 1.8);  // 30 prompts of 60 tokens, 1 ms for each token
   EXPECT_NEAR(predicted, fixture.Measured(), 0.1 * predicted);
 }
 
@@ -91,7 +91,8 @@ TEST(ExpectedWaitTest, TheRestOfARunningPromptCounts) {
   fixture.Train();
   fixture.AddPrompt(3000, 1);
   fixture.TimedStep();
-  // 29 steps of 100 tokens, and a prompt of average length.
+  // The rest of the running prompt takes 29 steps of 0.11 s. An average prompt takes less than 0.2
+  // s.
   EXPECT_NEAR(fixture.Predicted(), 29 * 0.11 + 0.2, 0.6);
   while (!fixture.scheduler.idle()) fixture.TimedStep();
   EXPECT_LT(fixture.Predicted(), 0.3);
@@ -130,7 +131,7 @@ TEST(ExpectedWaitTest, ACachedShareOfWaitingPromptsCostsNothing) {
     fixture.Add(SchedulerFixture::Ask(++fixture.last_id, 61, 1, 3));
     fixture.TimedStep();
   }
-  // Each of the last prompts found all of its blocks but computed its last token.
+  // All tokens of the latest prompts were cached, except the last token of each prompt.
   const double cached = ToSeconds(*fixture.scheduler.ForecastWait().WaitFor(10, 600));
   EXPECT_LT(cached, uncached / 10);
 }
@@ -140,7 +141,7 @@ TEST(ExpectedWaitTest, AFullServerWaitsForTheEndOfSequences) {
   fixture.Train();
   for (int32_t i = 0; i < 200; ++i) fixture.AddPrompt(4, 30 + i * 7 % 41);
   while (fixture.scheduler.num_waiting() > 10) fixture.TimedStep();
-  // Each of 4 sequences decodes for about 50 * 14 ms, so 11 ends take about 2 s.
+  // Each of 4 sequences decodes about 50 tokens at 14 ms each, so 11 sequences end in about 2 s.
   EXPECT_NEAR(fixture.Predicted(), 2, 0.4);
   fixture.ExpectPrediction(0.3);
 }
@@ -157,7 +158,7 @@ TEST(ExpectedWaitTest, FreeSlotsNeedNoEnd) {
 }
 
 TEST(ExpectedWaitTest, AHeadThatDoesNotFitMakesTheCacheTheLimit) {
-  WaitFixture fixture(64, 64);  // 64 blocks of 4 tokens
+  WaitFixture fixture(64, 64);  // 64 slots, 64 cache blocks of 4 tokens
   fixture.Train();
   fixture.AddPrompt(150, 60);
   fixture.TimedSteps(8);
@@ -201,14 +202,14 @@ TEST(SlotTimesTest, ConvergesToTheMeanAndCountsRunningSequences) {
   SlotTimes times;
   EXPECT_EQ(times.mean_s(), 0);
   times.AddStep(3, milliseconds(100));
-  EXPECT_DOUBLE_EQ(times.mean_s(), 0.3);  // no sequence has ended
+  EXPECT_DOUBLE_EQ(times.mean_s(), 0.3);  // no sequence has ended yet: 3 slots * 0.1 s
   for (int32_t i = 0; i < 500; ++i) {
     times.AddStep(4, milliseconds(250));
     times.AddEnd();
   }
   EXPECT_NEAR(times.mean_s(), 1, 0.03);
   for (int32_t i = 0; i < 500; ++i) times.AddStep(4, milliseconds(250));
-  EXPECT_GT(times.mean_s(), 5);  // no sequence ends any more
+  EXPECT_GT(times.mean_s(), 5);  // in the last 500 steps, no sequence ends
 }
 
 }  // namespace

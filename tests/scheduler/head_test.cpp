@@ -1,5 +1,6 @@
-// Tests the bound on passing the head, the first waiting request that does not fit into the cache.
-// With one step in flight, the head starts at most two steps later than without passing.
+// Tests the head: the first waiting request that does not fit into the cache. With one step in
+// flight, the head starts at most two steps later than in a run in which no request starts before
+// the head.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +14,8 @@
 namespace incipit {
 namespace {
 
-// Returns random numbers that are the same on every platform, as std's distributions are not.
+// Returns random numbers that are the same on every platform. The distributions of the standard
+// library differ between platforms.
 class Numbers {
  public:
   explicit Numbers(uint64_t seed) : random_(seed) {}
@@ -47,9 +49,10 @@ std::vector<Arrival> RandomArrivals(uint64_t seed) {
 }
 
 struct HeadStart {
-  uint64_t head = 0;      // the first request that did not fit; 0: every request fitted
-  int32_t num_steps = 0;  // number of steps before the head started
-  // True if no preempted request became the head before `head` started.
+  // Id of the first request that did not fit into the cache; 0: all requests fitted.
+  uint64_t head = 0;
+  int32_t num_steps = 0;  // number of steps before request `head` started
+  // True if no preempted request became the head before request `head` started.
   bool is_only_head = true;
 };
 
@@ -61,7 +64,7 @@ class HeadFixture : public SchedulerFixture {
       : SchedulerFixture(RandomCache(seed), RandomLimits(seed, passing)),
         arrivals_(RandomArrivals(seed)) {}
 
-  // Adds the requests that arrive before step `num_steps`, and computes the step.
+  // Adds the requests that arrive up to step number `num_steps`, and computes this step.
   void ArriveAndStep(int32_t num_steps) {
     for (; num_arrived_ < arrivals_.size() && arrivals_[num_arrived_].step <= num_steps;
          ++num_arrived_) {
@@ -104,12 +107,14 @@ HeadStart RunUntilHeadStarts(uint64_t seed, bool passing) {
   return start;
 }
 
-// Compares two runs of the same requests. If a preempted request becomes the head in between, the
-// runs differ in more than passing, and are not compared.
+// Runs the same requests twice: with and without requests that start before the head. Seeds for
+// which a preempted request becomes the head are left out, because the runs then differ for other
+// reasons.
 TEST(HeadTest, StartsAtMostTwoStepsLaterThanWithoutPassing) {
   std::vector<uint64_t> seeds(1000);
   std::iota(seeds.begin(), seeds.end(), 1);
-  // Seeds with which earlier versions of the scheduler missed the bound.
+  // With these seeds, the head started more than 2 steps later in earlier versions of the
+  // scheduler.
   seeds.insert(seeds.end(), {2348, 4980, 9491, 12265, 12844, 13434, 16578, 19233});
   int32_t num_heads = 0;
   for (const uint64_t seed : seeds) {
@@ -123,7 +128,6 @@ TEST(HeadTest, StartsAtMostTwoStepsLaterThanWithoutPassing) {
   EXPECT_GT(num_heads, 500);
 }
 
-// Also holds for sequences that were preempted preemptions_max times.
 TEST(HeadTest, NoSequenceIsPreemptedWhileASequenceThatPassedTheHeadKeepsItsBlocks) {
   int32_t num_preempted = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {

@@ -15,8 +15,8 @@ class OverlapFixture : public SchedulerFixture {
   OverlapFixture(KvCacheOptions cache, SchedulerOptions limits)
       : SchedulerFixture(std::move(cache), WithTwoSteps(limits)) {}
 
-  // Plans and launches the next step. Returns the planned (request, tokens) pairs. If nothing was
-  // planned, no step is launched.
+  // Plans and launches the next step. Returns pairs of request id and number of planned tokens. If
+  // the plan is empty, launches no step.
   Shares Begin(Time now = {}) {
     StepInFlight& step = steps[static_cast<size_t>(oldest + scheduler.num_in_flight()) % 2];
     scheduler.Plan(now, step.plan);

@@ -1,5 +1,5 @@
-// Tests a step that is planned while another step is in flight: which sequences it contains, and
-// the effect of a sequence's end.
+// Tests a step that is planned while another step is in flight: the sequences in
+// the new step, and the effect if a sequence ends.
 #include <gtest/gtest.h>
 
 #include "tests/scheduler/overlap_fixture.h"
@@ -93,7 +93,8 @@ TEST(OverlapTest, ASampleNamesThePendingTokenThatPenaltiesMustCount) {
     EXPECT_EQ(sample.pending_sample, 1);
     int32_t num_counted = 0;
     for (const TokenCount& count : sample.counts) num_counted += count.in_output;
-    EXPECT_EQ(num_counted, num_output) << "the pending token is not counted yet";
+    EXPECT_EQ(num_counted, num_output)
+        << "the token that the step in flight samples is not counted yet";
     fixture.End();
   }
   fixture.RunToTheEnd();
@@ -127,7 +128,8 @@ TEST(OverlapTest, ARequestWhoseChoicesStartIsNotPlannedAhead) {
   EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 1), Pair(1, 1), Pair(1, 1)));
   EXPECT_EQ(fixture.newest().plan.copies.size(), 2u);
   EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 1), Pair(1, 1), Pair(1, 1)));
-  EXPECT_TRUE(fixture.newest().plan.copies.empty()) << "they are under way";
+  EXPECT_TRUE(fixture.newest().plan.copies.empty())
+      << "the previous step contains all block copies";
   fixture.RunToTheEnd();
   for (int32_t choice = 0; choice < 3; ++choice) {
     EXPECT_EQ(fixture.OutputOf(1, choice).tokens, Expected(request, choice)) << choice;
@@ -147,7 +149,7 @@ TEST(OverlapTest, OnlyARequestWhoseChoicesStartSitsOutTheStepPlannedAhead) {
   fixture.Add(late);
   EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(1, 1), Pair(3, 1), Pair(4, 9)));
   EXPECT_THAT(fixture.newest().step.tokens.first(2), ElementsAre(-1, -5))
-      << "samples 1 to 3 are those of request 2";
+      << "samples 1 to 3 of the previous step belong to request 2";
   fixture.End();
   EXPECT_THAT(fixture.Begin(),
               ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 1), Pair(4, 1), Pair(2, 1), Pair(2, 1)));
@@ -224,7 +226,7 @@ TEST(OverlapTest, AStopTokenEndsASequenceWhoseNextStepIsInFlight) {
   fixture.End();
   EXPECT_EQ(fixture.OutputOf(1).finish, FinishReason::kStop);
   EXPECT_FALSE(fixture.scheduler.idle());
-  EXPECT_GT(fixture.cache.num_used(), 0) << "the step in flight writes there";
+  EXPECT_GT(fixture.cache.num_used(), 0) << "the step in flight writes to blocks of request 1";
   EXPECT_THAT(fixture.Begin(), IsEmpty());
   fixture.End();
   EXPECT_EQ(fixture.OutputOf(1).tokens, output);
@@ -288,7 +290,8 @@ TEST(OverlapTest, AChoiceThatComputesForOthersEndsWhenNoStepSamplesInItsName) {
   EXPECT_EQ(fixture.OutputOf(1, 1).finish, FinishReason::kCancelled);
   const Request other = SchedulerFixture::Ask(2, 3, 4, 5);
   fixture.Add(other);
-  EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(2, 3))) << "request 1 waits for its commit";
+  EXPECT_THAT(fixture.Begin(), ElementsAre(Pair(2, 3)))
+      << "request 1 is in no step before the step in flight is committed";
   fixture.End();
   EXPECT_EQ(fixture.OutputOf(1, 0).finish, FinishReason::kCancelled);
   fixture.RunToTheEnd();
@@ -319,7 +322,7 @@ TEST(OverlapTest, ARowThatIsNotFiniteEndsASequenceWhoseNextStepIsInFlight) {
   Request bad = SchedulerFixture::Ask(2, 11, 6, 2);
   fixture.Add(good);
   fixture.Add(bad);
-  fixture.runner.PoisonNextStep(12);  // the second block of request 2
+  fixture.runner.PoisonNextStep(12);  // NaN for a token in the second block of request 2
   fixture.Begin();
   fixture.Begin();
   fixture.End();
@@ -395,7 +398,7 @@ TEST(OverlapTest, ABlockThatAPendingTokenFillsIsFoundOnceThatIsCommitted) {
   const Request first = SchedulerFixture::Ask(1, 3, 8, 1);
   fixture.Add(first);
   fixture.Begin();
-  fixture.Begin();  // fills the first block with a pending token
+  fixture.Begin();  // the last token of the first block is not sampled yet
   fixture.End();
   fixture.End();
   EXPECT_EQ(fixture.cache.TakeStats().stored_blocks, 1);

@@ -64,8 +64,8 @@ TEST(PlanTest, TheQueueIsServedByPriorityThenArrival) {
   EXPECT_EQ(fixture.admissions[1].queue_time, std::chrono::milliseconds(7));
 }
 
-// Request 1 needs 5 of the 8 blocks, and its first chunk takes 2 of them. The other 3 blocks are
-// promised to request 1, so request 2 with 4 blocks does not fit.
+// The cache has 8 blocks. Request 1 needs 5 blocks, of which its first step takes 2. The other 3
+// blocks are reserved for request 1, so request 2, which needs 4 blocks, does not fit.
 TEST(PlanTest, APromptIsAdmittedOnlyBesideWhatRunningOnesStillNeed) {
   SchedulerFixture fixture({.num_blocks = 8, .block_size = 4},
                            {.step_tokens_max = 8, .running_max = 8});
@@ -82,7 +82,7 @@ TEST(PlanTest, LackOfBlocksPreemptsTheLastAndAdmitsNone) {
   fixture.Add(SchedulerFixture::Ask(1, 7, 8, 1));
   fixture.Add(SchedulerFixture::Ask(2, 7, 8, 2));
   fixture.Step();
-  fixture.Step();  // each request fills two blocks with 8 tokens
+  fixture.Step();  // now each request fills two blocks of 4 tokens
   fixture.Add(SchedulerFixture::Ask(3, 1, 1, 3));
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1)));
   EXPECT_EQ(fixture.plan.num_preemptions, 1);
@@ -91,7 +91,8 @@ TEST(PlanTest, LackOfBlocksPreemptsTheLastAndAdmitsNone) {
   for (const uint64_t id : {1, 2}) EXPECT_EQ(fixture.OutputOf(id).tokens.size(), 8u);
 }
 
-// After the preemption of request 2, request 3 would fit into the last free block.
+// After the preemption of request 2, a free block would suffice for request 3. Request 3 must not
+// take this block.
 TEST(PlanTest, NoRequestTakesTheBlocksOfAPreemptedSequence) {
   SchedulerFixture fixture({.num_blocks = 4, .block_size = 4, .prefix_cache = false});
   fixture.Add(SchedulerFixture::Ask(1, 7, 8, 1));
@@ -133,7 +134,7 @@ TEST(PlanTest, APreemptedSequenceFindsItsPromptAndItsOutputAgain) {
   }
   ASSERT_GE(num_preemptions, 1);
   const KvCacheStats stats = fixture.cache.TakeStats();
-  EXPECT_EQ(stats.queries, 2);  // the lookup after a preemption is not counted as a query
+  EXPECT_EQ(stats.queries, 2);  // the lookup after the preemption does not count
   EXPECT_GT(stats.self_hit_tokens, 0);
   EXPECT_EQ(stats.hit_tokens, 0);
 }

@@ -1,5 +1,6 @@
-// Tests the order of requests: fairness between tenants, aging, order for the cache, several
-// prompts in one step, sequences that pass the head, and the choice of victims.
+// Tests the order of requests: fairness between tenants, aging, order by cached prefix, several
+// prompts in one step, requests that start before a request that does not fit into the cache, and
+// the choice of the sequence to preempt.
 #include <gtest/gtest.h>
 
 #include "tests/scheduler/scheduler_fixture.h"
@@ -34,7 +35,6 @@ TEST(FairTest, ATenantWithManyRequestsDoesNotHoldUpAnother) {
       fixture.Step();
       ++num_steps;
     }
-    // With equal service, the earlier arrival goes first.
     EXPECT_EQ(num_steps, kind == SchedulingKind::kFair ? 2 : 20);
   }
 }
@@ -65,7 +65,7 @@ TEST(FairTest, PriorityCountsWithinATenantOnly) {
   EXPECT_THAT(order, ElementsAre(3, 11, 1, 12, 2, 13));
 }
 
-// One tenant holds all four slots with long outputs. The other tenant gets two of them.
+// One tenant holds all four slots with long outputs. Then the other tenant gets two of the slots.
 TEST(FairTest, ATenantGetsItsShareOfTheSlots) {
   SchedulerFixture fixture(kRoomy, {.step_tokens_max = 64, .running_max = 4});
   for (uint64_t id = 1; id <= 6; ++id) fixture.Add(AskOf(1, id, 4, 200));
@@ -84,11 +84,11 @@ TEST(FairTest, ATenantGetsItsShareOfTheSlots) {
   }
   EXPECT_THAT(num_running, ElementsAre(Pair(1, 2), Pair(2, 2)));
   EXPECT_EQ(fixture.scheduler.running().front()->request().id, RequestId{1})
-      << "the first sequence is never preempted";
+      << "the sequence that started first must not be preempted";
 }
 
-// Tenant 1 has paid for the whole prompt of request 2. With the refund of a preemption, tenant 1
-// would be first again.
+// Tenant 1 has paid for the whole prompt of request 2. A preemption of request 2 would refund a
+// part of the price, so that request 2 would start again before the request of the other tenant.
 TEST(FairTest, APromptIsNotPreemptedIfItsRefundLetsItBeAdmittedAgain) {
   SchedulerFixture fixture(kRoomy, {.step_tokens_max = 5, .running_max = 2});
   fixture.Add(AskOf(1, 1, 1, 30));
@@ -120,7 +120,8 @@ TEST(AgingTest, AWaitingRequestOvertakesLaterRequestsOfHigherPriority) {
     fixture.Add(high);
   }
   for (int32_t step = 0; step < 6; ++step) order.push_back(fixture.Step(At(200)).front().first);
-  EXPECT_THAT(order, ElementsAre(2, 3, 1, 4, 5, 6)) << "arrivals at 60 and 90 ms go first";
+  EXPECT_THAT(order, ElementsAre(2, 3, 1, 4, 5, 6))
+      << "the requests that arrived at 60 ms and 90 ms must start first";
 }
 
 TEST(ReorderTest, ACachedPromptGoesBeforeAnEarlierOneThatIsNot) {
@@ -163,7 +164,7 @@ TEST(ReorderTest, ARequestIsOvertakenABoundedNumberOfTimes) {
   EXPECT_EQ(num_before, kOvertakenMax);
 }
 
-// The match of request 2 grows while it waits, because request 3 of another tenant publishes the
+// While request 2 waits, its cached prefix grows, because request 3 of another tenant stores the
 // same blocks.
 TEST(ReorderTest, AWaitingPromptIsLookedUpAgainWhenItsBlocksArePublished) {
   SchedulerFixture fixture(kRoomy, {.step_tokens_max = 17, .running_max = 1});
@@ -204,7 +205,7 @@ TEST(PromptsTest, TheOldestPromptGetsAQuarterWhileShorterOnesGoFirst) {
   }
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 60), Pair(3, 15), Pair(1, 25)));
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(3, 45), Pair(1, 55)))
-      << "the other 60 tokens do not fit into the 30 tokens that are left";
+      << "a new prompt of 60 tokens does not fit into the 30 tokens that are left";
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(4, 60), Pair(5, 15), Pair(1, 25)));
   fixture.Add(SchedulerFixture::Ask(7, 15, 1, 7));
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(5, 45), Pair(7, 15), Pair(1, 40)));
@@ -215,11 +216,11 @@ TEST(PromptsTest, TheOldestPromptGetsMoreThanAQuarterIfItIsTheFirst) {
   fixture.Add(SchedulerFixture::Ask(1, 200, 1, 1));
   fixture.Step();
   Request urgent = SchedulerFixture::Ask(2, 60, 1, 2);
-  urgent.priority = 1;  // counts as an earlier arrival
+  urgent.priority = 1;  // so request 2 counts as older than request 1
   fixture.Add(urgent);
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 12), Pair(1, 4)));
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 15), Pair(1, 1)))
-      << "request 1 is the protected sequence";
+      << "request 1 started first, so each step computes at least one of its tokens";
 }
 
 TEST(PromptsTest, WithoutShorterPromptsTheLongOneIsNotThrottled) {
@@ -299,8 +300,9 @@ TEST(PassingTest, ASmallRequestPassesAHeadThatDoesNotFit) {
   EXPECT_EQ(fixture.scheduler.head()->request().id, RequestId{2});
 }
 
-// Eight blocks. The head needs six blocks, request 1 holds three and ends after four steps, and
-// request 3 passes with one block and would run for 20 steps.
+// The cache has eight blocks. Request 1 holds three blocks and ends after four steps. Request 2
+// needs eight blocks. Request 3 starts before request 2, holds one block and would run for 20
+// steps.
 TEST(PassingTest, APassingRequestIsPreemptedAsSoonAsItsBlocksSufficeForTheHead) {
   for (const bool passing : {false, true}) {
     SchedulerFixture fixture({.num_blocks = 8, .block_size = 4},
@@ -320,8 +322,8 @@ TEST(PassingTest, APassingRequestIsPreemptedAsSoonAsItsBlocksSufficeForTheHead) 
   }
 }
 
-// Request 3 passes request 2, which ends. Then request 4, which arrived after request 3, does not
-// fit.
+// Request 3 starts before request 2, which does not fit into the cache at first, but runs and ends.
+// Then request 4 does not fit. Request 4 arrived after request 3, so request 3 is not preempted.
 TEST(PassingTest, ARequestThatPassedAnEarlierHeadIsNotPreemptedForALaterRequest) {
   SchedulerFixture fixture({.num_blocks = 10, .block_size = 4});
   fixture.Add(SchedulerFixture::Ask(1, 12, 4, 1));
@@ -336,8 +338,8 @@ TEST(PassingTest, ARequestThatPassedAnEarlierHeadIsNotPreemptedForALaterRequest)
   }
 }
 
-// Six blocks. Tenant 1 has three sequences with one block each. The head of tenant 2 needs five
-// blocks, so two sequences of tenant 1 are preempted.
+// The cache has six blocks. Tenant 1 has three sequences with one block each. The request of tenant
+// 2 needs five blocks, so two sequences of tenant 1 are preempted.
 TEST(PassingTest, NoSequenceIsPreemptedAgainAndAgainForAHeadThatNeedsMore) {
   SchedulerFixture fixture({.num_blocks = 6, .block_size = 64},
                            {.step_tokens_max = 512, .running_max = 8});
@@ -352,10 +354,11 @@ TEST(PassingTest, NoSequenceIsPreemptedAgainAndAgainForAHeadThatNeedsMore) {
     num_preemptions += fixture.plan.num_preemptions;
   }
   EXPECT_LE(num_steps, 5);
-  EXPECT_LE(num_preemptions, 4) << "each sequence may return once, as one that passes the head";
+  EXPECT_LE(num_preemptions, 4) << "each preempted sequence may start once more before the head";
 }
 
-// The head has found four cached blocks. A passing request takes other blocks.
+// Request 3 does not fit into the cache, but four blocks of its prompt are cached. Requests 4 and 5
+// start before request 3 and must not evict these four blocks.
 TEST(PassingTest, APassingRequestEvictsNothingThatTheHeadHasFound) {
   SchedulerFixture fixture({.num_blocks = 12, .block_size = 4, .policy = EvictionPolicyKind::kLru});
   fixture.Add(SchedulerFixture::Ask(1, 17, 1, 1));

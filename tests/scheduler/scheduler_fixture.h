@@ -28,7 +28,7 @@ class SchedulerFixture {
         scheduler(limits, this->cache),
         runner({.num_blocks = cache.num_blocks, .block_size = cache.block_size}) {}
 
-  // Returns a request whose prompt repeats `token` `num_prompt` times.
+  // Returns a request whose prompt consists of `num_prompt` times the same `token`.
   static Request Ask(uint64_t id, int32_t num_prompt, int32_t num_output, TokenId token = 1) {
     Request request;
     request.id = RequestId{id};
@@ -41,7 +41,7 @@ class SchedulerFixture {
     scheduler.Add(MakeSequenceGroup(std::move(shared), cache));
   }
 
-  // The (request, tokens) pair of each item of a plan.
+  // For each sequence in a plan: the id of its request, and the number of planned tokens.
   using Shares = std::vector<std::pair<uint64_t, int32_t>>;
   Shares Plan(Time now = {}) {
     scheduler.Plan(now, plan);
@@ -105,7 +105,8 @@ class SchedulerFixture {
   BatchBuilder builder;
   StepPlan plan;
   StepResult result;
-  Duration duration{};  // of the step, for the scheduler; 0: unknown
+  // Duration of the step that is reported to the scheduler; 0: unknown.
+  Duration duration{};
   std::map<std::pair<uint64_t, int32_t>, Output> outputs;
   std::map<uint64_t, AdmissionEvent> admissions;
   std::map<uint64_t, std::vector<int32_t>> scored;

@@ -13,11 +13,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A machine whose steps take a linear time in the quantities of their shapes, plus noise.
+// A simulated machine. The time of a step is a linear function of the quantities in StepShape,
+// times a random factor.
 struct Machine {
   double step = 0, prompt_token = 0, decoding = 0, position = 0;  // seconds
   double noise = 0;        // standard deviation of the logarithm of a duration
-  uint64_t num_steps = 0;  // selects the noise of the next step
+  uint64_t num_steps = 0;  // number of steps so far; the noise of a step depends on this number
 
   double Exact(const StepShape& shape) const {
     return step + prompt_token * static_cast<double>(shape.num_prompt_tokens) +
@@ -25,7 +26,7 @@ struct Machine {
            position * static_cast<double>(shape.num_positions);
   }
   Duration Run(const StepShape& shape) {
-    // The sum of 12 uniform numbers has a standard deviation of 1.
+    // The sum of 12 uniform numbers in [0, 1) has mean 6 and standard deviation 1.
     double normal = -6;
     for (uint32_t i = 0; i < 12; ++i) {
       normal += static_cast<double>(RandomBits(1, i, num_steps) >> 11) * 0x1p-53;
@@ -54,7 +55,7 @@ StepShape MixedShape(int64_t num_prompt_tokens, int64_t num_decoding, int64_t po
   shape.AddPromptChunk(position, num_prompt_tokens);
   return shape;
 }
-// Returns a shape of any class; equal numbers give equal shapes.
+// Returns shape number `number` of a fixed sequence with shapes of all classes.
 StepShape AnyShape(uint64_t number) {
   const auto random = [number](uint32_t stream, int64_t bound) {
     return static_cast<int64_t>(RandomBits(2, stream, number) % static_cast<uint64_t>(bound));
@@ -92,7 +93,7 @@ constexpr StepClass kClasses[] = {StepClass::kDecode, StepClass::kMixed, StepCla
 
 TEST(StepShapeTest, CountsThePositionsThatTokensAttendTo) {
   StepShape shape;
-  shape.AddPromptChunk(3, 4);  // positions 3 to 6 attend to 4 + 5 + 6 + 7 positions
+  shape.AddPromptChunk(3, 4);  // the tokens at 3 to 6 attend to 4 + 5 + 6 + 7 positions
   shape.AddDecode(9);
   EXPECT_EQ(shape.num_prompt_tokens, 4);
   EXPECT_EQ(shape.num_decoding, 1);
@@ -116,7 +117,7 @@ TEST(StepTimeModelTest, TheErrorIsAboutAsLargeAsTheNoise) {
     Learn(machine, 600, model);
     EXPECT_LT(ErrorAgainst(machine, model), 0.05);
     for (const StepClass step_class : kClasses) {
-      // The median of the absolute value of a normal number is 0.67 standard deviations.
+      // The noise has a standard deviation of 0.1, so the median of its absolute value is 0.067.
       EXPECT_GT(model.ErrorOf(step_class), 0.05);
       EXPECT_LT(model.ErrorOf(step_class), 0.09);
     }
@@ -209,7 +210,7 @@ TEST(StepTimeModelTest, OverestimatesPromptTokensWhileItHasOnlySeenDecodeSteps) 
       }
       EXPECT_FALSE(model.trained());
       const StepShape base = DecodeShape(num_decoding, 300);
-      // The limit leaves room for half a decode step, for a whole one and for 99 decode steps.
+      // `factor` is the time limit of a step, divided by the time of a step that only decodes.
       for (const double factor : {1.5, 2.0, 100.0}) {
         const Duration limit = FromSeconds(factor * machine.Exact(base));
         const int32_t count = model.PromptTokensWithin(limit, base, 0, 2048);
@@ -229,7 +230,8 @@ TEST(StepTimeModelTest, LearnsPromptTokensFromTheFirstMixedSteps) {
     for (int64_t i = 0; i < 200; ++i) {
       model.Observe(DecodeShape(8, 100 + i), machine.Run(DecodeShape(8, 100 + i)));
     }
-    // Each step takes as many prompt tokens as fit into twice the time of a decode step.
+    // Each step computes as many prompt tokens as fit into twice the time of a step that only
+    // decodes.
     const StepShape base = DecodeShape(8, 400);
     const Duration limit = FromSeconds(2 * machine.Exact(base));
     StepShape step;
@@ -311,7 +313,7 @@ TEST(StepTimeModelTest, OneSlowStepInTwentyChangesLittle) {
   EXPECT_LT(ErrorAgainst(machine, model), 0.1);
 }
 
-// If slow steps have equal shapes, the other steps cannot correct their effect on the costs.
+// All slow steps have the same number of decoding sequences.
 TEST(StepTimeModelTest, SlowStepsOfOneShapeChangeLittle) {
   Machine machine = TwoCores(0.05);
   StepTimeModel model;
@@ -348,7 +350,8 @@ TEST(StepTimeModelTest, FollowsAMachineThatBecomesSlowerAndFasterAgain) {
   }
 }
 
-// Durations that are not symmetric around their median must not change the costs of other classes.
+// One of three decode steps takes twice as long. The costs of mixed and prefill steps must not
+// change.
 TEST(StepTimeModelTest, ManyStepsOfOneClassDoNotChangeTheOthers) {
   Machine machine = TwoCores(0.05);
   StepTimeModel model;
@@ -378,9 +381,9 @@ TEST(StepTimeModelTest, FollowsAChangeOfOneClassOnly) {
 TEST(StepTimeModelTest, ErrorOfIsAMedianOverTheLastSteps) {
   StepTimeModel model;
   const StepShape shape = DecodeShape(1, 10);
-  model.Observe(shape, milliseconds(10));  // no prediction yet
+  model.Observe(shape, milliseconds(10));  // first step, for which no prediction exists
   EXPECT_EQ(model.ErrorOf(StepClass::kDecode), 0);
-  model.Observe(shape, milliseconds(20));  // predicted: 10 ms
+  model.Observe(shape, milliseconds(20));  // the model predicted 10 ms for this step
   EXPECT_NEAR(model.ErrorOf(StepClass::kDecode), 0.5, 0.01);
   for (int32_t i = 0; i < 300; ++i) model.Observe(shape, milliseconds(20));
   EXPECT_LT(model.ErrorOf(StepClass::kDecode), 0.01);

@@ -21,7 +21,8 @@ TEST(TenantSharesTest, CountsThePriceOfEachKindOfTokenDividedByTheWeight) {
   EXPECT_DOUBLE_EQ(shares.service(light), 10);
 }
 
-// The counter of tenant 3 starts at the counter of tenant 7, but this credit is no service.
+// The counter of tenant 3 starts at the value of tenant 7. TakeServices must not report this start
+// value as service.
 TEST(TenantSharesTest, TakesTheServiceOfReportedTenantsAndTheSumOfTheOthers) {
   TenantShares shares({.weights = {{7, 4}}, .reported = {3, 7}});
   const int32_t heavy = shares.Enter(7);
@@ -56,7 +57,8 @@ TEST(TenantSharesTest, AnIdleTenantGainsNoCredit) {
   shares.ChargePrompt(b, 500);
   shares.Leave(a);
   EXPECT_EQ(shares.Enter(1), a);
-  EXPECT_DOUBLE_EQ(shares.service(a), 1500) << "a returns while only b is active";
+  EXPECT_DOUBLE_EQ(shares.service(a), 1500)
+      << "tenant 1 becomes active while only tenant 2 is active";
 }
 
 TEST(TenantSharesTest, ATenantThatReturnsKeepsADebt) {
@@ -95,7 +97,7 @@ TEST(TenantSharesTest, MoreTenantsThanCountersShareTheLastOne) {
   EXPECT_EQ(shares.Enter(5001), shared);
   EXPECT_EQ(shares.Enter(7), 7);
   shares.Leave(3);
-  EXPECT_EQ(shares.Enter(5002), 3) << "the counter of an idle tenant is free";
+  EXPECT_EQ(shares.Enter(5002), 3) << "a new tenant takes the counter of an idle tenant";
   EXPECT_EQ(shares.Enter(3), shared);
   shares.Leave(shared);
   EXPECT_EQ(shares.num_indices(), kTenantsMax + 1);

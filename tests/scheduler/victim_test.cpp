@@ -1,4 +1,5 @@
-// Tests which sequences are preempted, how many, and the bounds on passing the head.
+// Tests which sequences are preempted and how many. Also tests requests that start before an
+// earlier request that does not fit into the cache (the head).
 #include <gtest/gtest.h>
 
 #include "tests/scheduler/scheduler_fixture.h"
@@ -18,8 +19,8 @@ Request AskAs(uint64_t tenant, uint64_t id, int32_t num_prompt, int32_t num_outp
   return request;
 }
 
-// Six blocks hold three sequences of two blocks each. In the third step, sequences need a third
-// block. The first sequence is never preempted.
+// Three sequences hold two blocks each, which are all six blocks of the cache. In the third step,
+// each sequence needs a third block. The sequence that started first must not be preempted.
 TEST(VictimOrderTest, TheTenantWithTheMostServiceIsPreemptedFirst) {
   for (const uint64_t rich : {2, 3}) {
     SchedulerFixture fixture(
@@ -72,7 +73,7 @@ TEST(VictimOrderTest, ASequenceThatWasPreemptedOftenIsSparedDespiteItsLowPriorit
   }
 }
 
-// Three slots and two tenants with equal shares of 1.5 slots.
+// Two tenants with equal weights share three slots, so the share of each tenant is 1.5 slots.
 TEST(DisplacementTest, TwoTenantsDoNotPreemptEachOtherInEveryStep) {
   SchedulerFixture fixture({.num_blocks = 2048, .block_size = 4},
                            {.step_tokens_max = 64, .running_max = 3});
@@ -95,7 +96,8 @@ TEST(DisplacementTest, AnEndedSequenceLeavesNoSlotInTheCountOfItsTenant) {
   EXPECT_EQ(fixture.scheduler.shares().num_running(0), 0);
 }
 
-// Eight blocks. The head needs all of them. Both choices of request 3 pass the head.
+// The head (the request that does not fit) needs all eight blocks of the cache. Both choices of
+// request 3 start before the head.
 TEST(PassingBoundTest, AllChoicesOfAPassingRequestArePreemptedForTheHead) {
   SchedulerFixture fixture({.num_blocks = 8, .block_size = 4});
   fixture.Add(SchedulerFixture::Ask(1, 12, 4, 1));
@@ -112,7 +114,8 @@ TEST(PassingBoundTest, AllChoicesOfAPassingRequestArePreemptedForTheHead) {
   EXPECT_FALSE(fixture.OutputOf(3, 1).tokens.empty());
 }
 
-// The blocks of request 3 do not suffice for the head, which needs all eight blocks.
+// The head (the request that does not fit) needs all eight blocks of the cache. The blocks of
+// request 3, which started before the head, do not suffice.
 TEST(PassingBoundTest, NoPassingRequestIsPreemptedIfItsBlocksDoNotSuffice) {
   SchedulerFixture fixture({.num_blocks = 8, .block_size = 4});
   fixture.Add(SchedulerFixture::Ask(1, 12, 10, 1));
@@ -125,8 +128,8 @@ TEST(PassingBoundTest, NoPassingRequestIsPreemptedIfItsBlocksDoNotSuffice) {
   EXPECT_EQ(fixture.scheduler.num_running(), 2);
 }
 
-// Twelve blocks. Request 1 holds four blocks, request 3 and request 4 hold four blocks together, of
-// which they share two. The head needs ten blocks.
+// The cache has twelve blocks. Request 1 holds four blocks. Requests 3 and 4 hold four blocks
+// together, of which two are shared. The head (the request that does not fit) needs ten blocks.
 TEST(PassingBoundTest, ASharedBlockCountsOnceForTheHead) {
   SchedulerFixture fixture({.num_blocks = 12, .block_size = 4});
   fixture.Add(SchedulerFixture::Ask(1, 13, 20, 1));
@@ -153,7 +156,7 @@ TEST(PassingBoundTest, ABoundedNumberOfRequestsPassesTheHead) {
   fixture.StepToTheEnd();
 }
 
-// Of 200 blocks, two blocks stay free beside a running sequence.
+// If a sequence runs, an admission leaves two of the 200 cache blocks free.
 TEST(AdmissionTest, AnAdmissionLeavesFreeBlocksForDecoding) {
   SchedulerFixture fixture({.num_blocks = 200, .block_size = 4},
                            {.step_tokens_max = 2048, .running_max = 8});

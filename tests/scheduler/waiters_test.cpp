@@ -1,5 +1,5 @@
-// Tests sequences that wait for the prefix of another sequence, the producer: when they are woken,
-// and the rank that they lend to the producer.
+// Tests requests that wait while a running request (the producer) computes a shared prefix: when
+// the requests start, and how the producer gets the best rank of these requests.
 #include <gtest/gtest.h>
 
 #include "tests/scheduler/scheduler_fixture.h"
@@ -11,7 +11,8 @@ using testing::Contains;
 using testing::Key;
 using testing::Not;
 
-// All prompts share their first `num_shared` tokens. Steps compute 8 tokens.
+// A scheduler whose steps compute at most 8 tokens. The first `num_shared` tokens of all prompts
+// are equal.
 class WaitersFixture : public SchedulerFixture {
  public:
   WaitersFixture()

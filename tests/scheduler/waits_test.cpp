@@ -12,12 +12,12 @@ using testing::ElementsAre;
 using testing::Key;
 using testing::UnorderedElementsAre;
 
-// Waits in the order of WaitReason: share, room, prefix.
+// Returns the waiting times for a share of the server, for free blocks, and for a shared prefix.
 WaitTimes Waits(int64_t share_ms, int64_t room_ms, int64_t prefix_ms) {
   return {milliseconds(share_ms), milliseconds(room_ms), milliseconds(prefix_ms)};
 }
 
-// Each token of the prompt is `token`.
+// Returns a request whose prompt consists of `num_prompt` times the same `token`.
 Request AskAt(int64_t arrival_ms, uint64_t id, int32_t num_prompt, int32_t num_output,
               TokenId token) {
   Request request = SchedulerFixture::Ask(id, num_prompt, num_output, token);
@@ -73,7 +73,8 @@ TEST(WaitsTest, ARequestThatDoesNotFitWaitsForRoom) {
   EXPECT_EQ(fixture.admissions[2].waits, Waits(7, 40, 0));
 }
 
-// Requests 2 and 3 do not fit beside request 1. Request 2 is the head. Request 4 fits and passes.
+// Requests 2 and 3 do not fit into the cache beside request 1. Request 4 fits and starts before
+// them.
 TEST(WaitsTest, ARequestThatDoesNotFitBehindTheHeadWaitsForRoomToo) {
   SchedulerFixture fixture({.num_blocks = 8, .block_size = 4});
   fixture.Add(AskAt(0, 1, 12, 4, 1));
@@ -115,7 +116,7 @@ TEST_F(SharedPrefixTest, ARequestWaitsForItsPrefixUntilTheLastSharedTokenIsPlann
   EXPECT_EQ(fixture_.admissions[2].waits, Waits(7 + 10, 0, 10));
 }
 
-// The request returns to the queue with the time of the latest plan.
+// The wait for the prefix ends at the time of the latest plan, not at the time of the cancellation.
 TEST_F(SharedPrefixTest, AfterTheEndOfTheProducerTheRequestWaitsForItsShare) {
   fixture_.Plan(At(24));
   fixture_.scheduler.Cancel(RequestId{1});
@@ -134,7 +135,8 @@ TEST(WaitsTest, TheTimeOfAFailedAttemptCountsAsAWaitForTheShare) {
   EXPECT_EQ(fixture.admissions[1].queue_time, milliseconds(22));
 }
 
-// The step in flight does not change the waits that the commit reports.
+// The commit reports the waiting times up to the plan of the first step. The plan of the second
+// step does not change them.
 TEST(WaitsTest, WithTwoStepsInFlightTheWaitEndsWithTheFirstPlan) {
   OverlapFixture fixture;
   fixture.Add(AskAt(1, 1, 8, 4, 1));

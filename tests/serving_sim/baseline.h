@@ -21,8 +21,10 @@ struct BaselineSequence {
   int32_t num_prompt = 0, output_tokens = 0;
   std::vector<TokenId> tokens;  // the prompt and the output so far
   BlockTable table;
-  int32_t num_computed = 0;  // tokens of committed steps, or tokens that were found in the cache
-  int32_t num_matched = 0;   // tokens that the last lookup has found (LongestPrefixScheduler)
+  // Number of tokens that were computed in committed steps or found in the cache.
+  int32_t num_computed = 0;
+  // Number of tokens that the last lookup has found. Used by LongestPrefixScheduler only.
+  int32_t num_matched = 0;
   bool is_admitted = false;  // was admitted at least once
 
   int32_t num_tokens() const { return static_cast<int32_t>(tokens.size()); }
@@ -39,21 +41,23 @@ class Baseline : public SimScheduler {
   void Commit(Duration duration, SimEvents& events) override;
 
  protected:
-  // Returns what the cache has of `sequence`.
+  // Returns the cached blocks at the begin of `sequence`.
   ComputedBlocks LookUp(const BaselineSequence& sequence, PartialMatch partial);
   // Gives the waiting `sequence` the blocks of `computed`, and new blocks up to `num_new` tokens
   // after them. Returns false, and changes nothing, if too few blocks are free.
   bool Begin(BaselineSequence& sequence, const ComputedBlocks& computed, int32_t num_new);
   // Adds `num_tokens` tokens of `sequence` to `step`. REQUIRES: the blocks are allocated.
   void AddItem(BaselineSequence& sequence, int32_t num_tokens, SimStep& step, SimEvents& events);
-  // Takes the blocks of `sequence`. Later, all tokens are computed again or found in the cache.
+  // Releases the blocks of `sequence`. When the sequence runs again, its tokens are computed again
+  // or found in the cache.
   void TakeBlocks(BaselineSequence& sequence);
   // Adds the next token of each sequence of running_ to `step`, in order. If no block is free,
-  // takes the blocks of the last sequence of running_, which becomes the first of waiting_.
+  // preempts the last sequence of running_ (PreemptLast).
   void DecodeRunning(SimStep& step, SimEvents& events);
-  // Moves the last sequence of running_ to the front of waiting_, without blocks.
+  // Releases the blocks of the last sequence of running_, and moves the sequence to the front of
+  // waiting_. Returns the sequence.
   BaselineSequence* PreemptLast();
-  // Called when a sequence has ended.
+  // Called when `sequence` has ended.
   virtual void OnEnd(const BaselineSequence& /*sequence*/) {}
 
   const DeviceModel& device_;
@@ -67,8 +71,8 @@ class Baseline : public SimScheduler {
  private:
   void CommitItem(BaselineSequence& sequence, const SimItem& item, SimEvents& events);
 
-  std::vector<std::unique_ptr<BaselineSequence>> sequences_;  // one for each request, or nullptr
-  std::vector<SimItem> planned_;                              // items of the planned step
+  std::vector<std::unique_ptr<BaselineSequence>> sequences_;  // by index in Load::requests
+  std::vector<SimItem> planned_;                              // items of the step in flight
 };
 
 // First come, first served, without chunks: the default rules of vLLM before version 1
@@ -150,7 +154,8 @@ class LongestPrefixScheduler : public Baseline {
   BaselineSequence* chunked_ = nullptr;  // the prompt that is computed in chunks
   // Sequences whose prompts the last step has computed. nullptr: the sequence has ended.
   std::vector<BaselineSequence*> joining_;
-  double reserved_ = 0;  // tokens that this step's admissions may still need
+  // Number of tokens that the sequences admitted in this step may still need.
+  double reserved_ = 0;
 };
 
 }  // namespace incipit::serving_sim

@@ -8,11 +8,17 @@
 namespace incipit::serving_sim {
 namespace {
 
-constexpr size_t kSortedMax = 128;      // with more waiting requests the list keeps its order
-constexpr int32_t kSharedTokens = 32;   // of the check for requests that share a prefix
-constexpr int32_t kRatioSteps = 600;    // decode steps in which the ratio falls
-constexpr int32_t kRetractTokens = 20;  // that a retraction reserves for each sequence
-constexpr int32_t kOutputMax = 4096;    // of an estimate
+// Maximum number of waiting requests that are sorted by their cached prefix.
+constexpr size_t kSortedMax = 128;
+// Two requests share a prefix if this number of tokens at their begin are equal.
+constexpr int32_t kSharedTokens = 32;
+// Number of decode steps in which new_token_ratio falls from its first to its last value.
+constexpr int32_t kRatioSteps = 600;
+// Number of further output tokens of each sequence that new_token_ratio includes after a
+// preemption.
+constexpr int32_t kRetractTokens = 20;
+// Maximum number of output tokens that are reserved for one request.
+constexpr int32_t kOutputMax = 4096;
 
 }  // namespace
 
@@ -51,7 +57,8 @@ double LongestPrefixScheduler::ReservedTokens() const {
 
 void LongestPrefixScheduler::SortWaiting() {
   if (waiting_.size() > kSortedMax) return;
-  absl::flat_hash_set<uint64_t> prefixes;  // hashes of the first kSharedTokens tokens
+  absl::flat_hash_set<uint64_t>
+      prefixes;  // hashes of kSharedTokens tokens at the begin of requests
   const auto num_blocks = static_cast<size_t>(kSharedTokens / device_.block_size);
   for (BaselineSequence* sequence : waiting_) {
     sequence->num_matched = LookUp(*sequence, PartialMatch::kAllowed).num_tokens;
@@ -85,7 +92,8 @@ void LongestPrefixScheduler::PlanPrompts(SimStep& step, SimEvents& events) {
   }
 }
 
-// Returns false if no block is free for the chunk.
+// Adds the next chunk of the prompt `chunked_` to `step`. Returns false if no block is free for the
+// chunk.
 bool LongestPrefixScheduler::ContinueChunk(int32_t& budget, SimStep& step, SimEvents& events) {
   BaselineSequence& sequence = *chunked_;
   const int32_t num_missing = sequence.num_missing();
@@ -132,7 +140,7 @@ LongestPrefixScheduler::Added LongestPrefixScheduler::AddOne(BaselineSequence& s
   return Added::kContinue;
 }
 
-// Retracts sequences until each of the others finds a block for its next token.
+// Preempts sequences until the free blocks suffice for the next token of each remaining sequence.
 void LongestPrefixScheduler::RetractForDecode(SimStep& step) {
   const auto num_needed = [this] {
     int32_t blocks = 0;

@@ -15,11 +15,11 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// 20 tokens in a step; 400 blocks of 16 tokens.
+// A device with at most 20 tokens in a step and 400 cache blocks of 16 tokens.
 constexpr DeviceModel kBaselineDevice = {
     .name = "test", .step_s = 1, .step_tokens_max = 20, .running_max = 4, .num_blocks = 400};
 
-// One item of a step, without its position in the sequence.
+// A request in a step, and the number of its tokens that the step computes.
 struct Part {
   int32_t request, num_tokens;
   friend bool operator==(const Part&, const Part&) = default;
@@ -49,7 +49,7 @@ class BaselineTest : public testing::Test {
     }
   }
 
-  // Plans and commits a step. Returns the items.
+  // Plans and commits a step. Returns the number of tokens of each request in the step.
   std::vector<Part> Step() {
     SimStep step;
     events_.Clear();
@@ -75,7 +75,7 @@ TEST_F(BaselineTest, FcfsComputesWholePromptsBeforeItDecodes) {
   Request(50, 2);
   Start(SchedulerKind::kFcfs);
   EXPECT_THAT(Step(), ElementsAre(Part{0, 12}, Part{1, 8}));
-  EXPECT_THAT(Step(), ElementsAre(Part{2, 50}));  // longer than a step: alone
+  EXPECT_THAT(Step(), ElementsAre(Part{2, 50}));  // longer than a step, so computed alone
   EXPECT_THAT(Step(), ElementsAre(Part{0, 1}, Part{1, 1}, Part{2, 1}));
   EXPECT_THAT(Step(), ElementsAre(Part{0, 1}));
   EXPECT_THAT(Step(), IsEmpty());
@@ -102,10 +102,10 @@ TEST_F(BaselineTest, FcfsChunkedPreemptsTheLastAndAdmitsNoOther) {
   Start(SchedulerKind::kFcfsChunked);
   EXPECT_THAT(Step(), ElementsAre(Part{0, 16}, Part{1, 15}));
   EXPECT_THAT(Step(), ElementsAre(Part{0, 1}, Part{1, 1}));
-  // Request 1 needs a second block. All 3 blocks are used, so it gives up its block.
+  // Request 1 needs a second block. All 3 blocks are in use, so request 1 is preempted.
   EXPECT_THAT(Step(), ElementsAre(Part{0, 1}));
   EXPECT_EQ(num_preemptions_, 1);
-  // Request 2 would fit into the free block, but request 1 is before it.
+  // Request 2 would fit into the free block, but request 1 waits before request 2.
   EXPECT_THAT(Step(), ElementsAre(Part{0, 1}));
   EXPECT_EQ(num_preemptions_, 0);
 }
@@ -124,7 +124,8 @@ TEST_F(BaselineTest, LongestPrefixFirstMixesNoPromptsWithDecodes) {
   Request(12, 3);
   Request(30, 2);
   Start(SchedulerKind::kLongestPrefix);
-  // A chunk ends at the end of a block of 16 tokens: the 8 tokens that are left are too few.
+  // The step has 20 tokens. 8 tokens are left after request 0. A chunk of request 1 must fill a
+  // block of 16 tokens, so request 1 waits.
   EXPECT_THAT(Step(), ElementsAre(Part{0, 12}));
   EXPECT_THAT(Step(), ElementsAre(Part{1, 16}));
   EXPECT_THAT(Step(), ElementsAre(Part{1, 14}));
@@ -145,7 +146,7 @@ TEST_F(BaselineTest, LongestPrefixFirstSortsByCachedTokens) {
   EXPECT_THAT(Step(), ElementsAre(Part{1, 70}));
 }
 
-// Requests 0 and 1 share 32 tokens that are not cached. Request 1 waits until they are.
+// Requests 0 and 1 share 32 tokens. Request 1 waits until request 0 has computed these tokens.
 TEST_F(BaselineTest, LongestPrefixFirstPutsRequestsWithTheSameBeginningLast) {
   device_.step_tokens_max = 110;
   Request(50, 1, 32);
@@ -169,7 +170,8 @@ TEST_F(BaselineTest, LongestPrefixFirstKeepsALongListInItsOrder) {
   EXPECT_THAT(Step(), ElementsAre(Part{130, 6}));
 }
 
-// The outputs of running sequences have reserved tokens, so a request with a long output waits.
+// Free tokens are reserved for the outputs of running sequences, so a request with a long output
+// waits.
 TEST_F(BaselineTest, LongestPrefixFirstReservesTokensForOutputs) {
   device_.num_blocks = 20;
   device_.step_tokens_max = 100;

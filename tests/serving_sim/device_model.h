@@ -8,7 +8,7 @@
 
 namespace incipit::serving_sim {
 
-// The work of one step, in the units of DeviceModel.
+// The quantities of a step that determine its time in a DeviceModel.
 struct StepWork {
   // Number of tokens that the step computes for prompts. After a preemption, the tokens that are
   // computed again are prompt tokens too.
@@ -20,12 +20,11 @@ struct StepWork {
 // The time of a step is linear in the fields of StepWork. All times are in seconds.
 struct DeviceModel {
   std::string_view name;
-  double step_s = 0;          // of each step
-  double prompt_token_s = 0;  // of each prompt token
-  double decoding_s = 0;      // of each decoding sequence
-  double position_s = 0;      // of each position that is read
-  // Number of neighbouring tokens of a prompt that attend to a position with one read of the
-  // position.
+  double step_s = 0;          // constant time of each step
+  double prompt_token_s = 0;  // time for each prompt token
+  double decoding_s = 0;      // time for each decoding sequence
+  double position_s = 0;      // time for each cache position that is read
+  // Number of consecutive prompt tokens that share one read of a cache position.
   int32_t tokens_per_read = 1;
 
   int32_t step_tokens_max = 0;  // maximum number of tokens in a step

@@ -10,11 +10,13 @@
 namespace incipit::serving_sim {
 namespace {
 
-constexpr size_t kSampleRequests = 400;  // from which MakeLoad computes the number of requests
+// Number of requests in a sample. From the sample, MakeLoad computes how many requests the load
+// has.
+constexpr size_t kSampleRequests = 400;
 constexpr size_t kRequestsMin = 400, kRequestsMax = 40'000;
 constexpr double kOverloadUtilization = 1.5;
 
-// The blocks of a cache without a limit.
+// The set of blocks in a cache that never evicts a block.
 class EndlessCache {
  public:
   explicit EndlessCache(const DeviceModel& device)
@@ -43,10 +45,11 @@ class EndlessCache {
 
  private:
   size_t block_size_;
-  absl::flat_hash_set<uint64_t> blocks_;  // hashes of all tokens up to the end of a block
+  // For each block, a hash of the block and all earlier tokens.
+  absl::flat_hash_set<uint64_t> blocks_;
 };
 
-// Returns the time of the tokens of a request, without the constant time of steps.
+// Returns the time to compute all tokens of a request, without the constant time of steps.
 double TokenSeconds(const DeviceModel& device, const SimRequest& request, int32_t num_cached) {
   double seconds = 0;
   for (int32_t first = num_cached; first < request.num_prompt(); first += device.step_tokens_max) {
@@ -71,8 +74,8 @@ void SetPoissonArrivals(double rate, Random& random, std::vector<SimRequest>& re
   for (SimRequest& request : requests) request.arrival = now += random.Exponential(1 / rate);
 }
 
-// The rate is 3 times `rate` in one fifth of the time, and half of `rate` in the other time. A
-// period is one tenth of the horizon.
+// Sets random times of arrival. The horizon consists of ten periods. In the first fifth of each
+// period, the requests per second are 3 times `rate`, and then half of `rate`.
 void SetBurstyArrivals(double rate, double horizon, Random& random,
                        std::vector<SimRequest>& requests) {
   const double period = horizon / 10;
@@ -96,14 +99,16 @@ void SetBurstyArrivals(double rate, double horizon, Random& random,
   }
 }
 
-// The first kHeavyBurstRequests requests are those of the heavy tenant. They arrive at one time.
+// Sets the times of arrival. The first kHeavyBurstRequests requests belong to the heavy tenant and
+// arrive together.
 void SetHeavyBurst(double horizon, Random& random, std::vector<SimRequest>& requests) {
   for (size_t i = 0; i < requests.size(); ++i) {
     requests[i].arrival = i < kHeavyBurstRequests ? 0.1 * horizon : random.Uniform() * horizon;
   }
 }
 
-// Conversations begin at random times. The turns of a conversation follow after the time to think.
+// Sets the times of arrival of conversations, which begin at random times. Between two requests of
+// a conversation, the user thinks for a random time.
 void SetTurnArrivals(const DeviceModel& device, double rate, Random& random,
                      std::vector<SimRequest>& requests) {
   double begin = 0;
@@ -193,7 +198,8 @@ absl::StatusOr<Load> MakeLoad(const DeviceModel& device, const LoadOptions& opti
   MeasureLoad(device, load);
   SetArrivals(device, options, horizon, load);
   std::ranges::stable_sort(load.requests, {}, &SimRequest::arrival);
-  const double capacity = load.capacity;  // of the requests in the order of the list
+  // Keep the capacity for the order in which AddRequests made the requests.
+  const double capacity = load.capacity;
   MeasureLoad(device, load);
   load.capacity = capacity;
   return load;

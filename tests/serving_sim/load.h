@@ -20,8 +20,10 @@ inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Number of requests that the heavy tenant of LoadKind::kHeavyBurst sends at once.
 inline constexpr size_t kHeavyBurstRequests = 1000;
-inline constexpr size_t kConversationTurns = 4;       // of LoadKind::kMultiTurn
-inline constexpr int32_t kMooncakeBlockTokens = 512;  // tokens of a hash id in Mooncake's logs
+// Number of requests in a conversation of LoadKind::kMultiTurn.
+inline constexpr size_t kConversationTurns = 4;
+// A hash id in a log of the Mooncake project stands for a block of this number of tokens.
+inline constexpr int32_t kMooncakeBlockTokens = 512;
 
 struct SimRequest {
   double arrival = 0;  // in seconds
@@ -29,8 +31,8 @@ struct SimRequest {
   int32_t priority = 0;
   std::vector<TokenId> prompt;
   int32_t output_tokens = 1;
-  uint64_t output_text = 0;       // the output tokens are the tokens of this text
-  double ttft_deadline = kNever;  // time by which the first token is due, in seconds
+  uint64_t output_text = 0;       // argument of TextToken for the output tokens
+  double ttft_deadline = kNever;  // deadline of the first output token, in seconds
   // True if the load measures the latency of this request separately: a short prompt, a request of
   // a light tenant, or a tight deadline.
   bool is_focus = false;
@@ -68,46 +70,49 @@ inline constexpr std::array<EnumName<LoadKind>, 10> kLoadNames = {{
 struct Load {
   LoadKind kind = LoadKind::kSteady;
   double utilization = 0;              // rate of the requests divided by `capacity`
-  double capacity = 0;                 // requests per second (MeasureLoad)
+  double capacity = 0;                 // in requests per second; set by MeasureLoad
   std::vector<SimRequest> requests{};  // in the order of arrival
-  // Number of prompt tokens that a cache without a limit does not have when their request arrives.
+  // Number of prompt tokens that must be computed if the cache never evicts a block.
   int64_t distinct_prompt_tokens = 0;
-  double makespan_min = 0;  // in seconds (MeasureLoad)
+  // Lower bound of the time at which the last request ends, in seconds; set by MeasureLoad.
+  double makespan_min = 0;
 };
 
 struct LoadOptions {
   LoadKind kind = LoadKind::kSteady;
   double utilization = 0.7;
   uint64_t seed = 1;
-  double horizon_s = 0;  // time in which the requests arrive; 0: horizon_s of the device
-  std::string trace{};   // path of the log of kMooncake
+  // Time in which the requests arrive, in seconds; 0: DeviceModel::horizon_s.
+  double horizon_s = 0;
+  std::string trace{};  // path of the log of requests that LoadKind::kMooncake reads
   int32_t trace_requests_max = 4000;
-  int32_t trace_hash_id_tokens = 32;  // (ReadMooncake)
+  int32_t trace_hash_id_tokens = 32;  // argument of ReadMooncake
 };
 
 // Returns the load `options`. The requests arrive at `utilization` times the capacity of the
-// device; kOverload ignores `utilization`. Returns an error if the log of kMooncake is not readable
-// or wrong.
+// device; kOverload ignores `utilization`. Returns an error if the log of requests that kMooncake
+// needs is not readable or wrong.
 absl::StatusOr<Load> MakeLoad(const DeviceModel& device, const LoadOptions& options);
 
 // Sets the capacity and the bounds of `load` from its requests, in the order of `load.requests`.
 //
-// The capacity is the number of requests per second at which the mean cost of a request fills the
-// time. The cost of a request is the sum of
-//  - the time of its prompt tokens that a cache without a limit does not have, and of the positions
+// The capacity is 1 divided by the mean cost of a request in seconds. The cost is the sum of
+//  - the time of the prompt tokens that a cache without evictions would not have, with the
+//  positions
 //    that these tokens read in steps of step_tokens_max tokens;
 //  - the time of each later output token: one decoding sequence and its positions;
-//  - its part of the constant time of steps. The number of steps is the larger of two numbers:
-//    output tokens divided by the number of sequences that run at the same time (running_max, or as
-//    many as fit into the cache), and all tokens divided by step_tokens_max.
+//  - a share of the constant time of steps. The number of steps is the larger of two numbers:
+//  output
+//    tokens divided by the number of sequences that run at the same time (running_max, or as many
+//    as fit into the cache), and all tokens divided by step_tokens_max.
 //
-// makespan_min is a lower bound for the time at which the last request ends: the larger of the cost
-// of all requests, with all tokens in full steps, and of the latest end of a request that finds an
-// idle device.
+// makespan_min is a lower bound of the time at which the last request ends. The bound is the larger
+// of two times: the cost of all requests if all steps are full, and the latest end of a request if
+// each request had an idle device.
 void MeasureLoad(const DeviceModel& device, Load& load);
 
-// Appends requests without times of arrival to `requests`, until `num_requests` are there.
-// kMooncake is not possible.
+// Appends requests without times of arrival, until `requests` has `num_requests` elements.
+// REQUIRES: `kind` is not kMooncake.
 void AddRequests(const DeviceModel& device, LoadKind kind, size_t num_requests, uint64_t seed,
                  std::vector<SimRequest>& requests);
 

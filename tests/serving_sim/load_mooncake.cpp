@@ -11,16 +11,18 @@
 namespace incipit::serving_sim {
 namespace {
 
-// Maximum number of prompt tokens in the log of a request of the focus.
+// A request belongs to the focus (SimRequest::is_focus) if its prompt has at most this number of
+// tokens in the log.
 constexpr int32_t kShortPrompt = 4096;
 
-// Returns `log_tokens` times the factor of ReadMooncake, rounded up. A length is at least 1 token.
+// Returns `log_tokens` times `hash_id_tokens` / kMooncakeBlockTokens, rounded up. 0 tokens count
+// as 1.
 int32_t ScaledLength(int64_t log_tokens, int32_t hash_id_tokens) {
   const int64_t tokens = std::max<int64_t>(log_tokens, 1) * hash_id_tokens;
   return static_cast<int32_t>((tokens + kMooncakeBlockTokens - 1) / kMooncakeBlockTokens);
 }
 
-// Returns false if a field is missing or wrong.
+// Reads a request from one line of the log. Returns false if a field is missing or wrong.
 bool ReadRequest(const nlohmann::json& json, uint64_t index, int32_t hash_id_tokens,
                  SimRequest& request) {
   if (!json.is_object() || !json.contains("hash_ids") || !json["hash_ids"].is_array()) return false;

@@ -8,7 +8,8 @@
 namespace incipit::serving_sim {
 namespace {
 
-constexpr int32_t kTenants = 10;  // of the loads with several tenants; tenant 1 is the heavy one
+// Number of tenants in each load with several tenants. Tenant 1 sends the most requests.
+constexpr int32_t kTenants = 10;
 
 void AppendText(uint64_t text, int32_t num_tokens, std::vector<TokenId>& tokens) {
   for (int32_t i = 0; i < num_tokens; ++i) tokens.push_back(TextToken(text, i));
@@ -83,8 +84,8 @@ class RequestMaker {
     return request;
   }
 
-  // Half of the requests have a tight deadline: 4 times the time of the prompt alone. The others
-  // have 100 times that time. MakeLoad adds the time of arrival.
+  // Half of the requests have a tight deadline: 4 times the time that the prompt takes on an idle
+  // device. The other deadlines are 100 times this time. MakeLoad adds the time of arrival.
   SimRequest Deadline() {
     SimRequest request = Plain(random_.PickLog(32, 1024), random_.Pick(16, 128));
     request.is_focus = random_.Pick(0, 1) == 0;
@@ -105,8 +106,8 @@ class RequestMaker {
     return request;
   }
 
-  // A conversation of kConversationTurns requests, one after the other in the list. Each prompt is
-  // the previous prompt, its output and new text.
+  // Returns the next request of a conversation. A conversation has kConversationTurns requests.
+  // Each prompt consists of the previous prompt, the previous output and new text.
   SimRequest Turn() {
     SimRequest request;
     request.tenant = 1;

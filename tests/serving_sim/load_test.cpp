@@ -77,16 +77,17 @@ TEST(DeviceModelTest, APromptAloneIsComputedInFullSteps) {
 // decodes serves 4 requests.
 TEST(MeasureLoadTest, TheCapacityIsTheInverseOfTheMeanCost) {
   const double tokens = 0.16 + 0.001 * (4 + 8 + 12 + 16) + 0.2 + 0.001 * (17 + 18);
-  const double steps = 18.0 / 32;  // more than 2 decodes / 4 sequences
+  const double steps = 18.0 / 32;  // 18 tokens in steps of 32 tokens
   const Load load = LoadOf({RequestOf(1, 16, 3)});
   EXPECT_NEAR(load.capacity, 1 / (tokens + steps), 1e-9);
-  EXPECT_NEAR(load.makespan_min, tokens + 3, 1e-9);  // three steps, one after the other
+  EXPECT_NEAR(load.makespan_min, tokens + 3, 1e-9);  // three steps with a constant time of 1 s
 }
 
 TEST(MeasureLoadTest, CachedBlocksOfPromptsAndOutputsAreNotComputedAgain) {
   SimRequest second = RequestOf(1, 40, 9);
   EXPECT_EQ(LoadOf({RequestOf(1, 40, 9), second}).distinct_prompt_tokens, 40 + 8);
-  // The second prompt goes on with the output of the first: 48 tokens are in 3 full blocks.
+  // The second prompt is the first prompt with its output: 48 of these 49 tokens are in full
+  // blocks.
   for (int32_t i = 0; i < 9; ++i) second.prompt.push_back(TextToken(1001, i));
   EXPECT_EQ(LoadOf({RequestOf(1, 40, 9), second}).distinct_prompt_tokens, 40 + 1);
   // At least one token is computed.
@@ -118,7 +119,7 @@ TEST(MakeLoadTest, RequestsArriveInOrderAtTheRate) {
 
 TEST(MakeLoadTest, BurstsHaveAHigherRate) {
   const Load load = Made(LoadKind::kBursty, 0.5);
-  // The first fifth of each tenth of the horizon has 6 of 10 arrivals.
+  // The horizon has ten periods. Six of ten requests arrive in the first fifth of a period.
   const double period = kLoadDevice.horizon_s / 10;
   const auto in_burst = std::ranges::count_if(load.requests, [&](const SimRequest& request) {
     return std::fmod(request.arrival, period) < 0.2 * period;
@@ -187,7 +188,7 @@ TEST(ReadMooncakeTest, HashIdsBecomeSharedTokens) {
   std::remove(path.c_str());
 }
 
-// 32 tokens for a hash id are a sixteenth of the lengths in the log.
+// Each hash id of the log stands for 512 tokens. With 32 tokens, all lengths are a sixteenth.
 TEST(ReadMooncakeTest, OneFactorScalesAllLengths) {
   const std::string path = testing::TempDir() + "/serving_sim_scaled.jsonl";
   std::ofstream(path)

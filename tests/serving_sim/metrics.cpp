@@ -27,7 +27,8 @@ bool MeetsItl(const RequestRecord& record) {
   return PercentilesOf(ratios).p99 <= kItlFactor;
 }
 
-// Counts numbers, and how many of the counted numbers are smaller than a limit (a Fenwick tree).
+// A multiset of numbers that returns how many of its numbers are smaller than a limit (a Fenwick
+// tree).
 class Counter {
  public:
   explicit Counter(size_t size) : counts_(size + 1) {}
@@ -44,7 +45,7 @@ class Counter {
   std::vector<int64_t> counts_;
 };
 
-// The values of all requests, and of the focus.
+// The times to the first token and between tokens of several requests, in seconds.
 struct Values {
   std::vector<double> ttft, itl;
   void Add(const SimRequest& request, const RequestRecord& record) {
@@ -74,7 +75,8 @@ Percentiles PercentilesOf(std::vector<double>& values) {
 }
 
 int64_t MaxOvertakes(const Load& load, const RunRecord& run) {
-  std::map<uint64_t, Counter> first_steps;  // of the later requests of each tenant
+  // For each tenant: the first steps of the requests that arrived later than request `i`.
+  std::map<uint64_t, Counter> first_steps;
   int64_t most = 0;
   for (size_t i = load.requests.size(); i-- > 0;) {
     if (run.requests[i].first_step < 0) continue;

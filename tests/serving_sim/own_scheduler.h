@@ -37,7 +37,8 @@ class OwnScheduler : public SimScheduler {
   KvCacheManager cache_;
   Scheduler scheduler_;
   std::array<StepPlan, kStepsInFlightMax> plans_;
-  size_t oldest_ = 0, num_planned_ = 0;  // the planned steps in `plans_`, a ring
+  // The steps in flight are `num_planned_` elements of the ring `plans_`, from index `oldest_` on.
+  size_t oldest_ = 0, num_planned_ = 0;
   std::vector<TokenId> tokens_;
   std::vector<RowStatus> status_;
   std::vector<std::unique_ptr<SequenceGroup>> ended_;

@@ -10,10 +10,11 @@
 
 namespace incipit::serving_sim {
 
-// Returns an estimate of the part of all requests with deadlines that were refused in `run`, but
+// Returns an estimate of the share of all requests with deadlines that were refused in `run`, but
 // would have had their first token in time. For at most `sample_max` refused requests, the load
-// runs again while this request alone has twice as much time. The request would have been in time
-// if it then has its first token by the original deadline. Returns 0 if no request was refused.
+// runs again with twice the time to the deadline for this one request. The refusal was wrong if the
+// first token of the request is then computed before the original deadline. Returns 0 if no request
+// was refused.
 double WronglyRefused(const DeviceModel& device, const Load& load, SchedulerKind kind,
                       int32_t steps_in_flight, const RunOptions& options, const RunRecord& run,
                       int32_t sample_max);

@@ -15,15 +15,15 @@ namespace incipit::serving_sim {
 struct RunResult {
   LoadKind load{};
   double utilization = 0;
-  double capacity = 0;  // requests per second
+  double capacity = 0;  // Load::capacity, in requests per second
   double makespan_min = 0;
   size_t num_requests = 0;
   SchedulerKind scheduler{};
   Metrics metrics;
-  double cpu_s = 0;  // time that the simulation of the run took
+  double cpu_s = 0;  // real time that the simulation took, in seconds
 };
 
-// Returns one row for each result, with a heading.
+// Returns a table with a heading and one row for each result.
 std::string ResultTable(std::span<const RunResult> results);
 
 // Returns one row for each load and utilization that has a result of kOurs and of at least one

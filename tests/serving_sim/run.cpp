@@ -129,7 +129,7 @@ class Runner {
       RecordOf(admission.request).cached_tokens = admission.cached_tokens;
       AddService(admission.request, kCachedTokenWeight * admission.cached_tokens);
     }
-    // All tokens of a step are compared with the same step.
+    // The gaps of all tokens of this step are divided by the same time of a step that only decodes.
     const double decode_s = DecodeSeconds(device_, num_decoding_, decoding_positions_);
     for (const int32_t request : events_.tokens) TakeToken(request, decode_s);
     for (const SimEvents::End& end : events_.ended) TakeEnd(end);
@@ -179,12 +179,13 @@ class Runner {
   Random random_;
   RunRecord record_;
   SimEvents events_;
-  std::deque<PlannedStep> in_flight_;  // the oldest first
+  std::deque<PlannedStep> in_flight_;  // planned steps, the oldest first
   std::map<uint64_t, int32_t> waiting_;
   double now_ = 0;
   size_t next_arrival_ = 0, num_ended_ = 0;
-  int64_t num_decoding_ = 0;       // requests that have an output token and have not ended
-  double decoding_positions_ = 0;  // sum of their lengths
+  // Number of requests that have an output token and have not ended, and the sum of their lengths.
+  int64_t num_decoding_ = 0;
+  double decoding_positions_ = 0;
 };
 
 }  // namespace

@@ -14,12 +14,12 @@ namespace incipit::serving_sim {
 // The time between two output tokens of a request.
 struct TokenGap {
   float seconds = 0;
-  // `seconds` divided by the time of a step that only decodes the sequences which have an output
-  // token and have not ended, at their lengths.
+  // `seconds` divided by the time of a step that only decodes. The step decodes one token of each
+  // sequence that has an output token and has not ended.
   float ratio = 0;
 };
 
-// What has happened to one request. All times are in seconds; -1: has not happened.
+// The history of one request. All times are in seconds; -1: the event has not happened.
 struct RequestRecord {
   int64_t arrival_step = 0;  // number of steps that were planned before the request was added
   int64_t first_step = -1;   // number of the first step that computes a token of the request
@@ -28,7 +28,7 @@ struct RequestRecord {
   double end = -1;
   int32_t cached_tokens = 0;
   int32_t num_output = 0;
-  bool is_complete = false;  // has all its output tokens
+  bool is_complete = false;  // true: the request has all its output tokens
   std::vector<TokenGap> gaps;
 };
 
@@ -36,16 +36,16 @@ struct RunRecord {
   std::vector<RequestRecord> requests;  // one for each request of the load
   ServiceLog service;
   int64_t num_steps = 0;
-  int64_t prompt_tokens = 0;  // computed in total
-  int64_t step_tokens = 0;    // computed in total, with output tokens
+  int64_t prompt_tokens = 0;  // computed prompt tokens of all steps
+  int64_t step_tokens = 0;    // computed prompt and output tokens of all steps
   int64_t num_preemptions = 0;
   double busy_s = 0;  // sum of the times of all steps
   double end_s = 0;   // time at which the last request has ended
 };
 
 struct RunOptions {
-  // Standard deviation of the logarithm of the factor by which each step's time differs from the
-  // model; 0: no noise.
+  // The time of each step is the time of the device model times a random factor. `noise` is the
+  // standard deviation of the logarithm of this factor; 0: no noise.
   double noise = 0;
   uint64_t seed = 1;
 };

@@ -12,7 +12,7 @@ void ServiceLog::AddService(uint64_t tenant, double now, double service) {
   to.service[slot] += service;
 }
 
-// Marks the slots up to `now` as idle if no request waits in them. The slot of `now` is marked too.
+// Marks the time slots up to `now` (inclusive) as idle if no request of `tenant` waits.
 void ServiceLog::MarkIdle(Tenant& tenant, double now) {
   const auto slot = static_cast<size_t>(now);
   if (tenant.is_idle.size() <= slot) tenant.is_idle.resize(slot + 1);
@@ -29,7 +29,8 @@ void ServiceLog::SetWaiting(uint64_t tenant, double now, int32_t num_waiting) {
   MarkIdle(changed, now);
 }
 
-// Returns `tenant` with the sums of service before each slot, and all slots up to `end`.
+// Returns a copy of `tenant` that ends at `end`. In the copy, `service` of a time slot is the sum
+// over all earlier time slots.
 ServiceLog::Tenant ServiceLog::Finished(Tenant tenant, double end) const {
   MarkIdle(tenant, end);
   tenant.service.resize(static_cast<size_t>(end) + 1);
@@ -43,9 +44,11 @@ ServiceDifference ServiceLog::LargestDifference(int32_t window_s, double end) co
   std::vector<Tenant> tenants;
   for (const auto& [id, tenant] : tenants_) tenants.push_back(Finished(tenant, end));
   ServiceDifference largest;
-  std::vector<double> backlogged;  // service of the tenants that wait in the whole window
+  // Service of each tenant that has waiting requests during the whole interval.
+  std::vector<double> backlogged;
   const auto num_slots = static_cast<size_t>(end) + 1;
-  std::vector<size_t> last_idle(tenants.size(), 0);  // slot after the last idle slot
+  // For each tenant: the index of the last idle time slot, plus 1.
+  std::vector<size_t> last_idle(tenants.size(), 0);
   for (size_t slot = 0; slot + 1 < num_slots; ++slot) {
     backlogged.clear();
     for (size_t i = 0; i < tenants.size(); ++i) {

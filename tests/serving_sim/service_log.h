@@ -8,20 +8,21 @@
 
 namespace incipit::serving_sim {
 
-// Prices of a prompt token, an output token and a cached token in the service of a tenant: the
-// defaults of the scheduler (ShareOptions).
+// The service of a tenant is the sum of the prices of its tokens. The prices of a prompt token, an
+// output token and a cached token are the defaults of ShareOptions.
 inline constexpr double kPromptTokenWeight = 1, kOutputTokenWeight = 2, kCachedTokenWeight = 0.1;
 
-// The largest difference of service between two tenants in a window of time in which both always
-// had a waiting request.
+// The largest difference of service between two tenants, over all intervals of a fixed length in
+// which both tenants always had a waiting request.
 struct ServiceDifference {
-  bool has_window = false;  // false: no such window exists, and the other fields are 0
+  // False: the tenants never had waiting requests during a whole interval. All other fields are 0.
+  bool has_window = false;
   // Largest difference divided by the service of the tenant with more service.
   double share = 0;
   // Largest difference divided by the service of the largest request.
   double requests = 0;
-  // Largest part of a difference that exceeds 10 % of the larger service, divided by the service of
-  // the largest request. The scheduler's bound is 1.
+  // Largest value of (difference - 10 % of the larger service) / service of the largest request.
+  // The goal of the scheduler is at most 1.
   double excess_requests = 0;
 };
 
@@ -37,15 +38,19 @@ class ServiceLog {
     request_max_ = request_max_ > service ? request_max_ : service;
   }
 
-  // Compares all pairs of tenants in all windows of `window_s` slots, up to time `end`.
+  // Compares all pairs of tenants in all intervals of `window_s` seconds before time `end`.
   ServiceDifference LargestDifference(int32_t window_s, double end) const;
 
  private:
   struct Tenant {
-    std::vector<double> service;  // of each slot
-    std::vector<bool> is_idle;    // of each slot: no request waited at some point of time
+    // Received service, for each time slot.
+    std::vector<double> service;
+    // True: at some time in the slot, no request of the tenant waited. One value for each time
+    // slot.
+    std::vector<bool> is_idle;
     int32_t num_waiting = 0;
-    size_t num_marked = 0;  // slots before this one have their final is_idle
+    // Number of time slots, from the first, whose `is_idle` does not change any more.
+    size_t num_marked = 0;
   };
   static void MarkIdle(Tenant& tenant, double now);
   Tenant Finished(Tenant tenant, double end) const;

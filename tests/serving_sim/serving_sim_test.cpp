@@ -1,4 +1,4 @@
-// Tests runs, metrics and the log of service of the simulation with time.
+// Tests the simulation with time: its runs, its metrics and its log of the service of tenants.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -79,7 +79,7 @@ TEST(RunTest, APromptMakesTheGapOfOthersLonger) {
 
 TEST(RunTest, EveryRequestEndsWithItsOutputOnEveryScheduler) {
   DeviceModel device = kDevice;
-  device.num_blocks = 200;  // so few that sequences are preempted
+  device.num_blocks = 200;  // too few for all sequences, so that some are preempted
   for (const LoadKind load_kind : {LoadKind::kBursty, LoadKind::kMultiTurn, LoadKind::kOverload}) {
     const auto load =
         MakeLoad(device, {.kind = load_kind, .utilization = 0.9, .seed = 3, .horizon_s = 20});
@@ -127,8 +127,8 @@ TEST(RunTest, ARequestWhoseDeadlinePassesInTheQueueIsRefused) {
   EXPECT_EQ(metrics.late, 0);
 }
 
-// Request 1 waits for request 0, which ends at about 3.3 s. Its real deadline would be 0.6 s or 5
-// s, but the run that is examined has refused it in both cases.
+// The examined run has refused request 1. Without the refusal, request 1 would wait until request 0
+// ends, at about 3.3 s. So the refusal is right for a deadline of 0.6 s, and wrong for 5 s.
 TEST(RefusalsTest, ARefusalIsWrongIfTheRequestWouldHaveBeenInTime) {
   DeviceModel device = kDevice;
   device.running_max = 1;
@@ -152,7 +152,8 @@ TEST(MetricsTest, PercentilesAreValuesByTheNearestRank) {
   EXPECT_EQ(PercentilesOf(one).p99, 7);
 }
 
-// Request 0 is within both targets. Request 1 is late. Request 2 has one gap that is too long.
+// Request 0 meets both targets of the goodput. The first token of request 1 is late. Request 2 has
+// one time between two tokens that is too long.
 TEST(MetricsTest, GoodputCountsRequestsThatMeetBothTargets) {
   const Load load =
       LoadOf(kDevice, {RequestOf(1, 0, 10, 3), RequestOf(2, 0, 10, 3), RequestOf(3, 0, 10, 3)});
@@ -189,11 +190,12 @@ TEST(MetricsTest, OvertakesCountLaterRequestsOfTheSameTenant) {
   run.requests[2].first_step = 4;
   run.requests[3].first_step = 3;
   EXPECT_EQ(MaxOvertakes(load, run), 2);
-  run.requests[3].first_step = 5;  // in the same step
+  run.requests[3].first_step = 5;  // same first step as request 0, so no overtaking
   EXPECT_EQ(MaxOvertakes(load, run), 1);
 }
 
-// Tenant 1 gets 100 tokens a second, tenant 2 gets 60, in 40 seconds. Both wait in all seconds.
+// For 40 seconds, tenant 1 gets 100 tokens per second and tenant 2 gets 60 tokens per second. Both
+// tenants always have waiting requests.
 TEST(ServiceLogTest, ComparesTenantsThatWaitInTheWholeWindow) {
   ServiceLog log;
   log.SetWaiting(1, 0, 3);
@@ -218,7 +220,7 @@ TEST(ServiceLogTest, ATenantThatDoesNotWaitIsNotCompared) {
   log.SetWaiting(2, 20.4, 1);
   log.AddService(1, 10, 500);
   EXPECT_FALSE(log.LargestDifference(30, 40).has_window);
-  EXPECT_TRUE(log.LargestDifference(19, 40).has_window);  // the seconds 1 to 19
+  EXPECT_TRUE(log.LargestDifference(19, 40).has_window);  // in the seconds 1 to 19
 }
 
 TEST(ReportTest, TablesHaveARowForEachResult) {

@@ -30,35 +30,43 @@ struct ProgramOptions {
   int32_t steps_in_flight = 1;
   int32_t refusals = 0;
   double noise = 0, horizon = 0;
-  int32_t step_tokens = 0, running_max = 0;  // 0: that of the device
+  // 0: the value of the device model.
+  int32_t step_tokens = 0, running_max = 0;
 };
 
 void BindFlags(ProgramOptions& options, Flags& flags) {
   flags.String({"device", "NAME", "Device model: h100_8b or cpu_0.5b."}, options.device);
-  flags.String({"load", "NAMES", "Loads, separated by commas, or all."}, options.load);
-  flags.String({"utilization", "U,...", "Rates of the requests, divided by the capacity."},
-               options.utilization);
-  flags.String({"scheduler", "NAMES", "Schedulers, separated by commas, or all."},
-               options.scheduler);
-  flags.Integer({"seed", "N", "Random seed of loads and noise."}, options.seed, {0});
+  flags.String({"load", "NAMES", "Names of loads, separated by commas; all: every load."},
+               options.load);
+  flags.String(
+      {"utilization", "U,...", "Request rates, each divided by the capacity of the device."},
+      options.utilization);
+  flags.String(
+      {"scheduler", "NAMES", "Names of schedulers, separated by commas; all: every scheduler."},
+      options.scheduler);
+  flags.Integer({"seed", "N", "Random seed of the requests and of the noise in step times."},
+                options.seed, {0});
   flags.Switch({"json", "", "Prints one line of JSON for each run."}, options.json);
-  flags.Integer({"steps-in-flight", "N", "Planned steps of Incipit's scheduler."},
-                options.steps_in_flight, {1, 2});
-  flags.Real({"noise", "X", "Standard deviation of the logarithm of step times."}, options.noise,
-             {0, 2});
-  flags.Real({"horizon", "S", "Seconds in which requests arrive; 0: that of the device."},
+  flags.Integer(
+      {"steps-in-flight", "N", "Maximum number of steps in flight in Incipit's scheduler."},
+      options.steps_in_flight, {1, 2});
+  flags.Real({"noise", "X", "Standard deviation of the logarithm of step times; 0: no noise."},
+             options.noise, {0, 2});
+  flags.Real({"horizon", "S", "Time in which requests arrive, in seconds; 0: value of the device."},
              options.horizon, {0, 1e6});
-  flags.Integer({"step-tokens", "N", "Tokens in a step; 0: those of the device."},
+  flags.Integer({"step-tokens", "N", "Maximum number of tokens in a step; 0: value of the device."},
                 options.step_tokens, {0, 1 << 20});
-  flags.Integer({"running-max", "N", "Running sequences; 0: those of the device."},
-                options.running_max, {0, 4096});
-  flags.Integer({"refusals", "N", "Refused requests for which the load runs again (slow)."},
-                options.refusals, {0, 10'000});
-  flags.String({"trace", "FILE", "Log of the load mooncake."}, options.trace);
-  flags.Integer({"trace-requests", "N", "Requests that are read from the log."},
+  flags.Integer(
+      {"running-max", "N", "Maximum number of running sequences; 0: value of the device."},
+      options.running_max, {0, 4096});
+  flags.Integer(
+      {"refusals", "N", "Number of refused requests to examine; the load runs again for each one."},
+      options.refusals, {0, 10'000});
+  flags.String({"trace", "FILE", "Log of requests that the load mooncake reads."}, options.trace);
+  flags.Integer({"trace-requests", "N", "Maximum number of requests that are read from --trace."},
                 options.trace_requests, {2, 1'000'000});
   flags.Integer({"trace-hash-id-tokens", "N",
-                 "Tokens of a hash id of the log. N / 512 is the factor of all lengths."},
+                 "Tokens of each hash id in --trace. All lengths are multiplied by N / 512."},
                 options.trace_hash_id_tokens, {1, kMooncakeBlockTokens});
 }
 
@@ -72,7 +80,7 @@ std::vector<std::string_view> SplitAtCommas(std::string_view text) {
   return parts;
 }
 
-// Returns the values of the names in `text`, which are separated by commas.
+// Returns the values whose names `text` lists, separated by commas.
 template <typename Names>
 auto ParseNames(std::string_view flag, std::string_view text, const Names& names)
     -> absl::StatusOr<std::vector<decltype(names.begin()->value)>> {

@@ -16,11 +16,12 @@
 
 namespace incipit::serving_sim {
 
-// The part of one request in a step. `request` is an index in Load::requests.
+// The tokens of one request that a step computes. `request` is an index in Load::requests.
 struct SimItem {
   int32_t request = 0;
   int32_t first_token = 0, num_tokens = 0;
-  bool is_decoding = false;  // computes the last output token, to sample the next one
+  // True: the step computes the latest output token of the request and samples the next token.
+  bool is_decoding = false;
 };
 
 struct SimStep {
@@ -33,7 +34,7 @@ struct SimStep {
   }
 };
 
-// What has happened in a step, or in the planning of a step.
+// The events of a step: admissions, sampled tokens and ends of requests.
 struct SimEvents {
   struct Admission {
     int32_t request = 0;
@@ -43,8 +44,9 @@ struct SimEvents {
     int32_t request = 0;
     FinishReason reason{};
   };
-  std::vector<Admission> admissions;  // of the first admission of each request
-  std::vector<int32_t> tokens;        // requests that have sampled a token
+  // First admissions of requests. An admission after a preemption is not included.
+  std::vector<Admission> admissions;
+  std::vector<int32_t> tokens;  // requests for which the step sampled a token
   std::vector<End> ended;
 
   void Clear() {
@@ -60,7 +62,7 @@ class SimScheduler {
 
   // Adds the request load.requests[request]. `request` was not added before.
   virtual void Add(int32_t request) = 0;
-  // Sets `step` to the next step. An empty step means that nothing is left to compute, or that a
+  // Sets `step` to the next step. An empty step means that no token is left to compute, or that a
   // planned step must be committed first. `now` does not decrease. Appends to `events`.
   virtual void Plan(Time now, SimStep& step, SimEvents& events) = 0;
   // Commits the oldest step that is planned and not committed. The device has computed the step in

@@ -16,7 +16,7 @@ namespace {
 // The figures of all schedulers for one load on one device.
 struct Comparison {
   Metrics ours, chunked;
-  double best_goodput = 0, best_throughput = 0;  // of all baselines
+  double best_goodput = 0, best_throughput = 0;  // largest values of all baselines
 };
 
 Comparison Compare(const char* device_name, LoadKind kind, double utilization) {

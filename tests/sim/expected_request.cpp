@@ -85,19 +85,23 @@ bool ExpectedRequest::ended() const {
 std::string ExpectedRequest::Receive(const AdmissionEvent& event) {
   if (std::exchange(admitted_, true)) return "admitted twice";
   if (event.num_prompt_tokens != static_cast<int32_t>(request_.prompt.size())) {
-    return "admitted with another prompt's length";
+    return "the admission event has a wrong number of prompt tokens";
   }
-  if (event.num_cached_tokens >= event.num_prompt_tokens) return "the whole prompt was cached";
+  if (event.num_cached_tokens >= event.num_prompt_tokens)
+    return "all prompt tokens were cached, but the last one must be computed";
   const bool reads = request_.read_cache && request_.prompt_logprobs < 0;
-  if (!reads && event.num_cached_tokens > 0) return "read the cache though asked not to";
+  if (!reads && event.num_cached_tokens > 0)
+    return "the request must not read the cache, but cached tokens were used";
   if (event.queue_time < Duration::zero()) return "admitted before it arrived";
-  if (SumOf(event.waits) != event.queue_time) return "waits that are not the time in the queue";
-  if (std::ranges::min(event.waits) < Duration::zero()) return "a wait of a negative time";
+  if (SumOf(event.waits) != event.queue_time)
+    return "the sum of the waiting times is not the time in the queue";
+  if (std::ranges::min(event.waits) < Duration::zero()) return "a waiting time is negative";
   return {};
 }
 
 std::string ExpectedRequest::Receive(const PromptLogprobsEvent& event, const Logprobs& logprobs) {
-  if (request_.prompt_logprobs < 0) return "prompt logprobs that nobody asked for";
+  if (request_.prompt_logprobs < 0)
+    return "the request wants no log probabilities of the prompt, but got some";
   if (event.position != next_scored_) {
     return fmt::format("prompt logprobs from {}, not {}", event.position, next_scored_);
   }
@@ -107,13 +111,14 @@ std::string ExpectedRequest::Receive(const PromptLogprobsEvent& event, const Log
     const TokenId target = request_.prompt[static_cast<size_t>(next_scored_)];
     model_.AppendLogprobs(FakeModel::Row(before), target, request_.prompt_logprobs, expected);
     const int32_t row = event.first_row + i;
-    if (row >= logprobs.num_rows()) return "prompt logprobs beyond the step's";
+    if (row >= logprobs.num_rows())
+      return "a log probability of the prompt is in a row that the step does not have";
     const TokenLogprob& chosen = logprobs.chosen[static_cast<size_t>(row)];
     if (chosen.token != target || chosen.logprob != expected.chosen[0].logprob) {
       return fmt::format("wrong prompt logprob at {}", next_scored_);
     }
     if (logprobs.top_begin[row + 1] - logprobs.top_begin[row] != request_.prompt_logprobs) {
-      return "wrong number of top logprobs";
+      return "a prompt token has a wrong number of most probable tokens";
     }
   }
   return {};
@@ -122,20 +127,20 @@ std::string ExpectedRequest::Receive(const PromptLogprobsEvent& event, const Log
 std::string ExpectedRequest::Receive(const TokenEvent& event, const Logprobs& logprobs, Time now) {
   if (event.choice < 0 || event.choice >= request_.num_choices) return "an unknown choice";
   ExpectedChoice& choice = choices_[static_cast<size_t>(event.choice)];
-  if (choice.ended) return "an event after the end";
+  if (choice.ended) return "a choice received an event after its end";
   choice.ended = event.finish.has_value();
   if (event.token < 0) {
-    if (!event.finish) return "an event with neither token nor end";
+    if (!event.finish) return "an event has neither a token nor the end of the choice";
     if (*event.finish == FinishReason::kCancelled && !choice.cancelled) return "not cancelled";
     if (*event.finish == FinishReason::kDeadline && now < request_.deadline) return "not late";
     const bool regular =
         *event.finish == FinishReason::kStop || *event.finish == FinishReason::kLength;
-    return regular ? "ended without a token" : "";
+    return regular ? "the choice ended regularly, but without a last token" : "";
   }
   if (!admitted_) return "a token before admission";
   if (request_.prompt_logprobs >= 0 &&
       next_scored_ != static_cast<int32_t>(request_.prompt.size())) {
-    return "a token before all prompt logprobs";
+    return "a token came before all log probabilities of the prompt";
   }
   std::string error = CheckToken(choice, event, logprobs);
   ++choice.num_received;
@@ -151,8 +156,8 @@ std::string ExpectedRequest::CheckToken(const ExpectedChoice& choice, const Toke
                        choice.tokens[at]);
   }
   const bool last = at + 1 == choice.tokens.size();
-  if (event.finish.has_value() != last) return "ended at the wrong token";
-  if (last && *event.finish != choice.finish) return "ended for the wrong reason";
+  if (event.finish.has_value() != last) return "the choice did not end at its expected last token";
+  if (last && *event.finish != choice.finish) return "the choice ended with a wrong finish reason";
   if ((event.logprobs_row >= 0) != (request_.sampling.num_logprobs >= 0)) {
     return "logprobs not as asked";
   }

@@ -14,7 +14,8 @@ namespace incipit {
 
 struct ExpectedChoice {
   std::vector<TokenId> tokens;  // the output
-  // The row hash (FakeModel::Row) from which each output token is sampled.
+  // For each output token: the hash of all earlier tokens (FakeModel::Row), which selects its
+  // logits.
   std::vector<uint64_t> rows;
   FinishReason finish{};
   size_t num_received = 0;

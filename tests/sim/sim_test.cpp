@@ -10,8 +10,8 @@
 namespace incipit {
 namespace {
 
-// A seed other than the fixed ones, so that a continuous build covers new ground each time:
-// INCIPIT_SIM_SEED, 0 where it is not set.
+// Returns the environment variable INCIPIT_SIM_SEED, or 0 if the variable is not set. A build that
+// runs regularly sets a new seed each time, to test new simulations.
 uint64_t FirstSeed() {
   const char* text = std::getenv("INCIPIT_SIM_SEED");
   return text == nullptr ? 0 : std::strtoull(text, nullptr, 0);
@@ -23,7 +23,7 @@ TEST(SimulationTest, EveryRequestGetsItsOwnOutputWhateverElseHappens) {
     ASSERT_EQ(Simulate(seed, counts), "") << "replay with: simulate " << seed << " 1";
   }
   std::printf("%s\n", counts.ToString().c_str());
-  // A simulation in which something never happens proves nothing about it.
+  // Each kind of event must be frequent. Otherwise the simulations would not test this kind.
   EXPECT_GT(counts.preemptions, 1000);
   EXPECT_GT(counts.cancels, 1000);
   EXPECT_GT(counts.expired, 1000);

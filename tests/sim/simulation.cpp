@@ -189,7 +189,8 @@ void Simulation::CancelOne() {
 void Simulation::MaybeReset() {
   if (!dice_.Chance(rates_.reset)) return;
   const bool in_use = cache_->num_used() > 0;
-  Expect(cache_->ResetPrefixCache() == !in_use, "reset at the wrong time");
+  Expect(cache_->ResetPrefixCache() == !in_use,
+         "the cache must be emptied if and only if no block is in use");
   if (in_use) return;
   Expect(cache_->num_cached() == 0, "a block outlived the reset");
   last_finished_.clear();
@@ -202,8 +203,8 @@ void Simulation::MaybeEvict() {
   const int32_t num_cached_max = dice_.Pick(0, cache_options_.num_blocks);
   const int32_t num_expected = std::min(cache_->num_cached(), num_cached_max);
   cache_->EvictTo(num_cached_max);
-  Expect(cache_->num_cached() == num_expected, "gave up the wrong number of blocks");
-  Expect(cache_->num_free() == num_free, "lost a block that was given up");
+  Expect(cache_->num_cached() == num_expected, "EvictTo left a wrong number of cached blocks");
+  Expect(cache_->num_free() == num_free, "EvictTo changed the number of free blocks");
   last_finished_.clear();
 }
 
@@ -333,13 +334,14 @@ SimulationCounts& SimulationCounts::operator+=(const SimulationCounts& other) {
 
 std::string SimulationCounts::ToString() const {
   return fmt::format(
-      "{} steps, {} tokens, {} requests, {} refused, {} preemptions, {} cancels, {} past their "
-      "deadline, {} choices not finite, {} aborted steps, {} further choices to their end, {} hit "
-      "tokens, {} of them copied, {} evictions, {} of a low priority, {} at the end of their time, "
-      "{} "
-      "regretted, {} resets, {} collisions, {} steps planned ahead, {} tokens fed forward, {} of "
-      "them "
-      "counted by penalties, {} sequences that sat a step out",
+      "{} steps, {} tokens, {} requests, {} refused requests, {} preemptions, {} cancellations, "
+      "{} choices that missed their deadline, {} choices with NaN or infinite logits, "
+      "{} aborted steps, {} completed choices other than the first, {} cached prompt tokens, "
+      "{} cached prompt tokens in copied blocks, {} evicted blocks, "
+      "{} evicted blocks of low priority, {} evicted blocks with an ended time to live, "
+      "{} blocks computed again soon after their eviction, {} cache resets, {} key collisions, "
+      "{} steps planned while another step was in flight, {} tokens planned before they were "
+      "sampled, {} such tokens of requests with penalties, {} omissions of a sequence from a step",
       steps, tokens, requests, refused, preemptions, cancels, expired, failed, aborts, forks,
       hit_tokens, copied_tokens, evictions, low_priority, lives_over, regret, resets, collisions,
       ahead, fed, counted, sat_out);

@@ -12,15 +12,15 @@ struct SimulationCounts {
   int64_t steps = 0, tokens = 0, requests = 0, refused = 0;
   int64_t preemptions = 0, cancels = 0, expired = 0, failed = 0, aborts = 0, forks = 0;
   int64_t hit_tokens = 0, copied_tokens = 0, evictions = 0, resets = 0;
-  // Number of evicted blocks with a low priority; number of evicted blocks with an ended time to
-  // live. Subsets of `evictions`.
+  // Numbers of evicted blocks, included in `evictions`. low_priority: blocks with a retention hint
+  // of low priority. lives_over: blocks whose time to live had ended.
   int64_t low_priority = 0, lives_over = 0;
   int64_t regret = 0, collisions = 0;
-  // Steps planned while another step was in flight; tokens that were still pending when planned;
-  // pending tokens that penalties had to count.
+  // ahead: steps that were planned while another step was in flight. fed: tokens that were planned
+  // before they were sampled. counted: tokens in `fed` whose request has penalties.
   int64_t ahead = 0, fed = 0, counted = 0;
-  // Sequences that were left out of a step planned ahead, because choices start or the sequence
-  // ends.
+  // Number of times that a step, planned while another step was in flight, left out a sequence. The
+  // sequence ended with the step in flight, or its other choices started.
   int64_t sat_out = 0;
 
   SimulationCounts& operator+=(const SimulationCounts& other);

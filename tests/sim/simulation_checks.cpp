@@ -7,7 +7,7 @@
 namespace incipit {
 namespace {
 
-// Returns true if `sequence` has ended or certainly ends when the step in flight is committed.
+// Returns true if `sequence` has ended, or must end when the step in flight is committed.
 bool IsAtItsEnd(const Sequence& sequence) {
   return sequence.ended() ||
          (sequence.num_pending > 0 && sequence.length() == sequence.request().length_max());
@@ -53,17 +53,20 @@ void Simulation::PlanAndCheck() {
   }
   if (plan_->items.empty()) {
     Expect(scheduler_->idle() || num_in_flight > 0, "nothing was planned");
-    Expect(scheduler_->num_in_flight() == num_in_flight, "a plan of nothing is in flight");
-    // The head and tenants below their share may need a preemption, which is not planned ahead.
+    Expect(scheduler_->num_in_flight() == num_in_flight, "a step without tokens is in flight");
+    // A waiting sequence that does not fit into the cache (the head) may need a preemption, and so
+    // may a tenant below its share of the slots. No step with a preemption is planned ahead.
     const bool may_preempt =
         scheduler_->head() != nullptr || limits_.scheduling == SchedulingKind::kFair;
     const bool can_plan_ahead = !running_before.empty() && !may_preempt &&
                                 NumBlocksNeeded(running_before) <= cache_->num_free();
-    Expect(num_in_flight == 0 || !can_plan_ahead, "no step is planned ahead");
+    Expect(num_in_flight == 0 || !can_plan_ahead,
+           "no second step is planned although free blocks suffice for it");
     return;
   }
   counts_.ahead += num_in_flight;
-  if (num_in_flight > 0) Expect(plan_->num_preemptions == 0, "a plan ahead preempted");
+  if (num_in_flight > 0)
+    Expect(plan_->num_preemptions == 0, "a second step was planned with a preemption");
   CheckBudgets();
   CheckComputedOnce();
   CheckOrder(running_before);
@@ -91,12 +94,14 @@ void Simulation::CheckBudgets() {
     continues_prompt |= !IsAdmitted(item) && item.num_tokens > 1;
     counts_.fed += item.fed_sample >= 0;
     counts_.counted += item.fed_sample >= 0 && sequence.request().sampling.has_penalties();
-    Expect(item.fed_sample < 0 || !SitsOut(sequence), "choices that start are left behind");
+    Expect(item.fed_sample < 0 || !SitsOut(sequence),
+           "the second step has a sequence that ends or starts choices after the first");
     const int32_t token_end = item.first_token + item.num_tokens;
     Expect(item.num_tokens > 0, "an item without tokens");
     Expect(item.first_token == sequence.num_computed || sequence.num_in_flight == 2,
-           "an item at the wrong place");
-    Expect(token_end < sequence.request().length_max(), "an item beyond the end");
+           "a part of a step does not begin at the first token to compute");
+    Expect(token_end < sequence.request().length_max(),
+           "a part of a step reaches the maximum length of its sequence");
     Expect((item.fed_sample >= 0) == (token_end > sequence.num_tokens()), "fed what is known");
   }
   for (const Sequence* sequence : scheduler_->running()) {
@@ -106,13 +111,17 @@ void Simulation::CheckBudgets() {
     const bool sits_out = SitsOut(*sequence) && scheduler_->num_in_flight() == 2;
     const bool left_out = sequence->num_missing() == 1 && !IsIn(*plan_, *sequence) && !sits_out;
     counts_.sat_out += sits_out;
-    Expect(!continues_prompt || !left_out, "a prompt starves an answer");
-    Expect(!left_out || plan_->num_tokens == budget, "an answer is left out of a step");
+    Expect(!continues_prompt || !left_out,
+           "a step has prompt tokens but leaves out a decoding sequence");
+    Expect(!left_out || plan_->num_tokens == budget,
+           "a step with room for more tokens leaves out a decoding sequence");
   }
-  Expect(num_tokens == plan_->num_tokens, "tokens do not add up");
+  Expect(num_tokens == plan_->num_tokens,
+         "the number of tokens of a step is not the sum over its parts");
   Expect(num_tokens <= budget, "over the token budget");
   Expect(scheduler_->num_running() <= limits_.running_max, "too many running");
-  Expect(!admits || num_missing_blocks <= cache_->num_free(), "admitted without room to the end");
+  Expect(!admits || num_missing_blocks <= cache_->num_free(),
+         "a sequence was admitted, but running prompts lack free blocks");
 }
 
 // Checks that no sequence is admitted to compute a block that another running sequence has computed
@@ -132,7 +141,7 @@ void Simulation::CheckComputedOnce() {
       if (other == &sequence || static_cast<size_t>(block) >= hashes.size()) continue;
       if (other->ended()) continue;
       if (other->table.num_published < block) continue;
-      // A value that is not finite makes the blocks of its sequence unfindable.
+      // If a sequence computes NaN or infinite values, lookups do not find its blocks.
       const int32_t last = other->table.num_published > block ? block : block - 1;
       const bool publishes = last < 0 || cache_->pool().is_published(other->table.blocks[last]);
       const bool planned_first = std::ranges::none_of(
@@ -144,28 +153,32 @@ void Simulation::CheckComputedOnce() {
   }
 }
 
-// Checks the guarantees of the scheduler about order: the protected sequence advances and is not
-// preempted, and the bound on overtaking holds.
+// Checks the guarantees of the scheduler about order: the protected (earliest admitted) sequence
+// advances and is not preempted, and at most kOvertakenMax later sequences are admitted before a
+// sequence.
 void Simulation::CheckOrder(const std::vector<Sequence*>& running_before) {
   const auto first = std::ranges::find_if(
       running_before, [&](const Sequence* sequence) { return !was_passing_.contains(sequence); });
   if (first != running_before.end()) {
-    Expect(IsIn(*plan_, **first), "the protected sequence did not advance");
-    Expect((*first)->state != SequenceState::kWaiting, "the protected sequence was preempted");
+    Expect(IsIn(*plan_, **first),
+           "a step does not advance the protected (earliest admitted) sequence");
+    Expect((*first)->state != SequenceState::kWaiting,
+           "the protected (earliest admitted) sequence was preempted");
   }
   for (const auto& [id, request] : live_) {
     for (const Sequence& waiting : request.group->sequences) {
       if (waiting.state != SequenceState::kWaiting) continue;
       Expect(waiting.table.blocks.empty() || &waiting == scheduler_->head(),
              "a waiting sequence holds blocks");
-      Expect(waiting.num_overtaken <= kOvertakenMax, "a sequence is overtaken too often");
+      Expect(waiting.num_overtaken <= kOvertakenMax,
+             "too many later sequences were admitted before a waiting sequence");
       Expect(waiting.producer == nullptr || waiting.producer->state == SequenceState::kRunning,
              "a sequence waits for a prefix that no running sequence computes");
       if (waiting.producer == nullptr) continue;
       Expect(request.request().read_cache, "a sequence waits for a prefix that it must not read");
       const int32_t num_announced = waiting.producer->table.num_published * cache_->block_size();
       Expect(num_announced < waiting.shared_tokens,
-             "a sequence waits for a prefix that is planned");
+             "a sequence waits for a prefix, but a step computes the prefix already");
     }
   }
 }
@@ -175,7 +188,8 @@ void Simulation::CheckHeld() {
   for (int32_t i = 0; i < scheduler_->num_in_flight(); ++i) {
     const incipit::Step& step = steps_[(oldest_ + static_cast<size_t>(i)) % 2].step;
     const auto is_held = [&](BlockId id) { return cache_->pool().num_users(id) > 0; };
-    Expect(std::ranges::all_of(step.blocks, is_held), "a step in flight has lost a block");
+    Expect(std::ranges::all_of(step.blocks, is_held),
+           "a block that a step in flight needs has no user");
   }
 }
 
@@ -186,7 +200,7 @@ void Simulation::CheckCache() {
     const int32_t block_size = cache_->block_size();
     const auto num_blocks = static_cast<int32_t>(sequence->table.blocks.size());
     Expect(sequence->ended() || num_blocks == (sequence->num_planned + block_size - 1) / block_size,
-           "blocks that no step needs");
+           "a sequence has more or fewer blocks than its planned tokens need");
   }
   if (scheduler_->head() != nullptr) tables.push_back(&scheduler_->head()->table);
   cache_->CheckInvariants(tables);
@@ -207,24 +221,29 @@ void Simulation::CheckEvents() {
   EventMirror now;
   Expect(now.Apply({.events = snapshot.events, .tokens = snapshot.tokens}, block_size),
          "a snapshot without sense");
-  Expect(now.prefixes() == mirror_.prefixes(), "listeners know something else than is there");
+  Expect(now.prefixes() == mirror_.prefixes(),
+         "the cache events describe other blocks than a snapshot of the cache");
 }
 
-// Checks the miss event of an admission: its reason, its block and its first differing token.
+// Checks why the cached prefix of an admitted request ends (AdmissionEvent::miss): the reason, the
+// first block that was not cached, and the first token that differs from cached tokens.
 void Simulation::CheckMiss(const ExpectedRequest& request, const AdmissionEvent& event) {
   const Request& asked = request.request();
   const int32_t block = event.num_cached_tokens / cache_->block_size();
   const bool reads = asked.read_cache && asked.prompt_logprobs < 0;
   const bool missed = reads && cache_options_.prefix_cache &&
                       (block + 1) * cache_->block_size() < event.num_prompt_tokens;
-  Expect((event.miss.reason != MissReason::kNone) == missed, "missed something, or nothing");
+  Expect((event.miss.reason != MissReason::kNone) == missed,
+         "the admission event has a wrong reason for the end of the cached prefix");
   if (!missed) return;
-  Expect(event.miss.block == block, "missed another block");
-  Expect(event.miss.differing_token >= event.num_cached_tokens, "differs where it was found");
+  Expect(event.miss.block == block,
+         "the admission event names a wrong first block that was not cached");
+  Expect(event.miss.differing_token >= event.num_cached_tokens,
+         "the first differing prompt token is in the cached prefix");
   Expect(event.miss.evicted_ago <= now_.time_since_epoch(), "evicted before the beginning");
   const bool reported = event.miss.reason == MissReason::kEvicted && !collides_;
   Expect(!reported || HasComputed(request, (block + 1) * cache_->block_size()),
-         "evicted what its tenant never computed");
+         "the missing block is called evicted, but was never computed");
 }
 
 void Simulation::TakeEvents() {
@@ -235,7 +254,7 @@ void Simulation::TakeEvents() {
   };
   const auto find = [&](RequestId id) -> ExpectedRequest* {
     const auto it = live_.find(static_cast<uint64_t>(id));
-    Expect(it != live_.end(), "an event of an unknown request");
+    Expect(it != live_.end(), "an event belongs to an unknown request");
     return it == live_.end() ? nullptr : &it->second;
   };
   for (const AdmissionEvent& event : events.admissions) {
@@ -261,7 +280,7 @@ void Simulation::TakeEvents() {
     counts_.failed += event.finish == FinishReason::kError;
     counts_.forks += event.choice > 0 && event.finish == FinishReason::kLength;
     if (event.finish == FinishReason::kError) {
-      Expect(poisoned_, "an error out of nothing");
+      Expect(poisoned_, "a request failed, but no logits were NaN or infinite");
       CheckGone(*request);
     }
     if (event.finish == FinishReason::kStop || event.finish == FinishReason::kLength) {
@@ -275,7 +294,7 @@ void Simulation::TakeEvents() {
   for (const RequestId id : events.ended) {
     const auto it = live_.find(static_cast<uint64_t>(id));
     if (it == live_.end() || !it->second.ended()) {
-      Expect(false, "ended without all of its choices");
+      Expect(false, "a request ended before all of its choices");
       return;
     }
     live_.erase(it);
@@ -286,14 +305,15 @@ void Simulation::TakeEvents() {
   scheduler_->TakeEnded(ended);
   num_groups_ -= std::ssize(ended);
   for (const auto& group : ended) {
-    Expect(group->num_unended == 0 && !group->in_flight(), "a request is given back too early");
+    Expect(group->num_unended == 0 && !group->in_flight(),
+           "TakeEnded returned a request that has not ended or is in a step in flight");
   }
 }
 
 // Checks that another request of the same namespace has computed the cached prefix.
 void Simulation::CheckSource(const ExpectedRequest& request, int32_t num_cached) {
   Expect(num_cached == 0 || HasComputed(request, num_cached),
-         "a hit on what its tenant never computed");
+         "a cached prefix was never computed in the namespace of the request");
 }
 
 // Returns true if another request of the same namespace begins with the first `num_tokens` tokens
@@ -318,20 +338,24 @@ void Simulation::CheckGone(const ExpectedRequest& request) {
   std::vector<TokenId> tokens = request.request().prompt;
   tokens.push_back(0);
   Expect(cache_->GetComputedBlocks(tokens, sequence.table, PartialMatch::kNo).num_tokens == 0,
-         "a block that is not finite can be found");
+         "a lookup finds a block of a request that failed");
 }
 
 void Simulation::CheckEnd() {
   Expect(live_.empty(), "a request never ended");
-  Expect(num_groups_ == 0, "an ended request is not given back");
+  Expect(num_groups_ == 0, "TakeEnded has not returned all requests that ended");
   Expect(cache_->num_used() == 0, "blocks leaked");
-  Expect(scheduler_->num_waiting_prompt_tokens() == 0, "waiting tokens do not add up");
+  Expect(scheduler_->num_waiting_prompt_tokens() == 0,
+         "no request is left, but the number of waiting prompt tokens is not 0");
   CheckCache();
   stats_ += cache_->TakeStats();
   if (!cache_options_.prefix_cache) queries_reported_ = 0;
-  Expect(stats_.queries == queries_reported_, "queries do not add up");
-  Expect(stats_.hit_tokens == hits_reported_, "hits do not add up");
-  Expect(stats_.stored_blocks >= stats_.evictions.total(), "evicted more than was stored");
+  Expect(stats_.queries == queries_reported_,
+         "the cache counted other lookups than the admission events");
+  Expect(stats_.hit_tokens == hits_reported_,
+         "the cache counted other cached prompt tokens than the admission events");
+  Expect(stats_.stored_blocks >= stats_.evictions.total(),
+         "the cache evicted more blocks than it stored");
   Expect(collides_ || stats_.collisions == 0, "a collision");
   counts_.hit_tokens += stats_.hit_tokens;
   counts_.evictions += stats_.evictions.total();
@@ -361,11 +385,12 @@ void Simulation::CheckLastIsThere() {
     const auto tokens = std::span(last_finished_).first(static_cast<size_t>(num_tokens));
     return cache_->GetComputedBlocks(tokens, table).num_tokens;
   };
-  Expect(num_found(num_computed + 1) >= num_full, "what was just computed is not found");
+  Expect(num_found(num_computed + 1) >= num_full,
+         "a lookup does not find all full blocks of the choice that ended last");
   if (num_full == 0) return;
   const int32_t num_without_copy = num_full - cache_->block_size();
   Expect(num_found(num_full) == (cache_options_.copy_on_write ? num_full - 1 : num_without_copy),
-         "the last block is not found to its last token but one");
+         "a lookup of full blocks does not find the expected part of the last block");
 }
 
 // Checks that every block can be allocated at the end, and that no block stays retained for ever.
@@ -378,11 +403,12 @@ void Simulation::CheckAllCanBeTaken() {
   BlockTable all;
   Expect(cache_->AllocateSlots(all, {}, static_cast<int32_t>(cache_->capacity_tokens())),
          "a block is lost");
-  Expect(cache_->num_free() == 0, "more blocks than there are");
+  Expect(cache_->num_free() == 0, "a block is free although one sequence has all blocks");
   const BlockTable* const tables[] = {&all};
   cache_->CheckInvariants(tables);
   cache_->Free(all);
-  Expect(cache_->num_cached() == 0, "found after it was taken");
+  Expect(cache_->num_cached() == 0,
+         "a block can be found although all blocks were taken for other tokens");
   CheckCache();
 }
 

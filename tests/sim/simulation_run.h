@@ -1,5 +1,5 @@
-// Declares a simulation. simulation.cpp drives the system, and simulation_checks.cpp checks its
-// state.
+// Declares a simulation of the scheduler and the cache. simulation.cpp contains the steps of the
+// simulation, and simulation_checks.cpp contains the checks.
 #pragma once
 
 #include <array>
@@ -108,14 +108,16 @@ class Simulation {
   // Index of the oldest step in flight in `steps_`. If no step is in flight, the next step uses
   // this entry.
   size_t oldest_ = 0;
-  StepPlan* plan_ = nullptr;               // the latest plan
-  std::set<const Sequence*> was_passing_;  // sequences with is_passing before the latest plan
+  StepPlan* plan_ = nullptr;  // the latest plan
+  // Sequences whose `is_passing` was true before the latest plan.
+  std::set<const Sequence*> was_passing_;
   StepResult result_;
 
   std::vector<std::vector<TokenId>> prefixes_;
   // Number of distinct tokens in prompts. With few tokens, equal blocks follow different prefixes.
   int32_t alphabet_ = 2;
-  // True: keys have only 1 to 8 bits, so keys collide and some equal prefixes are not shared.
+  // True: the keys of cache blocks have only 1 to 8 bits, so different blocks often have equal
+  // keys.
   bool collides_ = false;
   bool listens_ = false;
   bool times_steps_ = false;  // true: the scheduler gets random durations of steps
@@ -124,7 +126,7 @@ class Simulation {
   uint64_t next_id_ = 1;
   Time now_{};
   std::map<uint64_t, ExpectedRequest> live_;
-  // Number of groups that the scheduler owns.
+  // Number of requests that were added to the scheduler and that TakeEnded has not returned.
   int64_t num_groups_ = 0;
   KvCacheStats stats_;
   int64_t hits_reported_ = 0, queries_reported_ = 0;
@@ -134,9 +136,8 @@ class Simulation {
     std::vector<TokenId> tokens;
   };
   std::map<RequestId, std::string> namespaces_;
-  // The texts of all requests ever submitted.
   std::vector<Text> texts_;
-  // Tokens of the latest choice that ended by a stop token or its length limit.
+  // Tokens of the choice that was the last to end by a stop token or its length limit.
   std::vector<TokenId> last_finished_;
   CacheNamespace last_namespace_;
   bool poisoned_ = false;
