@@ -16,8 +16,9 @@ namespace incipit {
 // unchanged.
 void FillLoad(const Scheduler& scheduler, const KvCacheManager& cache, EngineLoad& load);
 
-// The expected wait of a new request: the latest forecast for the present queue. Any thread may
-// call value(). The caller of the other functions must hold the same mutex in all calls.
+// Publishes the expected wait: the predicted time from the arrival of a new request to its first
+// token. The time is computed from the latest forecast and the present queue. Any thread may call
+// value(). The caller of the other functions must hold the same mutex in all calls.
 class PublishedWait {
  public:
   // Replaces the forecast and the length of the queue. `num_prompt_tokens` is the number of prompt

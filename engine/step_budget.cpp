@@ -115,9 +115,9 @@ absl::StatusOr<int32_t> ChooseStepTokens(
     }
     spent += spent_here;
     cost.Add(num_tokens, ToSeconds(best));
-    // The next measured step has kProbeGrowth times as many tokens. The next step is assumed to
-    // take `growth` times as long as this step. After the first measurement, `growth` is 1, because
-    // two small steps may take equally long.
+    // The next measured step has kProbeGrowth times as many tokens as this step, and is assumed to
+    // take `growth` times as long. After the first measurement, `growth` is 1, because two small
+    // steps may take equally long.
     const int32_t growth = num_tokens == kFirstProbeTokens ? 1 : kProbeGrowth;
     if (spent + growth * best > options.probe_time_max) break;
   }

@@ -8,8 +8,8 @@
 namespace incipit {
 namespace {
 
-// An admission leaves one of this number of blocks free (1 %), so that decoding sequences do not
-// lack blocks in the next steps.
+// 1 / kReservedParts of all cache blocks (1 %) stay free after an admission, so that decoding
+// sequences find free blocks in the next steps.
 constexpr int32_t kReservedParts = 100;
 
 }  // namespace
@@ -22,7 +22,7 @@ constexpr int32_t kReservedParts = 100;
 // becomes the head, and later sequences may be admitted (passing sequences).
 int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing_max) {
   const bool is_head_new = PrepareHead();
-  // Without new sequences and without more free blocks, the same sequences would not fit again.
+  // Return early if no sequence is new and no more blocks are free, because no sequence would fit.
   if (is_blocked_ && !has_arrivals_ && !is_head_new && NumAvailable() <= num_available_) return 0;
   is_blocked_ = head_ != nullptr && head_->tried_in_plan == plan_number_;
   if (is_blocked_ && !options_.passing) return 0;
@@ -33,7 +33,8 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
       has_arrivals_ &= num_parks >= kParksMax || missing_max < std::numeric_limits<int32_t>::max();
       break;
     }
-    const bool is_held = !next->table.blocks.empty();  // the head, which does not fit
+    // True if `next` is the head, which holds the cached blocks of its prefix and does not fit.
+    const bool is_held = !next->table.blocks.empty();
     const ComputedBlocks computed = is_held ? ComputedBlocks{} : LookUp(*next);
     if (!is_held && WaitForPrefix(*next, computed)) {
       ++num_parks;
@@ -82,19 +83,22 @@ bool Scheduler::IsTooLate(const Sequence& sequence, int32_t num_missing,
   return left < PromptTime(sequence, num_missing + num_ahead, kRefusalRatio);
 }
 
-// Releases the blocks of the head if the head may fit now. Returns true if the head must be tried
-// again, or if there is no head.
+// Releases the cached blocks that the head (the first waiting sequence that did not fit into the
+// cache) holds, if the head may fit now. Returns true if the head must be tried again, or if there
+// is no head.
 bool Scheduler::PrepareHead() {
   if (head_ == nullptr) return true;
   if (Fits(*head_, {}) || IsOutOfDate(*head_)) {
     ReleaseHead();
     return true;
   }
-  return head_->table.blocks.empty() && head_->match.num_tokens > 0;  // holds no blocks any more
+  // If the head holds no blocks although blocks were cached, its blocks were released.
+  return head_->table.blocks.empty() && head_->match.num_tokens > 0;
 }
 
-// Returns the first candidate in the order of the policy, and the candidate to admit next: the best
-// one in the window of the same tenant (BestCandidate). Both are nullptr if there is no candidate.
+// Returns two waiting sequences: `first`, the first candidate in the order of the policy, and
+// `next`, the best candidate of the same tenant (BestCandidate), which is admitted next. Both are
+// nullptr if there is no candidate.
 Scheduler::Candidates Scheduler::NextToAdmit(int32_t missing_max) {
   Sequence* first = nullptr;
   for (const int32_t tenant : waiting_.tenants()) {
@@ -109,9 +113,10 @@ Scheduler::Candidates Scheduler::NextToAdmit(int32_t missing_max) {
 }
 
 // Returns true if this plan has not tried `sequence` yet, and the sequence has at most
-// `missing_max` tokens to compute. The head and sequences that go before the head may have more. A
-// sequence that was preempted preemptions_max times must not pass the head: the sequence would be
-// preempted after others that have not passed the head.
+// `missing_max` tokens to compute. `missing_max` does not limit the head (the sequence that did not
+// fit into the cache) and the sequences that the policy ranks before the head. A sequence that was
+// preempted preemptions_max times must not start before the head, because such a sequence is
+// preempted after all others.
 bool Scheduler::IsCandidate(Sequence& sequence, int32_t missing_max) {
   if (sequence.tried_in_plan == plan_number_) return false;
   if (head_ != nullptr && !policy_->GoesBefore(head_->standing, sequence.standing)) return true;
@@ -121,8 +126,9 @@ bool Scheduler::IsCandidate(Sequence& sequence, int32_t missing_max) {
   return sequence.num_tokens() - sequence.match.num_tokens <= missing_max;
 }
 
-// Returns the first candidate (IsCandidate) of the tenant's window. Returns nullptr if there is no
-// candidate, or if the candidate would overtake a sequence that was overtaken kOvertakenMax times.
+// Returns the first candidate (IsCandidate) among the first reorder_window sequences in the queue
+// of the tenant. Returns nullptr if there is no candidate, or if kOvertakenMax later sequences were
+// already admitted before a sequence that the candidate would overtake.
 Sequence* Scheduler::FirstCandidate(int32_t tenant, int32_t missing_max) {
   for (Sequence* sequence : waiting_.of(tenant).window()) {
     if (IsCandidate(*sequence, missing_max)) return sequence;
@@ -131,11 +137,11 @@ Sequence* Scheduler::FirstCandidate(int32_t tenant, int32_t missing_max) {
   return nullptr;
 }
 
-// Returns the best sequence among the candidates of the window, `first` and later, that may
-// overtake all earlier ones: the earliest deadline at risk, or else the longest cached prefix. A
-// sequence overtakes only sequences of the same or a lower priority.
+// Returns the best candidate of the tenant of `first`: `first` or a later sequence in the window
+// that may be admitted before `first`. The best candidate has the earliest deadline at risk, or
+// else the longest cached prefix. Its priority is at least the priority of `first`.
 Sequence& Scheduler::BestCandidate(Sequence& first, int32_t missing_max) {
-  if (&first == head_) return first;  // the head has already been passed
+  if (&first == head_) return first;
   Sequence* best = &first;
   const auto is_better = [](const Sequence& a, const Sequence& b) {
     if (a.is_at_risk != b.is_at_risk) return a.is_at_risk;
@@ -219,7 +225,8 @@ int32_t Scheduler::StartSequence(Time now, Sequence& sequence, const ComputedBlo
   return num_tokens;
 }
 
-// Counts, for each earlier sequence in the window of the same tenant, that `admitted` overtook it.
+// Increases `num_overtaken` of each waiting sequence of the tenant that is before `admitted` in the
+// queue.
 void Scheduler::CountOvertaken(const Sequence& admitted) {
   for (Sequence* sequence : waiting_.of(admitted.group->standing.tenant).window()) {
     if (!IsBefore(*sequence, admitted)) return;
@@ -228,15 +235,15 @@ void Scheduler::CountOvertaken(const Sequence& admitted) {
   }
 }
 
-// Charges the tenant for the prompt tokens of `sequence` for which it was not charged before.
+// Charges the tenant for the prompt tokens of `sequence` for which the tenant has not paid yet.
 // Cached tokens and computed tokens have different prices. A sequence that was preempted pays
 // nothing for tokens that it finds in the cache.
 void Scheduler::ChargePrompt(Sequence& sequence) {
   const int32_t tenant = sequence.group->standing.tenant;
   const int32_t num_prompt = sequence.request().num_prompt();
   const int32_t num_hit = std::min(sequence.num_hit_tokens, num_prompt);
-  // If a sequence never returned, its tenant has paid the price of cached tokens for all num_paid
-  // tokens. These tokens may be more than the cache has now.
+  // If the sequence never ran, its tenant may have paid the price of cached tokens for num_paid
+  // tokens when an earlier step failed. The cache may have fewer of these tokens now.
   if (!sequence.returning || num_hit > sequence.num_paid) {
     shares_.ChargeCached(tenant, num_hit - sequence.num_paid);
     sequence.num_paid = num_hit;
@@ -264,8 +271,8 @@ AdmissionPreview Scheduler::Preview(const SequenceGroup& group) {
   return cache_.Preview(prompt.table, LookUp(prompt), prompt.num_tokens());
 }
 
-// Looks up the cached prefix of `sequence`. A part of a cached block is copied only if NumAvailable
-// blocks suffice for the sequence and for the source of the copy.
+// Looks up the cached prefix of `sequence`. The prefix may end within a cached block, which is then
+// copied, only if NumAvailable blocks suffice for the sequence and for the source of the copy.
 ComputedBlocks Scheduler::LookUp(const Sequence& sequence) {
   const SequenceGroup& group = *sequence.group;
   const bool copies = group.request->read_cache && !group.scores_prompt();

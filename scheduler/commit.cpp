@@ -7,7 +7,8 @@
 
 namespace incipit {
 
-// The next rows to read of a StepOutcome. The rows have the order of StepPlan::items.
+// Indices of the next rows of log probabilities in a StepOutcome. The rows have the order of
+// StepPlan::items.
 struct Scheduler::Cursor {
   int32_t logprobs_row = 0;
   int32_t score_row = 0;
@@ -61,8 +62,8 @@ void Scheduler::CommitItem(const StepPlan& plan, const StepPlan::Item& item,
   sequence.num_pending -= item.num_samples > 0;
   cache_.ReleaseCopySource(sequence.table);
   if (!group.failed) {
-    // If the sequence ended while this step was in flight, the sequence does not have the pending
-    // token that this step computed.
+    // If the sequence ended while this step was in flight, this step may have computed a token that
+    // was not added to the sequence. Such a token does not count.
     sequence.num_computed = std::min(item.first_token + item.num_tokens, sequence.num_tokens());
     sequence.num_computed_max = std::max(sequence.num_computed_max, sequence.num_computed);
     cache_.CacheBlocks(sequence.table, sequence.tokens(), sequence.num_computed);
@@ -119,7 +120,7 @@ void Scheduler::DeliverSamples(const StepPlan& plan, const StepPlan::Item& item,
     if (group.failed || sequence.ended() || sequence.end_at_commit) continue;
     const bool finished = Deliver(sequence, outcome.tokens[i], row);
     if (&sequence == item.sequence) {
-      itself_finished = finished;  // StartChoice needs the blocks of this sequence
+      itself_finished = finished;  // Retire follows later, because StartChoice needs the blocks
     } else if (finished) {
       Retire(sequence);
     } else {
@@ -133,7 +134,7 @@ bool Scheduler::Deliver(Sequence& sequence, TokenId token, int32_t logprobs_row)
   const Request& request = sequence.request();
   const bool may_stop = sequence.num_output() >= request.output_tokens_min;
   sequence.Append(token);
-  TokenEvent& event = events_.tokens.emplace_back();  // in place, because a copy is slower
+  TokenEvent& event = events_.tokens.emplace_back();
   event.request = request.id;
   event.choice = sequence.choice;
   event.token = token;
@@ -164,8 +165,7 @@ void Scheduler::StartChoice(Sequence& choice, const Sequence& prompt) {
   Enqueue(choice);
 }
 
-// Ends all choices of each request that MarkFailed has marked, because the choices belong to one
-// call.
+// Ends all choices of each request that MarkFailed has marked as failed.
 void Scheduler::EndFailed(const StepPlan& plan) {
   for (const StepPlan::Item& item : plan.items) {
     SequenceGroup& group = *item.sequence->group;
@@ -173,8 +173,9 @@ void Scheduler::EndFailed(const StepPlan& plan) {
   }
 }
 
-// Ends the choices that computed a prompt, if they were cancelled while a step in flight sampled
-// the first tokens of the other choices.
+// Ends the first choice of each request in `plan` that was cancelled (`end_at_commit`) while the
+// step sampled the first tokens of the other choices. These choices needed the blocks of the first
+// choice.
 void Scheduler::EndRequested(const StepPlan& plan) {
   if (num_to_end_ == 0) return;
   for (const StepPlan::Item& item : plan.items) {
@@ -187,14 +188,14 @@ void Scheduler::Abort(const StepPlan& plan) {
   INCIPIT_CHECK(num_in_flight_ > 0);
   --num_in_flight_;
   INCIPIT_CHECK(in_flight_[static_cast<size_t>(num_in_flight_)] == &plan);
-  // In reverse order, because a later item may use blocks that an earlier item was to compute.
+  // Undo the items in reverse order: a later item may use blocks that an earlier item computes.
   for (auto item = plan.items.rbegin(); item != plan.items.rend(); ++item) {
     Sequence& sequence = *item->sequence;
     --sequence.num_in_flight;
     sequence.num_pending -= item->num_samples > 0;
     sequence.pending_sample = item->fed_sample;
     sequence.num_planned = item->first_token;
-    // The index of the tenant is valid until the request ends.
+    // After the end of the request, the index of its tenant is invalid.
     if (sequence.group->num_unended > 0) {
       shares_.ChargeOutput(sequence.group->standing.tenant, -item->num_samples);
     }

@@ -1,4 +1,4 @@
-// The requests with deadlines, in the order of the times at which the scheduler must look at them.
+// A heap of the requests with deadlines, ordered by the time of the next check of each deadline.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,13 @@
 
 namespace incipit {
 
-// A binary heap of requests, ordered by SequenceGroup::look_at. Each request knows its position
-// (SequenceGroup::deadline_index). Push and Remove take O(log(number of requests)) time.
+// A binary heap of requests, ordered by SequenceGroup::look_at, the time of the next check of the
+// deadline. SequenceGroup::deadline_index is the position of the request in the heap. Push and
+// Remove take O(log(number of requests)) time.
 class DeadlineHeap {
  public:
-  // Adds `group`. Does nothing if its look_at is kNoDeadline. Allocates no memory if the heap had
-  // at least the same number of requests before.
+  // Adds `group`. Does nothing if `look_at` of `group` is kNoDeadline. Allocates memory only if the
+  // heap then has more requests than ever before.
   void Push(SequenceGroup& group);
   // Removes `group`. Does nothing if the request is not in the heap.
   void Remove(SequenceGroup& group);

@@ -32,7 +32,7 @@ int32_t Scheduler::PromptTokensPerStep(const StepShape& decode_part, int64_t num
   return catches_up ? room : num_tokens;
 }
 
-// Assumes that the next steps decode as many sequences as the latest plan.
+// Returns the forecast. Assumes that the next steps decode as many sequences as the latest plan.
 WaitForecast Scheduler::ForecastWait() const {
   WaitForecast out;
   out.is_known = step_times_.knows_prompts();
@@ -64,8 +64,9 @@ WaitForecast Scheduler::ForecastWait() const {
   out.token_s = computed_token_s * prompt_lengths_.computed_part();
   out.own_s = seconds_for(num_own_tokens);
   out.rest_s = ToSeconds(step_times_.Predict(decode_part)) / 2;
-  // If the head does not fit into the cache, blocks become free only when sequences end. The cache
-  // then limits the number of running sequences instead of running_max.
+  // If the next waiting sequence (the head) does not fit into the cache, blocks become free only
+  // when sequences end. The cache then limits the number of running sequences instead of
+  // running_max.
   const int32_t num_slots = head_ != nullptr ? std::max(1, num_running()) : options_.running_max;
   out.slot_s = slot_times_.mean_s() / num_slots;
   out.num_free_slots = std::max(0, num_slots - num_running());

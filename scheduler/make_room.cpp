@@ -6,9 +6,10 @@
 
 namespace incipit {
 
-// Preempts sequences so that the head can be admitted, so that a tenant gets its share of the
-// slots, or so that all decoding sequences can store one more token. Returns false, and changes
-// nothing, if a step in flight must be committed before.
+// Preempts sequences for three reasons: the head (the first waiting sequence that did not fit into
+// the cache) can be admitted, a tenant gets its share of the slots, or all decoding sequences can
+// store one more token. Returns false, and changes nothing, if a step in flight must be committed
+// first.
 bool Scheduler::MakeRoom(StepPlan& plan, Survey& survey) {
   int32_t num_passing = 0;
   const bool frees_passing = HeadFitsWithout(survey, num_passing);
@@ -42,8 +43,10 @@ bool Scheduler::MakeRoom(StepPlan& plan, Survey& survey) {
   return true;
 }
 
-// Returns true if the head does not fit after the decoding sequences of `survey` have got their
-// blocks, but fits if the last `num_passing` sequences that have passed the head are preempted.
+// Returns true if preemptions let the head (the first waiting sequence that did not fit) fit into
+// the cache. Only passing sequences, which started before the head, may be preempted, the newest
+// first. Sets `num_passing` to the necessary number of preemptions. The decoding sequences of
+// `survey` get their blocks first.
 bool Scheduler::HeadFitsWithout(const Survey& survey, int32_t& num_passing) const {
   if (head_ == nullptr) return false;
   int32_t num_needed = cache_.BlocksNeeded(head_->table, {}, head_->num_tokens()) +
@@ -64,21 +67,22 @@ bool Scheduler::HeadFitsWithout(const Survey& survey, int32_t& num_passing) cons
   return num_needed <= 0;
 }
 
-// Returns true if the running `sequence` has passed the head, and would not be admitted before the
-// head again. A sequence may have passed only an earlier head.
+// Returns true if the running `sequence` started while an earlier sequence did not fit into the
+// cache, and would be admitted after the present head if `sequence` were preempted.
 bool Scheduler::HasPassedHead(const Sequence& sequence) const {
   return sequence.is_passing && !sequence.ended() && !ReturnsBefore(sequence, head_->standing);
 }
 
-// Returns the latest admitted sequence that has passed the head, or nullptr. REQUIRES: a head.
+// Returns the latest admitted sequence that started before the head (HasPassedHead), or nullptr.
+// REQUIRES: `head_` is not nullptr.
 Sequence* Scheduler::LastPassing() const {
   const auto has_passed = [this](const Sequence* sequence) { return HasPassedHead(*sequence); };
   const auto last = std::ranges::find_if(running_.rbegin(), running_.rend(), has_passed);
   return last == running_.rend() ? nullptr : *last;
 }
 
-// Returns true if sequences have passed the head, and their decoding may take blocks that running
-// prompts need.
+// Returns true if sequences have started before the head (HasPassedHead), and the free blocks do
+// not suffice for the next tokens of decoding sequences and for all running prompts.
 bool Scheduler::PassingTakesPromised(const Survey& survey) const {
   return survey.num_decode_blocks + num_promised_ > cache_.num_free() && head_ != nullptr &&
          LastPassing() != nullptr;
@@ -95,8 +99,9 @@ bool Scheduler::ReturnsBefore(const Sequence& victim, const Standing& next) cons
   return shares_.service(standing.tenant) - refund <= shares_.service(next.tenant);
 }
 
-// Returns a running sequence that is preempted so that the tenant of the next waiting sequence gets
-// its share of the slots (SchedulingPolicy::MayDisplace), or nullptr.
+// Returns the running sequence that must be preempted so that the tenant of the next waiting
+// sequence gets its share of the slots (SchedulingPolicy::MayDisplace). Returns nullptr if there is
+// none.
 Sequence* Scheduler::FindDisplaced() {
   if (options_.scheduling == SchedulingKind::kFcfs || shares_.num_active() < 2) return nullptr;
   if (waiting_.empty() || running_.empty()) return nullptr;
@@ -110,10 +115,11 @@ Sequence* Scheduler::FindDisplaced() {
   Sequence* victim = nullptr;
   for (Sequence* sequence : running_) {
     if (sequence == protected_ || !HasWork(*sequence)) continue;
-    // HeadFitsWithout decides about passing sequences. Alone, they do not suffice for the head.
+    // Only HeadFitsWithout decides about preemptions of passing sequences, which started before the
+    // head.
     if (is_blocked_ && sequence->is_passing) continue;
     if (!policy_->MayDisplace(next->standing, sequence->standing, num_running())) continue;
-    // The tenant would get the slot back.
+    // After the preemption, `sequence` would start again before `next`.
     if (ReturnsBefore(*sequence, next->standing)) continue;
     if (victim == nullptr || IsPreemptedBefore(*sequence, *victim)) victim = sequence;
   }
@@ -140,11 +146,11 @@ bool Scheduler::IsPreemptedBefore(const Sequence& a, const Sequence& b) const {
   if (order != 0) return order < 0;
   const int32_t lost_a = NumLost(a), lost_b = NumLost(b);
   if (lost_a != lost_b) return lost_a < lost_b;
-  return true;  // `a` was admitted later
+  return true;  // the sequence that was admitted last is preempted first
 }
 
-// Returns the number of tokens that the sequence must compute again after a preemption, if its
-// published blocks stay cached.
+// Returns the number of tokens that `sequence` must compute again after a preemption, if its
+// published blocks are not evicted.
 int32_t Scheduler::NumLost(const Sequence& sequence) const {
   const int32_t num_kept = sequence.table.num_confirmed * cache_.block_size();
   return std::max(0, sequence.num_computed - num_kept);
@@ -162,8 +168,10 @@ void Scheduler::Preempt(Sequence& victim, PreemptionReason reason, StepPlan& pla
   Enqueue(victim);
 }
 
-// Returns the protected sequence, which advances in every step: the earliest admitted sequence that
-// is not passing the head. If all running sequences are passing, returns the earliest admitted one.
+// Returns the protected sequence, which advances in every step and is never preempted: the earliest
+// admitted sequence that is not passing. A passing sequence was admitted while an earlier sequence
+// did not fit into the cache. If all running sequences are passing, returns the earliest admitted
+// one.
 Sequence* Scheduler::FindProtected() const {
   Sequence* first = nullptr;
   for (Sequence* sequence : running_) {
@@ -180,8 +188,9 @@ void Scheduler::SetHead(Sequence* sequence) {
   head_ = sequence;
 }
 
-// Makes the head a user of the blocks of its cached prefix, so that these blocks are not evicted.
-// Returns false if running prompts or the reserve for decoding may need these blocks.
+// Makes the head (the waiting sequence that did not fit) a user of the blocks of its cached prefix,
+// so that these blocks are not evicted. Returns false if running prompts or the reserve for
+// decoding may need these blocks.
 bool Scheduler::HoldHead() {
   RefreshMatch(*head_);
   const ComputedBlocks computed =

@@ -54,7 +54,8 @@ int32_t Scheduler::NumBlocksForOne(const Sequence& sequence) const {
   return cache_.BlocksNeeded(sequence.table, {}, sequence.num_planned + 1);
 }
 
-// Also sets `protected_` and `num_promised_`, and collects the prompts that are not computed yet in
+// Counts the running sequences and the blocks that they need. Also sets `protected_` and
+// `num_promised_`, and collects the running sequences whose prompt is not computed yet in
 // `prompts_`.
 Scheduler::Survey Scheduler::SurveyRunning() {
   Survey survey;
@@ -147,8 +148,9 @@ bool Scheduler::IsUrgent(int64_t num_tokens, double tokens_per_second) const {
   return static_cast<double>(num_tokens) > target_s * tokens_per_second;
 }
 
-// Decodes one token of the protected sequence, and then of the others in the order of admission. If
-// the protected sequence computes its prompt, one token of the step is left for its prompt.
+// Adds one token of each decoding sequence to the step: first of the protected sequence, which must
+// advance in every step, and then of the others in the order of admission. If the protected
+// sequence computes its prompt, one token of the step is left for this prompt.
 void Scheduler::AddDecodes(const Survey& survey, StepPlan& plan) {
   if (survey.num_decoding == 0) return;
   const auto decode = [&](Sequence& sequence) {
@@ -164,9 +166,10 @@ void Scheduler::AddDecodes(const Survey& survey, StepPlan& plan) {
   }
 }
 
-// Returns true if the running prompt `a` gets its tokens before the running prompt `b`. The policy
-// comes first, then deadlines at risk, and then the number of tokens that are left. Numbers up to
-// long_prefill_tokens count as equal, so that short prompts keep their order.
+// Returns true if the running prompt `a` gets tokens of the step before the running prompt `b`. The
+// criteria, in this order: `a` did not start before an earlier sequence that did not fit
+// (is_passing), the policy, the earlier deadline at risk, and fewer tokens left to compute. Numbers
+// of tokens up to long_prefill_tokens count as equal.
 bool Scheduler::IsComputedBefore(const Sequence& a, const Sequence& b) const {
   if (a.is_passing != b.is_passing) return b.is_passing;
   const std::partial_ordering order = policy_->ComparePrompts(a.standing, b.standing);
@@ -181,15 +184,16 @@ bool Scheduler::IsComputedBefore(const Sequence& a, const Sequence& b) const {
 }
 
 // Distributes `room` prompt tokens in this order: running prompts that the step can finish, waiting
-// sequences that need fewer tokens than the other running prompts, the other running prompts, any
-// waiting sequences. Reserves a quarter of the tokens for the oldest running prompt (the smallest
-// key), and one token for the protected sequence.
+// sequences that need fewer tokens than the other running prompts, the other running prompts, all
+// other waiting sequences. Reserves a quarter of the tokens for the oldest running prompt (the
+// smallest OrderKey), and one token for the sequence that must advance in each step
+// (FindProtected).
 void Scheduler::AddPrompts(Time now, StepPlan& plan, int32_t room) {
   const bool may_admit =
       !lacks_blocks_ && num_waiting() > 0 && num_running() < options_.running_max;
   std::ranges::sort(
       prompts_, [this](const Sequence* a, const Sequence* b) { return IsComputedBefore(*a, *b); });
-  const size_t num_prompts = prompts_.size();  // Admit appends to prompts_
+  const size_t num_prompts = prompts_.size();  // without the prompts that Admit appends
   Sequence* oldest = nullptr;
   for (Sequence* prompt : prompts_) {
     if (oldest == nullptr || prompt->standing.key < oldest->standing.key) oldest = prompt;
@@ -243,7 +247,7 @@ int32_t Scheduler::ContinuePrompt(Sequence& sequence, int32_t tokens_max, StepPl
 
 void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan) {
   SequenceGroup& group = *sequence.group;
-  StepPlan::Item& item = plan.items.emplace_back();  // in place, because a copy is slower
+  StepPlan::Item& item = plan.items.emplace_back();
   item.sequence = &sequence;
   item.first_token = sequence.num_planned;
   item.num_tokens = num_tokens;
@@ -277,7 +281,8 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan) 
   }
   const bool is_first = sequence.num_in_flight == 0;
   if (is_first && sequence.table.copy.from != kNoBlock) plan.copies.push_back(sequence.table.copy);
-  // A block is not announced while one of its tokens is pending, because its key is unknown.
+  // Lookups can find a block while a step computes the block, but not while a token of the block is
+  // not sampled yet: the key of the block is then unknown.
   const auto num_known = static_cast<size_t>(std::min(token_end, sequence.num_tokens()));
   cache_.Announce(sequence.table, sequence.tokens().first(num_known));
   ++sequence.num_in_flight;

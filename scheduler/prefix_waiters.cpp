@@ -62,7 +62,7 @@ bool Scheduler::WaitForPrefix(Sequence& sequence, const ComputedBlocks& computed
     const size_t shared =
         NumShared(keys, std::span(table.hashes).first(std::min(num_known, table.hashes.size())));
     if (shared <= std::max(num_shared, num_published)) continue;
-    // If lookups do not find the published blocks of `other`, they will not find its next blocks.
+    // If lookups cannot find the last published block of `other`, they cannot find later blocks.
     if (num_published > 0 && !cache_.pool().is_published(table.blocks[num_published - 1])) continue;
     producer = other;
     num_shared = shared;

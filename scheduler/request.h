@@ -61,7 +61,7 @@ struct AdmissionEvent {
   int32_t num_prompt_tokens = 0;
   int32_t num_cached_tokens = 0;  // prompt tokens that were found in the cache
   int32_t num_copied_tokens = 0;  // tokens, among num_cached_tokens, in a block that was copied
-  Miss miss{};                    // why the cache had no longer prefix of the prompt
+  Miss miss{};                    // why the cached prefix of the prompt ends
   Duration queue_time{};          // from the arrival to the plan of the first step
   WaitTimes waits{};              // parts of queue_time
 };

@@ -44,7 +44,8 @@ void Scheduler::Add(std::unique_ptr<SequenceGroup> group) {
   group->wait = WaitClock(request.arrival);
   num_choices_ += group->sequences.size();
   num_waiting_prompt_tokens_ += request.num_prompt();
-  // The cached part of the prompt is not known yet, so the look may be too early.
+  // The cached part of the prompt is not known yet, so this time for the first check of the
+  // deadline may be too early.
   group->look_at = request.first_token_by();
   if (group->look_at != kNoDeadline) {
     group->look_at -= PromptTime(group->sequences.front(), request.num_prompt(), kRefusalRatio);
@@ -134,8 +135,8 @@ void Scheduler::EndExpired(Time now) {
   Sweep();
 }
 
-// Ends `group` if its deadline has passed, or if the first token cannot be sampled in time.
-// Otherwise sets the time of the next look.
+// Ends the request `group` if its deadline has passed, or if its first token cannot be computed in
+// time. Otherwise sets the time of the next check of the deadline.
 void Scheduler::LookAtDeadline(SequenceGroup& group, Time now) {
   const Request& request = *group.request;
   if (request.deadline <= now) {
@@ -161,15 +162,17 @@ void Scheduler::LookAtDeadline(SequenceGroup& group, Time now) {
   deadlines_.Push(group);
 }
 
-// Returns the number of prompt tokens that the waiting `sequence` must compute.
+// Returns the number of tokens that the waiting `sequence` must compute if its cached prefix, and
+// the prefix that its producer computes, stay in the cache.
 int32_t Scheduler::NumMissingAtMost(Sequence& sequence) {
   if (sequence.producer != nullptr) return sequence.num_tokens() - sequence.shared_tokens;
   RefreshMatch(sequence);
   return sequence.num_tokens() - sequence.match.num_tokens;
 }
 
-// Returns the predicted time to compute the last `num_missing` tokens of the prompt in steps like
-// the latest one, times `ratio`. Returns 0 if the predictions are not reliable yet.
+// Returns the predicted time to compute the last `num_missing` tokens of `sequence`, multiplied by
+// `ratio`. Assumes steps of the same size as the latest step. Returns 0 if the predictions are not
+// reliable yet.
 Duration Scheduler::PromptTime(const Sequence& sequence, int32_t num_missing, double ratio) const {
   if (!step_times_.trained()) return {};
   const int64_t first = std::max(0, sequence.num_tokens() - num_missing);
@@ -178,8 +181,8 @@ Duration Scheduler::PromptTime(const Sequence& sequence, int32_t num_missing, do
   return FromSeconds(ratio * ToSeconds(predicted));
 }
 
-// Returns true if the first token of `sequence`, which must compute `num_missing` tokens of its
-// prompt, may come after its deadline.
+// Returns true if the deadline of the first token is near: the time to the deadline is less than
+// kRiskRatio times the predicted time to compute the `num_missing` tokens of `sequence`.
 bool Scheduler::IsAtRisk(const Sequence& sequence, int32_t num_missing) const {
   if (sequence.standing.first_token_by == kNoDeadline || sequence.num_output() > 0) return false;
   return sequence.standing.first_token_by - now_ < PromptTime(sequence, num_missing, kRiskRatio);

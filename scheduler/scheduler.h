@@ -55,7 +55,7 @@ struct SchedulerOptions {
   // A sequence that was preempted this number of times is preempted again only if every other
   // running sequence was preempted as often.
   int32_t preemptions_max = 3;
-  // False: no sequence is admitted while an earlier sequence does not fit into the cache.
+  // True: later sequences may be admitted while an earlier sequence does not fit into the cache.
   bool passing = true;
   // Steps from which the model of step time learns before the first request.
   std::vector<MeasuredStep> measured_steps{};
@@ -87,7 +87,8 @@ inline constexpr int32_t kParksMax = 64;
 
 inline constexpr int32_t kStepsInFlightMax = 2;
 
-// The computation of one step. All pointers are valid until Commit or Abort.
+// The plan of one step: the tokens to compute and to sample. All pointers are valid until Commit or
+// Abort.
 struct StepPlan {
   // Part of a step: computes the tokens [first_token, first_token + num_tokens) of `sequence`. From
   // the logits of the last token, the step samples one token for each of the sequences
@@ -135,25 +136,27 @@ struct SchedulerEvents {
 // Plans steps, and records their results. docs/scheduler.md explains the rules.
 //
 // Each step decodes one token of every running sequence whose prompt is computed. PromptRoom limits
-// the number of prompt tokens that the step computes beside. AddPrompts distributes these tokens
-// over running prompts and waiting sequences.
+// the number of prompt tokens in the same step. AddPrompts distributes these tokens over running
+// prompts and waiting sequences.
 //
 // Guarantees:
-//  - The sequence that was admitted first, and did not pass another one, advances in every step and
-//    is never preempted. Therefore every request ends.
+//  - One sequence advances in every step and is never preempted: the earliest admitted sequence
+//  that
+//    was not admitted before an earlier sequence that did not fit. Therefore every request ends.
 //  - A sequence is admitted only if free blocks remain for all prompts that are being computed, and
 //    a small reserve for decoding.
 //  - A prompt whose next blocks are computed by a running sequence waits for this sequence, so the
 //    same prefix is computed once. Requests that must not read the cache never wait.
-//  - If the next sequence of the policy does not fit (the head), others may be admitted before it.
-//    The blocks that the head has found stay cached. As soon as the blocks of the passing sequences
-//    suffice for the head, passing sequences are preempted.
+//  - If the next sequence of the policy (the head) does not fit into the cache, later sequences may
+//  be
+//    admitted (passing sequences). The cached prefix of the head is not evicted. As soon as the
+//    blocks of passing sequences suffice for the head, passing sequences are preempted.
 //  - A waiting request whose first token cannot be computed before its deadline ends with kTooLate,
 //    before any of its tokens is computed. Within a tenant and a priority, the earliest deadline at
-//    risk goes first.
+//    risk (IsAtRisk) goes first.
 //  - At most kOvertakenMax later requests of a tenant are admitted before a request of the tenant.
-//  - A step is planned while another step is in flight only if no preemption is necessary. The step
-//    leaves out a request whose first token is in flight and starts several choices.
+//  - A step is planned while another step is in flight only if no preemption is necessary. The new
+//    step leaves out a request with several choices whose first tokens the other step samples.
 //  - A sequence that ends while a step in flight computes its tokens keeps its blocks until the
 //    step is committed. The samples of the step for the sequence are discarded.
 //
@@ -162,11 +165,12 @@ struct SchedulerEvents {
 // destructor frees requests: the caller frees the requests that TakeEnded returns.
 class Scheduler {
  public:
-  // REQUIRES: `cache` outlives the scheduler, and all limits of `options` are positive.
+  // Creates a scheduler without requests. REQUIRES: `cache` outlives the scheduler, and all limits
+  // of `options` are positive.
   Scheduler(const SchedulerOptions& options, KvCacheManager& cache);
 
-  // REQUIRES: MakeSequenceGroup created `group` for this cache, and no other request of the
-  // scheduler has the same id.
+  // Adds a request to the queue. REQUIRES: MakeSequenceGroup created `group` for this cache, and no
+  // other request of the scheduler has the same id.
   void Add(std::unique_ptr<SequenceGroup> group);
 
   // Ends a request, or one choice of a request. May be called while steps are in flight: the blocks
@@ -176,8 +180,8 @@ class Scheduler {
   bool CancelChoice(RequestId id, int32_t choice);
 
   // Ends all requests whose deadline has passed, and writes the next step to `plan`. The plan is
-  // empty if nothing is left to compute, or if a step in flight must be committed first. An empty
-  // plan is not in flight. REQUIRES: fewer than steps_in_flight_max steps are in flight.
+  // empty if no token is left to compute, or if a step in flight must be committed first. An empty
+  // plan must not be committed. REQUIRES: fewer than steps_in_flight_max steps are in flight.
   void Plan(Time now, StepPlan& plan);
   // Records the results of a step. REQUIRES: `plan` is the oldest step in flight.
   void Commit(const StepPlan& plan, const StepOutcome& outcome);
@@ -191,7 +195,8 @@ class Scheduler {
   // Returns the blocks that `group` would need if it were admitted now. Changes nothing.
   AdmissionPreview Preview(const SequenceGroup& group);
 
-  // Appends to `ended` all requests that have ended and that no step in flight computes.
+  // Appends the requests that have ended to `ended`. A request whose tokens a step in flight
+  // computes follows in a later call.
   void TakeEnded(std::vector<std::unique_ptr<SequenceGroup>>& ended);
 
   // Returns a forecast of the time to the first token of a new request (expected_wait.cpp). Takes
@@ -202,7 +207,7 @@ class Scheduler {
   void ClearEvents();
   // Returns the counters, and sets them to 0.
   SchedulerCounts TakeCounts();
-  // Takes O(number of tenants with waiting requests) time.
+  // Returns figures for the metrics. Takes O(number of tenants with waiting requests) time.
   SchedulerFigures Figures() const;
 
   bool idle() const { return groups_.empty() && ending_groups_.empty(); }
@@ -215,7 +220,8 @@ class Scheduler {
   // Running sequences in the order of their admission.
   std::span<Sequence* const> running() const { return running_; }
   // Returns the head: the waiting sequence that is next but does not fit into the cache, or
-  // nullptr. The head may be a user of the blocks of its cached prefix.
+  // nullptr. The blocks of its cached prefix may count the head as a user, so that they are not
+  // evicted.
   const Sequence* head() const { return head_; }
   const TenantShares& shares() const { return shares_; }
   const StepTimeModel& step_times() const { return step_times_; }
@@ -293,7 +299,7 @@ class Scheduler {
   void WakeWaiters(Sequence& producer, int32_t num_tokens);
   void StopWaiting(Sequence& sequence);
 
-  // Preemption, and the head that does not fit (make_room.cpp).
+  // Preemption, and the sequence that does not fit into the cache, the head (make_room.cpp).
   bool MakeRoom(StepPlan& plan, Survey& survey);
   bool HeadFitsWithout(const Survey& survey, int32_t& num_passing) const;
   Sequence* FindDisplaced();
@@ -331,7 +337,8 @@ class Scheduler {
   std::vector<Sequence*> running_;  // in the order of admission
   std::vector<Sequence*> prompts_;  // running sequences whose prompt is not computed yet
   WaitingQueue waiting_;
-  int32_t num_parked_ = 0;  // sequences that wait for a prefix
+  // Number of sequences that wait for a prefix that a running sequence computes.
+  int32_t num_parked_ = 0;
   DeadlineHeap deadlines_;
   SchedulerEvents events_;
   SchedulerCounts counts_;
@@ -341,10 +348,10 @@ class Scheduler {
   int32_t prompt_room_ = 0;  // maximum number of prompt tokens in the latest plan
   // Earliest deadline of a first token that the latest plan samples, or kNoDeadline.
   Time first_token_due_ = kNoDeadline;
-  StepShape decode_shape_{};  // decoding sequences in the latest plan
+  StepShape decode_shape_{};  // shape of the decoding part of the latest plan
   uint64_t next_order_ = 0;
   uint64_t plan_number_ = 0;
-  size_t num_choices_ = 0;  // number of choices of all requests
+  size_t num_choices_ = 0;  // number of choices (outputs) of all requests
   int64_t num_waiting_prompt_tokens_ = 0;
   StepTimeModel step_times_;
   std::array<double, kNumStepClasses> step_time_errors_{};  // results of StepTimeModel::ErrorOf
@@ -353,22 +360,23 @@ class Scheduler {
   // True while steps compute up to step_tokens_max tokens, because the prompts would otherwise miss
   // ttft_target.
   bool is_catching_up_ = false;
-  int32_t num_to_end_ = 0;    // sequences with `end_at_commit`
-  int32_t num_to_sweep_ = 0;  // sequences in running_ that hold no blocks any more
+  int32_t num_to_end_ = 0;    // number of sequences whose `end_at_commit` is set
+  int32_t num_to_sweep_ = 0;  // number of sequences in running_ that do not run any more
 
   // The running sequence that this plan must advance and not preempt, or nullptr.
   Sequence* protected_ = nullptr;
   Sequence* head_ = nullptr;  // see head()
   int32_t num_promised_ = 0;  // free blocks that the prompts of running sequences will need
   int32_t num_reserved_ = 0;  // free blocks that only the protected sequence may take in this plan
-  // True if running sequences were preempted in this plan because too few blocks were free. No
-  // sequence is admitted then.
+  // True if this plan has preempted sequences because decoding sequences lacked free blocks. The
+  // plan then admits no sequence.
   bool lacks_blocks_ = false;
-  // True if a sequence has entered the queue since the latest attempt to admit.
+  // True if a sequence has entered the queue since the latest call of Admit.
   bool has_arrivals_ = false;
-  // True if the latest attempt to admit found that the head does not fit.
+  // True if the latest call of Admit found that the next sequence (the head) does not fit into the
+  // cache.
   bool is_blocked_ = false;
-  int32_t num_available_ = 0;  // result of NumAvailable after the latest attempt to admit
+  int32_t num_available_ = 0;  // result of NumAvailable after the latest call of Admit
 
   // Requests that have ended and that a step in flight may still compute.
   std::vector<std::unique_ptr<SequenceGroup>> ending_groups_;

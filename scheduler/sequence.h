@@ -30,9 +30,9 @@ enum class SequenceState : uint8_t {
 // The cached prefix of a waiting sequence, as the last lookup found it.
 struct CachedMatch {
   bool is_known = false;
-  int32_t num_tokens = 0;  // in full blocks
-  // Results of KvCacheManager::num_changes at the time of the lookup, for the last found block and
-  // for the first missing block. If one of these results changes, the match is out of date.
+  int32_t num_tokens = 0;  // number of tokens in the full blocks that were found
+  // Results of KvCacheManager::num_changes at the time of the lookup, for the last block that was
+  // found and for the next block. If one of these results changes, the match is out of date.
   uint32_t last_changes = 0, next_changes = 0;
 };
 
@@ -62,16 +62,17 @@ struct Sequence {
   // Rank of the sequence. While other sequences wait for the prefix that this sequence computes,
   // the rank is the best rank among all of these sequences.
   Standing standing;
-  bool in_window = false;   // in the window of its TenantQueue
+  bool in_window = false;   // true: among the first sequences of its TenantQueue (the window)
   int32_t heap_index = -1;  // index in the heap of its TenantQueue; -1: not in the heap
-  CachedMatch match;        // only while the sequence is in the window
+  CachedMatch match;        // cached prefix; valid only if in_window is true
   // Number of later sequences of the same tenant that were admitted before this sequence.
   int32_t num_overtaken = 0;
   int32_t num_preemptions = 0;
   uint64_t tried_in_plan = 0;  // number of the latest plan in which the sequence did not fit
   // True if the sequence was admitted while an earlier sequence did not fit into the cache.
   bool is_passing = false;
-  bool is_at_risk = false;  // may miss the deadline of its first token; set by Scheduler::Plan
+  // True if the first token may miss its deadline (Scheduler::IsAtRisk). Set by Scheduler::Plan.
+  bool is_at_risk = false;
 
   // The running sequence that computes a prefix of this waiting sequence, or nullptr. This sequence
   // waits until the first `shared_tokens` tokens of `producer` are planned. All sequences that wait
@@ -80,18 +81,18 @@ struct Sequence {
   int32_t shared_tokens = 0;
   Sequence* next_waiter = nullptr;   // next sequence that waits for the same producer
   Sequence* first_waiter = nullptr;  // first sequence that waits for this sequence
-  int32_t wake_tokens = 0;           // smallest `shared_tokens` of the sequences that wait for this
+  int32_t wake_tokens = 0;           // smallest `shared_tokens` in the list `first_waiter`
 
   int32_t num_paid = 0;         // number of prompt tokens that the tenant was charged for
   int32_t num_in_flight = 0;    // steps in flight that compute tokens of the sequence
   int32_t num_planned = 0;      // number of computed tokens after the steps in flight
   int32_t num_pending = 0;      // tokens that the steps in flight sample for the sequence
   int32_t pending_sample = -1;  // index of the newest pending token among the samples of its step
-  bool returning = false;       // had blocks before, which lookups may find
-  bool admission_pending = false;  // no step is committed since the latest admission
+  bool returning = false;       // true: lookups may find blocks that the sequence had before
+  bool admission_pending = false;  // true: no step is committed since the latest admission
   int32_t num_hit_tokens = 0;      // number of tokens that the lookup at the admission found
   int32_t num_copied_tokens = 0;   // number of tokens, among num_hit_tokens, that are copied
-  Miss miss;                       // why the lookup at the admission found no longer prefix
+  Miss miss;                       // why the cached prefix at the admission ends
   // The sequence ends for this reason when the steps in flight are committed. Until then, another
   // choice of the request needs the sequence.
   std::optional<FinishReason> end_at_commit;
@@ -110,22 +111,22 @@ struct Sequence {
 struct SequenceGroup {
   std::shared_ptr<const Request> request;
   std::vector<Sequence> sequences;  // one for each choice; never resized
-  // Copies of what each step needs of the request, so that Plan does not read the request.
-  int32_t num_prompt = 0;
-  int32_t num_to_score = 0;  // prompt positions that get log probabilities
+  int32_t num_prompt = 0;           // number of prompt tokens
+  int32_t num_to_score = 0;         // number of prompt positions that get log probabilities
 
   // All following members belong to the scheduler.
 
   Standing standing;            // rank of the request
   int32_t deadline_index = -1;  // index in the DeadlineHeap; -1: the request has no deadline
-  // Time at which the scheduler must look at the request: its deadline, or earlier the latest time
-  // at which its prompt can be started.
+  // Time of the next check of the deadline: the deadline itself, or for a waiting request the
+  // latest time at which its prompt can start.
   Time look_at = kNoDeadline;
   int32_t num_unended = 0;  // number of choices that have not ended
-  int32_t num_scored = 0;   // the scores of the prompt positions 1 to num_scored are delivered
-  bool admitted = false;    // a step that computed tokens of the request is committed
-  bool failed = false;      // a row of logits of a committed step is not finite
-  // The waits before the plan that admitted the request. Not used after the first committed step.
+  // The log probabilities of the prompt positions 1 to num_scored are reported.
+  int32_t num_scored = 0;
+  bool admitted = false;  // true: a step with tokens of the request is committed
+  bool failed = false;    // true: a committed step had NaN or infinite logits for the request
+  // Waiting times up to the plan that admits the request. Not used after the first committed step.
   WaitClock wait;
 
   bool in_flight() const {
@@ -149,13 +150,13 @@ inline Sequence* FindUnborn(SequenceGroup& group) {
   return nullptr;
 }
 
-// Returns true if the next step of `sequence` cannot be planned while its token is pending: the
-// commit of the step in flight lets other choices of the request begin, or ends the sequence.
+// Returns true if the next step of `sequence` cannot be planned before the step in flight is
+// committed: the commit starts other choices of the request, or ends `sequence`.
 bool NeedsPendingToken(const Sequence& sequence);
 
 // Creates the sequences of `request`, allocates all memory that they will need, and computes the
 // block keys of the prompt. May be called on any thread. REQUIRES: the prompt is not empty,
-// output_tokens_max and num_choices are at least 1, and prompt and output fit the cache.
+// output_tokens_max and num_choices are at least 1, and prompt and output fit into the cache.
 std::unique_ptr<SequenceGroup> MakeSequenceGroup(std::shared_ptr<const Request> request,
                                                  const KvCacheManager& cache);
 

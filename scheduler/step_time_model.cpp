@@ -10,9 +10,9 @@
 namespace incipit {
 namespace {
 
-// Weight of a step after the next step of its class.
+// Each observed step multiplies the weight of all earlier steps of its class by kMemory.
 constexpr double kMemory = 0.99;
-// Relative error above which the weight of a step decreases.
+// Steps whose relative prediction error is above this limit get less weight.
 constexpr double kLargeError = 0.5;
 // Strength of the prior: the squared ratio of the noise of a step (about 10 %) to the expected
 // deviation of a cost from its prior (about 70 %).
@@ -20,8 +20,7 @@ constexpr double kPriorStrength = 0.02;
 // Prior ratios of the costs a, b, c and d. Measured ratios: 1 : 0.087 : 0.1 : 2.3e-5 on 2 CPU cores
 // with a model of 0.5B parameters, and 1 : 0.005 : 0.0007 : 7e-6 on an H100 with 8B parameters.
 constexpr std::array<double, 4> kPriorCosts = {1, 0.1, 0.1, 2e-5};
-// Fit compares each cost with its expected value. The expected value is at least this part of the
-// value that kPriorCosts gives.
+// Lower limit of the expected value of a cost, divided by the value that kPriorCosts gives.
 constexpr double kPriorFloor = 0.1;
 // Largest ratio of measured to predicted duration that the model distinguishes.
 constexpr double kRatioMax = 1000;
@@ -98,7 +97,8 @@ const StepTimeModel::ClassState& StepTimeModel::StateOf(StepClass step_class) co
   return classes_[static_cast<size_t>(step_class)];
 }
 
-// Returns the seconds that each unit of a term costs in a step of `step_class`.
+// Returns the costs a, b, c and d of `step_class` in seconds, multiplied by the slowdown of the
+// class. If no step of the class was observed, returns the costs of all classes together.
 StepTimeModel::Terms StepTimeModel::CostsOf(StepClass step_class) const {
   const ClassState& state = StateOf(step_class);
   if (state.num_observed == 0) return common_costs_;
@@ -144,7 +144,8 @@ void StepTimeModel::Seed(const MeasuredStep& step) {
 
 // Updates the slowdown of the class with the duration of a step. Returns the weight of the step.
 double StepTimeModel::WeightOf(ClassState& state, const Terms& terms, double seconds) {
-  // Do not use the prediction before the class is calibrated: the prior may be far off.
+  // Before kTrainedSteps steps, predictions may be far off. The weight then depends on the
+  // duration.
   if (state.num_observed < kTrainedSteps) return 1 / (seconds * seconds);
   // The prediction may be 0 for a shape far from all observed shapes.
   const double ratio = seconds / Dot(state.costs, terms);
@@ -155,7 +156,8 @@ double StepTimeModel::WeightOf(ClassState& state, const Terms& terms, double sec
   return std::min(1.0, kLargeError / error) / (predicted * predicted);
 }
 
-// Adds a ratio of measured duration to the duration predicted without `slowdown`.
+// Updates the slowdown of a class. `ratio` is the measured duration of a step divided by the
+// duration that is predicted without `slowdown`.
 void StepTimeModel::UpdateSlowdown(ClassState& state, double ratio) {
   state.ratios[state.next_ratio] = ratio;
   state.next_ratio = (state.next_ratio + 1) % kSlowdownSteps;
@@ -199,11 +201,12 @@ double StepTimeModel::LevelOf(const Sums& sums, const Terms& costs) {
   return squares > 0 ? Dot(costs, sums.with_seconds) / squares : 1;
 }
 
-// Returns the costs that minimise the squared errors in `sums` plus a penalty for the distance
-// from `prior`, scaled to the level of the observations. `floor` limits the penalty of small costs.
+// Returns the costs that minimise the squared errors of the steps in `sums` plus a penalty. The
+// penalty is the squared distance of each cost from `prior`, relative to the larger of `prior` and
+// `floor`. Both are first multiplied by LevelOf.
 StepTimeModel::Terms StepTimeModel::Fit(const Sums& sums, const Terms& prior, const Terms& floor) {
   const double level = LevelOf(sums, prior);
-  // Solve for costs in units of `unit`, so that all unknowns are of similar size.
+  // Solve for cost / `unit`, so that all unknowns are of similar size.
   Terms unit, target;
   for (size_t i = 0; i < kNumTerms; ++i) unit[i] = level * std::max(prior[i], floor[i]);
   Matrix matrix;

@@ -124,24 +124,26 @@ class StepTimeModel {
   double ErrorOf(StepClass step_class) const;
 
  private:
-  // One value for each term of the sum: 1, prompt tokens, decoding sequences, positions.
+  // Number of terms in the formula of the duration: constant time, prompt tokens, decoding
+  // sequences, positions. Their values in a step are 1, num_prompt_tokens, num_decoding and
+  // num_positions.
   static constexpr size_t kNumTerms = 4;
   using Terms = std::array<double, kNumTerms>;
 
   // Weighted sums over the observed steps of a class, with seconds divided by `slowdown`.
   struct Sums {
-    std::array<Terms, kNumTerms> products{};  // sums of term i x term j, for j <= i
-    Terms with_seconds{};                     // sums of term i x seconds
+    std::array<Terms, kNumTerms> products{};  // [i][j]: sum of term i * term j, for j <= i
+    Terms with_seconds{};                     // [i]: sum of term i * seconds
   };
   struct ClassState {
     Sums sums;
-    Terms costs{};  // seconds for each unit of a term, divided by `slowdown`
+    Terms costs{};  // the costs a, b, c and d, in seconds
     int64_t num_observed = 0;
     double slowdown = 1;
     std::array<double, kSlowdownSteps> ratios{};  // ring of the values whose median is `slowdown`
     size_t next_ratio = 0;
     std::array<float, kErrorWindow> errors{};
-    size_t num_errors = 0;  // number of errors since the start, stored or overwritten
+    size_t num_errors = 0;  // number of errors since the start; only the last ones are stored
   };
 
   static Terms TermsOf(const StepShape& shape);
@@ -157,7 +159,7 @@ class StepTimeModel {
   void UpdateCosts(ClassState& state);
 
   std::array<ClassState, kNumStepClasses> classes_;
-  Terms common_costs_{};  // seconds for each unit of a term, of all classes together
+  Terms common_costs_{};  // the costs a, b, c and d of all classes together, in seconds
   int64_t num_observed_ = 0;
   int64_t num_seeds_ = 0;  // number of observed steps with prompt tokens that Seed has added
   // Smallest and largest number of prompt tokens in these steps.

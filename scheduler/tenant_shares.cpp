@@ -9,7 +9,8 @@
 namespace incipit {
 namespace {
 
-constexpr int32_t kSharedIndex = kTenantsMax;  // counter of all tenants without an own counter
+// Index of the counter that all tenants without a counter of their own share.
+constexpr int32_t kSharedIndex = kTenantsMax;
 
 }  // namespace
 

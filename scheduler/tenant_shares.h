@@ -75,7 +75,7 @@ class TenantShares {
     return At(index).weight / active_weight_ * num_slots;
   }
   int32_t num_active() const { return num_active_; }
-  // Returns the number of indices that Enter has returned. Every index is smaller.
+  // Returns the number of tenant indices in use. Enter returns indices in [0, num_indices()).
   int32_t num_indices() const { return static_cast<int32_t>(tenants_.size()); }
   uint64_t id(int32_t index) const { return At(index).id; }
 
@@ -115,7 +115,7 @@ class TenantShares {
   // Largest counter of all tenants at the time when they became idle. If no tenant is active, the
   // next active tenant starts with at least this counter.
   double last_service_ = 0;
-  // Service that TakeServices has not returned yet. Negative after refunds.
+  // Service that TakeServices has not returned yet. Negative if refunds exceed the charges.
   ServiceTotals untaken_{};
 };
 

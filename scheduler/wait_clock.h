@@ -22,8 +22,9 @@ inline Duration SumOf(const WaitTimes& times) {
   return sum;
 }
 
-// A request waits for exactly one reason at a time, at first for kShare. The reason changes only
-// while steps are planned. So the times are exact to the interval between two plans.
+// Measures how long a request waits for each reason. A request waits for exactly one reason at a
+// time, at first for kShare. The reason changes only while steps are planned. So the waiting times
+// are exact to the interval between two plans.
 class WaitClock {
  public:
   WaitClock() = default;
