@@ -148,12 +148,10 @@ struct SchedulerEvents {
 //  - A prompt whose next blocks are computed by a running sequence waits for this sequence, so the
 //    same prefix is computed once. Requests that must not read the cache never wait.
 //  - If the next sequence of the policy (the head) does not fit into the cache, later sequences may
-//  be
-//    admitted (passing sequences). The cached prefix of the head is not evicted. As soon as the
+//    be admitted (passing sequences). The cached prefix of the head is not evicted. As soon as the
 //    blocks of passing sequences suffice for the head, passing sequences are preempted.
-//  - A waiting request whose first token cannot be computed before its deadline ends with kTooLate,
-//    before any of its tokens is computed. Within a tenant and a priority, the earliest deadline at
-//    risk (IsAtRisk) goes first.
+//  - A request whose first token cannot be computed before its deadline ends with kTooLate. Within
+//    a tenant and a priority, the earliest deadline at risk (IsAtRisk) goes first.
 //  - At most kOvertakenMax later requests of a tenant are admitted before a request of the tenant.
 //  - A step is planned while another step is in flight only if no preemption is necessary. The new
 //    step leaves out a request with several choices whose first tokens the other step samples.
