@@ -45,6 +45,7 @@ OutputPart WithUsage(OutputPart part, int32_t prompt, int32_t output, int32_t ca
                            .num_output_tokens = output,
                            .num_cached_tokens = cached,
                            .miss = {},
+                           .waits = {},
                            .first_token_seconds = {}};
   return part;
 }
