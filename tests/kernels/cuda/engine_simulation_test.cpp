@@ -246,6 +246,9 @@ void Compare(const Request& request, const Outcome& outcome, const Outcome& alon
     } else if (*choice.finish == FinishReason::kDeadline) {
       EXPECT_NE(request.deadline, kNoDeadline) << label;
       ++totals.expired;
+    } else if (*choice.finish == FinishReason::kTooLate) {
+      EXPECT_NE(request.deadline, kNoDeadline) << label;
+      EXPECT_TRUE(choice.tokens.empty()) << label;
     } else {
       EXPECT_EQ(choice.finish, expected.finish) << label;
       EXPECT_EQ(choice.tokens.size(), expected.tokens.size()) << label;
