@@ -26,8 +26,8 @@ struct CudaOptions {
   // Function that the backend calls with each message for the operator, before the first batch of
   // tokens is computed. `is_warning` is true if the message reports a problem.
   std::function<void(std::string_view text, bool is_warning)> note = {};
-  // Minimum number of input rows (tokens) of a matrix product for which `large_products` is used; a
-  // power of two
+  // Matrix products with fewer input rows (tokens) than this number always use kernels of this
+  // project. Must be a power of two.
   int32_t large_rows_min = 1024;
   // Maximum size in bytes of the GPU-memory buffer for the f32 results of a cuBLASLt product
   int64_t large_sums_bytes_max = int64_t{256} << 20;

@@ -182,8 +182,8 @@ INCIPIT_DEVICE void WaitBarrier(Barrier* barrier, uint32_t parity) {
       "r"(parity)
       : "memory");
 }
-// States whether a kernel will read the source of a bulk copy again. kNone: no, so the L2 cache
-// evicts the source first. kSome: yes.
+// States whether a kernel will read the source of a bulk copy again. With kNone (no), the L2 cache
+// evicts the source before other data. kSome: yes.
 enum class Reuse : uint8_t { kNone, kSome };
 // Starts an asynchronous copy of `bytes` bytes from global to shared memory. `barrier` counts the
 // copied bytes. REQUIRES: `bytes` is a multiple of 16; both addresses are aligned to 16 bytes.
@@ -271,10 +271,9 @@ INCIPIT_DEVICE uint64_t DescribeMatrix(const char* matrix) {
   constexpr uint64_t kUnused = 1 << 16;
   return kSwizzle128 | kEightRows | kUnused | (SharedAddress(matrix) >> 4 & 0x3FFF);
 }
-// Adds the product of `a` (64 x 16) and the transpose of `b` (N x 16) to `sums` (64 x N),
-// asynchronously, on bf16 elements. N is 128 or 192. Each of the four warps holds 16 consecutive
-// rows of the sums. REQUIRES: `a` and `b` point into the first row of a matrix (DescribeMatrix), at
-// a multiple of 32 bytes.
+// Computes sums[64 x N] += a[64 x 16] * transpose of b[N x 16] asynchronously, on bf16 elements. N
+// is 128 or 192. Each of the four warps holds 16 consecutive rows of the sums. REQUIRES: `a` and
+// `b` are in the first row of a matrix (DescribeMatrix), at a multiple of 32 bytes from its start.
 INCIPIT_DEVICE void MultiplyAddWarpgroup(float (&sums)[16][4], const char* a, const char* b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "

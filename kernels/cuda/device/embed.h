@@ -21,8 +21,8 @@ struct Embed {
   struct Args {
     // Plan of the batch, with the token ids. A negative id n stands for token sampled[-1 - n].
     const StepHeader* step = nullptr;
-    // Token ids that the previous batch sampled, and unused elements, i32. An id outside the
-    // vocabulary is replaced by 0.
+    // Device array of i32 that holds the token ids that the previous batch sampled. The kernel
+    // replaces an id outside of the vocabulary by 0.
     const int32_t* sampled = nullptr;
     // Embedding matrix, bf16 [vocab, hidden_size], in the packed order of packed_order.h
     const dev::bf16* table = nullptr;

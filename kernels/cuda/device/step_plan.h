@@ -47,8 +47,8 @@ struct DecodeItem {
   // Positions [begin, end) of the sequence that the item processes. `begin` is a multiple of 64, or
   // the first position in the sliding window.
   int32_t begin = 0, end = 0;
-  // num_splits items have the same tokens and query heads, but different ranges of positions.
-  // `split` is the index of this item among these items.
+  // The work for some tokens and query heads may be divided into `num_splits` items, each with
+  // another range of positions. `split` is the index of this item among these items.
   int32_t split = 0, num_splits = 1;
   // Index, in the memory for partial results, at which the item with split = 0 stores its first
   // result. The results of the other items follow in ascending order of `split`.

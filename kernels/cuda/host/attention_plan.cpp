@@ -23,8 +23,9 @@ int32_t Lowest(int32_t position, int32_t window) { return position + 1 - Span(po
 // within the limits of `options`.
 size_t MaxPrefillTiles(const AttentionPlanOptions& options) {
   const int64_t rows = int64_t{options.max_tokens} * options.group;
-  // All tokens of a work item must have the same SplitLength() (number of positions that are summed
-  // separately). SplitLength() changes at most once in 8,192 consecutive positions of a sequence.
+  // All tokens of a work item must have the same SplitLength(), the number of positions that
+  // attention sums separately. SplitLength() changes at most once in 8,192 consecutive positions of
+  // a sequence.
   const int64_t parts = 2 * int64_t{options.max_sequences} + options.max_tokens / 8192 + 1;
   return static_cast<size_t>(rows / kPrefillRows + parts);
 }

@@ -63,8 +63,8 @@ class AttentionPlan {
 
   AttentionPlanOptions options_;
   size_t max_bytes_ = 0;
-  // Work items of decode attention for the sliding-window size that Build is processing: in the
-  // order of creation, and sorted by number of positions.
+  // Work items of decode attention for the sliding-window size that Build is processing.
+  // decode_items_: in the order of creation. sorted_items_: sorted by number of positions.
   std::vector<DecodeItem> decode_items_, sorted_items_;
   std::vector<PrefillTile> prefill_tiles_;
   int32_t num_decode_tiles_ = 0, num_partial_rows_ = 0;

@@ -238,7 +238,7 @@ LaunchShape CudaBackend::Shape(int64_t num_blocks, int32_t blocks_per_sm) const 
 void CudaBackend::Upload(const Step& step, const StepLogits& logits) {
   CheckStep(step, logits);
   // A negative token id n stands for the token with index -1 - n among the tokens that the previous
-  // step (batch) sampled. Unless an error has occurred, this token must exist.
+  // step (batch) sampled. Aborts if this token does not exist, unless an error has occurred.
   for (const TokenId token : step.tokens) {
     INCIPIT_CHECK(-1 - int64_t{token} < num_sampled_ || !status_.ok());
   }

@@ -137,8 +137,8 @@ class CudaBackend final : public Backend {
   // rows of logits to compute for the uploaded step (batch), and tokens to sample from them
   StepLogits logits_;
   StepMemory step_;
-  // Tokens to sample in the current step (batch); nullopt if Upload does not copy these samples to
-  // the device together with the step
+  // Inputs of kernel Sample for the current step (batch), if Upload copies them to the device
+  // together with the step; otherwise nullopt
   std::optional<PackedSamples> packed_samples_;
   bool step_is_planned_ = false;
   // Number of rows (one for each token) that kernels process: the step's number of tokens, or the
@@ -152,7 +152,8 @@ class CudaBackend final : public Backend {
   // Device array of the tokens that the latest two steps (batches) sampled, in the order of
   // SampledIndex. The next step reads the tokens of the latest step.
   Memory sampled_;
-  // number of tokens that the latest step (batch) and the step before it sampled
+  // numbers of tokens that the latest step (num_sampled_) and the step before it
+  // (num_sampled_before_) sampled
   int64_t num_sampled_ = 0, num_sampled_before_ = 0;
   NextNorm next_norm_;
   // Device arrays for the latest call of Logits: the largest of every 16 consecutive logits of a

@@ -79,8 +79,8 @@ void CudaBackend::ForgetGraphs() {
 bool CudaBackend::Record(std::optional<Graph>& graph, absl::FunctionRef<void()> enqueue) {
   Graph::Begin(stream_);
   is_recording_ = true;
-  // Discards an RMSNorm that was prepared before the graph begins, so that the graph computes the
-  // RMSNorm.
+  // Discards an RMSNorm that an earlier operation has prepared, so that the recorded operations
+  // compute the RMSNorm themselves.
   next_norm_ = {};
   enqueue();
   is_recording_ = false;

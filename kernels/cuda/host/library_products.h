@@ -29,8 +29,9 @@ template <class Epilogue>
 inline constexpr std::optional<ProductKind> kKindOf = std::nullopt;
 template <>
 inline constexpr std::optional<ProductKind> kKindOf<StoreRows<float>> = ProductKind::kStore;
-// Products with the epilogue AppendRows use the kernel (cuBLASLt's or our own) that was faster with
-// the epilogue StoreRows<float>. An epilogue is a class that stores the results of a product.
+// For products with the epilogue AppendRows, the choice between cuBLASLt and our own kernel is
+// measured with the epilogue StoreRows<float>. An epilogue is a class that stores the results of a
+// product.
 template <>
 inline constexpr std::optional<ProductKind> kKindOf<AppendRows> = ProductKind::kStore;
 template <>
@@ -94,8 +95,9 @@ class LibraryProducts {
   absl::Status GrowScratch(const ScratchBytes& bytes, Stream& stream);
   absl::StatusOr<ProductChoice> ChoiceFor(const ProductKey& key, int64_t rows, Stream& stream);
 
-  // Returns true if `algorithm` can compute products with several tested numbers of input rows in
-  // [key.rows, 2 * key.rows). The other numbers in this range are not tested.
+  // Returns true if `algorithm` can compute products with the lowest, the second lowest and the
+  // highest number of input rows in [key.rows, 2 * key.rows). Other numbers in this range are not
+  // tested.
   bool Serves(const ProductKey& key, const ProductAlgorithm& algorithm) const;
   std::vector<ProductAlgorithm> AlgorithmsFor(const ProductKey& key, int32_t count) const;
   bool IsKnown(const ProductKey& key) const;
@@ -103,9 +105,9 @@ class LibraryProducts {
   void WriteChoices() const;
   absl::Status Measure(const Shape& shape, const ProductKey& key, ProductMeter& meter);
   absl::Status MeasureAll(const std::vector<ProductKey>& keys, Stream& stream);
-  // If no selection is stored for the product size `key`, selects the fastest kernel by
-  // measurements. If cuBLASLt is the stored selection, computes one product, because cuBLASLt loads
-  // its kernel at the first use.
+  // Prepares products of the size `key`. If no kernel is stored for `key`, measures the kernels and
+  // stores the fastest. If a kernel of cuBLASLt is stored, computes one product, because cuBLASLt
+  // loads its kernel at the first use.
   template <class Epilogue>
   absl::Status Try(const ProductKey& key, const ProductArgs<Epilogue>& args, ProductMeter& meter);
   template <class Epilogue>

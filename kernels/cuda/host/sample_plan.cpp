@@ -141,9 +141,9 @@ size_t SamplePlan::Pack(const SampleArgs& args, size_t begin, const SampledRange
 }
 
 // Stores in patches_ the changes of logits by the penalties, biases and bans of `sample`, sorted by
-// token id. If the penalties of `sample` count a pending token (an output token that the host does
-// not know yet), the last patch is for the pending token. Kernel Sample uses the last patch if no
-// other patch is for the same token.
+// token id. If penalties count an output token that the host does not know yet (the pending token),
+// stores an additional patch for this token last. Kernel Sample ignores the additional patch if the
+// pending token has another patch.
 void SamplePlan::CollectPatches(const StepSample& sample, int64_t vocab_size) {
   patches_.clear();
   banned_.assign(sample.banned.begin(), sample.banned.end());

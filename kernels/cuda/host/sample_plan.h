@@ -29,10 +29,9 @@ struct SampleCapacity {
 // of shared memory.
 inline constexpr int32_t kTopMax = 4096;
 
-// Returns the index of the token of sample `sample` of a step in the device array of sampled tokens
-// (Sample::Args::sampled). `which` is 0 or 1, and consecutive steps have different values of
-// `which`. A step can therefore read the tokens of the previous step while it stores its own
-// tokens.
+// Returns the index, in the device array Sample::Args::sampled, of the token of sample number
+// `sample` of a step. `which` alternates between 0 and 1 from step to step. A step can therefore
+// read the tokens of the previous step while it stores its own tokens.
 inline int32_t SampledIndex(int64_t sample, size_t which) {
   return static_cast<int32_t>(2 * sample + static_cast<int64_t>(which));
 }
@@ -41,9 +40,10 @@ inline size_t SampledBytes(int64_t num_samples) {
   return 2 * static_cast<size_t>(num_samples) * sizeof(int32_t);
 }
 
-// Identifies the tokens of one SampleArgs in the device array of sampled tokens.
+// Identifies the samples of one call of Sample, to find their tokens in the device array of sampled
+// tokens.
 struct SampledRange {
-  int64_t first = 0;  // index, among the samples of the step, of the first sample
+  int64_t first = 0;  // index of the call's first sample among all samples of the step
   size_t which = 0;   // see SampledIndex
 };
 
@@ -99,8 +99,8 @@ class SamplePlan {
   const SampleLayout& layout() const { return layout_; }
 
   // Packs rows of `args`, from index `begin` on, for one kernel launch. Packs at least one row, and
-  // as many rows as fit. Returns the index of the first row that was not packed.
-  // `sampled`: the position of the samples of `args` among the sampled tokens.
+  // as many rows as fit. Returns the index of the first row that was not packed. `sampled` states
+  // where the kernel stores the sampled tokens.
   size_t Pack(const SampleArgs& args, size_t begin, const SampledRange& sampled);
   size_t Pack(const ScoreArgs& args, size_t begin);
   size_t input_bytes() const { return layout_.input_bytes(num_patches_); }

@@ -17,8 +17,8 @@
 
 namespace incipit::cuda {
 
-// Device arrays. For every 16 consecutive logits of a row: the largest of these logits, and its
-// token id.
+// The largest of every 16 consecutive logits of a row, and the token id of each of these logits.
+// The arrays are in device memory.
 struct BestOfUnits {
   // The largest logits; null: not available, so kernel Sample must read all logits.
   const float* logits = nullptr;
@@ -39,9 +39,9 @@ class RowSampler {
 
   void BeginStep(size_t which);
   // Enqueues the sampling of tokens for step `range.which` (0 or 1: two steps may be in flight).
-  // The device stores the tokens in `sampled`, at the indices that `range` describes. The arrays
-  // StepSample::counts of `args` may change after the return. REQUIRES: all other memory to which
-  // `args` refers stays valid until TakeResults.
+  // The device stores the tokens in `sampled`, at the indices that `range` describes. When Sample
+  // has returned, the caller may change the arrays StepSample::counts of `args`. REQUIRES: all
+  // other memory to which `args` refers stays valid until TakeResults.
   absl::Status Sample(const SampleArgs& args, const BestOfUnits& best, int32_t* sampled,
                       const SampledRange& range, Stream& stream);
   absl::Status Score(const ScoreArgs& args, size_t which, Stream& stream);
@@ -84,9 +84,10 @@ class RowSampler {
   };
 
   absl::StatusOr<Round*> NextRound(StepRounds& step, int64_t vocab_size, Stream& stream);
-  // Processes all rows of `args` in one or more kernel launches: packs rows from index `begin` on
-  // by pack(plan, begin), copies the inputs to the device, calls launch(round, number of rows), and
-  // copies the results back. `pack` returns the index of the first row that is not packed.
+  // Processes all rows of `args` in one or more kernel launches. For each launch, pack(plan, begin)
+  // packs rows from index `begin` on, and returns the index of the first row that is not packed.
+  // EnqueueRounds then copies the inputs to the device, calls launch(round, number of rows), and
+  // copies the results back.
   template <class Args>
   absl::Status EnqueueRounds(const Args& args, StepRounds& step, Stream& stream,
                              absl::FunctionRef<size_t(SamplePlan&, size_t)> pack,

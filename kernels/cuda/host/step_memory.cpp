@@ -29,8 +29,8 @@ int32_t PartialRowsMax(const StepBounds& bounds, const AttentionForm& form) {
   // last split may be shorter than the split length.
   const int64_t splits =
       std::min(positions / SplitLength(0) + 2 * sequences, sequences * kMaxSplits);
-  // A step with one long sequence divides its positions into at most kMaxSplits splits (ranges).
-  // The kernel computes each split once for each of the max_decode_tokens tokens.
+  // Maximum number of partial results per query head for a step with one long sequence: kMaxSplits
+  // splits (ranges of positions) for each of max_decode_tokens tokens.
   const int64_t alone = int64_t{kMaxSplits} * AttentionPlanOptions{}.max_decode_tokens;
   return static_cast<int32_t>(form.group * std::max(splits, alone));
 }
@@ -45,8 +45,8 @@ size_t PutBehind(std::span<const T> array, char* memory, size_t& used) {
   return begin;
 }
 
-// Replaces each placeholder -1 - i in `tokens` by -1 - n. n is the index of the token of sample i
-// of step `which` in the device array of sampled tokens.
+// A number -1 - i in `tokens` is a placeholder for the token of sample i of step `which`. Replaces
+// i by the index of this token in the device array of sampled tokens.
 void PointToSampled(std::span<int32_t> tokens, size_t which) {
   for (int32_t& token : tokens) {
     if (token < 0) token = -1 - SampledIndex(-1 - token, which);

@@ -37,9 +37,9 @@ class StepMemory {
   const StepBounds& bounds() const { return bounds_; }
   const AttentionForm& form() const { return form_; }
 
-  // Enqueues the copy of a step (batch) to the device. Returns false if the attention work items
-  // were not copied, because the step does not match form() (the properties of the model's
-  // attention). REQUIRES: the previous copy with the same `which` (0 or 1) has ended.
+  // Enqueues the copy of a step (batch) to the device. If the step does not match form() (the
+  // properties of the model's attention), copies no attention work items and returns false.
+  // REQUIRES: the previous copy with the same `which` (0 or 1) has ended.
   bool Upload(const Step& step, std::span<const int32_t> logits_rows,
               const std::optional<PackedSamples>& samples, size_t which, Stream& stream);
 

@@ -32,9 +32,9 @@ std::string Version(int number) { return fmt::format("{}.{}", number / 1000, num
 }  // namespace
 
 absl::StatusOr<DeviceProperties> OpenDevice(int32_t ordinal, bool loads_all) {
-  // EAGER loads all kernels when the device is opened. With LAZY, a kernel is loaded at its first
-  // use, which can fail if the KV cache fills the memory. The driver reads this environment
-  // variable at the first call of a CUDA function.
+  // EAGER loads all kernels when the device is opened. LAZY loads a kernel at its first use, which
+  // can fail if the KV cache fills the memory. The driver reads this environment variable at the
+  // first call of a CUDA function.
   (void)setenv("CUDA_MODULE_LOADING", loads_all ? "EAGER" : "LAZY", /*overwrite=*/0);
   int driver = 0, runtime = 0, count = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {

@@ -18,7 +18,7 @@ struct HeadChunk {
 INCIPIT_ANYWHERE constexpr int LanesPerHead(int head_dim) {
   int lanes = 1;
   while (lanes * 8 < head_dim) lanes *= 2;
-  return lanes;  // the result is at most 32, because head_dim is at most 256
+  return lanes;  // lanes <= 32, because head_dim <= 256
 }
 
 // Returns element `x` of an attention head after the rotary embedding. `other` is the element that

@@ -21,9 +21,8 @@ struct AttentionShape {
     return position >= lowest && position <= highest;
   }
   static INCIPIT_DEVICE int PageOf(int position) { return position / kPageSize; }
-  // The positions of a sequence are divided into `num_splits` ranges, whose attention sums are
-  // added one after the other. Returns the index of the range that is added in loop iteration
-  // `turn`.
+  // A loop adds up the attention sums of `num_splits` ranges of positions. Returns the index of the
+  // range that iteration `turn` of the loop adds.
   static INCIPIT_DEVICE int SplitAt(int turn, int num_splits) {
     static_cast<void>(num_splits);
     return turn;
@@ -54,8 +53,8 @@ struct RowView {
 };
 
 // Returns the positions to which the two query vectors of this lane attend. `first_row`: index of
-// the first query vector of the warp. `position`: position of the token to which query vector 0
-// belongs. REQUIRES: `num_rows` is at least 1.
+// the warp's first query vector. `position`: position of the token of query vector 0. `num_rows`:
+// number of query vectors of the warp, at least 1.
 INCIPIT_DEVICE RowView ViewOf(const PagedAttentionArgs& args, int position, int first_row,
                               int num_rows) {
   const int group = dev::Fresh(args.num_heads) / args.num_kv_heads;
@@ -102,14 +101,14 @@ struct AttentionStep {
   static_assert(kHeadDim == 64 || kHeadDim == 128);
   static_assert(kPageSize == 16 || kPageSize == 32 || kPageSize == 64);
 
-  // Returns the offset in bytes of position 16 * block and dimension 64 * (pair / 4). The offset is
-  // counted in a shared-memory buffer that holds the keys (or the values) of 64 positions.
+  // Returns the byte offset of position 16 * block and dimension 64 * (pair / 4) in a buffer in
+  // shared memory. The buffer holds the keys (or the values) of 64 positions.
   static INCIPIT_ANYWHERE constexpr int BlockOffset(int block, int pair) {
     const int row = 16 * block;
     return row / kPageSize * kTileBytes + pair / 4 * kPageSize * 128 + row % kPageSize * 128;
   }
-  // Returns the offset in bytes, within the keys of 16 positions, of the first 16 bytes that lane
-  // `lane` loads with LoadMatricesWarp.
+  // Lane `lane` loads a part of the keys of 16 positions with LoadMatricesWarp. Returns the byte
+  // offset of this part for the dimensions [0, 16).
   static INCIPIT_DEVICE int KeyLane(int lane) {
     const int row = (lane >> 4) * 8 + (lane & 7), chunk = (lane >> 3) & 1;
     return row * 128 + (chunk ^ (lane & 7)) * 16;

@@ -61,8 +61,8 @@ struct PrefillAttention {
     dev::LetNextKernelStart();
   }
 
-  // Returns the index of the calling warp. dev::Fresh makes the compiler recompute addresses from
-  // the index, which saves registers.
+  // Returns the index of the calling warp. Because of dev::Fresh, the compiler recomputes addresses
+  // from the index instead of keeping them in registers.
   INCIPIT_DEVICE int Warp() const { return dev::Fresh(warp_); }
 
   static INCIPIT_DEVICE dev::Barrier* Full(KvPart part, int stage) {
@@ -214,9 +214,8 @@ struct PrefillAttention {
     dev::StoreShared(Stats(), dev::BitCast<dev::Vec4>(stats));
   }
 
-  // The positions are divided into ranges of split_length positions, whose attention sums are
-  // computed separately. Returns true if a range begins at `position`, except at the first position
-  // of the work item.
+  // Returns true if a new range of split_length positions begins at `position`. The attention sums
+  // of each range are computed separately. Returns false at the first position of the work item.
   INCIPIT_DEVICE bool HasCutAt(int position) {
     // equal to position % split_length, because split_length is a power of two
     const int inside = position & (Note(&PrefillTile::split_length) - 1);

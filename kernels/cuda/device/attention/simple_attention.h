@@ -126,10 +126,10 @@ struct SimpleAttention {
     return sum;
   }
 
-  // Adds the softmax weights of 32 positions (one for each lane) to sums.weight, and scales
-  // sums.values to the new maximum score. Returns the softmax weight of this lane's position.
-  // `score`: score of this position, multiplied by log2(e). `seen`: true if the query attends to
-  // this position.
+  // Adds the softmax weights of 32 positions (one for each lane) to sums.weight. Before the
+  // addition, scales sums.weight and sums.values to the new maximum score. Returns the softmax
+  // weight of this lane's position. `score`: score of this lane's position, multiplied by log2(e).
+  // `seen`: true if the query attends to the position.
   static INCIPIT_DEVICE float Rescale(float score, bool seen, Sums& sums) {
     float maximum = score;
     for (int mask = 16; mask > 0; mask /= 2) {

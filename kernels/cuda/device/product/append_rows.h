@@ -11,8 +11,9 @@
 
 namespace incipit::cuda {
 
-// Each row of the product belongs to a token of the batch. The order of the weight rows
-// (RowOrder::kRotary) puts the two elements that the rotary embedding combines into the same warp.
+// Epilogue that stores queries, keys and values. Each row of the product belongs to a token of the
+// batch. RowOrder::kRotary orders the weight rows so that one warp holds both elements that the
+// rotary embedding combines.
 struct AppendRows {
   // The fields product, query_norm and key_norm are not used. REQUIRES: head_dim is a multiple of
   // 16.
@@ -68,8 +69,8 @@ struct AppendRows {
  private:
   struct HeadPosition {
     // `head`: index of the attention head (query heads, then key heads, then value heads).
-    // `in_half`: index of the lane's first element, counted from the start of the first or second
-    // half of the head.
+    // `in_half`: index of the lane's first element, counted from the start of the half of the head
+    // that contains the element.
     int head, in_half;
     bool is_rotated, is_high;
 

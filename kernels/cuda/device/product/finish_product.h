@@ -58,8 +58,8 @@ struct FinishProduct {
 
  private:
   // Multiplies results of row `row` by `scale` and passes the products to the epilogue (the class
-  // that stores results). Processes units [first, end) of 16 columns each, but at most kUnitsAtOnce
-  // units. All lanes of a warp call Finish together.
+  // that stores results). Processes the first units (16 columns each) of the range [first, end), at
+  // most kUnitsAtOnce units. All lanes of a warp call Finish together.
   static INCIPIT_DEVICE void Finish(const Args& args, LanePosition position, int row, int end_row,
                                     int first, int end, float scale) {
     const int64_t width = int64_t{args.product.input.num_units} * kUnitRows;

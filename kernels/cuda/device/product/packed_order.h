@@ -11,8 +11,9 @@ namespace incipit::cuda {
 // Unit: 16 packed rows of a weight matrix. Tile: 64 columns of a unit (16 x 64 bf16 elements, 2,048
 // bytes).
 constexpr int kUnitRows = 16, kTileColumns = 64, kTileElements = 1024, kTileBytes = 2048;
-// Number of column ranges (runs) of a matrix product. All product kernels sum each range
-// separately, and then add these sums in the same order, so that results have the same bits.
+// Number of ranges (runs) into which the columns of the input and the weight are divided. All
+// product kernels sum each range separately, and then add these sums in the same order, so that
+// results have the same bits.
 constexpr int kNumRuns = 4;
 
 INCIPIT_ANYWHERE constexpr int NumTiles(int columns) {
@@ -60,8 +61,8 @@ INCIPIT_ANYWHERE constexpr int64_t NumUnits(RowOrder order, int64_t rows) {
 INCIPIT_ANYWHERE constexpr int64_t SourceRow(RowOrder order, int64_t rows, int64_t packed_row,
                                              int64_t head_dim = 0) {
   if (order == RowOrder::kPlain) return packed_row < rows ? packed_row : -1;
-  // Number of consecutive matrix rows whose first half and second half alternate in the packed
-  // weight: all rows for kGateUp, the rows of one attention head for kRotary.
+  // The packed weight alternates between the first and the second half of `whole` matrix rows: all
+  // rows for kGateUp, the rows of one attention head for kRotary.
   const int64_t whole = order == RowOrder::kGateUp ? rows : head_dim;
   const int64_t units = NumUnits(RowOrder::kGateUp, whole), unit = packed_row / kUnitRows;
   const int64_t row = unit % units * 8 + packed_row % 8;

@@ -35,9 +35,9 @@ struct ProductArgs {
   typename Epilogue::Args epilogue;
 };
 
-// Selects four results of a product for a lane. A warp passes the results for 8 tokens and 16
-// packed weight rows to the epilogue (the class that stores results). Each lane passes four of
-// these results.
+// Selects the four results of a product that a lane passes to the epilogue (the class that stores
+// results): those of one token and four packed weight rows. The lanes of a warp together pass the
+// results of 8 tokens and 16 packed weight rows.
 struct LanePosition {
   // `token`: index of the token, in [0, 8). `quad`: index of the group of four packed weight rows,
   // in [0, 4).
@@ -123,7 +123,7 @@ struct AddToHidden : BeginsWithResults {
     // stored
     const float* next_norm = nullptr;
     // Output [num_rows, hidden_size]: hidden * next_norm, the input of the next product. REQUIRES:
-    // not the array that the current product reads.
+    // `x` is not the array that the current product reads.
     dev::bf16* x = nullptr;
     // Output [num_rows, hidden_size / 16 rounded up]: sum of squares of every 16 columns of
     // `hidden`

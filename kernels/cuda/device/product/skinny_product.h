@@ -90,8 +90,8 @@ class ChunkStream {
       const bool inside = column_ < columns_;
       INCIPIT_UNROLL
       for (int i = 0; i < kTokens / kRowsPerCopy; ++i) {
-        // Index of the row to copy, counted from the first row that this lane copies; a multiple of
-        // four
+        // Distance in rows from the first row that this lane copies to the row to copy now; a
+        // multiple of four
         const int more = i * kRowsPerCopy;
         const bool valid = inside && more < rows_left_;
         const int64_t from = valid ? static_cast<int64_t>(more) * columns_ + column_ : 0;
@@ -400,8 +400,9 @@ struct SkinnyProduct {
       dev::SyncCluster();
     }
   }
-  // Announces that this thread no longer reads sums of other threads in shared memory. REQUIRES:
-  // called before the epilogue stores results, because ArriveCluster waits for earlier stores.
+  // Announces that this thread no longer reads the sums of other threads in shared memory.
+  // REQUIRES: the epilogue has not stored results yet, because ArriveCluster would wait for these
+  // stores.
   static INCIPIT_DEVICE void LeaveStages() {
     if constexpr (kCluster > 1) dev::ArriveCluster();
   }
@@ -445,9 +446,9 @@ struct SkinnyProduct {
       if constexpr (!kBeginsEarly) row = Epilogue::LoadRow(args.epilogue, results);
       INCIPIT_UNROLL
       for (int i = 0; i < 4; ++i) {
-        // Each iteration of the outer loop stores four blocks of sums. A block holds the sums of 16
-        // weight rows and 8 tokens. If the number of blocks is not a multiple of four, the last
-        // block is stored several times.
+        // A block of sums belongs to 16 weight rows and 8 tokens. Each iteration of the outer loop
+        // stores four blocks. If fewer than four blocks are left, the last block is stored several
+        // times.
         const int last = kMaxUnits * kBlocksOfTokens - 1,
                   block = first + i < last ? first + i : last;
         const float(&sum)[4] = sums[block / kBlocksOfTokens][block % kBlocksOfTokens];
@@ -484,7 +485,7 @@ struct SkinnyProduct {
     LoadRun(stage, 0, y);
     INCIPIT_UNROLL
     for (int run = 1; run < kNumRuns; ++run) {
-      if (run >= num_tiles) break;  // this column range is empty
+      if (run >= num_tiles) break;  // the column ranges from `run` on are empty
       float more[4];
       LoadRun(stage, run, more);
       INCIPIT_UNROLL

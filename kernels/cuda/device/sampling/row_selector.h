@@ -180,9 +180,9 @@ class RowSelector {
     return listed_ >= 0;
   }
 
-  // Adds up one number for each token, in ascending order of sort keys, and returns the sort key at
-  // which the sum reaches `wanted`. The number is the token's integer probability weight (mass) if
-  // kMass is true, otherwise 1.
+  // Adds up a number for each token, in ascending order of sort keys: the token's mass (integer
+  // probability weight) if kMass is true, otherwise 1. Returns the sort key at which the sum
+  // reaches `wanted`.
   template <bool kMass, class VisitAll>
   INCIPIT_DEVICE uint64_t Cut(uint64_t wanted, const VisitAll& visit_all) const {
     uint64_t prefix = 0;
@@ -213,8 +213,8 @@ class RowSelector {
       });
     });
   }
-  // Calls Cut for all tokens of the row for whose sort keys `is_wanted` returns true, and returns
-  // the result (a sort key).
+  // Calls Cut for the tokens of the row whose sort keys satisfy `is_wanted`, and returns the sort
+  // key that Cut returns.
   template <bool kMass, class Wanted>
   INCIPIT_DEVICE uint64_t CutRow(uint64_t wanted, const Wanted& is_wanted) const {
     return Cut<kMass>(wanted, [&](const auto& visit) {
@@ -225,8 +225,8 @@ class RowSelector {
     });
   }
 
-  // Returns the sort key of the `count`-th likeliest token. First examines only the likeliest token
-  // of each thread, to skip most other tokens.
+  // Returns the sort key of the `count`-th likeliest token. To save time, first finds an upper
+  // bound of this sort key among the likeliest tokens of all threads.
   INCIPIT_DEVICE uint64_t CutByThreads(int count) {
     uint64_t bound = kLastOrder;
     if (count <= kThreads && count <= row_.num_chunks()) {
@@ -242,9 +242,9 @@ class RowSelector {
                               : CutRow<false>(wanted, is_wanted);
   }
 
-  // Returns the highest sort key that top_p (kMass is true) or top_k (kMass is false) keeps.
-  // `asked`: the sampling parameter top_p, multiplied by 2^63, or the sampling parameter top_k.
-  // Ignores tokens whose probability counts as zero.
+  // Applies top_p if kMass is true, otherwise top_k. `asked`: top_p multiplied by 2^63, or top_k.
+  // Returns the highest sort key that is kept. Ignores tokens with a sort key above `last`, and
+  // tokens whose probability counts as zero.
   template <bool kMass>
   INCIPIT_DEVICE uint64_t CutByDistance(uint64_t asked, uint64_t last) {
     sums_.Clear();
@@ -283,9 +283,9 @@ class RowSelector {
     return sum;
   }
 
-  // Fills the histogram with sums of masses (integer probability weights). Each bin is for 128 *
-  // 2^shift consecutive logits. Ignores tokens with a sort key above `last` or a mass below
-  // `enough`.
+  // Fills the histogram with sums of masses (integer probability weights). One bin holds the sum
+  // over 128 * 2^shift consecutive logits. Ignores tokens with a sort key above `last` or a mass
+  // below `enough`.
   INCIPIT_DEVICE void SumPieces(int num_pieces, int shift, uint64_t last, uint64_t enough) const {
     constexpr int kDepth = 4, kWarps = kThreads / 32;
     sums_.Clear();
@@ -308,9 +308,9 @@ class RowSelector {
     }
   }
 
-  // Finds the sampled token: the first token at which the sum of the masses (integer probability
-  // weights) reaches `wanted`. The sum begins at logit 128 * piece. All lanes of one warp call
-  // FindInPieces together.
+  // Finds the sampled token: adds up masses (integer probability weights) in ascending order of
+  // token id, from logit 128 * piece on. The sampled token is the token at which the sum reaches
+  // `wanted`. All lanes of one warp call FindInPieces together.
   INCIPIT_DEVICE void FindInPieces(int piece, uint64_t wanted, uint64_t last,
                                    uint64_t enough) const {
     for (;; ++piece) {

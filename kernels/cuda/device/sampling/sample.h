@@ -16,9 +16,10 @@ struct SampleMemory {
   RowSelectorMemory selector;
   // Parameters of the current sample, copied to shared memory to save registers
   SampleEntry entry;
-  // `pending_token`: output token that the previous step sampled and that penalties count; -1 if
-  // the token's logits were not finite. `pending_patch`: index of the LogitPatch that counts this
-  // token. Both fields are -1 if the sample has no such token.
+  // `pending_token`: the output token that the previous step sampled and that the host does not
+  // know yet. `pending_patch`: index of the LogitPatch that applies penalties to this token. Both
+  // are -1 if there is no such token. If the token's logits were not finite, only `pending_token`
+  // is -1.
   int32_t pending_token, pending_patch;
 };
 
@@ -167,9 +168,9 @@ struct Sample {
     }
   }
 
-  // Stores in shared memory the pending token (the output token that the previous step sampled) and
-  // the index of the LogitPatch that counts this token: the LogitPatch for the same token, or else
-  // the sample's last LogitPatch.
+  // Stores the pending token (the output token that the previous step sampled) in shared memory.
+  // Also stores the index of the LogitPatch that applies penalties to this token: the LogitPatch of
+  // the same token if one exists, otherwise the sample's last LogitPatch.
   static INCIPIT_DEVICE void FindPending(const Args& args, const SampleEntry* entry) {
     const int pending = dev::LoadGlobal(args.sampled + dev::LoadShared(&entry->pending));
     const int token = pending < args.vocab_size ? pending : -1;
@@ -191,9 +192,9 @@ struct Sample {
     return dev::BitCast<LogitPatch>(dev::LoadConstant(patches + i));
   }
 
-  // Returns the LogitPatch with index `i`. If this patch counts the output token that the previous
-  // step sampled, adds 1 to `in_output`. If the patch changes no logit, `token` of the result is
-  // -1.
+  // Returns the LogitPatch with index `i`. If this patch applies penalties to the pending token
+  // (the output token that the previous step sampled), adds 1 to `in_output`. If the patch changes
+  // no logit, `token` of the result is -1.
   static INCIPIT_DEVICE LogitPatch PatchAt(const Args& args, int i) {
     LogitPatch patch = LoadPatch(args, i);
     if (i == dev::LoadShared(&Shared()->pending_patch)) {

@@ -94,7 +94,7 @@ struct SampleOutputs {
   int32_t* tokens = nullptr;
   // element i: a RowStatus, which states whether all logits of a row are finite
   int32_t* status = nullptr;
-  TokenScore* scores = nullptr;  // data for the requested log probabilities
+  TokenScore* scores = nullptr;  // numbers from which the host computes log probabilities
   // Lists of likeliest tokens, one list after the other. Each list begins at index `top_begin` of
   // its SampleEntry or ScoreEntry, with the likeliest token.
   TopLogit* tops = nullptr;
