@@ -7,9 +7,8 @@ namespace {
 
 constexpr uint64_t kBanks = 32, kBankBytes = 4, kSectorBytes = 32;
 constexpr int kServedBytes = 128;
-// An access of a warp is counted when all 32 lanes have made the access. This constant limits the
-// number of accesses of a warp, at one source line, that wait for missing lanes. Above the limit,
-// the oldest access is counted without the missing lanes.
+// Maximum number of accesses of a warp, at one source line, that wait until all 32 lanes have made
+// them. Above this maximum, the oldest waiting access is counted without the missing lanes.
 constexpr size_t kMostOpen = 256;
 
 bool IsShared(AccessKind kind) {

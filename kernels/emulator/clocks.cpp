@@ -46,8 +46,8 @@ void Clocks::Join(ClockVector& into, const ClockVector& other) {
 }
 
 void Clocks::SyncWarps(std::span<const int> warps) {
-  // Merges the acquired vector clocks of all lanes into the vector clock of their warp. Several
-  // lanes often share one acquired vector clock, which is then merged only once.
+  // Merges the vector clocks that the lanes of a warp have acquired into the vector clock of the
+  // warp. Often, several lanes have acquired the same vector clock, which is then merged only once.
   for (const int warp : warps) {
     const ClockVector* latest = nullptr;
     for (int lane = 0; lane < kLanes; ++lane) {

@@ -57,7 +57,8 @@ class Clocks {
   void SyncWarps(std::span<const int> warps);
   // Records that warp number `warp` of this thread block has arrived at the barrier of the cluster.
   void ArriveAtCluster(int warp);
-  // Completes the barrier of the cluster. REQUIRES: ArriveAtCluster was called for all warps of all
+  // Completes the barrier of the cluster. `orders_reads`: true if the barrier also orders reads of
+  // other thread blocks' shared memory. REQUIRES: ArriveAtCluster was called for all warps of all
   // `blocks` (the thread blocks of the cluster).
   static void MeetAsCluster(std::span<Clocks* const> blocks, bool orders_reads);
   // Records that all accesses before the cluster's barrier happened before the next access of
@@ -68,8 +69,8 @@ class Clocks {
   // warp.
   void Release(int thread, ClockVector& into);
   std::shared_ptr<const ClockVector> Snapshot(int thread);
-  // Merges the vector clock `known` into the vector clock of thread `thread`. Replaces the vector
-  // clock that an earlier call merged with the same `source`.
+  // Merges the vector clock `known` into the vector clock of thread `thread`. `known` replaces the
+  // vector clock of an earlier call with the same `source`.
   void Acquire(int thread, int source, std::shared_ptr<const ClockVector> known);
   ClockVector MakeVector() const { return ClockVector(static_cast<size_t>(num_agents_)); }
 

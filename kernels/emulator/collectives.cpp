@@ -79,8 +79,8 @@ void ComeToBarrier(Warp& warp, const char* name, Site site) {
   warp.num_at_barrier = (warp.num_at_barrier + 1) % kLanes;
 }
 
-// Records that all accesses of the threads at barrier number `id` before the barrier happened
-// before all accesses of these threads after the barrier.
+// Records that barrier number `id` orders its threads: their accesses before the barrier happened
+// before their accesses after the barrier.
 void OrderThreads(const Thread& last, const NamedBarrier& barrier, int id, Site site) {
   const Block& block = *last.warp->block;
   // Element i: number of lanes of warp i that have reached the barrier.

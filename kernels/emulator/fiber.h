@@ -29,9 +29,9 @@ class Fiber {
   ~Fiber();
 
   // Prepares the fiber: after the next switch to this fiber, the function `entry` runs. `entry`
-  // must not return. Start() does not call destructors of objects on the fiber's stack. `color` (0
-  // or more) moves the start of the stack, so that the stacks of several fibers use different CPU
-  // cache lines.
+  // must not return. If the fiber has run before, objects on its stack are not destroyed. `color`
+  // (0 or more) moves the start of the stack, so that the stacks of several fibers use different
+  // CPU cache lines.
   void Start(void (*entry)(), int color);
   // Completes the first switch to a fiber. REQUIRES: the function `entry` that was passed to
   // Start() calls FinishFirstSwitch() before any other function.

@@ -27,7 +27,7 @@ struct BlockKnowledge {
   int block = 0;
   std::shared_ptr<const ClockVector> known;
 };
-// Vector clocks of other thread blocks that thread `thread` acquired by an atomic operation.
+// Vector clocks that thread `thread` acquired from other thread blocks by an atomic operation.
 // `clock`: clock value of the thread at this operation.
 struct LearnedOfBlocks {
   int thread = 0;

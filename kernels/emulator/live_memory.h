@@ -40,8 +40,8 @@ class LiveMemory {
   static constexpr uintptr_t kPageBytes = 4096, kPages = 256;
 
   std::vector<Range> ranges_;
-  // latest_[page % kPages] is the allocated range that Holds() found most recently for an address
-  // in memory page `page`.
+  // Cache of Holds(), indexed by the number of a memory page modulo kPages: the allocated range
+  // that Holds() found most recently for an address in such a page.
   std::array<Range, kPages> latest_{};
 };
 

@@ -91,8 +91,8 @@ struct Multiplication {
 // FenceMultiplies() to the call of EndMultiplies().
 struct WarpSums {
   int num_blocks = 0;
-  // True between the calls of MultiplyAddWarpgroup() and EndMultiplies(), when the kernel must not
-  // access the results.
+  // True from the call of MultiplyAddWarpgroup() to the call of EndMultiplies(). During this time,
+  // the kernel must not access the results.
   bool is_taken = false;
   // Element i is the address of the results of lane i, an array of shape [num_blocks][4].
   std::array<float*, kLanes> home{};
@@ -106,8 +106,8 @@ struct Warp {
   int64_t number = 0;
   uint32_t ready = 0;      // bit i is set if lane i can run
   bool is_queued = false;  // true if Machine::runnable_ contains this warp
-  // Bit i is set if lane i waits for the other lanes of the warp in the function named
-  // `collective`.
+  // Bit i is set if lane i has called the function named `collective` and waits there for the other
+  // lanes of the warp.
   uint32_t arrived = 0;
   const char* collective = "";
   Site collective_site;
@@ -142,7 +142,8 @@ struct MemoryBarrier {
   int missing_arrivals = 0;  // number of arrivals that the current phase still needs
   // Number of bytes that ArriveExpecting() announced and that have not been copied yet.
   int64_t missing_bytes = 0;
-  // Number of bytes that ArriveExpecting() announced and for which CopyBulk() was not called yet.
+  // Number of bytes that ArriveExpecting() announced, but for which CopyBulk() has not been called
+  // yet.
   int64_t unclaimed_bytes = 0;
   uint32_t phase = 0;  // number of times that the barrier was completed
   std::vector<Thread*> waiting;
@@ -180,8 +181,8 @@ struct Block {
   // Vector clock that each thread merges into its own vector clock in WaitForEarlierKernels(), to
   // record that the earlier kernels have ended.
   std::shared_ptr<const ClockVector> kernels_ended;
-  // Element i lists the matrix products of warpgroup i (four warps): the byte offsets of both
-  // factors in shared memory, and the number of columns divided by 8.
+  // Element i lists the matrix products of warpgroup i (four warps). A product has three numbers:
+  // the byte offsets of its two factors in shared memory, and its number of columns divided by 8.
   std::vector<std::vector<std::array<int, 3>>> multiplications;
   int num_ended = 0;  // number of threads of this thread block that have ended
   bool let_next_start = false;
@@ -301,8 +302,8 @@ class Machine {
   std::vector<BulkCopy> bulk_;
   GlobalRaces global_races_;
   AccessCounts counts_;
-  // Before the scheduler runs a warp, one bulk copy in flight finishes with the probability
-  // 1 / landing_one_in_. 0: bulk copies finish only if no thread can run.
+  // Before the scheduler runs a warp, one bulk copy in flight may finish; the probability is
+  // 1 / landing_one_in_. If landing_one_in_ is 0, bulk copies finish only if no thread can run.
   uint32_t landing_one_in_ = 1;
   // Remaining number of switches between threads of the running warp, after which the scheduler
   // chooses another warp.

@@ -206,7 +206,8 @@ bool SharedRaces::IsFenced(int thread, int agent, Clock clock, Memory memory) co
   const auto& all = fences_[static_cast<size_t>(memory)];
   const Fences& mine = all[static_cast<size_t>(thread)];
   if (mine.known != nullptr && clock <= (*mine.known)[static_cast<size_t>(agent)]) return true;
-  // An agent that is not a thread, for example a bulk copy, never calls FenceBulk().
+  // Agents that are not threads, for example bulk copies, have larger numbers and never call
+  // FenceBulk().
   if (agent >= static_cast<int>(all.size())) return false;
   const auto& theirs = all[static_cast<size_t>(agent)].clocks;
   const auto fence = std::lower_bound(theirs.begin(), theirs.end(), clock);

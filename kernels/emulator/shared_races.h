@@ -45,8 +45,8 @@ class SharedRaces {
   // Records a bulk copy to `range`. An access of `range` is a race until the accessing thread has
   // waited for phase `phase` (counted from 1) of mbarrier `barrier`.
   std::string BeginBulk(int thread, Range range, int barrier, Clock phase, Site site);
-  // Records a call of FenceBulk() by `thread`. After this call, bulk copies and warpgroup matrix
-  // products may access bytes of `memory` (global or shared) that threads accessed before the call.
+  // Records a call of FenceBulk() by `thread`. Only after this call may bulk copies and warpgroup
+  // matrix products access bytes of `memory` (global or shared) that threads have accessed before.
   void FenceBulk(int thread, Memory memory);
   bool IsFenced(int thread, int agent, Clock clock, Memory memory) const;
   // Checks and records a read of `range` by another thread block. The read is a race if this thread
@@ -102,13 +102,13 @@ class SharedRaces {
   ZeroArray<Write> writes_;  // element i: the latest write to word i (4 bytes) of shared memory
   // Element i * num_warps_ + j is the latest read of word i (4 bytes of shared memory) by warp j.
   ZeroArray<Read> reads_;
-  // Element i: 1 plus the number of cluster barriers that were completed when another thread block
-  // last read word i (4 bytes). 0: no other thread block has read word i.
+  // Element i: 1 plus the value of Clocks::ClusterArrivals() when another thread block last read
+  // word i (4 bytes). 0: no other thread block has read word i.
   ZeroArray<Clock> remote_reads_;
   Clock last_remote_read_ = 0;
-  // Cache of the function KnowsWrite(). Element i is a write that is known to have happened before
-  // the next access of thread i. High 32 bits: the writer. Low 32 bits: the clock value of the
-  // write.
+  // Cache of the function KnowsWrite(): for each thread, a write that happened before the next
+  // access of the thread. High 32 bits: the thread or the copy that wrote. Low 32 bits: the clock
+  // value of the write.
   std::vector<uint64_t> known_writes_;
   // The calls of FenceBulk() by one thread.
   struct Fences {

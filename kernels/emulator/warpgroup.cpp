@@ -62,8 +62,8 @@ void ForChunks(const Warp& warp, const Multiplication& one, Each each) {
   }
 }
 
-// Returns the element of warp.sums for which the results of lane 0 are stored at address `home`, or
-// null if there is no such element.
+// Returns the element of warp.sums whose results for lane 0 are stored at address `home`, or null
+// if there is no such element.
 WarpSums* FindSums(Warp& warp, const float* home) {
   const auto at = std::find_if(warp.sums.begin(), warp.sums.end(),
                                [&](const WarpSums& each) { return each.home[0] == home; });
