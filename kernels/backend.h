@@ -53,9 +53,9 @@ struct WeightUse {
       : role(role), rotated_head_dim(rotated_head_dim) {}
 
   WeightRole role;
-  // Number of elements of an attention head, or 0. If not 0, a backend may reorder the rows of the
-  // query, key and value weight, so that the matrix product can apply RoPE. REQUIRES: if not 0,
-  // every QkvRopeAppend with this weight has heads of this size, and null `query_norm` and
+  // 0, or the number of elements of an attention head. If not 0, the backend may reorder the weight
+  // rows of queries, keys and values, so that the matrix product can apply RoPE. Then every
+  // QkvRopeAppend with this weight must have heads of this size, and null `query_norm` and
   // `key_norm`.
   int32_t rotated_head_dim;
 };
@@ -84,8 +84,8 @@ class KvPool {
 };
 
 // Arguments of Sample, which samples one token for each element of `samples`, by the rules of
-// kernels/sampling.h. If a step calls Sample several times, the samples of all calls are numbered
-// consecutively, in the order of the calls.
+// kernels/sampling.h. A step may call Sample several times: the first sample of a call gets the
+// number after the last sample of the previous call.
 struct SampleArgs {
   TensorView logits;  // logits, shape [rows, vocab], f32
   // One element for each token to sample. The field `row` of the elements is ignored.
@@ -186,9 +186,9 @@ struct GateUpSiluArgs {
   TensorView out;                // output: MLP activations, shape [num_tokens, intermediate_size]
 };
 
-// Arguments of Logits, which computes RmsNorm(hidden) * W^T, where W is `head`, for some tokens of
-// the step. `begin` and `count` select the elements [begin, begin + count) of StepLogits::rows. Row
-// i of `logits` belongs to element begin + i.
+// Arguments of Logits, which computes logits = RmsNorm(hidden) * W^T for `count` tokens of the
+// step, where W is `head`. StepLogits::rows[begin + i] is the index of the token to which row i of
+// `logits` belongs.
 struct LogitsArgs {
   TensorView hidden;  // input: hidden state, shape [num_tokens, hidden_size]
   NormArgs norm;
@@ -237,7 +237,7 @@ struct ModelShape {
   int32_t hidden_size = 0, intermediate_size = 0, vocab_size = 0;
   int32_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
   int32_t block_size = 0;
-  // The distinct attention windows of all layers, as numbers of positions; 0: full attention.
+  // Distinct sliding-window sizes of the model's layers, in positions; 0: full attention.
   std::vector<int32_t> windows = {};
 };
 
@@ -276,20 +276,22 @@ class Backend {
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Store(std::span<const ConstTensorView> parts) = 0;
 
   // Allocates the memory for steps within `bounds`, so that these steps allocate nothing. Larger
-  // steps allocate more memory. Returns RESOURCE_EXHAUSTED if there is not enough memory. REQUIRES:
-  // the step after this call does not use tokens that the step before this call sampled.
+  // steps allocate more memory. Returns RESOURCE_EXHAUSTED if there is not enough memory. Reserve
+  // may discard the tokens that the previous step sampled. REQUIRES: the next step does not use
+  // these tokens.
   virtual absl::Status Reserve(const StepBounds& bounds) = 0;
 
   // Begins a step. The arrays of `step` and `logits` must stay valid until Synchronize returns.
   virtual void Upload(const Step& step, const StepLogits& logits) = 0;
   // Enqueues the operations that `enqueue` calls. `owner` identifies the caller. The backend may
-  // record the operations, and replay them for a later step with the same `owner` and number of
-  // tokens. REQUIRES: the operations and the addresses of their arguments depend only on `owner`,
-  // the number of tokens and the arguments of Upload.
+  // record the operations. For a later step with the same `owner` and number of tokens, the backend
+  // may replay the recording instead of calling `enqueue`. REQUIRES: the operations and the
+  // addresses of their arguments depend only on `owner`, the number of tokens and the arguments of
+  // Upload.
   virtual void RunStep(const void* owner, absl::FunctionRef<void()> enqueue) = 0;
-  // Records the operations of `enqueue` for each number of tokens up to `tokens_max`. Later calls
-  // of RunStep replay the recorded operations. During the recording, the backend runs `step`, which
-  // has one token. The default implementation records nothing.
+  // Records the operations of `enqueue` for each number of tokens up to `tokens_max`, so that later
+  // calls of RunStep can replay them. The recording runs `step`, a step of one token. The default
+  // implementation records nothing.
   virtual absl::Status RecordSteps(const void* /*owner*/, int32_t /*tokens_max*/,
                                    const Step& /*step*/, const StepLogits& /*logits*/,
                                    absl::FunctionRef<void()> /*enqueue*/) {

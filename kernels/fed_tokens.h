@@ -17,7 +17,7 @@ namespace incipit {
 
 class FedTokens {
  public:
-  // Starts a step: the tokens of all calls of Add since the previous call of BeginStep become the
+  // Starts a step. The tokens that Add received since the previous call of BeginStep become the
   // tokens of the previous step. Returns a copy of `tokens` in which tokens of the previous step
   // replace all placeholders (numbers below 0). The copy is valid until the next call of BeginStep.
   std::span<const TokenId> BeginStep(std::span<const TokenId> tokens) {

@@ -11,7 +11,8 @@
 //      Then presence_penalty is subtracted if the token occurs in the output. Then logit_bias is
 //      added. Each operation is rounded to f32, and finite values are clamped to the finite range.
 //      Penalties and biases of tokens outside of the vocabulary are ignored. A pending token
-//      (StepSample::pending_sample) counts as one more occurrence in the output.
+//      (an output token that the host does not know yet, see StepSample::pending_sample) counts as
+//      one more occurrence in the output.
 //   3. Banned tokens are removed. If the bans would remove every token, all bans are ignored.
 //   4. If temperature <= 0, the token with the largest logit is returned. Among equal logits, the
 //      lowest token id is returned. Rules 5 to 7 do not apply.

@@ -18,8 +18,8 @@ inline constexpr float kExpLowest = -64.0f;
 // number rounded to a whole number.
 inline constexpr float kExpRound = 12582912.0f;
 inline constexpr float kExpLog2E = 1.44269504f;
-// The number ln 2, truncated to 15 significant bits, so that the product with a small whole number
-// is exact.
+// The first 15 significant bits of ln 2. The product of this constant and a small whole number is
+// exact.
 inline constexpr float kExpLn2High = 0.693145752f;
 inline constexpr float kExpLn2Low = 1.42860677e-6f;
 // Coefficients of the polynomial q(r), which interpolates (e^r - 1 - r) / r^2 at the Chebyshev
@@ -30,8 +30,8 @@ inline constexpr float kExpQ1 = 0.0416665561f;
 inline constexpr float kExpQ0 = 0.166665763f;
 inline constexpr float kExpHalf = 0.5f;
 
-// The double `weight * kMassScale + kMassRound` contains the mass of a token in its low 52 bits.
-// The mass is the weight of the token, rounded to a fixed-point number.
+// The low 52 bits of the double `weight * kMassScale + kMassRound` are the mass of a token: its
+// weight, rounded to a fixed-point number.
 inline constexpr double kMassScale = 0x1p40;
 inline constexpr double kMassRound = 0x1p52;
 static_assert(kMassScale == static_cast<double>(1ull << kMassBits));

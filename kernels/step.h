@@ -22,9 +22,10 @@ struct StepSample {
   // token id. Empty if the request has no penalties. The pending token (`pending_sample`) is not
   // counted.
   std::span<const TokenCount> counts = {};
-  // Index, among the samples of the previous step, of the sample whose token is the pending token:
-  // the token at `position` - 1, which the host does not know yet. Penalties count the pending
-  // token as one more output token. -1: the host knows all tokens of the sequence.
+  // The pending token is the token at `position` - 1, if the previous step samples this token and
+  // the host does not know it yet. This field is the index of its sample among the samples of the
+  // previous step. -1: the host knows all tokens of the sequence. Penalties count the pending token
+  // as one more output token.
   int32_t pending_sample = -1;
   // Tokens that must not be sampled: the stop tokens if the output is shorter than min_tokens,
   // otherwise none.

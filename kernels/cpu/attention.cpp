@@ -12,7 +12,7 @@ namespace {
 constexpr int32_t kTileRowsMax = 48;
 
 // A tile is the attention of some tokens and heads of one sequence. Several threads share a tile if
-// the work of the tile exceeds W / kPartMax, where W is the average work of a thread.
+// its work is more than 1 / kPartMax of the average work of a thread.
 constexpr int64_t kPartMax = 4;
 
 // Maximum number of rows of each KV head if one thread computes several KV heads together. A row is
@@ -68,12 +68,12 @@ void CpuAttention::CutIntoTiles(const AttentionArgs& args, const Step& step) {
   const KvPoolShape& shape = args.pool->shape();
   const int32_t group = args.num_heads / shape.num_kv_heads;
   const int64_t parts = std::max<int64_t>(1, CountParts(args, step)), threads = threads_.count();
-  // Number of pieces into which the query heads that share one KV head are divided, so that no
-  // thread is idle. 1: these query heads are not divided.
+  // Number of pieces into which the query heads of one KV head are divided, to keep all threads
+  // busy. 1: not divided.
   const int64_t cuts = (threads + parts - 1) / parts;
   heads_per_tile_ = std::clamp(static_cast<int32_t>(group / cuts), 1, kTileRowsMax);
-  // A thread computes several KV heads together if it otherwise reads less than kRunBytes
-  // contiguous bytes. At least two pieces of work must remain for each thread.
+  // A thread computes several KV heads together if one KV head of a cache block has fewer than
+  // kRunBytes bytes. At least two pieces of work must remain for each thread.
   const int64_t bytes = int64_t{2} * shape.block_size * shape.head_dim * ByteSize(shape.dtype);
   const int64_t wanted = std::min((kRunBytes + bytes - 1) / bytes, parts / (2 * threads));
   groups_per_tile_ = std::clamp(static_cast<int32_t>(wanted), 1, simd::kAttendGroupsMax);
@@ -82,8 +82,8 @@ void CpuAttention::CutIntoTiles(const AttentionArgs& args, const Step& step) {
   for (int32_t s = 0; s < num_sequences; ++s) AddTiles(args, step, s);
 }
 
-// Counts the pairs of a KV head and a split (a range of kSplit positions of a sequence) in the
-// step. Threads can compute these pairs in parallel.
+// Returns the number of pieces of work that threads can compute in parallel. A piece is one KV head
+// and one split (a range of kSplit positions) of one sequence.
 int64_t CpuAttention::CountParts(const AttentionArgs& args, const Step& step) const {
   int64_t parts = 0;
   for (size_t s = 0; s + 1 < step.token_begin.size(); ++s) {
@@ -103,8 +103,8 @@ void CpuAttention::AddTiles(const AttentionArgs& args, const Step& step, int32_t
     const int32_t oldest = args.window > 0 ? std::max(0, first + 1 - args.window) : 0;
     const bool has_few_rows = heads_per_tile_ == group && num_tokens * group <= kGroupRowsMax;
     for (int32_t head = 0; head < args.num_heads;) {
-      // A tile (work of one thread) holds query heads of a single KV head, or all query heads of
-      // several KV heads.
+      // A tile belongs to the tokens of one sequence. A tile holds either some query heads of one
+      // KV head, or all query heads of several KV heads.
       const int32_t num_heads = std::min(heads_per_tile_, group - head % group);
       const int32_t num_groups =
           has_few_rows ? std::min(groups_per_tile_, (args.num_heads - head) / group) : 1;

@@ -20,8 +20,8 @@ void Candidates::KeepMass(uint64_t wanted) {
   KeepUpTo(FindCut(wanted, mass_of), mass_of);
 }
 
-// Finds the largest logit L for which the sum of value_of(i) is at least `wanted`. The sum is over
-// all candidates i with a logit of at least L.
+// Adds up value_of(i) for the candidates i, those with the largest logits first. Finds the logit at
+// which the sum reaches `wanted`.
 template <class ValueOf>
 Candidates::Cut Candidates::FindCut(uint64_t wanted, const ValueOf& value_of) {
   struct Digit {

@@ -43,13 +43,13 @@ class Candidates {
   void KeepMass(uint64_t wanted);
 
  private:
-  // Selects the candidates to keep: all candidates with a logit above a limit, and some candidates
-  // with a logit equal to the limit.
+  // Describes which candidates are kept: all candidates with a logit above a limit, and some of the
+  // candidates whose logit equals the limit.
   struct Cut {
-    // the limit, as an integer with the same order as the logits (OrderKey of kernels/sampling.h)
+    // the limit, converted to an integer by OrderKey of kernels/sampling.h
     uint32_t key = 0;
-    // For candidates with a logit equal to the limit: the number of candidates to keep
-    // (KeepLargest), or the sum of their masses to reach (KeepMass).
+    // How many of the candidates whose logit equals the limit are kept. In KeepLargest: their
+    // number. In KeepMass: the minimum sum of their masses (weights in fixed point).
     uint64_t wanted_of_equals = 0;
   };
   template <class ValueOf>

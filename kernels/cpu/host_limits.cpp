@@ -40,8 +40,7 @@ std::optional<uint64_t> ReadField(const std::string& path, std::string_view key)
 }
 
 // Returns the folder of the control group `path` below `mount`, then the folders of its parent
-// groups. The last folder is `mount` itself, because a process in a container may see only the
-// folder `mount`.
+// groups, and last `mount`. A process in a container may see only the folder `mount`.
 std::vector<std::string> WithAncestors(const std::string& mount, std::string path) {
   std::vector<std::string> folders;
   while (!path.empty() && path != "/") {

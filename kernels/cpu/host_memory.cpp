@@ -32,8 +32,8 @@ Pages MapPages(size_t bytes) {
   void* const mapping = mmap(nullptr, bytes + kHugePageBytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED) return nullptr;
-  // Keeps `bytes` bytes of the mapping, which begin at a multiple of the huge-page size, and unmaps
-  // the rest.
+  // Keeps `bytes` bytes of the mapping, from the first multiple of the huge-page size on. Unmaps
+  // all other bytes of the mapping.
   char* const begin = static_cast<char*>(mapping);
   const size_t skipped =
       (kHugePageBytes - reinterpret_cast<uintptr_t>(begin) % kHugePageBytes) % kHugePageBytes;

@@ -186,8 +186,8 @@ class OneDnnContext::State {
   }
 
   // Returns the number of input rows after padding. On a CPU without bf16 instructions, a single
-  // bf16 row is padded to two rows. Otherwise oneDNN could compute other bits for this row than in
-  // a larger batch.
+  // bf16 row is padded to two rows. Without this padding, oneDNN could compute other bits for the
+  // row than in a larger batch.
   int64_t BucketOf(const Shape& shape, int64_t num_rows) const {
     const int64_t least = shape.form == Form::kBF16 && !native_.bf16 ? 2 : 1;
     return *std::ranges::lower_bound(kRowBuckets, std::max(least, num_rows));
@@ -363,8 +363,8 @@ absl::StatusOr<std::unique_ptr<PackedMatrix>> OneDnnContext::Pack(const MatrixSo
     const State::Format& format = state_->FormatOf(shape);
     if (use == OneDnnUse::kWhereRowsStayApart && !format.rows_stay_apart) {
       return Unimplemented(
-          "oneDNN has no product of a weight with {} outputs and {} inputs that computes the same "
-          "bits in every batch",
+          "oneDNN cannot multiply a weight with {} outputs and {} inputs so that a row has the "
+          "same bits in every batch",
           shape.outputs, shape.inputs);
     }
     INCIPIT_ASSIGN_OR_RETURN(auto buffer,

@@ -18,8 +18,8 @@ namespace incipit {
 // The matrices for which oneDNN is used.
 enum class OneDnnUse : uint8_t {
   kWherePossible,
-  // oneDNN is used only for matrices for which it computes each row with the same bits in every
-  // batch.
+  // oneDNN is used for a matrix only if the bits of each result row do not depend on the other rows
+  // of the batch.
   kWhereRowsStayApart,
 };
 

@@ -17,9 +17,9 @@ constexpr int64_t kRounds = 2'000'000;
 // CPU caches.
 constexpr size_t kReadBytes = 256 << 20;
 
-// Calls `work(thread)` on all threads simultaneously. `work` returns how many operations or bytes
-// the thread has processed. Returns the sum of these numbers per second: the highest of kRepeats
-// measurements.
+// Runs `work(thread)` on all threads simultaneously, kRepeats times. `work` returns the number of
+// its operations or bytes. Returns the highest rate: the sum of these numbers over all threads,
+// divided by the time in seconds.
 template <class F>
 double BestRate(const Threads& threads, const F& work) {
   double best = 0;

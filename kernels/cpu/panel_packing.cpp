@@ -73,8 +73,8 @@ class PanelPacker {
     return FindRow(source_.parts, panel % 2 == 0 ? row : size + row);
   }
 
-  // Returns the position of row `lane` in each stored column of a panel. A panel is a group of
-  // panel_width weight rows, stored column by column.
+  // A panel (a group of panel_width weight rows) is stored column by column. Returns the index of
+  // row `lane` in each stored column.
   int64_t PositionOf(int64_t lane) const {
     const int64_t lanes = shape_.pair_lanes, pair = lane / (2 * lanes) * 2 * lanes;
     if (!product_.interleaves_pairs || pair + 2 * lanes > shape_.panel_width) return lane;

@@ -57,8 +57,8 @@ TokenId RowSampler::Sample(const StepSample& sample, TokenId pending,
   } else if (params.top_p < 1) {
     CollectMass(sample);
   } else if (params.min_p > 0) {
-    // A token can be sampled only if its logit is at most `below` lower than the largest logit.
-    // `below` is slightly larger than min_p requires, so that rounding errors exclude no token.
+    // min_p excludes tokens whose logit is too far below the largest logit. `below` is slightly
+    // larger than this distance, so that rounding errors cannot exclude a token that min_p keeps.
     const double below = (0.01 - std::log(params.min_p)) * params.temperature;
     Collect(static_cast<float>(max_ - below));
     Weigh(InverseTemperature(params.temperature));

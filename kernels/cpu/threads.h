@@ -1,5 +1,5 @@
-// Manages the OpenMP threads of the CPU backend, which oneDNN also uses. Between two operations,
-// the threads first wait actively, and later sleep (docs/operations.md).
+// Manages the OpenMP threads that the CPU backend and oneDNN share. After an operation, the threads
+// first wait in a loop that uses CPU time, and later sleep (docs/operations.md).
 #pragma once
 
 #include <omp.h>

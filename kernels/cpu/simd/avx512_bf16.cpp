@@ -42,7 +42,7 @@ struct DottedBF16 {
     const auto high = __builtin_bit_cast(__m256i, _mm512_cvtneps_pbh(b.v));
     return {_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1)};
   }
-  // Pairs Vec::kLanes elements at `keys` with the elements at keys + kBlock.
+  // Pairs element i at `keys` with element i at keys + kBlock, for Vec::kLanes elements.
   static IntVec PairKeys(const DottedBF16* keys) { return {Interleaved(_mm512_loadu_si512(keys))}; }
   // Pairs element i of `a` with element i of `b`, for Vec::kLanes elements.
   static IntVec PairRows(const DottedBF16* a, const DottedBF16* b) {
@@ -59,8 +59,8 @@ struct DottedBF16 {
   }
 };
 
-// Restores the order of elements that PairRows has changed. The order after PairRows is: lanes [0,
-// 4) of `a`, [0, 4) of `b`, [4, 8) of `a`, [4, 8) of `b`, and so on.
+// Restores the original order of the elements, which PairRows has changed: lanes [0, 4) of `a`, [0,
+// 4) of `b`, [4, 8) of `a`, [4, 8) of `b`, and so on.
 inline void PutInOrder(const DottedBF16*, Vec& a, Vec& b) {
   const __m512i low = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
   const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));

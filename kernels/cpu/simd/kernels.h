@@ -100,11 +100,11 @@ struct FinishRowArgs {
 // The functions of the matrix product for one weight format.
 struct Product {
   int32_t panel_width, tile_rows, cols_per_step;
-  // True if the weight rows of each group of 2 * Kernels::pair_lanes rows are stored in pairs: row
-  // i of the group, then row i + pair_lanes. False if the rows are stored in ascending order.
+  // True if each group of 2 * Kernels::pair_lanes weight rows is interleaved: row i + pair_lanes of
+  // the group follows row i. False if the rows are stored in ascending order.
   bool interleaves_pairs;
-  // True if pack_rows adds 128 to each number of an input row, so that all numbers are unsigned.
-  // The numbers with which the sums of the outputs begin (`starts`) cancel this addition.
+  // True if pack_rows adds 128 to each eight-bit number of an input row, to make the numbers
+  // unsigned. The initial values of the sums (`starts`) compensate for this addition.
   bool offsets_factors;
   // Returns the number of groups into which `multiply` divides `num_rows` input rows. For all rows
   // of a group, `multiply` reuses weights that are in the CPU caches.
@@ -146,9 +146,9 @@ struct AttendArgs {
   // Working memory of `attend`: attend_scratch_floats(n, head_dim) floats, where n is num_groups *
   // RoundUp(num_tokens * num_heads, 16).
   float* scratch;
-  // Output: the intermediate sums, of shape [split][KV head]. The sums of one split and KV head
-  // occupy attend_state_floats(num_tokens * num_heads, head_dim) floats. If `states` is not null,
-  // `attend` does not write `out`, and the caller must call attend_combine later.
+  // Output: the intermediate sums, of shape [split][KV head], with attend_state_floats(num_tokens *
+  // num_heads, head_dim) floats per element. Null: not stored. If not null, `attend` does not write
+  // `out`, and the caller must call attend_combine later.
   float* states;
 };
 
@@ -168,8 +168,8 @@ struct Kernels {
 
   int64_t (*attend_scratch_floats)(int64_t num_rows, int64_t head_dim);
   int64_t (*attend_state_floats)(int64_t num_rows, int64_t head_dim);
-  // Element i computes attention for a KV pool that stores keys and values of DType i. The element
-  // for f16 is null, because no KV pool stores f16.
+  // Functions that compute attention. Element i is for keys and values of DType i. The element for
+  // f16 is null, because no KV pool stores f16.
   void (*attend[kNumStored])(const AttendArgs& args);
   void (*attend_combine[kNumStored])(const AttendArgs& args);
 

@@ -19,8 +19,8 @@ struct NativeProducts {
 };
 NativeProducts DetectNativeProducts();
 
-// Returns true if `kernels` uses the bf16 dot instruction. If the result is true, oneDNN computes
-// the matrix products of all number types for which the machine has a dot product instruction.
+// Returns true if `kernels` uses the bf16 dot instruction. If the result is true, the backend
+// prefers oneDNN for the number types for which this machine has a dot product instruction.
 bool PrefersOneDnn(const Kernels& kernels);
 
 }  // namespace incipit::simd
