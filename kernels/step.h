@@ -19,8 +19,8 @@ struct StepSample {
   int32_t choice = 0;
   int64_t position = 0;  // position of the sampled token in its sequence
   // Tokens of the prompt and the output, with their numbers of occurrences, in ascending order of
-  // token id. Empty if the request has no penalties. The pending token (`pending_sample`) is not
-  // counted.
+  // token id. Empty if the request has no penalties. A token that the host does not know yet
+  // (`pending_sample`) is not counted.
   std::span<const TokenCount> counts = {};
   // The pending token is the token at `position` - 1, if the previous step samples this token and
   // the host does not know it yet. This field is the index of its sample among the samples of the

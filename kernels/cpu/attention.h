@@ -53,8 +53,9 @@ class CpuAttention {
   const Threads& threads_;
   std::vector<Tile> tiles_;
   std::vector<Unit> units_;
-  // Indices in `tiles_` of the tiles that several threads share. Each of these threads sums some
-  // ranges of kSplit positions. The sums of all ranges are combined at the end.
+  // Indices in `tiles_` of the tiles that several threads share. Each thread computes the sums over
+  // some ranges of kSplit positions of such a tile. At the end, the sums over all ranges are
+  // combined.
   std::vector<int32_t> apart_;
   Scratch<float> scratch_;  // working memory: scratch_floats_ floats for each thread
   Scratch<float> states_;

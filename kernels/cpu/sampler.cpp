@@ -103,9 +103,9 @@ void RowSampler::CollectLargest(int64_t k) {
   candidates_.KeepLargest(k);
 }
 
-// Fills `candidates_` with the fewest most probable tokens whose total probability is at least
-// top_p. To save time, first collects only the tokens with logits near the largest logit, which are
-// enough in most rows.
+// Fills `candidates_` with the most probable tokens: as few as possible, but with a total
+// probability of at least top_p. To save time, first collects only the tokens with logits near the
+// largest logit. In most rows, these tokens are enough.
 void RowSampler::CollectMass(const StepSample& sample) {
   const SamplingParams& params = *sample.params;
   const float inverse = InverseTemperature(params.temperature);

@@ -45,8 +45,8 @@ struct PagedAttentionArgs {
   dev::bf16* out = nullptr;          // output: attention results, [tokens, num_heads * head_dim]
   int32_t num_heads = 0, num_kv_heads = 0;
   float scale = 0;
-  // Numbers of tokens per page and of elements per attention head. Only kernel SimpleAttention uses
-  // these fields.
+  // page_size: number of tokens per page. head_dim: number of elements per attention head. Only
+  // kernel SimpleAttention uses these fields.
   int32_t page_size = 0, head_dim = 0;
   // Workspace of kernel DecodeAttention, f32 [max_partial_rows, num_kv_heads, head_dim]: sums of
   // values (V) multiplied by softmax weights. Each sum belongs to one query vector and one range of

@@ -161,7 +161,7 @@ class RowSelector {
     for (int i = dev::Thread(); i < listed_; i += kThreads) visit(Listed(i));
   }
 
-  // Stores in the list of candidates the sort keys of all tokens for which `wanted` returns true.
+  // Fills the list of candidates with the sort keys of all tokens for which `wanted` returns true.
   // Returns false if the list is too small.
   template <class Wanted>
   INCIPIT_DEVICE bool Collect(const Wanted& wanted) {

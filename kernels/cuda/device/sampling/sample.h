@@ -42,9 +42,9 @@ struct Sample {
     // Copies of the logits that the kernel changes by penalties, biases and bans: one f32 for each
     // LogitPatch
     float* originals = nullptr;
-    // Token ids that the previous batch sampled (input) and that this batch samples (output). The
-    // kernels Embed and Sample read the tokens of this batch in the next batch. The indices of the
-    // two batches are disjoint (SampledIndex in kernels/cuda/host/sample_plan.h).
+    // Device array of sampled token ids. Input: the tokens of the previous batch. Output: the
+    // tokens of this batch, which the kernels Embed and Sample read in the next batch. The two
+    // batches use different elements (SampledIndex in kernels/cuda/host/sample_plan.h).
     int32_t* sampled = nullptr;
     SampleOutputs outputs;
   };
