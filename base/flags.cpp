@@ -59,8 +59,9 @@ std::string IntervalText(double seconds) {
   return fmt::format("{}s", seconds);
 }
 
-// Returns the allowed range as text: "from A to B", "at least A" or "at most B". Omits a limit of
-// `range` that equals the limit of the number type (`widest`).
+// Returns the allowed range as text: "from A to B", "at least A" or "at most B". `widest` contains
+// the limits of the number type. The text omits a minimum or maximum of `range` that is such a
+// limit.
 template <typename T, typename Show>
 std::string BoundsText(const FlagRange<T>& range, const FlagRange<T>& widest, Show show) {
   const bool has_min = range.min > widest.min;
@@ -186,8 +187,9 @@ void Flags::Switch(FlagText text, bool& target) {
 void Flags::AddNames(FlagText text, std::vector<string_view> names, std::function<void(size_t)> set,
                      std::function<size_t()> get) {
   std::string all = fmt::format("{}", fmt::join(names, ", "));
-  // The value that was set last, as the index of the value's first name in `names`, and the name
-  // that the user passed. The passed name may be a later name of the value (an alias).
+  // The value that was set last, and the name that the user passed for this value. The value is
+  // stored as the index of its first name in `names`. The passed name may be an alias: a later name
+  // of the value.
   auto given = std::make_shared<std::pair<size_t, string_view>>(get(), names[get()]);
   Add(
       text, all,
@@ -327,9 +329,9 @@ absl::StatusOr<size_t> Flags::ParseFlag(std::span<const string_view> args, Other
   }
   const bool has_next = args.size() > 1;
   if (flag->is_switch) {
-    // Use the next argument as the value of the flag if the next argument is "on", "true", "off" or
-    // "false". If the command accepts only flags, use any next argument that does not begin with
-    // `-`.
+    // The next argument is the value of the flag if the argument is "on", "true", "off" or "false".
+    // In a command that accepts only flags, any next argument that does not begin with `-` is also
+    // the value.
     const bool takes_next = has_next && (ParseBool(args[1]).has_value() ||
                                          (others == Others::kRefused && !args[1].starts_with('-')));
     INCIPIT_RETURN_IF_ERROR(Set(name, takes_next ? args[1] : "on"));

@@ -61,7 +61,7 @@ class Flags {
   void String(FlagText text, std::string& target);
   void String(FlagText text, std::optional<std::string>& target);
   // Adds a flag that the user may repeat. The first value replaces the default values in `target`.
-  // Each further value is appended to `target`.
+  // The second and all later values are appended to `target`.
   void Strings(FlagText text, std::vector<std::string>& target);
   // Adds a flag that is on or off. `--flag` alone means on. The values on, true, off and false are
   // accepted too.

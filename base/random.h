@@ -26,7 +26,8 @@ constexpr std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter,
 }
 
 // Returns the 64 random bits that sample one token. `seed` is the seed of the request. `stream` is
-// the index of the choice (one of n outputs). `position` is the position of the token.
+// the index of the choice (one of n outputs). `position` is the position of the sampled token in
+// its sequence.
 constexpr uint64_t RandomBits(uint64_t seed, uint32_t stream, uint64_t position) {
   const auto bits = Philox4x32(
       {static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), stream, 0},

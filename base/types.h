@@ -46,8 +46,8 @@ struct TokenBias {
 struct SamplingParams {
   // Divisor of the logits. 0: the token with the highest probability is always sampled.
   float temperature = 1;
-  // Only the likeliest tokens can be sampled: as few tokens as possible with a total probability of
-  // at least `top_p`. Range (0, 1]; 1: no limit.
+  // Sampling chooses among the likeliest tokens: the smallest set of tokens with a total
+  // probability of at least `top_p`. Range (0, 1]; 1: no limit.
   float top_p = 1;
   int32_t top_k = 0;  // Sampling chooses among the `top_k` likeliest tokens. 0: no limit.
   // Sampling chooses among the tokens whose probability is at least `min_p` times the highest

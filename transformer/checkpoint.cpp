@@ -29,9 +29,9 @@ absl::Status CheckShardName(std::string_view name) {
       ShownValue(std::string(name)));
 }
 
-// Returns an error if the weight file `shard` is outside the folder `folder`, for example behind a
-// link. In the cache of Hugging Face, a link may lead to the directory blobs/ of the same
-// repository.
+// Returns an error if the weight file `shard` is not in the folder `folder`, for example because
+// `shard` is a link to another folder. Exception: in the cache of Hugging Face, a link may lead to
+// the directory blobs/ of the same repository.
 absl::Status CheckShardLocation(const fs::path& folder, const fs::path& shard) {
   std::error_code error;
   const fs::path target = fs::canonical(shard, error);

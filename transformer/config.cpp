@@ -144,8 +144,8 @@ absl::Status CheckUniformLayers(std::span<const LayerType> types, LayerType expe
     return absl::OkStatus();
   }
   return Unimplemented(
-      "layer_types contains {}, which the architecture {} does not support with this "
-      "value of sliding_window",
+      "layer_types contains {}; with this value of sliding_window, the architecture {} has no "
+      "such layers",
       expected == LayerType::kFull ? "sliding_attention" : "full_attention", architecture);
 }
 

@@ -35,7 +35,7 @@ struct RopeConfig {
   int32_t original_max_positions = 0;
   // Parameters for `type` kLlama3 only.
   double low_freq_factor = 1, high_freq_factor = 4;
-  // The members from `beta_fast` to `truncate` are parameters for `type` kYarn only.
+  // The following members, up to `truncate`, are used only if `type` is kYarn.
   double beta_fast = 32, beta_slow = 1;
   std::optional<double> attention_factor, mscale, mscale_all_dim;
   bool truncate = true;
@@ -49,8 +49,8 @@ struct ModelConfig {
   int32_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
   int32_t vocab_size = 0, max_positions = 0;
   float rms_norm_epsilon = 0;
-  // True if the output head (lm_head) uses the tensor of the token embedding. If the checkpoint
-  // contains a separate tensor for the head, the separate tensor is used.
+  // True if the output head (lm_head) uses the same tensor as the token embedding. If the
+  // checkpoint contains a separate tensor for the head, this setting has no effect.
   bool tied_embeddings = false;
   // True if config.json contains the key tie_word_embeddings. An absent key has the same effect as
   // the value true.

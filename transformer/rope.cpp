@@ -7,8 +7,9 @@
 namespace incipit {
 namespace {
 
-// Returns theta^(2 * pair / head_dim), the reciprocal of the RoPE frequency of the pair number
-// `pair` without scaling. Computes the power in double precision and rounds the result to f32.
+// Returns theta^(2 * pair / head_dim). The reciprocal of this number is the RoPE frequency of pair
+// number `pair` without scaling. Computes the power in double precision and rounds the result to
+// f32.
 float PairPeriod(const RopeConfig& rope, int32_t pair, int32_t head_dim) {
   const float exponent = static_cast<float>(2 * pair) / static_cast<float>(head_dim);
   return static_cast<float>(
@@ -16,7 +17,8 @@ float PairPeriod(const RopeConfig& rope, int32_t pair, int32_t head_dim) {
 }
 
 // Scales a RoPE frequency as Llama 3 does. Keeps a high frequency unchanged, and divides a low
-// frequency by rope.factor. Between both ranges, returns a weighted mean of these two values.
+// frequency by rope.factor. For a frequency between high and low, returns a weighted mean of the
+// unchanged and the divided frequency.
 float ScaleLlama3(const RopeConfig& rope, float frequency) {
   const double length = rope.original_max_positions;
   const auto factor = static_cast<float>(rope.factor);
@@ -35,9 +37,9 @@ struct Ramp {
   double begin = 0, end = 0;
 };
 
-// Returns the range of RoPE pairs for which YaRN mixes the original frequency with the frequency
-// divided by rope.factor. Over the original context length, the first pair of the range rotates
-// about beta_fast times, and the last pair about beta_slow times.
+// Returns the range of RoPE pairs in which YaRN mixes two frequencies: the original frequency, and
+// the frequency divided by rope.factor. Over the original context length, the first pair of the
+// range makes about beta_fast full turns, and the last pair about beta_slow.
 Ramp YarnRamp(const RopeConfig& rope, int32_t head_dim) {
   const auto pair_of = [&](double num_turns) {
     return head_dim * std::log(rope.original_max_positions / (num_turns * 2 * std::numbers::pi)) /

@@ -34,8 +34,9 @@ class Transformer {
   // Backend::Upload. Writes the output of the last layer to `activations.hidden`.
   void Forward(const Activations& activations, KvPool& pool) const;
 
-  // Enqueues the computation of logits for n tokens of the batch: the elements [begin, begin + n)
-  // of StepLogits::rows. `logits` has the shape [n, vocab] and the type f32.
+  // Enqueues the computation of logits for n tokens of the batch. The elements [begin, begin + n)
+  // of StepLogits::rows are the indices of these tokens. `logits` has the shape [n, vocab] and the
+  // type f32.
   void Logits(const Activations& activations, int32_t begin, const TensorView& logits) const;
 
  private:

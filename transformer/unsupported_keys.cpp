@@ -12,8 +12,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The allowed values of a key in config.json: the values that turn an unsupported option off.
-// kEmpty means null, false, 0, "", [] or {}.
+// The values of a key in config.json that turn an unsupported option off. All other values are
+// refused. kEmpty means null, false, 0, "", [] or {}.
 enum class Neutral : uint8_t { kEmpty, kOne, kTrue };
 struct UnsupportedKey {
   std::string_view key;

@@ -27,8 +27,8 @@ bool HasNonFinite(std::span<const std::byte> bytes, Bits exponent) {
   size_t i = 0;
   for (; i + sizeof(word) <= bytes.size(); i += sizeof(word)) {
     std::memcpy(&word, bytes.data() + i, sizeof(word));
-    // In an infinity or a NaN, all exponent bits are ones. Then the addition of 1 to the lowest
-    // exponent bit carries into the sign bit.
+    // In an infinity or a NaN, all exponent bits are ones. Only then does the addition of 1 to the
+    // lowest exponent bit carry into the sign bit.
     carried |= (word & mask) + lowest;
   }
   word = 0;

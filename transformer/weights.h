@@ -58,9 +58,9 @@ struct ModelWeights {
 };
 
 // Passes all tensors of `checkpoint` to the backend, which stores them in the format `format`. If
-// `format` is kInt8, the token embedding keeps its type in the checkpoint, unless the embedding is
-// also the output head. REQUIRES: `checkpoint` outlives the result, because the backend may keep
-// pointers to the tensors.
+// `format` is kInt8, a token embedding that is not also the output head keeps its type in the
+// checkpoint. REQUIRES: `checkpoint` outlives the result, because the backend may keep pointers to
+// the tensors.
 //
 // Returns INVALID_ARGUMENT if a tensor is missing or unknown, or has a wrong shape or dtype.
 // Returns UNIMPLEMENTED if the backend does not support the dtype, the weight format or the

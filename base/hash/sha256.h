@@ -18,8 +18,8 @@ using Sha256State = std::array<uint32_t, 8>;
 
 inline constexpr size_t kSha256ChunkBytes = 64;
 
-// An implementation of SHA-256 for one kind of CPU. `chunks`, an argument of `compress` and of
-// `digest_padded`, has num_chunks * 64 bytes.
+// An implementation of SHA-256 for one kind of CPU. Both functions (`compress` and `digest_padded`)
+// read the array `chunks` of num_chunks * 64 bytes.
 struct Sha256Implementation {
   std::string_view name;
   void (*compress)(Sha256State& state, const uint8_t* chunks, size_t num_chunks);

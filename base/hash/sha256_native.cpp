@@ -1,7 +1,6 @@
 // SHA-256 with the SHA instructions of x86 (SHA256RNDS2, SHA256MSG1, SHA256MSG2). These
-// instructions need the SHA-256 state (words a to h) in two vectors. One vector contains the words
-// a, b, e, f, and the other vector the words c, d, g, h. Word a and word c are in the highest
-// lanes.
+// instructions need the SHA-256 state (words a to h) as two vectors: (a, b, e, f) and (c, d, g, h).
+// The first word of a vector is in the highest lane.
 #include "base/hash/sha256_rounds.h"
 
 #if defined(__x86_64__)

@@ -100,7 +100,7 @@ class LimitedBuilder final : public nlohmann::json_sax<Json> {
   // the innermost. Only the innermost array or object gets new elements, so all pointers stay
   // valid.
   std::vector<Json*> open_;
-  // If the parser is inside an object: the object's member whose key was parsed last. The next
+  // The object member whose key was parsed last. If the innermost container is an object, the next
   // value is stored in this member.
   Json* slot_ = nullptr;
   std::string error_;
