@@ -179,7 +179,7 @@ def python_tables(proc):
         set_table("kPythonDigit", "Characters for which str.isdigit() of Python is true but the general category is not Nd, or vice versa.", having(str.isdigit), of(categories, "Nd")),
         set_table("kPythonNumeric", "Characters for which str.isnumeric() of Python is true but the general category is not Nd, Nl or No, or vice versa.", having(str.isnumeric), of(categories, "N")),
         set_table("kPythonLowercase", "Characters for which str.islower() of Python is true but the general category is not Ll, or vice versa.", having(str.islower), of(categories, "Ll")),
-        set_table("kPythonUppercase", "Characters outside category Lt for which str.isupper() of Python is true but the category is not Lu, or vice versa.", uppercase, of(categories, "Lu")),
+        set_table("kPythonUppercase", "Characters for which str.isupper() of Python is true but the category is not Lu, or vice versa. Omits category Lt.", uppercase, of(categories, "Lu")),
         set_table("kPythonCaseIgnorable", "Characters with the property Case_Ignorable but outside the categories Mn, Me, Cf, Lm and Sk, or vice versa.",
                   having(case_ignorable), of(categories, "Mn", "Me", "Cf", "Lm", "Sk")),
         mapping_table("kPythonLower", "Characters for which str.lower() of Python and utf8proc have different results. The value is that of Python.", mapped(str.lower), proc.map("lower")),
@@ -279,7 +279,7 @@ def rendered_properties(tables):
         names.append(f'"{table.name}", {{kPropertyData + {len(rows)}, {len(table.rows)}}}')
         rows += rows_of(table)
     return (array("UnicodeException", "kProperty", "Characters for which PCRE2 and the regular expressions of Hugging Face tokenizers differ in a script or property.", rows) +
-            array("NamedExceptions", "kRegexProperties", "Names of scripts and properties, each with its range of elements in kPropertyData.", names) +
+            array("NamedExceptions", "kRegexProperties", "Names of scripts and properties, each with the first of its elements in kPropertyData and the number of its elements.", names) +
             "const std::span<const NamedExceptions> kRegexProperties(kRegexPropertiesData);\n")
 
 

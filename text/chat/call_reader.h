@@ -22,7 +22,8 @@ class CallReader {
     kReading,  // The bytes that were read may be the beginning of a tool call.
     kCalls,    // A tool call is complete. Another tool call may follow without an opening marker.
     kDone,     // All tool calls after the opening marker are complete.
-    // The text is not a tool call. The caller must parse the last byte again, as output text.
+    // The bytes after the last complete tool call are not a tool call. The caller must parse the
+    // last byte again, as output text.
     kFailed,
   };
 
@@ -40,8 +41,8 @@ class CallReader {
   std::vector<ToolCall> TakeCalls() { return std::exchange(calls_, {}); }
 
  protected:
-  // Appends `calls` to the list of complete tool calls, and returns `success`. Returns kFailed if
-  // `calls` is nullopt.
+  // If `calls` has a value, appends its tool calls to the list of complete tool calls, and returns
+  // `success`. If `calls` is nullopt, returns kFailed.
   State Add(std::optional<std::vector<ToolCall>> calls, State success);
 
  private:
@@ -53,9 +54,8 @@ struct CallBegin {
   // Marker (string) before a tool call, such as <tool_call>; may be empty. CallReader::Read() gets
   // only the bytes after the marker.
   std::string_view marker;
-  // Bytes that can begin a tool call without a marker, such as '{'. Such a tool call is at the
-  // start of the output or follows another tool call. White space may precede the byte.
-  // CallReader::Read() also gets this first byte.
+  // Each of these bytes, such as '{', can begin a tool call without a marker. White space may
+  // precede the byte. CallReader::Read() also gets this byte.
   std::string_view first_bytes;
   // Byte between two tool calls, such as ';'; 0 if the format has none. The CallReader of the
   // second tool call gets this byte first.

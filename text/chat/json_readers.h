@@ -35,7 +35,8 @@ class JsonCallReader final : public CallReader {
   char separator_;
   std::string json_;
   JsonExtent extent_;
-  // The JSON text until the end of its first key, such as `{"name"`, without white space.
+  // The beginning of the JSON text, up to the end of the first key, such as `{"name"`. Contains no
+  // white space.
   std::string beginning_;
   bool has_first_key_ = false;
   bool is_closed_ = false;  // true after the closing bracket of the JSON text
@@ -63,7 +64,9 @@ class PythonCallReader final : public CallReader {
   State Read(char byte) override;
 
  private:
-  std::string text_;  // bytes of the list of calls; later, bytes after the list
+  // Before the closing bracket of the list: the bytes of the list. Afterwards: the bytes after the
+  // closing bracket.
+  std::string text_;
   PythonCallsExtent extent_;
   bool is_closed_ = false;  // true after the closing bracket of the list
 };

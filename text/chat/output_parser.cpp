@@ -101,8 +101,8 @@ void OutputParser::ReadContent(char byte, ParsedText& out) {
     return ReadCall(byte, out);
   }
   size_t size = Hold(byte, call_marker_);
-  // Hold back white space only if a tool call may follow it, or if reasoning or a tool call
-  // precedes it.
+  // Hold back white space only in two cases: if a tool call may follow the white space, or if the
+  // white space follows reasoning or a tool call.
   const bool may_begin_call =
       !call_begin_.marker.empty() || (!call_begin_.first_bytes.empty() && !has_content_);
   if (!may_begin_call && !is_after_block_) size = held_.size();
@@ -118,8 +118,8 @@ size_t OutputParser::Hold(char byte, TextMatcher& marker) {
   marker.Read(byte);
   if (held_.size() == num_spaces_ + marker.length()) return 0;
   if (!IsOutputSpace(byte)) return held_.size() - marker.length();
-  // `byte` is white space, and a marker contains no white space. Therefore all bytes before `byte`
-  // are ordinary text.
+  // `byte` is white space, which no marker contains. Therefore all held bytes before `byte` are
+  // ordinary text.
   if (!follows_spaces) return held_.size() - 1;
   ++num_spaces_;
   return 0;
@@ -175,7 +175,7 @@ void OutputParser::FailCall(ParsedText& out) {
   mode_ = Mode::kContent;
   num_spaces_ = 0;
   const std::string text = std::exchange(held_, {});
-  // A marker may begin in the last bytes of `text`, so Read() gets these bytes again. Their number
+  // A marker may begin in the last bytes of `text`. Pass these bytes to Read() again. Their number
   // is less than the length of the marker.
   const size_t marker_size = std::max<size_t>(call_begin_.marker.size(), 1);
   size_t sent = text.size() - std::min(text.size() - call_begin_size_, marker_size - 1);

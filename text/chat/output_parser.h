@@ -64,8 +64,9 @@ class OutputParser {
 
   // Sets `mode_` to `mode`, and parses the bytes of `held_` again in this mode.
   void ReadHeldAs(Mode mode, ParsedText& out);
-  // Appends `byte` to `held_`. Returns how many bytes at the beginning of `held_` are certainly
-  // ordinary text: not a part of `marker`, and not white space before `marker`.
+  // Appends `byte` to `held_`. Returns the number of bytes at the beginning of `held_` that are
+  // certainly ordinary text. All other bytes may belong to `marker` or to the white space before
+  // `marker`.
   size_t Hold(char byte, TextMatcher& marker);
   // Returns true if `byte` may be the first byte of a tool call in a format without a marker.
   bool BeginsCall(char byte) const;
@@ -95,8 +96,8 @@ class OutputParser {
   TextMatcher reasoning_end_;
   TextMatcher call_marker_;
   std::unique_ptr<CallReader> reader_;
-  // Number of bytes of `held_` up to the end of the opening marker (or first byte) of the current
-  // tool call. 0 after TakeCalls() has removed these bytes.
+  // Size in bytes of the text at the beginning of `held_` that ends with the opening marker (or
+  // first byte) of the current tool call. 0 after TakeCalls() has removed this text.
   size_t call_begin_size_ = 0;
   bool has_reasoning_ = false;  // true after the parser has returned reasoning
   bool has_content_ = false;    // true after the parser has returned content

@@ -25,9 +25,9 @@ constexpr size_t kNowhere = static_cast<size_t>(-1);
 // kStepsMax steps. A step takes about 2 ns, so a search in 3 MiB of text takes at most about 0.1 s.
 constexpr size_t kStepsPerByteMax = 16;
 constexpr size_t kStepsMax = 1 << 22;
-// Maximum number of steps in failed attempts to match, per byte of the text. After more steps, a
-// search computes all start positions of matches in advance and skips all other positions, if the
-// automaton for start positions exists.
+// Number of steps per byte of the text that failed attempts to match may take. After more steps, a
+// search computes all start positions of matches and skips all other positions. Without an
+// automaton for start positions, the search skips nothing.
 constexpr size_t kWastedStepsPerByteMax = 4;
 
 }  // namespace
@@ -42,9 +42,9 @@ std::optional<SymbolMap> SymbolMap::Create(const std::vector<const CodePointSet*
   }
   std::ranges::sort(borders);
   borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
-  // The numbers in `borders` are the starts of ranges that together contain all characters. The
-  // characters of one range are in the same sets. Two characters get the same symbol if both are in
-  // the same sets.
+  // `borders` divides all characters into ranges: each range begins at a border and ends before the
+  // next border. All characters of a range are in the same sets. Two ranges get the same symbol if
+  // their characters are in the same sets.
   SymbolMap map;
   std::map<std::vector<bool>, CodePointSet> alike;
   std::vector<size_t> cursors(sets.size(), 0);

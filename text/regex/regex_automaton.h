@@ -25,21 +25,21 @@ class SymbolMap {
   // Maximum number of symbols that stand for characters.
   static constexpr size_t kSymbolsMax = 250;
 
-  // `sets` contains all character sets of a regular expression. Returns nothing if the characters
-  // need more than kSymbolsMax symbols (numbers of sets of characters).
+  // Creates the map for a regular expression whose character sets are `sets`. Returns nothing if
+  // the map would need more than kSymbolsMax symbols for characters.
   static std::optional<SymbolMap> Create(const std::vector<const CodePointSet*>& sets);
 
   uint8_t edge() const { return edge_; }
   uint32_t num_symbols() const { return edge_ + 1u; }
-  // Returns one element per symbol, which is true if `set` contains the characters with this
-  // symbol. The last element stands for the edge of the text (start or end), and is `with_edge`.
+  // Returns one element for each symbol: true if `set` contains the characters with this symbol.
+  // The last element, for the edge symbol (start or end of the text), is `with_edge`.
   std::vector<bool> Members(const CodePointSet& set, bool with_edge) const;
 
-  // Returns the symbol of the character that begins at `position`, and moves `position` behind the
-  // character. At the end of the text, returns the edge symbol.
+  // Returns the symbol of the character that begins at `position`, and moves `position` to the end
+  // of this character. At the end of the text, returns the edge symbol.
   uint8_t Next(std::string_view text, size_t& position) const;
-  // Returns the symbol of the character that ends at `position`, and moves `position` to its start.
-  // At the start of the text, returns the edge symbol.
+  // Returns the symbol of the character that ends at `position`, and moves `position` to the start
+  // of this character. At the start of the text, returns the edge symbol.
   uint8_t Previous(std::string_view text, size_t& position) const;
 
  private:
@@ -55,8 +55,9 @@ class SymbolMap {
 // position of the text.
 class Automaton {
  public:
-  // An entry of the transition table. Bit 0 is 1 if a match ends before the symbol that the
-  // automaton reads. The other bits are the position of the next state's first entry in `entries_`.
+  // The transition from one state with one symbol and one value of `conditions`. Bit 0 is 1 if a
+  // match ends directly before the symbol. The other bits are the index in `entries_` at which the
+  // entries of the next state begin.
   using Entry = uint32_t;
   static constexpr uint32_t kDeadRow = 0;
 
@@ -100,9 +101,8 @@ class AutomatonRegex {
   explicit AutomatonRegex(SymbolMap symbols) : symbols_(std::move(symbols)) {}
 
   SymbolMap symbols_;
-  // Tables with one element per symbol. Bit i of an element is 1 if condition i is true directly
-  // after the automaton has read the symbol. The second table is for automata that read the text
-  // backwards.
+  // Element `symbol` is a bit set. Bit i is 1 if condition i is true directly after an automaton
+  // has read the symbol. The first table is for reading forwards, the second for reading backwards.
   ConditionTable after_reading_forwards_{}, after_reading_backwards_{};
   bool has_conditions_ = false;  // true if `matcher_` depends on a condition
   // Condition i is true if the content of look-around i, such as `ab` in (?=ab) or (?!ab), matches.

@@ -47,8 +47,8 @@ void AppendAlternatives(const RegexNode& node, std::string& pattern) {
   }
 }
 
-// Appends `opening`, the expression `node` and a closing parenthesis. Does not put alternatives
-// into a further group: PCRE2 accepts (?<=a|bc), but may refuse (?<=(?:a|bc)).
+// Appends `opening`, the expression `node` and a closing parenthesis. Does not put (?:...) around
+// alternatives, because PCRE2 accepts (?<=a|bc) but may refuse (?<=(?:a|bc)).
 void AppendGroup(std::string_view opening, const RegexNode& node, std::string& pattern) {
   pattern += opening;
   if (node.kind == RegexNode::Kind::kAlternate) {

@@ -14,8 +14,9 @@ constexpr size_t kAutomatonEntriesMax = 1 << 16;
 // Maximum number of conditions (such as look-arounds) of an automaton. With n conditions, the
 // automaton has 2^n table entries for each state and symbol.
 constexpr size_t kConditionsMax = 5;
-// The conditions of an automaton are look-arounds and checks of one character. The look-arounds get
-// the first numbers. Until their count is known, the checks have numbers from this number on.
+// An automaton has two kinds of conditions: look-arounds, which get the first numbers, and checks
+// of one character. Until all look-arounds are counted, the checks have numbers from
+// kFirstCharacterCondition on.
 constexpr int32_t kFirstCharacterCondition = 1 << 16;
 
 bool MayMatchNothing(const RegexNode& node) {
@@ -113,7 +114,8 @@ Automaton::Entry AutomatonBuilder::Transition(int32_t state, uint32_t symbol, ui
     const RegexInstruction& instruction = program_[pc];
     if (instruction.op == Op::kMatch) {
       has_matched = true;
-      // The remaining instructions lead to matches of lower priority, so ignore them.
+      // For this goal, ignore the remaining instructions, because they lead to matches of lower
+      // priority.
       if (goal_ == AutomatonGoal::kMatchFromStart) break;
     } else if (instruction.members[symbol]) {
       add(instruction.next);

@@ -33,7 +33,8 @@ struct RegexInstruction {
 };
 using RegexProgram = std::vector<RegexInstruction>;
 
-// Determines which matches an automaton finds. The automaton reports their end positions.
+// The matches that an automaton finds. For each match, the automaton reports only the position at
+// which the match ends.
 enum class AutomatonGoal : uint8_t {
   kMatchFromStart,  // finds only matches that begin at the first symbol that the automaton reads
   kAnyMatch,        // finds matches that begin at any symbol
@@ -53,7 +54,8 @@ class AutomatonBuilder {
 
   int32_t StateIndex(const State& state);
   // Returns the kRead and kMatch instructions that the program can reach from `state` without
-  // reading a symbol, in order of preference. Bit i of `conditions` is the result of condition i.
+  // reading a symbol, in order of preference. `symbol` is the next symbol. Bit i of `conditions` is
+  // the result of condition i.
   State Resolve(const State& state, uint32_t symbol, uint32_t conditions) const;
   void ResolveFrom(int32_t pc, uint32_t symbol, uint32_t conditions, std::vector<bool>& seen,
                    State& resolved) const;
@@ -100,9 +102,9 @@ class RegexCompiler {
   size_t num_instructions_ = 0;
   std::vector<Source> look_arounds_;
   std::map<const RegexNode*, int32_t> look_around_of_;
-  // Element [i][symbol] is true if condition i is true directly after a program has read `symbol`.
-  // `forward_conditions_` is for programs that read the text forwards. `backward_conditions_` is
-  // for programs that read the text backwards.
+  // Results of the checks of one character. Element [i][symbol] is true if check i succeeds
+  // directly after a program has read `symbol`. The programs read the text forwards
+  // (`forward_conditions_`) or backwards (`backward_conditions_`).
   std::vector<std::vector<bool>> forward_conditions_, backward_conditions_;
 };
 

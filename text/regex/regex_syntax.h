@@ -31,11 +31,11 @@ struct RegexNode {
     kAtomic,
     kCapture,  // matches children[0] and stores the matched text as group number `group`
     kBackreference,
-    // The nodes from kNext on match a position between two characters.
+    // The following nodes match a position in the text instead of characters.
     kNext,        // matches before a character in `set` and, if `at_edge`, at the end of the text
     kPrevious,    // matches after a character in `set` and, if `at_edge`, at the start of the text
-    kLookAhead,   // (?=...): the following text matches children[0], or does not if `negative`
-    kLookBehind,  // (?<=...): the preceding text matches children[0], or does not if `negative`
+    kLookAhead,   // (?=...) or, if `negative`, (?!...): checks the text after the position
+    kLookBehind,  // (?<=...) or, if `negative`, (?<!...): checks the text before the position
   };
   enum class Greed : uint8_t { kGreedy, kLazy };
 

@@ -10,8 +10,8 @@
 namespace incipit {
 namespace {
 
-// Returns the lowest offset, at least `begin`, from which `text` contains only blanks up to the
-// offset `end`. Returns `end` if no blank directly precedes `end`.
+// Returns the offset at which the blanks directly before the offset `end` begin, but not less than
+// `begin`. Returns `end` if no blank directly precedes `end`.
 size_t BlanksBefore(std::string_view text, size_t begin, size_t end) {
   while (end > begin) {
     const size_t last = PreviousCharacter(text, end);

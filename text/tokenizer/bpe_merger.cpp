@@ -10,8 +10,8 @@ namespace {
 // A merge is frequent in a word if it applies at least once per kEverywhereSpacing symbols. For
 // such a merge, one pass over the whole word is the fastest method.
 constexpr size_t kEverywhereSpacing = 8;
-// In a word of N symbols, MergeCommon() reads at most kRarePassesMax * N symbols to apply merges
-// that are not frequent.
+// Limit for the work of MergeCommon() on merges that are not frequent: reading kRarePassesMax
+// symbols for each symbol of the word.
 constexpr size_t kRarePassesMax = 6;
 // Minimum number of symbols of a window: a part of a word that MergeInWindows() merges separately.
 constexpr size_t kWindowMin = 64;
@@ -50,8 +50,8 @@ class BpeMerger::ShortWord {
  private:
   static constexpr uint32_t kPlaces = 64, kBlock = 4, kNumBlocks = kShortSymbolsMax / kBlock;
   static constexpr uint32_t kNoKey = std::numeric_limits<uint32_t>::max();
-  // Stands for a pair of neighbouring symbols for which MergeTable::FindCommon() returns null.
-  // MergePairs() merges neither such a pair nor a pair that shares a symbol with it.
+  // Stands for two neighbouring symbols for which MergeTable::FindCommon() returns null.
+  // MergePairs() merges neither the two symbols, nor one of them with its other neighbour.
   static constexpr MergeTable::SymbolPair kUnknownPair = {
       .merged = -1, .rank = MergeTable::kNoRank, .rank_across = -1};
   static_assert(kShortSymbolsMax <= kPlaces && kNumBlocks == 16);
@@ -66,8 +66,8 @@ class BpeMerger::ShortWord {
     return std::min(least, std::min(LeastOf(&least_[8]), LeastOf(&least_[12])));
   }
 
-  // Merges each pair of neighbouring symbols if no merge across the left or right border of the
-  // pair can apply earlier. Returns the number of remaining symbols.
+  // Merges two neighbouring symbols, unless a merge of one of them with a symbol or token outside
+  // of the pair may apply first. Returns the number of remaining symbols.
   uint32_t MergePairs() {
     constexpr static MergeTable::SymbolPair kNoPair;
     // pairs[i + 1] describes the merge of the symbols i and i + 1.
@@ -130,7 +130,7 @@ class BpeMerger::ShortWord {
   uint32_t size_;
   std::array<uint32_t, kShortSymbolsMax> keys_;
   std::array<uint32_t, kNumBlocks> least_;
-  // Element i is the token that the merge of symbol i with the next symbol makes.
+  // merged_[i] is the token into which symbol i and the next symbol can be merged.
   std::array<TokenId, kShortSymbolsMax> merged_;
   std::array<uint8_t, kShortSymbolsMax> next_, previous_;
 };
@@ -160,7 +160,7 @@ bool BpeMerger::CanMergeInWindows(std::span<const TokenId> symbols) const {
 size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
   const PairCheck& check = *model_.pair_check();
   size_t begin = 0, size = kWindowMin / 2;
-  size_t furthest = 0;  // largest value of `begin` in all iterations so far
+  size_t furthest = 0;  // largest number of symbols in final tokens so far
   size_t num_kept = 0;  // number of final tokens, which are in symbols[0, num_kept)
   while (begin < symbols.size()) {
     const size_t end = std::min(symbols.size(), begin + std::max(size, kWindowMin));
@@ -183,8 +183,8 @@ size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
       symbols[num_kept++] = window_[i];
       begin += check.LengthOf(window_[i]);
     }
-    // Halve the window (the number of symbols that are merged at once) only if `begin` is larger
-    // than ever before. Otherwise, the window could stay shorter than a very long token.
+    // Make the next window shorter only if more symbols are in final tokens than ever before.
+    // Otherwise, a very long token might never fit into a window.
     if (begin <= furthest) continue;
     furthest = begin;
     size = std::max(kWindowMin / 2, size / 2);
@@ -222,8 +222,8 @@ size_t BpeMerger::MergeCommon(std::span<TokenId> symbols) {
 // REQUIRES: before the pass, no merge of lower rank is possible.
 size_t BpeMerger::MergeEverywhere(int32_t rank, std::span<TokenId> symbols) {
   const std::span<const MergeTable::Merge> merges = model_.merges().in_order();
-  // symbols[0, num_done) are the result of the pass so far. Each further merge joins the last
-  // symbol of this result with the symbol before or after it.
+  // symbols[0, num_done) are the result of the pass so far. Each merge joins the last symbol of
+  // this result with its left or right neighbour.
   size_t num_done = 1;
   for (size_t read = 1; read < symbols.size();) {
     int32_t right = ranks_[read - 1];

@@ -107,8 +107,7 @@ absl::Status BpeModel::ReadVocabulary(const JsonFields& model) {
     }
     const auto id = value.get<TokenId>();
     if (static_cast<size_t>(id) >= tokens_.size()) tokens_.resize(id + 1);
-    // tokens_[id] is empty if no earlier token has the id `id`, or if the earlier token has an
-    // empty text.
+    // Two tokens with the same id are an error, unless the text of the first token is empty.
     if (!tokens_[id].empty()) {
       return InvalidArgument("in the field {}, two tokens have the id {}", model.PathOf("vocab"),
                              id);

@@ -200,7 +200,8 @@ class StripStage : public TokenSink {
   TokenSink& next_;
   // Number of characters that may still be removed at the start of the token.
   uint64_t to_strip_;
-  // Number of characters that are removed if the token ends now, and otherwise passed on.
+  // Number of characters that are held back: removed if the token ends now, and passed on if other
+  // text of the token follows.
   uint64_t held_ = 0;
 };
 

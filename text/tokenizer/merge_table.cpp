@@ -55,9 +55,8 @@ std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
     left_of[merge.merged] = merge.left;
     right_of[merge.merged] = merge.right;
   }
-  // Returns one symbol for each token: the first symbol if links[token] is the left part of each
-  // merged token, or the last symbol if links[token] is the right part. Sets knows_ends_ to false
-  // if a token is a part of itself.
+  // Returns one symbol for each token: the first symbol if `links` is left_of, or the last symbol
+  // if `links` is right_of. Sets knows_ends_ to false if a token is a part of itself.
   const auto ends_of = [&](const std::vector<TokenId>& links) {
     std::vector<TokenId> ends(num_tokens);
     for (size_t token = 0; knows_ends_ && token < num_tokens; ++token) {
@@ -77,8 +76,8 @@ std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
     if (known.emplace(left, right).second) {
       joined.push_back({.left = left, .right = right, .rank = merge.rank});
     }
-    // All merges that make the same token must result in the same first symbol and the same last
-    // symbol.
+    // Each token must have only one first symbol and one last symbol, whichever merge makes the
+    // token.
     knows_ends_ = knows_ends_ && first_of[merge.merged] == first_of[merge.left] &&
                   last_of[merge.merged] == last_of[merge.right];
   }

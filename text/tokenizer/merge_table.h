@@ -33,7 +33,7 @@ class MergeTable {
   struct SymbolPair {
     TokenId merged = -1;
     int32_t rank = kNoRank;
-    // Lowest rank of all merges of a token that ends with the left symbol and a token that begins
+    // Lowest rank of all merges that join a token ending with the left symbol and a token beginning
     // with the right symbol. kNoRank if no such merge exists.
     int32_t rank_across = kNoRank;
   };
@@ -64,16 +64,16 @@ class MergeTable {
     const Entry* merge = Find(left, right);
     return merge == nullptr ? kNoRank : merge->rank;
   }
-  // Returns the merge of the symbols `left` and `right`. Returns null if one of them is not among
-  // the first kCommonMax symbols in the list of merges. The result also contains the lowest rank of
-  // all merges between longer tokens that meet at these symbols.
+  // Returns the merge of the symbols `left` and `right`; its rank is kNoRank if no merge joins
+  // them. Returns null if `left` or `right` is not among the first kCommonMax symbols in the list
+  // of merges.
   const SymbolPair* FindCommon(TokenId left, TokenId right) const {
     const uint16_t row = common_[left], column = common_[right];
     if (row == kCommonMax || column == kCommonMax) return nullptr;
     return &common_pairs_[row * kCommonMax + column];
   }
-  // Returns false only if no merge joins a token that ends with the symbol `left` and a token that
-  // begins with the symbol `right`. Always returns true if knows_ends_ is false.
+  // If the result is false, no merge joins a token that ends with the symbol `left` and a token
+  // that begins with the symbol `right`. Always returns true if knows_ends_ is false.
   bool MayJoin(TokenId left, TokenId right) const {
     if (!knows_ends_) return true;
     const SymbolPair* pair = FindCommon(left, right);

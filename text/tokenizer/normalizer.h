@@ -36,8 +36,8 @@ class Normalizer {
   // Normalizes `text` in place. Returns INVALID_ARGUMENT if a regular expression takes too many
   // steps on `text`. REQUIRES: `text` is valid UTF-8.
   virtual absl::Status Apply(NormalizedText& text) const = 0;
-  // Returns the maximum number of bytes that the normalizer can replace by one byte, or an upper
-  // bound. Returns nothing if no upper bound is known.
+  // Returns a number n such that the normalizer never replaces more than n bytes by one byte.
+  // Returns nothing if no such number is known.
   virtual std::optional<size_t> ShrinksBy() const { return std::nullopt; }
 };
 

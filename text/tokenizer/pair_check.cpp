@@ -48,12 +48,11 @@ PairCheck::Origin PairCheck::OriginOf(const MergeTable::Merge& merge) const {
   const Origin& left = origins_[merge.left];
   const Origin& right = origins_[merge.right];
   const int32_t time = std::max({merge.rank, left.time, right.time});
-  // True if other merges can apply after `right` is complete and before `right` is merged with
-  // `left`. Such a merge can join `right` with the following token if its rank is less than `time`.
+  // True if all merges inside `right` have ranks less than `time`. In this case, a merge of `right`
+  // with the following token applies first if its rank is less than `time`.
   const bool behind_waits = right.time < time;
-  // True if other merges can apply after `left` is complete and before `left` is merged with
-  // `right`. If left.time == right.time, `left` is complete before `right`, because merges of equal
-  // rank apply from left to right.
+  // True if `left` is complete before the last merge inside the new token, whose rank is `time`. Of
+  // two merges with the same rank, the left merge applies first.
   const bool before_waits = right.time == time || left.time < time;
   return {.time = time,
           .limit_behind = behind_waits ? time : merge.rank,
@@ -74,8 +73,8 @@ bool PairCheck::DoMeet(const MergeTable& merges, TokenId left, TokenId right) co
   while (true) {
     const Origin& left_origin = origins_[left];
     const Origin& right_origin = origins_[right];
-    // Limit for the rank of the merge of the new `left` with the new `right`. A merge with a lower
-    // rank applies before the token that this iteration splits is complete.
+    // A merge of the new `left` with the new `right` applies too early if its rank is less than
+    // `limit`. The token that this iteration splits is then not yet complete.
     int32_t limit;
     if (left_origin.time > right_origin.time) {
       limit = left_origin.limit_behind;

@@ -44,8 +44,8 @@ class PairCheck {
   struct Origin {
     // Highest rank of all merges inside the token; kNotMade if there are none.
     int32_t time = kNotMade;
-    // Limits for the ranks of other merges. A merge of `right` with the following token applies
-    // first if its rank is less than `limit_behind`; then `left` and `right` are not merged. A
+    // Limits for the ranks of two merges that can prevent the merge of `left` and `right`. A merge
+    // of `right` with the following token applies first if its rank is less than `limit_behind`. A
     // merge of the preceding token with `left` applies first if its rank is less than
     // `limit_before`.
     int32_t limit_behind = 0, limit_before = 0;

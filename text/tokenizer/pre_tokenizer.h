@@ -13,8 +13,8 @@ namespace incipit {
 
 struct Word {
   std::string_view text;
-  // Number of bytes at the start of `text` that come from the first character of the original text.
-  // 0 if there are none.
+  // Number of bytes at the start of `text` that were made from the first character of the original
+  // text. 0 if `text` begins at a later character.
   size_t from_first_character = 0;
 
   Word Part(size_t begin, size_t end) const {

@@ -83,7 +83,7 @@ class Tokenizer {
 
   // Returns 1 plus the largest token id.
   int32_t vocab_size() const;
-  // Returns the maximum number of bytes of a text for which Encode() uses one token. Returns
+  // Returns the maximum length in bytes of a text that Encode() can represent by one token. Returns
   // nothing if no maximum is known, for example because the tokenizer removes parts of the text.
   std::optional<size_t> token_bytes_max() const;
   bool IsSpecial(TokenId id) const;

@@ -69,8 +69,8 @@ class Tokenizer::Pipeline::Encoding {
                               });
   }
 
-  // Converts `position` to a byte offset in the original text. `position` is a byte offset in the
-  // current section: the normalized text between two added tokens.
+  // Converts `position`, a byte offset in the current section, to a byte offset in the original
+  // text. A section is the normalized text between two added tokens.
   size_t OriginOf(size_t position) const {
     return section_begin_ + (origins_.empty() ? position : origins_[position]);
   }
@@ -116,8 +116,8 @@ Tokenizer::Pipeline::Pipeline(Parts parts) : parts_(std::move(parts)) {
 std::optional<size_t> Tokenizer::Pipeline::FindTokenBytesMax() const {
   const std::optional<size_t> shrinks_by =
       parts_.normalizer == nullptr ? std::optional<size_t>(1) : parts_.normalizer->ShrinksBy();
-  // True if every byte has a token. Otherwise, one token for unknown characters may stand for any
-  // number of bytes.
+  // True if each of the 256 bytes has its own token. Otherwise, one token for unknown characters
+  // may stand for any number of bytes.
   const bool knows_bytes = parts_.pre_tokenization.words_are_bytes && parts_.model.has_all_bytes();
   if (!shrinks_by || !knows_bytes || parts_.pre_tokenization.DropsText() ||
       parts_.added.TakesBlanks()) {

@@ -32,14 +32,14 @@ inline constexpr CategoryMask kLC = kLu | kLl | kLt, kL = kLC | kLm | kLo, kM = 
 inline constexpr CategoryMask kAny = kL | kM | kN | kP | kS | kZ | kC;
 }  // namespace category
 
-// Returns the general category of every character as a list of ranges. UnicodeException::value is
-// the number of the category in the library utf8proc. `exceptions` replaces some categories of
-// utf8proc. A call takes milliseconds.
+// Returns the general categories of all characters as ranges of characters with the same category.
+// The field `value` of a range is the number of the category in the library utf8proc. `exceptions`
+// corrects categories of utf8proc. A call takes milliseconds.
 std::vector<UnicodeException> CategoryRanges(UnicodeExceptions exceptions);
 
 // Returns all characters with a category in `categories`. `category_ranges` is a result of
-// CategoryRanges(). Corrects the result: adds the characters in `exceptions` with value 1, and
-// removes the characters with value 0.
+// CategoryRanges(). `exceptions` corrects the result: characters with value 1 are added, and
+// characters with value 0 are removed.
 CodePointSet CharactersOf(UnicodeExceptions category_ranges, CategoryMask categories,
                           UnicodeExceptions exceptions = {});
 

@@ -23,8 +23,8 @@ bool HasDecomposition(const utf8proc_property_t& property) {
   return property.decomp_seqindex != kNoDecomposition;
 }
 
-// Returns true only if normalization to `form` never changes `character` and never combines it with
-// the previous character.
+// Returns false if normalization to `form` may change `character` or combine it with the previous
+// character.
 bool IsStableIn(NormalForm form, char32_t character, const utf8proc_property_t& property) {
   if (character < 0xA0) return true;
   if (form == NormalForm::kNfc && character < 0x300) return true;
@@ -135,7 +135,7 @@ class Normalization::Part {
       return;
     }
     run_.assign(first, last);
-    // places[k] is the next position in the sorted range for a character with the combining class
+    // places[k] is the position in the sorted range for the next character with the combining class
     // k.
     std::array<size_t, 257> places{};
     for (const auto character : run_) ++places[ClassOf(character) + 1];

@@ -63,7 +63,7 @@ static constexpr UnicodeException kPythonLowercaseData[] = {
 };
 const UnicodeExceptions kPythonLowercase(kPythonLowercaseData);
 
-// Characters outside category Lt for which str.isupper() of Python is true but the category is not Lu, or vice versa.
+// Characters for which str.isupper() of Python is true but the category is not Lu, or vice versa. Omits category Lt.
 static constexpr UnicodeException kPythonUppercaseData[] = {
     {0x2160, 0x216F, 1}, {0x24B6, 0x24CF, 1}, {0x1F130, 0x1F149, 1}, {0x1F150, 0x1F169, 1},
     {0x1F170, 0x1F189, 1},
@@ -305,7 +305,7 @@ static constexpr UnicodeException kPropertyData[] = {
     {0x1FAF7, 0x1FAF8, 1}, {0x18CFF, 0x18CFF, 1}, {0x2B739, 0x2B739, 1}, {0x2EBF0, 0x2EE5D, 1},
     {0x31350, 0x323AF, 1},
 };
-// Names of scripts and properties, each with its range of elements in kPropertyData.
+// Names of scripts and properties, each with the first of its elements in kPropertyData and the number of its elements.
 static constexpr NamedExceptions kRegexPropertiesData[] = {
     {"arabic", {kPropertyData + 0, 3}}, {"balinese", {kPropertyData + 3, 2}},
     {"common", {kPropertyData + 5, 25}}, {"cyrillic", {kPropertyData + 30, 3}},

@@ -23,7 +23,8 @@ absl::StatusOr<AttributePath> AttributePath::Make(Interpreter& in, const Value& 
     if (bytes.empty() || SkipWhile(bytes, 0, IsDigit) < bytes.size()) continue;
     INCIPIT_ASSIGN_OR_RETURN(const std::optional<Int> index, ParseInt(bytes, 10));
     if (!index)
-      return InvalidArgument("an index in an attribute path (such as items.0) is not an integer");
+      return InvalidArgument(
+          "an index in an attribute path (such as 0 in items.0) is not an integer");
     part = Value::Integer(*index);
   }
   return path;

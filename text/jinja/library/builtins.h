@@ -23,8 +23,8 @@ struct NamedBuiltin {
   static constexpr size_t kParametersMax = 5;
 
   std::string_view name;
-  // The implementation. Null if this template interpreter does not support the filter, test,
-  // function or method, although Jinja2 or Python has it.
+  // The implementation. Null if Jinja2 or Python has the filter, test, function or method, but this
+  // template interpreter does not support it.
   Result (*function)(Interpreter& in, Arguments& arguments) = nullptr;
   size_t num_required = 0;
   // Names of the parameters. If the array has no names, the function accepts any arguments.

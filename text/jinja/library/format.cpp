@@ -126,8 +126,8 @@ class PercentFormatter {
   }
 
  private:
-  // Returns true if Python's operator % accepts `value` as its right operand even if no directive
-  // of the format string, such as %s, uses `value`.
+  // Python's operator % reports an error if the format string does not use the right operand.
+  // Returns true if there is no such error for the type of `value`, for example for a dict.
   static bool IsMappingLike(const Value& value) {
     return value.is(Kind::kDict) || value.is(Kind::kList) || value.is(Kind::kRange) ||
            value.is_undefined();
@@ -197,9 +197,9 @@ class PercentFormatter {
                         directive.zero && !directive.left);
   }
 
-  // Appends `sign` and `body`, padded to the width of the directive. If `zero` is true, adds zeros
-  // between `sign` and `body`, otherwise spaces. `origin` is the source of `sign`: the template or
-  // the request.
+  // Appends `sign` and `body`, padded to the width of the directive. The padding is zeros between
+  // `sign` and `body` if `zero` is true, and spaces otherwise. `origin` is the source of `sign`:
+  // the template or the request.
   absl::Status AppendPadded(std::string_view sign, const Value& body, Origin origin,
                             const Directive& directive, bool zero) {
     const size_t width = static_cast<size_t>(directive.width.value_or(0));

@@ -66,8 +66,8 @@ Result Center(Interpreter& in, Arguments& args) {
   if (width <= num_chars) return value;
   const size_t padding = static_cast<size_t>(width - num_chars);
   INCIPIT_RETURN_IF_ERROR(in.heap().CheckSize(value.bytes().size() + padding));
-  // If `padding` is odd, one side gets one more space. As in Python, this is the left side if
-  // `width` is odd, and the right side if `width` is even.
+  // If `padding` (the number of added spaces) is odd, one side gets one space more than the other.
+  // As in Python, this is the left side if `width` is odd, and the right side if `width` is even.
   const size_t left = padding / 2 + (padding & static_cast<size_t>(width) & 1);
   TextBuilder builder;
   builder.Append(std::string(left, ' '));

@@ -78,8 +78,8 @@ Ranges SplitSpace(std::string_view bytes, Int splits_max, bool from_right) {
     i = SkipWhile(bytes, end, IsSpace);
   }
   if (from_right && words.size() > words_max) {
-    // The first part of the result contains the first `rest` words, with the white space before and
-    // between these words.
+    // The first `rest` words become one part of the result, together with the white space before
+    // and between these words.
     const size_t rest = words.size() - words_max;
     words[rest - 1].begin = 0;
     words.erase(words.begin(), words.begin() + static_cast<ptrdiff_t>(rest - 1));

@@ -32,8 +32,9 @@ absl::StatusOr<Value> ReplaceAll(Interpreter& in, const Value& string, const Val
                                  const Value& new_text, Int count);
 
 absl::StatusOr<std::vector<Value>> SplitLines(Interpreter& in, const Value& string, bool keep_ends);
-// Splits `string` at `separator`, or at white space if `separator` is null. If `splits_max` is not
-// negative, splits at most `splits_max` times, starting at the right if `from_right` is true.
+// Splits `string` at `separator`, or at white space if `separator` is null. Splits at most
+// `splits_max` times; a negative `splits_max` means no limit. If `from_right` is true, begins at
+// the right end.
 absl::StatusOr<std::vector<Value>> Split(Interpreter& in, const Value& string,
                                          const Value* separator, Int splits_max, bool from_right);
 

@@ -106,16 +106,16 @@ class Heap {
 
  private:
   friend class Value;
-  // Number of bytes of the vector `cells_` that the heap counts for one object: two pointers,
-  // because a growing vector may reserve twice the necessary memory.
+  // Number of bytes that the heap counts for the pointer to one object in the vector `cells_`. The
+  // pointer counts twice, because a growing vector may reserve twice the necessary memory.
   static constexpr size_t kCellOverhead = 2 * sizeof(Cell*);
   static constexpr size_t kBlockBytes = 64 << 10;  // size of a block of memory, in bytes
 
   void* Allocate(size_t bytes);
   template <typename... Args>
   Value NewText(bool markup, Args&&... args);
-  // Updates the number of bytes that the heap counts for `text`. The caller must call Count() when
-  // `text` is created or extended.
+  // Updates the memory that the heap counts for `text`. The caller must call Count() after `text`
+  // was created or extended.
   void Count(Text& text);
   void Free(Text& text);
 

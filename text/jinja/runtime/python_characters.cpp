@@ -42,8 +42,8 @@ uint8_t Properties(uint32_t c) {
 
 }  // namespace
 
-// Counts the characters: the bytes of `bytes` that are not continuation bytes of UTF-8. Checks
-// eight bytes at a time.
+// Returns the number of characters: the number of all bytes, minus the number of continuation bytes
+// of UTF-8. Checks eight bytes at a time.
 size_t CountCodePoints(std::string_view bytes) {
   constexpr uint64_t kOnes = 0x0101010101010101;
   size_t num_continued = 0, i = 0;
@@ -89,7 +89,8 @@ int DecimalValue(uint32_t c) {
   if (c >= '0' && c <= '9') return static_cast<int>(c - '0');
   if (c < 0x80 || !IsDecimal(c)) return -1;
   // Unicode assigns decimal digits in groups of ten consecutive characters with the values 0 to 9.
-  // Several groups may be adjacent. Move `zero` back to the start of all adjacent groups.
+  // Several groups may be adjacent. Move `zero` back to the first digit of all these adjacent
+  // groups.
   uint32_t zero = c;
   while (IsDecimal(zero - 1)) --zero;
   return static_cast<int>((c - zero) % 10);

@@ -1,5 +1,6 @@
 // Functions for UTF-8 text, and for the properties of characters that Python's str methods use. A
-// text may contain lone surrogates (three bytes each), from string escapes in a template.
+// text may contain lone surrogates, which are encoded as three bytes each. A lone surrogate comes
+// from an escape such as "\ud800" in a template.
 #pragma once
 
 #include <cstdint>

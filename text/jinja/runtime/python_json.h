@@ -37,7 +37,8 @@ class JsonReader {
   absl::StatusOr<Value> ReadKey(const std::string& name);
 
   Heap& heap_;
-  // Cache of recently converted keys of JSON objects. The position of a key is a hash of the key.
+  // Cache of recently converted keys of JSON objects. The hash of a key determines the index of the
+  // key in this array.
   std::array<Value, 64> keys_;
 };
 

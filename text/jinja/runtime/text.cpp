@@ -71,7 +71,8 @@ void TextBuilder::Append(const Text& text, size_t begin, size_t end) {
 
 void TextBuilder::MarkAs(const Text& text, size_t begin, size_t end) {
   const size_t base = bytes_.size();
-  // Mark() may append elements to `ranges`. The loop must not visit these new elements.
+  // `ranges` may belong to this TextBuilder. Then Mark() appends elements to `ranges`, which this
+  // loop must not visit.
   const auto& ranges = text.content().literal_;
   const size_t num_ranges = ranges.size();
   for (size_t i = static_cast<size_t>(RangeAfter(ranges, begin) - ranges.begin());

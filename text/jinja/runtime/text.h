@@ -36,8 +36,8 @@ class TextBuilder {
   friend struct Text;
   // Marks the bytes [begin, end) of the new string as written by a client.
   void Mark(size_t begin, size_t end);
-  // Marks the next bytes of the new string like the bytes [begin, end) of `text`: as written by a
-  // client or not. REQUIRES: the caller appends these bytes next.
+  // Copies the marks (written by a client or not) of the bytes [begin, end) of `text` to the next
+  // bytes of the new string. REQUIRES: the caller appends these bytes next.
   void MarkAs(const Text& text, size_t begin, size_t end);
 
   std::string bytes_;
@@ -52,8 +52,8 @@ struct Text {
   size_t num_chars = 0;    // number of characters in `bytes`
 
   explicit Text(TextBuilder&& text);
-  // Creates a Text with the current bytes of `shared`. Both Texts share memory. The new Text does
-  // not change if `shared` is extended later.
+  // Creates a Text with the current bytes of `shared`, without a copy of the bytes. If `shared` is
+  // extended later, the new Text does not change.
   Text(Text& shared, size_t num_characters);
   Text(const Text&) = delete;
   Text& operator=(const Text&) = delete;

@@ -28,8 +28,8 @@ int CompareIntWithReal(Int integer, double real) {
   return std::floor(real) < real ? -1 : 0;
 }
 
-// The keys of a dict are ordered by kind first. Returns the position of the kind of `value` in this
-// order. All numbers have the same position, because an integer, a float and a boolean may be
+// Dict keys are ordered first by a number for the kind of the key. Returns this number for `value`.
+// All kinds of numbers have the same number, because an integer, a float and a boolean may be
 // equal.
 int KeyRank(const Value& value) {
   return value.is_number() ? static_cast<int>(Kind::kInt) : static_cast<int>(value.kind());

@@ -37,7 +37,7 @@ struct Cell {
 };
 
 enum class Kind : uint8_t {
-  kMissing,  // no value, for example of a variable that was never set
+  kMissing,  // absence of a value, for example in a variable that was never set
   kUndefined,
   kNone,
   kBool,
@@ -113,8 +113,8 @@ class Value {
   // Returns true if the string is HTML, which must not be escaped.
   bool is_markup() const { return markup_; }
 
-  // Each function from boolean() to undefined() returns the content of the value. REQUIRES: the
-  // value has the kind that the function names, such as kBool for boolean().
+  // The functions from boolean() to undefined() return the content of the value. REQUIRES: the kind
+  // of the value fits the function, for example kBool for boolean().
   bool boolean() const { return data_.boolean; }
   Int integer() const { return kind_ == Kind::kBool ? Int{data_.boolean} : data_.integer; }
   double real() const {  // REQUIRES: is_number()
@@ -166,7 +166,7 @@ class Value {
 
   Kind kind_;
   bool markup_ = false;
-  bool is_shared_ = false;  // true if Text::num_uses_ counts this value
+  bool is_shared_ = false;  // true if Text::num_uses_ includes this Value
   Origin origin_ = Origin::kTemplate;
   Data data_;
 };

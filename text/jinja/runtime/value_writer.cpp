@@ -35,7 +35,7 @@ void AppendWithEscapes(const Text& text, EscapeOf escape_of, TextBuilder& out) {
   for (size_t i = 0; i < text.bytes.size();) {
     const auto [end, origin] = text.PartFrom(i);
     std::string escaped;
-    size_t begin = i;  // start of the part of `text` that is not yet in `escaped`
+    size_t begin = i;  // offset of the first byte of `text` that is not yet in `escaped`
     while (i < end) {
       if (IsPlain(text.bytes[i])) {
         ++i;
@@ -91,8 +91,8 @@ class ValueWriter {
   ValueWriter(Interpreter& in, const JsonStyle* style, TextBuilder& out)
       : in_(in), json_(style), out_(out) {}
 
-  // Writes `value`. If `value` is a string, marks the quotes around the string like text from
-  // `origin` (template or request).
+  // Writes `value`. `origin` determines whether the quotes around a string are marked as text of
+  // the template or of the request.
   absl::Status Write(const Value& value, Origin origin) {
     INCIPIT_RETURN_IF_ERROR(in_.heap().Charge());
     INCIPIT_RETURN_IF_ERROR(in_.heap().CheckSize(out_.size()));
@@ -251,7 +251,7 @@ class ValueWriter {
   const JsonStyle* json_;
   TextBuilder& out_;
   int level_ = 0;
-  std::string new_line_ = "\n";  // newline and the indentation of the deepest nesting level so far
+  std::string new_line_ = "\n";  // newline and the longest indentation so far
   int namespace_depth_ = 0;
 };
 

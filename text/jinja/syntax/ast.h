@@ -178,8 +178,10 @@ struct ForStmt final : Stmt {
   Body body, otherwise;
   bool uses_loop = false;  // true if the loop body uses the variable `loop`
   // ResolveNames() fills the following fields.
-  SlotRef loop_slot;    // position of the variable `loop`, if `uses_loop` is true
-  ExprPtr test_target;  // copy of `target` that is assigned before `test` is evaluated
+  SlotRef loop_slot;  // position of the variable `loop`, if `uses_loop` is true
+  // Copy of `target` (the variables of the loop). An item is assigned to the copy before `test` is
+  // evaluated for this item.
+  ExprPtr test_target;
   Scope scope, test_scope, otherwise_scope;
   uint16_t num_test_slots = 0;  // number of local variables that `test` uses
 };
@@ -189,8 +191,8 @@ struct SetStmt final : Stmt {
   ExprPtr target, value;
 };
 
-// A block whose output is assigned to a variable (kSetBlock), or is filtered and then becomes
-// output of the template (kFilterBlock).
+// A set block (kSetBlock), whose output is assigned to a variable, or a filter block
+// (kFilterBlock), whose output is filtered and then becomes output of the template.
 struct BlockStmt final : Stmt {
   using Stmt::Stmt;
   ExprPtr target;

@@ -39,7 +39,7 @@ class ExpressionParser {
   struct TupleOptions {
     bool simplified = false;  // true if each item of the tuple must be a name or a literal
     bool with_condition = true;
-    std::string_view end_name = {};  // name after the tuple, such as `in`; may be empty
+    std::string_view end_name = {};  // name that ends the tuple, such as `recursive`; may be empty
     bool in_parentheses = false;
     bool with_namespace = false;  // true if items such as `ns.attribute` are allowed
   };
@@ -47,7 +47,7 @@ class ExpressionParser {
   ParsedExpr ParseTuple(const TupleOptions& options);
 
   // Parses the target of an assignment: a name, or a tuple of names. If `with_namespace` is true,
-  // an attribute such as `ns.attribute` may replace a name. `end_name` is the name after the
+  // an attribute such as `ns.attribute` may replace a name. `end_name` is a name that ends the
   // target, such as `in`.
   ParsedExpr ParseTarget(std::string_view end_name = {}, bool with_namespace = false);
   absl::StatusOr<std::unique_ptr<NameExpr>> ParseNameTarget(NameContext context);
@@ -58,7 +58,8 @@ class ExpressionParser {
 
   TokenStream stream_;
   Constants constants_;
-  // Number of uses of each special variable, such as `loop`, in the text that was already parsed.
+  // Number of uses of each special variable, such as `loop`, in the part of the template that was
+  // already parsed.
   std::array<int, 4> num_special_ = {};
 
  private:

@@ -332,8 +332,8 @@ class Resolver {
     if (node.target != nullptr) INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.target, outer));
     Symbols symbols = outer.Inner();
     symbols.Visit(node.body);
-    // As in Jinja2, the names in the filters of a filter block belong to the scope of the block.
-    // The names in the filters of a set block do not.
+    // As in Jinja2, the scope of a filter block contains the names in the block's filters. The
+    // scope of a set block does not contain the names in the block's filters.
     if (node.kind == StmtKind::kFilterBlock) symbols.Visit(*node.filter);
     INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, node.scope));
     INCIPIT_RETURN_IF_ERROR(ResolveBody(node.body, symbols, false));
@@ -376,9 +376,9 @@ class Resolver {
   bool soft_ = false;  // true if unknown filters and tests are errors only when executed
   // Maps the name of each called but unsupported function to the line of its first call.
   std::map<std::string, int> refused_calls_;
-  // Maps `name` to the first expression that uses a macro attribute of `name`, such as
-  // `name.arguments`. If `name` is a macro and not a variable, Run() returns an error for this
-  // expression.
+  // Maps the name before a macro attribute, such as `f` in `f.arguments`, to the first expression
+  // of this form. Run() returns an error for the expression if the name is a macro and not a
+  // variable.
   std::map<std::string, const ValueExpr*> macro_attributes_;
   std::set<std::string> variables_, macros_;  // names of the assigned variables and of the macros
 };

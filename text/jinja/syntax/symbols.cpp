@@ -75,8 +75,8 @@ void Symbols::VisitStatement(const Stmt& statement) {
   }
 }
 
-// Adds the names in branch number `index` of an if statement. For the first branch, also adds the
-// names in all other branches.
+// Adds names of an if statement to this scope. If `index` is 0, adds the names in all branches, and
+// otherwise only the names in branch number `index`.
 void Symbols::VisitIf(const IfStmt& node, size_t index) {
   Visit(*node.branches[index].test);
   Symbols branches[3] = {*this, *this, *this};
@@ -88,8 +88,8 @@ void Symbols::VisitIf(const IfStmt& node, size_t index) {
   Merge(branches);
 }
 
-// Adds the names from the branches of an if statement. A variable that a branch assigns also gets
-// an initial value, because the branch may not run.
+// Adds the names from the branches of an if statement to this scope. If a variable is assigned only
+// in branches, the variable also gets an initial value, because the branches may not run.
 void Symbols::Merge(std::span<const Symbols> branches) {
   std::set<std::string> stored;
   for (const Symbols& branch : branches) {
