@@ -132,7 +132,8 @@ class StepGate {
     MutexLock lock(mutex_);
     statuses_ = std::move(statuses);
   }
-  // Waits until the closed gate has blocked a step since the previous call of WaitForStep.
+  // Waits until a step is blocked at the closed gate. A step that was blocked before the previous
+  // call of WaitForStep returned does not count.
   void WaitForStep() {
     MutexLock lock(mutex_);
     while (num_blocked_ == num_seen_) changed_.wait(mutex_);

@@ -209,7 +209,7 @@ TEST(EngineTest, LimitsOfTheQueueAreKept) {
   ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 30, 2)).ok());
   fixture.gate.WaitForStep();
   const auto refused = fixture.Submit(EngineFixture::Ask(2, 5, 2));
-  // The 30 prompt tokens of request 1 wait in the queue, more than the limit of 20.
+  // Request 1 waits in the queue with 30 prompt tokens. The limit of waiting prompt tokens is 20.
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(MessageOf(refused), HasSubstr("20"));
   EXPECT_EQ(LimitOf(refused), 20);
@@ -242,7 +242,8 @@ TEST(EngineTest, ACancelledRequestEndsWithTheStepThatHoldsIt) {
   fixture.gate.Open();
   fixture.listener.WaitForEnd(1);
   EXPECT_EQ(fixture.listener.OutputOf(1).finish, FinishReason::kCancelled);
-  // The token of the step in flight is also part of the output.
+  // A step was in flight at the time of the cancellation. The token of this step is also part of
+  // the output.
   EXPECT_EQ(fixture.listener.OutputOf(1).tokens.size(), 2u);
   EXPECT_TRUE(fixture.engine->Drain(kNoDeadline));
   EXPECT_EQ(fixture.engine->Load().num_used_blocks, 0);

@@ -144,7 +144,7 @@ TEST(OverlapTest, TheTimesOfStepsDoNotOverlap) {
   }
 }
 
-// With two steps in flight, the engine also waits for the step that follows the failed step.
+// If a step fails while another step is in flight behind it, the engine waits for both steps.
 TEST(OverlapTest, TheDurationOfAStepExcludesFailedAttempts) {
   for (const int32_t steps_in_flight : {1, 2}) {
     EngineOptions options = EngineFixture::DefaultOptions();

@@ -91,12 +91,14 @@ TEST(StepBudgetTest, RunsPrefillStepsOfTheModel) {
   TransformerRunnerOptions options;
   options.max_model_len = 20;
   const TickingClock clock;
-  // Each measured step takes 15 ms. The first step has 8 tokens. The second step should have 32
-  // tokens, but the context limits it to 20 tokens, so its time counts as 24 ms for 32 tokens.
+  // The clock makes each measured step take 15 ms. The first step has 8 tokens. The second step
+  // should have 32 tokens, but the context has only 20 tokens. Its 15 ms for 20 tokens count as 24
+  // ms for 32 tokens.
   const auto chosen = MeasureStepTokens(*backend, *model, options, clock);
   ASSERT_TRUE(chosen.ok()) << chosen.status();
   EXPECT_EQ(chosen->step_tokens_max, 1024);
-  // The model of step time learns from the steps that were computed, of at most 20 tokens.
+  // `measured` contains the steps as they were computed, with at most 20 tokens. The scheduler's
+  // model of step time learns from these steps.
   ASSERT_GE(chosen->measured.size(), 4u);
   const MeasuredStep& first = chosen->measured.front();
   EXPECT_EQ(first.duration, std::chrono::milliseconds(15));

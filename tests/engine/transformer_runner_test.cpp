@@ -98,7 +98,8 @@ TEST_F(TransformerRunnerTest, SequencesOfOneStepDoNotSeeEachOther) {
 TEST_F(TransformerRunnerTest, AStepFillsABlockThatAnotherSequenceOfItReads) {
   const auto runner = Create(Options());
   StepBuilder step;
-  // Sequence b computes only from position 8 on.
+  // Sequence b does not compute its first 8 tokens. It reads them from block 3, which sequence a
+  // fills in the same step.
   const int32_t blocks_a[] = {3, 4}, blocks_b[] = {3, 7};
   step.AddTokens(Tokens(0, 8), 0, blocks_a);
   const int32_t row = step.AddTokens(Tokens(8, 5), 8, blocks_b);

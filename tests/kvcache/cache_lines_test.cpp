@@ -157,7 +157,8 @@ class CacheLinesTest : public testing::TestWithParam<EvictionPolicyKind> {};
 INSTANTIATE_TEST_SUITE_P(Policies, CacheLinesTest, testing::ValuesIn(kPolicyKinds), PolicyTestName);
 
 TEST_P(CacheLinesTest, AnOperationTouchesNoMoreOfThemInALargePoolThanInASmallOne) {
-  // In a smaller pool, two blocks of one call more often share a cache line of the index.
+  // Allowed number of additional cache lines in a larger pool. In a smaller pool, two blocks of one
+  // call more often share a cache line of the index.
   constexpr double kShared = 0.25;
   constexpr double LinesPer::*kOperations[] = {&LinesPer::missing_prompt, &LinesPer::found_block,
                                                &LinesPer::taken_block, &LinesPer::published_block,

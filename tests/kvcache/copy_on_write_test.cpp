@@ -1,4 +1,5 @@
-// Tests hits within a block: the block is copied, and the equal tokens are not computed again.
+// Tests cache hits that end within a block: the block is copied, and the equal tokens at its start
+// are not computed again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -74,7 +75,8 @@ TEST_P(CopyOnWriteTest, EqualTokensInsideABlockAreFound) {
   }
 }
 
-// A few equal tokens, with which nearly every prompt begins, are not worth the copy of a block.
+// Nearly every prompt begins with a few tokens that other prompts share. The copy of a block for so
+// few tokens is not worthwhile.
 TEST_P(CopyOnWriteTest, FewerThanAQuarterOfABlockAreNotCopied) {
   const std::vector<std::pair<int32_t, int32_t>> least = {{4, 2}, {8, 2}, {16, 4}, {64, 16}};
   for (const auto& [block_size, min_tokens] : least) {
@@ -126,8 +128,8 @@ TEST_P(CopyOnWriteTest, OfSeveralContinuationsTheLongestIsCopied) {
   EXPECT_EQ(LookUp(none).num_tokens, 4);
 }
 
-// Equal tokens in two texts with different beginnings have different keys and values, so no block
-// may be copied.
+// Equal tokens after different beginnings have different keys and values, so the cache must not
+// copy their block.
 TEST_P(CopyOnWriteTest, OnlyTheBlockAfterWhatWasFoundIsCopied) {
   Cache(Concat({1, 2, 3, 4}, TokenRange(50, 4)));
   CachedSequence other(cache_, Concat({9, 2, 3, 4}, TokenRange(50, 4)));

@@ -16,7 +16,7 @@ using std::chrono::seconds;
 constexpr Time kStart{std::chrono::hours(1000)};
 
 // Adds `count` lookups, one per minute from `begin` on. Each lookup asks for `tokens` tokens and
-// finds the share `share` of them.
+// finds `tokens` * `share` of these tokens.
 void AddMinutes(HitRatioMonitor& windows, Time begin, int count, int64_t tokens, double share) {
   for (int i = 0; i < count; ++i) {
     const auto num_hits = static_cast<int64_t>(static_cast<double>(tokens) * share);

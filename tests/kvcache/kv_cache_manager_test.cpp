@@ -85,8 +85,8 @@ TEST(KvCacheManagerTest, AllocationIsAllOrNothing) {
   holder.AdmitAndCommit();
   const std::vector<int> queue = FreeOrder(cache);
 
-  // The first two blocks of `large` are cached and unused, so they count as blocks to allocate.
-  // With three new blocks, `large` needs five blocks, but only three blocks are free.
+  // `large` needs five free blocks: two cached blocks that no sequence uses, and three new blocks.
+  // Only three blocks are free.
   CachedSequence large(cache, Concat(TokenRange(0, 8), TokenRange(70, 9)));
   const ComputedBlocks computed = cache.GetComputedBlocks(large.tokens, large.table);
   EXPECT_EQ(computed.num_tokens, 8);
@@ -220,8 +220,8 @@ TEST(KvCacheManagerTest, WhatIsUnpublishedIsGoneWithAllThatBuildsOnIt) {
   EXPECT_EQ(NumFound(cache, TokenRange(500, 9)), 8);
   CheckWith(cache, {&other.table, &descendant.table});
 
-  // `descendant` still holds blocks that were unpublished. It must not publish any block after
-  // them, even if another sequence has computed the same prefix again.
+  // `descendant` still holds blocks that were unpublished. The sequence must not publish any later
+  // block, even after another sequence has computed the same prefix again.
   CachedSequence fresh(cache, TokenRange(0, 9));
   EXPECT_EQ(fresh.AdmitAndCommit(), 0);
   for (TokenId token = 98; token < 102; ++token) descendant.Decode(token);

@@ -141,7 +141,8 @@ TEST(KvEventsTest, ALateListenerReadsTheCachedBlocksInParts) {
   }
 }
 
-// The event log numbers its restarts modulo 256, so the test uses each number several times.
+// The number of a restart of the event log has 8 bits. In 1,000 restarts, the test uses each number
+// several times.
 TEST(KvEventsTest, EachOfManyListenersReadsAllBlocks) {
   KvCacheManager cache({.num_blocks = 8, .block_size = 2});
   CachedSequence sequence(cache, TokenRange(0, 7));

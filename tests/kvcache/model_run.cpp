@@ -122,11 +122,12 @@ void ModelRun::Listen() {
   cache_.Listen({.events_max = 100'000, .tokens_max = 1'000'000, .scope = KvEventScope::kAll});
 }
 
-// Compares the blocks that a listener of cache events knows with the cached blocks. Sometimes
-// restarts the event log and then reads the cached blocks in small parts. In two rare cases, a
-// listener that started late differs from a listener that listened from the start. The late
-// listener does not know a pending block that replaces a computed block with the same key. The late
-// listener knows a block that was computed before its parent, in another sequence.
+// Compares the cached blocks with the blocks that a listener of cache events knows. Sometimes
+// restarts the event log, after which the listener reads the cached blocks in small parts. In two
+// rare cases, a restarted listener differs from a listener that listened from the start. The
+// restarted listener does not know a pending block that replaces a computed block with the same
+// key. The restarted listener knows a block that was computed before its parent, in another
+// sequence.
 void ModelRun::CompareEvents() {
   const bool restarts = listener_random_() % 50 == 0;
   if (restarts) Listen();

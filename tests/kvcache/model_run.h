@@ -99,8 +99,8 @@ class ModelRun {
   int32_t alphabet_ = 2;
   bool has_hints_ = false, listens_ = false, listens_late_ = false;
   EventMirror mirror_;
-  // Generator for the restarts of the event log. It is separate from `choose_`, so that restarts do
-  // not change the random calls.
+  // Random number generator for the restarts of the event log. Without a separate generator,
+  // restarts would change the random numbers of `choose_`, and thus the calls.
   std::minstd_rand listener_random_{1};
   std::list<LiveSequence> sequences_;
   std::vector<LiveSequence*> step_;  // sequences of the planned step, in the order of planning

@@ -8,7 +8,8 @@
 namespace incipit {
 namespace {
 
-// Maximum number of candidates for a partial match.
+// Maximum number of cached blocks among which the cache must find the longest partial match (a
+// match that ends within a block).
 constexpr int32_t kCandidatesMax = 16;
 constexpr int32_t kDefaultLevel = 5, kPinned = 11;
 
@@ -78,8 +79,8 @@ NaiveMatch NaiveCache::LookUp(std::span<const TokenId> tokens, int32_t space, bo
   int32_t num_candidates = 0;
   for (const auto& [prefix, ids] : copies_) {
     if (prefix.tokens.size() != num_found + block_size) continue;
-    // For the first block, the cache may have to search the blocks of all namespaces, so all of
-    // them count as candidates.
+    // For the first block of a sequence, the cache may search the blocks of all namespaces. Blocks
+    // of other namespaces are therefore also counted as candidates.
     num_candidates += num_found == 0;
     if (prefix.space != space) continue;
     if (NumCommon(prefix.tokens, tokens) < static_cast<int32_t>(num_found)) continue;
@@ -225,10 +226,10 @@ int32_t NaiveCache::LevelAt(int32_t id) const {
   return block.group < 0 ? kDefaultLevel : groups_[static_cast<size_t>(block.group)].level;
 }
 
-// Checks that block `id` was evicted in the right order. Children are evicted before parents,
-// blocks that no lookup can find before all others, and low retention levels before high levels.
-// The level of a retained block with descendants is not checked, because the block may have lost
-// its retention hint.
+// Checks that block `id` was evicted in the right order: after all blocks that continue its prefix,
+// after all blocks that lookups cannot find, and before all blocks of a higher retention level. The
+// level of a retained block with descendants is not checked, because the block may have lost its
+// retention hint.
 void NaiveCache::JudgeVictim(int32_t id) {
   const bool uncertain = had_descendants_[static_cast<size_t>(id)];
   const int32_t level = LevelAt(id);
@@ -283,7 +284,8 @@ void NaiveCache::CacheBlocks(NaiveTable& table, std::span<const TokenId> tokens)
     if (!block.content) continue;  // the block was unpublished after its announcement
     block.pending = false;
     ++num_stored;
-    // If no sequence uses the canonical block, the new block replaces the canonical block.
+    // The canonical block of a prefix is the block that lookups return. Except with `lru`, a new
+    // block becomes the canonical block if no sequence uses the present canonical block.
     const int32_t first = copies_.at(*block.content).front();
     const NaivePrefix parent = PrefixOf(
         table.space, tokens,

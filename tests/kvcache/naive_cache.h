@@ -39,10 +39,11 @@ struct NaiveMatch {
   // Largest number of leading tokens that any cached block after `blocks` shares with the rest of
   // the sequence.
   int32_t copy_tokens = 0;
-  // True: at most 16 cached blocks are candidates for the partial match. The cache must then find
-  // the longest match.
+  // True if at most 16 cached blocks are candidates for the partial match. Only then must the cache
+  // find the longest partial match.
   bool copy_is_exact = true;
-  // Candidates that share exactly `copy_tokens` leading tokens with the rest of the sequence.
+  // Cached blocks that share exactly `copy_tokens` leading tokens with the rest of the sequence.
+  // The cache may copy any of these blocks.
   std::vector<int32_t> sources;
   int32_t num_tokens(int32_t block_size) const {
     return static_cast<int32_t>(blocks.size()) * block_size + copy_tokens;
@@ -61,8 +62,9 @@ class NaiveCache {
                        int32_t num_tokens) const;
   int32_t BlocksEvicted(int32_t num_fresh) const;
 
-  // REQUIRES: `table` is empty, or `match` is empty and `source` is -1. `fresh` lists the blocks
-  // that KvCacheManager allocated in the same call.
+  // Gives `table` the blocks of `match` and the new blocks `fresh`, which KvCacheManager allocated
+  // in the same call. `source`: block to copy, or -1. REQUIRES: `table` is empty, or `match` is
+  // empty and `source` is -1.
   void Allocate(NaiveTable& table, const NaiveMatch& match, int32_t source,
                 std::span<const BlockId> fresh);
   void Announce(NaiveTable& table, std::span<const TokenId> tokens);
@@ -122,8 +124,8 @@ class NaiveCache {
   bool MayGo(int32_t id) const;
   void Publish(int32_t id, const NaivePrefix& prefix);
   void Remove(int32_t id);
-  // Makes the next block with the same prefix canonical and gives it the retention hint of block
-  // `id`. Then removes block `id` from the cache.
+  // Removes block `id` from the cache. The next block with the same prefix becomes canonical (the
+  // block that lookups return) and gets the retention hint of block `id`.
   void Replace(int32_t id);
   void AddUser(int32_t id);
   void Take(int32_t id);

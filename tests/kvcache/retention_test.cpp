@@ -172,15 +172,15 @@ TEST_P(RetentionTest, AHighPriorityFallsBackToTheDefaultInEqualSteps) {
   shelf.Cache(Shelf::Chain(2, 2), {.priority = 80});
   shelf.Cache(Shelf::Chain(3, 2), {.priority = 70});
   shelf.Cache(Shelf::Chain(4, 2));
-  // The priority 100 has decayed to the level at which the priority 80 starts. Within a level, the
-  // blocks that were freed first are evicted first.
+  // The blocks with the priority 100 have decayed to the eviction level of a new priority 80.
+  // Within a level, the blocks that were freed first are evicted first.
   shelf.Take(2);
   EXPECT_EQ(shelf.Found(Shelf::Chain(4, 2)), 0);
   shelf.Take(2);
   EXPECT_EQ(shelf.Found(Shelf::Chain(3, 2)), 0);
   EXPECT_EQ(shelf.Found(Shelf::Chain(1, 2)), 2);
   EXPECT_EQ(shelf.Found(Shelf::Chain(2, 2)), 2);
-  shelf.Advance(seconds(6));  // the priority 100 has decayed to the level at which 70 starts
+  shelf.Advance(seconds(6));  // the priority 100 has decayed to the level of a new priority 70
   shelf.Take(2);
   EXPECT_EQ(shelf.Found(Shelf::Chain(1, 2)), 0);
   EXPECT_EQ(shelf.Found(Shelf::Chain(2, 2)), 2);

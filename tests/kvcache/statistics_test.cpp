@@ -66,7 +66,8 @@ TEST_P(StatisticsTest, TheFirstTokenThatDiffersFromTheNearestChainIsReported) {
   }
 }
 
-// A miss reports the first differing token even if blocks are never copied.
+// The explanation of a cache miss contains the first differing token, even if the cache never
+// copies blocks.
 TEST_P(StatisticsTest, WhatDiffersDoesNotDependOnCopies) {
   KvCacheManager cache(
       {.num_blocks = 8, .block_size = kCountedBlock, .copy_on_write = false, .policy = GetParam()});
@@ -100,9 +101,9 @@ TEST_P(StatisticsTest, WhatIsCachedAgainIsNoLongerEvicted) {
   EXPECT_EQ(MissOf(TokenRange(500, 9)).reason, MissReason::kEvicted);
 }
 
-// The cache counts evicted blocks that are computed again. It stops counting after several
-// consecutive blocks that were not evicted before. In a chain of evicted blocks, it must count
-// every block.
+// The cache counts blocks that are computed again after their eviction. In a sequence, the count
+// stops after several consecutive blocks that were not evicted before. If all blocks of a sequence
+// were evicted, the cache must count every block.
 TEST_P(StatisticsTest, AllOfALongChainThatIsCachedAgainIsRegretted) {
   constexpr int32_t kChainBlocks = 48;
   KvCacheManager cache(
@@ -137,8 +138,8 @@ TEST_P(StatisticsTest, EvictionsOfLongAgoAreForgotten) {
   EXPECT_EQ(cache_.TakeStats().regret_blocks, 0);
 }
 
-// A miss reports that the same tenant has cached the tokens with another salt or adapter. A miss
-// does not report the namespaces of other tenants.
+// If the same tenant has cached the tokens with another salt or adapter, the reason of a miss says
+// so. The reason does not reveal the namespaces of other tenants.
 TEST_P(StatisticsTest, OnlyOnesOwnOtherNamespacesAreReported) {
   const CacheNamespace plain = MakeCacheNamespace("a", ""), salted = MakeCacheNamespace("a", "x");
   CacheNamespace adapted = plain;
@@ -154,7 +155,8 @@ TEST_P(StatisticsTest, OnlyOnesOwnOtherNamespacesAreReported) {
   EXPECT_EQ(MissOf(TokenRange(1, 9), salted, 1).reason, MissReason::kUnseen);
   EXPECT_EQ(MissOf(TokenRange(0, 9), plain, 1).reason, MissReason::kNone);
 
-  // A miss does not report tokens of another tenant, or tokens that are no longer cached.
+  // The reason of a miss does not reveal tokens of another tenant, or tokens that are no longer
+  // cached.
   Cache(TokenRange(0, 8), stranger, 2);
   EXPECT_EQ(MissOf(TokenRange(0, 9), salted, 1).reason, MissReason::kUnseen);
   EXPECT_EQ(MissOf(TokenRange(0, 9), stranger, 2).reason, MissReason::kNone);

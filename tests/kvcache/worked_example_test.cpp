@@ -73,9 +73,9 @@ TEST_P(WorkedExampleTest, BlockIdsAndQueueOrderAreExact) {
 
 INSTANTIATE_TEST_SUITE_P(CopyOnWrite, WorkedExampleTest, testing::Bool());
 
-// All policies except `lru` first take blocks that no lookup can find, in the order of their
-// release. Request 2 therefore takes the blocks 7, 8, 9, 4 and 6, and evicts nothing. Blocks 3 and
-// 5 stay cached.
+// All policies except `lru` allocate blocks that no lookup can find before they evict a cached
+// block. Request 2 therefore gets the blocks 7, 8, 9, 4 and 6, in the order of their release.
+// Blocks 3 and 5 stay cached.
 TEST(WorkedExampleOfOtherPoliciesTest, WithBlocksWithoutAHashReclaimedFirstNothingIsEvicted) {
   for (const EvictionPolicyKind policy : kPolicyKinds) {
     if (policy == EvictionPolicyKind::kLru) continue;

@@ -41,7 +41,7 @@ std::atomic<int64_t> num_allocations{0};
 namespace incipit {
 namespace {
 
-// Numbers of events in all steps of a run, by kind of event.
+// Number of events of each kind in all steps of a run.
 struct Totals {
   int64_t preemptions = 0, evictions = 0, expired = 0, low_priority = 0, copies = 0, aborts = 0,
           failed = 0;

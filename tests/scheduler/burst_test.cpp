@@ -277,7 +277,8 @@ TEST(BurstProducerTest, AProducerThatIsCancelledDuringAFailingStepLeavesWhatWasT
 }
 
 // The cache has eight blocks. Requests 100 and 101 hold two blocks each, and request 1 holds three
-// blocks for 44 tokens of its prompt. Then requests 100 and 101 need one more block each.
+// blocks for 44 tokens of its prompt. Then requests 100 and 101 need one more block each, so
+// request 1 is preempted.
 TEST(BurstProducerTest, AProducerThatIsPreemptedHalfWayFindsItsFullBlocksAgain) {
   for (const int32_t num_requests : {2, 8, 64}) {
     Burst burst(24, {.num_blocks = 8, .block_size = kBurstBlock});
@@ -333,8 +334,8 @@ TEST(BurstProducerTest, OfAPromptThatEndsWithABlockLaterOnesComputeOneToken) {
   EXPECT_EQ(num_computed(kAligned + kBurstBlock, true), kAligned + kBurstBlock + 6);
 }
 
-// Request 1 fails, so lookups must not find its blocks. Other requests of the same step succeed,
-// and later requests compute the prefix again.
+// Request 1 computes values that are not finite, so lookups must not find its blocks. The other
+// requests of the step succeed. Later requests compute the shared prefix again.
 TEST(BurstProducerTest, AProducerWhoseValuesAreNotFiniteSharesThemWithNoOther) {
   Burst burst(kPrompt + kRest);
   burst.AddMany(1, 4);

@@ -15,7 +15,8 @@ class ChargesFixture : public SchedulerFixture {
  public:
   using SchedulerFixture::SchedulerFixture;
 
-  // Returns the service (price of all tokens) of the tenant that sent the first request.
+  // Returns the service (price of all tokens) of the tenant with the index 0, which sent the first
+  // request.
   double service() const { return scheduler.shares().service(0); }
 };
 
@@ -96,8 +97,9 @@ TEST(ChargesTest, APromptThatFindsFewerTokensAfterAFailedStepPaysForTheOthers) {
   EXPECT_DOUBLE_EQ(fixture.service(), before + PriceOf(15, 0, 1));
 }
 
-// Request 2 is preempted in the middle of its prompt, for request 3 of another tenant with the same
-// prompt. Later, request 2 finds the blocks that request 3 has computed.
+// Request 2 is preempted in the middle of its prompt, so that request 3 of another tenant can
+// start. Request 3 has the same prompt. Later, request 2 finds the blocks that request 3 has
+// computed.
 TEST(ChargesTest, APreemptedPromptPaysForTokensThatItFinds) {
   constexpr int32_t kPrompt = 40;
   const ShareOptions prices{.output_price = 100};

@@ -60,7 +60,7 @@ TEST(CommitTest, ChoicesShareThePromptAndSampleFromTheSameRow) {
   fixture.Add(request);
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 10)));
   EXPECT_EQ(fixture.plan.samples.size(), 3u);
-  // All choices share two full blocks. Each choice has its own last block.
+  // All three choices share two full blocks, and each choice has its own last block.
   EXPECT_EQ(fixture.cache.num_used(), 5);
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1), Pair(1, 1), Pair(1, 1)));
   EXPECT_EQ(fixture.plan.copies.size(), 2u);
@@ -70,7 +70,7 @@ TEST(CommitTest, ChoicesShareThePromptAndSampleFromTheSameRow) {
   for (int32_t choice = 0; choice < 3; ++choice) {
     EXPECT_EQ(fixture.OutputOf(1, choice).tokens, Expected(request, choice, 4)) << choice;
   }
-  EXPECT_EQ(fixture.cache.TakeStats().hit_tokens, 0);  // blocks shared by choices are no hits
+  EXPECT_EQ(fixture.cache.TakeStats().hit_tokens, 0);  // blocks that choices share are no hits
 }
 
 TEST(CommitTest, ChoicesThatFindNoRoomWaitTheirTurn) {
@@ -150,7 +150,7 @@ TEST(CommitTest, AnAbortedStepIsAsIfItHadNotBeenPlanned) {
   fixture.StepToTheEnd();
   EXPECT_EQ(fixture.OutputOf(1).tokens, Expected(request, 0, 4));
   EXPECT_EQ(fixture.admissions[1].queue_time, std::chrono::milliseconds(3));
-  // The prompt of 10 tokens is counted once, although the first plan failed.
+  // The lookup of the prompt of 10 tokens is counted once, although the first plan failed.
   EXPECT_EQ(fixture.cache.TakeStats().query_tokens, 10);
 }
 

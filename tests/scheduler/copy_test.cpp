@@ -66,8 +66,8 @@ TEST(CopyTest, TheCopyIsPartOfTheStepThatAdmits) {
   ExpectOutputAlone(fixture, AskWith(2, 10, 9, 4));
 }
 
-// Request 2 uses one cached block and two new blocks. If a part of another cached block is copied,
-// this block is a fourth block that must not be evicted.
+// Request 2 needs one cached block and two new blocks. To copy a part of another cached block, the
+// cache needs room for this block too. With only three blocks, the tokens are computed instead.
 TEST(CopyTest, WithoutRoomForTheSourceBesideItTheBlockIsComputed) {
   for (const int32_t num_blocks : {3, 4}) {
     SchedulerFixture fixture({.num_blocks = num_blocks, .block_size = 4});

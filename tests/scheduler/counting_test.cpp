@@ -90,7 +90,7 @@ TEST(CountingTest, ARequestNotToReadIsNotCountedAndMissesNothing) {
 }
 
 // The cache has six blocks of four tokens. Request 2 is preempted when the output of request 1
-// needs a block.
+// needs one more block.
 TEST(CountingTest, WhatAPreemptedSequenceFindsOfItselfIsCountedApart) {
   SchedulerFixture fixture({.num_blocks = 6, .block_size = 4, .copy_on_write = false});
   fixture.Add(AskNamed(1, 1, 8, 9));

@@ -113,8 +113,8 @@ TEST(DeadlineTest, TheEarliestDeadlineAtRiskGoesFirst) {
   for (const uint64_t id : {1, 2, 3}) EXPECT_EQ(fixture.OutputOf(id).finish, FinishReason::kLength);
 }
 
-// Adds request 1, whose prompt needs 10 steps alone. Then adds 60 requests whose sequences decode
-// beside this prompt. With these sequences, the prompt takes longer than the 2 s of its deadline.
+// Adds request 1, whose prompt takes 10 steps if no other request runs. Then adds 60 requests that
+// decode in the same steps. These steps are longer, so the prompt exceeds its deadline of 2 s.
 void StartPromptThatBecomesLate(DeadlineFixture& fixture, int32_t prompt_logprobs) {
   Request request = fixture.AskBy(1, 1000, 2000);
   request.prompt_logprobs = prompt_logprobs;
@@ -144,8 +144,8 @@ TEST(DeadlineTest, ARunningPromptThatReportsLogProbabilitiesContinues) {
   EXPECT_EQ(fixture.OutputOf(1).finish, FinishReason::kLength);
 }
 
-// The step that samples the first token of request 2 takes 10 ms and 1 ms for each token. Its
-// deadline leaves room for about 40 of the 1,000 prompt tokens of request 1.
+// Request 2 must get its first token within 75 ms. A step takes 10 ms, and 1 ms for each token. The
+// step of request 2 therefore has room for only about 40 of the 1,000 prompt tokens of request 1.
 TEST(DeadlineTest, AStepIsShortIfAFirstTokenIsDue) {
   DeadlineFixture fixture;
   fixture.Add(SchedulerFixture::Ask(1, 1000, 1, 60));
@@ -184,8 +184,9 @@ TEST(DeadlineTest, WithoutMeasuredStepsNothingIsRefused) {
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 40)));
 }
 
-// The steps may have been measured while another process used the machine. If requests were refused
-// then, no step would run, and the predictions would stay wrong.
+// The measurements before the first request may be too slow, because another process used the
+// machine. If they led to refusals, no step would run, and the predictions would never be
+// corrected.
 TEST(DeadlineTest, StepsMeasuredBeforehandRefuseNothing) {
   SchedulerOptions options{.step_tokens_max = 64, .running_max = 8};
   for (int32_t i = 0; i < 16; ++i) {

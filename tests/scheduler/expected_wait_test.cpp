@@ -91,8 +91,8 @@ TEST(ExpectedWaitTest, TheRestOfARunningPromptCounts) {
   fixture.Train();
   fixture.AddPrompt(3000, 1);
   fixture.TimedStep();
-  // The rest of the running prompt takes 29 steps of 0.11 s. An average prompt takes less than 0.2
-  // s.
+  // The predicted time is the sum of two times. The rest of the running prompt takes 29 steps of
+  // 0.11 s, and a prompt of average length takes less than 0.2 s.
   EXPECT_NEAR(fixture.Predicted(), 29 * 0.11 + 0.2, 0.6);
   while (!fixture.scheduler.idle()) fixture.TimedStep();
   EXPECT_LT(fixture.Predicted(), 0.3);
@@ -117,7 +117,8 @@ TEST(ExpectedWaitTest, APromptThatWouldMissTheTargetIsComputedInFullSteps) {
   fixture.AddPrompt(8, 400);
   fixture.TimedStep();
   for (int32_t i = 0; i < 40; ++i) fixture.AddPrompt(60, 1);
-  // 41 prompts take 3 s in full steps, and about 5 s in steps within the target for ITL.
+  // The prediction must equal the time of the 41 prompts in full steps, about 3 s. In shorter steps
+  // within the target for the time between tokens, they would take about 5 s.
   const double predicted = fixture.Predicted();
   EXPECT_NEAR(predicted, 41 * 60 * (1 + 11.0 / 99) / 1000, 0.3);
   EXPECT_NEAR(predicted, fixture.Measured(), 0.1 * predicted);
@@ -131,7 +132,7 @@ TEST(ExpectedWaitTest, ACachedShareOfWaitingPromptsCostsNothing) {
     fixture.Add(SchedulerFixture::Ask(++fixture.last_id, 61, 1, 3));
     fixture.TimedStep();
   }
-  // All tokens of the latest prompts were cached, except the last token of each prompt.
+  // In the latest prompts, all tokens except the last token of each prompt were cached.
   const double cached = ToSeconds(*fixture.scheduler.ForecastWait().WaitFor(10, 600));
   EXPECT_LT(cached, uncached / 10);
 }

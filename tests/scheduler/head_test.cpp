@@ -52,7 +52,8 @@ struct HeadStart {
   // Id of the first request that did not fit into the cache; 0: all requests fitted.
   uint64_t head = 0;
   int32_t num_steps = 0;  // number of steps before request `head` started
-  // True if no preempted request became the head before request `head` started.
+  // True if no preempted request became the head (the first request that did not fit) before
+  // request `head` started.
   bool is_only_head = true;
 };
 
@@ -107,14 +108,13 @@ HeadStart RunUntilHeadStarts(uint64_t seed, bool passing) {
   return start;
 }
 
-// Runs the same requests twice: with and without requests that start before the head. Seeds for
-// which a preempted request becomes the head are left out, because the runs then differ for other
-// reasons.
+// Runs the same requests with and without requests that start before the head, the first waiting
+// request that does not fit into the cache. Leaves out seeds for which a preempted request becomes
+// the head, because the runs then differ for other reasons.
 TEST(HeadTest, StartsAtMostTwoStepsLaterThanWithoutPassing) {
   std::vector<uint64_t> seeds(1000);
   std::iota(seeds.begin(), seeds.end(), 1);
-  // With these seeds, the head started more than 2 steps later in earlier versions of the
-  // scheduler.
+  // With these seeds, earlier versions of the scheduler delayed the head by more than 2 steps.
   seeds.insert(seeds.end(), {2348, 4980, 9491, 12265, 12844, 13434, 16578, 19233});
   int32_t num_heads = 0;
   for (const uint64_t seed : seeds) {

@@ -398,7 +398,7 @@ TEST(OverlapTest, ABlockThatAPendingTokenFillsIsFoundOnceThatIsCommitted) {
   const Request first = SchedulerFixture::Ask(1, 3, 8, 1);
   fixture.Add(first);
   fixture.Begin();
-  fixture.Begin();  // the last token of the first block is not sampled yet
+  fixture.Begin();  // plans a step before the last token of the first block is sampled
   fixture.End();
   fixture.End();
   EXPECT_EQ(fixture.cache.TakeStats().stored_blocks, 1);

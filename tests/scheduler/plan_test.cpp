@@ -82,7 +82,7 @@ TEST(PlanTest, LackOfBlocksPreemptsTheLastAndAdmitsNone) {
   fixture.Add(SchedulerFixture::Ask(1, 7, 8, 1));
   fixture.Add(SchedulerFixture::Ask(2, 7, 8, 2));
   fixture.Step();
-  fixture.Step();  // now each request fills two blocks of 4 tokens
+  fixture.Step();  // both requests now fill two blocks of 4 tokens
   fixture.Add(SchedulerFixture::Ask(3, 1, 1, 3));
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 1)));
   EXPECT_EQ(fixture.plan.num_preemptions, 1);
@@ -104,8 +104,9 @@ TEST(PlanTest, NoRequestTakesTheBlocksOfAPreemptedSequence) {
   EXPECT_EQ(fixture.plan.num_preemptions, 1);
 }
 
-// Three sequences fill two of the six blocks each. When they need a third block, request 1 is
-// protected, and the other request with the lower priority is preempted.
+// Three sequences fill two of the six blocks each, and then need a third block. Request 1 must not
+// be preempted, because it started first. Of the others, the request with the lower priority is
+// preempted.
 TEST(PlanTest, TheLowestPriorityIsPreemptedFirst) {
   for (const int32_t low : {2, 3}) {
     SchedulerFixture fixture({.num_blocks = 6, .block_size = 4});
@@ -134,7 +135,7 @@ TEST(PlanTest, APreemptedSequenceFindsItsPromptAndItsOutputAgain) {
   }
   ASSERT_GE(num_preemptions, 1);
   const KvCacheStats stats = fixture.cache.TakeStats();
-  EXPECT_EQ(stats.queries, 2);  // the lookup after the preemption does not count
+  EXPECT_EQ(stats.queries, 2);  // the lookup after a preemption is not counted
   EXPECT_GT(stats.self_hit_tokens, 0);
   EXPECT_EQ(stats.hit_tokens, 0);
 }

@@ -164,8 +164,8 @@ TEST(ReorderTest, ARequestIsOvertakenABoundedNumberOfTimes) {
   EXPECT_EQ(num_before, kOvertakenMax);
 }
 
-// While request 2 waits, its cached prefix grows, because request 3 of another tenant stores the
-// same blocks.
+// While request 2 waits, request 3 of another tenant computes the blocks of the same prompt. The
+// cached prefix of request 2 then grows.
 TEST(ReorderTest, AWaitingPromptIsLookedUpAgainWhenItsBlocksArePublished) {
   SchedulerFixture fixture(kRoomy, {.step_tokens_max = 17, .running_max = 1});
   fixture.Add(AskOf(2, 5, 17, 3));
@@ -234,7 +234,7 @@ class TimedFixture : public SchedulerFixture {
  public:
   using SchedulerFixture::SchedulerFixture;
 
-  // Plans and commits a step. The step takes 10 ms, 1 ms for each decoding sequence, and 1 ms for
+  // Plans and commits a step. The step takes 10 ms, and 1 ms more for each decoding sequence and
   // each prompt token. Returns the duration in ms.
   int64_t TimedStep() {
     Plan();

@@ -26,7 +26,8 @@ struct Machine {
            position * static_cast<double>(shape.num_positions);
   }
   Duration Run(const StepShape& shape) {
-    // The sum of 12 uniform numbers in [0, 1) has mean 6 and standard deviation 1.
+    // Computes an approximately normal random number. The sum of 12 uniform numbers in [0, 1),
+    // minus 6, has mean 0 and standard deviation 1.
     double normal = -6;
     for (uint32_t i = 0; i < 12; ++i) {
       normal += static_cast<double>(RandomBits(1, i, num_steps) >> 11) * 0x1p-53;
@@ -350,8 +351,8 @@ TEST(StepTimeModelTest, FollowsAMachineThatBecomesSlowerAndFasterAgain) {
   }
 }
 
-// One of three decode steps takes twice as long. The costs of mixed and prefill steps must not
-// change.
+// Every third decode step takes twice as long as usual. The costs of mixed and prefill steps must
+// not change.
 TEST(StepTimeModelTest, ManyStepsOfOneClassDoNotChangeTheOthers) {
   Machine machine = TwoCores(0.05);
   StepTimeModel model;

@@ -44,8 +44,8 @@ TEST(WaitersTest, AProducerHasTheBestRankOfItsWaiters) {
   EXPECT_EQ(fixture.producer().standing.priority, 0);
 }
 
-// The prompt of request 2 has a higher rank than the prompt of request 1, until request 3 waits for
-// request 1.
+// The prompt of request 2 ranks above the prompt of request 1, until request 3 waits for a prefix
+// that request 1 computes.
 TEST(WaitersTest, AProducerGetsTheTokensOfItsWaiters) {
   WaitersFixture fixture;
   fixture.AddSharing(1, 80, 1);

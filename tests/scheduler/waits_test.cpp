@@ -116,7 +116,8 @@ TEST_F(SharedPrefixTest, ARequestWaitsForItsPrefixUntilTheLastSharedTokenIsPlann
   EXPECT_EQ(fixture_.admissions[2].waits, Waits(7 + 10, 0, 10));
 }
 
-// The wait for the prefix ends at the time of the latest plan, not at the time of the cancellation.
+// Request 1, which computes the prefix, is cancelled after a plan at 24 ms. The wait of request 2
+// for the prefix then ends at 24 ms, the time of the plan.
 TEST_F(SharedPrefixTest, AfterTheEndOfTheProducerTheRequestWaitsForItsShare) {
   fixture_.Plan(At(24));
   fixture_.scheduler.Cancel(RequestId{1});
@@ -135,8 +136,8 @@ TEST(WaitsTest, TheTimeOfAFailedAttemptCountsAsAWaitForTheShare) {
   EXPECT_EQ(fixture.admissions[1].queue_time, milliseconds(22));
 }
 
-// The commit reports the waiting times up to the plan of the first step. The plan of the second
-// step does not change them.
+// The reported waiting times of a request end at the plan of its first step. The plan of its second
+// step does not change these times.
 TEST(WaitsTest, WithTwoStepsInFlightTheWaitEndsWithTheFirstPlan) {
   OverlapFixture fixture;
   fixture.Add(AskAt(1, 1, 8, 4, 1));

@@ -47,7 +47,8 @@ ComputedBlocks Baseline::LookUp(const BaselineSequence& sequence, PartialMatch p
 }
 
 bool Baseline::Begin(BaselineSequence& sequence, const ComputedBlocks& computed, int32_t num_new) {
-  const int32_t num_found = computed.num_tokens;  // `computed` is a view of memory in `cache_`
+  // Read before the allocation, because `computed` refers to memory of `cache_`.
+  const int32_t num_found = computed.num_tokens;
   if (!cache_.AllocateSlots(sequence.table, computed, num_found + num_new)) return false;
   sequence.num_computed = num_found;
   return true;

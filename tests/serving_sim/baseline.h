@@ -43,8 +43,8 @@ class Baseline : public SimScheduler {
  protected:
   // Returns the cached blocks at the begin of `sequence`.
   ComputedBlocks LookUp(const BaselineSequence& sequence, PartialMatch partial);
-  // Gives the waiting `sequence` the blocks of `computed`, and new blocks up to `num_new` tokens
-  // after them. Returns false, and changes nothing, if too few blocks are free.
+  // Allocates blocks for the waiting `sequence`: the cached blocks `computed`, and new blocks for
+  // the next `num_new` tokens. Returns false, and changes nothing, if too few blocks are free.
   bool Begin(BaselineSequence& sequence, const ComputedBlocks& computed, int32_t num_new);
   // Adds `num_tokens` tokens of `sequence` to `step`. REQUIRES: the blocks are allocated.
   void AddItem(BaselineSequence& sequence, int32_t num_tokens, SimStep& step, SimEvents& events);
@@ -65,7 +65,7 @@ class Baseline : public SimScheduler {
   KvCacheManager cache_;
   std::deque<BaselineSequence*> waiting_;
   std::vector<BaselineSequence*> running_;  // in the order of admission
-  // True: the blocks of a step can be found as soon as the step is planned.
+  // True: lookups find the blocks of a step as soon as the step is planned.
   bool announces_ = false;
 
  private:

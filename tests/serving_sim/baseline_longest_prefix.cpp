@@ -10,7 +10,8 @@ namespace {
 
 // Maximum number of waiting requests that are sorted by their cached prefix.
 constexpr size_t kSortedMax = 128;
-// Two requests share a prefix if this number of tokens at their begin are equal.
+// Two requests count as requests with the same prefix if this number of their first tokens is
+// equal.
 constexpr int32_t kSharedTokens = 32;
 // Number of decode steps in which new_token_ratio falls from its first to its last value.
 constexpr int32_t kRatioSteps = 600;

@@ -124,8 +124,8 @@ TEST_F(BaselineTest, LongestPrefixFirstMixesNoPromptsWithDecodes) {
   Request(12, 3);
   Request(30, 2);
   Start(SchedulerKind::kLongestPrefix);
-  // The step has 20 tokens. 8 tokens are left after request 0. A chunk of request 1 must fill a
-  // block of 16 tokens, so request 1 waits.
+  // The step has room for 20 tokens, and request 0 takes 12 of them. A chunk of request 1 must fill
+  // a block of 16 tokens, but only 8 tokens are left. Request 1 therefore waits.
   EXPECT_THAT(Step(), ElementsAre(Part{0, 12}));
   EXPECT_THAT(Step(), ElementsAre(Part{1, 16}));
   EXPECT_THAT(Step(), ElementsAre(Part{1, 14}));
@@ -162,7 +162,7 @@ TEST_F(BaselineTest, LongestPrefixFirstKeepsALongListInItsOrder) {
   device_.running_max = 1;
   Request(70, 1, 64);
   for (int32_t i = 0; i < 129; ++i) Request(20, 1);
-  Request(70, 1, 64);  // has a cached prefix, but more than 128 requests wait
+  Request(70, 1, 64);  // has a cached prefix, which has no effect while more than 128 requests wait
   Start(SchedulerKind::kLongestPrefix);
   EXPECT_THAT(Step(), ElementsAre(Part{0, 70}));
   EXPECT_THAT(Step(), ElementsAre(Part{1, 20}));

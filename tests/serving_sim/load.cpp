@@ -10,8 +10,8 @@
 namespace incipit::serving_sim {
 namespace {
 
-// Number of requests in a sample. From the sample, MakeLoad computes how many requests the load
-// has.
+// Number of requests in a sample load. MakeLoad measures the sample to compute the number of
+// requests in the whole load.
 constexpr size_t kSampleRequests = 400;
 constexpr size_t kRequestsMin = 400, kRequestsMax = 40'000;
 constexpr double kOverloadUtilization = 1.5;
@@ -81,7 +81,7 @@ void SetBurstyArrivals(double rate, double horizon, Random& random,
   const double period = horizon / 10;
   double now = 0;
   for (SimRequest& request : requests) {
-    // `left` is the expected number of arrivals until the next request.
+    // Time until the next request, measured in expected arrivals.
     double left = random.Exponential(1);
     while (true) {
       const double phase = std::fmod(now, period) / period;
@@ -198,7 +198,8 @@ absl::StatusOr<Load> MakeLoad(const DeviceModel& device, const LoadOptions& opti
   MeasureLoad(device, load);
   SetArrivals(device, options, horizon, load);
   std::ranges::stable_sort(load.requests, {}, &SimRequest::arrival);
-  // Keep the capacity for the order in which AddRequests made the requests.
+  // Measures the load again, now in the order of arrival, but keeps the capacity. The capacity was
+  // measured in the order in which AddRequests made the requests.
   const double capacity = load.capacity;
   MeasureLoad(device, load);
   load.capacity = capacity;

@@ -31,10 +31,11 @@ struct SimRequest {
   int32_t priority = 0;
   std::vector<TokenId> prompt;
   int32_t output_tokens = 1;
-  uint64_t output_text = 0;       // argument of TextToken for the output tokens
-  double ttft_deadline = kNever;  // deadline of the first output token, in seconds
-  // True if the load measures the latency of this request separately: a short prompt, a request of
-  // a light tenant, or a tight deadline.
+  uint64_t output_text = 0;  // argument of TextToken for the output tokens
+  // Deadline of the first output token in simulated time, in seconds.
+  double ttft_deadline = kNever;
+  // True if the metrics also report this request separately. Examples: a request with a short
+  // prompt or a tight deadline, or a request of a tenant with few requests.
   bool is_focus = false;
 
   int32_t num_prompt() const { return static_cast<int32_t>(prompt.size()); }

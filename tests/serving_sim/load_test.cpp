@@ -73,21 +73,22 @@ TEST(DeviceModelTest, APromptAloneIsComputedInFullSteps) {
               1e-9);
 }
 
-// One request: 16 prompt tokens in one step and 2 decodes. running_max is 4, so a full step of
-// decodes serves 4 requests.
+// One request: 16 prompt tokens in one step, and 2 further output tokens in one step each.
+// running_max is 4, so a full step that only decodes serves 4 requests.
 TEST(MeasureLoadTest, TheCapacityIsTheInverseOfTheMeanCost) {
   const double tokens = 0.16 + 0.001 * (4 + 8 + 12 + 16) + 0.2 + 0.001 * (17 + 18);
   const double steps = 18.0 / 32;  // 18 tokens in steps of 32 tokens
   const Load load = LoadOf({RequestOf(1, 16, 3)});
   EXPECT_NEAR(load.capacity, 1 / (tokens + steps), 1e-9);
-  EXPECT_NEAR(load.makespan_min, tokens + 3, 1e-9);  // three steps with a constant time of 1 s
+  // Three steps, each with a constant time of 1 s.
+  EXPECT_NEAR(load.makespan_min, tokens + 3, 1e-9);
 }
 
 TEST(MeasureLoadTest, CachedBlocksOfPromptsAndOutputsAreNotComputedAgain) {
   SimRequest second = RequestOf(1, 40, 9);
   EXPECT_EQ(LoadOf({RequestOf(1, 40, 9), second}).distinct_prompt_tokens, 40 + 8);
-  // The second prompt is the first prompt with its output: 48 of these 49 tokens are in full
-  // blocks.
+  // The second prompt is the first prompt followed by its output. Of these 49 tokens, 48 are in
+  // full blocks, so only one token must be computed again.
   for (int32_t i = 0; i < 9; ++i) second.prompt.push_back(TextToken(1001, i));
   EXPECT_EQ(LoadOf({RequestOf(1, 40, 9), second}).distinct_prompt_tokens, 40 + 1);
   // At least one token is computed.

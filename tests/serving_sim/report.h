@@ -26,8 +26,9 @@ struct RunResult {
 // Returns a table with a heading and one row for each result.
 std::string ResultTable(std::span<const RunResult> results);
 
-// Returns one row for each load and utilization that has a result of kOurs and of at least one
-// baseline: the figures of Incipit's scheduler divided by those of the best baseline.
+// Returns a table with one row for each load and utilization: the figures of Incipit's scheduler
+// divided by those of the best baseline. Leaves out a row if the results lack Incipit's scheduler
+// or all baselines.
 std::string ComparisonTable(std::span<const RunResult> results);
 
 // Returns one line of JSON. All times are in seconds.

@@ -14,8 +14,8 @@ namespace incipit::serving_sim {
 // The time between two output tokens of a request.
 struct TokenGap {
   float seconds = 0;
-  // `seconds` divided by the time of a step that only decodes. The step decodes one token of each
-  // sequence that has an output token and has not ended.
+  // `seconds` divided by the time of a step that decodes one token of each sequence that has an
+  // output token and has not ended.
   float ratio = 0;
 };
 

@@ -29,8 +29,8 @@ void ServiceLog::SetWaiting(uint64_t tenant, double now, int32_t num_waiting) {
   MarkIdle(changed, now);
 }
 
-// Returns a copy of `tenant` that ends at `end`. In the copy, `service` of a time slot is the sum
-// over all earlier time slots.
+// Returns a copy of `tenant` with all time slots up to `end`. In the copy, element i of `service`
+// is the total service before time slot i.
 ServiceLog::Tenant ServiceLog::Finished(Tenant tenant, double end) const {
   MarkIdle(tenant, end);
   tenant.service.resize(static_cast<size_t>(end) + 1);

@@ -15,14 +15,15 @@ inline constexpr double kPromptTokenWeight = 1, kOutputTokenWeight = 2, kCachedT
 // The largest difference of service between two tenants, over all intervals of a fixed length in
 // which both tenants always had a waiting request.
 struct ServiceDifference {
-  // False: the tenants never had waiting requests during a whole interval. All other fields are 0.
+  // True if two tenants had waiting requests during a whole interval. If false, all other fields
+  // are 0.
   bool has_window = false;
   // Largest difference divided by the service of the tenant with more service.
   double share = 0;
   // Largest difference divided by the service of the largest request.
   double requests = 0;
-  // Largest value of (difference - 10 % of the larger service) / service of the largest request.
-  // The goal of the scheduler is at most 1.
+  // Largest part of a difference that exceeds 10 % of the larger service, divided by the service of
+  // the largest request. The goal of the scheduler is at most 1.
   double excess_requests = 0;
 };
 

@@ -127,8 +127,9 @@ TEST(RunTest, ARequestWhoseDeadlinePassesInTheQueueIsRefused) {
   EXPECT_EQ(metrics.late, 0);
 }
 
-// The examined run has refused request 1. Without the refusal, request 1 would wait until request 0
-// ends, at about 3.3 s. So the refusal is right for a deadline of 0.6 s, and wrong for 5 s.
+// In the recorded run, the scheduler has refused request 1. Without the refusal, request 1 would
+// wait until request 0 ends, at about 3.3 s. So the refusal is right for a deadline of 0.6 s, and
+// wrong for a deadline of 5 s.
 TEST(RefusalsTest, ARefusalIsWrongIfTheRequestWouldHaveBeenInTime) {
   DeviceModel device = kDevice;
   device.running_max = 1;
@@ -190,7 +191,8 @@ TEST(MetricsTest, OvertakesCountLaterRequestsOfTheSameTenant) {
   run.requests[2].first_step = 4;
   run.requests[3].first_step = 3;
   EXPECT_EQ(MaxOvertakes(load, run), 2);
-  run.requests[3].first_step = 5;  // same first step as request 0, so no overtaking
+  // Request 3 starts in the same step as request 0, so request 3 overtakes no request.
+  run.requests[3].first_step = 5;
   EXPECT_EQ(MaxOvertakes(load, run), 1);
 }
 
@@ -220,7 +222,8 @@ TEST(ServiceLogTest, ATenantThatDoesNotWaitIsNotCompared) {
   log.SetWaiting(2, 20.4, 1);
   log.AddService(1, 10, 500);
   EXPECT_FALSE(log.LargestDifference(30, 40).has_window);
-  EXPECT_TRUE(log.LargestDifference(19, 40).has_window);  // in the seconds 1 to 19
+  // Both tenants wait in the seconds 1 to 19.
+  EXPECT_TRUE(log.LargestDifference(19, 40).has_window);
 }
 
 TEST(ReportTest, TablesHaveARowForEachResult) {

@@ -30,7 +30,7 @@ struct ProgramOptions {
   int32_t steps_in_flight = 1;
   int32_t refusals = 0;
   double noise = 0, horizon = 0;
-  // 0: the value of the device model.
+  // Maximum number of tokens in a step, and of running sequences; 0: the value of the device model.
   int32_t step_tokens = 0, running_max = 0;
 };
 

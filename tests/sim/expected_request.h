@@ -45,7 +45,7 @@ class ExpectedRequest {
   const std::vector<ExpectedChoice>& choices() const { return choices_; }
   // Returns the prompt followed by the choice's whole expected output.
   std::vector<TokenId> TokensOf(int32_t choice) const;
-  // Owned by the scheduler. Invalid after the last event of the request.
+  // The scheduler's object for this request. Invalid after the last event of the request.
   const SequenceGroup* group = nullptr;
 
  private:

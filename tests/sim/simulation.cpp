@@ -255,7 +255,8 @@ void Simulation::PlanAndLaunch() {
   StepInFlight& step =
       steps_[(oldest_ + static_cast<size_t>(scheduler_->num_in_flight())) % steps_.size()];
   plan_ = &step.plan;
-  // The time to live of blocks of `last_finished_` may end now, so these blocks may be evicted.
+  // Blocks of `last_finished_` may now be evicted, because their time to live may end. Clears the
+  // tokens, so that no check expects these blocks.
   if (rates_.life > 0) last_finished_.clear();
   PlanAndCheck();
   if (plan_->items.empty() || !error_.empty()) return;

@@ -19,8 +19,9 @@ struct SimulationCounts {
   // ahead: steps that were planned while another step was in flight. fed: tokens that were planned
   // before they were sampled. counted: tokens in `fed` whose request has penalties.
   int64_t ahead = 0, fed = 0, counted = 0;
-  // Number of times that a step, planned while another step was in flight, left out a sequence. The
-  // sequence ended with the step in flight, or its other choices started.
+  // Number of times that a sequence was left out of a step that was planned ahead, while another
+  // step was in flight. With the step in flight, the sequence would end or its other choices would
+  // start.
   int64_t sat_out = 0;
 
   SimulationCounts& operator+=(const SimulationCounts& other);

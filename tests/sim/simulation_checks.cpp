@@ -54,8 +54,9 @@ void Simulation::PlanAndCheck() {
   if (plan_->items.empty()) {
     Expect(scheduler_->idle() || num_in_flight > 0, "nothing was planned");
     Expect(scheduler_->num_in_flight() == num_in_flight, "a step without tokens is in flight");
-    // A waiting sequence that does not fit into the cache (the head) may need a preemption, and so
-    // may a tenant below its share of the slots. No step with a preemption is planned ahead.
+    // A preemption may be needed for the head, a waiting sequence that does not fit into the cache.
+    // It may also be needed for a tenant below its share of the slots. A step with a preemption is
+    // never planned while another step is in flight.
     const bool may_preempt =
         scheduler_->head() != nullptr || limits_.scheduling == SchedulingKind::kFair;
     const bool can_plan_ahead = !running_before.empty() && !may_preempt &&
@@ -94,8 +95,9 @@ void Simulation::CheckBudgets() {
     continues_prompt |= !IsAdmitted(item) && item.num_tokens > 1;
     counts_.fed += item.fed_sample >= 0;
     counts_.counted += item.fed_sample >= 0 && sequence.request().sampling.has_penalties();
-    Expect(item.fed_sample < 0 || !SitsOut(sequence),
-           "the second step has a sequence that ends or starts choices after the first");
+    Expect(
+        item.fed_sample < 0 || !SitsOut(sequence),
+        "a second step was planned with a sequence that ends or starts choices in the first step");
     const int32_t token_end = item.first_token + item.num_tokens;
     Expect(item.num_tokens > 0, "an item without tokens");
     Expect(item.first_token == sequence.num_computed || sequence.num_in_flight == 2,
@@ -204,7 +206,8 @@ void Simulation::CheckCache() {
   }
   if (scheduler_->head() != nullptr) tables.push_back(&scheduler_->head()->table);
   cache_->CheckInvariants(tables);
-  // The retained blocks of each of the two tenants are limited to that tenant's share.
+  // There are two tenants. The number of retained blocks of each tenant is limited to its share of
+  // the cache.
   const double share_max = cache_options_.retention.tenant_share_max;
   const auto num_kept_max = 2 * static_cast<int32_t>(share_max * cache_options_.num_blocks);
   const bool only_high = rates_.low == 0 && rates_.life == 0;
@@ -327,8 +330,8 @@ bool Simulation::HasComputed(const ExpectedRequest& request, int32_t num_tokens)
   });
 }
 
-// Checks that no block of a failed request's prompt can be found, if the request had received
-// tokens.
+// Checks that lookups find no block of the prompt of a failed request. Skips the check if the
+// request has received no token.
 void Simulation::CheckGone(const ExpectedRequest& request) {
   if (!request.has_received()) return;
   Request probe = request.request();

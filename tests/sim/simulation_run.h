@@ -109,7 +109,8 @@ class Simulation {
   // this entry.
   size_t oldest_ = 0;
   StepPlan* plan_ = nullptr;  // the latest plan
-  // Sequences whose `is_passing` was true before the latest plan.
+  // Sequences that counted as passing before the latest plan: they started before an earlier
+  // sequence that did not fit into the cache.
   std::set<const Sequence*> was_passing_;
   StepResult result_;
 

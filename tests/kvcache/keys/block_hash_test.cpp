@@ -157,8 +157,8 @@ TEST(BlockHashDeathTest, WrongInputsAreRefused) {
   EXPECT_DEATH(hasher.Root({}, {{"cat", 4, 0}}), "IsOrdered");
 }
 
-// SHA-256 needs two compressions for the key of a block of 16 tokens, three for 32 tokens, and five
-// for 64 tokens.
+// SHA-256 needs one compression for every 64 bytes. The key of a block of 16 tokens needs two
+// compressions, of 32 tokens three, and of 64 tokens five.
 TEST(BlockHashMessageTest, ABlockTakesAsFewCompressionsAsItsTokensAllow) {
   for (const auto& [num_tokens, num_compressions] :
        {std::pair<size_t, size_t>(16, 2), {32, 3}, {64, 5}}) {

@@ -41,8 +41,9 @@ Bytes MessageOf(BlockWriter write, const BlockInput& input, size_t parent_bytes 
   return Written([&](ByteSink sink) { write({parent, input.tokens, extras}, sink); });
 }
 
-// Generates random inputs with few values and short texts, so that inputs are often similar and
-// sometimes equal. The texts contain bytes that look like tokens, lengths and heads.
+// Generates random inputs of block keys. There are few different values and only short texts, so
+// inputs are often similar and sometimes equal. The texts contain bytes that look like tokens,
+// lengths and CBOR heads.
 class InputDice {
  public:
   BlockInput Block(std::span<const ExtraKind> kinds) {

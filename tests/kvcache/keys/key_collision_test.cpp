@@ -92,8 +92,9 @@ TEST_P(KeyCollisionTest, OnlyEqualPrefixesAreFound) {
 }
 
 TEST_P(KeyCollisionTest, NothingOfASequenceIsPublishedFromACollisionOn) {
-  // The first block of `other` may have the same key as a cached block. No later block of `other`
-  // may then be published, even if its key is unique.
+  // The first block of `other` may have the same key as a cached block with other tokens (a
+  // collision). No later block of `other` may then be published, even if the key of the later block
+  // is unique.
   for (TokenId first = 0; first < 400; ++first) {
     CachedSequence holder(cache_, {7, 7, 7, 7, 7});
     holder.AdmitAndCommit();
@@ -112,8 +113,9 @@ TEST_P(KeyCollisionTest, NothingOfASequenceIsPublishedFromACollisionOn) {
   EXPECT_GT(cache_.TakeStats().collisions, 10);
 }
 
-// Choices share the unpublished blocks of a sequence whose key collided, so no choice may publish
-// blocks. This must hold even if the key is free again and a later step is rolled back.
+// If the key of a block collides with the key of another block, the sequence does not publish its
+// blocks from there on. Choices that share these blocks must not publish blocks either. This must
+// hold even if the key is free again and a later step is rolled back.
 TEST_P(KeyCollisionTest, AChoiceOfASequenceThatCollidedPublishesNothingEither) {
   int32_t num_collided = 0;
   for (TokenId first = 0; first < 200; ++first) {

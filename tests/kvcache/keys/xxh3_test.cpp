@@ -23,8 +23,8 @@ std::vector<uint8_t> Pattern(size_t length) {
   return bytes;
 }
 
-// The expected hashes are those of the sanity check of xxHash, computed with another binding of the
-// library. Each length takes another path through the algorithm.
+// The inputs are those of the sanity check of the xxHash library. The expected hashes were computed
+// with another binding of the library. Each length takes another path through the algorithm.
 TEST(Xxh3Test, EqualsThePublishedVectors) {
   const std::pair<size_t, std::string> vectors[] = {
       {0, "99aa06d3014798d86001c324468d497f"},    {1, "a6cd5e9392000f6ac44bdff4074eecdb"},

@@ -13,13 +13,14 @@ constexpr int32_t kCapacity = 1000;
 
 class LruGuardTest : public ::testing::Test {
  protected:
-  // Counts requests until plain LRU takes over. In each request, plain LRU would have had 10 hits,
-  // and the adaptive policy has none.
+  // Counts requests until the guard makes the cache evict in the order of plain LRU. In each
+  // request, plain LRU would have had 10 hits, and the adaptive policy has none.
   void Fool() {
     int32_t debt = 0;
     while (!guard_.Compare(10, 0)) ASSERT_LT(debt += 10, kCapacity);
   }
-  // Returns how long evictions follow plain LRU: the number of block uses divided by the capacity.
+  // Returns the number of block uses during which evictions follow plain LRU, divided by the
+  // capacity.
   double Relief() {
     int64_t touches = 0;
     for (; guard_.TakesOver(); touches += 10) clock_.Advance(10);

@@ -19,8 +19,8 @@ constexpr double kAge = 10;  // age of blocks when they are used again
 
 class OneOffPrefixesTest : public ::testing::Test {
  protected:
-  // Counts `num_runs` requests after `prefix`, one after another. The share `share` of the blocks
-  // of each request is used again.
+  // Counts `num_runs` requests whose prompts begin with `prefix`, one after another. Of the other
+  // blocks of each request, the share `share` is used again.
   void Follow(uint32_t prefix, int num_runs, float share) {
     for (int i = 0; i < num_runs; ++i) {
       now_ += 1;
@@ -38,7 +38,9 @@ TEST_F(OneOffPrefixesTest, IsOneWhoseRunsAreUsedAgainClearlyLessThanOthers) {
   Follow(kTool, 100, 0.1F);
   EXPECT_TRUE(prefixes_.Contains(kTool));
   EXPECT_FALSE(prefixes_.Contains(kChat));
-  Follow(3, 100, 0.3F);  // 0.3 is half the share of kChat, which is not clearly less
+  // A share of 0.3 is half of the share of kChat (0.6). Only a clearly lower share makes a one-off
+  // prefix.
+  Follow(3, 100, 0.3F);
   EXPECT_FALSE(prefixes_.Contains(3));
 }
 
@@ -71,7 +73,8 @@ TEST_F(OneOffPrefixesTest, ManyOfThemAreNoMeasureForEachOther) {
   EXPECT_FALSE(prefixes_.Contains(kChat));
 }
 
-// Blocks after the prefix kLate are used again only after 20 to 100 later requests, on average 60.
+// Blocks after the prefix kLate are used again late: after 20 to 100 further requests, 60 on
+// average.
 TEST_F(OneOffPrefixesTest, ANewOneIsNoneBeforeAReuseIsPossible) {
   Follow(kChat, 200, 0.6F);
   constexpr uint32_t kLate = 77;
@@ -87,8 +90,8 @@ TEST_F(OneOffPrefixesTest, ANewOneIsNoneBeforeAReuseIsPossible) {
   }
 }
 
-// Most reuses after kChat come early (agents that continue at once), and a few come late (readers
-// of an article).
+// Most blocks after the prefix kChat are used again early (by agents that continue at once). A few
+// are used again late (by readers of an article).
 TEST_F(OneOffPrefixesTest, LateReuseIsNotHiddenByReuseAtOnce) {
   Follow(kChat, 500, 0.3F);
   for (int i = 0; i < 500; ++i) prefixes_.CountReuse(kChat, 0.02F, 60 * kAge);
@@ -150,8 +153,8 @@ TEST_F(OneOffPrefixesTest, ThoseThatStayAwayMakeRoom) {
   EXPECT_FALSE(prefixes_.Contains(kChat));
 }
 
-// Blocks that were pinned while they were new are used again, although they were never counted as
-// new.
+// A block that is pinned from the start is not counted as new. If such blocks are used again, more
+// reuses than new blocks are counted.
 TEST_F(OneOffPrefixesTest, NoMoreRunsAreUsedAgainThanThereWere) {
   Follow(kChat, 200, 0.5F);
   constexpr uint32_t kPinned = 55;
@@ -161,10 +164,10 @@ TEST_F(OneOffPrefixesTest, NoMoreRunsAreUsedAgainThanThereWere) {
   EXPECT_FALSE(prefixes_.Contains(kChat));
 }
 
-// Runs prompts, of which a random quarter is repeated after about 160 other prompts. Repeated
-// prompts follow one instruction, and prompts that are never repeated follow the instruction
-// `tool`. The cache is too small for all prompts between two uses, but large enough for the
-// repeated prompts. Returns the share of the repeated prompt tokens that is found. `held`: another
+// Runs prompts through a small cache. A random quarter of the prompts is repeated after about 160
+// other prompts. Repeated prompts begin with one instruction, and all other prompts begin with the
+// instruction `tool`. The cache can hold the repeated prompts, but not all prompts between two
+// uses. Returns the share of the repeated prompt tokens that lookups find. `held`: true if another
 // sequence always uses the instructions, as on a busy server. `more`: number of tokens of an
 // instruction after its last full block, which are copied.
 double ShareFound(TokenId tool, bool held = false, int32_t more = 0) {

@@ -16,8 +16,8 @@ using std::chrono::seconds;
 
 constexpr uint32_t kUnit = 4, kEpoch = 64;
 constexpr uint64_t kStart = uint64_t{1} << 40;
-// Number of block uses after which the clock has fixed its unit, the mean time between two block
-// uses.
+// Number of block uses after which the clock has fixed its unit of age: the mean time between two
+// block uses.
 constexpr int kSettled = 257 * kEpoch;
 
 // The clock that counts block uses and the clock that measures ages, advanced together as by the
@@ -55,8 +55,8 @@ TEST(PacedClock, AgesAreTouchesWhereNoTimeIsReported) {
   EXPECT_EQ(paced.AgeOfEpoch(100), 99.5 * kEpoch);
 }
 
-// Returns the age that the paced clock adds per block use, if block uses follow at intervals of
-// `apart` and the clock has fixed its unit. The result is 1, or more if the clock still adds time
+// Returns the age that the paced clock adds per block use after the clock has fixed its unit. The
+// block uses follow at intervals of `apart`. The result is 1, or more if the clock still adds time
 // from before it fixed its unit.
 double AgeOfTouch(Clocks& clocks, Duration apart) {
   clocks.PassEvenly(apart, kSettled + 1000 * kEpoch);
@@ -144,7 +144,7 @@ TEST(PacedClock, AgesAreTouchesUntilTimePassesMoreThanOnce) {
 TEST(PacedClock, TimeNeverStandsStill) {
   Clocks clocks;
   clocks.PassEvenly(milliseconds(5), kSettled);
-  // Until all earlier time has been added to the clock.
+  // Uses blocks, without time passing, until the clock has added all earlier time.
   clocks.PassEvenly(Duration{}, 500 * kEpoch);
   const double begin = clocks.paced.now();
   clocks.PassEvenly(Duration{}, 100 * kEpoch);

@@ -21,7 +21,8 @@ constexpr int kClass = 3;
 constexpr milliseconds kBusy(2), kQuiet(16);
 
 // Uses blocks one by one, in alternating busy and quiet periods. Every second block is used again
-// 10 s after its first use. The other blocks are never used again and are forgotten after 40 s.
+// 10 s after its first use. The other blocks are never used again, and the statistics forget them
+// after 40 s.
 class Blocks {
  public:
   explicit Blocks(bool reports_time) : reports_time_(reports_time) {}
@@ -41,8 +42,8 @@ class Blocks {
     for (int spell = 0; spell < 12; ++spell) Run(60'000, spell % 2 == 0 ? kBusy : kQuiet);
   }
 
-  // Returns the value of a block 8 s after its use, divided by the value 30 s after its use.
-  // Before, blocks are used at intervals of `apart`.
+  // Uses 60,000 blocks at intervals of `apart`. Returns a ratio: the retention value of a block 8 s
+  // after its use, divided by the value 30 s after its use.
   double WorthBeforeByAfter(Duration apart) {
     Run(60'000, apart);
     statistics_.Refresh();
@@ -107,8 +108,8 @@ TEST(ReuseStatistics, WithoutTheTimeALongPauseIsLikeAShortOne) {
   EXPECT_LT(blocks.WorthBeforeByAfter(kQuiet), 15);
 }
 
-// Of two classes of blocks, one is used again at a certain age, and the other is never used again.
-// Later, the blocks of both classes are forgotten. At ages that no block has reached, the values
+// Blocks of one class are used again at a certain age, and blocks of the other class are never used
+// again. Later, the statistics forget all blocks. For ages that no block has reached, the values
 // must follow from the counts at earlier ages.
 TEST(ReuseStatistics, AClassThatIsNotUsedIsNotBelievedToBeUsedLater) {
   constexpr int kNew = 0, kAge = 4000, kForgotten = 16'000, kUnseen = 500'000;

@@ -20,9 +20,9 @@ TEST(BlockIndexTest, EqualsAMapAfterAnySequenceOfCalls) {
     const auto block = static_cast<int32_t>(random(kNumBlocks));
     const auto it = expected.find(block);
     if (it == expected.end()) {
-      // The keys have only three positions in the table, so that buckets overflow and drain, also
-      // across the end of the table. The keys have only three tags, so that different entries look
-      // alike.
+      // The keys have only three different positions in the hash table. Buckets therefore overflow
+      // and become empty again, also across the end of the table. The keys have only three
+      // different tags, so that different entries look alike.
       const uint64_t prefix = random(3) << 48 | ((random(3) - 1) & 0xffffffff);
       index.Insert(prefix, BlockId{block});
       expected.emplace(block, prefix);
