@@ -26,8 +26,7 @@ struct AttentionShape {
   DType kv_dtype = DType::kF32;
   bool qk_norm = false, bias = false;
   int32_t positions_max = 600;
-  // Overrides WeightUse::rotated_head_dim. Without an override, qk_norm and head_dim determine the
-  // value.
+  // The value of WeightUse::rotated_head_dim. If absent, qk_norm and head_dim determine that value.
   std::optional<int32_t> rotated_head_dim = {};
 };
 

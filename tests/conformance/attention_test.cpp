@@ -118,8 +118,8 @@ TEST_P(AttentionTest, AgreesWithTheReferenceWithBiasAndHeadNorms) {
       {.num_heads = 6, .num_kv_heads = 3, .head_dim = 24, .qk_norm = true, .bias = true});
 }
 
-// Returns a context length of more than two splits, which is not a multiple of a split. A split is
-// a part of a context; several threads or thread blocks share the splits.
+// Returns a context length that is longer than two splits and not a multiple of a split. A split is
+// a part of a context. Different threads or thread blocks compute different splits.
 int32_t LongLength(const BackendCase& backend) { return backend.has_threads ? 2200 : 750; }
 
 AttentionShape LongShape(const BackendCase& backend, int32_t window, DType dtype) {
@@ -166,7 +166,8 @@ TEST_P(AttentionTest, AnEmptyStepDoesNothing) {
 }
 
 TEST_P(AttentionTest, BlocksThatTheWindowHidesAreNotTouched) {
-  // The hidden blocks have invalid ids, so that reading one would abort or fault.
+  // The blocks that the window hides have invalid ids, so that a read of such a block would abort
+  // or fault.
   const AttentionShape shape = *Offered({.num_blocks = 8, .window = 20});
   const AttentionModel model(shape);
   AttentionLayer layer(*backend_, model), expected(*backend_, model);
@@ -257,8 +258,8 @@ TEST_P(AttentionBitsTest, ChunksOfAnySizeGiveTheSameBits) {
   }
 }
 
-// Threads divide a long context by token and head, or by split. The results must have the same
-// bits.
+// Threads divide the work on a long context by token and head, or by split (part of the context).
+// Each division must give the same bits.
 TEST_P(AttentionBitsTest, LongContextsGiveTheSameBitsWithAnyThreadsAndChunks) {
   const int32_t length = LongLength(GetParam()), first = length * 51 / 110, second = length - 90;
   for (const int32_t window : {0, 1500}) {

@@ -12,8 +12,8 @@ namespace incipit {
 namespace {
 
 // Returns true if a row of a product has the same bits in a batch of 8 rows and in a batch of
-// `rows` rows. Products of more than 64 rows use other tensor instructions, which may sum in
-// another order on a card. On the emulated device, the bits are always equal.
+// `rows` rows. Products of more than 64 rows use other tensor instructions. On a card, these
+// instructions may sum in another order. On the emulated device, the bits are always equal.
 bool AddsUpAlike(Backend& backend, int32_t rows, int32_t outputs) {
   constexpr int32_t kInputs = 1104;
   RandomNumbers numbers(3);

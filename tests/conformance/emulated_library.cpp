@@ -1,5 +1,5 @@
-// Runs the conformance tests with the CUDA backend on the emulated device. The emulated library
-// computes products of 2 rows and more.
+// Runs the conformance tests with the CUDA backend on the emulated device. An emulated product
+// library, in place of cuBLASLt, computes all products of at least 2 rows.
 #include "base/check.h"
 #include "kernels/cuda/cuda_options.h"
 #include "tests/conformance/host_view_backend.h"

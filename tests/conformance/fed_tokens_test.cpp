@@ -29,8 +29,8 @@ class FedTokensTest : public ::testing::TestWithParam<BackendCase> {
     step_->UploadTo(*backend_);
   }
 
-  // Calls Sample once, with rows that give the tokens `wanted`. The token -1 stands for a row of
-  // logits that are not finite.
+  // Calls Sample once, with rows of logits from which the tokens `wanted` are sampled. For the
+  // token -1, the row contains logits that are not finite.
   void Sample(const std::vector<TokenId>& wanted) {
     const auto count = std::ssize(wanted);
     Tensor logits(DType::kF32, count, kVocab);
@@ -57,7 +57,7 @@ class FedTokensTest : public ::testing::TestWithParam<BackendCase> {
     EXPECT_EQ(tokens, wanted);
   }
 
-  // Returns the embedding of a step with the tokens `tokens`.
+  // Returns the rows of the embedding table that a step reads for `tokens`.
   Tensor Embedded(const std::vector<TokenId>& tokens) {
     Upload(tokens);
     Tensor hidden(DType::kF32, std::ssize(tokens), kHidden);

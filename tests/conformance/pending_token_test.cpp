@@ -17,8 +17,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// A sample of a step. If `pending` is set, the sample pending_sample of the previous step has
-// sampled this token.
+// The inputs of one sample. If `pending` is set, sample number `pending_sample` of the previous
+// step has sampled the token `pending`.
 struct PenalisedRequest {
   SamplingParams params = {};
   std::vector<TokenCount> counts = {};
@@ -64,8 +64,8 @@ class PendingTokenTest : public ::testing::TestWithParam<BackendCase> {
     step_->UploadTo(*backend_);
   }
 
-  // Samples from row i of `logits` for requests[i] in the current step. Sample i of the previous
-  // step is the pending token of the requests whose pending_sample is i.
+  // Samples one token for each request in the current step: for requests[i] from row i of `logits`.
+  // A pending token of a request is sample number `pending_sample` of the previous step.
   Sampled Sample(const std::vector<std::vector<float>>& logits,
                  const std::vector<PenalisedRequest>& requests) {
     Tensor matrix(DType::kF32, std::ssize(logits), std::ssize(logits.front()));
@@ -156,8 +156,8 @@ TEST_P(PendingTokenTest, IsIgnoredWithoutPenaltiesAndIfItsRowIsNotFinite) {
   EXPECT_THAT(Sample({logits, logits}, {plain, penalised}).tokens, ElementsAre(2, 2));
 }
 
-// Each call of Sample stores its tokens in the memory from which the next step reads its pending
-// tokens.
+// Each call of Sample stores its tokens for the next step. Later calls of the same step must still
+// read the tokens of the previous step.
 TEST_P(PendingTokenTest, IsThatOfThePreviousStepInEveryCallOfAStep) {
   constexpr size_t kVocab = 40;
   PenalisedRequest request = {.params = WithoutTemperature()};
@@ -170,8 +170,8 @@ TEST_P(PendingTokenTest, IsThatOfThePreviousStepInEveryCallOfAStep) {
     BeginStep();
     std::vector<TokenId> sampled;
     for (int32_t call = 0; call < 5; ++call) {
-      // The pending token has the largest logit. After the penalty, the token `call + step + 1` has
-      // the largest logit.
+      // Without the penalty, the pending token would be sampled. With the penalty, the token `call
+      // + step + 1` is sampled.
       request.pending_sample = 4 - call;
       const TokenId pending = step == 0 ? before[4 - call] : TokenId{4 - call + step};
       std::vector<float> logits(kVocab, 0);

@@ -28,8 +28,8 @@ class ProductsTest : public ::testing::TestWithParam<BackendCase> {
 };
 
 constexpr DType kDTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
-// Row counts near the heights of register tiles, and above the number of rows that one pass
-// computes.
+// Tested numbers of rows: near the heights of register tiles, and above the number of rows that one
+// pass of the kernel computes.
 constexpr int32_t kRowCounts[] = {0, 1, 2, 3, 4, 5, 7, 12, 13, 17, 64, 100};
 struct Shape {
   int64_t outputs, inputs;

@@ -22,7 +22,7 @@ using ::testing::UnorderedElementsAre;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// The inputs of one sample. They may differ between the rows of a step.
+// The inputs of one sample. Different rows of a step may have different inputs.
 struct Request {
   SamplingParams params = {};
   int32_t choice = 0;
@@ -299,7 +299,8 @@ TEST_P(SamplingTest, ARowThatIsNotFiniteIsReportedAndTheOthersAreSampled) {
     EXPECT_EQ(output.tokens[0], -1);
     EXPECT_NE(output.tokens[1], -1);
     EXPECT_EQ(output.tokens[4], 1);
-    // Each row has an entry among the log probabilities, even if no token was sampled.
+    // Each row of logits has an entry in the log probabilities. This includes rows for which no
+    // token was sampled.
     EXPECT_EQ(output.logprobs.num_rows(), 5);
     EXPECT_THAT(output.logprobs.top_begin, ElementsAre(0, 0, 1, 1, 1, 2));
     EXPECT_EQ(output.logprobs.rank[0], 0);

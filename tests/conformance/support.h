@@ -25,7 +25,7 @@ struct BackendCase {
   bool rounds_weights = false;
   // True: the backend uses threads of the host, and the caller chooses their number.
   bool has_threads = true;
-  // True: the bits of a row do not depend on the other rows.
+  // True: the bits of a result row do not depend on the other rows of the batch.
   bool keeps_rows_apart = true;
   // True: a graphics card, which is fast enough for the shapes of large models.
   bool is_card = false;
@@ -67,15 +67,14 @@ inline constexpr Tolerance kF16Tolerance = kF32Tolerance;
 inline constexpr Tolerance kBF16Tolerance = kF32Tolerance;
 // oneDNN also rounds activations to bf16 (8 significant bits), which needs a larger tolerance.
 inline constexpr Tolerance kBF16ActivationTolerance = {.products = 1e-2f, .attention = 1e-5f};
-// Tolerance for products after a norm whose results are rounded to 8 bits (255 numbers). A value
-// near the border between two of these numbers may be rounded to either, because backends add in
-// another order.
+// Tolerance for products whose inputs are results of a norm, rounded to 8 bits (one of 255
+// numbers). An input near the border between two of these numbers may be rounded to either, because
+// backends add in different orders.
 inline constexpr float kInt8NormTolerance = 1e-2f;
-// Tolerance if keys and values are stored as bf16. A key near the border between two bf16 numbers
-// may be stored as either. Attention by bf16 dot instructions also rounds queries and softmax
-// weights by up to 2^-9 of their magnitude. Rounded weights move a mean of values by at most 2^-8
-// of the largest value. If rounded queries move scores by E, the mean moves by at most 2 E. The
-// roundings rarely have the same sign, so the sum of all errors stays within this tolerance.
+// Tolerance if keys and values are stored as bf16. Backends may round a key near the border between
+// two bf16 numbers to different numbers. Attention by bf16 dot instructions also rounds queries and
+// softmax weights, each by up to 2^-9 of its magnitude. The roundings rarely have the same sign, so
+// the sum of all errors stays within this tolerance.
 inline constexpr float kBF16StorageTolerance = 4e-3f;
 
 Tolerance ToleranceOf(const BackendCase& backend, DType weights);

@@ -96,8 +96,8 @@ void ExpectContents(const RandomModel& model, std::span<const BlockId> blocks,
   }
 }
 
-// Computes the positions [begin, end) in steps of `chunk` tokens. Compares logits, keys and values
-// with `expected`.
+// Computes the positions [begin, end) of a sequence, `chunk` positions per step. Compares the
+// logits, keys and values with `expected`.
 void ExpectChunks(RandomModel& model, std::vector<BlockId> blocks, const Expected& expected,
                   int32_t begin, int32_t end, int32_t chunk) {
   for (int32_t at = begin; at < end; at += chunk) {
@@ -208,7 +208,7 @@ TEST_P(ExactnessTest, AmongOneToSixtyFourOthers) {
     at += count;
   }
   ASSERT_EQ(at, kLength - 1);
-  // Also checks a step with logits for only the last token of each part.
+  // Also checks a step that returns logits only for the last token of each sequence in the step.
   const std::span<const TokenId> any = others.back().tokens;
   const Tensor last = model.Run({{any.first(3), 0, others.back().blocks},
                                  {expected.Tokens(at, 1), at, blocks},
@@ -235,8 +235,8 @@ TEST_P(ExactnessTest, PrefixesFoundCopiedAndFoundAgain) {
   const std::vector<BlockId> blocks = pool.Take(kLength);
   ExpectChunks(model, blocks, first, 0, kLength, 45);
 
-  // The second sequence shares whole blocks with the first. Its next block is a copy of the slots
-  // whose tokens are equal in both sequences.
+  // The second sequence shares whole blocks with the first sequence. In the next block, only the
+  // first tokens are equal in both sequences. The slots of these tokens are copied to a new block.
   std::vector<BlockId> shared = pool.Take(kLength);
   std::copy_n(blocks.begin(), num_shared_blocks, shared.begin());
   model.Copy({.from = blocks[num_shared_blocks],

@@ -33,7 +33,8 @@ inline constexpr int32_t kTop = 10;
 
 struct Output {
   std::vector<TokenId> tokens;
-  // Log probabilities for each token: of the token itself, then of the most likely tokens.
+  // For each token: the log probability of the token, followed by the log probabilities of the most
+  // likely tokens.
   std::vector<float> logprobs;
   bool ended = false;
   std::optional<FinishReason> finish = {};

@@ -32,7 +32,8 @@ const std::vector<Family>& Families();
 // Returns a model with one layer and few heads, which keeps tests with long contexts fast.
 Family LongContextFamily(int32_t window, int32_t max_positions);
 
-// The stored data type of a model's weights and the format on the backend.
+// The data type in which a checkpoint stores the weights, and the format in which the backend keeps
+// the weights.
 struct WeightForm {
   std::string name;
   DType stored = DType::kF32;

@@ -26,13 +26,14 @@ namespace fs = std::filesystem;
 // another order change an f32 result by about 1e-6. A mistake in a formula changes it by far more
 // than the maximum.
 constexpr double kRelativeErrorMax = 2e-5;
-// Maximum error if keys, values and perhaps activations are rounded to bf16. With large random
-// weights, this moves a logit by about 1 % of the largest logit.
+// Maximum error of a log probability, relative to the largest logit, if keys, values and perhaps
+// activations are rounded to bf16. With large random weights, the rounding moves a logit by about 1
+// % of the largest logit.
 constexpr double kBf16ErrorMax = 0.025;
-// Maximum error if weights and activations are rounded to 8 bits. This moves a logit by 3 % to 9 %
-// of the largest logit.
+// Maximum error of a log probability, relative to the largest logit, if weights and activations are
+// rounded to 8 bits. The rounding moves a logit by 3 % to 9 % of the largest logit.
 constexpr double kInt8ErrorMax = 0.15;
-// Tokens whose log probabilities differ by less than this limit may be in either order.
+// Two tokens may be in either order if their log probabilities differ by less than this limit.
 constexpr double kNearTie = 1e-3;
 
 struct Golden {

@@ -25,13 +25,13 @@ class AppendInputs {
     return inputs;
   }
 
-  // Returns the number of bf16 outputs for a weight of `weight_rows` rows. The outputs are the
-  // queries, and keys and values in whole pages.
+  // Returns the number of bf16 outputs (queries, keys and values) of a product with a weight of
+  // `weight_rows` rows. The number of tokens is rounded up to whole pages.
   static int64_t NumOutputs(int64_t weight_rows, int64_t num_tokens) {
     return (num_tokens + kPageSize - 1) / kPageSize * kPageSize * weight_rows;
   }
-  // Returns arguments for outputs at `out`. One sixth of the heads are key heads, and one sixth are
-  // value heads.
+  // Returns the arguments of a product that writes its outputs to `out`. One sixth of the heads are
+  // key heads, one sixth are value heads, and the others are query heads.
   AppendArgs Into(void* out, int32_t weight_rows, int64_t num_tokens) const {
     const int32_t num_kv_heads = weight_rows / head_dim_ / 6;
     const int32_t num_heads = weight_rows / head_dim_ - 2 * num_kv_heads;

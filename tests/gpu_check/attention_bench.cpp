@@ -38,7 +38,7 @@ struct StepArrays {
       token_begin.push_back(static_cast<int32_t>(tokens.size()));
       block_begin.push_back((s + 1) * pages_each);
     }
-    // Visits each page once, with a large stride.
+    // Puts each page into the list once. Consecutive pages of the list are far apart in memory.
     int32_t stride = num_pages / 2 + 1;
     while (std::gcd(stride, num_pages) != 1) ++stride;
     for (int64_t i = 0; i < num_pages; ++i) {

@@ -16,8 +16,8 @@ constexpr int32_t kSamples = 50, kSmokeSamples = 2;
 // Target duration of a sample in seconds. A launch and a wait take about 20 us on the host.
 constexpr double kSampleSeconds = 0.008;
 constexpr int32_t kCallsMax = 4096;
-// Minimum total size of the buffers that are used in turn, as a multiple of the L2 cache size.
-// Little of a buffer is then still in L2 at its next use.
+// Minimum total size of the buffers that launches use in turn, divided by the size of the L2 cache.
+// When a buffer is used again, little of it is still in the L2 cache.
 constexpr double kL2Times = 16;
 
 void PrintTimes(const Work& work, std::vector<double> seconds, int32_t calls) {
@@ -68,8 +68,9 @@ absl::StatusOr<Memory> DeviceBench::Number(int32_t value) {
 absl::StatusOr<Graph> DeviceBench::Record(int32_t num_calls, int32_t turns,
                                           const std::function<void(int32_t)>& enqueue) {
   Graph::Begin(stream_);
-  // A kernel that may start before the previous kernel has ended needs a previous kernel in the
-  // graph.
+  // A measured kernel may start before the previous kernel has ended, and therefore needs a
+  // previous kernel in the graph. For the first measured kernel, this empty launch is the previous
+  // kernel.
   Launch<FillRandom>(stream_, {.num_blocks = 1}, {.out = nullptr, .count = 0, .seed = 0});
   for (int32_t i = 0; i < num_calls; ++i) enqueue(i % turns);
   return Graph::End(stream_);
@@ -85,8 +86,8 @@ absl::StatusOr<double> DeviceBench::SecondsOf(Graph& graph) {
 
 absl::Status DeviceBench::Measure(const Work& work, int32_t turns,
                                   const std::function<void(int32_t)>& enqueue) {
-  // The first launch of a kernel sets up the kernel, which must not happen while a graph is
-  // recorded.
+  // The first launch of a kernel sets the kernel up, which must not happen while a graph is
+  // recorded. Therefore, launch the kernel before the recording.
   enqueue(0);
   INCIPIT_RETURN_IF_ERROR(stream_.Wait());
   INCIPIT_ASSIGN_OR_RETURN(Graph graph, Record(turns, turns, enqueue));

@@ -32,8 +32,8 @@ class DeviceBench {
   const DeviceProperties& device() const { return device_; }
   bool is_smoke() const { return is_smoke_; }
   int64_t Size(int64_t real, int64_t smoke) const { return is_smoke_ ? smoke : real; }
-  // Returns a number of buffers of `bytes` bytes. If so many buffers are used in turn, a buffer has
-  // left the L2 cache before its next use.
+  // Returns how many buffers of `bytes` bytes must be used in turn, so that a buffer has left the
+  // L2 cache before its next use.
   int32_t TurnsFor(double bytes) const;
 
   absl::StatusOr<Memory> Random(size_t bytes);

@@ -49,7 +49,7 @@ Element WholeNumbers(uint64_t seed) {
     return static_cast<float>(bits % 9) - 4;
   };
 }
-// Returns a weight whose row r selects column r % columns of the other factor.
+// Returns a weight in which element r % columns of each row r is 1, and all other elements are 0.
 Element OneColumnEach(int64_t columns) {
   return [=](int64_t row, int64_t column) { return column == row % columns ? 1.0f : 0.0f; };
 }
@@ -245,8 +245,8 @@ class Results {
 
   // ---- keys, values and attention
 
-  // Returns a rotation table of random numbers instead of cosines and sines, so that all machines
-  // use the same bits.
+  // Returns a rotation table for heads of `head_dim` dimensions. The table contains random numbers
+  // instead of cosines and sines, so that all machines use the same bits.
   static Matrix RopeOf(int32_t head_dim) { return {DType::kF32, 400, head_dim, Fractions(9)}; }
 
   // Prints queries and attention. If `has_norms` is true, the heads have their own norms.
@@ -290,7 +290,7 @@ class Results {
     std::vector<BlockId> long_table, short_table = {BlockId{61}, BlockId{2}};
     for (int32_t i = 0; i < 20; ++i) long_table.push_back(BlockId{5 + 17 * i % 55});
     attend({{0, 1, short_table}}, "one position", kBits);
-    // Copies the page of the position to another page of the pool.
+    // Copies the first slot of page 61 to page 63. The attention below then reads page 63.
     const BlockCopy copy = {BlockId{61}, BlockId{63}, 1};
     Upload({{0, 1, {BlockId{63}}}});
     const Matrix query(DType::kBF16, 1, width, Fractions(13)), out(DType::kBF16, 1, width, kZeros);

@@ -19,8 +19,9 @@
 namespace incipit::cuda {
 namespace {
 
-// Tolerances relative to the largest result. kSumTolerance: sums in another order.
-// kRoundedTolerance: results that are rounded to bf16 in different directions.
+// Tolerances for the comparison of Incipit's kernel with cuBLASLt, relative to the largest result.
+// kSumTolerance: for sums in different orders. kRoundedTolerance: for results that are rounded to
+// bf16 in different directions.
 constexpr double kSumTolerance = 5e-5, kRoundedTolerance = 8e-3;
 
 struct Matrix {
@@ -69,7 +70,8 @@ class LibraryBench {
     return matrix;
   }
 
-  // Allocates outputs. The unused part of the last page stays zero.
+  // Allocates memory for the outputs of a product. Slots of the last page that get no output stay
+  // zero.
   template <class Epilogue>
   static absl::StatusOr<Memory> OutputsFor(const Matrix& matrix, int64_t rows) {
     const int64_t outputs = std::is_same_v<Epilogue, AppendRows>

@@ -41,8 +41,8 @@ ModelConfig ConfigOf(bool smoke) {
   return config;
 }
 
-// Returns bf16 numbers of either sign with magnitudes in [2^-7, 2^-5), packed in groups of eight
-// bytes.
+// Returns `count` random bf16 numbers of either sign with magnitudes in [2^-7, 2^-5). Each element
+// of the result contains four of the numbers.
 std::vector<uint64_t> RandomNumbers(int64_t count) {
   std::vector<uint64_t> numbers(static_cast<size_t>((count + 3) / 4));
   uint64_t state = 88172645463325252;  // xorshift64 (Marsaglia, 2003)
@@ -89,7 +89,7 @@ class ModelBench {
                                     score_begin = {0};
     std::vector<BlockId> blocks;
     std::vector<StepSample> samples;
-    // For each sample: row of its token, row of its logits.
+    // For each sample: index of the row of its token, and index of the row of its logits.
     std::vector<int32_t> token_rows, logits_rows;
     std::vector<RowStatus> status;
     Logprobs logprobs;
@@ -286,7 +286,7 @@ class ModelBench {
   absl::Status Finish(const OneStep& step) {
     INCIPIT_RETURN_IF_ERROR(backend_->Synchronize());
     for (const RowStatus status : step.status) {
-      if (status != RowStatus::kOk) return Internal("logits that are not finite");
+      if (status != RowStatus::kOk) return Internal("a step computed logits that are not finite");
     }
     return absl::OkStatus();
   }

@@ -59,7 +59,8 @@ struct ReadAll {
     const dev::Vec4* in = nullptr;
     // Number of elements. REQUIRES: a multiple of kAtOnce * kThreads.
     int64_t count = 0;
-    // Receives the exclusive or of all words that a thread read, if this equals `wanted`.
+    // Receives the exclusive or of all words that a thread read, but only if the result equals
+    // `wanted`.
     uint32_t* sum = nullptr;
     // A value that almost never occurs, so that nothing is written and no load is optimised away.
     uint32_t wanted = 0;
@@ -93,7 +94,7 @@ struct MultiplyAgain {
 
   struct Args {
     int32_t count = 0;
-    // Receives the sum of a thread's results, if this equals `wanted`.
+    // Receives the sum of all results of a thread, but only if the sum equals `wanted`.
     float* sum = nullptr;
     // A value that almost never occurs, so that nothing is written and no product is optimised
     // away.

@@ -282,8 +282,8 @@ TEST_P(AttendDotsTest, ARowHasTheSameBitsAloneAndAmongOthers) {
   }
 }
 
-// If the head size is not a multiple of 16, keys and values are widened to f32, and softmax weights
-// are not rounded.
+// Attention over heads whose size is not a multiple of 16 does not use bf16 dot instructions. It
+// converts keys and values to f32, and does not round softmax weights.
 TEST_P(AttendDotsTest, HeadsThatDotsDoNotFitAreWidened) {
   const Shape shape = {.head_dim = 24, .num_positions = 40};
   Memory memory(shape);

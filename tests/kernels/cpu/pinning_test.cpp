@@ -18,7 +18,7 @@ int CpusOfThisThread() {
   return CPU_COUNT(&set);
 }
 
-// Returns the number of CPUs on which a thread may run after it has begun a step.
+// Returns the number of CPUs on which a thread may run after it has called Backend::Upload.
 int CpusAfterUpload(const CpuOptions& options) {
   int cpus = 0;
   std::thread([&] {

@@ -95,7 +95,7 @@ class AppendRowsProblem {
             .num_heads = shape_.num_heads};
   }
 
-  // Runs Kernel, a product with an epilogue like AppendRows.
+  // Runs `Kernel`, a product whose epilogue appends queries, keys and values as AppendRows does.
   template <class Kernel>
   Outcome Run(const ProductRun& run = {}) {
     Outcome outcome;
@@ -123,8 +123,8 @@ class AppendRowsProblem {
   AppendRowsShape shape_;
   KvLayout layout_;
   int width_;
-  // Two products with the same matrix and the same input x: rows in rotary order and in plain
-  // order.
+  // Two products with the same matrix and the same input x. The rows of the matrix are in rotary
+  // order for `rotary_`, and in plain order for `plain_`.
   ProductProblem rotary_, plain_;
   int num_pages_ = 0;
   std::vector<float> rope_;

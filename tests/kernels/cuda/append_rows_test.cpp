@@ -127,7 +127,8 @@ TYPED_TEST(AppendRowsTest, KeepsANanToItsRow) {
   }
 }
 
-// The library adds in an order of its own, but in the same order with both epilogues.
+// The emulated library may sum in another order than Incipit's kernels, but uses the same order for
+// both epilogues.
 TEST(AppendRowsOfALibrary, GivesTheBitsOfAppend) {
   for (const int head_dim : {16, 80, 128}) {
     for (const int rows : {1, 3, 17, 65}) {

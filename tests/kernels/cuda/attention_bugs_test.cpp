@@ -73,8 +73,8 @@ TEST(AttentionBugs, ANaNBehindTheEndOfASequenceIsFound) {
   EXPECT_TRUE((IsFound<PrefillAttention, LeavesTails>(kShape, kPrefill)));
 }
 
-// Returns the attention over three splits of equal weight. The values of the first two splits are
-// much larger than those of the third, and cancel each other.
+// Returns the attention over a context of three splits with equal weight. The values in the splits
+// are 1e20, -1e20 and 1, so the first two splits cancel each other.
 template <class Kernel>
 std::vector<uint16_t> CancellingSplits(const AttentionPlanOptions& options) {
   AttentionCase step(kShape, {{0, 767, 768}}, options);

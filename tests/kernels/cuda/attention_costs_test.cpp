@@ -22,8 +22,8 @@ void ExpectWideAccesses(const emulator::Report& report) {
   EXPECT_FALSE(report.sites.empty());
   for (const emulator::SiteCounts& site : report.sites) {
     const std::string where = site.file + ":" + std::to_string(site.line);
-    // Stores that clear rows may have bank conflicts, because some lanes have no row to clear. This
-    // happens only at the end of a sequence.
+    // Stores that clear rows may have bank conflicts at the end of a sequence, where some lanes
+    // have no row to clear.
     const bool clears = site.kind == AccessKind::kSharedStore && IsIn(site, "attention_step.h");
     if (!clears) {
       EXPECT_EQ(site.bank_conflicts, 0) << where;

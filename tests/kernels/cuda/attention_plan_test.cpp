@@ -66,8 +66,8 @@ struct Built {
 using Row = std::pair<int, int>;  // token, and head within its group
 using Cuts = std::vector<std::pair<int, int>>;
 
-// Returns the ranges of positions that each row attends to. The kernel computes one partial sum for
-// each range.
+// Returns, for each row (token and head), the ranges of positions for which the plan computes a
+// partial result.
 std::map<Row, Cuts> CutsOf(const Built& built, int group, int window, int list = 0) {
   std::map<Row, Cuts> cuts;
   const auto add = [&](int token, int position, int row, int begin, int end) {

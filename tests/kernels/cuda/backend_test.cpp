@@ -121,8 +121,7 @@ TEST(CudaStepTest, CopiesWhatItHasHoweverLargeAStepMayBe) {
   EXPECT_LT(emulator::BytesCopied() - before, 4096);
 }
 
-// Results of the Sample and Score calls of one step. The host waits after each call, or only after
-// all calls.
+// Results of all calls of Sample and Score in one step.
 struct Sampled {
   std::vector<TokenId> tokens;
   std::vector<RowStatus> status, score_status;

@@ -1,7 +1,7 @@
 // Simulates seeded traffic on an engine with the CUDA backend on the emulated device. The cache has
-// few blocks, so requests hit the cache, copy, wait, are preempted and lose cached blocks. Other
-// requests are cancelled or pass their deadline. Each output must have the same bits as the output
-// of the request alone.
+// few blocks, so requests hit the cache, copy blocks, wait, are preempted and lose cached blocks.
+// Some requests are cancelled or miss their deadline. Each output must have the same bits as the
+// output of the request alone.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -200,7 +200,7 @@ std::vector<Request> RandomRequests(uint64_t seed) {
     request.sampling.seed = static_cast<uint64_t>(i);
     request.sampling.num_logprobs = numbers.Below(4);
     if (numbers.Below(4) == 0) request.prompt_logprobs = 1;
-    if (numbers.Below(3) == 0) request.deadline = Time{};  // Traffic sets the actual deadline
+    if (numbers.Below(3) == 0) request.deadline = Time{};  // any deadline; Traffic replaces it
     requests.push_back(std::move(request));
   }
   return requests;
@@ -289,8 +289,9 @@ SimulationTotals Simulate(const RandomCheckpoint& checkpoint, uint64_t num_seeds
     }
   }
   fmt::print(
-      "{} steps, {} preemptions, {} hit tokens, {} of them copied, {} evictions, {} cancelled, {} "
-      "past their deadline, {} further choices to their end\n",
+      "{} steps, {} preemptions, {} hit tokens, {} of them in copied blocks, {} evicted blocks, {} "
+      "cancelled choices, {} choices past their deadline, {} completed choices other than the "
+      "first\n",
       totals.steps, totals.preemptions, totals.hit_tokens, totals.copied_tokens, totals.evictions,
       totals.cancelled, totals.expired, totals.further_choices);
   return totals;

@@ -58,7 +58,8 @@ TEST(LibraryModelTest, StoriesGivesTheGoldenIds) {
   }
 }
 
-// Computes products in several parts of their rows, in steps of several sizes.
+// The library computes each product in several parts, each with some of the rows. The steps have
+// several sizes.
 TEST(LibraryModelTest, GivesWhatOurKernelsGive) {
   const RandomCheckpoint checkpoint(64, 2);
   std::vector<TokenId> tokens;

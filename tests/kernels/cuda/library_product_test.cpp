@@ -1,6 +1,6 @@
-// Tests the kernels around a product by a library, which unpack the weight and finish the product.
-// Also tests the bytes that these kernels move, and finds planted mistakes.
-// product_epilogues_test.cpp tests the epilogues.
+// Tests the kernels before and after a product by a library: they unpack the weight, and finish the
+// product. Also tests the bytes that these kernels move, and finds planted mistakes. The tests of
+// the epilogues are in product_epilogues_test.cpp.
 #include "tests/kernels/cuda/library_product.h"
 
 #include <gmock/gmock.h>
@@ -98,7 +98,8 @@ TEST(UnpackWeight, MovesWhatItSays) {
     for (const emulator::SiteCounts& site : report.sites) {
       EXPECT_EQ(site.lane_bytes, 16) << site.line;
     }
-    // If `columns` is not a multiple of 16, every second row begins in the middle of a sector.
+    // If `columns` is not a multiple of 16, every second row of bf16 numbers begins in the middle
+    // of a memory sector (32 bytes).
     if (columns % 16 == 0) ExpectWholeSectors(report);
   }
 }
@@ -132,8 +133,8 @@ TEST(LibraryProductBugs, TilesTakenInTheOrderOfMemoryAreFound) {
   emulator::Report report;
   std::vector<Vec4> unpacked = Unpacked(input, report);
   ASSERT_EQ(WrongRows(problem, unpacked), 0);
-  // A weight with one tile per row has no runs of tiles. Eight of its units have the memory of one
-  // unit with eight tiles.
+  // Unpacks the same memory as if each row of the weight had one tile, so that consecutive tiles
+  // form no runs. Eight units of this weight have the memory of one unit with eight tiles.
   input.num_units *= NumTiles(512);
   input.columns = kTileColumns;
   const std::vector<Vec4> tiles = Unpacked(input, report);

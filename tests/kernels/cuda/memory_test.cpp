@@ -42,7 +42,8 @@ TransformerRunnerOptions Options() {
   return options;
 }
 
-// A step of random sequences, each with its own blocks. The step uses every option of sampling.
+// A step with several sequences of random tokens. Each sequence has its own cache blocks. The
+// samples use every option of sampling.
 class RandomStep {
  public:
   RandomStep(RandomNumbers& numbers, int32_t vocab_size, int32_t num_tokens)
@@ -162,8 +163,8 @@ TEST(GraphsTest, ServeTheFirstStepsThatOnlyDecode) {
   EXPECT_EQ(emulator::CountsOfGraphs().recorded, at_start.recorded);
 }
 
-// Products that add to the hidden state also prepare the next norm, except in steps of more than 64
-// tokens.
+// In steps of at most 64 tokens, a product that adds to the hidden state also prepares the next
+// norm. Then only two norms have a kernel of their own.
 TEST(GraphsTest, AStepThatOnlyDecodesHasTwoNormsOfItsOwn) {
   const auto backend = *CreateCudaBackend({});
   const auto model = LoadModel(Folder("llama-bf16"), *backend);

@@ -28,7 +28,7 @@ namespace {
 // activations.
 constexpr double kNearTie = 0.1;
 
-// Maximum number of tokens in a step for which every card adds in the same order.
+// A step of at most this number of tokens adds in the same order on every card.
 constexpr int32_t kAddedUpAlike = 64;
 
 std::unique_ptr<Backend> OnDevice(int32_t) {
@@ -134,9 +134,9 @@ TEST_F(CudaModelTest, StepsOfMoreThan64TokensGiveWhatSmallOnesGiveButForNearTies
   }
 }
 
-// Returns the outputs of sequences that decode together. If `is_fed` is true, each step is launched
-// before the previous step has ended, and takes its tokens on the device. Otherwise the host waits
-// for each step and supplies the tokens.
+// Returns the output tokens of sequences that decode together. If `is_fed` is true, each step is
+// launched before the previous step has ended, and reads that step's tokens on the device.
+// Otherwise the host waits for each step, and passes its tokens to the next step.
 std::vector<std::vector<TokenId>> Decoded(TransformerRunner& runner, bool is_fed,
                                           int32_t num_steps) {
   constexpr int32_t kSequences = 3;

@@ -20,7 +20,8 @@
 namespace incipit {
 namespace {
 
-// The last unit of 16 columns is not full, and rows of x do not begin at multiples of 16 bytes.
+// Matrix sizes for which the last unit of 16 columns is not full. The rows of the product's input x
+// do not begin at multiples of 16 bytes.
 constexpr int64_t kHidden = 1112, kInner = 172, kOut = 40;
 constexpr int32_t kRows = 200;
 
@@ -181,7 +182,8 @@ TEST_F(NextNormTest, ARowThatIsNotFiniteStaysAlone) {
 // Plants mistakes: GateUpSilu uses another norm or another hidden state than ProjectAdd has
 // prepared.
 TEST_F(NextNormTest, AnotherNormOrAnotherHiddenAborts) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // packing has started threads
+  // This style is needed because packing the weights has started threads.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto step = PlainStep(3);
   const DeviceRows x = XOf(0, 3), hidden = HiddenOf(0, 3), other = HiddenOf(3, 3), out = OutOf(3);
   step->UploadTo(*backend_);
@@ -190,8 +192,8 @@ TEST_F(NextNormTest, AnotherNormOrAnotherHiddenAborts) {
   EXPECT_DEATH(GateUpSilu(other, *weights_.norm, out), "next.hidden == hidden.data");
 }
 
-// Plants a mistake: a graph that lacks a norm. When the graph was recorded, an operation outside
-// the graph had already prepared the norm.
+// Plants a mistake: a recorded graph without a norm that its steps need. The norm is missing
+// because an operation before the recording had already prepared it.
 TEST_F(NextNormTest, ARecordedStepBeginsWhatItTakes) {
   ASSERT_TRUE(backend_
                   ->Reserve({.tokens_max = 8,

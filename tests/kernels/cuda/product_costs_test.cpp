@@ -15,7 +15,8 @@ namespace {
 
 using emulator::AccessKind;
 
-// Checks all accesses to memory: no access has a bank conflict, and copies of x read whole sectors.
+// Checks that no memory access has a bank conflict, and that copies of the product's input x read
+// whole sectors.
 void ExpectNothingWasted(const emulator::Report& report) {
   EXPECT_EQ(report.fault, "");
   EXPECT_FALSE(report.sites.empty());
@@ -107,9 +108,9 @@ void CheckAppend(int rows, int num_blocks) {
     const int units = problem.width() / kUnitRows, rotated_units = units / 4 * 3;
     EXPECT_EQ(report.store_bytes, 2 * real_rows * problem.width());
     EXPECT_EQ(report.load_bytes, 0);
-    // For each row and unit, four lanes load 32 bytes of cosines and sines each. Each lane also
-    // loads 4 bytes that locate the row and 16 bytes of the row, once for all units or once for
-    // each unit.
+    // For each row and unit, four lanes load 32 bytes of cosines and sines each. Each of these
+    // lanes also loads 20 bytes: 4 bytes that locate the row, and 16 bytes of the row. The 20 bytes
+    // are loaded once for all units, or once for each unit.
     const int row_bytes = 4 * (4 + 16) * rows, rope_bytes = 4 * 32 * rotated_units * real_rows;
     EXPECT_GE(report.constant_bytes, row_bytes + rope_bytes);
     EXPECT_LE(report.constant_bytes,

@@ -118,7 +118,7 @@ TEST(Products, GiveARowTheSameBitsAmongAnyRows) {
       ASSERT_EQ((RunProduct<Skinny<8, StoreF32>>({.num_blocks = rows}, input, args)), "");
       std::vector<float> expected = all;
       std::fill(expected.begin() + rows * 70, expected.end(), -7.0F);
-      EXPECT_EQ(out, expected) << rows;  // rows from `rows` on stay unchanged
+      EXPECT_EQ(out, expected) << rows;  // the kernel writes only the first `rows` rows
     }
   }
 }

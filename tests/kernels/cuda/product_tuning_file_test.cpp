@@ -167,7 +167,8 @@ class TuningTest : public testing::Test {
 
 TEST_F(TuningTest, MeasuresOnceAndReadsTheFileAfterwards) {
   EXPECT_GT(Start(), 0);
-  // Three kinds of products, each from 16 rows on and from 32 rows on.
+  // The tuning file has six sizes: three kinds of products, each from 16 rows on and from 32 rows
+  // on.
   EXPECT_THAT(
       notes_,
       ElementsAre(HasSubstr("of 6 sizes are computed by host products 1; sizes measured now: 6")));

@@ -82,7 +82,8 @@ TEST(QkvTest, WithNormsOrHeadsOfOtherSizesAppendComesAfterTheProduct) {
 // Plants mistakes: heads of another size, or heads with norms, although the weight was not packed
 // for them.
 TEST(QkvTest, AWeightThatWasPackedForOtherHeadsAborts) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // packing has started threads
+  // This style is needed because packing the weights has started threads.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto backend = Emulated();
   AttentionShape norms = kShape, heads = kShape;
   norms.qk_norm = true;

@@ -45,7 +45,8 @@ Output SampleOnDevice(Rows& logits, const std::vector<Request>& requests, uint64
                       bool has_best) {
   std::vector<StepSample> samples;
   std::vector<int32_t> rows;
-  // Tokens that the previous step and this step sample, in the order of SampledIndex.
+  // Sampled tokens of the previous step and of this step. SampledIndex returns the index of each
+  // token.
   std::vector<TokenId> sampled(2 * requests.size(), -7);
   for (const Request& request : requests) {
     const auto index = static_cast<int32_t>(samples.size());

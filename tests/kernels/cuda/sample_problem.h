@@ -23,12 +23,13 @@ struct Request {
   int64_t position = 0;
   std::vector<TokenCount> counts = {};
   std::vector<TokenId> banned = {};
-  // The token that the previous step samples and that the host does not know yet. -1: the logits of
-  // the previous step were not finite. Absent: there is no such token.
+  // Pending token: the token that the previous step samples and that the host does not know yet.
+  // -1: the previous step sampled no token, because its logits were not finite. Absent: the request
+  // has no pending token.
   std::optional<TokenId> pending = {};
 
-  // Returns the sample for a step. If a token is pending, sample `index` of the previous step
-  // samples the token.
+  // Returns the sample of this request in a step. If the request has a pending token, the token is
+  // sample number `index` of the previous step.
   StepSample sample(int32_t index) const {
     return {.params = &params,
             .choice = choice,

@@ -26,8 +26,8 @@ using emulator::AccessKind;
 
 constexpr int kBlocks = 2;
 
-// Bytes that a kernel moves. Counts the bytes of all lanes, or the sectors if the lanes of a warp
-// access the same bytes.
+// Numbers of bytes that a kernel moves. If the lanes of a warp access the same bytes, the sectors
+// of these bytes count. Otherwise the bytes of each lane count.
 struct Moved {
   int64_t loaded = 0, stored = 0, constants = 0;
 

@@ -57,8 +57,8 @@ TEST(PackedWeight, GivesBackWhatWasPackedInEveryOrderAndType) {
   }
 }
 
-// A unit of 16 rows has eight rows of the first half of a head, and the eight rows with which they
-// are rotated.
+// A unit of 16 rows has eight rows from the first half of a head. Its other eight rows, from the
+// second half, are those that are rotated together with the first eight.
 TEST(PackedWeight, HasTheHalvesOfEachHeadSideBySide) {
   std::mt19937 random(3);
   constexpr int kColumns = 72;

@@ -257,9 +257,9 @@ TEST_F(StepsTest, PenaltiesCountAFedTokenAsIfTheHostKnewIt) {
   EXPECT_EQ(emulator::CountsOfGraphs().launched, launched + kSteps);
 }
 
-// If a step has more rounds of scores than can be in flight, its launch waits and detects the fault
-// of the device. The next step may already be planned with a token that this step would have
-// sampled.
+// If the scores of a step need more rounds than can be in flight, the launch of the step waits. The
+// launch then detects the fault of the device. The next step may already expect a token that this
+// step would have sampled.
 TEST_F(StepsTest, AFaultThatALaunchFindsIsTheStatusOfTheStepsAfterIt) {
   const auto runner = RunnerFor(2400, 64);
   Sequences many = Empty(), next = Empty();

@@ -1,6 +1,6 @@
-// A product kernel for tests of the emulator. A producer warp loads weights by bulk copies that
-// mbarriers count, and the other warps consume the weights. The fast kernels have the same
-// structure. The template parameter plants one mistake.
+// A product kernel for tests of the emulator, with the structure of Incipit's fast kernels. A
+// producer warp loads weights by bulk copies; mbarriers count the arrived bytes. The other warps
+// consume the weights. The template parameter plants one mistake.
 #pragma once
 
 #include "kernels/cuda/device/device.h"

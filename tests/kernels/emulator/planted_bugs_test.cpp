@@ -204,8 +204,8 @@ std::string Split(uint64_t seed) {
 
 TEST(PlantedBugs, ASumInPartsIsRight) { ExpectCorrect(Split<SplitBug::kNone>); }
 TEST(PlantedBugs, AnUnorderedCombineIsFound) {
-  // One of the six thread blocks starts at the correct part by chance, so some seeds do not find
-  // the mistake.
+  // Mistake: the last thread block to arrive starts the sum at its own part. For one of the six
+  // thread blocks, this is the correct part, so some seeds do not find the mistake.
   int found = 0;
   for (uint64_t seed = 1; seed <= kCorrectSeeds; ++seed) {
     found += Split<SplitBug::kStartsCombiningAtItsOwn>(seed) == "wrong result";

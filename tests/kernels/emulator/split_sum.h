@@ -1,6 +1,6 @@
-// A sum for tests of the emulator that is split over thread blocks. The last thread block to arrive
-// adds the parts in a fixed order, as attention combines splits of the KV cache. The template
-// parameter plants one mistake.
+// A kernel for tests of the emulator that divides a sum among thread blocks. The last thread block
+// to arrive adds all parts in a fixed order. The attention kernels combine splits of the KV cache
+// in the same way. The template parameter plants one mistake.
 #pragma once
 
 #include "kernels/cuda/device/device.h"
