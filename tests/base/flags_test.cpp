@@ -115,7 +115,7 @@ TEST_F(FlagsTest, AnEnumIsShownByTheNameThatItWasGivenBy) {
   ASSERT_TRUE(flags_.ParseAll(Args{"--device=gpu", "--device=auto"}).ok());
   EXPECT_FALSE(values_.device.has_value());
   EXPECT_EQ(shown("device"), "auto");
-  values_.device = Device::kCpu;  // code may set the value without a flag
+  values_.device = Device::kCpu;  // sets the value directly, without a flag on the command line
   EXPECT_EQ(shown("device"), "cpu");
   EXPECT_THAT(flags_.Help(),
               HasSubstr("Which device computes. Takes auto, cpu, cuda, gpu. Default: auto.\n"));

@@ -44,7 +44,8 @@ TEST(MappedFileTest, AFifoIsRefusedWithoutWaitingForAWriter) {
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   auto status = std::async(std::launch::async, [&] { return MappedFile::Open(path).status(); });
   const bool has_returned = status.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
-  if (!has_returned) close(::open(path.c_str(), O_WRONLY));  // lets the blocked thread continue
+  // Opens the pipe for writing, so that MappedFile::Open stops waiting.
+  if (!has_returned) close(::open(path.c_str(), O_WRONLY));
   EXPECT_TRUE(has_returned);
   EXPECT_EQ(status.get().code(), absl::StatusCode::kFailedPrecondition);
   unlink(path.c_str());

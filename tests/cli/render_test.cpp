@@ -98,7 +98,7 @@ TEST_F(RenderTest, FoldersRenderAsWithTransformers) {
         Run(&RunRender, {"--tokenizer", folder()}, cases[i].at("line").dump() + "\n");
     if (!cases[i].at("text").is_null()) {
       EXPECT_THAT(OutLines(), ElementsAre(cases[i].at("text").dump()));
-    } else if (exit_code == kExitOk) {  // the error is in the input line
+    } else if (exit_code == kExitOk) {  // only this input line has an error
       EXPECT_THAT(OutLines(), ElementsAre(HasSubstr("\"error\"")));
     } else {
       EXPECT_THAT(err(), HasSubstr("no chat template"));

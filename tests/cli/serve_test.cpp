@@ -61,8 +61,8 @@ class Program {
     close(err_);
   }
 
-  // Returns the first line on stdout, which says that the server is ready. Returns an empty text if
-  // the process ends before.
+  // Returns the first line of stdout, which the program writes when the server is ready. Returns an
+  // empty text if the process ends without writing a line.
   std::string AwaitReady() {
     std::string line;
     char c = 0;
@@ -215,8 +215,8 @@ int64_t ThreadsOf(const Program& program) {
   return std::distance(std::filesystem::directory_iterator(tasks), {});
 }
 
-// If the threads that load the model stayed, OpenMP would have too many threads, and the engine's
-// threads would hardly spin.
+// Checks that the threads that load the model end. If they stayed, OpenMP would have too many
+// threads, and the engine's idle threads would hardly spin.
 TEST(ServeTest, LoadingLeavesNoneOfItsThreadsBehind) {
   constexpr int kHelpers = 23;
   Program alone(Args({"--threads=1"})), helped(Args({"--threads=" + std::to_string(kHelpers + 1)}));

@@ -51,10 +51,12 @@ void BindFakeOptions(FakeOptions& fake, Flags& flags) {
                  "Size of the vocabulary. 0: size of the tokenizer's vocabulary; without a "
                  "tokenizer, 128256."},
                 fake.vocab, {0, 1 << 24});
-  flags.Integer({"sampled-token", "ID", "Token id of every sample. -1: each sample is a hash."},
+  flags.Integer({"sampled-token", "ID",
+                 "Id of the token that each step samples. -1: each sampled token is a hash."},
                 fake.sampled_token, {-1, 1 << 24});
-  flags.Integer({"eos-token", "ID", "Token id of the model's end of sequence. -1: none."},
-                fake.eos_token, {-1, 1 << 24});
+  flags.Integer(
+      {"eos-token", "ID", "Id of the token that ends a sequence. -1: there is no such token."},
+      fake.eos_token, {-1, 1 << 24});
 }
 
 // Splits `args` into the arguments of `flags`, which all have a value, and the arguments of

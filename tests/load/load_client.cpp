@@ -43,7 +43,7 @@ struct LoadOptions {
 void Bind(LoadOptions& o, Flags& flags) {
   flags.String({"address", "HOST:PORT", "Address of the server."}, o.address);
   flags.Real({"seconds", "X", "Duration of the measurement."}, o.seconds, {0, 3600});
-  flags.Real({"warmup-seconds", "X", "Time with the same load before the measurement."},
+  flags.Real({"warmup-seconds", "X", "Time for which the same load runs before the measurement."},
              o.warmup_seconds, {0, 3600});
   flags.String(
       {"flood-address", "HOST:PORT", "Address for the calls of the flood. Default: --address."},

@@ -260,8 +260,8 @@ TEST(GenerateTest, LogprobsOfALongPromptComeInMessagesThatEveryClientTakes) {
     EXPECT_EQ(reply.prompt_logprobs[i].token().token_id(), prompt[i + 1]);
   }
   EXPECT_LE(reply.longest_message, size_t{256} << 10);
-  // The session merges output into messages that it estimates at 64 KiB, and that take 48 KiB when
-  // serialized. The session merges output only if the client is slower than the server.
+  // If the client is slower than the server, the session merges output into messages. A message
+  // that the session estimates at 64 KiB takes 48 KiB when serialized.
   EXPECT_GT(reply.longest_message, size_t{32} << 10) << "many small messages";
 }
 
@@ -341,7 +341,8 @@ TEST(DetokenizeTest, IsTheReverseOfTokenize) {
   request.add_ids(kByteVocab);
   const grpc::Status status = server.inference().Detokenize(&third, request, &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(FieldOf(status), "ids[8]");  // seven bytes and one special token precede this id
+  // `ids` has seven bytes and one special token before this id.
+  EXPECT_EQ(FieldOf(status), "ids[8]");
 }
 
 TEST(DetokenizeTest, TheTextIsBounded) {

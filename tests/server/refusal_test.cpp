@@ -175,8 +175,8 @@ TEST(RefusalTest, APromptThatTheTemplateMakesTooLongForTheQueueIsRefusedByTheEng
   TestServerConfig config;
   config.options.waiting_prompt_tokens_max = 100;
   config.options.running_max = 1;
-  // The template renders each conversation to a prompt of 60 tokens. Before the rendering, the
-  // server expects fewer tokens.
+  // The template renders each conversation to 60 tokens. Before the rendering, the server expects
+  // fewer than 60 tokens.
   config.chat_template = "{{ 'x' * 60 }}";
   TestServer server(std::move(config));
   server.gate().Close();
@@ -277,7 +277,8 @@ TEST(DeadlineTest, WithFcfsADeadlineThatWouldPassInTheQueueIsRefusedAtOnce) {
   TestServerConfig config;
   config.options.running_max = 1;
   config.options.scheduling = SchedulingKind::kFcfs;
-  config.measured_steps = StepsOf(std::chrono::milliseconds(100));  // 0.8 s for kEightTokens
+  // A prompt of 8 tokens takes 0.8 s.
+  config.measured_steps = StepsOf(std::chrono::milliseconds(100));
   TestServer server(std::move(config));
   server.gate().Close();
   std::vector<std::unique_ptr<ReadCall>> calls;
@@ -318,8 +319,8 @@ TEST(DeadlineTest, TheServersOwnBoundHoldsWhereTheClientHasNone) {
   server.gate().Close();
   ReadCall call(server.inference(), Greedy(kEightTokens, 1000));
   server.gate().AwaitWaiting();
-  // Each query of the load allows one step. A thousand queries take far longer than the limit of 20
-  // ms for the request.
+  // Allows one step per query of the load. The 1,000 steps of the request therefore take far longer
+  // than its time limit of 20 ms.
   server.AwaitLoad([&](const auto& load) {
     server.gate().Allow(1);
     return load.running() == 0 && load.waiting() == 0;

@@ -89,8 +89,8 @@ struct TestServerConfig {
   // Steps from which the model of step time learns before the first request.
   std::vector<MeasuredStep> measured_steps;
   bool has_tokenizer = true;
-  // Chat templates for requests without tools and with tools. If a text is empty, there is no
-  // template. The variables bos_token and eos_token are defined in the templates.
+  // Chat templates for requests without tools and with tools. An empty text means that there is no
+  // template. The templates can use the variables bos_token and eos_token.
   std::string chat_template, tool_chat_template;
   // Ids of end-of-sequence tokens. The fake model may sample every token id.
   std::vector<TokenId> eos_ids;

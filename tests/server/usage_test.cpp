@@ -29,8 +29,8 @@ class Call {
   std::thread thread_;
 };
 
-// Returns the usage of a request that arrives while the first step of a request for `prompt` is
-// computed, and that waits at least until the second step is planned.
+// Returns the usage of a request for `prompt`. The request arrives while the first step of another
+// request is computed, and waits at least until the second step is planned.
 v1::Usage UsageOfSecond(TestServerConfig config, const std::vector<TokenId>& prompt) {
   TestServer server(std::move(config));
   server.gate().Close();
@@ -67,7 +67,8 @@ TEST(WaitUsageTest, ARequestThatDoesNotFitWaitsForRoom) {
   EXPECT_EQ(usage.prefix_wait_seconds(), 0);
 }
 
-// Each step computes 16 tokens. The second prompt is short, so the second step tries to start it.
+// Each step computes 16 tokens. The second prompt has few tokens, so the second step tries to start
+// its request.
 TEST(WaitUsageTest, ARequestWithTheSameBeginningWaitsForThePrefix) {
   TestServerConfig config;
   config.step_tokens_max = 16;

@@ -1,5 +1,6 @@
-// The expected wait that GetLoad reports, and the retry delays that depend on it. The model of step
-// time learns from given durations, and no step runs before the tests have read their figures.
+// Tests the expected wait that GetLoad reports, and the retry delays that depend on this wait. The
+// model of step time learns from durations that the tests set. No step runs before a test has read
+// the results.
 #include <gtest/gtest.h>
 
 #include <thread>

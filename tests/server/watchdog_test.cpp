@@ -33,7 +33,8 @@ class WatchdogTest : public ::testing::Test {
 TEST_F(WatchdogTest, NoticesAnEngineThatHangsAndOneThatGoesOn) {
   Watchdog watchdog(Hooks());
   Look(watchdog, 11);
-  EXPECT_TRUE(changes_.empty());  // the limit is 20 times the longest step, which is 10 s
+  // The longest step takes 0.5 s. The time limit is 20 times as long: 10 s.
+  EXPECT_TRUE(changes_.empty());
   Look(watchdog, 1);
   EXPECT_EQ(changes_, std::vector<bool>{false});
   beat_ += std::chrono::seconds(1);

@@ -43,7 +43,8 @@ class EventMirror {
   const std::map<std::array<uint8_t, 32>, std::vector<TokenId>>& prefixes() const {
     return prefixes_;
   }
-  // Returns true if the events have reported all blocks that were cached before the log started.
+  // Returns true if the events have reported all blocks that were already cached when the event log
+  // started.
   bool is_complete() const { return is_complete_; }
 
  private:

@@ -116,9 +116,9 @@ class FakeRunner : public ModelRunner {
 
   // Makes the next launched step compute nothing and return `status` from Wait.
   void FailNextStep(absl::Status status) { next_.status = std::move(status); }
-  // Makes the next launched step store a value that is not finite for one token: token `row` modulo
-  // the number of tokens. A row that reads the slot of this token is not finite either, until the
-  // slot is written again.
+  // Makes the next launched step store a value that is not finite for one token: token number `row`
+  // modulo the number of tokens. A later token that attends to this token also gets values that are
+  // not finite, until the slot of this token is overwritten.
   void PoisonNextStep(int32_t row) { next_.poison_row = row; }
 
   absl::Status Launch(const Step& step) override {
@@ -243,8 +243,8 @@ class FakeRunner : public ModelRunner {
       if (token >= 0) continue;
       const auto sample = static_cast<size_t>(-1 - token);
       INCIPIT_CHECK(nothing_before_ || sample < sampled_before_.size());
-      // If the previous step sampled no token because its values are not finite, the fed token is
-      // 0.
+      // If the previous step sampled no token, because its values were not finite, the current step
+      // computes token 0 instead.
       token = nothing_before_ ? 0 : std::max(sampled_before_[sample], 0);
     }
   }

@@ -58,8 +58,8 @@ class StepBuilder {
   }
 
  private:
-  // Increments the range end of the sequence that contains token row `row`, and both bounds of all
-  // later ranges.
+  // `begin` contains the bounds of one range for each sequence. Makes the range of the sequence
+  // with the token row `row` longer by 1, and moves all later ranges by 1.
   void Count(int32_t row, std::vector<int32_t>& begin) const {
     for (size_t s = 0; s < begin.size(); ++s) begin[s] += token_begin_[s] > row ? 1 : 0;
   }

@@ -117,7 +117,9 @@ TEST(ModelConfigTest, WindowsAreThoseOfTheFamily) {
   EXPECT_THAT(Parse(Qwen2(with(R"("sliding_window": 7)"))).layer_windows, Each(0));
   EXPECT_THAT(
       Parse(Qwen2(with(R"("use_sliding_window": true, "sliding_window": 7)"))).layer_windows,
-      Each(0));  // max_window_layers is 28, but the model has 4 layers
+      // Only layers from number 28 (max_window_layers) on would have a window, and the model has 4
+      // layers.
+      Each(0));
   EXPECT_THAT(Parse(Qwen2(with(R"("use_sliding_window": true, "sliding_window": 7,
                                   "max_window_layers": 3)")))
                   .layer_windows,

@@ -90,7 +90,8 @@ TEST_F(PublishedConfigsTest, KeepWhatSetsThemApart) {
   const RopeConfig yarn = Read("qwen3-8b-yarn").rope;
   EXPECT_EQ(yarn.type, RopeType::kYarn);
   EXPECT_EQ(yarn.original_max_positions, 32768);
-  EXPECT_FLOAT_EQ(RopeAttentionFactor(yarn), 1.1386294F);  // 1.1386294 is 0.1 * ln(4) + 1
+  // The formula of YaRN for the factor 4: 0.1 * ln(4) + 1.
+  EXPECT_FLOAT_EQ(RopeAttentionFactor(yarn), 1.1386294F);
 }
 
 }  // namespace

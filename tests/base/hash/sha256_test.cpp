@@ -73,7 +73,8 @@ TEST_P(Sha256Test, APaddedMessageHasTheDigestOfTheMessage) {
     Sha256Digest digest;
     GetParam().digest_padded(chunks.data(), chunks.size() / 64, digest.data());
     ASSERT_EQ(Hex(digest), Hex(expected)) << length;
-    // The digest may overwrite the message, as when the keys of a chain of blocks are computed.
+    // The digest may be written to the memory of the message. The first bytes of the message are
+    // then overwritten.
     GetParam().digest_padded(chunks.data(), chunks.size() / 64, chunks.data());
     ASSERT_EQ(Hex(std::span(chunks).first(32)), Hex(expected)) << length;
   }

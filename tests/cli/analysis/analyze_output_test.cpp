@@ -78,7 +78,8 @@ TEST(AnalysisTest, ATokenLogIsLookedAtInFourSizesOfBlocks) {
   EXPECT_EQ(json["block_sizes"][0]["sharing_requests"], 2);
   EXPECT_EQ(json["block_sizes"][0]["distinct_blocks_used_once"], 5);
   EXPECT_EQ(json["block_sizes"][2]["sharing_requests"], 1);
-  // The log has only three requests, so its only window ends with the last request.
+  // The log has only three requests, so the only window has the length of one request. One prompt
+  // has 5 blocks of 8 tokens, or 1 block of 32 tokens.
   EXPECT_EQ(json["block_sizes"][0]["working_set_peaks"], nlohmann::ordered_json({5}));
   EXPECT_EQ(json["block_sizes"][2]["working_set_peaks"], nlohmann::ordered_json({1}));
   EXPECT_EQ(json["sharing"]["block_size"], 16);

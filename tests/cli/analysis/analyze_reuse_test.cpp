@@ -13,9 +13,9 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// A cache like that of a server. The blocks of ended sequences wait in a queue, the last block of a
-// sequence first. A new block evicts the block that has waited longest. A block is identified by
-// the prefix that it ends.
+// A naive prefix cache, with which the measured hits are compared. When a sequence ends, its blocks
+// join a queue, the last block first. A new block evicts the block that has waited in the queue for
+// the longest time. The key of a block is the prefix that ends with the block.
 class QueueCache {
  public:
   QueueCache(size_t capacity, size_t group) : capacity_(capacity), group_(group) {}
@@ -96,8 +96,8 @@ TEST(ReuseTest, TheSizeNeededForAShareIsTheFirstThatHasIt) {
   }
 }
 
-// Returns the number of distinct blocks in the prompts of a window. The window contains the prompts
-// whose time, or whose number from 1 on, is in (now - window, now].
+// Returns the number of distinct blocks in all prompts whose time is in (now - window, now]. If
+// `is_timed` is false, the time of a prompt is its number (1, 2, ...).
 size_t NumInWindow(const RandomBlockLog& made, size_t group, bool is_timed, double now,
                    double window) {
   std::vector<std::string> inside;

@@ -87,7 +87,8 @@ TEST(OfflineOptimum, NoCacheHitsMoreAndOneHitsAsMuch) {
   EXPECT_GT(num_compared, 100);
 }
 
-// With more than a few thousand block uses, the data structure of the uses has several levels.
+// The log has more than a few thousand block uses. OfflineOptimum stores the set of uses in a
+// bitmap, which then has several levels.
 TEST(OfflineOptimum, ALongLogHasTheHitsOfItsParts) {
   std::vector<std::string> prompts;
   for (int i = 0; i < 30'000; ++i) prompts.push_back(i % 3 == 2 ? "abc" : std::string(1, 'd'));

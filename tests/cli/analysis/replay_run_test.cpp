@@ -164,7 +164,7 @@ TEST(ReplayRun, AdaptiveGoesByTheTimesOfTheLog) {
   const int64_t hits = HitsOfDocuments(1);
   EXPECT_GT(hits, 0);
   EXPECT_NE(hits, HitsOfDocuments(0));
-  EXPECT_EQ(hits, HitsOfDocuments(2));  // the unit of the times does not matter
+  EXPECT_EQ(hits, HitsOfDocuments(2));  // a log with doubled times gives the same number of hits
 }
 
 }  // namespace

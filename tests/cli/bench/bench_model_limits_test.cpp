@@ -18,8 +18,8 @@ using ::testing::Gt;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-// Returns a configuration with layers of 10 x (8 + 2 * 4), 8 x 10 and 3 x 10 x 20 matrix elements.
-// The head has 10 x 100 matrix elements.
+// Returns the configuration of a small model. Each layer has matrices of 10 x (8 + 2 * 4) and 8 x
+// 10 elements, and three matrices of 10 x 20 elements. The output head has 10 x 100 elements.
 ModelConfig SmallConfig() {
   ModelConfig config;
   config.hidden_size = 10;
@@ -36,7 +36,7 @@ constexpr double kLayers = 2 * (160 + 80 + 600);
 constexpr double kHead = 1000;
 
 TEST(ModelWorkTest, CountsEveryMatrixOnceAndAttentionOverWhatATokenSees) {
-  // Three tokens from position 5 on attend to 6, 7 and 8 positions.
+  // The three tokens at the positions 5, 6 and 7 attend to 6, 7 and 8 positions, in this order.
   const ModelWork work =
       SumOf(WorkOf(SmallConfig(), {.weights = MatrixType::kBF16, .kv = DType::kBF16},
                    {.num_sequences = 1, .num_tokens = 3, .position = 5, .has_logits = false}));

@@ -115,8 +115,8 @@ TEST(BenchSummaryTest, CountsErrorsApartFromTimes) {
   EXPECT_THAT(Describe(Summarize(result)), HasSubstr("1 x RESOURCE_EXHAUSTED: full"));
 }
 
-// With two clients, requests decode in [0.5 s, 2.5 s], [1 s, 2 s] and [3 s, 4 s]. Two requests
-// decode at the same time only from 1 s to 2 s.
+// Three requests of two clients decode in the intervals [0.5 s, 2.5 s], [1 s, 2 s] and [3 s, 4 s].
+// Both clients decode at the same time only from 1 s to 2 s.
 TEST(BenchSummaryTest, FullLoadIsWhileAllAreDecoding) {
   BenchResult result;
   result.seconds = 4;
@@ -127,8 +127,8 @@ TEST(BenchSummaryTest, FullLoadIsWhileAllAreDecoding) {
                     {true, "", 0.5, 1.5, {1}, 1, 0, 2, 2.5}};
   const FullLoad full = FullLoadOf(result);
   EXPECT_DOUBLE_EQ(full.seconds, 1);
-  // The first request's tokens arrive at 1.25 s, 1.75 s and 2.5 s. Of the times since the previous
-  // token, the parts 0.5, 1 and 1/3 are between 1 s and 2 s.
+  // The first request's tokens arrive at 0.75 s, 1.25 s, 1.75 s and 2.5 s. Of the three intervals
+  // between these times, the parts 1/2, 1 and 1/3 lie between 1 s and 2 s.
   EXPECT_NEAR(full.output_tokens_per_s, (0.5 + 1 + 1.0 / 3) + 3, 1e-9);
   EXPECT_EQ(ToJson(Summarize(result))["full_load_s"], 1);
   EXPECT_THAT(
@@ -283,7 +283,8 @@ TEST_F(BenchTest, TheCommandPrintsATableForPeople) {
   EXPECT_EQ(err_, "") << "progress is for terminals";
 }
 
-// Otherwise, the command could interrupt a server on the same machine.
+// The command runs with the scheduling policy SCHED_BATCH, so that it does not interrupt a server
+// on the same machine.
 TEST_F(BenchTest, TheCommandNeverInterruptsOthers) {
   const sched_param parameters{};
   ASSERT_EQ(sched_setscheduler(0, SCHED_OTHER, &parameters), 0);

@@ -22,29 +22,30 @@ class GatewayIndex {
   void Apply(const Batch& batch) {
     if (batch.has_load() && batch.load().load_only()) {
       ++num_loads_;
-      Expect(batch.events().empty(), "a load record with events");
-      Expect(batch.sequence_number() == cursor_, "a load record with a new sequence number");
-      Expect(batch.load().sample() > sample_, "a load record whose sample number does not grow");
+      Expect(batch.events().empty(), "a load record contains events");
+      Expect(batch.sequence_number() == cursor_, "a load record has a new sequence number");
+      Expect(batch.load().sample() > sample_, "the sample number of a load record does not grow");
       sample_ = batch.load().sample();
       return;
     }
     if (batch.has_snapshot()) {
       ApplyChunk(batch);
     } else {
-      Expect(chunks_left_ == 0, "a batch inside a snapshot");
+      Expect(chunks_left_ == 0, "a batch arrived between the messages of a snapshot");
       Expect(batch.sequence_number() == cursor_ + 1,
-             "a batch whose sequence number does not follow");
+             "a batch does not have the next sequence number");
       ++num_batches_;
     }
     cursor_ = batch.sequence_number();
     for (const auto& event : batch.events()) ApplyEvent(event, batch.has_snapshot());
     if (batch.has_snapshot() && chunks_left_ == 0) {
-      Expect(prefixes_.size() == batch.snapshot().blocks(), "a snapshot with other blocks");
+      Expect(prefixes_.size() == batch.snapshot().blocks(),
+             "a snapshot has a wrong number of blocks");
     }
   }
   // Forgets all blocks, as a gateway does when its subscription ends with OUT_OF_RANGE.
   void Forget() { *this = GatewayIndex(); }
-  // Begins a new subscription, in which the numbers of load records start again.
+  // Begins a new subscription, which numbers its load records from the start.
   void Reconnect() {
     sample_ = 0;
     chunks_left_ = 0;
@@ -73,12 +74,13 @@ class GatewayIndex {
       ++num_snapshots_;
       chunks_left_ = chunk.count();
       Expect(!batch.events().empty() && batch.events(0).has_cleared(),
-             "a snapshot without Cleared");
+             "a snapshot does not begin with Cleared");
     } else {
       Expect(batch.sequence_number() == cursor_ + 1,
-             "a snapshot chunk whose sequence number does not follow");
+             "a message of a snapshot does not have the next sequence number");
     }
-    Expect(chunk.index() + chunks_left_ == chunk.count(), "a snapshot chunk in the wrong position");
+    Expect(chunk.index() + chunks_left_ == chunk.count(),
+           "the messages of a snapshot are in the wrong order");
     --chunks_left_;
   }
 
@@ -86,19 +88,19 @@ class GatewayIndex {
     Expect((event.event_id() == 0) == is_snapshot, "a wrong event_id");
     if (event.has_cleared()) prefixes_.clear();
     for (const int64_t hash : event.removed().block_hashes()) {
-      Expect(prefixes_.erase(hash) == 1, "removal of an unknown block");
+      Expect(prefixes_.erase(hash) == 1, "an event removes an unknown block");
     }
     if (!event.has_stored()) return;
     std::vector<TokenId> prefix;
     if (event.stored().has_parent_block_hash()) {
       const auto parent = prefixes_.find(event.stored().parent_block_hash());
-      Expect(parent != prefixes_.end(), "an unknown parent");
+      Expect(parent != prefixes_.end(), "the parent of a stored block is unknown");
       if (parent != prefixes_.end()) prefix = parent->second;
     }
     for (const auto& block : event.stored().blocks()) {
-      Expect(block.token_ids_size() == block.block_size(), "a block that is not full");
+      Expect(block.token_ids_size() == block.block_size(), "a stored block is not full");
       prefix.insert(prefix.end(), block.token_ids().begin(), block.token_ids().end());
-      Expect(prefixes_.emplace(block.block_hash(), prefix).second, "a block that is stored twice");
+      Expect(prefixes_.emplace(block.block_hash(), prefix).second, "a block is stored twice");
     }
   }
 

@@ -99,7 +99,8 @@ TEST(KvEventHubTest, ALargeSnapshotHasSeveralMessages) {
   EXPECT_EQ(index.num_snapshots(), 1);
   EXPECT_EQ(index.Prefixes().size(), 9300u);
   EXPECT_LT(subscriber->longest(), 1u << 20);
-  // Changes of the cache while a snapshot is sent follow after the last message of the snapshot.
+  // The cache changes while a snapshot is sent. The subscriber receives these changes after the
+  // last message of the snapshot.
   const auto second = test.Subscribe(second_index);
   test.hub.Turn();
   ASSERT_TRUE(second->Read());
@@ -270,7 +271,7 @@ TEST(KvEventHubTest, SnapshotsAreSharedAndTheirNumberIsLimited) {
   }
   subscribers[2]->Read();
   test.hub.Turn();
-  // The hub holds at most two snapshots, so the third subscriber waits.
+  // KvEventHub keeps at most two snapshots in memory, so the third subscriber waits.
   EXPECT_FALSE(subscribers[2]->has_message());
   test.Settle({subscribers[0].get(), subscribers[1].get(), subscribers[2].get()});
   for (int i = 0; i < 3; ++i) {
@@ -285,7 +286,7 @@ TEST(KvEventHubTest, LoadRecordsRepeatTheLastSequenceNumber) {
   GatewayIndex index;
   const auto subscriber = test.Subscribe(index);
   test.hub.Turn();
-  ASSERT_TRUE(subscriber->Read());  // the load record that precedes the first batch of events
+  ASSERT_TRUE(subscriber->Read());  // reads the load record that precedes the first batch of events
   EXPECT_EQ(subscriber->last().sequence_number(), 0u);
   EXPECT_EQ(subscriber->last().load().running_requests(), 7u);
   test.Settle({subscriber.get()});

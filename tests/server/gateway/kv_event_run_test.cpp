@@ -112,8 +112,8 @@ class GatewayRun {
     Connect(gateway);
   }
 
-  // Lets all gateways read all messages, except slow gateways. Compares the contents that these
-  // gateways know with the cache.
+  // Lets all gateways except the slow gateways read all messages. Compares the blocks that these
+  // gateways know with the cached blocks.
   void Compare() {
     for (bool again = true; again;) {
       std::vector<CollectingSubscriber*> readers;
@@ -124,8 +124,8 @@ class GatewayRun {
       again = false;
       for (auto& gateway : gateways_) {
         if (!gateway->subscriber->end()) continue;
-        // The hub has ended the subscription, because the gateway's position was too old or the
-        // gateway was too slow.
+        // KvEventHub has ended the subscription: the gateway asked for events that are no longer
+        // stored, or read too slowly.
         gateway->index.Forget();
         Connect(*gateway);
         again = true;

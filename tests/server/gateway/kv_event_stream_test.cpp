@@ -226,7 +226,8 @@ TEST(KvEventStreamTest, DrainAndStopEndTheCalls) {
   EXPECT_EQ(late.Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
-// The client does not read until the server has replaced batches of cache events by a snapshot.
+// The slow client reads nothing until the server has replaced the unread cache events by a snapshot
+// of the cache.
 TEST(KvEventStreamTest, ASlowClientGetsASnapshot) {
   StreamFixture test(1000);
   test.hub().Start();

@@ -48,7 +48,7 @@ TEST_F(HttpServerTest, TimeLimitsDoNotEndAResponseThatTakesLonger) {
   HttpClient slow(port()), idle(port());
   slow.Send(HttpGet("/later"));
   const auto exchange = AwaitExchange();
-  EXPECT_TRUE(idle.IsClosed());  // by now, all time limits have passed
+  EXPECT_TRUE(idle.IsClosed());  // IsClosed returns after all time limits have passed
   exchange->Respond({.body = "late"});
   EXPECT_EQ(slow.Read().body, "late");
 }

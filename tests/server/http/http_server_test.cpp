@@ -154,8 +154,8 @@ TEST_F(HttpServerTest, ChunkSizesAndExtensionsCountAgainstTheLimitOfABody) {
   Start();
   const std::string head =
       "POST /a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
-  // Each chunk of one byte takes 100 further bytes for its size line and its line end. The last
-  // chunk takes 5 bytes.
+  // Each chunk has one byte of the body and 100 bytes of framing: its size line and its line end.
+  // The last chunk has 5 bytes of framing.
   const std::string chunk = "1;" + std::string(94, 'x') + "\r\na\r\n";
   std::string chunks;
   for (int i = 0; i < 19; ++i) chunks += chunk;

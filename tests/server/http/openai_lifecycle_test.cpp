@@ -33,7 +33,7 @@ std::string Prompts(bool streams) {
       fmt::format(R"({{"prompt":["a","b","c"],"max_tokens":900,"stream":{}}})", streams));
 }
 
-// Returns after the thread of the HTTP server has handled all earlier events of its connections.
+// Returns when the thread of the HTTP server has handled all events that happened before the call.
 void AwaitHttpThread(HttpTestServer& server) { EXPECT_EQ(server.Get("/livez").status, 200); }
 
 // Returns after the only thread that renders chat templates and tokenizes has submitted all earlier
@@ -106,7 +106,7 @@ TEST(OpenAiLifecycleTest, AClientThatLeavesInTheMiddleOfAStreamCancels) {
       client.Reset();
     }
     AwaitHttpThread(server);
-    server.gate().Allow(10);  // the steps that the first Allow(10) allowed may not have run yet
+    server.gate().Allow(10);  // the engine may need more steps until the request ends
     server.AwaitIdle();
   }
 }

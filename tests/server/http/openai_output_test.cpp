@@ -288,7 +288,8 @@ TEST(OpenAiOutputTest, TokenIdsAreOnRequest) {
   EXPECT_THAT(plain.Whole(), Not(HasSubstr("token_ids")));
 }
 
-// Returns the choice that the events of a stream make together.
+// Joins all events of a stream. Returns one choice with the whole text, token ids and log
+// probabilities.
 Json Joined(const std::vector<Json>& events, bool is_chat) {
   std::string text;
   Json ids = Json::array(), logprobs = Json::array(), prompt, finish, stop_reason;

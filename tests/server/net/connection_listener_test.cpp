@@ -90,8 +90,7 @@ TEST(ConnectionListenerTest, AConnectionThatCouldTakeADescriptorOfTheReserveIsCl
   rlimit low = before;
   low.rlim_cur = static_cast<rlim_t>(LowestFreeDescriptor() + ConnectionListener::kReservedFiles);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
-  // The connection takes the last file descriptor below the reserve, so the listener closes the
-  // connection.
+  // Only reserved file descriptors are free, so the listener closes the new connection.
   const OwnedSocket refused = Connect(listener->port());
   char read = 0;
   EXPECT_EQ(recv(refused.fd(), &read, 1, 0), 0);

@@ -21,7 +21,7 @@ class FakeHealthService final : public grpc::HealthCheckServiceInterface {
   std::map<std::string, bool> is_serving;
 };
 
-// The engine may fail after the gRPC servers and their health services were destroyed.
+// The engine may report a failure after the gRPC servers and their health services were destroyed.
 TEST(HealthTest, TheServicesAreNotUsedAfterStop) {
   FakeHealthService service;
   Health health;

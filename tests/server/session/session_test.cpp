@@ -27,8 +27,8 @@ using ::testing::SizeIs;
 constexpr int32_t kVocab = 100;
 constexpr int32_t kBlocks = 16'384;
 
-// Stores the output that it receives. Reports the delivery at once only if `takes_at_once` is true.
-// Otherwise the test reports the delivery.
+// Stores the output that it receives. If `takes_at_once` is true, the sink reports at once that the
+// output was delivered. Otherwise the test reports the delivery.
 class MemorySink final : public OutputSink {
  public:
   explicit MemorySink(bool takes_at_once = true) : takes_at_once_(takes_at_once) {}

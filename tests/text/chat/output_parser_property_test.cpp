@@ -206,7 +206,8 @@ TEST(OutputParserProperty, TimeIsLinear) {
       return SecondsFor({.tools = one.format, .reasoning = ReasoningFormat::kThink}, text);
     };
     const double small = seconds(50'000), large = seconds(800'000);
-    // 16 times the text may cost at most 80 times the time; quadratic time would be 256 times.
+    // A text of 16 times the size may take at most 80 times as long. With quadratic time, it would
+    // take 256 times as long.
     EXPECT_LT(large, 80 * std::max(small, 0.0005)) << one.begin << one.repeated;
   }
 }

@@ -39,7 +39,7 @@ inline void Append(ParsedText piece, ParsedText& whole) {
   whole.calls.insert(whole.calls.end(), piece.calls.begin(), piece.calls.end());
 }
 
-// Returns the concatenated results for an output that arrives in `pieces`.
+// Parses an output that arrives in `pieces`. Returns the concatenated results of all pieces.
 inline ParsedText ParsePieces(const ParserOptions& options,
                               std::span<const std::string_view> pieces) {
   OutputParser parser = MakeParser(options);

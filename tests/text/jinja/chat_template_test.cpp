@@ -77,8 +77,8 @@ TEST(ChatTemplateProvenanceTest, TheTokenizersTokensAreTheTemplatesAndArgumentsA
       "{{ additional_special_tokens|join(',') }}";
   EXPECT_EQ(Marked(ChatTemplate::Parse(config), {{"style", "<s>"}}),
             "<s><<<s>>><pad><i>False<a>,<b>");
-  // A variable with the name of a special token replaces the special token. The value of the
-  // variable is marked as text of the request.
+  // If a variable of the request has the name of a special token, its value replaces the special
+  // token. The value is marked as text of the request.
   EXPECT_EQ(Marked(ChatTemplate::Parse(config),
                    {{"style", ""}, {"pad_token", "<s>"}, {"additional_special_tokens", {"<c>"}}}),
             "<s><<<s>>><i>False<<<c>>>");
@@ -349,7 +349,8 @@ TEST(ChatTemplateLimitTest, TextThatGrowsInALoopMeetsALimitInBoundedMemory) {
               HasSubstr("memory_bytes_max"));
 }
 
-// If each addition copied the whole text, the rendering would take 2 million steps.
+// Appends 4 KiB to a text 1,000 times. If each addition copied the whole text, the rendering would
+// take 2 million steps, which exceeds the limit.
 TEST(ChatTemplateLimitTest, TextThatIsAddedToTakesStepsForWhatIsAdded) {
   const Json variables = {{"x", std::string(4096, 'x')}};
   for (const std::string sum : {"ns.t + '-' + x", "ns.t ~ '-' ~ x"}) {

@@ -27,8 +27,8 @@ absl::StatusOr<RenderedPrompt> RenderWith(const std::string& source, const Json&
   return parsed.Render(variables);
 }
 
-// Compares `prompt` with `golden`: the text, or the message that the template raises. The message
-// is empty for any other error.
+// Compares `prompt` with the output of Jinja2 in `golden`: the rendered text, or the message of an
+// error that the template raises. If Jinja2 ends with any other error, the message is empty.
 void ExpectGolden(const Json& golden, const absl::StatusOr<RenderedPrompt>& prompt) {
   if (golden.contains("text")) {
     ASSERT_TRUE(prompt.ok()) << MessageOf(prompt.status());

@@ -137,7 +137,8 @@ TEST(RegexTest, BacktrackingIsAllowedMoreStepsOnALongerText) {
 
 TEST(RegexTest, ASearchThatWouldTakeTooLongGivesUp) {
   const std::string text(1 << 20, 'a');
-  // Each match searches the rest of the text for a longer match.
+  // For each match, the automaton searches the rest of the text for a longer match. The time is
+  // therefore quadratic.
   const auto automaton = Matches("a.*b|a", text, Regex::Engine::kAutomaton);
   EXPECT_EQ(automaton.status().code(), absl::StatusCode::kInvalidArgument);
   const auto backtracking = Matches("(a+)+$", text + "b", Regex::Engine::kBacktracking);
