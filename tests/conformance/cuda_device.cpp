@@ -54,7 +54,8 @@ BackendCase CardCase() {
     return device;
   }
   HostViewBackend host_view(*std::move(backend));
-  // 70 rows use the small tiles of the product kernel, and 1024 rows use the large tiles.
+  // Products of 70 rows use the small tiles of the product kernel, and products of 1024 rows use
+  // the large tiles.
   device.keeps_rows_apart = AddsUpAlike(host_view, 70, 64) && AddsUpAlike(host_view, 1024, 4096);
   // gpu_check reports the lines that start with "[ LIMITED  ]".
   std::printf("[ LIMITED  ] a row among more than 64 rows has %s a row alone on this card\n",

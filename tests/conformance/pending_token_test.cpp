@@ -38,7 +38,8 @@ SamplingParams WithoutTemperature() {
   return params;
 }
 
-// Returns `request` with the pending token in the counts, as the host counts a token that it knows.
+// Returns `request` without a pending token: the token is included in the counts, as if the host
+// knew it.
 PenalisedRequest Known(PenalisedRequest request) {
   request.pending_sample = -1;
   if (!request.pending.has_value()) return request;
@@ -120,7 +121,8 @@ TEST_P(PendingTokenTest, IsOneMoreOccurrenceInTheOutput) {
   known.counts = in_output.counts = {{.token = 2, .in_output = 1}};
   absent.counts = {{.token = 1, .in_prompt = 1}};
   in_prompt.counts = {{.token = 2, .in_prompt = 7}};
-  // The penalty of token 2 is 1.5 if the output contains it once, and 2.5 if twice.
+  // The penalties lower the logit of token 2 by 1.5 if the output contains the token once, and by
+  // 2.5 if twice.
   const std::vector<float> once = {3, 0, 4.6f}, above_once = {3.2f, 0, 4.6f};
   const std::vector<float> twice = {3, 0, 5.6f}, above_twice = {3.2f, 0, 5.6f};
   BeginStep();

@@ -81,7 +81,8 @@ Tensor ProjectInt8(Backend& backend, const Tensor& x, const Tensor& weight) {
   return hidden;
 }
 
-// A sum of whole numbers is the same in any order.
+// 8-bit products add whole numbers, whose sum is the same in any order. The bits must therefore be
+// equal.
 TEST_P(ProductsTest, EightBitProductsHaveTheBitsOfTheReference) {
   if (!OffersInt8(*backend_)) GTEST_SKIP() << "this backend does not offer 8-bit weights";
   for (const DType dtype : kDTypes) {
@@ -182,7 +183,7 @@ TEST_P(ProductsTest, AnEightBitEmbeddingGivesTheRowsOfItsHead) {
   };
   const Tensor actual = run(*backend_), expected = run(*reference_);
   for (int64_t r = 0; r < 3; ++r) ExpectSameBits(actual.Row(r), expected.Row(r));
-  // A product with a vector that is 127 in column 7 and 0 elsewhere gives 127 times this column of
+  // `unit` is 127 in column 7 and 0 elsewhere. Its product with the table is 127 times column 7 of
   // the table.
   Tensor unit(DType::kF32, 1, 19);
   unit.Set(0, 7, 127);

@@ -202,8 +202,8 @@ TEST_P(SamplingTest, MinPKeepsWhatIsNotFarBelowTheLargest) {
 TEST_P(SamplingTest, RulesApplyInTheirOrder) {
   const std::vector<float> logits = LogsOf({0.4, 0.3, 0.2, 0.1});
   Request request;
-  // top_k leaves two tokens with the shares 4/7 and 3/7, so the first token alone reaches top_p.
-  // Its share of all tokens is only 0.4.
+  // top_k leaves two tokens with the probabilities 4/7 and 3/7. The first token alone then reaches
+  // top_p = 0.55. Without top_k, its probability is only 0.4.
   request.params.top_k = 2;
   request.params.top_p = 0.55f;
   EXPECT_THAT(SampledTokens(logits, request), UnorderedElementsAre(0));

@@ -74,7 +74,8 @@ std::vector<BackendCase> AllBackends() {
 }
 
 uint16_t NarrowF16(float value) {
-  // Binary search: every f16 number is exact in f32, and magnitudes are ordered like their bits.
+  // Uses a binary search over the bits. The bits of f16 magnitudes are in the same order as the
+  // magnitudes, and f32 represents each magnitude exactly.
   const auto sign = static_cast<uint16_t>(std::signbit(value) ? 0x8000 : 0);
   const float magnitude = std::fabs(value);
   uint16_t low = 0, high = 0x7C00;

@@ -24,7 +24,8 @@ TEST_P(BundledTest, GreedyIdsAreTheGoldenOnes) {
   const auto& cases = (*golden)["cases"];
   ASSERT_GE(cases.size(), 4U);
   CpuChoices cpu;
-  cpu.matmul = CpuMatmul::kSimd;  // native bf16 instructions would round the activations
+  // kSimd is chosen because native bf16 instructions would round the activations.
+  cpu.matmul = CpuMatmul::kSimd;
   for (const auto& entry : cases) {
     const auto prompt = entry["prompt_ids"].get<std::vector<TokenId>>();
     const auto output = entry["greedy_ids"].get<std::vector<TokenId>>();

@@ -1,5 +1,6 @@
-// Measures the time of kernels. Kernels are launched in a graph, to exclude the cost of a launch on
-// the host. Buffers are used in turn, so that no data is found in the L2 cache.
+// Measures the time of kernels. A graph launches many calls of a kernel, which excludes the cost of
+// a launch on the host. Calls use several buffers in turn, so that they find no data in the L2
+// cache.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +25,8 @@ struct Work {
 
 class DeviceBench {
  public:
-  // Opens the first device. `smoke`: tiny sizes and few samples, to check that the program runs.
-  // `loads_all`: see OpenDevice.
+  // Opens the first device. If `smoke` is true, sizes are tiny and samples few, only to check that
+  // the program runs. For `loads_all`, see OpenDevice.
   static absl::StatusOr<DeviceBench> Open(bool smoke, bool loads_all);
 
   Stream& stream() { return stream_; }
@@ -40,9 +41,9 @@ class DeviceBench {
   // Returns device memory that holds the int32_t `value`.
   absl::StatusOr<Memory> Number(int32_t value);
 
-  // Prints the time of one call of `enqueue`, which receives the index of its buffer in [0,
-  // `turns`). The time is the median of several samples. Each sample runs a graph with so many
-  // calls that the cost of its launch is small.
+  // Prints the time of one call of `enqueue`, the median of several samples. Each call receives the
+  // index of the buffer to use, in [0, `turns`). Each sample runs a graph with so many calls that
+  // the cost of the launch is small.
   absl::Status Measure(const Work& work, int32_t turns,
                        const std::function<void(int32_t)>& enqueue);
   // Prints the seconds that `run` returns, as measured on the host.

@@ -47,8 +47,8 @@ class LibraryBench {
     INCIPIT_ASSIGN_OR_RETURN(
         x_, bench_.Random(static_cast<size_t>(rows * bench_.Size(14336, 448)) * sizeof(dev::bf16)));
     INCIPIT_ASSIGN_OR_RETURN(append_, AppendInputs::Make(bench_, static_cast<int32_t>(rows)));
-    // If the heads of a model have norms, the product only stores its results. In other models, the
-    // product appends keys and values to the cache.
+    // Measures both variants of the qkv product. If the heads of a model have norms, the product
+    // only stores its results. In other models, the product appends keys and values to the cache.
     INCIPIT_RETURN_IF_ERROR(CompareSizes<StoreRows<float>>(Scaled({"qkv, stored", 6144, 4096})));
     INCIPIT_RETURN_IF_ERROR(RunOne<AppendRows>({"qkv", 6144, 4096}));
     INCIPIT_RETURN_IF_ERROR(RunOne<AddToHidden>({"output", 4096, 4096}));

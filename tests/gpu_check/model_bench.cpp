@@ -208,7 +208,8 @@ class ModelBench {
     transformer_.emplace(config_, weights_, *rope_, *backend_);
     OneStep first = PromptStep(context_);
     INCIPIT_RETURN_IF_ERROR(Compute(first));
-    // Every other sequence reads its own copy of the keys and values of the first sequence.
+    // Copies the keys and values of the first sequence for each other sequence, so that each
+    // sequence reads its own memory.
     for (int32_t s = 1; s < SequencesMax(); ++s) {
       for (int32_t i = 0; i < PagesFor(context_); ++i) {
         copies_.push_back({BlockId{i}, BlockId{s * PagesFor(context_) + i}, kPageSize});

@@ -106,7 +106,7 @@ class Traffic {
   // Real keys are digests, which random numbers imitate well.
   void Begin(uint64_t prompt) {
     SplitMix random(prompt);
-    // One token more, because a lookup never finds the last token.
+    // A prompt has one token after its full blocks, because a lookup never finds the last token.
     tokens_.resize(kPromptTokens + 1);
     for (TokenId& token : tokens_) token = static_cast<TokenId>(random() >> 33);
     table_.hashes.resize(kPromptBlocks);
@@ -140,7 +140,7 @@ class Traffic {
 
 // What docs/kv_cache.md states.
 LinesPer AtMost(EvictionPolicyKind policy) {
-  // These policies also search a table of the blocks that they have evicted.
+  // These eviction policies also search a table of evicted blocks, which touches more cache lines.
   const bool has_ghosts = policy == EvictionPolicyKind::kLru2 ||
                           policy == EvictionPolicyKind::kArc ||
                           policy == EvictionPolicyKind::kS3Fifo;

@@ -81,8 +81,8 @@ TEST(HitRatioMonitorTest, AgreesWithAListOfEverythingThatWasCounted) {
   std::mt19937 random(7);
   Time now = kStart;
   for (int i = 0; i < 20'000; ++i) {
-    // Most pauses are shorter than 3 s. Every thousandth pause may last up to 8000 s, which is
-    // longer than every window.
+    // Most pauses between lookups are shorter than 3 s. Every thousandth pause may last up to 8000
+    // s, which is longer than every time window of the monitor.
     now += std::chrono::milliseconds(random() % (i % 1000 == 0 ? 8'000'000 : 3000));
     const auto num_tokens = static_cast<int64_t>(random() % 5000);
     const HitCounts counts = {.query_tokens = num_tokens, .hit_tokens = num_tokens / 3};

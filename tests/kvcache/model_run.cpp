@@ -19,8 +19,8 @@ KvCacheOptions ModelRun::RandomOptions(EvictionPolicyKind policy) {
                             .prefix_cache = Chance(95),
                             .copy_on_write = Chance(75),
                             .policy = policy,
-                            // The maximum duration is so long that no retention priority decays.
-                            // Other tests cover the decay.
+                            // duration_max is so long that no retention priority decays during the
+                            // run. Other tests cover the decay.
                             .retention = {.tenant_share_max = shares[Pick(0, 2)],
                                           .duration_max = std::chrono::hours(100'000)}};
   seams_.copy_min_tokens = Chance(50) ? 1 : Pick(0, options.block_size);
@@ -313,7 +313,7 @@ void ModelRun::Planned(LiveSequence& sequence, int32_t num_target) {
   sequence.planned = true;
   sequence.num_target = num_target;
   step_.push_back(&sequence);
-  if (Chance(10)) return;  // with a probability of 10 %, only CacheBlocks announces the blocks
+  if (Chance(10)) return;  // in 10 % of the cases, only CacheBlocks announces the blocks
   const auto tokens = std::span(sequence.tokens).first(static_cast<size_t>(num_target));
   cache_.Announce(sequence.table, tokens);
   naive_.Announce(sequence.naive, tokens);

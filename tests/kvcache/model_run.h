@@ -30,8 +30,8 @@ struct LiveSequence {
   int32_t num_tokens() const { return static_cast<int32_t>(tokens.size()); }
 };
 
-// Returns a number for a choice among `count` possibilities. The caller takes the number modulo
-// `count`.
+// Returns a number with which the caller chooses one of `count` possibilities. The caller takes the
+// number modulo `count`.
 using Choices = std::function<uint64_t(uint32_t count)>;
 
 class ModelRun {

@@ -113,8 +113,8 @@ int32_t NaiveCache::BlocksNeeded(const NaiveTable& table, const NaiveMatch& matc
   return num_needed;
 }
 
-// Returns the number of cached blocks that an allocation of `num_fresh` blocks evicts. Except with
-// `lru`, blocks that no lookup can find are allocated first.
+// Returns the number of cached blocks that an allocation of `num_fresh` new blocks evicts. All
+// policies except `lru` first allocate the blocks that no lookup can find.
 int32_t NaiveCache::BlocksEvicted(int32_t num_fresh) const {
   return std::max(0, num_fresh - (num_free() - num_cached()));
 }
@@ -250,8 +250,8 @@ void NaiveCache::JudgeVictim(int32_t id) {
   }
 }
 
-// Reads from KvCacheManager which retained blocks have lost their retention hint. Only a block that
-// had descendants when KvCacheManager tried to evict it may lose its hint.
+// Reads from KvCacheManager which retained blocks have lost their retention hint. A block may lose
+// its hint only if an attempt to evict the block found that it had descendants.
 void NaiveCache::SettleHints() {
   for (int32_t id = 0; id < options_.num_blocks; ++id) {
     NaiveBlock& block = At(id);
@@ -281,7 +281,7 @@ void NaiveCache::CacheBlocks(NaiveTable& table, std::span<const TokenId> tokens)
   for (; table.num_confirmed < std::min(num_full, table.num_published); ++table.num_confirmed) {
     const int32_t id = table.blocks[static_cast<size_t>(table.num_confirmed)];
     NaiveBlock& block = At(id);
-    if (!block.content) continue;  // the block was unpublished after its announcement
+    if (!block.content) continue;  // the block was unpublished after it was announced
     block.pending = false;
     ++num_stored;
     // The canonical block of a prefix is the block that lookups return. Except with `lru`, a new
@@ -303,8 +303,8 @@ void NaiveCache::Rollback(NaiveTable& table) {
     const NaivePrefix prefix = *At(id).content;
     Remove(id);
     if (copies_.contains(prefix)) continue;
-    // No other block has the prefix of the removed block, so all blocks that continue this prefix
-    // are removed too.
+    // No other block has the prefix of the removed block. Lookups therefore cannot find the blocks
+    // that continue this prefix, so these are removed too.
     for (int32_t other = 0; other < options_.num_blocks; ++other) {
       const NaiveBlock& block = At(other);
       if (block.content && block.content->StartsWith(prefix)) Remove(other);
@@ -345,7 +345,7 @@ void NaiveCache::ReleaseUser(int32_t id) {
   queue_.push_back(id);
   if (block.group >= 0 && groups_[static_cast<size_t>(block.group)].ended) block.group = -1;
   if (!block.content || is_lru_) return;
-  // If another block has the same prefix, the released block is removed, unless the other block is
+  // If two blocks have the same prefix, the released block is removed, unless the other block is
   // still pending.
   const std::vector<int32_t>& ids = copies_.at(*block.content);
   if (ids.size() == 1 || (ids.front() == id && At(ids[1]).pending)) return;

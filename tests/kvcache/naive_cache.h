@@ -36,8 +36,8 @@ struct NaiveTable {
 
 struct NaiveMatch {
   std::vector<int32_t> blocks;  // full blocks
-  // Largest number of leading tokens that any cached block after `blocks` shares with the rest of
-  // the sequence.
+  // Number of tokens after `blocks` that a partial match can copy: the largest number of leading
+  // tokens that any cached block shares with the rest of the sequence.
   int32_t copy_tokens = 0;
   // True if at most 16 cached blocks are candidates for the partial match. Only then must the cache
   // find the longest partial match.
@@ -102,7 +102,7 @@ class NaiveCache {
     int32_t num_users = 0;
     std::optional<NaivePrefix> content;  // tokens of a published block
     bool pending = false;
-    // Index in groups_ of the block's retention hint, or -1.
+    // Index in groups_ of the retention hint that the block has; -1: none.
     int32_t group = -1;
   };
   struct NaiveGroup {

@@ -190,7 +190,7 @@ TEST_P(RetentionTest, AHighPriorityIsTheDefaultWhenItsTimeIsOverHoweverOftenItIs
   for (const Duration step : {Duration(milliseconds(1)), Duration(milliseconds(77)),
                               Duration(milliseconds(999)), Duration(milliseconds(1500))}) {
     Shelf shelf(GetParam(), 8, {.tenant_share_max = 1, .duration_max = milliseconds(1000)});
-    shelf.Advance(step / 3);  // so that requests do not end at multiples of `step`
+    shelf.Advance(step / 3);  // so that no request ends at a multiple of `step`
     shelf.Cache(Shelf::Chain(1, 4), {.priority = 100});
     Duration now = step / 3;
     while (now + step < step / 3 + milliseconds(1000)) {
@@ -227,7 +227,7 @@ TEST_P(RetentionTest, APinEndsWhenItWasAskedToAndAtTheLimit) {
   EXPECT_EQ(shelf.num_retained(), 9);
   shelf.Advance(seconds(15));
   EXPECT_EQ(shelf.num_retained(), 7);
-  shelf.Advance(seconds(25));  // the pin has ended, so the priority 0 takes effect
+  shelf.Advance(seconds(25));  // the pin has ended, so the eviction order follows the priority 0
   shelf.Take(1);
   EXPECT_EQ(shelf.Found(Shelf::Chain(3, 4)), 3);
   shelf.Advance(seconds(65) - milliseconds(1));
@@ -372,8 +372,8 @@ TEST_P(RetentionTest, ATenantRetainsNoMoreThanItsShare) {
     shelf.Cache(Shelf::Chain(name, 3), hint, 1);
   }
   EXPECT_EQ(shelf.num_retained(), 10);
-  // Each tenant has its own share of blocks with retention hints. Hints below the default priority
-  // do not count towards a share.
+  // The maximum share of retained blocks applies to each tenant separately. Blocks with a priority
+  // below the default do not count towards the share.
   shelf.Cache(Shelf::Chain(20, 3), {.priority = 80}, 2);
   shelf.Cache(Shelf::Chain(21, 3), {.priority = 20}, 1);
   EXPECT_EQ(shelf.num_retained(), 16);
@@ -412,7 +412,7 @@ TEST_P(RetentionTest, WhatATenantRenewsCountsOnce) {
     shelf.Cache(Concat(Shelf::Chain(1, 10), {7}), {.pin = seconds(10)}, 1);
     EXPECT_EQ(shelf.num_retained(), 10);
   }
-  shelf.Advance(seconds(13));  // the last request renewed the pin at 4 s
+  shelf.Advance(seconds(13));  // the last request renewed the pin at the time 4 s
   EXPECT_EQ(shelf.num_retained(), 10);
   shelf.Advance(seconds(14));
   EXPECT_EQ(shelf.num_retained(), 0);
@@ -430,8 +430,8 @@ TEST_P(RetentionTest, AShareIsFreeAgainWhenBlocksAreGone) {
   }
 }
 
-// A client that always pins as many blocks as its share allows leaves three quarters of the cache
-// to others.
+// A client always pins as many blocks as possible. Its share is a quarter of the cache, so three
+// quarters are left for others.
 TEST_P(RetentionTest, NoClientFillsTheCacheForEver) {
   Shelf shelf(GetParam(), 40, {.tenant_share_max = 0.25, .duration_max = seconds(100)});
   for (int32_t round = 0; round < 300; ++round) {
@@ -464,8 +464,9 @@ TEST_P(RetentionTest, MoreRequestsThanGroupsRetainNothing) {
   EXPECT_EQ(shelf.num_retained(), kMany / 2 + 1);
 }
 
-// The blocks of `bad` are unpublished while its request runs, because their values are not finite.
-// The retention hint must then have no effect on these blocks, also not for their next user.
+// While the request of `bad` runs, its blocks are unpublished, because their values are not finite.
+// The retention hint must then have no effect on these blocks, even when another sequence uses
+// them.
 TEST_P(RetentionTest, AHintForWhatCanNoLongerBeFoundMeansNothing) {
   Shelf shelf(GetParam(), 4);
   CachedSequence bad(shelf.cache, Shelf::Chain(1, 4));

@@ -13,7 +13,8 @@ using testing::ElementsAre;
 
 class WorkedExampleTest : public testing::TestWithParam<bool> {};
 
-// With copy-on-write, the block ids are the same, and request 1 finds two more tokens.
+// The test runs with and without copy-on-write. The block ids are the same, but with copy-on-write,
+// request 1 finds two more tokens.
 TEST_P(WorkedExampleTest, BlockIdsAndQueueOrderAreExact) {
   const bool copies = GetParam();
   KvCacheManager cache({.num_blocks = 10,

@@ -284,7 +284,8 @@ TEST(BurstProducerTest, AProducerThatIsPreemptedHalfWayFindsItsFullBlocksAgain) 
     Burst burst(24, {.num_blocks = 8, .block_size = kBurstBlock});
     std::vector<Request> decoding;
     for (const uint64_t id : {100, 101}) {
-      // Request 101 starts to decode one step later.
+      // Request 101 starts to decode one step later, so its prompt has one token more. Both
+      // requests then need a third block in the same step.
       decoding.push_back(Burst::Ask(id, 0, id == 100 ? 29 : 30));
       decoding.back().output_tokens_max = 6;
       decoding.back().priority = 1;

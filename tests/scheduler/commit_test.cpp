@@ -92,7 +92,7 @@ TEST(CommitTest, CancellingAChoiceLeavesTheOthers) {
   request.num_choices = 3;
   fixture.Add(request);
   fixture.Step();
-  // Choice 0 computes the prompt for all choices.
+  // The cancelled choice 0 must still compute the prompt, which all choices of the request share.
   EXPECT_TRUE(fixture.scheduler.CancelChoice(RequestId{1}, 0));
   EXPECT_FALSE(fixture.scheduler.CancelChoice(RequestId{1}, 0));
   fixture.Collect();

@@ -10,8 +10,8 @@
 namespace incipit {
 namespace {
 
-// Returns a request whose prompt has `num_equal` tokens that are equal in all requests, and then
-// `num_own` tokens that depend on `id`.
+// Returns a request whose prompt begins with `num_equal` tokens that are the same for all requests.
+// After these tokens, `num_own` tokens depend on `id`.
 Request AskWith(uint64_t id, int32_t num_equal, int32_t num_own, int32_t num_output = 1) {
   Request request = SchedulerFixture::Ask(id, 0, num_output);
   for (int32_t i = 0; i < num_equal; ++i) request.prompt.push_back(i % 47);

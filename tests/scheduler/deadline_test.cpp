@@ -14,8 +14,8 @@ namespace {
 using testing::ElementsAre;
 using testing::Pair;
 
-// A step takes 10 ms, and 1 ms more for each of its tokens. The constructor runs so many steps that
-// the scheduler predicts these durations. `now` is the simulated time.
+// A scheduler that has learned the step times: 10 ms for each step, and 1 ms more for each token of
+// the step. `now` is the simulated time.
 class DeadlineFixture : public SchedulerFixture {
  public:
   explicit DeadlineFixture(int32_t running_max = 64)
@@ -161,8 +161,8 @@ TEST(DeadlineTest, AStepIsShortIfAFirstTokenIsDue) {
   EXPECT_LE(fixture.now, due);
 }
 
-// Request 3 has the earliest deadline and goes first. Requests 2 and 4 would get their first tokens
-// at the end of the same step, after their deadlines.
+// Request 3 has the earliest deadline and goes first. If requests 2 and 4 joined its step, their
+// first tokens would come at the end of this long step, after their deadlines.
 TEST(DeadlineTest, ARequestThatWouldBeLateAtTheEndOfTheStepIsRefused) {
   DeadlineFixture fixture;
   fixture.Add(fixture.AskBy(2, 40, 97));

@@ -34,7 +34,7 @@ class WaitFixture : public SchedulerFixture {
   void TimedSteps(int32_t count) {
     for (int32_t i = 0; i < count; ++i) TimedStep();
   }
-  // Computes prompts of 60 tokens on average until the model of step time is trained.
+  // Runs prompts with a mean length of 60 tokens until the model of step time is trained.
   void Train() {
     for (int32_t i = 0; i < 60; ++i) {
       AddPrompt(20 + 20 * (i % 5), 1 + i % 4);
@@ -142,7 +142,8 @@ TEST(ExpectedWaitTest, AFullServerWaitsForTheEndOfSequences) {
   fixture.Train();
   for (int32_t i = 0; i < 200; ++i) fixture.AddPrompt(4, 30 + i * 7 % 41);
   while (fixture.scheduler.num_waiting() > 10) fixture.TimedStep();
-  // Each of 4 sequences decodes about 50 tokens at 14 ms each, so 11 sequences end in about 2 s.
+  // Four sequences decode at the same time, each about 50 tokens in steps of 14 ms. So 11 sequences
+  // end in about 2 s.
   EXPECT_NEAR(fixture.Predicted(), 2, 0.4);
   fixture.ExpectPrediction(0.3);
 }
@@ -210,7 +211,7 @@ TEST(SlotTimesTest, ConvergesToTheMeanAndCountsRunningSequences) {
   }
   EXPECT_NEAR(times.mean_s(), 1, 0.03);
   for (int32_t i = 0; i < 500; ++i) times.AddStep(4, milliseconds(250));
-  EXPECT_GT(times.mean_s(), 5);  // in the last 500 steps, no sequence ends
+  EXPECT_GT(times.mean_s(), 5);  // no sequence ended in the last 500 steps
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ TEST(FiguresTest, APreemptionForDecodingSequencesIsCounted) {
   EXPECT_EQ(fixture.scheduler.TakeCounts().num_preemptions(), 0) << "the counters are taken";
 }
 
-// Request 2 (the head) does not fit into the cache. Request 3 starts before request 2, and is
-// preempted when request 1 has ended.
+// Request 2 does not fit into the cache, and is then the head. Request 3 starts before request 2,
+// and is preempted for request 2 when request 1 has ended.
 TEST(FiguresTest, APreemptionForTheHeadIsCounted) {
   SchedulerFixture fixture({.num_blocks = 8, .block_size = 4});
   fixture.Add(SchedulerFixture::Ask(1, 12, 4, 1));
@@ -38,7 +38,7 @@ TEST(FiguresTest, APreemptionForTheHeadIsCounted) {
   EXPECT_THAT(fixture.scheduler.TakeCounts().preemptions, ElementsAre(1, 0, 0));
 }
 
-// Tenant 1 holds all four slots. Then two of the slots are given to tenant 2.
+// Tenant 1 holds all four slots. Then two of its sequences are preempted for tenant 2.
 TEST(FiguresTest, PreemptionsForTheShareOfATenantAreCounted) {
   SchedulerFixture fixture(kLargeCache, {.step_tokens_max = 64, .running_max = 4});
   for (uint64_t id = 1; id <= 6; ++id) fixture.Add(AskAsTenant(1, id, 4, 200));

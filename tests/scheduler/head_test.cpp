@@ -65,7 +65,7 @@ class HeadFixture : public SchedulerFixture {
       : SchedulerFixture(RandomCache(seed), RandomLimits(seed, passing)),
         arrivals_(RandomArrivals(seed)) {}
 
-  // Adds the requests that arrive up to step number `num_steps`, and computes this step.
+  // Adds the requests that arrive at or before step number `num_steps`. Then computes this step.
   void ArriveAndStep(int32_t num_steps) {
     for (; num_arrived_ < arrivals_.size() && arrivals_[num_arrived_].step <= num_steps;
          ++num_arrived_) {

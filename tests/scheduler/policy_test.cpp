@@ -301,8 +301,8 @@ TEST(PassingTest, ASmallRequestPassesAHeadThatDoesNotFit) {
 }
 
 // The cache has eight blocks. Request 1 holds three blocks and ends after four steps. Request 2
-// needs eight blocks. Request 3 starts before request 2, holds one block and would run for 20
-// steps.
+// waits, because it needs all eight blocks. Request 3 starts before request 2, holds one block and
+// would run for 20 steps.
 TEST(PassingTest, APassingRequestIsPreemptedAsSoonAsItsBlocksSufficeForTheHead) {
   for (const bool passing : {false, true}) {
     SchedulerFixture fixture({.num_blocks = 8, .block_size = 4},
@@ -322,8 +322,8 @@ TEST(PassingTest, APassingRequestIsPreemptedAsSoonAsItsBlocksSufficeForTheHead) 
   }
 }
 
-// Request 3 starts before request 2, which does not fit into the cache at first, but runs and ends.
-// Then request 4 does not fit. Request 4 arrived after request 3, so request 3 is not preempted.
+// Request 2 does not fit into the cache at first, so request 3 starts before it. Request 2 runs and
+// ends. Then request 4 does not fit, but request 3, which arrived earlier, is not preempted for it.
 TEST(PassingTest, ARequestThatPassedAnEarlierHeadIsNotPreemptedForALaterRequest) {
   SchedulerFixture fixture({.num_blocks = 10, .block_size = 4});
   fixture.Add(SchedulerFixture::Ask(1, 12, 4, 1));
@@ -372,8 +372,8 @@ TEST(PassingTest, APassingRequestEvictsNothingThatTheHeadHasFound) {
   EXPECT_EQ(fixture.admissions[3].num_cached_tokens, 16);
 }
 
-// Requests 2 and 3 are preempted in turns: the request that was preempted less often is the next
-// victim.
+// Requests 2 and 3 are preempted alternately, because the request that was preempted more often is
+// spared.
 TEST(VictimTest, ASequenceThatWasPreemptedOftenIsSpared) {
   SchedulerFixture fixture({.num_blocks = 14, .block_size = 4},
                            {.step_tokens_max = 64, .running_max = 3, .preemptions_max = 1});

@@ -56,7 +56,8 @@ StepShape MixedShape(int64_t num_prompt_tokens, int64_t num_decoding, int64_t po
   shape.AddPromptChunk(position, num_prompt_tokens);
   return shape;
 }
-// Returns shape number `number` of a fixed sequence with shapes of all classes.
+// Returns shape number `number` of a fixed random sequence. The shapes are those of decode steps,
+// prefill steps and mixed steps.
 StepShape AnyShape(uint64_t number) {
   const auto random = [number](uint32_t stream, int64_t bound) {
     return static_cast<int64_t>(RandomBits(2, stream, number) % static_cast<uint64_t>(bound));

@@ -156,7 +156,8 @@ TEST(PassingBoundTest, ABoundedNumberOfRequestsPassesTheHead) {
   fixture.StepToTheEnd();
 }
 
-// If a sequence runs, an admission leaves two of the 200 cache blocks free.
+// While a sequence runs, the admission of another request must leave two of the 200 cache blocks
+// free.
 TEST(AdmissionTest, AnAdmissionLeavesFreeBlocksForDecoding) {
   SchedulerFixture fixture({.num_blocks = 200, .block_size = 4},
                            {.step_tokens_max = 2048, .running_max = 8});

@@ -1,5 +1,6 @@
-// Tests requests that wait while a running request (the producer) computes a shared prefix: when
-// the requests start, and how the producer gets the best rank of these requests.
+// Tests requests that wait while a running request (the producer) computes a shared prefix. The
+// tests check when the waiting requests start. They also check that the producer gets the best rank
+// of the waiting requests.
 #include <gtest/gtest.h>
 
 #include "tests/scheduler/scheduler_fixture.h"

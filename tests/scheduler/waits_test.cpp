@@ -1,4 +1,5 @@
-// Tests how the scheduler divides the waiting time of a request by the reason of the wait.
+// Tests the waiting times of a request, which the scheduler reports separately for each reason to
+// wait.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -164,7 +164,8 @@ const std::vector<Shape>& Shapes() {
   return shapes;
 }
 
-// All softmax weights are 1, so only sums are rounded.
+// All keys are equal, so all softmax weights are 1 before the division by their sum. Only sums are
+// rounded.
 TEST_P(AttendDotsTest, EqualKeysGiveTheMeanOfTheValuesSeen) {
   for (const Shape& shape : Shapes()) {
     SCOPED_TRACE(testing::Message() << shape);
@@ -187,8 +188,8 @@ TEST_P(AttendDotsTest, EqualKeysGiveTheMeanOfTheValuesSeen) {
   }
 }
 
-// If one position has the whole weight of a row, the result has the bits of the value at this
-// position.
+// If one position has a softmax weight of 1 and all others have 0, the result has the bits of the
+// value at this position.
 TEST_P(AttendDotsTest, AKeyThatStandsOutGivesItsValue) {
   for (const Shape& shape : Shapes()) {
     SCOPED_TRACE(testing::Message() << shape);

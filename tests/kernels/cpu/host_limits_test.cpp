@@ -47,7 +47,8 @@ TEST_F(HostLimitsTest, TheTightestGroupAboveTheProcessCounts) {
 
 TEST_F(HostLimitsTest, VersionOneGroupsCountToo) {
   Write("proc/self/cgroup", "4:memory:/docker/1\n1:cpu,cpuacct:/docker/1\n0::/\n");
-  Write("cgroup/memory/memory.limit_in_bytes", "50000\n");  // the path as seen inside the container
+  // A process in a container finds its limit in this folder, without the path /docker/1.
+  Write("cgroup/memory/memory.limit_in_bytes", "50000\n");
   Write("cgroup/memory/memory.usage_in_bytes", "20000\n");
   EXPECT_EQ(AvailableHostBytes(paths()), 30000u);
 }

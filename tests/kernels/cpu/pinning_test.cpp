@@ -38,7 +38,7 @@ TEST(PinningTest, TheThreadThatDrivesAPinningBackendStaysOnOneCpu) {
   EXPECT_EQ(CpusAfterUpload(options), before);
   options.pin_threads = true;
   EXPECT_EQ(CpusAfterUpload(options), 1);
-  EXPECT_EQ(CpusOfThisThread(), before);  // other threads are not pinned
+  EXPECT_EQ(CpusOfThisThread(), before);  // only the thread of the backend is pinned
 }
 
 }  // namespace

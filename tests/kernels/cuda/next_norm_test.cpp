@@ -109,8 +109,8 @@ class NextNormTest : public testing::Test {
   }
   DeviceRows OutOf(int32_t count) const { return {zeros_, 0, count, DType::kBF16}; }
 
-  // Runs ProjectAdd and GateUpSilu in a step with the rows [begin, begin + count). Returns the
-  // result of GateUpSilu.
+  // Runs ProjectAdd and then GateUpSilu in one step, for the rows [begin, begin + count). Returns
+  // the result of GateUpSilu.
   Tensor Both(int32_t begin, int32_t count) {
     const auto step = PlainStep(count);
     const DeviceRows x = XOf(begin, count), hidden = HiddenOf(begin, count), out = OutOf(count);
@@ -232,7 +232,7 @@ TEST_F(NextNormTest, ARecordedStepBeginsWhatItTakes) {
   }
 }
 
-// Plants a mistake: a prepared norm of a hidden state that has changed since.
+// Plants a mistake: the hidden state changes after its norm was prepared, and the old norm is used.
 TEST_F(NextNormTest, WhatWasBegunIsForgottenWhereHiddenChanges) {
   const auto step = PlainStep(3);
   const DeviceRows x = XOf(0, 3), out = OutOf(3), expected = OutOf(3);

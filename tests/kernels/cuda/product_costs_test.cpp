@@ -58,8 +58,8 @@ TEST(SkinnyProduct, MovesWhatItSays) {
   CheckSkinny<64>();
 }
 
-// Checks a product that uses the sums of squares of a norm, and that stores such sums for the next
-// norm.
+// Checks a product that uses the sums of squares for the preceding norm, and that stores such sums
+// for the next norm.
 template <int kTokens>
 void CheckSkinnyNorms() {
   using Kernel = SkinnyProduct<SkinnyShape<kTokens, AddToHidden>>;

@@ -61,8 +61,8 @@ TEST(SkinnyProduct, ServesEveryNumberOfTokenColumns) {
   CheckedProduct<Skinny<64, StoreF32>>(p64, {.num_blocks = 2, .seed = 5}, true);
 }
 
-// The weight has more units than one pass of the kernel computes. The ring of stages in shared
-// memory is filled several times, and each seed gives another order of events.
+// The weight is so large that the kernel needs several passes. The ring of stages in shared memory
+// is filled several times. Each seed gives another order of events.
 TEST(SkinnyProduct, GoesOverTheColumnsForEachPass) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     ProductProblem narrow({.rows = 8, .columns = 520, .width = 16 * 9});

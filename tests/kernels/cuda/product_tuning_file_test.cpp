@@ -124,8 +124,8 @@ TEST_F(ProductChoicesTest, ThatCannotBeWrittenSayWhy) {
 
 class TuningTest : public testing::Test {
  protected:
-  // Starts a backend for steps of 40 tokens. Returns the number of products that the library
-  // computed during the start.
+  // Starts a backend for steps of at most 40 tokens. Returns how many products the library computed
+  // during the start.
   int64_t Start() {
     notes_.clear();
     const int64_t before = emulator::NumLibraryProducts();

@@ -49,7 +49,7 @@ TEST_F(RuntimeTest, MemoryIsZeroAtTheStart) {
 TEST_F(RuntimeTest, ACopyReadsWhatItsSourceHoldsWhenItRuns) {
   host_.as<int>()[0] = 1;
   stream_.Copy(device_.data(), host_.data(), kBytes);
-  host_.as<int>()[0] = 2;  // changes the source before the copy has run
+  host_.as<int>()[0] = 2;  // changes the source of the copy before the copy has run
   stream_.Copy(back_.data(), device_.data(), kBytes);
   ASSERT_TRUE(stream_.Wait().ok());
   EXPECT_EQ(back_.as<int>()[0], 2);

@@ -126,7 +126,7 @@ TEST_F(StepsTest, MoreSamplesThanGoWithAStep) {
   EXPECT_EQ(Sampled(*runner, 33, 33, 8), Sampled(*runner, 33, 11, 8));
 }
 
-// For a request with penalties, each distinct token changes one logit.
+// The request has penalties for all tokens of the vocabulary, and each of them changes one logit.
 TEST_F(StepsTest, ManyPenaltiesAreAppliedWithinTheGraph) {
   const auto runner = RunnerFor(256, 256);
   SamplingParams params = hot_;
@@ -160,8 +160,8 @@ TEST_F(StepsTest, NothingIsRecordedAfterTheStart) {
   EXPECT_EQ(emulator::CountsOfGraphs().recorded, recorded);
 }
 
-// In the middle of the run, a step has more pages than the runner has reserved. The recorded graphs
-// are then dropped, but the sampled tokens are kept.
+// In the middle of the run, a step has more pages than the runner has reserved memory for. The
+// runner then drops its recorded graphs, but must keep the sampled tokens.
 TEST_F(StepsTest, AStepThatTakesMemoryIsFedWhatThePreviousStepSampled) {
   constexpr int32_t kSequences = 3, kSteps = 5, kLarge = 2;
   const auto runner = RunnerFor(64, 64);

@@ -1,6 +1,6 @@
 // Kernels for tests of the emulator. In a chain of two kernels, the second kernel starts before the
-// first kernel ends, and loads its weights early. Another kernel sums over the shared memory of the
-// thread blocks of a cluster. The template parameter plants one mistake.
+// first kernel ends, and loads its weights early. Another kernel adds numbers in the shared memory
+// of all thread blocks of a cluster. The template parameter plants one mistake.
 #pragma once
 
 #include "kernels/cuda/device/device.h"
@@ -121,8 +121,8 @@ enum class ClusterBug : uint8_t {
   kReadsOwnMemoryTooEarly,
 };
 
-// Writes to out[block] the sum of value[b] over the thread blocks b of its cluster, in the order of
-// ranks. Then computes the same sum for the squares of the values.
+// Writes to out[block] the sum of value[b] over all thread blocks b of the same cluster, added in
+// the order of their ranks. Then adds the squares of the values in the same way.
 template <ClusterBug kBug>
 struct ClusterSum {
   static constexpr int kThreads = 64, kSharedBytes = 16, kBlocksPerSm = 1, kBlocks = 4;

@@ -56,8 +56,9 @@ TEST_P(BlockExtrasTest, AnAdapterCountsByItsContentAndInCborByItsNameToo) {
   EXPECT_EQ(key(first) == key(changed), IsCbor(GetParam()));
 }
 
-// In the CBOR formats, whose bytes are fixed by other programs, a salt and an adapter name may give
-// equal bytes. The digest of the namespace distinguishes the two.
+// Other programs define the bytes of the CBOR formats, in which a salt and an adapter name may give
+// equal bytes. In the other formats, the digest of the namespace distinguishes a salt from an
+// adapter name.
 TEST_P(BlockExtrasTest, ASaltMayLookLikeAnAdapterOnlyInCbor) {
   const BlockHasher hasher = Hasher();
   const CacheNamespace salted = {.salt = "x"};

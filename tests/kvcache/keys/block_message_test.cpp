@@ -90,8 +90,8 @@ TEST(BlockMessageTest, DifferentBlocksHaveDifferentMessages) {
   EXPECT_GT(num_repeated, 100u);  // checks that equal inputs occur often
 }
 
-// The CBOR bytes contain the adapter name and the salt as plain texts, so an input has at most one
-// of the two.
+// The CBOR bytes contain the adapter name and the salt in the same form. So that bytes identify the
+// input, each test input has at most one of the two.
 TEST(BlockMessageTest, DifferentBlocksHaveDifferentCborMessages) {
   InputDice dice;
   std::map<Bytes, BlockInput> seen;

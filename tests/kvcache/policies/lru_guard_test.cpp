@@ -45,8 +45,8 @@ TEST_F(LruGuardTest, WhatIsLostHereAndWonThereIsNoDebt) {
     EXPECT_FALSE(i % 2 == 0 ? guard_.Compare(200, 0) : guard_.Compare(0, 200));
 }
 
-// In a small cache with long prompts, the hits of a few requests are already a quarter of the
-// capacity.
+// In a small cache with long prompts, a few requests may lose as many hits as a quarter of the
+// capacity. The guard must not react to so few requests.
 TEST_F(LruGuardTest, AFewRequestsAreNoDebt) {
   for (int i = 0; i < 1000; ++i) guard_.CountRequest(200);
   EXPECT_FALSE(guard_.Compare(1200, 0));

@@ -78,7 +78,7 @@ TEST_F(OneOffPrefixesTest, ManyOfThemAreNoMeasureForEachOther) {
 TEST_F(OneOffPrefixesTest, ANewOneIsNoneBeforeAReuseIsPossible) {
   Follow(kChat, 200, 0.6F);
   constexpr uint32_t kLate = 77;
-  std::array<int, 128> num_due{};  // element i % 128: number of reuses at request i
+  std::array<int, 128> num_due{};  // element i % 128: number of reuses that happen at request i
   for (size_t i = 0; i < 2000; ++i) {
     now_ += kAge / 60;
     prefixes_.CountNew(kLate, now_);
@@ -104,7 +104,8 @@ TEST_F(OneOffPrefixesTest, LateReuseIsNotHiddenByReuseAtOnce) {
   }
 }
 
-// kOnTheirWay requests arrive before the blocks of a request are used again, as on a busy server.
+// As on a busy server, kOnTheirWay other requests arrive before the blocks of a request are used
+// again.
 TEST_F(OneOffPrefixesTest, HoweverManyAreOnTheirWayRatesAreTheSame) {
   constexpr int kOnTheirWay = 1000, kRare = 100;
   constexpr uint32_t kRareChat = 99;
@@ -218,7 +219,7 @@ TEST(AdaptivePolicy, SoItDoesWhileTheInstructionIsNeverFree) {
   EXPECT_GT(ShareFound(500'000, true), 0.95);
 }
 
-// If all prompts follow the same instruction, the policy cannot know which prompts will be
+// All prompts begin with the same instruction, so the policy cannot predict which prompts will be
 // repeated.
 TEST(AdaptivePolicy, BehindOneInstructionAllPromptsAreAlike) { EXPECT_LT(ShareFound(1), 0.75); }
 

@@ -20,8 +20,8 @@ constexpr uint64_t kStart = uint64_t{1} << 40;
 // block uses.
 constexpr int kSettled = 257 * kEpoch;
 
-// The clock that counts block uses and the clock that measures ages, advanced together as by the
-// eviction policy.
+// Two clocks that advance together, as in the eviction policy: `touches` counts block uses, and
+// `paced` measures the ages of blocks.
 class Clocks {
  public:
   void Pass(Duration time, uint64_t num_touches = 1) {
@@ -132,7 +132,7 @@ TEST(PacedClock, ANightBeforeTheUnitIsSettledIsNoPartOfIt) {
   }
 }
 
-// A single pause does not determine the mean time between block uses.
+// A single pause is not enough to compute the mean time between two block uses.
 TEST(PacedClock, AgesAreTouchesUntilTimePassesMoreThanOnce) {
   Clocks clocks;
   clocks.Pass(Duration{}, 10);
@@ -167,7 +167,7 @@ TEST(PacedClock, WhatIsOlderThanAllThatIsRememberedIsAsOldAsThat) {
   const TouchClock::Stamp first = clocks.touches.stamp();
   clocks.PassEvenly(milliseconds(1), kSettled);
   const TouchClock::Stamp second = clocks.touches.stamp();
-  clocks.Pass(seconds(200), 5000 * kEpoch);  // more epochs than the clock stores, in one call
+  clocks.Pass(seconds(200), 5000 * kEpoch);  // in one call, more epochs pass than the clock stores
   EXPECT_EQ(clocks.paced.AgeClassOf(first), clocks.paced.AgeClassOf(second));
   EXPECT_EQ(clocks.paced.AgeOfEpoch(1023), clocks.paced.AgeOfEpoch(4000));
   EXPECT_GT(clocks.paced.AgeOfEpoch(1023), clocks.paced.AgeOfEpoch(1000));

@@ -101,7 +101,8 @@ TEST(ReuseStatistics, LearnsAfterWhatTimeBlocksAreUsedAgain) {
   }
 }
 
-// Thirty seconds of a quiet period contain fewer block uses than ten seconds of a busy period.
+// If the statistics get no times, ages are numbers of block uses. Thirty seconds of a quiet period
+// contain fewer block uses than ten seconds of a busy period.
 TEST(ReuseStatistics, WithoutTheTimeALongPauseIsLikeAShortOne) {
   Blocks blocks(false);
   blocks.RunSpells();
