@@ -196,7 +196,8 @@ bool HasSignal(const Program& program, const std::string& name, int signal) {
 }
 
 TEST(ServeTest, ASighupThatTheParentIgnoresStaysIgnored) {
-  // The program nohup also ignores SIGHUP, and child processes inherit this setting.
+  // A program that is started with nohup inherits the setting to ignore SIGHUP. The test sets the
+  // same for the server.
   const auto before = std::signal(SIGHUP, SIG_IGN);
   Program program(Args({}));
   std::signal(SIGHUP, before);

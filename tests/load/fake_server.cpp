@@ -1,6 +1,6 @@
-// Runs the whole server over PacedRunner, which computes nothing. Tests and measurements thereby
-// see the cost of the server itself. A second port ends each call without parsing its message. This
-// is the lowest possible cost of a refused call. See docs/testing.md.
+// Runs the whole server over PacedRunner, which computes nothing, so that tests measure the cost of
+// the server itself. A second port ends each call without parsing its message. Its cost is the
+// lowest possible cost of a refused call. See docs/testing.md.
 #include <fmt/format.h>
 #include <grpc/grpc.h>
 #include <grpcpp/grpcpp.h>
@@ -144,7 +144,8 @@ absl::StatusOr<ServerParts> MakeParts(const FakeOptions& fake, const Options& op
 using RawGenerate = v1::Inference::WithRawCallbackMethod_Generate<
     v1::Inference::WithRawCallbackMethod_Chat<v1::Inference::Service>>;
 
-// Ends each call of Generate and Chat when its message has arrived, without parsing the message.
+// A gRPC service that ends each call of Generate and Chat when the message of the call has arrived,
+// without parsing the message.
 class Baseline final : public RawGenerate {
  public:
   explicit Baseline(int64_t message_bytes_max) {
@@ -235,7 +236,8 @@ absl::Status Run(std::span<const std::string_view> args) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // blocked before any thread starts
+  // All threads that start later inherit the blocked signals.
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);

@@ -59,7 +59,7 @@ TokenId PacedRunner::Sample(const StepSample& sample) const {
   const auto is_in = [&token](const auto& tokens) {
     return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
   };
-  // The loop ends after `vocab_size` tokens, because a request may ban every token.
+  // The loop ends after `vocab_size` tokens at the latest, because a request may ban every token.
   for (int32_t i = 0; i < options_.vocab_size; ++i) {
     if (!is_in(sample.banned) && !is_in(options_.avoided_tokens)) break;
     token = (token + 1) % options_.vocab_size;

@@ -18,7 +18,8 @@ struct PacedRunnerOptions {
   int32_t vocab_size = 0;
   Duration step_time{};   // minimum duration of each step
   Duration token_time{};  // additional time for each token of a step
-  // The token of every sample. -1: each sample is a hash of seed, choice and position.
+  // Id of the token that each step samples. -1: each sampled token is a hash of seed, choice and
+  // position.
   TokenId sampled_token = -1;
   // Tokens that hashed samples never return.
   std::vector<TokenId> avoided_tokens{};

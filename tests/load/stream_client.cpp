@@ -236,7 +236,7 @@ class HttpStreams {
   struct Stream {
     int fd = -1;
     bool is_unread = false;
-    std::string tail;  // last bytes of the previous read, in which an event may begin
+    std::string tail;  // last bytes of the previous read, which may be the begin of an event
     Time last{};
   };
   static constexpr std::string_view kEvent = "data: {", kDone = "data: [";
@@ -351,7 +351,8 @@ Json Measure(const StreamOptions& options, int64_t bytes_before, Recorders& reco
           {"failed", recorder.num_failed()},
           {"unread", options.unread},
           {"unread_failed", recorders.unread.num_failed()},
-          {"all_ran", all_ran},  // false: a stream ended before the end of the measurement
+          // False if at least one stream ended before the end of the measurement.
+          {"all_ran", all_ran},
           {"seconds", seconds},
           {"tokens_per_message", tokens_per_message},
           {"server_cpu_seconds", cpu},

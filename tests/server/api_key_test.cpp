@@ -24,8 +24,8 @@ using ::testing::Not;
 constexpr const char* kReflection =
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
 constexpr const char* kHealthCheck = "/grpc.health.v1.Health/Check";
-// Wrong values of the metadata entry `authorization`, which the server refuses. Each list contains
-// the values of one RPC.
+// Values of the metadata entry `authorization` that the server must refuse. Each list contains all
+// values of the entry in one RPC.
 const std::vector<std::vector<std::string>> kWrong = {{},
                                                       {""},
                                                       {"Bearer"},

@@ -322,8 +322,8 @@ TEST(PreviewTest, AskingChangesNothing) {
   }
   EXPECT_EQ(server.Load().cached_blocks(), 6u);
   EXPECT_EQ(server.Metric("incipit_prefix_cache_queried_tokens_total"), 96);
-  // The preview has not changed the order of evictions: the first prompt was still used least
-  // recently.
+  // The preview of prompt 0 does not count as a use. Prompt 0 is therefore still the first prompt
+  // to be evicted.
   AskFor(server, 2);
   AskFor(server, 3);
   EXPECT_EQ(AskFor(server, 1).usage.cached_tokens(), 47u);

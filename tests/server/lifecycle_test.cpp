@@ -82,8 +82,8 @@ TEST(LifecycleTest, ADrainingServerSaysSoAndFinishesWhatRuns) {
   for (const char* const service : {"", "incipit.v1.Inference"}) {
     EXPECT_EQ(HealthOf(server.channel(), service), HealthCheckResponse::NOT_SERVING);
   }
-  // The service Admin still responds. If it were NOT_SERVING, a liveness probe could end the
-  // process before the running requests end.
+  // The service Admin must stay SERVING while the server drains. Otherwise, a liveness probe could
+  // end the process before the running requests end.
   EXPECT_EQ(HealthOf(server.channel(), "incipit.v1.Admin"), HealthCheckResponse::SERVING);
   EXPECT_TRUE(server.Load().draining());
   const Reply refused = Ask(server.inference(), Greedy(kPrompt, 1));

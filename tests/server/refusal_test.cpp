@@ -466,7 +466,7 @@ TEST(WireTest, WhatIsNoMessageIsRefusedAndTheServerServesOn) {
   EXPECT_EQ(SendRaw(server, "").error_code(), StatusCode::INVALID_ARGUMENT);
   // Text that is not UTF-8.
   EXPECT_EQ(SendRaw(server, std::string("\x12\x02\xc3\x28")).error_code(), StatusCode::INTERNAL);
-  // Accepts a field that this version does not know. Refuses deep nesting of groups.
+  // A field that this version does not know is accepted. Deeply nested groups are refused.
   EXPECT_TRUE(SendRaw(server, valid + std::string("\xf8\x7f\x01")).ok());
   EXPECT_FALSE(SendRaw(server, std::string(10'000, '\x0b')).ok());
   std::mt19937 random(7);

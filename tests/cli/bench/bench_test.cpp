@@ -77,8 +77,8 @@ TEST(PoissonArrivalsTest, ComeAtTheRateWithExponentialGaps) {
     sum += gap;
     sum_squares += gap * gap;
   }
-  // The mean is 1/50. In an exponential distribution, the second moment is twice the square of the
-  // mean.
+  // Times between arrivals have an exponential distribution with the mean 1/50 s. The mean of their
+  // squares is therefore twice the square of 1/50 s.
   EXPECT_NEAR(sum / kNum, 0.02, 0.0006);
   EXPECT_NEAR(sum_squares / kNum, 0.0008, 0.00006);
 }

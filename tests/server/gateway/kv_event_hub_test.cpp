@@ -260,8 +260,8 @@ TEST(KvEventHubTest, SnapshotsAreSharedAndTheirNumberIsLimited) {
     test.Cache(TokenRange(200'000 + 100 * i, 33));
     test.Settle({});
   };
-  // Each subscriber receives a different snapshot, because the hub stores fewer changes than the
-  // test makes between two subscriptions.
+  // KvEventHub stores fewer changes than the test makes between two subscriptions. Each subscriber
+  // therefore receives another snapshot.
   for (int i = 0; i < 3; ++i) {
     arrive(i);
     subscribers.back()->Read();

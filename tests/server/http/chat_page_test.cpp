@@ -15,8 +15,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Returns the content of the element `tag`. Fails the test if `page` has another element with this
-// name.
+// Returns the content of the element `tag` in `page`. Fails the test if `page` does not have
+// exactly one such element.
 std::string_view ContentOf(std::string_view tag, std::string_view page) {
   const std::string begin = fmt::format("<{}>", tag), end = fmt::format("</{}>", tag);
   const size_t first = page.find(begin);
@@ -64,8 +64,7 @@ TEST(ChatPageTest, ThePageLoadsNothingAndMakesNoHtmlOfText) {
   const std::string page = ChatPage().body;
   EXPECT_THAT(page, StartsWith("<!doctype html>"));
   EXPECT_THAT(page, Not(HasSubstr("@CHAT_")));
-  // The XML namespace of the SVG icon is the only address in the page, and no browser loads this
-  // address.
+  // The page contains only one address: the XML namespace of the SVG icon, which no browser loads.
   constexpr std::string_view kNamespace = "http://www.w3.org/2000/svg";
   const size_t found = page.find(kNamespace);
   ASSERT_NE(found, page.npos);

@@ -374,7 +374,9 @@ TEST(OpenAiOutputTest, AStreamSendsAToolCallWholeWithItsIndex) {
   std::string stream = output.Add(0, Part({WithCall(Delta("Yes."))}));
   stream += output.Add(0, Part({Last(Delta(""))}));
   const std::vector<Json> events = EventsOf(stream);
-  ASSERT_EQ(events.size(), 3u);  // events for the role, for content and call, and for the end
+  // The stream has one event for the role, one for the content and the tool call, and one for the
+  // end.
+  ASSERT_EQ(events.size(), 3u);
   const Json& delta = events[1]["choices"][0]["delta"];
   EXPECT_EQ(delta["content"], "Yes.");
   EXPECT_EQ(delta["tool_calls"][0]["index"], 0);

@@ -229,8 +229,8 @@ TEST(OpenAiServerTest, AnEchoWithoutOutputScoresThePrompt) {
   }
 }
 
-// Returns the member `text_offset` of a choice. The echoed prompt is `text` with the ids `prompt`,
-// and the output has the ids `tokens`.
+// Returns the member `text_offset` of a choice whose request echoes the prompt. `text` and `prompt`
+// are the text and the ids of the prompt, and `tokens` are the ids of the output.
 HttpJson OffsetsOf(const OpenAiFormat& format, std::string text, std::vector<TokenId> prompt,
                    const std::vector<TokenId>& tokens) {
   const auto tokenizer = MakeByteTokenizer();

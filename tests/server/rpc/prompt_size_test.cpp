@@ -58,7 +58,8 @@ TEST(PromptSizeTest, WhatIsMalformedTellsNothing) {
   EXPECT_EQ(SizeOf(Text(5) + std::string(2, '\0')).text_bytes, 0) << "a tag of 0";
 }
 
-// Groups are not parsed, because parsing a group of two million fields would block gRPC's thread.
+// PromptSizeOf does not parse groups, because parsing a group of two million fields would block
+// gRPC's thread.
 TEST(PromptSizeTest, AGroupIsNotWalked) {
   const std::string group = "\xfb\x7f" + std::string("\x08\x01") + "\xfc\x7f";
   EXPECT_EQ(SizeOf(Text(500) + group).text_bytes, 0);

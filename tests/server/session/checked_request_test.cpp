@@ -29,8 +29,8 @@ using ::testing::Not;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
-// A word that the clients of these tests put into every text. No error message may contain the
-// word.
+// A word that the tests put into every text of a request. No error message may contain the word,
+// because it would reveal text of the client.
 constexpr const char* kCanary = "canary";
 
 ServedModel Model() {
@@ -442,7 +442,7 @@ TEST(GenerateRequestTest, WhatIsLeftOutHasTheDocumentedDefault) {
   EXPECT_EQ(request.sampling.num_logprobs, -1);
   EXPECT_EQ(request.prompt_logprobs, -1);
   EXPECT_EQ(request.num_choices, 1);
-  // By default, the output may fill the context of 128 tokens.
+  // By default, prompt and output together may have 128 tokens, the size of the context.
   EXPECT_EQ(request.output_tokens_max, 127);
   EXPECT_EQ(request.output_tokens_min, 0);
   EXPECT_EQ(request.priority, 0);
