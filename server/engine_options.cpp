@@ -91,22 +91,24 @@ void BindPrefixCache(Options& o, Flags& flags) {
 void BindPolicy(Options& o, Flags& flags) {
   flags.Enum({"scheduling", "NAME",
               "Order of waiting requests. fair: tenants share the server equally, or by "
-              "--tenant-weights; priorities count within a tenant. fcfs: requests of all tenants "
-              "are ordered by priority and then by arrival."},
+              "--tenant-weights; priorities order only the requests of the same tenant. fcfs: "
+              "requests of all tenants are ordered by priority and then by arrival."},
              o.scheduling, kSchedulingNames);
   flags.Interval({"priority-aging", "TIME",
                   "Time in which the priority of a waiting request rises by 1, so that no request "
                   "waits for ever. 0: priorities do not rise."},
                  o.priority_aging, {Duration{}, std::chrono::hours(24)});
-  flags.Integer({"reorder-window", "N",
-                 "Number of waiting requests of a tenant among which the request with the longest "
-                 "cached prefix starts first. At most 64 later requests start before a request. 1: "
-                 "the cache does not change the order."},
-                o.reorder_window, {1, 4096});
+  flags.Integer(
+      {"reorder-window", "N",
+       "Number of waiting requests of a tenant among which the request with the longest "
+       "cached prefix starts first. At most 64 later requests start before the same earlier "
+       "request. 1: the cache does not change the order."},
+      o.reorder_window, {1, 4096});
   flags.Integer({"long-prefill-tokens", "N",
-                 "A prompt with more tokens left to compute than this number is computed after "
-                 "prompts with fewer tokens left. A quarter of the prompt tokens of each step "
-                 "(batch) is reserved for the oldest prompt."},
+                 "Among prompts that --scheduling ranks equally, the prompt with the fewest tokens "
+                 "left to compute goes first. Prompts with at most this number of tokens left "
+                 "count as equally short. In each step (batch), a quarter of the prompt tokens is "
+                 "reserved for the oldest prompt."},
                 o.long_prefill_tokens, {1, std::numeric_limits<int32_t>::max()});
   flags.Interval({"itl-target", "TIME",
                   "Maximum predicted duration of a step (batch) that computes prompt tokens while "
@@ -114,31 +116,31 @@ void BindPolicy(Options& o, Flags& flags) {
                   "prompt tokens."},
                  o.itl_target, {Duration{}, std::chrono::minutes(10)});
   flags.Interval({"ttft-target", "TIME",
-                  "Maximum predicted time for computing the waiting prompts in steps (batches) "
-                  "that respect --itl-target. If the prompts need more time, each step computes "
-                  "up to --step-tokens tokens until the prompts are computed. 0: 5 times the time "
-                  "that an average prompt needs alone, at least 1 s."},
+                  "Maximum predicted time for computing the prompts in steps (batches) that "
+                  "respect --itl-target. If the prompts need more time, steps ignore --itl-target "
+                  "and compute up to --step-tokens tokens each. 0: 5 times the time that an "
+                  "average prompt needs alone, at least 1 s."},
                  o.ttft_target, {Duration{}, std::chrono::hours(1)});
   flags.Integer({"preemptions-max", "N",
-                 "A sequence (output of a request) that was preempted this number of times is "
-                 "preempted again only if all other sequences were preempted as often."},
+                 "Sequences (outputs of requests) that were preempted fewer times than this number "
+                 "are preempted first."},
                 o.preemptions_max, {0, 1 << 20});
 }
 
 void BindShares(Options& o, Flags& flags) {
   flags.Real({"output-price", "X",
-              "Price of an output token when --scheduling fair compares the service of tenants. A "
-              "computed prompt token has the price 1."},
+              "Price of an output token. With --scheduling fair, prices measure how much of the "
+              "server each tenant has used. A computed prompt token has the price 1."},
              o.output_price, {0, 1000});
   flags.Real({"cached-price", "X",
-              "Price of a prompt token from the cache when --scheduling fair compares the service "
-              "of tenants."},
+              "Price of a prompt token from the cache. With --scheduling fair, prices measure how "
+              "much of the server each tenant has used. A computed prompt token has the price 1."},
              o.cached_price, {0, 1000});
   flags.Custom(
       {"tenant-weights", "NAME=X,...",
        "Weights of tenants (names in x-tenant-id) for --scheduling fair. A tenant with weight 2 "
-       "gets twice the service of a tenant with weight 1. All other tenants have weight 1. "
-       "Default: empty."},
+       "gets twice as much of the server as a tenant with weight 1. All other tenants have weight "
+       "1. Default: empty."},
       [&o](std::string_view value) { return ParseWeights(value, o.tenant_weights); },
       [&o] { return WeightsText(o.tenant_weights); });
 }

@@ -26,9 +26,10 @@ void BindScheduling(Options& options, Flags& flags);
 // (step_tokens_max and steps_in_flight_max).
 SchedulerOptions SchedulerOptionsOf(const Options& options);
 
-// Returns the names of the tenants in --tenant-weights whose service the metrics report, in the
-// order of ShareOptions::reported: the kReportedTenantsMax largest weights, largest first. Equal
-// weights are in the order of the names. A tenant with the name kOtherTenants is left out.
+// Returns the tenants of --tenant-weights that have their own label in the metrics: the
+// kReportedTenantsMax tenants with the largest weights, largest weight first. Tenants of equal
+// weight are in the order of their names. Leaves out a tenant with the name kOtherTenants.
+// ShareOptions::reported has the same order.
 std::vector<std::string> ReportedTenants(const Options& options);
 
 }  // namespace incipit

@@ -154,10 +154,9 @@ void BindModel(Options& o, Flags& flags) {
              o.cpu_isa, kAuto, kCpuIsaNames);
   flags.Enum({"gpu-large-products", "NAME",
               "Kernels for the matrix products of steps (batches) of at least 1,024 tokens. own: "
-              "the kernels of Incipit. fastest: at its start, the server measures the kernels of "
-              "Incipit and of cuBLASLt for each matrix size, and uses the faster kernel. With own, "
-              "other requests in the step do not change the output of a request; the program "
-              "gpu_check tests this property on a GPU."},
+              "the kernels of Incipit; the output of a request then does not depend on the other "
+              "requests in the step. fastest: at its start, the server measures the kernels of "
+              "Incipit and of cuBLASLt for each matrix size, and uses the faster kernel."},
              o.gpu_large_products, kLargeProductsNames);
   File(flags,
        {"gpu-tuning-file", "FILE|auto|none",
@@ -242,8 +241,8 @@ void BindServerLimits(Options& o, Flags& flags) {
                  "Maximum number of calls at the same time on one gRPC connection."},
                 o.connection_streams_max, {1, kInt32Max});
   flags.Integer({"http-connections-max", "N",
-                 "Maximum number of open HTTP connections. A further connection replaces the "
-                 "oldest connection that has no request in progress."},
+                 "Maximum number of open HTTP connections. At the maximum, a new connection makes "
+                 "the server close the oldest connection that has no request in progress."},
                 o.http_connections_max, {1, 1 << 20});
   flags.Integer({"kv-event-subscribers-max", "N",
                  "Maximum number of gateways that receive the events of the prefix cache at the "
@@ -259,13 +258,15 @@ void BindServerLimits(Options& o, Flags& flags) {
   flags.Integer(
       {"text-threads", "N", "Number of threads that tokenise text and render chat templates."},
       o.text_threads, {1, 256});
-  flags.Integer({"text-queue-max", "N",
-                 "Maximum number of calls that wait for a thread of --text-threads; further calls "
-                 "get RESOURCE_EXHAUSTED."},
-                o.text_queue_max, {1, 1 << 20});
+  flags.Integer(
+      {"text-queue-max", "N",
+       "Maximum number of calls that wait for a thread of --text-threads. Beyond the maximum, "
+       "calls of the connection that uses most of the queue get RESOURCE_EXHAUSTED."},
+      o.text_queue_max, {1, 1 << 20});
   flags.Bytes({"text-queue-bytes-max", "SIZE",
-               "Maximum total size of the messages that wait for a thread of --text-threads; "
-               "further calls get RESOURCE_EXHAUSTED. Must be at least --message-bytes-max."},
+               "Maximum total size of the messages that wait for a thread of --text-threads. "
+               "Beyond the maximum, calls of the connection that uses most of the queue get "
+               "RESOURCE_EXHAUSTED. Must be at least --message-bytes-max."},
               o.text_queue_bytes_max, {1 << 20});
   using std::chrono::hours;
   using std::chrono::milliseconds;
@@ -278,8 +279,8 @@ void BindServerLimits(Options& o, Flags& flags) {
                   "RESOURCE_EXHAUSTED."},
                  o.write_stall_timeout, {milliseconds(10), hours(24)});
   flags.Interval({"request-time-max", "TIME",
-                  "Maximum time from the arrival of a request to its last output token. If a "
-                  "client sets no deadline or a later deadline, the server uses this maximum."},
+                  "Maximum time from the arrival of a request to its last output token. The "
+                  "deadline of a client can shorten this time, but cannot extend this time."},
                  o.request_time_max, {milliseconds(10), hours(24 * 365)});
   flags.Interval({"keepalive-time", "TIME",
                   "If a client sends no data for this time, the server sends an HTTP/2 ping to "

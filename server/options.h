@@ -107,13 +107,16 @@ struct Options {
   // Maximum predicted duration of a step (batch) that computes prompt tokens while other requests
   // generate output; 0: computed from measured steps.
   Duration itl_target{};
-  // Maximum time for computing the waiting prompts in steps that respect `itl_target`; 0: computed
-  // from measured steps and the lengths of prompts.
+  // Maximum predicted time for computing the prompts in steps (batches) that respect `itl_target`.
+  // If the prompts need more time, steps ignore `itl_target`. 0: computed from measured steps and
+  // the lengths of prompts.
   Duration ttft_target{};
   int32_t preemptions_max = 3;
-  // Price of an output token when tenants are compared. A computed prompt token has the price 1.
+  // Price of an output token, for comparing how much of the server each tenant has used. A computed
+  // prompt token has the price 1.
   double output_price = 2;
-  // Price of a prompt token from the cache. A computed prompt token has the price 1.
+  // Price of a prompt token from the cache, for comparing how much of the server each tenant has
+  // used. A computed prompt token has the price 1.
   double cached_price = 0.1;
   // Weights of tenants, by name of the tenant. All other tenants have weight 1.
   std::map<std::string, double> tenant_weights;

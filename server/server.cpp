@@ -136,9 +136,9 @@ ServedModel WithCacheTokens(const ServerParts& parts) {
   return model;
 }
 
-// Returns `engine` with `requests_max` set to twice the argument `requests_max`. The engine removes
-// ended requests only at the end of a step (batch). Until then, the engine counts an ended request
-// against its limit `requests_max`.
+// Returns a copy of `engine` with the limit 2 * `requests_max` for the number of requests. The
+// engine also counts a request that has ended, until the end of the current step (batch). The
+// doubled limit leaves room for these ended requests.
 EngineOptions WithSlack(EngineOptions engine, int32_t requests_max) {
   // The product cannot overflow, because --requests-max is at most 2^20.
   engine.requests_max = 2 * requests_max;

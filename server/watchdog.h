@@ -13,8 +13,8 @@
 
 namespace incipit {
 
-// Checks once per second whether the engine makes progress. The time without progress grows by at
-// most two seconds with each check, even if the process was suspended for longer.
+// Checks once per second whether the engine makes progress. Each check adds at most two seconds to
+// the time without progress, even if the process was suspended for longer.
 class Watchdog {
  public:
   struct Hooks {
@@ -31,8 +31,8 @@ class Watchdog {
   };
   // Time between two checks of the engine.
   static constexpr Duration kPeriod = std::chrono::seconds(1);
-  // A hang is reported if the engine makes no progress for kSteps times `step_longest`. This time
-  // is at least kSilenceMin and at most kSilenceMax.
+  // A hang is reported after kSteps * `step_longest` without progress of the engine, but at the
+  // earliest after kSilenceMin and at the latest after kSilenceMax.
   static constexpr Duration kSilenceMin = std::chrono::seconds(5);
   static constexpr Duration kSilenceMax = std::chrono::minutes(2);
   static constexpr int kSteps = 20;

@@ -34,9 +34,8 @@ class LoadMeter {
     previous_.time = latest_.time = clock.Now();
   }
 
-  // Returns the present load. The rate of output tokens is the mean over the time since an earlier
-  // call of Read that was at least one second ago. If there is no such call, the rate is the mean
-  // since the construction of the LoadMeter.
+  // Returns the present load. The rate of output tokens is the mean over at least the last second.
+  // During the first second, the rate is the mean since the construction of the LoadMeter.
   LoadFigures Read();
 
  private:
@@ -52,8 +51,7 @@ class LoadMeter {
   const Metrics& metrics_;
   const Clock& clock_;
   Mutex mutex_;
-  // The two latest samples of the number of output tokens. Calls of Read within one second after
-  // `latest_` add no sample.
+  // Two samples of the number of output tokens. Read takes a new sample at most once per second.
   Sample previous_ ABSL_GUARDED_BY(mutex_), latest_ ABSL_GUARDED_BY(mutex_);
 };
 

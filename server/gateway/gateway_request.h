@@ -15,8 +15,8 @@ class ByteBuffer;
 
 namespace incipit {
 
-// Maximum size in bytes of a request's name. A gateway builds the name from a name that its client
-// chose, and a suffix.
+// Maximum size in bytes of a request's name. The name consists of a name that a client of the
+// gateway chose, and a suffix that the gateway adds.
 inline constexpr size_t kGatewayNameBytesMax = 1024;
 
 struct GatewayRequest {

@@ -25,8 +25,8 @@ bool KvEventFeed::Apply(const KvEvents& events) {
   return needs_more && !is_complete_;
 }
 
-// Applies one event of the engine. Returns true if the engine must report further blocks that were
-// already cached.
+// Applies one event of the engine. Returns true if the engine has reported only a part of the
+// blocks in the cache, and must report the next part.
 bool KvEventFeed::ApplyOne(const KvEvent& event, std::span<const TokenId> tokens) {
   if (batch_.is_full()) Publish();
   switch (event.kind) {
@@ -54,8 +54,8 @@ bool KvEventFeed::ApplyOne(const KvEvent& event, std::span<const TokenId> tokens
   return false;
 }
 
-// Skips one sequence number. Therefore, Follows() returns false for the sequence numbers of batches
-// from before the reset.
+// Increases `sequence_`, so that Follows() returns false for the sequence numbers of batches from
+// before the reset.
 void KvEventFeed::Reset() {
   mirror_.Clear();
   static_cast<void>(batch_.Take());

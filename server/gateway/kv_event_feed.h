@@ -17,9 +17,8 @@ namespace incipit {
 // with consecutive sequence numbers. Keeps the latest batches, and makes snapshots (lists of all
 // cached blocks). Not thread-safe.
 //
-// After the event kRestarted, the engine reports the blocks that are already in the cache. The feed
-// is complete after the engine has reported all of these blocks. Only a complete feed has batches
-// and snapshots.
+// After the event kRestarted, the engine reports the blocks that are already in the cache. Until
+// all of these blocks were reported, the feed is incomplete, and has neither batches nor snapshots.
 class KvEventFeed {
  public:
   // Maximum number of snapshots in memory at the same time.
@@ -48,9 +47,9 @@ class KvEventFeed {
   // Returns the batch with the sequence number `sequence` + 1. REQUIRES: Follows(`sequence`) is
   // true, and `sequence` is less than sequence().
   KvMessage After(uint64_t sequence) const;
-  // Returns a snapshot (list) of the cached blocks. Several callers may get the same snapshot. The
-  // feed still has all batches that follow the snapshot. Returns null if kSnapshotsMax older
-  // snapshots are still in use. REQUIRES: is_complete() is true.
+  // Returns a list (snapshot) of the cached blocks. Several callers may get the same snapshot. The
+  // function After still returns all batches that follow the snapshot. Returns null if
+  // kSnapshotsMax older snapshots are still in use. REQUIRES: is_complete() is true.
   std::shared_ptr<const KvSnapshotMessages> Snapshot();
 
  private:

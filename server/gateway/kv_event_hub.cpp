@@ -17,9 +17,10 @@ absl::Status Cancelled() {
 
 absl::Status Stopping() { return Refuse(Reason::kDraining, "the server is stopping"); }
 
-// Returns the present Unix time in units of 2^-32 seconds, for the sequence number of the first
-// message. The server needs more than 2^-32 seconds for a message. Therefore, a restarted server
-// uses greater sequence numbers than the server before the restart.
+// Returns the sequence number of the first message: the present Unix time in units of 2^-32
+// seconds. The server needs more than 2^-32 seconds for a message, so its sequence numbers rise
+// more slowly than this time. Therefore, a restarted server uses greater numbers than before the
+// restart.
 uint64_t FirstSequence() {
   const std::chrono::nanoseconds now = UnixTime();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now);
@@ -161,8 +162,8 @@ bool KvEventHub::Await() {
     const Time now = clock_.Now();
     const bool takes_events = now >= events_due_;
     if (!calls_.empty() || now >= NextTurn() || (takes_events && !events_.empty())) break;
-    // Until the time `events_due_`, this thread handles no events of the engine. `is_waiting_` is
-    // then false, so that the engine does not wake this thread.
+    // This thread does not handle events of the engine before the time `events_due_`. Until then,
+    // `is_waiting_` is false, so that the engine does not wake this thread.
     is_waiting_ = takes_events;
     const Time until = takes_events ? NextTurn() : std::min(NextTurn(), events_due_);
     if (until == kNoDeadline) {

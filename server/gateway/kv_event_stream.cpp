@@ -39,8 +39,8 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* KvEventStream::Open(
   smg::grpc::common::SubscribeKvEventsRequest message;
   absl::Status status = FromBytes(request, message);
   if (status.ok()) {
-    // Sends the initial metadata now, because `hub` refuses a start sequence number only if the
-    // number is not 0.
+    // A call whose start sequence number `hub` refuses must get no initial metadata. `hub` never
+    // refuses the number 0, so a call with this number gets the metadata immediately.
     if (message.start_sequence_number() == 0) stream->Accept();
     status = hub.Subscribe(opened->id_, std::move(stream), message.start_sequence_number(),
                            message.load_records_before_first_batch());

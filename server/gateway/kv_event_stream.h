@@ -29,10 +29,10 @@ class KvEventStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, p
                                                           grpc::CallbackServerContext& context,
                                                           const grpc::ByteBuffer& request);
 
-  // Sends the initial metadata, because a gateway regards a server without initial metadata as
-  // unreachable. A call that the KvEventHub refuses because of its start position gets no initial
-  // metadata. A gateway that receives OUT_OF_RANGE subscribes again from position 0 only if the
-  // call got no initial metadata.
+  // Sends the initial metadata. A gateway regards a server that sends no initial metadata as
+  // unreachable. If the KvEventHub refuses the start position with OUT_OF_RANGE, Accept is not
+  // called. The gateway then subscribes again from position 0, but only because the call got no
+  // initial metadata.
   void Accept() override;
   void Send(KvMessage message) override;
   void End(const absl::Status& status) override;

@@ -5,9 +5,8 @@
 
 namespace incipit {
 
-// Returns the HTTP response with the chat page. The header field Content-Security-Policy of the
-// response lets the browser run only the page's own script. The field lets the script connect only
-// to this server.
+// Returns the HTTP response with the chat page. Its header field Content-Security-Policy makes the
+// browser run only the page's own script, and connect this script only to this server.
 HttpResponse ChatPage();
 
 }  // namespace incipit

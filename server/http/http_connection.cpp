@@ -181,8 +181,8 @@ boost::system::error_code HttpConnection::Parse() {
 
 void HttpConnection::ParseHead() {
   const Error error = Parse();
-  // The parser applies its limit only to the bytes that one call of `put` gets. This function
-  // applies the limit to all bytes of the head.
+  // Checks the size of the whole head (start line and header fields). The parser checks only the
+  // bytes that one call of `put` gets.
   const bool is_complete = !error && parser_->is_header_done();
   const size_t num_bytes = num_received_bytes_ + (is_complete ? 0 : buffer_.size() + 1);
   if (error == http::error::header_limit || num_bytes > limits_.head_bytes_max) {
@@ -331,9 +331,9 @@ void HttpConnection::Handle() {
   auto exchange = std::make_shared<HttpExchange>(shared_from_this(), std::exchange(head_, {}),
                                                  std::move(parser_->get().body()));
   parser_.reset();
-  // Discards bytes that the client has sent after the request, and closes the connection after the
-  // response if there are such bytes. The server does not support pipelining (a request that is
-  // sent before the previous response).
+  // The server does not support pipelining (a client sends a request before the response to its
+  // previous request). If bytes follow the request, discards these bytes and closes the connection
+  // after the response.
   SkipLineEnds(buffer_);
   closes_ = closes_ || buffer_.size() > 0;
   buffer_.consume(buffer_.size());

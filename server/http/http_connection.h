@@ -26,8 +26,8 @@ namespace incipit {
 struct HttpMemory {
   // Maximum total size, in bytes, of the request bodies that are being received.
   int64_t body_bytes_max = int64_t{1} << 30;
-  // Total size, in bytes, of the request bodies that are being received. A chunked body counts with
-  // the maximum size of a body.
+  // Total size, in bytes, of the request bodies that are being received. A chunked body, whose size
+  // is not known, counts as a body of the maximum size.
   std::atomic<int64_t> num_body_bytes{0};
   // Total size, in bytes, of all parts of responses that the operating system has not accepted
   // completely.
@@ -35,11 +35,12 @@ struct HttpMemory {
 };
 
 struct HttpLimits {
-  // Maximum size, in bytes, of the start line and the header fields of a request together. Also the
-  // maximum size of the size line of one chunk, and of the fields after the last chunk.
+  // Maximum size, in bytes, of the start line and the header fields of a request together. In a
+  // chunked body, also the maximum size of each chunk's size line, and of the trailer fields
+  // (fields after the last chunk).
   size_t head_bytes_max = 16 << 10;
-  // Maximum size of a request body in bytes. Also the maximum size of the size lines of all chunks
-  // and the fields after the last chunk together.
+  // Maximum size of a request body in bytes. In a chunked body, also the maximum total size of the
+  // size lines of all chunks and the trailer fields (fields after the last chunk).
   size_t body_bytes_max = 4 << 20;
   // Maximum time that a connection waits for the first byte of a request. After this time, the
   // server closes the connection.
@@ -47,8 +48,8 @@ struct HttpLimits {
   // Maximum time from the first byte of a request to the end of its header fields.
   Duration head_time_max = std::chrono::seconds(10);
   Duration body_time_max = std::chrono::seconds(30);  // maximum time to receive a request body
-  // Maximum time to send the rest of a response that is complete. The limit does not apply to a
-  // streamed response while the server still adds output.
+  // Maximum time to send the unsent rest of a response, from the moment when the server has
+  // computed the whole response.
   Duration write_time_max = std::chrono::seconds(30);
 };
 
@@ -94,8 +95,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     return state == State::kResponding || state == State::kLingering;
   }
 
-  // Called by the functions of HttpExchange (a request and its response) that have the same names.
-  // May be called on any thread.
+  // These functions implement the functions of HttpExchange (a request and its response) that have
+  // the same names. May be called on any thread.
   void Respond(HttpResponse response, std::function<void(bool)> on_written);
   void BeginStream(HttpResponse head);
   void Write(std::string bytes, std::function<void(bool)> on_written);
@@ -191,16 +192,15 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // State of the connection. Written only by the thread of the connection; read by any thread.
   std::atomic<State> state_ = State::kIdle;
 
-  // Received bytes that are not parsed yet. The capacity of `limits_.head_bytes_max` bytes limits
-  // the size line of each chunk, and the fields after the last chunk.
+  // Received bytes that are not parsed yet. The capacity is `limits_.head_bytes_max` bytes.
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
-  // Start line and header fields of the request whose body is being read. Does not contain trailer
-  // fields (fields after the last chunk of the body), because no check has seen trailer fields.
-  HttpRequestHead head_;
-  // Number of parsed bytes of the start line and the header fields. When the body begins, the
-  // number restarts at 0 and counts the parsed bytes of the body, chunk size lines and trailer
+  // Start line and header fields of the request whose body is being read. Trailer fields (fields
+  // after the last chunk of the body) are left out, because the server does not check trailer
   // fields.
+  HttpRequestHead head_;
+  // Number of parsed bytes in the current part of the request. The first part is the start line
+  // with the header fields. The second part is the body with chunk size lines and trailer fields.
   size_t num_received_bytes_ = 0;
   bool is_http_1_0_ = false, is_head_ = false;
   // True if the connection must be closed after the current response.

@@ -16,9 +16,9 @@ namespace incipit {
 struct HttpServerOptions {
   HttpLimits limits;
   int32_t num_threads = 1;
-  // Maximum number of open connections. If the maximum is reached, each new connection makes the
-  // server close the oldest connection on which the server is not responding to a request. If the
-  // server is responding on every connection, the server closes the new connection.
+  // Maximum number of open connections. At the maximum, each new connection makes the server close
+  // the oldest connection that has no request in progress. If all connections have a request in
+  // progress, the server closes the new connection.
   int32_t connections_max = 4096;
   // Maximum total size, in bytes, of the request bodies that are being received.
   int64_t body_memory_max = int64_t{1} << 30;

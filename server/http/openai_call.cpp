@@ -13,9 +13,9 @@ namespace incipit {
 namespace {
 
 constexpr std::string_view kRequestIdField = "x-request-id";
-// Maximum estimated size, in bytes, of a response whose JSON text is built on the thread of the
-// TokenDispatcher, which passes output to all requests. Larger responses are built on a thread that
-// renders chat templates and tokenizes. This work then does not delay the output of other requests.
+// Maximum estimated size, in bytes, of a response that the thread of the TokenDispatcher converts
+// to JSON. Other threads convert larger responses, because the TokenDispatcher passes on the output
+// of all requests and must not be delayed.
 constexpr int64_t kSmallResponseBytes = 64 << 10;
 
 HttpResponse StreamHead() {
@@ -301,9 +301,8 @@ void OpenAiCall::OnClosed() {
   {
     MutexLock lock(mutex_);
     is_closed_ = true;
-    // Removes the references of the call to its sessions, because the sessions also refer to the
-    // call. Otherwise, a call that gets no further event while the server stops would never be
-    // deleted.
+    // Removes the references of the call to its sessions. The sessions also refer to the call.
+    // Without the removal, a call that gets no further event would never be deleted.
     sessions = std::exchange(sessions_, {});
   }
   for (const auto& session : sessions) session->OnCancelled();

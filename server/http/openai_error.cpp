@@ -42,8 +42,8 @@ std::string ParamOf(std::string_view path) {
     if (!path.ends_with(ours)) continue;
     return fmt::format("{}{}", path.substr(0, path.size() - ours.size()), theirs);
   }
-  // In OpenAI's API, the name of a tool is in the object "function", but the name of a message's
-  // author is in the message itself.
+  // In OpenAI's API, the name of a tool or of a tool call is in the object "function". For example,
+  // "tools[3].name" becomes "tools[3].function.name".
   constexpr std::string_view kName = ".name";
   const bool is_tool = path.starts_with("tools[") || path.find(".tool_calls[") != path.npos;
   if (is_tool && path.ends_with(kName)) {

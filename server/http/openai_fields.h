@@ -12,8 +12,8 @@
 namespace incipit {
 
 // Reads the fields of a JSON object. Treats a field with the value null as absent. Each error has
-// the reason INVALID_FIELD and contains the path of the field. Only an error of Integer contains
-// the value of the field.
+// the reason INVALID_FIELD and contains the path of the field. Errors do not contain the value of
+// the field, except errors of the function Integer.
 class OpenAiFields {
  public:
   using Json = nlohmann::ordered_json;

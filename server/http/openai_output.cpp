@@ -69,8 +69,8 @@ bool HasText(const OutputDelta& delta) {
   return !delta.text.empty() || !delta.reasoning.empty() || !delta.tool_calls.empty();
 }
 
-// Removes the output from `delta`. If the choice (output) ends, its finish reason becomes kLength,
-// as for a choice with max_tokens = 0.
+// Removes the output from `delta`, because the client requested 0 output tokens. If the choice
+// (output) has ended, its finish reason becomes kLength.
 void HideOutput(OutputDelta& delta) {
   OutputDelta hidden;
   hidden.choice = delta.choice;
@@ -240,8 +240,8 @@ int64_t OpenAiOutput::CharactersOf(size_t index, const ScoredToken& token,
   const bool is_special = tokenizer_ != nullptr && tokenizer_->IsSpecial(token.token);
   const std::string_view prompt = prompts_[index / static_cast<size_t>(format_.num_choices)].text;
   if (progress.num_prompt_bytes < prompt.size()) {
-    // The tokenizer adds special tokens to the tokens of a prompt. The text of the prompt does not
-    // contain these special tokens, so they add no characters.
+    // Skips the special tokens that the tokenizer has added to the prompt, because the text of the
+    // prompt does not contain these tokens.
     const bool is_in_text =
         !is_special || prompt.substr(progress.num_prompt_bytes).starts_with(token.bytes);
     if (!is_in_text) return 0;
@@ -272,9 +272,8 @@ void OpenAiOutput::AppendCompletionLogprobs(size_t index,
     }
     AppendJson(token.logprob, values);
     tops += '{';
-    // Texts of the tokens (as JSON strings) that the JSON object already contains as keys. If
-    // several tokens have the same text, the object contains only the most probable of these
-    // tokens.
+    // Keys of the JSON object so far: texts of tokens, as JSON strings. If several tokens have the
+    // same text, only the most probable of these tokens is added.
     std::vector<std::string> names;
     const auto append = [&](const ScoredToken& one) {
       std::string name;

@@ -72,8 +72,8 @@ class OpenAiOutput {
     bool has_tool_calls = false;  // true after a tool call of the choice was added
     // Number of characters in the text of the choice before the next token.
     int64_t num_characters = 0;
-    // Number of bytes of the prompt before its next token, if the response repeats the prompt
-    // (field "echo").
+    // Number of bytes of the prompt's text whose tokens are already in the response. Used only if
+    // the response repeats the prompt (field "echo").
     size_t num_prompt_bytes = 0;
   };
 
@@ -96,8 +96,8 @@ class OpenAiOutput {
   // If a streamed response needs a first event, with the role of a chat message or with the prompt,
   // appends this event to `out`.
   void BeginChoice(size_t prompt, size_t index, std::string& out);
-  // Returns prompt number `prompt` in the form of output, because the text of a response with echo
-  // begins with the prompt.
+  // Converts prompt number `prompt` to an OutputDelta (piece of output), because a response with
+  // the option echo begins with the prompt.
   OutputDelta EchoOf(size_t prompt) const;
   std::string UsageJson() const;
   static std::string_view FinishOf(const std::optional<FinishReason>& finish, bool has_tool_calls);

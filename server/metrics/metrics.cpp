@@ -151,8 +151,7 @@ void Metrics::OnStep(const StepEvents& events) {
   const StepStats& stats = events.stats;
   AddScheduler(stats.scheduler, values);
   AddCache(stats.cache, values);
-  // If `num_tokens` is 0, `events` do not belong to a step (batch) of the model, so the metrics of
-  // steps do not change.
+  // If `num_tokens` is 0, `events` report no step (batch), so the metrics of steps do not change.
   if (stats.num_tokens == 0) return;
   Add(values.step_prefill_tokens, stats.num_prefill_tokens);
   Add(values.step_decode_tokens, stats.num_decode_tokens);

@@ -20,8 +20,8 @@ namespace incipit {
 
 class HttpServer;
 
-// The reader that has lost events of the prefix cache (reports of stored and removed blocks). kHub:
-// the thread of the server that passes the events to gateways. kSubscriber: a gateway.
+// A reader of the prefix cache's events that was too slow and lost events. kHub: the thread of the
+// server that passes the events to gateways. kSubscriber: a gateway.
 enum class KvEventGap : uint8_t { kHub, kSubscriber };
 inline constexpr size_t kNumKvEventGaps = 2;
 
@@ -52,9 +52,9 @@ struct RequestSizes {
 
 // The end of a request that the server did not refuse: finish reason, times and sizes.
 struct RequestOutcome {
-  // The most severe finish reason of all choices (outputs): kError, then kDeadline or kTooLate,
-  // then kCancelled. If every choice ended with kStop or kLength: the reason of the choice that
-  // ended last.
+  // The most severe finish reason of all choices (outputs). kError is the most severe, then
+  // kDeadline and kTooLate, then kCancelled. If every choice ended with kStop or kLength: the
+  // reason of the choice that ended last.
   FinishReason finish = FinishReason::kError;
   double total_seconds = 0;  // time from the arrival of the request to its end
   // Time from the first step (batch) that computed tokens for the request to the first output
@@ -63,8 +63,8 @@ struct RequestOutcome {
   // Time from the first output token to the last output token. Absent if the request has no output
   // token.
   std::optional<double> decode_seconds = {};
-  // Mean, over all choices (outputs), of the time between two consecutive tokens of one choice.
-  // Absent if no choice has two tokens.
+  // Mean time between two consecutive output tokens of the same choice (output). Absent if no
+  // choice has two tokens.
   std::optional<double> inter_token_seconds = {};
   // Numbers of tokens and choices (outputs) of the request. Absent if the engine had not accepted
   // the request when the request ended.
@@ -97,8 +97,9 @@ class Metrics {
   // REQUIRES: Start has not been called.
   void SetModelInfo(const ModelMetrics& model);
 
-  // Sets the names of the tenants in ShareOptions::reported, in the same order, for the label
-  // `tenant`. REQUIRES: Start has not been called; no name is kOtherTenants.
+  // Sets the values of the label `tenant` for the tenants in ShareOptions::reported. REQUIRES:
+  // `names` has the order of ShareOptions::reported; Start has not been called; no name is
+  // kOtherTenants.
   void SetReportedTenants(std::vector<std::string> names);
 
   // Sets the function that returns the load of the engine. Any thread may call `source`. Before the
@@ -134,9 +135,9 @@ class Metrics {
   void OnRequestFinished(const RequestOutcome& outcome);
 
   // Starts an HTTP server that returns the metrics at http://`address`/metrics, and returns its
-  // port. If the port of `address` is 0, the system chooses a free port. At most kScrapersMax
-  // clients are connected at the same time. A further client replaces the oldest connection without
-  // a request in progress. Returns UNAVAILABLE if the server cannot listen at `address`.
+  // port. If the port of `address` is 0, the system chooses a free port. The server has at most
+  // kScrapersMax open connections. For one more connection, the server closes the oldest connection
+  // without a request in progress. Returns UNAVAILABLE if the server cannot listen at `address`.
   absl::StatusOr<int> Start(const HostPort& address);
 
   // Returns the text of all metrics in the format of Prometheus.

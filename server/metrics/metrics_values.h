@@ -45,8 +45,8 @@ struct MetricsValues {
   std::atomic<double> plan_seconds{0}, run_seconds{0}, commit_seconds{0};
   std::array<MetricsCounter, kNumKvEventGaps> kv_event_gaps{};
   MetricsCounter kv_event_subscribers{0};  // present number of gateways that receive cache events
-  // The histograms from `first_token` to `decode` are published under two names: the name of an
-  // Incipit metric, and the name of a vLLM metric, whose buckets have other bounds.
+  // Each histogram from `first_token` to `decode` is published twice: as a metric of Incipit, and
+  // with other buckets as a metric with a name of vLLM.
   MetricsHistogram first_token{kLatencyBounds, kVllmFirstTokenBounds};
   MetricsHistogram inter_token{kLatencyBounds, kVllmInterTokenBounds};
   MetricsHistogram total{kLatencyBounds, kVllmRequestBounds};

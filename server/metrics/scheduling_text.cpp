@@ -35,8 +35,9 @@ void WriteWaits(FamilyWriter& out, const MetricsValues& values) {
         {{{"reason", std::string(kWaitReasonNames[i])}}, ReadMetric(values.wait_seconds[i])});
   }
   out.Counter("incipit_request_wait_seconds_total",
-              "Total time from the arrival of each request to its first step (batch), by the "
-              "reason of the wait: share, room or prefix.",
+              "Total waiting time of requests before their first step (batch), by reason. share: "
+              "for a slot, for tokens in a step, or for requests that went first. room: for free "
+              "cache blocks. prefix: for another request that computes a shared prefix.",
               samples);
 }
 
@@ -44,8 +45,9 @@ void WriteTenants(FamilyWriter& out, const MetricsValues& values, const MetricsF
   out.Gauge("incipit_active_tenants", "Number of tenants with waiting or running requests.",
             facts.load.scheduler.num_active_tenants);
   out.Gauge("incipit_tenant_service_gap",
-            "Difference between the largest and the smallest service of the tenants with waiting "
-            "requests. 0 if fewer than two tenants have waiting requests.",
+            "Largest minus smallest service of the tenants with waiting requests. The service of a "
+            "tenant is the price of its tokens, divided by its weight. 0 if fewer than two tenants "
+            "have waiting requests.",
             facts.load.scheduler.service_gap);
   std::vector<MetricSample> samples;
   for (size_t i = 0; i < facts.reported_tenants.size(); ++i) {
@@ -55,8 +57,8 @@ void WriteTenants(FamilyWriter& out, const MetricsValues& values, const MetricsF
   samples.push_back(
       {{{"tenant", std::string(kOtherTenants)}}, ReadMetric(values.tenant_services.back())});
   out.Counter("incipit_tenant_service_total",
-              "Price of the tokens that a tenant received, divided by the weight of the tenant. "
-              "The value \"other\" is the sum of the services of all tenants without a label.",
+              "Price of all tokens that a tenant received, divided by the weight of the tenant. "
+              "other: the sum over all tenants without their own label.",
               samples);
 }
 
@@ -66,8 +68,9 @@ void WriteStepTimeErrors(FamilyWriter& out, const SchedulerFigures& figures) {
     samples.push_back({{{"class", std::string(kStepClassNames[i])}}, figures.step_time_errors[i]});
   }
   out.Gauge("incipit_step_time_error_ratio",
-            "Median of |predicted - measured| / measured for the durations of the last 128 steps "
-            "(batches), by class of steps. 0 before the first prediction.",
+            "Median relative error of the predicted durations of the last 128 steps (batches) of "
+            "each class. decode: no prompt tokens. prefill: only prompt tokens. mixed: both. 0 "
+            "before the first prediction.",
             samples);
 }
 
@@ -76,10 +79,10 @@ void WriteStepTimeErrors(FamilyWriter& out, const SchedulerFigures& figures) {
 void WriteScheduling(FamilyWriter& out, const MetricsValues& values, const MetricsFacts& facts) {
   WriteWaits(out, values);
   WritePreemptions(out, values);
-  out.Counter("incipit_overtakes_total",
-              "Number of times that a waiting sequence was overtaken: a later sequence of the same "
-              "tenant started before.",
-              ReadMetric(values.overtakes));
+  out.Counter(
+      "incipit_overtakes_total",
+      "Number of times that a later sequence of the same tenant started before a waiting sequence.",
+      ReadMetric(values.overtakes));
   WriteTenants(out, values, facts);
   WriteStepTimeErrors(out, facts.load.scheduler);
 }

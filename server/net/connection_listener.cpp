@@ -30,7 +30,7 @@ constexpr int kAcceptsMax = 64;
 // Time in milliseconds that the listener waits if no file descriptor is free. After this time, the
 // listener tries again to accept connections.
 constexpr int kPauseMs = 100;
-// Minimum time between two warnings in the log that the listener closes new connections.
+// Minimum time between two log warnings about new connections that the listener has closed.
 constexpr Duration kWarnEvery = std::chrono::seconds(10);
 
 bool Set(const OwnedSocket& socket, int level, int option, int value) {

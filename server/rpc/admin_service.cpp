@@ -27,8 +27,8 @@ namespace {
 // blocked.
 constexpr size_t kShortMessageBytes = 1024;
 
-// Retry delay in the error of a GetLoad or ResetPrefixCache call. The engine refuses such a call if
-// too many of these calls already wait.
+// Time after which a client may repeat a GetLoad or ResetPrefixCache call that the engine has
+// refused because too many such calls were waiting.
 constexpr Duration kRetryDelay = std::chrono::seconds(1);
 
 // Returns a copy of `status`. If the code is RESOURCE_EXHAUSTED, the copy contains the retry delay

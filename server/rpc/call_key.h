@@ -17,8 +17,8 @@ namespace incipit {
 absl::Status CheckKey(const grpc::ServerContextBase& call, const ApiKeys& keys);
 
 // Makes the gRPC server of `builder` cancel calls without a key of `keys`, with the code
-// UNAUTHENTICATED. Does nothing if `keys` does not require a key. Does not check the calls of
-// grpc.health.v1 and of the services that call CheckKey. The handler of a cancelled call still
+// UNAUTHENTICATED. Exempts the calls of grpc.health.v1, and of the services that call CheckKey
+// themselves. Does nothing if `keys` does not require a key. The handler of a cancelled call still
 // runs, but cannot read or send a message. REQUIRES: `keys` outlives the server. Called once for a
 // builder.
 void GuardOtherServices(const ApiKeys& keys, grpc::ServerBuilder& builder);

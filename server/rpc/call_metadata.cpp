@@ -41,8 +41,8 @@ absl::Status CheckMetadataBytes(const grpc::ServerContextBase& call, int64_t byt
 }
 
 Time DeadlineOf(const grpc::ServerContextBase& call, Time arrival, Duration longest) {
-  // Compares the remaining time in seconds, because a Duration cannot hold the remaining time of a
-  // call without a deadline.
+  // Compares whole seconds, because a call without a deadline has more remaining time than a
+  // Duration can hold.
   const gpr_timespec deadline = call.raw_deadline();
   const gpr_timespec remaining = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
   const std::chrono::seconds longest_seconds =

@@ -46,8 +46,8 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* CallStarter::Start(
   }
   if (!bytes.Valid()) {
     // The call has no message, possibly because the client has cancelled the call. The server knows
-    // of a cancellation only at the end of the call. Therefore, Refuse is called in the callback of
-    // OnDoneCall. Refuse counts the call in the metrics as cancelled or as refused.
+    // only after the end of the call whether the client has cancelled. Therefore, the callback of
+    // OnDoneCall counts the call in the metrics as cancelled or as refused.
     const absl::Status status = read(session).status();
     stream->OnDoneCall([this, ended = stream.get(), status] {
       context_.starter.Refuse(*ended->session(), status);

@@ -37,17 +37,17 @@ struct CallContext {
 class CallStarter {
  public:
   // A callback that parses the message of a call. The argument is the session, which sends the
-  // output of the call. Called at most once, on a thread that renders chat templates and tokenizes.
-  // If the call has no message, called on the gRPC thread.
+  // output of the call. Called at most once: on a thread that renders chat templates and tokenizes,
+  // or on the gRPC thread if the call has no message.
   using Read =
       absl::AnyInvocable<absl::StatusOr<RequestDraft>(const std::shared_ptr<Session>& session)>;
 
   explicit CallStarter(const CallContext& context) : context_(context) {}
 
-  // Starts the session (the object that sends the output) of `call`. `bytes` is the message of
-  // `call`, and `read` parses the message. `format` converts the output to messages. `fields` are
-  // the numbers of the protobuf fields with the prompt. If `fields` is null, the size of the prompt
-  // is unknown until `read` returns.
+  // Starts the session of `call`, which is the object that sends the output. `bytes` is the message
+  // of `call`; `read` parses the message. `format` converts the output to messages. `fields` are
+  // the numbers of the protobuf fields with the prompt. If `fields` is null, the server knows the
+  // size of the prompt only after `read`.
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(grpc::CallbackServerContext& call,
                                                     const grpc::ByteBuffer& bytes,
                                                     std::shared_ptr<ResponseFormat> format,

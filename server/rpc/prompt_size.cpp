@@ -55,9 +55,9 @@ class Outline {
   }
 
  private:
-  // Reads the beginning of the field with the tag `tag`. If the field has the type
-  // LENGTH_DELIMITED, sets `length` to the length of its contents. Skips a field of any other type
-  // and does not change `length`. Returns false if the field is invalid or is a group.
+  // Reads the length of the field with the tag `tag` to `length`. If the field has no length
+  // (another type than LENGTH_DELIMITED), skips the field and does not change `length`. Returns
+  // false if the field is invalid or is a group, or if there are too many fields.
   bool Enter(uint32_t tag, uint32_t& length) {
     if (++num_fields_ > kFieldsMax) return false;
     const auto type = WireFormatLite::GetTagWireType(tag);

@@ -56,8 +56,8 @@ v1::FinishReason WireFinish(FinishReason finish) {
     case FinishReason::kDeadline:
     case FinishReason::kTooLate:
     case FinishReason::kError:
-      // The protobuf enum FinishReason has no values for these four reasons. A call with one of
-      // these finish reasons ends with an error status instead.
+      // The protobuf enum FinishReason has no value for a cancellation, a missed deadline or an
+      // error. The call ends with an error status instead.
       break;
   }
   return v1::FINISH_REASON_UNSPECIFIED;

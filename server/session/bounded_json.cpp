@@ -49,9 +49,9 @@ class Builder {
   Json& root() { return values_.front(); }
 
  private:
-  // An array or object whose end the parser has not read yet. `first_value` is the index in
-  // `values_` of the first element of the array, or of the value of the first member of the object.
-  // `first_name` is the index in `names_` of the name of the first member.
+  // An array or object whose end the parser has not read yet. Its values are in `values_`, from the
+  // index `first_value` on. The names of its members are in `names_`, from the index `first_name`
+  // on.
   struct Level {
     bool is_object;
     size_t first_value, first_name;
@@ -71,9 +71,8 @@ class Builder {
   bool too_deep_ = false;
   bool counts_integers_ = true;
   std::vector<Level> levels_;
-  // `values_` contains the elements and members that were read for the arrays and objects in
-  // `levels_`. `names_` contains only the names of members. The names have a separate list, because
-  // the elements of an array have no names.
+  // `values_` contains the values that were read for the arrays and objects in `levels_`. `names_`
+  // contains the names of the members that were read for the objects in `levels_`.
   std::vector<Json> values_;
   std::vector<std::string> names_;
 };
@@ -112,8 +111,8 @@ Json Builder::MakeArray(std::span<Json> elements) {
 }
 
 Json Builder::MakeObject(std::span<std::string> names, std::span<Json> values) {
-  // Maximum number of members of an object in which equal names are found by linear search. In a
-  // larger object, equal names are found with a hash table.
+  // If an object has more members than this number, equal names are found with a hash table,
+  // otherwise by linear search.
   constexpr size_t kIndexedMembers = 16;
   const bool is_indexed = values.size() > kIndexedMembers;
   Json object = Json::object();

@@ -15,16 +15,16 @@ namespace incipit {
 
 class BoundedJsonReader {
  public:
-  // Names of members of the outermost object. Integers inside these members do not count against
-  // the maximum number of values, so that a text can contain a long list of token ids.
+  // Names of members of the outermost JSON object that may contain long lists of token ids.
+  // Integers inside these members do not count against the maximum number of values.
   using Uncounted = std::span<const std::string_view>;
 
   // Default of the maximum nesting depth (number of objects and arrays inside each other).
   static constexpr int kDepthMax = 32;
 
   // `bytes_max` is the maximum size of each JSON text in bytes. `members_max` is the maximum number
-  // of values of the request. Values are the object members and array elements in all texts, and
-  // the values that calls of Count add. REQUIRES: the array of `uncounted` outlives the reader.
+  // of values of the request: object members and array elements in all texts, plus the numbers
+  // passed to Count. REQUIRES: the array of `uncounted` outlives the reader.
   BoundedJsonReader(int64_t bytes_max, int64_t members_max, int depth_max = kDepthMax,
                     Uncounted uncounted = {})
       : bytes_max_(bytes_max),

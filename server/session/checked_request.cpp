@@ -98,7 +98,7 @@ absl::Status CheckPromptLength(int64_t num_tokens, bool is_exact, std::string_vi
                      bound);
   };
   if (limits.prompt_tokens_max > 0 && num_tokens > limits.prompt_tokens_max) {
-    return too_long("a prompt must not exceed prompt-tokens-max", limits.prompt_tokens_max);
+    return too_long("a prompt must not be longer than prompt-tokens-max", limits.prompt_tokens_max);
   }
   if (num_tokens > model.max_model_len) {
     return too_long("a prompt must fit into this model's context", model.max_model_len);

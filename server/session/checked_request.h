@@ -50,8 +50,8 @@ struct OutputParsing {
   OutputFormats formats;
   // true if the prompt ends inside reasoning, so the output begins with reasoning
   bool begins_in_reasoning = false;
-  // The parameters that the tools of the request declare as strings. If null, tool calls in the
-  // output are not parsed and stay ordinary text.
+  // The parameters of the tools whose declared type is string. Tool calls in the output are parsed
+  // with this list. If null, tool calls stay ordinary text.
   std::shared_ptr<const StringParameters> tools;
 };
 
@@ -100,9 +100,9 @@ absl::Status SetPrompt(std::vector<TokenId> prompt, std::string_view field,
                        const ServedModel& model, const RequestLimits& limits,
                        CheckedRequest& request);
 
-// Returns a checked request with the prompt `ids` and one output token. The server does not run the
-// request. From the request, the server computes how many prompt tokens are cached and how many
-// cache blocks the prompt needs.
+// Checks the prompt `ids`, and returns a request with this prompt and one output token. The server
+// does not run the request. The request only serves to compute how many prompt tokens are cached
+// and how many cache blocks the prompt needs.
 absl::StatusOr<CheckedRequest> CheckPrompt(TokensDraft ids, std::string salt,
                                            const ServedModel& model, const RequestLimits& limits);
 
@@ -122,9 +122,9 @@ inline constexpr std::string_view kTenantField = "x-tenant-id";
 // `limits.tenant_bytes_max` letters, digits, '.', '_' and '-'.
 absl::Status CheckTenant(std::string_view tenant, const RequestLimits& limits);
 
-// Returns the tenant of a call that has `num_values` values of x-tenant-id. `value` is one of the
-// values. Returns the default tenant if `num_values` is 0. Returns INVALID_FIELD if `num_values` is
-// greater than 1, or if CheckTenant returns an error.
+// Returns the tenant of a call in which x-tenant-id occurs `num_values` times. `value` is the value
+// of x-tenant-id. Returns the default tenant if `num_values` is 0. Returns INVALID_FIELD if
+// `num_values` is greater than 1, or if CheckTenant returns an error.
 absl::StatusOr<std::string> TenantFrom(size_t num_values, std::string_view value,
                                        const RequestLimits& limits);
 

@@ -17,8 +17,8 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kRoleBytesMax = 64;
 // Maximum size in bytes of the name of a tool, the name of an author, and the id of a tool call.
 constexpr size_t kNameBytesMax = 256;
-// Number of JSON values for each tool call: id, type, function, name and arguments. The values
-// count against RequestLimits::json_values_max.
+// Number of JSON values that each tool call counts against RequestLimits::json_values_max: id,
+// type, function, name and arguments.
 constexpr int64_t kValuesPerToolCall = 5;
 // Names of template variables that a client may not set with template_arguments_json. The server
 // sets these variables itself, except `chat_template`, which contains code.

@@ -26,8 +26,8 @@ struct Conversation {
   nlohmann::ordered_json variables;
   // Content of the last message if the model must continue the last message; otherwise absent.
   std::optional<std::string> final_message;
-  // The parameters that the tools of the request declare as strings. If null, tool calls in the
-  // output are not parsed and stay ordinary text.
+  // The parameters of the tools whose declared type is string. Tool calls in the output are parsed
+  // with this list. If null, tool calls stay ordinary text.
   std::shared_ptr<const StringParameters> tools;
 };
 

@@ -14,8 +14,9 @@ namespace {
 constexpr uint32_t kTokensMax = 1u << 30;
 // A temperature below this value means greedy sampling: always the most probable token.
 constexpr float kGreedyBelow = 1e-5f;
-// Maximum time in cache.retention.ttl and cache.retention.pin. A longer time is reduced to this
-// time, so that sums of times do not overflow. The smaller limits that flags set are checked later.
+// Maximum of cache.retention.ttl and cache.retention.pin. A longer time is reduced to this maximum,
+// so that sums of times do not overflow. The limits that flags set are smaller and are checked
+// later.
 constexpr Duration kRetentionMax = std::chrono::hours(24 * 365);
 
 absl::Status CheckLogitBias(const SamplingDraft& draft, const ServedModel& model,

@@ -9,8 +9,9 @@
 namespace incipit {
 namespace {
 
-// Estimated sizes in bytes in a message to the client: one token id, one log probability, one
-// OutputDelta (piece of output) without its contents, and one `usage` (token counts and times).
+// Estimated sizes, in bytes, of the parts of a message to the client. kTokenBytes: one token id.
+// kScoreBytes: one log probability. kDeltaBytes: one OutputDelta (piece of output) without its
+// contents. kUsageBytes: `usage` (token counts and times).
 constexpr size_t kTokenBytes = 4, kScoreBytes = 16, kDeltaBytes = 16, kUsageBytes = 128;
 
 template <typename T>

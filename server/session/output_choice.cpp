@@ -89,8 +89,8 @@ bool OutputChoice::Push(const TokenEvent& event, const Logprobs& logprobs, Outpu
     }
   }
   if (!event.finish) return false;
-  // Flush returns the remaining text of the detokenizer. The engine has already ended the choice
-  // (output), so the caller need not cancel the choice even if this text contains a stop string.
+  // Flush returns the text that the detokenizer has held back. A stop string in this text needs no
+  // cancellation, because the engine has already ended the choice (output).
   if (!detokenizer_ || !AppendText(detokenizer_->Flush(), delta)) End(event, delta);
   return false;
 }

@@ -20,7 +20,8 @@ class OutputSink {
   // details.
   virtual void End(const absl::Status& status) = 0;
   // Ends the call immediately, even if the client has not read all output. The OutputSink must then
-  // call Session::OnCancelled, and also Session::OnDelivered if a part of the output is being sent.
+  // call Session::OnCancelled. If a part of the output is being sent, the OutputSink must also call
+  // Session::OnDelivered.
   virtual void Reset() = 0;
 };
 

@@ -10,8 +10,8 @@
 namespace incipit {
 namespace {
 
-// Maximum number of bytes of a chat template's error message that an error of the server contains.
-// The bytes are counted before escaping.
+// Maximum length of the part of a chat template's error message that a client receives, in bytes
+// before escaping.
 constexpr size_t kTemplateMessageBytesMax = 200;
 
 // If `status` is an INVALID_ARGUMENT error of the tokenizer, returns an error about the request
@@ -29,9 +29,9 @@ std::string EscapedTemplateMessage(std::string_view message) {
          (is_cut ? "..." : "");
 }
 
-// Removes everything after the content of the last message from the prompt `rendered`, so that the
-// model continues this message. `message` is the content. Like continue_final_message of the
-// library Transformers, allows chat templates to remove white space around the content.
+// Cuts the prompt `rendered` after `message`, the content of the last message, so that the model
+// continues this message. Like the option continue_final_message of the library Transformers, also
+// works if the chat template has removed white space around `message`.
 absl::Status CutAfterFinalMessage(std::string_view message, RenderedPrompt& rendered) {
   constexpr std::string_view kSpace = " \t\n\r\v\f";
   const std::string_view whole =

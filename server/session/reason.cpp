@@ -189,8 +189,8 @@ RejectionLabel LabelOf(Reason reason) {
     case Reason::kBlocksInUse:
     case Reason::kAdminNotLocal:
     case Reason::kCannotResume:
-      // The server never refuses a request for kWriteStalled, for kCancelled or for a reason of the
-      // Admin service.
+      // The server refuses no request with kWriteStalled, with kCancelled or with a reason that
+      // only the Admin service uses.
       return RejectionLabel::kOther;
   }
   INCIPIT_CHECK(false);

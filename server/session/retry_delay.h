@@ -12,8 +12,8 @@ namespace incipit {
 // Smallest and largest retry delay of a request that is refused because of the load.
 inline constexpr Duration kRetryDelayMin = std::chrono::seconds(1);
 inline constexpr Duration kRetryDelayMax = std::chrono::minutes(1);
-// The retry delay is the expected wait divided by this number, so that the queue is not empty when
-// refused requests return.
+// The retry delay is the expected wait divided by kRetryParts, so that refused requests return
+// before the queue is empty.
 inline constexpr int32_t kRetryParts = 4;
 
 // Returns the retry delay of a refused request. `expected_wait` is Engine::expected_wait: the

@@ -7,9 +7,8 @@
 namespace incipit {
 namespace {
 
-// Assumed maximum time from the sending of a call by the client to its arrival at the server. The
-// server computes the deadline from the arrival, so the client's deadline is earlier by at most
-// this time.
+// Assumed maximum travel time of a call from the client to the server. The deadline that the server
+// computes is later than the client's deadline by at most this time.
 constexpr Duration kDeadlineTravel = std::chrono::milliseconds(10);
 
 absl::Status ClientIsGone() {
@@ -82,7 +81,7 @@ void Session::Reset() {
   {
     MutexLock lock(mutex_);
     if (ended_ || is_resetting_) return;
-    // While `is_resetting_` is true, Advance does not end the call. The call therefore exists until
+    // While `is_resetting_` is true, Advance does not end the call. This keeps the call alive until
     // `sink_->Reset()` has returned.
     is_resetting_ = true;
     pending_.Clear();

@@ -63,8 +63,8 @@ void SessionStarter::RunText(std::string_view connection, const TextLoad& load,
   };
   const std::optional<TextQueueLimit> limit =
       context_.text_pool.Run(connection, load, tokens_behind, std::move(pooled));
-  // If the queue of the TextPool is full, Run returns the exceeded limit and does not take over the
-  // task. The task is then called here, with the exceeded limit.
+  // If the queue is full, Run returns the reached limit and leaves `pooled` unchanged. `pooled` is
+  // then called here, with this limit.
   if (limit) pooled(limit);
 }
 
@@ -136,7 +136,7 @@ absl::StatusOr<SessionStarter::Room> SessionStarter::CheckRoom(const RequestArri
   if (num_waiting > 0 && num_waiting + num_tokens > limit) {
     return Busy(Reason::kQueueFull,
                 fmt::format("the waiting requests have {} prompt tokens, and this prompt has at "
-                            "least {}; the maximum of the sum is {}",
+                            "least {}; together, at most {} tokens may wait",
                             num_waiting, num_tokens, limit),
                 limit);
   }
@@ -181,8 +181,8 @@ absl::StatusOr<std::vector<SessionStarter::Prepared>> SessionStarter::ReadAndChe
   return prepared;
 }
 
-// Counts the session of `prompt` against --requests-max, and checks the prompt. Does not count the
-// session `first`, because StartAll has already counted this session.
+// Counts the session of `prompt` against --requests-max, and checks the prompt. If this session is
+// `first`, does not count the session, because StartAll has already counted `first`.
 absl::StatusOr<CheckedRequest> SessionStarter::TakeSlotAndCheck(const Session& first,
                                                                 Prompt& prompt) const {
   if (prompt.session.get() != &first) INCIPIT_RETURN_IF_ERROR(TakeSlot(*prompt.session));

@@ -69,8 +69,8 @@ bool TextPool::MakeRoom(std::string_view connection, const TextLoad& load, int64
   TextLoad own_load = load;
   if (own != by_connection_.end()) own_load += own->second->load;
   const int64_t own_part = PartOf(own_load);
-  // A connection (`line`), and the load of its tasks that stay in the queue: number of tasks, bytes
-  // and tokens.
+  // A connection (`line`), and the total load (number of tasks, bytes and tokens) of its tasks that
+  // remain in the queue.
   struct Rest {
     Lines::iterator line;
     TextLoad load;

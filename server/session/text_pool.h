@@ -96,14 +96,14 @@ class TextPool {
   // the number of prompt tokens in the queue of the engine.
   std::optional<TextQueueLimit> LimitMet(const TextLoad& queued, const TextLoad& load,
                                          int64_t tokens_behind) const;
-  // Makes room in the queue for a new task: moves tasks of the connections with the most load from
-  // the queue to `displaced`. Returns false, without a change, if `connection` would have the most
-  // load with its new task.
+  // Makes room in the queue for a new task of `connection`: moves tasks of the connections with the
+  // largest load from the queue to `displaced`. If `connection` with its new task would have the
+  // largest load, returns false and moves no task.
   bool MakeRoom(std::string_view connection, const TextLoad& load, int64_t tokens_behind,
                 std::vector<Task>& displaced) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns the part of the queue that `load` uses, in thousandths of a limit. The part is the
-  // largest of three ratios: the tasks, the bytes and the prompt tokens of `load`, each divided by
-  // the limit of the queue.
+  // Returns how much of the queue's limits `load` uses, in thousandths: the largest of three
+  // ratios. The ratios are the number of tasks, the bytes and the prompt tokens of `load`, each
+  // divided by its limit.
   int64_t PartOf(const TextLoad& load) const;
   // Removes a task of the connection `line` from the queue and returns the task. Takes the first
   // task of the connection if `first` is true, otherwise the last task.
@@ -112,7 +112,8 @@ class TextPool {
   const TextPoolOptions options_;
   Mutex mutex_;
   std::condition_variable_any changed_;
-  // Queued tasks of each connection. A thread runs the next task of the first connection.
+  // The connections with queued tasks. The threads run one task of each connection in turn, in the
+  // order of the list.
   Lines lines_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Lines::iterator> by_connection_ ABSL_GUARDED_BY(mutex_);
   TextLoad load_ ABSL_GUARDED_BY(mutex_) = {

@@ -23,11 +23,11 @@ struct TokenDispatcher::Call {
   int32_t num_cached = 0, num_copied = 0;
   Miss miss;
   bool is_abandoned = false;  // true: Abandon has discarded the output
-  // Final status of the call if the engine ends the request with kCancelled. If absent, the final
-  // status is CANCELLED.
+  // Status with which the call ends if the engine cancels the request (finish reason kCancelled).
+  // If absent, the call ends with CANCELLED.
   std::optional<absl::Status> end_status;
-  // The most severe finish reason of the choices (outputs) that have ended. Descending order of
-  // severity: kError, kDeadline or kTooLate, kCancelled, kStop.
+  // The most severe finish reason of the choices (outputs) that have ended. kError is the most
+  // severe, then kDeadline and kTooLate, then kCancelled, then kStop.
   FinishReason finish = FinishReason::kStop;
   FinishReason last_finish = FinishReason::kStop;
   // Time in seconds that the request waited in the queue. Absent while the request waits.
@@ -35,7 +35,8 @@ struct TokenDispatcher::Call {
   WaitTimes waits{};  // parts of `queue_seconds`
   std::optional<Time> first_token;
   Time last_token_of_all{};
-  // Sum and number of the times between consecutive output tokens of the same choice (output).
+  // inter_token_time: sum of the times between consecutive output tokens of the same choice
+  // (output). num_inter_tokens: number of these times.
   Duration inter_token_time{};
   int64_t num_inter_tokens = 0;
 
@@ -209,8 +210,8 @@ void TokenDispatcher::Work() {
     {
       MutexLock lock(mutex_);
       while (inbox_.empty() && !stopping_) {
-        // While requests run or output is unread, waits until `stall_check_` at the latest. The
-        // thread then looks for clients that do not read.
+        // While requests run or output is unread, waits at most until the time `stall_check_`,
+        // because this thread must then look for clients that do not read.
         if (calls_.empty() && stalls_.empty()) {
           changed_.wait(mutex_);
         } else if (changed_.wait_until(mutex_, stall_check_) == std::cv_status::timeout) {
