@@ -51,9 +51,9 @@ void BatchBuilder::AddTokens(const StepPlan::Item& item) {
   block_begin_.push_back(static_cast<int32_t>(blocks_.size()));
 }
 
-// Adds the tokens that the model must sample after the last token of `item`. All of these samples
-// (one per choice of the request) use the logits of this last token. If the step in flight samples
-// this last token, the token counts for penalties do not contain it yet.
+// Adds one sample for each choice of the request that needs the logits of the last token of `item`.
+// If the step in flight samples this last token, the token counts for penalties do not contain the
+// token yet.
 void BatchBuilder::AddSamples(const StepPlan& plan, const StepPlan::Item& item) {
   const int32_t position = item.first_token + item.num_tokens;
   for (int32_t i = item.sample_begin; i < item.sample_begin + item.num_samples; ++i) {

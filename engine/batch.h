@@ -13,8 +13,9 @@ namespace incipit {
 // reuses their memory for the next step.
 class BatchBuilder {
  public:
-  // Returns the step for `plan`. The step is valid until the next call of Build. The counts of its
-  // samples belong to the sequences of `plan`: Scheduler::Commit of an earlier step changes them.
+  // Returns the step for `plan`. The step is valid until the next call of Build. The token counts
+  // of its samples (StepSample::counts) are views of data in the sequences. Scheduler::Commit of an
+  // earlier step changes these counts.
   Step Build(const StepPlan& plan);
 
  private:

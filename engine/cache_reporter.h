@@ -22,7 +22,7 @@ class KvEventListener {
 struct CacheOrders {
   // New listener for changes of the cache; null: no listener. Absent: the listener stays the same.
   std::optional<KvEventListener*> listener{};
-  // True: report the next cached blocks that the listener does not know yet, at most kVisitsMax
+  // True: report cached blocks that were not reported to the listener before, at most kVisitsMax
   // blocks.
   bool reports_cached = false;
 

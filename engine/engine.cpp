@@ -119,7 +119,7 @@ class Engine::Loop {
   int64_t inbox_prompt_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<RequestId, Live> live_ ABSL_GUARDED_BY(mutex_);
   EngineLoad load_ ABSL_GUARDED_BY(mutex_);
-  PublishedWait wait_;  // value() needs no mutex; the other functions need mutex_
+  PublishedWait wait_;  // all functions except value() need mutex_
   HitRatioMonitor hit_ratios_ ABSL_GUARDED_BY(mutex_);
   bool publishing_ ABSL_GUARDED_BY(mutex_) = false;
   // True if a step may be in flight (launched and not committed).
@@ -358,9 +358,9 @@ bool Engine::Loop::TakeInbox() {
 
 void Engine::Loop::EmptyInbox() {
   std::swap(taken_, inbox_);
-  // Reduce the number of waiting admission previews before their callers receive the results.
-  // Otherwise, the next preview of a caller could be refused, because the previous preview of this
-  // caller would still count as waiting.
+  // Reduce num_previews_ before the callers receive their results. Otherwise, the next preview of a
+  // caller could be refused, because the previous preview of this caller would still count as
+  // waiting.
   num_previews_ -= taken_.previews.size();
   load_.num_waiting += static_cast<int32_t>(taken_.submitted.size());
   for (const auto& group : taken_.submitted) {
@@ -482,8 +482,8 @@ absl::Status Engine::Loop::EndStep() {
   return absl::OkStatus();
 }
 
-// Rolls back all steps in flight. REQUIRES: the caller has already waited for the oldest
-// `num_waited` of these steps.
+// Waits for the steps in flight for which the caller has not waited. Then rolls back all steps in
+// flight. REQUIRES: the caller has already waited for the oldest `num_waited` of these steps.
 void Engine::Loop::TakeBack(int32_t num_waited) {
   for (int32_t i = num_waited; i < scheduler_.num_in_flight(); ++i) {
     runner_->Wait(result_).IgnoreError();  // the result of a rolled-back step is not used

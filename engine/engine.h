@@ -121,9 +121,10 @@ class Engine {
   // adapter and image. The first event is kRestarted. If `listener` is null, the engine stops the
   // reports. Thread-safe. REQUIRES: `listener` outlives the engine.
   void ListenToCache(KvEventListener* listener);
-  // Requests reports about blocks that were cached before the call of ListenToCache. Each call
-  // leads to reports about at most CacheReporter::kVisitsMax blocks that were not reported before.
-  // The last event is kMoreCached (not all blocks are reported yet) or kComplete. Thread-safe.
+  // Requests reports about blocks that were cached before the call of ListenToCache. Each call of
+  // ReportCached leads to reports about at most CacheReporter::kVisitsMax blocks that were not
+  // reported before. The reports end with the event kMoreCached (not all blocks are reported yet)
+  // or kComplete. Thread-safe.
   void ReportCached();
 
   // Refuses new requests until Resume is called, and waits until all requests have ended. Returns

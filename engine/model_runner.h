@@ -27,9 +27,9 @@ class ModelRunner {
   virtual ~ModelRunner() = default;
 
   // Starts the computation of `step`. At most two steps may be in flight (launched, and Wait not
-  // called yet). A runner may also compute the whole step inside Launch. If the result is an error,
-  // the step is not in flight. The runner must not read StepSample::counts after the return,
-  // because the commit of an earlier step changes the counts.
+  // called yet). Launch may also compute the whole step before it returns. If the result is an
+  // error, the step is not in flight. After the return of Launch, the runner must not read
+  // StepSample::counts, because the commit of an earlier step changes these counts.
   virtual absl::Status Launch(const Step& step) = 0;
 
   // Waits for the oldest step in flight. OK: `result` is the result of the step, with a status for

@@ -21,8 +21,8 @@ void FillLoad(const Scheduler& scheduler, const KvCacheManager& cache, EngineLoa
 // value(). The caller of the other functions must hold the same mutex in all calls.
 class PublishedWait {
  public:
-  // Replaces the forecast and the length of the queue. `num_prompt_tokens` is the number of prompt
-  // tokens of the `num_waiting` waiting sequences.
+  // Sets the forecast, and the length of the queue: `num_waiting` waiting sequences, whose prompts
+  // have `num_prompt_tokens` tokens together.
   void Set(const WaitForecast& forecast, int64_t num_waiting, int64_t num_prompt_tokens);
   // Adds a request with `num_prompt_tokens` prompt tokens to the queue.
   void AddRequest(int64_t num_prompt_tokens) {

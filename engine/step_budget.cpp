@@ -21,8 +21,9 @@ constexpr int32_t kProbeRoundsMax = 4;
 class StepCost {
  public:
   void Add(int32_t num_tokens, double seconds) {
-    // Mean time per token in this measurement. The estimated time per further token is at least
-    // half of this mean, because noise may hide the growth of the duration.
+    // `per_token` is the mean time per token of this measurement. If there was an earlier
+    // measurement, use the growth of the duration per added token instead. Noise may change the
+    // growth, so limit it to the range [mean / 2, mean].
     double per_token = seconds / num_tokens;
     if (num_tokens_ > 0) {
       const double growth = (seconds - seconds_) / (num_tokens - num_tokens_);
@@ -115,9 +116,9 @@ absl::StatusOr<int32_t> ChooseStepTokens(
     }
     spent += spent_here;
     cost.Add(num_tokens, ToSeconds(best));
-    // The next measured step has kProbeGrowth times as many tokens as this step, and is assumed to
-    // take `growth` times as long. After the first measurement, `growth` is 1, because two small
-    // steps may take equally long.
+    // The next measured step has kProbeGrowth times as many tokens as this step. Assume that it
+    // takes `growth` times as long. After the first measurement, assume the same duration, because
+    // two small steps may take equally long.
     const int32_t growth = num_tokens == kFirstProbeTokens ? 1 : kProbeGrowth;
     if (spent + growth * best > options.probe_time_max) break;
   }

@@ -34,8 +34,8 @@ absl::StatusOr<std::unique_ptr<Buffer>> AllocateMatrix(Backend& backend, int64_t
   return backend.Allocate(static_cast<size_t>(rows) * static_cast<size_t>(cols) * ByteSize(dtype));
 }
 
-// Aborts if `entries` (the samples or the scores of a step) are not grouped by sequence, or are not
-// in ascending order of tokens. Element s of `begin` is the index of the first entry of sequence s.
+// Aborts if `entries` (the samples or the scores of a step) are not sorted by sequence and, within
+// a sequence, by token. begin[s] must be the index of the first entry of sequence s.
 template <class Entry>
 void CheckRanges(const Step& step, std::span<const int32_t> begin, std::span<const Entry> entries) {
   INCIPIT_CHECK(begin.size() == step.token_begin.size());

@@ -62,7 +62,7 @@ class TransformerRunner final : public ModelRunner {
   // The data of one step in flight, from Launch to Wait.
   struct Slot {
     LogitsPlan logits;
-    // Arguments of the only call of Sample in this step. Unused if the step needs several calls.
+    // Arguments of Sample if one call of Sample samples all tokens of the step. Otherwise unused.
     SampleArgs samples;
     StepResult result;
   };

@@ -19,10 +19,11 @@ constexpr int32_t kReservedParts = 100;
 // tokens that the admitted sequences compute in this step.
 //
 // If the first sequence in the order of the policy does not fit into the cache, the sequence
-// becomes the head, and later sequences may be admitted (passing sequences).
+// becomes the head. Later sequences (passing sequences) may still be admitted.
 int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing_max) {
   const bool is_head_new = PrepareHead();
-  // Return early if no sequence is new and no more blocks are free, because no sequence would fit.
+  // Return early if the queue has no new sequence, and no more blocks are free than after the
+  // previous call. No sequence would fit.
   if (is_blocked_ && !has_arrivals_ && !is_head_new && NumAvailable() <= num_available_) return 0;
   is_blocked_ = head_ != nullptr && head_->tried_in_plan == plan_number_;
   if (is_blocked_ && !options_.passing) return 0;
@@ -33,7 +34,8 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
       has_arrivals_ &= num_parks >= kParksMax || missing_max < std::numeric_limits<int32_t>::max();
       break;
     }
-    // True if `next` is the head, which holds the cached blocks of its prefix and does not fit.
+    // True if `next` holds the cached blocks of its prefix. Only the head (the sequence that did
+    // not fit into the cache) holds blocks while it waits.
     const bool is_held = !next->table.blocks.empty();
     const ComputedBlocks computed = is_held ? ComputedBlocks{} : LookUp(*next);
     if (!is_held && WaitForPrefix(*next, computed)) {
@@ -65,8 +67,9 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
   return num_tokens;
 }
 
-// Returns true if `sequence`, which must compute `num_missing` tokens of its prompt, cannot have
-// its first token in time behind the tokens of `plan` and the running prompts that go first.
+// Returns true if `sequence` is predicted to miss the deadline of its first token. `sequence` must
+// compute `num_missing` prompt tokens, after the tokens of `plan` and after the running prompts
+// that go first.
 bool Scheduler::IsTooLate(const Sequence& sequence, int32_t num_missing,
                           const StepPlan& plan) const {
   if (sequence.standing.first_token_by == kNoDeadline || sequence.group->admitted) return false;
@@ -92,7 +95,8 @@ bool Scheduler::PrepareHead() {
     ReleaseHead();
     return true;
   }
-  // If the head holds no blocks although blocks were cached, its blocks were released.
+  // Try the head again if it holds no blocks although cached blocks were found for it: these blocks
+  // were released.
   return head_->table.blocks.empty() && head_->match.num_tokens > 0;
 }
 
@@ -137,9 +141,10 @@ Sequence* Scheduler::FirstCandidate(int32_t tenant, int32_t missing_max) {
   return nullptr;
 }
 
-// Returns the best candidate of the tenant of `first`: `first` or a later sequence in the window
-// that may be admitted before `first`. The best candidate has the earliest deadline at risk, or
-// else the longest cached prefix. Its priority is at least the priority of `first`.
+// Returns the sequence of the tenant of `first` to admit next: `first`, or a later sequence in the
+// window with at least the priority of `first`. Sequences that may miss the deadline of their first
+// token (IsAtRisk) go first, in the order of these deadlines. The longest cached prefix decides
+// between the others.
 Sequence& Scheduler::BestCandidate(Sequence& first, int32_t missing_max) {
   if (&first == head_) return first;
   Sequence* best = &first;
@@ -236,14 +241,15 @@ void Scheduler::CountOvertaken(const Sequence& admitted) {
 }
 
 // Charges the tenant for the prompt tokens of `sequence` for which the tenant has not paid yet.
-// Cached tokens and computed tokens have different prices. A sequence that was preempted pays
-// nothing for tokens that it finds in the cache.
+// Cached tokens and computed tokens have different prices. After a preemption, tokens that were
+// already paid cost nothing.
 void Scheduler::ChargePrompt(Sequence& sequence) {
   const int32_t tenant = sequence.group->standing.tenant;
   const int32_t num_prompt = sequence.request().num_prompt();
   const int32_t num_hit = std::min(sequence.num_hit_tokens, num_prompt);
   // If the sequence never ran, its tenant may have paid the price of cached tokens for num_paid
-  // tokens when an earlier step failed. The cache may have fewer of these tokens now.
+  // tokens in a step that failed. If the cache has fewer of these tokens now, the difference is
+  // refunded.
   if (!sequence.returning || num_hit > sequence.num_paid) {
     shares_.ChargeCached(tenant, num_hit - sequence.num_paid);
     sequence.num_paid = num_hit;
@@ -271,8 +277,9 @@ AdmissionPreview Scheduler::Preview(const SequenceGroup& group) {
   return cache_.Preview(prompt.table, LookUp(prompt), prompt.num_tokens());
 }
 
-// Looks up the cached prefix of `sequence`. The prefix may end within a cached block, which is then
-// copied, only if NumAvailable blocks suffice for the sequence and for the source of the copy.
+// Looks up the cached prefix of `sequence`. The prefix may end within a cached block, whose first
+// tokens are then copied. If NumAvailable blocks do not suffice for the sequence and the source of
+// the copy, the prefix ends with a whole block.
 ComputedBlocks Scheduler::LookUp(const Sequence& sequence) {
   const SequenceGroup& group = *sequence.group;
   const bool copies = group.request->read_cache && !group.scores_prompt();
@@ -285,9 +292,10 @@ ComputedBlocks Scheduler::LookUp(const Sequence& sequence) {
   return computed;
 }
 
-// Returns the tokens that a lookup may find, and one further token. A request that must not read
-// the cache finds only tokens that it computed before a preemption. A request with prompt_logprobs
-// finds only tokens whose log probabilities are reported.
+// Returns the tokens that a lookup may find, and one more token, because a lookup never finds the
+// last token. A request that must not read the cache finds only tokens that it computed before a
+// preemption. A request with prompt_logprobs finds only tokens whose log probabilities are
+// reported.
 SequenceTokens Scheduler::Matchable(const Sequence& sequence) const {
   const SequenceGroup& group = *sequence.group;
   int32_t num_findable = sequence.num_tokens() - 1;

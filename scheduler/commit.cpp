@@ -120,7 +120,7 @@ void Scheduler::DeliverSamples(const StepPlan& plan, const StepPlan::Item& item,
     if (group.failed || sequence.ended() || sequence.end_at_commit) continue;
     const bool finished = Deliver(sequence, outcome.tokens[i], row);
     if (&sequence == item.sequence) {
-      itself_finished = finished;  // Retire follows later, because StartChoice needs the blocks
+      itself_finished = finished;  // retired after the loop, because StartChoice needs its blocks
     } else if (finished) {
       Retire(sequence);
     } else {

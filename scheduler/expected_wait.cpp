@@ -5,7 +5,7 @@
 namespace incipit {
 namespace {
 
-// Keeps conversions to Duration within the range of Duration.
+// Maximum number of seconds, so that the conversion to Duration does not overflow.
 constexpr double kWaitSecondsMax = 1e9;
 
 }  // namespace
@@ -20,8 +20,8 @@ std::optional<Duration> WaitForecast::WaitFor(int64_t num_waiting,
   return FromSeconds(std::min(wait_s, kWaitSecondsMax));
 }
 
-// Returns the number of prompt tokens of the next steps, as PromptRoom chooses it, if `num_left`
-// prompt tokens must be computed.
+// Predicts the number of prompt tokens in each of the next steps, with the rules of PromptRoom.
+// `num_left` is the number of prompt tokens that must be computed.
 int32_t Scheduler::PromptTokensPerStep(const StepShape& decode_part, int64_t num_left) const {
   const int32_t room =
       std::max(1, options_.step_tokens_max - static_cast<int32_t>(decode_part.num_decoding));

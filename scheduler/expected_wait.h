@@ -18,15 +18,17 @@ namespace incipit {
 // The terms of the maximum overlap: prompts are computed while the request waits for a slot.
 struct WaitForecast {
   bool is_known = false;  // result of StepTimeModel::knows_prompts
-  // Time of the steps in flight and of the prompt tokens that running sequences have left.
+  // Time to complete the steps in flight and the prompts of running sequences, in seconds.
   double running_s = 0;
-  // Time for one prompt token of a waiting request. A share of these tokens is cached.
+  // Mean time for one prompt token of a waiting request, in seconds. The mean includes the usual
+  // share of cached tokens, which take no time.
   double token_s = 0;
-  double own_s = 0;  // time of an average prompt alone
+  double own_s = 0;  // time to compute a prompt of average length, in seconds
   // Half of the time of a step that only decodes. On average, a request arrives in the middle of a
   // step.
   double rest_s = 0;
-  // Time between the ends of two sequences while no slot is free. 0: no sequence has run yet.
+  // Mean time between the ends of two sequences while no slot is free, in seconds. 0: no sequence
+  // has run yet.
   double slot_s = 0;
   // Number of sequences that can start before another sequence ends.
   int32_t num_free_slots = 0;
@@ -36,11 +38,11 @@ struct WaitForecast {
   std::optional<Duration> WaitFor(int64_t num_waiting, int64_t num_prompt_tokens) const;
 };
 
-// Estimates how long a sequence holds its slot: the time for which all sequences held slots,
-// divided by the number of sequences that ended. The time of running sequences counts too. For
-// exponentially distributed times, the quotient is the maximum likelihood estimate with censored
-// observations (Cox, Oakes, "Analysis of Survival Data", 1984). Each end reduces the weight of
-// earlier steps by 2 %.
+// Estimates how long a sequence holds its slot: the total time for which running and ended
+// sequences have held slots, divided by the number of ended sequences. For exponentially
+// distributed times, the quotient is the maximum likelihood estimate with censored observations
+// (Cox, Oakes, "Analysis of Survival Data", 1984). Each end reduces the weight of earlier steps by
+// 2 %.
 class SlotTimes {
  public:
   // Adds a step that took `duration` while `num_running` sequences held slots.

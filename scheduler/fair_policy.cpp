@@ -32,8 +32,8 @@ std::partial_ordering FairPolicy::ComparePreemption(const Standing& a, const Sta
 
 // A share is rarely a whole number of slots. For example, two tenants with equal weights have 1.5
 // of 3 slots each, so either tenant may have the third slot. The tenants exchange this slot only if
-// their services differ by more than kExchangeGap, so that they do not preempt each other in every
-// step.
+// their services (price of tokens / weight) differ by more than kExchangeGap. Otherwise the tenants
+// would preempt each other in every step.
 bool FairPolicy::MayDisplace(const Standing& waiting, const Standing& running,
                              int32_t num_running) const {
   if (waiting.tenant == running.tenant) return false;

@@ -19,9 +19,12 @@ class FairPolicy final : public SchedulingPolicy {
   // A sequence of the tenant with the most service is preempted first. Within a tenant, a sequence
   // with the lowest priority is preempted first.
   std::partial_ordering ComparePreemption(const Standing& a, const Standing& b) const override;
-  // Returns true if the tenant of `running` has received more service than the tenant of `waiting`,
-  // keeps at least its share of the slots, and the tenant of `waiting` gets at most its share
-  // (TenantShares::SlotsOf, rounded to whole slots).
+  // Returns true if all of these conditions hold:
+  // - The tenant of `running` has received more service than the tenant of `waiting`.
+  // - After the preemption, the tenant of `running` keeps at least its share of the slots.
+  // - The tenant of `waiting` then has at most its share of the slots.
+  // Shares (TenantShares::SlotsOf) are rounded down to whole slots. The share of the tenant of
+  // `waiting` is rounded up if the services differ by more than kExchangeGap.
   bool MayDisplace(const Standing& waiting, const Standing& running,
                    int32_t num_running) const override;
 

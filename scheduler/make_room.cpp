@@ -43,10 +43,10 @@ bool Scheduler::MakeRoom(StepPlan& plan, Survey& survey) {
   return true;
 }
 
-// Returns true if preemptions let the head (the first waiting sequence that did not fit) fit into
-// the cache. Only passing sequences, which started before the head, may be preempted, the newest
-// first. Sets `num_passing` to the necessary number of preemptions. The decoding sequences of
-// `survey` get their blocks first.
+// Returns true if preemptions of passing sequences are needed, and suffice, to fit the head (the
+// waiting sequence that did not fit) into the cache. Passing sequences were admitted while an
+// earlier sequence did not fit. The latest admitted sequence is preempted first. Sets `num_passing`
+// to the number of preemptions. The decoding sequences of `survey` get their blocks first.
 bool Scheduler::HeadFitsWithout(const Survey& survey, int32_t& num_passing) const {
   if (head_ == nullptr) return false;
   int32_t num_needed = cache_.BlocksNeeded(head_->table, {}, head_->num_tokens()) +
@@ -67,22 +67,23 @@ bool Scheduler::HeadFitsWithout(const Survey& survey, int32_t& num_passing) cons
   return num_needed <= 0;
 }
 
-// Returns true if the running `sequence` started while an earlier sequence did not fit into the
-// cache, and would be admitted after the present head if `sequence` were preempted.
+// Returns true if the running `sequence` was admitted while an earlier sequence did not fit into
+// the cache. Returns false if `sequence` would be admitted before the present head after a
+// preemption.
 bool Scheduler::HasPassedHead(const Sequence& sequence) const {
   return sequence.is_passing && !sequence.ended() && !ReturnsBefore(sequence, head_->standing);
 }
 
-// Returns the latest admitted sequence that started before the head (HasPassedHead), or nullptr.
-// REQUIRES: `head_` is not nullptr.
+// Returns the latest admitted sequence that can be preempted for the head (HasPassedHead), or
+// nullptr. REQUIRES: `head_` is not nullptr.
 Sequence* Scheduler::LastPassing() const {
   const auto has_passed = [this](const Sequence* sequence) { return HasPassedHead(*sequence); };
   const auto last = std::ranges::find_if(running_.rbegin(), running_.rend(), has_passed);
   return last == running_.rend() ? nullptr : *last;
 }
 
-// Returns true if sequences have started before the head (HasPassedHead), and the free blocks do
-// not suffice for the next tokens of decoding sequences and for all running prompts.
+// Returns true if the free blocks do not suffice for the next tokens of decoding sequences and for
+// all running prompts. Returns false if no sequence can be preempted for the head (HasPassedHead).
 bool Scheduler::PassingTakesPromised(const Survey& survey) const {
   return survey.num_decode_blocks + num_promised_ > cache_.num_free() && head_ != nullptr &&
          LastPassing() != nullptr;
@@ -115,11 +116,12 @@ Sequence* Scheduler::FindDisplaced() {
   Sequence* victim = nullptr;
   for (Sequence* sequence : running_) {
     if (sequence == protected_ || !HasWork(*sequence)) continue;
-    // Only HeadFitsWithout decides about preemptions of passing sequences, which started before the
-    // head.
+    // HeadFitsWithout alone decides about preemptions of passing sequences (admitted while the next
+    // sequence did not fit into the cache).
     if (is_blocked_ && sequence->is_passing) continue;
     if (!policy_->MayDisplace(next->standing, sequence->standing, num_running())) continue;
-    // After the preemption, `sequence` would start again before `next`.
+    // A preemption of `sequence` would not help, because `sequence` would start again before
+    // `next`.
     if (ReturnsBefore(*sequence, next->standing)) continue;
     if (victim == nullptr || IsPreemptedBefore(*sequence, *victim)) victim = sequence;
   }

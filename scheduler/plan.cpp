@@ -167,9 +167,12 @@ void Scheduler::AddDecodes(const Survey& survey, StepPlan& plan) {
 }
 
 // Returns true if the running prompt `a` gets tokens of the step before the running prompt `b`. The
-// criteria, in this order: `a` did not start before an earlier sequence that did not fit
-// (is_passing), the policy, the earlier deadline at risk, and fewer tokens left to compute. Numbers
-// of tokens up to long_prefill_tokens count as equal.
+// first of these criteria in which the prompts differ decides:
+// - A prompt that started before an earlier sequence that did not fit (is_passing) goes last.
+// - The policy (ComparePrompts).
+// - A prompt with a deadline at risk goes first; of two, the prompt with the earlier deadline.
+// - Fewer tokens left to compute. Numbers of tokens up to long_prefill_tokens count as equal.
+// - The smaller key (OrderKey).
 bool Scheduler::IsComputedBefore(const Sequence& a, const Sequence& b) const {
   if (a.is_passing != b.is_passing) return b.is_passing;
   const std::partial_ordering order = policy_->ComparePrompts(a.standing, b.standing);
@@ -183,11 +186,13 @@ bool Scheduler::IsComputedBefore(const Sequence& a, const Sequence& b) const {
   return left_a != left_b ? left_a < left_b : a.standing.key < b.standing.key;
 }
 
-// Distributes `room` prompt tokens in this order: running prompts that the step can finish, waiting
-// sequences that need fewer tokens than the other running prompts, the other running prompts, all
-// other waiting sequences. Reserves a quarter of the tokens for the oldest running prompt (the
-// smallest OrderKey), and one token for the sequence that must advance in each step
-// (FindProtected).
+// Distributes `room` prompt tokens of the step in this order:
+// - running prompts, until a prompt is too long for the step;
+// - waiting sequences that need fewer tokens than this prompt;
+// - the other running prompts;
+// - all other waiting sequences.
+// Reserves a quarter of the tokens for the oldest running prompt (the smallest OrderKey). Reserves
+// one token for the sequence that must advance in each step (FindProtected).
 void Scheduler::AddPrompts(Time now, StepPlan& plan, int32_t room) {
   const bool may_admit =
       !lacks_blocks_ && num_waiting() > 0 && num_running() < options_.running_max;

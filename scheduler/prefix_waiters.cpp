@@ -9,7 +9,7 @@
 namespace incipit {
 namespace {
 
-// Returns the number of equal block keys at the begin of `a` and `b`. Each key depends on all
+// Returns the number of equal block keys at the beginning of `a` and `b`. Each key depends on all
 // earlier blocks, so the equal keys are a prefix, and a binary search finds its end.
 size_t NumShared(std::span<const BlockHash> a, std::span<const BlockHash> b) {
   size_t shared = 0, end = std::min(a.size(), b.size());
@@ -24,7 +24,8 @@ size_t NumShared(std::span<const BlockHash> a, std::span<const BlockHash> b) {
   return shared;
 }
 
-// Gives `producer` the best rank of its own request and of the sequences that wait for `producer`.
+// Sets the rank of `producer` (producer.standing) to the best rank among its own request and the
+// sequences that wait for `producer`.
 void UpdateRank(const SchedulingPolicy& policy, Sequence& producer) {
   producer.standing = producer.group->standing;
   for (const Sequence* waiter = producer.first_waiter; waiter != nullptr;
@@ -37,16 +38,16 @@ void UpdateRank(const SchedulingPolicy& policy, Sequence& producer) {
 
 }  // namespace
 
-// Looks for a producer: a running sequence that computes blocks of the waiting `sequence` which are
-// not in its cached prefix `computed`. If there is a producer, moves `sequence` from the queue to
-// the list of sequences that wait for the producer, and returns true.
+// Searches for a producer: a running sequence that computes blocks which the waiting `sequence`
+// needs, and which are not in its cached prefix `computed`. If there is a producer, moves
+// `sequence` from the queue to the list of sequences that wait for the producer, and returns true.
 bool Scheduler::WaitForPrefix(Sequence& sequence, const ComputedBlocks& computed) {
   const SequenceGroup& group = *sequence.group;
   if (!cache_.options().prefix_cache || !group.request->read_cache || group.scores_prompt()) {
     return false;
   }
   const auto block_size = static_cast<size_t>(cache_.block_size());
-  // Number of full blocks that a lookup can find, without the block of the last token.
+  // number of full blocks among the tokens that a lookup can find
   const size_t num_findable = (Matchable(sequence).size() - 1) / block_size;
   const auto keys =
       std::span(sequence.table.hashes).first(std::min(num_findable, sequence.table.hashes.size()));
@@ -88,8 +89,8 @@ bool Scheduler::WaitForPrefix(Sequence& sequence, const ComputedBlocks& computed
   return true;
 }
 
-// Returns sequences that wait for `producer` to the queue, if they wait only for tokens among the
-// first `num_tokens` tokens of `producer`.
+// Moves sequences that wait for `producer` back to the queue, if they wait only for tokens among
+// the first `num_tokens` tokens of `producer`.
 void Scheduler::WakeWaiters(Sequence& producer, int32_t num_tokens) {
   if (producer.first_waiter == nullptr || producer.wake_tokens > num_tokens) return;
   producer.wake_tokens = std::numeric_limits<int32_t>::max();

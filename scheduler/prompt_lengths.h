@@ -31,9 +31,9 @@ class PromptLengths {
   // Returns the mean number of positions that a computed token attends to. Returns 0 before the
   // first prompt.
   double positions_per_token() const { return computed_ > 0 ? positions_ / computed_ : 0; }
-  // Returns the mean number of computed tokens of a prompt, in which each prompt counts as often as
-  // it has computed tokens. For example, prompts of 100 and 300 computed tokens have the mean 250.
-  // Returns 0 before the first prompt.
+  // Returns a weighted mean of the number of computed tokens of a prompt. The weight of a prompt is
+  // its number of computed tokens. For example, prompts of 100 and 300 computed tokens have the
+  // mean 250. Returns 0 before the first prompt.
   double mean_length() const { return computed_ > 0 ? squares_ / computed_ : 0; }
 
  private:

@@ -44,8 +44,8 @@ void Scheduler::Add(std::unique_ptr<SequenceGroup> group) {
   group->wait = WaitClock(request.arrival);
   num_choices_ += group->sequences.size();
   num_waiting_prompt_tokens_ += request.num_prompt();
-  // The cached part of the prompt is not known yet, so this time for the first check of the
-  // deadline may be too early.
+  // Check the deadline when the time left is just enough to compute the whole prompt. If a part of
+  // the prompt is cached, this first check is too early.
   group->look_at = request.first_token_by();
   if (group->look_at != kNoDeadline) {
     group->look_at -= PromptTime(group->sequences.front(), request.num_prompt(), kRefusalRatio);
@@ -117,9 +117,9 @@ void Scheduler::EndSequence(Sequence& sequence, FinishReason reason) {
     Retire(sequence);
     return;
   }
-  // This sequence computes the prompt for other choices, so the sequence becomes one of these
-  // choices. If a step in flight samples tokens for these choices, the sequence ends when the step
-  // is committed.
+  // Other choices of the request need the prompt that `sequence` computes. So `sequence` takes the
+  // number of one of these choices (`heir`), and `heir` ends instead. If a step in flight samples
+  // tokens for these choices, `sequence` ends when the step is committed.
   if (sequence.num_pending > 0) {
     SetEndAtCommit(sequence, reason);
     return;

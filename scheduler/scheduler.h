@@ -35,12 +35,12 @@ struct SchedulerOptions {
   int32_t steps_in_flight_max = 1;
   SchedulingKind scheduling = SchedulingKind::kFair;
   ShareOptions shares{};
-  // Maximum predicted duration (StepTimeModel) of a step with prompt tokens while sequences decode.
-  // The duration is the time between two output tokens of these sequences. 0: kStepRatio times the
-  // duration of a step without prompt tokens.
+  // Goal for the time between two output tokens. While sequences decode, the predicted duration
+  // (StepTimeModel) of a step with prompt tokens should be at most itl_target. 0: kStepRatio times
+  // the duration of a step without prompt tokens.
   Duration itl_target{};
-  // Maximum time in which steps that respect itl_target must be able to compute all prompts. If
-  // they need more time, itl_target has no effect until these prompts are computed. 0: kPromptRatio
+  // Goal for the time in which the present prompts are computed. If steps that respect itl_target
+  // need more time, itl_target has no effect until these prompts are computed. 0: kPromptRatio
   // times the time that an average prompt needs alone, but at least kTtftMin.
   Duration ttft_target{};
   // Time in which a waiting request gains one level of priority; 0: priorities do not rise.
@@ -71,15 +71,17 @@ inline constexpr double kDueRatio = 0.95;
 // of its prompt.
 inline constexpr double kRiskRatio = 4;
 
-// Defaults of itl_target and ttft_target, as ratios.
+// The default of itl_target is kStepRatio times the duration of a step without prompt tokens. The
+// default of ttft_target is kPromptRatio times the time of an average prompt, but at least
+// kTtftMin.
 inline constexpr double kStepRatio = 1.9;
 inline constexpr double kPromptRatio = 5;
 inline constexpr Duration kTtftMin = std::chrono::seconds(1);
 
 // Maximum number of later requests of the same tenant that are admitted before a request.
 inline constexpr int32_t kOvertakenMax = 64;
-// Maximum number of sequences that one plan tries to admit while the head does not fit into the
-// cache.
+// Maximum number of sequences that one plan tries to admit while the head (the next waiting
+// sequence) does not fit into the cache.
 inline constexpr int32_t kPassingTriesMax = 16;
 // Maximum number of sequences that one plan moves from the queue to the lists of sequences that
 // wait for a prefix.
@@ -96,8 +98,8 @@ struct StepPlan {
   struct Item {
     Sequence* sequence = nullptr;
     int32_t first_token = 0, num_tokens = 0;
-    // If the previous step, which is in flight, samples the last token of this item: the index of
-    // the sample in the previous step. -1: the host knows all tokens.
+    // If the previous step is in flight and samples the last token of this item: index of this
+    // sample in the previous step. Otherwise -1.
     int32_t fed_sample = -1;
     int32_t sample_begin = 0, num_samples = 0;
     // The step computes the log probabilities of the prompt tokens [score_begin, score_begin +
@@ -193,8 +195,8 @@ class Scheduler {
   // Returns the blocks that `group` would need if it were admitted now. Changes nothing.
   AdmissionPreview Preview(const SequenceGroup& group);
 
-  // Appends the requests that have ended to `ended`. A request whose tokens a step in flight
-  // computes follows in a later call.
+  // Appends the requests that have ended to `ended`. If a step in flight still computes tokens of
+  // an ended request, a later call appends this request.
   void TakeEnded(std::vector<std::unique_ptr<SequenceGroup>>& ended);
 
   // Returns a forecast of the time to the first token of a new request (expected_wait.cpp). Takes
@@ -230,7 +232,8 @@ class Scheduler {
     int32_t num_decoding = 0;
     int64_t num_prompt_tokens = 0;  // prompt tokens of running sequences that are left to compute
     int32_t num_decode_blocks = 0;  // free blocks for one more token of each decoding sequence
-    // num_decode_blocks, and free blocks for one more token of the protected sequence.
+    // Sum of num_decode_blocks and of the free blocks for one more token of the protected sequence
+    // (never preempted), if this sequence still computes its prompt.
     int32_t num_urgent_blocks = 0;
   };
 
@@ -292,12 +295,13 @@ class Scheduler {
   SequenceTokens Matchable(const Sequence& sequence) const;
   ComputedBlocks LookUp(const Sequence& sequence);
 
-  // Sequences that wait for a prefix (prefix_waiters.cpp).
+  // Functions for sequences that wait for a prefix (prefix_waiters.cpp).
   bool WaitForPrefix(Sequence& sequence, const ComputedBlocks& computed);
   void WakeWaiters(Sequence& producer, int32_t num_tokens);
   void StopWaiting(Sequence& sequence);
 
-  // Preemption, and the sequence that does not fit into the cache, the head (make_room.cpp).
+  // Functions for preemption, and for the head: the waiting sequence that does not fit into the
+  // cache (make_room.cpp).
   bool MakeRoom(StepPlan& plan, Survey& survey);
   bool HeadFitsWithout(const Survey& survey, int32_t& num_passing) const;
   Sequence* FindDisplaced();
@@ -346,13 +350,14 @@ class Scheduler {
   int32_t prompt_room_ = 0;  // maximum number of prompt tokens in the latest plan
   // Earliest deadline of a first token that the latest plan samples, or kNoDeadline.
   Time first_token_due_ = kNoDeadline;
-  StepShape decode_shape_{};  // shape of the decoding part of the latest plan
+  StepShape decode_shape_{};  // the part of the latest plan that decodes, as a StepShape
   uint64_t next_order_ = 0;
   uint64_t plan_number_ = 0;
   size_t num_choices_ = 0;  // number of choices (outputs) of all requests
   int64_t num_waiting_prompt_tokens_ = 0;
   StepTimeModel step_times_;
-  std::array<double, kNumStepClasses> step_time_errors_{};  // results of StepTimeModel::ErrorOf
+  // Median relative prediction error of each class of steps (StepTimeModel::ErrorOf).
+  std::array<double, kNumStepClasses> step_time_errors_{};
   PromptLengths prompt_lengths_;
   SlotTimes slot_times_;
   // True while steps compute up to step_tokens_max tokens, because the prompts would otherwise miss
@@ -374,7 +379,8 @@ class Scheduler {
   // True if the latest call of Admit found that the next sequence (the head) does not fit into the
   // cache.
   bool is_blocked_ = false;
-  int32_t num_available_ = 0;  // result of NumAvailable after the latest call of Admit
+  // Number of blocks that admissions could use (NumAvailable) after the latest call of Admit.
+  int32_t num_available_ = 0;
 
   // Requests that have ended and that a step in flight may still compute.
   std::vector<std::unique_ptr<SequenceGroup>> ending_groups_;

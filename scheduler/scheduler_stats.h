@@ -10,8 +10,9 @@
 
 namespace incipit {
 
-// Why a running sequence was preempted. kHead: the head fits into the cache without the sequence.
-// kShare: another tenant gets its share of the slots. kDecode: sequences that decode need blocks.
+// Why a running sequence was preempted. kHead: the sequence started while an earlier sequence did
+// not fit into the cache, and its blocks are now needed. kShare: another tenant gets its share of
+// the slots. kDecode: sequences that decode need blocks.
 enum class PreemptionReason : uint8_t { kHead, kShare, kDecode };
 inline constexpr size_t kNumPreemptionReasons = 3;
 
@@ -21,7 +22,7 @@ struct SchedulerCounts {
   // Number of times that a sequence was admitted before an earlier sequence of the same tenant. An
   // admission before several earlier sequences counts once for each of them.
   int64_t overtakes = 0;
-  ServiceTotals services{};  // service that the reported tenants received
+  ServiceTotals services{};  // service that the tenants in ShareOptions::reported received
 
   int64_t num_preemptions() const {
     int64_t sum = 0;
@@ -33,10 +34,12 @@ struct SchedulerCounts {
 // The present state of the scheduler.
 struct SchedulerFigures {
   int32_t num_active_tenants = 0;  // tenants with waiting or running requests
-  // Largest minus smallest service (TenantShares) of the tenants with waiting requests. 0 if fewer
-  // than two tenants have waiting requests.
+  // Largest minus smallest service of the tenants with waiting requests. Service is the price of a
+  // tenant's tokens divided by the weight of the tenant. 0 if fewer than two tenants have waiting
+  // requests.
   double service_gap = 0;
-  // Result of StepTimeModel::ErrorOf for each class of steps.
+  // Median relative error of the predicted durations of each class of steps
+  // (StepTimeModel::ErrorOf).
   std::array<double, kNumStepClasses> step_time_errors{};
 };
 

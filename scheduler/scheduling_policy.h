@@ -23,9 +23,9 @@ class SchedulingPolicy {
   // Returns true if request `a` is admitted before request `b`. This is a strict weak order.
   virtual bool GoesBefore(const Standing& a, const Standing& b) const = 0;
 
-  // Compares two requests whose prompts share a step. Returns less if the prompt of `a` is computed
-  // before the prompt of `b`, and equivalent if the shorter of both prompts is computed first. The
-  // result is a weak order.
+  // Compares two requests whose prompts share a step. Returns less if the prompt of `a` must be
+  // computed before the prompt of `b`, and equivalent if the policy allows both orders. The result
+  // is a weak order.
   virtual std::partial_ordering ComparePrompts(const Standing& a, const Standing& b) const = 0;
 
   // Compares two running requests. Returns less if `a` is preempted before `b`, and equivalent if

@@ -88,13 +88,15 @@ struct Sequence {
   int32_t num_planned = 0;      // number of computed tokens after the steps in flight
   int32_t num_pending = 0;      // tokens that the steps in flight sample for the sequence
   int32_t pending_sample = -1;  // index of the newest pending token among the samples of its step
-  bool returning = false;       // true: lookups may find blocks that the sequence had before
+  // True if the sequence was preempted, or if no slot or block was free when another choice had
+  // computed its prompt. Lookups may then find its earlier blocks.
+  bool returning = false;
   bool admission_pending = false;  // true: no step is committed since the latest admission
   int32_t num_hit_tokens = 0;      // number of tokens that the lookup at the admission found
   int32_t num_copied_tokens = 0;   // number of tokens, among num_hit_tokens, that are copied
   Miss miss;                       // why the cached prefix at the admission ends
-  // The sequence ends for this reason when the steps in flight are committed. Until then, another
-  // choice of the request needs the sequence.
+  // If set: the sequence ends for this reason when the steps in flight are committed. Until then,
+  // other choices of the request need its blocks.
   std::optional<FinishReason> end_at_commit;
 
   const Request& request() const;
@@ -104,7 +106,7 @@ struct Sequence {
   int32_t length() const { return num_tokens() + num_pending; }
   int32_t num_missing() const { return length() - num_planned; }
   bool ended() const { return state == SequenceState::kEnding || state == SequenceState::kEnded; }
-  void Append(TokenId token);  // appends to the output, and updates `counts`
+  void Append(TokenId token);  // appends `token` to the output, and counts it in `counts`
 };
 
 // One request and the progress of its choices.

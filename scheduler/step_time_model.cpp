@@ -14,20 +14,22 @@ namespace {
 constexpr double kMemory = 0.99;
 // Steps whose relative prediction error is above this limit get less weight.
 constexpr double kLargeError = 0.5;
-// Strength of the prior: the squared ratio of the noise of a step (about 10 %) to the expected
-// deviation of a cost from its prior (about 70 %).
+// Strength of the penalty that keeps a cost close to its expected value: (x / y)^2. x is the noise
+// of a step, about 10 %. y is the usual deviation of a cost from its expected value, about 70 %.
 constexpr double kPriorStrength = 0.02;
-// Prior ratios of the costs a, b, c and d. Measured ratios: 1 : 0.087 : 0.1 : 2.3e-5 on 2 CPU cores
-// with a model of 0.5B parameters, and 1 : 0.005 : 0.0007 : 7e-6 on an H100 with 8B parameters.
+// Expected ratios of the costs per step, prompt token, decoding sequence and position. Measured
+// ratios: 1 : 0.087 : 0.1 : 2.3e-5 on 2 CPU cores with a model of 0.5B parameters, and 1 : 0.005 :
+// 0.0007 : 7e-6 on an H100 with 8B parameters.
 constexpr std::array<double, 4> kPriorCosts = {1, 0.1, 0.1, 2e-5};
-// Lower limit of the expected value of a cost, divided by the value that kPriorCosts gives.
+// The penalty measures the deviation of a cost relative to its expected value, but at least
+// relative to kPriorFloor times the value that kPriorCosts gives.
 constexpr double kPriorFloor = 0.1;
 // Largest ratio of measured to predicted duration that the model distinguishes.
 constexpr double kRatioMax = 1000;
-// If `slowdown` is outside of [1 / kSlowdownMax, kSlowdownMax], the costs are multiplied by
-// `slowdown`, and `slowdown` becomes 1.
+// If the `slowdown` of a class leaves the range [1 / kSlowdownMax, kSlowdownMax], its costs are
+// multiplied by `slowdown`. `slowdown` then becomes 1.
 constexpr double kSlowdownMax = 2;
-// Keeps conversions to Duration within the range of Duration.
+// Maximum number of seconds, so that the conversion to Duration does not overflow.
 constexpr double kSecondsMax = 1e9;
 
 // Returns the element at index (size - 1) / 2 of the sorted values. Reorders `values`.
@@ -97,8 +99,9 @@ const StepTimeModel::ClassState& StepTimeModel::StateOf(StepClass step_class) co
   return classes_[static_cast<size_t>(step_class)];
 }
 
-// Returns the costs a, b, c and d of `step_class` in seconds, multiplied by the slowdown of the
-// class. If no step of the class was observed, returns the costs of all classes together.
+// Returns the costs of `step_class` (per step, prompt token, decoding sequence and position) in
+// seconds, multiplied by the slowdown of the class. If no step of the class was observed, returns
+// the costs of all classes together.
 StepTimeModel::Terms StepTimeModel::CostsOf(StepClass step_class) const {
   const ClassState& state = StateOf(step_class);
   if (state.num_observed == 0) return common_costs_;
@@ -180,7 +183,8 @@ void StepTimeModel::Scale(Sums& sums, double factor) {
   for (double& product : sums.with_seconds) product *= factor;
 }
 
-// Adds `from` to `to`, with all seconds multiplied by `slowdown`.
+// Adds the sums `from` to `to`, as if each measured duration in `from` were `slowdown` times as
+// long.
 void StepTimeModel::Add(const Sums& from, double slowdown, Sums& to) {
   const double inverse = 1 / slowdown;
   for (size_t i = 0; i < kNumTerms; ++i) {
@@ -191,7 +195,8 @@ void StepTimeModel::Add(const Sums& from, double slowdown, Sums& to) {
   }
 }
 
-// Returns the factor x for which the costs x * `costs` have the smallest squared errors in `sums`.
+// Returns the factor x for which the costs x * `costs` have the smallest sum of squared errors over
+// the steps in `sums`.
 double StepTimeModel::LevelOf(const Sums& sums, const Terms& costs) {
   double squares = 0;
   for (size_t i = 0; i < kNumTerms; ++i) {
@@ -201,9 +206,9 @@ double StepTimeModel::LevelOf(const Sums& sums, const Terms& costs) {
   return squares > 0 ? Dot(costs, sums.with_seconds) / squares : 1;
 }
 
-// Returns the costs that minimise the squared errors of the steps in `sums` plus a penalty. The
-// penalty is the squared distance of each cost from `prior`, relative to the larger of `prior` and
-// `floor`. Both are first multiplied by LevelOf.
+// Returns the costs with the smallest sum of the squared errors of the steps in `sums` and one
+// penalty per cost. The penalty is kPriorStrength * ((cost - x * prior) / (x * max(prior,
+// floor)))^2, where x is LevelOf(sums, prior).
 StepTimeModel::Terms StepTimeModel::Fit(const Sums& sums, const Terms& prior, const Terms& floor) {
   const double level = LevelOf(sums, prior);
   // Solve for cost / `unit`, so that all unknowns are of similar size.

@@ -10,9 +10,9 @@
 
 namespace incipit {
 
-// Returns the number of positions that a chunk of `num_tokens` tokens attends to, if the first
-// token of the chunk is at position `first_position`. A token at position p attends to p + 1
-// positions.
+// Returns the number of pairs (token, position) in which a token attends to the position. The
+// tokens are `num_tokens` consecutive tokens, the first at `first_position`. A token at position p
+// attends to p + 1 positions.
 constexpr int64_t PositionsOf(int64_t first_position, int64_t num_tokens) {
   return num_tokens * first_position + num_tokens * (num_tokens + 1) / 2;
 }
@@ -21,7 +21,8 @@ constexpr int64_t PositionsOf(int64_t first_position, int64_t num_tokens) {
 struct StepShape {
   int64_t num_prompt_tokens = 0;  // prompt tokens that the step computes
   int64_t num_decoding = 0;       // sequences that decode
-  int64_t num_positions = 0;      // positions that all tokens of the step attend to
+  // positions that a token attends to, summed over all tokens of the step
+  int64_t num_positions = 0;
 
   void AddPromptChunk(int64_t first_position, int64_t num_tokens) {
     num_prompt_tokens += num_tokens;
@@ -73,12 +74,12 @@ class StepTimeModel {
   // Number of errors per class that ErrorOf evaluates.
   static constexpr size_t kErrorWindow = 128;
   static constexpr size_t kSlowdownSteps = 15;
-  // Number of observed steps of a class after which the model uses its own predictions to weight
-  // the next steps of the class. Also the number of observed steps with prompt tokens for
-  // trained().
+  // Number of steps after which predictions are used. After this number of steps of a class, the
+  // model uses its predictions to weight the next steps of the class. After this number of steps
+  // with prompt tokens, trained() is true.
   static constexpr int32_t kTrainedSteps = 8;
-  // PromptTokensWithin returns at most kGrowthMax times the largest number of prompt tokens that
-  // any observed step computed, or kFirstPromptTokens if that is more.
+  // The result of PromptTokensWithin is at most kGrowthMax times the largest number of prompt
+  // tokens in an observed step, or kFirstPromptTokens if that is more.
   static constexpr int64_t kFirstPromptTokens = 64, kGrowthMax = 4;
 
   StepTimeModel();
@@ -124,26 +125,28 @@ class StepTimeModel {
   double ErrorOf(StepClass step_class) const;
 
  private:
-  // Number of terms in the formula of the duration: constant time, prompt tokens, decoding
-  // sequences, positions. Their values in a step are 1, num_prompt_tokens, num_decoding and
-  // num_positions.
+  // Number of terms in the formula of the duration. The values of the terms in a step are 1,
+  // num_prompt_tokens, num_decoding and num_positions.
   static constexpr size_t kNumTerms = 4;
   using Terms = std::array<double, kNumTerms>;
 
-  // Weighted sums over the observed steps of a class, with seconds divided by `slowdown`.
+  // Weighted sums over the observed steps of a class. Each measured duration is divided by the
+  // `slowdown` of the class.
   struct Sums {
     std::array<Terms, kNumTerms> products{};  // [i][j]: sum of term i * term j, for j <= i
     Terms with_seconds{};                     // [i]: sum of term i * seconds
   };
   struct ClassState {
     Sums sums;
-    Terms costs{};  // the costs a, b, c and d, in seconds
+    Terms costs{};  // costs per step, prompt token, decoding sequence and position, in seconds
     int64_t num_observed = 0;
     double slowdown = 1;
-    std::array<double, kSlowdownSteps> ratios{};  // ring of the values whose median is `slowdown`
+    // Ring buffer of the latest ratios of measured to predicted duration. `slowdown` is their
+    // median.
+    std::array<double, kSlowdownSteps> ratios{};
     size_t next_ratio = 0;
     std::array<float, kErrorWindow> errors{};
-    size_t num_errors = 0;  // number of errors since the start; only the last ones are stored
+    size_t num_errors = 0;  // number of errors since the start; `errors` has the latest
   };
 
   static Terms TermsOf(const StepShape& shape);
@@ -159,10 +162,12 @@ class StepTimeModel {
   void UpdateCosts(ClassState& state);
 
   std::array<ClassState, kNumStepClasses> classes_;
-  Terms common_costs_{};  // the costs a, b, c and d of all classes together, in seconds
+  // Costs of all classes of steps together, per step, prompt token, decoding sequence and position,
+  // in seconds.
+  Terms common_costs_{};
   int64_t num_observed_ = 0;
   int64_t num_seeds_ = 0;  // number of observed steps with prompt tokens that Seed has added
-  // Smallest and largest number of prompt tokens in these steps.
+  // Smallest and largest number of prompt tokens in a step with prompt tokens that Seed has added.
   int64_t seed_tokens_min_ = 0, seed_tokens_max_ = 0;
   int64_t prompt_tokens_max_ = 0;  // largest number of prompt tokens in an observed step
 };

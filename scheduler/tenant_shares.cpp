@@ -42,8 +42,8 @@ void TenantShares::Leave(int32_t index) {
   active_weight_ = num_active_ == 0 ? 0 : active_weight_ - tenant.weight;
 }
 
-// Returns the index of tenant `id`. A new tenant gets a new index, or else the index of an idle
-// tenant, or else the index of the shared counter.
+// Returns the index of tenant `id`. A new tenant gets an unused index. If there is none, the tenant
+// gets the index of an idle tenant, or else the index of the shared counter.
 int32_t TenantShares::FindIndex(uint64_t id) {
   if (const auto it = index_of_.find(id); it != index_of_.end()) return it->second;
   int32_t index = num_indices();

@@ -10,12 +10,14 @@
 
 namespace incipit {
 
-// Maximum number of tenants with a counter of their own. All other tenants share one counter.
+// Maximum number of tenants that have their own counter of service. All other tenants share one
+// counter.
 inline constexpr int32_t kTenantsMax = 1024;
 
 // Maximum number of tenants whose service is reported separately.
 inline constexpr size_t kReportedTenantsMax = 20;
-// Service by index in ShareOptions::reported. The last element is the service of all other tenants.
+// The service of each tenant in ShareOptions::reported, in the same order. The last element is the
+// service of all other tenants.
 using ServiceTotals = std::array<double, kReportedTenantsMax + 1>;
 
 // The price of each kind of token, and the weight of each tenant.
@@ -59,7 +61,7 @@ class TenantShares {
   void ChargeOutput(int32_t index, int64_t num_tokens) {
     Charge(index, options_.output_price * static_cast<double>(num_tokens));
   }
-  // Returns what ChargePrompt adds to the counter of the tenant.
+  // Returns the number by which ChargePrompt increases the counter of the tenant.
   double PriceOfPrompt(int32_t index, int64_t num_tokens) const {
     return options_.prompt_price * static_cast<double>(num_tokens) / At(index).weight;
   }
@@ -69,8 +71,9 @@ class TenantShares {
   // Returns the counter of the tenant: the price of its tokens divided by its weight.
   double service(int32_t index) const { return At(index).service; }
   int32_t num_running(int32_t index) const { return At(index).num_running; }
-  // Returns the share of the tenant of `num_slots` slots, which may be a fraction: `num_slots`
-  // times the tenant's weight, divided by the sum of the weights of all active tenants.
+  // Returns the share of the tenant in `num_slots` slots, as a number of slots that may be a
+  // fraction. The share is `num_slots` times the tenant's weight, divided by the sum of the weights
+  // of all active tenants.
   double SlotsOf(int32_t index, int32_t num_slots) const {
     return At(index).weight / active_weight_ * num_slots;
   }
@@ -79,9 +82,10 @@ class TenantShares {
   int32_t num_indices() const { return static_cast<int32_t>(tenants_.size()); }
   uint64_t id(int32_t index) const { return At(index).id; }
 
-  // Returns the service that tenants received since the previous call: the price of their tokens
-  // divided by their weight, without the credit of tenants that become active. No element is
-  // negative. If refunds exceed the charges, later results are smaller by the difference.
+  // Returns the service that tenants received since the previous call of TakeServices: the price of
+  // their tokens divided by their weight. Does not contain the credit that a tenant gets when it
+  // becomes active. No element is negative. If refunds exceed the charges, later results are
+  // smaller by the difference.
   ServiceTotals TakeServices();
 
  private:
@@ -112,8 +116,8 @@ class TenantShares {
   absl::flat_hash_map<uint64_t, int32_t> index_of_;
   double active_weight_ = 0;
   int32_t num_active_ = 0;
-  // Largest counter of all tenants at the time when they became idle. If no tenant is active, the
-  // next active tenant starts with at least this counter.
+  // Largest counter that any tenant had when it became idle. If no tenant is active, the next
+  // active tenant starts with at least this counter.
   double last_service_ = 0;
   // Service that TakeServices has not returned yet. Negative if refunds exceed the charges.
   ServiceTotals untaken_{};

@@ -23,8 +23,8 @@ inline Duration SumOf(const WaitTimes& times) {
 }
 
 // Measures how long a request waits for each reason. A request waits for exactly one reason at a
-// time, at first for kShare. The reason changes only while steps are planned. So the waiting times
-// are exact to the interval between two plans.
+// time, at first for kShare. The reason changes only while steps are planned, so a change is
+// recorded at the next plan.
 class WaitClock {
  public:
   WaitClock() = default;

@@ -14,7 +14,7 @@ namespace incipit {
 bool IsBefore(const Sequence& a, const Sequence& b);
 
 // The waiting sequences of one tenant, ordered by IsBefore. The first `window_max` sequences are
-// the window. The scheduler may admit a sequence of the window before earlier ones.
+// the window. The scheduler may admit a sequence of the window before earlier sequences.
 //
 // The window is a sorted array, and the sequences behind the window are a binary heap. Push and
 // Remove take O(window_max + log(number of sequences)) time.
@@ -22,8 +22,8 @@ class TenantQueue {
  public:
   explicit TenantQueue(size_t window_max);
 
-  // Changes the number of sequences that may be in the queue at the same time by `change`. Within
-  // this number, Push allocates no memory.
+  // Adds `change` to the number of sequences that may be in the queue at the same time. Within this
+  // number, Push allocates no memory.
   void ChangeRoom(int32_t change);
   void Push(Sequence& sequence);
   // REQUIRES: `sequence` is in this queue.
@@ -55,7 +55,7 @@ class WaitingQueue {
   // `window_max` is the size of each tenant's window. REQUIRES: `window_max` is at least 1.
   explicit WaitingQueue(int32_t window_max) : window_max_(static_cast<size_t>(window_max)) {}
 
-  // Changes the number of sequences of `tenant` that may wait at the same time by `change`.
+  // Adds `change` to the number of sequences of `tenant` that may wait at the same time.
   void ChangeRoom(int32_t tenant, int32_t change);
   // Adds `sequence` to the queue of its tenant. REQUIRES: ChangeRoom made room for the sequence.
   void Push(Sequence& sequence);
