@@ -63,8 +63,8 @@ class HitRatioMonitor {
     return starts_[static_cast<size_t>(step) % kNumSteps];
   }
 
-  // Ring buffer with the counts of all tokens since the start of the monitor. An element contains
-  // the counts at the start of an interval of length kResolution.
+  // Ring buffer with one element for each interval of length kResolution. An element counts the
+  // tokens that were looked up and found before the start of its interval.
   std::array<HitCounts, kNumSteps> starts_{};
   HitCounts totals_;
   // Number of the time interval (of length kResolution) in which Add() was last called; -1: never.

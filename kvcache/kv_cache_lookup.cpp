@@ -8,8 +8,8 @@
 namespace incipit {
 namespace {
 
-// Maximum number of cached blocks that FindPartial() compares with the tokens of a sequence, in
-// addition to the block that has the key of the sequence's next full block.
+// FindPartial() compares the next tokens of a sequence with at most this number of cached blocks.
+// The block that has the key of the sequence's next full block is not counted.
 constexpr int32_t kPartialCandidatesMax = 16;
 
 int32_t NumEqual(std::span<const TokenId> a, std::span<const TokenId> b) {
@@ -52,9 +52,10 @@ bool KvCacheManager::Follows(BlockId id, BlockId before) const {
 }
 
 // Returns true if the cached block `id` can be used as block number `index` of the sequence of
-// `table`. This is the case if the two blocks have the same key, the same previous block (`before`)
-// and the same tokens (`block`). With sha256 keys, returns true without a comparison, because equal
-// keys mean equal contents. REQUIRES: the digests of the two blocks are equal.
+// `table`. `before` is the previous block of the sequence, and `block` are the tokens of block
+// number `index`. With sha256 keys, always returns true, because equal digests mean equal contents.
+// Otherwise, compares the keys, the previous blocks and the tokens. REQUIRES: the digests of the
+// two blocks are equal.
 bool KvCacheManager::Holds(BlockId id, BlockId before, size_t index, std::span<const TokenId> block,
                            const BlockTable& table) const {
   if (!verifies_) return true;
@@ -116,9 +117,9 @@ size_t KvCacheManager::NumVerified(const SequenceTokens& tokens, const BlockTabl
   return found.size();
 }
 
-// Returns the cached block that follows the blocks `found` and has the most leading tokens in
-// common with `rest`. `rest` are the tokens after `found`. Ignores blocks whose keys and values are
-// not computed yet.
+// Searches the cached blocks that follow the blocks `found` in any sequence. Returns the block that
+// has the most leading tokens in common with `rest`, the tokens after `found`. Ignores blocks whose
+// keys and values are not computed yet.
 KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> rest,
                                                        const BlockTable& table,
                                                        std::span<const BlockId> found) const {
@@ -149,9 +150,9 @@ KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> 
   return best;
 }
 
-// Returns whether the key of block `id` equals the key computed from the blocks `found` and the
-// tokens of `id`. Equal tokens do not suffice, because the key also depends on the tenant, salt,
-// adapter and images of a request.
+// Returns true if block `id` can follow the blocks `found` in the sequence of `table`. Computes the
+// key that the tokens of `id` have in this sequence, and compares it with the key of `id`. Equal
+// tokens do not suffice, because the key also depends on the tenant, salt, adapter and images.
 bool KvCacheManager::HasKeyOf(BlockId id, std::span<const BlockId> found,
                               const BlockTable& table) const {
   const size_t index = found.size();

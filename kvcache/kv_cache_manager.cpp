@@ -12,12 +12,12 @@
 namespace incipit {
 namespace {
 
-// Number of cache blocks for each slot of the hash table `contents_`. The table finds a block that
-// is the first of a sequence. The tokens of the block determine the slot.
+// The hash table `contents_` finds the first blocks of sequences by their tokens. The table has one
+// slot for this number of cache blocks.
 constexpr size_t kBlocksPerContent = 16;
 
-// Announce() stores the token ids of consecutive blocks. While it stores one block, it prefetches
-// the memory of the block that is kRowsAhead blocks later.
+// While Announce() stores the token ids of a block, it prefetches the memory of the block that is
+// kRowsAhead blocks later in the sequence.
 constexpr size_t kRowsAhead = 12;
 
 void CopyBlock(std::span<const TokenId> block, std::span<TokenId> stored) {
@@ -142,8 +142,8 @@ void KvCacheManager::Announce(BlockTable& table, const SequenceTokens& tokens) {
   if (index > 0 && !pool_.is_published(table.blocks[index - 1])) return;
   while (index < num_full) {
     // With sha256 keys, make several blocks findable at once: all blocks whose tokens are
-    // contiguous in memory. With other keys, handle one block at a time, and first check that no
-    // other block has the same key.
+    // contiguous in memory. With other keys, handle one block at a time. First check that no block
+    // with other contents has the same key.
     const auto piece = tokens.From(index * block_size);
     const size_t count = verifies_ ? 1 : std::min(num_full - index, piece.size() / block_size);
     if (verifies_ && IsKeyTaken(table, index, piece.first(block_size))) {
@@ -254,8 +254,8 @@ void KvCacheManager::ReleaseCopySource(BlockTable& table) {
 }
 
 void KvCacheManager::Free(BlockTable& table) {
-  // Later tokens of a sequence are released before earlier tokens. The source block of a planned
-  // copy contains the last cached tokens, so release this block first.
+  // The blocks of a sequence are released from last to first. The source block of a planned copy
+  // contains the last cached tokens, so release this block before all others.
   ReleaseCopySource(table);
   if (!table.retention.is_default()) {
     const auto num_kept = static_cast<size_t>(table.num_confirmed);

@@ -35,7 +35,7 @@ struct KvCacheOptions {
   // false: only whole cached blocks are reused
   bool copy_on_write = true;
   EvictionPolicyKind policy = EvictionPolicyKind::kAdaptive;
-  // The eviction policy allocates its tables for this number of cached blocks; 0: num_blocks.
+  // Number of cached blocks for which the eviction policy allocates its tables; 0: num_blocks.
   int32_t policy_capacity = 0;
   // Tokens per block that the eviction policy assumes; 0: block_size.
   int32_t policy_block_size = 0;
@@ -47,8 +47,9 @@ struct KvCacheSeams {
   // Number of bits of each block key that are not set to zero. With few bits, different blocks
   // often have equal keys.
   int32_t digest_bits = kDigestBitsMax;
-  // A part of a cached block is copied if at least this number of its leading tokens match, or if
-  // all remaining tokens of the prompt match. 0: a quarter of a block, but at least 2 tokens.
+  // The first tokens of a cached block are copied if at least this number of them match the prompt.
+  // Fewer tokens are copied only if they are all remaining prompt tokens. 0: a quarter of a block,
+  // but at least 2 tokens.
   int32_t copy_min_tokens = 0;
 };
 
@@ -62,8 +63,8 @@ struct KvCacheStats {
   int64_t queries = 0;       // number of requests that looked up their prompt in the cache
   int64_t query_tokens = 0;  // number of prompt tokens that were looked up
   int64_t hit_tokens = 0;    // number of tokens, among query_tokens, that were found in the cache
-  // Number of tokens, among hit_tokens, that were found in a block of which only the first tokens
-  // match. The keys and values of these tokens were copied to a new block.
+  // Number of tokens, among hit_tokens, whose keys and values were copied to a new block. Only the
+  // first tokens of the found block matched the prompt.
   int64_t copied_tokens = 0;
   // Number of tokens that preempted sequences looked up in the cache when the sequences were
   // resumed.
@@ -138,8 +139,8 @@ enum class MissReason : uint8_t {
 struct Miss {
   MissReason reason = MissReason::kNone;
   int32_t block = -1;  // index of the first full block that the lookup did not find
-  // Index of the first prompt token at which the prompt differs from the most similar cached
-  // prompt.
+  // Index of the first prompt token that differs from the cached prompt with the longest common
+  // prefix.
   int32_t differing_token = -1;
   Duration evicted_ago{};  // time since the first missing block was evicted; only for kEvicted
 };
@@ -193,8 +194,8 @@ class KvCacheManager {
   [[nodiscard]] bool AllocateSlots(BlockTable& table, const ComputedBlocks& computed,
                                    int32_t num_tokens);
 
-  // If `counts` is true, starts to count the changes that num_changes() reports; otherwise stops. A
-  // start changes num_changes() for all keys.
+  // If `counts` is true, starts to count the changes of the cache that num_changes() reports;
+  // otherwise stops. Each start changes the results of num_changes() for all keys.
   void CountChanges(bool counts) { pool_.CountChanges(counts); }
   // Returns a number that changes when the block with the key `hash` becomes findable or
   // unfindable. The number may also change because of other blocks. REQUIRES: counting was started
@@ -211,8 +212,8 @@ class KvCacheManager {
 
   // Undoes a failed step: releases the blocks that were added to `table` since the last call of
   // CacheBlocks() or Fork() for `table`. Keeps the blocks of the first `num_tokens_in_flight`
-  // tokens, because an older step still computes these tokens. REQUIRES: Rollback() was already
-  // called for newer steps, and for later sequences of the same step.
+  // tokens, because an older step still computes these tokens. REQUIRES: Rollback() has undone all
+  // newer steps, and all later sequences of the same step.
   void Rollback(BlockTable& table, int32_t num_tokens_in_flight = 0);
 
   // Fills the empty table `child` with the first `num_tokens` tokens of `parent`. The tables share

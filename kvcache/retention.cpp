@@ -9,7 +9,7 @@
 namespace incipit {
 namespace {
 
-// Number of consecutive retention priorities with the same eviction level. Blocks of a lower
+// Number of consecutive retention priorities that form one eviction level. Blocks of a lower
 // eviction level are evicted first.
 constexpr int32_t kLevelWidth = 10;
 constexpr uint32_t kGroupBits = 10;
@@ -49,8 +49,8 @@ void RetainedBlocks::Assign(std::span<const BlockId> blocks, const Retention& hi
   group.start = now;
   group.level = LevelAt(group, now);
   group.tenant = tenant;
-  // The maximum share of the cache for one tenant limits only the blocks that are evicted after all
-  // blocks without a retention hint.
+  // The maximum share of a tenant limits only the blocks that, because of a retention hint, are
+  // evicted after all blocks without a hint.
   const bool is_above = group.level > kDefaultLevel;
   int64_t room = is_above ? RoomAbove(tenant) : 0;
   for (const BlockId id : blocks) {
@@ -98,8 +98,8 @@ int32_t RetainedBlocks::LevelAt(const BlockGroup& group, Time now) const {
   return level;
 }
 
-// Returns the next time at which the order of eviction changes for the blocks of one request
-// (`group`), or their time to live ends. Returns Time::max() if neither will happen.
+// Returns the next time at which the eviction order of the blocks of one request (`group`) changes,
+// or their time to live ends. Returns Time::max() if neither will happen.
 Time RetainedBlocks::NextChange(const BlockGroup& group, Time now) const {
   Time change = Time::max();
   const Duration life = group.hint.time_to_live;

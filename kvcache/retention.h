@@ -67,8 +67,8 @@ class RetainedBlocks {
   void Take(BlockId id);
   // Deletes the retention hint of block `id`.
   void Forget(BlockId id);
-  // Copies the retention hint of block `from` to block `id`, unless `id` already has a hint with a
-  // higher eviction level (evicted later). REQUIRES: `id` has users.
+  // Gives block `id` the retention hint of block `from`, unless `id` already has a hint that keeps
+  // it longer (a higher eviction level). REQUIRES: `id` has users.
   void Inherit(BlockId id, BlockId from);
 
   // Returns the next block to evict among the free blocks that, because of a retention hint, must

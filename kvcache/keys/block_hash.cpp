@@ -192,8 +192,8 @@ void BlockHasher::HashBlocks(const BlockHash& parent, std::span<const TokenId> t
   }
 }
 
-// Computes the keys of consecutive blocks with SHA-256. Writes each digest to the start of
-// `buffer`, because the next hashed message begins with this digest.
+// Computes the keys of consecutive blocks with SHA-256. Writes the digest of each block to the
+// start of `buffer`: the bytes that are hashed for the next block begin with this digest.
 void BlockHasher::HashBlocksSha256(const BlockHash& parent, std::span<const TokenId> tokens,
                                    std::span<BlockHash> hashes) const {
   const auto block_size = static_cast<size_t>(options_.block_size);

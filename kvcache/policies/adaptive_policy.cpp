@@ -18,7 +18,7 @@ constexpr int32_t kTokensPerUnit = 512;
 // kTokensPerUnit tokens.
 constexpr int32_t kEpochsPerCapacity = 32, kUnitsPerEpochMin = 16;
 
-// The policy remembers evicted blocks in a table. The table has this number of entries for every
+// The policy remembers evicted blocks in a table. The table has kGhostRuns entries for every
 // kTokensPerUnit tokens that the cache can hold.
 constexpr double kGhostRuns = 1;
 
@@ -26,8 +26,8 @@ constexpr double kGhostRuns = 1;
 // with this block, for example with a system prompt.
 constexpr int kPrefixUses = 16;
 
-// Factor for the counts of past block uses. The policy multiplies these counts by the factor if
-// plain LRU would have had many more hits than this policy.
+// If plain LRU would have had many more hits than this policy, the policy multiplies the counts of
+// past block uses by this factor.
 constexpr double kKeptWhenFooled = 0.25;
 
 constexpr double kMeanStep = 0.01;
@@ -80,8 +80,8 @@ void AdaptivePolicy::PassTime() {
 // time stamps do not wrap.
 void AdaptivePolicy::RestrainAncient() {
   while (const auto ancient = ghosts_.ForgetAncient()) ForgetGhosts(*ancient);
-  // Number of calls of RestrainAncient that together examine each block once. These calls happen
-  // within kAgeMax / 4 block uses.
+  // One call examines a part of the blocks. `num_epochs` calls together examine each block once.
+  // These calls happen within kAgeMax / 4 block uses.
   const size_t num_epochs = kAgeMax / 4 / clock_.epoch_touches() + 1;
   for (size_t i = 0; i < records_.size() / num_epochs + 1; ++i) {
     Record& record = records_[next_restrained_];
@@ -105,8 +105,8 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   const bool begins = !std::exchange(use.has_begun, true);
   if (found.empty()) return;
   int32_t lru_hits = 0, own_hits = 0;
-  // A group consists of blocks that one request had used and released together. runs_reused: number
-  // of groups that are used again. If a part of a group is used again, the group counts as a
+  // runs_reused: number of groups of blocks that are used again. One request had released the
+  // blocks of a group together. If only a part of a group is used again, the group counts as a
   // fraction. ages: sum, over these groups, of the times since the last use, in block uses.
   double runs_reused = 0, ages = 0;
   size_t shared_end = 0;
@@ -224,8 +224,8 @@ void AdaptivePolicy::Add(BlockId id, SequenceUse& use) {
   record.born = PlusOne(use.turn_seen);
 }
 
-// Returns true if the policy remembers that block `id` was evicted. Then also stores in `use` the
-// data that the policy remembers of the block, such as its number of uses.
+// Returns true if the policy remembers that block `id` was evicted. In this case, also stores in
+// `use` what the policy remembers of the block, such as its number of uses.
 bool AdaptivePolicy::MeetGhosts(BlockId id, SequenceUse& use) {
   if (use.ghosts_left > 0) {
     --use.ghosts_left;
@@ -265,8 +265,8 @@ void AdaptivePolicy::Release(std::span<const BlockId> freed, const SequenceUse& 
     };
     size_t begin = end - 1;
     while (begin > 0 && is_alike(freed[begin - 1])) --begin;
-    // If the pool releases a block only because the retention hint of the block has ended,
-    // use.has_begun is false. Such a block is not a new block.
+    // The pool also releases a block when the retention hint of the block ends. In this case,
+    // use.has_begun is false, and the block does not count as new.
     const bool is_new = IsUsedOnce(reuse_class) && use.has_begun;
     const bool is_one_off = is_new && one_off_prefixes_.Contains(use.prefix);
     if (is_new) one_off_prefixes_.CountNew(use.prefix, paced_clock_.now());
@@ -382,7 +382,7 @@ AdaptivePolicy::End AdaptivePolicy::LeastWorth() {
 }
 
 // Returns true if the block at the list end `end` (oldest or newest block of a list) was last used
-// at end.last_use. Evict() can then use the same list end again, without comparing all lists.
+// at end.last_use. Evict() can then take this block without comparing all lists.
 bool AdaptivePolicy::StillStands(const End& end) {
   if (end.reuse_class < 0) return false;
   const BlockId id = EndOf(end.reuse_class, end.newest);

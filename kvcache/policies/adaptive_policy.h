@@ -50,8 +50,8 @@ class AdaptivePolicy final : public EvictionPolicy {
     uint8_t reuse_class : 5 = 0;
     uint8_t list_state : 3 = kElsewhere;
 
-    // Returns true if last_use, run_code and reuse_class of the two records are equal, and if both
-    // or neither of the two records have the list_state kElsewhere.
+    // Returns true if the two records have the same last_use, run_code and reuse_class, and if
+    // list_state is kElsewhere in both records or in neither.
     bool IsUsedLike(const Record& other) const {
       return last_use == other.last_use && run_code == other.run_code &&
              reuse_class == other.reuse_class &&
@@ -113,10 +113,10 @@ class AdaptivePolicy final : public EvictionPolicy {
   // One list of blocks for each class of blocks with similar past uses. The oldest block of each
   // list is in front.
   std::array<BlockList, kReuseClasses> lists_;
-  // The list end (oldest or newest block of a list) from which Evict() removed a block most
-  // recently. Evict() uses the same list end again until `choice_` is reset.
+  // The list end (oldest or newest block of a list) from which Evict() took the latest block.
+  // Evict() takes the next block from the same list end if StillStands(choice_) is true.
   End choice_;
-  // number of block uses that the clocks have not counted yet
+  // Number of block uses by which PassTime() will advance the clocks.
   uint64_t touches_to_come_ = 0;
   // Mean number of blocks with similar past uses that a request releases together.
   double mean_run_ = 8;

@@ -28,9 +28,9 @@ class ArcPolicy final : public EvictionPolicy {
   size_t num_bytes() const override;
 
  private:
-  // Evicted blocks of one list that the policy remembers. `count`: estimated number of these
-  // blocks. `oldest`: estimated value of `stamp_` (number of all evictions so far) when the oldest
-  // of these blocks was evicted.
+  // The evicted blocks of one list that the policy remembers. `count`: estimated number of these
+  // blocks. `oldest`: estimated value of `stamp_` when the oldest of these blocks was evicted.
+  // `stamp_` is the number of all evictions so far.
   struct Ghosts {
     double count = 0;
     double oldest = 0;

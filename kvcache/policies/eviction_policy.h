@@ -51,8 +51,8 @@ struct SequenceUse {
   // True if the policy no longer searches for the next blocks of the sequence among the evicted
   // blocks. The policy ends this search at the first block that it does not find.
   bool past_known = false;
-  // Describes the block of the sequence that the policy examined last: true if a cache with plain
-  // LRU would hold this block.
+  // True if plain LRU would hold the last cached block of the sequence, and all evicted blocks
+  // after it that the policy has examined.
   bool lru_streak = true;
 };
 

@@ -42,9 +42,9 @@ class GhostRuns {
   std::optional<GhostRun> Take(uint64_t key);
   // Makes the next evicted block the first block of a new group.
   void EndRun() { open_parent_ = kNoBlock; }
-  // Forgets and returns one group of evicted blocks that were not used for a very long time
-  // (kAncientTicks). The caller must call ForgetAncient after every clock_.epoch_touches() block
-  // uses, until the result is std::nullopt.
+  // Forgets and returns one group of evicted blocks whose last use was at least kAncientTicks ago.
+  // Examines only a part of the table. The caller must call ForgetAncient after every
+  // clock_.epoch_touches() block uses, until the result is std::nullopt.
   std::optional<GhostRun> ForgetAncient();
 
   size_t num_bytes() const { return sets_.size() * sizeof(Set); }
@@ -71,7 +71,7 @@ class GhostRuns {
   // A group of evicted blocks is forgotten after this time without a use, in the unit of
   // Entry::time. The constant is half of the range of Entry::time (14 bits), so that no time wraps.
   static constexpr uint64_t kAncientTicks = kTimeMask / 2;
-  // The ages of all groups of evicted blocks are checked once in this number of epochs. An epoch is
+  // ForgetAncient examines all groups of evicted blocks once in this number of epochs. An epoch is
   // a period of clock_.epoch_touches() block uses.
   static constexpr uint64_t kRounds = (kTimeMask / 4) >> kTicksPerEpochLog2;
 
@@ -81,8 +81,8 @@ class GhostRuns {
     return sets_[bits * sets_.size() >> 32];
   }
   uint64_t AgeTicks(const Entry& entry) const { return (now_ticks() - entry.time) & kTimeMask; }
-  // The time since the last use of a group of evicted blocks is multiplied by this factor if only
-  // one request used the blocks. Such groups are therefore forgotten earlier.
+  // If only one request used the blocks of a group, the time since their last use is multiplied by
+  // this factor. Such a group is therefore forgotten earlier than other groups.
   static constexpr uint64_t kOnceUsedHaste = 2;
   uint64_t Worthlessness(const Entry& entry) const {
     return AgeTicks(entry) * (entry.uses == 1 ? kOnceUsedHaste : 1);

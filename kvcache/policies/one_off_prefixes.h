@@ -24,25 +24,24 @@ class OneOffPrefixes {
   // `part`: share of the blocks of one request that were used again. `age`: time since the last use
   // of these blocks, in the unit of PacedClock::now().
   void CountReuse(uint32_t prefix, float part, double age);
-  // Returns whether the blocks that requests compute after `prefix` (the hash of a common start of
-  // many prompts) are rarely used again.
+  // Returns true if `prefix` (the hash of a common start of many prompts) is one-off: the blocks
+  // that requests compute after the prefix are rarely used again.
   bool Contains(uint32_t prefix) const;
 
  private:
   static constexpr double kOneOffShare = 1.0 / 3;
-  // The function Contains() compares the counted reuses of a prefix with the expected reuses.
-  // Before the comparison, Contains() adds this constant to both numbers, so that a prefix with few
-  // requests is not called one-off.
+  // Contains() compares the counted reuses of a prefix with the expected reuses. It first adds this
+  // constant to both numbers, so that a prefix with few requests is not called one-off.
   static constexpr double kPriorReused = 3;
   // If more than this number of requests are counted for a prefix, the counts of the prefix are
   // halved.
   static constexpr float kRunsMax = 256;
-  // The prefixes are stored in sets of table entries. If a new prefix replaces a stored prefix, the
-  // counts of the other prefixes in the same set are multiplied by kKept.
+  // The table stores prefixes in sets. If a new prefix replaces a stored prefix, the counts of the
+  // other prefixes in the set are multiplied by kKept.
   static constexpr float kKept = 0.9375F;
-  // CountNew() counts a request gradually, during a delay, because the blocks of the request are
-  // used again only later. kLag is the length of this delay, divided by the mean time until blocks
-  // are used again.
+  // The blocks of a request are used again only later, so CountNew() counts a request gradually,
+  // during a delay. kLag is the length of the delay, divided by the mean time until blocks are used
+  // again.
   static constexpr double kLag = 3;
   // Each reuse multiplies sum_ages_ and sum_squared_ages_ by 1 - kAgeStep, so that earlier reuses
   // have less weight.
@@ -59,8 +58,8 @@ class OneOffPrefixes {
   };
 
   static size_t SetOf(uint32_t prefix) { return prefix * 0x9E3779B1U / (~0U / kSets + 1); }
-  // Returns reused * reused / runs. `reused` is the number of requests whose blocks were used
-  // again. `runs` is the number of counted requests, but at least `reused`.
+  // Returns r * r / n. r is the number of requests whose blocks were used again. n is the number of
+  // counted requests, but at least r.
   static double RatesOf(const Entry& entry);
   const Entry* Find(uint32_t prefix) const;
   Entry* Find(uint32_t prefix) { return const_cast<Entry*>(std::as_const(*this).Find(prefix)); }

@@ -19,8 +19,9 @@ constexpr float kUsedPrior = 4, kRatePrior = 0.1F;
 // range of ages (times since the last use). kChanceMax: maximum probability that a block is used in
 // one range of ages.
 constexpr float kRateMax = 2, kRateMin = 1e-6F, kChanceMax = 0.999F;
-// The greater this number, the more similar are the estimated reuse rates (uses per block) of
-// neighbouring ranges of ages (times since the last use).
+// The greater kLikeness, the more similar are the estimated reuse rates of neighbouring ranges of
+// ages. An age is the time since the last use of a block. A reuse rate is the number of uses per
+// block.
 constexpr float kLikeness = 4;
 
 // The ages (times since the last use) of blocks are computed exactly if the last use was in the
@@ -38,8 +39,9 @@ constexpr double kSlowCapacities = 20, kSlowRuns = 4000;
 constexpr double kFastCapacities = 1, kFastRuns = 0;
 
 // Constants for the weighted mean of the reuse rates in the two tables slow_ and fast_:
-// - kLikelihoodKept: factor for the log likelihoods of earlier block uses, at each update;
-// - kSlowAdvantage: number that is added to the log likelihood of slow_ before the comparison with
+// - kLikelihoodKept: each update multiplies the log likelihoods of earlier block uses by this
+//   factor;
+// - kSlowAdvantage: this number is added to the log likelihood of slow_ before the comparison with
 //   fast_;
 // - kShareMin: approximate minimum of (smaller weight) / (greater weight).
 constexpr float kLikelihoodKept = 0.97F, kSlowAdvantage = 16, kShareMin = 0.02F;
@@ -174,9 +176,9 @@ void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin,
   }
 }
 
-// Returns how many blocks passed through each range of ages (times since the last use) in the
-// latest period. Counts each class of blocks with similar past uses separately. `units` is the
-// length of the period, in the unit of the age ranges.
+// Returns how many blocks passed through each range of ages (times since the last use) since the
+// last update. Counts each class of blocks with similar past uses separately. `units` is the time
+// since the last update, in the unit of the age ranges.
 ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   const auto age_class_of = [this](uint64_t epochs_ago) {
     return static_cast<size_t>(paced_clock_.AgeClass(paced_clock_.AgeOfEpoch(epochs_ago)));
@@ -216,8 +218,8 @@ uint64_t ReuseStatistics::LivelyAges(const AgeTable& exposed) const {
   return ages;
 }
 
-// Updates the log likelihoods of the reuse rates in `table` with the block uses since the last
-// update. The likelihood is that of a Poisson process with these rates.
+// Adds the block uses since the last update to the log likelihoods of `table`. The likelihood is
+// that of a Poisson process with the reuse rates in `table`.
 void ReuseStatistics::Judge(LifeTable& table, const AgeTable& exposed, uint64_t ages) const {
   for (float& likelihood : table.log_likelihood) likelihood *= kLikelihoodKept;
   for (; ages != 0; ages &= ages - 1) {
@@ -350,8 +352,9 @@ ReuseStatistics::AgeTable ReuseStatistics::MixedRates() const {
 // convex hull of a curve: number of hits against time in the cache.
 void ReuseStatistics::SetValues(const AgeTable& rate) {
   struct Point {
-    // A point of the curve belongs to one age of blocks. `hits` is the number of hits at this age
-    // and at all greater ages. `time` is the time that blocks spend in the cache at these ages.
+    // A point of the curve stands for one age, the time since the last use of blocks. `hits`:
+    // number of hits at this age and at all greater ages. `time`: time that blocks spend in the
+    // cache at this age and at all greater ages.
     double time, hits;
     double SlopeTo(const Point& later) const { return (hits - later.hits) / (time - later.time); }
     // Returns true if the line from this point to `far` is at least as steep as the line from this
@@ -374,8 +377,8 @@ void ReuseStatistics::SetValues(const AgeTable& rate) {
     size_t size = 0;
     hull[size++] = {.time = 0, .hits = 0};
     Point here = hull[0];
-    // Number of blocks whose age (time since the last use) reaches range a, divided by the number
-    // of blocks that are never used again.
+    // Number of blocks that reach the age range a, divided by the number of blocks that are never
+    // used again. The age of a block is the time since its last use.
     double survival = 1;
     for (size_t a = kAges; a-- > 0;) {
       const float r = rate[a][k];

@@ -41,7 +41,7 @@ class ReuseStatistics {
     recent_reused_[static_cast<size_t>(age_class)][static_cast<size_t>(reuse_class)] += weight;
     recent_weight_ += weight;
   }
-  // Counts evicted blocks that the policy has forgotten, because the blocks were not used again.
+  // Counts evicted blocks that were not used again, and that the policy no longer remembers.
   // `weight` is the sum of 1 / sqrt(n) over the blocks, where n is the number of blocks that were
   // released together. The caller must also call Leave.
   void CountForgotten(float weight) { recent_weight_ += weight; }
@@ -95,8 +95,8 @@ class ReuseStatistics {
     // Log likelihood of the recent block uses, under the assumption that `rate` are the true reuse
     // rates (uses per block). Each class of blocks with similar past uses has its own value.
     Row log_likelihood{};
-    // Number of blocks that were used again or forgotten. The number is weighted: a block counts
-    // 1/sqrt(n), if n blocks were released together.
+    // Number of blocks that were used again, or that were evicted and are no longer remembered. The
+    // number is weighted: a block counts 1/sqrt(n), if n blocks were released together.
     double weight = 0;
     // All counts of this table are halved if the table has counted more than n blocks. n is
     // capacities_max * (blocks that the cache can hold) + runs_max * (mean number of blocks that
@@ -146,8 +146,9 @@ class ReuseStatistics {
   // previous use. Each class of blocks with similar past uses is counted separately. The numbers
   // are weighted: a block counts 1/sqrt(n), if n blocks were released together.
   AgeTable recent_reused_{};
-  // Number of blocks that were used again or forgotten since the last call of BeginEpoch. The
-  // number is weighted: a block counts 1/sqrt(n), if n blocks were released together.
+  // Number of blocks that, since the last call of BeginEpoch, were used again, or were removed from
+  // the table of evicted blocks. The number is weighted: a block counts 1/sqrt(n), if n blocks were
+  // released together.
   double recent_weight_ = 0;
   double mean_run_ = 1;
   // number of calls of BeginEpoch since the reuse rates were last computed

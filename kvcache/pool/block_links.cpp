@@ -8,9 +8,8 @@
 namespace incipit {
 namespace {
 
-// Returns a negative block id that encodes `slot`, an index in `chains_` (hash table of the blocks
-// that begin a sequence). The first block of the list chains_[slot] has this id as its
-// prev_sibling.
+// Encodes `slot`, an index in `chains_` (hash table of the blocks that begin a sequence), as a
+// negative block id. The first block of the list chains_[slot] has this id as its prev_sibling.
 BlockId SlotMark(size_t slot) { return BlockId{-2 - static_cast<int32_t>(slot)}; }
 size_t SlotOfMark(BlockId mark) { return static_cast<size_t>(-2 - static_cast<int32_t>(mark)); }
 bool IsBlock(BlockId id) { return static_cast<int32_t>(id) >= 0; }
@@ -54,8 +53,8 @@ void BlockPool::LeaveRing(BlockId id) {
   At(id).next_same = kNoBlock;
 }
 
-// Replaces block `id` by block `to`, which has the same key. Lookups then return `to`, and `to`
-// becomes the previous block of all blocks that continued `id`. The cost is O(number of these
+// Gives the role of block `id` to block `to`, which has the same key. Lookups then return `to`, and
+// the blocks that directly follow `id` in sequences now follow `to`. The cost is O(number of these
 // blocks).
 void BlockPool::HandOver(BlockId id, BlockId to) {
   Block& from = At(id);
@@ -230,10 +229,9 @@ void BlockPool::CheckInvariants() const {
     ++num_free;
     num_cached += block.published;
     if (is_lru_ || !block.published) continue;
-    // Except with the policy `lru`, a cached block without users must be the block that lookups
-    // return for its key. If a second block has the same key, the second block must not be computed
-    // yet. If no second block has the same key, all cached blocks that follow this block must have
-    // no users.
+    // Check a cached block without users, unless the policy is `lru`. Lookups must return this
+    // block for its key. Either a second block has the same key and is not computed yet, or no
+    // block that directly follows has users.
     INCIPIT_CHECK(block.canonical);
     if (block.next_same != BlockId{i}) {
       INCIPIT_CHECK(At(block.next_same).pending);

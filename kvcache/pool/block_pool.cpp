@@ -89,8 +89,9 @@ BlockId BlockPool::Take() {
   return taken;
 }
 
-// Chooses the block to evict and removes the block from its lists. Returns true if the caller must
-// call FinishEviction() later. Returns false if lookups could not find the block.
+// Chooses the block to evict and removes the block from its lists. Returns true if the block is in
+// the prefix cache. The caller must then call FinishEviction() later. Returns false if no lookup
+// can find the block.
 bool BlockPool::BeginEviction(Victim& victim) {
   victim.id = ChooseVictim(victim.reason);
   if (!At(victim.id).published) return false;
@@ -137,8 +138,9 @@ BlockId BlockPool::ChooseVictim(EvictionReason& reason) {
   reason = id != kNoBlock ? EvictionReason::kPriority : EvictionReason::kCapacity;
   if (id == kNoBlock) id = policy_->Evict();
   if (id == kNoBlock) id = front(&RetainedBlocks::FrontAbove);
-  // If the search with FrontAbove() found no block to evict, the search may have added blocks to
-  // the eviction order of the policy. Therefore call Evict() a second time.
+  // While FrontAbove() searches, `front` moves blocks that other cached blocks follow to the
+  // eviction order of the policy. If the search finds no block to evict, call Evict() a second
+  // time.
   if (id == kNoBlock) id = policy_->Evict();
   INCIPIT_CHECK(id != kNoBlock);
   return id;
@@ -251,9 +253,9 @@ void BlockPool::PublishPending(std::span<const BlockId> ids, std::span<const Blo
   }
 }
 
-// Marks the blocks `ids` as computed. Also counts, in `regret_`, the blocks that were evicted
-// recently and are computed again. This count ends after kStrangeKeys consecutive blocks that were
-// not evicted recently.
+// Marks the blocks `ids` as computed. Also counts, in `regret_`, how many of these blocks were
+// evicted recently. The count ends after kStrangeKeys consecutive blocks that were not evicted
+// recently.
 int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens,
                            SequenceUse& use) {
   if (ids.empty()) return 0;

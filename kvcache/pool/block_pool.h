@@ -31,7 +31,7 @@ struct BlockPoolOptions {
   // this half.
   bool short_digests = false;
   EvictionPolicyKind policy = EvictionPolicyKind::kLru;
-  // The eviction policy allocates its tables for this number of cached blocks; 0: num_blocks.
+  // Number of cached blocks for which the eviction policy allocates its tables; 0: num_blocks.
   int32_t policy_capacity = 0;
   int32_t block_size = 16;  // number of tokens in one block, for the eviction policy
   RetentionLimits retention{};
@@ -100,7 +100,8 @@ class BlockPool {
   // `tokens` are the tokens of these blocks. Returns the number of newly computed blocks.
   int32_t Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens, SequenceUse& use);
   // Undoes PublishPending() for block `id`, for example because the computation of the block
-  // failed. REQUIRES: Withdraw() was already called for the incomplete blocks that continue `id`.
+  // failed. REQUIRES: Withdraw() was already called for the incomplete blocks that follow `id` in a
+  // sequence.
   void Withdraw(BlockId id);
   // Makes all cached blocks with the key `hash` unfindable for lookups, and also all cached blocks
   // whose prefix contains a block with this key.
@@ -148,8 +149,8 @@ class BlockPool {
   // blocks that KvEventLogOptions::scope excludes from the log of cache events. Allocates memory.
   std::vector<BlockId> StoredOrder() const;
 
-  // If `counts` is true, starts to count the changes that num_changes() reports; otherwise stops. A
-  // start changes num_changes() for all keys.
+  // If `counts` is true, starts to count the changes of the cache that num_changes() reports;
+  // otherwise stops. Each start changes the results of num_changes() for all keys.
   void CountChanges(bool counts) {
     num_starts_ += counts && !counts_changes_;
     counts_changes_ = counts;
@@ -203,8 +204,9 @@ class BlockPool {
     // true: `next` and all cached blocks that continue `next` are already visited
     bool is_left = false;
   };
-  // Times of one block, in milliseconds since the first call of Advance(). The values wrap after 49
-  // days.
+  // Times at which lookups could first find a block (`published`), and at which the block lost its
+  // last user (`freed`). Unit: milliseconds since the first call of Advance(). The values wrap
+  // after 49 days.
   struct Times {
     uint32_t published = 0, freed = 0;
   };
@@ -304,7 +306,8 @@ class BlockPool {
   std::array<BlockId, 1024> freed_;
   std::array<uint32_t, kChangeSlots> changes_{};
   bool counts_changes_ = false;
-  // Number that num_changes() adds to each counter, so that an increment changes all its results.
+  // Number that num_changes() adds to every counter. An increment of this number changes the
+  // results for all keys.
   uint32_t num_starts_ = 0;
   bool short_digests_;
   bool is_lru_;

@@ -11,9 +11,9 @@
 
 namespace incipit {
 
-// Remembers the keys of the latest evictions (num_remembered() of them), with 32 bits for each key.
-// About one lookup in 500 million finds the entry of another key. A few percent of the keys are
-// overwritten too early.
+// Remembers the keys of the latest num_remembered() evictions, with 32 bits for each key. A few
+// percent of these keys are overwritten too early. About one lookup in 500 million finds the entry
+// of another key.
 class EvictedKeys {
  public:
   explicit EvictedKeys(int32_t num_blocks);

@@ -45,10 +45,10 @@ bool BlockPool::HasComputedChild(const Block& block) const {
 // Visits a block only if the log of cache events has reported the previous block of its sequence.
 // If a block is cached later, at a position that is already visited, Confirm() reports the block.
 //
-// If a pending block (not computed yet) replaced an evicted block with the same key, computed
-// blocks can follow the pending block in a sequence. SweepCached then reports the pending block and
-// the blocks that follow. If the step of the pending block fails, the log of cache events reports
-// that the block was removed.
+// A pending block (not computed yet) may have replaced an evicted block with the same key, and
+// computed blocks may follow it in a sequence. SweepCached reports the pending block and the blocks
+// that follow. If the step of the pending block fails, the log of cache events reports that the
+// block was removed.
 bool BlockPool::SweepCached(size_t visits_max, absl::FunctionRef<void(BlockId)> report) {
   if (!event_log_.is_open()) return false;
   for (; visits_max > 0 && sweep_.slot < chains_.size(); --visits_max) {
