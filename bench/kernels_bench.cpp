@@ -143,8 +143,8 @@ void ProductArguments(benchmark::internal::Benchmark* benchmark) {
 }
 BENCHMARK(Product)->Apply(ProductArguments);
 
-// Measures the maximum rates of `backend`: multiply-adds and bytes read per second. Returns the
-// highest rates that were measured with `num_threads` threads since the start of the program.
+// Measures the maximum rates of `backend`: multiply-adds per second, and bytes read per second.
+// Returns, for each rate, the highest value of all calls with the same `num_threads`.
 const MachineRates& RatesSoFar(Backend& backend, int64_t num_threads) {
   static std::map<int64_t, MachineRates> rates;
   MachineRates& best = rates[num_threads];

@@ -1,6 +1,6 @@
-// Measures the cost of reporting cached blocks to gateways, which route requests to servers. The
-// cost is measured for the thread that runs the model steps (engine thread) and for the thread that
-// sends the reports (hub thread).
+// Measures the cost of reporting cached blocks to gateways, which are programs that route requests
+// to servers. The cost is the time of two threads: the engine thread, which runs the model steps,
+// and the thread that sends the reports.
 #include <benchmark/benchmark.h>
 
 #include <atomic>
@@ -45,9 +45,9 @@ class LogListener final : public KvEventListener {
   void OnKvEvents(const KvEvents& events) override { benchmark::DoNotOptimize(events.events); }
 };
 
-// Runs a scheduler without a model, and reports the changes of the prefix cache after each step.
-// Every sampled token is token 1. If `listener` is kHub, another thread sends the changes to one
-// subscriber.
+// Runs a scheduler without a model: every sampled token is token 1. After each step, reports the
+// changes of the prefix cache to `listener`. If `listener` is kHub, another thread sends the
+// changes to one simulated gateway.
 class Stepper {
  public:
   Stepper(const KvCacheOptions& cache, const SchedulerOptions& limits, Listener listener)

@@ -142,7 +142,8 @@ void DecodeStepWithWaiting(benchmark::State& state, const Setup& setup, int32_t 
   };
   const auto make = [&] {
     auto stepper = std::make_unique<Stepper>(
-        // The scheduler keeps 1 % of the blocks free. Waiting sequences can use one more block.
+        // The scheduler keeps 1 % of the blocks free. The running sequences use almost all other
+        // blocks, so waiting sequences can use only one block.
         KvCacheOptions{.num_blocks = num_used + num_used / 100 + 1, .block_size = kBlockSize},
         SchedulerOptions{
             .step_tokens_max = num_running * kPrompt,

@@ -254,9 +254,10 @@ void PrintErrors(const std::vector<StepRecord>& records,
     model.Observe(record.shape, record.duration);
   }
   fmt::print(
-      "| class of steps | steps | median duration, ms | median error, % | 90 % quantile of the "
-      "error, % | quartile distance of identical steps / median, % | goal for the median "
-      "error, % |\n|---|---:|---:|---:|---:|---:|---:|\n");
+      "| kind of step | number of steps | median duration, ms | median prediction error, % | "
+      "90 % quantile of the prediction error, % | (upper quartile - lower quartile) / median of "
+      "the durations of identical steps, % | goal for the median prediction error, % "
+      "|\n|---|---:|---:|---:|---:|---:|---:|\n");
   for (size_t i = 0; i < kNumStepClasses; ++i) {
     const auto quantile = IdenticalSteps::Quantile;
     fmt::print("| {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} |\n", kClassNames[i],
@@ -288,7 +289,8 @@ absl::Status Run(const BenchOptions& options) {
   runner_options.samples_max = kRunningMax + 1;
   INCIPIT_ASSIGN_OR_RETURN(const auto runner,
                            TransformerRunner::Create(*backend, model, runner_options));
-  // Decode steps, mixed steps and prefill steps, in the order of StepClass.
+  // The step that is repeated for each class of steps, in the order of StepClass: number of prompt
+  // tokens, and number of decoding sequences.
   std::array<IdenticalSteps, kNumStepClasses> identical = {
       IdenticalSteps(0, 8), IdenticalSteps(32, 8), IdenticalSteps(64, 0)};
   const SteadyClock elapsed;

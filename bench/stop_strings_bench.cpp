@@ -28,13 +28,13 @@ std::vector<std::string> Strings(Shape shape) {
   for (int i = 0; i < kStrings; ++i) {
     const auto at = static_cast<size_t>(i);
     switch (shape) {
-      // Stop strings: many letters a and then one b. The output has only letters a, so it always
-      // ends with a partial match of the stop string, without the b.
+      // The stop strings are many letters a and then one b. The output has only letters a. The end
+      // of the output therefore always matches the beginning of a stop string, but never the b.
       case kOneLetter:
         strings.push_back(std::string(kBytes - 1 - at, 'a') + "b");
         break;
-      // The output repeats 500 letters a and a letter c. The letters a match the beginning of each
-      // stop string, and each c ends the match.
+      // The output repeats this pattern: 500 letters a, then one letter c. The letters a match the
+      // beginning of each stop string, but the letter c does not.
       case kNearMatch:
         strings.push_back(std::string(kBytes / 2 + at, 'a') + "b" +
                           std::string(kBytes / 2 - 1 - at, 'a'));

@@ -1,6 +1,5 @@
 // Handles the signal SIGBUS. The kernel sends SIGBUS if a mapped weight file is truncated while the
-// server reads from the file. The handler prints the cause, so that the end of the server does not
-// look like a crash.
+// server reads from the file. The handler prints this cause before the process ends.
 #pragma once
 
 #include <string_view>

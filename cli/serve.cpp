@@ -29,8 +29,8 @@
 namespace incipit {
 namespace {
 
-// Maximum time between the end of draining (waiting for the calls of clients in progress) and the
-// end of the process.
+// Maximum time from the end of draining to the end of the process. While draining, the server waits
+// for the calls of clients in progress.
 constexpr Duration kStopLongest = std::chrono::seconds(40);
 
 absl::Status CheckAddresses(const Options& options) {
@@ -167,8 +167,8 @@ int RunServe(std::span<const std::string_view> args) {
     has_failed = true;
     signals.Wake();
   };
-  // End the process without waiting for the engine thread, because the engine thread may wait for
-  // the device forever.
+  // End the process without waiting for the engine thread. The engine thread may wait forever for a
+  // device that hangs.
   hooks.on_stuck = [] { _exit(kExitFailure); };
   // Keep gRPC initialised until the process ends: the last call of grpc_shutdown() in gRPC 1.51 may
   // wait 10 seconds for a gRPC thread.

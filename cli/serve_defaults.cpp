@@ -57,8 +57,8 @@ absl::StatusOr<RunnerChoice> RunnerOptionsOf(const Options& options, Backend& ba
   return choice;
 }
 
-// On the CPU, the default is one step (batch) in flight: Launch() returns after the batch is
-// computed, so two batches cannot overlap.
+// On the CPU, Launch() returns only after the step (batch) is computed, so two steps cannot
+// overlap. The default on the CPU is therefore one step in flight.
 int32_t StepsInFlightOf(const Options& options, const Backend& backend) {
   return options.steps_in_flight.value_or(IsCpu(backend) ? 1 : kStepsInFlightMax);
 }

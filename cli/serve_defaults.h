@@ -16,8 +16,8 @@ namespace incipit {
 
 bool IsCpu(const Backend& backend);
 
-// Returns the path of the file with the measured speeds of GPU matrix products, or an empty string
-// if no file is used.
+// Returns the path of the file that stores the measured speeds of matrix products on the GPU.
+// Returns an empty string if no file is used.
 std::string TuningFileOf(const Options& options);
 
 struct RunnerChoice {

@@ -170,7 +170,8 @@ std::string_view FlagsOfMemory(const Options& options, const Loaded& loaded) {
          "--max-model-len";
 }
 
-// Also sets the measured steps in the options of the scheduler.
+// Creates the runner of the model in `loaded`. Also stores the steps that were measured for this
+// purpose in the options of the scheduler.
 absl::StatusOr<std::unique_ptr<TransformerRunner>> CreateRunner(const Options& options,
                                                                 Loaded& loaded) {
   INCIPIT_ASSIGN_OR_RETURN(RunnerChoice choice,
@@ -246,8 +247,8 @@ absl::Status Load(const Options& options, Loaded& loaded) {
 
 }  // namespace
 
-// Runs Load() on a temporary thread. Load() may pin its thread to one CPU, and OpenMP attaches
-// worker threads to this thread. The thread of the caller stays unchanged.
+// Runs Load() on a temporary thread, so that the thread of the caller stays unchanged. Load() may
+// pin its thread to one CPU, and OpenMP attaches worker threads to the thread.
 absl::Status LoadApart(const Options& options, Loaded& loaded) {
   absl::Status status;
   std::thread([&] { status = Load(options, loaded); }).join();

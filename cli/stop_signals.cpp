@@ -79,8 +79,8 @@ StopSignals::Event StopSignals::Wait(std::optional<Time> deadline) {
 
 void StopSignals::Wake() {
   const uint64_t one = 1;
-  // The write can fail only if the counter of the eventfd is full. Then an earlier wake-up is still
-  // pending.
+  // The write can fail only if the counter of the eventfd is full. A previous wake-up is then still
+  // pending, and a second wake-up is not necessary.
   [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
 }
 

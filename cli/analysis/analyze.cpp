@@ -79,7 +79,8 @@ void BindAnalyzeFlags(Flags& flags, AnalyzeFlags& values) {
   flags.Interval(
       {"window", "TIME",
        "Length of the time window in which distinct blocks are counted (the working set). "
-       "0s: the command chooses three lengths, about 1/60, 1/15 and 1/4 of the log's duration."},
+       "0s: the command chooses three lengths, about 1/60, 1/15 and 1/4 of the time from the first "
+       "to the last request."},
       values.window, {Duration::zero(), FromSeconds(1e8)});
   flags.Integer({"top", "N", "Maximum number of shared prefixes that the output lists."},
                 values.top, {0, 10'000});

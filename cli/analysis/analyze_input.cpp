@@ -14,7 +14,7 @@ namespace {
 
 // The block sizes that `incipit analyze` analyses, as multiples of the smallest block size.
 constexpr int32_t kGroups[] = {1, 2, 4, 8};
-// Index in kGroups of the block size for tables that show only one block size.
+// Index in kGroups of the block size that tables use if they show only one block size.
 constexpr size_t kDefaultDetail = 1;
 
 // Finds contradictions in a log, such as decreasing timestamps, and describes them in sentences.
@@ -49,15 +49,16 @@ class OddityNotes {
     }
     if (form_ == TraceForm::kHashIds && num_nodes > ids_.size()) {
       notes.push_back(fmt::format(
-          "some of the {} hash ids have different previous blocks in different prompts, "
-          "so the log has {} distinct blocks. A hash id should stand for a block and "
-          "all previous blocks of the prompt.",
+          "some of the {} hash ids have different previous blocks in different prompts. Such a "
+          "hash id counts as several blocks, so the log has {} distinct blocks. A hash id should "
+          "stand for a block and all previous blocks of the prompt.",
           ids_.size(), num_nodes));
     }
     if (num_back_ > 0) {
       notes.push_back(fmt::format(
-          "{} timestamps, the first in line {}, are earlier than a previous timestamp. The order "
-          "of the log is kept; these timestamps are replaced by the latest previous timestamp.",
+          "{} timestamps, the first in line {}, are earlier than a previous timestamp. The lines "
+          "stay in the order of the log; each of these timestamps is replaced by the latest "
+          "timestamp before it.",
           num_back_, first_back_));
     }
     return notes;

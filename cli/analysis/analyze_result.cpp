@@ -125,8 +125,8 @@ std::vector<CurveCapacity> CurveCapacities(const ReuseCurve& curve, int32_t num_
     const double num_blocks = first * std::pow(last / first, 1.0 * i / num_points);
     capacities.push_back({std::llround(num_blocks), 0});
   }
-  // If two cache sizes are equal, put the size for tables (percent > 0) first, because
-  // std::unique() removes the second size.
+  // If two entries have the same cache size, put the entry for tables (percent > 0) first.
+  // std::unique() keeps the first entry and removes the second.
   std::ranges::sort(capacities, [](const CurveCapacity& a, const CurveCapacity& b) {
     return a.num_blocks != b.num_blocks ? a.num_blocks < b.num_blocks : a.percent > b.percent;
   });

@@ -25,8 +25,8 @@ struct BlockSizeAnalysis {
   // peaks[w]: the largest number of distinct blocks that were used within a time window of the
   // length Analysis::working_set.windows[w].
   std::vector<WorkingSet::Peak> peaks;
-  // Number of requests that share a block with an earlier request, and number of distinct blocks
-  // that only one request has.
+  // num_sharing_requests: number of requests whose prompt has its first block in common with an
+  // earlier prompt. num_blocks_used_once: number of distinct blocks that only one request has.
   int64_t num_sharing_requests = 0, num_blocks_used_once = 0;
 };
 
@@ -37,7 +37,7 @@ struct Analysis {
   double seconds = 0;  // time from the first to the last request, in seconds; 0: no timestamps
   // One analysis for each block size, in ascending order of the block size.
   std::vector<BlockSizeAnalysis> sizes;
-  // Index in `sizes` of the analysis for tables and plots that show only one block size.
+  // Index in `sizes` of the analysis that tables and plots use if they show only one block size.
   size_t detail = 0;
   Sharing sharing;
   // beginnings[i]: start of the shared prefix sharing.top[i], as text or ids.

@@ -83,9 +83,8 @@ class WindowCounter {
     if (!set_.is_timed) step_ = std::ceil(std::max(step_, 1.0));
   }
 
-  // Records all samples of the working set (distinct blocks in each time window) that are due
-  // before request `index`. REQUIRES: `stack` does not contain the block uses of request `index`
-  // yet.
+  // Records each sample of the working set (distinct blocks in each time window) whose time is
+  // before request `index`. REQUIRES: `stack` does not contain the blocks of request `index` yet.
   void BeforeRequest(size_t index, const LruStack& stack) {
     while (HasSampleBefore(TimeOf(index))) Sample(NextSample(), index, stack);
     use_begin_.push_back(stack.num_uses());
@@ -131,7 +130,8 @@ class WindowCounter {
   double step_ = 0;
   // use_begin_[r]: number of prompt blocks in the log before request r, summed over all requests.
   std::vector<size_t> use_begin_;
-  // first_in_[w]: index of the first request in the current time window of length windows[w].
+  // first_in_[w]: index of the first request in the time window of length windows[w] that was
+  // counted last.
   std::vector<size_t> first_in_;
 };
 
@@ -201,7 +201,7 @@ Reuse MeasureReuse(const BlockView& view, const WorkingSetOptions& options) {
   for (size_t request = 0; request < log.num_requests(); ++request) {
     windows.BeforeRequest(request, stack);
     const int64_t num_blocks = view.num_blocks(request);
-    // Count the hits of all blocks of the prompt before Use() changes the order of last use.
+    // Count the hits of the prompt before Use() makes its blocks the most recently used blocks.
     for (int64_t i = 0; i < view.num_seen(request); ++i) {
       const auto depth = static_cast<size_t>(stack.Depth(view.block(request, i)));
       if (depth >= at.size()) at.resize(std::max(depth + 1, 2 * at.size()));

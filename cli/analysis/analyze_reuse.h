@@ -21,9 +21,9 @@ class ReuseCurve {
     int64_t blocks = 0, tokens = 0;
   };
 
-  // `at[d]`: additional hits of a cache of d blocks, compared with a cache of d - 1 blocks. `all`:
-  // number of blocks and tokens in all prompts. `num_distinct`: number of distinct blocks in all
-  // prompts. REQUIRES: `at[0].blocks` is 0.
+  // `at[d]`: number of hits that a cache of d blocks has, but a cache of d - 1 blocks does not
+  // have. `all`: number of blocks and tokens in all prompts. `num_distinct`: number of distinct
+  // blocks in all prompts. REQUIRES: `at[0].blocks` is 0.
   ReuseCurve(std::vector<Hits> at, Hits all, int64_t num_distinct);
 
   const Hits& all() const { return all_; }

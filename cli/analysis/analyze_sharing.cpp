@@ -10,8 +10,8 @@
 namespace incipit {
 namespace {
 
-// Arrays with one element for each block number (BlockNode) of the log. num_uses[n] is 0 if n is
-// not the number of a block of the analysed block size.
+// Arrays with one element for each block number (BlockNode) of the log. If no block of the analysed
+// block size has the number n, num_uses[n] is 0.
 struct Forest {
   explicit Forest(const BlockView& view);
 

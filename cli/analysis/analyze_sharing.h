@@ -44,8 +44,8 @@ struct Sharing {
   // request.
   int64_t num_requests = 0, num_sharing = 0;
   int64_t input_tokens = 0;
-  // Statistics over all requests: length of the prompt, and length of its prefix that an earlier
-  // request also has.
+  // prompt_tokens: statistics of the prompt lengths of all requests. shared_tokens: statistics of
+  // the lengths of the prefixes that prompts share with earlier prompts.
   Lengths prompt_tokens, shared_tokens;
   // Histogram of the lengths of shared prefixes. The bars are for 0, 1, 2 to 3, 4 to 7 blocks, and
   // so on.
@@ -53,7 +53,8 @@ struct Sharing {
   int64_t num_distinct = 0;   // number of distinct blocks in the log
   int64_t num_used_once = 0;  // number of distinct blocks that only one request has
   int64_t num_prefixes = 0;   // number of shared prefixes, including those not in `top`
-  // The shared prefixes for which a cache has the most hits (num_saved), in descending order.
+  // The shared prefixes that save the most blocks in a cache without a size limit (num_saved), in
+  // descending order.
   std::vector<SharedPrefix> top;
 };
 

@@ -178,7 +178,8 @@ std::string WorkingSetText(const Analysis& analysis) {
   }
   return fmt::format(
       "\nWorking set: distinct blocks of {} tokens used within a window (a time or a number of "
-      "requests). First table: at several times of the log. Second table: the maximum.\n{}\n{}",
+      "requests). The first table shows this number at several times of the log, "
+      "and the second table shows its maximum.\n{}\n{}",
       analysis.detailed().block_tokens, timeline.Text(), peaks.Text());
 }
 
@@ -195,8 +196,8 @@ std::string SharingText(const Analysis& analysis) {
   for (const Sharing::Bin& bin : sharing.bins) largest = std::max(largest, bin.num_requests);
   TextTable table({{"shared tokens"}, {"requests"}, {"of all"}, {"", kLeft}});
   for (const Sharing::Bin& bin : sharing.bins) {
-    // The range of prefix lengths that a bar counts, in tokens. The longest prefix has `blocks_to`
-    // whole blocks and all tokens but one of the next block.
+    // The prefix lengths that the bar counts, in tokens. Prefixes are counted in whole blocks, so a
+    // prefix may be up to `block_tokens` - 1 tokens longer.
     const std::string range =
         bin.blocks_from == 0 ? "none"
                              : fmt::format("{} - {}", Thousands(bin.blocks_from * block_tokens),

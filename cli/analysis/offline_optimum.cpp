@@ -79,8 +79,6 @@ std::vector<UseNumber> NextUses(const BlockLog& log) {
 
 }  // namespace
 
-// The set `kept` contains, for each cached block, the number of the next use of this block. A full
-// cache evicts the block whose next use has the highest number.
 int64_t OfflineOptimumHits(const BlockLog& log, int64_t capacity) {
   INCIPIT_CHECK(capacity >= 0);
   if (capacity == 0) return 0;

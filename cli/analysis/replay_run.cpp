@@ -23,9 +23,9 @@ class PromptTokens {
   PromptTokens(const BlockLog& log, TraceForm form) : log_(log), form_(form) {}
 
   int32_t block_size() const { return form_ == TraceForm::kHashIds ? 1 : log_.block_tokens(); }
-  // Returns the tokens of the first `num_blocks` prompt blocks of `request`, plus one token,
-  // because KvCacheManager never finds the last token of a prompt. The result is valid until the
-  // next call of Of().
+  // Returns the tokens of the first `num_blocks` prompt blocks of `request`, and one more token.
+  // KvCacheManager never finds the last token of a prompt. With the additional token, it can find
+  // all these blocks. The result is valid until the next call of Of().
   std::span<const TokenId> Of(size_t request, size_t num_blocks) {
     const auto chain = log_.chain(request).first(num_blocks);
     const auto block_size = static_cast<size_t>(this->block_size());

@@ -23,8 +23,8 @@ struct ReplayResult {
   int64_t hit_blocks = 0;
   int64_t hit_tokens = 0;
   int64_t evictions = 0;  // number of evicted blocks
-  // Number of evicted blocks that were computed again before N further blocks were evicted. N is a
-  // quarter of the cache size in blocks.
+  // Number of evicted blocks that were computed again soon after their eviction: before about N
+  // more blocks were evicted. N is a quarter of the cache size in blocks.
   int64_t regret = 0;
 };
 

@@ -175,8 +175,8 @@ std::string DrawLineChart(const LineChart& chart) {
     svg.Polyline(points,
                  {.color = ColorOf(i), .width = 2, .dashes = chart.series[i].dashed ? "5 4" : ""});
   }
-  // Put the text of a mark above and to the left of its point, or below and to the right. A rising
-  // curve does not pass through these areas.
+  // If the point of a mark is in the right half of the chart, put the text above it to the left.
+  // Otherwise, put the text below it to the right. A rising curve does not cross these texts.
   for (const ChartMark& mark : chart.marks) {
     const SvgPoint at = place(mark.at);
     const bool is_right = at.x > (frame.left + frame.right) / 2;

@@ -55,8 +55,8 @@ std::string DrawLineChart(const LineChart& chart);
 // Returns the content of an SVG file with the bar chart.
 std::string DrawBarChart(const BarChart& chart);
 
-// Returns round numbers for an axis from 0 to `max`, such as 0, 20, 40, 60. The numbers have equal
-// distances, and the last number is at least `max`. The result has about `count` + 1 numbers.
+// Returns about `count` + 1 round numbers with equal distances for an axis from 0 to `max`, such as
+// 0, 20, 40, 60. The last number is at least `max`.
 std::vector<double> RoundTicks(double max, int32_t count);
 // Returns the powers of ten from `min` to `max` for a logarithmic axis. If there are fewer than
 // three powers, also returns 2 and 5 times each power.

@@ -132,8 +132,8 @@ class TraceLine : public nlohmann::json_sax<json> {
     }
     return depth_ > 0;
   }
-  // Handles a JSON value of a wrong type. The value is an error if its key is known, and is ignored
-  // if its key is unknown.
+  // Handles a JSON value that does not have the expected type. If the parser uses the key of the
+  // value, the value is an error. Otherwise the value is ignored.
   bool Other() {
     if (depth_ == 0) return NoPrompt();
     return in_ids_ || (depth_ == 1 && key_ != TraceKey::kOther) ? WrongType() : true;
@@ -151,12 +151,12 @@ class TraceLine : public nlohmann::json_sax<json> {
         status_ = InvalidArgument("{} must be a whole number from 0 to {}", name_, kLengthMax);
         return false;
       case TraceKey::kHashIds:
-        status_ = InvalidArgument("{} must be an array of whole numbers from 0 to 2^64 - 1, but {}",
+        status_ = InvalidArgument("{} must be an array of whole numbers from 0 to 2^64 - 1 ({})",
                                   name_, Position(request_.hash_ids.size()));
         return false;
       case TraceKey::kTokenIds:
-        status_ = InvalidArgument("{} must be an array of whole numbers from 0 to {}, but {}",
-                                  name_, kTokenIdMax, Position(request_.token_ids.size()));
+        status_ = InvalidArgument("{} must be an array of whole numbers from 0 to {} ({})", name_,
+                                  kTokenIdMax, Position(request_.token_ids.size()));
         return false;
       case TraceKey::kPrompt:
         status_ = InvalidArgument("{} must be a string or an array of token ids", name_);
@@ -207,8 +207,8 @@ class TraceLine : public nlohmann::json_sax<json> {
   TraceRequest request_;
   std::optional<std::string> prompt_;
   bool has_hash_ids_ = false, has_token_ids_ = false, has_input_length_ = false;
-  // `depth_`: present nesting depth, the number of JSON objects and arrays around the present
-  // value. `ids_depth_`: nesting depth of the elements of the newest array of ids.
+  // `depth_`: number of JSON objects and arrays that contain the current value. `ids_depth_`: this
+  // number for the elements of the array of ids that began last.
   int depth_ = 0, ids_depth_ = 0;
   TraceKey key_ = TraceKey::kOther;
   std::string name_;     // name of the current JSON key in the log

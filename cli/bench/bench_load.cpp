@@ -105,8 +105,8 @@ BenchResult BenchLoad::Run(const std::function<void(const BenchProgress&)>& repo
   return {std::move(records_), seconds, plan_.arrivals.empty() ? plan_.concurrency : 0};
 }
 
-// Waits until request `index` may start. If `index` equals the number of requests, waits until all
-// requests have ended. Returns false if the wait ended early, because a progress report was due.
+// Waits until request `index` may start, and returns true. If `index` equals the number of
+// requests, waits until all requests have ended. Returns false if a progress report was due first.
 // The caller must then call WaitUntilDue() again.
 bool BenchLoad::WaitUntilDue(int32_t index, Time due,
                              const std::function<void(const BenchProgress&)>& report) {

@@ -28,8 +28,8 @@ double PositionsRead(int64_t first, int64_t num_tokens, int32_t window) {
   return static_cast<double>(window > 0 ? std::min(end, num_tokens - 1 + window) : end);
 }
 
-// Returns the maximum rate of matrix products with weights of `type`, in operations per second. A
-// backend can convert the weights to f32, so the rate is at least the f32 rate.
+// Returns the maximum rate of matrix products with weights of `type`, in operations per second. The
+// rate is at least the f32 rate, because a backend can convert the weights to f32.
 double RateOf(MatrixType type, const MachineRates& rates) {
   double native = 0;
   if (type == MatrixType::kBF16) native = rates.bf16;
@@ -75,16 +75,18 @@ OperationWork WorkOf(const ModelConfig& config, const ModelTypes& types, const B
   add(StepOperation::kGateUp, layers * hidden * 2 * intermediate, num_tokens);
   add(StepOperation::kDown, layers * intermediate * hidden, num_tokens);
   if (step.has_logits) add(StepOperation::kLogits, hidden * config.vocab_size, num_sequences);
-  // Sums over all layers, for one sequence. `seen`: number of pairs (token, position) in which the
-  // token attends to the position. `read`: number of positions whose keys and values are read.
+  // `seen`: number of pairs (token, position) in which a token of the step attends to the position.
+  // `read`: number of positions whose keys and values are read. Both are sums over all layers, for
+  // one sequence.
   double seen = 0, read = 0;
   for (const int32_t window : config.layer_windows) {
     seen += PositionsSeen(step.position, step.num_tokens, window);
     read += PositionsRead(step.position, step.num_tokens, window);
   }
   work[static_cast<size_t>(StepOperation::kAttention)] = {
-      // Attention computes two matrix products: queries times keys, and attention weights times
-      // values. A multiply-add counts as two operations, so the factor is 4.
+      // For each pair (token, position), each element of the query needs two multiply-adds: one
+      // with a key, and one with a value. A multiply-add counts as two operations, so the factor is
+      // 4.
       .operations = 4 * num_sequences * seen * query,
       .bytes = num_sequences * read * 2 * key * static_cast<double>(ByteSize(types.kv))};
   return work;

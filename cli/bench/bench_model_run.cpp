@@ -64,8 +64,8 @@ class StepDriver {
   }
 
   // Copies the keys and values of the first `num_positions` positions of sequence 0 to the
-  // sequences [1, num_sequences), in one step (batch). A step must compute a token, so this step
-  // computes the token at position `num_positions` - 1 again.
+  // sequences [1, num_sequences). One step (batch) makes all copies. A step must compute a token,
+  // so the step also computes the last of these positions of sequence 0 again.
   absl::Status CopyPrompt(int32_t num_sequences, int32_t num_positions) {
     copies_.clear();
     for (int32_t s = 1; s < num_sequences; ++s) {

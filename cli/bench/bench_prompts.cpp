@@ -18,7 +18,8 @@ constexpr uint32_t kArrivalStream = 1;
 // kFirstPromptStream + i.
 constexpr uint32_t kFirstPromptStream = 2;
 
-// Maximum number of token ids in a range that OrdinaryTokens() passes to `has_special`.
+// Maximum number of token ids in one call of `has_special`, the function that OrdinaryTokens()
+// calls for ranges of ids.
 constexpr uint32_t kRangeMax = 1024;
 
 }  // namespace
@@ -26,7 +27,7 @@ constexpr uint32_t kRangeMax = 1024;
 absl::StatusOr<std::vector<uint32_t>> OrdinaryTokens(
     uint32_t vocab_size,
     const std::function<absl::StatusOr<bool>(uint32_t begin, uint32_t end)>& has_special) {
-  // Ranges [begin, end) of token ids that still must be passed to `has_special`.
+  // Ranges [begin, end) of token ids for which `has_special` has not been called yet.
   std::vector<std::pair<uint32_t, uint32_t>> ranges;
   for (uint64_t end = vocab_size; end > 0;) {
     const uint64_t begin = (end - 1) / kRangeMax * kRangeMax;

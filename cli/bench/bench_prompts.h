@@ -15,8 +15,8 @@
 namespace incipit {
 
 // Returns the token ids in [0, vocab_size) that are not special tokens. `has_special(begin, end)`
-// returns true if at least one of the ids [begin, end) is special. Calls `has_special` about
-// vocab_size / 1,024 times, and up to 20 times more for each special token.
+// must return true if at least one of the ids [begin, end) is special. This function is called
+// about once for every 1,024 ids, and up to 20 more times for each special token.
 absl::StatusOr<std::vector<uint32_t>> OrdinaryTokens(
     uint32_t vocab_size,
     const std::function<absl::StatusOr<bool>(uint32_t begin, uint32_t end)>& has_special);

@@ -38,8 +38,8 @@ struct Span {
   double begin = 0, end = 0;
 };
 
-// Returns the time spans during which at least `num_needed` elements of `spans` overlap, in
-// ascending order.
+// Returns the periods in which at least `num_needed` of the time spans `spans` overlap. The periods
+// are in ascending order.
 std::vector<Span> OverlapsOf(std::span<const Span> spans, int32_t num_needed) {
   std::vector<std::pair<double, int32_t>> changes;
   for (const Span& span : spans) {

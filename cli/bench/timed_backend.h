@@ -30,10 +30,10 @@ using OperationSeconds = std::array<double, kNumStepOperations>;
 
 class TimedBackend final : public Backend {
  public:
-  // Forwards calls to `backend`. ProjectAdd() adds a matrix product to the residual stream. Its
-  // time counts as kDown (the MLP) if the weight matrix has `intermediate_size` columns, the width
-  // of the MLP. Otherwise, its time counts as kOutput (attention). REQUIRES: `backend` outlives
-  // this object.
+  // Forwards calls to `backend`. The attention and the MLP both call ProjectAdd(), so the shape of
+  // the weight matrix decides which operation the time belongs to. A matrix with
+  // `intermediate_size` columns (the width of the MLP) belongs to kDown, and any other matrix to
+  // kOutput. REQUIRES: `backend` outlives this object.
   TimedBackend(Backend& backend, int32_t intermediate_size)
       : backend_(backend), intermediate_size_(intermediate_size) {}
 
@@ -61,8 +61,8 @@ class TimedBackend final : public Backend {
   void Upload(const Step& step, const StepLogits& logits) override {
     backend_.Upload(step, logits);
   }
-  // Always calls `enqueue`, which calls the operations of the step, so that every operation is
-  // measured. Other backends may instead replay a recorded step.
+  // Always calls `enqueue`, which calls each operation of the step, so that each operation is
+  // measured. A backend that replays a recorded step does not call `enqueue`.
   void RunStep(const void*, absl::FunctionRef<void()> enqueue) override { enqueue(); }
   void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) override;
   void Embed(const EmbedArgs& args) override;

@@ -16,8 +16,8 @@ class CollectedOutput {
     std::string text;
     std::vector<uint32_t> token_ids;
     std::vector<v1::PositionLogprobs> logprobs;
-    // The message that ended this choice. Contains the finish reason. If a stop string or a stop
-    // token ended the output, the message also contains this string or token.
+    // The message that ended this choice, with the finish reason. If a stop string or a stop token
+    // ended the choice, the message also contains this string or token.
     v1::Delta last;
   };
 

@@ -95,8 +95,8 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options) 
   return request;
 }
 
-// Returns true if the server has a tokenizer. Calls GetModelInfo, and Tokenize if GetModelInfo
-// fails.
+// Returns true if the server has a tokenizer. First calls GetModelInfo. If GetModelInfo fails,
+// calls Tokenize, which fails if the server has no tokenizer.
 bool ServesText(const ClientOptions& options, const std::shared_ptr<grpc::Channel>& channel) {
   grpc::ClientContext context;
   PrepareCall(options, context);

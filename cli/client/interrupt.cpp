@@ -21,7 +21,8 @@ std::atomic<int> event_fd = -1;
 struct sigaction previous_action;
 
 void Send(uint64_t what) {
-  // An eventfd adds up the written values, so one read may return a sum of kStop and kEnd.
+  // The kernel adds up all values that are written to an eventfd. One read may therefore return a
+  // sum of kStop and kEnd.
   [[maybe_unused]] const ssize_t written = write(event_fd.load(), &what, sizeof what);
 }
 
