@@ -58,8 +58,9 @@ class OneOffPrefixes {
   };
 
   static size_t SetOf(uint32_t prefix) { return prefix * 0x9E3779B1U / (~0U / kSets + 1); }
-  // Returns r * r / n. r is the number of requests whose blocks were used again. n is the number of
-  // counted requests, but at least r.
+  // Returns r * r / n. n is the number of requests (Entry::runs). r is the number of these requests
+  // whose blocks were used again (Entry::reused). `runs` counts a request later than `reused`, so n
+  // may be smaller than r. n is then r.
   static double RatesOf(const Entry& entry);
   const Entry* Find(uint32_t prefix) const;
   Entry* Find(uint32_t prefix) { return const_cast<Entry*>(std::as_const(*this).Find(prefix)); }

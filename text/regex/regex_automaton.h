@@ -36,10 +36,10 @@ class SymbolMap {
   std::vector<bool> Members(const CodePointSet& set, bool with_edge) const;
 
   // Returns the symbol of the character that begins at `position`, and moves `position` to the end
-  // of this character. At the end of the text, returns the edge symbol.
+  // of this character. At the end of the text, returns edge().
   uint8_t Next(std::string_view text, size_t& position) const;
   // Returns the symbol of the character that ends at `position`, and moves `position` to the start
-  // of this character. At the start of the text, returns the edge symbol.
+  // of this character. At the start of the text, returns edge().
   uint8_t Previous(std::string_view text, size_t& position) const;
 
  private:

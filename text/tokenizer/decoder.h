@@ -28,11 +28,11 @@ class TokenSink {
   }
 };
 
-// Describes a list of tokens to a decoding step, before the first token.
+// What a step of detokenization (token ids to text) must know before the first token of a list.
 struct DecodeStart {
   // True if the list of tokens continues an output that already has tokens.
   bool is_continued = false;
-  // True if an earlier decoding step joins all tokens of the output into one token.
+  // True if an earlier step of detokenization joins all tokens of the output into one token.
   bool is_joined = false;
 };
 

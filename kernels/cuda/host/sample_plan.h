@@ -17,9 +17,9 @@ namespace incipit::cuda {
 
 struct SampleCapacity {
   int32_t rows = 0;  // maximum number of rows of logits in one launch of a sampling kernel
-  // Maximum number of penalties, biases and bans in one launch of a sampling kernel. REQUIRES: at
-  // least the vocabulary size plus 1, because an output token that the host does not know yet needs
-  // an additional LogitPatch.
+  // Maximum number of changed logits (penalties, biases and bans) in one launch of a sampling
+  // kernel. REQUIRES: at least the vocabulary size plus 1. The additional one belongs to an output
+  // token that the host does not know yet.
   int32_t patches = 0;
   // Maximum number of likeliest tokens that one launch of a sampling kernel returns. REQUIRES: at
   // least the smaller of kTopMax and the vocabulary size.

@@ -213,8 +213,7 @@ class RowSelector {
       });
     });
   }
-  // Calls Cut for the tokens of the row whose sort keys satisfy `is_wanted`, and returns the sort
-  // key that Cut returns.
+  // Like Cut, for the tokens of the row whose sort keys satisfy `is_wanted`.
   template <bool kMass, class Wanted>
   INCIPIT_DEVICE uint64_t CutRow(uint64_t wanted, const Wanted& is_wanted) const {
     return Cut<kMass>(wanted, [&](const auto& visit) {
