@@ -52,8 +52,8 @@ void BatchBuilder::AddTokens(const StepPlan::Item& item) {
 }
 
 // Adds one sample for each choice of the request that needs the logits of the last token of `item`.
-// If the step in flight samples this last token, the token counts for penalties do not contain the
-// token yet.
+// If the previous step still samples this last token, the token counts for penalties do not include
+// the token.
 void BatchBuilder::AddSamples(const StepPlan& plan, const StepPlan::Item& item) {
   const int32_t position = item.first_token + item.num_tokens;
   for (int32_t i = item.sample_begin; i < item.sample_begin + item.num_samples; ++i) {

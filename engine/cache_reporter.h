@@ -18,9 +18,11 @@ class KvEventListener {
   virtual void OnKvEvents(const KvEvents& events) = 0;
 };
 
-// Requests of another thread to the CacheReporter, for example to change the listener.
+// Commands that another thread sends to the CacheReporter: change the listener, or report cached
+// blocks.
 struct CacheOrders {
-  // New listener for changes of the cache; null: no listener. Absent: the listener stays the same.
+  // The new listener. A null pointer removes the listener. If the value is absent, the listener
+  // stays the same.
   std::optional<KvEventListener*> listener{};
   // True: report cached blocks that were not reported to the listener before, at most kVisitsMax
   // blocks.

@@ -42,8 +42,8 @@ class Engine::Loop {
   Time heartbeat() const;
 
  private:
-  // A request that has been submitted and whose last event has not been emitted yet. `queued` is
-  // true if Submit has put the request into the inbox.
+  // A request from Submit until its last event is emitted. `queued` is true after Submit has put
+  // the request into the inbox.
   struct Live {
     // Bit i is 1 if choice i was cancelled. A second cancellation of a choice (output) is ignored.
     uint32_t cancelled_choices = 0;
@@ -95,15 +95,15 @@ class Engine::Loop {
   std::array<StepInFlight, kStepsInFlightMax> steps_;
   size_t oldest_ = 0;
   Time done_at_{};  // time when the device completed the previous step
-  // Statistics of a step that failed and was rolled back. These statistics are added to the
-  // statistics of the next step.
+  // Statistics of a step that failed and was rolled back. The statistics of the next step include
+  // them.
   StepStats taken_back_;
   StepResult result_;
   // Empty log probabilities, for events that are emitted without a step.
   const Logprobs no_logprobs_;
   StepStats stats_;
   EngineInbox taken_;
-  // One callback for each cache reset that waits for execution.
+  // For each waiting cache reset: the function to call with its result.
   std::vector<std::function<void(bool)>> resets_;
   bool failed_ = false;
 
@@ -119,7 +119,7 @@ class Engine::Loop {
   int64_t inbox_prompt_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<RequestId, Live> live_ ABSL_GUARDED_BY(mutex_);
   EngineLoad load_ ABSL_GUARDED_BY(mutex_);
-  PublishedWait wait_;  // all functions except value() need mutex_
+  PublishedWait wait_;  // the caller must hold mutex_, except for value()
   HitRatioMonitor hit_ratios_ ABSL_GUARDED_BY(mutex_);
   bool publishing_ ABSL_GUARDED_BY(mutex_) = false;
   // True if a step may be in flight (launched and not committed).
@@ -463,7 +463,8 @@ absl::Status Engine::Loop::BeginStep() {
 absl::Status Engine::Loop::EndStep() {
   StepInFlight& step = StepAt(0);
   const absl::Status status = runner_->Wait(result_);
-  // The device begins a step when the previous step ends, or at the launch if that is later.
+  // The device begins a step when the previous step ends or when the step is launched, whichever is
+  // later.
   const Time started_at = std::max(step.launched_at, std::exchange(done_at_, clock_.Now()));
   step.stats.duration = done_at_ - started_at;
   step.stats.run += step.stats.duration;
@@ -482,8 +483,8 @@ absl::Status Engine::Loop::EndStep() {
   return absl::OkStatus();
 }
 
-// Waits for the steps in flight for which the caller has not waited. Then rolls back all steps in
-// flight. REQUIRES: the caller has already waited for the oldest `num_waited` of these steps.
+// Waits for the steps in flight, except the oldest `num_waited` steps, for which the caller has
+// already waited. Then rolls back all steps in flight.
 void Engine::Loop::TakeBack(int32_t num_waited) {
   for (int32_t i = num_waited; i < scheduler_.num_in_flight(); ++i) {
     runner_->Wait(result_).IgnoreError();  // the result of a rolled-back step is not used

@@ -65,8 +65,8 @@ struct EngineOptions {
   SchedulerOptions scheduler;
   KvCacheOptions cache;
   int32_t requests_max = 1024;  // maximum number of waiting and running requests
-  // Maximum sum of the prompt tokens of all waiting requests. If no request waits, a prompt that is
-  // longer than this maximum is also accepted.
+  // Maximum number of prompt tokens of all waiting requests together. A longer prompt is accepted
+  // only while no request waits.
   int64_t waiting_prompt_tokens_max = 4'000'000;
 };
 

@@ -36,12 +36,11 @@ class LogitsPlan {
   // ascending order, without duplicates.
   std::span<const int32_t> rows() const { return rows_; }
   std::span<const Chunk> chunks() const { return chunks_; }
-  // Element i is the index of the row of logits from which sample i of the step is taken. Logits
-  // are computed in chunks of rows, and the index counts from the first row of the chunk.
+  // Element i is the row of logits from which sample i of the step is taken. Rows are counted from
+  // the first row of their chunk (rows whose logits are computed together).
   std::span<const int32_t> sample_rows() const { return sample_rows_; }
-  // Element i is the index of the row of logits for score i of the step (the log probability of a
-  // prompt token). Logits are computed in chunks of rows, and the index counts from the first row
-  // of the chunk.
+  // Element i is the row of logits for score i of the step (the log probability of a prompt token).
+  // Rows are counted from the first row of their chunk (rows whose logits are computed together).
   std::span<const int32_t> score_rows() const { return score_rows_; }
 
  private:

@@ -18,7 +18,7 @@ void FillLoad(const Scheduler& scheduler, const KvCacheManager& cache, EngineLoa
 
 // Publishes the expected wait: the predicted time from the arrival of a new request to its first
 // token. The time is computed from the latest forecast and the present queue. Any thread may call
-// value(). The caller of the other functions must hold the same mutex in all calls.
+// value(). A mutex of the caller must protect the calls of all other functions.
 class PublishedWait {
  public:
   // Sets the forecast, and the length of the queue: `num_waiting` waiting sequences, whose prompts

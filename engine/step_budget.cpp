@@ -21,9 +21,9 @@ constexpr int32_t kProbeRoundsMax = 4;
 class StepCost {
  public:
   void Add(int32_t num_tokens, double seconds) {
-    // `per_token` is the mean time per token of this measurement. If there was an earlier
-    // measurement, use the growth of the duration per added token instead. Noise may change the
-    // growth, so limit it to the range [mean / 2, mean].
+    // `per_token` is the growth of the duration per added token since the previous measurement.
+    // Noise may change the growth, so it is limited to the range [mean / 2, mean], where mean is
+    // `seconds` / `num_tokens`. After the first measurement, `per_token` is the mean.
     double per_token = seconds / num_tokens;
     if (num_tokens_ > 0) {
       const double growth = (seconds - seconds_) / (num_tokens - num_tokens_);
@@ -116,9 +116,9 @@ absl::StatusOr<int32_t> ChooseStepTokens(
     }
     spent += spent_here;
     cost.Add(num_tokens, ToSeconds(best));
-    // The next measured step has kProbeGrowth times as many tokens as this step. Assume that it
-    // takes `growth` times as long. After the first measurement, assume the same duration, because
-    // two small steps may take equally long.
+    // Stop if the next measurement, with kProbeGrowth times as many tokens, would exceed the time
+    // limit. The next step is expected to take `growth` times as long as this step. After the first
+    // measurement `growth` is 1, because two small steps may take equally long.
     const int32_t growth = num_tokens == kFirstProbeTokens ? 1 : kProbeGrowth;
     if (spent + growth * best > options.probe_time_max) break;
   }

@@ -24,10 +24,10 @@ struct StepBudgetOptions {
   Duration probe_time_max = std::chrono::milliseconds(150);
 };
 
-// Returns the largest power of two, within the bounds of `options`, for which a step takes less
-// than step_time_max. `measure` runs a step of `num_tokens` tokens and returns its duration.
-// ChooseStepTokens measures small steps until probe_time_max is used up. The durations of larger
-// steps are extrapolated.
+// Returns the largest number of tokens, a power of two within the bounds of `options`, for which a
+// step takes less than step_time_max. `measure` runs a step of `num_tokens` tokens and returns its
+// duration. Small steps are measured until probe_time_max is used up. The durations of larger steps
+// are extrapolated.
 absl::StatusOr<int32_t> ChooseStepTokens(
     const StepBudgetOptions& options,
     absl::FunctionRef<absl::StatusOr<Duration>(int32_t num_tokens)> measure);

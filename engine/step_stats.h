@@ -14,8 +14,8 @@ struct StepStats {
   // Durations of planning, computing and committing the step. `run` is measured from the launch of
   // the step or from the end of the previous step, whichever is later.
   Duration plan{}, run{}, commit{};
-  // Duration of the latest attempt to compute the step. If earlier attempts failed and the step was
-  // planned again, `run` also contains the earlier attempts.
+  // Duration of the last attempt to compute the step. If earlier attempts failed and the step was
+  // planned again, `run` is the sum of all attempts.
   Duration duration{};
   int32_t num_tokens = 0;  // tokens computed in this step
   // Number of tokens in this step that belong to prompts, or that are computed again after a

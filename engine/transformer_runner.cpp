@@ -11,8 +11,8 @@
 namespace incipit {
 namespace {
 
-// Upper limits of options. With these limits, products of options, such as memory sizes, fit into
-// 64 bits. Useful values are far lower.
+// Largest values of options that Create accepts. Useful values are far lower. The limits ensure
+// that products of options, such as memory sizes, fit into 64 bits.
 constexpr int32_t kStepTokensLimit = 1 << 20;
 constexpr int32_t kSamplesLimit = 1 << 20;
 // A backend reserves memory for at least this number of block ids in a step, summed over all
@@ -209,8 +209,8 @@ void TransformerRunner::CheckStep(const Step& step) const {
   INCIPIT_CHECK(std::ssize(step.scores) <= options_.step_tokens_max);
   INCIPIT_CHECK(step.positions.size() == step.tokens.size());
   for (const TokenId token : step.tokens) {
-    // A negative `token` is not a token id: the number refers to a token that is sampled on the
-    // device.
+    // If the previous step samples a token on the device, its id is not known here. `token` is then
+    // negative and refers to this sample.
     INCIPIT_CHECK(token < model_.config.vocab_size);
   }
   for (const int32_t position : step.positions) {
