@@ -8,22 +8,22 @@
 namespace incipit {
 namespace {
 
-// 1 / kReservedParts of all cache blocks (1 %) stay free after an admission, so that decoding
-// sequences find free blocks in the next steps.
+// 1 / kReservedParts of all cache blocks (1 %) must stay free after an admission. Decoding
+// sequences may take these blocks in the next steps.
 constexpr int32_t kReservedParts = 100;
 
 }  // namespace
 
-// Admits waiting sequences in the order of the policy, until they compute `room` tokens in this
-// step. Leaves out sequences with more than `missing_max` tokens to compute. Returns the number of
-// tokens that the admitted sequences compute in this step.
+// Admits waiting sequences in the order of the policy, until the admitted sequences compute `room`
+// tokens together in this step. Skips sequences with more than `missing_max` tokens to compute.
+// Returns the number of tokens that the admitted sequences compute in this step.
 //
-// If the first sequence in the order of the policy does not fit into the cache, the sequence
-// becomes the head. Later sequences (passing sequences) may still be admitted.
+// If the first sequence in the order of the policy does not fit into the cache, this sequence
+// becomes the head. Later sequences may still be admitted; they are called passing sequences.
 int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing_max) {
   const bool is_head_new = PrepareHead();
-  // Return early if the queue has no new sequence, and no more blocks are free than after the
-  // previous call. No sequence would fit.
+  // Return early if no waiting sequence can fit: the queue has no new sequence, and no more blocks
+  // are free than after the previous call.
   if (is_blocked_ && !has_arrivals_ && !is_head_new && NumAvailable() <= num_available_) return 0;
   is_blocked_ = head_ != nullptr && head_->tried_in_plan == plan_number_;
   if (is_blocked_ && !options_.passing) return 0;
@@ -34,8 +34,8 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
       has_arrivals_ &= num_parks >= kParksMax || missing_max < std::numeric_limits<int32_t>::max();
       break;
     }
-    // True if `next` holds the cached blocks of its prefix. Only the head (the sequence that did
-    // not fit into the cache) holds blocks while it waits.
+    // True if `next` already holds the blocks of its cached prefix. Among waiting sequences, only
+    // the head (the first one, which did not fit into the cache) may hold blocks.
     const bool is_held = !next->table.blocks.empty();
     const ComputedBlocks computed = is_held ? ComputedBlocks{} : LookUp(*next);
     if (!is_held && WaitForPrefix(*next, computed)) {
@@ -67,9 +67,9 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
   return num_tokens;
 }
 
-// Returns true if `sequence` is predicted to miss the deadline of its first token. `sequence` must
-// compute `num_missing` prompt tokens, after the tokens of `plan` and after the running prompts
-// that go first.
+// Returns true if `sequence` is predicted to miss the deadline of its first token. The prediction
+// includes the `num_missing` prompt tokens that `sequence` must compute, the tokens of `plan`, and
+// the running prompts that go first.
 bool Scheduler::IsTooLate(const Sequence& sequence, int32_t num_missing,
                           const StepPlan& plan) const {
   if (sequence.standing.first_token_by == kNoDeadline || sequence.group->admitted) return false;
@@ -86,23 +86,23 @@ bool Scheduler::IsTooLate(const Sequence& sequence, int32_t num_missing,
   return left < PromptTime(sequence, num_missing + num_ahead, kRefusalRatio);
 }
 
-// Releases the cached blocks that the head (the first waiting sequence that did not fit into the
-// cache) holds, if the head may fit now. Returns true if the head must be tried again, or if there
-// is no head.
+// Prepares a new attempt to admit the head (the first waiting sequence, which did not fit into the
+// cache). If the head may fit now, releases the cached blocks that the head holds. Returns false if
+// a new attempt to admit the head is useless.
 bool Scheduler::PrepareHead() {
   if (head_ == nullptr) return true;
   if (Fits(*head_, {}) || IsOutOfDate(*head_)) {
     ReleaseHead();
     return true;
   }
-  // Try the head again if it holds no blocks although cached blocks were found for it: these blocks
-  // were released.
+  // If cached blocks were found for the head but the head holds no blocks, these blocks were
+  // released. Admit must then look them up again.
   return head_->table.blocks.empty() && head_->match.num_tokens > 0;
 }
 
-// Returns two waiting sequences: `first`, the first candidate in the order of the policy, and
-// `next`, the best candidate of the same tenant (BestCandidate), which is admitted next. Both are
-// nullptr if there is no candidate.
+// Returns two waiting sequences of one tenant. `first` is the first sequence that may be admitted
+// (IsCandidate), in the order of the policy. `next` is the sequence to admit now (BestCandidate).
+// Both are nullptr if no sequence may be admitted.
 Scheduler::Candidates Scheduler::NextToAdmit(int32_t missing_max) {
   Sequence* first = nullptr;
   for (const int32_t tenant : waiting_.tenants()) {
@@ -116,11 +116,11 @@ Scheduler::Candidates Scheduler::NextToAdmit(int32_t missing_max) {
   return {first, &BestCandidate(*first, missing_max)};
 }
 
-// Returns true if this plan has not tried `sequence` yet, and the sequence has at most
-// `missing_max` tokens to compute. `missing_max` does not limit the head (the sequence that did not
-// fit into the cache) and the sequences that the policy ranks before the head. A sequence that was
-// preempted preemptions_max times must not start before the head, because such a sequence is
-// preempted after all others.
+// Returns true if Admit may try to admit `sequence` now. This plan must not have tried the sequence
+// yet, and at most `missing_max` tokens must be left to compute. The limit `missing_max` does not
+// apply to the head (the waiting sequence that did not fit) and to sequences that go before the
+// head. A sequence behind the head is no candidate if it was preempted preemptions_max times,
+// because the scheduler preempts such a sequence last.
 bool Scheduler::IsCandidate(Sequence& sequence, int32_t missing_max) {
   if (sequence.tried_in_plan == plan_number_) return false;
   if (head_ != nullptr && !policy_->GoesBefore(head_->standing, sequence.standing)) return true;
@@ -130,9 +130,9 @@ bool Scheduler::IsCandidate(Sequence& sequence, int32_t missing_max) {
   return sequence.num_tokens() - sequence.match.num_tokens <= missing_max;
 }
 
-// Returns the first candidate (IsCandidate) among the first reorder_window sequences in the queue
-// of the tenant. Returns nullptr if there is no candidate, or if kOvertakenMax later sequences were
-// already admitted before a sequence that the candidate would overtake.
+// Returns the first sequence in the queue of the tenant that may be admitted (IsCandidate).
+// Searches only the first reorder_window sequences. Returns nullptr if there is none, or if an
+// earlier sequence in the queue was already overtaken kOvertakenMax times.
 Sequence* Scheduler::FirstCandidate(int32_t tenant, int32_t missing_max) {
   for (Sequence* sequence : waiting_.of(tenant).window()) {
     if (IsCandidate(*sequence, missing_max)) return sequence;
@@ -141,10 +141,10 @@ Sequence* Scheduler::FirstCandidate(int32_t tenant, int32_t missing_max) {
   return nullptr;
 }
 
-// Returns the sequence of the tenant of `first` to admit next: `first`, or a later sequence in the
-// window with at least the priority of `first`. Sequences that may miss the deadline of their first
-// token (IsAtRisk) go first, in the order of these deadlines. The longest cached prefix decides
-// between the others.
+// Returns the sequence to admit next: `first`, or a later sequence of the same tenant with at least
+// the same priority. Compares only the first reorder_window sequences of the tenant. If sequences
+// may miss the deadline of their first token (IsAtRisk), the earliest of these deadlines decides.
+// Otherwise, the longest cached prefix decides.
 Sequence& Scheduler::BestCandidate(Sequence& first, int32_t missing_max) {
   if (&first == head_) return first;
   Sequence* best = &first;
@@ -190,8 +190,8 @@ void Scheduler::RefreshMatch(Sequence& sequence) {
   if (num_found < keys.size()) match.next_changes = cache_.num_changes(keys[num_found]);
 }
 
-// Returns the number of blocks that an admission may use: free blocks that neither a running prompt
-// nor the reserve for decoding needs.
+// Returns the number of free blocks that an admission may use. The blocks that running prompts will
+// need and the blocks reserved for decoding do not count.
 int32_t Scheduler::NumAvailable() const {
   const int32_t num_kept = running_.empty() ? 0 : cache_.num_blocks() / kReservedParts;
   return cache_.num_free() - num_promised_ - num_kept;
@@ -230,8 +230,8 @@ int32_t Scheduler::StartSequence(Time now, Sequence& sequence, const ComputedBlo
   return num_tokens;
 }
 
-// Increases `num_overtaken` of each waiting sequence of the tenant that is before `admitted` in the
-// queue.
+// Increments `num_overtaken` of each waiting sequence of the same tenant that is before `admitted`
+// in the queue.
 void Scheduler::CountOvertaken(const Sequence& admitted) {
   for (Sequence* sequence : waiting_.of(admitted.group->standing.tenant).window()) {
     if (!IsBefore(*sequence, admitted)) return;
@@ -247,9 +247,9 @@ void Scheduler::ChargePrompt(Sequence& sequence) {
   const int32_t tenant = sequence.group->standing.tenant;
   const int32_t num_prompt = sequence.request().num_prompt();
   const int32_t num_hit = std::min(sequence.num_hit_tokens, num_prompt);
-  // If the sequence never ran, its tenant may have paid the price of cached tokens for num_paid
-  // tokens in a step that failed. If the cache has fewer of these tokens now, the difference is
-  // refunded.
+  // If the sequence never ran, its tenant may have paid the cached price for num_paid tokens in a
+  // step that failed. If fewer of these tokens are cached now, ChargeCached gets a negative number,
+  // which refunds the difference.
   if (!sequence.returning || num_hit > sequence.num_paid) {
     shares_.ChargeCached(tenant, num_hit - sequence.num_paid);
     sequence.num_paid = num_hit;
@@ -277,9 +277,9 @@ AdmissionPreview Scheduler::Preview(const SequenceGroup& group) {
   return cache_.Preview(prompt.table, LookUp(prompt), prompt.num_tokens());
 }
 
-// Looks up the cached prefix of `sequence`. The prefix may end within a cached block, whose first
-// tokens are then copied. If NumAvailable blocks do not suffice for the sequence and the source of
-// the copy, the prefix ends with a whole block.
+// Looks up the cached prefix of `sequence`. The prefix may end inside a cached block, whose first
+// tokens are then copied to a new block. If too few blocks are free (NumAvailable) to keep the
+// copied block, the prefix ends with a whole block.
 ComputedBlocks Scheduler::LookUp(const Sequence& sequence) {
   const SequenceGroup& group = *sequence.group;
   const bool copies = group.request->read_cache && !group.scores_prompt();
@@ -292,10 +292,10 @@ ComputedBlocks Scheduler::LookUp(const Sequence& sequence) {
   return computed;
 }
 
-// Returns the tokens that a lookup may find, and one more token, because a lookup never finds the
-// last token. A request that must not read the cache finds only tokens that it computed before a
-// preemption. A request with prompt_logprobs finds only tokens whose log probabilities are
-// reported.
+// Returns the tokens to pass to a cache lookup: the tokens that the lookup may find, and one more,
+// because a lookup never finds the last token. If the request must not read the cache, a lookup may
+// find only tokens that the request computed before a preemption. If the request has
+// prompt_logprobs, a lookup may find only tokens whose log probabilities are reported.
 SequenceTokens Scheduler::Matchable(const Sequence& sequence) const {
   const SequenceGroup& group = *sequence.group;
   int32_t num_findable = sequence.num_tokens() - 1;

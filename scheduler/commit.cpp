@@ -62,8 +62,8 @@ void Scheduler::CommitItem(const StepPlan& plan, const StepPlan::Item& item,
   sequence.num_pending -= item.num_samples > 0;
   cache_.ReleaseCopySource(sequence.table);
   if (!group.failed) {
-    // If the sequence ended while this step was in flight, this step may have computed a token that
-    // was not added to the sequence. Such a token does not count.
+    // The step may have computed a token that the sequence does not contain, because the sequence
+    // ended while the step was in flight. Such a token does not count.
     sequence.num_computed = std::min(item.first_token + item.num_tokens, sequence.num_tokens());
     sequence.num_computed_max = std::max(sequence.num_computed_max, sequence.num_computed);
     cache_.CacheBlocks(sequence.table, sequence.tokens(), sequence.num_computed);
@@ -108,8 +108,9 @@ void Scheduler::CountAdmission(Sequence& sequence) {
   }
 }
 
-// Appends the sampled tokens of `item` to their sequences: first to the sequence of `item`, then to
-// the other choices of the request, which start now if `item` computed the end of the prompt.
+// Appends the sampled tokens of `item` to the sequences of its request. The sequence of `item`
+// comes first. If `item` computed the end of the prompt, the other choices also get a token, and
+// start.
 void Scheduler::DeliverSamples(const StepPlan& plan, const StepPlan::Item& item,
                                const StepOutcome& outcome, Cursor& cursor) {
   const SequenceGroup& group = *item.sequence->group;
@@ -120,7 +121,8 @@ void Scheduler::DeliverSamples(const StepPlan& plan, const StepPlan::Item& item,
     if (group.failed || sequence.ended() || sequence.end_at_commit) continue;
     const bool finished = Deliver(sequence, outcome.tokens[i], row);
     if (&sequence == item.sequence) {
-      itself_finished = finished;  // retired after the loop, because StartChoice needs its blocks
+      // Retire this sequence after the loop, because StartChoice needs its blocks.
+      itself_finished = finished;
     } else if (finished) {
       Retire(sequence);
     } else {
@@ -148,8 +150,8 @@ bool Scheduler::Deliver(Sequence& sequence, TokenId token, int32_t logprobs_row)
 }
 
 // Starts `choice`, which shares the blocks of the prompt with `prompt`, another choice of the
-// request. If no slot or no block is free, `choice` waits in the queue and later finds the blocks
-// in the cache.
+// request. If running_max sequences already run, or no block is free, `choice` waits in the queue.
+// It then finds the blocks in the cache later.
 void Scheduler::StartChoice(Sequence& choice, const Sequence& prompt) {
   const int32_t num_prompt = choice.request().num_prompt();
   choice.num_computed_max = num_prompt;
@@ -173,8 +175,8 @@ void Scheduler::EndFailed(const StepPlan& plan) {
   }
 }
 
-// Ends the first choice of each request in `plan` that was cancelled (`end_at_commit`) while the
-// step sampled the first tokens of the other choices. These choices needed the blocks of the first
+// Ends the first choice of each request in `plan` if this choice was cancelled before the commit
+// (`end_at_commit`). Until now, the other choices of the request needed the blocks of the first
 // choice.
 void Scheduler::EndRequested(const StepPlan& plan) {
   if (num_to_end_ == 0) return;
@@ -195,7 +197,7 @@ void Scheduler::Abort(const StepPlan& plan) {
     sequence.num_pending -= item->num_samples > 0;
     sequence.pending_sample = item->fed_sample;
     sequence.num_planned = item->first_token;
-    // After the end of the request, the index of its tenant is invalid.
+    // If the request has ended, the index of its tenant may already belong to another tenant.
     if (sequence.group->num_unended > 0) {
       shares_.ChargeOutput(sequence.group->standing.tenant, -item->num_samples);
     }

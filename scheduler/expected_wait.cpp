@@ -20,8 +20,8 @@ std::optional<Duration> WaitForecast::WaitFor(int64_t num_waiting,
   return FromSeconds(std::min(wait_s, kWaitSecondsMax));
 }
 
-// Predicts the number of prompt tokens in each of the next steps, with the rules of PromptRoom.
-// `num_left` is the number of prompt tokens that must be computed.
+// Predicts the number of prompt tokens in each of the next steps, if `num_left` prompt tokens must
+// be computed. Applies the rules of PromptRoom.
 int32_t Scheduler::PromptTokensPerStep(const StepShape& decode_part, int64_t num_left) const {
   const int32_t room =
       std::max(1, options_.step_tokens_max - static_cast<int32_t>(decode_part.num_decoding));
@@ -32,7 +32,8 @@ int32_t Scheduler::PromptTokensPerStep(const StepShape& decode_part, int64_t num
   return catches_up ? room : num_tokens;
 }
 
-// Returns the forecast. Assumes that the next steps decode as many sequences as the latest plan.
+// Returns a forecast of the time to the first token of a new request. Assumes that the next steps
+// decode as many sequences as the latest plan.
 WaitForecast Scheduler::ForecastWait() const {
   WaitForecast out;
   out.is_known = step_times_.knows_prompts();
@@ -64,9 +65,9 @@ WaitForecast Scheduler::ForecastWait() const {
   out.token_s = computed_token_s * prompt_lengths_.computed_part();
   out.own_s = seconds_for(num_own_tokens);
   out.rest_s = ToSeconds(step_times_.Predict(decode_part)) / 2;
-  // If the next waiting sequence (the head) does not fit into the cache, blocks become free only
-  // when sequences end. The cache then limits the number of running sequences instead of
-  // running_max.
+  // If the first waiting sequence (the head) does not fit into the cache, a sequence can start only
+  // when another sequence ends. So no more sequences can run than now, even if running_max is
+  // larger.
   const int32_t num_slots = head_ != nullptr ? std::max(1, num_running()) : options_.running_max;
   out.slot_s = slot_times_.mean_s() / num_slots;
   out.num_free_slots = std::max(0, num_slots - num_running());

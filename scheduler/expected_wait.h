@@ -12,23 +12,25 @@ namespace incipit {
 // Predicts the time from the arrival of an average request to its first token. The scheduler makes
 // a forecast after a step. The caller passes the present length of the queue:
 //
-//   wait = max(prompts before the request, time until a slot is free, rest of the present step)
+//   wait = max(time of earlier prompts, time until a slot is free, rest of the present step)
 //          + time of its own prompt
 //
-// The terms of the maximum overlap: prompts are computed while the request waits for a slot.
+// A slot is the right to be one of the at most running_max running sequences. Earlier prompts are
+// computed while the request waits for a slot, so the formula has a maximum and not a sum.
 struct WaitForecast {
   bool is_known = false;  // result of StepTimeModel::knows_prompts
-  // Time to complete the steps in flight and the prompts of running sequences, in seconds.
+  // Time to complete the steps in flight and to compute the prompts of running sequences, in
+  // seconds.
   double running_s = 0;
-  // Mean time for one prompt token of a waiting request, in seconds. The mean includes the usual
-  // share of cached tokens, which take no time.
+  // Mean time for one prompt token of a waiting request, in seconds. The mean includes cached
+  // tokens, which take no time, in the same proportion as in recent prompts.
   double token_s = 0;
   double own_s = 0;  // time to compute a prompt of average length, in seconds
-  // Half of the time of a step that only decodes. On average, a request arrives in the middle of a
-  // step.
+  // Half of the predicted duration of a step without prompt tokens, in seconds. On average, a
+  // request arrives in the middle of a step.
   double rest_s = 0;
-  // Mean time between the ends of two sequences while no slot is free, in seconds. 0: no sequence
-  // has run yet.
+  // Mean time between the ends of two sequences while the maximum number of sequences runs, in
+  // seconds. 0: no sequence has run yet.
   double slot_s = 0;
   // Number of sequences that can start before another sequence ends.
   int32_t num_free_slots = 0;
@@ -38,11 +40,11 @@ struct WaitForecast {
   std::optional<Duration> WaitFor(int64_t num_waiting, int64_t num_prompt_tokens) const;
 };
 
-// Estimates how long a sequence holds its slot: the total time for which running and ended
-// sequences have held slots, divided by the number of ended sequences. For exponentially
-// distributed times, the quotient is the maximum likelihood estimate with censored observations
-// (Cox, Oakes, "Analysis of Survival Data", 1984). Each end reduces the weight of earlier steps by
-// 2 %.
+// Estimates the mean time for which a sequence runs (holds a slot). The estimate is the total
+// running time of all sequences so far, ended or not, divided by the number of ended sequences. For
+// exponentially distributed times, this is the maximum likelihood estimate with censored
+// observations (Cox, Oakes, "Analysis of Survival Data", 1984). Each end of a sequence reduces the
+// weight of all earlier steps and ends by 2 %.
 class SlotTimes {
  public:
   // Adds a step that took `duration` while `num_running` sequences held slots.
@@ -55,8 +57,8 @@ class SlotTimes {
     num_ends_ = kKept * num_ends_ + 1;
   }
 
-  // Returns the mean time in seconds for which a sequence holds a slot. Before the first end,
-  // returns the time for which all sequences have held slots so far.
+  // Returns the mean time for which a sequence runs, in seconds. If no sequence has ended yet,
+  // returns the total running time of all sequences so far.
   double mean_s() const { return held_s_ / std::max(1.0, num_ends_); }
 
  private:

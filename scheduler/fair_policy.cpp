@@ -7,8 +7,9 @@
 namespace incipit {
 namespace {
 
-// Difference of TenantShares::service above which two tenants exchange a slot that the shares allow
-// to either of them.
+// Shares are fractions of running sequences, so two tenants may both be allowed one more sequence.
+// One tenant takes it from the other only if their services differ by more than this number
+// (TenantShares::service).
 constexpr double kExchangeGap = 4096;
 
 }  // namespace
@@ -30,10 +31,10 @@ std::partial_ordering FairPolicy::ComparePreemption(const Standing& a, const Sta
   return shares_.service(b.tenant) <=> shares_.service(a.tenant);
 }
 
-// A share is rarely a whole number of slots. For example, two tenants with equal weights have 1.5
-// of 3 slots each, so either tenant may have the third slot. The tenants exchange this slot only if
-// their services (price of tokens / weight) differ by more than kExchangeGap. Otherwise the tenants
-// would preempt each other in every step.
+// A tenant's share of the running sequences (slots) is rarely a whole number. For example, two
+// tenants with equal weights have 1.5 of 3 slots each, so either tenant may have the third slot.
+// The tenants exchange this slot only if their services (price of tokens / weight) differ by more
+// than kExchangeGap. Otherwise the tenants would preempt each other in every step.
 bool FairPolicy::MayDisplace(const Standing& waiting, const Standing& running,
                              int32_t num_running) const {
   if (waiting.tenant == running.tenant) return false;

@@ -6,8 +6,8 @@
 namespace incipit {
 
 // Admits requests of the tenant with the least service first. Service is the price of the tenant's
-// tokens divided by the tenant's weight (TenantShares). Priority and arrival order only the
-// requests of one tenant.
+// tokens divided by the tenant's weight (TenantShares). Among the requests of one tenant, the
+// priority and then the time of arrival decide.
 class FairPolicy final : public SchedulingPolicy {
  public:
   explicit FairPolicy(const TenantShares& shares) : shares_(shares) {}
@@ -19,12 +19,13 @@ class FairPolicy final : public SchedulingPolicy {
   // A sequence of the tenant with the most service is preempted first. Within a tenant, a sequence
   // with the lowest priority is preempted first.
   std::partial_ordering ComparePreemption(const Standing& a, const Standing& b) const override;
-  // Returns true if all of these conditions hold:
+  // Returns true if a sequence of `running` may be preempted to start a sequence of `waiting`. A
+  // slot is one running sequence. All of these conditions must hold:
   // - The tenant of `running` has received more service than the tenant of `waiting`.
-  // - After the preemption, the tenant of `running` keeps at least its share of the slots.
-  // - The tenant of `waiting` then has at most its share of the slots.
-  // Shares (TenantShares::SlotsOf) are rounded down to whole slots. The share of the tenant of
-  // `waiting` is rounded up if the services differ by more than kExchangeGap.
+  // - After the preemption, the tenant of `running` keeps at least its share of the slots, rounded
+  //   down (TenantShares::SlotsOf).
+  // - The tenant of `waiting` then has at most its share of the slots, rounded down. The share is
+  //   rounded up if the services differ by more than kExchangeGap.
   bool MayDisplace(const Standing& waiting, const Standing& running,
                    int32_t num_running) const override;
 

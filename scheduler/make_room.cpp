@@ -6,10 +6,11 @@
 
 namespace incipit {
 
-// Preempts sequences for three reasons: the head (the first waiting sequence that did not fit into
-// the cache) can be admitted, a tenant gets its share of the slots, or all decoding sequences can
-// store one more token. Returns false, and changes nothing, if a step in flight must be committed
-// first.
+// Preempts sequences if one of these goals needs preemptions:
+// - The head (the first waiting sequence, which did not fit into the cache) can be admitted.
+// - A tenant gets its share of the running sequences.
+// - Each decoding sequence can store one more token.
+// Returns false, and changes nothing, if a step in flight must be committed first.
 bool Scheduler::MakeRoom(StepPlan& plan, Survey& survey) {
   int32_t num_passing = 0;
   const bool frees_passing = HeadFitsWithout(survey, num_passing);
@@ -43,10 +44,10 @@ bool Scheduler::MakeRoom(StepPlan& plan, Survey& survey) {
   return true;
 }
 
-// Returns true if preemptions of passing sequences are needed, and suffice, to fit the head (the
-// waiting sequence that did not fit) into the cache. Passing sequences were admitted while an
-// earlier sequence did not fit. The latest admitted sequence is preempted first. Sets `num_passing`
-// to the number of preemptions. The decoding sequences of `survey` get their blocks first.
+// Returns true if the head (the first waiting sequence, which did not fit into the cache) fits only
+// after preemptions of passing sequences. Passing sequences were admitted while an earlier sequence
+// did not fit; the latest is preempted first. Sets `num_passing` to the number of preemptions. The
+// decoding sequences of `survey` keep enough free blocks for their next tokens.
 bool Scheduler::HeadFitsWithout(const Survey& survey, int32_t& num_passing) const {
   if (head_ == nullptr) return false;
   int32_t num_needed = cache_.BlocksNeeded(head_->table, {}, head_->num_tokens()) +
@@ -67,9 +68,9 @@ bool Scheduler::HeadFitsWithout(const Survey& survey, int32_t& num_passing) cons
   return num_needed <= 0;
 }
 
-// Returns true if the running `sequence` was admitted while an earlier sequence did not fit into
-// the cache. Returns false if `sequence` would be admitted before the present head after a
-// preemption.
+// Returns true if the running `sequence` may be preempted for the head, the waiting sequence that
+// does not fit into the cache. `sequence` must have been admitted while an earlier sequence did not
+// fit. Returns false if `sequence` would be admitted again before the head.
 bool Scheduler::HasPassedHead(const Sequence& sequence) const {
   return sequence.is_passing && !sequence.ended() && !ReturnsBefore(sequence, head_->standing);
 }
@@ -82,14 +83,15 @@ Sequence* Scheduler::LastPassing() const {
   return last == running_.rend() ? nullptr : *last;
 }
 
-// Returns true if the free blocks do not suffice for the next tokens of decoding sequences and for
-// all running prompts. Returns false if no sequence can be preempted for the head (HasPassedHead).
+// Returns true if two conditions hold. Too few blocks are free for the next tokens of decoding
+// sequences and for all running prompts. A running sequence may be preempted for the head
+// (HasPassedHead).
 bool Scheduler::PassingTakesPromised(const Survey& survey) const {
   return survey.num_decode_blocks + num_promised_ > cache_.num_free() && head_ != nullptr &&
          LastPassing() != nullptr;
 }
 
-// Returns true if `victim` would be admitted before `next` after a preemption of `victim`.
+// Returns true if `victim`, once preempted, would be admitted again before the request of `next`.
 bool Scheduler::ReturnsBefore(const Sequence& victim, const Standing& next) const {
   const Standing& standing = victim.group->standing;
   if (options_.scheduling == SchedulingKind::kFcfs || standing.tenant == next.tenant) {
@@ -100,9 +102,8 @@ bool Scheduler::ReturnsBefore(const Sequence& victim, const Standing& next) cons
   return shares_.service(standing.tenant) - refund <= shares_.service(next.tenant);
 }
 
-// Returns the running sequence that must be preempted so that the tenant of the next waiting
-// sequence gets its share of the slots (SchedulingPolicy::MayDisplace). Returns nullptr if there is
-// none.
+// Returns the running sequence to preempt so that the tenant of the next waiting sequence gets its
+// share of the running sequences (MayDisplace). Returns nullptr if there is none.
 Sequence* Scheduler::FindDisplaced() {
   if (options_.scheduling == SchedulingKind::kFcfs || shares_.num_active() < 2) return nullptr;
   if (waiting_.empty() || running_.empty()) return nullptr;
@@ -116,8 +117,8 @@ Sequence* Scheduler::FindDisplaced() {
   Sequence* victim = nullptr;
   for (Sequence* sequence : running_) {
     if (sequence == protected_ || !HasWork(*sequence)) continue;
-    // HeadFitsWithout alone decides about preemptions of passing sequences (admitted while the next
-    // sequence did not fit into the cache).
+    // Skip sequences that were admitted while an earlier sequence did not fit (is_passing).
+    // HeadFitsWithout decides about preemptions of these sequences.
     if (is_blocked_ && sequence->is_passing) continue;
     if (!policy_->MayDisplace(next->standing, sequence->standing, num_running())) continue;
     // A preemption of `sequence` would not help, because `sequence` would start again before
@@ -128,7 +129,8 @@ Sequence* Scheduler::FindDisplaced() {
   return victim;
 }
 
-// Returns the running sequence to preempt first, except `kept`, or nullptr.
+// Returns the running sequence, other than `kept`, that is preempted first (IsPreemptedBefore).
+// Returns nullptr if there is none.
 Sequence* Scheduler::ChooseVictim(const Sequence* kept) const {
   Sequence* victim = nullptr;
   for (Sequence* sequence : running_) {
@@ -151,8 +153,8 @@ bool Scheduler::IsPreemptedBefore(const Sequence& a, const Sequence& b) const {
   return true;  // the sequence that was admitted last is preempted first
 }
 
-// Returns the number of tokens that `sequence` must compute again after a preemption, if its
-// published blocks are not evicted.
+// Returns the number of tokens that `sequence` must compute again after a preemption. Assumes that
+// its published blocks, which lookups can find, are not evicted.
 int32_t Scheduler::NumLost(const Sequence& sequence) const {
   const int32_t num_kept = sequence.table.num_confirmed * cache_.block_size();
   return std::max(0, sequence.num_computed - num_kept);
@@ -170,10 +172,9 @@ void Scheduler::Preempt(Sequence& victim, PreemptionReason reason, StepPlan& pla
   Enqueue(victim);
 }
 
-// Returns the protected sequence, which advances in every step and is never preempted: the earliest
-// admitted sequence that is not passing. A passing sequence was admitted while an earlier sequence
-// did not fit into the cache. If all running sequences are passing, returns the earliest admitted
-// one.
+// Returns the protected sequence, which advances in every step and is never preempted. It is the
+// earliest admitted sequence that is not passing (admitted while an earlier sequence did not fit).
+// If all running sequences are passing, it is the earliest admitted sequence.
 Sequence* Scheduler::FindProtected() const {
   Sequence* first = nullptr;
   for (Sequence* sequence : running_) {
@@ -190,9 +191,9 @@ void Scheduler::SetHead(Sequence* sequence) {
   head_ = sequence;
 }
 
-// Makes the head (the waiting sequence that did not fit) a user of the blocks of its cached prefix,
-// so that these blocks are not evicted. Returns false if running prompts or the reserve for
-// decoding may need these blocks.
+// Makes the head (the first waiting sequence, which did not fit into the cache) a user of the
+// blocks of its cached prefix. These blocks are then not evicted. Returns false if running prompts
+// or the reserve for decoding may need these blocks.
 bool Scheduler::HoldHead() {
   RefreshMatch(*head_);
   const ComputedBlocks computed =

@@ -38,8 +38,8 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   INCIPIT_CHECK(num_in_flight_ > 0 || idle());
 }
 
-// Returns true if the next step can compute a token of `sequence`. The token may be pending: the
-// step in flight samples it.
+// Returns true if the next step can compute a token of `sequence`. The next step can also compute a
+// token that the step in flight samples.
 bool Scheduler::HasWork(const Sequence& sequence) const {
   if (sequence.state != SequenceState::kRunning) return false;
   if (sequence.num_pending == 0) return true;
@@ -82,9 +82,9 @@ Scheduler::Survey Scheduler::SurveyRunning() {
   return survey;
 }
 
-// Returns the maximum number of prompt tokens that the step computes beside the decoding sequences
-// in `plan`. With this number, the predicted duration of the step is at most itl_target. If steps
-// of this duration would miss ttft_target, returns the rest of step_tokens_max.
+// Returns the maximum number of prompt tokens that the step computes in addition to `plan`, which
+// contains the decoding sequences. With this number, the predicted duration of the step is at most
+// itl_target. If such short steps would miss ttft_target, returns the rest of step_tokens_max.
 int32_t Scheduler::PromptRoom(const Survey& survey, const StepPlan& plan) {
   const int32_t room = options_.step_tokens_max - plan.num_tokens;
   const int64_t num_backlog = NumBacklogTokens(survey);
@@ -101,9 +101,9 @@ int32_t Scheduler::PromptRoom(const Survey& survey, const StepPlan& plan) {
   return is_catching_up_ ? room : num_tokens;
 }
 
-// Returns the number of prompt tokens, at most `room`, that the step can compute beside `plan` and
-// still sample all its first tokens before their deadlines. Ignores a deadline that `plan` alone
-// misses.
+// Returns how many prompt tokens, at most `room`, the step can compute in addition to `plan` before
+// the first of its deadlines. These are the deadlines of the first tokens that the step samples.
+// Returns `room` if `plan` alone already misses the earliest deadline.
 int32_t Scheduler::RoomUntilDue(const StepPlan& plan, int32_t room) const {
   if (first_token_due_ == kNoDeadline || room <= 0 || !step_times_.trained()) return room;
   const Duration left = FromSeconds(kDueRatio * ToSeconds(first_token_due_ - now_));
@@ -112,8 +112,9 @@ int32_t Scheduler::RoomUntilDue(const StepPlan& plan, int32_t room) const {
   return step_times_.PromptTokensWithin(left, plan.shape, position, room);
 }
 
-// Returns the number of prompt tokens, from 1 to `room`, with which a step is predicted to respect
-// itl_target. The step also computes `decode_part`, and the first prompt token is at `position`.
+// Returns the number of prompt tokens, at most `room`, that a step can compute within itl_target,
+// but at least 1. The step also computes `decode_part`. The first prompt token has position
+// `position` in its sequence.
 int32_t Scheduler::RoomWithinTarget(const StepShape& decode_part, int64_t position,
                                     int32_t room) const {
   const Duration limit =
@@ -123,9 +124,9 @@ int32_t Scheduler::RoomWithinTarget(const StepShape& decode_part, int64_t positi
   return std::max(1, step_times_.PromptTokensWithin(limit, decode_part, position, room));
 }
 
-// Returns the number of prompt tokens that are left to compute: of the running sequences, and of
-// the waiting sequences for which slots are free. Estimates the cached part of waiting prompts from
-// the cached parts of earlier prompts.
+// Returns the number of prompt tokens left to compute in running sequences and in the waiting
+// sequences that could start before running_max sequences run. The cached part of waiting prompts
+// is estimated from earlier prompts.
 int64_t Scheduler::NumBacklogTokens(const Survey& survey) const {
   const int32_t num_slots = options_.running_max - num_running();
   if (is_blocked_ || waiting_.empty() || num_slots <= 0) return survey.num_prompt_tokens;
@@ -167,12 +168,14 @@ void Scheduler::AddDecodes(const Survey& survey, StepPlan& plan) {
 }
 
 // Returns true if the running prompt `a` gets tokens of the step before the running prompt `b`. The
-// first of these criteria in which the prompts differ decides:
-// - A prompt that started before an earlier sequence that did not fit (is_passing) goes last.
-// - The policy (ComparePrompts).
-// - A prompt with a deadline at risk goes first; of two, the prompt with the earlier deadline.
-// - Fewer tokens left to compute. Numbers of tokens up to long_prefill_tokens count as equal.
-// - The smaller key (OrderKey).
+// first criterion in this list by which the prompts differ decides:
+// - A prompt that was admitted while an earlier sequence did not fit (is_passing) goes last.
+// - The order of the policy (ComparePrompts).
+// - A prompt that may miss its deadline (is_at_risk) goes first; of two such prompts, the one with
+//   the earlier deadline.
+// - A prompt with fewer tokens left to compute goes first. Numbers of tokens up to
+//   long_prefill_tokens count as equal.
+// - The prompt with the smaller key (OrderKey) goes first.
 bool Scheduler::IsComputedBefore(const Sequence& a, const Sequence& b) const {
   if (a.is_passing != b.is_passing) return b.is_passing;
   const std::partial_ordering order = policy_->ComparePrompts(a.standing, b.standing);
@@ -187,10 +190,10 @@ bool Scheduler::IsComputedBefore(const Sequence& a, const Sequence& b) const {
 }
 
 // Distributes `room` prompt tokens of the step in this order:
-// - running prompts, until a prompt is too long for the step;
-// - waiting sequences that need fewer tokens than this prompt;
-// - the other running prompts;
-// - all other waiting sequences.
+// - running prompts, up to the first prompt that does not fit into the step as a whole;
+// - waiting sequences with fewer tokens to compute than this prompt;
+// - the remaining running prompts;
+// - the remaining waiting sequences.
 // Reserves a quarter of the tokens for the oldest running prompt (the smallest OrderKey). Reserves
 // one token for the sequence that must advance in each step (FindProtected).
 void Scheduler::AddPrompts(Time now, StepPlan& plan, int32_t room) {
@@ -198,7 +201,7 @@ void Scheduler::AddPrompts(Time now, StepPlan& plan, int32_t room) {
       !lacks_blocks_ && num_waiting() > 0 && num_running() < options_.running_max;
   std::ranges::sort(
       prompts_, [this](const Sequence* a, const Sequence* b) { return IsComputedBefore(*a, *b); });
-  const size_t num_prompts = prompts_.size();  // without the prompts that Admit appends
+  const size_t num_prompts = prompts_.size();  // does not count prompts that Admit appends
   Sequence* oldest = nullptr;
   for (Sequence* prompt : prompts_) {
     if (oldest == nullptr || prompt->standing.key < oldest->standing.key) oldest = prompt;
@@ -286,8 +289,8 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan) 
   }
   const bool is_first = sequence.num_in_flight == 0;
   if (is_first && sequence.table.copy.from != kNoBlock) plan.copies.push_back(sequence.table.copy);
-  // Lookups can find a block while a step computes the block, but not while a token of the block is
-  // not sampled yet: the key of the block is then unknown.
+  // Let lookups find the blocks that this step computes, except a block with a token that is not
+  // sampled yet. The key of such a block is unknown.
   const auto num_known = static_cast<size_t>(std::min(token_end, sequence.num_tokens()));
   cache_.Announce(sequence.table, sequence.tokens().first(num_known));
   ++sequence.num_in_flight;

@@ -24,8 +24,8 @@ size_t NumShared(std::span<const BlockHash> a, std::span<const BlockHash> b) {
   return shared;
 }
 
-// Sets the rank of `producer` (producer.standing) to the best rank among its own request and the
-// sequences that wait for `producer`.
+// Sets `producer.standing`, by which the policy orders sequences. The new value is the best among
+// the request of `producer` and all sequences that wait for `producer`.
 void UpdateRank(const SchedulingPolicy& policy, Sequence& producer) {
   producer.standing = producer.group->standing;
   for (const Sequence* waiter = producer.first_waiter; waiter != nullptr;
@@ -38,9 +38,9 @@ void UpdateRank(const SchedulingPolicy& policy, Sequence& producer) {
 
 }  // namespace
 
-// Searches for a producer: a running sequence that computes blocks which the waiting `sequence`
-// needs, and which are not in its cached prefix `computed`. If there is a producer, moves
-// `sequence` from the queue to the list of sequences that wait for the producer, and returns true.
+// Searches for a producer: a running sequence that computes blocks that `sequence` needs and that
+// are not in its cached prefix `computed`. If there is a producer, moves the waiting `sequence`
+// from the queue to the producer's list of waiting sequences, and returns true.
 bool Scheduler::WaitForPrefix(Sequence& sequence, const ComputedBlocks& computed) {
   const SequenceGroup& group = *sequence.group;
   if (!cache_.options().prefix_cache || !group.request->read_cache || group.scores_prompt()) {
@@ -63,7 +63,8 @@ bool Scheduler::WaitForPrefix(Sequence& sequence, const ComputedBlocks& computed
     const size_t shared =
         NumShared(keys, std::span(table.hashes).first(std::min(num_known, table.hashes.size())));
     if (shared <= std::max(num_shared, num_published)) continue;
-    // If lookups cannot find the last published block of `other`, they cannot find later blocks.
+    // Lookups find no block behind a block that they cannot find. So if they cannot find the last
+    // published block of `other`, waiting for `other` is useless.
     if (num_published > 0 && !cache_.pool().is_published(table.blocks[num_published - 1])) continue;
     producer = other;
     num_shared = shared;
@@ -89,8 +90,8 @@ bool Scheduler::WaitForPrefix(Sequence& sequence, const ComputedBlocks& computed
   return true;
 }
 
-// Moves sequences that wait for `producer` back to the queue, if they wait only for tokens among
-// the first `num_tokens` tokens of `producer`.
+// Moves sequences that wait for `producer` back to the queue. Moves only sequences that need no
+// more than the first `num_tokens` tokens of `producer`.
 void Scheduler::WakeWaiters(Sequence& producer, int32_t num_tokens) {
   if (producer.first_waiter == nullptr || producer.wake_tokens > num_tokens) return;
   producer.wake_tokens = std::numeric_limits<int32_t>::max();

@@ -31,19 +31,20 @@ struct Request {
   int32_t num_choices = 1;             // number of outputs, from 1 to kChoicesMax
   std::vector<TokenId> stop_tokens{};  // stop tokens of the model and of the request
   SamplingParams sampling{};
-  // Log probabilities to compute for each prompt token. -1: none; 0: of the token in the prompt;
-  // k > 0: also of the k most probable tokens.
+  // Log probabilities to compute at each position of the prompt. -1: none. 0: only of the prompt
+  // token. k > 0: also of the k most probable tokens.
   int32_t prompt_logprobs = -1;
   // Requests with different namespaces share no cached blocks.
   CacheNamespace cache_namespace{};
-  // Number that identifies the tenant (TenantDigest). The service and the retained blocks of the
-  // request count against the shares of this tenant.
+  // Id of the tenant (TenantDigest). The service and the retained blocks of the request count for
+  // this tenant.
   uint64_t tenant = 0;
   Retention retention{};
   bool read_cache = true;  // false: the request uses no block that another request computed
   int32_t priority = 0;    // requests with a higher priority are admitted earlier
   Time arrival{};
-  Time deadline = kNoDeadline;              // the request ends at this time
+  // The request ends at this time, even if its output is incomplete.
+  Time deadline = kNoDeadline;
   Time first_token_deadline = kNoDeadline;  // the first token is useless after this time
 
   // Returns the time before which the first token must be computed.

@@ -44,8 +44,9 @@ void Scheduler::Add(std::unique_ptr<SequenceGroup> group) {
   group->wait = WaitClock(request.arrival);
   num_choices_ += group->sequences.size();
   num_waiting_prompt_tokens_ += request.num_prompt();
-  // Check the deadline when the time left is just enough to compute the whole prompt. If a part of
-  // the prompt is cached, this first check is too early.
+  // The deadline is first checked at the latest time at which the whole prompt can still be
+  // computed. If a part of the prompt is cached, this check is too early, and LookAtDeadline sets a
+  // later one.
   group->look_at = request.first_token_by();
   if (group->look_at != kNoDeadline) {
     group->look_at -= PromptTime(group->sequences.front(), request.num_prompt(), kRefusalRatio);
@@ -54,7 +55,7 @@ void Scheduler::Add(std::unique_ptr<SequenceGroup> group) {
   SequenceGroup& added = *group;
   INCIPIT_CHECK(groups_.emplace(added.request->id, std::move(group)).second);
 
-  // Reserve all memory that steps need for these requests.
+  // Reserve all memory for these requests now, because steps must not allocate memory.
   waiting_.ChangeRoom(added.standing.tenant, static_cast<int32_t>(added.sequences.size()));
   ReserveAtLeast(events_.tokens, 2 * num_choices_);
   ReserveAtLeast(events_.admissions, groups_.size());
@@ -117,9 +118,9 @@ void Scheduler::EndSequence(Sequence& sequence, FinishReason reason) {
     Retire(sequence);
     return;
   }
-  // Other choices of the request need the prompt that `sequence` computes. So `sequence` takes the
-  // number of one of these choices (`heir`), and `heir` ends instead. If a step in flight samples
-  // tokens for these choices, `sequence` ends when the step is committed.
+  // Other choices of the request need the prompt that `sequence` computes. So `sequence` continues
+  // with the number of one of these choices (`heir`), and `heir` ends instead. If a step in flight
+  // samples tokens for these choices, `sequence` itself ends when this step is committed.
   if (sequence.num_pending > 0) {
     SetEndAtCommit(sequence, reason);
     return;
@@ -162,8 +163,8 @@ void Scheduler::LookAtDeadline(SequenceGroup& group, Time now) {
   deadlines_.Push(group);
 }
 
-// Returns the number of tokens that the waiting `sequence` must compute if its cached prefix, and
-// the prefix that its producer computes, stay in the cache.
+// Returns the number of tokens that the waiting `sequence` must compute, if no block of its prefix
+// is evicted. The prefix is cached, or a running sequence (`producer`) computes the prefix.
 int32_t Scheduler::NumMissingAtMost(Sequence& sequence) {
   if (sequence.producer != nullptr) return sequence.num_tokens() - sequence.shared_tokens;
   RefreshMatch(sequence);

@@ -39,7 +39,7 @@ struct SchedulerOptions {
   // (StepTimeModel) of a step with prompt tokens should be at most itl_target. 0: kStepRatio times
   // the duration of a step without prompt tokens.
   Duration itl_target{};
-  // Goal for the time in which the present prompts are computed. If steps that respect itl_target
+  // Goal for the time in which all present prompts are computed. If steps within itl_target would
   // need more time, itl_target has no effect until these prompts are computed. 0: kPromptRatio
   // times the time that an average prompt needs alone, but at least kTtftMin.
   Duration ttft_target{};
@@ -48,24 +48,25 @@ struct SchedulerOptions {
   // Number of waiting requests of a tenant among which the request with the longest cached prefix
   // is admitted first; 1: requests are never reordered.
   int32_t reorder_window = 64;
-  // Among the running prompts that the policy ranks equally, a prompt with fewer tokens left to
-  // compute goes first. Numbers of tokens up to this limit count as equal, so that prompts with few
-  // tokens left are computed in the order of their keys.
+  // Of two running prompts that the policy ranks equally, the prompt with fewer tokens left to
+  // compute goes first. Numbers of tokens up to this limit count as equal; the keys (OrderKey) then
+  // decide.
   int32_t long_prefill_tokens = 64;
   // A sequence that was preempted this number of times is preempted again only if every other
   // running sequence was preempted as often.
   int32_t preemptions_max = 3;
   // True: later sequences may be admitted while an earlier sequence does not fit into the cache.
   bool passing = true;
-  // Steps from which the model of step time learns before the first request.
+  // Measured steps from which StepTimeModel (predicts the durations of steps) learns before the
+  // first request.
   std::vector<MeasuredStep> measured_steps{};
 };
 
 // A waiting request is refused if the time to its deadline is less than this multiple of the
 // predicted time of its prompt. Other prompts share the steps, so the prompt takes longer.
 inline constexpr double kRefusalRatio = 1.3;
-// A step that samples first tokens with a deadline computes further prompts only if its predicted
-// duration stays below this part of the time to the deadline.
+// A step should end before the deadlines of the first tokens that it samples. So prompt tokens are
+// added only while the predicted duration is below this part of the time to the earliest deadline.
 inline constexpr double kDueRatio = 0.95;
 // A request is at risk if the time to its deadline is less than this multiple of the predicted time
 // of its prompt.
@@ -78,13 +79,14 @@ inline constexpr double kStepRatio = 1.9;
 inline constexpr double kPromptRatio = 5;
 inline constexpr Duration kTtftMin = std::chrono::seconds(1);
 
-// Maximum number of later requests of the same tenant that are admitted before a request.
+// Maximum number of times that a waiting request is overtaken: a later request of the same tenant
+// is admitted first.
 inline constexpr int32_t kOvertakenMax = 64;
-// Maximum number of sequences that one plan tries to admit while the head (the next waiting
-// sequence) does not fit into the cache.
+// While the head (the first waiting sequence) does not fit into the cache, a plan admits other
+// sequences. The plan stops when more than this number of other sequences do not fit.
 inline constexpr int32_t kPassingTriesMax = 16;
-// Maximum number of sequences that one plan moves from the queue to the lists of sequences that
-// wait for a prefix.
+// Maximum number of sequences that one plan takes out of the queue because a running sequence
+// computes a prefix that they need.
 inline constexpr int32_t kParksMax = 64;
 
 inline constexpr int32_t kStepsInFlightMax = 2;
@@ -98,8 +100,8 @@ struct StepPlan {
   struct Item {
     Sequence* sequence = nullptr;
     int32_t first_token = 0, num_tokens = 0;
-    // If the previous step is in flight and samples the last token of this item: index of this
-    // sample in the previous step. Otherwise -1.
+    // Index of a sample in the previous step, or -1. If the previous step is in flight and samples
+    // the last token of this item, this is the index of that sample.
     int32_t fed_sample = -1;
     int32_t sample_begin = 0, num_samples = 0;
     // The step computes the log probabilities of the prompt tokens [score_begin, score_begin +
@@ -135,30 +137,28 @@ struct SchedulerEvents {
   std::vector<RequestId> ended;  // requests of which all choices have ended
 };
 
-// Plans steps, and records their results. docs/scheduler.md explains the rules.
+// Plans steps, and records their results (docs/scheduler.md).
 //
 // Each step decodes one token of every running sequence whose prompt is computed. PromptRoom limits
 // the number of prompt tokens in the same step. AddPrompts distributes these tokens over running
 // prompts and waiting sequences.
 //
 // Guarantees:
-//  - One sequence advances in every step and is never preempted: the earliest admitted sequence
-//  that
-//    was not admitted before an earlier sequence that did not fit. Therefore every request ends.
-//  - A sequence is admitted only if free blocks remain for all prompts that are being computed, and
-//    a small reserve for decoding.
-//  - A prompt whose next blocks are computed by a running sequence waits for this sequence, so the
-//    same prefix is computed once. Requests that must not read the cache never wait.
-//  - If the next sequence of the policy (the head) does not fit into the cache, later sequences may
-//    be admitted (passing sequences). The cached prefix of the head is not evicted. As soon as the
-//    blocks of passing sequences suffice for the head, passing sequences are preempted.
-//  - A request whose first token cannot be computed before its deadline ends with kTooLate. Within
-//    a tenant and a priority, the earliest deadline at risk (IsAtRisk) goes first.
-//  - At most kOvertakenMax later requests of a tenant are admitted before a request of the tenant.
-//  - A step is planned while another step is in flight only if no preemption is necessary. The new
-//    step leaves out a request with several choices whose first tokens the other step samples.
-//  - A sequence that ends while a step in flight computes its tokens keeps its blocks until the
-//    step is committed. The samples of the step for the sequence are discarded.
+// - One running sequence advances in every step and is never preempted (FindProtected). Therefore
+//   every request ends.
+// - A sequence is admitted only if enough blocks stay free for all prompts that are being computed,
+//   and a small reserve for decoding.
+// - If a running sequence computes blocks that a waiting sequence needs, the waiting sequence waits
+//   for these blocks. So the same prefix is computed once. Requests that must not read the cache
+//   never wait.
+// - If the first waiting sequence (the head) does not fit into the cache, later sequences (passing
+//   sequences) may be admitted. The cached prefix of the head is not evicted. As soon as the blocks
+//   of passing sequences suffice for the head, passing sequences are preempted.
+// - A request whose first token cannot be computed before its deadline ends with kTooLate.
+// - At most kOvertakenMax later requests of a tenant are admitted before a request of the tenant.
+// - A step is planned while another step is in flight only if no preemption is necessary.
+// - If a sequence ends while a step in flight computes its tokens, its blocks are released when the
+//   step is committed. The tokens that the step samples for the sequence are discarded.
 //
 // Threading: one thread. The scheduler reads no clock. Plan and Commit allocate no memory. They
 // take O(number of running sequences) time, plus the time of admissions and preemptions. Only the
@@ -169,8 +169,8 @@ class Scheduler {
   // of `options` are positive.
   Scheduler(const SchedulerOptions& options, KvCacheManager& cache);
 
-  // Adds a request to the queue. REQUIRES: MakeSequenceGroup created `group` for this cache, and no
-  // other request of the scheduler has the same id.
+  // Adds a request to the queue. REQUIRES: MakeSequenceGroup created `group` with the cache of this
+  // scheduler, and no other request of the scheduler has the same id.
   void Add(std::unique_ptr<SequenceGroup> group);
 
   // Ends a request, or one choice of a request. May be called while steps are in flight: the blocks
@@ -219,21 +219,21 @@ class Scheduler {
   int64_t num_waiting_prompt_tokens() const { return num_waiting_prompt_tokens_; }
   // Running sequences in the order of their admission.
   std::span<Sequence* const> running() const { return running_; }
-  // Returns the head: the waiting sequence that is next but does not fit into the cache, or
-  // nullptr. The blocks of its cached prefix may count the head as a user, so that they are not
+  // Returns the head: the first waiting sequence, if it does not fit into the cache; otherwise
+  // nullptr. The head may be a user of the blocks of its cached prefix, so that they are not
   // evicted.
   const Sequence* head() const { return head_; }
   const TenantShares& shares() const { return shares_; }
   const StepTimeModel& step_times() const { return step_times_; }
 
  private:
-  // Properties of the running sequences at the begin of Plan.
+  // Counts over the running sequences at the begin of Plan.
   struct Survey {
     int32_t num_decoding = 0;
     int64_t num_prompt_tokens = 0;  // prompt tokens of running sequences that are left to compute
     int32_t num_decode_blocks = 0;  // free blocks for one more token of each decoding sequence
-    // Sum of num_decode_blocks and of the free blocks for one more token of the protected sequence
-    // (never preempted), if this sequence still computes its prompt.
+    // num_decode_blocks, plus the free blocks for one more token of the protected sequence (never
+    // preempted) while this sequence computes its prompt.
     int32_t num_urgent_blocks = 0;
   };
 
@@ -350,13 +350,13 @@ class Scheduler {
   int32_t prompt_room_ = 0;  // maximum number of prompt tokens in the latest plan
   // Earliest deadline of a first token that the latest plan samples, or kNoDeadline.
   Time first_token_due_ = kNoDeadline;
-  StepShape decode_shape_{};  // the part of the latest plan that decodes, as a StepShape
+  StepShape decode_shape_{};  // decoding sequences of the latest plan
   uint64_t next_order_ = 0;
   uint64_t plan_number_ = 0;
   size_t num_choices_ = 0;  // number of choices (outputs) of all requests
   int64_t num_waiting_prompt_tokens_ = 0;
   StepTimeModel step_times_;
-  // Median relative prediction error of each class of steps (StepTimeModel::ErrorOf).
+  // Median relative error of the predicted durations of steps, for each StepClass.
   std::array<double, kNumStepClasses> step_time_errors_{};
   PromptLengths prompt_lengths_;
   SlotTimes slot_times_;

@@ -12,7 +12,7 @@ namespace incipit {
 
 // Why a running sequence was preempted. kHead: the sequence started while an earlier sequence did
 // not fit into the cache, and its blocks are now needed. kShare: another tenant gets its share of
-// the slots. kDecode: sequences that decode need blocks.
+// the running sequences. kDecode: sequences that decode need blocks.
 enum class PreemptionReason : uint8_t { kHead, kShare, kDecode };
 inline constexpr size_t kNumPreemptionReasons = 3;
 
@@ -22,7 +22,8 @@ struct SchedulerCounts {
   // Number of times that a sequence was admitted before an earlier sequence of the same tenant. An
   // admission before several earlier sequences counts once for each of them.
   int64_t overtakes = 0;
-  ServiceTotals services{};  // service that the tenants in ShareOptions::reported received
+  // Service (price of tokens / weight) of each reported tenant, and of all others together.
+  ServiceTotals services{};
 
   int64_t num_preemptions() const {
     int64_t sum = 0;
@@ -38,8 +39,7 @@ struct SchedulerFigures {
   // tenant's tokens divided by the weight of the tenant. 0 if fewer than two tenants have waiting
   // requests.
   double service_gap = 0;
-  // Median relative error of the predicted durations of each class of steps
-  // (StepTimeModel::ErrorOf).
+  // Median relative error of the predicted durations of steps, for each StepClass.
   std::array<double, kNumStepClasses> step_time_errors{};
 };
 

@@ -31,8 +31,9 @@ enum class SequenceState : uint8_t {
 struct CachedMatch {
   bool is_known = false;
   int32_t num_tokens = 0;  // number of tokens in the full blocks that were found
-  // Results of KvCacheManager::num_changes at the time of the lookup, for the last block that was
-  // found and for the next block. If one of these results changes, the match is out of date.
+  // Counters of changes in the cache (KvCacheManager::num_changes) at the time of the lookup, for
+  // the last block that was found and for the next block. If one of these counters changes, the
+  // match is out of date.
   uint32_t last_changes = 0, next_changes = 0;
 };
 
@@ -57,12 +58,12 @@ struct Sequence {
   // Number of occurrences of each token, sorted by token id. Empty if the request has no penalties.
   std::vector<TokenCount> counts;
 
-  // All following members belong to the scheduler.
+  // Only the scheduler changes the members below.
 
-  // Rank of the sequence. While other sequences wait for the prefix that this sequence computes,
-  // the rank is the best rank among all of these sequences.
+  // Values by which the policy orders sequences. While other sequences wait for a prefix that this
+  // sequence computes, these are the values of whichever of them goes first.
   Standing standing;
-  bool in_window = false;   // true: among the first sequences of its TenantQueue (the window)
+  bool in_window = false;   // true: among the first sequences of its TenantQueue (window_)
   int32_t heap_index = -1;  // index in the heap of its TenantQueue; -1: not in the heap
   CachedMatch match;        // cached prefix; valid only if in_window is true
   // Number of later sequences of the same tenant that were admitted before this sequence.
@@ -88,14 +89,14 @@ struct Sequence {
   int32_t num_planned = 0;      // number of computed tokens after the steps in flight
   int32_t num_pending = 0;      // tokens that the steps in flight sample for the sequence
   int32_t pending_sample = -1;  // index of the newest pending token among the samples of its step
-  // True if the sequence was preempted, or if no slot or block was free when another choice had
-  // computed its prompt. Lookups may then find its earlier blocks.
+  // True if the sequence was preempted, or if it could not start when another choice had computed
+  // the prompt. Lookups may then find blocks that the sequence used or shared earlier.
   bool returning = false;
   bool admission_pending = false;  // true: no step is committed since the latest admission
   int32_t num_hit_tokens = 0;      // number of tokens that the lookup at the admission found
   int32_t num_copied_tokens = 0;   // number of tokens, among num_hit_tokens, that are copied
   Miss miss;                       // why the cached prefix at the admission ends
-  // If set: the sequence ends for this reason when the steps in flight are committed. Until then,
+  // Reason for which the sequence ends when the steps in flight are committed. Until the commit,
   // other choices of the request need its blocks.
   std::optional<FinishReason> end_at_commit;
 
@@ -116,12 +117,12 @@ struct SequenceGroup {
   int32_t num_prompt = 0;           // number of prompt tokens
   int32_t num_to_score = 0;         // number of prompt positions that get log probabilities
 
-  // All following members belong to the scheduler.
+  // Only the scheduler changes the members below.
 
-  Standing standing;            // rank of the request
+  Standing standing;            // values by which the policy orders requests
   int32_t deadline_index = -1;  // index in the DeadlineHeap; -1: the request has no deadline
-  // Time of the next check of the deadline: the deadline itself, or for a waiting request the
-  // latest time at which its prompt can start.
+  // Time of the next check of the deadline. Before the first token, this may be the latest time at
+  // which the rest of the prompt can start. Otherwise, it is the deadline itself.
   Time look_at = kNoDeadline;
   int32_t num_unended = 0;  // number of choices that have not ended
   // The log probabilities of the prompt positions 1 to num_scored are reported.
@@ -152,8 +153,8 @@ inline Sequence* FindUnborn(SequenceGroup& group) {
   return nullptr;
 }
 
-// Returns true if the next step of `sequence` cannot be planned before the step in flight is
-// committed: the commit starts other choices of the request, or ends `sequence`.
+// Returns true if the next step of `sequence` can be planned only after the commit of the step in
+// flight. That commit starts other choices of the request, or ends `sequence`.
 bool NeedsPendingToken(const Sequence& sequence);
 
 // Creates the sequences of `request`, allocates all memory that they will need, and computes the

@@ -10,24 +10,26 @@
 namespace incipit {
 namespace {
 
-// Each observed step multiplies the weight of all earlier steps of its class by kMemory.
+// Factor by which a new step reduces the weight of all earlier steps of its class (decode, mixed or
+// prefill).
 constexpr double kMemory = 0.99;
-// Steps whose relative prediction error is above this limit get less weight.
+// If the relative prediction error of a step is above this limit, the step has less effect on the
+// costs.
 constexpr double kLargeError = 0.5;
-// Strength of the penalty that keeps a cost close to its expected value: (x / y)^2. x is the noise
-// of a step, about 10 %. y is the usual deviation of a cost from its expected value, about 70 %.
+// Strength of the penalty that keeps a cost close to its expected value: (0.1 / 0.7)^2. The
+// duration of a step varies by about 10 %. A cost differs from its expected value by about 70 %.
 constexpr double kPriorStrength = 0.02;
 // Expected ratios of the costs per step, prompt token, decoding sequence and position. Measured
 // ratios: 1 : 0.087 : 0.1 : 2.3e-5 on 2 CPU cores with a model of 0.5B parameters, and 1 : 0.005 :
 // 0.0007 : 7e-6 on an H100 with 8B parameters.
 constexpr std::array<double, 4> kPriorCosts = {1, 0.1, 0.1, 2e-5};
-// The penalty measures the deviation of a cost relative to its expected value, but at least
-// relative to kPriorFloor times the value that kPriorCosts gives.
+// The penalty divides the deviation of a cost by the expected value of the cost. The divisor is at
+// least kPriorFloor times the value that kPriorCosts gives.
 constexpr double kPriorFloor = 0.1;
-// Largest ratio of measured to predicted duration that the model distinguishes.
+// Larger ratios of measured to predicted duration count as this ratio.
 constexpr double kRatioMax = 1000;
-// If the `slowdown` of a class leaves the range [1 / kSlowdownMax, kSlowdownMax], its costs are
-// multiplied by `slowdown`. `slowdown` then becomes 1.
+// If the `slowdown` of a class of steps leaves the range [1 / kSlowdownMax, kSlowdownMax], the
+// costs of the class are multiplied by `slowdown`. `slowdown` then becomes 1.
 constexpr double kSlowdownMax = 2;
 // Maximum number of seconds, so that the conversion to Duration does not overflow.
 constexpr double kSecondsMax = 1e9;
@@ -99,9 +101,9 @@ const StepTimeModel::ClassState& StepTimeModel::StateOf(StepClass step_class) co
   return classes_[static_cast<size_t>(step_class)];
 }
 
-// Returns the costs of `step_class` (per step, prompt token, decoding sequence and position) in
-// seconds, multiplied by the slowdown of the class. If no step of the class was observed, returns
-// the costs of all classes together.
+// Returns the costs of a class of steps, in seconds: per step, prompt token, decoding sequence and
+// position that a token attends to. The costs include the slowdown of the class. If no step of the
+// class was observed, returns the costs of all classes together.
 StepTimeModel::Terms StepTimeModel::CostsOf(StepClass step_class) const {
   const ClassState& state = StateOf(step_class);
   if (state.num_observed == 0) return common_costs_;
@@ -145,12 +147,14 @@ void StepTimeModel::Seed(const MeasuredStep& step) {
   ++num_seeds_;
 }
 
-// Updates the slowdown of the class with the duration of a step. Returns the weight of the step.
+// Updates the slowdown of `state`, a class of steps (decode, mixed or prefill), with the duration
+// of a step. Returns the weight that this step has when the costs are computed.
 double StepTimeModel::WeightOf(ClassState& state, const Terms& terms, double seconds) {
-  // Before kTrainedSteps steps, predictions may be far off. The weight then depends on the
-  // duration.
+  // Before kTrainedSteps steps of the class, predictions may be far off. So the weight depends only
+  // on the measured duration.
   if (state.num_observed < kTrainedSteps) return 1 / (seconds * seconds);
-  // The prediction may be 0 for a shape far from all observed shapes.
+  // If no similar step was observed, the prediction may be 0 and the ratio infinite. The next line
+  // limits the ratio.
   const double ratio = seconds / Dot(state.costs, terms);
   UpdateSlowdown(state, std::min(ratio, kRatioMax * state.slowdown));
   const double normal = seconds / state.slowdown;
@@ -159,8 +163,8 @@ double StepTimeModel::WeightOf(ClassState& state, const Terms& terms, double sec
   return std::min(1.0, kLargeError / error) / (predicted * predicted);
 }
 
-// Updates the slowdown of a class. `ratio` is the measured duration of a step divided by the
-// duration that is predicted without `slowdown`.
+// Updates the slowdown of a class of steps. `ratio` is the measured duration of a step divided by a
+// predicted duration that does not include `slowdown`.
 void StepTimeModel::UpdateSlowdown(ClassState& state, double ratio) {
   state.ratios[state.next_ratio] = ratio;
   state.next_ratio = (state.next_ratio + 1) % kSlowdownSteps;
@@ -206,9 +210,9 @@ double StepTimeModel::LevelOf(const Sums& sums, const Terms& costs) {
   return squares > 0 ? Dot(costs, sums.with_seconds) / squares : 1;
 }
 
-// Returns the costs with the smallest sum of the squared errors of the steps in `sums` and one
-// penalty per cost. The penalty is kPriorStrength * ((cost - x * prior) / (x * max(prior,
-// floor)))^2, where x is LevelOf(sums, prior).
+// Returns the costs that minimise the sum of the squared errors of the steps in `sums` and one
+// penalty for each cost. The penalty is kPriorStrength * ((cost - x * prior) / (x * max(prior,
+// floor)))^2. x is LevelOf(sums, prior), the factor by which `prior` fits the steps best.
 StepTimeModel::Terms StepTimeModel::Fit(const Sums& sums, const Terms& prior, const Terms& floor) {
   const double level = LevelOf(sums, prior);
   // Solve for cost / `unit`, so that all unknowns are of similar size.

@@ -21,7 +21,7 @@ constexpr int64_t PositionsOf(int64_t first_position, int64_t num_tokens) {
 struct StepShape {
   int64_t num_prompt_tokens = 0;  // prompt tokens that the step computes
   int64_t num_decoding = 0;       // sequences that decode
-  // positions that a token attends to, summed over all tokens of the step
+  // Number of positions that a token attends to, summed over all tokens of the step.
   int64_t num_positions = 0;
 
   void AddPromptChunk(int64_t first_position, int64_t num_tokens) {
@@ -52,34 +52,31 @@ constexpr StepClass ClassOf(const StepShape& shape) {
 
 // Predicts the duration of a step as
 //
-//   slowdown * (a + b * prompt tokens + c * decoding sequences + d * positions).
+//   slowdown * (a + b * prompt tokens + c * decoding sequences + d * positions)
 //
-// The four costs a, b, c and d are not negative. Each class of steps has its own costs and
-// slowdown.
+// a, b, c and d are costs in seconds and are not negative. A position counts once for each token
+// that attends to it. Each class of steps (decode, mixed, prefill) has its own costs and slowdown.
 // - The costs minimise the sum of squared relative errors of earlier steps. Each later step of the
 //   class reduces the weight of an earlier step by 1 % (recursive least squares with exponential
 //   forgetting: Ljung, Soederstroem, "Theory and Practice of Recursive Identification", 1983).
-// - The weight of a step decreases with its error, so one slow step changes the costs little
+// - A step with a large prediction error has less weight. So one slow step changes the costs little
 //   (Huber, "Robust estimation of a location parameter", 1964).
-// - A small penalty keeps the costs of a class close to the costs of all classes together, and the
-//   costs of all classes close to fixed ratios (ridge regression). So the model predicts a class
-//   that the model has never observed. The fixed ratios overestimate prompt tokens: a prompt token
-//   costs a tenth of a decode step of one sequence.
-// - `slowdown` is the median of measured duration / predicted duration over the last kSlowdownSteps
-//   steps of the class. If the machine becomes slower, `slowdown` corrects the class within 8
-//   steps. A class that does not run keeps its last slowdown.
+// - A small penalty keeps the costs of a class close to the costs of all classes together. These
+//   common costs are kept close to fixed ratios (ridge regression). So the model also predicts a
+//   class without observed steps.
+// - `slowdown` is the median of measured / predicted duration over the last kSlowdownSteps steps of
+//   the class. If the machine becomes slower, `slowdown` corrects the class within 8 steps.
 // Not thread-safe. Observe takes constant time. No function allocates memory.
 class StepTimeModel {
  public:
-  // Number of errors per class that ErrorOf evaluates.
+  // Number of latest prediction errors of each StepClass from which ErrorOf computes the median.
   static constexpr size_t kErrorWindow = 128;
   static constexpr size_t kSlowdownSteps = 15;
-  // Number of steps after which predictions are used. After this number of steps of a class, the
-  // model uses its predictions to weight the next steps of the class. After this number of steps
-  // with prompt tokens, trained() is true.
+  // After this number of steps of a class, the weights of the next steps of the class depend on
+  // predictions. After this number of steps with prompt tokens, trained() is true.
   static constexpr int32_t kTrainedSteps = 8;
-  // The result of PromptTokensWithin is at most kGrowthMax times the largest number of prompt
-  // tokens in an observed step, or kFirstPromptTokens if that is more.
+  // Limits of the number of prompt tokens in a step of PromptTokensWithin. The number is at most
+  // kGrowthMax times the largest number in an observed step, or kFirstPromptTokens if that is more.
   static constexpr int64_t kFirstPromptTokens = 64, kGrowthMax = 4;
 
   StepTimeModel();
@@ -125,20 +122,22 @@ class StepTimeModel {
   double ErrorOf(StepClass step_class) const;
 
  private:
-  // Number of terms in the formula of the duration. The values of the terms in a step are 1,
-  // num_prompt_tokens, num_decoding and num_positions.
+  // Number of terms in the predicted duration. Each term is a cost times a value. The values are 1,
+  // num_prompt_tokens, num_decoding and num_positions of the StepShape.
   static constexpr size_t kNumTerms = 4;
   using Terms = std::array<double, kNumTerms>;
 
   // Weighted sums over the observed steps of a class. Each measured duration is divided by the
   // `slowdown` of the class.
   struct Sums {
-    std::array<Terms, kNumTerms> products{};  // [i][j]: sum of term i * term j, for j <= i
-    Terms with_seconds{};                     // [i]: sum of term i * seconds
+    // [i][j]: sum over the steps of value i * value j, for j <= i.
+    std::array<Terms, kNumTerms> products{};
+    // [i]: sum over the steps of value i * seconds.
+    Terms with_seconds{};
   };
   struct ClassState {
     Sums sums;
-    Terms costs{};  // costs per step, prompt token, decoding sequence and position, in seconds
+    Terms costs{};  // seconds per step, prompt token, decoding sequence and attended position
     int64_t num_observed = 0;
     double slowdown = 1;
     // Ring buffer of the latest ratios of measured to predicted duration. `slowdown` is their
@@ -146,7 +145,7 @@ class StepTimeModel {
     std::array<double, kSlowdownSteps> ratios{};
     size_t next_ratio = 0;
     std::array<float, kErrorWindow> errors{};
-    size_t num_errors = 0;  // number of errors since the start; `errors` has the latest
+    size_t num_errors = 0;  // number of errors so far; `errors` contains the latest of them
   };
 
   static Terms TermsOf(const StepShape& shape);
@@ -162,8 +161,8 @@ class StepTimeModel {
   void UpdateCosts(ClassState& state);
 
   std::array<ClassState, kNumStepClasses> classes_;
-  // Costs of all classes of steps together, per step, prompt token, decoding sequence and position,
-  // in seconds.
+  // Costs of all steps together (decode, mixed and prefill), in seconds: per step, prompt token,
+  // decoding sequence and position that a token attends to.
   Terms common_costs_{};
   int64_t num_observed_ = 0;
   int64_t num_seeds_ = 0;  // number of observed steps with prompt tokens that Seed has added

@@ -9,7 +9,7 @@
 namespace incipit {
 namespace {
 
-// Index of the counter that all tenants without a counter of their own share.
+// Index of the counter that is shared by all tenants without a counter of their own.
 constexpr int32_t kSharedIndex = kTenantsMax;
 
 }  // namespace

@@ -50,8 +50,8 @@ class TenantShares {
   // Removes a request of the tenant `index`.
   void Leave(int32_t index);
 
-  // Add the price of tokens to the counter of a tenant. A negative number of tokens takes back an
-  // earlier charge.
+  // Adds the price of the tokens, divided by the tenant's weight, to the tenant's counter. A
+  // negative number of tokens takes back an earlier charge.
   void ChargePrompt(int32_t index, int64_t num_tokens) {
     Charge(index, options_.prompt_price * static_cast<double>(num_tokens));
   }
@@ -61,7 +61,7 @@ class TenantShares {
   void ChargeOutput(int32_t index, int64_t num_tokens) {
     Charge(index, options_.output_price * static_cast<double>(num_tokens));
   }
-  // Returns the number by which ChargePrompt increases the counter of the tenant.
+  // Returns the number by which ChargePrompt increases the counter for the same arguments.
   double PriceOfPrompt(int32_t index, int64_t num_tokens) const {
     return options_.prompt_price * static_cast<double>(num_tokens) / At(index).weight;
   }
@@ -71,9 +71,8 @@ class TenantShares {
   // Returns the counter of the tenant: the price of its tokens divided by its weight.
   double service(int32_t index) const { return At(index).service; }
   int32_t num_running(int32_t index) const { return At(index).num_running; }
-  // Returns the share of the tenant in `num_slots` slots, as a number of slots that may be a
-  // fraction. The share is `num_slots` times the tenant's weight, divided by the sum of the weights
-  // of all active tenants.
+  // Returns the tenant's share of `num_slots` running sequences, which may be a fraction. The share
+  // is `num_slots` * (weight of the tenant) / (sum of the weights of all active tenants).
   double SlotsOf(int32_t index, int32_t num_slots) const {
     return At(index).weight / active_weight_ * num_slots;
   }

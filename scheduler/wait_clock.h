@@ -11,7 +11,8 @@ namespace incipit {
 
 // What a waiting request waits for. kRoom: for free cache blocks, because the request did not fit
 // when the scheduler last tried to admit the request. kPrefix: for another request that computes a
-// shared prefix. kShare: for a slot, for tokens in a step, or for requests that go first.
+// shared prefix. kShare: for its turn, because too many sequences run, the step has no room, or
+// other requests go first.
 enum class WaitReason : uint8_t { kShare, kRoom, kPrefix };
 inline constexpr size_t kNumWaitReasons = 3;
 using WaitTimes = std::array<Duration, kNumWaitReasons>;  // by WaitReason
@@ -23,8 +24,8 @@ inline Duration SumOf(const WaitTimes& times) {
 }
 
 // Measures how long a request waits for each reason. A request waits for exactly one reason at a
-// time, at first for kShare. The reason changes only while steps are planned, so a change is
-// recorded at the next plan.
+// time, at first for kShare. If the reason changes between two plans, the change is recorded with
+// the time of the earlier plan.
 class WaitClock {
  public:
   WaitClock() = default;

@@ -22,8 +22,8 @@ class TenantQueue {
  public:
   explicit TenantQueue(size_t window_max);
 
-  // Adds `change` to the number of sequences that may be in the queue at the same time. Within this
-  // number, Push allocates no memory.
+  // Adds `change` to the maximum number of sequences in the queue. Push allocates no memory up to
+  // this maximum.
   void ChangeRoom(int32_t change);
   void Push(Sequence& sequence);
   // REQUIRES: `sequence` is in this queue.
@@ -44,7 +44,8 @@ class TenantQueue {
 
   size_t window_max_;
   std::vector<Sequence*> window_;
-  // Sequence::heap_index is the index of a sequence in `heap_`, so that Remove need not search.
+  // The sequences behind the window, as a binary heap. Sequence::heap_index is the index in this
+  // heap, so that Remove need not search.
   std::vector<Sequence*> heap_;
   int32_t room_ = 0;
 };
@@ -55,7 +56,7 @@ class WaitingQueue {
   // `window_max` is the size of each tenant's window. REQUIRES: `window_max` is at least 1.
   explicit WaitingQueue(int32_t window_max) : window_max_(static_cast<size_t>(window_max)) {}
 
-  // Adds `change` to the number of sequences of `tenant` that may wait at the same time.
+  // Adds `change` to the maximum number of waiting sequences of `tenant`.
   void ChangeRoom(int32_t tenant, int32_t change);
   // Adds `sequence` to the queue of its tenant. REQUIRES: ChangeRoom made room for the sequence.
   void Push(Sequence& sequence);
@@ -69,7 +70,7 @@ class WaitingQueue {
 
  private:
   size_t window_max_;
-  std::vector<TenantQueue> queues_;  // by index of the tenant
+  std::vector<TenantQueue> queues_;  // one queue for each tenant index
   std::vector<int32_t> tenants_;
   int32_t size_ = 0;
 };
