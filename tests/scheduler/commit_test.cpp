@@ -70,7 +70,8 @@ TEST(CommitTest, ChoicesShareThePromptAndSampleFromTheSameRow) {
   for (int32_t choice = 0; choice < 3; ++choice) {
     EXPECT_EQ(fixture.OutputOf(1, choice).tokens, Expected(request, choice, 4)) << choice;
   }
-  EXPECT_EQ(fixture.cache.TakeStats().hit_tokens, 0);  // blocks that choices share are no hits
+  // A block that choices share is not a cache hit.
+  EXPECT_EQ(fixture.cache.TakeStats().hit_tokens, 0);
 }
 
 TEST(CommitTest, ChoicesThatFindNoRoomWaitTheirTurn) {

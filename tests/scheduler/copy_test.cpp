@@ -66,8 +66,9 @@ TEST(CopyTest, TheCopyIsPartOfTheStepThatAdmits) {
   ExpectOutputAlone(fixture, AskWith(2, 10, 9, 4));
 }
 
-// Request 2 needs one cached block and two new blocks. To copy a part of another cached block, the
-// cache needs room for this block too. With only three blocks, the tokens are computed instead.
+// Request 2 needs one cached block and two new blocks. It can copy tokens of another cached block
+// only if the cache also has room for that block. In a cache of three blocks, request 2 computes
+// these tokens instead.
 TEST(CopyTest, WithoutRoomForTheSourceBesideItTheBlockIsComputed) {
   for (const int32_t num_blocks : {3, 4}) {
     SchedulerFixture fixture({.num_blocks = num_blocks, .block_size = 4});

@@ -82,7 +82,7 @@ TEST(ExpectedWaitTest, WaitingPromptsAreComputedFirst) {
   fixture.Train();
   for (int32_t i = 0; i < 30; ++i) fixture.AddPrompt(60, 1);
   const double predicted = fixture.Predicted();
-  EXPECT_GT(predicted, 1.8);  // 30 prompts of 60 tokens, 1 ms for each token
+  EXPECT_GT(predicted, 1.8);  // 30 waiting prompts of 60 tokens take 1 ms for each token
   EXPECT_NEAR(predicted, fixture.Measured(), 0.1 * predicted);
 }
 
@@ -117,8 +117,8 @@ TEST(ExpectedWaitTest, APromptThatWouldMissTheTargetIsComputedInFullSteps) {
   fixture.AddPrompt(8, 400);
   fixture.TimedStep();
   for (int32_t i = 0; i < 40; ++i) fixture.AddPrompt(60, 1);
-  // The prediction must equal the time of the 41 prompts in full steps, about 3 s. In shorter steps
-  // within the target for the time between tokens, they would take about 5 s.
+  // The prediction must be about 3 s, the time of the 41 prompts in full steps. In the shorter
+  // steps that keep the target for the time between tokens, the prompts would take about 5 s.
   const double predicted = fixture.Predicted();
   EXPECT_NEAR(predicted, 41 * 60 * (1 + 11.0 / 99) / 1000, 0.3);
   EXPECT_NEAR(predicted, fixture.Measured(), 0.1 * predicted);
@@ -142,8 +142,8 @@ TEST(ExpectedWaitTest, AFullServerWaitsForTheEndOfSequences) {
   fixture.Train();
   for (int32_t i = 0; i < 200; ++i) fixture.AddPrompt(4, 30 + i * 7 % 41);
   while (fixture.scheduler.num_waiting() > 10) fixture.TimedStep();
-  // Four sequences decode at the same time, each about 50 tokens in steps of 14 ms. So 11 sequences
-  // end in about 2 s.
+  // Four sequences decode at the same time, each about 50 tokens in steps of 14 ms. A new request
+  // starts when 11 sequences have ended, which takes about 2 s.
   EXPECT_NEAR(fixture.Predicted(), 2, 0.4);
   fixture.ExpectPrediction(0.3);
 }
@@ -204,7 +204,7 @@ TEST(SlotTimesTest, ConvergesToTheMeanAndCountsRunningSequences) {
   SlotTimes times;
   EXPECT_EQ(times.mean_s(), 0);
   times.AddStep(3, milliseconds(100));
-  EXPECT_DOUBLE_EQ(times.mean_s(), 0.3);  // no sequence has ended yet: 3 slots * 0.1 s
+  EXPECT_DOUBLE_EQ(times.mean_s(), 0.3);  // 3 sequences ran for 0.1 s, and none has ended
   for (int32_t i = 0; i < 500; ++i) {
     times.AddStep(4, milliseconds(250));
     times.AddEnd();

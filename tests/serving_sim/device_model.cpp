@@ -59,7 +59,7 @@ double StepSeconds(const DeviceModel& device, const StepWork& work) {
 double ChunkPositions(const DeviceModel& device, int64_t first, int64_t num_tokens) {
   const int64_t size = device.tokens_per_read;
   const int64_t num_groups = num_tokens / size;
-  // Full group of tokens number i (from 1 on) reads first + i * size positions.
+  // Group number i (from 1 on) of `size` tokens reads first + i * size positions.
   int64_t positions = num_groups * first + size * num_groups * (num_groups + 1) / 2;
   if (num_tokens % size != 0) positions += first + num_tokens;
   return static_cast<double>(positions);

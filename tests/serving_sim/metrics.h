@@ -54,8 +54,8 @@ struct Metrics {
   int64_t overtakes = 0;  // MaxOvertakes
   // Largest number of steps between the arrival and the first step of a request.
   int64_t wait_steps = 0;
-  // Number of computed prompt tokens divided by Load::distinct_prompt_tokens, minus 1. Negative if
-  // parts of blocks were copied from the cache.
+  // Computed prompt tokens / Load::distinct_prompt_tokens - 1: the share of tokens that were
+  // computed more often than necessary. Negative if parts of blocks were copied from the cache.
   double duplicate = 0;
   double step_tokens = 0;  // mean number of tokens in a step
 };

@@ -129,8 +129,8 @@ class Runner {
       RecordOf(admission.request).cached_tokens = admission.cached_tokens;
       AddService(admission.request, kCachedTokenWeight * admission.cached_tokens);
     }
-    // Time of a step that only decodes the present sequences. The gap before each token of this
-    // step is divided by this time.
+    // Time of a step that only decodes the present sequences. TokenGap::ratio is the time between
+    // two tokens divided by this time.
     const double decode_s = DecodeSeconds(device_, num_decoding_, decoding_positions_);
     for (const int32_t request : events_.tokens) TakeToken(request, decode_s);
     for (const SimEvents::End& end : events_.ended) TakeEnd(end);

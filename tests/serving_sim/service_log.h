@@ -22,8 +22,8 @@ struct ServiceDifference {
   double share = 0;
   // Largest difference divided by the service of the largest request.
   double requests = 0;
-  // Largest part of a difference that exceeds 10 % of the larger service, divided by the service of
-  // the largest request. The goal of the scheduler is at most 1.
+  // Largest value of (difference - 10 % of the larger service), divided by the service of the
+  // largest request. The goal of the scheduler is at most 1.
   double excess_requests = 0;
 };
 
@@ -50,7 +50,7 @@ class ServiceLog {
     // slot.
     std::vector<bool> is_idle;
     int32_t num_waiting = 0;
-    // Number of time slots, from the first, whose `is_idle` does not change any more.
+    // Number of time slots at the begin of `is_idle` whose values are final.
     size_t num_marked = 0;
   };
   static void MarkIdle(Tenant& tenant, double now);

@@ -19,9 +19,8 @@ struct SimulationCounts {
   // ahead: steps that were planned while another step was in flight. fed: tokens that were planned
   // before they were sampled. counted: tokens in `fed` whose request has penalties.
   int64_t ahead = 0, fed = 0, counted = 0;
-  // Number of times that a sequence was left out of a step that was planned ahead, while another
-  // step was in flight. With the step in flight, the sequence would end or its other choices would
-  // start.
+  // Number of times that a step was planned without a sequence because of the step in flight: its
+  // commit would end the sequence or start its other choices.
   int64_t sat_out = 0;
 
   SimulationCounts& operator+=(const SimulationCounts& other);

@@ -371,9 +371,9 @@ void Simulation::CheckEnd() {
   CheckAllCanBeTaken();
 }
 
-// Checks that the blocks of the latest finished choice are still cached. A lookup must find all
-// full blocks. With copy on write, the lookup must also find all but the last token of the last
-// full block.
+// Checks that the blocks of the choice that finished last are still cached. A lookup must find all
+// its full blocks. With copy on write, a lookup of full blocks finds all their tokens except the
+// last.
 void Simulation::CheckLastIsThere() {
   if (last_finished_.empty() || !cache_options_.prefix_cache) return;
   const auto num_computed = static_cast<int32_t>(last_finished_.size()) - 1;

@@ -47,8 +47,8 @@ struct Rates {
   int32_t arrival = 30, cancel = 0, cancel_in_flight = 0, abort = 0, poison = 0, reset = 0;
   int32_t deadline = 0, choices = 0, priority = 0, logprobs = 0, prompt_logprobs = 0;
   int32_t penalties = 0, no_read = 0, stop = 50, minimum = 0;
-  // Probabilities of salted namespaces, of EvictTo calls, and of retention hints: a low priority, a
-  // high priority or a pin, and a time to live.
+  // Probabilities in percent of salted namespaces, of EvictTo calls, and of three kinds of
+  // retention hints. The kinds are a low priority, a high priority or a pin, and a time to live.
   int32_t salt = 0, evict = 0, low = 0, high = 0, life = 0;
 };
 
