@@ -24,8 +24,8 @@ struct CacheOrders {
   // The new listener. A null pointer removes the listener. If the value is absent, the listener
   // stays the same.
   std::optional<KvEventListener*> listener{};
-  // True: report cached blocks that were not reported to the listener before, at most kVisitsMax
-  // blocks.
+  // True: visit up to kVisitsMax cached blocks, and report those that were not reported to the
+  // listener before.
   bool reports_cached = false;
 
   bool empty() const { return !listener && !reports_cached; }

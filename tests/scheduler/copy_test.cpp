@@ -1,4 +1,4 @@
-// Tests copies of partial blocks that the scheduler requests.
+// Tests block copies: a request copies the first tokens of a cached block into its own block.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -161,8 +161,8 @@ TEST(DeadlineTest, AStepIsShortIfAFirstTokenIsDue) {
   EXPECT_LE(fixture.now, due);
 }
 
-// Request 3 has the earliest deadline and goes first. If requests 2 and 4 joined its step, their
-// first tokens would come at the end of this long step, after their deadlines.
+// Request 3 has the earliest deadline and starts first. If requests 2 and 4 joined its step, the
+// step would end after their deadlines. So both are refused.
 TEST(DeadlineTest, ARequestThatWouldBeLateAtTheEndOfTheStepIsRefused) {
   DeadlineFixture fixture;
   fixture.Add(fixture.AskBy(2, 40, 97));
@@ -184,9 +184,9 @@ TEST(DeadlineTest, WithoutMeasuredStepsNothingIsRefused) {
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 40)));
 }
 
-// The measurements before the first request may be too slow, because another process used the
-// machine. If they led to refusals, no step would run, and the predictions would never be
-// corrected.
+// Steps that are measured before the first request may be too slow, because another process used
+// the machine. If these measurements led to refusals, no step would run, and the predictions would
+// never be corrected.
 TEST(DeadlineTest, StepsMeasuredBeforehandRefuseNothing) {
   SchedulerOptions options{.step_tokens_max = 64, .running_max = 8};
   for (int32_t i = 0; i < 16; ++i) {

@@ -216,7 +216,7 @@ TEST(PromptsTest, TheOldestPromptGetsMoreThanAQuarterIfItIsTheFirst) {
   fixture.Add(SchedulerFixture::Ask(1, 200, 1, 1));
   fixture.Step();
   Request urgent = SchedulerFixture::Ask(2, 60, 1, 2);
-  urgent.priority = 1;  // so request 2 counts as older than request 1
+  urgent.priority = 1;  // with this priority, request 2 counts as older than request 1
   fixture.Add(urgent);
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 12), Pair(1, 4)));
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 15), Pair(1, 1)))
@@ -322,8 +322,9 @@ TEST(PassingTest, APassingRequestIsPreemptedAsSoonAsItsBlocksSufficeForTheHead) 
   }
 }
 
-// Request 2 does not fit into the cache at first, so request 3 starts before it. Request 2 runs and
-// ends. Then request 4 does not fit, but request 3, which arrived earlier, is not preempted for it.
+// Request 2 does not fit into the cache at first, so request 3 starts before request 2. Then
+// request 2 runs and ends. Now request 4 does not fit, but request 3 is not preempted, because it
+// arrived before request 4.
 TEST(PassingTest, ARequestThatPassedAnEarlierHeadIsNotPreemptedForALaterRequest) {
   SchedulerFixture fixture({.num_blocks = 10, .block_size = 4});
   fixture.Add(SchedulerFixture::Ask(1, 12, 4, 1));

@@ -21,8 +21,8 @@ TEST(TenantSharesTest, CountsThePriceOfEachKindOfTokenDividedByTheWeight) {
   EXPECT_DOUBLE_EQ(shares.service(light), 10);
 }
 
-// The counter of service of tenant 3, which becomes active later, starts at the value of tenant 7.
-// TakeServices must not report this start value as service.
+// Tenant 3 becomes active later than tenant 7, so the counter of tenant 3 starts at the value of
+// tenant 7. TakeServices must not report this start value as service.
 TEST(TenantSharesTest, TakesTheServiceOfReportedTenantsAndTheSumOfTheOthers) {
   TenantShares shares({.weights = {{7, 4}}, .reported = {3, 7}});
   const int32_t heavy = shares.Enter(7);

@@ -45,8 +45,8 @@ TEST(WaitersTest, AProducerHasTheBestRankOfItsWaiters) {
   EXPECT_EQ(fixture.producer().standing.priority, 0);
 }
 
-// The prompt of request 2 ranks above the prompt of request 1, until request 3 waits for a prefix
-// that request 1 computes.
+// The prompt of request 2 gets tokens before the prompt of request 1, until request 3 waits for a
+// prefix that request 1 computes.
 TEST(WaitersTest, AProducerGetsTheTokensOfItsWaiters) {
   WaitersFixture fixture;
   fixture.AddSharing(1, 80, 1);

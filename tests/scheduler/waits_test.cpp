@@ -13,7 +13,8 @@ using testing::ElementsAre;
 using testing::Key;
 using testing::UnorderedElementsAre;
 
-// Returns the waiting times for a share of the server, for free blocks, and for a shared prefix.
+// Returns the times for which a request waits for its turn, for free blocks, and for a shared
+// prefix.
 WaitTimes Waits(int64_t share_ms, int64_t room_ms, int64_t prefix_ms) {
   return {milliseconds(share_ms), milliseconds(room_ms), milliseconds(prefix_ms)};
 }

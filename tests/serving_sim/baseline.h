@@ -25,7 +25,7 @@ struct BaselineSequence {
   int32_t num_computed = 0;
   // Number of tokens that the last lookup has found. Used by LongestPrefixScheduler only.
   int32_t num_matched = 0;
-  bool is_admitted = false;  // was admitted at least once
+  bool is_admitted = false;  // true: the request was admitted at least once
 
   int32_t num_tokens() const { return static_cast<int32_t>(tokens.size()); }
   int32_t num_missing() const { return num_tokens() - num_computed; }

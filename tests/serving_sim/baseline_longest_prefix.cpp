@@ -14,9 +14,10 @@ constexpr size_t kSortedMax = 128;
 // equal.
 constexpr int32_t kSharedTokens = 32;
 // Number of decode steps in which new_token_ratio falls from its first to its last value.
+// new_token_ratio is the part of the remaining output tokens for which the cache keeps room.
 constexpr int32_t kRatioSteps = 600;
-// Number of further output tokens of each sequence that new_token_ratio includes after a
-// preemption.
+// After a preemption, new_token_ratio includes this number of further output tokens for each
+// sequence.
 constexpr int32_t kRetractTokens = 20;
 // Maximum number of output tokens that are reserved for one request.
 constexpr int32_t kOutputMax = 4096;

@@ -105,7 +105,7 @@ TEST_F(BaselineTest, FcfsChunkedPreemptsTheLastAndAdmitsNoOther) {
   // Request 1 needs a second block. All 3 blocks are in use, so request 1 is preempted.
   EXPECT_THAT(Step(), ElementsAre(Part{0, 1}));
   EXPECT_EQ(num_preemptions_, 1);
-  // Request 2 would fit into the free block, but request 1 waits before request 2.
+  // Request 2 would fit into the free block, but request 1 is before request 2 in the queue.
   EXPECT_THAT(Step(), ElementsAre(Part{0, 1}));
   EXPECT_EQ(num_preemptions_, 0);
 }

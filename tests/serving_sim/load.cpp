@@ -81,7 +81,7 @@ void SetBurstyArrivals(double rate, double horizon, Random& random,
   const double period = horizon / 10;
   double now = 0;
   for (SimRequest& request : requests) {
-    // Time until the next request, measured in expected arrivals.
+    // Integral of the rate of requests over the time until the next request.
     double left = random.Exponential(1);
     while (true) {
       const double phase = std::fmod(now, period) / period;

@@ -71,7 +71,7 @@ inline constexpr std::array<EnumName<LoadKind>, 10> kLoadNames = {{
 struct Load {
   LoadKind kind = LoadKind::kSteady;
   double utilization = 0;              // rate of the requests divided by `capacity`
-  double capacity = 0;                 // in requests per second; set by MeasureLoad
+  double capacity = 0;                 // device capacity, in requests per second; from MeasureLoad
   std::vector<SimRequest> requests{};  // in the order of arrival
   // Number of prompt tokens that must be computed if the cache never evicts a block.
   int64_t distinct_prompt_tokens = 0;
@@ -97,15 +97,15 @@ absl::StatusOr<Load> MakeLoad(const DeviceModel& device, const LoadOptions& opti
 
 // Sets the capacity and the bounds of `load` from its requests, in the order of `load.requests`.
 //
-// The capacity is 1 divided by the mean cost of a request in seconds. The cost is the sum of
-//  - the time of the prompt tokens that a cache without evictions would not have, with the
-//  positions
-//    that these tokens read in steps of step_tokens_max tokens;
-//  - the time of each later output token: one decoding sequence and its positions;
-//  - a share of the constant time of steps. The number of steps is the larger of two numbers:
-//  output
-//    tokens divided by the number of sequences that run at the same time (running_max, or as many
-//    as fit into the cache), and all tokens divided by step_tokens_max.
+// The capacity in requests per second is 1 divided by the mean cost of a request in seconds. The
+// cost is the sum of three times:
+// - The time of the prompt tokens that must be computed if the cache never evicts a block. This
+//   includes the positions that these tokens read in steps of step_tokens_max tokens.
+// - The time of each later output token: one decoding sequence and its positions.
+// - A share of the constant time of steps.
+// The number of steps is the larger of two numbers: all tokens divided by step_tokens_max, and
+// output tokens divided by the number of sequences that run at the same time. This number is
+// running_max, or fewer if only fewer sequences fit into the cache.
 //
 // makespan_min is a lower bound of the time at which the last request ends. The bound is the larger
 // of two times: the cost of all requests if all steps are full, and the latest end of a request if

@@ -13,11 +13,11 @@
 namespace incipit::serving_sim {
 
 // Goodput counts the requests that meet two targets.
-//  - TTFT (time from arrival to the first output token): at most kTtftFactor times the time that
-//  the
-//    prompt takes on an idle device. For a request with a deadline: by the deadline.
-//  - ITL (time between two output tokens): the 99th percentile over the output of the request is at
-//    most kItlFactor times the time of a step that only decodes (TokenGap::ratio).
+// - TTFT (time from arrival to the first output token) is at most kTtftFactor times the time that
+//   the prompt takes on an idle device. For a request with a deadline, the first token must come by
+//   the deadline instead.
+// - ITL (time between two output tokens): the 99th percentile over the output of the request is at
+//   most kItlFactor times the time of a step that only decodes (TokenGap::ratio).
 inline constexpr double kTtftFactor = 5, kItlFactor = 2;
 // Length of the intervals in which the service of two tenants is compared, in seconds.
 inline constexpr int32_t kServiceWindow = 30;

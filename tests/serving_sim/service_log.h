@@ -30,11 +30,11 @@ struct ServiceDifference {
 // Collects the service of each tenant in time slots of one second.
 class ServiceLog {
  public:
-  // Adds `service` weighted tokens of `tenant` at time `now` in seconds.
+  // Adds `service` (price of tokens) of `tenant` at time `now` in seconds.
   void AddService(uint64_t tenant, double now, double service);
   // Sets the number of requests of `tenant` that wait from time `now` on. `now` does not decrease.
   void SetWaiting(uint64_t tenant, double now, int32_t num_waiting);
-  // Records that a request has received `service` weighted tokens in total.
+  // Records that a request has received `service` (price of its tokens) in total.
   void AddRequest(double service) {
     request_max_ = request_max_ > service ? request_max_ : service;
   }

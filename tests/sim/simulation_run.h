@@ -115,7 +115,8 @@ class Simulation {
   StepResult result_;
 
   std::vector<std::vector<TokenId>> prefixes_;
-  // Number of distinct tokens in prompts. With few tokens, equal blocks follow different prefixes.
+  // Number of distinct tokens in prompts. If it is small, blocks with equal tokens often follow
+  // different prefixes.
   int32_t alphabet_ = 2;
   // True: the keys of cache blocks have only 1 to 8 bits, so different blocks often have equal
   // keys.
