@@ -240,7 +240,7 @@ BUGS = [
     Bug("a large request that now fits into the cache starts after newer requests, because one step cannot compute its whole prompt",
         "scheduler/admit.cpp", "if (head_ != nullptr && !policy_->GoesBefore(head_->standing, sequence.standing)) return true;", "",
         test="scheduler_test"),
-    Bug("while a large request does not fit into the cache, a preempted sequence of an older request does not start if it needs more than one step",
+    Bug("while a large request does not fit into the cache, older, preempted sequences that need more than one step do not start",
         "scheduler/admit.cpp", "!policy_->GoesBefore(head_->standing, sequence.standing)", "&sequence == head_", test="scheduler_test"),
     Bug("small sequences take cache blocks that other running prompts need, while an older, larger request waits for cache blocks",
         "scheduler/make_room.cpp", "while (PassingTakesPromised(survey)) {", "while (false) {", test="scheduler_test"),
