@@ -27,11 +27,11 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
   if (is_blocked_ && !has_arrivals_ && !is_head_new && NumAvailable() <= num_available_) return 0;
   is_blocked_ = head_ != nullptr && head_->tried_in_plan == plan_number_;
   if (is_blocked_ && !options_.passing) return 0;
-  int32_t num_tokens = 0, num_tries = 0, num_parks = 0;
+  int32_t num_tokens = 0;
   while (num_tokens < room && num_running() < options_.running_max) {
     const auto [first, next] = NextToAdmit(missing_max);
-    if (next == nullptr || num_tries > kPassingTriesMax || num_parks >= kParksMax) {
-      has_arrivals_ &= num_parks >= kParksMax || missing_max < std::numeric_limits<int32_t>::max();
+    if (next == nullptr || num_tries_ >= kPassingTriesMax || num_parks_ >= kParksMax) {
+      has_arrivals_ &= num_parks_ >= kParksMax || missing_max < std::numeric_limits<int32_t>::max();
       break;
     }
     // True if `next` already holds the blocks of its cached prefix. Among waiting sequences, only
@@ -39,7 +39,7 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
     const bool is_held = !next->table.blocks.empty();
     const ComputedBlocks computed = is_held ? ComputedBlocks{} : LookUp(*next);
     if (!is_held && WaitForPrefix(*next, computed)) {
-      ++num_parks;
+      ++num_parks_;
       continue;
     }
     if (!is_held && IsTooLate(*next, next->num_tokens() - computed.num_tokens, plan)) {
@@ -55,7 +55,7 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
     next->tried_in_plan = plan_number_;
     next->group->wait.Enter(WaitReason::kRoom, now);
     if (is_blocked_) {
-      ++num_tries;
+      ++num_tries_;
     } else if (next == first) {
       is_blocked_ = true;
       SetHead(next);

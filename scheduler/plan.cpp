@@ -20,6 +20,7 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   plan.Clear();
   ++plan_number_;
   lacks_blocks_ = false;
+  num_tries_ = num_parks_ = 0;
   first_token_due_ = kNoDeadline;
   now_ = now;
   cache_.CountChanges(!waiting_.empty());

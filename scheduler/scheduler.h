@@ -370,6 +370,8 @@ class Scheduler {
   Sequence* protected_ = nullptr;
   Sequence* head_ = nullptr;  // see head()
   int32_t num_promised_ = 0;  // free blocks that the prompts of running sequences will need
+  // Counted in this plan, for kPassingTriesMax and kParksMax.
+  int32_t num_tries_ = 0, num_parks_ = 0;
   int32_t num_reserved_ = 0;  // free blocks that only the protected sequence may take in this plan
   // True if this plan has preempted sequences because decoding sequences lacked free blocks. The
   // plan then admits no sequence.

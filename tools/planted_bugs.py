@@ -184,7 +184,7 @@ BUGS = [
     Bug("the next step computes one more token of a sequence although the running step samples its last token", "scheduler/plan.cpp",
         "return sequence.length() < sequence.request().length_max() &&", "return"),
     Bug("the next step is planned while a step runs, although too few cache blocks are free for the next step", "scheduler/make_room.cpp",
-        "displaced == nullptr && survey.num_urgent_blocks <= cache_.num_free();", "displaced == nullptr;"),
+        "!PassingTakesPromised(survey) && survey.num_urgent_blocks <= cache_.num_free();", "!PassingTakesPromised(survey);"),
     Bug("the input token of a sequence is the token that was sampled for another sequence", "scheduler/plan.cpp",
         "sequence.pending_sample = item.sample_begin;", "sequence.pending_sample = item.sample_begin + 1;"),
     Bug("the newest request in the waiting queue starts first", "scheduler/waiting_queue.cpp",

@@ -152,5 +152,30 @@ TEST(HeadTest, NoSequenceIsPreemptedWhileASequenceThatPassedTheHeadKeepsItsBlock
   EXPECT_GT(num_preempted, 100);
 }
 
+// Request 1 runs, and request 2 does not fit. The 40 later requests do not fit either. Half of them
+// are short, so that both calls of Admit in one plan try some.
+TEST(HeadTest, OnePlanTriesALimitedNumberOfLaterRequests) {
+  SchedulerFixture fixture({.num_blocks = 100, .block_size = 4, .prefix_cache = false},
+                           {.step_tokens_max = 64, .running_max = 50});
+  fixture.Add(SchedulerFixture::Ask(1, 392, 8, 1));
+  fixture.Step();
+  std::vector<const SequenceGroup*> groups;
+  for (uint64_t id = 2; id <= 42; ++id) {
+    const int32_t num_prompt = id == 2 ? 200 : id % 2 == 0 ? 40 : 150;
+    auto request = std::make_shared<const Request>(
+        SchedulerFixture::Ask(id, num_prompt, 1, static_cast<TokenId>(id)));
+    auto group = MakeSequenceGroup(std::move(request), fixture.cache);
+    groups.push_back(group.get());
+    fixture.scheduler.Add(std::move(group));
+  }
+  fixture.Plan();
+  const auto plan_number = [](const SequenceGroup* group) {
+    return group->sequences.front().tried_in_plan;
+  };
+  const uint64_t head_plan = plan_number(groups.front());
+  ASSERT_GT(head_plan, 0u);
+  EXPECT_EQ(std::ranges::count(groups, head_plan, plan_number), 1 + kPassingTriesMax);
+}
+
 }  // namespace
 }  // namespace incipit
