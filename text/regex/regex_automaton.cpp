@@ -43,8 +43,8 @@ std::optional<SymbolMap> SymbolMap::Create(const std::vector<const CodePointSet*
   std::ranges::sort(borders);
   borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
   // `borders` divides all characters into ranges: each range begins at a border and ends before the
-  // next border. All characters of a range are in the same sets. Two ranges get the same symbol if
-  // their characters are in the same sets.
+  // next border. All characters of a range are in the same sets. Ranges that are in the same sets
+  // form one class of characters.
   SymbolMap map;
   std::map<std::vector<bool>, CodePointSet> alike;
   std::vector<size_t> cursors(sets.size(), 0);
@@ -62,7 +62,7 @@ std::optional<SymbolMap> SymbolMap::Create(const std::vector<const CodePointSet*
   for (const auto& [signature, set] : alike) {
     const auto symbol = static_cast<uint8_t>(map.examples_.size());
     map.examples_.push_back(set.ranges()[0].first);
-    // Characters with symbol 0 need no assignment, because 0 is the initial value of all
+    // The characters of class 0 need no assignment, because 0 is the initial value of all
     // characters.
     if (symbol > 0) map.symbols_.Assign(set, symbol);
   }

@@ -1,6 +1,7 @@
-// Finds matches of regular expressions in linear time with deterministic finite automata. An
-// automaton reads symbols, which stand for sets of characters. The automata are built when the
-// tokenizer is loaded.
+// Finds matches of regular expressions in linear time with deterministic finite automata. The
+// automata are built when the tokenizer is loaded. An automaton reads symbols instead of
+// characters. A symbol is the number of a class of characters. Two characters are in the same class
+// if every set of the expression, such as [a-z], contains both or neither.
 #pragma once
 
 #include <array>
@@ -17,47 +18,49 @@
 
 namespace incipit {
 
-// Maps characters to symbols, the input of the automata. Two characters have the same symbol if
-// every set in the expression contains both or neither. The edge symbol stands for the start and
-// the end of the text.
+// Divides all characters into classes, and numbers the classes. The number of a class is called a
+// symbol. Two characters are in the same class if every set of the expression, such as [a-z],
+// contains both or neither. One more symbol, edge(), stands for the start and the end of the text.
 class SymbolMap {
  public:
-  // Maximum number of symbols that stand for characters.
+  // Maximum number of classes of characters. The symbol edge() does not count.
   static constexpr size_t kSymbolsMax = 250;
 
   // Creates the map for a regular expression whose character sets are `sets`. Returns nothing if
-  // the map would need more than kSymbolsMax symbols for characters.
+  // the sets divide the characters into more than kSymbolsMax classes.
   static std::optional<SymbolMap> Create(const std::vector<const CodePointSet*>& sets);
 
   uint8_t edge() const { return edge_; }
   uint32_t num_symbols() const { return edge_ + 1u; }
-  // Returns one element for each symbol: true if `set` contains the characters with this symbol.
-  // The last element, for the edge symbol (start or end of the text), is `with_edge`.
+  // Returns one element for each symbol (class of characters): true if `set` contains the
+  // characters of the class. The last element, for the start and the end of the text, is
+  // `with_edge`.
   std::vector<bool> Members(const CodePointSet& set, bool with_edge) const;
 
-  // Returns the symbol of the character that begins at `position`, and moves `position` to the end
-  // of this character. At the end of the text, returns edge().
+  // Returns the symbol (number of the class) of the character that begins at `position`, and moves
+  // `position` to the end of this character. At the end of the text, returns edge().
   uint8_t Next(std::string_view text, size_t& position) const;
-  // Returns the symbol of the character that ends at `position`, and moves `position` to the start
-  // of this character. At the start of the text, returns edge().
+  // Returns the symbol (number of the class) of the character that ends at `position`, and moves
+  // `position` to the start of this character. At the start of the text, returns edge().
   uint8_t Previous(std::string_view text, size_t& position) const;
 
  private:
   CodePointMap symbols_;
   std::array<uint8_t, 128> ascii_{};
-  // Element i is one of the characters with the symbol i.
+  // Element i is one character of class i. Characters that no set of the expression distinguishes
+  // are in the same class.
   std::vector<char32_t> examples_;
   uint8_t edge_ = 0;
 };
 
-// A deterministic finite automaton. The next state depends on the state, on the next symbol, and on
-// the bit set `conditions`. Bit i is 1 if condition i (such as a look-around) holds at the current
-// position of the text.
+// A deterministic finite automaton. The next state depends on the state, on the symbol (class) of
+// the next character, and on the bit set `conditions`. Each bit is the result of one look-around,
+// or of one check of the last read character, at the current position of the text.
 class Automaton {
  public:
-  // The transition from one state with one symbol and one value of `conditions`. Bit 0 is 1 if a
-  // match ends directly before the symbol. The other bits are the index in `entries_` at which the
-  // entries of the next state begin.
+  // The transition from one state for one symbol (class of the next character) and one value of
+  // `conditions`. Bit 0 is 1 if a match ends directly before the next character. The other bits are
+  // the index in `entries_` at which the entries of the next state begin.
   using Entry = uint32_t;
   static constexpr uint32_t kDeadRow = 0;
 
@@ -101,12 +104,14 @@ class AutomatonRegex {
   explicit AutomatonRegex(SymbolMap symbols) : symbols_(std::move(symbols)) {}
 
   SymbolMap symbols_;
-  // Element `symbol` is a bit set. Bit i is 1 if condition i is true directly after an automaton
-  // has read the symbol. The first table is for reading forwards, the second for reading backwards.
+  // Results of checks of the character that an automaton has read last. The index of an element is
+  // the symbol (number of the class) of this character. Bit n + i of the element is 1 if check i
+  // succeeds, where n is the number of look-arounds. There is one table for each direction of
+  // reading.
   ConditionTable after_reading_forwards_{}, after_reading_backwards_{};
-  bool has_conditions_ = false;  // true if `matcher_` depends on a condition
-  // Condition i is true if the content of look-around i, such as `ab` in (?=ab) or (?!ab), matches.
-  // A look-around may contain look-arounds with a lower index.
+  bool has_conditions_ = false;  // true if `matcher_` uses look-arounds or checks read characters
+  // The look-arounds of more than one character, such as (?=ab). A look-around may contain
+  // look-arounds with a lower index.
   std::vector<LookAround> look_arounds_;
   Automaton matcher_;
   // Automaton that reads the text backwards and finds all start positions of matches.

@@ -11,12 +11,13 @@ using Kind = RegexNode::Kind;
 
 constexpr size_t kInstructionsMax = 4096;
 constexpr size_t kAutomatonEntriesMax = 1 << 16;
-// Maximum number of conditions (such as look-arounds) of an automaton. With n conditions, the
-// automaton has 2^n table entries for each state and symbol.
+// Maximum number of conditions of an automaton. A condition is a look-around, or a check of the
+// last read character. With n conditions, the automaton has 2^n table entries for each state and
+// each class of characters.
 constexpr size_t kConditionsMax = 5;
-// An automaton has two kinds of conditions: look-arounds, which get the first numbers, and checks
-// of one character. Until all look-arounds are counted, the checks have numbers from
-// kFirstCharacterCondition on.
+// An instruction kCondition contains the number of a look-around or of a check of the last read
+// character. In the final program, look-arounds have the first numbers. Until all look-arounds are
+// counted, checks of a character have numbers from kFirstCharacterCondition on.
 constexpr int32_t kFirstCharacterCondition = 1 << 16;
 
 bool MayMatchNothing(const RegexNode& node) {

@@ -18,10 +18,11 @@ namespace incipit {
 
 struct RegexInstruction {
   enum class Op : uint8_t {
-    kRead,   // reads one symbol, which must be in `members`
+    kRead,   // reads one character, whose class (see SymbolMap) must be in `members`
     kSplit,  // tries the instruction `next` first, then the instruction `other`
-    kPeek,   // checks that the next symbol is in `members`, but does not read it
-    // Checks that condition number `condition` is true, or false if `negative` is set.
+    kPeek,   // checks that the class of the next character is in `members`, but does not read it
+    // Checks a look-around or the last read character. `condition` is the number of this check. If
+    // `negative` is true, the check must fail.
     kCondition,
     kMatch,
   };
@@ -36,8 +37,8 @@ using RegexProgram = std::vector<RegexInstruction>;
 // The matches that an automaton finds. For each match, the automaton reports only the position at
 // which the match ends.
 enum class AutomatonGoal : uint8_t {
-  kMatchFromStart,  // finds only matches that begin at the first symbol that the automaton reads
-  kAnyMatch,        // finds matches that begin at any symbol
+  kMatchFromStart,  // finds only matches that begin where the automaton starts to read
+  kAnyMatch,        // finds matches that begin at any position
 };
 
 // Builds the automaton of one program.
@@ -54,8 +55,8 @@ class AutomatonBuilder {
 
   int32_t StateIndex(const State& state);
   // Returns the kRead and kMatch instructions that the program can reach from `state` without
-  // reading a symbol, in order of preference. `symbol` is the next symbol. Bit i of `conditions` is
-  // the result of condition i.
+  // reading a character, in order of preference. `symbol` is the class of the next character. Bit i
+  // of `conditions` is the result of check i: a look-around, or a check of the last read character.
   State Resolve(const State& state, uint32_t symbol, uint32_t conditions) const;
   void ResolveFrom(int32_t pc, uint32_t symbol, uint32_t conditions, std::vector<bool>& seen,
                    State& resolved) const;
@@ -102,9 +103,9 @@ class RegexCompiler {
   size_t num_instructions_ = 0;
   std::vector<Source> look_arounds_;
   std::map<const RegexNode*, int32_t> look_around_of_;
-  // Results of the checks of one character. Element [i][symbol] is true if check i succeeds
-  // directly after a program has read `symbol`. The programs read the text forwards
-  // (`forward_conditions_`) or backwards (`backward_conditions_`).
+  // Results of checks of the character that a program has read last. Element [i][symbol] is true if
+  // check i succeeds for the characters of the class with the number `symbol`. Programs read the
+  // text forwards (`forward_conditions_`) or backwards (`backward_conditions_`).
   std::vector<std::vector<bool>> forward_conditions_, backward_conditions_;
 };
 

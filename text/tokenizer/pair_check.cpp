@@ -51,8 +51,9 @@ PairCheck::Origin PairCheck::OriginOf(const MergeTable::Merge& merge) const {
   // True if all merges inside `right` have ranks less than `time`. In this case, a merge of `right`
   // with the following token applies first if its rank is less than `time`.
   const bool behind_waits = right.time < time;
-  // True if `left` is complete before the last merge inside the new token, whose rank is `time`. Of
-  // two merges with the same rank, the left merge applies first.
+  // `time` is the rank of the last merge inside the new token. True if all merges inside `left`
+  // apply before this last merge. Of merges with the same rank, those inside `left` apply before
+  // those inside `right`.
   const bool before_waits = right.time == time || left.time < time;
   return {.time = time,
           .limit_behind = behind_waits ? time : merge.rank,

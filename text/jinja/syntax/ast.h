@@ -178,7 +178,8 @@ struct ForStmt final : Stmt {
   Body body, otherwise;
   bool uses_loop = false;  // true if the loop body uses the variable `loop`
   // ResolveNames() fills the following fields.
-  SlotRef loop_slot;  // position of the variable `loop`, if `uses_loop` is true
+  // Slot (storage of a local variable) of the variable `loop`. Valid only if `uses_loop` is true.
+  SlotRef loop_slot;
   // Copy of `target` (the variables of the loop). An item is assigned to the copy before `test` is
   // evaluated for this item.
   ExprPtr test_target;
