@@ -127,8 +127,10 @@ struct SequenceGroup {
   int32_t num_unended = 0;  // number of choices that have not ended
   // The log probabilities of the prompt positions 1 to num_scored are reported.
   int32_t num_scored = 0;
-  bool admitted = false;  // true: a step with tokens of the request is committed
-  bool failed = false;    // true: a committed step had NaN or infinite logits for the request
+  // True after a step (batch) with tokens of the request has finished without NaN or infinite
+  // logits of the request.
+  bool admitted = false;
+  bool failed = false;  // true: a finished step had NaN or infinite logits for the request
   // Waiting times up to the plan that admits the request. Not used after the first committed step.
   WaitClock wait;
 

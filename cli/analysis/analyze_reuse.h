@@ -61,9 +61,10 @@ struct WorkingSet {
     double at = 0;
   };
 
-  // true: `windows` holds seconds; false: `windows` holds numbers of requests
   bool is_timed = false;
-  std::vector<double> windows;  // lengths of the time windows in ascending order
+  // Lengths of the time windows, in ascending order: in seconds if `is_timed` is true, otherwise in
+  // numbers of requests.
+  std::vector<double> windows;
   // Samples of the working set, at equal intervals of seconds (or of requests, if `is_timed` is
   // false). The last sample is at the end of the log.
   std::vector<Sample> samples;
@@ -75,7 +76,9 @@ struct WorkingSet {
 // Options for counting the distinct blocks that are used within time windows, such as 5 minutes.
 struct WorkingSetOptions {
   bool is_timed = false;
-  std::vector<double> windows;  // lengths of the time windows in ascending order, all above 0
+  // Lengths of the time windows, all above 0, in ascending order: in seconds if `is_timed` is true,
+  // otherwise in numbers of requests.
+  std::vector<double> windows;
   int32_t num_samples = 240;
 };
 

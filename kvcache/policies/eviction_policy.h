@@ -59,9 +59,9 @@ struct SequenceUse {
 // Chooses the order in which cached blocks are evicted. All functions cost O(1) amortised per
 // block, and allocate no memory. Only the engine thread may call an eviction policy.
 //
-// For a sequence, the block pool calls Use() for cached blocks, Add() for new blocks and Release()
-// for released blocks, with the same SequenceUse. For a block without a sequence, the pool passes a
-// new SequenceUse.
+// For each sequence, the policy stores data in a SequenceUse, which the block pool passes to Use()
+// (the sequence uses cached blocks), Add() (lookups can find a block of the sequence) and Release()
+// (the sequence no longer uses blocks).
 class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;

@@ -257,10 +257,10 @@ class BlockPool {
   bool is_in_scope(const Block& block) const {
     return block.is_plain || scope_ == KvEventScope::kAll;
   }
-  // Returns true if the caller must add the event kStored (a block was cached) for block `id` to
-  // the log of cache events. Returns false if the log has already reported the block or does not
-  // report blocks of this kind. Also returns false if the log has not reported the previous block
-  // of the sequence.
+  // Returns true if the caller must add the event kStored (block `id` was cached) to the log of
+  // cache events, and marks block `id` as reported. Returns false if no log is open, or if the log
+  // has already reported block `id`. Also returns false if KvEventScope excludes block `id`, or if
+  // the log has not reported the block before `id` in its sequence.
   bool BecomeStored(BlockId id) {
     Block& block = At(id);
     if (!event_log_.is_open() || is_emitted(block) || !is_in_scope(block)) return false;

@@ -30,8 +30,9 @@ struct StepRow {
   int32_t length = 0;
 };
 
-// Work item of kernel DecodeAttention: up to 16 pairs of token and query head attend to the
-// positions [begin, end) of a sequence, for each kv head. Size: 48 bytes.
+// Work item of the kernel DecodeAttention, which computes each item once per kv head. For one kv
+// head, up to 16 pairs (token, query head) attend to the positions [begin, end) of a sequence.
+// Size: 48 bytes.
 struct DecodeItem {
   // Index, in the step (batch), of the token to which attention row 0 belongs. An attention row is
   // a pair of token and query head.
@@ -59,8 +60,9 @@ struct DecodeItem {
   int32_t reserved = 0;
 };
 
-// Work item of kernel PrefillAttention: up to 128 pairs of token and query head attend to the
-// positions [begin, end) of a sequence, for each kv head. Size: 32 bytes.
+// Work item of the kernel PrefillAttention, which computes each item once per kv head. For one kv
+// head, up to 128 pairs (token, query head) attend to the positions [begin, end) of a sequence.
+// Size: 32 bytes.
 struct PrefillTile {
   // Index, in the step (batch), of the token to which attention row 0 belongs. An attention row is
   // a pair of token and query head.

@@ -196,7 +196,8 @@ SampleEntry SamplePlan::EntryOf(const StepSample& sample, size_t which) const {
   return entry;
 }
 
-// Writes the inputs of kernel Sample: all packed samples, grouped by row of logits.
+// Writes the inputs of the kernel Sample: the sampling parameters of each token to sample, grouped
+// by the row of logits from which the token is sampled.
 void SamplePlan::StoreSamples() {
   std::sort(samples_.begin(), samples_.end(), [](const RowEntry& a, const RowEntry& b) {
     return std::pair(a.logits_row, a.entry.index) < std::pair(b.logits_row, b.entry.index);

@@ -336,7 +336,8 @@ struct SkinnyProduct {
                                            Chunks& chunks,
                                            float (&sums)[kMaxUnits][kBlocksOfTokens][4]) {
     const int lane = dev::Lane(), row = lane % 16;
-    // offset in bytes from `tiles` to row `row` of the tile of each unit (16 packed weight rows)
+    // A weight tile has 16 rows of 64 weights. Element i is the byte offset, from `tiles`, of the
+    // row that this lane reads from the tile of unit i.
     int weight[kMaxUnits];
     int slot = cursor.slot;
     INCIPIT_UNROLL
