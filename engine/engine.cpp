@@ -553,7 +553,6 @@ void Engine::Loop::EmitEvents(bool stepped) {
 
 void Engine::Loop::RecordLoad() {
   FillLoad(scheduler_, cache_, load_);
-  load_.scheduler = scheduler_.Figures();
   wait_.Set(scheduler_.ForecastWait(), load_.num_waiting + std::ssize(inbox_.submitted),
             load_.num_waiting_prompt_tokens + inbox_prompt_tokens_);
 }

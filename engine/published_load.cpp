@@ -1,16 +1,14 @@
 #include "engine/published_load.h"
 
+#include "engine/occupancy.h"
+
 namespace incipit {
 
 void FillLoad(const Scheduler& scheduler, const KvCacheManager& cache, EngineLoad& load) {
-  load.num_running = scheduler.num_running();
-  load.num_waiting = scheduler.num_waiting();
+  FillOccupancy(scheduler, cache, load);
   load.num_waiting_prompt_tokens = scheduler.num_waiting_prompt_tokens();
-  load.num_blocks = cache.num_blocks();
-  load.num_used_blocks = cache.num_used();
-  load.num_cached_blocks = cache.num_cached();
-  load.num_retained_blocks = cache.pool().num_retained();
   load.block_size = cache.block_size();
+  load.scheduler = scheduler.Figures();
 }
 
 void PublishedWait::Set(const WaitForecast& forecast, int64_t num_waiting,

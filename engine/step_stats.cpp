@@ -1,5 +1,7 @@
 #include "engine/step_stats.h"
 
+#include "engine/occupancy.h"
+
 namespace incipit {
 
 void FillTokens(const StepPlan& plan, StepStats& stats) {
@@ -9,12 +11,7 @@ void FillTokens(const StepPlan& plan, StepStats& stats) {
 }
 
 void FillState(Scheduler& scheduler, KvCacheManager& cache, StepStats& stats) {
-  stats.num_running = scheduler.num_running();
-  stats.num_waiting = scheduler.num_waiting();
-  stats.num_blocks = cache.num_blocks();
-  stats.num_used_blocks = cache.num_used();
-  stats.num_cached_blocks = cache.num_cached();
-  stats.num_retained_blocks = cache.pool().num_retained();
+  FillOccupancy(scheduler, cache, stats);
   stats.cache = cache.TakeStats();
   stats.scheduler = scheduler.TakeCounts();
 }

@@ -6,6 +6,14 @@
 #include "scheduler/scheduler.h"
 
 namespace incipit {
+namespace {
+
+// Returns the position at which the first of `prompts` continues, or 0 if `prompts` is empty.
+int64_t FirstPosition(const std::vector<Sequence*>& prompts) {
+  return prompts.empty() ? 0 : prompts.front()->num_planned;
+}
+
+}  // namespace
 
 void StepPlan::Clear() {
   items.clear();
@@ -94,8 +102,7 @@ int32_t Scheduler::PromptRoom(const Survey& survey, const StepPlan& plan) {
     return room;
   }
   if (step_times_.Predict(plan.shape) == Duration{}) return room;  // no step is measured yet
-  const int64_t position = prompts_.empty() ? 0 : prompts_.front()->num_planned;
-  const int32_t num_tokens = RoomWithinTarget(plan.shape, position, room);
+  const int32_t num_tokens = RoomWithinTarget(plan.shape, FirstPosition(prompts_), room);
   const double tokens_per_second = step_times_.PrefillTokensPerSecond(num_tokens, plan.shape);
   if (num_backlog <= num_tokens) is_catching_up_ = false;
   is_catching_up_ |= IsUrgent(num_backlog, tokens_per_second);
@@ -109,8 +116,7 @@ int32_t Scheduler::RoomUntilDue(const StepPlan& plan, int32_t room) const {
   if (first_token_due_ == kNoDeadline || room <= 0 || !step_times_.trained()) return room;
   const Duration left = FromSeconds(kDueRatio * ToSeconds(first_token_due_ - now_));
   if (step_times_.Predict(plan.shape) > left) return room;
-  const int64_t position = prompts_.empty() ? 0 : prompts_.front()->num_planned;
-  return step_times_.PromptTokensWithin(left, plan.shape, position, room);
+  return step_times_.PromptTokensWithin(left, plan.shape, FirstPosition(prompts_), room);
 }
 
 // Returns the number of prompt tokens, at most `room`, that a step can compute within itl_target,

@@ -250,7 +250,7 @@ BUGS = [
     Bug("the scheduler counts free blocks for a large waiting request, although decoding sequences will take these blocks in the same step",
         "scheduler/make_room.cpp", "survey.num_decode_blocks - NumAvailable();", "- NumAvailable();", test="scheduler_test"),
     Bug("a step computes so many prompt tokens that the first output token of another request in the step misses its deadline", "scheduler/plan.cpp",
-        "return step_times_.PromptTokensWithin(left, plan.shape, position, room);", "return room;", test="scheduler_test"),
+        "return step_times_.PromptTokensWithin(left, plan.shape, FirstPosition(prompts_), room);", "return room;", test="scheduler_test"),
     Bug("a prompt is computed to its end although its first output token will miss the deadline", "scheduler/scheduler.cpp",
         "} else if (is_running) {", "} else if (false) {", test="scheduler_test"),
     Bug("a request starts in a step that ends after the deadline for the first output token of the request", "scheduler/admit.cpp",

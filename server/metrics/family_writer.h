@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,21 @@ inline int64_t ReadMetric(const MetricsCounter& counter) {
 }
 inline double ReadMetric(const std::atomic<double>& value) {
   return value.load(std::memory_order_relaxed);
+}
+
+inline double ReadMetric(double value) { return value; }
+
+// Returns one sample for each element of `names`. Sample i has the label `label` = names[i], and
+// the value values[i].
+template <class Names, class Values>
+std::vector<MetricSample> SamplesByLabel(const std::string& label, const Names& names,
+                                         const Values& values) {
+  std::vector<MetricSample> samples;
+  for (size_t i = 0; i < std::size(names); ++i) {
+    samples.push_back(
+        {{{label, std::string(names[i])}}, static_cast<double>(ReadMetric(values[i]))});
+  }
+  return samples;
 }
 
 // Collects metric families and writes the families as text. A metric family consists of all values

@@ -86,15 +86,6 @@ void WriteLatencies(FamilyWriter& out, const MetricsValues& values) {
                 values.decode.Read(kLatencyBounds));
 }
 
-std::vector<MetricSample> EvictionSamples(const MetricsValues& values) {
-  std::vector<MetricSample> samples;
-  for (size_t i = 0; i < kNumEvictionReasons; ++i) {
-    samples.push_back({{{"reason", std::string(kEvictionReasonNames[i])}},
-                       static_cast<double>(ReadMetric(values.evictions[i]))});
-  }
-  return samples;
-}
-
 void WriteCacheTokens(FamilyWriter& out, const MetricsValues& values, const HitRatios& ratios) {
   out.Counter("incipit_prefix_cache_queried_tokens_total",
               "Number of prompt tokens that were looked up in the prefix cache. The prompt tokens "
@@ -138,7 +129,7 @@ void WriteCacheBlocks(FamilyWriter& out, const MetricsValues& values, const Metr
   out.Counter(
       "incipit_prefix_cache_evictions_total",
       "Number of blocks that were evicted from the prefix cache, by reason of the eviction.",
-      EvictionSamples(values));
+      SamplesByLabel("reason", kEvictionReasonNames, values.evictions));
   out.Histogram("incipit_prefix_cache_eviction_age_seconds",
                 "Time from the addition of a block to the prefix cache to its eviction. "
                 "Evictions by a reset are not counted.",

@@ -16,29 +16,19 @@ constexpr std::string_view kWaitReasonNames[kNumWaitReasons] = {"share", "room",
 constexpr std::string_view kStepClassNames[kNumStepClasses] = {"decode", "mixed", "prefill"};
 
 void WritePreemptions(FamilyWriter& out, const MetricsValues& values) {
-  std::vector<MetricSample> samples;
-  for (size_t i = 0; i < kNumPreemptionReasons; ++i) {
-    samples.push_back({{{"reason", std::string(kPreemptionReasonNames[i])}},
-                       static_cast<double>(ReadMetric(values.preemptions[i]))});
-  }
   out.Counter(
       "incipit_preemptions_total",
       "Number of preemptions, by reason. In a preemption, a running sequence loses its cache "
       "blocks and is computed again later.",
-      samples);
+      SamplesByLabel("reason", kPreemptionReasonNames, values.preemptions));
 }
 
 void WriteWaits(FamilyWriter& out, const MetricsValues& values) {
-  std::vector<MetricSample> samples;
-  for (size_t i = 0; i < kNumWaitReasons; ++i) {
-    samples.push_back(
-        {{{"reason", std::string(kWaitReasonNames[i])}}, ReadMetric(values.wait_seconds[i])});
-  }
   out.Counter("incipit_request_wait_seconds_total",
               "Total waiting time of requests before their first step (batch), by reason. share: "
               "for a slot, for tokens in a step, or for requests that went first. room: for free "
               "cache blocks. prefix: for another request that computes a shared prefix.",
-              samples);
+              SamplesByLabel("reason", kWaitReasonNames, values.wait_seconds));
 }
 
 void WriteTenants(FamilyWriter& out, const MetricsValues& values, const MetricsFacts& facts) {
@@ -49,11 +39,8 @@ void WriteTenants(FamilyWriter& out, const MetricsValues& values, const MetricsF
             "tenant is the price of its tokens, divided by its weight. 0 if fewer than two tenants "
             "have waiting requests.",
             facts.load.scheduler.service_gap);
-  std::vector<MetricSample> samples;
-  for (size_t i = 0; i < facts.reported_tenants.size(); ++i) {
-    samples.push_back(
-        {{{"tenant", facts.reported_tenants[i]}}, ReadMetric(values.tenant_services[i])});
-  }
+  std::vector<MetricSample> samples =
+      SamplesByLabel("tenant", facts.reported_tenants, values.tenant_services);
   samples.push_back(
       {{{"tenant", std::string(kOtherTenants)}}, ReadMetric(values.tenant_services.back())});
   out.Counter("incipit_tenant_service_total",
@@ -63,15 +50,11 @@ void WriteTenants(FamilyWriter& out, const MetricsValues& values, const MetricsF
 }
 
 void WriteStepTimeErrors(FamilyWriter& out, const SchedulerFigures& figures) {
-  std::vector<MetricSample> samples;
-  for (size_t i = 0; i < kNumStepClasses; ++i) {
-    samples.push_back({{{"class", std::string(kStepClassNames[i])}}, figures.step_time_errors[i]});
-  }
   out.Gauge("incipit_step_time_error_ratio",
             "Median relative error of the predicted durations of the last 128 steps (batches) of "
             "each class. decode: no prompt tokens. prefill: only prompt tokens. mixed: both. 0 "
             "before the first prediction.",
-            samples);
+            SamplesByLabel("class", kStepClassNames, figures.step_time_errors));
 }
 
 }  // namespace
