@@ -33,8 +33,8 @@ class MergeTable {
   struct SymbolPair {
     TokenId merged = -1;
     int32_t rank = kNoRank;
-    // Lowest rank of all merges that join a token ending with the left symbol and a token beginning
-    // with the right symbol. kNoRank if no such merge exists.
+    // Lowest rank of all merges of two tokens where the first token ends with the first symbol of
+    // the pair, and the second token begins with the second symbol. kNoRank: no such merge exists.
     int32_t rank_across = kNoRank;
   };
 

@@ -248,7 +248,7 @@ TEST_F(TuningTest, GoesOnWithOurKernelsWithoutMemoryToMeasure) {
   emulator::SetDeviceBytes(all);
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_THAT(notes_, ElementsAre(HasSubstr("are not measured, "), HasSubstr("0 of 2 sizes")));
-  // The memory for the library is freed, because no product uses the library.
+  // The backend has freed the work memory of cuBLAS, because no matrix product uses cuBLAS.
   EXPECT_GT(left, kProductWorkspaceBytes);
   EXPECT_FALSE(std::filesystem::exists(path_));
 }

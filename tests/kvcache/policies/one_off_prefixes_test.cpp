@@ -90,8 +90,8 @@ TEST_F(OneOffPrefixesTest, ANewOneIsNoneBeforeAReuseIsPossible) {
   }
 }
 
-// Most blocks after the prefix kChat are used again early (by agents that continue at once). A few
-// are used again late (by readers of an article).
+// Most blocks after the prefix kChat are used again soon, as in a chat that continues at once.
+// A few blocks after the prefix kChat are used again much later.
 TEST_F(OneOffPrefixesTest, LateReuseIsNotHiddenByReuseAtOnce) {
   Follow(kChat, 500, 0.3F);
   for (int i = 0; i < 500; ++i) prefixes_.CountReuse(kChat, 0.02F, 60 * kAge);
