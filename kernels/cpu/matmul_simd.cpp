@@ -116,7 +116,7 @@ class SimdMatrix final : public PackedMatrix {
   }
 
   const void* PackRows(const ProductInput& input, int64_t num_tiles) {
-    float* const packed = context_.packed_rows.Get(input.num_rows * shape_.steps);
+    float* const packed = context_.packed_rows.Get(num_tiles * product().tile_rows * shape_.steps);
     float* const scales = context_.row_scales.Get(kPassRows);
     const int64_t row_floats = product().tile_rows * simd::PackedRowFloats(cols_);
     float* const rows = context_.row_of_thread.Get(context_.threads.count() * row_floats);

@@ -12,6 +12,8 @@
 namespace incipit {
 namespace {
 
+static_assert(static_cast<int>(DType::kBF16) == simd::kBF16Weights);
+
 struct StoredRow {
   // Address of the row; null for a padding row after the last row of the matrix
   const char* data = nullptr;
@@ -52,14 +54,20 @@ class PanelPacker {
     if (shape_.weights == simd::kInt8) {
       PackInt8(panel, reinterpret_cast<int8_t*>(out));
     } else if (dtype_ != DType::kF32) {
-      Interleave(reinterpret_cast<uint16_t*>(out), [](const StoredRow& row, int64_t k) {
+      const auto read = [](const StoredRow& row, int64_t k) {
         uint16_t bits;
         std::memcpy(&bits, row.data + k * 2, sizeof(bits));
         return bits;
-      });
+      };
+      if (product_.cols_per_step == 2) {
+        Interleave<2>(reinterpret_cast<uint16_t*>(out), read);
+      } else {
+        Interleave<1>(reinterpret_cast<uint16_t*>(out), read);
+      }
     } else {
-      Interleave(reinterpret_cast<float*>(out),
-                 [](const StoredRow& row, int64_t k) { return LoadF32(row.data, row.dtype, k); });
+      Interleave<1>(reinterpret_cast<float*>(out), [](const StoredRow& row, int64_t k) {
+        return LoadF32(row.data, row.dtype, k);
+      });
     }
   }
 
@@ -83,18 +91,22 @@ class PanelPacker {
   }
 
   // Writes a panel (a group of weight rows), 64 columns at a time. Each cache line is therefore
-  // filled while it is in the CPU cache.
-  template <class Element, class ReadElement>
+  // filled while it is in the CPU cache. Columns past the end of the matrix are zero.
+  template <int COLS_PER_STEP, class Element, class ReadElement>
   void Interleave(Element* out, const ReadElement& read) const {
-    constexpr int64_t kColumns = 64;
+    constexpr int64_t kStepsAtOnce = 64 / COLS_PER_STEP;
     const int64_t width = shape_.panel_width, cols = source_.cols();
-    for (int64_t begin = 0; begin < cols; begin += kColumns) {
-      const int64_t end = std::min(cols, begin + kColumns);
+    for (int64_t begin = 0; begin < shape_.steps; begin += kStepsAtOnce) {
+      const int64_t end = std::min(shape_.steps, begin + kStepsAtOnce);
       for (int64_t lane = 0; lane < width; ++lane) {
         const StoredRow& row = rows_[static_cast<size_t>(lane)];
-        Element* const to = out + PositionOf(lane);
-        for (int64_t k = begin; k < end; ++k) {
-          to[k * width] = row.data == nullptr ? Element{} : read(row, k);
+        Element* const to = out + PositionOf(lane) * COLS_PER_STEP;
+        for (int64_t step = begin; step < end; ++step) {
+          for (int64_t c = 0; c < COLS_PER_STEP; ++c) {
+            const int64_t k = step * COLS_PER_STEP + c;
+            const bool is_padding = row.data == nullptr || k >= cols;
+            to[step * width * COLS_PER_STEP + c] = is_padding ? Element{} : read(row, k);
+          }
         }
       }
     }
@@ -159,7 +171,8 @@ PanelShape PanelShape::Of(const MatrixSource& source, const simd::Kernels& kerne
   const int64_t panels_of_a_kind = (of_a_kind + shape.panel_width - 1) / shape.panel_width;
   shape.num_panels = shape.is_gate_up ? 2 * panels_of_a_kind : panels_of_a_kind;
   const int64_t cols_per_step = product.cols_per_step;
-  shape.steps = (source.cols() + cols_per_step - 1) / cols_per_step;
+  const int64_t multiple = product.steps_multiple, cols_of_multiple = cols_per_step * multiple;
+  shape.steps = (source.cols() + cols_of_multiple - 1) / cols_of_multiple * multiple;
   const size_t element = is_int8 ? 1 : ByteSize(source.dtype());
   shape.panel_bytes =
       shape.steps * shape.panel_width * cols_per_step * static_cast<int64_t>(element);

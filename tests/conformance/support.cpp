@@ -40,6 +40,7 @@ BackendCase SimdCase(const std::string& name) {
     return result;
   }
   const simd::Kernels* kernels = *found;
+  result.rounds_activations = kernels->products[simd::kBF16Weights].rounds_activations;
   result.create = [kernels](int32_t num_threads) {
     return Created(CreateCpuBackendWith(
         {.num_threads = num_threads},
@@ -61,10 +62,12 @@ std::vector<BackendCase> AllBackends() {
   if (std::ranges::any_of(devices, &BackendCase::is_emulated)) return devices;
   const simd::NativeProducts native = simd::DetectNativeProducts();
   std::vector<BackendCase> cases;
-  for (const std::string name : {"portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"})
+  for (const std::string name : {"portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16", "amx"})
     cases.push_back(SimdCase(name));
   cases.push_back(OptionsCase("Auto", CpuMatmul::kAuto));
-  cases.back().rounds_activations = simd::PrefersOneDnn(*simd::SupportedKernels().front());
+  const simd::Kernels& fastest = *simd::SupportedKernels().front();
+  cases.back().rounds_activations =
+      simd::PrefersOneDnn(fastest) || fastest.products[simd::kBF16Weights].rounds_activations;
   cases.push_back(OptionsCase("OneDnn", CpuMatmul::kOneDnn));
   cases.back().rounds_activations = true;
   // The AVX2 product of oneDNN sums in an order that depends on the number of rows.

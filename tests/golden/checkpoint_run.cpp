@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "gtest/gtest.h"
+#include "kernels/cpu/simd/select.h"
 #include "kernels/reference/backend.h"
 
 namespace incipit {
@@ -30,6 +31,15 @@ TransformerRunnerOptions CheckpointRun::OptionsFor(size_t num_tokens) {
 
 std::unique_ptr<Backend> ReferenceOrCpu(bool reference, const CpuChoices& cpu) {
   return reference ? reference::CreateBackend(0) : ValueOf(CreateCpuBackendWith({}, cpu));
+}
+
+CpuChoices UnroundedCpu() {
+  const auto supported = simd::SupportedKernels();
+  const auto found = std::ranges::find_if(supported, [](const simd::Kernels* kernels) {
+    return !kernels->products[simd::kBF16Weights].rounds_activations;
+  });
+  INCIPIT_CHECK(found != supported.end());
+  return {.kernels = *found, .matmul = CpuMatmul::kSimd};
 }
 
 CheckpointRun::CheckpointRun(const std::filesystem::path& folder, const CpuChoices& cpu,

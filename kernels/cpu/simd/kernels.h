@@ -13,6 +13,8 @@ namespace incipit::simd {
 // Number of types in which keys, values and weights may be stored. An array of this size has one
 // element for each of f32, f16 and bf16, in the order of DType.
 inline constexpr int kNumStored = 3;
+// Index of the bf16 weight format in an array of kNumWeightForms elements.
+inline constexpr int kBF16Weights = 2;
 // Index of the eight-bit weight format in an array of kNumWeightForms elements. The formats f32,
 // f16 and bf16 have lower indices.
 inline constexpr int kInt8 = kNumStored;
@@ -100,12 +102,18 @@ struct FinishRowArgs {
 // The functions of the matrix product for one weight format.
 struct Product {
   int32_t panel_width, tile_rows, cols_per_step;
+  // The number of steps (groups of cols_per_step columns) of a panel and of a packed input row is
+  // rounded up to a multiple of this number. The additional columns are zero.
+  int32_t steps_multiple;
   // True if each group of 2 * Kernels::pair_lanes weight rows is interleaved: row i + pair_lanes of
   // the group follows row i. False if the rows are stored in ascending order.
   bool interleaves_pairs;
   // True if pack_rows adds 128 to each eight-bit number of an input row, to make the numbers
   // unsigned. The initial values of the sums (`starts`) compensate for this addition.
   bool offsets_factors;
+  // True if pack_rows rounds the input rows of a product with floating-point weights to the type of
+  // the weights. Rows for eight-bit weights are always rounded to eight-bit numbers.
+  bool rounds_activations;
   // Returns the number of groups into which `multiply` divides `num_rows` input rows. For all rows
   // of a group, `multiply` reuses weights that are in the CPU caches.
   int64_t (*num_groups)(int64_t num_rows);

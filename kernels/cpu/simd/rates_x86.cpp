@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/simd/rates.h"
 #include "kernels/cpu/simd/select.h"
+#include "kernels/cpu/simd/x86.h"
 
 namespace incipit::simd {
 namespace {
@@ -17,6 +18,8 @@ constexpr int kChains = 12;
 // Number of address ranges that the loop reads alternately. Reads of a single range do not reach
 // the full memory bandwidth.
 constexpr size_t kStreams = 4;
+// Number of rounds of a vector loop that take about as long as 4 tile instructions.
+constexpr int64_t kRoundsPerTileRound = 8;
 // Distance in bytes from the data that is read to the data that is prefetched
 constexpr size_t kAhead = 1024;
 
@@ -115,6 +118,49 @@ __attribute__((target("avx512f,avx512vnni"))) int64_t DotInt8Avx512(int64_t roun
   return rounds * kChains * 64;
 }
 
+// Gives all tile registers of the calling thread 16 rows of 64 bytes. The registers are then zero.
+void ConfigureTiles() {
+  TileConfiguration configuration;
+  for (int tile = 0; tile < kNumTiles; ++tile) {
+    configuration.row_bytes[tile] = 64;
+    configuration.rows[tile] = 16;
+  }
+  asm volatile("ldtilecfg %0" : : "m"(configuration));
+}
+
+// Number of multiply-adds of 4 tile instructions, for tiles with `cols` columns.
+constexpr int64_t FourTiles(int64_t cols) { return int64_t{4} * 16 * 16 * cols; }
+
+int64_t DotBf16Amx(int64_t rounds) {
+  ConfigureTiles();
+  const int64_t count = rounds / kRoundsPerTileRound;
+  for (int64_t i = 0; i < count; ++i) {
+    asm volatile(
+        "tdpbf16ps %tmm6, %tmm4, %tmm0\n\ttdpbf16ps %tmm7, %tmm4, %tmm1\n\t"
+        "tdpbf16ps %tmm6, %tmm5, %tmm2\n\ttdpbf16ps %tmm7, %tmm5, %tmm3");
+  }
+  asm volatile("tilerelease");
+  return count * FourTiles(32);
+}
+
+int64_t DotInt8Amx(int64_t rounds) {
+  ConfigureTiles();
+  const int64_t count = rounds / kRoundsPerTileRound;
+  for (int64_t i = 0; i < count; ++i) {
+    asm volatile(
+        "tdpbssd %tmm6, %tmm4, %tmm0\n\ttdpbssd %tmm7, %tmm4, %tmm1\n\t"
+        "tdpbssd %tmm6, %tmm5, %tmm2\n\ttdpbssd %tmm7, %tmm5, %tmm3");
+  }
+  asm volatile("tilerelease");
+  return count * FourTiles(64);
+}
+
+RateLoops AmxLoops(RateLoops loops) {
+  loops.bf16 = &DotBf16Amx;
+  loops.int8 = &DotInt8Amx;
+  return loops;
+}
+
 RateLoops Avx512Loops(bool has_vnni) {
   return {.f32 = &MultiplyAddAvx512,
           .bf16 = DetectNativeProducts().bf16 ? &DotBf16Avx512 : nullptr,
@@ -128,6 +174,8 @@ const RateLoops& RateLoopsOf(const Kernels& kernels) {
   static constexpr RateLoops kAvx2 = {
       .f32 = &MultiplyAddAvx2, .bf16 = nullptr, .int8 = &DotInt8Avx2, .read = &ReadAvx2};
   static const RateLoops kAvx512 = Avx512Loops(false), kAvx512Vnni = Avx512Loops(true);
+  static const RateLoops kAmx = AmxLoops(kAvx512Vnni);
+  if (std::strcmp(kernels.name, "amx") == 0) return kAmx;
   if (std::strcmp(kernels.name, "avx512_bf16") == 0) return kAvx512Vnni;
   if (std::strcmp(kernels.name, "avx512_vnni") == 0) return kAvx512Vnni;
   if (std::strcmp(kernels.name, "avx512") == 0) return kAvx512;

@@ -1,4 +1,6 @@
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -29,6 +31,18 @@ bool HasAvx512Bf16() {
   return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax >> 5 & 1) != 0;
 }
 
+// Returns true if the machine has the matrix unit AMX with bf16 and eight-bit products, and Linux
+// lets this process use its registers. Linux refuses a process that has installed a small stack for
+// signal handlers. (Linux documentation, arch/x86/xstate.rst.)
+bool HasAmx() {
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM of asm/prctl.h
+  constexpr long kTileData = 18;               // number of the register state that holds the tiles
+  constexpr unsigned kBits = 1U << 22 | 1U << 24 | 1U << 25;  // AMX-BF16, AMX-TILE, AMX-INT8
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & kBits) == kBits &&
+         syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
 // Returns the time in seconds that `loop` needs for one multiply-add. If another program interrupts
 // the loop, the result is too large.
 double TimeOf(int64_t (*loop)(int64_t rounds)) {
@@ -53,7 +67,7 @@ bool DotsAreFaster() {
 }
 
 struct Supported {
-  std::array<const Kernels*, 5> kernels;
+  std::array<const Kernels*, 6> kernels;
   size_t count = 0;
 
   // __builtin_cpu_supports also checks that the operating system saves the vector registers when it
@@ -62,6 +76,7 @@ struct Supported {
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasF16C();
     if (avx2 && HasAvx512()) {
       if (__builtin_cpu_supports("avx512vnni")) {
+        if (HasAmx()) kernels[count++] = &AmxKernels();
         kernels[count++] = &Avx512VnniKernels();
         if (HasAvx512Bf16()) kernels[count++] = &Avx512Bf16Kernels();
         if (HasAvx512Bf16() && DotsAreFaster()) std::swap(kernels[count - 2], kernels[count - 1]);

@@ -12,8 +12,10 @@ constexpr Product ProductOf() {
   return {.panel_width = Format::kWidth,
           .tile_rows = Format::kRows,
           .cols_per_step = Format::kColsPerStep,
+          .steps_multiple = 1,
           .interleaves_pairs = Format::kInterleavesPairs,
           .offsets_factors = Format::kOffsetsFactors,
+          .rounds_activations = false,
           .num_groups = NumGroups<Format>,
           .pack_rows = PackRows<Format>,
           .multiply = Multiply<Format>};

@@ -10,5 +10,14 @@ const Kernels& Avx2Kernels();
 const Kernels& Avx512Kernels();
 const Kernels& Avx512VnniKernels();
 const Kernels& Avx512Bf16Kernels();
+const Kernels& AmxKernels();
+
+inline constexpr int kNumTiles = 8;  // number of tile registers of AMX
+// Layout of the operand of the AMX instruction ldtilecfg: the sizes of the tile registers.
+struct alignas(64) TileConfiguration {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t row_bytes[16] = {};
+  uint8_t rows[16] = {};
+};
 
 }  // namespace incipit::simd
