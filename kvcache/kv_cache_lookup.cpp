@@ -8,8 +8,7 @@
 namespace incipit {
 namespace {
 
-// FindPartial() compares the next tokens of a sequence with at most this number of cached blocks.
-// The block that has the key of the sequence's next full block is not counted.
+// FindPartial() searches a list of cached blocks. The search ends after this number of blocks.
 constexpr int32_t kPartialCandidatesMax = 16;
 
 int32_t NumEqual(std::span<const TokenId> a, std::span<const TokenId> b) {
@@ -117,9 +116,9 @@ size_t KvCacheManager::NumVerified(const SequenceTokens& tokens, const BlockTabl
   return found.size();
 }
 
-// Searches the cached blocks that follow the blocks `found` in any sequence. Returns the block that
-// has the most leading tokens in common with `rest`, the tokens after `found`. Ignores blocks whose
-// keys and values are not computed yet.
+// `rest` are the tokens of a sequence after its cached blocks `found`. Searches the cached blocks
+// that directly follow the last block of `found`. Returns the block that begins with the most
+// tokens of `rest`. Ignores blocks that are not computed yet.
 KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> rest,
                                                        const BlockTable& table,
                                                        std::span<const BlockId> found) const {
@@ -133,8 +132,7 @@ KvCacheManager::PartialHit KvCacheManager::FindPartial(std::span<const TokenId> 
     if (!HasKeyOf(id, found, table)) return;
     best = {.block = id, .num_tokens = num_equal};
   };
-  // Compare the next tokens of the sequence with one cached block first: the block that has the key
-  // of the sequence's next full block.
+  // First examine the block that has the key of the next full block of the sequence.
   if (found.size() < table.hashes.size()) {
     const BlockId whole = pool_.Find(table.hashes[found.size()]);
     const BlockId before = found.empty() ? kNoBlock : found.back();

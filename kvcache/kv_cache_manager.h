@@ -212,8 +212,8 @@ class KvCacheManager {
 
   // Undoes a failed step: releases the blocks that were added to `table` since the last call of
   // CacheBlocks() or Fork() for `table`. Keeps the blocks of the first `num_tokens_in_flight`
-  // tokens, because an older step still computes these tokens. REQUIRES: Rollback() has undone all
-  // newer steps, and all later sequences of the same step.
+  // tokens, because an older step still computes these tokens. REQUIRES: the caller undoes the
+  // steps from the newest to the oldest, and the sequences of one step from the last to the first.
   void Rollback(BlockTable& table, int32_t num_tokens_in_flight = 0);
 
   // Fills the empty table `child` with the first `num_tokens` tokens of `parent`. The tables share

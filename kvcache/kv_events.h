@@ -75,8 +75,8 @@ class KvEventLog {
   void Open(size_t events_max, size_t tokens_max);
   void Close();
 
-  // Returns whether the log records events: Open() was called, and the log has not lost events
-  // because it was full.
+  // Returns true while the log records events. Returns false before Open(), after Close(), and
+  // while is_lost() is true.
   bool is_open() const { return events_max_ > 0 && !lost_; }
   // Returns whether the log was full and has lost all its events. The log then records nothing
   // until Restart() is called.

@@ -71,11 +71,13 @@ class RetainedBlocks {
   // it longer (a higher eviction level). REQUIRES: `id` has users.
   void Inherit(BlockId id, BlockId from);
 
-  // Returns the next block to evict among the free blocks that, because of a retention hint, must
-  // be evicted before all blocks without a hint. Returns kNoBlock if there is no such block.
+  // Returns the block to evict first among the free blocks with an eviction level below the
+  // default. These blocks are evicted before all blocks without a retention hint. Returns kNoBlock
+  // if there is no such block.
   BlockId FrontBelow() const;
-  // Returns the next block to evict among the free blocks that, because of a retention hint, must
-  // be evicted after all blocks without a hint. Returns kNoBlock if there is no such block.
+  // Returns the block to evict first among the free blocks with an eviction level above the
+  // default. These blocks are evicted after all blocks without a retention hint. Returns kNoBlock
+  // if there is no such block.
   BlockId FrontAbove() const;
 
   // The result of TakeDue(): a block whose retention hint has ended, or kNoBlock. `expired` is true
@@ -108,9 +110,9 @@ class RetainedBlocks {
     uint64_t tenant = 0;
     int32_t num_blocks = 0;  // number of blocks of the request, with and without users
     int32_t level = 0;
-    // Previous and next group (the blocks of one request with a hint) in a list of groups, as
-    // indices in `groups_`; -1: none. The blocks of the groups in a list are evicted one group
-    // after another.
+    // Previous and next group in a list of groups, as indices in `groups_`; -1: none. A group
+    // contains the blocks of one request with a retention hint (a client's request to keep blocks).
+    // The groups of a list are evicted one after another.
     int32_t prev = -1, next = -1;
     uint32_t generation = 1;
   };
@@ -136,11 +138,11 @@ class RetainedBlocks {
   std::span<Block> blocks_;
   std::vector<BlockGroup> groups_;
   std::vector<int32_t> free_groups_;
-  // Element i identifies the group to which block i belongs (the blocks of one request with a
-  // hint): an index in `groups_` and a generation number. The generation number changes when the
-  // index gets another group. 0: block i has no group.
+  // Element i identifies the group of block i: index in `groups_` and generation number. 0: block i
+  // has no group. A group contains the blocks of one request with a retention hint (a client's
+  // request to keep blocks). The generation number changes when another group gets the index.
   std::vector<uint32_t> marks_;
-  // Time before which no retention hint ends or changes the order of eviction.
+  // Earliest time at which a retention hint may end or may change the order of eviction.
   Time next_due_ = Time::max();
   // TakeDue() examines the groups (the blocks of one request with a hint) in several calls.
   // due_index_ is the index of the group at which the next call begins.

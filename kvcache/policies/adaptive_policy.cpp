@@ -9,8 +9,8 @@
 namespace incipit {
 namespace {
 
-// The policy measures amounts of memory in units of this number of tokens. With this unit, the
-// constants of the policy do not depend on the block size.
+// Number of tokens in one unit. Other constants of the policy count units instead of blocks,
+// because the number of tokens in a block is an option.
 constexpr int32_t kTokensPerUnit = 512;
 
 // The policy updates its statistics after every n block uses. n is (number of cache blocks) /
@@ -80,8 +80,7 @@ void AdaptivePolicy::PassTime() {
 // time stamps do not wrap.
 void AdaptivePolicy::RestrainAncient() {
   while (const auto ancient = ghosts_.ForgetAncient()) ForgetGhosts(*ancient);
-  // One call examines a part of the blocks. `num_epochs` calls together examine each block once.
-  // These calls happen within kAgeMax / 4 block uses.
+  // Each call of RestrainAncient() examines 1 / num_epochs of all blocks.
   const size_t num_epochs = kAgeMax / 4 / clock_.epoch_touches() + 1;
   for (size_t i = 0; i < records_.size() / num_epochs + 1; ++i) {
     Record& record = records_[next_restrained_];
@@ -105,9 +104,9 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   const bool begins = !std::exchange(use.has_begun, true);
   if (found.empty()) return;
   int32_t lru_hits = 0, own_hits = 0;
-  // runs_reused: number of groups of blocks that are used again. One request had released the
-  // blocks of a group together. If only a part of a group is used again, the group counts as a
-  // fraction. ages: sum, over these groups, of the times since the last use, in block uses.
+  // A group is a set of blocks that one request released together. runs_reused: number of groups
+  // that are now used for the second time; a part of a group counts as a fraction. ages: sum of the
+  // times since the last use of these groups, in block uses.
   double runs_reused = 0, ages = 0;
   size_t shared_end = 0;
   uint8_t turn_seen = use.turn_seen;
@@ -132,8 +131,7 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
     own_hits += length;
   }
   Suffer(lru_hits, own_hits);
-  // Only the first call of Use() for a sequence determines use.prefix, the prefix that the prompt
-  // has in common with earlier prompts.
+  // Set use.turn_seen and use.prefix only in the first call of Use() for a sequence.
   if (!begins) return;
   use.turn_seen = turn_seen;
   use.prefix = PrefixIn(found.first(shared_end), turn_seen + 1);
@@ -142,9 +140,9 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   one_off_prefixes_.CountReuse(use.prefix, part, ages / runs_reused);
 }
 
-// Returns a hash that identifies the common prefix (such as a system prompt) with which the prompt
-// begins, or 0 if there is none. The common prefix ends with the last block that more than
-// kPrefixUses requests of several conversations used.
+// Returns a hash of the common prefix of a prompt, or 0 if there is none. A common prefix is a
+// start of many prompts, such as a system prompt. The common prefix ends with the last of `blocks`
+// that more than kPrefixUses requests of several conversations used.
 uint32_t AdaptivePolicy::PrefixIn(std::span<const BlockId> blocks, int turn) const {
   for (size_t i = blocks.size(); i-- > 0;) {
     const Record& record = records_[static_cast<size_t>(blocks[i])];
@@ -161,9 +159,10 @@ double AdaptivePolicy::MeanAgeOf(int age_class) const {
   return (begin + end) / 2 / clock_.units_per_touch();
 }
 
-// Removes the first block of `found`, and the directly following blocks with the same past uses,
-// from the eviction order. Counts one use of each removed block, and returns the number of removed
-// blocks. Raises `turn` to the latest conversation turn in which a removed block was computed.
+// Removes leading blocks of `found` from the eviction order, and counts one use of each removed
+// block. Stops at the first block whose past uses differ from those of the first block
+// (IsUsedLike). Returns the number of removed blocks. `turn` becomes the maximum of `turn` and
+// Record::born of the removed blocks.
 size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   size_t length = 0;
@@ -173,10 +172,8 @@ size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   return length;
 }
 
-// Removes the first block of `found` from the eviction order, and the directly following blocks
-// that have the same past uses and are adjacent in the eviction order. Counts one use of each
-// removed block, and returns the number of removed blocks. Raises `turn` to the latest conversation
-// turn in which a removed block was computed.
+// Does a part of TakeUp() with one list operation. Also stops at the first block that is not next
+// to the previous block in the eviction order.
 size_t AdaptivePolicy::TakeUpNeighbours(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   const bool listed = first.list_state == kListed;
@@ -224,8 +221,8 @@ void AdaptivePolicy::Add(BlockId id, SequenceUse& use) {
   record.born = PlusOne(use.turn_seen);
 }
 
-// Returns true if the policy remembers that block `id` was evicted. In this case, also stores in
-// `use` what the policy remembers of the block, such as its number of uses.
+// Returns true if the policy remembers the eviction of block `id`. Then also copies the stored data
+// of the block, such as its number of uses, to `use`.
 bool AdaptivePolicy::MeetGhosts(BlockId id, SequenceUse& use) {
   if (use.ghosts_left > 0) {
     --use.ghosts_left;

@@ -45,27 +45,24 @@ class AdaptivePolicy final : public EvictionPolicy {
     TouchClock::Stamp last_use = 0;
     uint8_t uses = 0;  // number of requests that used the block, at most 255; 0: unknown
     uint8_t born = 0;  // turn of the conversation (1, 2, ...) in which the block was computed
-    // A 5-bit code for the number of blocks that were released together with the block.
+    // RunCodeOf(n), if n blocks were released together.
     uint8_t run_code = 0;
     uint8_t reuse_class : 5 = 0;
     uint8_t list_state : 3 = kElsewhere;
 
-    // Returns true if the two records have the same last_use, run_code and reuse_class, and if
-    // list_state is kElsewhere in both records or in neither.
     bool IsUsedLike(const Record& other) const {
       return last_use == other.last_use && run_code == other.run_code &&
              reuse_class == other.reuse_class &&
              (list_state == kElsewhere) == (other.list_state == kElsewhere);
     }
-    // Returns whether the fields last_use, run_code, reuse_class and list_state of the two records
-    // are equal.
+    // Returns true if last_use, run_code, reuse_class and list_state are equal.
     bool IsListedLike(const Record& other) const {
       return IsEqual(other, {.last_use = ~0u, .run_code = 255, .reuse_class = 31, .list_state = 7});
     }
     bool IsCountedLike(const Record& other) const {
       return IsEqual(other, {.uses = 255, .born = 255});
     }
-    // Returns whether the two records are equal in all bits that are 1 in `mask`.
+    // Returns true if the two records are equal in all bits that are 1 in `mask`.
     bool IsEqual(const Record& other, const Record& mask) const {
       const auto word = [](const Record& record) { return std::bit_cast<uint64_t>(record); };
       return ((word(*this) ^ word(other)) & word(mask)) == 0;
@@ -73,8 +70,7 @@ class AdaptivePolicy final : public EvictionPolicy {
   };
   static_assert(sizeof(Record) == 8);
 
-  // The oldest or the newest block of one list in `lists_`. A list contains blocks with similar
-  // past uses.
+  // One end of a list in `lists_`: the oldest or the newest block of the list.
   struct End {
     BlockId block = kNoBlock;
     int reuse_class = -1;
@@ -113,8 +109,8 @@ class AdaptivePolicy final : public EvictionPolicy {
   // One list of blocks for each class of blocks with similar past uses. The oldest block of each
   // list is in front.
   std::array<BlockList, kReuseClasses> lists_;
-  // The list end (oldest or newest block of a list) from which Evict() took the latest block.
-  // Evict() takes the next block from the same list end if StillStands(choice_) is true.
+  // The end of a list (its oldest or its newest block) from which the previous call of Evict() took
+  // a block. The next call uses the same end of the list if StillStands(choice_) is true.
   End choice_;
   // Number of block uses by which PassTime() will advance the clocks.
   uint64_t touches_to_come_ = 0;

@@ -55,8 +55,8 @@ class ArcPolicy final : public EvictionPolicy {
   std::array<int32_t, 2> sizes_{};
   double capacity_;
   double target_ = 0;  // target number of blocks in the list of blocks that were used once
-  // Evicted blocks that the policy remembers. Value of an entry: 2 * (number of evictions before
-  // this eviction) + index of the list from which the block was evicted.
+  // Evicted blocks that the policy remembers. Value of an entry: 2 * (value of `stamp_` after the
+  // eviction) + index of the list from which the block was evicted.
   GhostTable table_;
   std::array<Ghosts, 2> ghosts_;
   uint32_t stamp_ = 0;  // number of blocks that this policy has evicted

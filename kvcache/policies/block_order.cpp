@@ -17,9 +17,8 @@ BlockOrder::BlockOrder(std::span<Block> blocks, int num_lists)
 
 int BlockOrder::FirstOccupied(int from) const {
   const size_t first = static_cast<size_t>(from) / 64;
-  // Bit i of `occupied_` is 1 if list i is not empty. The loop examines the word with bit `from`
-  // twice: the first iteration examines the bits from `from` on, and the last iteration the bits
-  // below `from`.
+  // Bit i of `occupied_` is 1 if list i is not empty. The first iteration examines the bits from
+  // `from` on. The last iteration examines the bits below `from` of the same word.
   for (size_t i = 0; i <= occupied_.size(); ++i) {
     const size_t word = (first + i) % occupied_.size();
     uint64_t bits = occupied_[word];

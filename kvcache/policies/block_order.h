@@ -32,7 +32,7 @@ class BlockOrder {
     ListAt(list).PushFront(blocks_, id);
     SetListed(list, id);
   }
-  // Removes block `id` from its list, and forgets the index of the list. REQUIRES: has(`id`).
+  // Removes block `id` from the order, so that has(`id`) becomes false. REQUIRES: has(`id`).
   void Remove(BlockId id) {
     if (!is_parked(id)) Unlink(id);
     PositionOf(id) = kNowhere;
@@ -47,8 +47,7 @@ class BlockOrder {
       Park(id);
     }
   }
-  // Removes block `id` from its list, but stores the index of the list: ListOf(`id`) returns the
-  // same index as before.
+  // Removes block `id` from its list. ListOf(`id`) still returns the index of this list.
   void Park(BlockId id) {
     Unlink(id);
     ++PositionOf(id);

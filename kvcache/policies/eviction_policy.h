@@ -25,34 +25,33 @@ constexpr std::string_view NameOf(EvictionPolicyKind kind) {
   return NameIn(kEvictionPolicyNames, kind);
 }
 
-// Data that an eviction policy stores for one sequence. Members named ghost_... describe evicted
-// blocks that the sequence computes again.
+// Data that an eviction policy stores for one sequence.
 struct SequenceUse {
-  // A sequence may compute a group of evicted blocks again. ghosts_left is the number of blocks of
-  // this group that are not computed yet.
+  // If the sequence computes a group of evicted blocks again: number of blocks of this group that
+  // are not computed yet.
   int32_t ghosts_left = 0;
-  // A sequence may compute a group of evicted blocks again. ghost_uses is the number of requests
-  // that used the blocks of this group before their eviction.
+  // If the sequence computes evicted blocks again: number of requests that used these blocks before
+  // the eviction.
   uint8_t ghost_uses = 0;
-  // A sequence may compute a group of evicted blocks again. ghost_born is the conversation turn (1,
-  // 2, ...) in which the blocks of this group were first computed.
+  // If the sequence computes evicted blocks again: turn (number of a request in its conversation)
+  // in which these blocks were first computed.
   uint8_t ghost_born = 0;
-  // Properties of a group of evicted blocks that the sequence computes again. ghost_class: class of
-  // blocks with similar past uses. ghost_age: index of the range that contains the time since the
-  // last use. ghost_run: code (RunCodeOf) for the number of blocks that were released together.
+  // If the sequence computes evicted blocks again, these members describe the blocks. ghost_class:
+  // index of the class of blocks with similar past uses. ghost_age: index of the range of ages
+  // (times since the last use). ghost_run: RunCodeOf(n), if n blocks were released together.
   uint8_t ghost_class = 0, ghost_age = 0, ghost_run = 0;
-  // Hash of the start of the prompt that many requests have in common, such as a system prompt. 0:
-  // none.
+  // Hash of the common prefix of the prompt: a start of many prompts, such as a system prompt. 0:
+  // the prompt has no common prefix.
   uint32_t prefix = 0;
-  // The latest conversation turn (1, 2, ...) in which one of the reused blocks of the sequence was
-  // first computed.
+  // Highest turn (number of a request in its conversation) in which a reused block of the sequence
+  // was first computed. 0: no such block.
   uint8_t turn_seen = 0;
   bool has_begun = false;  // true after the first call of EvictionPolicy::Use for the sequence
-  // True if the policy no longer searches for the next blocks of the sequence among the evicted
-  // blocks. The policy ends this search at the first block that it does not find.
+  // True after the policy has not found a block of the sequence among the evicted blocks. The
+  // policy then does not search for later blocks of the sequence.
   bool past_known = false;
-  // True if plain LRU would hold the last cached block of the sequence, and all evicted blocks
-  // after it that the policy has examined.
+  // True if a cache with plain LRU would also hold the blocks of the sequence that the policy has
+  // examined so far.
   bool lru_streak = true;
 };
 
@@ -98,8 +97,8 @@ class EvictionPolicy {
   // Removes all blocks from the eviction order. A policy may keep its statistics.
   virtual void Clear() = 0;
 
-  // Returns whether the eviction order also contains free blocks that lookups cannot find. The pool
-  // then calls Release() for such blocks too. If false, the pool allocates such blocks before it
+  // Returns whether the eviction order also contains free blocks that lookups cannot find. If true,
+  // the pool calls Release() for these blocks too. If false, the pool uses these blocks before it
   // evicts a block.
   virtual bool orders_unpublished() const { return false; }
   // Returns whether the next block to evict is a block that lookups cannot find.

@@ -18,9 +18,8 @@ enum class EvictionReason : uint8_t {
 };
 inline constexpr size_t kNumEvictionReasons = 4;
 
-// Number of buckets with an upper bound in a histogram of times, such as the time from the caching
-// to the eviction of a block. The bounds are 64 ms, 256 ms, 1 s and so on, up to 3 days. One more
-// bucket counts longer times.
+// Number of buckets with an upper bound in an AgeHistogram. The bounds are 64 ms, 256 ms, 1 s and
+// so on, up to 3 days. One more bucket counts longer times.
 inline constexpr size_t kNumAgeBounds = 12;
 constexpr double AgeBoundSeconds(size_t bucket) {
   return static_cast<double>(uint64_t{64} << 2 * bucket) * 1e-3;

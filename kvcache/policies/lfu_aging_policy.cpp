@@ -17,9 +17,8 @@ void LfuAgingPolicy::Release(std::span<const BlockId> freed, const SequenceUse&)
 
 BlockId LfuAgingPolicy::Evict() {
   for (int list = order_.FirstOccupied(age_); list >= 0; list = order_.FirstOccupied(age_)) {
-    // Set `age_` to the lowest priority of all cached blocks, which is the priority of the block
-    // that is evicted now. A block that is released later gets the priority `age_` plus its number
-    // of uses.
+    // Set `age_` to the priority of the block that is evicted now. A block that is released later
+    // gets the priority `age_` plus its number of uses.
     age_ = list;
     const BlockId victim = order_.Oldest(list);
     if (victim == kNoBlock) continue;

@@ -67,7 +67,9 @@ BlockId Lru2Policy::Evict() {
 
 void Lru2Policy::OnChildless(BlockId id) {
   if (!order_.is_parked(id)) return;
-  // Insert block `id` as the oldest block of its list: kOnce (blocks used once) or kAncient.
+  // Make block `id` the oldest block of a list. A block that was used once returns to the list
+  // kOnce. Any other block enters kAncient, the list of blocks whose second-last use is longest
+  // ago.
   const int list = order_.ListOf(id) == kOnce ? kOnce : kAncient;
   order_.Remove(id);
   order_.PushFront(list, id);

@@ -41,10 +41,10 @@ class LruGuard {
   static constexpr size_t kEpochs = 1024;
   static constexpr double kDebtCapacities = 0.25, kDebtRequests = 6;
   static constexpr double kRelief = 2;
-  // Limits for the relief periods, in which the adaptive policy evicts in LRU order.
-  // kSoonCapacities: if a relief period begins less than kSoonCapacities * capacity block uses
-  // after the end of the previous relief period, its length doubles. kReliefFactorMax: maximum
-  // length of a relief period, divided by the minimum length.
+  // In a relief period, the adaptive policy evicts in LRU order. If fewer than kSoonCapacities *
+  // capacity_ block uses lie between two relief periods, the second period is twice as long as the
+  // first. kReliefFactorMax is the maximum length of a relief period, divided by the minimum
+  // length.
   static constexpr double kReliefFactorMax = 64, kSoonCapacities = 8;
   static constexpr double kMeanStep = 0.01;
 

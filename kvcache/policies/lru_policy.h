@@ -20,7 +20,7 @@ class LruPolicy final : public EvictionPolicy {
   BlockId Evict() override;
   void Remove(BlockId id) override;
   void OnChildless(BlockId) override {}
-  // Does nothing, because this eviction order also contains free blocks that lookups cannot find.
+  // Does nothing: free blocks stay in the eviction order even if lookups cannot find the blocks.
   void Clear() override {}
   bool orders_unpublished() const override { return true; }
   bool is_next_unpublished() const override {

@@ -20,9 +20,10 @@ class OneOffPrefixes {
   // prompts. `now` is the time of the request, from PacedClock::now(). `now` may decrease slightly
   // between calls.
   void CountNew(uint32_t prefix, double now);
-  // Counts that blocks after `prefix` (the hash of a common start of many prompts) were used again.
-  // `part`: share of the blocks of one request that were used again. `age`: time since the last use
-  // of these blocks, in the unit of PacedClock::now().
+  // Counts a reuse of blocks that earlier requests computed after `prefix`, the hash of a common
+  // start of many prompts. `part`: number of these earlier requests; if only a part of the blocks
+  // of a request is used again, the request counts as a fraction. `age`: time since the last use of
+  // the blocks, in the unit of PacedClock::now().
   void CountReuse(uint32_t prefix, float part, double age);
   // Returns true if `prefix` (the hash of a common start of many prompts) is one-off: the blocks
   // that requests compute after the prefix are rarely used again.
@@ -39,9 +40,8 @@ class OneOffPrefixes {
   // The table stores prefixes in sets. If a new prefix replaces a stored prefix, the counts of the
   // other prefixes in the set are multiplied by kKept.
   static constexpr float kKept = 0.9375F;
-  // The blocks of a request are used again only later, so CountNew() counts a request gradually,
-  // during a delay. kLag is the length of the delay, divided by the mean time until blocks are used
-  // again.
+  // A new request counts with a weight that grows from 0 to 1, because its blocks are used again
+  // only later. The weight grows during a time of kLag * (mean time until blocks are used again).
   static constexpr double kLag = 3;
   // Each reuse multiplies sum_ages_ and sum_squared_ages_ by 1 - kAgeStep, so that earlier reuses
   // have less weight.
@@ -50,17 +50,16 @@ class OneOffPrefixes {
 
   struct Entry {
     uint32_t prefix = 0;
-    // Number of recent requests with this prefix that CountNew() has not added to `runs` yet. The
-    // number is a fraction because requests are added gradually.
+    // Number of recent requests that are not counted in `runs` yet. Each request moves gradually
+    // from `coming` to `runs`, so the two numbers are fractions.
     float coming = 0;
     float runs = 0, reused = 0;
     double counted_at = 0;
   };
 
   static size_t SetOf(uint32_t prefix) { return prefix * 0x9E3779B1U / (~0U / kSets + 1); }
-  // Returns r * r / n. n is the number of requests (Entry::runs). r is the number of these requests
-  // whose blocks were used again (Entry::reused). `runs` counts a request later than `reused`, so n
-  // may be smaller than r. n is then r.
+  // Returns r * r / max(n, r). r is the number of requests whose blocks were used again
+  // (Entry::reused). n is the number of all requests (Entry::runs).
   static double RatesOf(const Entry& entry);
   const Entry* Find(uint32_t prefix) const;
   Entry* Find(uint32_t prefix) { return const_cast<Entry*>(std::as_const(*this).Find(prefix)); }
@@ -68,8 +67,8 @@ class OneOffPrefixes {
   void Set(Entry& entry, float runs, float reused);
 
   std::array<std::array<Entry, kWays>, kSets> sets_{};
-  // Sums over the counts of all prefixes. sum_reused_: number of requests whose blocks were used
-  // again. sum_rates_: sum of the results of RatesOf().
+  // Sums over all prefixes. sum_reused_: number r of requests whose blocks were used again.
+  // sum_rates_: r * r / n, where n is the number of requests with the prefix (RatesOf).
   double sum_reused_ = 0, sum_rates_ = 0;
   // Weighted sum of the times until blocks were used again, and weighted sum of the squares of
   // these times. Recent times have more weight.

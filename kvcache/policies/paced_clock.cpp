@@ -44,7 +44,7 @@ void PacedClock::CountEvenly(double pace, uint64_t now) {
   uncounted_ = std::min(uncounted_, kWindowEpochs * static_cast<double>(length) * pace);
 }
 
-// Returns the number of seconds by which the clock advances for the next `num_touches` block uses.
+// Returns the number of seconds by which the clock advances when `num_touches` blocks are used.
 double PacedClock::Passed(double num_touches) {
   const double pause = ToSeconds(latest_ - counted_until_);
   counted_until_ = latest_;

@@ -24,7 +24,7 @@ class PacedClock {
 
   // Sets the present time to `now`. Does nothing if `now` is before the present time.
   void PassUntil(Time now);
-  // Advances the clock by the time of the next `num_touches` block uses. The caller must then call
+  // Advances the clock when `num_touches` blocks are used. The caller must then call
   // TouchClock::Advance. REQUIRES: `num_touches` > 0.
   void Advance(uint64_t num_touches);
 
@@ -38,13 +38,12 @@ class PacedClock {
   // Returns the index of the range of ages that contains `age`. The unit of `age` is the mean time
   // between two block uses.
   int AgeClass(double age) const {
-    // all ages from kMost on belong to the last range of ages
     constexpr double kMost = 1e18;
     return touches_.AgeClass(static_cast<uint64_t>(std::clamp(age, 0.0, kMost)));
   }
   // Returns the age of a block that was last used `epochs_ago` epochs before the present epoch. An
   // epoch is a period with a fixed number of block uses. The unit of the age is the mean time
-  // between two block uses. If `epochs_ago` is above kEpochs - 1, computes the age for kEpochs - 1.
+  // between two block uses. If `epochs_ago` is above kEpochs - 1, returns the age for kEpochs - 1.
   double AgeOfEpoch(uint64_t epochs_ago) const;
 
  private:
@@ -62,7 +61,7 @@ class PacedClock {
   // Sets touches_per_second_, the mean number of block uses per second. `now` is the number of
   // block uses since the start of the clock `touches_`.
   void SettleUnit(uint64_t now);
-  // Replaces all stored times by times for which each block use takes `pace` seconds. `now` is the
+  // Sets all stored times as if each block use until now had taken `pace` seconds. `now` is the
   // number of block uses since the start of the clock `touches_`.
   void CountEvenly(double pace, uint64_t now);
   double SecondsSince(TouchClock::Stamp stamp) const;

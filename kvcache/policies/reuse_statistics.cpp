@@ -7,35 +7,31 @@
 namespace incipit {
 namespace {
 
-// Weights of the initial assumptions about how often blocks are used again. An assumption counts as
-// much as this number of observed groups of blocks. kPriorWeight: weight of the assumed number of
-// uses (kRatePrior). kFactorPriorWeight: weight of the assumed effect of past uses (kUsedPrior).
+// Weights of the initial assumptions kRatePrior (kPriorWeight) and kUsedPrior (kFactorPriorWeight).
+// An assumption with the weight n has the same effect as n observed groups of blocks.
 constexpr float kPriorWeight = 0.5F, kFactorPriorWeight = 96;
-// Initial assumptions, before block uses are counted. kRatePrior: number of uses of a block within
-// one range of ages (times since the last use). kUsedPrior: blocks that were used again are used
-// this number of times as often as other blocks.
+// Initial assumptions, before block uses are counted. kRatePrior: reuse rate (uses per block in one
+// range of ages). kUsedPrior: reuse rate of blocks that several requests used, divided by the reuse
+// rate of blocks that one request used.
 constexpr float kUsedPrior = 4, kRatePrior = 0.1F;
 // kRateMin and kRateMax: minimum and maximum of a reuse rate, the number of uses per block in one
 // range of ages (times since the last use). kChanceMax: maximum probability that a block is used in
 // one range of ages.
 constexpr float kRateMax = 2, kRateMin = 1e-6F, kChanceMax = 0.999F;
-// The greater kLikeness, the more similar are the estimated reuse rates of neighbouring ranges of
-// ages. An age is the time since the last use of a block. A reuse rate is the number of uses per
-// block.
+// Strength with which neighbouring ranges of ages (times since the last use) get similar reuse
+// rates (uses per block).
 constexpr float kLikeness = 4;
 
-// The ages (times since the last use) of blocks are computed exactly if the last use was in the
-// latest kYoungEpochs epochs. An epoch is a period with a fixed number of block uses. For other
-// blocks, only the range of the age is used.
+// If the last use of a block was in the latest kYoungEpochs epochs (periods of block uses), the
+// exact age of the block is computed. For older blocks, only the range of the age is used.
 constexpr size_t kYoungEpochs = 32;
 
-// The table slow_ counts how often blocks were used again. All counts in slow_ are halved if slow_
-// has counted more than n blocks. n is kSlowCapacities * (blocks that the cache can hold) +
-// kSlowRuns * (mean number of blocks that are used together).
+// If the table slow_ has counted more blocks than a limit, all counts in slow_ are halved. The
+// limit is kSlowCapacities * (number of cache blocks) + kSlowRuns * (mean number of blocks that are
+// used together).
 constexpr double kSlowCapacities = 20, kSlowRuns = 4000;
-// The table fast_ counts how often blocks were used again recently. All counts in fast_ are halved
-// if fast_ has counted more than kFastCapacities * (blocks that the cache can hold) blocks. The
-// limit is low, so that fast_ forgets old block uses early.
+// If the table fast_ has counted more than kFastCapacities * (number of cache blocks) blocks, all
+// counts in fast_ are halved. So fast_ forgets old block uses early.
 constexpr double kFastCapacities = 1, kFastRuns = 0;
 
 // Constants for the weighted mean of the reuse rates in the two tables slow_ and fast_:
@@ -46,8 +42,7 @@ constexpr double kFastCapacities = 1, kFastRuns = 0;
 // - kShareMin: approximate minimum of (smaller weight) / (greater weight).
 constexpr float kLikelihoodKept = 0.97F, kSlowAdvantage = 16, kShareMin = 0.02F;
 
-// Returns the sum of the elements of `row`. Computes four partial sums, which allow vector
-// instructions.
+// Returns the sum of the elements of `row`. The four partial sums allow vector instructions.
 template <size_t kSize>
 float SumOf(const std::array<float, kSize>& row) {
   static_assert(kSize % 4 == 0);
@@ -160,10 +155,9 @@ void ReuseStatistics::Scale(LifeTable& table, float factor) const {
   table.weight *= factor;
 }
 
-// Adds to `exposed` the blocks whose age (time since the last use) has increased from `begin` to
-// `end`. `blocks` is the number of these blocks in each class of blocks with similar past uses.
-// `exposed` counts the blocks of each class that passed through each range of ages. A block that
-// passed through a part of a range counts as a fraction.
+// Counts in `exposed` that the ages (times since the last use) of `blocks` increased from `begin`
+// to `end`. exposed[a][k] is the number of blocks of class k that passed through age range a. A
+// part of the range counts as a fraction. `blocks` is the number of blocks in each class.
 void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin, double end) const {
   if (SumOf(blocks) == 0) return;
   begin = std::max(begin, 0.0);
@@ -176,9 +170,9 @@ void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin,
   }
 }
 
-// Returns how many blocks passed through each range of ages (times since the last use) since the
-// last update. Counts each class of blocks with similar past uses separately. `units` is the time
-// since the last update, in the unit of the age ranges.
+// Returns a table. Element [a][k] is the number of blocks of class k that passed through range a of
+// ages (times since the last use) since the last update. `units` is the time since the last update,
+// in the unit of the age ranges.
 ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   const auto age_class_of = [this](uint64_t epochs_ago) {
     return static_cast<size_t>(paced_clock_.AgeClass(paced_clock_.AgeOfEpoch(epochs_ago)));
@@ -218,8 +212,8 @@ uint64_t ReuseStatistics::LivelyAges(const AgeTable& exposed) const {
   return ages;
 }
 
-// Adds the block uses since the last update to the log likelihoods of `table`. The likelihood is
-// that of a Poisson process with the reuse rates in `table`.
+// Measures how well the reuse rates in `table` predicted the block uses since the last update. Adds
+// the log likelihood of these uses, as a Poisson process, to table.log_likelihood.
 void ReuseStatistics::Judge(LifeTable& table, const AgeTable& exposed, uint64_t ages) const {
   for (float& likelihood : table.log_likelihood) likelihood *= kLikelihoodKept;
   for (; ages != 0; ages &= ages - 1) {
@@ -247,8 +241,8 @@ void ReuseStatistics::Absorb(LifeTable& table, const AgeTable& exposed, uint64_t
   if (table.weight > weight_max) Scale(table, 0.5F);
 }
 
-// Returns the reuse rate (uses per block) in each range of ages (times since the last use). Makes
-// no difference between blocks with different past uses.
+// Returns the reuse rate (uses per block) of all blocks together, for each range of ages (times
+// since the last use).
 std::array<float, ReuseStatistics::kAges> ReuseStatistics::PooledRates(const LifeTable& table,
                                                                        float prior_weight) {
   std::array<float, kAges> rates;
@@ -259,9 +253,8 @@ std::array<float, ReuseStatistics::kAges> ReuseStatistics::PooledRates(const Lif
   return rates;
 }
 
-// Returns one factor for each class of blocks with similar past uses: the counted number of uses,
-// divided by the number of uses that `rates` predict. `rates` are the uses per block in each range
-// of ages (times since the last use).
+// Returns one factor for each class of blocks: the counted number of uses, divided by the expected
+// number of uses. The expectation uses the reuse rates `rates` of all classes together.
 ReuseStatistics::Row ReuseStatistics::ClassFactors(const LifeTable& table,
                                                    const std::array<float, kAges>& rates,
                                                    float prior_weight) {
@@ -327,8 +320,9 @@ void ReuseStatistics::Smooth(AgeTable& rate) const {
   }
 }
 
-// Returns weighted means of the reuse rates of the slow and the fast table. For each class of
-// blocks, the table that predicted recent uses better has the greater weight.
+// Returns weighted means of the reuse rates in slow_ (forgets old uses slowly) and in fast_
+// (forgets old uses fast). For each class of blocks, the table that predicted recent uses better
+// has the greater weight.
 ReuseStatistics::AgeTable ReuseStatistics::MixedRates() const {
   Row fast_share;
   for (size_t k = 0; k < kClasses; ++k) {
@@ -347,14 +341,13 @@ ReuseStatistics::AgeTable ReuseStatistics::MixedRates() const {
   return mixed;
 }
 
-// Computes the value of keeping a block, for each range of ages (times since the last use) and each
-// class of blocks. `rate` is the number of uses per block. The values are slopes of the upper
-// convex hull of a curve: number of hits against time in the cache.
+// Computes values_, the value of keeping a block, for each range of ages and each class of blocks.
+// `rate` is the number of uses per block. The values are slopes of the upper convex hull of a
+// curve: number of hits against time in the cache.
 void ReuseStatistics::SetValues(const AgeTable& rate) {
   struct Point {
-    // A point of the curve stands for one age, the time since the last use of blocks. `hits`:
-    // number of hits at this age and at all greater ages. `time`: time that blocks spend in the
-    // cache at this age and at all greater ages.
+    // Totals over all blocks with at least a certain age (time since the last use). `time`: time in
+    // the cache at these ages. `hits`: number of hits at these ages.
     double time, hits;
     double SlopeTo(const Point& later) const { return (hits - later.hits) / (time - later.time); }
     // Returns true if the line from this point to `far` is at least as steep as the line from this
@@ -371,8 +364,8 @@ void ReuseStatistics::SetValues(const AgeTable& rate) {
       for (Row& values : values_) values[k] = values[k - 1];
       continue;
     }
-    // Points of the upper convex hull of a curve: number of hits against time in the cache. The
-    // point with the highest age is first.
+    // Corners of the upper convex hull of the points so far. The point with the highest age is
+    // first.
     std::array<Point, kAges + 1> hull;
     size_t size = 0;
     hull[size++] = {.time = 0, .hits = 0};

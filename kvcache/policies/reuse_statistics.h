@@ -33,7 +33,7 @@ class ReuseStatistics {
   // is the sum of 1 / sqrt(n) over the blocks, where n is the number of blocks that were released
   // together.
   void Leave(int reuse_class, TouchClock::Stamp stamp, float weight);
-  // Counts that blocks of the class `reuse_class` (blocks with similar past uses) were used again.
+  // Counts blocks of the class `reuse_class` (blocks with similar past uses) that are used again.
   // The time since their previous use was in the range with the index `age_class`. `weight` is the
   // sum of 1 / sqrt(n) over the blocks, where n is the number of blocks that were released
   // together. The caller must also call Leave.
@@ -41,17 +41,17 @@ class ReuseStatistics {
     recent_reused_[static_cast<size_t>(age_class)][static_cast<size_t>(reuse_class)] += weight;
     recent_weight_ += weight;
   }
-  // Counts evicted blocks that were not used again, and that the policy no longer remembers.
-  // `weight` is the sum of 1 / sqrt(n) over the blocks, where n is the number of blocks that were
-  // released together. The caller must also call Leave.
+  // Counts evicted blocks that the policy no longer remembers. `weight` is the sum of 1 / sqrt(n)
+  // over the blocks, where n is the number of blocks that were released together. The caller must
+  // also call Leave.
   void CountForgotten(float weight) { recent_weight_ += weight; }
 
   // Updates the statistics with the block uses that were counted since the previous call of
   // BeginEpoch(). The caller must call BeginEpoch() whenever TouchClock::epoch() has changed.
   // `mean_run` is the mean number of blocks with similar past uses that are used together.
   void BeginEpoch(double mean_run);
-  // Computes the values that ValueOf() returns, if BeginEpoch() was called since the last
-  // computation. The caller must call Refresh() before ValueOf().
+  // Computes the values that ValueOf() returns, unless the values are up to date. The caller must
+  // call Refresh() before ValueOf().
   void Refresh() {
     if (epochs_to_fit_ > 0) FitAll();
   }
@@ -70,8 +70,7 @@ class ReuseStatistics {
   // Number of classes of blocks with similar past uses.
   static constexpr size_t kClasses = kReuseClasses;
   static constexpr size_t kAges = TouchClock::kAges;
-  // Number of latest epochs (periods with a fixed number of block uses) for which blocks are
-  // counted separately, by the epoch of their last use.
+  // Number of epochs (periods with a fixed number of block uses) that at_risk_ counts separately.
   static constexpr size_t kEpochs = 1024;
   // The reuse rates are computed again at the latest after this number of calls of BeginEpoch.
   static constexpr int kEpochsPerFit = 8;
@@ -81,33 +80,31 @@ class ReuseStatistics {
   using AgeTable = std::array<Row, kAges>;
 
   // Counts of past block uses, and the reuse rates (uses per block) that are computed from these
-  // counts. All tables are indexed by range of ages (times since the last use) and by class of
-  // blocks with similar past uses.
+  // counts. Element [a][k] of each table is for range a of ages (times since the last use) and for
+  // class k of blocks with similar past uses.
   struct LifeTable {
-    // Number of blocks that were used again, by time since the previous use. Each class of blocks
-    // with similar past uses is counted separately. The number is weighted: a block counts
-    // 1/sqrt(n), if n blocks were released together.
+    // Element [a][k]: number of blocks of class k that were used again at an age (time since the
+    // last use) in range a. A block counts 1/sqrt(n), if n blocks were released together.
     AgeTable reused{};
-    // Number of blocks that passed through each range of ages (times since the last use). The
-    // number is weighted: a block counts 1/sqrt(n), if n blocks were released together.
+    // Element [a][k]: number of blocks of class k that passed through range a of ages (times since
+    // the last use). A block counts 1/sqrt(n), if n blocks were released together.
     AgeTable exposed{};
     AgeTable rate{};  // estimated uses per block in each range of ages
     // Log likelihood of the recent block uses, under the assumption that `rate` are the true reuse
     // rates (uses per block). Each class of blocks with similar past uses has its own value.
     Row log_likelihood{};
-    // Number of blocks that were used again, or that were evicted and are no longer remembered. The
-    // number is weighted: a block counts 1/sqrt(n), if n blocks were released together.
+    // Number of blocks that were used again, or that were evicted and are no longer remembered. A
+    // block counts 1/sqrt(n), if n blocks were released together.
     double weight = 0;
-    // All counts of this table are halved if the table has counted more than n blocks. n is
-    // capacities_max * (blocks that the cache can hold) + runs_max * (mean number of blocks that
-    // are used together).
+    // If this table has counted more blocks than a limit, all its counts are halved. The limit is
+    // capacities_max * (number of cache blocks) + runs_max * (mean number of blocks that are used
+    // together).
     double capacities_max = 0, runs_max = 0;
   };
 
   bool IsInRing(uint64_t epoch) const { return epoch + kEpochs > epoch_; }
-  // Returns one 64-bit word of the bit set `occupied_`: the word with the bit for `epoch` (a period
-  // with a fixed number of block uses). The bit is 1 if the last use of at least one block in the
-  // statistics was in `epoch`.
+  // Returns the 64-bit word of `occupied_` that contains the bit for `epoch`. The bit is 1 if the
+  // statistics contain a block whose last use was in `epoch`.
   uint64_t& OccupiedNear(uint64_t epoch) { return occupied_[epoch % kEpochs / 64]; }
   size_t NextOccupied(size_t epochs_ago) const;
   void AdvanceRing();
@@ -132,23 +129,20 @@ class ReuseStatistics {
   // number of the latest epoch (period of block uses) that at_risk_ contains
   uint64_t epoch_;
   double fitted_at_;  // time of paced_clock_ at the last call of BeginEpoch
-  // Row e % kEpochs: number of blocks that were last used in epoch e (a period of block uses). Each
-  // class of blocks with similar past uses is counted separately. The blocks are cached without
-  // users, or are evicted blocks that the policy remembers. The numbers are weighted: a block
-  // counts 1/sqrt(n), if n blocks were released together.
+  // Element [e % kEpochs][k]: number of blocks of class k whose last use was in epoch e (a period
+  // of block uses). Counts cached blocks without users, and evicted blocks that the policy
+  // remembers. A block counts 1/sqrt(n), if n blocks were released together.
   std::vector<Row> at_risk_;
   std::array<uint64_t, kEpochs / 64> occupied_{};
-  // Number of blocks that were last used kEpochs epochs ago or earlier (an epoch is a period of
-  // block uses). Each class of blocks with similar past uses is counted separately. The numbers are
-  // weighted: a block counts 1/sqrt(n), if n blocks were released together.
+  // Element k: number of blocks of class k that were last used kEpochs epochs ago or earlier. An
+  // epoch is a period of block uses. A block counts 1/sqrt(n), if n blocks were released together.
   Row at_risk_before_{};
-  // Number of blocks that were used again since the last call of BeginEpoch, by time since the
-  // previous use. Each class of blocks with similar past uses is counted separately. The numbers
-  // are weighted: a block counts 1/sqrt(n), if n blocks were released together.
+  // Element [a][k]: number of blocks of class k that were used again since the last call of
+  // BeginEpoch, at an age (time since the last use) in range a. A block counts 1/sqrt(n), if n
+  // blocks were released together.
   AgeTable recent_reused_{};
-  // Number of blocks that, since the last call of BeginEpoch, were used again, or were removed from
-  // the table of evicted blocks. The number is weighted: a block counts 1/sqrt(n), if n blocks were
-  // released together.
+  // Number of blocks that were used again, or that the policy forgot, since the last call of
+  // BeginEpoch. A block counts 1/sqrt(n), if n blocks were released together.
   double recent_weight_ = 0;
   double mean_run_ = 1;
   // number of calls of BeginEpoch since the reuse rates were last computed

@@ -20,8 +20,8 @@ constexpr uint8_t RunCodeOf(uint32_t length) {
   return static_cast<uint8_t>(code < kRunCodes ? code : kRunCodes - 1);
 }
 
-// Returns 1 / sqrt(n), the factor with which the statistics count a block that was released
-// together with n - 1 other blocks. `code` is RunCodeOf(n).
+// Returns the weight of a block in the statistics: about 1 / sqrt(n), if n blocks were released
+// together. `code` is RunCodeOf(n).
 inline float RunWeightOf(uint8_t code) {
   static const std::array<float, kRunCodes> kWeights = [] {
     std::array<float, kRunCodes> weights;

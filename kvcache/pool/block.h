@@ -40,8 +40,8 @@ struct alignas(64) Block {
   // True if a retention hint keeps the block. The block is then not in the eviction order of the
   // policy.
   bool retained : 1 = false;
-  // Number of the log of cache events that has reported the block as cached. 0: no log has reported
-  // the block. Each started log gets a new number (BlockPool::log_number_).
+  // Identifies the log of cache events that has reported the block as cached
+  // (BlockPool::log_number_). 0: no log has reported the block.
   uint8_t emitted_in = 0;
 
   bool has_children() const { return first_child != kNoBlock; }
@@ -58,8 +58,8 @@ struct BlockList {
   bool empty() const { return front == kNoBlock; }
   void PushBack(std::span<Block> blocks, BlockId id);
   void PushFront(std::span<Block> blocks, BlockId id);
-  // Appends the blocks `chain` in reverse order, beginning with its last block. Calls `visit(id)`
-  // for each block. REQUIRES: `chain` is not empty.
+  // Appends the blocks `chain` to this list, the last block of `chain` first. Calls `visit(id)` for
+  // each block. REQUIRES: `chain` is not empty.
   template <typename Visit>
   void PushBackReversed(std::span<Block> blocks, std::span<const BlockId> chain,
                         const Visit& visit);

@@ -157,7 +157,7 @@ void BlockPool::UnpublishAll() {
   }
   event_log_.AddMark(KvEvent::Kind::kCleared);
   index_.Clear();
-  ++num_starts_;  // num_changes() must change for all keys, because all keys become unfindable
+  ++num_starts_;  // changes the result of num_changes() for each key
   std::ranges::fill(chains_, kNoBlock);
   sweep_ = {.slot = chains_.size()};
   num_cached_free_ = 0;
@@ -229,9 +229,8 @@ void BlockPool::CheckInvariants() const {
     ++num_free;
     num_cached += block.published;
     if (is_lru_ || !block.published) continue;
-    // Check a cached block without users, unless the policy is `lru`. Lookups must return this
-    // block for its key. Either a second block has the same key and is not computed yet, or no
-    // block that directly follows has users.
+    // Check a cached block without users. If a second block has the same key, the second block must
+    // not be computed yet. Otherwise, the next blocks in sequences (children) must have no users.
     INCIPIT_CHECK(block.canonical);
     if (block.next_same != BlockId{i}) {
       INCIPIT_CHECK(At(block.next_same).pending);

@@ -138,9 +138,8 @@ BlockId BlockPool::ChooseVictim(EvictionReason& reason) {
   reason = id != kNoBlock ? EvictionReason::kPriority : EvictionReason::kCapacity;
   if (id == kNoBlock) id = policy_->Evict();
   if (id == kNoBlock) id = front(&RetainedBlocks::FrontAbove);
-  // While FrontAbove() searches, `front` moves blocks that other cached blocks follow to the
-  // eviction order of the policy. If the search finds no block to evict, call Evict() a second
-  // time.
+  // The search with FrontAbove() may have added blocks to the eviction order of the policy. So call
+  // Evict() a second time.
   if (id == kNoBlock) id = policy_->Evict();
   INCIPIT_CHECK(id != kNoBlock);
   return id;

@@ -201,7 +201,8 @@ class BlockPool {
     size_t slot = 0;  // index in `chains_`, the hash table of blocks that begin a sequence
     // block to visit next; kNoBlock: begin with the first block of slot `slot`
     BlockId next = kNoBlock;
-    // true: `next` and all cached blocks that continue `next` are already visited
+    // True if SweepCached() has already visited `next` and all cached blocks that follow `next` in
+    // a sequence.
     bool is_left = false;
   };
   // Times at which lookups could first find a block (`published`), and at which the block lost its

@@ -23,9 +23,10 @@ void BlockPool::RestartEvents() {
   event_log_.Restart();
 }
 
-// Continues the visits of cached blocks after block `id` and all blocks that follow `id` are
-// visited: goes to the next block with the same previous block, to the previous block, or to the
-// next slot of `chains_` (hash table of the blocks that begin a sequence).
+// Called when SweepCached() has visited block `id` and all blocks that follow `id`. Sets the next
+// position (sweep_): the sibling of `id`, which has the same previous block. If there is no
+// sibling, the next position is the previous block. If there is no previous block, the next
+// position is the next slot of `chains_`.
 void BlockPool::LeaveSubtree(BlockId id) {
   const Block& block = At(id);
   const bool has_sibling = block.next_sibling != kNoBlock;
@@ -45,10 +46,8 @@ bool BlockPool::HasComputedChild(const Block& block) const {
 // Visits a block only if the log of cache events has reported the previous block of its sequence.
 // If a block is cached later, at a position that is already visited, Confirm() reports the block.
 //
-// A pending block (not computed yet) may have replaced an evicted block with the same key, and
-// computed blocks may follow it in a sequence. SweepCached reports the pending block and the blocks
-// that follow. If the step of the pending block fails, the log of cache events reports that the
-// block was removed.
+// Reports a pending block (not computed yet) only if a computed block follows the pending block. If
+// the step of the pending block fails, the log of cache events reports that the block was removed.
 bool BlockPool::SweepCached(size_t visits_max, absl::FunctionRef<void(BlockId)> report) {
   if (!event_log_.is_open()) return false;
   for (; visits_max > 0 && sweep_.slot < chains_.size(); --visits_max) {
