@@ -95,8 +95,8 @@ bool Scheduler::PrepareHead() {
     ReleaseHead();
     return true;
   }
-  // If cached blocks were found for the head but the head holds no blocks, these blocks were
-  // released. Admit must then look them up again.
+  // The head is the first waiting sequence, which did not fit into the cache. If the cached blocks
+  // of the head were released, Admit must look them up again.
   return head_->table.blocks.empty() && head_->match.num_tokens > 0;
 }
 
@@ -116,11 +116,14 @@ Scheduler::Candidates Scheduler::NextToAdmit(int32_t missing_max) {
   return {first, &BestCandidate(*first, missing_max)};
 }
 
-// Returns true if Admit may try to admit `sequence` now. This plan must not have tried the sequence
-// yet, and at most `missing_max` tokens must be left to compute. The limit `missing_max` does not
-// apply to the head (the waiting sequence that did not fit) and to sequences that go before the
-// head. A sequence behind the head is no candidate if it was preempted preemptions_max times,
-// because the scheduler preempts such a sequence last.
+// Returns true if this plan may try to admit `sequence`. Three conditions must hold:
+// - This plan has not tried to admit `sequence` yet.
+// - At most `missing_max` tokens of `sequence` are left to compute.
+// - If an earlier sequence does not fit into the cache, `sequence` was preempted fewer than
+//   preemptions_max times.
+//
+// Only the first condition applies to the head (the first waiting sequence, which did not fit into
+// the cache) and to sequences before the head.
 bool Scheduler::IsCandidate(Sequence& sequence, int32_t missing_max) {
   if (sequence.tried_in_plan == plan_number_) return false;
   if (head_ != nullptr && !policy_->GoesBefore(head_->standing, sequence.standing)) return true;
@@ -247,9 +250,9 @@ void Scheduler::ChargePrompt(Sequence& sequence) {
   const int32_t tenant = sequence.group->standing.tenant;
   const int32_t num_prompt = sequence.request().num_prompt();
   const int32_t num_hit = std::min(sequence.num_hit_tokens, num_prompt);
-  // If the sequence never ran, its tenant may have paid the cached price for num_paid tokens in a
-  // step that failed. If fewer of these tokens are cached now, ChargeCached gets a negative number,
-  // which refunds the difference.
+  // After a failed step, the tenant may already have paid for num_paid cached tokens of this
+  // sequence. If fewer tokens are cached now, ChargeCached gets a negative number and refunds the
+  // difference.
   if (!sequence.returning || num_hit > sequence.num_paid) {
     shares_.ChargeCached(tenant, num_hit - sequence.num_paid);
     sequence.num_paid = num_hit;
@@ -277,9 +280,9 @@ AdmissionPreview Scheduler::Preview(const SequenceGroup& group) {
   return cache_.Preview(prompt.table, LookUp(prompt), prompt.num_tokens());
 }
 
-// Looks up the cached prefix of `sequence`. The prefix may end inside a cached block, whose first
-// tokens are then copied to a new block. If too few blocks are free (NumAvailable) to keep the
-// copied block, the prefix ends with a whole block.
+// Looks up the cached prefix of `sequence`. If only the first tokens of the last cached block
+// match, the device must copy these tokens to a new block. If too few blocks are free for the copy
+// (NumAvailable), the prefix ends before this block.
 ComputedBlocks Scheduler::LookUp(const Sequence& sequence) {
   const SequenceGroup& group = *sequence.group;
   const bool copies = group.request->read_cache && !group.scores_prompt();

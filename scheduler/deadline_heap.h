@@ -20,9 +20,10 @@ class DeadlineHeap {
   // Removes `group`. Does nothing if the request is not in the heap.
   void Remove(SequenceGroup& group);
 
-  // Returns the earliest SequenceGroup::look_at of all requests, or kNoDeadline.
+  // Returns the earliest time at which a deadline must be checked (SequenceGroup::look_at). Returns
+  // kNoDeadline if the heap is empty.
   Time next() const { return heap_.empty() ? kNoDeadline : heap_.front()->look_at; }
-  // Returns the request with the earliest SequenceGroup::look_at. REQUIRES: the heap is not empty.
+  // Returns the request whose deadline must be checked first. REQUIRES: the heap is not empty.
   SequenceGroup& front() const { return *heap_.front(); }
 
  private:

@@ -15,10 +15,11 @@ namespace incipit {
 //   wait = max(time of earlier prompts, time until a slot is free, rest of the present step)
 //          + time of its own prompt
 //
-// A slot is the right to be one of the at most running_max running sequences. Earlier prompts are
-// computed while the request waits for a slot, so the formula has a maximum and not a sum.
+// At most running_max sequences run at a time, and each of these sequences holds one slot. Earlier
+// prompts are computed while the request waits for a slot, so the formula has a maximum and not a
+// sum.
 struct WaitForecast {
-  bool is_known = false;  // result of StepTimeModel::knows_prompts
+  bool is_known = false;  // false: the model cannot predict the time of prompts yet
   // Time to complete the steps in flight and to compute the prompts of running sequences, in
   // seconds.
   double running_s = 0;

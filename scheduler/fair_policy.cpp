@@ -7,9 +7,9 @@
 namespace incipit {
 namespace {
 
-// Shares are fractions of running sequences, so two tenants may both be allowed one more sequence.
-// One tenant takes it from the other only if their services differ by more than this number
-// (TenantShares::service).
+// Two tenants may have a claim to the same slot (one running sequence), because shares of slots are
+// fractions. The tenant with less service takes the slot only if the services
+// (TenantShares::service) differ by more than this number.
 constexpr double kExchangeGap = 4096;
 
 }  // namespace
@@ -33,8 +33,8 @@ std::partial_ordering FairPolicy::ComparePreemption(const Standing& a, const Sta
 
 // A tenant's share of the running sequences (slots) is rarely a whole number. For example, two
 // tenants with equal weights have 1.5 of 3 slots each, so either tenant may have the third slot.
-// The tenants exchange this slot only if their services (price of tokens / weight) differ by more
-// than kExchangeGap. Otherwise the tenants would preempt each other in every step.
+// The tenants exchange this slot only if their services (TenantShares::service) differ by more than
+// kExchangeGap. Otherwise the tenants would preempt each other in every step.
 bool FairPolicy::MayDisplace(const Standing& waiting, const Standing& running,
                              int32_t num_running) const {
   if (waiting.tenant == running.tenant) return false;

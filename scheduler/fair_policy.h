@@ -5,9 +5,9 @@
 
 namespace incipit {
 
-// Admits requests of the tenant with the least service first. Service is the price of the tenant's
-// tokens divided by the tenant's weight (TenantShares). Among the requests of one tenant, the
-// priority and then the time of arrival decide.
+// Admits requests of the tenant with the least service first. The service of a tenant is the sum of
+// the prices of its tokens (ShareOptions), divided by the weight of the tenant. Among the requests
+// of one tenant, the priority and then the time of arrival decide.
 class FairPolicy final : public SchedulingPolicy {
  public:
   explicit FairPolicy(const TenantShares& shares) : shares_(shares) {}
@@ -22,10 +22,10 @@ class FairPolicy final : public SchedulingPolicy {
   // Returns true if a sequence of `running` may be preempted to start a sequence of `waiting`. A
   // slot is one running sequence. All of these conditions must hold:
   // - The tenant of `running` has received more service than the tenant of `waiting`.
-  // - After the preemption, the tenant of `running` keeps at least its share of the slots, rounded
-  //   down (TenantShares::SlotsOf).
-  // - The tenant of `waiting` then has at most its share of the slots, rounded down. The share is
-  //   rounded up if the services differ by more than kExchangeGap.
+  // - After the preemption, the tenant of `running` still has at least its share of the slots,
+  //   rounded down (TenantShares::SlotsOf).
+  // - After the start, the tenant of `waiting` has at most its share of the slots. This share is
+  //   rounded up if the services differ by more than kExchangeGap, and otherwise rounded down.
   bool MayDisplace(const Standing& waiting, const Standing& running,
                    int32_t num_running) const override;
 

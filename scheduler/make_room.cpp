@@ -44,10 +44,10 @@ bool Scheduler::MakeRoom(StepPlan& plan, Survey& survey) {
   return true;
 }
 
-// Returns true if the head (the first waiting sequence, which did not fit into the cache) fits only
-// after preemptions of passing sequences. Passing sequences were admitted while an earlier sequence
-// did not fit; the latest is preempted first. Sets `num_passing` to the number of preemptions. The
-// decoding sequences of `survey` keep enough free blocks for their next tokens.
+// Returns true if the head (the first waiting sequence, which did not fit into the cache) can be
+// admitted only after preemptions of passing sequences. A passing sequence was admitted while an
+// earlier sequence did not fit. Sets `num_passing` to the number of necessary preemptions. Some
+// free blocks are kept for the next tokens of decoding sequences.
 bool Scheduler::HeadFitsWithout(const Survey& survey, int32_t& num_passing) const {
   if (head_ == nullptr) return false;
   int32_t num_needed = cache_.BlocksNeeded(head_->table, {}, head_->num_tokens()) +
@@ -68,24 +68,25 @@ bool Scheduler::HeadFitsWithout(const Survey& survey, int32_t& num_passing) cons
   return num_needed <= 0;
 }
 
-// Returns true if the running `sequence` may be preempted for the head, the waiting sequence that
-// does not fit into the cache. `sequence` must have been admitted while an earlier sequence did not
-// fit. Returns false if `sequence` would be admitted again before the head.
+// Returns true if a preemption of the running `sequence` helps the head (the first waiting
+// sequence, which does not fit into the cache). Two conditions must hold: `sequence` was admitted
+// while an earlier sequence did not fit, and would be admitted again only after the head.
 bool Scheduler::HasPassedHead(const Sequence& sequence) const {
   return sequence.is_passing && !sequence.ended() && !ReturnsBefore(sequence, head_->standing);
 }
 
-// Returns the latest admitted sequence that can be preempted for the head (HasPassedHead), or
-// nullptr. REQUIRES: `head_` is not nullptr.
+// Returns the latest admitted sequence whose preemption helps the head (the first waiting sequence,
+// which does not fit into the cache). Returns nullptr if there is no such sequence. REQUIRES:
+// `head_` is not nullptr.
 Sequence* Scheduler::LastPassing() const {
   const auto has_passed = [this](const Sequence* sequence) { return HasPassedHead(*sequence); };
   const auto last = std::ranges::find_if(running_.rbegin(), running_.rend(), has_passed);
   return last == running_.rend() ? nullptr : *last;
 }
 
-// Returns true if two conditions hold. Too few blocks are free for the next tokens of decoding
-// sequences and for all running prompts. A running sequence may be preempted for the head
-// (HasPassedHead).
+// Returns true if too few blocks are free for the running sequences, and LastPassing() returns a
+// sequence. The running sequences need blocks for all their prompt tokens and for the next token of
+// each decoding sequence.
 bool Scheduler::PassingTakesPromised(const Survey& survey) const {
   return survey.num_decode_blocks + num_promised_ > cache_.num_free() && head_ != nullptr &&
          LastPassing() != nullptr;
@@ -172,9 +173,9 @@ void Scheduler::Preempt(Sequence& victim, PreemptionReason reason, StepPlan& pla
   Enqueue(victim);
 }
 
-// Returns the protected sequence, which advances in every step and is never preempted. It is the
-// earliest admitted sequence that is not passing (admitted while an earlier sequence did not fit).
-// If all running sequences are passing, it is the earliest admitted sequence.
+// Returns the protected sequence, which advances in every step and is never preempted: the earliest
+// admitted sequence that is not passing. A passing sequence was admitted while an earlier sequence
+// did not fit. If all running sequences are passing, returns the earliest admitted sequence.
 Sequence* Scheduler::FindProtected() const {
   Sequence* first = nullptr;
   for (Sequence* sequence : running_) {

@@ -109,9 +109,9 @@ int32_t Scheduler::PromptRoom(const Survey& survey, const StepPlan& plan) {
   return is_catching_up_ ? room : num_tokens;
 }
 
-// Returns how many prompt tokens, at most `room`, the step can compute in addition to `plan` before
-// the first of its deadlines. These are the deadlines of the first tokens that the step samples.
-// Returns `room` if `plan` alone already misses the earliest deadline.
+// Returns how many prompt tokens, at most `room`, the step can compute in addition to `plan` and
+// still end in time. The step must end before the deadline of each request whose first output token
+// the step samples. Returns `room` if `plan` alone already ends too late.
 int32_t Scheduler::RoomUntilDue(const StepPlan& plan, int32_t room) const {
   if (first_token_due_ == kNoDeadline || room <= 0 || !step_times_.trained()) return room;
   const Duration left = FromSeconds(kDueRatio * ToSeconds(first_token_due_ - now_));
@@ -131,9 +131,9 @@ int32_t Scheduler::RoomWithinTarget(const StepShape& decode_part, int64_t positi
   return std::max(1, step_times_.PromptTokensWithin(limit, decode_part, position, room));
 }
 
-// Returns the number of prompt tokens left to compute in running sequences and in the waiting
-// sequences that could start before running_max sequences run. The cached part of waiting prompts
-// is estimated from earlier prompts.
+// Returns the number of prompt tokens that are left to compute in running sequences and in waiting
+// sequences. Counts only as many waiting sequences as may start now, because at most running_max
+// sequences run. The cached part of waiting prompts is estimated from earlier prompts.
 int64_t Scheduler::NumBacklogTokens(const Survey& survey) const {
   const int32_t num_slots = options_.running_max - num_running();
   if (is_blocked_ || waiting_.empty() || num_slots <= 0) return survey.num_prompt_tokens;

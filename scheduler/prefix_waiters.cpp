@@ -1,4 +1,4 @@
-// Sequences that wait while another sequence computes a prefix that both share.
+// Sequences that wait while a running sequence computes a prefix that they need.
 #include <algorithm>
 #include <limits>
 #include <span>
@@ -38,9 +38,9 @@ void UpdateRank(const SchedulingPolicy& policy, Sequence& producer) {
 
 }  // namespace
 
-// Searches for a producer: a running sequence that computes blocks that `sequence` needs and that
-// are not in its cached prefix `computed`. If there is a producer, moves the waiting `sequence`
-// from the queue to the producer's list of waiting sequences, and returns true.
+// Searches for a producer: a running sequence that computes blocks of the prefix of `sequence`.
+// Blocks in the cached prefix `computed` do not count. If there is a producer, moves `sequence`
+// from the queue to the list of sequences that wait for the producer, and returns true.
 bool Scheduler::WaitForPrefix(Sequence& sequence, const ComputedBlocks& computed) {
   const SequenceGroup& group = *sequence.group;
   if (!cache_.options().prefix_cache || !group.request->read_cache || group.scores_prompt()) {
@@ -63,8 +63,8 @@ bool Scheduler::WaitForPrefix(Sequence& sequence, const ComputedBlocks& computed
     const size_t shared =
         NumShared(keys, std::span(table.hashes).first(std::min(num_known, table.hashes.size())));
     if (shared <= std::max(num_shared, num_published)) continue;
-    // Lookups find no block behind a block that they cannot find. So if they cannot find the last
-    // published block of `other`, waiting for `other` is useless.
+    // If lookups cannot find the last published block of `other`, lookups cannot find its next
+    // blocks either. Waiting for `other` is then useless.
     if (num_published > 0 && !cache_.pool().is_published(table.blocks[num_published - 1])) continue;
     producer = other;
     num_shared = shared;
@@ -114,7 +114,8 @@ void Scheduler::WakeWaiters(Sequence& producer, int32_t num_tokens) {
   UpdateRank(*policy_, producer);
 }
 
-// Removes `sequence` from the queue, or from the list of sequences that wait for its producer.
+// Removes the waiting `sequence` from the queue. If `sequence` waits for a prefix that a running
+// sequence computes, removes `sequence` from the list of these waiting sequences instead.
 void Scheduler::StopWaiting(Sequence& sequence) {
   if (&sequence == head_) SetHead(nullptr);
   if (sequence.producer == nullptr) {

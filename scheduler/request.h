@@ -36,8 +36,8 @@ struct Request {
   int32_t prompt_logprobs = -1;
   // Requests with different namespaces share no cached blocks.
   CacheNamespace cache_namespace{};
-  // Id of the tenant (TenantDigest). The service and the retained blocks of the request count for
-  // this tenant.
+  // Id of the tenant (TenantDigest). The tenant is charged for the tokens of the request. Blocks
+  // that the cache keeps because of `retention` count for this tenant.
   uint64_t tenant = 0;
   Retention retention{};
   bool read_cache = true;  // false: the request uses no block that another request computed
@@ -62,7 +62,7 @@ struct AdmissionEvent {
   int32_t num_prompt_tokens = 0;
   int32_t num_cached_tokens = 0;  // prompt tokens that were found in the cache
   int32_t num_copied_tokens = 0;  // tokens, among num_cached_tokens, in a block that was copied
-  Miss miss{};                    // why the cached prefix of the prompt ends
+  Miss miss{};                    // why the lookup found no more tokens
   Duration queue_time{};          // from the arrival to the plan of the first step
   WaitTimes waits{};              // parts of queue_time
 };
@@ -81,7 +81,9 @@ struct TokenEvent {
 // stores these log probabilities in the rows [first_row, first_row + num_rows).
 struct PromptLogprobsEvent {
   RequestId request{};
-  int32_t position = 0;  // position of the first prompt token, at least 1
+  // Position of the first of these tokens in the prompt. At least 1, because the token at position
+  // 0 has no log probability.
+  int32_t position = 0;
   int32_t first_row = 0, num_rows = 0;
 };
 

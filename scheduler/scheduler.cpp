@@ -118,9 +118,10 @@ void Scheduler::EndSequence(Sequence& sequence, FinishReason reason) {
     Retire(sequence);
     return;
   }
-  // Other choices of the request need the prompt that `sequence` computes. So `sequence` continues
-  // with the number of one of these choices (`heir`), and `heir` ends instead. If a step in flight
-  // samples tokens for these choices, `sequence` itself ends when this step is committed.
+  // Other choices of the request still need the prompt that `sequence` computes. So `sequence`
+  // continues under the choice number of another choice (`heir`), and `heir` ends instead of
+  // `sequence`. If a step in flight samples the first tokens of the choices, no exchange is
+  // necessary: `sequence` ends when this step is committed.
   if (sequence.num_pending > 0) {
     SetEndAtCommit(sequence, reason);
     return;
@@ -199,8 +200,8 @@ void Scheduler::PushEnd(const Sequence& sequence, FinishReason reason) {
       {.request = sequence.request().id, .choice = sequence.choice, .finish = reason});
 }
 
-// Ends `sequence` and releases its blocks, unless a step in flight uses the blocks. Sweep then
-// removes the sequence from running_.
+// Ends `sequence`. If no step in flight computes tokens of `sequence`, also releases its blocks.
+// Otherwise, the commit of the last such step releases the blocks.
 void Scheduler::Retire(Sequence& sequence) {
   SequenceGroup& group = *sequence.group;
   if (sequence.state == SequenceState::kWaiting) StopWaiting(sequence);
@@ -231,9 +232,9 @@ void Scheduler::Release(Sequence& sequence) {
   num_to_sweep_ += 1;
 }
 
-// Ends the running state of `sequence`: refunds the prompt tokens that are not computed, and
-// returns the sequences that wait for a prefix of `sequence` to the queue. The caller removes
-// `sequence` from running_.
+// Refunds the price of the prompt tokens of `sequence` that are not computed. Moves the sequences
+// that wait for a prefix of `sequence` back to the queue. The caller must remove `sequence` from
+// running_.
 void Scheduler::StopRunning(Sequence& sequence) {
   shares_.CountRunning(sequence.group->standing.tenant, -1);
   RefundPrompt(sequence);

@@ -39,18 +39,17 @@ struct SchedulerOptions {
   // (StepTimeModel) of a step with prompt tokens should be at most itl_target. 0: kStepRatio times
   // the duration of a step without prompt tokens.
   Duration itl_target{};
-  // Goal for the time in which all present prompts are computed. If steps within itl_target would
-  // need more time, itl_target has no effect until these prompts are computed. 0: kPromptRatio
-  // times the time that an average prompt needs alone, but at least kTtftMin.
+  // Goal for the time in which all present prompts are computed. If the goal would be missed, steps
+  // may take longer than itl_target until these prompts are computed. 0: kPromptRatio * (time that
+  // an average prompt needs alone), but at least kTtftMin.
   Duration ttft_target{};
   // Time in which a waiting request gains one level of priority; 0: priorities do not rise.
   Duration priority_aging = std::chrono::seconds(10);
   // Number of waiting requests of a tenant among which the request with the longest cached prefix
   // is admitted first; 1: requests are never reordered.
   int32_t reorder_window = 64;
-  // Of two running prompts that the policy ranks equally, the prompt with fewer tokens left to
-  // compute goes first. Numbers of tokens up to this limit count as equal; the keys (OrderKey) then
-  // decide.
+  // If the policy ranks two running prompts equally, the prompt with fewer tokens left to compute
+  // goes first. Numbers of tokens up to this limit count as equal; the keys (OrderKey) then decide.
   int32_t long_prefill_tokens = 64;
   // A sequence that was preempted this number of times is preempted again only if every other
   // running sequence was preempted as often.
@@ -65,8 +64,9 @@ struct SchedulerOptions {
 // A waiting request is refused if the time to its deadline is less than this multiple of the
 // predicted time of its prompt. Other prompts share the steps, so the prompt takes longer.
 inline constexpr double kRefusalRatio = 1.3;
-// A step should end before the deadlines of the first tokens that it samples. So prompt tokens are
-// added only while the predicted duration is below this part of the time to the earliest deadline.
+// A step should end before the deadline of each first output token that the step samples. So prompt
+// tokens are added only while the predicted duration is below this part of the time to the earliest
+// deadline.
 inline constexpr double kDueRatio = 0.95;
 // A request is at risk if the time to its deadline is less than this multiple of the predicted time
 // of its prompt.
@@ -82,8 +82,8 @@ inline constexpr Duration kTtftMin = std::chrono::seconds(1);
 // Maximum number of times that a waiting request is overtaken: a later request of the same tenant
 // is admitted first.
 inline constexpr int32_t kOvertakenMax = 64;
-// While the head (the first waiting sequence) does not fit into the cache, a plan admits other
-// sequences. The plan stops when more than this number of other sequences do not fit.
+// While the head (the first waiting sequence) does not fit into the cache, a plan tries to admit
+// other sequences. The plan ends these attempts when this number of other sequences did not fit.
 inline constexpr int32_t kPassingTriesMax = 16;
 // Maximum number of sequences that one plan takes out of the queue because a running sequence
 // computes a prefix that they need.
@@ -94,14 +94,14 @@ inline constexpr int32_t kStepsInFlightMax = 2;
 // The plan of one step: the tokens to compute and to sample. All pointers are valid until Commit or
 // Abort.
 struct StepPlan {
-  // Part of a step: computes the tokens [first_token, first_token + num_tokens) of `sequence`. From
-  // the logits of the last token, the step samples one token for each of the sequences
-  // samples[sample_begin] to samples[sample_begin + num_samples - 1].
+  // Part of a step: computes the tokens [first_token, first_token + num_tokens) of `sequence`. If
+  // num_samples is above 0, the step also samples tokens from the logits of the last token. The
+  // elements of `samples` from sample_begin on are the sequences that get these tokens.
   struct Item {
     Sequence* sequence = nullptr;
     int32_t first_token = 0, num_tokens = 0;
-    // Index of a sample in the previous step, or -1. If the previous step is in flight and samples
-    // the last token of this item, this is the index of that sample.
+    // Index of the last token of this item among the samples of the previous step. -1: the value of
+    // the last token is already known, so no sample of the previous step is needed.
     int32_t fed_sample = -1;
     int32_t sample_begin = 0, num_samples = 0;
     // The step computes the log probabilities of the prompt tokens [score_begin, score_begin +
@@ -120,13 +120,14 @@ struct StepPlan {
   void Clear();
 };
 
-// The results of a step: a token and a status for each sample of the plan, and a status for each
-// score of the plan, in the order of the plan.
+// The results of a step, in the order of the plan. `tokens`: the sampled tokens. `status`: for each
+// sampled token, whether its logits are finite. `score_status`: for each log probability of a
+// prompt token, whether its logits are finite.
 struct StepOutcome {
   std::span<const TokenId> tokens;
   std::span<const RowStatus> status;
   std::span<const RowStatus> score_status;
-  Duration duration{};  // time of this step alone on the device; 0: unknown
+  Duration duration{};  // time for which the device computed this step; 0: unknown
 };
 
 // All events since the last ClearEvents.
@@ -232,8 +233,8 @@ class Scheduler {
     int32_t num_decoding = 0;
     int64_t num_prompt_tokens = 0;  // prompt tokens of running sequences that are left to compute
     int32_t num_decode_blocks = 0;  // free blocks for one more token of each decoding sequence
-    // num_decode_blocks, plus the free blocks for one more token of the protected sequence (never
-    // preempted) while this sequence computes its prompt.
+    // Free blocks for one more token of each decoding sequence and of the protected sequence (the
+    // running sequence that is never preempted).
     int32_t num_urgent_blocks = 0;
   };
 
@@ -348,7 +349,7 @@ class Scheduler {
   int32_t num_in_flight_ = 0;
   Time now_{};               // time of the latest plan
   int32_t prompt_room_ = 0;  // maximum number of prompt tokens in the latest plan
-  // Earliest deadline of a first token that the latest plan samples, or kNoDeadline.
+  // Earliest deadline of the first output tokens that the latest plan samples, or kNoDeadline.
   Time first_token_due_ = kNoDeadline;
   StepShape decode_shape_{};  // decoding sequences of the latest plan
   uint64_t next_order_ = 0;
@@ -370,9 +371,11 @@ class Scheduler {
   Sequence* protected_ = nullptr;
   Sequence* head_ = nullptr;  // see head()
   int32_t num_promised_ = 0;  // free blocks that the prompts of running sequences will need
-  // Counted in this plan, for kPassingTriesMax and kParksMax.
+  // Counts of this plan. num_tries_: later sequences that did not fit while the head (the first
+  // waiting sequence) does not fit. num_parks_: sequences that began to wait for a prefix that a
+  // running sequence computes.
   int32_t num_tries_ = 0, num_parks_ = 0;
-  int32_t num_reserved_ = 0;  // free blocks that only the protected sequence may take in this plan
+  int32_t num_reserved_ = 0;  // free blocks that this plan keeps for the sequence `protected_`
   // True if this plan has preempted sequences because decoding sequences lacked free blocks. The
   // plan then admits no sequence.
   bool lacks_blocks_ = false;

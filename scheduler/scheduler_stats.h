@@ -22,7 +22,9 @@ struct SchedulerCounts {
   // Number of times that a sequence was admitted before an earlier sequence of the same tenant. An
   // admission before several earlier sequences counts once for each of them.
   int64_t overtakes = 0;
-  // Service (price of tokens / weight) of each reported tenant, and of all others together.
+  // Service of each tenant in ShareOptions::reported, and of all other tenants together. The
+  // service of a tenant is the sum of the prices of its tokens, divided by the weight of the
+  // tenant.
   ServiceTotals services{};
 
   int64_t num_preemptions() const {
@@ -35,9 +37,9 @@ struct SchedulerCounts {
 // The present state of the scheduler.
 struct SchedulerFigures {
   int32_t num_active_tenants = 0;  // tenants with waiting or running requests
-  // Largest minus smallest service of the tenants with waiting requests. Service is the price of a
-  // tenant's tokens divided by the weight of the tenant. 0 if fewer than two tenants have waiting
-  // requests.
+  // Largest minus smallest service of the tenants with waiting requests. The service of a tenant is
+  // the sum of the prices of its tokens, divided by the weight of the tenant. 0 if fewer than two
+  // tenants have waiting requests.
   double service_gap = 0;
   // Median relative error of the predicted durations of steps, for each StepClass.
   std::array<double, kNumStepClasses> step_time_errors{};

@@ -33,8 +33,8 @@ class SchedulingPolicy {
   virtual std::partial_ordering ComparePreemption(const Standing& a, const Standing& b) const = 0;
 
   // Returns true if a sequence of the request `running` may be preempted only because the request
-  // `waiting` needs room. Room is blocks, or one of the at most running_max running sequences.
-  // `num_running` is the number of running sequences.
+  // `waiting` cannot start: too few blocks are free, or too many sequences run. `num_running` is
+  // the number of running sequences.
   virtual bool MayDisplace(const Standing& waiting, const Standing& running,
                            int32_t num_running) const = 0;
 };

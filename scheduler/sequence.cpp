@@ -21,7 +21,8 @@ std::vector<TokenCount> CountPrompt(const Request& request) {
 }
 
 // Sets the tokens and the block keys of `sequence`, and allocates the memory that the sequence will
-// need. The other choices copy the block keys of the first choice.
+// need. Computes the block keys only for the first choice of the request, and copies these keys for
+// each later choice.
 void FillSequence(const KvCacheManager& cache, Sequence& sequence) {
   const Request& request = sequence.request();
   const int32_t length_max = request.length_max();
@@ -80,7 +81,7 @@ std::unique_ptr<SequenceGroup> MakeSequenceGroup(std::shared_ptr<const Request> 
     sequence.group = group.get();
     sequence.choice = choice;
     FillSequence(cache, sequence);
-    if (counts.empty()) continue;  // the request has no penalties, because no prompt is empty
+    if (counts.empty()) continue;  // the request has no penalties, so no tokens were counted
     sequence.counts.reserve(counts.size() + static_cast<size_t>(group->request->output_tokens_max));
     sequence.counts.assign(counts.begin(), counts.end());
   }

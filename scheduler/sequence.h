@@ -30,7 +30,7 @@ enum class SequenceState : uint8_t {
 // The cached prefix of a waiting sequence, as the last lookup found it.
 struct CachedMatch {
   bool is_known = false;
-  int32_t num_tokens = 0;  // number of tokens in the full blocks that were found
+  int32_t num_tokens = 0;  // number of tokens in the full blocks that the lookup found
   // Counters of changes in the cache (KvCacheManager::num_changes) at the time of the lookup, for
   // the last block that was found and for the next block. If one of these counters changes, the
   // match is out of date.
@@ -60,12 +60,15 @@ struct Sequence {
 
   // Only the scheduler changes the members below.
 
-  // Values by which the policy orders sequences. While other sequences wait for a prefix that this
-  // sequence computes, these are the values of whichever of them goes first.
+  // Values by which the policy orders sequences. If other sequences wait for a prefix that this
+  // sequence computes, `standing` contains the best values among this sequence and the waiting
+  // sequences.
   Standing standing;
-  bool in_window = false;   // true: among the first sequences of its TenantQueue (window_)
+  bool in_window = false;   // true: in TenantQueue::window_ (the first waiting sequences)
   int32_t heap_index = -1;  // index in the heap of its TenantQueue; -1: not in the heap
-  CachedMatch match;        // cached prefix; valid only if in_window is true
+  // The cached prefix of this sequence, as the last lookup found it. Valid only if in_window is
+  // true.
+  CachedMatch match;
   // Number of later sequences of the same tenant that were admitted before this sequence.
   int32_t num_overtaken = 0;
   int32_t num_preemptions = 0;
@@ -80,22 +83,24 @@ struct Sequence {
   // for `producer` form a list, which begins at `producer->first_waiter`.
   Sequence* producer = nullptr;
   int32_t shared_tokens = 0;
-  Sequence* next_waiter = nullptr;   // next sequence that waits for the same producer
+  Sequence* next_waiter = nullptr;   // next in the list of the sequences that wait for `producer`
   Sequence* first_waiter = nullptr;  // first sequence that waits for this sequence
-  int32_t wake_tokens = 0;           // smallest `shared_tokens` in the list `first_waiter`
+  int32_t wake_tokens = 0;           // smallest `shared_tokens` of the waiters for this sequence
 
   int32_t num_paid = 0;         // number of prompt tokens that the tenant was charged for
   int32_t num_in_flight = 0;    // steps in flight that compute tokens of the sequence
   int32_t num_planned = 0;      // number of computed tokens after the steps in flight
   int32_t num_pending = 0;      // tokens that the steps in flight sample for the sequence
   int32_t pending_sample = -1;  // index of the newest pending token among the samples of its step
-  // True if the sequence was preempted, or if it could not start when another choice had computed
-  // the prompt. Lookups may then find blocks that the sequence used or shared earlier.
+  // True if the sequence was preempted. Also true if StartChoice had to put the sequence into the
+  // queue. In both cases, lookups may find blocks that the sequence used or shared earlier.
   bool returning = false;
   bool admission_pending = false;  // true: no step is committed since the latest admission
   int32_t num_hit_tokens = 0;      // number of tokens that the lookup at the admission found
-  int32_t num_copied_tokens = 0;   // number of tokens, among num_hit_tokens, that are copied
-  Miss miss;                       // why the cached prefix at the admission ends
+  // Number of tokens, included in num_hit_tokens, that the device copies from another block. Only
+  // the first tokens of this block match the sequence.
+  int32_t num_copied_tokens = 0;
+  Miss miss;  // why the lookup at the admission found no more tokens
   // Reason for which the sequence ends when the steps in flight are committed. Until the commit,
   // other choices of the request need its blocks.
   std::optional<FinishReason> end_at_commit;

@@ -23,8 +23,6 @@ constexpr double kPriorStrength = 0.02;
 // ratios: 1 : 0.087 : 0.1 : 2.3e-5 on 2 CPU cores with a model of 0.5B parameters, and 1 : 0.005 :
 // 0.0007 : 7e-6 on an H100 with 8B parameters.
 constexpr std::array<double, 4> kPriorCosts = {1, 0.1, 0.1, 2e-5};
-// The penalty divides the deviation of a cost by the expected value of the cost. The divisor is at
-// least kPriorFloor times the value that kPriorCosts gives.
 constexpr double kPriorFloor = 0.1;
 // Larger ratios of measured to predicted duration count as this ratio.
 constexpr double kRatioMax = 1000;
@@ -101,9 +99,10 @@ const StepTimeModel::ClassState& StepTimeModel::StateOf(StepClass step_class) co
   return classes_[static_cast<size_t>(step_class)];
 }
 
-// Returns the costs of a class of steps, in seconds: per step, prompt token, decoding sequence and
-// position that a token attends to. The costs include the slowdown of the class. If no step of the
-// class was observed, returns the costs of all classes together.
+// Returns the costs of a class of steps (decode, mixed or prefill), in seconds: per step, prompt
+// token, decoding sequence and position that a token attends to. The costs are already multiplied
+// by ClassState::slowdown. If no step of the class was observed, returns the costs of all classes
+// together.
 StepTimeModel::Terms StepTimeModel::CostsOf(StepClass step_class) const {
   const ClassState& state = StateOf(step_class);
   if (state.num_observed == 0) return common_costs_;
@@ -150,8 +149,8 @@ void StepTimeModel::Seed(const MeasuredStep& step) {
 // Updates the slowdown of `state`, a class of steps (decode, mixed or prefill), with the duration
 // of a step. Returns the weight that this step has when the costs are computed.
 double StepTimeModel::WeightOf(ClassState& state, const Terms& terms, double seconds) {
-  // Before kTrainedSteps steps of the class, predictions may be far off. So the weight depends only
-  // on the measured duration.
+  // Predictions may be far off before kTrainedSteps steps of the class (decode, mixed or prefill)
+  // are observed. The weight of this step then depends only on its measured duration.
   if (state.num_observed < kTrainedSteps) return 1 / (seconds * seconds);
   // If no similar step was observed, the prediction may be 0 and the ratio infinite. The next line
   // limits the ratio.
@@ -163,8 +162,8 @@ double StepTimeModel::WeightOf(ClassState& state, const Terms& terms, double sec
   return std::min(1.0, kLargeError / error) / (predicted * predicted);
 }
 
-// Updates the slowdown of a class of steps. `ratio` is the measured duration of a step divided by a
-// predicted duration that does not include `slowdown`.
+// Updates `slowdown` in the state of a class of steps. `ratio` is the measured duration of a step,
+// divided by a predicted duration that does not include `slowdown`.
 void StepTimeModel::UpdateSlowdown(ClassState& state, double ratio) {
   state.ratios[state.next_ratio] = ratio;
   state.next_ratio = (state.next_ratio + 1) % kSlowdownSteps;
@@ -172,7 +171,7 @@ void StepTimeModel::UpdateSlowdown(ClassState& state, double ratio) {
   const double slowdown = LowerMedian(std::span<double>(sorted));
   state.slowdown = slowdown;
   if (slowdown <= kSlowdownMax && slowdown >= 1 / kSlowdownMax) return;
-  // The predictions stay the same.
+  // Multiply the costs by `slowdown`, so that the predictions stay the same.
   for (double& cost : state.costs) cost *= slowdown;
   for (double& kept : state.ratios) kept /= slowdown;
   const Sums before = std::exchange(state.sums, {});
@@ -210,9 +209,9 @@ double StepTimeModel::LevelOf(const Sums& sums, const Terms& costs) {
   return squares > 0 ? Dot(costs, sums.with_seconds) / squares : 1;
 }
 
-// Returns the costs that minimise the sum of the squared errors of the steps in `sums` and one
-// penalty for each cost. The penalty is kPriorStrength * ((cost - x * prior) / (x * max(prior,
-// floor)))^2. x is LevelOf(sums, prior), the factor by which `prior` fits the steps best.
+// Returns the costs that fit the steps in `sums` best. A penalty for each cost keeps the cost close
+// to an expected value: `prior` * LevelOf(sums, prior). The penalty grows with the square of the
+// difference, relative to `prior` or `floor`, whichever is greater.
 StepTimeModel::Terms StepTimeModel::Fit(const Sums& sums, const Terms& prior, const Terms& floor) {
   const double level = LevelOf(sums, prior);
   // Solve for cost / `unit`, so that all unknowns are of similar size.
@@ -231,7 +230,8 @@ StepTimeModel::Terms StepTimeModel::Fit(const Sums& sums, const Terms& prior, co
   return costs;
 }
 
-// Computes the costs of all classes together, and the costs of the class `state`.
+// Computes the costs of all steps together, and the costs of one class of steps (decode, mixed or
+// prefill), whose state is `state`.
 void StepTimeModel::UpdateCosts(ClassState& state) {
   Sums all;
   for (const ClassState& each : classes_) Add(each.sums, each.slowdown, all);

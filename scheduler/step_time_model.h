@@ -61,22 +61,24 @@ constexpr StepClass ClassOf(const StepShape& shape) {
 //   forgetting: Ljung, Soederstroem, "Theory and Practice of Recursive Identification", 1983).
 // - A step with a large prediction error has less weight. So one slow step changes the costs little
 //   (Huber, "Robust estimation of a location parameter", 1964).
-// - A small penalty keeps the costs of a class close to the costs of all classes together. These
-//   common costs are kept close to fixed ratios (ridge regression). So the model also predicts a
-//   class without observed steps.
+// - A small penalty keeps the costs of a class close to the costs of all classes together (ridge
+//   regression). So the model also predicts a class without observed steps.
 // - `slowdown` is the median of measured / predicted duration over the last kSlowdownSteps steps of
 //   the class. If the machine becomes slower, `slowdown` corrects the class within 8 steps.
+//
 // Not thread-safe. Observe takes constant time. No function allocates memory.
 class StepTimeModel {
  public:
   // Number of latest prediction errors of each StepClass from which ErrorOf computes the median.
   static constexpr size_t kErrorWindow = 128;
   static constexpr size_t kSlowdownSteps = 15;
-  // After this number of steps of a class, the weights of the next steps of the class depend on
-  // predictions. After this number of steps with prompt tokens, trained() is true.
+  // Number of steps that must be observed before the model relies on its predictions. trained()
+  // counts the steps with prompt tokens. WeightOf() counts the steps of one class (decode, mixed or
+  // prefill).
   static constexpr int32_t kTrainedSteps = 8;
-  // Limits of the number of prompt tokens in a step of PromptTokensWithin. The number is at most
-  // kGrowthMax times the largest number in an observed step, or kFirstPromptTokens if that is more.
+  // PromptTokensWithin() never returns more prompt tokens than a limit for the whole step. The
+  // limit is kGrowthMax times the largest number of prompt tokens in an observed step, but at least
+  // kFirstPromptTokens.
   static constexpr int64_t kFirstPromptTokens = 64, kGrowthMax = 4;
 
   StepTimeModel();
@@ -127,12 +129,14 @@ class StepTimeModel {
   static constexpr size_t kNumTerms = 4;
   using Terms = std::array<double, kNumTerms>;
 
-  // Weighted sums over the observed steps of a class. Each measured duration is divided by the
-  // `slowdown` of the class.
+  // Weighted sums over the observed steps of a class (decode, mixed or prefill). Each measured
+  // duration is divided by ClassState::slowdown.
   struct Sums {
-    // [i][j]: sum over the steps of value i * value j, for j <= i.
+    // Element [i][j], for j <= i: sum of (value i) * (value j) over the steps. TermsOf() returns
+    // the values of a step.
     std::array<Terms, kNumTerms> products{};
-    // [i]: sum over the steps of value i * seconds.
+    // Element [i]: sum of (value i) * (duration in seconds) over the steps. TermsOf() returns the
+    // values of a step.
     Terms with_seconds{};
   };
   struct ClassState {
@@ -165,8 +169,9 @@ class StepTimeModel {
   // decoding sequence and position that a token attends to.
   Terms common_costs_{};
   int64_t num_observed_ = 0;
-  int64_t num_seeds_ = 0;  // number of observed steps with prompt tokens that Seed has added
-  // Smallest and largest number of prompt tokens in a step with prompt tokens that Seed has added.
+  int64_t num_seeds_ = 0;  // number of steps with prompt tokens that were passed to Seed
+  // Smallest and largest number of prompt tokens in one step that was passed to Seed. Steps without
+  // prompt tokens do not count.
   int64_t seed_tokens_min_ = 0, seed_tokens_max_ = 0;
   int64_t prompt_tokens_max_ = 0;  // largest number of prompt tokens in an observed step
 };

@@ -16,20 +16,21 @@ inline constexpr int32_t kTenantsMax = 1024;
 
 // Maximum number of tenants whose service is reported separately.
 inline constexpr size_t kReportedTenantsMax = 20;
-// The service of each tenant in ShareOptions::reported, in the same order. The last element is the
-// service of all other tenants.
+// The service of each tenant in ShareOptions::reported, in the same order. The service of a tenant
+// is the sum of the prices of its tokens, divided by the weight of the tenant. The last element is
+// the service of all other tenants.
 using ServiceTotals = std::array<double, kReportedTenantsMax + 1>;
 
 // The price of each kind of token, and the weight of each tenant.
 struct ShareOptions {
   double prompt_price = 1;    // price of a prompt token that a step computes
   double output_price = 2;    // price of an output token
-  double cached_price = 0.1;  // price of a prompt token that was found in the cache
+  double cached_price = 0.1;  // price of a prompt token that is found in the cache and not computed
   // Weights of tenants by Request::tenant. A tenant with weight 2 gets twice the service of a
   // tenant with weight 1. All other tenants have weight 1. REQUIRES: weights are above 0.
   absl::flat_hash_map<uint64_t, double> weights{};
-  // Tenants, by Request::tenant, whose service TakeServices reports separately. REQUIRES: at most
-  // kReportedTenantsMax tenants.
+  // Ids (Request::tenant) of the tenants for which TakeServices returns separate numbers. REQUIRES:
+  // at most kReportedTenantsMax ids.
   std::vector<uint64_t> reported{};
 };
 
@@ -61,7 +62,7 @@ class TenantShares {
   void ChargeOutput(int32_t index, int64_t num_tokens) {
     Charge(index, options_.output_price * static_cast<double>(num_tokens));
   }
-  // Returns the number by which ChargePrompt increases the counter for the same arguments.
+  // Returns the number that ChargePrompt, with the same arguments, adds to the tenant's counter.
   double PriceOfPrompt(int32_t index, int64_t num_tokens) const {
     return options_.prompt_price * static_cast<double>(num_tokens) / At(index).weight;
   }

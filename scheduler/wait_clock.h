@@ -1,4 +1,4 @@
-// Divides the time for which a request waits by the reason of the wait.
+// Measures how long a request waits for each reason.
 #pragma once
 
 #include <array>
@@ -9,10 +9,9 @@
 
 namespace incipit {
 
-// What a waiting request waits for. kRoom: for free cache blocks, because the request did not fit
-// when the scheduler last tried to admit the request. kPrefix: for another request that computes a
-// shared prefix. kShare: for its turn, because too many sequences run, the step has no room, or
-// other requests go first.
+// The reason for which a request waits. kRoom: too few cache blocks were free when the scheduler
+// last tried to admit the request. kPrefix: another request computes a prefix that both requests
+// share. kShare: too many sequences run, the step has no room, or other requests go first.
 enum class WaitReason : uint8_t { kShare, kRoom, kPrefix };
 inline constexpr size_t kNumWaitReasons = 3;
 using WaitTimes = std::array<Duration, kNumWaitReasons>;  // by WaitReason

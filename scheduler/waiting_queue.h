@@ -44,8 +44,8 @@ class TenantQueue {
 
   size_t window_max_;
   std::vector<Sequence*> window_;
-  // The sequences behind the window, as a binary heap. Sequence::heap_index is the index in this
-  // heap, so that Remove need not search.
+  // The sequences that are not in `window_`, as a binary heap. Sequence::heap_index is the index in
+  // this heap, so that Remove need not search.
   std::vector<Sequence*> heap_;
   int32_t room_ = 0;
 };
@@ -53,7 +53,8 @@ class TenantQueue {
 // All waiting sequences.
 class WaitingQueue {
  public:
-  // `window_max` is the size of each tenant's window. REQUIRES: `window_max` is at least 1.
+  // The scheduler may reorder only the first `window_max` waiting sequences of each tenant.
+  // REQUIRES: `window_max` is at least 1.
   explicit WaitingQueue(int32_t window_max) : window_max_(static_cast<size_t>(window_max)) {}
 
   // Adds `change` to the maximum number of waiting sequences of `tenant`.
