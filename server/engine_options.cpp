@@ -100,9 +100,9 @@ void BindPolicy(Options& o, Flags& flags) {
                  o.priority_aging, {Duration{}, std::chrono::hours(24)});
   flags.Integer(
       {"reorder-window", "N",
-       "Number of waiting requests of a tenant among which the request with the longest "
-       "cached prefix starts first. At most 64 later requests start before the same earlier "
-       "request. 1: the cache does not change the order."},
+       "The scheduler compares the cached prefixes of the first N waiting requests of a tenant. "
+       "The request with the longest cached prefix starts first. At most 64 later requests "
+       "overtake a request. 1: the cache does not change the order."},
       o.reorder_window, {1, 4096});
   flags.Integer({"long-prefill-tokens", "N",
                  "Among prompts that --scheduling ranks equally, the prompt with the fewest tokens "
