@@ -64,8 +64,8 @@ class PythonCallReader final : public CallReader {
   State Read(char byte) override;
 
  private:
-  // Before the closing bracket of the list: the bytes of the list. Afterwards: the bytes after the
-  // closing bracket.
+  // The bytes of the list that Read has read. After the closing bracket of the list: the bytes that
+  // Read has read after the bracket.
   std::string text_;
   PythonCallsExtent extent_;
   bool is_closed_ = false;  // true after the closing bracket of the list

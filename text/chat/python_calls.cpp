@@ -133,8 +133,8 @@ bool PythonReader::Items(std::string& json) {
   return true;
 }
 
-// Parses a decimal number, and appends the number as JSON text to `json`. In JSON, a number has no
-// plus sign, and a digit on each side of the decimal point.
+// Parses a decimal number, and appends the number to `json` as JSON text. Omits a plus sign. Adds
+// the digit 0 if no digit precedes or follows the decimal point: .5 becomes 0.5.
 bool PythonReader::Number(std::string& json) {
   const auto digits = [&] {
     const size_t begin = position_;

@@ -46,9 +46,9 @@ inline constexpr CallTags kGlmTags = {.function_begin = "",
                                       .function_end = "",
                                       .has_line_feeds = false};
 
-// Parses `text` as tool calls. Returns nullopt if `text` has another form. The value of a parameter
-// in `strings` is a string. Any other value is a string only if it is not a JSON or Python literal.
-// `strings` may be null.
+// Parses `text` as tool calls. Returns nullopt if `text` has another form. Parameters in `strings`
+// always become strings. The value of another parameter becomes a string only if the value is
+// neither a JSON literal nor a Python literal. `strings` may be null.
 std::optional<std::vector<ToolCall>> ReadTaggedCalls(std::string_view text, const CallTags& tags,
                                                      const StringParameters* strings);
 

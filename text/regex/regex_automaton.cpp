@@ -25,9 +25,9 @@ constexpr size_t kNowhere = static_cast<size_t>(-1);
 // kStepsMax steps. A step takes about 2 ns, so a search in 3 MiB of text takes at most about 0.1 s.
 constexpr size_t kStepsPerByteMax = 16;
 constexpr size_t kStepsMax = 1 << 22;
-// Number of steps per byte of the text that failed attempts to match may take. After more steps, a
-// search computes all start positions of matches and skips all other positions. Without an
-// automaton for start positions, the search skips nothing.
+// A search counts the steps of its failed attempts to match. After kWastedStepsPerByteMax such
+// steps per byte of the text, the search computes all start positions of matches with the automaton
+// `starts_` (if there is one), and tries no other positions.
 constexpr size_t kWastedStepsPerByteMax = 4;
 
 }  // namespace

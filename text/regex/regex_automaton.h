@@ -33,8 +33,8 @@ class SymbolMap {
   uint8_t edge() const { return edge_; }
   uint32_t num_symbols() const { return edge_ + 1u; }
   // Returns one element for each symbol (class of characters): true if `set` contains the
-  // characters of the class. The last element, for the start and the end of the text, is
-  // `with_edge`.
+  // characters of the class. `with_edge` is the last element, for the start and the end of the
+  // text.
   std::vector<bool> Members(const CodePointSet& set, bool with_edge) const;
 
   // Returns the symbol (number of the class) of the character that begins at `position`, and moves
@@ -47,8 +47,7 @@ class SymbolMap {
  private:
   CodePointMap symbols_;
   std::array<uint8_t, 128> ascii_{};
-  // Element i is one character of class i. Characters that no set of the expression distinguishes
-  // are in the same class.
+  // Element i is one character of class i.
   std::vector<char32_t> examples_;
   uint8_t edge_ = 0;
 };
@@ -58,9 +57,8 @@ class SymbolMap {
 // or of one check of the last read character, at the current position of the text.
 class Automaton {
  public:
-  // The transition from one state for one symbol (class of the next character) and one value of
-  // `conditions`. Bit 0 is 1 if a match ends directly before the next character. The other bits are
-  // the index in `entries_` at which the entries of the next state begin.
+  // A transition from one state to the next. Bit 0 is 1 if a match ends before the next character.
+  // The other bits are the index in `entries_` at which the entries of the next state begin.
   using Entry = uint32_t;
   static constexpr uint32_t kDeadRow = 0;
 
@@ -104,12 +102,12 @@ class AutomatonRegex {
   explicit AutomatonRegex(SymbolMap symbols) : symbols_(std::move(symbols)) {}
 
   SymbolMap symbols_;
-  // Results of checks of the character that an automaton has read last. The index of an element is
-  // the symbol (number of the class) of this character. Bit n + i of the element is 1 if check i
-  // succeeds, where n is the number of look-arounds. There is one table for each direction of
-  // reading.
+  // Element `symbol` is a bit set with one bit for each check of the last read character. A bit is
+  // 1 if a character of the class `symbol` passes the check. The lowest bits are 0, because these
+  // bits belong to look-arounds. There is one table for each direction of reading.
   ConditionTable after_reading_forwards_{}, after_reading_backwards_{};
-  bool has_conditions_ = false;  // true if `matcher_` uses look-arounds or checks read characters
+  // True if transitions of `matcher_` depend on the bit set `conditions`
+  bool has_conditions_ = false;
   // The look-arounds of more than one character, such as (?=ab). A look-around may contain
   // look-arounds with a lower index.
   std::vector<LookAround> look_arounds_;

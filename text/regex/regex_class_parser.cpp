@@ -95,7 +95,7 @@ absl::StatusOr<RegexParser::ClassItem> RegexParser::ParseRange(ClassItem first) 
     return Wrong("a character range begins with a set of characters such as \\d");
   Take("-");
   if (Looking("[") || Looking("&&"))
-    return NotSupported("a character range ends with a set of characters such as [a-z]");
+    return NotSupported("a character range must end with a character, not with [ or &&");
   INCIPIT_ASSIGN_OR_RETURN(const ClassItem last, ParseClassItem());
   if (!last.character) return Wrong("a character range ends with a set of characters such as \\d");
   if (*last.character < *first.character) return Wrong("the end of a range is before its start");

@@ -15,9 +15,9 @@ constexpr size_t kAutomatonEntriesMax = 1 << 16;
 // last read character. With n conditions, the automaton has 2^n table entries for each state and
 // each class of characters.
 constexpr size_t kConditionsMax = 5;
-// An instruction kCondition contains the number of a look-around or of a check of the last read
-// character. In the final program, look-arounds have the first numbers. Until all look-arounds are
-// counted, checks of a character have numbers from kFirstCharacterCondition on.
+// An instruction kCondition contains the number of a condition. In the final program, look-arounds
+// have the first numbers. Until all look-arounds are counted, checks of a character have numbers
+// from kFirstCharacterCondition on.
 constexpr int32_t kFirstCharacterCondition = 1 << 16;
 
 bool MayMatchNothing(const RegexNode& node) {
@@ -115,8 +115,8 @@ Automaton::Entry AutomatonBuilder::Transition(int32_t state, uint32_t symbol, ui
     const RegexInstruction& instruction = program_[pc];
     if (instruction.op == Op::kMatch) {
       has_matched = true;
-      // For this goal, ignore the remaining instructions, because they lead to matches of lower
-      // priority.
+      // For kMatchFromStart, ignore the remaining instructions, because they lead to matches of
+      // lower priority.
       if (goal_ == AutomatonGoal::kMatchFromStart) break;
     } else if (instruction.members[symbol]) {
       add(instruction.next);

@@ -56,7 +56,7 @@ class AutomatonBuilder {
   int32_t StateIndex(const State& state);
   // Returns the kRead and kMatch instructions that the program can reach from `state` without
   // reading a character, in order of preference. `symbol` is the class of the next character. Bit i
-  // of `conditions` is the result of check i: a look-around, or a check of the last read character.
+  // of `conditions` is 1 if check i succeeds.
   State Resolve(const State& state, uint32_t symbol, uint32_t conditions) const;
   void ResolveFrom(int32_t pc, uint32_t symbol, uint32_t conditions, std::vector<bool>& seen,
                    State& resolved) const;
@@ -103,9 +103,9 @@ class RegexCompiler {
   size_t num_instructions_ = 0;
   std::vector<Source> look_arounds_;
   std::map<const RegexNode*, int32_t> look_around_of_;
-  // Results of checks of the character that a program has read last. Element [i][symbol] is true if
-  // check i succeeds for the characters of the class with the number `symbol`. Programs read the
-  // text forwards (`forward_conditions_`) or backwards (`backward_conditions_`).
+  // Element [i][symbol] is true if check i accepts the character that a program has just read.
+  // `symbol` is the class of this character. Programs read the text forwards
+  // (`forward_conditions_`) or backwards (`backward_conditions_`).
   std::vector<std::vector<bool>> forward_conditions_, backward_conditions_;
 };
 

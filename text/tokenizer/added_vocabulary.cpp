@@ -10,8 +10,8 @@
 namespace incipit {
 namespace {
 
-// Returns the offset at which the blanks directly before the offset `end` begin, but not less than
-// `begin`. Returns `end` if no blank directly precedes `end`.
+// Skips the white space before the offset `end`. Returns the offset of the first skipped character,
+// or `end` if the character before `end` is not white space. Stops at `begin`.
 size_t BlanksBefore(std::string_view text, size_t begin, size_t end) {
   while (end > begin) {
     const size_t last = PreviousCharacter(text, end);

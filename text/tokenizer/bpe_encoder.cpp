@@ -25,9 +25,9 @@ BpeEncoder::BpeEncoder(const BpeModel& model, size_t text_bytes) : model_(model)
   segments_.resize(kRememberedMax);
 }
 
-// Returns the cache entry for the key `bytes`. No other entry can have this key, but the returned
-// entry may have another key. Returns null if the cache `memory` is empty or `bytes` is too long
-// for a key.
+// Returns the only cache entry in which the tokens of `bytes` may be stored. The caller must
+// compare the key of the entry with `bytes`. Returns null if `memory` is empty or `bytes` is too
+// long.
 BpeEncoder::Remembered* BpeEncoder::Find(Memory& memory, std::string_view bytes) {
   if (memory.empty() || bytes.size() > kRememberedBytesMax) return nullptr;
   return &memory[std::hash<std::string_view>()(bytes) % kRememberedMax];

@@ -10,8 +10,8 @@ namespace {
 // A merge is frequent in a word if it applies at least once per kEverywhereSpacing symbols. For
 // such a merge, one pass over the whole word is the fastest method.
 constexpr size_t kEverywhereSpacing = 8;
-// Limit for the work of MergeCommon() on merges that are not frequent: reading kRarePassesMax
-// symbols for each symbol of the word.
+// Limit for MergeCommon(): for merges that are not frequent, MergeCommon() reads at most
+// kRarePassesMax symbols for each symbol of the word.
 constexpr size_t kRarePassesMax = 6;
 // Minimum number of symbols of a window: a part of a word that MergeInWindows() merges separately.
 constexpr size_t kWindowMin = 64;
@@ -50,8 +50,8 @@ class BpeMerger::ShortWord {
  private:
   static constexpr uint32_t kPlaces = 64, kBlock = 4, kNumBlocks = kShortSymbolsMax / kBlock;
   static constexpr uint32_t kNoKey = std::numeric_limits<uint32_t>::max();
-  // Stands for two neighbouring symbols for which MergeTable::FindCommon() returns null.
-  // MergePairs() merges neither the two symbols, nor one of them with its other neighbour.
+  // Stands for a pair of symbols that MergeTable::FindCommon() does not know. MergePairs() merges
+  // neither this pair nor the pairs that overlap it.
   static constexpr MergeTable::SymbolPair kUnknownPair = {
       .merged = -1, .rank = MergeTable::kNoRank, .rank_across = -1};
   static_assert(kShortSymbolsMax <= kPlaces && kNumBlocks == 16);
@@ -66,8 +66,8 @@ class BpeMerger::ShortWord {
     return std::min(least, std::min(LeastOf(&least_[8]), LeastOf(&least_[12])));
   }
 
-  // Merges two neighbouring symbols, unless a merge of one of them with a symbol or token outside
-  // of the pair may apply first. Returns the number of remaining symbols.
+  // Merges a pair of symbols if no overlapping merge (with the previous or the next symbol or
+  // token) can apply earlier. Returns the number of remaining symbols.
   uint32_t MergePairs() {
     constexpr static MergeTable::SymbolPair kNoPair;
     // pairs[i + 1] describes the merge of the symbols i and i + 1.
@@ -160,7 +160,7 @@ bool BpeMerger::CanMergeInWindows(std::span<const TokenId> symbols) const {
 size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
   const PairCheck& check = *model_.pair_check();
   size_t begin = 0, size = kWindowMin / 2;
-  size_t furthest = 0;  // largest number of symbols in final tokens so far
+  size_t furthest = 0;  // largest value that `begin` had so far
   size_t num_kept = 0;  // number of final tokens, which are in symbols[0, num_kept)
   while (begin < symbols.size()) {
     const size_t end = std::min(symbols.size(), begin + std::max(size, kWindowMin));
@@ -183,8 +183,8 @@ size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
       symbols[num_kept++] = window_[i];
       begin += check.LengthOf(window_[i]);
     }
-    // Make the next window shorter only if more symbols are in final tokens than ever before.
-    // Otherwise, a very long token might never fit into a window.
+    // Make the next window shorter only after progress (a new maximum of `begin`). Otherwise, a
+    // very long token might never fit into a window.
     if (begin <= furthest) continue;
     furthest = begin;
     size = std::max(kWindowMin / 2, size / 2);
@@ -196,9 +196,9 @@ int32_t BpeMerger::RankOf(TokenId left, TokenId right) const {
   return model_.merges().RankOf(left, right);
 }
 
-// Applies merges in ascending order of rank, each merge in one pass over all symbols. Stops when no
-// merge is possible, or when passes for merges with few occurrences have read too many symbols.
-// Returns the number of remaining symbols.
+// Applies merges in ascending order of rank. Each merge is one pass over all symbols. Stops if no
+// merge is possible, or if passes for rare merges have reached the limit of kRarePassesMax. Returns
+// the number of remaining symbols.
 size_t BpeMerger::MergeCommon(std::span<TokenId> symbols) {
   ranks_.resize(symbols.size());
   for (size_t i = 0; i + 1 < symbols.size(); ++i) ranks_[i] = RankOf(symbols[i], symbols[i + 1]);

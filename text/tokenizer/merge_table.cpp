@@ -55,8 +55,9 @@ std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
     left_of[merge.merged] = merge.left;
     right_of[merge.merged] = merge.right;
   }
-  // Returns one symbol for each token: the first symbol if `links` is left_of, or the last symbol
-  // if `links` is right_of. Sets knows_ends_ to false if a token is a part of itself.
+  // Returns the first symbol of each token if `links` is left_of, or the last symbol if `links` is
+  // right_of. Sets knows_ends_ to false if a token has no such symbol, because its merges form a
+  // cycle.
   const auto ends_of = [&](const std::vector<TokenId>& links) {
     std::vector<TokenId> ends(num_tokens);
     for (size_t token = 0; knows_ends_ && token < num_tokens; ++token) {

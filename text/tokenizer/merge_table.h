@@ -12,8 +12,8 @@
 
 namespace incipit {
 
-// Maps two neighbouring tokens to the merge that joins them. Also stores the two symbols at which a
-// merge joins its tokens. A symbol is a token that no merge makes.
+// Finds the merge that joins two neighbouring tokens. A second table finds merges of common symbols
+// faster. A symbol is a token that no merge makes.
 class MergeTable {
  public:
   static constexpr int32_t kNoRank = std::numeric_limits<int32_t>::max();
@@ -33,8 +33,8 @@ class MergeTable {
   struct SymbolPair {
     TokenId merged = -1;
     int32_t rank = kNoRank;
-    // Lowest rank of all merges of two tokens where the first token ends with the first symbol of
-    // the pair, and the second token begins with the second symbol. kNoRank: no such merge exists.
+    // Lowest rank of all merges of a token X with a token Y. X ends with the first symbol of this
+    // pair. Y begins with the second symbol of this pair. kNoRank: no such merge exists.
     int32_t rank_across = kNoRank;
   };
 
@@ -89,11 +89,12 @@ class MergeTable {
   // Maximum number of common symbols: the first symbols in the list of merges.
   static constexpr uint16_t kCommonMax = 256;
 
-  // The two symbols at which a merge joins two tokens: the last symbol of the left token and the
-  // first symbol of the right token.
+  // The two symbols at the border between the tokens of a merge: the last symbol of the left token,
+  // and the first symbol of the right token.
   struct Joined {
     TokenId left = -1, right = -1;
-    // Lowest rank of all merges that join two tokens at the symbols `left` and `right`.
+    // Lowest rank of all merges of a token that ends with `left` and a token that begins with
+    // `right`.
     int32_t rank = kNoRank;
   };
 
@@ -103,7 +104,7 @@ class MergeTable {
     // If the hash table has at most 16 slots: the bits of its bit filter. Otherwise: the index in
     // `filters_` of the first word of the bit filter.
     uint64_t filter = 0;
-    uint32_t begin = 0;  // index in `entries_` of the first slot
+    uint32_t begin = 0;  // index in `entries_` of the first slot of the hash table
     // Number of slots of the hash table, minus 1. At least one slot is empty.
     uint32_t mask = 0;
 
@@ -134,8 +135,8 @@ class MergeTable {
   // Element [common_[left] * kCommonMax + common_[right]] describes the merge of the common symbols
   // `left` and `right`.
   std::vector<SymbolPair> common_pairs_;
-  // True if each token has only one first symbol and one last symbol, whichever merges make the
-  // token.
+  // False if a token has several possible first or last symbols, because different merges make the
+  // token. A symbol is a token that no merge makes. If false, MayJoin() always returns true.
   bool knows_ends_ = true;
 };
 

@@ -48,12 +48,10 @@ PairCheck::Origin PairCheck::OriginOf(const MergeTable::Merge& merge) const {
   const Origin& left = origins_[merge.left];
   const Origin& right = origins_[merge.right];
   const int32_t time = std::max({merge.rank, left.time, right.time});
-  // True if all merges inside `right` have ranks less than `time`. In this case, a merge of `right`
-  // with the following token applies first if its rank is less than `time`.
+  // True if the last merge inside the new token applies after all merges inside its right part.
   const bool behind_waits = right.time < time;
-  // `time` is the rank of the last merge inside the new token. True if all merges inside `left`
-  // apply before this last merge. Of merges with the same rank, those inside `left` apply before
-  // those inside `right`.
+  // True if the last merge inside the new token applies after all merges inside its left part. Of
+  // merges with the same rank, the merges inside the left part apply first.
   const bool before_waits = right.time == time || left.time < time;
   return {.time = time,
           .limit_behind = behind_waits ? time : merge.rank,
@@ -67,15 +65,14 @@ bool PairCheck::AreCompatible(const MergeTable& merges, TokenId left, TokenId ri
   return merges.RankOf(left, right) == MergeTable::kNoRank && DoMeet(merges, left, right);
 }
 
-// Repeatedly splits the end of `left` or the start of `right` into two parts, beginning with the
-// merge that applies last. Returns false if a merge of a part of `left` with a part of `right`
-// would apply before `left` and `right` are complete.
+// Undoes the merges next to the border between `left` and `right`, from the last merge to the
+// first. Returns false if a merge across the border would apply before an undone merge.
 bool PairCheck::DoMeet(const MergeTable& merges, TokenId left, TokenId right) const {
   while (true) {
     const Origin& left_origin = origins_[left];
     const Origin& right_origin = origins_[right];
-    // A merge of the new `left` with the new `right` applies too early if its rank is less than
-    // `limit`. The token that this iteration splits is then not yet complete.
+    // A merge across the border with a rank less than `limit` applies before the merge that this
+    // iteration undoes.
     int32_t limit;
     if (left_origin.time > right_origin.time) {
       limit = left_origin.limit_behind;

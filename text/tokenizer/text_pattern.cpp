@@ -11,7 +11,8 @@ absl::StatusOr<TextPattern> TextPattern::Create(const JsonFields& fields) {
   const std::string path = fields.PathOf("pattern");
   INCIPIT_ASSIGN_OR_RETURN(const JsonFields pattern, JsonFields::Of(*json, path));
   INCIPIT_ASSIGN_OR_RETURN(const auto literal, pattern.OptionalString("String"));
-  // Search an empty string as an empty regular expression, which matches between all characters.
+  // If the literal is empty, compile an empty regular expression, which matches between all
+  // characters.
   if (literal.has_value() && !literal->empty()) return TextPattern(*literal);
   std::string source;
   if (!literal.has_value()) {

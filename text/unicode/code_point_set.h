@@ -36,15 +36,16 @@ class CodePointSet {
   std::vector<CodePointRange> ranges_;
 };
 
-// Maps every character to a number from 0 to 255; the initial number is 0. A lookup reads from
+// Stores a value from 0 to 255 for every character; the initial value is 0. A lookup reads from
 // memory twice.
 class CodePointMap {
  public:
   CodePointMap() : pages_(kNumPages, 0), values_(kPageSize, 0) {}
 
-  // Sets the number of every character in `set` to `value`.
+  // Sets the stored value of every character in `set` to `value`.
   void Assign(const CodePointSet& set, uint8_t value);
-  // Sets the bits `bits` in the number of every character in `set`. The other bits do not change.
+  // Sets the bits `bits` in the stored value of every character in `set`. The other bits do not
+  // change.
   void AddBits(const CodePointSet& set, uint8_t bits);
   void AddBits(char32_t code_point, uint8_t bits) { ValueOf(code_point) |= bits; }
   uint8_t operator[](char32_t code_point) const {
@@ -57,7 +58,7 @@ class CodePointMap {
 
   uint8_t& ValueOf(char32_t code_point);
 
-  // The numbers are stored in pages of 128 characters. pages_[c / 128] is the index of the page for
+  // The values are stored in pages of 128 characters. pages_[c / 128] is the index of the page for
   // character c. Page 0 contains only zeros.
   std::vector<uint16_t> pages_;
   std::vector<uint8_t> values_;

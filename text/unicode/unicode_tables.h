@@ -21,7 +21,7 @@ struct UnicodeException {
   char32_t first, last;
   int64_t value;
 };
-// Exceptions in ascending order of their ranges.
+// A table of characters with a wrong property in a library, in ascending order of the ranges.
 using UnicodeExceptions = std::span<const UnicodeException>;
 
 // Returns the exception whose range contains `character`. Returns null if no range contains

@@ -60,8 +60,7 @@ void AppendUtf8(char32_t code_point, std::string& text);
 // The first step of decoding a byte string: a valid character, an invalid sequence of bytes, or an
 // incomplete character at the end of the string.
 struct Utf8Step {
-  // Number of bytes of the step, at least 1. If `kind` is kInvalid, one U+FFFD replaces these
-  // bytes.
+  // Number of decoded bytes, at least 1. If `kind` is kInvalid, one U+FFFD replaces these bytes.
   size_t length = 0;
   enum Kind : uint8_t { kCharacter, kInvalid, kIncomplete } kind = kCharacter;
 };

@@ -126,8 +126,8 @@ class PercentFormatter {
   }
 
  private:
-  // Python's operator % reports an error if the format string does not use the right operand.
-  // Returns true if there is no such error for the type of `value`, for example for a dict.
+  // Returns true if `value` may stay unused in `format % value`, as in Python. For example, `"text"
+  // % {}` is valid, but `"text" % 1` is an error.
   static bool IsMappingLike(const Value& value) {
     return value.is(Kind::kDict) || value.is(Kind::kList) || value.is(Kind::kRange) ||
            value.is_undefined();

@@ -83,9 +83,8 @@ absl::StatusOr<Produce> StartMap(Interpreter& in, Arguments args) {
   });
 }
 
-// Starts the filter `select`, which keeps the items that pass a test. If `keeps` is false, starts
-// the filter `reject`, which keeps the other items. Returns a function that returns the next kept
-// item in each call.
+// Starts the filter `select` (or `reject`, if `keeps` is false). Returns a function that returns
+// the next kept item in each call.
 template <bool keeps, bool by_attribute>
 absl::StatusOr<Produce> StartSelect(Interpreter& in, Arguments args) {
   INCIPIT_ASSIGN_OR_RETURN(Iterator * items, IterateIfTrue(in, TakeFirst(args.positional)));
@@ -120,8 +119,8 @@ Result Lazy(Interpreter& in, Arguments& args) {
       [args = std::move(args)](Interpreter& interpreter) { return start(interpreter, args); }));
 }
 
-// Computes a list of items with one call of `make`. Returns a function that returns the next item
-// of the list in each call.
+// Computes a list of items with `make`. Returns a function that returns the next item of the list
+// in each call.
 template <Items (*make)(Interpreter&, const Arguments&)>
 absl::StatusOr<Produce> MakeAll(Interpreter& in, Arguments args) {
   INCIPIT_ASSIGN_OR_RETURN(std::vector<Value> items, make(in, args));

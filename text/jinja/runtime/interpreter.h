@@ -63,9 +63,9 @@ class Interpreter {
   absl::StatusOr<Value> CallMacro(const MacroStmt& code, Activation* closure, Arguments& arguments);
 
  private:
-  // Factor of the maximum recursion depth: at most kRecursionPerDepth * depth_max calls of Eval()
-  // and RunStatement() may be nested. One call of a macro needs about ten of these nested calls.
-  // With the default value of depth_max, the stack needs at most a few megabytes.
+  // At most kRecursionPerDepth * depth_max calls of Eval() and RunStatement() may be nested. One
+  // call of a macro needs about ten nested calls. With the default value of depth_max, the stack
+  // needs at most a few megabytes.
   static constexpr int kRecursionPerDepth = 16;
 
   enum class Flow : uint8_t { kNormal, kBreak, kContinue };

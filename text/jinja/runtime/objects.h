@@ -1,5 +1,4 @@
-// Values of a template with attributes or with a call operator: macros, functions, namespaces, dict
-// views and loops.
+// Classes of objects that a template can use: macros, functions, namespaces, dict views and loops.
 #pragma once
 
 #include <optional>

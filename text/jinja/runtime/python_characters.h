@@ -1,6 +1,6 @@
-// Functions for UTF-8 text, and for the properties of characters that Python's str methods use. A
-// text may contain lone surrogates, which are encoded as three bytes each. A lone surrogate comes
-// from an escape such as "\ud800" in a template.
+// Functions for UTF-8 text and for properties of characters, as in Python's str methods. A text may
+// contain lone surrogates, such as "\ud800" in a template. Each lone surrogate is encoded as three
+// bytes.
 #pragma once
 
 #include <cstdint>

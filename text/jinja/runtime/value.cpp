@@ -28,9 +28,8 @@ int CompareIntWithReal(Int integer, double real) {
   return std::floor(real) < real ? -1 : 0;
 }
 
-// Dict keys are ordered first by a number for the kind of the key. Returns this number for `value`.
-// All kinds of numbers have the same number, because an integer, a float and a boolean may be
-// equal.
+// Returns the first sort criterion of dict keys: a number for the kind of `value`. All kinds of
+// numbers have the same rank, because an integer, a float and a boolean may be equal.
 int KeyRank(const Value& value) {
   return value.is_number() ? static_cast<int>(Kind::kInt) : static_cast<int>(value.kind());
 }

@@ -199,7 +199,8 @@ struct UndefinedReason final : Cell {
   std::string Message() const;
 
   std::string message;
-  // Name of a type without the attribute or item `key`, such as "dict". Empty if `message` is set.
+  // Name of the type, such as "dict", in which the attribute or item `key` is missing. Empty if
+  // `message` is set.
   std::string_view type;
   Value key;
 };

@@ -34,9 +34,9 @@ struct SlotRef {
 // the value when it enters the scope.
 struct ScopeLoad {
   enum class Source : uint8_t {
-    kParameter,  // The variable is a macro parameter or a loop target, without initial value.
-    kContext,    // The value is a request variable or a global function of the same name.
-    kOuter,      // The value comes from the variable of the same name in an outer scope.
+    kParameter,  // The variable is a macro parameter or a loop variable, without initial value.
+    kContext,    // The value comes from the request, or is a global function.
+    kOuter,      // The value comes from an outer scope, which has a variable of this name.
     kMissing,    // The variable has no value until a later statement assigns one.
   };
   Source source = Source::kMissing;

@@ -41,7 +41,8 @@ class ExpressionParser {
     bool with_condition = true;
     std::string_view end_name = {};  // name that ends the tuple, such as `recursive`; may be empty
     bool in_parentheses = false;
-    bool with_namespace = false;  // true if items such as `ns.attribute` are allowed
+    // True if an attribute, such as `ns.attribute`, may be an item of the tuple
+    bool with_namespace = false;
   };
   // Parses one expression, or a tuple of several expressions separated by commas.
   ParsedExpr ParseTuple(const TupleOptions& options);

@@ -88,9 +88,8 @@ class Lexer {
     return offset == std::string::npos ? offset : ClosingEnd(offset, '%');
   }
 
-  // Returns the offset after the closing delimiter (`%}` or `#}`) at `offset`, and after the line
-  // break or white space that the delimiter removes. Returns npos if no closing delimiter is at
-  // `offset`.
+  // Returns the offset after the closing delimiter (`%}` or `#}`) at `offset`, and after the white
+  // space that the delimiter removes. Returns npos if no closing delimiter is at `offset`.
   size_t ClosingEnd(size_t offset, char kind) const {
     const char close[] = {kind, '}', '\0'};
     if (AtOffset(offset, "+") && AtOffset(offset + 1, close)) return offset + 3;

@@ -41,8 +41,8 @@ class Symbols {
   void VisitIf(const IfStmt& node, size_t index);
   void Store(const std::string& name);
   void Read(const std::string& name);
-  // Returns the initial value that a variable `name` takes from an outer scope, or `otherwise` if
-  // no outer scope has the variable.
+  // Returns a Load with the source kOuter if an outer scope has the variable `name`. Otherwise
+  // returns a Load with the source `otherwise`.
   Load OuterOr(const std::string& name, ScopeLoad::Source otherwise) const;
   void Merge(std::span<const Symbols> branches);
 
