@@ -28,8 +28,9 @@ struct GatewayCalls {
 // stream, the complete messages of all choices are sent at the end of the request. Not thread-safe.
 class GatewayOutput final : public ResponseFormat {
  public:
-  // `kept_bytes_max` is the maximum of `calls.num_kept_bytes`. A call that exceeds the maximum
-  // fails. REQUIRES: `calls` outlives the GatewayOutput.
+  // `kept_bytes_max` is the maximum of `calls.num_kept_bytes`, the number of bytes that all calls
+  // store. If new output would exceed the maximum, the call that stores this output fails.
+  // REQUIRES: `calls` outlives the GatewayOutput.
   GatewayOutput(GatewayCalls& calls, int64_t kept_bytes_max)
       : calls_(calls), kept_bytes_max_(kept_bytes_max) {}
   ~GatewayOutput() override { Discard(); }

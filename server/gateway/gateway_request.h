@@ -35,8 +35,8 @@ const PromptFields& GatewayPromptFields();
 absl::StatusOr<GatewayRequest> ReadGatewayRequest(const grpc::ByteBuffer& bytes,
                                                   const RequestLimits& limits);
 
-// Returns a copy of the error `status`. The copy names the wrong field of the request by the
-// field's path in vllm.grpc.engine.GenerateRequest. REQUIRES: `status` is not OK.
+// Returns a copy of the error `status` in which the path of the invalid request field is replaced
+// by the path in vllm.grpc.engine.GenerateRequest. REQUIRES: `status` is not OK.
 absl::Status WithGatewayField(const absl::Status& status);
 
 }  // namespace incipit

@@ -158,7 +158,8 @@ class KvEventHub final : public KvEventListener {
   struct Subscription;
 
   void Run();
-  // Waits until Turn has work to do. Returns false if the thread of the KvEventHub must end.
+  // Waits until the function Turn must be called, for example for a new call or new events. Returns
+  // false if the thread of the KvEventHub must end.
   bool Await() ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns the time at which Turn must be called even if no call and no event has arrived.
   Time NextTurn() const;

@@ -39,8 +39,9 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* KvEventStream::Open(
   smg::grpc::common::SubscribeKvEventsRequest message;
   absl::Status status = FromBytes(request, message);
   if (status.ok()) {
-    // A call whose start sequence number `hub` refuses must get no initial metadata. `hub` never
-    // refuses the number 0, so a call with this number gets the metadata immediately.
+    // Send the initial metadata immediately for the start sequence number 0. A call with another
+    // start sequence number waits, because `hub` may refuse the number. A refused call gets no
+    // initial metadata.
     if (message.start_sequence_number() == 0) stream->Accept();
     status = hub.Subscribe(opened->id_, std::move(stream), message.start_sequence_number(),
                            message.load_records_before_first_batch());

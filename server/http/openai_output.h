@@ -77,7 +77,8 @@ class OpenAiOutput {
     size_t num_prompt_bytes = 0;
   };
 
-  // Appends a JSON object with `delta`, new output of choice number `index`, to `out`.
+  // Appends a JSON object to `out`. The object contains `delta`, the new output of choice number
+  // `index`.
   void AppendChoice(size_t index, const OutputDelta& delta, Progress& progress,
                     std::string& out) const;
   // Appends the field with the chat message `delta` to `out`. The field is "delta" in a stream,

@@ -21,8 +21,8 @@ using Json = nlohmann::ordered_json;
 constexpr int64_t kInt32Max = std::numeric_limits<int32_t>::max();
 // Default value of the field max_tokens in completion requests, as in OpenAI's API.
 constexpr uint32_t kCompletionTokens = 16;
-// Number of additional nesting levels (arrays and objects) of a request body, compared with a JSON
-// object inside the body, such as the schema of a tool.
+// A request body may be nested kBodyDepth levels deeper than a JSON object inside the body, such as
+// the schema of a tool. Levels are arrays and objects.
 constexpr int kBodyDepth = 8;
 
 // Request fields that the server refuses because the server does not support the fields. If the
@@ -50,8 +50,8 @@ constexpr std::string_view kUnsupported[] = {"structured_outputs",
 constexpr std::string_view kTokenLists[] = {"prompt", "tokens"};
 
 // Returns the maximum number of JSON values in a request body, without token ids. The maximum is
-// larger than `json_values_max`, because `json_values_max` does not count some values of a body.
-// These values are one value of each tool call, the messages and other fields.
+// larger than `json_values_max`, because `json_values_max` does not count all values of a body. For
+// example, `json_values_max` does not count the fields of messages.
 int64_t BodyValuesMax(const RequestLimits& limits) {
   constexpr int64_t kValuesOfMessage = 16, kValuesOfFields = 1024;
   return limits.json_values_max + limits.json_values_max / 5 +

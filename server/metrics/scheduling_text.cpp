@@ -36,17 +36,20 @@ void WriteTenants(FamilyWriter& out, const MetricsValues& values, const MetricsF
             facts.load.scheduler.num_active_tenants);
   out.Gauge("incipit_tenant_service_gap",
             "Largest minus smallest service of the tenants with waiting requests. The service of a "
-            "tenant is the price of its tokens, divided by its weight. 0 if fewer than two tenants "
-            "have waiting requests.",
+            "tenant is the sum of the prices of its tokens (computed prompt token: 1, cached "
+            "prompt token: --cached-price, output token: --output-price), divided by the weight "
+            "of the tenant. 0 if fewer than two tenants have waiting requests.",
             facts.load.scheduler.service_gap);
   std::vector<MetricSample> samples =
       SamplesByLabel("tenant", facts.reported_tenants, values.tenant_services);
   samples.push_back(
       {{{"tenant", std::string(kOtherTenants)}}, ReadMetric(values.tenant_services.back())});
-  out.Counter("incipit_tenant_service_total",
-              "Price of all tokens that a tenant received, divided by the weight of the tenant. "
-              "other: the sum over all tenants without their own label.",
-              samples);
+  out.Counter(
+      "incipit_tenant_service_total",
+      "Sum of the prices of all tokens of a tenant (computed prompt token: 1, cached prompt "
+      "token: --cached-price, output token: --output-price), divided by the weight of the "
+      "tenant. other: the sum over all tenants without their own label.",
+      samples);
 }
 
 void WriteStepTimeErrors(FamilyWriter& out, const SchedulerFigures& figures) {

@@ -31,7 +31,7 @@ inline constexpr std::array kVllmChoiceBounds = {1.0, 2.0, 5.0, 10.0, 20.0};
 // Upper bounds of the buckets for the number of tokens of one request: 1, 2 and 5 times each power
 // of ten.
 inline constexpr auto kVllmTokenBounds = [] {
-  std::array<double, 29> bounds{};  // 29 bounds, from 1 to 2 * 10^9
+  std::array<double, 29> bounds{};
   double power = 1;
   for (size_t i = 0; i < bounds.size(); ++i) {
     constexpr std::array kFactors = {1.0, 2.0, 5.0};

@@ -44,8 +44,8 @@ class CallStarter {
 
   explicit CallStarter(const CallContext& context) : context_(context) {}
 
-  // Starts the session of `call`, which is the object that sends the output. `bytes` is the message
-  // of `call`; `read` parses the message. `format` converts the output to messages. `fields` are
+  // Starts a session (the object that sends the output) for `call`. `bytes` is the message of
+  // `call`, and `read` parses the message. `format` converts the output to messages. `fields` are
   // the numbers of the protobuf fields with the prompt. If `fields` is null, the server knows the
   // size of the prompt only after `read`.
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(grpc::CallbackServerContext& call,

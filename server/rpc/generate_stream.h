@@ -31,11 +31,11 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, 
                                               const Clock& clock, Time arrival, Time deadline);
 
   const std::shared_ptr<Session>& session() const { return session_; }
-  // Sets a callback that is called once, before the final status is passed to gRPC. REQUIRES: the
-  // session has not ended, and the GenerateStream has not been returned to gRPC yet.
+  // Sets a callback that is called once, before the final status is passed to gRPC. REQUIRES:
+  // session() has not ended, and the GenerateStream has not been returned to gRPC yet.
   void OnFinishCall(std::function<void()> on_finish) { on_finish_ = std::move(on_finish); }
-  // Sets a callback that is called once, after gRPC has ended the call. REQUIRES: the session has
-  // not ended, and the GenerateStream has not been returned to gRPC yet.
+  // Sets a callback that is called once, after gRPC has ended the call. REQUIRES: session() has not
+  // ended, and the GenerateStream has not been returned to gRPC yet.
   void OnDoneCall(std::function<void()> on_done) { on_done_ = std::move(on_done); }
 
   void Deliver(OutputPart part) override;

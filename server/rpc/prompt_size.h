@@ -21,7 +21,7 @@ struct PromptSize {
 struct PromptFields {
   int text = 0;       // number of the field that contains the prompt as text
   int token_ids = 0;  // number of the field that contains the prompt as a message with token ids
-  int ids = 0;        // number of the field with the ids, within the message in field `token_ids`
+  int ids = 0;        // field number of the list of ids, in the message with token ids
 };
 
 // Returns the size of the prompt in the serialized message `bytes`. `fields` are the numbers of the

@@ -24,7 +24,8 @@ class BoundedJsonReader {
 
   // `bytes_max` is the maximum size of each JSON text in bytes. `members_max` is the maximum number
   // of values of the request: object members and array elements in all texts, plus the numbers
-  // passed to Count. REQUIRES: the array of `uncounted` outlives the reader.
+  // passed to Count. `depth_max` is the maximum nesting depth. REQUIRES: the names in `uncounted`
+  // outlive the reader.
   BoundedJsonReader(int64_t bytes_max, int64_t members_max, int depth_max = kDepthMax,
                     Uncounted uncounted = {})
       : bytes_max_(bytes_max),

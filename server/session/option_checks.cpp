@@ -52,8 +52,8 @@ absl::Status CheckStopTokens(OutputDraft& draft, const ServedModel& model,
   if (out.request.output_tokens_min > 0 && std::ssize(tokens) == model.vocab_size) {
     return InvalidField(
         kField,
-        "and the end-of-sequence tokens together must not contain all {} tokens of the "
-        "vocabulary if min_tokens is above 0",
+        "must not contain all {} tokens of the vocabulary if min_tokens is above 0 (the "
+        "end-of-sequence tokens count as contained)",
         model.vocab_size);
   }
   return absl::OkStatus();

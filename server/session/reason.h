@@ -66,8 +66,8 @@ enum class RejectionLabel : uint8_t {
 };
 inline constexpr size_t kNumRejectionLabels = static_cast<size_t>(RejectionLabel::kOther) + 1;
 
-// Returns the value of the label `reason` for `label` in the metric
-// incipit_requests_rejected_total.
+// Returns the name of `label`. The metric incipit_requests_rejected_total uses this name as the
+// value of its label "reason".
 std::string_view NameOf(RejectionLabel label);
 // Returns the metric label for requests that are refused with `reason`.
 RejectionLabel LabelOf(Reason reason);

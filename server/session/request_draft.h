@@ -31,7 +31,7 @@ struct OutputDraft {
   uint32_t max_tokens = 0;
   uint32_t min_tokens = 0;
   std::vector<std::string> stop;
-  size_t num_stop = 0;  // the client sent max(num_stop, stop.size()) stop strings
+  size_t num_stop = 0;  // number of stop strings that the client sent; 0: stop.size()
   std::vector<TokenId> stop_token_ids;
   bool include_stop = false, ignore_eos = false, keep_special_tokens = false;
   uint32_t num_choices = 0;  // number of choices (outputs) for the prompt; 0 means 1
@@ -62,7 +62,7 @@ struct ToolCallDraft {
 struct MessageDraft {
   std::string role, content, reasoning, name, tool_call_id;
   std::vector<ToolCallDraft> tool_calls;
-  // The client sent max(num_tool_calls, tool_calls.size()) tool calls in this message.
+  // number of tool calls in this message that the client sent; 0: tool_calls.size()
   size_t num_tool_calls = 0;
 };
 
@@ -73,8 +73,7 @@ struct ToolDraft {
 struct ConversationDraft {
   std::vector<MessageDraft> messages;
   std::vector<ToolDraft> tools;
-  // The client sent max(num_messages, messages.size()) messages and max(num_tools, tools.size())
-  // tools.
+  // Numbers of messages and tools that the client sent. 0: messages.size() or tools.size().
   size_t num_messages = 0, num_tools = 0;
   std::string template_arguments_json;
   bool add_generation_prompt = true;

@@ -1,7 +1,7 @@
-// Limits on the values of one request. --priority-range sets priority_min and priority_max; a flag
-// of the same name sets each other member of RequestLimits. A request with a value beyond a limit
-// gets INVALID_ARGUMENT, and the error contains the limit. A priority out of range is not an error:
-// the server uses the nearest priority in the range.
+// Limits on the values of one request. Each limit has a flag of the server, such as --choices-max
+// for `choices_max`; --priority-range sets priority_min and priority_max. A request with a value
+// beyond a limit gets INVALID_ARGUMENT, and the error contains the limit. A priority out of range
+// is not an error: the server uses the nearest priority in the range.
 #pragma once
 
 #include <chrono>

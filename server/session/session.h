@@ -72,9 +72,8 @@ class Session {
   // Returns CANCELLED if the client has cancelled or disconnected, and DEADLINE_EXCEEDED if the
   // deadline has passed. Otherwise returns OK.
   absl::Status CheckWanted() const;
-  // Returns kDeadline if the call was cancelled at its deadline, later, or at most a tolerance
-  // earlier. Otherwise returns kCancelled. The tolerance is 10 ms plus 1 % of the time from the
-  // arrival to the deadline.
+  // Returns kDeadline if the call was cancelled after its deadline or shortly before (up to 10 ms,
+  // plus 1 % of the time from the arrival to the deadline). Otherwise returns kCancelled.
   FinishReason CancelReason() const;
   // Returns the time at which the newest part of the output was sent, or nullopt if the client has
   // read the newest part.

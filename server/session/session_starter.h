@@ -87,16 +87,16 @@ class SessionStarter {
 
   // Returns OK if the engine accepts requests. Otherwise returns DRAINING or ENGINE_FAILED.
   absl::Status CheckOpen() const;
-  // Starts a request with one prompt. A thread that renders chat templates and tokenizes later
-  // calls `read`, checks the request and submits the request to the engine. An error ends
-  // `session`.
+  // Starts a request with one prompt. Returns immediately. A text thread (which renders chat
+  // templates and tokenizes) then calls `read`, checks the request and submits the request to the
+  // engine. An error ends `session`.
   void Start(std::shared_ptr<Session> session, RequestArrival arrival, Estimate estimate,
              Read read);
-  // Starts a call with several prompts. A thread that renders chat templates and tokenizes later
-  // calls `read`, checks all prompts, and then submits each prompt to the engine. If the check of a
-  // prompt fails, submits no prompt and ends only `session`. If the engine refuses a prompt, ends
-  // the session of this prompt and does not submit the later prompts. The caller must then cancel
-  // all other sessions.
+  // Starts a call with several prompts. Returns immediately. A text thread (which renders chat
+  // templates and tokenizes) then calls `read`, checks all prompts, and submits each prompt to the
+  // engine. If the check of a prompt fails, submits no prompt and ends only `session`. If the
+  // engine refuses a prompt, ends the session of this prompt and does not submit the later prompts.
+  // The caller must then cancel all other sessions.
   void StartAll(std::shared_ptr<Session> session, RequestArrival arrival, Estimate estimate,
                 ReadAll read);
   // Ends `session` with the error `status`. The metrics count the request as cancelled if the

@@ -111,8 +111,7 @@ TextPool::Item TextPool::Take(Lines::iterator line, bool first) {
     by_connection_.erase(line->connection);
     lines_.erase(line);
   } else if (first) {
-    // Moves the connection to the end of the list of connections, so that a task of each other
-    // connection runs first.
+    // Move this connection to the end of the list, because the connections take turns.
     lines_.splice(lines_.end(), lines_, line);
   }
   return item;
