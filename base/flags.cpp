@@ -340,8 +340,10 @@ absl::StatusOr<size_t> Flags::ParseFlag(std::span<const string_view> args, Other
   if (!has_next)
     return InvalidArgument("--{} needs a value: --{} {}", name, name, flag->text.value);
   if (args[1].starts_with("--") && Find(args[1].substr(2)) != nullptr) {
-    return InvalidArgument("--{} needs a value: --{} {}; to pass {} as the value, write --{}={}",
-                           name, name, flag->text.value, args[1], name, args[1]);
+    return InvalidArgument(
+        "--{} needs a value: --{} {}; the next argument, {}, is a flag; if this argument is the "
+        "value, write --{}={}",
+        name, name, flag->text.value, args[1], name, args[1]);
   }
   INCIPIT_RETURN_IF_ERROR(Set(name, args[1]));
   return 2;

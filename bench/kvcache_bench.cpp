@@ -241,8 +241,8 @@ BENCHMARK_CAPTURE(Publish, all_10k, 10'000)->Name("publish_10k");
 BENCHMARK_CAPTURE(Publish, all_1m, 1'000'000)->Name("publish_1m");
 
 // Measures all cache operations, including hashing, for prompts without cached blocks. If
-// `evicting` is true, the cache is full, and each new block evicts an older block. Otherwise the
-// cache starts empty. When the cache is full, all blocks are removed outside the measured time.
+// `evicting` is true, the cache is full, and each new block evicts an older block. If `evicting` is
+// false, the cache starts empty; a full cache is emptied outside the measured time.
 void PromptAllMiss(benchmark::State& state, bool evicting) {
   constexpr int32_t kPromptsInPool = kNumBlocks / (kPromptBlocks + 1);
   auto cache = std::make_unique<KvCacheManager>(OptionsOf(kNumBlocks, kAdaptive));

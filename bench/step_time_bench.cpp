@@ -122,7 +122,8 @@ class StepRecorder final : public EngineListener {
     return true;
   }
 
-  std::deque<int64_t> positions;  // numbers of pairs (token, position) of the steps in flight
+  // For each step in flight: sum of the positions that its tokens attend to
+  std::deque<int64_t> positions;
   std::vector<StepRecord> records;
 
  private:
@@ -289,8 +290,8 @@ absl::Status Run(const BenchOptions& options) {
   runner_options.samples_max = kRunningMax + 1;
   INCIPIT_ASSIGN_OR_RETURN(const auto runner,
                            TransformerRunner::Create(*backend, model, runner_options));
-  // The step that is repeated for each class of steps, in the order of StepClass: number of prompt
-  // tokens, and number of decoding sequences.
+  // For each class of steps, one step that is repeated: number of prompt tokens, and number of
+  // decoding sequences. The order is that of StepClass.
   std::array<IdenticalSteps, kNumStepClasses> identical = {
       IdenticalSteps(0, 8), IdenticalSteps(32, 8), IdenticalSteps(64, 0)};
   const SteadyClock elapsed;

@@ -170,8 +170,8 @@ std::string_view FlagsOfMemory(const Options& options, const Loaded& loaded) {
          "--max-model-len";
 }
 
-// Creates the runner of the model in `loaded`. Also stores the steps that were measured for this
-// purpose in the options of the scheduler.
+// Creates the runner of the model in `loaded`. Copies the step durations that were measured for the
+// choice of the step size to the options of the scheduler.
 absl::StatusOr<std::unique_ptr<TransformerRunner>> CreateRunner(const Options& options,
                                                                 Loaded& loaded) {
   INCIPIT_ASSIGN_OR_RETURN(RunnerChoice choice,
@@ -230,9 +230,10 @@ absl::Status Load(const Options& options, Loaded& loaded) {
   loaded.model.emplace(*std::move(model));
   const int32_t context = loaded.model->config.max_positions;
   if (options.max_model_len.value_or(0) > context) {
-    return WithExitCode(InvalidArgument("--max-model-len is {}; the model's context is {} tokens",
-                                        *options.max_model_len, context),
-                        kExitUsage);
+    return WithExitCode(
+        InvalidArgument("--max-model-len is {}; the maximum is the model's context, {} tokens",
+                        *options.max_model_len, context),
+        kExitUsage);
   }
   const auto& non_finite = loaded.model->weights.non_finite;
   if (!non_finite.empty()) {

@@ -52,8 +52,8 @@ void BatchBuilder::AddTokens(const StepPlan::Item& item) {
 }
 
 // Adds one sample for each choice of the request that needs the logits of the last token of `item`.
-// If the previous step still samples this last token, the token counts for penalties do not include
-// the token.
+// If the previous step still samples this last token, `sequence.counts` (the number of occurrences
+// of each output token) does not include the token.
 void BatchBuilder::AddSamples(const StepPlan& plan, const StepPlan::Item& item) {
   const int32_t position = item.first_token + item.num_tokens;
   for (int32_t i = item.sample_begin; i < item.sample_begin + item.num_samples; ++i) {

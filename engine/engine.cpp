@@ -258,8 +258,8 @@ absl::Status Engine::Loop::PreviewAdmission(std::shared_ptr<const Request> reque
   const SequenceGroups ended = TakeEnded();
   INCIPIT_RETURN_IF_ERROR(CheckRequest(*request, cache_));
   {
-    // Check the limit of waiting admission previews before MakeSequenceGroup hashes the prompt,
-    // because hashing may take long.
+    // Limit the number of waiting previews (predictions of the blocks that a request needs) before
+    // MakeSequenceGroup hashes the prompt, because hashing may take long.
     MutexLock lock(mutex_);
     if (num_previews_ >= kPreviewsMax) {
       return LimitReached(kPreviewsMax, "{} admission previews are waiting", num_previews_);
@@ -358,9 +358,8 @@ bool Engine::Loop::TakeInbox() {
 
 void Engine::Loop::EmptyInbox() {
   std::swap(taken_, inbox_);
-  // Reduce num_previews_ before the callers receive their results. Otherwise, the next preview of a
-  // caller could be refused, because the previous preview of this caller would still count as
-  // waiting.
+  // Reduce num_previews_ before the callers receive their results, so that a caller can call
+  // PreviewAdmission again immediately.
   num_previews_ -= taken_.previews.size();
   load_.num_waiting += static_cast<int32_t>(taken_.submitted.size());
   for (const auto& group : taken_.submitted) {

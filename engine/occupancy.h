@@ -1,4 +1,4 @@
-// Numbers of sequences and cache blocks, which a step's statistics and the published load share.
+// Fills the numbers of sequences and cache blocks in StepStats and in EngineLoad.
 #pragma once
 
 #include "kvcache/kv_cache_manager.h"

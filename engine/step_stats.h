@@ -12,10 +12,10 @@ namespace incipit {
 struct StepStats {
   Time begin{};
   // Durations of planning, computing and committing the step. `run` is measured from the launch of
-  // the step or from the end of the previous step, whichever is later.
+  // the step or from the end of the previous step, whichever is later. `run` includes failed
+  // attempts.
   Duration plan{}, run{}, commit{};
-  // Duration of the last attempt to compute the step. If earlier attempts failed and the step was
-  // planned again, `run` is the sum of all attempts.
+  // Duration of the last attempt to compute the step. Earlier failed attempts do not count.
   Duration duration{};
   int32_t num_tokens = 0;  // tokens computed in this step
   // Number of tokens in this step that belong to prompts, or that are computed again after a

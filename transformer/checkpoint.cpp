@@ -89,8 +89,9 @@ absl::Status Checkpoint::AddShards(const fs::path& folder) {
   std::map<std::string, StoredTensors, std::less<>> shards;
   for (const auto& [tensor, shard] : *shard_of) shards[shard];
   if (shards.size() > size_t{kShardsMax}) {
-    return InvalidArgument("{}: the file names {} weight files (shards); at most {} are allowed",
-                           index_path.string(), shards.size(), kShardsMax);
+    return InvalidArgument(
+        "{}: the list of weight files (shards) has {} files; at most {} files are allowed",
+        index_path.string(), shards.size(), kShardsMax);
   }
   for (auto& [name, tensors] : shards) {
     INCIPIT_RETURN_IF_ERROR(CheckShardLocation(folder, folder / name));

@@ -26,7 +26,7 @@ struct AnalysisInput {
   std::unique_ptr<BlockLog> log;
   // The analysed block sizes in ascending order, as multiples of the block size of `log`.
   std::vector<int32_t> groups;
-  // Index in `groups` of the block size that tables use if they show only one block size.
+  // Tables for only one block size use the block size groups[detail].
   size_t detail = 0;
   int64_t output_tokens = 0;  // sum of the output lengths of all requests in the log
   // Sentences about contradictions in the log, such as decreasing timestamps.

@@ -67,7 +67,8 @@ absl::StatusOr<Analysis> Analyze(const AnalysisInput& input, const AnalysisOptio
   if (options.window) {
     if (!windows.is_timed) {
       return FailedPrecondition(
-          "{}: --window needs timestamps, but the log has none or all of them are equal",
+          "{}: --window needs different timestamps, but the log has no timestamps or only equal "
+          "timestamps",
           input.name);
     }
     windows.windows = {*options.window};

@@ -37,7 +37,7 @@ struct Analysis {
   double seconds = 0;  // time from the first to the last request, in seconds; 0: no timestamps
   // One analysis for each block size, in ascending order of the block size.
   std::vector<BlockSizeAnalysis> sizes;
-  // Index in `sizes` of the analysis that tables and plots use if they show only one block size.
+  // Tables and plots for only one block size use the analysis sizes[detail].
   size_t detail = 0;
   Sharing sharing;
   // beginnings[i]: start of the shared prefix sharing.top[i], as text or ids.
@@ -77,8 +77,8 @@ struct CurveCapacity {
   // `num_blocks` in percent of the distinct blocks of the log; 0: only plots show this cache size.
   int32_t percent = 0;
 };
-// Returns the cache sizes for which tables or plots show the hit ratio, in ascending order. At most
-// `num_points` of these sizes are shown only in plots.
+// Returns the cache sizes for which tables or plots show the hit ratio, in ascending order. Plots
+// show up to `num_points` more cache sizes than tables.
 std::vector<CurveCapacity> CurveCapacities(const ReuseCurve& curve, int32_t num_points);
 
 }  // namespace incipit

@@ -83,8 +83,9 @@ class WindowCounter {
     if (!set_.is_timed) step_ = std::ceil(std::max(step_, 1.0));
   }
 
-  // Records each sample of the working set (distinct blocks in each time window) whose time is
-  // before request `index`. REQUIRES: `stack` does not contain the blocks of request `index` yet.
+  // Records all samples of the working set (number of distinct blocks in each time window) that are
+  // due before request `index`. REQUIRES: `stack` does not contain the blocks of request `index`
+  // yet.
   void BeforeRequest(size_t index, const LruStack& stack) {
     while (HasSampleBefore(TimeOf(index))) Sample(NextSample(), index, stack);
     use_begin_.push_back(stack.num_uses());
@@ -130,8 +131,7 @@ class WindowCounter {
   double step_ = 0;
   // use_begin_[r]: number of prompt blocks in the log before request r, summed over all requests.
   std::vector<size_t> use_begin_;
-  // first_in_[w]: index of the first request in the time window of length windows[w] that was
-  // counted last.
+  // first_in_[w]: index of the first request that the latest count for the time window w included.
   std::vector<size_t> first_in_;
 };
 

@@ -207,8 +207,8 @@ class TraceLine : public nlohmann::json_sax<json> {
   TraceRequest request_;
   std::optional<std::string> prompt_;
   bool has_hash_ids_ = false, has_token_ids_ = false, has_input_length_ = false;
-  // `depth_`: number of JSON objects and arrays that contain the current value. `ids_depth_`: this
-  // number for the elements of the array of ids that began last.
+  // `depth_`: number of JSON objects and arrays around the current value. `ids_depth_`: value of
+  // `depth_` for the elements of the latest array of ids.
   int depth_ = 0, ids_depth_ = 0;
   TraceKey key_ = TraceKey::kOther;
   std::string name_;     // name of the current JSON key in the log

@@ -13,9 +13,11 @@
 namespace incipit {
 namespace {
 
-// Value that the signal handler writes to the eventfd `event_fd`, so that the thread calls `stop`.
+// Value that the signal handler writes to the eventfd `event_fd`. The thread of the Interrupt then
+// calls `stop`.
 constexpr uint64_t kStop = 1;
-// Value that the destructor of Interrupt writes to the eventfd `event_fd`, so that the thread ends.
+// Value that the destructor of Interrupt writes to the eventfd `event_fd`. The thread of the
+// Interrupt then ends.
 constexpr uint64_t kEnd = uint64_t{1} << 32;
 std::atomic<int> event_fd = -1;
 struct sigaction previous_action;
