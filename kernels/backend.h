@@ -163,13 +163,14 @@ struct AttentionArgs {
   TensorView out;      // output: attention results, shape [num_tokens, num_heads * head_dim]
 };
 
-// Arguments of ProjectAdd, which computes hidden += x * W^T + bias, where W is `weight`. `x` and
-// `hidden` have one row for each token.
+// Arguments of ProjectAdd, which computes hidden += x * W^T + bias, where the matrix W is `weight`.
+// `x` and `hidden` have one row for each token.
 struct ProjectAddArgs {
-  TensorView x;  // input x, shape [num_tokens, number of columns of W]
+  TensorView x;  // input x, shape [num_tokens, number of columns of the weight]
   const Weight* weight = nullptr;
-  const Buffer* bias = nullptr;  // bias, shape [number of rows of W], f32; null: no bias
-  TensorView hidden;  // input and output: hidden state, shape [num_tokens, number of rows of W]
+  const Buffer* bias = nullptr;  // bias, shape [number of rows of the weight], f32; null: no bias
+  // Input and output: hidden state, shape [num_tokens, number of rows of the weight]
+  TensorView hidden;
   // Weight of the RmsNorm that the next operation applies to `hidden`, or null. REQUIRES: if not
   // null, the next operation of the step is a QkvRopeAppend or GateUpSilu of the same `hidden`.
   const Buffer* next_norm = nullptr;
@@ -289,9 +290,9 @@ class Backend {
   // addresses of their arguments depend only on `owner`, the number of tokens and the arguments of
   // Upload.
   virtual void RunStep(const void* owner, absl::FunctionRef<void()> enqueue) = 0;
-  // Records the operations of `enqueue` for each number of tokens up to `tokens_max`, so that later
-  // calls of RunStep can replay them. The recording runs `step`, a step of one token. The default
-  // implementation records nothing.
+  // Prepares RunStep: records the operations of `enqueue` for batches of different sizes, up to
+  // `tokens_max` tokens. For the recording, the backend runs the operations on `step`, an example
+  // with one token. The default implementation records nothing.
   virtual absl::Status RecordSteps(const void* /*owner*/, int32_t /*tokens_max*/,
                                    const Step& /*step*/, const StepLogits& /*logits*/,
                                    absl::FunctionRef<void()> /*enqueue*/) {

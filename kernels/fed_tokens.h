@@ -17,9 +17,9 @@ namespace incipit {
 
 class FedTokens {
  public:
-  // Starts a step. The tokens that Add received since the previous call of BeginStep become the
-  // tokens of the previous step. Returns a copy of `tokens` in which tokens of the previous step
-  // replace all placeholders (numbers below 0). The copy is valid until the next call of BeginStep.
+  // Starts a step. The tokens that Add received since the previous call become the tokens of the
+  // previous step. Returns a copy of `tokens` without placeholders: token number i of the previous
+  // step replaces each placeholder -1 - i. The copy is valid until the next call of BeginStep.
   std::span<const TokenId> BeginStep(std::span<const TokenId> tokens) {
     std::swap(previous_, current_);
     current_.clear();

@@ -35,7 +35,7 @@ class Candidates {
   uint64_t mass(int64_t i) const;
 
   // Keeps the `k` candidates with the largest logits. Among candidates with equal logits, lower
-  // token ids are kept. Ignores the weights.
+  // token ids are kept. Does not use weights().
   void KeepLargest(int64_t k);
   // Keeps the candidates with the largest logits: as few as possible, but enough that the sum of
   // their masses (weights in fixed point) is at least `wanted`. REQUIRES: the sum for all
@@ -44,12 +44,12 @@ class Candidates {
 
  private:
   // Describes which candidates are kept: all candidates with a logit above a limit, and some of the
-  // candidates whose logit equals the limit.
+  // candidates with a logit equal to the limit.
   struct Cut {
-    // the limit, converted to an integer by OrderKey of kernels/sampling.h
+    // the limit of the logits, converted to an integer by OrderKey of kernels/sampling.h
     uint32_t key = 0;
-    // How many of the candidates whose logit equals the limit are kept. In KeepLargest: their
-    // number. In KeepMass: the minimum sum of their masses (weights in fixed point).
+    // In KeepLargest: number of candidates with a logit equal to the limit that are kept. In
+    // KeepMass: minimum sum of the masses (weights in fixed point) of these candidates.
     uint64_t wanted_of_equals = 0;
   };
   template <class ValueOf>

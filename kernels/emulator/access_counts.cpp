@@ -8,7 +8,7 @@ namespace {
 constexpr uint64_t kBanks = 32, kBankBytes = 4, kSectorBytes = 32;
 constexpr int kServedBytes = 128;
 // Maximum number of accesses of a warp, at one source line, that wait until all 32 lanes have made
-// them. Above this maximum, the oldest waiting access is counted without the missing lanes.
+// them. Further accesses force the oldest waiting access to be counted without the missing lanes.
 constexpr size_t kMostOpen = 256;
 
 bool IsShared(AccessKind kind) {

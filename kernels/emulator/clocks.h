@@ -1,8 +1,7 @@
-// Declares vector clocks of the threads of a thread block. The clocks show whether a memory access
-// of one thread happened before a memory access of another thread.
+// Vector clocks of the threads of a thread block. The clocks show whether a memory access of one
+// thread happened before a memory access of another thread.
 //
-// Each warp has a logical clock, which advances at each barrier and at each other synchronisation
-// with other threads.
+// Each warp has a logical clock, which advances when the warp synchronises with other threads.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +26,14 @@ class Clocks {
   explicit Clocks(int num_threads);
 
   int num_warps() const { return static_cast<int>(warps_.size()); }
-  // Returns the index in a vector clock of the element for mbarrier number `barrier` (a barrier in
-  // shared memory). The element counts how often this mbarrier was completed.
+  // Returns the vector-clock index of mbarrier number `barrier` (a barrier in shared memory). The
+  // element counts how often this mbarrier was completed.
   int bulk_agent(int barrier) const { return num_threads_ + barrier; }
-  // Returns the index in a vector clock of the element for the other thread blocks of the cluster.
-  // The element counts how often all thread blocks have called ArriveCluster().
+  // Returns the vector-clock index of the other thread blocks of the cluster. The element counts
+  // how often all thread blocks of the cluster have called ArriveCluster().
   int remote_agent() const { return num_threads_ + kMostBarriers; }
-  // Returns the index in a vector clock of the element for the earlier kernels. The element is 1 if
-  // a thread has waited for the end of these kernels, otherwise 0.
+  // Returns the vector-clock index of the earlier kernels. The element is 1 if a thread has waited
+  // for the end of these kernels, otherwise 0.
   int kernels_agent() const { return num_threads_ + kMostBarriers + 1; }
 
   // Returns the current clock value of the warp of thread `thread`.

@@ -45,8 +45,8 @@ std::string GlobalRaces::Touch(const Thread& thread, const void* address, int64_
     if (TouchWord(thread, state, now, access)) continue;
     const bool reads = access != Access::kWrite && access != Access::kAtomic;
     return fmt::format(
-        "race between two accesses of global memory: in kernel {}, block {}, thread {}, the code "
-        "{} {} bytes at {}:{}; reason: {}",
+        "race between two accesses of global memory; later access: kernel {}, block {}, thread {} "
+        "{} {} bytes, source line {}:{}; conflict with the earlier access: {}",
         now.grid, now.block, now.thread, reads ? "reads" : "writes", bytes, site.file, site.line,
         race_);
   }

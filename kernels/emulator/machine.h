@@ -181,8 +181,9 @@ struct Block {
   // Vector clock that each thread merges into its own vector clock in WaitForEarlierKernels(), to
   // record that the earlier kernels have ended.
   std::shared_ptr<const ClockVector> kernels_ended;
-  // Element i lists the matrix products of warpgroup i (four warps). A product has three numbers:
-  // the byte offsets of its two factors in shared memory, and its number of columns divided by 8.
+  // Element i lists the matrix products of warpgroup i (four warps). Each product has three
+  // numbers: two byte offsets of its factors in shared memory, and its number of columns divided by
+  // 8.
   std::vector<std::vector<std::array<int, 3>>> multiplications;
   int num_ended = 0;  // number of threads of this thread block that have ended
   bool let_next_start = false;
@@ -305,8 +306,8 @@ class Machine {
   // Before the scheduler runs a warp, one bulk copy in flight may finish; the probability is
   // 1 / landing_one_in_. If landing_one_in_ is 0, bulk copies finish only if no thread can run.
   uint32_t landing_one_in_ = 1;
-  // Remaining number of switches between threads of the running warp, after which the scheduler
-  // chooses another warp.
+  // Number of thread switches that the running warp may still make before the scheduler chooses
+  // another warp.
   int quantum_ = 0;
 };
 

@@ -42,8 +42,8 @@ class SharedRaces {
   // Until EndMultiply(), every write to `range` is a race.
   std::string BeginMultiply(int thread, Range range, Site site);
   void EndMultiply(int thread, Range range);
-  // Records a bulk copy to `range`. An access of `range` is a race until the accessing thread has
-  // waited for phase `phase` (counted from 1) of mbarrier `barrier`.
+  // Records a bulk copy to `range`. An access of `range` is a race until the thread has waited for
+  // phase `phase` (counted from 1) of mbarrier `barrier`.
   std::string BeginBulk(int thread, Range range, int barrier, Clock phase, Site site);
   // Records a call of FenceBulk() by `thread`. Only after this call may bulk copies and warpgroup
   // matrix products access bytes of `memory` (global or shared) that threads have accessed before.
@@ -102,13 +102,12 @@ class SharedRaces {
   ZeroArray<Write> writes_;  // element i: the latest write to word i (4 bytes) of shared memory
   // Element i * num_warps_ + j is the latest read of word i (4 bytes of shared memory) by warp j.
   ZeroArray<Read> reads_;
-  // Element i: 1 plus the value of Clocks::ClusterArrivals() when another thread block last read
-  // word i (4 bytes). 0: no other thread block has read word i.
+  // Element i: 1 plus the value of Clocks::ClusterArrivals() at the latest read of word i (4 bytes)
+  // by another thread block. 0: there was no such read.
   ZeroArray<Clock> remote_reads_;
   Clock last_remote_read_ = 0;
-  // Cache of the function KnowsWrite(): for each thread, a write that happened before the next
-  // access of the thread. High 32 bits: the thread or the copy that wrote. Low 32 bits: the clock
-  // value of the write.
+  // Cache of the function KnowsWrite(). For each thread: a write that happened before the next
+  // access of the thread. High 32 bits: the writer. Low 32 bits: the clock value of the write.
   std::vector<uint64_t> known_writes_;
   // The calls of FenceBulk() by one thread.
   struct Fences {

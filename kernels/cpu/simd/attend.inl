@@ -111,8 +111,8 @@ SeenRange SeenSlots(const AttendArgs& args, int64_t token, int64_t first, int64_
           seen.end - first < size ? seen.end - first : size};
 }
 
-// Calls f(row, seen) for each row (a token and a query head). `seen` is the range of offsets i,
-// within [0, size), for which the row attends to position first + i.
+// Calls f(row, seen) for each row (a pair of token and query head). The row attends to the
+// positions first + i for all i in `seen`, a part of [0, size).
 template <class F>
 void ForEachRow(const AttendArgs& args, int64_t first, int64_t size, F f) {
   int64_t row = 0;
@@ -147,8 +147,8 @@ void GatherStep(const KvView& kv, int64_t first, SeenRange range, const AttendSc
   }
 }
 
-// The keys to prefetch belong to the position that is `positions` after the current one, and begin
-// `elements` elements after the first element of the keys of that position.
+// Distance from the keys that are read now to the keys that are prefetched: `positions` positions
+// ahead in the sequence, and `elements` elements after the start of the keys there.
 struct NextKeys {
   int64_t positions, elements;
 };

@@ -59,8 +59,8 @@ struct DottedBF16 {
   }
 };
 
-// Restores the original order of the elements, which PairRows has changed: lanes [0, 4) of `a`, [0,
-// 4) of `b`, [4, 8) of `a`, [4, 8) of `b`, and so on.
+// Restores the original order of the elements, which PairRows has changed. The result is lanes [0,
+// 4) of `a`, [0, 4) of `b`, [4, 8) of `a`, [4, 8) of `b`, and so on.
 inline void PutInOrder(const DottedBF16*, Vec& a, Vec& b) {
   const __m512i low = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
   const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));

@@ -2,8 +2,9 @@
 // file after avx512.inl.
 #pragma once
 
-// Number of columns in each four-byte element of a packed input row, in products with eight-bit
-// weights. Each byte is the number of one column plus kFactorOffset.
+// Number of columns of an input row that one 32-bit element of the packed row contains, in products
+// with eight-bit weights. Each byte of the element is the rounded value of one column, plus
+// kFactorOffset.
 constexpr int64_t kColsPerFactor = 4;
 constexpr int32_t kFactorOffset = 128;
 

@@ -142,8 +142,8 @@ void MultiplyTile(const TileArgs& args) {
 
 using TileFunction = void (*)(const TileArgs& args);
 
-// Returns the number of panels (groups of weight rows) that are multiplied together if the input
-// has only `rows` rows. Many independent sums hide the latency of a multiply-add.
+// Returns how many panels (groups of weight rows) one loop multiplies if the input has only `rows`
+// rows. Many independent sums hide the latency of a multiply-add.
 template <class Format>
 constexpr int LonePanels(int64_t rows) {
   return rows * 4 <= Format::kRows ? 4 : rows * 2 <= Format::kRows ? 2 : 1;

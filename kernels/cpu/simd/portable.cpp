@@ -27,7 +27,8 @@ using Mask = Ints;
 constexpr const char* kName = "portable";
 using DottedBF16 = BF16;
 constexpr int kPanelVectors = 2;
-// Number of input rows that are multiplied together. Their sums use 8 of the 16 vector registers.
+// Number of input rows that one loop multiplies with the weights. The sums of these rows use 8 of
+// the 16 vector registers.
 constexpr int kTileRows = 4;
 // Distance in bytes from the weights that are multiplied to the weights that are prefetched, in a
 // product with few input rows.

@@ -23,9 +23,9 @@ int32_t Lowest(int32_t position, int32_t window) { return position + 1 - Span(po
 // within the limits of `options`.
 size_t MaxPrefillTiles(const AttentionPlanOptions& options) {
   const int64_t rows = int64_t{options.max_tokens} * options.group;
-  // All tokens of a work item must have the same SplitLength(), the number of positions that
-  // attention sums separately. SplitLength() changes at most once in 8,192 consecutive positions of
-  // a sequence.
+  // A work item may only contain tokens with the same SplitLength() (number of positions that
+  // attention sums separately). SplitLength() changes at most once in 8,192 consecutive positions
+  // of a sequence, so long prompts need at most one more item per 8,192 tokens.
   const int64_t parts = 2 * int64_t{options.max_sequences} + options.max_tokens / 8192 + 1;
   return static_cast<size_t>(rows / kPrefillRows + parts);
 }
@@ -82,11 +82,11 @@ struct AttentionPlan::Part {
   int32_t window = 0, split_length = 0, group = 1;
 
   int32_t num_rows() const { return num_tokens * group; }
-  // Returns the first position to which attention row `first` (a pair of token and query head)
-  // attends.
+  // Returns the first position to which attention row `first` attends. An attention row is a pair
+  // of token and query head.
   int32_t begin(int32_t first) const { return Lowest(position + first / group, window); }
-  // Returns 1 plus the last position to which attention row first + count - 1 (a pair of token and
-  // query head) attends.
+  // Returns the end (1 plus the last position) of the range to which the last of the attention rows
+  // [first, first + count) attends.
   int32_t end(int32_t first, int32_t count) const {
     return position + (first + count - 1) / group + 1;
   }

@@ -29,9 +29,8 @@ template <class Epilogue>
 inline constexpr std::optional<ProductKind> kKindOf = std::nullopt;
 template <>
 inline constexpr std::optional<ProductKind> kKindOf<StoreRows<float>> = ProductKind::kStore;
-// For products with the epilogue AppendRows, the choice between cuBLASLt and our own kernel is
-// measured with the epilogue StoreRows<float>. An epilogue is a class that stores the results of a
-// product.
+// For products with AppendRows, the choice between cuBLASLt and our own kernel uses the
+// measurements with StoreRows<float>.
 template <>
 inline constexpr std::optional<ProductKind> kKindOf<AppendRows> = ProductKind::kStore;
 template <>

@@ -29,8 +29,8 @@ int32_t PartialRowsMax(const StepBounds& bounds, const AttentionForm& form) {
   // last split may be shorter than the split length.
   const int64_t splits =
       std::min(positions / SplitLength(0) + 2 * sequences, sequences * kMaxSplits);
-  // Maximum number of partial results per query head for a step with one long sequence: kMaxSplits
-  // splits (ranges of positions) for each of max_decode_tokens tokens.
+  // Maximum number of partial results per query head if the step has only one sequence: kMaxSplits
+  // ranges of positions for each of up to max_decode_tokens tokens.
   const int64_t alone = int64_t{kMaxSplits} * AttentionPlanOptions{}.max_decode_tokens;
   return static_cast<int32_t>(form.group * std::max(splits, alone));
 }

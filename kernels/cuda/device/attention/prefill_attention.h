@@ -143,8 +143,8 @@ struct PrefillAttention {
     return true;
   }
 
-  // Starts copies to shared memory of the keys (or the values) of 64 positions from `position` on,
-  // for iteration `turn`. All lanes of the first warp call Bring together.
+  // Starts to copy the keys (or the values) of 64 positions to shared memory, beginning at
+  // `position`, for iteration `turn`. All lanes of the first warp call Bring together.
   INCIPIT_DEVICE void Bring(KvPart part, int turn, int position) {
     const KvLayout layout = {kPageSize, dev::Fresh(args_.num_kv_heads), kHeadDim};
     const int index = Shape::PageOf(position) + dev::Lane();

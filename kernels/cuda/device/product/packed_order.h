@@ -61,8 +61,9 @@ INCIPIT_ANYWHERE constexpr int64_t NumUnits(RowOrder order, int64_t rows) {
 INCIPIT_ANYWHERE constexpr int64_t SourceRow(RowOrder order, int64_t rows, int64_t packed_row,
                                              int64_t head_dim = 0) {
   if (order == RowOrder::kPlain) return packed_row < rows ? packed_row : -1;
-  // The packed weight alternates between the first and the second half of `whole` matrix rows: all
-  // rows for kGateUp, the rows of one attention head for kRotary.
+  // The packed weight takes 8 matrix rows from the first half of a group, then 8 rows from the
+  // second half, and so on. `whole` is the number of rows of a group: the whole matrix for kGateUp,
+  // one attention head for kRotary.
   const int64_t whole = order == RowOrder::kGateUp ? rows : head_dim;
   const int64_t units = NumUnits(RowOrder::kGateUp, whole), unit = packed_row / kUnitRows;
   const int64_t row = unit % units * 8 + packed_row % 8;

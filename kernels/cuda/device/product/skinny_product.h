@@ -90,8 +90,8 @@ class ChunkStream {
       const bool inside = column_ < columns_;
       INCIPIT_UNROLL
       for (int i = 0; i < kTokens / kRowsPerCopy; ++i) {
-        // Distance in rows from the first row that this lane copies to the row to copy now; a
-        // multiple of four
+        // Distance in rows between the first row that this lane copies and the row of this
+        // iteration
         const int more = i * kRowsPerCopy;
         const bool valid = inside && more < rows_left_;
         const int64_t from = valid ? static_cast<int64_t>(more) * columns_ + column_ : 0;
@@ -264,8 +264,9 @@ struct SkinnyProduct {
     char* shared_;
     dev::Barrier* full_;
     int num_tiles_, first_tile_;
-    // The next weight tile to copy: tile `tile_` (64 columns) of unit number pass_ + unit_. A unit
-    // is 16 packed weight rows.
+    // The next weight tile to copy. `tile_`: index of the tile in its unit (16 packed weight rows);
+    // a tile has 64 columns. `pass_`: index of the first unit of the current pass (up to kMost
+    // units). `unit_`: index of the unit in the pass.
     int tile_, pass_, unit_ = 0;
     Range units_;
     Cursor cursor_;
@@ -336,8 +337,8 @@ struct SkinnyProduct {
                                            Chunks& chunks,
                                            float (&sums)[kMaxUnits][kBlocksOfTokens][4]) {
     const int lane = dev::Lane(), row = lane % 16;
-    // A weight tile has 16 rows of 64 weights. Element i is the byte offset, from `tiles`, of the
-    // row that this lane reads from the tile of unit i.
+    // A weight tile is 16 packed weight rows of 64 columns. This lane reads one row of each tile.
+    // Element i is the byte offset of this row in tile number i, from `tiles`.
     int weight[kMaxUnits];
     int slot = cursor.slot;
     INCIPIT_UNROLL
@@ -416,8 +417,9 @@ struct SkinnyProduct {
     }
   }
 
-  // Returns the row of the input x and the packed weight rows of the four results that this lane
-  // passes to the epilogue. Sets `valid` to false if there are no such results. Does not set `y`.
+  // Returns the position of the four results that this lane passes to the epilogue: one row of the
+  // input x, and four packed weight rows. Sets `valid` to false if these results do not exist. Does
+  // not set `y`.
   static INCIPIT_DEVICE Results ResultsIn(Range units, int block, int num_rows) {
     const LanePosition position = PositionOfLane();
     Results results;

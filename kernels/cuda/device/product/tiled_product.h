@@ -59,9 +59,9 @@ struct TiledProduct {
                 (1 + kGroups) * kRegisters);
   static_assert(kWeightBytes % 1024 == 0 && kXBytes % 1024 == 0);
 
-  // Memory traffic: for each tile of the result, reads the weight rows and the input rows of the
-  // tile once, mostly from the L2 cache. Each warp also reads num_squares floats for each input
-  // row; callers should pass num_squares = 1.
+  // For each tile of the result, reads the weight rows and the input rows of the tile once, mostly
+  // from the L2 cache. Callers should pass num_squares = 1: each warp reads num_squares sums of
+  // squares for the RMSNorm factor of each input row.
   static INCIPIT_DEVICE void Run(const Args& args) {
     char* const shared = dev::SharedMemory();
     if (dev::Thread() == 0) {

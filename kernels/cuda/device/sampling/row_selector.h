@@ -213,7 +213,9 @@ class RowSelector {
       });
     });
   }
-  // Like Cut, for the tokens of the row whose sort keys satisfy `is_wanted`.
+  // Applies Cut to those tokens of the row whose sort keys satisfy `is_wanted`: adds up masses (or
+  // counts tokens) in ascending order of sort keys, until the sum reaches `wanted`. Returns the
+  // sort key of the last token.
   template <bool kMass, class Wanted>
   INCIPIT_DEVICE uint64_t CutRow(uint64_t wanted, const Wanted& is_wanted) const {
     return Cut<kMass>(wanted, [&](const auto& visit) {
@@ -224,8 +226,7 @@ class RowSelector {
     });
   }
 
-  // Returns the sort key of the `count`-th likeliest token. To save time, first finds an upper
-  // bound of this sort key among the likeliest tokens of all threads.
+  // Returns the sort key of the `count`-th likeliest token.
   INCIPIT_DEVICE uint64_t CutByThreads(int count) {
     uint64_t bound = kLastOrder;
     if (count <= kThreads && count <= row_.num_chunks()) {

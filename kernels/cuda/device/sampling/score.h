@@ -20,8 +20,9 @@ struct ScoreSlot {
   TopLogit* tops = nullptr;
 };
 
-// Stores in `slot` the data for the log probabilities of `token` and of the `num_top` likeliest
-// tokens. REQUIRES: `row` has not changed since the latest call of selector.Survey().
+// Writes the data for the log probabilities of `token` and of the `num_top` likeliest tokens to the
+// addresses in `slot`. REQUIRES: selector.Survey(), which finds the maximum of `row`, was called
+// after the last change of `row`.
 template <int kThreads>
 INCIPIT_DEVICE void WriteScore(RowSelector<kThreads>& selector, const LogitsRow& row, int token,
                                int num_top, const ScoreSlot& slot) {
