@@ -15,12 +15,11 @@ namespace {
 
 constexpr const char* kName = "amx";
 
-// Attention uses f32 multiply-adds. On Intel, a core starts a bf16 dot instruction only every
-// second cycle.
+// The bf16 dot instruction is not used, because an Intel core starts one only every second cycle.
 using DottedBF16 = BF16;
 
+#include "kernels/cpu/simd/attend_by_tiles.inl"
 #include "kernels/cpu/simd/table.inl"
-#include "kernels/cpu/simd/tile_product.inl"
 
 // Executes the tile instructions. Inline assembly takes the number of a tile register as a template
 // argument; the intrinsics of gcc 12 need a literal.
@@ -39,23 +38,23 @@ struct AmxUnit {
   // Ends the use of the tile registers, so that a thread switch need not save them.
   static void Release() { asm volatile("tilerelease"); }
 
+  // Rounds 16 numbers to bf16.
+  static void NarrowSixteen(const float* x, uint16_t* out) {
+    const __m256bh narrow = _mm512_cvtneps_pbh(_mm512_loadu_ps(x));
+    __builtin_memcpy(out, &narrow, sizeof(narrow));
+  }
+
   template <int TILE>
   static void Zero() {
     asm volatile("tilezero %%tmm%c0" : : "i"(TILE));
   }
   template <int TILE>
-  static void Load(const void* from) {
-    asm volatile("tileloadd (%1,%2), %%tmm%c0"
-                 :
-                 : "i"(TILE), "r"(from), "r"(kTileRowBytes)
-                 : "memory");
+  static void Load(const void* from, int64_t stride = kTileRowBytes) {
+    asm volatile("tileloadd (%1,%2), %%tmm%c0" : : "i"(TILE), "r"(from), "r"(stride) : "memory");
   }
   template <int TILE>
-  static void Store(float* to) {
-    asm volatile("tilestored %%tmm%c0, (%1,%2)"
-                 :
-                 : "i"(TILE), "r"(to), "r"(kTileRowBytes)
-                 : "memory");
+  static void Store(float* to, int64_t stride = kTileRowBytes) {
+    asm volatile("tilestored %%tmm%c0, (%1,%2)" : : "i"(TILE), "r"(to), "r"(stride) : "memory");
   }
   template <int SUMS, int ROWS, int WEIGHTS>
   static void DotBF16() {
@@ -67,7 +66,7 @@ struct AmxUnit {
   }
 };
 
-constexpr Kernels kAmxKernels = WithTileProducts<AmxUnit>(kKernels);
+constexpr Kernels kAmxKernels = WithTiles<AmxUnit>(kKernels);
 
 }  // namespace
 

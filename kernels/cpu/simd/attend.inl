@@ -16,6 +16,13 @@
 #include "kernels/cpu/simd/vector_math.inl"
 
 constexpr int64_t kRowPad = 16;
+constexpr float kLog2OfE = 1.44269504f;  // log2(e), because e^x is equal to 2^(x * log2(e))
+
+// True if a matrix unit multiplies elements of type T (attend_by_tiles.inl).
+template <class T>
+concept HasTiles = requires {
+  typename T::Unit;
+};
 
 // The intermediate sums of a softmax, for several rows (pairs of a token and a query head) over a
 // range of positions. Arrays with one element per row are padded to whole vectors.
@@ -206,7 +213,6 @@ StepBlocks<T> LocateStep(const KvView& kv, int64_t first, SeenRange range, NextK
 
 template <class T>
 void LoadQuery(const AttendArgs& args, const Tiles& tiles, const AttendScratch& scratch) {
-  constexpr float kLog2OfE = 1.44269504f;  // log2(e), because e^x is equal to 2^(x * log2(e))
   const int64_t head_dim = args.kv.head_dim;
   const Vec scale = Broadcast(args.scale * kLog2OfE);
   int64_t token = 0, head = 0;
@@ -332,6 +338,13 @@ AttendGroups GroupsOf(const AttendArgs& args) {
   return groups;
 }
 
+// These two functions are defined in attend_by_tiles.inl.
+template <HasTiles T>
+void LoadQueryTiles(const AttendArgs& args, const AttendScratch& s);
+template <HasTiles T>
+void AttendStepByTiles(const AttendArgs& args, int64_t first, const StepBlocks<T>& blocks,
+                       const AttendScratch& s, const AttendState& state);
+
 template <class T>
 void AttendStep(const AttendArgs& args, int64_t first, const StepBlocks<T>& blocks,
                 const Tiles& tiles, const AttendScratch& s, const AttendState& state) {
@@ -375,7 +388,11 @@ void AttendSplit(const AttendGroups& groups, int64_t split, const AttendState* s
       const NextKeys next = {is_last ? kStep : 0, is_last ? -g * stride : stride};
       const KvView& kv = groups.args[g].kv;
       const StepBlocks<T> blocks = LocateStep<T>(kv, first, range, next, groups.scratch[g]);
-      AttendStep<T>(groups.args[g], first, blocks, groups.tiles, groups.scratch[g], states[g]);
+      if constexpr (HasTiles<T>) {
+        AttendStepByTiles<T>(groups.args[g], first, blocks, groups.scratch[g], states[g]);
+      } else {
+        AttendStep<T>(groups.args[g], first, blocks, groups.tiles, groups.scratch[g], states[g]);
+      }
     }
   }
 }
@@ -436,7 +453,11 @@ void Attend(const AttendArgs& args) {
   AttendState totals[kAttendGroupsMax], parts[kAttendGroupsMax];
   for (int64_t g = 0; g < groups.count; ++g) {
     const AttendScratch& s = groups.scratch[g];
-    LoadQuery<Arithmetic<T>>(groups.args[g], groups.tiles, s);
+    if constexpr (HasTiles<T>) {
+      LoadQueryTiles<T>(groups.args[g], s);
+    } else {
+      LoadQuery<Arithmetic<T>>(groups.args[g], groups.tiles, s);
+    }
     totals[g] = AttendState::In(s.states[0], num_rows, head_dim);
     parts[g] = AttendState::In(s.states[1], num_rows, head_dim);
   }

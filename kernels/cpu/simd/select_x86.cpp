@@ -76,7 +76,7 @@ struct Supported {
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasF16C();
     if (avx2 && HasAvx512()) {
       if (__builtin_cpu_supports("avx512vnni")) {
-        if (HasAmx()) kernels[count++] = &AmxKernels();
+        if (HasAvx512Bf16() && HasAmx()) kernels[count++] = &AmxKernels();
         kernels[count++] = &Avx512VnniKernels();
         if (HasAvx512Bf16()) kernels[count++] = &Avx512Bf16Kernels();
         if (HasAvx512Bf16() && DotsAreFaster()) std::swap(kernels[count - 2], kernels[count - 1]);

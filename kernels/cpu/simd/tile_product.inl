@@ -1,11 +1,13 @@
-// Computes the matrix product with a matrix unit that multiplies tiles (Intel AMX). A source file
-// includes this file inside its namespace, after pack_rows.inl, and supplies the type Unit, which
-// executes the tile instructions.
+// Computes matrix products with a matrix unit such as Intel AMX. A source file includes this file
+// inside its namespace, and defines the type Unit, which executes the instructions of the matrix
+// unit.
 //
-// A tile register holds 16 rows of 64 bytes. The unit adds to a tile of 16 x 16 sums the product of
-// a tile of input rows and a tile of weights. The sum of an element is a chain of additions in
-// ascending order of the columns, so its bits do not depend on the other rows of the batch.
-// (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18.)
+// A tile register holds 16 rows of 64 bytes (a block). The matrix unit multiplies a block of input
+// rows with a block of weights, and adds the products to 16 x 16 sums in a third register. A tile
+// of input rows (16 rows) and a panel (16 weight rows) are stored as sequences of blocks. Products
+// are added in ascending order of the columns, so the bits of a sum do not depend on the other rows
+// of the batch. (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1,
+// chapter 18.)
 #pragma once
 
 #include "kernels/cpu/simd/finish.inl"
@@ -17,29 +19,38 @@ constexpr int64_t kTileBytes = 1024;   // size in bytes of a tile register
 constexpr int64_t kTileRowBytes = 64;  // size in bytes of a row of a tile register
 constexpr int64_t kUnitRows = 16;      // number of rows of a tile register
 constexpr int64_t kUnitOutputs = 16;   // number of outputs (weight rows) of a tile of weights
+constexpr int64_t kTileSums = kUnitRows * kUnitOutputs;  // number of sums of a tile of sums
 // Number of steps (groups of columns, four bytes for each weight row) in a tile of weights.
 constexpr int32_t kTileSteps = 16;
-// Number of tiles of input rows, and number of panels (groups of 16 weight rows), that are
-// multiplied together. Their 4 tiles of sums, 2 tiles of rows and 2 of weights fill all 8
-// registers.
+// Number of tiles (16 input rows each) and number of panels (16 weight rows each) that are
+// multiplied together. Their sums need 4 tile registers, the input rows 2, and the weights 2.
 constexpr int64_t kTilesAtOnce = 2, kPanelsAtOnce = 2;
-// Number of panels (groups of 16 weight rows) that are multiplied together if there is one tile of
-// input rows. Memory bandwidth then limits the speed, and several streams reach more of it.
+// Number of panels (16 weight rows each) that are multiplied together if the input has at most 16
+// rows. Memory bandwidth then limits the speed, and reads of several panels reach more bandwidth.
 constexpr int64_t kLonePanels = 4;
-// Maximum number of tiles of input rows that are multiplied with a panel (a group of 16 weight
-// rows) while the panel stays in the second-level cache.
-constexpr int64_t kGroupTiles = 8;
-// Number of blocks (tile registers) of two panels that stay in the first-level cache while all
-// tiles of a group are multiplied with them.
+// A part of the input rows stays in the second-level cache while the part is multiplied with
+// several panels (16 weight rows each). Maximum number of tiles (16 input rows each), maximum
+// number of panels, and maximum number of blocks of each tile.
+constexpr int64_t kGroupTiles = 8, kGroupPanels = 8, kSpanBlocks = 32;
+// Number of blocks (1,024 bytes each) of a panel that stay in the first-level cache while all tiles
+// of input rows are multiplied with these blocks.
 constexpr int64_t kChunkBlocks = 8;
-// Distance in bytes from the weights that are multiplied to the weights that are prefetched, in a
-// product with one tile of input rows.
-constexpr int64_t kTilePrefetchBytes = 2048;
+// Distance from the block that is multiplied to the block that is prefetched, in blocks of a panel.
+// Used if the input has at most 32 rows.
+constexpr int64_t kPrefetchBlocks = 2;
 
-// Numbers of the tile registers.
-constexpr int kSumTiles = 0;     // 4 registers of sums: [tile of rows][panel]
-constexpr int kRowTiles = 4;     // 2 registers of input rows
-constexpr int kWeightTiles = 6;  // 2 registers of weights
+// The tile registers 0 to 3 hold sums, the registers 4 and 5 input rows, the registers 6 and 7
+// weights.
+constexpr int kSumTiles = 0, kRowTiles = 4, kWeightTiles = 6;
+
+// Rounds a row to bf16. `out` may begin at the address of `x`. The unit treats subnormal numbers as
+// zero, whether or not Unit::NarrowSixteen() keeps them.
+template <class Unit>
+void NarrowRowFor(const float* x, int64_t size, uint16_t* out) {
+  int64_t i = 0;
+  for (; i + 16 <= size; i += 16) Unit::NarrowSixteen(x + i, out + i);
+  if (i < size) NarrowRow(x + i, size - i, out + i);
+}
 
 // The format of bf16 weights. The input rows are rounded to bf16.
 template <class Unit>
@@ -53,7 +64,7 @@ struct TileBF16 : FloatFormat<BF16> {
     Unit::template DotBF16<SUMS, ROWS, WEIGHTS>();
   }
   static void RoundInputRow(const float* x, int64_t cols, void* numbers, float*) {
-    NarrowRow(x, cols, static_cast<uint16_t*>(numbers));
+    NarrowRowFor<Unit>(x, cols, static_cast<uint16_t*>(numbers));
   }
 };
 
@@ -114,13 +125,18 @@ struct TileArgsOfUnit {
   const char* panels;  // first block of the first panel (a group of 16 weight rows)
   // Distance in bytes between two tiles of input rows, and between two panels.
   int64_t stride;
-  int64_t blocks;  // number of blocks (tile registers) of each tile and panel that are multiplied
-  float* sums;     // sums of products, of shape [PANELS][ROWS][16][16]
-  bool resume;     // true: adds to the values in `sums`; false: overwrites these values
+  int64_t blocks;        // number of blocks of each tile and of each panel to multiply
+  float* sums;           // sums of products, of shape [PANELS][ROWS][16][16]
+  bool resume;           // true: adds to the values in `sums`; false: overwrites these values
+  const char* prefetch;  // address in the first panel of the weights that are prefetched
+  int64_t
+      prefetch_bytes;  // number of bytes of each panel that are prefetched for each block
+                       // Index of the block at which the prefetch address jumps to the next panels
+  int64_t prefetch_jump;
 };
 
-// Multiplies a block of ROWS tiles of input rows with a block of panel PANEL (a group of 16
-// weight rows). The first tile of input rows is in its register already.
+// Multiplies one block of each of ROWS tiles (16 input rows each) with one block of panel number
+// PANEL (16 weight rows). REQUIRES: the block of the first tile is in register kRowTiles.
 template <class Unit, class Format, int ROWS, int PANELS, int PANEL>
 void MultiplyPanel(const char* rows, const char* panels, int64_t stride) {
   constexpr int kWeights = kWeightTiles + PANEL % 2;
@@ -137,9 +153,8 @@ void MultiplyPanel(const char* rows, const char* panels, int64_t stride) {
 template <class Unit, class Format, int ROWS, int PANELS>
 void MultiplyTiles(const TileArgsOfUnit& args) {
   const auto for_each_sum = [&]<int... I>(const auto& act, std::integer_sequence<int, I...>) {
-    constexpr int64_t kSums = kUnitRows * kUnitOutputs;
     (act(std::integral_constant<int, kSumTiles + I>(),
-         args.sums + (I % PANELS * ROWS + I / PANELS) * kSums),
+         args.sums + (I % PANELS * ROWS + I / PANELS) * kTileSums),
      ...);
   };
   constexpr auto kAllSums = std::make_integer_sequence<int, ROWS * PANELS>();
@@ -148,20 +163,16 @@ void MultiplyTiles(const TileArgsOfUnit& args) {
         args.resume ? Unit::template Load<tile>(sums) : Unit::template Zero<tile>();
       },
       kAllSums);
-  const char *rows = args.rows, *panels = args.panels;
+  const char *rows = args.rows, *panels = args.panels, *prefetch = args.prefetch;
   const int64_t stride = args.stride;
   for (int64_t block = 0; block < args.blocks; ++block) {
-    if constexpr (ROWS == 1) {
-      // Near the end of the panels, prefetches the panels that are multiplied next.
-      const int64_t ahead = (block + 1) * kTileBytes + kTilePrefetchBytes;
-      const char* const next =
-          panels + kTilePrefetchBytes + (ahead > stride ? (PANELS - 1) * stride : 0);
-      for (int64_t p = 0; p < PANELS; ++p) {
-        for (int64_t byte = 0; byte < kTileBytes; byte += kTileRowBytes) {
-          __builtin_prefetch(next + p * stride + byte, 0, 3);
-        }
+    if (block == args.prefetch_jump) prefetch += (PANELS - 1) * stride;
+    for (int64_t p = 0; p < PANELS; ++p) {
+      for (int64_t byte = 0; byte < args.prefetch_bytes; byte += kTileRowBytes) {
+        __builtin_prefetch(prefetch + p * stride + byte, 0, ROWS == 1 ? 3 : 2);
       }
     }
+    prefetch += args.prefetch_bytes;
     Unit::template Load<kRowTiles>(rows);
     [&]<int... P>(std::integer_sequence<int, P...>) {
       (MultiplyPanel<Unit, Format, ROWS, PANELS, P>(rows, panels, stride), ...);
@@ -188,57 +199,99 @@ struct TileProduct {
     const Tiles groups = GroupsOf(args.num_rows);
     Unit::Configure(UsedTileRows(args.num_rows));
     for (int64_t group = args.group_begin; group < args.group_end; ++group) {
-      const int64_t tile_begin = groups.Begin(group), tile_end = groups.Begin(group + 1);
-      const int64_t panels_max = tile_end - tile_begin == 1 ? kLonePanels : kPanelsAtOnce;
-      for (int64_t panel = args.panel_begin; panel < args.panel_end;) {
+      for (int64_t panel = args.panel_begin; panel < args.panel_end; panel += kGroupPanels) {
         const int64_t left = args.panel_end - panel;
-        const int64_t num_panels = left >= panels_max ? panels_max : left >= 2 ? 2 : 1;
-        MultiplyGroup(tile_begin, tile_end, panel, num_panels);
-        panel += num_panels;
+        MultiplyGroup(groups.Begin(group), groups.Begin(group + 1), panel,
+                      panel + (left < kGroupPanels ? left : kGroupPanels));
       }
     }
     Unit::Release();
   }
 
-  // Multiplies the tiles [tile_begin, tile_end) of input rows with `num_panels` panels (groups of
-  // 16 weight rows): 1 or 2, or kLonePanels if there is one tile.
-  void MultiplyGroup(int64_t tile_begin, int64_t tile_end, int64_t panel,
-                     int64_t num_panels) const {
-    constexpr int64_t kSums = kUnitRows * kUnitOutputs;
-    alignas(64) float sums[kGroupTiles * kPanelsAtOnce * kSums];
+  // Multiplies the tiles [tile_begin, tile_end) of input rows with the panels [panel_begin,
+  // panel_end). REQUIRES: there are at most kGroupTiles tiles and kGroupPanels panels.
+  void MultiplyGroup(int64_t tile_begin, int64_t tile_end, int64_t panel_begin,
+                     int64_t panel_end) const {
+    alignas(64) float sums[kGroupPanels * kGroupTiles * kTileSums];
     const int64_t num_tiles = tile_end - tile_begin;
-    const int64_t chunk = num_tiles <= kTilesAtOnce ? blocks : kChunkBlocks;
-    for (int64_t block = 0; block < blocks; block += chunk) {
-      for (int64_t tile = 0; tile < num_tiles; tile += kTilesAtOnce) {
-        const int64_t at_once = num_tiles - tile < kTilesAtOnce ? 1 : kTilesAtOnce;
-        FunctionFor(at_once, num_panels)({.rows = Block(args.packed, tile_begin + tile, block),
-                                          .panels = Block(args.panels, panel, block),
-                                          .stride = blocks * kTileBytes,
-                                          .blocks = blocks - block < chunk ? blocks - block : chunk,
-                                          .sums = sums + tile * kPanelsAtOnce * kSums,
-                                          .resume = block > 0});
+    const int64_t panels_max = num_tiles == 1 ? kLonePanels : kPanelsAtOnce;
+    const auto panels_at = [&](int64_t panel) {
+      const int64_t left = panel_end - panel;
+      return left >= panels_max ? panels_max : left >= 2 ? int64_t{2} : int64_t{1};
+    };
+    // At most 32 input rows stay in the caches as a whole.
+    const int64_t span = num_tiles <= kTilesAtOnce ? blocks : kSpanBlocks;
+    for (int64_t begin = 0; begin < blocks; begin += span) {
+      const int64_t end = blocks - begin < span ? blocks : begin + span;
+      for (int64_t panel = panel_begin; panel < panel_end; panel += panels_at(panel)) {
+        MultiplySpan({tile_begin, num_tiles, panel, panels_at(panel), begin, end},
+                     sums + (panel - panel_begin) * kGroupTiles * kTileSums);
       }
     }
-    for (int64_t tile = 0; tile < num_tiles; tile += kTilesAtOnce) {
-      const int64_t at_once = num_tiles - tile < kTilesAtOnce ? 1 : kTilesAtOnce;
-      FinishTiles(tile_begin + tile, at_once, panel, num_panels,
-                  sums + tile * kPanelsAtOnce * kSums);
+    for (int64_t panel = panel_begin; panel < panel_end; panel += panels_at(panel)) {
+      FinishTiles(tile_begin, num_tiles, panel, panels_at(panel),
+                  sums + (panel - panel_begin) * kGroupTiles * kTileSums);
     }
   }
 
-  // Applies args.finish to `sums`, the sums of one or two tiles and their panels.
-  void FinishTiles(int64_t tile, int64_t num_tiles, int64_t panel, int64_t num_panels,
+  struct Span {
+    int64_t tile_begin, num_tiles, panel, num_panels;
+    int64_t begin, end;  // the blocks [begin, end) of each tile and of each panel are multiplied
+  };
+  void MultiplySpan(const Span& span, float* sums) const {
+    const int64_t num_calls = (span.num_tiles + kTilesAtOnce - 1) / kTilesAtOnce;
+    const int64_t chunk = num_calls == 1 ? blocks : kChunkBlocks;
+    for (int64_t block = span.begin; block < span.end; block += chunk) {
+      const int64_t count = span.end - block < chunk ? span.end - block : chunk;
+      for (int64_t tile = 0; tile < span.num_tiles; tile += kTilesAtOnce) {
+        const int64_t at_once = TilesAt(tile, span.num_tiles);
+        TileArgsOfUnit call = {.rows = Block(args.packed, span.tile_begin + tile, block),
+                               .panels = Block(args.panels, span.panel, block),
+                               .stride = blocks * kTileBytes,
+                               .blocks = count,
+                               .sums = sums + tile * span.num_panels * kTileSums,
+                               .resume = block > 0,
+                               .prefetch = nullptr,
+                               .prefetch_bytes = kTileBytes,
+                               .prefetch_jump = blocks - kPrefetchBlocks};
+        if (num_calls == 1) {
+          call.prefetch = call.panels + kPrefetchBlocks * kTileBytes;
+        } else {
+          // Each call prefetches an equal part of the weights of the next chunk.
+          call.prefetch_bytes = (kUnitRows + num_calls - 1) / num_calls * kTileRowBytes;
+          call.prefetch = (block + chunk < span.end
+                               ? Block(args.panels, span.panel, block + chunk)
+                               : Block(args.panels, span.panel + span.num_panels, span.begin)) +
+                          tile / kTilesAtOnce * count * call.prefetch_bytes;
+          call.prefetch_jump = -1;
+        }
+        FunctionFor(at_once, span.num_panels)(call);
+      }
+    }
+  }
+
+  static int64_t TilesAt(int64_t tile, int64_t num_tiles) {
+    return num_tiles - tile < kTilesAtOnce ? 1 : kTilesAtOnce;
+  }
+
+  // Adds the bias to the sums, applies args.finish, and stores the results. `sums` are the products
+  // of `num_tiles` tiles of input rows with `num_panels` panels.
+  void FinishTiles(int64_t tile_begin, int64_t num_tiles, int64_t panel, int64_t num_panels,
                    const float* sums) const {
-    const int64_t row = tile * kUnitRows, rows_left = args.num_rows - row;
-    const int64_t rows_max = num_tiles * kUnitRows;
-    const int64_t unit = args.finish == Finish::kSilu ? 2 : 1;  // panels that are finished together
-    for (int64_t p = 0; p < num_panels; p += unit) {
-      FinishPanel<Format>(args, {.sums = sums + p * rows_max * kUnitOutputs,
-                                 .sums_stride = kUnitOutputs,
-                                 .up_offset = rows_max * kUnitOutputs,
-                                 .row = row,
-                                 .num_rows = rows_left < rows_max ? rows_left : rows_max,
-                                 .panel = panel + p});
+    // kSilu needs the sums of two panels: gate rows and up rows of the weight.
+    const int64_t unit = args.finish == Finish::kSilu ? 2 : 1;
+    for (int64_t tile = 0; tile < num_tiles; tile += kTilesAtOnce) {
+      const int64_t row = (tile_begin + tile) * kUnitRows, rows_left = args.num_rows - row;
+      const int64_t rows_max = TilesAt(tile, num_tiles) * kUnitRows;
+      for (int64_t p = 0; p < num_panels; p += unit) {
+        FinishPanel<Format>(
+            args, {.sums = sums + tile * num_panels * kTileSums + p * rows_max * kUnitOutputs,
+                   .sums_stride = kUnitOutputs,
+                   .up_offset = rows_max * kUnitOutputs,
+                   .row = row,
+                   .num_rows = rows_left < rows_max ? rows_left : rows_max,
+                   .panel = panel + p});
+      }
     }
   }
 
@@ -281,12 +334,4 @@ constexpr Product TileProductOf() {
           .num_groups = NumTileGroups<Unit, Format>,
           .pack_rows = PackTileRows<Format>,
           .multiply = MultiplyByTiles<Unit, Format>};
-}
-
-// Returns the table `kernels` with products of the matrix unit for bf16 and eight-bit weights.
-template <class Unit>
-constexpr Kernels WithTileProducts(Kernels kernels) {
-  kernels.products[kBF16Weights] = TileProductOf<Unit, TileBF16<Unit>>();
-  kernels.products[kInt8] = TileProductOf<Unit, TileInt8<Unit>>();
-  return kernels;
 }

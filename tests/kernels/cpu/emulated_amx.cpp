@@ -14,8 +14,8 @@ constexpr const char* kName = "emulated_amx";
 
 using DottedBF16 = BF16;
 
+#include "kernels/cpu/simd/attend_by_tiles.inl"
 #include "kernels/cpu/simd/table.inl"
-#include "kernels/cpu/simd/tile_product.inl"
 
 // Tile registers in memory. A register that is not configured has no rows, and its use ends the
 // program, as on a CPU.
@@ -34,8 +34,8 @@ struct EmulatedUnit {
     return registers().bytes[TILE];
   }
   template <int TILE>
-  static uint64_t SizeOf() {
-    return static_cast<uint64_t>(registers().rows[TILE] * kTileRowBytes);
+  static int64_t NumRowsOf() {
+    return registers().rows[TILE];
   }
 
   static void Configure(int64_t num_rows) {
@@ -45,57 +45,66 @@ struct EmulatedUnit {
   }
   static void Release() { registers() = {}; }
 
+  static void NarrowSixteen(const float* x, uint16_t* out) { NarrowRow(x, 16, out); }
+
   template <int TILE>
   static void Zero() {
     __builtin_memset(Tile<TILE>(), 0, kTileBytes);
   }
   template <int TILE>
-  static void Load(const void* from) {
-    __builtin_memcpy(Tile<TILE>(), from, SizeOf<TILE>());
+  static void Load(const void* from, int64_t stride = kTileRowBytes) {
+    for (int64_t r = 0; r < NumRowsOf<TILE>(); ++r) {
+      __builtin_memcpy(Tile<TILE>() + r * kTileRowBytes,
+                       static_cast<const char*>(from) + r * stride, kTileRowBytes);
+    }
   }
   template <int TILE>
-  static void Store(float* to) {
-    __builtin_memcpy(to, Tile<TILE>(), SizeOf<TILE>());
+  static void Store(float* to, int64_t stride = kTileRowBytes) {
+    for (int64_t r = 0; r < NumRowsOf<TILE>(); ++r) {
+      __builtin_memcpy(reinterpret_cast<char*>(to) + r * stride, Tile<TILE>() + r * kTileRowBytes,
+                       kTileRowBytes);
+    }
   }
   template <int SUMS, int ROWS, int WEIGHTS>
   static void DotBF16() {
-    const auto widened = [](const char* from) {
-      uint16_t half;
-      __builtin_memcpy(&half, from, sizeof(half));
-      const uint32_t bits = uint32_t{half} << 16;
-      return __builtin_bit_cast(float, bits);
-    };
-    Dot<SUMS, ROWS, WEIGHTS, float>([&](float& sum, const char* row, const char* weight) {
-      sum = __builtin_fmaf(widened(row), widened(weight), sum);
-      sum = __builtin_fmaf(widened(row + 2), widened(weight + 2), sum);
+    Dot<SUMS, ROWS, WEIGHTS, Floats>([](Floats& sums, const Words& row, const Words& weights) {
+      constexpr uint32_t kUpperHalf = 0xFFFF0000;
+      sums += reinterpret_cast<Floats>(row << 16) * reinterpret_cast<Floats>(weights << 16);
+      sums += reinterpret_cast<Floats>(row & kUpperHalf) *
+              reinterpret_cast<Floats>(weights & kUpperHalf);
     });
   }
   template <int SUMS, int ROWS, int WEIGHTS>
   static void DotInt8() {
-    Dot<SUMS, ROWS, WEIGHTS, int32_t>([](int32_t& sum, const char* row, const char* weight) {
-      for (int i = 0; i < 4; ++i) {
-        sum += static_cast<signed char>(row[i]) * static_cast<signed char>(weight[i]);
+    Dot<SUMS, ROWS, WEIGHTS, Ints>([](Ints& sums, const Words& row, const Words& weights) {
+      for (int shift = 24; shift >= 0; shift -= 8) {
+        sums += (reinterpret_cast<Ints>(row << shift) >> 24) *
+                (reinterpret_cast<Ints>(weights << shift) >> 24);
       }
     });
   }
 
  private:
-  template <int SUMS, int ROWS, int WEIGHTS, class Sum, class Add>
+  // A row of a tile register.
+  using Words = uint32_t __attribute__((vector_size(64)));
+  using Ints = int32_t __attribute__((vector_size(64)));
+  using Floats = float __attribute__((vector_size(64)));
+
+  template <int SUMS, int ROWS, int WEIGHTS, class Sums, class Add>
   static void Dot(const Add& add) {
-    auto* const sums = reinterpret_cast<Sum*>(Tile<SUMS>());
-    const char *const rows = Tile<ROWS>(), *const weights = Tile<WEIGHTS>();
+    auto* const sums = reinterpret_cast<Sums*>(Tile<SUMS>());
+    const auto* const rows = reinterpret_cast<const uint32_t*>(Tile<ROWS>());
+    const auto* const weights = reinterpret_cast<const Words*>(Tile<WEIGHTS>());
     for (int64_t r = 0; r < registers().rows[ROWS]; ++r) {
       for (int64_t step = 0; step < kTileSteps; ++step) {
-        for (int64_t n = 0; n < kUnitOutputs; ++n) {
-          add(sums[r * kUnitOutputs + n], rows + r * kTileRowBytes + step * 4,
-              weights + step * kTileRowBytes + n * 4);
-        }
+        const Words row = Words{} + rows[r * kTileSteps + step];
+        add(sums[r], row, weights[step]);
       }
     }
   }
 };
 
-constexpr Kernels kEmulatedAmx = WithTileProducts<EmulatedUnit>(kKernels);
+constexpr Kernels kEmulatedAmx = WithTiles<EmulatedUnit>(kKernels);
 
 }  // namespace
 
