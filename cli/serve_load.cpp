@@ -170,8 +170,8 @@ std::string_view FlagsOfMemory(const Options& options, const Loaded& loaded) {
          "--max-model-len";
 }
 
-// Creates the runner of the model in `loaded`. Copies the step durations that were measured for the
-// choice of the step size to the options of the scheduler.
+// Creates the runner of the model in `loaded`. If the server has measured steps to choose the step
+// size, stores the measurements in the scheduler options of `loaded`.
 absl::StatusOr<std::unique_ptr<TransformerRunner>> CreateRunner(const Options& options,
                                                                 Loaded& loaded) {
   INCIPIT_ASSIGN_OR_RETURN(RunnerChoice choice,

@@ -51,9 +51,9 @@ void BatchBuilder::AddTokens(const StepPlan::Item& item) {
   block_begin_.push_back(static_cast<int32_t>(blocks_.size()));
 }
 
-// Adds one sample for each choice of the request that needs the logits of the last token of `item`.
-// If the previous step still samples this last token, `sequence.counts` (the number of occurrences
-// of each output token) does not include the token.
+// Adds samples to the last token of `item`: one sample for each choice (output of the request) that
+// continues after this token. If the previous step has not sampled this token yet,
+// `sequence.counts` (number of occurrences of each output token) does not include the token.
 void BatchBuilder::AddSamples(const StepPlan& plan, const StepPlan::Item& item) {
   const int32_t position = item.first_token + item.num_tokens;
   for (int32_t i = item.sample_begin; i < item.sample_begin + item.num_samples; ++i) {

@@ -33,7 +33,7 @@ struct CacheOrders {
 
 class CacheReporter {
  public:
-  // Maximum number of cached blocks that the reporter visits if `reports_cached` is true.
+  // Maximum number of cached blocks that one call of Apply() visits.
   static constexpr size_t kVisitsMax = 256;
 
   // REQUIRES: `cache` outlives the CacheReporter.

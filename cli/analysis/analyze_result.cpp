@@ -126,8 +126,8 @@ std::vector<CurveCapacity> CurveCapacities(const ReuseCurve& curve, int32_t num_
     const double num_blocks = first * std::pow(last / first, 1.0 * i / num_points);
     capacities.push_back({std::llround(num_blocks), 0});
   }
-  // If two entries have the same cache size, put the entry for tables (percent > 0) first.
-  // std::unique() keeps the first entry and removes the second.
+  // If two entries have the same cache size, std::unique() keeps only the first entry. Put the
+  // entry with percent > 0 first, because tables show only entries with percent > 0.
   std::ranges::sort(capacities, [](const CurveCapacity& a, const CurveCapacity& b) {
     return a.num_blocks != b.num_blocks ? a.num_blocks < b.num_blocks : a.percent > b.percent;
   });

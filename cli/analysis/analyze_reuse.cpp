@@ -129,9 +129,10 @@ class WindowCounter {
   const size_t num_samples_max_;
   WorkingSet set_;
   double step_ = 0;
-  // use_begin_[r]: number of prompt blocks in the log before request r, summed over all requests.
+  // use_begin_[r]: total number of blocks in the prompts of all requests before request r.
   std::vector<size_t> use_begin_;
-  // first_in_[w]: index of the first request that the latest count for the time window w included.
+  // first_in_[w]: index of the first request inside the time window w, when Count() last counted
+  // this window.
   std::vector<size_t> first_in_;
 };
 

@@ -10,8 +10,8 @@
 namespace incipit {
 namespace {
 
-// Arrays with one element for each block number (BlockNode) of the log. If no block of the analysed
-// block size has the number n, num_uses[n] is 0.
+// Arrays that are indexed by block number (BlockNode). num_uses[n] is 0 if block n does not belong
+// to the analysed block size.
 struct Forest {
   explicit Forest(const BlockView& view);
 

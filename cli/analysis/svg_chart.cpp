@@ -175,8 +175,9 @@ std::string DrawLineChart(const LineChart& chart) {
     svg.Polyline(points,
                  {.color = ColorOf(i), .width = 2, .dashes = chart.series[i].dashed ? "5 4" : ""});
   }
-  // If the point of a mark is in the right half of the chart, put the text above it to the left.
-  // Otherwise, put the text below it to the right. A rising curve does not cross these texts.
+  // Put the text of a mark above and to the left of its point if the point is in the right half of
+  // the chart. Otherwise, put the text below and to the right of the point. So a rising curve does
+  // not cross the text.
   for (const ChartMark& mark : chart.marks) {
     const SvgPoint at = place(mark.at);
     const bool is_right = at.x > (frame.left + frame.right) / 2;
