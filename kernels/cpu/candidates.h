@@ -46,10 +46,11 @@ class Candidates {
   // Describes which candidates are kept: all candidates with a logit above a limit, and some of the
   // candidates with a logit equal to the limit.
   struct Cut {
-    // the limit of the logits, converted to an integer by OrderKey of kernels/sampling.h
+    // All candidates with a logit above this limit are kept. The limit is stored as an integer
+    // (OrderKey of kernels/sampling.h).
     uint32_t key = 0;
-    // In KeepLargest: number of candidates with a logit equal to the limit that are kept. In
-    // KeepMass: minimum sum of the masses (weights in fixed point) of these candidates.
+    // How many of the candidates with a logit equal to `key` are kept. In KeepLargest: the number
+    // of these candidates. In KeepMass: the minimum sum of their masses (weights in fixed point).
     uint64_t wanted_of_equals = 0;
   };
   template <class ValueOf>

@@ -140,8 +140,8 @@ class SimdMatrix final : public PackedMatrix {
   SimdMatmulContext& context_;
   const PanelShape shape_;
   const int64_t rows_, cols_;
-  // The packed weight rows. Eight-bit weight rows are followed by the scale and the initial sum of
-  // each output.
+  // The packed weight rows. For eight-bit weights, the memory also contains the scale of each
+  // output, and the value with which the sum of the output starts.
   std::unique_ptr<HostBuffer> memory_;
 };
 

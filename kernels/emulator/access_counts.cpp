@@ -7,8 +7,9 @@ namespace {
 
 constexpr uint64_t kBanks = 32, kBankBytes = 4, kSectorBytes = 32;
 constexpr int kServedBytes = 128;
-// Maximum number of accesses of a warp, at one source line, that wait until all 32 lanes have made
-// them. Further accesses force the oldest waiting access to be counted without the missing lanes.
+// Maximum number of incomplete accesses of a warp at one source line. An access is complete when
+// all 32 lanes of the warp have made it. If there are more incomplete accesses, the oldest one is
+// counted without the missing lanes.
 constexpr size_t kMostOpen = 256;
 
 bool IsShared(AccessKind kind) {

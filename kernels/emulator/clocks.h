@@ -29,8 +29,9 @@ class Clocks {
   // Returns the vector-clock index of mbarrier number `barrier` (a barrier in shared memory). The
   // element counts how often this mbarrier was completed.
   int bulk_agent(int barrier) const { return num_threads_ + barrier; }
-  // Returns the vector-clock index of the other thread blocks of the cluster. The element counts
-  // how often all thread blocks of the cluster have called ArriveCluster().
+  // Returns the vector-clock index that represents all other thread blocks of the cluster together.
+  // The element counts how often all thread blocks of the cluster, including this one, have called
+  // ArriveCluster().
   int remote_agent() const { return num_threads_ + kMostBarriers; }
   // Returns the vector-clock index of the earlier kernels. The element is 1 if a thread has waited
   // for the end of these kernels, otherwise 0.
@@ -68,8 +69,9 @@ class Clocks {
   // warp.
   void Release(int thread, ClockVector& into);
   std::shared_ptr<const ClockVector> Snapshot(int thread);
-  // Merges the vector clock `known` into the vector clock of thread `thread`. `known` replaces the
-  // vector clock of an earlier call with the same `source`.
+  // Records that all accesses in the vector clock `known` happened before the next access of thread
+  // `thread`. `known` replaces the vector clock that an earlier call with the same `source`
+  // recorded.
   void Acquire(int thread, int source, std::shared_ptr<const ClockVector> known);
   ClockVector MakeVector() const { return ClockVector(static_cast<size_t>(num_agents_)); }
 

@@ -40,8 +40,8 @@ class LiveMemory {
   static constexpr uintptr_t kPageBytes = 4096, kPages = 256;
 
   std::vector<Range> ranges_;
-  // Cache of Holds(), indexed by the number of a memory page modulo kPages: the allocated range
-  // that Holds() found most recently for an address in such a page.
+  // Cache of Holds(). Element n % kPages: the allocated range that Holds() last found for an
+  // address in memory page n. All pages with the same n % kPages share this element.
   std::array<Range, kPages> latest_{};
 };
 

@@ -112,8 +112,8 @@ struct Warp {
   const char* collective = "";
   Site collective_site;
   std::array<void*, kLanes> requests{};
-  // Number of lanes that have called the barrier function named `barrier`, at most 31. The call of
-  // the last lane resets the number to 0.
+  // Number of lanes that have called the barrier function whose name is stored in `barrier`, at
+  // most 31. The call of the last lane resets the number to 0.
   int num_at_barrier = 0;
   const char* barrier = "";
   Site barrier_site;

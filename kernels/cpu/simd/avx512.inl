@@ -16,8 +16,8 @@ struct Vec {
 using Mask = __mmask16;
 
 constexpr int kPanelVectors = 2;
-// Number of input rows that are multiplied together. The sums use 24 of the 32 vector registers, a
-// column of the weights uses 2, and an element of the input uses 1.
+// Number of input rows that are multiplied by the same loaded weights. The sums use 24 of the 32
+// vector registers, a column of the weights uses 2, and an element of the input uses 1.
 constexpr int kTileRows = 12;
 // Distance in bytes from the weights that are multiplied to the weights that are prefetched, in a
 // product with few input rows.

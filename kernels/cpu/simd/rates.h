@@ -25,7 +25,7 @@ struct RateLoops {
 inline constexpr size_t kReadMultiple = 4096;
 
 const RateLoops& PortableRateLoops();
-// Returns the loops that measure the instruction set of `kernels`.
+// Returns the loops that measure the speed of the instruction set of `kernels`.
 const RateLoops& RateLoopsOf(const Kernels& kernels);
 
 }  // namespace incipit::simd

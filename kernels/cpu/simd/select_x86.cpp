@@ -46,7 +46,7 @@ bool HasAmx() {
 // Returns the time in seconds that `loop` needs for one multiply-add. If another program interrupts
 // the loop, the result is too large.
 double TimeOf(int64_t (*loop)(int64_t rounds)) {
-  constexpr int64_t kRounds = 4096;  // number of iterations, which take about 20 us
+  constexpr int64_t kRounds = 4096;  // number of iterations; all together take about 20 us
   const Time begin = std::chrono::steady_clock::now();
   const auto units = static_cast<double>(loop(kRounds));
   return ToSeconds(std::chrono::steady_clock::now() - begin) / units;

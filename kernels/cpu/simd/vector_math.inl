@@ -38,8 +38,8 @@ inline Vec Exp(Vec x) {
   return Mul(y, PowerOfTwo(n));
 }
 
-// Replaces each element x <= 0 of COUNT vectors by 2^x. The result is 2^-126 for x < -126, exactly
-// 1 for 0, and NaN for NaN.
+// Replaces each element x of COUNT vectors by 2^x. The result is 2^-126 for x < -126, exactly 1 for
+// 0, and NaN for NaN. REQUIRES: no element is greater than 0.
 template <int COUNT>
 __attribute__((always_inline)) inline void Exp2(Vec (&x)[COUNT]) {
   // Coefficients of a polynomial that interpolates (2^r - 1) / r for |r| <= 1/2 at the Chebyshev

@@ -51,8 +51,8 @@ struct DecodeItem {
   // The work for some tokens and query heads may be divided into `num_splits` items, each with
   // another range of positions. `split` is the index of this item among these items.
   int32_t split = 0, num_splits = 1;
-  // Index of the first result of the item with split = 0, in the memory for partial results. The
-  // results of the items with split = 1, 2, ... follow.
+  // Index in the memory for partial results. The item with split = 0 stores its first result there.
+  // The results of the items with split = 1, 2, ... follow.
   int32_t partial = 0;
   // Index of the counter that counts the finished items with the same tokens and query heads as
   // this item.

@@ -37,8 +37,8 @@ void CudaBackend::RunStep(const void* owner, absl::FunctionRef<void()> enqueue) 
   const auto found = graphs_.find(key);
   if (found == graphs_.end()) {
     // The first step (batch) with this number of rows (tokens) is not recorded, because `enqueue`
-    // may allocate memory, which CUDA forbids during recording. An allocation increases
-    // num_forgotten_.
+    // may allocate memory, which CUDA forbids during recording. An allocation discards all recorded
+    // CUDA graphs and increases num_forgotten_.
     const int64_t num_forgotten = num_forgotten_;
     enqueue();
     if (num_forgotten == num_forgotten_) graphs_.emplace(key, std::nullopt);

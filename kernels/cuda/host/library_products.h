@@ -29,8 +29,8 @@ template <class Epilogue>
 inline constexpr std::optional<ProductKind> kKindOf = std::nullopt;
 template <>
 inline constexpr std::optional<ProductKind> kKindOf<StoreRows<float>> = ProductKind::kStore;
-// For products with AppendRows, the choice between cuBLASLt and our own kernel uses the
-// measurements with StoreRows<float>.
+// Products whose results are stored by AppendRows are not measured. For these products, the choice
+// between cuBLASLt and our own kernel uses the measurements of StoreRows<float>.
 template <>
 inline constexpr std::optional<ProductKind> kKindOf<AppendRows> = ProductKind::kStore;
 template <>
@@ -87,8 +87,8 @@ class LibraryProducts {
   // Returns how many rows of the input each call of cuBLASLt multiplies, for a product with `rows`
   // input rows. The last call may multiply fewer rows.
   int64_t PartRows(int64_t rows, int64_t outputs) const;
-  // Returns the maximum number of input rows that one call of cuBLASLt multiplies, for products
-  // with at most `rows` input rows.
+  // Returns the maximum number of input rows that each call of cuBLASLt multiplies, for a product
+  // with `rows` input rows and `outputs` outputs.
   int64_t PartRowsMax(int64_t rows, int64_t outputs) const;
   ScratchBytes ScratchOf(const ProductKey& key, int64_t rows) const;
   absl::Status GrowScratch(const ScratchBytes& bytes, Stream& stream);

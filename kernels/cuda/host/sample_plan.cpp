@@ -141,9 +141,9 @@ size_t SamplePlan::Pack(const SampleArgs& args, size_t begin, const SampledRange
 }
 
 // Stores in patches_ the changes of logits by the penalties, biases and bans of `sample`, sorted by
-// token id. The pending token is an output token that the host does not know yet. If penalties
-// count a pending token, appends one more patch for this token. Kernel Sample uses the appended
-// patch only if the pending token has no other patch.
+// token id. The host may not know the newest output token yet (the pending token). If penalties
+// count this token, appends a patch with the placeholder LogitPatch::kPendingToken. Kernel Sample
+// uses the placeholder only if no other patch has the id of the pending token.
 void SamplePlan::CollectPatches(const StepSample& sample, int64_t vocab_size) {
   patches_.clear();
   banned_.assign(sample.banned.begin(), sample.banned.end());

@@ -43,8 +43,9 @@ inline size_t SampledBytes(int64_t num_samples) {
 // Identifies the samples of one call of Sample, to find their tokens in the device array of sampled
 // tokens.
 struct SampledRange {
-  int64_t first = 0;  // index of the call's first sample among all samples of the step
-  size_t which = 0;   // see SampledIndex
+  // Index of the first sample of this call of Sample, among all samples of the step.
+  int64_t first = 0;
+  size_t which = 0;  // see SampledIndex
 };
 
 // Input arrays of kernel Sample, as stored by SamplePlan::Pack.

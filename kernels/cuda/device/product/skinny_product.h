@@ -264,9 +264,9 @@ struct SkinnyProduct {
     char* shared_;
     dev::Barrier* full_;
     int num_tiles_, first_tile_;
-    // The next weight tile to copy. `tile_`: index of the tile in its unit (16 packed weight rows);
-    // a tile has 64 columns. `pass_`: index of the first unit of the current pass (up to kMost
-    // units). `unit_`: index of the unit in the pass.
+    // Position of the next weight tile to copy. The tile belongs to unit `pass_` + `unit_` (a unit
+    // is 16 packed weight rows). `tile_` is the index of the tile in this unit. Each tile has 64
+    // columns. A pass copies up to kMost units, beginning with unit `pass_`.
     int tile_, pass_, unit_ = 0;
     Range units_;
     Cursor cursor_;
@@ -488,7 +488,7 @@ struct SkinnyProduct {
     LoadRun(stage, 0, y);
     INCIPIT_UNROLL
     for (int run = 1; run < kNumRuns; ++run) {
-      if (run >= num_tiles) break;  // the column ranges from `run` on are empty
+      if (run >= num_tiles) break;  // range `run` and all later column ranges are empty
       float more[4];
       LoadRun(stage, run, more);
       INCIPIT_UNROLL

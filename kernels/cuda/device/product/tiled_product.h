@@ -59,9 +59,9 @@ struct TiledProduct {
                 (1 + kGroups) * kRegisters);
   static_assert(kWeightBytes % 1024 == 0 && kXBytes % 1024 == 0);
 
-  // For each tile of the result, reads the weight rows and the input rows of the tile once, mostly
-  // from the L2 cache. Callers should pass num_squares = 1: each warp reads num_squares sums of
-  // squares for the RMSNorm factor of each input row.
+  // Computes tiles of the result. For each tile, reads the weight rows and the input rows of the
+  // tile once, mostly from the L2 cache. Callers should pass num_squares = 1. With a larger value,
+  // each warp reads num_squares numbers per input row to compute the RMSNorm factor of the row.
   static INCIPIT_DEVICE void Run(const Args& args) {
     char* const shared = dev::SharedMemory();
     if (dev::Thread() == 0) {
@@ -174,8 +174,8 @@ struct TiledProduct {
     const int thread = dev::Thread() - (kCopyWarps - kXWarps) * 32, part = thread % 8,
               row = thread / 8;
     const int offset = kWeightBytes + row * 128 + (part ^ (row & 7)) * 16;
-    // A thread copies every 8th row of the input x. The remainder row % 8 is the same for these
-    // rows, and so is the order of 16-byte chunks in shared memory.
+    // A thread copies every 8th row of the input x, so that row % 8 is the same for all its rows.
+    // The order of a row's 16-byte chunks in shared memory depends only on row % 8.
     static_assert(kRowsAtOnce == 8);
     Cursor cursor, landed;
     int in_flight = 0;

@@ -213,9 +213,9 @@ class RowSelector {
       });
     });
   }
-  // Applies Cut to those tokens of the row whose sort keys satisfy `is_wanted`: adds up masses (or
-  // counts tokens) in ascending order of sort keys, until the sum reaches `wanted`. Returns the
-  // sort key of the last token.
+  // Adds up a number for each token of the row whose sort key satisfies `is_wanted`, in ascending
+  // order of sort keys. The number is the mass (integer probability weight) of the token if kMass
+  // is true, otherwise 1. Returns the sort key at which the sum reaches `wanted`.
   template <bool kMass, class Wanted>
   INCIPIT_DEVICE uint64_t CutRow(uint64_t wanted, const Wanted& is_wanted) const {
     return Cut<kMass>(wanted, [&](const auto& visit) {

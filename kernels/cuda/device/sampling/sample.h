@@ -169,8 +169,9 @@ struct Sample {
   }
 
   // Stores the pending token (the output token that the previous step sampled) in shared memory.
-  // Also stores the index of the LogitPatch that applies penalties to this token: the LogitPatch of
-  // the same token if one exists, otherwise the sample's last LogitPatch.
+  // Also stores the index of a LogitPatch, which PatchAt() will use for the penalties of this
+  // token. If the sample has a LogitPatch for the token, stores its index. Otherwise stores the
+  // index of the last LogitPatch, which the host has added for this case.
   static INCIPIT_DEVICE void FindPending(const Args& args, const SampleEntry* entry) {
     const int pending = dev::LoadGlobal(args.sampled + dev::LoadShared(&entry->pending));
     const int token = pending < args.vocab_size ? pending : -1;

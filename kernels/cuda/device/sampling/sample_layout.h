@@ -32,9 +32,9 @@ struct alignas(16) SampleEntry {
   uint64_t top_p_share = 0;  // sampling parameter top_p, multiplied by 2^63; 2^63: keep all tokens
   uint64_t min_p_mass = 0;
   uint64_t random_bits = 0;
-  // Range of the elements of this sample in the array of LogitPatch elements (changes of logits).
-  // The elements are in ascending order of token id. If `pending` is not -1, the last element is
-  // for the pending token.
+  // Range of the elements of this sample in the array of LogitPatch elements (changes of logits),
+  // in ascending order of token id. If `pending` is not -1, the range has one more element at its
+  // end, for the token that the previous step sampled.
   int32_t patch_begin = 0, patch_end = 0;
   float repetition_penalty = 1, frequency_penalty = 0, presence_penalty = 0;
   // Number of likeliest tokens for which log probabilities are requested, besides the sampled
