@@ -49,8 +49,8 @@ void RetainedBlocks::Assign(std::span<const BlockId> blocks, const Retention& hi
   group.start = now;
   group.level = LevelAt(group, now);
   group.tenant = tenant;
-  // The maximum share of a tenant limits only the blocks that, because of a retention hint, are
-  // evicted after all blocks without a hint.
+  // Blocks with a hint above kDefaultLevel are evicted after all blocks without a hint. Only such
+  // blocks are limited by tenant_share_max, the maximum share of the cache for one tenant.
   const bool is_above = group.level > kDefaultLevel;
   int64_t room = is_above ? RoomAbove(tenant) : 0;
   for (const BlockId id : blocks) {

@@ -13,9 +13,9 @@ namespace {
 // because the number of tokens in a block is an option.
 constexpr int32_t kTokensPerUnit = 512;
 
-// The policy updates its statistics after every n block uses. n is (number of cache blocks) /
-// kEpochsPerCapacity, but at least the number of blocks that hold kUnitsPerEpochMin *
-// kTokensPerUnit tokens.
+// The policy updates its statistics each time the blocks used since the last update hold 1 /
+// kEpochsPerCapacity of the tokens in a full cache, but at least kUnitsPerEpochMin units. A unit is
+// kTokensPerUnit (512) tokens.
 constexpr int32_t kEpochsPerCapacity = 32, kUnitsPerEpochMin = 16;
 
 // The policy remembers evicted blocks in a table. The table has kGhostRuns entries for every
@@ -140,9 +140,9 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   one_off_prefixes_.CountReuse(use.prefix, part, ages / runs_reused);
 }
 
-// Returns a hash of the common prefix of a prompt, or 0 if there is none. A common prefix is a
-// start of many prompts, such as a system prompt. The common prefix ends with the last of `blocks`
-// that more than kPrefixUses requests of several conversations used.
+// Returns a hash of the common prefix (a start of many prompts, such as a system prompt) of a
+// prompt, or 0 if there is none. The common prefix ends with the last block in `blocks` that more
+// than kPrefixUses requests used, unless these requests belong to one conversation.
 uint32_t AdaptivePolicy::PrefixIn(std::span<const BlockId> blocks, int turn) const {
   for (size_t i = blocks.size(); i-- > 0;) {
     const Record& record = records_[static_cast<size_t>(blocks[i])];
@@ -160,9 +160,10 @@ double AdaptivePolicy::MeanAgeOf(int age_class) const {
 }
 
 // Removes leading blocks of `found` from the eviction order, and counts one use of each removed
-// block. Stops at the first block whose past uses differ from those of the first block
-// (IsUsedLike). Returns the number of removed blocks. `turn` becomes the maximum of `turn` and
-// Record::born of the removed blocks.
+// block. Stops at the first block whose past uses differ from those of the first block. Returns the
+// number of removed blocks.
+// Increases `turn` to the highest turn (number of a request in its conversation) in which a removed
+// block was first computed.
 size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   size_t length = 0;
@@ -172,8 +173,8 @@ size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   return length;
 }
 
-// Does a part of TakeUp() with one list operation. Also stops at the first block that is not next
-// to the previous block in the eviction order.
+// Like TakeUp(), but also stops at the first block that is not next to the previous block in the
+// eviction order. So one list operation can remove all the blocks.
 size_t AdaptivePolicy::TakeUpNeighbours(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   const bool listed = first.list_state == kListed;

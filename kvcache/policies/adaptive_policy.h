@@ -112,7 +112,7 @@ class AdaptivePolicy final : public EvictionPolicy {
   // The end of a list (its oldest or its newest block) from which the previous call of Evict() took
   // a block. The next call uses the same end of the list if StillStands(choice_) is true.
   End choice_;
-  // Number of block uses by which PassTime() will advance the clocks.
+  // Number of block uses by which PassTime() will advance clock_ and paced_clock_.
   uint64_t touches_to_come_ = 0;
   // Mean number of blocks with similar past uses that a request releases together.
   double mean_run_ = 8;

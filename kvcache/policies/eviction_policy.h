@@ -50,17 +50,16 @@ struct SequenceUse {
   // True after the policy has not found a block of the sequence among the evicted blocks. The
   // policy then does not search for later blocks of the sequence.
   bool past_known = false;
-  // True if a cache with plain LRU would also hold the blocks of the sequence that the policy has
-  // examined so far.
+  // The policy examines the blocks of a sequence in order. True if a cache with plain LRU would
+  // also hold all blocks that the policy has examined for this sequence.
   bool lru_streak = true;
 };
 
 // Chooses the order in which cached blocks are evicted. All functions cost O(1) amortised per
 // block, and allocate no memory. Only the engine thread may call an eviction policy.
 //
-// For each sequence, the policy stores data in a SequenceUse, which the block pool passes to Use()
-// (the sequence uses cached blocks), Add() (lookups can find a block of the sequence) and Release()
-// (the sequence no longer uses blocks).
+// The policy stores data about each sequence in a SequenceUse. The block pool passes the
+// SequenceUse of a sequence to Use(), Add() and Release().
 class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;

@@ -9,9 +9,9 @@
 
 namespace incipit {
 
-// Finds starts of prompts (such as system prompts) after which requests compute blocks that are
-// rarely used again: less than kOneOffShare times as often as after other starts. Such a start is
-// called a one-off prefix.
+// Finds one-off prefixes. A prefix is a start of many prompts, such as a system prompt. A prefix is
+// one-off if the blocks that requests compute after the prefix are rarely used again. Rarely means:
+// less than kOneOffShare times as often as the mean of all prefixes.
 //
 // At most 256 prefixes are stored. Requests without a common prefix have the prefix 0.
 class OneOffPrefixes {
@@ -21,9 +21,9 @@ class OneOffPrefixes {
   // between calls.
   void CountNew(uint32_t prefix, double now);
   // Counts a reuse of blocks that earlier requests computed after `prefix`, the hash of a common
-  // start of many prompts. `part`: number of these earlier requests; if only a part of the blocks
-  // of a request is used again, the request counts as a fraction. `age`: time since the last use of
-  // the blocks, in the unit of PacedClock::now().
+  // start of many prompts. `part` is the number of these earlier requests, and may be a fraction:
+  // 0.5 if half of the blocks of one request are used again. `age`: time since the last use of the
+  // blocks, in the unit of PacedClock::now().
   void CountReuse(uint32_t prefix, float part, double age);
   // Returns true if `prefix` (the hash of a common start of many prompts) is one-off: the blocks
   // that requests compute after the prefix are rarely used again.
@@ -40,8 +40,9 @@ class OneOffPrefixes {
   // The table stores prefixes in sets. If a new prefix replaces a stored prefix, the counts of the
   // other prefixes in the set are multiplied by kKept.
   static constexpr float kKept = 0.9375F;
-  // A new request counts with a weight that grows from 0 to 1, because its blocks are used again
-  // only later. The weight grows during a time of kLag * (mean time until blocks are used again).
+  // Entry::runs does not count a new request fully at once, because its blocks are used again only
+  // later. The counted part of the request grows from 0 to 1 during a time of kLag * (mean time
+  // until blocks are used again).
   static constexpr double kLag = 3;
   // Each reuse multiplies sum_ages_ and sum_squared_ages_ by 1 - kAgeStep, so that earlier reuses
   // have less weight.
@@ -50,8 +51,8 @@ class OneOffPrefixes {
 
   struct Entry {
     uint32_t prefix = 0;
-    // Number of recent requests that are not counted in `runs` yet. Each request moves gradually
-    // from `coming` to `runs`, so the two numbers are fractions.
+    // `runs` is the number of requests with the prefix. A new request is first counted in `coming`.
+    // Over time, a growing fraction of the request is counted in `runs` instead.
     float coming = 0;
     float runs = 0, reused = 0;
     double counted_at = 0;
@@ -67,8 +68,7 @@ class OneOffPrefixes {
   void Set(Entry& entry, float runs, float reused);
 
   std::array<std::array<Entry, kWays>, kSets> sets_{};
-  // Sums over all prefixes. sum_reused_: number r of requests whose blocks were used again.
-  // sum_rates_: r * r / n, where n is the number of requests with the prefix (RatesOf).
+  // Sums over all prefixes: of Entry::reused, and of RatesOf(entry).
   double sum_reused_ = 0, sum_rates_ = 0;
   // Weighted sum of the times until blocks were used again, and weighted sum of the squares of
   // these times. Recent times have more weight.

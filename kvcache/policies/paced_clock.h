@@ -58,11 +58,11 @@ class PacedClock {
     return epoch < touches_.epoch() ? BeginOf(epoch + 1) : seconds_;
   }
   double Passed(double num_touches);
-  // Sets touches_per_second_, the mean number of block uses per second. `now` is the number of
-  // block uses since the start of the clock `touches_`.
+  // Sets touches_per_second_, the mean number of block uses per second. `now` is the number of all
+  // block uses so far.
   void SettleUnit(uint64_t now);
-  // Sets all stored times as if each block use until now had taken `pace` seconds. `now` is the
-  // number of block uses since the start of the clock `touches_`.
+  // Computes the stored times again: each block use so far now counts as `pace` seconds. `now` is
+  // the number of all block uses so far.
   void CountEvenly(double pace, uint64_t now);
   double SecondsSince(TouchClock::Stamp stamp) const;
 

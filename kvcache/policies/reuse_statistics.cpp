@@ -10,9 +10,9 @@ namespace {
 // Weights of the initial assumptions kRatePrior (kPriorWeight) and kUsedPrior (kFactorPriorWeight).
 // An assumption with the weight n has the same effect as n observed groups of blocks.
 constexpr float kPriorWeight = 0.5F, kFactorPriorWeight = 96;
-// Initial assumptions, before block uses are counted. kRatePrior: reuse rate (uses per block in one
-// range of ages). kUsedPrior: reuse rate of blocks that several requests used, divided by the reuse
-// rate of blocks that one request used.
+// Assumptions before any block use is counted. kRatePrior: number of uses per block in each range
+// of ages (times since the last use). kUsedPrior: blocks that several requests used are used this
+// many times as often as other blocks.
 constexpr float kUsedPrior = 4, kRatePrior = 0.1F;
 // kRateMin and kRateMax: minimum and maximum of a reuse rate, the number of uses per block in one
 // range of ages (times since the last use). kChanceMax: maximum probability that a block is used in
@@ -34,12 +34,12 @@ constexpr double kSlowCapacities = 20, kSlowRuns = 4000;
 // counts in fast_ are halved. So fast_ forgets old block uses early.
 constexpr double kFastCapacities = 1, kFastRuns = 0;
 
-// Constants for the weighted mean of the reuse rates in the two tables slow_ and fast_:
+// Constants for the weights of the tables slow_ and fast_. The table that predicted recent block
+// uses better has the greater weight.
 // - kLikelihoodKept: each update multiplies the log likelihoods of earlier block uses by this
-//   factor;
-// - kSlowAdvantage: this number is added to the log likelihood of slow_ before the comparison with
-//   fast_;
-// - kShareMin: approximate minimum of (smaller weight) / (greater weight).
+//   factor.
+// - kSlowAdvantage: number added to the log likelihood of slow_.
+// - kShareMin: the smaller weight is at least about kShareMin times the greater weight.
 constexpr float kLikelihoodKept = 0.97F, kSlowAdvantage = 16, kShareMin = 0.02F;
 
 // Returns the sum of the elements of `row`. The four partial sums allow vector instructions.
@@ -155,9 +155,9 @@ void ReuseStatistics::Scale(LifeTable& table, float factor) const {
   table.weight *= factor;
 }
 
-// Counts in `exposed` that the ages (times since the last use) of `blocks` increased from `begin`
-// to `end`. exposed[a][k] is the number of blocks of class k that passed through age range a. A
-// part of the range counts as a fraction. `blocks` is the number of blocks in each class.
+// Updates `exposed` when the ages (times since the last use) of blocks increase from `begin` to
+// `end`. `blocks` is the number of these blocks in each class. exposed[a][k] is the number of
+// blocks of class k that passed through age range a. A part of the range counts as a fraction.
 void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin, double end) const {
   if (SumOf(blocks) == 0) return;
   begin = std::max(begin, 0.0);
@@ -253,8 +253,8 @@ std::array<float, ReuseStatistics::kAges> ReuseStatistics::PooledRates(const Lif
   return rates;
 }
 
-// Returns one factor for each class of blocks: the counted number of uses, divided by the expected
-// number of uses. The expectation uses the reuse rates `rates` of all classes together.
+// Returns a factor for each class of blocks: (counted number of uses) / (number of uses that
+// `rates` predicts). `rates` are the reuse rates (uses per block) of all classes together.
 ReuseStatistics::Row ReuseStatistics::ClassFactors(const LifeTable& table,
                                                    const std::array<float, kAges>& rates,
                                                    float prior_weight) {
@@ -346,8 +346,9 @@ ReuseStatistics::AgeTable ReuseStatistics::MixedRates() const {
 // curve: number of hits against time in the cache.
 void ReuseStatistics::SetValues(const AgeTable& rate) {
   struct Point {
-    // Totals over all blocks with at least a certain age (time since the last use). `time`: time in
-    // the cache at these ages. `hits`: number of hits at these ages.
+    // Totals for the blocks that reach a certain age (time since the last use). `time`: time that
+    // the blocks stay in the cache after this age. `hits`: number of hits of the blocks after this
+    // age.
     double time, hits;
     double SlopeTo(const Point& later) const { return (hits - later.hits) / (time - later.time); }
     // Returns true if the line from this point to `far` is at least as steep as the line from this
@@ -370,8 +371,8 @@ void ReuseStatistics::SetValues(const AgeTable& rate) {
     size_t size = 0;
     hull[size++] = {.time = 0, .hits = 0};
     Point here = hull[0];
-    // Number of blocks that reach the age range a, divided by the number of blocks that are never
-    // used again. The age of a block is the time since its last use.
+    // Number of blocks that reach the current age range (`a`), per block that is never used again.
+    // The age of a block is the time since its last use.
     double survival = 1;
     for (size_t a = kAges; a-- > 0;) {
       const float r = rate[a][k];

@@ -29,9 +29,8 @@ class ReuseStatistics {
   // `weight` is the sum of 1 / sqrt(n) over the blocks, where n is the number of blocks that were
   // released together.
   void Enter(int reuse_class, TouchClock::Stamp stamp, float weight);
-  // Undoes Enter() for blocks that were counted with the same `reuse_class` and `stamp`. `weight`
-  // is the sum of 1 / sqrt(n) over the blocks, where n is the number of blocks that were released
-  // together.
+  // Subtracts blocks that Enter() has added. The arguments must be the arguments of Enter() for
+  // these blocks.
   void Leave(int reuse_class, TouchClock::Stamp stamp, float weight);
   // Counts blocks of the class `reuse_class` (blocks with similar past uses) that are used again.
   // The time since their previous use was in the range with the index `age_class`. `weight` is the
@@ -48,7 +47,8 @@ class ReuseStatistics {
 
   // Updates the statistics with the block uses that were counted since the previous call of
   // BeginEpoch(). The caller must call BeginEpoch() whenever TouchClock::epoch() has changed.
-  // `mean_run` is the mean number of blocks with similar past uses that are used together.
+  // `mean_run` is the mean length of a run: a range of blocks with similar past uses that one
+  // request releases together.
   void BeginEpoch(double mean_run);
   // Computes the values that ValueOf() returns, unless the values are up to date. The caller must
   // call Refresh() before ValueOf().
@@ -126,7 +126,8 @@ class ReuseStatistics {
   const TouchClock& clock_;
   const PacedClock& paced_clock_;
   double capacity_;
-  // number of the latest epoch (period of block uses) that at_risk_ contains
+  // Number of the latest epoch (period with a fixed number of block uses) for which at_risk_ has an
+  // element.
   uint64_t epoch_;
   double fitted_at_;  // time of paced_clock_ at the last call of BeginEpoch
   // Element [e % kEpochs][k]: number of blocks of class k whose last use was in epoch e (a period
@@ -134,8 +135,9 @@ class ReuseStatistics {
   // remembers. A block counts 1/sqrt(n), if n blocks were released together.
   std::vector<Row> at_risk_;
   std::array<uint64_t, kEpochs / 64> occupied_{};
-  // Element k: number of blocks of class k that were last used kEpochs epochs ago or earlier. An
-  // epoch is a period of block uses. A block counts 1/sqrt(n), if n blocks were released together.
+  // Element k: number of blocks of class k whose last use was too long ago for at_risk_: kEpochs
+  // epochs ago or earlier. Class k contains blocks with similar past uses. A block counts
+  // 1/sqrt(n), if n blocks were released together.
   Row at_risk_before_{};
   // Element [a][k]: number of blocks of class k that were used again since the last call of
   // BeginEpoch, at an age (time since the last use) in range a. A block counts 1/sqrt(n), if n
@@ -149,8 +151,9 @@ class ReuseStatistics {
   int epochs_to_fit_ = 0;
   LifeTable slow_, fast_;
   AgeTable values_{};
-  // Element a is the lowest age (time since the last use) in age range number a, in the unit of
-  // TouchClock::BeginOf. The last element is the end of the last range.
+  // Element a is the lowest age in age range number a. The age of a block is the time since its
+  // last use, in units (a unit is a fixed number of block uses). The last element is the end of the
+  // last range.
   std::array<double, kAges + 1> begins_{};
   std::array<float, kAges> widths_{};
 };

@@ -76,8 +76,8 @@ class BlockIndex {
     uint16_t num_passed = 0;
     std::array<BlockId, kSlots> blocks{};
 
-    // Returns a bit mask: bit i is 1 if slot i has an entry with the tag `tag` (the highest 16 bits
-    // of a prefix).
+    // Returns a bit mask: bit i is 1 if slot i has an entry with the tag `tag`. The tag of an entry
+    // is the highest 16 bits of BlockHash::prefix().
     uint32_t SlotsLike(uint16_t tag) const {
 #ifdef __SSE2__
       // The SSE2 instructions compare 16 numbers of 16 bits: the 10 tags, and the 6 numbers that

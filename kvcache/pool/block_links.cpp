@@ -157,7 +157,7 @@ void BlockPool::UnpublishAll() {
   }
   event_log_.AddMark(KvEvent::Kind::kCleared);
   index_.Clear();
-  ++num_starts_;  // changes the result of num_changes() for each key
+  ++num_starts_;  // changes the result of num_changes() for every block key
   std::ranges::fill(chains_, kNoBlock);
   sweep_ = {.slot = chains_.size()};
   num_cached_free_ = 0;
@@ -229,8 +229,9 @@ void BlockPool::CheckInvariants() const {
     ++num_free;
     num_cached += block.published;
     if (is_lru_ || !block.published) continue;
-    // Check a cached block without users. If a second block has the same key, the second block must
-    // not be computed yet. Otherwise, the next blocks in sequences (children) must have no users.
+    // A cached block without users must be the block that lookups return for its key (canonical).
+    // Its children (next blocks in sequences) must have no users, unless a pending (not computed)
+    // block has the same key.
     INCIPIT_CHECK(block.canonical);
     if (block.next_same != BlockId{i}) {
       INCIPIT_CHECK(At(block.next_same).pending);

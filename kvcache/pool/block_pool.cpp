@@ -267,7 +267,7 @@ int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& t
       evicted_keys_.Prefetch(At(ids[num_fetched]).hash.prefix());
     }
     Block& block = At(ids[i]);
-    if (!block.pending) continue;  // the block became unfindable after PublishPending()
+    if (!block.pending) continue;  // lookups can no longer find the block
     INCIPIT_CHECK(block.published);
     block.pending = false;
     ++num_confirmed;

@@ -126,7 +126,7 @@ class BlockPool {
   int32_t num_users(BlockId id) const { return static_cast<int32_t>(At(id).num_users); }
   const BlockHash& hash(BlockId id) const { return At(id).hash; }
   // Returns the block before `id` in its sequence, or kNoBlock if `id` is the first block.
-  // REQUIRES: lookups return `id` for its key.
+  // REQUIRES: `id` is canonical (the block that lookups return for its key).
   BlockId parent(BlockId id) const { return At(id).parent; }
   // Returns the newest cached block that continues block `before`, or kNoBlock.
   BlockId first_child(BlockId before) const { return At(before).first_child; }
