@@ -18,8 +18,8 @@ constexpr int32_t kReservedParts = 100;
 // tokens together in this step. Skips sequences with more than `missing_max` tokens to compute.
 // Returns the number of tokens that the admitted sequences compute in this step.
 //
-// If the first sequence in the order of the policy does not fit into the cache, this sequence
-// becomes the head. Later sequences may still be admitted; they are called passing sequences.
+// The first sequence that does not fit into the cache is stored in `head_`. Later sequences may
+// still be admitted (passing sequences), but may later be preempted so that `head_` fits.
 int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing_max) {
   const bool is_head_new = PrepareHead();
   // Return early if no waiting sequence can fit: the queue has no new sequence, and no more blocks
@@ -34,8 +34,8 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
       has_arrivals_ &= num_parks_ >= kParksMax || missing_max < std::numeric_limits<int32_t>::max();
       break;
     }
-    // True if `next` already holds the blocks of its cached prefix. Among waiting sequences, only
-    // the head (the first one, which did not fit into the cache) may hold blocks.
+    // True if `next` already holds the blocks of its cached prefix. `next` is then the head: the
+    // first sequence that did not fit into the cache.
     const bool is_held = !next->table.blocks.empty();
     const ComputedBlocks computed = is_held ? ComputedBlocks{} : LookUp(*next);
     if (!is_held && WaitForPrefix(*next, computed)) {
@@ -122,8 +122,9 @@ Scheduler::Candidates Scheduler::NextToAdmit(int32_t missing_max) {
 // - If an earlier sequence does not fit into the cache, `sequence` was preempted fewer than
 //   preemptions_max times.
 //
-// Only the first condition applies to the head (the first waiting sequence, which did not fit into
-// the cache) and to sequences before the head.
+// The head is the first sequence in the order of the policy that did not fit into the cache. Only
+// the first condition applies to the head, and to new sequences that the policy puts before the
+// head.
 bool Scheduler::IsCandidate(Sequence& sequence, int32_t missing_max) {
   if (sequence.tried_in_plan == plan_number_) return false;
   if (head_ != nullptr && !policy_->GoesBefore(head_->standing, sequence.standing)) return true;
@@ -261,7 +262,8 @@ void Scheduler::ChargePrompt(Sequence& sequence) {
   sequence.num_paid = num_prompt;
 }
 
-// Refunds the price of the prompt tokens that `sequence` was charged for and has not computed.
+// Subtracts from the tenant's service the price of the prompt tokens that `sequence` was charged
+// for and has not computed.
 void Scheduler::RefundPrompt(Sequence& sequence) {
   const int32_t num_left = sequence.num_paid - sequence.num_computed;
   if (num_left <= 0) return;
@@ -296,9 +298,11 @@ ComputedBlocks Scheduler::LookUp(const Sequence& sequence) {
 }
 
 // Returns the tokens to pass to a cache lookup: the tokens that the lookup may find, and one more,
-// because a lookup never finds the last token. If the request must not read the cache, a lookup may
-// find only tokens that the request computed before a preemption. If the request has
-// prompt_logprobs, a lookup may find only tokens whose log probabilities are reported.
+// because a lookup never finds the last token.
+// - If the request must not read the cache, a lookup may find only tokens that the request computed
+//   before a preemption.
+// - If the request has prompt_logprobs, a lookup may find only tokens whose log probabilities have
+//   already been reported.
 SequenceTokens Scheduler::Matchable(const Sequence& sequence) const {
   const SequenceGroup& group = *sequence.group;
   int32_t num_findable = sequence.num_tokens() - 1;

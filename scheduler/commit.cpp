@@ -149,9 +149,10 @@ bool Scheduler::Deliver(Sequence& sequence, TokenId token, int32_t logprobs_row)
   return event.finish.has_value();
 }
 
-// Starts `choice`, which shares the blocks of the prompt with `prompt`, another choice of the
-// request. If running_max sequences already run, or no block is free, `choice` waits in the queue.
-// It then finds the blocks in the cache later.
+// Starts `choice`, an output of a request whose prompt is computed. `prompt` is the sequence that
+// has computed the prompt. `choice` shares the prompt blocks of `prompt`. If running_max sequences
+// already run, or no block is free, puts `choice` into the queue; a later lookup finds the blocks
+// in the cache.
 void Scheduler::StartChoice(Sequence& choice, const Sequence& prompt) {
   const int32_t num_prompt = choice.request().num_prompt();
   choice.num_computed_max = num_prompt;

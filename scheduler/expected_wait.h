@@ -30,8 +30,8 @@ struct WaitForecast {
   // Half of the predicted duration of a step without prompt tokens, in seconds. On average, a
   // request arrives in the middle of a step.
   double rest_s = 0;
-  // Mean time between the ends of two sequences while the maximum number of sequences runs, in
-  // seconds. 0: no sequence has run yet.
+  // Mean time from the end of one sequence to the next end of any sequence, in seconds, while the
+  // maximum number of sequences runs. 0: no sequence has run yet.
   double slot_s = 0;
   // Number of sequences that can start before another sequence ends.
   int32_t num_free_slots = 0;

@@ -7,9 +7,9 @@
 namespace incipit {
 namespace {
 
-// Two tenants may have a claim to the same slot (one running sequence), because shares of slots are
-// fractions. The tenant with less service takes the slot only if the services
-// (TenantShares::service) differ by more than this number.
+// Shares of slots (running sequences) are fractions, so two tenants may have a claim to the same
+// slot. The tenant with less service then takes the slot only if the difference between the
+// services is greater than this number. Unit: price of one computed prompt token.
 constexpr double kExchangeGap = 4096;
 
 }  // namespace

@@ -84,9 +84,10 @@ Sequence* Scheduler::LastPassing() const {
   return last == running_.rend() ? nullptr : *last;
 }
 
-// Returns true if too few blocks are free for the running sequences, and LastPassing() returns a
-// sequence. The running sequences need blocks for all their prompt tokens and for the next token of
-// each decoding sequence.
+// Returns true if a passing sequence must be preempted, because too few blocks are free for the
+// running sequences. A passing sequence was admitted before the head (the first waiting sequence,
+// which does not fit into the cache). The running sequences need blocks for all their prompt tokens
+// and for the next token of each decoding sequence.
 bool Scheduler::PassingTakesPromised(const Survey& survey) const {
   return survey.num_decode_blocks + num_promised_ > cache_.num_free() && head_ != nullptr &&
          LastPassing() != nullptr;

@@ -156,9 +156,9 @@ bool Scheduler::IsUrgent(int64_t num_tokens, double tokens_per_second) const {
   return static_cast<double>(num_tokens) > target_s * tokens_per_second;
 }
 
-// Adds one token of each decoding sequence to the step: first of the protected sequence, which must
-// advance in every step, and then of the others in the order of admission. If the protected
-// sequence computes its prompt, one token of the step is left for this prompt.
+// Adds one token of each decoding sequence to the step. The protected sequence, which must advance
+// in every step, comes first. The other sequences follow in the order of admission. If the
+// protected sequence still computes its prompt, one token of the step is left for this prompt.
 void Scheduler::AddDecodes(const Survey& survey, StepPlan& plan) {
   if (survey.num_decoding == 0) return;
   const auto decode = [&](Sequence& sequence) {

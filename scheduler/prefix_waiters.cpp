@@ -114,8 +114,9 @@ void Scheduler::WakeWaiters(Sequence& producer, int32_t num_tokens) {
   UpdateRank(*policy_, producer);
 }
 
-// Removes the waiting `sequence` from the queue. If `sequence` waits for a prefix that a running
-// sequence computes, removes `sequence` from the list of these waiting sequences instead.
+// Removes `sequence` from the queue. If `sequence` waits for a prefix that a running sequence
+// computes, removes `sequence` from the list of sequences that wait for this running sequence
+// instead.
 void Scheduler::StopWaiting(Sequence& sequence) {
   if (&sequence == head_) SetHead(nullptr);
   if (sequence.producer == nullptr) {

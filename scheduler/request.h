@@ -26,7 +26,7 @@ struct Request {
   std::vector<TokenId> prompt{};
   // Maximum number of output tokens of each choice, at least 1.
   int32_t output_tokens_max = 0;
-  // Number of output tokens of each choice before which no stop token is sampled.
+  // Minimum number of output tokens of each choice. No stop token is sampled earlier.
   int32_t output_tokens_min = 0;
   int32_t num_choices = 1;             // number of outputs, from 1 to kChoicesMax
   std::vector<TokenId> stop_tokens{};  // stop tokens of the model and of the request
@@ -81,8 +81,8 @@ struct TokenEvent {
 // stores these log probabilities in the rows [first_row, first_row + num_rows).
 struct PromptLogprobsEvent {
   RequestId request{};
-  // Position of the first of these tokens in the prompt. At least 1, because the token at position
-  // 0 has no log probability.
+  // Position in the prompt of the first reported token. At least 1, because the token at position 0
+  // has no log probability.
   int32_t position = 0;
   int32_t first_row = 0, num_rows = 0;
 };

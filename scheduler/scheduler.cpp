@@ -232,9 +232,9 @@ void Scheduler::Release(Sequence& sequence) {
   num_to_sweep_ += 1;
 }
 
-// Refunds the price of the prompt tokens of `sequence` that are not computed. Moves the sequences
-// that wait for a prefix of `sequence` back to the queue. The caller must remove `sequence` from
-// running_.
+// Subtracts the price of the prompt tokens of `sequence` that are not computed from the tenant's
+// service. Moves the sequences that wait for a prefix of `sequence` back to the queue. The caller
+// must remove `sequence` from running_.
 void Scheduler::StopRunning(Sequence& sequence) {
   shares_.CountRunning(sequence.group->standing.tenant, -1);
   RefundPrompt(sequence);

@@ -155,7 +155,8 @@ struct SchedulerEvents {
 // - If the first waiting sequence (the head) does not fit into the cache, later sequences (passing
 //   sequences) may be admitted. The cached prefix of the head is not evicted. As soon as the blocks
 //   of passing sequences suffice for the head, passing sequences are preempted.
-// - A request whose first token cannot be computed before its deadline ends with kTooLate.
+// - If the first output token of a request cannot be computed before the deadline of the request,
+//   the request ends with kTooLate.
 // - At most kOvertakenMax later requests of a tenant are admitted before a request of the tenant.
 // - A step is planned while another step is in flight only if no preemption is necessary.
 // - If a sequence ends while a step in flight computes its tokens, its blocks are released when the
@@ -348,7 +349,7 @@ class Scheduler {
   std::array<const StepPlan*, kStepsInFlightMax> in_flight_{};  // the oldest step first
   int32_t num_in_flight_ = 0;
   Time now_{};               // time of the latest plan
-  int32_t prompt_room_ = 0;  // maximum number of prompt tokens in the latest plan
+  int32_t prompt_room_ = 0;  // limit for the prompt tokens of the latest plan
   // Earliest deadline of the first output tokens that the latest plan samples, or kNoDeadline.
   Time first_token_due_ = kNoDeadline;
   StepShape decode_shape_{};  // decoding sequences of the latest plan

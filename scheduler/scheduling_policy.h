@@ -32,9 +32,9 @@ class SchedulingPolicy {
   // the scheduler may preempt either of them first.
   virtual std::partial_ordering ComparePreemption(const Standing& a, const Standing& b) const = 0;
 
-  // Returns true if a sequence of the request `running` may be preempted only because the request
-  // `waiting` cannot start: too few blocks are free, or too many sequences run. `num_running` is
-  // the number of running sequences.
+  // Returns true if the scheduler may preempt a sequence of the request `running` so that the
+  // request `waiting` can start. `waiting` cannot start because too few blocks are free, or too
+  // many sequences run. `num_running` is the number of running sequences.
   virtual bool MayDisplace(const Standing& waiting, const Standing& running,
                            int32_t num_running) const = 0;
 };

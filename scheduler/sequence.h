@@ -85,7 +85,9 @@ struct Sequence {
   int32_t shared_tokens = 0;
   Sequence* next_waiter = nullptr;   // next in the list of the sequences that wait for `producer`
   Sequence* first_waiter = nullptr;  // first sequence that waits for this sequence
-  int32_t wake_tokens = 0;           // smallest `shared_tokens` of the waiters for this sequence
+  // Number of tokens of this sequence that must be planned before the first waiting sequence in the
+  // list can continue: the smallest `shared_tokens` in the list.
+  int32_t wake_tokens = 0;
 
   int32_t num_paid = 0;         // number of prompt tokens that the tenant was charged for
   int32_t num_in_flight = 0;    // steps in flight that compute tokens of the sequence
@@ -101,8 +103,8 @@ struct Sequence {
   // the first tokens of this block match the sequence.
   int32_t num_copied_tokens = 0;
   Miss miss;  // why the lookup at the admission found no more tokens
-  // Reason for which the sequence ends when the steps in flight are committed. Until the commit,
-  // other choices of the request need its blocks.
+  // Reason with which the sequence ends when the steps in flight are committed. Until then, other
+  // choices of the request need the blocks of this sequence.
   std::optional<FinishReason> end_at_commit;
 
   const Request& request() const;
@@ -136,7 +138,8 @@ struct SequenceGroup {
   // logits of the request.
   bool admitted = false;
   bool failed = false;  // true: a finished step had NaN or infinite logits for the request
-  // Waiting times up to the plan that admits the request. Not used after the first committed step.
+  // Times that the request waited, by reason, until it was admitted. Not used after the first
+  // committed step of the request.
   WaitClock wait;
 
   bool in_flight() const {

@@ -16,8 +16,9 @@ constexpr double kMemory = 0.99;
 // If the relative prediction error of a step is above this limit, the step has less effect on the
 // costs.
 constexpr double kLargeError = 0.5;
-// Strength of the penalty that keeps a cost close to its expected value: (0.1 / 0.7)^2. The
-// duration of a step varies by about 10 %. A cost differs from its expected value by about 70 %.
+// Strength of the penalty that keeps a cost (seconds per step, prompt token, decoding sequence or
+// position) close to its expected value: (0.1 / 0.7)^2. 0.1: relative variation of the duration of
+// equal steps. 0.7: relative difference of a cost from its expected value.
 constexpr double kPriorStrength = 0.02;
 // Expected ratios of the costs per step, prompt token, decoding sequence and position. Measured
 // ratios: 1 : 0.087 : 0.1 : 2.3e-5 on 2 CPU cores with a model of 0.5B parameters, and 1 : 0.005 :
@@ -171,7 +172,8 @@ void StepTimeModel::UpdateSlowdown(ClassState& state, double ratio) {
   const double slowdown = LowerMedian(std::span<double>(sorted));
   state.slowdown = slowdown;
   if (slowdown <= kSlowdownMax && slowdown >= 1 / kSlowdownMax) return;
-  // Multiply the costs by `slowdown`, so that the predictions stay the same.
+  // Predictions are the costs multiplied by `slowdown`. Multiply the costs by `slowdown` and set
+  // `slowdown` to 1, so that the predictions do not change.
   for (double& cost : state.costs) cost *= slowdown;
   for (double& kept : state.ratios) kept /= slowdown;
   const Sums before = std::exchange(state.sums, {});
@@ -209,9 +211,9 @@ double StepTimeModel::LevelOf(const Sums& sums, const Terms& costs) {
   return squares > 0 ? Dot(costs, sums.with_seconds) / squares : 1;
 }
 
-// Returns the costs that fit the steps in `sums` best. A penalty for each cost keeps the cost close
-// to an expected value: `prior` * LevelOf(sums, prior). The penalty grows with the square of the
-// difference, relative to `prior` or `floor`, whichever is greater.
+// Returns the costs (seconds per step, prompt token, decoding sequence and position) that fit the
+// measured steps in `sums` best. The expected costs are proportional to `prior`. A penalty grows
+// with the square of (cost - expected cost) / max(`prior`, `floor`).
 StepTimeModel::Terms StepTimeModel::Fit(const Sums& sums, const Terms& prior, const Terms& floor) {
   const double level = LevelOf(sums, prior);
   // Solve for cost / `unit`, so that all unknowns are of similar size.

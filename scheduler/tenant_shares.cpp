@@ -42,8 +42,9 @@ void TenantShares::Leave(int32_t index) {
   active_weight_ = num_active_ == 0 ? 0 : active_weight_ - tenant.weight;
 }
 
-// Returns the index of tenant `id`. A new tenant gets an unused index. If there is none, the tenant
-// gets the index of an idle tenant, or else the index of the shared counter.
+// Returns the index of tenant `id`. A new tenant gets an unused index. If kTenantsMax indices are
+// used, a new tenant gets the index of a tenant without requests. If all tenants have requests, the
+// new tenant gets kSharedIndex, an index that several tenants share.
 int32_t TenantShares::FindIndex(uint64_t id) {
   if (const auto it = index_of_.find(id); it != index_of_.end()) return it->second;
   int32_t index = num_indices();

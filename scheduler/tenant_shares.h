@@ -23,9 +23,11 @@ using ServiceTotals = std::array<double, kReportedTenantsMax + 1>;
 
 // The price of each kind of token, and the weight of each tenant.
 struct ShareOptions {
-  double prompt_price = 1;    // price of a prompt token that a step computes
-  double output_price = 2;    // price of an output token
-  double cached_price = 0.1;  // price of a prompt token that is found in the cache and not computed
+  // Prices of a prompt token that a step computes, of an output token, and of a prompt token that
+  // is found in the cache. Prices have no unit: only their ratios matter.
+  double prompt_price = 1;
+  double output_price = 2;
+  double cached_price = 0.1;
   // Weights of tenants by Request::tenant. A tenant with weight 2 gets twice the service of a
   // tenant with weight 1. All other tenants have weight 1. REQUIRES: weights are above 0.
   absl::flat_hash_map<uint64_t, double> weights{};

@@ -22,9 +22,9 @@ inline Duration SumOf(const WaitTimes& times) {
   return sum;
 }
 
-// Measures how long a request waits for each reason. A request waits for exactly one reason at a
-// time, at first for kShare. If the reason changes between two plans, the change is recorded with
-// the time of the earlier plan.
+// Measures how long a request waits for each WaitReason. A request waits for exactly one reason at
+// a time. The first reason is kShare (other requests go first). If the reason changes between two
+// plans, the change is recorded with the time of the earlier plan.
 class WaitClock {
  public:
   WaitClock() = default;
