@@ -46,8 +46,8 @@ struct FileChoice {
 struct HttpAddress {
   HostPort address{"127.0.0.1", 8000};
   bool is_on = true;
-  // True: the start of the server fails if the address is in use. False (for the default address):
-  // the server then starts without an HTTP server.
+  // What happens if the address is in use. True: the start of the server fails. False (for the
+  // default address): the server starts without an HTTP server.
   bool is_required = false;
 };
 
@@ -107,9 +107,9 @@ struct Options {
   // Maximum predicted duration of a step (batch) that computes prompt tokens while other requests
   // generate output; 0: computed from measured steps.
   Duration itl_target{};
-  // Maximum predicted time for computing the prompts in steps (batches) that respect `itl_target`.
-  // If the prompts need more time, steps ignore `itl_target`. 0: computed from measured steps and
-  // the lengths of prompts.
+  // Limit for the predicted time until all waiting prompts are computed in steps (batches) that
+  // respect `itl_target`. If the predicted time is above this limit, steps ignore `itl_target`. 0:
+  // computed from measured steps and the lengths of prompts.
   Duration ttft_target{};
   int32_t preemptions_max = 3;
   // Price of an output token, for comparing how much of the server each tenant has used. A computed

@@ -47,9 +47,9 @@ constexpr int kHandshakeTimeoutMs = 5000;
 // every value of --metadata-bytes-max. If a call exceeds the limit of the library, gRPC before 1.53
 // corrupts later calls of the connection.
 constexpr int kWireMetadataBytesMax = 2 * kMetadataBytesLimitMax;
-// Longest time that one step (batch) of the engine is expected to take, if the server chose the
-// maximum number of tokens in a step. To choose this number, the server measures steps at its
-// start.
+// Longest time that one step (batch) of the engine is expected to take, if --step-tokens is not
+// set. The server then measures steps at its start, to choose the maximum number of tokens in a
+// step.
 constexpr Duration kMeasuredStep = std::chrono::milliseconds(500);
 // Longest time that one step (batch) of the engine is expected to take, if --step-tokens sets the
 // maximum number of tokens in a step. The server then measures no steps at its start.

@@ -29,9 +29,9 @@ class KvEventStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, p
                                                           grpc::CallbackServerContext& context,
                                                           const grpc::ByteBuffer& request);
 
-  // Sends the initial metadata. A gateway regards a server that sends no initial metadata as
-  // unreachable. If the KvEventHub refuses the start position with OUT_OF_RANGE, Accept is not
-  // called. The gateway then subscribes again from position 0, but only because the call got no
+  // Sends the initial metadata. Until the initial metadata arrive, a gateway regards the server as
+  // unreachable. If the KvEventHub refuses the start position of the call with OUT_OF_RANGE, Accept
+  // is not called. A gateway subscribes again from position 0 only if a refused call sent no
   // initial metadata.
   void Accept() override;
   void Send(KvMessage message) override;

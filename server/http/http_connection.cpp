@@ -23,7 +23,8 @@ namespace http = boost::beast::http;
 constexpr Duration kLingerTime = std::chrono::seconds(2);
 // Maximum number of bytes that the server reads from the socket in its first read of a new request.
 constexpr size_t kFirstBytes = 1024;
-// Maximum number of bytes that the server reads from the socket in each later read of the request.
+// Maximum number of bytes that the server reads from the socket at once, except in the first read
+// of a new request (kFirstBytes).
 constexpr size_t kReadBytesMax = 64 << 10;
 // Maximum number of bytes that a client may send between the end of a request and the end of its
 // response. The server discards these bytes. If the client sends more, the server closes the

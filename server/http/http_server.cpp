@@ -110,9 +110,8 @@ class HttpServer::Threads {
     connection->Run();
   }
 
-  // Closes the oldest connection on which the server is not responding to a request. Returns false
-  // if no such connection exists. The connection stays in `connections_` until the connection calls
-  // Forget.
+  // Closes the oldest connection without a response in progress. Returns false if no such
+  // connection exists. The connection stays in `connections_` until the connection calls Forget.
   bool CloseOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     for (auto& [id, open] : connections_) {
       const auto connection = open.connection.lock();

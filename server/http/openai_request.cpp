@@ -21,8 +21,9 @@ using Json = nlohmann::ordered_json;
 constexpr int64_t kInt32Max = std::numeric_limits<int32_t>::max();
 // Default value of the field max_tokens in completion requests, as in OpenAI's API.
 constexpr uint32_t kCompletionTokens = 16;
-// A request body may be nested kBodyDepth levels deeper than a JSON object inside the body, such as
-// the schema of a tool. Levels are arrays and objects.
+// Number of levels (arrays and objects) by which a request body may be nested deeper than
+// BoundedJsonReader::kDepthMax. kDepthMax is the limit for an object inside the body, such as the
+// schema of a tool.
 constexpr int kBodyDepth = 8;
 
 // Request fields that the server refuses because the server does not support the fields. If the

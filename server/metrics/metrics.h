@@ -120,7 +120,8 @@ class Metrics {
 
   // Sets the number of gateways that have subscribed to the events of the prefix cache.
   void SetKvEventSubscribers(int64_t num_subscribers);
-  // Counts one loss of prefix cache events. `gap` is the reader that lost the events.
+  // Counts one loss of prefix cache events. `gap` says which reader was too slow and lost the
+  // events.
   void OnKvEventGap(KvEventGap gap);
 
   // Counts a request that the server refused because of `reason`.

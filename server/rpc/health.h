@@ -25,8 +25,8 @@ class Health {
   // Returns true if the engine hangs, or if Stop has been called.
   bool is_broken() const;
   bool is_draining() const;
-  // Sets the health of all gRPC services except Admin to NOT_SERVING. Later calls of Health do not
-  // access the health services of gRPC.
+  // Sets the health of all gRPC services except Admin to NOT_SERVING. After Stop, the functions of
+  // this class do not access the health services of gRPC.
   void Stop();
 
  private:

@@ -189,8 +189,8 @@ RejectionLabel LabelOf(Reason reason) {
     case Reason::kBlocksInUse:
     case Reason::kAdminNotLocal:
     case Reason::kCannotResume:
-      // The server refuses no request with kWriteStalled, with kCancelled or with a reason that
-      // only the Admin service uses.
+      // These reasons never refuse a request for output. Only the Admin service uses the last
+      // three.
       return RejectionLabel::kOther;
   }
   INCIPIT_CHECK(false);

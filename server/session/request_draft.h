@@ -62,7 +62,8 @@ struct ToolCallDraft {
 struct MessageDraft {
   std::string role, content, reasoning, name, tool_call_id;
   std::vector<ToolCallDraft> tool_calls;
-  // number of tool calls in this message that the client sent; 0: tool_calls.size()
+  // Number of tool calls in this message that the client sent, even if `tool_calls` contains fewer
+  // because of a limit. May be 0 if `tool_calls` contains all tool calls.
   size_t num_tool_calls = 0;
 };
 
@@ -73,7 +74,8 @@ struct ToolDraft {
 struct ConversationDraft {
   std::vector<MessageDraft> messages;
   std::vector<ToolDraft> tools;
-  // Numbers of messages and tools that the client sent. 0: messages.size() or tools.size().
+  // Number of messages and number of tools that the client sent, even if `messages` or `tools`
+  // contains fewer because of a limit. May be 0 if `messages` or `tools` contains all of them.
   size_t num_messages = 0, num_tools = 0;
   std::string template_arguments_json;
   bool add_generation_prompt = true;

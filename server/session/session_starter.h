@@ -94,9 +94,10 @@ class SessionStarter {
              Read read);
   // Starts a call with several prompts. Returns immediately. A text thread (which renders chat
   // templates and tokenizes) then calls `read`, checks all prompts, and submits each prompt to the
-  // engine. If the check of a prompt fails, submits no prompt and ends only `session`. If the
-  // engine refuses a prompt, ends the session of this prompt and does not submit the later prompts.
-  // The caller must then cancel all other sessions.
+  // engine.
+  // - If the check of a prompt fails, no prompt is submitted, and only `session` ends.
+  // - If the engine refuses a prompt, only the session of this prompt ends, and no later prompt is
+  //   submitted. The caller must then cancel the sessions of all other prompts.
   void StartAll(std::shared_ptr<Session> session, RequestArrival arrival, Estimate estimate,
                 ReadAll read);
   // Ends `session` with the error `status`. The metrics count the request as cancelled if the

@@ -70,8 +70,8 @@ class OutputParser {
   size_t Hold(char byte, TextMatcher& marker);
   // Returns true if `byte` may be the first byte of a tool call in a format without a marker.
   bool BeginsCall(char byte) const;
-  // Starts to read a tool call. The opening marker (or first byte) of the tool call ends after the
-  // first `begin_size` bytes of `held_`.
+  // Starts to read a tool call. The first `begin_size` bytes of `held_` end with the opening marker
+  // of the tool call, or with its first byte if the format has no marker.
   void BeginCall(size_t begin_size);
   // Moves the completed tool calls from `reader_` to `out`, and removes their text from `held_`.
   void TakeCalls(ParsedText& out);

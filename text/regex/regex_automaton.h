@@ -102,9 +102,9 @@ class AutomatonRegex {
   explicit AutomatonRegex(SymbolMap symbols) : symbols_(std::move(symbols)) {}
 
   SymbolMap symbols_;
-  // Element `symbol` is a bit set with one bit for each check of the last read character. A bit is
-  // 1 if a character of the class `symbol` passes the check. The lowest bits are 0, because these
-  // bits belong to look-arounds. There is one table for each direction of reading.
+  // Element `symbol` is a bit set. Bit i is 1 if condition i is a check of the last read character,
+  // and a character of the class `symbol` passes the check. Conditions that are look-arounds have
+  // the lowest bits, which are 0 here. There is one table for each direction of reading.
   ConditionTable after_reading_forwards_{}, after_reading_backwards_{};
   // True if transitions of `matcher_` depend on the bit set `conditions`
   bool has_conditions_ = false;

@@ -15,9 +15,9 @@ constexpr size_t kAutomatonEntriesMax = 1 << 16;
 // last read character. With n conditions, the automaton has 2^n table entries for each state and
 // each class of characters.
 constexpr size_t kConditionsMax = 5;
-// An instruction kCondition contains the number of a condition. In the final program, look-arounds
-// have the first numbers. Until all look-arounds are counted, checks of a character have numbers
-// from kFirstCharacterCondition on.
+// While a program is compiled, a check of the last read character has the condition number
+// kFirstCharacterCondition + (index of the check). At the end, the compiler replaces this number by
+// (number of look-arounds) + (index of the check).
 constexpr int32_t kFirstCharacterCondition = 1 << 16;
 
 bool MayMatchNothing(const RegexNode& node) {

@@ -103,8 +103,8 @@ class RegexCompiler {
   size_t num_instructions_ = 0;
   std::vector<Source> look_arounds_;
   std::map<const RegexNode*, int32_t> look_around_of_;
-  // Element [i][symbol] is true if check i accepts the character that a program has just read.
-  // `symbol` is the class of this character. Programs read the text forwards
+  // Element [i][symbol] is true if a character of the class `symbol` satisfies character check i: a
+  // condition for the character that a program has read last. Programs read the text forwards
   // (`forward_conditions_`) or backwards (`backward_conditions_`).
   std::vector<std::vector<bool>> forward_conditions_, backward_conditions_;
 };

@@ -10,8 +10,8 @@ namespace {
 // A merge is frequent in a word if it applies at least once per kEverywhereSpacing symbols. For
 // such a merge, one pass over the whole word is the fastest method.
 constexpr size_t kEverywhereSpacing = 8;
-// Limit for MergeCommon(): for merges that are not frequent, MergeCommon() reads at most
-// kRarePassesMax symbols for each symbol of the word.
+// Limits the time of MergeCommon(). The passes for merges that are not frequent together read at
+// most kRarePassesMax * (number of symbols of the word) symbols.
 constexpr size_t kRarePassesMax = 6;
 // Minimum number of symbols of a window: a part of a word that MergeInWindows() merges separately.
 constexpr size_t kWindowMin = 64;
@@ -183,8 +183,9 @@ size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
       symbols[num_kept++] = window_[i];
       begin += check.LengthOf(window_[i]);
     }
-    // Make the next window shorter only after progress (a new maximum of `begin`). Otherwise, a
-    // very long token might never fit into a window.
+    // Make the next window (the part of the word to merge next) shorter only if `begin` is greater
+    // than ever before. Without this condition, windows might never become long enough for a very
+    // long token.
     if (begin <= furthest) continue;
     furthest = begin;
     size = std::max(kWindowMin / 2, size / 2);

@@ -44,9 +44,9 @@ void MergeTable::Finish(size_t num_tokens) {
   if (knows_ends_) IndexCommonSymbols(joined);
 }
 
-// Returns the pairs of symbols at which merges join two tokens: the last symbol of the left token
-// and the first symbol of the right token. A symbol is a token that no merge makes. Sets
-// knows_ends_ to false if different merges give a token different first or last symbols.
+// Returns the different pairs of symbols at which merges join two tokens: the last symbol of the
+// left token, and the first symbol of the right token. A symbol is a token that no merge makes.
+// Sets knows_ends_ to false if a token has several possible first or last symbols.
 std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
   // The two tokens that are merged into `token` are left_of[token] and right_of[token]. Both are -1
   // if no merge makes `token`.

@@ -33,8 +33,9 @@ class MergeTable {
   struct SymbolPair {
     TokenId merged = -1;
     int32_t rank = kNoRank;
-    // Lowest rank of all merges of a token X with a token Y. X ends with the first symbol of this
-    // pair. Y begins with the second symbol of this pair. kNoRank: no such merge exists.
+    // Lowest rank of all merges with these two symbols at the border of their tokens: the left
+    // token ends with the first symbol, and the right token begins with the second symbol. kNoRank:
+    // no such merge exists.
     int32_t rank_across = kNoRank;
   };
 
@@ -86,15 +87,15 @@ class MergeTable {
   std::span<const Merge> in_order() const { return merges_; }
 
  private:
-  // Maximum number of common symbols: the first symbols in the list of merges.
+  // Maximum number of common symbols. These are the symbols that occur first if the merges are read
+  // from the lowest rank to the highest.
   static constexpr uint16_t kCommonMax = 256;
 
   // The two symbols at the border between the tokens of a merge: the last symbol of the left token,
   // and the first symbol of the right token.
   struct Joined {
     TokenId left = -1, right = -1;
-    // Lowest rank of all merges of a token that ends with `left` and a token that begins with
-    // `right`.
+    // Lowest rank of all merges with these two symbols at the border of their tokens.
     int32_t rank = kNoRank;
   };
 
@@ -128,7 +129,7 @@ class MergeTable {
   // Bit filters of the hash tables with more than 16 slots. A filter has one 64-bit word per 8
   // slots.
   std::vector<uint64_t> filters_;
-  std::vector<Entry> entries_;  // slots of the hash tables of all groups
+  std::vector<Entry> entries_;  // slots of all hash tables (Group)
   // common_[token] is a number from 0 to kCommonMax - 1 if `token` is a common symbol. For every
   // other token, common_[token] is kCommonMax.
   std::vector<uint16_t> common_;

@@ -48,10 +48,10 @@ PairCheck::Origin PairCheck::OriginOf(const MergeTable::Merge& merge) const {
   const Origin& left = origins_[merge.left];
   const Origin& right = origins_[merge.right];
   const int32_t time = std::max({merge.rank, left.time, right.time});
-  // True if the last merge inside the new token applies after all merges inside its right part.
+  // True if the right part of the new token is complete before the last merge inside the token.
   const bool behind_waits = right.time < time;
-  // True if the last merge inside the new token applies after all merges inside its left part. Of
-  // merges with the same rank, the merges inside the left part apply first.
+  // True if the left part of the new token is complete before the last merge inside the token. If
+  // both parts have merges of the highest rank, the left part is complete first.
   const bool before_waits = right.time == time || left.time < time;
   return {.time = time,
           .limit_behind = behind_waits ? time : merge.rank,
@@ -65,14 +65,15 @@ bool PairCheck::AreCompatible(const MergeTable& merges, TokenId left, TokenId ri
   return merges.RankOf(left, right) == MergeTable::kNoRank && DoMeet(merges, left, right);
 }
 
-// Undoes the merges next to the border between `left` and `right`, from the last merge to the
-// first. Returns false if a merge across the border would apply before an undone merge.
+// Undoes merges inside `left` and `right`, the last merge first. Each time, the part next to the
+// border between `left` and `right` replaces the undone token. Returns false if a merge of the two
+// tokens at the border would apply before the undone merge.
 bool PairCheck::DoMeet(const MergeTable& merges, TokenId left, TokenId right) const {
   while (true) {
     const Origin& left_origin = origins_[left];
     const Origin& right_origin = origins_[right];
-    // A merge across the border with a rank less than `limit` applies before the merge that this
-    // iteration undoes.
+    // A merge of the new `left` and the new `right` applies before the undone merge if its rank is
+    // less than `limit`.
     int32_t limit;
     if (left_origin.time > right_origin.time) {
       limit = left_origin.limit_behind;

@@ -56,8 +56,8 @@ class PairCheck {
   PairCheck() = default;
   bool FindOrigins(const MergeTable& merges, size_t num_tokens);
   bool IsKnown(TokenId id) const { return !is_merged_[id] || origins_[id].time != kNotMade; }
-  // Returns true if no merge joins the end of `left` with the start of `right` before all merges
-  // inside `left` and inside `right` have applied.
+  // Returns true if merges complete the tokens `left` and `right` before any merge can join a part
+  // of `left` with a part of `right`.
   bool DoMeet(const MergeTable& merges, TokenId left, TokenId right) const;
   Origin OriginOf(const MergeTable::Merge& merge) const;
 

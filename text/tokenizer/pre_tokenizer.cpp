@@ -286,8 +286,8 @@ absl::Status AddCharacterSteps(const std::string& type, const JsonFields& fields
 absl::Status AddSteps(const JsonFields& fields, PreTokenization& result) {
   INCIPIT_ASSIGN_OR_RETURN(const std::string type, fields.String("type"));
   if (type == "Sequence") return AddSequence(fields, result);
-  // Another step follows the previous step, which produces bytes. Convert these bytes to
-  // characters, because only the last step may pass bytes to the model.
+  // If the previous step produces bytes, convert these bytes to characters for the next step. Only
+  // the last step may pass bytes to the model.
   if (result.words_are_bytes) AppendByteCharacterStep(result);
   if (type == "ByteLevel") return AddByteLevel(fields, result);
   if (type == "Split") return AddPatternSplit(fields, result);

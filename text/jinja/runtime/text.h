@@ -36,8 +36,8 @@ class TextBuilder {
   friend struct Text;
   // Marks the bytes [begin, end) of the new string as written by a client.
   void Mark(size_t begin, size_t end);
-  // Copies the marks (written by a client or not) of the bytes [begin, end) of `text` to the next
-  // bytes of the new string. REQUIRES: the caller appends these bytes next.
+  // Marks which of the bytes that the caller appends next were written by a client. REQUIRES: the
+  // caller appends the bytes [begin, end) of `text`, whose marks are copied.
   void MarkAs(const Text& text, size_t begin, size_t end);
 
   std::string bytes_;
@@ -64,7 +64,7 @@ struct Text {
   size_t OffsetOf(size_t char_index) const;
   // Returns the number of characters before the byte with the offset `offset`.
   size_t CharIndexOf(size_t offset) const;
-  // Returns true if a client wrote at least one byte of the text.
+  // Returns true if the text contains a literal byte (a byte that a client wrote).
   bool has_literal() const;
   // Returns the ranges of bytes that a client wrote, in ascending order.
   std::vector<ByteRange> LiteralRanges() const;

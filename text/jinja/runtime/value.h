@@ -129,7 +129,8 @@ class Value {
   Object& object() const { return *data_.object; }
   const UndefinedReason& undefined() const { return *data_.undefined; }
 
-  // Returns whether a number, a boolean or none comes from the template or from the request.
+  // Returns whether a number, a boolean or the value `none` comes from the template or from the
+  // request.
   Origin origin() const { return origin_; }
   Value WithOrigin(Origin origin) const;
   // Returns a copy of the string value. If `markup` is true, the copy is marked safe: its text is

@@ -376,8 +376,8 @@ class Resolver {
   bool soft_ = false;  // true if unknown filters and tests are errors only when executed
   // Maps the name of each called but unsupported function to the line of its first call.
   std::map<std::string, int> refused_calls_;
-  // Maps the name `f` in an expression such as `f.arguments` to the first expression of this form.
-  // Run() returns an error for the expression if the name is a macro and not a variable.
+  // The first expression of the form `f.arguments` (attribute of a macro) for each name `f`. Run()
+  // returns an error for this expression if `f` is the name of a macro and not of a variable.
   std::map<std::string, const ValueExpr*> macro_attributes_;
   std::set<std::string> variables_, macros_;  // names of the assigned variables and of the macros
 };
