@@ -59,6 +59,11 @@ def run(command, **options):
     return result.stdout
 
 
+def cpu_name():
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown CPU")
+
+
 class Peers:
     """The folders of the peers. install() skips what is already installed."""
 
