@@ -1,6 +1,6 @@
 # Thin names for what CMake, CTest and the scripts in tools/ do.
 .DEFAULT_GOAL := build
-.PHONY: build deps deps-cuda serve test test-clients demo bench package lint clean help
+.PHONY: build deps deps-cuda serve test test-clients demo bench bench-workloads package lint clean help
 
 RELEASE := build/release
 MODEL ?= models/incipit-tiny
@@ -44,6 +44,9 @@ bench: deps   ## micro-benchmarks and an end-to-end load run
 	@cmake --preset release -DINCIPIT_BENCH=ON >/dev/null
 	@cmake --build --preset release
 	@tools/bench.sh $(RELEASE)
+
+bench-workloads: build  ## the workloads of `incipit bench`, prefix cache on and off: table and plots in build/workloads
+	@python3 bench/workloads.py $(RELEASE)/incipit
 
 lint: deps    ## what can be said about the code without building it
 	@tools/lint.sh
