@@ -30,7 +30,9 @@ Request MakeRequest(const SimRequest& from, int32_t index) {
 SchedulerOptions MakeOwnOptions(const DeviceModel& device, int32_t steps_in_flight) {
   return {.step_tokens_max = device.step_tokens_max,
           .running_max = device.running_max,
-          .steps_in_flight_max = steps_in_flight};
+          .steps_in_flight_max = steps_in_flight,
+          .itl_target = FromSeconds(device.itl_target_s),
+          .ttft_target = FromSeconds(device.ttft_target_s)};
 }
 
 KvCacheOptions MakeCacheOptions(const DeviceModel& device) {

@@ -32,6 +32,8 @@ struct ProgramOptions {
   double noise = 0, horizon = 0;
   // Maximum number of tokens in a step, and of running sequences; 0: the value of the device model.
   int32_t step_tokens = 0, running_max = 0;
+  // Flags --itl-target and --ttft-target of Incipit's scheduler, in seconds; 0: the default.
+  double itl_target = 0, ttft_target = 0;
 };
 
 void BindFlags(ProgramOptions& options, Flags& flags) {
@@ -59,6 +61,10 @@ void BindFlags(ProgramOptions& options, Flags& flags) {
   flags.Integer(
       {"running-max", "N", "Maximum number of running sequences; 0: value of the device."},
       options.running_max, {0, 4096});
+  flags.Real({"itl-target", "S", "--itl-target of Incipit's scheduler, in seconds; 0: default."},
+             options.itl_target, {0, 600});
+  flags.Real({"ttft-target", "S", "--ttft-target of Incipit's scheduler, in seconds; 0: default."},
+             options.ttft_target, {0, 3600});
   flags.Integer(
       {"refusals", "N", "Number of refused requests to examine; the load runs again for each one."},
       options.refusals, {0, 10'000});
@@ -154,6 +160,8 @@ absl::Status RunAll(const ProgramOptions& options) {
   DeviceModel device = *found;
   if (options.step_tokens > 0) device.step_tokens_max = options.step_tokens;
   if (options.running_max > 0) device.running_max = options.running_max;
+  device.itl_target_s = options.itl_target;
+  device.ttft_target_s = options.ttft_target;
   INCIPIT_ASSIGN_OR_RETURN(const auto kinds, ParseNames("load", options.load, kLoadNames));
   INCIPIT_ASSIGN_OR_RETURN(const auto schedulers,
                            ParseNames("scheduler", options.scheduler, kSchedulerNames));
