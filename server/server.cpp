@@ -329,8 +329,8 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
               FormatsOf(options, chat_template.get())),
       starter({options, model, encoder, engine, dispatcher, text_pool, requests, metrics, clock}),
       inference({options, model, tokenizer.get(), encoder, starter, calls, metrics, clock, keys}),
-      admin({options, model, model_info, server_info, clock.Now(), engine, starter, calls, drain,
-             clock, keys}),
+      admin({options, model, model_info, server_info, clock.Now(), engine, metrics, starter, calls,
+             drain, clock, keys}),
       routes({options, model, tokenizer.get(), encoder, starter, calls, metrics, health, clock,
               keys, num_kept_bytes}) {
   dispatcher.Attach(engine);

@@ -168,6 +168,14 @@ void Metrics::OnGeneratedTokens(int64_t num_tokens) {
 
 int64_t Metrics::num_generated_tokens() const { return state_->values.generated_tokens.load(); }
 
+int64_t Metrics::num_evicted_blocks() const {
+  int64_t num_blocks = 0;
+  for (const MetricsCounter& counter : state_->values.evictions) num_blocks += counter.load();
+  return num_blocks;
+}
+
+int64_t Metrics::num_regret_blocks() const { return state_->values.regret_blocks.load(); }
+
 void Metrics::SetKvEventSubscribers(int64_t num_subscribers) {
   state_->values.kv_event_subscribers = num_subscribers;
 }

@@ -118,6 +118,13 @@ class Metrics {
   // Returns the number of output tokens since the start of the server.
   int64_t num_generated_tokens() const;
 
+  // Returns the number of blocks that were evicted from the prefix cache since the start of the
+  // server, for all reasons together.
+  int64_t num_evicted_blocks() const;
+  // Returns the number of blocks that were computed again soon after their eviction, since the
+  // start of the server.
+  int64_t num_regret_blocks() const;
+
   // Sets the number of gateways that have subscribed to the events of the prefix cache.
   void SetKvEventSubscribers(int64_t num_subscribers);
   // Counts one loss of prefix cache events. `gap` says which reader was too slow and lost the

@@ -46,7 +46,7 @@ void FillPreview(const AdmissionPreview& preview, v1::AdmissionPreview& out) {
 }
 
 void FillLoad(const EngineLoad& load, const std::optional<AdmissionPreview>& preview,
-              grpc::ByteBuffer& response) {
+              const Metrics& metrics, grpc::ByteBuffer& response) {
   v1::GetLoadResponse out;
   out.set_running(static_cast<uint32_t>(load.num_running));
   out.set_waiting(static_cast<uint32_t>(load.num_waiting));
@@ -57,6 +57,8 @@ void FillLoad(const EngineLoad& load, const std::optional<AdmissionPreview>& pre
   out.set_retained_blocks(static_cast<uint32_t>(load.num_retained_blocks));
   out.set_block_size(static_cast<uint32_t>(load.block_size));
   out.set_draining(load.draining);
+  out.set_evicted_blocks_total(static_cast<uint64_t>(metrics.num_evicted_blocks()));
+  out.set_regret_blocks_total(static_cast<uint64_t>(metrics.num_regret_blocks()));
   if (load.expected_wait) out.set_expected_wait_seconds(ToSeconds(*load.expected_wait));
   if (preview) FillPreview(*preview, *out.mutable_admission());
   ToBytes(out, response);
@@ -171,8 +173,10 @@ void AdminService::AnswerLoad(const std::shared_ptr<DeferredReactor>& reactor,
       // many blocks must be evicted.
       status = context_.engine.PreviewAdmission(
           std::make_shared<const Request>(*std::move(request)),
-          [reactor, &response, load](const AdmissionPreview& admission) {
-            reactor->Complete(absl::OkStatus(), [&] { FillLoad(load, admission, response); });
+          [reactor, &response, load,
+           &metrics = context_.metrics](const AdmissionPreview& admission) {
+            reactor->Complete(absl::OkStatus(),
+                              [&] { FillLoad(load, admission, metrics, response); });
           });
       if (status.ok()) return;
     }
@@ -185,7 +189,7 @@ void AdminService::AnswerLoad(const std::shared_ptr<DeferredReactor>& reactor,
       preview = PreviewOf(message.prompt_tokens(), load);
     }
   }
-  reactor->Complete(status, [&] { FillLoad(load, preview, response); });
+  reactor->Complete(status, [&] { FillLoad(load, preview, context_.metrics, response); });
 }
 
 absl::Status AdminService::CheckIsLocal(const grpc::CallbackServerContext& call) const {

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "server/drain_switch.h"
+#include "server/metrics/metrics.h"
 #include "server/options.h"
 #include "server/session/api_keys.h"
 #include "server/session/call_tracker.h"
@@ -31,6 +32,7 @@ struct AdminContext {
   v1::GetServerInfoResponse server;  // response of GetServerInfo, without the uptime
   Time start{};                      // time when the server started
   Engine& engine;
+  const Metrics& metrics;
   const SessionStarter& starter;
   CallTracker& calls;
   DrainSwitch& drain;

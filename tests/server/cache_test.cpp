@@ -1,5 +1,6 @@
 // Tests requests with options for the prefix cache, and what clients and operators can read about
 // the cache.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -223,6 +224,31 @@ TEST(CacheMetricsTest, AResetIsAReasonOfItsOwnAndCountsAtOnce) {
   ASSERT_TRUE(server.admin().ResetPrefixCache(&context, {}, &response).ok());
   EXPECT_EQ(server.Metric("incipit_prefix_cache_evictions_total{reason=\"reset\"}"), 3);
   EXPECT_EQ(server.Metric("incipit_kv_blocks{state=\"cached\"}"), 0);
+}
+
+TEST(CacheMetricsTest, GetLoadReportsTheSameTotals) {
+  TestServer server(SmallCache());
+  EXPECT_EQ(server.Load().evicted_blocks_total(), 0u);
+  EXPECT_EQ(server.Load().regret_blocks_total(), 0u);
+  AskFor(server, 0);
+  AskForOthers(server);
+  AskFor(server, 0);
+  server.AwaitLoad([](const auto& load) { return load.used_blocks() == 0; });
+  grpc::ClientContext context;
+  v1::ResetPrefixCacheResponse response;
+  ASSERT_TRUE(server.admin().ResetPrefixCache(&context, {}, &response).ok());
+  const auto evicted = [&](const char* reason) {
+    return server.Metric(
+        fmt::format("incipit_prefix_cache_evictions_total{{reason=\"{}\"}}", reason));
+  };
+  const v1::GetLoadResponse load = server.Load();
+  EXPECT_GT(evicted("capacity"), 0);
+  EXPECT_GT(evicted("reset"), 0);
+  EXPECT_EQ(static_cast<double>(load.evicted_blocks_total()),
+            evicted("capacity") + evicted("priority") + evicted("ttl") + evicted("reset"));
+  EXPECT_EQ(static_cast<double>(load.regret_blocks_total()),
+            server.Metric("incipit_prefix_cache_regret_blocks_total"));
+  EXPECT_GT(load.regret_blocks_total(), 0u);
 }
 
 TEST(CacheMetricsTest, TheRatioOfTheLastMinutesIsServed) {
