@@ -90,6 +90,8 @@ int64_t NumTokens(const TraceRequest& request, TraceForm form, int32_t block_siz
                                   : static_cast<int64_t>(request.hash_ids.size()) * block_size;
 }
 
+}  // namespace
+
 double SecondsOf(TimestampUnit unit) {
   switch (unit) {
     case TimestampUnit::kSeconds:
@@ -103,8 +105,6 @@ double SecondsOf(TimestampUnit unit) {
   }
   INCIPIT_CHECK(false);
 }
-
-}  // namespace
 
 absl::StatusOr<AnalysisInput> MakeBlocks(Trace trace, const BlockingOptions& options) {
   const bool is_hashed = trace.form == TraceForm::kHashIds;

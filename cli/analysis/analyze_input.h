@@ -41,6 +41,9 @@ inline constexpr EnumName<TimestampUnit> kTimestampUnitNames[] = {
     {TimestampUnit::kMicroseconds, "us"},
     {TimestampUnit::kNanoseconds, "ns"}};
 
+// Returns the number of seconds in one `unit`.
+double SecondsOf(TimestampUnit unit);
+
 struct BlockingOptions {
   std::string name;
   // Number of tokens in the smallest analysed block. In a log of hash ids: number of tokens that

@@ -17,10 +17,19 @@ constexpr uint32_t kArrivalStream = 1;
 // The tokens of prompt i that follow the shared prefix use the random number stream
 // kFirstPromptStream + i.
 constexpr uint32_t kFirstPromptStream = 2;
+// Index of the random number stream for the think times.
+constexpr uint32_t kThinkStream = 0xffffffff;
 
 // Maximum number of token ids in one call of `has_special`, the function that OrdinaryTokens()
 // calls for ranges of ids.
 constexpr uint32_t kRangeMax = 1024;
+
+// Returns a random time from an exponential distribution with the mean `mean`.
+double ExponentialTime(uint64_t seed, uint32_t stream, int32_t index, double mean) {
+  // The random number (bits + 1) / 2^53 is above 0 and at most 1, so its logarithm is finite.
+  const uint64_t bits = RandomBits(seed, stream, static_cast<uint64_t>(index)) >> 11;
+  return -std::log((static_cast<double>(bits) + 1) * 0x1p-53) * mean;
+}
 
 }  // namespace
 
@@ -74,11 +83,13 @@ std::vector<double> PoissonArrivals(uint64_t seed, int32_t num_requests, double 
   double time = 0;
   for (int32_t i = 0; i < num_requests; ++i) {
     arrivals.push_back(time);
-    // The random number (bits + 1) / 2^53 is above 0 and at most 1, so its logarithm is finite.
-    const uint64_t bits = RandomBits(seed, kArrivalStream, static_cast<uint64_t>(i)) >> 11;
-    time -= std::log((static_cast<double>(bits) + 1) * 0x1p-53) / rate;
+    time += ExponentialTime(seed, kArrivalStream, i, 1 / rate);
   }
   return arrivals;
+}
+
+double ThinkTime(uint64_t seed, int32_t index, double mean) {
+  return ExponentialTime(seed, kThinkStream, index, mean);
 }
 
 }  // namespace incipit

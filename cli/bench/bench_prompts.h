@@ -2,12 +2,8 @@
 // prompts and times.
 #pragma once
 
-#include <grpcpp/grpcpp.h>
-
 #include <cstdint>
 #include <functional>
-#include <memory>
-#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,6 +16,12 @@ namespace incipit {
 absl::StatusOr<std::vector<uint32_t>> OrdinaryTokens(
     uint32_t vocab_size,
     const std::function<absl::StatusOr<bool>(uint32_t begin, uint32_t end)>& has_special);
+
+// The tokens of a prompt, and the number of output tokens of its request.
+struct BenchPrompt {
+  std::vector<uint32_t> tokens;
+  int32_t output_tokens = 0;
+};
 
 class BenchPrompts {
  public:
@@ -39,5 +41,9 @@ class BenchPrompts {
 // Returns random arrival times of `num_requests` requests (a Poisson process), in seconds since the
 // start of a load test. On average, `rate` requests arrive per second.
 std::vector<double> PoissonArrivals(uint64_t seed, int32_t num_requests, double rate);
+
+// Returns the random time that passes between the end of a user's last request and the request
+// number `index`, in seconds. The times have an exponential distribution with the mean `mean`.
+double ThinkTime(uint64_t seed, int32_t index, double mean);
 
 }  // namespace incipit
