@@ -22,11 +22,12 @@ int32_t NumTokens(const v1::GenerateResponse& response) {
 // one at a time.
 class BenchLoad::Call : public grpc::ClientReadReactor<v1::GenerateResponse> {
  public:
-  Call(BenchLoad& load, int32_t index, Time due) : load_(load), index_(index), due_(due) {}
+  Call(BenchLoad& load, int32_t index, int32_t user, Time due)
+      : load_(load), index_(index), user_(user), due_(due) {}
 
-  void Start() {
+  void Start(v1::GenerateRequest request) {
     PrepareCall(load_.client_, context_);
-    request_ = load_.plan_.make_request(index_);
+    request_ = std::move(request);
     load_.stub_.async()->Generate(&context_, &request_, this);
     StartRead(&response_);
     StartCall();
@@ -36,6 +37,7 @@ class BenchLoad::Call : public grpc::ClientReadReactor<v1::GenerateResponse> {
     if (!ok) return;
     const int32_t num_tokens = NumTokens(response_);
     if (num_tokens > 0) NoteTokens(num_tokens);
+    if (load_.plan_.on_end) KeepOutput();
     if (response_.has_usage()) {
       record_.prompt_tokens = response_.usage().prompt_tokens();
       record_.cached_tokens = response_.usage().cached_tokens();
@@ -44,14 +46,26 @@ class BenchLoad::Call : public grpc::ClientReadReactor<v1::GenerateResponse> {
   }
 
   void OnDone(const grpc::Status& status) override {
+    succeeded_ = status.ok();
+    end_ = Now();
     record_.is_done = true;
     record_.due = ToSeconds(due_ - load_.begin_);
-    record_.total = ToSeconds(Now() - due_);
+    record_.total = ToSeconds(end_ - due_);
     if (!status.ok()) record_.error = DescribeError(load_.client_, status);
     load_.OnDone(index_, std::move(record_));
   }
 
+  // The functions end() and end_time() return valid results only after OnDone().
+  BenchEnd end() const { return {index_, user_, succeeded_, output_}; }
+  Time end_time() const { return end_; }
+
  private:
+  void KeepOutput() {
+    for (const v1::Delta& delta : response_.deltas()) {
+      output_.insert(output_.end(), delta.token_ids().begin(), delta.token_ids().end());
+    }
+  }
+
   // Records the arrival of a message with `num_tokens` output tokens. The time since the previous
   // message is divided equally among the `num_tokens` tokens.
   void NoteTokens(int32_t num_tokens) {
@@ -67,21 +81,23 @@ class BenchLoad::Call : public grpc::ClientReadReactor<v1::GenerateResponse> {
     }
     last_tokens_ = now;
     record_.output_tokens += static_cast<uint32_t>(num_tokens);
-    load_.OnTokens(num_tokens);
+    load_.num_output_tokens_.fetch_add(num_tokens, std::memory_order_relaxed);
   }
 
   BenchLoad& load_;
-  const int32_t index_;
+  const int32_t index_, user_;
   const Time due_;
   grpc::ClientContext context_;
   v1::GenerateRequest request_;
   v1::GenerateResponse response_;
   BenchRecord record_;
-  Time last_tokens_{};
+  Time last_tokens_{}, end_{};
+  std::vector<uint32_t> output_;  // the output tokens, if the plan has an `on_end`
+  bool succeeded_ = false;
 };
 
 BenchLoad::BenchLoad(v1::Inference::Stub& stub, const ClientOptions& client, BenchPlan plan)
-    : stub_(stub), client_(client), plan_(std::move(plan)) {
+    : stub_(stub), client_(client), plan_(std::move(plan)), users_(plan_.num_users) {
   const MutexLock lock(mutex_);
   records_.resize(static_cast<size_t>(plan_.num_requests));
 }
@@ -90,71 +106,72 @@ BenchLoad::~BenchLoad() = default;
 
 BenchResult BenchLoad::Run(const std::function<void(const BenchProgress&)>& report) {
   begin_ = Now();
+  next_report_ = report ? begin_ + kReportEvery : kNoDeadline;
   for (int32_t index = 0; index < plan_.num_requests; ++index) {
-    const bool is_open = !plan_.arrivals.empty();
-    const Time due =
-        is_open ? begin_ + FromSeconds(plan_.arrivals[static_cast<size_t>(index)]) : kNoDeadline;
-    while (!WaitUntilDue(index, due, report)) {
-    }
-    StartCall(index, is_open ? due : Now());
+    ForgetEndedCalls();
+    for (Time due = DueAt(index); Now() < due; due = DueAt(index)) Wait(due, report);
+    StartCall(index, is_open() ? DueAt(index) : Now());
   }
-  while (!WaitUntilDue(plan_.num_requests, kNoDeadline, report)) {
-  }
+  while (!calls_.empty()) Wait(kNoDeadline, report);
   const double seconds = ToSeconds(Now() - begin_);
+  if (report) report(Progress());
   const MutexLock lock(mutex_);
-  return {std::move(records_), seconds, plan_.arrivals.empty() ? plan_.concurrency : 0};
+  return {std::move(records_), seconds, is_open() ? 0 : plan_.num_users};
 }
 
-// Waits until request `index` may start, and returns true. If `index` equals the number of
-// requests, waits until all requests have ended. Returns false if a progress report was due first.
-// The caller must then call WaitUntilDue() again.
-bool BenchLoad::WaitUntilDue(int32_t index, Time due,
-                             const std::function<void(const BenchProgress&)>& report) {
-  const Time report_at = report ? Now() + kReportEvery : kNoDeadline;
-  const Time until = std::min(due, report_at);
-  const auto is_due = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    if (index == plan_.num_requests) return progress_.num_done == plan_.num_requests;
-    return plan_.arrivals.empty() ? progress_.num_in_flight < plan_.concurrency : Now() >= due;
-  };
-  bool done = false;
+// Returns the time at which request `index`, the next request, may start. In a closed loop, an end
+// of a request changes this time.
+Time BenchLoad::DueAt(int32_t index) const {
+  if (!is_open()) return users_.ready_at();
+  return begin_ + FromSeconds(plan_.arrivals[static_cast<size_t>(index)]);
+}
+
+// Waits until a request has ended, `until` has come or a progress report is due.
+void BenchLoad::Wait(Time until, const std::function<void(const BenchProgress&)>& report) {
+  const Time wake_at = std::min(until, next_report_);
   {
     const MutexLock lock(mutex_);
-    while (!(done = is_due())) {
-      if (until == kNoDeadline) {
+    while (ended_.empty() && Now() < wake_at) {
+      if (wake_at == kNoDeadline) {
         changed_.wait(mutex_);
-      } else if (changed_.wait_until(mutex_, until) == std::cv_status::timeout) {
-        done = is_due();
-        break;
+      } else {
+        changed_.wait_until(mutex_, wake_at);
       }
     }
   }
-  if (report && (!done || index == plan_.num_requests)) report(Progress());
-  return done;
+  ForgetEndedCalls();
+  if (Now() < next_report_) return;
+  report(Progress());
+  next_report_ = Now() + kReportEvery;
 }
 
 void BenchLoad::StartCall(int32_t index, Time due) {
+  const int32_t user = users_.Take();
+  v1::GenerateRequest request = plan_.make_request(index, user);
   {
     const MutexLock lock(mutex_);
     ++progress_.num_in_flight;
   }
-  ForgetEndedCalls();
   auto& call = calls_[index];
-  call = std::make_unique<Call>(*this, index, due);
-  call->Start();
+  call = std::make_unique<Call>(*this, index, user, due);
+  call->Start(std::move(request));
 }
 
+// Removes the calls that have ended, and releases their users.
 void BenchLoad::ForgetEndedCalls() {
   std::vector<int32_t> ended;
   {
     const MutexLock lock(mutex_);
     ended.swap(ended_);
   }
-  for (const int32_t index : ended) calls_.erase(index);
-}
-
-void BenchLoad::OnTokens(int64_t num_tokens) {
-  const MutexLock lock(mutex_);
-  progress_.num_output_tokens += num_tokens;
+  for (const int32_t index : ended) {
+    const auto call = calls_.find(index);
+    const BenchEnd end = call->second->end();
+    if (plan_.on_end) plan_.on_end(end);
+    const double think_s = plan_.think_time ? plan_.think_time(index) : 0;
+    users_.Release(end.user, call->second->end_time() + FromSeconds(think_s));
+    calls_.erase(call);
+  }
 }
 
 void BenchLoad::OnDone(int32_t index, BenchRecord record) {
@@ -172,6 +189,7 @@ void BenchLoad::OnDone(int32_t index, BenchRecord record) {
 BenchProgress BenchLoad::Progress() {
   const MutexLock lock(mutex_);
   BenchProgress progress = progress_;
+  progress.num_output_tokens = num_output_tokens_.load(std::memory_order_relaxed);
   progress.seconds = ToSeconds(Now() - begin_);
   return progress;
 }

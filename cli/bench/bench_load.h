@@ -1,17 +1,20 @@
 // Sends the requests of a load test to a server, and records the arrival time of each output token.
-// A request starts when a previous request ends (closed loop) or at a planned time (open loop).
+// A request starts when a user is ready (closed loop) or at a planned time (open loop).
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "cli/bench/bench_users.h"
 #include "cli/client/client.h"
 #include "incipit/v1/inference.grpc.pb.h"
 
@@ -29,6 +32,8 @@ struct BenchRecord {
   // Start of the request, in seconds since the start of the load test: the planned start in an open
   // loop, the actual start in a closed loop.
   double due = 0;
+  // Number of prompt tokens that a prefix cache without a size limit finds (ImpliedCache).
+  uint32_t implied_tokens = 0;
 };
 
 struct BenchProgress {
@@ -37,14 +42,31 @@ struct BenchProgress {
   double seconds = 0;  // time since the start of the load test, in seconds
 };
 
+// The end of request number `index`, which `user` has sent.
+struct BenchEnd {
+  int32_t index = 0, user = 0;
+  bool succeeded = false;
+  std::span<const uint32_t> output;  // the output tokens that have arrived
+};
+
 struct BenchPlan {
   int32_t num_requests = 0;
-  // If `arrivals` is empty (closed loop): number of requests that run at the same time.
-  int32_t concurrency = 0;
+  // If `arrivals` is empty (closed loop): number of users, which is the maximum number of requests
+  // that run at the same time. Otherwise (open loop): number of users that send requests in turn.
+  // The open loop adds a user if every user waits for the end of a request.
+  int32_t num_users = 0;
   // Start times of the requests (open loop), in seconds since the start of the load test. Empty: a
   // closed loop.
   std::vector<double> arrivals;
-  std::function<v1::GenerateRequest(int32_t index)> make_request;
+  // Returns request number `index`, which `user` sends. Called in the order of the requests, on the
+  // thread of BenchLoad::Run().
+  std::function<v1::GenerateRequest(int32_t index, int32_t user)> make_request;
+  // Receives the end of each request before the same user sends another request. Called on the
+  // thread of BenchLoad::Run(). May be empty.
+  std::function<void(const BenchEnd& end)> on_end{};
+  // Returns the time in seconds after the end of request number `index` until its user is ready to
+  // send another request (closed loop). Empty: always 0.
+  std::function<double(int32_t index)> think_time{};
 };
 
 struct BenchResult {
@@ -67,21 +89,25 @@ class BenchLoad {
 
  private:
   class Call;
+  bool is_open() const { return !plan_.arrivals.empty(); }
+  Time DueAt(int32_t index) const;
   void StartCall(int32_t index, Time due);
-  void OnTokens(int64_t num_tokens);
   void OnDone(int32_t index, BenchRecord record);
-  bool WaitUntilDue(int32_t index, Time due,
-                    const std::function<void(const BenchProgress&)>& report);
+  void Wait(Time until, const std::function<void(const BenchProgress&)>& report);
   void ForgetEndedCalls();
   BenchProgress Progress();
 
   v1::Inference::Stub& stub_;
   const ClientOptions client_;
   const BenchPlan plan_;
-  Time begin_{};
+  Time begin_{}, next_report_{};
+  BenchUsers users_;
   // The gRPC calls that have started; ForgetEndedCalls() removes the calls that have ended. Key:
   // index of the request.
   std::map<int32_t, std::unique_ptr<Call>> calls_;
+  // Number of output tokens of all requests. A separate atomic variable, because every message of
+  // every request changes the number.
+  std::atomic<int64_t> num_output_tokens_{0};
 
   Mutex mutex_;
   std::condition_variable_any changed_;

@@ -34,6 +34,19 @@ double Share(int64_t part, int64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
+ordered_json Ratio(std::optional<int64_t> part, int64_t whole) {
+  if (!part) return {};
+  return std::round(Share(*part, whole) * 1e4) / 1e4;
+}
+
+ordered_json OrNull(std::optional<int64_t> count) {
+  return count ? ordered_json(*count) : ordered_json();
+}
+
+double PerSecond(int64_t count, double seconds) {
+  return seconds > 0 ? static_cast<double>(count) / seconds : 0;
+}
+
 struct Span {
   double begin = 0, end = 0;
 };
@@ -74,6 +87,47 @@ double TokensWithin(const BenchRecord& record, std::span<const Span> spans) {
   return count;
 }
 
+// Returns the line about the evictions of the server, or an empty text.
+std::string DescribeEvictions(const BenchSummary& summary) {
+  if (!summary.evictions || !summary.regret) return {};
+  return fmt::format(
+      "{} cached blocks evicted, {} blocks computed again soon after their eviction\n",
+      *summary.evictions, *summary.regret);
+}
+
+// Returns the lines about the load: everything except latencies and errors.
+std::string DescribeLoad(const BenchSummary& summary) {
+  std::string text;
+  if (!summary.workload.empty()) {
+    text += fmt::format("workload {}, lengths multiplied by {:.4g}\n", summary.workload,
+                        summary.length_scale);
+  }
+  text += fmt::format("{} requests, {} errors, {:.2f} s\n", summary.num_requests,
+                      summary.num_errors, summary.seconds);
+  text +=
+      fmt::format("{} prompt tokens, {} of them cached ({:.1f} %)", summary.prompt_tokens,
+                  summary.cached_tokens, 100 * Share(summary.cached_tokens, summary.prompt_tokens));
+  if (summary.implied_tokens) {
+    text += fmt::format("; an empty cache without a size limit finds {:.1f} %",
+                        100 * Share(*summary.implied_tokens, summary.prompt_tokens));
+  }
+  text += "\n" + DescribeEvictions(summary);
+  text += fmt::format("{} output tokens, {:.1f} per second; {:.2f} requests per second\n",
+                      summary.output_tokens, summary.output_tokens_per_s,
+                      PerSecond(summary.num_requests - summary.num_errors, summary.seconds));
+  text += fmt::format(
+      "{:.2f} requests per second within {:g} ms to the first token and {:g} ms between tokens "
+      "({} of {})\n",
+      PerSecond(summary.num_within_targets, summary.seconds), summary.targets.first_token * 1e3,
+      summary.targets.inter_token * 1e3, summary.num_within_targets, summary.num_requests);
+  if (const FullLoad& full = summary.full_load; full.seconds > 0) {
+    text += fmt::format(
+        "{:.1f} output tokens per second while all {} requests were decoding ({:.2f} s)\n",
+        full.output_tokens_per_s, full.concurrency, full.seconds);
+  }
+  return text;
+}
+
 }  // namespace
 
 FullLoad FullLoadOf(const BenchResult& result) {
@@ -105,14 +159,25 @@ Percentiles PercentilesOf(std::vector<double> seconds) {
   return {at(0.5), at(0.9), at(0.99), seconds.back() * 1e3};
 }
 
-BenchSummary Summarize(const BenchResult& result) {
+bool MeetsTargets(const BenchRecord& record, const BenchTargets& targets) {
+  if (!record.error.empty() || record.output_tokens == 0) return false;
+  return record.first_token <= targets.first_token &&
+         PercentilesOf(record.inter_token).p99 <= targets.inter_token * 1e3;
+}
+
+BenchSummary Summarize(const BenchResult& result, const BenchTargets& targets) {
   BenchSummary summary;
+  summary.targets = targets;
+  summary.implied_tokens = 0;
   std::vector<double> first_token, inter_token, total;
   for (const BenchRecord& record : result.records) {
     ++summary.num_requests;
     summary.prompt_tokens += record.prompt_tokens;
     summary.cached_tokens += record.cached_tokens;
     summary.output_tokens += record.output_tokens;
+    // The server reports no prompt tokens for a request that it has refused.
+    if (record.prompt_tokens > 0) *summary.implied_tokens += record.implied_tokens;
+    summary.num_within_targets += MeetsTargets(record, targets);
     if (!record.error.empty()) {
       ++summary.num_errors;
       ++summary.errors[record.error];
@@ -123,9 +188,7 @@ BenchSummary Summarize(const BenchResult& result) {
     inter_token.insert(inter_token.end(), record.inter_token.begin(), record.inter_token.end());
   }
   summary.seconds = result.seconds;
-  if (result.seconds > 0) {
-    summary.output_tokens_per_s = static_cast<double>(summary.output_tokens) / result.seconds;
-  }
+  summary.output_tokens_per_s = PerSecond(summary.output_tokens, result.seconds);
   summary.full_load = FullLoadOf(result);
   summary.first_token = PercentilesOf(std::move(first_token));
   summary.inter_token = PercentilesOf(std::move(inter_token));
@@ -138,36 +201,33 @@ ordered_json ToJson(const BenchSummary& summary) {
   const auto or_null = [&](double value) {
     return full.seconds > 0 ? ordered_json(Rounded(value)) : ordered_json();
   };
-  return {{"requests", summary.num_requests},
-          {"errors", summary.num_errors},
-          {"duration_s", Rounded(summary.seconds)},
-          {"prompt_tokens", summary.prompt_tokens},
-          {"cached_tokens", summary.cached_tokens},
-          {"output_tokens", summary.output_tokens},
-          {"output_tokens_per_s", Rounded(summary.output_tokens_per_s)},
-          {"full_load_s", or_null(full.seconds)},
-          {"full_load_output_tokens_per_s", or_null(full.output_tokens_per_s)},
-          {"ttft_ms", ToJson(summary.first_token)},
-          {"itl_ms", ToJson(summary.inter_token)},
-          {"e2e_ms", ToJson(summary.total)}};
+  return {
+      {"workload", summary.workload.empty() ? ordered_json() : ordered_json(summary.workload)},
+      {"length_scale", summary.length_scale},
+      {"requests", summary.num_requests},
+      {"errors", summary.num_errors},
+      {"duration_s", Rounded(summary.seconds)},
+      {"prompt_tokens", summary.prompt_tokens},
+      {"cached_tokens", summary.cached_tokens},
+      {"hit_ratio", Ratio(summary.cached_tokens, summary.prompt_tokens)},
+      {"implied_hit_ratio", Ratio(summary.implied_tokens, summary.prompt_tokens)},
+      {"evictions", OrNull(summary.evictions)},
+      {"regret", OrNull(summary.regret)},
+      {"output_tokens", summary.output_tokens},
+      {"output_tokens_per_s", Rounded(summary.output_tokens_per_s)},
+      {"full_load_s", or_null(full.seconds)},
+      {"full_load_output_tokens_per_s", or_null(full.output_tokens_per_s)},
+      {"ttft_ms", ToJson(summary.first_token)},
+      {"itl_ms", ToJson(summary.inter_token)},
+      {"e2e_ms", ToJson(summary.total)},
+      {"ttft_target_ms", Rounded(summary.targets.first_token * 1e3)},
+      {"itl_target_ms", Rounded(summary.targets.inter_token * 1e3)},
+      {"requests_within_targets", summary.num_within_targets},
+      {"goodput_requests_per_s", Rounded(PerSecond(summary.num_within_targets, summary.seconds))}};
 }
 
 std::string Describe(const BenchSummary& summary) {
-  std::string text = fmt::format(
-      "{} requests, {} errors, {:.2f} s\n"
-      "{} prompt tokens, {} of them cached ({:.1f} %)\n"
-      "{} output tokens, {:.1f} per second; {:.2f} requests per second\n",
-      summary.num_requests, summary.num_errors, summary.seconds, summary.prompt_tokens,
-      summary.cached_tokens, 100 * Share(summary.cached_tokens, summary.prompt_tokens),
-      summary.output_tokens, summary.output_tokens_per_s,
-      summary.seconds > 0
-          ? static_cast<double>(summary.num_requests - summary.num_errors) / summary.seconds
-          : 0.0);
-  if (const FullLoad& full = summary.full_load; full.seconds > 0) {
-    text += fmt::format(
-        "{:.1f} output tokens per second while all {} requests were decoding ({:.2f} s)\n",
-        full.output_tokens_per_s, full.concurrency, full.seconds);
-  }
+  std::string text = DescribeLoad(summary);
   text += "\n";
   text +=
       fmt::format("{:<22}{:>10}{:>10}{:>10}{:>10}\n", "milliseconds", "p50", "p90", "p99", "max");

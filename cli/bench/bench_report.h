@@ -4,7 +4,7 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
-#include <span>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,18 +34,39 @@ struct FullLoad {
 
 FullLoad FullLoadOf(const BenchResult& result);
 
+// Latency targets, in seconds. A request meets the targets if it succeeds, its time to the first
+// token is at most `first_token`, and the 99th percentile of its times between tokens is at most
+// `inter_token`.
+struct BenchTargets {
+  double first_token = 1, inter_token = 0.1;
+};
+
+bool MeetsTargets(const BenchRecord& record, const BenchTargets& targets);
+
 struct BenchSummary {
+  std::string workload;     // name of the workload, or "trace" for a log; empty: neither
+  double length_scale = 1;  // factor by which the lengths of the workload or log were multiplied
   int64_t num_requests = 0, num_errors = 0;
   double seconds = 0;
   int64_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
+  // Number of prompt tokens that a prefix cache without a size limit finds (ImpliedCache). Absent
+  // if the number is unknown.
+  std::optional<int64_t> implied_tokens;
+  // Number of blocks that the server evicted during the load test, and number of blocks that the
+  // server computed again soon after their eviction. Absent if the server did not report them.
+  std::optional<int64_t> evictions, regret;
   double output_tokens_per_s = 0;
+  BenchTargets targets;
+  int64_t num_within_targets = 0;  // number of requests that meet `targets`
   FullLoad full_load;
   Percentiles first_token, inter_token, total;  // latencies of the requests without error
   // Key: error message; value: number of requests with this error.
   std::map<std::string, int64_t> errors;
 };
 
-BenchSummary Summarize(const BenchResult& result);
+// Computes the summary of the records of `result`. The caller sets `workload`, `length_scale`,
+// `evictions` and `regret`, and clears `implied_tokens` if the records do not contain them.
+BenchSummary Summarize(const BenchResult& result, const BenchTargets& targets = {});
 
 // Returns the results of a load test as the JSON object that `incipit bench --json` prints.
 nlohmann::ordered_json ToJson(const BenchSummary& summary);

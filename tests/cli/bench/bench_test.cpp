@@ -115,6 +115,38 @@ TEST(BenchSummaryTest, CountsErrorsApartFromTimes) {
   EXPECT_THAT(Describe(Summarize(result)), HasSubstr("1 x RESOURCE_EXHAUSTED: full"));
 }
 
+TEST(BenchSummaryTest, GoodputCountsTheRequestsThatMeetBothTargets) {
+  BenchResult result;
+  result.seconds = 2;
+  std::vector<double> one_slow(200, 0.01), three_slow(200, 0.01);
+  one_slow[7] = 5;
+  std::fill_n(three_slow.begin(), 3, 5);
+  result.records = {{true, "", 0.1, 2, one_slow, 10, 4, 201, 0},
+                    {true, "", 0.1, 2, three_slow, 10, 4, 201, 0},
+                    {true, "", 0.5, 2, {0.01}, 10, 4, 2, 0},
+                    {true, "", 0.2, 2, {}, 10, 4, 1, 0},
+                    {true, "UNAVAILABLE: gone", 0.1, 2, {}, 10, 4, 1, 0}};
+  const auto json = ToJson(Summarize(result, {.first_token = 0.2, .inter_token = 0.02}));
+  EXPECT_EQ(json["requests_within_targets"], 2);
+  EXPECT_EQ(json["goodput_requests_per_s"], 1);
+  EXPECT_EQ(json["ttft_target_ms"], 200);
+  EXPECT_EQ(json["itl_target_ms"], 20);
+}
+
+TEST(BenchSummaryTest, ComparesTheHitRatioWithTheImpliedOne) {
+  BenchResult result;
+  result.records = {{true, "", 0.1, 2, {}, 80, 40, 1, 0, 48},
+                    {true, "", 0.1, 2, {}, 20, 10, 1, 0, 12},
+                    {true, "RESOURCE_EXHAUSTED: full", 0, 2, {}, 0, 0, 0, 0, 90}};
+  BenchSummary summary = Summarize(result);
+  EXPECT_EQ(ToJson(summary)["hit_ratio"], 0.5);
+  EXPECT_EQ(ToJson(summary)["implied_hit_ratio"], 0.6) << "without the request that was refused";
+  EXPECT_TRUE(ToJson(summary)["workload"].is_null());
+  EXPECT_TRUE(ToJson(summary)["evictions"].is_null());
+  summary.evictions = 3;
+  EXPECT_EQ(ToJson(summary)["evictions"], 3);
+}
+
 // Three requests of two clients decode in the intervals [0.5 s, 2.5 s], [1 s, 2 s] and [3 s, 4 s].
 // Both clients decode at the same time only from 1 s to 2 s.
 TEST(BenchSummaryTest, FullLoadIsWhileAllAreDecoding) {
@@ -194,7 +226,7 @@ class BenchTest : public ::testing::Test {
     client.address = server_.address();
     const auto stub = v1::Inference::NewStub(OpenChannel(client));
     BenchPlan plan{num_requests, concurrency, std::move(arrivals),
-                   [](int32_t) { return v1::GenerateRequest(); }};
+                   [](int32_t, int32_t) { return v1::GenerateRequest(); }};
     return BenchLoad(*stub, client, std::move(plan)).Run(nullptr);
   }
 

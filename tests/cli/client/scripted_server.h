@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -35,6 +36,9 @@ class ScriptedServer final : public v1::Inference::Service, public v1::Admin::Se
   std::function<grpc::Status(const v1::GenerateRequest&, grpc::ServerContext*, Stream*)> generate;
   std::function<grpc::Status(const v1::ChatRequest&, Stream*)> chat;
   v1::GetModelInfoResponse model;
+  // Loads that successive calls of GetLoad return. The last load is returned again and again. If
+  // there is no load, GetLoad is unimplemented.
+  std::vector<v1::GetLoadResponse> loads;
   uint32_t special_begin = 0, special_end = 3;
 
   grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request,
@@ -58,8 +62,18 @@ class ScriptedServer final : public v1::Inference::Service, public v1::Admin::Se
     return grpc::Status::OK;
   }
 
+  grpc::Status GetLoad(grpc::ServerContext*, const v1::GetLoadRequest*,
+                       v1::GetLoadResponse* response) override {
+    const MutexLock lock(mutex_);
+    if (loads.empty()) return {grpc::StatusCode::UNIMPLEMENTED, ""};
+    *response = loads[std::min(num_loads_++, loads.size() - 1)];
+    return grpc::Status::OK;
+  }
+
  private:
   int port_ = 0;
+  Mutex mutex_;
+  size_t num_loads_ ABSL_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<grpc::Server> server_;
 };
 
