@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
 #include <optional>
 #include <random>
 #include <utility>
@@ -106,8 +107,22 @@ BenchResult RunLoad(const BenchOptions& options, BenchServer& server, BenchSourc
   return result;
 }
 
+// Writes one line for each request to `file`.
+absl::Status WriteRecords(const BenchOptions& options, const BenchResult& result,
+                          std::ofstream& file) {
+  if (options.records.empty()) return absl::OkStatus();
+  int64_t index = 0;
+  for (const BenchRecord& record : result.records) file << JsonLine(ToJson(index++, record));
+  file.close();
+  if (file.good()) return absl::OkStatus();
+  return Unavailable("cannot write the file {} (--records)", options.records);
+}
+
 absl::StatusOr<BenchSummary> Measure(const BenchOptions& options, uint64_t seed,
                                      std::optional<Trace> trace) {
+  std::ofstream records;
+  if (!options.records.empty()) records.open(options.records, std::ios::trunc);
+  if (!records.good()) return Unavailable("cannot open the file {} (--records)", options.records);
   // Set the scheduling policy SCHED_BATCH. The threads of the load test then do not preempt other
   // threads, such as those of a server on the same machine.
   NeverInterruptOthers();
@@ -123,6 +138,7 @@ absl::StatusOr<BenchSummary> Measure(const BenchOptions& options, uint64_t seed,
   BenchRequests requests(source.prompts, seed, options.temperature, block_size);
   BenchResult result = RunLoad(options, server, source, seed, requests);
   const auto after = server.GetLoad();
+  INCIPIT_RETURN_IF_ERROR(WriteRecords(options, result, records));
   const bool knows_implied = requests.FillImplied(result.records);
   BenchSummary summary = Summarize(result, options.targets());
   if (!knows_implied) summary.implied_tokens.reset();

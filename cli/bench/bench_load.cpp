@@ -70,14 +70,11 @@ class BenchLoad::Call : public grpc::ClientReadReactor<v1::GenerateResponse> {
   // message is divided equally among the `num_tokens` tokens.
   void NoteTokens(int32_t num_tokens) {
     const Time now = Now();
-    int32_t num_gaps = num_tokens;
     if (record_.output_tokens == 0) {
       record_.first_token = ToSeconds(now - due_);
-      last_tokens_ = now;
-      --num_gaps;
-    }
-    for (int32_t i = 0; i < num_gaps; ++i) {
-      record_.inter_token.push_back(ToSeconds(now - last_tokens_) / num_gaps);
+    } else {
+      record_.inter_token.insert(record_.inter_token.end(), static_cast<size_t>(num_tokens),
+                                 ToSeconds(now - last_tokens_) / num_tokens);
     }
     last_tokens_ = now;
     record_.output_tokens += static_cast<uint32_t>(num_tokens);

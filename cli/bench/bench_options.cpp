@@ -116,6 +116,8 @@ void BindBenchFlags(Flags& flags, BenchOptions& options) {
   BindTargets(flags, options);
   flags.Group("Output");
   flags.Switch({"json", "", "Print the results as one JSON object."}, options.json);
+  flags.String({"records", "FILE", "Write one JSON object for each request to FILE."},
+               options.records);
   BindClientFlags(flags, options.client);
   flags.String({"admin-address", "HOST:PORT",
                 "Address of the server's Admin service, if it differs from --address."},

@@ -40,6 +40,7 @@ struct BenchOptions {
   std::optional<int64_t> seed;
   float temperature = 0;
   bool json = false;
+  std::string records;  // path of the file with one line for each request; empty: no file
 
   BenchTargets targets() const { return {ToSeconds(ttft_target), ToSeconds(itl_target)}; }
 };

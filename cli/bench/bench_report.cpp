@@ -196,6 +196,18 @@ BenchSummary Summarize(const BenchResult& result, const BenchTargets& targets) {
   return summary;
 }
 
+ordered_json ToJson(int64_t index, const BenchRecord& record) {
+  const bool has_output = record.output_tokens > 0;
+  return {
+      {"index", index},
+      {"prompt_tokens", record.prompt_tokens},
+      {"cached_tokens", record.cached_tokens},
+      {"output_tokens", record.output_tokens},
+      {"ttft_ms", has_output ? ordered_json(Rounded(record.first_token * 1000)) : ordered_json()},
+      {"total_ms", Rounded(record.total * 1000)},
+      {"error", record.error.empty() ? ordered_json() : ordered_json(record.error)}};
+}
+
 ordered_json ToJson(const BenchSummary& summary) {
   const FullLoad& full = summary.full_load;
   const auto or_null = [&](double value) {

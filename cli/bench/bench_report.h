@@ -71,6 +71,10 @@ BenchSummary Summarize(const BenchResult& result, const BenchTargets& targets = 
 // Returns the results of a load test as the JSON object that `incipit bench --json` prints.
 nlohmann::ordered_json ToJson(const BenchSummary& summary);
 
+// Returns the measurements of request number `index` as the JSON object that `incipit bench
+// --records` writes.
+nlohmann::ordered_json ToJson(int64_t index, const BenchRecord& record);
+
 // Returns the results of a load test as several lines of text.
 std::string Describe(const BenchSummary& summary);
 

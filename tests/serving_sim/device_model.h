@@ -29,7 +29,8 @@ struct DeviceModel {
 
   int32_t step_tokens_max = 0;  // maximum number of tokens in a step
   int32_t running_max = 0;      // maximum number of sequences that have cache blocks
-  // SchedulerOptions::itl_target and ttft_target of Incipit's scheduler, in seconds; 0: the default.
+  // SchedulerOptions::itl_target and ttft_target of Incipit's scheduler, in seconds; 0: the
+  // default.
   double itl_target_s = 0, ttft_target_s = 0;
   int32_t num_blocks = 0;
   int32_t block_size = 16;  // tokens per cache block

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cmath>
 #include <condition_variable>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -264,6 +265,43 @@ TEST_F(BenchTest, AClosedLoopKeepsItsConcurrencyAndNeverMore) {
     EXPECT_GE(record.total, record.first_token);
     EXPECT_LE(record.due + record.total, result.seconds);
   }
+}
+
+TEST_F(BenchTest, TimesWithinTheFirstMessageAreUnknown) {
+  server_.generate = [](const v1::GenerateRequest&, grpc::ServerContext*,
+                        ScriptedServer::Stream* stream) {
+    stream->Write(Piece("abc", {1, 2, 3}));
+    stream->Write(Piece("de", {4, 5}));
+    stream->Write(LastPiece(8, 3, 5));
+    return grpc::Status::OK;
+  };
+  const BenchResult result = Run(1, 1, {});
+  const std::vector<double>& times = result.records[0].inter_token;
+  ASSERT_EQ(times.size(), 2u);  // those of the second message
+  EXPECT_GT(times[0], 0);
+  EXPECT_EQ(times[0], times[1]);
+}
+
+TEST_F(BenchTest, TheRecordsOfAllRequestsAreWrittenToAFile) {
+  Gate gate(1);
+  Serve(gate);
+  const std::string path = ::testing::TempDir() + "/bench_records.jsonl";
+  EXPECT_EQ(RunCommand({"--requests", "3", "--records", path}), 0) << err_;
+  std::ifstream file(path);
+  int64_t index = 0;
+  for (std::string line; std::getline(file, line); ++index) {
+    const auto record = nlohmann::json::parse(line);
+    EXPECT_EQ(record["index"], index);
+    EXPECT_EQ(record["prompt_tokens"], 8);
+    EXPECT_EQ(record["cached_tokens"], 3);
+    EXPECT_EQ(record["output_tokens"], 2);
+    EXPECT_GT(record["ttft_ms"], 0);
+    EXPECT_GE(record["total_ms"], record["ttft_ms"]);
+    EXPECT_TRUE(record["error"].is_null());
+  }
+  EXPECT_EQ(index, 3);
+  EXPECT_EQ(RunCommand({"--records", "/no/such/folder/file"}), kExitFailure);
+  EXPECT_NE(err_.find("/no/such/folder/file"), std::string::npos) << err_;
 }
 
 TEST_F(BenchTest, AnOpenLoopSendsEveryRequestThoughNoneHasAReply) {
