@@ -12,7 +12,7 @@ constexpr bool FitsTiles(int64_t head_dim) {
   return head_dim % kTileElements == 0 && head_dim <= kTileHeadDimMax;
 }
 
-// A bf16 element in memory that Unit multiplies.
+// The type of stored bf16 keys and values for attention with the matrix unit MatrixUnit.
 template <class MatrixUnit>
 struct TiledBF16 {
   using Unit = MatrixUnit;
@@ -36,8 +36,8 @@ inline void StorePairs(const void* first, const void* second, char* out) {
   __builtin_memcpy(out, &pairs, sizeof(pairs));
 }
 
-// Scales the queries, rounds them to bf16 and stores them with the shape [tile][block of 32
-// dimensions][16 rows][32]. Rows after the last row are zero.
+// Scales the queries, rounds the scaled queries to bf16, and stores the result with the shape [tile
+// of 16 queries][block of 32 dimensions][16 queries][32]. The last tile is filled up with zeros.
 template <HasTiles T>
 void LoadQueryTiles(const AttendArgs& args, const AttendScratch& s) {
   const int64_t head_dim = args.kv.head_dim, blocks = head_dim / kTileElements;
@@ -63,14 +63,15 @@ void LoadQueryTiles(const AttendArgs& args, const AttendScratch& s) {
   }
 }
 
-// Multiplies a tile with COUNT panels and adds the products to COUNT tiles of sums. A step of the
-// loop multiplies one tile register of each.
+// Arguments of MultiplyTileStep(), which multiplies a tile (16 rows) with several panels (16
+// outputs each). A block is the contents of one tile register.
 struct TileStep {
   const char* rows;
-  int64_t rows_stride, rows_step;  // in bytes: between rows of a register, between registers
+  int64_t rows_stride;  // distance in bytes between two rows of a block of the tile
+  int64_t rows_step;    // distance in bytes between two blocks of the tile
   const char* panels;
-  int64_t panel_stride;  // in bytes, between two panels; a panel's registers are contiguous
-  int64_t count;         // number of registers of the tile and of each panel
+  int64_t panel_stride;  // distance in bytes between two panels
+  int64_t count;         // number of blocks of the tile; each panel has the same number
   float* sums;           // shape [16][sums_stride]; the sums of panel p begin at column 16 * p
   int64_t sums_stride;   // in floats
   bool resume;           // true: adds to the values in `sums`
@@ -122,8 +123,8 @@ void MultiplyTilePanels(TileStep args, int64_t num_panels) {
   }
 }
 
-// Packs the keys of a step of kStep positions as weights: shape [block of 16 positions][pair of
-// dimensions][16 positions][2]. Prefetches the values of this step.
+// Stores the keys of kStep positions in the layout that the matrix unit multiplies: [block of 16
+// positions][pair of dimensions][16 positions][2]. Prefetches the values of the kStep positions.
 template <HasTiles T>
 void PackKeys(const StepBlocks<T>& blocks, int64_t head_dim, char* out) {
   for (int64_t b = blocks.begin; b < blocks.end; ++b) {
@@ -136,9 +137,9 @@ void PackKeys(const StepBlocks<T>& blocks, int64_t head_dim, char* out) {
   }
 }
 
-// Packs the values of a step as weights: shape [block of 16 dimensions][pair of positions][16
-// dimensions][2]. Values of positions outside `seen` are zero. Prefetches the keys of the next
-// step.
+// Stores the values of kStep positions in the layout that the matrix unit multiplies: [block of 16
+// dimensions][pair of positions][16 dimensions][2]. Stores zeros for positions outside `seen`.
+// Prefetches the keys of the next kStep positions.
 template <HasTiles T>
 void PackValues(const StepBlocks<T>& blocks, SeenRange seen, int64_t head_dim, char* out) {
   alignas(64) static constexpr uint16_t kZeros[kTileHeadDimMax] = {};
@@ -190,7 +191,8 @@ void AttendStepByTiles(const AttendArgs& args, int64_t first, const StepBlocks<T
   using Unit = typename T::Unit;
   const int64_t head_dim = args.kv.head_dim;
   const int64_t num_tiles = (NumRows(args) + kUnitRows - 1) / kUnitRows;
-  // The first half of s.keys and of s.values may hold copies of keys and values.
+  // If cache blocks have fewer than 16 positions, GatherStep() has stored keys and values in the
+  // first halves of s.keys and s.values.
   const int64_t half = kStep * head_dim * static_cast<int64_t>(sizeof(T)) + kLine;
   char *const keys = static_cast<char*>(s.keys) + half, *const values =
                                                             static_cast<char*>(s.values) + half;

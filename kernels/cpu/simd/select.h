@@ -19,8 +19,9 @@ struct NativeProducts {
 };
 NativeProducts DetectNativeProducts();
 
-// Returns true if `kernels` uses the bf16 dot instruction. If the result is true, the backend
-// prefers oneDNN for the number types for which this machine has a dot product instruction.
+// Returns true if `kernels` uses the bf16 dot instruction. The backend then uses oneDNN for
+// products with bf16 weights, and for other weights whose type has a dot instruction on this
+// machine.
 bool PrefersOneDnn(const Kernels& kernels);
 
 }  // namespace incipit::simd

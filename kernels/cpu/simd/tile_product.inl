@@ -29,8 +29,9 @@ constexpr int64_t kTilesAtOnce = 2, kPanelsAtOnce = 2;
 // rows. Memory bandwidth then limits the speed, and reads of several panels reach more bandwidth.
 constexpr int64_t kLonePanels = 4;
 // A part of the input rows stays in the second-level cache while the part is multiplied with
-// several panels (16 weight rows each). Maximum number of tiles (16 input rows each), maximum
-// number of panels, and maximum number of blocks of each tile.
+// several panels (16 weight rows each). kGroupTiles: maximum number of tiles (16 input rows each)
+// of the part. kGroupPanels: maximum number of these panels. kSpanBlocks: maximum number of blocks
+// (32 columns of bf16 numbers each) of the part.
 constexpr int64_t kGroupTiles = 8, kGroupPanels = 8, kSpanBlocks = 32;
 // Number of blocks (1,024 bytes each) of a panel that stay in the first-level cache while all tiles
 // of input rows are multiplied with these blocks.
@@ -43,8 +44,8 @@ constexpr int64_t kPrefetchBlocks = 2;
 // weights.
 constexpr int kSumTiles = 0, kRowTiles = 4, kWeightTiles = 6;
 
-// Rounds a row to bf16. `out` may begin at the address of `x`. The unit treats subnormal numbers as
-// zero, whether or not Unit::NarrowSixteen() keeps them.
+// Rounds a row to bf16. `out` may begin at the address of `x`. Unit::NarrowSixteen() may replace
+// subnormal numbers by zero; the matrix unit treats subnormal numbers as zero anyway.
 template <class Unit>
 void NarrowRowFor(const float* x, int64_t size, uint16_t* out) {
   int64_t i = 0;
@@ -128,7 +129,7 @@ struct TileArgsOfUnit {
   int64_t blocks;        // number of blocks of each tile and of each panel to multiply
   float* sums;           // sums of products, of shape [PANELS][ROWS][16][16]
   bool resume;           // true: adds to the values in `sums`; false: overwrites these values
-  const char* prefetch;  // address in the first panel of the weights that are prefetched
+  const char* prefetch;  // address of the weights to prefetch, in the first panel
   int64_t
       prefetch_bytes;  // number of bytes of each panel that are prefetched for each block
                        // Index of the block at which the prefetch address jumps to the next panels
@@ -219,7 +220,7 @@ struct TileProduct {
       const int64_t left = panel_end - panel;
       return left >= panels_max ? panels_max : left >= 2 ? int64_t{2} : int64_t{1};
     };
-    // At most 32 input rows stay in the caches as a whole.
+    // An input of at most 32 rows fits into the second-level cache, so no part of it is needed.
     const int64_t span = num_tiles <= kTilesAtOnce ? blocks : kSpanBlocks;
     for (int64_t begin = 0; begin < blocks; begin += span) {
       const int64_t end = blocks - begin < span ? blocks : begin + span;
