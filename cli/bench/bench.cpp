@@ -65,7 +65,8 @@ constexpr std::string_view kExamples =
     "  incipit bench --workload multi-turn --concurrency 16 --think-time 5s\n"
     "  incipit bench --trace trace.jsonl --time-scale 0.5 --ttft-target 2s --itl-target 50ms\n";
 
-// Returns the description in the help of the command, with one line for each workload.
+// Returns the description of `incipit bench` for its help text. The description has one line for
+// each workload.
 std::string Description() {
   std::string text(kDescription);
   for (const Workload& workload : Workloads()) {

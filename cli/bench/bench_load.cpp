@@ -18,8 +18,8 @@ int32_t NumTokens(const v1::GenerateResponse& response) {
 
 }  // namespace
 
-// A request of the load test that has been sent and has not ended. gRPC calls the methods of a Call
-// one at a time.
+// The gRPC call of one request of the load test. gRPC does not run two callbacks of a Call at the
+// same time.
 class BenchLoad::Call : public grpc::ClientReadReactor<v1::GenerateResponse> {
  public:
   Call(BenchLoad& load, int32_t index, int32_t user, Time due)
@@ -89,7 +89,7 @@ class BenchLoad::Call : public grpc::ClientReadReactor<v1::GenerateResponse> {
   v1::GenerateResponse response_;
   BenchRecord record_;
   Time last_tokens_{}, end_{};
-  std::vector<uint32_t> output_;  // the output tokens, if the plan has an `on_end`
+  std::vector<uint32_t> output_;  // the output tokens; empty if the plan has no `on_end`
   bool succeeded_ = false;
 };
 
@@ -116,14 +116,15 @@ BenchResult BenchLoad::Run(const std::function<void(const BenchProgress&)>& repo
   return {std::move(records_), seconds, is_open() ? 0 : plan_.num_users};
 }
 
-// Returns the time at which request `index`, the next request, may start. In a closed loop, an end
-// of a request changes this time.
+// Returns the time at which the next request, number `index`, may start. In a closed loop, this
+// time can change when a request ends.
 Time BenchLoad::DueAt(int32_t index) const {
   if (!is_open()) return users_.ready_at();
   return begin_ + FromSeconds(plan_.arrivals[static_cast<size_t>(index)]);
 }
 
-// Waits until a request has ended, `until` has come or a progress report is due.
+// Waits until a request has ended, the time `until` is reached, or a progress report is due. Calls
+// `report` if a progress report is due.
 void BenchLoad::Wait(Time until, const std::function<void(const BenchProgress&)>& report) {
   const Time wake_at = std::min(until, next_report_);
   {
@@ -154,7 +155,8 @@ void BenchLoad::StartCall(int32_t index, Time due) {
   call->Start(std::move(request));
 }
 
-// Removes the calls that have ended, and releases their users.
+// Processes and deletes each call that has ended. The user of the call can then send another
+// request after the think time.
 void BenchLoad::ForgetEndedCalls() {
   std::vector<int32_t> ended;
   {

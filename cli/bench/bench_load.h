@@ -32,7 +32,7 @@ struct BenchRecord {
   // Start of the request, in seconds since the start of the load test: the planned start in an open
   // loop, the actual start in a closed loop.
   double due = 0;
-  // Number of prompt tokens that a prefix cache without a size limit finds (ImpliedCache).
+  // Number of prompt tokens that a prefix cache without a size limit would find (ImpliedCache).
   uint32_t implied_tokens = 0;
 };
 
@@ -42,7 +42,7 @@ struct BenchProgress {
   double seconds = 0;  // time since the start of the load test, in seconds
 };
 
-// The end of request number `index`, which `user` has sent.
+// Describes the end of request number `index`, which user number `user` has sent.
 struct BenchEnd {
   int32_t index = 0, user = 0;
   bool succeeded = false;
@@ -51,12 +51,11 @@ struct BenchEnd {
 
 struct BenchPlan {
   int32_t num_requests = 0;
-  // If `arrivals` is empty (closed loop): number of users, which is the maximum number of requests
-  // that run at the same time. Otherwise (open loop): number of users that send requests in turn.
-  // The open loop adds a user if every user waits for the end of a request.
+  // Number of users. Each user sends one request at a time. In an open loop, BenchLoad adds a user
+  // if every user waits for the end of a request.
   int32_t num_users = 0;
-  // Start times of the requests (open loop), in seconds since the start of the load test. Empty: a
-  // closed loop.
+  // Planned start times of the requests, in seconds since the start of the load test (open loop).
+  // Empty: the requests have no planned start times (closed loop).
   std::vector<double> arrivals;
   // Returns request number `index`, which `user` sends. Called in the order of the requests, on the
   // thread of BenchLoad::Run().
@@ -64,15 +63,16 @@ struct BenchPlan {
   // Receives the end of each request before the same user sends another request. Called on the
   // thread of BenchLoad::Run(). May be empty.
   std::function<void(const BenchEnd& end)> on_end{};
-  // Returns the time in seconds after the end of request number `index` until its user is ready to
-  // send another request (closed loop). Empty: always 0.
+  // Returns the think time after request number `index`, in seconds (closed loop). The think time
+  // begins at the end of the request. After the think time, the user of the request can send
+  // another request. Empty: the think time is 0.
   std::function<double(int32_t index)> think_time{};
 };
 
 struct BenchResult {
   std::vector<BenchRecord> records;
   double seconds = 0;  // seconds from the start of the load test to the end of its last request
-  int32_t concurrency = 0;  // number of requests that run at the same time; 0: an open loop
+  int32_t concurrency = 0;  // number of users of a closed loop; 0: an open loop
 };
 
 // Runs one load test. gRPC threads receive the outputs, so receiving an output does not delay the
@@ -105,8 +105,8 @@ class BenchLoad {
   // The gRPC calls that have started; ForgetEndedCalls() removes the calls that have ended. Key:
   // index of the request.
   std::map<int32_t, std::unique_ptr<Call>> calls_;
-  // Number of output tokens of all requests. A separate atomic variable, because every message of
-  // every request changes the number.
+  // Number of output tokens of all requests. Atomic, because gRPC threads increase the number
+  // without locking `mutex_`.
   std::atomic<int64_t> num_output_tokens_{0};
 
   Mutex mutex_;

@@ -96,8 +96,8 @@ void BindTargets(Flags& flags, BenchOptions& options) {
                  options.itl_target, {Duration::zero(), std::chrono::hours(1)});
 }
 
-// Returns an error if a flag of `names` is set, because the flag has no effect with or without the
-// flags that `condition` describes.
+// Returns an error if a flag of `names` is set. The error message says that the flag has no effect
+// under the condition `condition`, for example "with --trace".
 absl::Status CheckUnset(const Flags& flags, std::initializer_list<std::string_view> names,
                         std::string_view condition) {
   for (const std::string_view name : names) {

@@ -15,32 +15,34 @@
 
 namespace incipit {
 
-// Number of users in a closed loop without --concurrency. Also the number of users that take turns
-// in an open loop.
+// Number of users in a closed loop if --concurrency is not set. Also the number of users at the
+// start of an open loop.
 inline constexpr int32_t kBenchUsers = 8;
-// Number of requests without --requests and --trace.
+// Number of requests if neither --requests nor --trace is set.
 inline constexpr int32_t kBenchRequests = 100;
 
 struct BenchOptions {
   ClientOptions client;
-  std::string admin_address;  // address of the Admin service; empty: the same as `client.address`
+  std::string admin_address;  // address of the Admin service; empty: `client.address`
   std::optional<int32_t> num_requests, concurrency;
   std::optional<double> rate;
   Duration think_time{};  // mean time between the end of a request and the user's next request
   int32_t prompt_tokens = 256, output_tokens = 32, shared_prefix_tokens = 0;
   std::optional<Workload> workload;
-  std::optional<int32_t> num_turns;  // replaces `num_turns` of the workload
+  // Number of requests in a conversation. Absent: the number that the workload defines.
+  std::optional<int32_t> num_turns;
   double length_scale = 1;
-  std::string trace;  // path of the log; empty: no log
+  std::string trace;  // path of a log of requests to replay; empty: none
   double time_scale = 1;
   std::optional<int32_t> block_size;
   TimestampUnit timestamp_unit = TimestampUnit::kMilliseconds;
-  std::string tokenizer;  // folder of the tokenizer for a log of texts; empty: none
+  std::string tokenizer;  // folder of the tokenizer for a log of texts; empty: no tokenizer
   Duration ttft_target = std::chrono::seconds(1), itl_target = std::chrono::milliseconds(100);
   std::optional<int64_t> seed;
   float temperature = 0;
   bool json = false;
-  std::string records;  // path of the file with one line for each request; empty: no file
+  // Path of the file that is written with the measurements of each request. Empty: no file.
+  std::string records;
 
   BenchTargets targets() const { return {ToSeconds(ttft_target), ToSeconds(itl_target)}; }
 };

@@ -11,13 +11,13 @@
 namespace incipit {
 
 // Returns the token ids in [0, vocab_size) that are not special tokens. `has_special(begin, end)`
-// must return true if at least one of the ids [begin, end) is special. This function is called
+// must return true if at least one of the ids [begin, end) is special. `has_special` is called
 // about once for every 1,024 ids, and up to 20 more times for each special token.
 absl::StatusOr<std::vector<uint32_t>> OrdinaryTokens(
     uint32_t vocab_size,
     const std::function<absl::StatusOr<bool>(uint32_t begin, uint32_t end)>& has_special);
 
-// The tokens of a prompt, and the number of output tokens of its request.
+// The prompt and the number of output tokens of one request.
 struct BenchPrompt {
   std::vector<uint32_t> tokens;
   int32_t output_tokens = 0;
@@ -42,8 +42,9 @@ class BenchPrompts {
 // start of a load test. On average, `rate` requests arrive per second.
 std::vector<double> PoissonArrivals(uint64_t seed, int32_t num_requests, double rate);
 
-// Returns the random time that passes between the end of a user's last request and the request
-// number `index`, in seconds. The times have an exponential distribution with the mean `mean`.
+// Returns the random think time after request number `index`, in seconds. A user sends no request
+// during the think time. Think times have an exponential distribution with the mean `mean`, in
+// seconds.
 double ThinkTime(uint64_t seed, int32_t index, double mean);
 
 }  // namespace incipit

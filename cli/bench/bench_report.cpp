@@ -69,8 +69,8 @@ std::vector<Span> OverlapsOf(std::span<const Span> spans, int32_t num_needed) {
   return overlaps;
 }
 
-// Returns the number of output tokens of the request `record` during `spans`. Each token is divided
-// evenly over the time since the previous token, so the result may be a fraction. REQUIRES: `spans`
+// Returns the number of output tokens of the request `record` during `spans`. If only a part of the
+// time since the previous token is in `spans`, the token counts as this fraction. REQUIRES: `spans`
 // is in ascending order without overlaps.
 double TokensWithin(const BenchRecord& record, std::span<const Span> spans) {
   double count = 0, time = record.due + record.first_token;
@@ -87,7 +87,8 @@ double TokensWithin(const BenchRecord& record, std::span<const Span> spans) {
   return count;
 }
 
-// Returns the line about the evictions of the server, or an empty text.
+// Returns the line of the report about evicted blocks. Returns an empty text if the server did not
+// report the number of evicted blocks.
 std::string DescribeEvictions(const BenchSummary& summary) {
   if (!summary.evictions || !summary.regret) return {};
   return fmt::format(
@@ -95,7 +96,7 @@ std::string DescribeEvictions(const BenchSummary& summary) {
       *summary.evictions, *summary.regret);
 }
 
-// Returns the lines about the load: everything except latencies and errors.
+// Returns the lines of the report without the lines about latencies and errors.
 std::string DescribeLoad(const BenchSummary& summary) {
   std::string text;
   if (!summary.workload.empty()) {

@@ -22,13 +22,14 @@ struct Percentiles {
 // the given latencies (nearest rank).
 Percentiles PercentilesOf(std::vector<double> seconds);
 
-// The part of a load test in which all `concurrency` requests decode: each request has received its
-// first output token and not yet its last output token. The throughput in this part is the speed of
-// decode alone.
+// The part of a load test in which `concurrency` requests decode at the same time. A request
+// decodes from its first output token to its last output token. In this part of the load test, the
+// throughput is the speed of decode without prefill.
 struct FullLoad {
-  // Number of requests that run at the same time; 0: an open loop, in which this number changes.
+  // Number of users of a closed loop. Each user sends one request at a time. 0: an open loop, in
+  // which the number of running requests changes.
   int32_t concurrency = 0;
-  double seconds = 0;  // total time, in seconds, in which all `concurrency` requests decode
+  double seconds = 0;  // total time in which `concurrency` requests decode at the same time
   double output_tokens_per_s = 0;  // output tokens per second during `seconds`; 0 if `seconds` is 0
 };
 
@@ -44,16 +45,18 @@ struct BenchTargets {
 bool MeetsTargets(const BenchRecord& record, const BenchTargets& targets);
 
 struct BenchSummary {
-  std::string workload;     // name of the workload, or "trace" for a log; empty: neither
-  double length_scale = 1;  // factor by which the lengths of the workload or log were multiplied
+  std::string workload;  // name of the workload, or "trace" for a log; empty: neither
+  // Factor by which the prompt and output lengths of the workload or replayed log were multiplied.
+  double length_scale = 1;
   int64_t num_requests = 0, num_errors = 0;
   double seconds = 0;
   int64_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
-  // Number of prompt tokens that a prefix cache without a size limit finds (ImpliedCache). Absent
-  // if the number is unknown.
+  // Number of prompt tokens that a prefix cache without a size limit would find (ImpliedCache).
+  // Absent if the number is unknown.
   std::optional<int64_t> implied_tokens;
   // Number of blocks that the server evicted during the load test, and number of blocks that the
-  // server computed again soon after their eviction. Absent if the server did not report them.
+  // server computed again soon after their eviction. Absent if the server did not report these
+  // numbers.
   std::optional<int64_t> evictions, regret;
   double output_tokens_per_s = 0;
   BenchTargets targets;

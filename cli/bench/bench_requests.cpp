@@ -21,8 +21,9 @@ v1::GenerateRequest BenchRequests::Make(int32_t index, int32_t user) {
   request.mutable_output()->set_ignore_eos(true);
   if (!cache_) return request;
   implied_tokens_.push_back(static_cast<uint32_t>(cache_->NumCached(prompt.tokens)));
-  // The server computes a prefix that two requests share only once, even if the first request is
-  // still running. The blocks of a prompt therefore count as cached when the prompt is sent.
+  // If two requests share a prefix, the server computes the prefix only once, even if the first
+  // request is still running. The blocks of a prompt therefore count as cached when the prompt is
+  // sent.
   cache_->Add(prompt.tokens);
   const auto slot = static_cast<size_t>(user);
   if (slot >= prompts_.size()) prompts_.resize(slot + 1);

@@ -1,5 +1,5 @@
-// Makes the requests of a load test, and computes how many of their prompt tokens a prefix cache
-// without a size limit finds.
+// Makes the requests of a load test. Computes how many prompt tokens of each request a prefix cache
+// without a size limit would find.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@ struct PromptSource {
   std::function<void(const BenchEnd& end)> on_end{};
 };
 
-// Not thread-safe.
+// Makes the requests of a load test. Not thread-safe.
 class BenchRequests {
  public:
-  // Request i has the random seed `seed` + i. `block_size` is the number of tokens in a block of
-  // the server's prefix cache; nullopt: unknown.
+  // The server samples the output of request i with the seed `seed` + i. `block_size` is the number
+  // of tokens in a block of the server's prefix cache; nullopt: unknown.
   BenchRequests(PromptSource source, uint64_t seed, float temperature,
                 std::optional<int32_t> block_size);
 
@@ -35,11 +35,13 @@ class BenchRequests {
   // in which they are sent, and OnEnd() was called for the previous request of `user`.
   v1::GenerateRequest Make(int32_t index, int32_t user);
 
-  // Adds the output of a request to the computed cache, and passes `end` to the source.
+  // Passes `end` (the end of a request) to PromptSource::on_end. If the request succeeded, adds its
+  // output to `cache_`, a model of the server's prefix cache.
   void OnEnd(const BenchEnd& end);
 
-  // Sets `implied_tokens` of all records, which are in the order of the requests. Returns false if
-  // the number of tokens is unknown: the block size is unknown, or the computed cache is full.
+  // Sets BenchRecord::implied_tokens in all records. Record i belongs to request i. Returns false
+  // if these numbers are unknown: the server did not report its block size, or the ImpliedCache has
+  // reached its maximum number of tokens.
   bool FillImplied(std::span<BenchRecord> records) const;
 
  private:
@@ -48,7 +50,7 @@ class BenchRequests {
   const float temperature_;
   std::optional<ImpliedCache> cache_;
   std::vector<uint32_t> implied_tokens_;        // index: number of the request
-  std::vector<std::vector<uint32_t>> prompts_;  // prompts in flight; index: number of the user
+  std::vector<std::vector<uint32_t>> prompts_;  // prompts of running requests; index: user
 };
 
 }  // namespace incipit

@@ -14,10 +14,10 @@
 
 namespace incipit {
 
-// Returns UNAVAILABLE with a description of the error `status`, or OK.
+// Returns OK if `status` is OK. Otherwise returns UNAVAILABLE with a description of the error.
 absl::Status ToStatus(const ClientOptions& client, const grpc::Status& status);
 
-// The services of the server.
+// Calls the services Inference and Admin of the server.
 class BenchServer {
  public:
   // If `admin_address` is empty, the Admin service has the address `client.address`.
@@ -28,7 +28,7 @@ class BenchServer {
   absl::StatusOr<v1::GetModelInfoResponse> GetModelInfo();
 
   // Returns the load of the server, with the counters of its prefix cache. Returns nullopt if the
-  // server does not return its load.
+  // server does not report its load or block size.
   std::optional<v1::GetLoadResponse> GetLoad();
 
   // Returns the ids of all tokens of the server's model, without special tokens such as the

@@ -18,24 +18,25 @@ namespace incipit {
 struct BenchSource {
   PromptSource prompts;
   int32_t num_requests = 0;
-  std::vector<double> arrivals;  // planned start times in seconds; empty: a closed loop
+  std::vector<double> arrivals;  // as in BenchPlan
   std::string workload;          // as in BenchSummary
   double length_scale = 1;       // as in BenchSummary
 };
 
-// The inputs of the prompts of a load test, other than the flags.
+// Data that MakeSource() needs to create prompts, in addition to the flags.
 struct PromptBasis {
-  std::vector<uint32_t> tokens;  // the ordinary tokens of the model
+  std::vector<uint32_t> tokens;  // ids of all tokens of the model that are not special tokens
   v1::GetModelInfoResponse model;
   uint64_t seed = 0;
 };
 
-// Reads the first --requests requests of the log --trace. Returns nullopt without --trace. Returns
-// an error if the log cannot be read or is wrong.
+// Reads the log that --trace names, up to the number of requests that --requests sets. Returns
+// nullopt if --trace is not set. Returns an error if the log cannot be read or is invalid.
 absl::StatusOr<std::optional<Trace>> ReadLog(const BenchOptions& options);
 
-// Returns the requests that `options` describe. `trace` is the result of ReadLog(). Returns
-// INVALID_ARGUMENT if the requests do not fit the context of the model.
+// Returns the prompts and start times of the load test that `options` describes. `trace` is the
+// result of ReadLog(). Returns INVALID_ARGUMENT if the requests do not fit the context of the
+// model.
 absl::StatusOr<BenchSource> MakeSource(const BenchOptions& options, PromptBasis basis,
                                        std::optional<Trace> trace);
 

@@ -32,7 +32,7 @@ std::span<const uint32_t> ImpliedCache::TokensOf(BlockIndex index) const {
   return std::span(tokens_).subspan(static_cast<size_t>(index) * block_size_, block_size_);
 }
 
-// Returns the block with the tokens `block` that follows `parent`, or kNone.
+// Returns the cached block that follows `parent` and has the tokens `block`, or kNone.
 ImpliedCache::BlockIndex ImpliedCache::Find(BlockIndex parent,
                                             std::span<const uint32_t> block) const {
   const auto found = by_content_.find(HashOf(parent, block));
@@ -55,7 +55,8 @@ int32_t ImpliedCache::NumCached(std::span<const uint32_t> prompt) const {
   return static_cast<int32_t>(num_found) + NumCopied(parent, prompt.subspan(num_found));
 }
 
-// Returns the newest block with which a prompt can share a part of the block that follows `parent`.
+// Returns the newest cached block that follows the block `parent`, or kNone. If `parent` is kNone,
+// returns the newest block that has no parent and has the first token `first_token`.
 ImpliedCache::BlockIndex ImpliedCache::FirstCandidate(BlockIndex parent,
                                                       uint32_t first_token) const {
   if (parent != kNone) return blocks_[static_cast<size_t>(parent)].first_child;
@@ -63,8 +64,9 @@ ImpliedCache::BlockIndex ImpliedCache::FirstCandidate(BlockIndex parent,
   return found == first_blocks_.end() ? kNone : found->second;
 }
 
-// Returns how many of the next tokens `rest` of a prompt the server copies from a cached block. The
-// server copies at least a quarter of a block and 2 tokens, or all tokens of the prompt.
+// Returns how many tokens of `rest` the server copies from a cached block. `rest` is the prompt
+// after its last full cached block. The server copies nothing if fewer than 2 tokens, or fewer
+// tokens than a quarter of a block, are equal. Exception: all tokens of `rest` are equal.
 int32_t ImpliedCache::NumCopied(BlockIndex parent, std::span<const uint32_t> rest) const {
   if (rest.size() < 2) return 0;
   const auto wanted = rest.first(std::min(rest.size(), block_size_));

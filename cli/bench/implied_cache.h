@@ -1,4 +1,4 @@
-// Computes how many prompt tokens of a load test a prefix cache without a size limit finds.
+// Computes how many prompt tokens of a load test a prefix cache without a size limit would find.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace incipit {
 
-// Default limit of the number of tokens in an ImpliedCache, which bounds its memory to about 0.5 GB
-// with blocks of 16 tokens.
+// Default maximum number of tokens in an ImpliedCache. With this number of tokens in blocks of 16
+// tokens, an ImpliedCache uses about 0.5 GB of memory.
 inline constexpr int64_t kImpliedTokensMax = 64'000'000;
 
-// A prefix cache of token ids with the rules of the server (docs/kv_cache.md): the cache finds full
-// blocks, and the first tokens of a block where the server copies these tokens. Never evicts a
-// block. Not thread-safe.
+// A prefix cache that finds the same tokens of a prompt as the cache of a server that never evicts
+// a block. Finds full blocks. Also finds the first tokens of a block if the server would copy their
+// keys and values. docs/kv_cache.md describes these rules. Not thread-safe.
 class ImpliedCache {
  public:
   // REQUIRES: `block_size`, the number of tokens in a block, is positive.
@@ -29,7 +29,7 @@ class ImpliedCache {
   // only the first blocks, and is_full() becomes true.
   void Add(std::span<const uint32_t> tokens);
 
-  // True if the cache has left out a block. NumCached() may then return too small numbers.
+  // True if Add() has left out a block. NumCached() may then return a number that is too small.
   bool is_full() const { return is_full_; }
 
  private:
@@ -37,9 +37,11 @@ class ImpliedCache {
   static constexpr BlockIndex kNone = -1;
 
   struct Block {
-    BlockIndex parent = kNone;        // previous block of the same prompt
-    BlockIndex first_child = kNone;   // newest block that follows this block
-    BlockIndex next_sibling = kNone;  // next older block with the same list of siblings
+    BlockIndex parent = kNone;       // previous block of the same prompt
+    BlockIndex first_child = kNone;  // newest block that follows this block
+    // Next older block with the same parent. For blocks without a parent: next older block with the
+    // same first token.
+    BlockIndex next_sibling = kNone;
   };
 
   std::span<const uint32_t> TokensOf(BlockIndex index) const;
@@ -52,10 +54,11 @@ class ImpliedCache {
   bool is_full_ = false;
   std::vector<Block> blocks_;
   std::vector<uint32_t> tokens_;  // the tokens of all blocks, in the order of `blocks_`
-  // The blocks by the hash of the previous block and of their own tokens. If two blocks have the
-  // same hash, only the first block is cached.
+  // Index of each block. The key is the hash of the parent and of the tokens of the block. If two
+  // blocks have the same hash, only the older block is cached.
   absl::flat_hash_map<uint64_t, BlockIndex> by_content_;
-  // The newest first block of a prompt, by its first token.
+  // Blocks without a parent. Key: first token of the block. Value: newest block with this first
+  // token.
   absl::flat_hash_map<uint32_t, BlockIndex> first_blocks_;
 };
 

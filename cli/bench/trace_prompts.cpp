@@ -11,7 +11,7 @@
 namespace incipit {
 namespace {
 
-// Index of the random number stream for the blocks of hash ids.
+// Index of the random number stream for the tokens of hash ids. A hash id stands for one block.
 constexpr uint32_t kBlockStream = 0;
 // The tokens after the last hash id of request i use the random number stream kFirstTailStream + i.
 constexpr uint32_t kFirstTailStream = 1;
@@ -20,8 +20,8 @@ constexpr uint32_t kFirstTailStream = 1;
 // nanoseconds overflows at 9.2e9 seconds.
 constexpr double kArrivalSecondsMax = 1e9;
 
-// Tokens that the limits of a shortened request do not need: the prompt and the output each have at
-// least one token, even if their scaled length is 0.
+// Number of tokens of the context that stay free when requests are shortened. A shortened request
+// can use these tokens, because the prompt and the output each keep at least one token.
 constexpr int64_t kSpareTokens = 2;
 
 // Returns `length` multiplied by `scale` and rounded down.
@@ -126,8 +126,9 @@ BenchPrompt TracePrompts::Make(int32_t index) const {
   const int64_t num_tokens = NumTokens(request);
   BenchPrompt prompt;
   prompt.tokens.reserve(static_cast<size_t>(ScaledDown(num_tokens, scale_)) + 1);
-  // A shortened prompt has the tokens of the positions at which ScaledDown() increases. Prompts
-  // with a common prefix therefore still have a common prefix.
+  // A shortened prompt keeps tokens at regular distances. The same positions are kept in all
+  // prompts. If two prompts begin with the same tokens, the shortened prompts also begin with the
+  // same tokens.
   for (int64_t i = 0; i < num_tokens; ++i) {
     if (ScaledDown(i + 1, scale_) == ScaledDown(i, scale_)) continue;
     prompt.tokens.push_back(TokenAt(request, index, i));

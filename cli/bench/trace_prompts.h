@@ -1,4 +1,4 @@
-// Creates the prompts and arrival times of a log of requests. See docs/workloads.md.
+// Creates prompts and arrival times from a log of requests. See docs/workloads.md.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace incipit {
 
-// Minimum number of tokens in the context of a model that can serve the requests of a log.
+// Minimum context length, in tokens, of a model to which the requests of a log can be sent.
 inline constexpr int64_t kTraceContextMin = 3;
 
 struct TraceOptions {
@@ -21,17 +21,18 @@ struct TraceOptions {
   double scale = 1;  // factor for the lengths of prompts and outputs, at most 1
 };
 
-// Returns INVALID_ARGUMENT, with the line number, if the input length of a request of hash ids does
-// not fit the number of hash ids.
+// Checks a log of hash ids (one id for each block of `block_size` tokens). Returns
+// INVALID_ARGUMENT, with the line number, if `input_length` of a request differs from the number of
+// tokens in its blocks by `block_size` or more.
 absl::Status CheckTrace(const Trace& trace, int32_t block_size);
 
-// Returns true if the requests of `trace` have different timestamps.
+// Returns true if at least two requests of `trace` have different timestamps.
 bool HasTimes(const Trace& trace);
 
 // Returns the arrival times of the requests in seconds since the first request, multiplied by
-// `time_scale`. A timestamp that is earlier than a previous timestamp is replaced by the latest
-// timestamp before it. Returns INVALID_ARGUMENT if a timestamp is more than kLogSecondsMax from the
-// first timestamp.
+// `time_scale`. No request arrives before the previous request of the log: a timestamp that is too
+// early is replaced by the largest timestamp of the previous requests. Returns INVALID_ARGUMENT if
+// a timestamp differs from the first timestamp by more than kLogSecondsMax seconds.
 absl::StatusOr<std::vector<double>> TraceArrivals(const Trace& trace, TimestampUnit unit,
                                                   double time_scale);
 
@@ -39,10 +40,9 @@ absl::StatusOr<std::vector<double>> TraceArrivals(const Trace& trace, TimestampU
 class TracePrompts {
  public:
   // `tokens` are the ordinary token ids of the model, and `vocab_size` is the size of its
-  // vocabulary. If the longest request has more than `context_tokens` tokens, multiplies all
-  // lengths by one factor, so that the request fits. REQUIRES: CheckTrace() returns OK, `tokens`
-  // and `trace` are not empty, and `context_tokens` is at
-  // least kTraceContextMin.
+  // vocabulary. If the longest request does not fit `context_tokens` tokens, multiplies all lengths
+  // by one factor with which the longest request fits. REQUIRES: CheckTrace() returns OK, `tokens`
+  // and `trace` are not empty, and `context_tokens` is at least kTraceContextMin.
   TracePrompts(Trace trace, const TraceOptions& options, std::vector<uint32_t> tokens,
                uint32_t vocab_size, uint64_t seed, int64_t context_tokens);
 

@@ -9,8 +9,8 @@
 namespace incipit {
 namespace {
 
-// The lengths follow the published descriptions of the workloads. docs/workloads.md explains each
-// length.
+// The lengths follow the published descriptions of the workloads. docs/workloads.md lists all
+// lengths.
 constexpr std::array<Workload, 9> kWorkloads = {{
     {.name = "chatbot",
      .summary = "a system prompt of 512 tokens and short questions",

@@ -1,5 +1,5 @@
-// The workloads of `incipit bench --workload`: shapes of prompts for which other projects have
-// published the hit ratio of a prefix cache. See docs/workloads.md.
+// The workloads of `incipit bench --workload`. For most workloads, other projects have published
+// the hit ratio of a prefix cache. See docs/workloads.md.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +11,31 @@
 
 namespace incipit {
 
-// A range of lengths in tokens. The limits `min` and `max` are allowed too.
+// A range of lengths in tokens, from `min` to `max` inclusive.
 struct LengthRange {
   int32_t min = 0, max = 0;
 };
 
 // The shape of the requests of a workload. A conversation is a sequence of `num_turns` requests
 // (turns). The prompt of the first turn consists of a shared part, a document and a message. The
-// prompt of each later turn begins with the prompt of the previous turn.
+// prompt of each later turn begins with the prompt of the previous turn, or with its part before
+// the edit.
 struct Workload {
   std::string_view name;
   std::string_view summary;              // description for the help, such as "unique prompts"
   std::string_view published_hit_ratio;  // such as "92-97 %"; empty: none is published
   int32_t shared_tokens = 0;             // number of leading tokens that are equal in all prompts
   LengthRange document{};                // length of the document
-  // Number of different documents in the whole load. 0: each conversation has its own document.
+  // Number of different documents of all conversations together. 0: each conversation has its own
+  // document.
   int32_t num_topics = 0;
   LengthRange message{};  // number of new tokens that each turn appends
   // Number of tokens at the end of the previous prompt that each later turn replaces by new tokens.
   LengthRange edit{};
   int32_t output_tokens = 0;  // number of output tokens of each request
   int32_t num_turns = 1;      // number of requests in a conversation
-  // True if the prompt of a turn contains the output of the previous turn, after the previous
-  // prompt.
+  // True: the prompt of a later turn consists of the previous prompt, the output of the previous
+  // turn, and a new message.
   bool keeps_output = false;
 };
 

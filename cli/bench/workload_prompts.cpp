@@ -10,21 +10,22 @@
 namespace incipit {
 namespace {
 
-// The stream of conversation i is kFirstStream + i. Streams 0 and 1 belong to the shared prefix and
-// to the arrival times (bench_prompts.cpp). The document of topic i has the stream
-// kLastTopicStream - i.
+// Indexes of random number streams. Conversation i uses the stream kFirstStream + i. The tokens
+// that all prompts share use kSystemStream. If the workload has a fixed number of documents,
+// document i uses the stream kLastTopicStream - i.
 constexpr uint32_t kSystemStream = 0, kFirstStream = 2, kLastTopicStream = 0xfffffffe;
 
-// In a stream, turn i has the positions from i * 2^32. The first half of these positions are
-// tokens, and the other half are lengths and choices.
+// Returns the position of the first random number for turn `turn` in the random number stream of a
+// conversation. Each turn has 2^32 random numbers: the first half for tokens, and the second half
+// for lengths and choices.
 constexpr uint64_t TurnAt(int32_t turn) { return uint64_t{static_cast<uint32_t>(turn)} << 32; }
 constexpr uint64_t kMessageAt = uint64_t{1} << 30;
 constexpr uint64_t kDocumentLengthAt = uint64_t{1} << 31;
 constexpr uint64_t kMessageLengthAt = kDocumentLengthAt + 1, kEditLengthAt = kDocumentLengthAt + 2,
                    kTopicAt = kDocumentLengthAt + 3;
 
-// Returns the seed of the random numbers of the workload `name`, so that a server finds no prompt
-// of one workload in the prompts of another workload with the same seed.
+// Returns the seed of the random numbers of the workload `name`. Workloads get different seeds for
+// the same `seed`, so that the prompts of two workloads do not begin with the same tokens.
 uint64_t SeedOf(uint64_t seed, std::string_view name) {
   for (const char letter : name) {
     seed = RandomBits(seed, kSystemStream, static_cast<unsigned char>(letter));
@@ -71,7 +72,8 @@ void WorkloadPrompts::OnEnd(int32_t user, bool succeeded, std::span<const uint32
   }
 }
 
-// Begins a conversation with the shared tokens and the document.
+// Begins a new conversation. Fills its history with the tokens that all prompts share, and with the
+// document of the conversation.
 void WorkloadPrompts::Begin(Conversation& conversation) {
   conversation.stream = kFirstStream + num_conversations_++;
   uint32_t document_stream = conversation.stream;
@@ -91,7 +93,8 @@ int32_t WorkloadPrompts::Length(LengthRange range, uint32_t stream, uint64_t pos
   return range.min + static_cast<int32_t>(RandomBits(seed_, stream, position) % num_lengths);
 }
 
-// Appends `num_tokens` random tokens: the numbers from `position` of the stream `stream`.
+// Appends `num_tokens` random tokens to `prompt`. Token i is computed from random number `position`
+// + i of the random number stream `stream`.
 void WorkloadPrompts::Append(std::vector<uint32_t>& prompt, int32_t num_tokens, uint32_t stream,
                              uint64_t position) const {
   for (int32_t i = 0; i < num_tokens; ++i) {

@@ -21,12 +21,12 @@ class WorkloadPrompts {
   // previous request of this user.
   BenchPrompt Next(int32_t user);
 
-  // Reports the end of the last request of `user`. If the request has failed, its conversation
-  // ends.
+  // Reports the end of the latest request of `user`. `output` contains the output tokens of the
+  // request. If the request has failed, the next request of `user` begins a new conversation.
   void OnEnd(int32_t user, bool succeeded, std::span<const uint32_t> output);
 
  private:
-  // A conversation between two calls of Next().
+  // The state of the conversation of one user.
   struct Conversation {
     uint32_t stream = 0;  // index of the random number stream of this conversation
     int32_t turn = 0;     // index of the next turn; 0: the conversation has no history yet
