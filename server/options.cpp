@@ -321,10 +321,12 @@ void BindRequestLimits(RequestLimits& r, Flags& flags) {
                 r.messages_max, {1, 1 << 20});
   flags.Integer({"tools-max", "N", "Maximum number of tools in a chat request."}, r.tools_max,
                 {0, 65536});
-  flags.Bytes({"template-arguments-bytes-max", "SIZE",
-               "Maximum size of each JSON text in a request: template_arguments_json, the "
-               "arguments of a tool call, and the parameters of a tool."},
-              r.template_arguments_bytes_max, {2, 16 << 20});
+  flags.Bytes(
+      {"template-arguments-bytes-max", "SIZE",
+       "Maximum size of each JSON text in a request: template_arguments_json, the "
+       "arguments of a tool call, and the parameters of a tool. A number without a unit is in "
+       "bytes."},
+      r.template_arguments_bytes_max, {2, 16 << 20});
   flags.Integer({"json-values-max", "N",
                  "Maximum number of object members and array elements in all JSON texts of one "
                  "request. Each tool call counts as five members."},

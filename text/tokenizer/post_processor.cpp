@@ -65,8 +65,8 @@ absl::Status ApplyTemplate(const JsonFields& fields, bool add_special_tokens, Pa
       const size_t index = *id == "A" ? 0 : 1;
       if (index >= parts.size() || (*id != "A" && *id != "B")) {
         return InvalidArgument(
-            "the field {} must be A; B is allowed only if the post-processor gets two lists of "
-            "tokens",
+            "the field {} must be \"A\" in the template \"single\", and \"A\" or \"B\" in the "
+            "template \"pair\"",
             item.PathOf("id"));
       }
       result.push_back(parts[index]);
