@@ -58,7 +58,7 @@ BUGS = [
         "if (pool_.is_pending(id)) pool_.Withdraw(id);", ""),
     Bug("lookups can find a cache block although they cannot find the previous block of the same prompt", "kvcache/kv_cache_manager.cpp",
         "if (index > 0 && !pool_.is_published(table.blocks[index - 1])) return;", ""),
-    Bug("after a step fails, lookups can find the blocks of a sequence that follow a block with a hash collision",
+    Bug("after a failed step, the cache forgets the hash collision of a block, and lookups can find later blocks of the sequence",
         "kvcache/kv_cache_manager.cpp",
         "if (!admitted_by_this_step) return; table.collided = false;",
         "table.collided = false; if (!admitted_by_this_step) return;"),
