@@ -90,7 +90,8 @@ void ApplyBans(const StepSample& sample, std::span<float> logits);
 double LogOfMass(uint64_t mass);
 
 // Returns the log probability of a token with the logit `logit`. `max` is the largest logit of the
-// row. `log_of_mass` is LogOfMass(sum of the masses of all tokens of the row at temperature 1).
+// row. `log_of_mass` is the natural logarithm of the sum of exp(x - max) over all logits x of the
+// row, computed with LogOfMass().
 float LogProbability(float logit, float max, double log_of_mass);
 
 }  // namespace incipit

@@ -49,8 +49,9 @@ void RetainedBlocks::Assign(std::span<const BlockId> blocks, const Retention& hi
   group.start = now;
   group.level = LevelAt(group, now);
   group.tenant = tenant;
-  // Blocks with a hint above kDefaultLevel are evicted after all blocks without a hint. Only such
-  // blocks are limited by tenant_share_max, the maximum share of the cache for one tenant.
+  // Blocks with a hint above kDefaultLevel are evicted after all blocks without a hint. Each tenant
+  // may have only a limited number of blocks above kDefaultLevel: the share tenant_share_max of the
+  // cache.
   const bool is_above = group.level > kDefaultLevel;
   int64_t room = is_above ? RoomAbove(tenant) : 0;
   for (const BlockId id : blocks) {

@@ -114,9 +114,9 @@ void Scheduler::WakeWaiters(Sequence& producer, int32_t num_tokens) {
   UpdateRank(*policy_, producer);
 }
 
-// Removes `sequence` from the queue. If `sequence` waits for a prefix that a running sequence
-// computes, removes `sequence` from the list of sequences that wait for this running sequence
-// instead.
+// Removes `sequence` from the waiting sequences. If `producer` is set, `sequence` waits for a
+// prefix that the running sequence `producer` computes, and is in the list of `producer`.
+// Otherwise, `sequence` is in the queue `waiting_`.
 void Scheduler::StopWaiting(Sequence& sequence) {
   if (&sequence == head_) SetHead(nullptr);
   if (sequence.producer == nullptr) {

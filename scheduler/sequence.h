@@ -85,8 +85,9 @@ struct Sequence {
   int32_t shared_tokens = 0;
   Sequence* next_waiter = nullptr;   // next in the list of the sequences that wait for `producer`
   Sequence* first_waiter = nullptr;  // first sequence that waits for this sequence
-  // Number of tokens of this sequence that must be planned before the first waiting sequence in the
-  // list can continue: the smallest `shared_tokens` in the list.
+  // The smallest `shared_tokens` of all sequences that wait for a prefix of this sequence. When
+  // this number of tokens of this sequence is planned, at least one of the waiting sequences can
+  // continue.
   int32_t wake_tokens = 0;
 
   int32_t num_paid = 0;         // number of prompt tokens that the tenant was charged for
@@ -94,8 +95,9 @@ struct Sequence {
   int32_t num_planned = 0;      // number of computed tokens after the steps in flight
   int32_t num_pending = 0;      // tokens that the steps in flight sample for the sequence
   int32_t pending_sample = -1;  // index of the newest pending token among the samples of its step
-  // True if the sequence was preempted. Also true if StartChoice had to put the sequence into the
-  // queue. In both cases, lookups may find blocks that the sequence used or shared earlier.
+  // True if the sequence was preempted. Also true for an output of a request with several outputs
+  // if the output could not start when the prompt was computed. In both cases, the next lookup may
+  // find blocks that this request computed earlier.
   bool returning = false;
   bool admission_pending = false;  // true: no step is committed since the latest admission
   int32_t num_hit_tokens = 0;      // number of tokens that the lookup at the admission found

@@ -192,8 +192,8 @@ void SyncThreads(int id, int num_threads, Site site) {
 
 namespace {
 
-// Records that `warp` has arrived at the barrier of its cluster by calling the function named
-// `name`.
+// Records the arrival of `warp` at the barrier of its cluster. `name` is the name of the barrier
+// function that the warp called.
 void ArriveAtCluster(Warp& warp, const char* name, bool orders_reads) {
   Machine& machine = Machine::Get();
   const Site site = machine.current().site;

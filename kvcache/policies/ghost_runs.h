@@ -43,8 +43,9 @@ class GhostRuns {
   // Makes the next evicted block the first block of a new group.
   void EndRun() { open_parent_ = kNoBlock; }
   // Forgets and returns one group of evicted blocks whose last use was at least kAncientTicks ago.
-  // Examines only a part of the table. The caller must call ForgetAncient after every
-  // clock_.epoch_touches() block uses, until the result is std::nullopt.
+  // In each epoch (clock_.epoch_touches() block uses), the caller must call ForgetAncient
+  // repeatedly until the result is std::nullopt. The calls of one epoch examine only a part of the
+  // table.
   std::optional<GhostRun> ForgetAncient();
 
   size_t num_bytes() const { return sets_.size() * sizeof(Set); }

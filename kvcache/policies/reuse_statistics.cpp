@@ -18,8 +18,8 @@ constexpr float kUsedPrior = 4, kRatePrior = 0.1F;
 // range of ages (times since the last use). kChanceMax: maximum probability that a block is used in
 // one range of ages.
 constexpr float kRateMax = 2, kRateMin = 1e-6F, kChanceMax = 0.999F;
-// Strength with which neighbouring ranges of ages (times since the last use) get similar reuse
-// rates (uses per block).
+// Weight of the smoothing of reuse rates (uses per block). A larger weight makes the reuse rates of
+// neighbouring ranges of ages (times since the last use) more similar.
 constexpr float kLikeness = 4;
 
 // If the last use of a block was in the latest kYoungEpochs epochs (periods of block uses), the

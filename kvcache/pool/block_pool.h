@@ -307,8 +307,8 @@ class BlockPool {
   std::array<BlockId, 1024> freed_;
   std::array<uint32_t, kChangeSlots> changes_{};
   bool counts_changes_ = false;
-  // Number that num_changes() adds to every counter. An increment of this number changes the
-  // results for all keys.
+  // A part of the result of num_changes() for every block key. An increment of num_starts_
+  // therefore changes the results of num_changes() for all block keys.
   uint32_t num_starts_ = 0;
   bool short_digests_;
   bool is_lru_;

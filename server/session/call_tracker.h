@@ -18,8 +18,9 @@ struct CallLimits {
   int32_t connection_calls_max = 0;  // maximum number of calls in progress on one connection
 };
 
-// Counts calls. A call is in progress from Begin to End. CallLimits limits only the calls that have
-// called Begin and not yet Release. Thread-safe. Calls the callbacks of WhenIdle without a lock.
+// Counts calls. A call is in progress from Begin() to End(). A call counts toward the limits in
+// CallLimits only from Begin() to Release(), and Release() comes before End(). Thread-safe. Holds
+// no lock while a callback of WhenIdle() runs.
 class CallTracker {
  public:
   enum class Verdict { kAdmitted, kTooMany, kTooManyOfConnection };
@@ -49,8 +50,7 @@ class CallTracker {
   Mutex mutex_;
   // Number of calls in progress (between Begin and End).
   int32_t num_calls_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Number of calls that have called Begin and not yet Release. CallLimits::calls_max is the limit
-  // of this number.
+  // Number of calls between Begin() and Release(), limited by CallLimits::calls_max.
   int32_t num_counted_ ABSL_GUARDED_BY(mutex_) = 0;
   // Number of calls between Begin and Release on each connection. The key is the name of the
   // connection.

@@ -103,9 +103,10 @@ class RegexCompiler {
   size_t num_instructions_ = 0;
   std::vector<Source> look_arounds_;
   std::map<const RegexNode*, int32_t> look_around_of_;
-  // Element [i][symbol] is true if a character of the class `symbol` satisfies character check i: a
-  // condition for the character that a program has read last. Programs read the text forwards
-  // (`forward_conditions_`) or backwards (`backward_conditions_`).
+  // Results of character checks: element [i][symbol] is true if the characters of the class
+  // `symbol` pass check i. A program that reads forwards checks the character before its position
+  // in the text (`forward_conditions_`). A program that reads backwards checks the character after
+  // its position in the text (`backward_conditions_`).
   std::vector<std::vector<bool>> forward_conditions_, backward_conditions_;
 };
 

@@ -10,8 +10,9 @@
 namespace incipit {
 namespace {
 
-// Skips the white space before the offset `end`. Returns the offset of the first skipped character,
-// or `end` if the character before `end` is not white space. Stops at `begin`.
+// Returns the offset at which the white space directly before the offset `end` begins. Returns
+// `end` if the character before `end` is not white space. Examines only the characters in [begin,
+// end).
 size_t BlanksBefore(std::string_view text, size_t begin, size_t end) {
   while (end > begin) {
     const size_t last = PreviousCharacter(text, end);

@@ -93,7 +93,8 @@ class SampleLayout {
 // used for many launches.
 class SamplePlan {
  public:
-  // Creates a plan that writes `inputs` and reads `outputs`. REQUIRES: `inputs` has
+  // `inputs` is the input buffer of the kernel, which the plan fills. `outputs` is the output
+  // buffer of the kernel, from which the plan reads the results. REQUIRES: `inputs` has
   // layout().max_input_bytes() bytes, and `outputs` has layout().max_output_bytes() bytes.
   SamplePlan(const SampleCapacity& capacity, std::byte* inputs, std::byte* outputs);
 

@@ -36,8 +36,8 @@ class TextBuilder {
   friend struct Text;
   // Marks the bytes [begin, end) of the new string as written by a client.
   void Mark(size_t begin, size_t end);
-  // Marks which of the bytes that the caller appends next were written by a client. REQUIRES: the
-  // caller appends the bytes [begin, end) of `text`, whose marks are copied.
+  // Copies the marks of the bytes [begin, end) of `text` to the new string. A mark says that a
+  // client wrote a byte. REQUIRES: the caller appends the bytes [begin, end) of `text` next.
   void MarkAs(const Text& text, size_t begin, size_t end);
 
   std::string bytes_;
