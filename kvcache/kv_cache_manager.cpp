@@ -12,8 +12,8 @@
 namespace incipit {
 namespace {
 
-// The hash table `contents_` finds the first blocks of sequences by their tokens. The table has one
-// slot for this number of cache blocks.
+// Number of cache blocks per slot of the hash table `contents_`, which finds the first blocks of
+// sequences by their tokens.
 constexpr size_t kBlocksPerContent = 16;
 
 // While Announce() stores the token ids of a block, it prefetches the memory of the block that is
@@ -141,9 +141,9 @@ void KvCacheManager::Announce(BlockTable& table, const SequenceTokens& tokens) {
   // If lookups cannot find the previous block, do not make the following blocks findable.
   if (index > 0 && !pool_.is_published(table.blocks[index - 1])) return;
   while (index < num_full) {
-    // With sha256 keys, make several blocks findable at once: all blocks whose tokens are
-    // contiguous in memory. With other keys, handle one block at a time. First check that no block
-    // with other contents has the same key.
+    // With sha256 keys, each iteration handles all blocks whose tokens are contiguous in memory.
+    // With other keys, each iteration handles one block, and first checks that no block with other
+    // contents has its key.
     const auto piece = tokens.From(index * block_size);
     const size_t count = verifies_ ? 1 : std::min(num_full - index, piece.size() / block_size);
     if (verifies_ && IsKeyTaken(table, index, piece.first(block_size))) {

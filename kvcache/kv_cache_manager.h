@@ -47,9 +47,9 @@ struct KvCacheSeams {
   // Number of bits of each block key that are not set to zero. With few bits, different blocks
   // often have equal keys.
   int32_t digest_bits = kDigestBitsMax;
-  // The first tokens of a cached block are copied if at least this number of them match the prompt.
-  // Fewer tokens are copied only if they are all remaining prompt tokens. 0: a quarter of a block,
-  // but at least 2 tokens.
+  // Minimum number of matching tokens for which the first tokens of a cached block are copied. A
+  // shorter match is copied only if it reaches the end of the prompt. 0: a quarter of a block, but
+  // at least 2 tokens.
   int32_t copy_min_tokens = 0;
 };
 
@@ -330,8 +330,8 @@ class KvCacheManager {
   bool verifies_;               // true if blocks with equal keys may have different contents
   std::vector<BlockId> found_;  // blocks that the last call of GetComputedBlocks found
   Table<TokenId> tokens_;       // token ids of the blocks that lookups can find
-  // For each block that is the first of a sequence: digest of the seed, tenant, salt and adapter.
-  // Empty with sha256 keys.
+  // Element i: digest of the seed, tenant, salt and adapter of block i, if block i is the first of
+  // a sequence. With sha256 keys, the vector has no elements.
   std::vector<std::array<uint8_t, 32>> namespace_keys_;
   std::vector<Content> contents_;
   KvCacheStats stats_;

@@ -144,8 +144,9 @@ class RetainedBlocks {
   std::vector<uint32_t> marks_;
   // Earliest time at which a retention hint may end or may change the order of eviction.
   Time next_due_ = Time::max();
-  // TakeDue() examines the groups (the blocks of one request with a hint) in several calls.
-  // due_index_ is the index of the group at which the next call begins.
+  // Index of the group of blocks at which the next call of TakeDue() begins. Each call examines
+  // only some groups. A group contains the blocks of one request with a retention hint (a client's
+  // request to keep blocks).
   int32_t due_index_ = 0;
   // Earliest time at which a retention hint ends or changes the order of eviction. Considers only
   // the hints of the groups (requests) with an index below `due_index_`.

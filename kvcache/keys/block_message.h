@@ -16,8 +16,9 @@
 namespace incipit {
 
 struct BlockMessage {
-  // Digest of the previous block. For the first block: digest of the hash seed, tenant, salt and
-  // adapter. For the first block in CBOR: digest of only the hash seed.
+  // Digest of the previous block in the sequence. For the first block in the CBOR format: digest of
+  // the hash seed. For the first block in other formats: digest of the hash seed, tenant, salt and
+  // adapter.
   std::span<const uint8_t> parent;
   std::span<const TokenId> tokens;
   std::span<const ExtraKey> extras;

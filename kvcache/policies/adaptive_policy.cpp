@@ -13,9 +13,9 @@ namespace {
 // because the number of tokens in a block is an option.
 constexpr int32_t kTokensPerUnit = 512;
 
-// The policy updates its statistics each time the blocks used since the last update hold 1 /
-// kEpochsPerCapacity of the tokens in a full cache, but at least kUnitsPerEpochMin units. A unit is
-// kTokensPerUnit (512) tokens.
+// An epoch is the time between two updates of the statistics. An epoch ends when the blocks used in
+// the epoch hold 1 / kEpochsPerCapacity of the tokens of a full cache. The minimum is
+// kUnitsPerEpochMin * kTokensPerUnit tokens.
 constexpr int32_t kEpochsPerCapacity = 32, kUnitsPerEpochMin = 16;
 
 // The policy remembers evicted blocks in a table. The table has kGhostRuns entries for every
@@ -104,9 +104,9 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   const bool begins = !std::exchange(use.has_begun, true);
   if (found.empty()) return;
   int32_t lru_hits = 0, own_hits = 0;
-  // A group is a set of blocks that one request released together. runs_reused: number of groups
-  // that are now used for the second time; a part of a group counts as a fraction. ages: sum of the
-  // times since the last use of these groups, in block uses.
+  // A group contains the blocks that one request released together. runs_reused: number of groups
+  // that are reused for the first time (half of a group counts as 0.5). ages: sum of the ages of
+  // these groups (block uses since the last use of the group).
   double runs_reused = 0, ages = 0;
   size_t shared_end = 0;
   uint8_t turn_seen = use.turn_seen;
@@ -140,9 +140,9 @@ void AdaptivePolicy::Use(std::span<const BlockId> found, SequenceUse& use) {
   one_off_prefixes_.CountReuse(use.prefix, part, ages / runs_reused);
 }
 
-// Returns a hash of the common prefix (a start of many prompts, such as a system prompt) of a
-// prompt, or 0 if there is none. The common prefix ends with the last block in `blocks` that more
-// than kPrefixUses requests used, unless these requests belong to one conversation.
+// Returns a hash of the common prefix of a prompt (a start of many prompts, such as a system
+// prompt), or 0 if there is none. The common prefix ends with the last of the `blocks` that more
+// than kPrefixUses requests used. Blocks that only one conversation used are ignored.
 uint32_t AdaptivePolicy::PrefixIn(std::span<const BlockId> blocks, int turn) const {
   for (size_t i = blocks.size(); i-- > 0;) {
     const Record& record = records_[static_cast<size_t>(blocks[i])];
@@ -159,11 +159,12 @@ double AdaptivePolicy::MeanAgeOf(int age_class) const {
   return (begin + end) / 2 / clock_.units_per_touch();
 }
 
-// Removes leading blocks of `found` from the eviction order, and counts one use of each removed
-// block. Stops at the first block whose past uses differ from those of the first block. Returns the
-// number of removed blocks.
-// Increases `turn` to the highest turn (number of a request in its conversation) in which a removed
-// block was first computed.
+// Takes blocks out of the eviction order, from the start of `found` on. Stops before a block whose
+// past uses differ from those of found[0]. Counts one use of each block that is taken out. Returns
+// the number of these blocks.
+//
+// Sets `turn` to the maximum of `turn` and the turns of these blocks. The turn of a block is the
+// number of the request that first computed the block (1: first request of its conversation).
 size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   size_t length = 0;
@@ -173,8 +174,10 @@ size_t AdaptivePolicy::TakeUp(std::span<const BlockId> found, uint8_t& turn) {
   return length;
 }
 
-// Like TakeUp(), but also stops at the first block that is not next to the previous block in the
-// eviction order. So one list operation can remove all the blocks.
+// Takes blocks out of the eviction order, from the start of `found` on, with one list operation.
+// Stops before a block whose past uses differ from those of found[0], or that is not next to the
+// previous block in the eviction order. Counts uses, sets `turn` and returns a number as TakeUp()
+// does.
 size_t AdaptivePolicy::TakeUpNeighbours(std::span<const BlockId> found, uint8_t& turn) {
   const Record first = RecordOf(found.front());
   const bool listed = first.list_state == kListed;
@@ -263,8 +266,8 @@ void AdaptivePolicy::Release(std::span<const BlockId> freed, const SequenceUse& 
     };
     size_t begin = end - 1;
     while (begin > 0 && is_alike(freed[begin - 1])) --begin;
-    // The pool also releases a block when the retention hint of the block ends. In this case,
-    // use.has_begun is false, and the block does not count as new.
+    // If the blocks are released because their retention hint ends, use.has_begun is false. These
+    // blocks do not count as new.
     const bool is_new = IsUsedOnce(reuse_class) && use.has_begun;
     const bool is_one_off = is_new && one_off_prefixes_.Contains(use.prefix);
     if (is_new) one_off_prefixes_.CountNew(use.prefix, paced_clock_.now());

@@ -17,8 +17,9 @@ BlockOrder::BlockOrder(std::span<Block> blocks, int num_lists)
 
 int BlockOrder::FirstOccupied(int from) const {
   const size_t first = static_cast<size_t>(from) / 64;
-  // Bit i of `occupied_` is 1 if list i is not empty. The first iteration examines the bits from
-  // `from` on. The last iteration examines the bits below `from` of the same word.
+  // Bit i of `occupied_` is 1 if list i is not empty. Each iteration examines one 64-bit word. The
+  // first and the last iteration examine the word that contains bit `from`: the first iteration
+  // from bit `from` on, the last iteration below bit `from`.
   for (size_t i = 0; i <= occupied_.size(); ++i) {
     const size_t word = (first + i) % occupied_.size();
     uint64_t bits = occupied_[word];

@@ -38,8 +38,8 @@ class BlockOrder {
     PositionOf(id) = kNowhere;
   }
 
-  // Returns the oldest block of `list` that may be evicted, or kNoBlock. Removes (parks) older
-  // blocks that must not be evicted yet.
+  // Returns the oldest block of `list` that may be evicted, or kNoBlock. Removes older blocks that
+  // must not be evicted yet from `list`, and marks these blocks as parked.
   BlockId Oldest(int list) {
     while (true) {
       const BlockId id = Front(list);

@@ -33,18 +33,20 @@ struct SequenceUse {
   // If the sequence computes evicted blocks again: number of requests that used these blocks before
   // the eviction.
   uint8_t ghost_uses = 0;
-  // If the sequence computes evicted blocks again: turn (number of a request in its conversation)
-  // in which these blocks were first computed.
+  // If the sequence computes evicted blocks again: turn of these blocks. The turn of a block is the
+  // number of the request that first computed the block (1: first request of its conversation).
   uint8_t ghost_born = 0;
-  // If the sequence computes evicted blocks again, these members describe the blocks. ghost_class:
-  // index of the class of blocks with similar past uses. ghost_age: index of the range of ages
-  // (times since the last use). ghost_run: RunCodeOf(n), if n blocks were released together.
+  // If the sequence computes evicted blocks again, these members describe the blocks:
+  // - ghost_class: index of the class of blocks with similar past uses
+  // - ghost_age: index of the range of ages (times since the last use)
+  // - ghost_run: 5-bit code of the number of blocks that were released together (RunCodeOf)
   uint8_t ghost_class = 0, ghost_age = 0, ghost_run = 0;
   // Hash of the common prefix of the prompt: a start of many prompts, such as a system prompt. 0:
   // the prompt has no common prefix.
   uint32_t prefix = 0;
-  // Highest turn (number of a request in its conversation) in which a reused block of the sequence
-  // was first computed. 0: no such block.
+  // Highest turn of the reused blocks of the sequence; 0: no block was reused. The turn of a block
+  // is the number of the request that first computed the block (1: first request of its
+  // conversation).
   uint8_t turn_seen = 0;
   bool has_begun = false;  // true after the first call of EvictionPolicy::Use for the sequence
   // True after the policy has not found a block of the sequence among the evicted blocks. The

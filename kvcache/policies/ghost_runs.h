@@ -53,8 +53,8 @@ class GhostRuns {
  private:
   struct Entry {
     uint64_t tag : 17 = 0;
-    // Time of the last use of the blocks, measured in uses of any blocks. One unit is
-    // clock_.epoch_touches() / 8 uses.
+    // Value of clock_, which counts the uses of all blocks, at the last use of these blocks. One
+    // unit is clock_.epoch_touches() / 8 uses.
     uint64_t time : 14 = 0;
     uint64_t length : 11 = 0;
     uint64_t uses : 8 = 0;
@@ -70,7 +70,7 @@ class GhostRuns {
   static constexpr int kTicksPerEpochLog2 = 3;
   static constexpr uint64_t kTimeMask = (uint64_t{1} << 14) - 1;
   // A group of evicted blocks is forgotten after this time without a use, in the unit of
-  // Entry::time. The constant is half of the range of Entry::time (14 bits), so that no time wraps.
+  // Entry::time. Entry::time wraps after 2^14 units, so the limit is only half of this number.
   static constexpr uint64_t kAncientTicks = kTimeMask / 2;
   // ForgetAncient examines all groups of evicted blocks once in this number of epochs. An epoch is
   // a period of clock_.epoch_touches() block uses.

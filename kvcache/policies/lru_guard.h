@@ -41,10 +41,11 @@ class LruGuard {
   static constexpr size_t kEpochs = 1024;
   static constexpr double kDebtCapacities = 0.25, kDebtRequests = 6;
   static constexpr double kRelief = 2;
-  // In a relief period, the adaptive policy evicts in LRU order. If fewer than kSoonCapacities *
-  // capacity_ block uses lie between two relief periods, the second period is twice as long as the
-  // first. kReliefFactorMax is the maximum length of a relief period, divided by the minimum
-  // length.
+  // In a relief period, the adaptive policy evicts in LRU order. The period takes relief_factor_ *
+  // kRelief * capacity_ block uses.
+  //
+  // relief_factor_ doubles, up to kReliefFactorMax, if the previous relief period ended less than
+  // kSoonCapacities * capacity_ block uses ago. Otherwise, relief_factor_ becomes 1.
   static constexpr double kReliefFactorMax = 64, kSoonCapacities = 8;
   static constexpr double kMeanStep = 0.01;
 

@@ -1,5 +1,4 @@
-// The eviction policy `lru`: evicts the block without users that was released longest ago. Also
-// orders free blocks that lookups cannot find.
+// The eviction policy `lru`: evicts the block without users that was released longest ago.
 #pragma once
 
 #include <vector>

@@ -57,8 +57,8 @@ void OneOffPrefixes::CountReuse(uint32_t prefix, float part, double age) {
   sum_squared_ages_ = kept * sum_squared_ages_ + part * age * age;
   Entry* const entry = Find(prefix);
   if (entry == nullptr) return;
-  // CountReuse() counts requests with a retention hint, but CountNew() does not. So limit `reused`
-  // to the number of requests that CountNew() has counted.
+  // Do not increase `reused` above runs + coming, the number of requests that CountNew() has
+  // counted. CountNew() does not count requests with a retention hint, but CountReuse() does.
   const float most = std::max(entry->reused, entry->runs + entry->coming);
   Set(*entry, entry->runs, std::min(entry->reused + part, most));
 }

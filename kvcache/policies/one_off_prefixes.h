@@ -20,10 +20,9 @@ class OneOffPrefixes {
   // prompts. `now` is the time of the request, from PacedClock::now(). `now` may decrease slightly
   // between calls.
   void CountNew(uint32_t prefix, double now);
-  // Counts a reuse of blocks that earlier requests computed after `prefix`, the hash of a common
-  // start of many prompts. `part` is the number of these earlier requests, and may be a fraction:
-  // 0.5 if half of the blocks of one request are used again. `age`: time since the last use of the
-  // blocks, in the unit of PacedClock::now().
+  // Counts a reuse of blocks that follow `prefix`, the hash of a common start of many prompts.
+  // `part`: number of earlier requests whose blocks are reused; 0.5: half of the blocks of one
+  // request. `age`: time since the last use of the blocks, in the unit of PacedClock::now().
   void CountReuse(uint32_t prefix, float part, double age);
   // Returns true if `prefix` (the hash of a common start of many prompts) is one-off: the blocks
   // that requests compute after the prefix are rarely used again.
@@ -40,9 +39,8 @@ class OneOffPrefixes {
   // The table stores prefixes in sets. If a new prefix replaces a stored prefix, the counts of the
   // other prefixes in the set are multiplied by kKept.
   static constexpr float kKept = 0.9375F;
-  // Entry::runs does not count a new request fully at once, because its blocks are used again only
-  // later. The counted part of the request grows from 0 to 1 during a time of kLag * (mean time
-  // until blocks are used again).
+  // Entry::runs (number of requests) counts a new request gradually: from 0 at its start to 1 after
+  // kLag * (mean time until blocks are reused).
   static constexpr double kLag = 3;
   // Each reuse multiplies sum_ages_ and sum_squared_ages_ by 1 - kAgeStep, so that earlier reuses
   // have less weight.

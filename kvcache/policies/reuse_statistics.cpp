@@ -7,12 +7,12 @@
 namespace incipit {
 namespace {
 
-// Weights of the initial assumptions kRatePrior (kPriorWeight) and kUsedPrior (kFactorPriorWeight).
-// An assumption with the weight n has the same effect as n observed groups of blocks.
+// kPriorWeight: weight of the assumption kRatePrior. kFactorPriorWeight: weight of the assumption
+// kUsedPrior. An assumption with weight n has the same effect as n observed groups of blocks.
 constexpr float kPriorWeight = 0.5F, kFactorPriorWeight = 96;
-// Assumptions before any block use is counted. kRatePrior: number of uses per block in each range
-// of ages (times since the last use). kUsedPrior: blocks that several requests used are used this
-// many times as often as other blocks.
+// Assumptions before any block use is counted. kRatePrior: uses per block in each range of ages
+// (times since the last use). kUsedPrior: uses per block that several requests used, divided by the
+// uses per other block.
 constexpr float kUsedPrior = 4, kRatePrior = 0.1F;
 // kRateMin and kRateMax: minimum and maximum of a reuse rate, the number of uses per block in one
 // range of ages (times since the last use). kChanceMax: maximum probability that a block is used in
@@ -155,9 +155,9 @@ void ReuseStatistics::Scale(LifeTable& table, float factor) const {
   table.weight *= factor;
 }
 
-// Updates `exposed` when the ages (times since the last use) of blocks increase from `begin` to
-// `end`. `blocks` is the number of these blocks in each class. exposed[a][k] is the number of
-// blocks of class k that passed through age range a. A part of the range counts as a fraction.
+// Adds `blocks` (number of blocks of each class) to `exposed` for each range of ages in [`begin`,
+// `end`). The age of a block is the time since its last use. If only half of a range lies in
+// [`begin`, `end`), adds half of `blocks`.
 void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin, double end) const {
   if (SumOf(blocks) == 0) return;
   begin = std::max(begin, 0.0);
@@ -170,9 +170,9 @@ void ReuseStatistics::Expose(AgeTable& exposed, const Row& blocks, double begin,
   }
 }
 
-// Returns a table. Element [a][k] is the number of blocks of class k that passed through range a of
-// ages (times since the last use) since the last update. `units` is the time since the last update,
-// in the unit of the age ranges.
+// Returns a table. Element [a][k] is the number of blocks of class k whose age was in range a since
+// the last update. The age of a block is the time since its last use. `units`: time since the last
+// update, in the unit of the age ranges.
 ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   const auto age_class_of = [this](uint64_t epochs_ago) {
     return static_cast<size_t>(paced_clock_.AgeClass(paced_clock_.AgeOfEpoch(epochs_ago)));
@@ -200,8 +200,8 @@ ReuseStatistics::AgeTable ReuseStatistics::RecentlyExposed(double units) const {
   return exposed;
 }
 
-// Returns a bit mask of ranges of ages (times since the last use of a block). Bit a is 1 if, since
-// the last update, a block passed through range a or was used at an age in range a.
+// Returns a bit mask. Bit a is 1 if the age of any block was in age range a since the last update.
+// The age of a block is the time since its last use.
 uint64_t ReuseStatistics::LivelyAges(const AgeTable& exposed) const {
   static_assert(kAges <= 64);
   uint64_t ages = 0;
@@ -371,8 +371,8 @@ void ReuseStatistics::SetValues(const AgeTable& rate) {
     size_t size = 0;
     hull[size++] = {.time = 0, .hits = 0};
     Point here = hull[0];
-    // Number of blocks that reach the current age range (`a`), per block that is never used again.
-    // The age of a block is the time since its last use.
+    // Number of blocks that reach age range `a` without a use, divided by the number of blocks that
+    // are never used again.
     double survival = 1;
     for (size_t a = kAges; a-- > 0;) {
       const float r = rate[a][k];

@@ -83,11 +83,13 @@ class ReuseStatistics {
   // counts. Element [a][k] of each table is for range a of ages (times since the last use) and for
   // class k of blocks with similar past uses.
   struct LifeTable {
-    // Element [a][k]: number of blocks of class k that were used again at an age (time since the
-    // last use) in range a. A block counts 1/sqrt(n), if n blocks were released together.
+    // Element [a][k]: sum of the weights of the blocks of class k (blocks with similar past uses)
+    // that were reused at an age (time since the last use) in range a. Each block has the weight
+    // 1/sqrt(n), if n blocks were released together.
     AgeTable reused{};
-    // Element [a][k]: number of blocks of class k that passed through range a of ages (times since
-    // the last use). A block counts 1/sqrt(n), if n blocks were released together.
+    // Element [a][k]: sum of the weights of the blocks of class k (blocks with similar past uses)
+    // whose age (time since the last use) was in range a. Each block has the weight 1/sqrt(n), if n
+    // blocks were released together.
     AgeTable exposed{};
     AgeTable rate{};  // estimated uses per block in each range of ages
     // Log likelihood of the recent block uses, under the assumption that `rate` are the true reuse
@@ -130,21 +132,23 @@ class ReuseStatistics {
   // element.
   uint64_t epoch_;
   double fitted_at_;  // time of paced_clock_ at the last call of BeginEpoch
-  // Element [e % kEpochs][k]: number of blocks of class k whose last use was in epoch e (a period
-  // of block uses). Counts cached blocks without users, and evicted blocks that the policy
-  // remembers. A block counts 1/sqrt(n), if n blocks were released together.
+  // Element [e % kEpochs][k]: sum of the weights of the blocks of class k (blocks with similar past
+  // uses) whose last use was in epoch e. An epoch has a fixed number of block uses. Includes cached
+  // blocks without users and evicted blocks that the policy remembers. Each block has the weight
+  // 1/sqrt(n), if n blocks were released together.
   std::vector<Row> at_risk_;
   std::array<uint64_t, kEpochs / 64> occupied_{};
-  // Element k: number of blocks of class k whose last use was too long ago for at_risk_: kEpochs
-  // epochs ago or earlier. Class k contains blocks with similar past uses. A block counts
-  // 1/sqrt(n), if n blocks were released together.
+  // Element k: sum of the weights of the blocks of class k (blocks with similar past uses) whose
+  // last use was at least kEpochs epochs ago. An epoch has a fixed number of block uses. Each block
+  // has the weight 1/sqrt(n), if n blocks were released together.
   Row at_risk_before_{};
-  // Element [a][k]: number of blocks of class k that were used again since the last call of
-  // BeginEpoch, at an age (time since the last use) in range a. A block counts 1/sqrt(n), if n
-  // blocks were released together.
+  // Element [a][k]: sum of the weights of the blocks of class k (blocks with similar past uses)
+  // that were reused at an age (time since the last use) in range a. Counts since the last call of
+  // BeginEpoch. Each block has the weight 1/sqrt(n), if n blocks were released together.
   AgeTable recent_reused_{};
-  // Number of blocks that were used again, or that the policy forgot, since the last call of
-  // BeginEpoch. A block counts 1/sqrt(n), if n blocks were released together.
+  // Sum of the weights of blocks since the last call of BeginEpoch: reused blocks, and evicted
+  // blocks that the policy no longer remembers. Each block has the weight 1/sqrt(n), if n blocks
+  // were released together.
   double recent_weight_ = 0;
   double mean_run_ = 1;
   // number of calls of BeginEpoch since the reuse rates were last computed

@@ -19,9 +19,8 @@ class TouchClock {
   static constexpr int kAges = 48;
   static constexpr uint64_t kFirstAge = 16;
 
-  // `start` is the first value of now(). `unit` is the number of block uses in one unit of age.
-  // `epoch` is the number of block uses in one epoch, the period of EpochOf(). REQUIRES: `unit` and
-  // `epoch` are powers of two.
+  // `start`: first value of now(). `unit`: number of block uses in one unit of age. `epoch`: number
+  // of block uses in one epoch. REQUIRES: `unit` and `epoch` are powers of two.
   TouchClock(uint64_t start, uint32_t unit, uint32_t epoch)
       : now_(start), unit_shift_(std::countr_zero(unit)), epoch_shift_(std::countr_zero(epoch)) {}
 

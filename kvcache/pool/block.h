@@ -21,8 +21,8 @@ struct alignas(64) Block {
   BlockId prev = kNoBlock, next = kNoBlock;
   // Next newer block with the same key. For the newest block: the oldest block with the same key.
   BlockId next_same = kNoBlock;
-  // Block before this block in the sequence; kNoBlock: this block is the first of a sequence. If
-  // several blocks have the key of the previous block: the oldest of them.
+  // The previous block of the sequence, or kNoBlock if this block is the first. If several blocks
+  // have the key of the previous block, `parent` is the oldest of these blocks.
   BlockId parent = kNoBlock;
   BlockId first_child = kNoBlock;
   BlockId next_sibling = kNoBlock, prev_sibling = kNoBlock;

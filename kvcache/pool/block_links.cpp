@@ -88,8 +88,9 @@ void BlockPool::HandOver(BlockId id, BlockId to) {
 
 // Removes block `id` from the list of blocks with its key and from the tree of cached prefixes.
 // Does not change the eviction order. Returns true if no other block has the key of `id`. The
-// caller must then call EraseKey(). REQUIRES: another block has the key of `id`, or no cached block
-// continues `id`.
+// caller must then call EraseKey().
+//
+// REQUIRES: if no other block has the key of `id`, no cached block follows `id` in a sequence.
 bool BlockPool::Detach(BlockId id) {
   Block& block = At(id);
   INCIPIT_CHECK(block.published);
@@ -229,9 +230,9 @@ void BlockPool::CheckInvariants() const {
     ++num_free;
     num_cached += block.published;
     if (is_lru_ || !block.published) continue;
-    // A cached block without users must be the block that lookups return for its key (canonical).
-    // Its children (next blocks in sequences) must have no users, unless a pending (not computed)
-    // block has the same key.
+    // A cached block without users must be canonical (the block that lookups return for its key).
+    // If `block` is the only block with its key, its children (next blocks in sequences) must have
+    // no users. Otherwise, the next block with this key must be pending (not computed yet).
     INCIPIT_CHECK(block.canonical);
     if (block.next_same != BlockId{i}) {
       INCIPIT_CHECK(At(block.next_same).pending);

@@ -252,9 +252,8 @@ void BlockPool::PublishPending(std::span<const BlockId> ids, std::span<const Blo
   }
 }
 
-// Marks the blocks `ids` as computed. Also counts, in `regret_`, how many of these blocks were
-// evicted recently. The count ends after kStrangeKeys consecutive blocks that were not evicted
-// recently.
+// Marks the blocks `ids` as computed. Adds to `regret_` the number of these blocks whose keys were
+// evicted recently. Stops adding after kStrangeKeys consecutive blocks without a recent eviction.
 int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens,
                            SequenceUse& use) {
   if (ids.empty()) return 0;

@@ -113,8 +113,8 @@ class BlockPool {
 
   // Sets the time of the pool to `now`, and evicts blocks whose time to live has passed.
   void Advance(Time now);
-  // Sets the retention hint `hint` of a request on its `blocks`, in the order of their tokens. The
-  // hint takes effect when no request uses the blocks.
+  // Sets the retention hint `hint` (a client's request to keep blocks) on `blocks`. The hint takes
+  // effect when no request uses the blocks. REQUIRES: `blocks` have the order of the sequence.
   void Retain(std::span<const BlockId> blocks, const Retention& hint, uint64_t tenant) {
     retained_.Assign(blocks, hint, tenant, now_);
   }
@@ -149,8 +149,8 @@ class BlockPool {
   // blocks that KvEventLogOptions::scope excludes from the log of cache events. Allocates memory.
   std::vector<BlockId> StoredOrder() const;
 
-  // If `counts` is true, starts to count the changes of the cache that num_changes() reports;
-  // otherwise stops. Each start changes the results of num_changes() for all keys.
+  // If `counts` is true, starts to count changes of the cache for num_changes(). If `counts` is
+  // false, stops. Each start increases the results of num_changes() for all block keys.
   void CountChanges(bool counts) {
     num_starts_ += counts && !counts_changes_;
     counts_changes_ = counts;

@@ -23,10 +23,11 @@ void BlockPool::RestartEvents() {
   event_log_.Restart();
 }
 
-// Called when SweepCached() has visited block `id` and all blocks that follow `id`. Sets the next
-// position (sweep_): the sibling of `id`, which has the same previous block. If there is no
-// sibling, the next position is the previous block. If there is no previous block, the next
-// position is the next slot of `chains_`.
+// Sets the next position of the sweep (`sweep_`), when block `id` and all blocks that follow `id`
+// are visited. The next position is the first of these that exists:
+// 1. The next block with the same previous block as `id`.
+// 2. The previous block of `id`.
+// 3. The next slot of `chains_`, a hash table of the first blocks of sequences.
 void BlockPool::LeaveSubtree(BlockId id) {
   const Block& block = At(id);
   const bool has_sibling = block.next_sibling != kNoBlock;
@@ -44,10 +45,10 @@ bool BlockPool::HasComputedChild(const Block& block) const {
 }
 
 // Visits a block only if the log of cache events has reported the previous block of its sequence.
-// If a block is cached later, at a position that is already visited, Confirm() reports the block.
+// Confirm() reports blocks that are cached later at a position that is already visited.
 //
-// Reports a pending block (not computed yet) only if a computed block follows the pending block. If
-// the step of the pending block fails, the log of cache events reports that the block was removed.
+// SweepCached() reports a pending block (not computed yet) only if a computed block follows. If the
+// step of the pending block fails, the log reports that the block was removed.
 bool BlockPool::SweepCached(size_t visits_max, absl::FunctionRef<void(BlockId)> report) {
   if (!event_log_.is_open()) return false;
   for (; visits_max > 0 && sweep_.slot < chains_.size(); --visits_max) {
