@@ -22,8 +22,8 @@ constexpr int32_t kReservedParts = 100;
 // still be admitted (passing sequences), but may later be preempted so that `head_` fits.
 int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing_max) {
   const bool is_head_new = PrepareHead();
-  // Return early if no waiting sequence can fit: the queue has no new sequence, and no more blocks
-  // are free than after the previous call.
+  // Return early if no waiting sequence can fit. This is true if the queue has no new sequence and
+  // the number of free blocks has not increased since the previous call.
   if (is_blocked_ && !has_arrivals_ && !is_head_new && NumAvailable() <= num_available_) return 0;
   is_blocked_ = head_ != nullptr && head_->tried_in_plan == plan_number_;
   if (is_blocked_ && !options_.passing) return 0;
@@ -116,15 +116,13 @@ Scheduler::Candidates Scheduler::NextToAdmit(int32_t missing_max) {
   return {first, &BestCandidate(*first, missing_max)};
 }
 
-// Returns true if this plan may try to admit `sequence`. Three conditions must hold:
-// - This plan has not tried to admit `sequence` yet.
+// Returns true if this plan may try to admit `sequence`. A plan tries each sequence at most once.
+//
+// The head is the first sequence that did not fit into the cache. For sequences after the head, and
+// for all sequences if there is no head, two more conditions must hold:
 // - At most `missing_max` tokens of `sequence` are left to compute.
 // - If an earlier sequence does not fit into the cache, `sequence` was preempted fewer than
 //   preemptions_max times.
-//
-// The head is the first sequence in the order of the policy that did not fit into the cache. Only
-// the first condition applies to the head, and to new sequences that the policy puts before the
-// head.
 bool Scheduler::IsCandidate(Sequence& sequence, int32_t missing_max) {
   if (sequence.tried_in_plan == plan_number_) return false;
   if (head_ != nullptr && !policy_->GoesBefore(head_->standing, sequence.standing)) return true;

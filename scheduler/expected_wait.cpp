@@ -21,7 +21,7 @@ std::optional<Duration> WaitForecast::WaitFor(int64_t num_waiting,
 }
 
 // Predicts the number of prompt tokens in each of the next steps, if `num_left` prompt tokens must
-// be computed. Applies the rules of PromptRoom.
+// be computed.
 int32_t Scheduler::PromptTokensPerStep(const StepShape& decode_part, int64_t num_left) const {
   const int32_t room =
       std::max(1, options_.step_tokens_max - static_cast<int32_t>(decode_part.num_decoding));

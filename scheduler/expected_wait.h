@@ -9,15 +9,13 @@
 
 namespace incipit {
 
-// Predicts the time from the arrival of an average request to its first token. The scheduler makes
-// a forecast after a step. The caller passes the present length of the queue:
+// Predicts the time from the arrival of an average request to its first token:
 //
 //   wait = max(time of earlier prompts, time until a slot is free, rest of the present step)
 //          + time of its own prompt
 //
-// At most running_max sequences run at a time, and each of these sequences holds one slot. Earlier
-// prompts are computed while the request waits for a slot, so the formula has a maximum and not a
-// sum.
+// Each running sequence holds one of running_max slots. Earlier prompts are computed while the
+// request waits for a slot, so the formula contains the maximum of these times.
 struct WaitForecast {
   bool is_known = false;  // false: the model cannot predict the time of prompts yet
   // Time to complete the steps in flight and to compute the prompts of running sequences, in
@@ -36,8 +34,9 @@ struct WaitForecast {
   // Number of sequences that can start before another sequence ends.
   int32_t num_free_slots = 0;
 
-  // Returns the predicted time for a request behind `num_waiting` waiting sequences, whose prompts
-  // have `num_prompt_tokens` tokens together. Returns nullopt if the time is not known yet.
+  // Returns the predicted time from the arrival of a request to its first token. `num_waiting`:
+  // number of sequences that wait before the request. `num_prompt_tokens`: sum of the prompt tokens
+  // of these sequences. Returns nullopt if the time is not known yet.
   std::optional<Duration> WaitFor(int64_t num_waiting, int64_t num_prompt_tokens) const;
 };
 

@@ -19,13 +19,13 @@ class FairPolicy final : public SchedulingPolicy {
   // A sequence of the tenant with the most service is preempted first. Within a tenant, a sequence
   // with the lowest priority is preempted first.
   std::partial_ordering ComparePreemption(const Standing& a, const Standing& b) const override;
-  // Returns true if a sequence of `running` may be preempted to start a sequence of `waiting`. A
-  // slot is one running sequence. All of these conditions must hold:
-  // - The tenant of `running` has received more service than the tenant of `waiting`.
-  // - After the preemption, the tenant of `running` still has at least its share of the slots,
-  //   rounded down (TenantShares::SlotsOf).
-  // - After the start, the tenant of `waiting` has at most its share of the slots. This share is
-  //   rounded up if the services differ by more than kExchangeGap, and otherwise rounded down.
+  // Returns true if the tenant of `waiting` may start a sequence in place of a running sequence of
+  // the tenant of `running`. The tenant of `running` must have received more service (price of its
+  // tokens, divided by its weight). After the exchange, these limits must hold
+  // (TenantShares::SlotsOf):
+  // - The tenant of `running` has at least its share of the running sequences, rounded down.
+  // - The tenant of `waiting` has at most its share of the running sequences. This share is rounded
+  //   up if the services differ by more than kExchangeGap, and otherwise rounded down.
   bool MayDisplace(const Standing& waiting, const Standing& running,
                    int32_t num_running) const override;
 

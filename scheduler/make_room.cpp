@@ -44,10 +44,10 @@ bool Scheduler::MakeRoom(StepPlan& plan, Survey& survey) {
   return true;
 }
 
-// Returns true if the head (the first waiting sequence, which did not fit into the cache) can be
-// admitted only after preemptions of passing sequences. A passing sequence was admitted while an
-// earlier sequence did not fit. Sets `num_passing` to the number of necessary preemptions. Some
-// free blocks are kept for the next tokens of decoding sequences.
+// Returns true if the head (the first waiting sequence) does not fit into the cache now, but fits
+// after passing sequences are preempted. A passing sequence was admitted while an earlier sequence
+// did not fit. Sets `num_passing` to the number of necessary preemptions. Keeps free blocks for the
+// next tokens of decoding sequences.
 bool Scheduler::HeadFitsWithout(const Survey& survey, int32_t& num_passing) const {
   if (head_ == nullptr) return false;
   int32_t num_needed = cache_.BlocksNeeded(head_->table, {}, head_->num_tokens()) +

@@ -197,12 +197,13 @@ bool Scheduler::IsComputedBefore(const Sequence& a, const Sequence& b) const {
 }
 
 // Distributes `room` prompt tokens of the step in this order:
-// - running prompts, up to the first prompt that does not fit into the step as a whole;
-// - waiting sequences with fewer tokens to compute than this prompt;
-// - the remaining running prompts;
-// - the remaining waiting sequences.
+// 1. Running prompts, until a prompt does not fit into the step as a whole.
+// 2. Waiting sequences that have fewer tokens to compute than the prompt that did not fit.
+// 3. The remaining running prompts.
+// 4. The remaining waiting sequences.
+//
 // Reserves a quarter of the tokens for the oldest running prompt (the smallest OrderKey). Reserves
-// one token for the sequence that must advance in each step (FindProtected).
+// one token for the protected sequence, which must advance in each step.
 void Scheduler::AddPrompts(Time now, StepPlan& plan, int32_t room) {
   const bool may_admit =
       !lacks_blocks_ && num_waiting() > 0 && num_running() < options_.running_max;

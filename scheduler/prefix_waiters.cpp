@@ -24,8 +24,9 @@ size_t NumShared(std::span<const BlockHash> a, std::span<const BlockHash> b) {
   return shared;
 }
 
-// Sets `producer.standing`, by which the policy orders sequences. The new value is the best among
-// the request of `producer` and all sequences that wait for `producer`.
+// Sets the rank (`standing`) by which the policy orders `producer`. The rank becomes the best rank
+// among the request of `producer` and the sequences that wait for a prefix that `producer`
+// computes.
 void UpdateRank(const SchedulingPolicy& policy, Sequence& producer) {
   producer.standing = producer.group->standing;
   for (const Sequence* waiter = producer.first_waiter; waiter != nullptr;

@@ -118,10 +118,9 @@ void Scheduler::EndSequence(Sequence& sequence, FinishReason reason) {
     Retire(sequence);
     return;
   }
-  // Other choices of the request still need the prompt that `sequence` computes. So `sequence`
-  // continues under the choice number of another choice (`heir`), and `heir` ends instead of
-  // `sequence`. If a step in flight samples the first tokens of the choices, no exchange is
-  // necessary: `sequence` ends when this step is committed.
+  // Another choice of the request (`heir`) still needs the prompt that `sequence` computes. If a
+  // step in flight samples the first tokens of the choices, `sequence` ends when this step is
+  // committed. Otherwise, `sequence` and `heir` exchange their choice numbers, and `heir` ends now.
   if (sequence.num_pending > 0) {
     SetEndAtCommit(sequence, reason);
     return;
@@ -164,8 +163,9 @@ void Scheduler::LookAtDeadline(SequenceGroup& group, Time now) {
   deadlines_.Push(group);
 }
 
-// Returns the number of tokens that the waiting `sequence` must compute, if no block of its prefix
-// is evicted. The prefix is cached, or a running sequence (`producer`) computes the prefix.
+// Returns the number of tokens that the waiting `sequence` must compute. Does not count a prefix
+// that is cached or that a running sequence (`producer`) computes. Assumes that no block of this
+// prefix is evicted.
 int32_t Scheduler::NumMissingAtMost(Sequence& sequence) {
   if (sequence.producer != nullptr) return sequence.num_tokens() - sequence.shared_tokens;
   RefreshMatch(sequence);
@@ -232,8 +232,8 @@ void Scheduler::Release(Sequence& sequence) {
   num_to_sweep_ += 1;
 }
 
-// Subtracts the price of the prompt tokens of `sequence` that are not computed from the tenant's
-// service. Moves the sequences that wait for a prefix of `sequence` back to the queue. The caller
+// Reduces the tenant's service by the price of the prompt tokens of `sequence` that are not
+// computed. Moves the sequences that wait for a prefix of `sequence` back to the queue. The caller
 // must remove `sequence` from running_.
 void Scheduler::StopRunning(Sequence& sequence) {
   shares_.CountRunning(sequence.group->standing.tenant, -1);

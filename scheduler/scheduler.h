@@ -49,7 +49,8 @@ struct SchedulerOptions {
   // is admitted first; 1: requests are never reordered.
   int32_t reorder_window = 64;
   // If the policy ranks two running prompts equally, the prompt with fewer tokens left to compute
-  // goes first. Numbers of tokens up to this limit count as equal; the keys (OrderKey) then decide.
+  // goes first. If both prompts have at most this number of tokens left, the prompt with the
+  // smaller OrderKey (higher priority or earlier arrival) goes first.
   int32_t long_prefill_tokens = 64;
   // A sequence that was preempted this number of times is preempted again only if every other
   // running sequence was preempted as often.
@@ -64,9 +65,9 @@ struct SchedulerOptions {
 // A waiting request is refused if the time to its deadline is less than this multiple of the
 // predicted time of its prompt. Other prompts share the steps, so the prompt takes longer.
 inline constexpr double kRefusalRatio = 1.3;
-// A step should end before the deadline of each first output token that the step samples. So prompt
-// tokens are added only while the predicted duration is below this part of the time to the earliest
-// deadline.
+// Prompt tokens are added to a step only while its predicted duration is at most kDueRatio times
+// the time to the earliest deadline. Considers the deadlines of the first output tokens that the
+// step samples.
 inline constexpr double kDueRatio = 0.95;
 // A request is at risk if the time to its deadline is less than this multiple of the predicted time
 // of its prompt.
@@ -95,8 +96,8 @@ inline constexpr int32_t kStepsInFlightMax = 2;
 // Abort.
 struct StepPlan {
   // Part of a step: computes the tokens [first_token, first_token + num_tokens) of `sequence`. If
-  // num_samples is above 0, the step also samples tokens from the logits of the last token. The
-  // elements of `samples` from sample_begin on are the sequences that get these tokens.
+  // num_samples is above 0, the step also samples num_samples tokens from the logits of the last
+  // token. The sequences samples[sample_begin, sample_begin + num_samples) get one token each.
   struct Item {
     Sequence* sequence = nullptr;
     int32_t first_token = 0, num_tokens = 0;
@@ -222,7 +223,7 @@ class Scheduler {
   // Running sequences in the order of their admission.
   std::span<Sequence* const> running() const { return running_; }
   // Returns the head: the first waiting sequence, if it does not fit into the cache; otherwise
-  // nullptr. The head may be a user of the blocks of its cached prefix, so that they are not
+  // nullptr. The head may hold the blocks of its cached prefix. Blocks that the head holds are not
   // evicted.
   const Sequence* head() const { return head_; }
   const TenantShares& shares() const { return shares_; }
@@ -234,8 +235,8 @@ class Scheduler {
     int32_t num_decoding = 0;
     int64_t num_prompt_tokens = 0;  // prompt tokens of running sequences that are left to compute
     int32_t num_decode_blocks = 0;  // free blocks for one more token of each decoding sequence
-    // Free blocks for one more token of each decoding sequence and of the protected sequence (the
-    // running sequence that is never preempted).
+    // Number of free blocks needed to compute one more token of each decoding sequence and of the
+    // protected sequence (the running sequence that is never preempted).
     int32_t num_urgent_blocks = 0;
   };
 
@@ -372,9 +373,9 @@ class Scheduler {
   Sequence* protected_ = nullptr;
   Sequence* head_ = nullptr;  // see head()
   int32_t num_promised_ = 0;  // free blocks that the prompts of running sequences will need
-  // Counts of this plan. num_tries_: later sequences that did not fit while the head (the first
-  // waiting sequence) does not fit. num_parks_: sequences that began to wait for a prefix that a
-  // running sequence computes.
+  // Counts of this plan. num_tries_: failed attempts to admit a sequence after the head (the first
+  // waiting sequence, which does not fit into the cache). num_parks_: sequences that began to wait
+  // for a prefix that a running sequence computes.
   int32_t num_tries_ = 0, num_parks_ = 0;
   int32_t num_reserved_ = 0;  // free blocks that this plan keeps for the sequence `protected_`
   // True if this plan has preempted sequences because decoding sequences lacked free blocks. The

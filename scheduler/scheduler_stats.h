@@ -10,9 +10,11 @@
 
 namespace incipit {
 
-// Why a running sequence was preempted. kHead: the sequence started while an earlier sequence did
-// not fit into the cache, and its blocks are now needed. kShare: another tenant gets its share of
-// the running sequences. kDecode: sequences that decode need blocks.
+// Why a running sequence was preempted:
+// - kHead: an earlier sequence needs the blocks of the preempted sequence. The preempted sequence
+//   was admitted while the earlier sequence did not fit into the cache.
+// - kShare: another tenant gets its share of the running sequences.
+// - kDecode: sequences that decode need blocks.
 enum class PreemptionReason : uint8_t { kHead, kShare, kDecode };
 inline constexpr size_t kNumPreemptionReasons = 3;
 

@@ -95,9 +95,8 @@ struct Sequence {
   int32_t num_planned = 0;      // number of computed tokens after the steps in flight
   int32_t num_pending = 0;      // tokens that the steps in flight sample for the sequence
   int32_t pending_sample = -1;  // index of the newest pending token among the samples of its step
-  // True if the sequence was preempted. Also true for an output of a request with several outputs
-  // if the output could not start when the prompt was computed. In both cases, the next lookup may
-  // find blocks that this request computed earlier.
+  // True if the next lookup may find blocks that this request computed earlier. Either the sequence
+  // was preempted, or this choice could not start when the prompt of the request was computed.
   bool returning = false;
   bool admission_pending = false;  // true: no step is committed since the latest admission
   int32_t num_hit_tokens = 0;      // number of tokens that the lookup at the admission found

@@ -16,9 +16,9 @@ constexpr double kMemory = 0.99;
 // If the relative prediction error of a step is above this limit, the step has less effect on the
 // costs.
 constexpr double kLargeError = 0.5;
-// Strength of the penalty that keeps a cost (seconds per step, prompt token, decoding sequence or
-// position) close to its expected value: (0.1 / 0.7)^2. 0.1: relative variation of the duration of
-// equal steps. 0.7: relative difference of a cost from its expected value.
+// Strength of the penalty for a difference between a cost and its expected value. The strength is
+// (0.1 / 0.7)^2: 0.1 is the relative variation of the duration of equal steps, and 0.7 the relative
+// difference of a cost from its expected value.
 constexpr double kPriorStrength = 0.02;
 // Expected ratios of the costs per step, prompt token, decoding sequence and position. Measured
 // ratios: 1 : 0.087 : 0.1 : 2.3e-5 on 2 CPU cores with a model of 0.5B parameters, and 1 : 0.005 :
@@ -147,11 +147,12 @@ void StepTimeModel::Seed(const MeasuredStep& step) {
   ++num_seeds_;
 }
 
-// Updates the slowdown of `state`, a class of steps (decode, mixed or prefill), with the duration
-// of a step. Returns the weight that this step has when the costs are computed.
+// Updates state.slowdown (the median of measured / predicted duration) with a step that took
+// `seconds`. Returns the weight of this step in the least-squares fit of the costs (seconds per
+// step, prompt token, decoding sequence and position).
 double StepTimeModel::WeightOf(ClassState& state, const Terms& terms, double seconds) {
-  // Predictions may be far off before kTrainedSteps steps of the class (decode, mixed or prefill)
-  // are observed. The weight of this step then depends only on its measured duration.
+  // Until kTrainedSteps steps of the class are observed, predictions may be far off. So the
+  // returned weight depends only on the measured duration.
   if (state.num_observed < kTrainedSteps) return 1 / (seconds * seconds);
   // If no similar step was observed, the prediction may be 0 and the ratio infinite. The next line
   // limits the ratio.
@@ -212,8 +213,8 @@ double StepTimeModel::LevelOf(const Sums& sums, const Terms& costs) {
 }
 
 // Returns the costs (seconds per step, prompt token, decoding sequence and position) that fit the
-// measured steps in `sums` best. The expected costs are proportional to `prior`. A penalty grows
-// with the square of (cost - expected cost) / max(`prior`, `floor`).
+// measured steps in `sums` best. A penalty keeps the costs nearly proportional to `prior`. The
+// penalty measures differences relative to max(`prior`, `floor`).
 StepTimeModel::Terms StepTimeModel::Fit(const Sums& sums, const Terms& prior, const Terms& floor) {
   const double level = LevelOf(sums, prior);
   // Solve for cost / `unit`, so that all unknowns are of similar size.
@@ -232,8 +233,8 @@ StepTimeModel::Terms StepTimeModel::Fit(const Sums& sums, const Terms& prior, co
   return costs;
 }
 
-// Computes the costs of all steps together, and the costs of one class of steps (decode, mixed or
-// prefill), whose state is `state`.
+// Fits common_costs_ to the steps of all classes (decode, mixed and prefill). Then fits the costs
+// of one class, state.costs, to the steps of this class.
 void StepTimeModel::UpdateCosts(ClassState& state) {
   Sums all;
   for (const ClassState& each : classes_) Add(each.sums, each.slowdown, all);

@@ -101,9 +101,10 @@ class StepTimeModel {
   int32_t PromptTokensWithin(Duration limit, const StepShape& base, int64_t first_position,
                              int32_t tokens_max) const;
 
-  // Returns the time to compute `prompt_tokens` tokens, which attend to `positions` positions, in
-  // steps of `tokens_per_step` prompt tokens. Each step also computes `decode_part`. Returns 0
-  // before the first observation. REQUIRES: tokens_per_step > 0.
+  // Returns the time to compute `prompt_tokens` tokens in steps of `tokens_per_step` prompt tokens.
+  // `positions`: number of positions that a token attends to, summed over the prompt tokens. Each
+  // step also computes `decode_part`. Returns 0 before the first observation. REQUIRES:
+  // tokens_per_step > 0.
   Duration TimeFor(int64_t prompt_tokens, int64_t positions, int64_t tokens_per_step,
                    const StepShape& decode_part = {}) const;
 
@@ -165,13 +166,13 @@ class StepTimeModel {
   void UpdateCosts(ClassState& state);
 
   std::array<ClassState, kNumStepClasses> classes_;
-  // Costs of all steps together (decode, mixed and prefill), in seconds: per step, prompt token,
-  // decoding sequence and position that a token attends to.
+  // Costs that fit the steps of all classes (decode, mixed and prefill) best. Seconds per step, per
+  // prompt token, per decoding sequence and per position that a token attends to.
   Terms common_costs_{};
   int64_t num_observed_ = 0;
   int64_t num_seeds_ = 0;  // number of steps with prompt tokens that were passed to Seed
-  // Smallest and largest number of prompt tokens in one step that was passed to Seed. Steps without
-  // prompt tokens do not count.
+  // Smallest and largest number of prompt tokens in a step, among all steps that Seed() received.
+  // Steps without prompt tokens do not count.
   int64_t seed_tokens_min_ = 0, seed_tokens_max_ = 0;
   int64_t prompt_tokens_max_ = 0;  // largest number of prompt tokens in an observed step
 };

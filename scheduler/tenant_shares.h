@@ -28,8 +28,8 @@ struct ShareOptions {
   double prompt_price = 1;
   double output_price = 2;
   double cached_price = 0.1;
-  // Weights of tenants by Request::tenant. A tenant with weight 2 gets twice the service of a
-  // tenant with weight 1. All other tenants have weight 1. REQUIRES: weights are above 0.
+  // Weight of each tenant, by Request::tenant. The default weight is 1. A tenant with weight 2 gets
+  // twice the service of a tenant with weight 1. REQUIRES: weights are above 0.
   absl::flat_hash_map<uint64_t, double> weights{};
   // Ids (Request::tenant) of the tenants for which TakeServices returns separate numbers. REQUIRES:
   // at most kReportedTenantsMax ids.
