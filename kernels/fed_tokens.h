@@ -29,9 +29,8 @@ class FedTokens {
     }
     return tokens_;
   }
-  // Returns the pending token of `sample`: the token of sample number sample.pending_sample of the
-  // previous step. Returns -1 if `sample` has no pending token, or if the logits of the pending
-  // token were not finite.
+  // Returns the token that the previous step sampled at index sample.pending_sample. Returns -1 if
+  // sample.pending_sample is -1, or if the logits of this token were not finite.
   TokenId PendingTokenOf(const StepSample& sample) const {
     return sample.pending_sample < 0 ? -1 : SampleOfPrevious(sample.pending_sample);
   }

@@ -25,7 +25,7 @@ struct StepSample {
   // The pending token is the token at `position` - 1, if the previous step samples this token and
   // the host does not know it yet. This field is the index of its sample among the samples of the
   // previous step. -1: the host knows all tokens of the sequence. Penalties count the pending token
-  // as one more output token.
+  // as one more output token, unless its logits are not finite.
   int32_t pending_sample = -1;
   // Tokens that must not be sampled: the stop tokens if the output is shorter than min_tokens,
   // otherwise none.
@@ -45,13 +45,12 @@ struct StepScore {
 // - the cache blocks [block_begin[s], block_begin[s + 1]), each with block_size positions;
 // - the samples [sample_begin[s], sample_begin[s + 1]), in ascending order of `row`;
 // - the scores [score_begin[s], score_begin[s + 1]), in ascending order of `row`.
-// All arrays must stay valid until the step has finished, except StepSample::counts: the counts may
-// change when the function that starts the step (ModelRunner::Launch) has returned.
+// All arrays must stay valid until the step has finished. Only StepSample::counts may change
+// earlier, after ModelRunner::Launch has returned.
 //
-// A token -1 - i is a placeholder for the token of sample i of the previous step. If the logits of
-// that sample are not finite, the placeholder becomes token 0, and the caller must discard all
-// results that depend on the placeholder. Penalties ignore a pending token
-// (StepSample::pending_sample) whose logits are not finite.
+// The token -1 - i is a placeholder for the token that the previous step samples at index i. If the
+// logits for that token are not finite, the step uses token 0 instead. The caller must then discard
+// all results that depend on the placeholder.
 struct Step {
   std::span<const TokenId> tokens = {};     // tokens of all sequences, one sequence after the other
   std::span<const int32_t> positions = {};  // element i: position of tokens[i] in its sequence

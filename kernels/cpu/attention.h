@@ -35,8 +35,8 @@ class CpuAttention {
     // tile begin. Otherwise -1.
     int64_t states = -1;
   };
-  // A piece of work for one thread: a whole tile (tokens and heads of one sequence), or one range
-  // of kSplit positions of a tile.
+  // Work for one thread: the tokens of a tile attend to the positions in the splits [split_begin,
+  // split_end). Split i is the range of positions [i * kSplit, (i + 1) * kSplit).
   struct Unit {
     int32_t tile = 0, split_begin = 0, split_end = 0;
     int64_t cost = 0;

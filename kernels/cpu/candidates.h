@@ -49,8 +49,8 @@ class Candidates {
     // All candidates with a logit above this limit are kept. The limit is stored as an integer
     // (OrderKey of kernels/sampling.h).
     uint32_t key = 0;
-    // How many of the candidates with a logit equal to `key` are kept. In KeepLargest: the number
-    // of these candidates. In KeepMass: the minimum sum of their masses (weights in fixed point).
+    // Candidates with a logit equal to the limit are kept until their total reaches this number.
+    // KeepLargest counts each candidate as 1, KeepMass as its mass (weight in fixed point).
     uint64_t wanted_of_equals = 0;
   };
   template <class ValueOf>

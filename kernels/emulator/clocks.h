@@ -29,12 +29,11 @@ class Clocks {
   // Returns the vector-clock index of mbarrier number `barrier` (a barrier in shared memory). The
   // element counts how often this mbarrier was completed.
   int bulk_agent(int barrier) const { return num_threads_ + barrier; }
-  // Returns the vector-clock index that represents all other thread blocks of the cluster together.
-  // The element counts how often all thread blocks of the cluster, including this one, have called
-  // ArriveCluster().
+  // Returns the vector-clock index for accesses by other thread blocks of the cluster. The element
+  // counts barriers of the cluster, like ClusterArrivals().
   int remote_agent() const { return num_threads_ + kMostBarriers; }
-  // Returns the vector-clock index of the earlier kernels. The element is 1 if a thread has waited
-  // for the end of these kernels, otherwise 0.
+  // Returns the vector-clock index for accesses by earlier kernels. In a thread's vector clock, the
+  // element is 1 if these accesses happened before the thread's next access, otherwise 0.
   int kernels_agent() const { return num_threads_ + kMostBarriers + 1; }
 
   // Returns the current clock value of the warp of thread `thread`.
@@ -70,8 +69,8 @@ class Clocks {
   void Release(int thread, ClockVector& into);
   std::shared_ptr<const ClockVector> Snapshot(int thread);
   // Records that all accesses in the vector clock `known` happened before the next access of thread
-  // `thread`. `known` replaces the vector clock that an earlier call with the same `source`
-  // recorded.
+  // `thread`. `source`: number of an mbarrier, kMostBarriers for earlier kernels, or kMostBarriers
+  // + 1 for the cluster. Replaces an earlier vector clock of the same source.
   void Acquire(int thread, int source, std::shared_ptr<const ClockVector> known);
   ClockVector MakeVector() const { return ClockVector(static_cast<size_t>(num_agents_)); }
 

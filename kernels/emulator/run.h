@@ -84,7 +84,7 @@ struct Report {
   int64_t bank_conflicts = 0;  // sum of SiteCounts::bank_conflicts over all source lines
 };
 
-// The function and the sizes of a kernel, without the C++ type of the kernel (type erasure).
+// A kernel without its C++ type (type erasure).
 struct KernelCode {
   void (*run)(const void* args) = nullptr;
   const char* name = "";

@@ -106,8 +106,8 @@ class SharedRaces {
   // by another thread block. 0: there was no such read.
   ZeroArray<Clock> remote_reads_;
   Clock last_remote_read_ = 0;
-  // Cache of the function KnowsWrite(). For each thread: a write that happened before the next
-  // access of the thread. High 32 bits: the writer. Low 32 bits: the clock value of the write.
+  // Cache of KnowsWrite(). Element i: the latest write for which a check of thread i found no race.
+  // High 32 bits: the writer. Low 32 bits: the clock value of the write.
   std::vector<uint64_t> known_writes_;
   // The calls of FenceBulk() by one thread.
   struct Fences {

@@ -154,8 +154,8 @@ void GatherStep(const KvView& kv, int64_t first, SeenRange range, const AttendSc
   }
 }
 
-// Distance from the keys that are read now to the keys that are prefetched: `positions` positions
-// ahead in the sequence, and `elements` elements after the start of the keys there.
+// Where to prefetch keys. If the current keys belong to position p, the prefetch address is:
+// address of the keys of position p + `positions`, plus `elements` elements.
 struct NextKeys {
   int64_t positions, elements;
 };
@@ -184,8 +184,9 @@ class BlockWalk {
   int64_t index_, slot_;
 };
 
-// Returns the addresses of the keys and values of all positions that are both in [first, first +
-// kStep) and in `range`. The keys and values of other positions in the same blocks are undefined.
+// Returns the addresses of the keys and values of the positions in [first, first + kStep), one for
+// each block of kBlock positions. Blocks that lie outside `range` get no address. In the other
+// blocks, numbers of positions outside `range` are undefined.
 template <class T>
 StepBlocks<T> LocateStep(const KvView& kv, int64_t first, SeenRange range, NextKeys next,
                          const AttendScratch& scratch) {

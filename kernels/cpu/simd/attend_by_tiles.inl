@@ -63,8 +63,8 @@ void LoadQueryTiles(const AttendArgs& args, const AttendScratch& s) {
   }
 }
 
-// Arguments of MultiplyTileStep(), which multiplies a tile (16 rows) with several panels (16
-// outputs each). A block is the contents of one tile register.
+// Arguments of MultiplyTileStep(), which multiplies 16 rows (a tile) with several panels (16
+// outputs each). A block is the part of a tile or panel that fits in one tile register.
 struct TileStep {
   const char* rows;
   int64_t rows_stride;  // distance in bytes between two rows of a block of the tile

@@ -152,7 +152,7 @@ float WeighSome(SeenRange seen, float* scores, float max) {
 }
 
 // Adds values (V), multiplied by softmax weights, to the sums of ROWS rows (pairs of a token and a
-// query head). Processes VECTORS SIMD vectors of dimensions, from dimension `d` on.
+// query head). Processes VECTORS * Vec::kLanes dimensions of the head, from dimension `d` on.
 template <HasDots T, int ROWS, int VECTORS, bool FETCH>
 void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
   static_assert(VECTORS <= kAccumulateVectorsMax);

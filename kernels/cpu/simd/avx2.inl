@@ -150,9 +150,8 @@ inline Vec AddToExponent(Vec a, Vec n) {
   return {_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a.v), shifted))};
 }
 
-// A sum of masses. A mass is a token weight in fixed point (MassOf of kernels/sampling.h). AddMass
-// adds the constant 0x433 << 52 to each mass, and TotalOf subtracts this constant `num_terms`
-// times.
+// A sum of masses (token weights in fixed point). `v` also contains `num_terms` times the constant
+// 0x433 << 52, the bits of the double 2^52. TotalOf() subtracts these constants.
 struct MassSum {
   __m256i v;
   uint64_t num_terms;

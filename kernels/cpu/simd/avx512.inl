@@ -135,9 +135,8 @@ inline Vec AddToExponent(Vec a, Vec n) {
   return {_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a.v), shifted))};
 }
 
-// A sum of masses. A mass is a token weight in fixed point (MassOf of kernels/sampling.h). AddMass
-// adds the constant 0x433 << 52 to each mass, and TotalOf subtracts this constant `num_terms`
-// times.
+// A sum of masses (token weights in fixed point). `v` also contains `num_terms` times the constant
+// 0x433 << 52, the bits of the double 2^52. TotalOf() subtracts these constants.
 struct MassSum {
   __m512i v;
   uint64_t num_terms;

@@ -197,9 +197,9 @@ struct Kernels {
   // kChunk elements. Returns false if a logit is NaN or +infinity. The bits are the same for all
   // instruction sets (kernels/sampling.h).
   bool (*chunk_maxima)(const float* logits, int64_t size, float* maxima);
-  // Computes weights[i] = SamplingExp((logits[i] - max) * inverse_temperature) and returns the sum
-  // of MassOf(weights[i]). If `weights` is null, stores no weights. The bits are the same for all
-  // instruction sets (kernels/sampling.h).
+  // Computes weights[i] = exp((logits[i] - max) * inverse_temperature) by SamplingExp(). Returns
+  // the sum of the weights in fixed point (MassOf). If `weights` is null, only returns the sum. All
+  // instruction sets compute the same bits.
   uint64_t (*weigh)(const float* logits, int64_t size, float max, float inverse_temperature,
                     float* weights);
 };

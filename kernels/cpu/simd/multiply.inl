@@ -20,8 +20,8 @@ constexpr int64_t kChunkBytes = 256 * 1024;
 // Maximum number of input rows that are multiplied with a part of the weights while this part stays
 // in a CPU cache.
 constexpr int64_t kGroupRowsMax = 192;
-// Maximum number of panels (groups of weight rows) that are multiplied with the same part of the
-// input rows in the second-level cache.
+// Maximum number of panels (groups of weight rows) that are multiplied with a part of the input
+// rows while this part stays in the second-level cache.
 constexpr int64_t kBlockPanels = 8;
 // Minimum number of tiles (of a few input rows each) for which weights are widened to f32 in
 // advance. With fewer tiles, each tile widens the weights again.

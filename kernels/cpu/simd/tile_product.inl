@@ -28,10 +28,9 @@ constexpr int64_t kTilesAtOnce = 2, kPanelsAtOnce = 2;
 // Number of panels (16 weight rows each) that are multiplied together if the input has at most 16
 // rows. Memory bandwidth then limits the speed, and reads of several panels reach more bandwidth.
 constexpr int64_t kLonePanels = 4;
-// A part of the input rows stays in the second-level cache while the part is multiplied with
-// several panels (16 weight rows each). kGroupTiles: maximum number of tiles (16 input rows each)
-// of the part. kGroupPanels: maximum number of these panels. kSpanBlocks: maximum number of blocks
-// (32 columns of bf16 numbers each) of the part.
+// A part of the input stays in the second-level cache while up to kGroupPanels panels (16 weight
+// rows each) are multiplied with this part. The part has up to 16 * kGroupTiles rows and
+// kSpanBlocks blocks (64 bytes of each row).
 constexpr int64_t kGroupTiles = 8, kGroupPanels = 8, kSpanBlocks = 32;
 // Number of blocks (1,024 bytes each) of a panel that stay in the first-level cache while all tiles
 // of input rows are multiplied with these blocks.
@@ -40,8 +39,8 @@ constexpr int64_t kChunkBlocks = 8;
 // Used if the input has at most 32 rows.
 constexpr int64_t kPrefetchBlocks = 2;
 
-// The tile registers 0 to 3 hold sums, the registers 4 and 5 input rows, the registers 6 and 7
-// weights.
+// Tile registers 0 to 3 hold sums. Tile registers 4 and 5 hold input rows. Tile registers 6 and 7
+// hold weights.
 constexpr int kSumTiles = 0, kRowTiles = 4, kWeightTiles = 6;
 
 // Rounds a row to bf16. `out` may begin at the address of `x`. Unit::NarrowSixteen() may replace
@@ -136,8 +135,9 @@ struct TileArgsOfUnit {
   int64_t prefetch_jump;
 };
 
-// Multiplies one block of each of ROWS tiles (16 input rows each) with one block of panel number
-// PANEL (16 weight rows). REQUIRES: the block of the first tile is in register kRowTiles.
+// Multiplies 16 * ROWS input rows with panel number PANEL (16 weight rows), for the columns of one
+// block (64 bytes of each row). REQUIRES: register kRowTiles holds the first 16 input rows, for
+// these columns.
 template <class Unit, class Format, int ROWS, int PANELS, int PANEL>
 void MultiplyPanel(const char* rows, const char* panels, int64_t stride) {
   constexpr int kWeights = kWeightTiles + PANEL % 2;

@@ -271,9 +271,9 @@ INCIPIT_DEVICE uint64_t DescribeMatrix(const char* matrix) {
   constexpr uint64_t kUnused = 1 << 16;
   return kSwizzle128 | kEightRows | kUnused | (SharedAddress(matrix) >> 4 & 0x3FFF);
 }
-// Computes sums[64 x N] += a[64 x 16] * transpose of b[N x 16] asynchronously, on bf16 elements. N
-// is 128 or 192. Each of the four warps holds 16 consecutive rows of the sums. REQUIRES: `a` and
-// `b` are in the first row of a matrix (DescribeMatrix), at a multiple of 32 bytes from its start.
+// Starts sums[64 x N] += a[64 x 16] * transpose of b[N x 16] on bf16 elements. N is 128 or 192.
+// Each of the four warps holds 16 rows of the sums. REQUIRES: `a` and `b` point to row 0 of a
+// matrix (see DescribeMatrix), at column 0, 16, 32 or 48.
 INCIPIT_DEVICE void MultiplyAddWarpgroup(float (&sums)[16][4], const char* a, const char* b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "

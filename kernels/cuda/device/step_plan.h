@@ -45,14 +45,14 @@ struct DecodeItem {
   int32_t num_rows = 0;
   // Index, in the step's array of page numbers, of the first page of the sequence
   int32_t table = 0;
-  // Positions [begin, end) of the sequence that the item processes. `begin` is a multiple of 64, or
-  // the first position in the sliding window.
+  // The tokens of this work item attend to the positions [begin, end) of the sequence. `begin` is a
+  // multiple of 64, or the first position in the sliding window.
   int32_t begin = 0, end = 0;
   // The work for some tokens and query heads may be divided into `num_splits` items, each with
   // another range of positions. `split` is the index of this item among these items.
   int32_t split = 0, num_splits = 1;
-  // Index in the memory for partial results. The item with split = 0 stores its first result there.
-  // The results of the items with split = 1, 2, ... follow.
+  // If num_splits > 1: index in the memory for partial results at which the work item with split =
+  // 0 stores its first result. The results of the items with split = 1, 2, ... follow.
   int32_t partial = 0;
   // Index of the counter that counts the finished items with the same tokens and query heads as
   // this item.

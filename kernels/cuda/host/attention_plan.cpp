@@ -23,9 +23,8 @@ int32_t Lowest(int32_t position, int32_t window) { return position + 1 - Span(po
 // within the limits of `options`.
 size_t MaxPrefillTiles(const AttentionPlanOptions& options) {
   const int64_t rows = int64_t{options.max_tokens} * options.group;
-  // A work item may only contain tokens with the same SplitLength() (number of positions that
-  // attention sums separately). SplitLength() changes at most once in 8,192 consecutive positions
-  // of a sequence, so long prompts need at most one more item per 8,192 tokens.
+  // All tokens of a work item have the same SplitLength(). SplitLength() changes at most once in
+  // 8,192 consecutive positions of a sequence. Each change can add one work item.
   const int64_t parts = 2 * int64_t{options.max_sequences} + options.max_tokens / 8192 + 1;
   return static_cast<size_t>(rows / kPrefillRows + parts);
 }

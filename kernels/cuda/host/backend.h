@@ -96,8 +96,8 @@ class CudaBackend final : public Backend {
   bool Grow(Memory& scratch, size_t bytes);
   absl::Status ReserveScratch(const StepBounds& bounds);
   bool GrowSampled(int64_t num_samples);
-  // Aborts if the field `pending_sample` of a sample is too large: at least the number of tokens
-  // that the previous step (batch) sampled.
+  // Aborts if the `pending_sample` of a sample is not below the number of tokens that the previous
+  // step (batch) sampled.
   void CheckPendingTokens(std::span<const StepSample> samples) const;
   // Divides the attention of the current step (batch) into work items, unless this was already done
   // for the same page size, number of heads and sliding window. Returns false if an error occurs.
@@ -149,8 +149,8 @@ class CudaBackend final : public Backend {
   bool has_graph_ = false;
   std::array<StepInFlight, 2> in_flight_;
   size_t latest_ = 0, num_in_flight_ = 0;
-  // Device array of the tokens that the latest two steps (batches) sampled, in the order of
-  // SampledIndex. The next step reads the tokens of the latest step.
+  // Device array of the tokens that the latest two steps (batches) sampled. SampledIndex() returns
+  // the index of a token. The next step reads the tokens of the latest step.
   Memory sampled_;
   // numbers of tokens that the latest step (num_sampled_) and the step before it
   // (num_sampled_before_) sampled

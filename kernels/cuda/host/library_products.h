@@ -134,9 +134,8 @@ class LibraryProducts {
   Memory weight_, sums_, workspace_;
 };
 
-// Returns the arguments of an epilogue (a class that stores the results of a product) for a
-// measurement. The epilogue stores the `outputs` results of each input row in `out`, without a
-// bias.
+// Returns the arguments with which an epilogue (a class that stores the results of a product)
+// writes to `out`, without a bias. `outputs`: number of results of the product for each input row.
 template <class Epilogue>
 typename Epilogue::Args EpilogueInto(void* out, int64_t outputs) {
   typename Epilogue::Args args;

@@ -40,7 +40,7 @@ bool Parse(std::string_view text, int base, T& number) {
 }
 
 // Parses a line of the tuning file: kind of product, outputs, columns, minimum rows, and `own` or
-// `library`. After `library`, the line contains the words of the algorithm as hexadecimal numbers.
+// `library`. After `library`, hexadecimal integers follow, which hold the algorithm's binary data.
 bool ParseLine(std::string_view line, ProductKey& key, ProductChoice& choice) {
   const std::vector<std::string_view> words = Split(line, ' ');
   if (words.size() < 5) return false;

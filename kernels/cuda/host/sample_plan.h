@@ -17,21 +17,20 @@ namespace incipit::cuda {
 
 struct SampleCapacity {
   int32_t rows = 0;  // maximum number of rows of logits in one launch of a sampling kernel
-  // Maximum number of changed logits (penalties, biases and bans) in one launch of a sampling
-  // kernel. REQUIRES: at least the vocabulary size plus 1. The additional one belongs to an output
-  // token that the host does not know yet.
+  // Maximum number of LogitPatch elements (changes of logits) in one launch of a sampling kernel,
+  // for all rows together. REQUIRES: patches > vocabulary size, so that one sample always fits.
   int32_t patches = 0;
-  // Maximum number of likeliest tokens that one launch of a sampling kernel returns. REQUIRES: at
-  // least the smaller of kTopMax and the vocabulary size.
+  // Maximum number of likeliest tokens that one launch of a sampling kernel returns, for all rows
+  // together. REQUIRES: tops >= min(kTopMax, vocabulary size).
   int32_t tops = 0;
 };
 // Maximum number of likeliest tokens that are returned for one row of logits; limited by the size
 // of shared memory.
 inline constexpr int32_t kTopMax = 4096;
 
-// Returns the index, in the device array Sample::Args::sampled, of the token of sample number
-// `sample` of a step. `which` alternates between 0 and 1 from step to step. A step can therefore
-// read the tokens of the previous step while it stores its own tokens.
+// Returns the index in Sample::Args::sampled at which a step stores its token number `sample`.
+// `which` alternates between 0 and 1 from step to step, so that a step does not overwrite the
+// tokens of the previous step.
 inline int32_t SampledIndex(int64_t sample, size_t which) {
   return static_cast<int32_t>(2 * sample + static_cast<int64_t>(which));
 }

@@ -84,10 +84,9 @@ class RowSampler {
   };
 
   absl::StatusOr<Round*> NextRound(StepRounds& step, int64_t vocab_size, Stream& stream);
-  // Processes all rows of `args` in one or more kernel launches. For each launch, pack(plan, begin)
-  // packs rows from index `begin` on, and returns the index of the first row that is not packed.
-  // EnqueueRounds then copies the inputs to the device, calls launch(round, number of rows), and
-  // copies the results back.
+  // Enqueues rounds (kernel launches and their copies) until all rows of `args` are processed.
+  // pack(plan, begin) packs the rows [begin, end) of a round and returns `end`. launch(round,
+  // number of rows) launches the kernel.
   template <class Args>
   absl::Status EnqueueRounds(const Args& args, StepRounds& step, Stream& stream,
                              absl::FunctionRef<size_t(SamplePlan&, size_t)> pack,

@@ -52,9 +52,9 @@ struct RowView {
   int common_begin, common_end;
 };
 
-// Returns the positions to which the two query vectors of this lane attend. `first_row`: index of
-// the warp's first query vector. `position`: position of the token of query vector 0. `num_rows`:
-// number of query vectors of the warp, at least 1.
+// Returns the positions to which the two query vectors of this lane attend. The warp holds the
+// query vectors [first_row, first_row + num_rows). Query vector 0 belongs to the token at
+// `position`. REQUIRES: num_rows is at least 1.
 INCIPIT_DEVICE RowView ViewOf(const PagedAttentionArgs& args, int position, int first_row,
                               int num_rows) {
   const int group = dev::Fresh(args.num_heads) / args.num_kv_heads;

@@ -48,8 +48,9 @@ INCIPIT_DEVICE LanePosition PositionOfLane() {
   return {(lane >> 1 & 3) * 2 + (lane >> 3 & 1), (lane & 1) + (lane >> 4) * 2};
 }
 
-// Four results of a product: y[i] belongs to row `row` of the input x and to packed weight row 16 *
-// unit + 4 * quad + i. `valid` is false if the input has no row `row`.
+// Four results of a product: input row `row`, multiplied by four packed weight rows. The four
+// weight rows are group `quad` (0 to 3) of unit `unit` (16 packed weight rows). `valid` is false if
+// the input has no row `row`.
 struct Results {
   int unit = 0, quad = 0, row = 0;
   bool valid = false;

@@ -264,9 +264,9 @@ struct SkinnyProduct {
     char* shared_;
     dev::Barrier* full_;
     int num_tiles_, first_tile_;
-    // Position of the next weight tile to copy. The tile belongs to unit `pass_` + `unit_` (a unit
-    // is 16 packed weight rows). `tile_` is the index of the tile in this unit. Each tile has 64
-    // columns. A pass copies up to kMost units, beginning with unit `pass_`.
+    // Next weight tile to copy. tile_: index of the tile (64 columns) in its unit (16 packed weight
+    // rows). pass_: first unit of the current pass, which copies up to kMost units. unit_: index of
+    // the tile's unit in this pass.
     int tile_, pass_, unit_ = 0;
     Range units_;
     Cursor cursor_;
@@ -402,9 +402,8 @@ struct SkinnyProduct {
       dev::SyncCluster();
     }
   }
-  // Announces that this thread no longer reads the sums of other threads in shared memory.
-  // REQUIRES: the epilogue has not stored results yet, because ArriveCluster would wait for these
-  // stores.
+  // Signals that this thread has finished reading sums of other threads in shared memory. REQUIRES:
+  // the epilogue has not stored results yet. Otherwise, the signal waits for these stores.
   static INCIPIT_DEVICE void LeaveStages() {
     if constexpr (kCluster > 1) dev::ArriveCluster();
   }
@@ -482,8 +481,8 @@ struct SkinnyProduct {
     }
   }
 
-  // Adds up this lane's sums of the four column ranges and stores the totals in `y`. `stage`:
-  // address in shared memory of the sums of warp 0.
+  // Computes this lane's four results `y`: adds the partial sums of the kNumRuns column ranges.
+  // `stage`: address of the lane's first partial sum in shared memory.
   static INCIPIT_DEVICE void AddRuns(const float* stage, int num_tiles, float (&y)[4]) {
     LoadRun(stage, 0, y);
     INCIPIT_UNROLL

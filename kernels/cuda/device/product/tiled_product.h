@@ -59,9 +59,9 @@ struct TiledProduct {
                 (1 + kGroups) * kRegisters);
   static_assert(kWeightBytes % 1024 == 0 && kXBytes % 1024 == 0);
 
-  // Computes tiles of the result. For each tile, reads the weight rows and the input rows of the
-  // tile once, mostly from the L2 cache. Callers should pass num_squares = 1. With a larger value,
-  // each warp reads num_squares numbers per input row to compute the RMSNorm factor of the row.
+  // Computes tiles of the result. For each tile, reads the weight rows and the input rows once,
+  // mostly from the L2 cache. Fastest if `num_squares` (number of sums of squares of an input row,
+  // for RMSNorm) is 1, because each warp reads all these sums.
   static INCIPIT_DEVICE void Run(const Args& args) {
     char* const shared = dev::SharedMemory();
     if (dev::Thread() == 0) {

@@ -139,8 +139,8 @@ class RowSelector {
 
   // Two tokens whose scaled logits differ by 1.0 are this number of histogram bins apart.
   static constexpr float kBinsPerNat = 64;
-  // If a scaled logit is below the maximum by at least this number, the probability of the token
-  // counts as zero
+  // If a scaled logit is below the maximum by at least this number, the mass (integer probability
+  // weight) of the token is 0.
   static constexpr float kNoMass = kBins / kBinsPerNat;
   static_assert(kNoMass > (kMassBits + 1) * 0.6931472f + 0.1f);
 
@@ -150,7 +150,7 @@ class RowSelector {
   INCIPIT_DEVICE uint64_t MassOf(float logit) const { return SampleMass(SampleExp(Scaled(logit))); }
   INCIPIT_DEVICE uint64_t MassOf(uint64_t order) const { return MassOf(LogitOf(order)); }
   // Returns the histogram bin for the distance of the scaled logit from the maximum. Returns kBins
-  // if the probability of the token counts as zero.
+  // if the distance is at least kNoMass.
   INCIPIT_DEVICE uint32_t BinOf(float logit) const {
     const float distance = -Scaled(logit);
     return distance < kNoMass ? static_cast<uint32_t>(dev::Multiply(distance, kBinsPerNat)) : kBins;
@@ -242,9 +242,9 @@ class RowSelector {
                               : CutRow<false>(wanted, is_wanted);
   }
 
-  // Applies top_p if kMass is true, otherwise top_k. `asked`: top_p multiplied by 2^63, or top_k.
-  // Returns the highest sort key that is kept. Ignores tokens with a sort key above `last`, and
-  // tokens whose probability counts as zero.
+  // Applies top_p if kMass is true, otherwise top_k, to the tokens with sort keys up to `last`.
+  // `asked`: top_p * 2^63, or top_k. Returns the highest sort key that is kept. Likelier tokens
+  // have lower sort keys.
   template <bool kMass>
   INCIPIT_DEVICE uint64_t CutByDistance(uint64_t asked, uint64_t last) {
     sums_.Clear();
@@ -283,9 +283,9 @@ class RowSelector {
     return sum;
   }
 
-  // Fills the histogram with sums of masses (integer probability weights). One bin holds the sum
-  // over 128 * 2^shift consecutive logits. Ignores tokens with a sort key above `last` or a mass
-  // below `enough`.
+  // Sums masses (integer probability weights) in the histogram: one bin for each 128 * 2^shift
+  // consecutive logits of the row. Leaves out tokens less likely than the token with sort key
+  // `last`, and masses below `enough`.
   INCIPIT_DEVICE void SumPieces(int num_pieces, int shift, uint64_t last, uint64_t enough) const {
     constexpr int kDepth = 4, kWarps = kThreads / 32;
     sums_.Clear();

@@ -169,9 +169,8 @@ struct Sample {
   }
 
   // Stores the pending token (the output token that the previous step sampled) in shared memory.
-  // Also stores the index of a LogitPatch, which PatchAt() will use for the penalties of this
-  // token. If the sample has a LogitPatch for the token, stores its index. Otherwise stores the
-  // index of the last LogitPatch, which the host has added for this case.
+  // Also stores the index of its LogitPatch (change of a logit). A token without a LogitPatch gets
+  // the spare LogitPatch at the end of the sample's array.
   static INCIPIT_DEVICE void FindPending(const Args& args, const SampleEntry* entry) {
     const int pending = dev::LoadGlobal(args.sampled + dev::LoadShared(&entry->pending));
     const int token = pending < args.vocab_size ? pending : -1;

@@ -96,8 +96,8 @@ struct SampleOutputs {
   // element i: a RowStatus, which states whether all logits of a row are finite
   int32_t* status = nullptr;
   TokenScore* scores = nullptr;  // numbers from which the host computes log probabilities
-  // Lists of likeliest tokens, one list after the other. Each list begins at index `top_begin` of
-  // its SampleEntry or ScoreEntry, with the likeliest token.
+  // Lists of likeliest tokens, likeliest token first. The list of a SampleEntry or ScoreEntry
+  // begins at tops[top_begin].
   TopLogit* tops = nullptr;
 };
 

@@ -37,8 +37,8 @@ INCIPIT_DEVICE float ScaledLogit(float logit, float max, float inverse_temperatu
   return dev::Multiply(dev::Add(logit, -max), inverse_temperature);
 }
 
-// Returns the sum of integer probability weights that the tokens kept by top_p must reach: total *
-// top_p, but at least 1. `total` is the sum for all tokens. `share` is top_p * 2^63.
+// Returns total * top_p, but at least 1. `share` is top_p * 2^63. `total` is the sum of the integer
+// probability weights of all tokens. top_p keeps tokens until their weights sum up to the result.
 INCIPIT_DEVICE uint64_t ShareOfMass(uint64_t share, uint64_t total) {
   const uint64_t mass = dev::MultiplyHigh(total, share) << 1 | (total * share) >> 63;
   return mass > 1 ? mass : 1;

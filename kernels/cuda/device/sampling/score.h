@@ -20,9 +20,8 @@ struct ScoreSlot {
   TopLogit* tops = nullptr;
 };
 
-// Writes the data for the log probabilities of `token` and of the `num_top` likeliest tokens to the
-// addresses in `slot`. REQUIRES: selector.Survey(), which finds the maximum of `row`, was called
-// after the last change of `row`.
+// Stores the TokenScore of `token` and the `num_top` likeliest tokens of `row` at the addresses in
+// `slot`. REQUIRES: selector.Survey() was called after the last change of `row`.
 template <int kThreads>
 INCIPIT_DEVICE void WriteScore(RowSelector<kThreads>& selector, const LogitsRow& row, int token,
                                int num_top, const ScoreSlot& slot) {
