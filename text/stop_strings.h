@@ -32,8 +32,8 @@ class StopStringSet {
   struct Node {
     int32_t child = kNone;    // index in nodes_ of the first child, or kNone
     int32_t sibling = kNone;  // index in nodes_ of the next child of the same parent, or kNone
-    // Index in nodes_ of the node from which the search continues if no child fits the next byte.
-    // That node stands for the longest proper suffix of this node's prefix for which a node exists.
+    // Index in nodes_ of the node to try next if no child fits the next byte. This is the failure
+    // function of Aho and Corasick.
     int32_t fallback = kRoot;
     int32_t depth = 0;  // length in bytes of the prefix for which the node stands
     char byte = 0;      // last byte of the prefix for which the node stands
@@ -77,8 +77,8 @@ class StopStrings {
   // found, Result::text ends after the stop string if `include_stop` is true, and before the stop
   // string otherwise.
   Result Push(std::string_view text, bool include_stop);
-  // Adds `text`, the next piece of the output, and ignores every stop string that ends in `text`.
-  // Returns the text to send. Holds back the last bytes if they may begin a stop string.
+  // Adds `text`, the next piece of the output, but does not stop at stop strings in `text`. Returns
+  // the text to send. Holds back the last bytes if they may begin a stop string.
   std::string Pass(std::string_view text);
   // Returns the text that was held back as the possible beginning of a stop string.
   std::string Flush();

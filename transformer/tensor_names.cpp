@@ -67,8 +67,8 @@ absl::Status CheckShape(const ExpectedTensor& expected, const StoredTensor& stor
                          ShownShape(stored.shape), ShownShape(expected.shape));
 }
 
-// Returns an error if the element type of the tensor `stored` differs from the dtype in
-// config.json, or from the type of another tensor (`first_dtype_name`).
+// Returns an error if the element type of the tensor `stored` is not supported, differs from the
+// dtype in config.json, or differs from `first_dtype_name` (the type of the final norm).
 absl::Status CheckDType(const ModelConfig& config, const ExpectedTensor& expected,
                         const StoredTensor& stored, std::string_view first_dtype_name) {
   if (!stored.dtype) {

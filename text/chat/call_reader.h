@@ -22,8 +22,8 @@ class CallReader {
     kReading,  // The bytes that were read may be the beginning of a tool call.
     kCalls,    // A tool call is complete. Another tool call may follow without an opening marker.
     kDone,     // All tool calls after the opening marker are complete.
-    // The bytes after the last complete tool call are not a tool call. The caller must parse the
-    // last byte again, as output text.
+    // The bytes after the last complete tool call are ordinary text. The caller must parse the last
+    // of these bytes again, because this byte may begin another marker.
     kFailed,
   };
 

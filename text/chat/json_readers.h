@@ -64,8 +64,8 @@ class PythonCallReader final : public CallReader {
   State Read(char byte) override;
 
  private:
-  // The bytes of the list that Read has read. After the closing bracket of the list: the bytes that
-  // Read has read after the bracket.
+  // If `is_closed_` is false: the bytes of the list so far. If `is_closed_` is true: the bytes
+  // after the list so far.
   std::string text_;
   PythonCallsExtent extent_;
   bool is_closed_ = false;  // true after the closing bracket of the list

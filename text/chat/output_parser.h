@@ -70,8 +70,8 @@ class OutputParser {
   size_t Hold(char byte, TextMatcher& marker);
   // Returns true if `byte` may be the first byte of a tool call in a format without a marker.
   bool BeginsCall(char byte) const;
-  // Starts to read a tool call. The first `begin_size` bytes of `held_` end with the opening marker
-  // of the tool call, or with its first byte if the format has no marker.
+  // Starts to read a tool call. The first `begin_size` bytes of `held_` end with the opening
+  // marker. In a format without a marker, these bytes end with the first byte of the tool call.
   void BeginCall(size_t begin_size);
   // Moves the completed tool calls from `reader_` to `out`, and removes their text from `held_`.
   void TakeCalls(ParsedText& out);
@@ -96,8 +96,7 @@ class OutputParser {
   TextMatcher reasoning_end_;
   TextMatcher call_marker_;
   std::unique_ptr<CallReader> reader_;
-  // Size in bytes of the text at the beginning of `held_` that ends with the opening marker (or
-  // first byte) of the current tool call. 0 after TakeCalls() has removed this text.
+  // `begin_size` of the last BeginCall(). 0 after TakeCalls() has removed these bytes from `held_`.
   size_t call_begin_size_ = 0;
   bool has_reasoning_ = false;  // true after the parser has returned reasoning
   bool has_content_ = false;    // true after the parser has returned content

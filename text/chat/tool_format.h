@@ -10,9 +10,9 @@
 
 namespace incipit {
 
-// The format in which a model writes tool calls. In the comment of each value, NAME, KEY and VALUE
-// are strings, and ARGUMENTS is a JSON object. A tool call without a marker (kLlamaJson, kPythonic,
-// kJson) must be at the beginning of the output, or directly after reasoning or another tool call.
+// The format in which a model writes tool calls. NAME, KEY, VALUE and ARGUMENTS (a JSON object)
+// below are placeholders. A tool call without a marker (kLlamaJson, kPythonic, kJson) must be at
+// the beginning of the output, or directly after reasoning or another tool call.
 enum class ToolFormat : uint8_t {
   kNone,  // The output text contains no tool calls.
   // A tool call is <tool_call>{"name": NAME, "arguments": ARGUMENTS}</tool_call>.

@@ -76,9 +76,8 @@ class Automaton {
   uint32_t num_symbols_ = 0;
 };
 
-// The automata of one regular expression. The automaton `matcher_` finds matches of the whole
-// expression. A look-around of more than one character has its own automaton, which reads the whole
-// text before `matcher_`. Immutable.
+// The automata of one regular expression. First, the automaton of each look-around (of more than
+// one character) reads the whole text. Then `matcher_` finds the matches. Immutable.
 class AutomatonRegex {
  public:
   // Compiles the expression `root`. Returns null if automata cannot match the expression (for
@@ -102,9 +101,8 @@ class AutomatonRegex {
   explicit AutomatonRegex(SymbolMap symbols) : symbols_(std::move(symbols)) {}
 
   SymbolMap symbols_;
-  // Element `symbol` is a bit set. Bit i is 1 if condition i is a check of the last read character,
-  // and a character of the class `symbol` passes the check. Conditions that are look-arounds have
-  // the lowest bits, which are 0 here. There is one table for each direction of reading.
+  // Element `symbol` is a bit set. Bit i is 1 if condition i is a check of the last read character
+  // and is true for the characters of the class `symbol`.
   ConditionTable after_reading_forwards_{}, after_reading_backwards_{};
   // True if transitions of `matcher_` depend on the bit set `conditions`
   bool has_conditions_ = false;

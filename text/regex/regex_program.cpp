@@ -15,9 +15,8 @@ constexpr size_t kAutomatonEntriesMax = 1 << 16;
 // last read character. With n conditions, the automaton has 2^n table entries for each state and
 // each class of characters.
 constexpr size_t kConditionsMax = 5;
-// While a program is compiled, a check of the last read character has the condition number
-// kFirstCharacterCondition + (index of the check). At the end, the compiler replaces this number by
-// (number of look-arounds) + (index of the check).
+// During compilation, the conditions on the last read character have the numbers from this value.
+// RegexCompiler::Build() renumbers these conditions: they follow the look-arounds.
 constexpr int32_t kFirstCharacterCondition = 1 << 16;
 
 bool MayMatchNothing(const RegexNode& node) {

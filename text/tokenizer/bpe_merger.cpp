@@ -10,8 +10,8 @@ namespace {
 // A merge is frequent in a word if it applies at least once per kEverywhereSpacing symbols. For
 // such a merge, one pass over the whole word is the fastest method.
 constexpr size_t kEverywhereSpacing = 8;
-// Limits the time of MergeCommon(). The passes for merges that are not frequent together read at
-// most kRarePassesMax * (number of symbols of the word) symbols.
+// Limits the time of MergeCommon(). All passes for rare (not frequent) merges read in total at most
+// kRarePassesMax symbols per symbol of the word.
 constexpr size_t kRarePassesMax = 6;
 // Minimum number of symbols of a window: a part of a word that MergeInWindows() merges separately.
 constexpr size_t kWindowMin = 64;
@@ -66,8 +66,8 @@ class BpeMerger::ShortWord {
     return std::min(least, std::min(LeastOf(&least_[8]), LeastOf(&least_[12])));
   }
 
-  // Merges a pair of symbols if no overlapping merge (with the previous or the next symbol or
-  // token) can apply earlier. Returns the number of remaining symbols.
+  // Merges two neighbouring symbols if their merge certainly applies before every merge that
+  // overlaps these symbols. Returns the number of remaining symbols.
   uint32_t MergePairs() {
     constexpr static MergeTable::SymbolPair kNoPair;
     // pairs[i + 1] describes the merge of the symbols i and i + 1.
@@ -183,9 +183,8 @@ size_t BpeMerger::MergeInWindows(std::span<TokenId> symbols) {
       symbols[num_kept++] = window_[i];
       begin += check.LengthOf(window_[i]);
     }
-    // Make the next window (the part of the word to merge next) shorter only if `begin` is greater
-    // than ever before. Without this condition, windows might never become long enough for a very
-    // long token.
+    // Make the next window shorter only after progress (`begin` > `furthest`). Otherwise, windows
+    // might never become long enough for a very long token.
     if (begin <= furthest) continue;
     furthest = begin;
     size = std::max(kWindowMin / 2, size / 2);

@@ -41,8 +41,8 @@ struct DecodeStart {
 class DecoderStep {
  public:
   virtual ~DecoderStep() = default;
-  // Returns an object that applies the step to one list of tokens. The object passes text to `next`
-  // as soon as later tokens cannot change the text.
+  // Returns an object that applies this decoding step to one list of tokens. The object passes text
+  // to `next` as soon as later tokens cannot change the text.
   virtual std::unique_ptr<TokenSink> Begin(DecodeStart start, TokenSink& next) const = 0;
   // Returns true if the step joins all tokens of a list into one token.
   virtual bool joins() const { return false; }

@@ -15,8 +15,8 @@ std::unique_ptr<const DecoderStep> ByteFallbackStep();
 std::unique_ptr<const DecoderStep> FuseStep();
 std::unique_ptr<const DecoderStep> ReplaceStep(TextPattern pattern, std::string content);
 std::unique_ptr<const DecoderStep> StripStep(char32_t content, uint64_t start, uint64_t stop);
-// Returns a step that replaces the character `replacement` by a space. If `drops_first` is set, the
-// step removes `replacement` from the first token instead.
+// Returns a step that replaces each character `replacement` by a space. If `drops_first` is true,
+// the step deletes each `replacement` in the first token of the output.
 std::unique_ptr<const DecoderStep> MetaspaceStep(char32_t replacement, bool drops_first);
 std::unique_ptr<const DecoderStep> WordPieceStep(std::string prefix, bool cleans_up);
 std::unique_ptr<const DecoderStep> WordSuffixStep(std::string suffix);

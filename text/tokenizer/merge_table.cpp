@@ -44,9 +44,9 @@ void MergeTable::Finish(size_t num_tokens) {
   if (knows_ends_) IndexCommonSymbols(joined);
 }
 
-// Returns the different pairs of symbols at which merges join two tokens: the last symbol of the
-// left token, and the first symbol of the right token. A symbol is a token that no merge makes.
-// Sets knows_ends_ to false if a token has several possible first or last symbols.
+// For each merge, returns the last symbol (token that no merge makes) of the left token, and the
+// first symbol of the right token. Omits duplicates. Sets knows_ends_ to false if a token has
+// several possible first or last symbols.
 std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
   // The two tokens that are merged into `token` are left_of[token] and right_of[token]. Both are -1
   // if no merge makes `token`.
@@ -55,9 +55,8 @@ std::vector<MergeTable::Joined> MergeTable::JoinedSymbols(size_t num_tokens) {
     left_of[merge.merged] = merge.left;
     right_of[merge.merged] = merge.right;
   }
-  // Returns the first symbol of each token if `links` is left_of, or the last symbol if `links` is
-  // right_of. Sets knows_ends_ to false if a token has no such symbol, because its merges form a
-  // cycle.
+  // Returns the first symbol of each token (`links` is left_of), or the last symbol of each token
+  // (`links` is right_of). Sets knows_ends_ to false if `links` contains a cycle.
   const auto ends_of = [&](const std::vector<TokenId>& links) {
     std::vector<TokenId> ends(num_tokens);
     for (size_t token = 0; knows_ends_ && token < num_tokens; ++token) {

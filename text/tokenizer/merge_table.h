@@ -33,9 +33,8 @@ class MergeTable {
   struct SymbolPair {
     TokenId merged = -1;
     int32_t rank = kNoRank;
-    // Lowest rank of all merges with these two symbols at the border of their tokens: the left
-    // token ends with the first symbol, and the right token begins with the second symbol. kNoRank:
-    // no such merge exists.
+    // Lowest rank of all merges of a token that ends with the left symbol of this pair and a token
+    // that begins with the right symbol. kNoRank if no such merge exists.
     int32_t rank_across = kNoRank;
   };
 
@@ -65,9 +64,8 @@ class MergeTable {
     const Entry* merge = Find(left, right);
     return merge == nullptr ? kNoRank : merge->rank;
   }
-  // Returns the merge of the symbols `left` and `right`; its rank is kNoRank if no merge joins
-  // them. Returns null if `left` or `right` is not among the first kCommonMax symbols in the list
-  // of merges.
+  // Returns the table entry for the symbols `left` and `right`, or null if one of them is not a
+  // common symbol (see kCommonMax). The rank is kNoRank if no merge joins the symbols.
   const SymbolPair* FindCommon(TokenId left, TokenId right) const {
     const uint16_t row = common_[left], column = common_[right];
     if (row == kCommonMax || column == kCommonMax) return nullptr;
@@ -95,12 +93,12 @@ class MergeTable {
   // and the first symbol of the right token.
   struct Joined {
     TokenId left = -1, right = -1;
-    // Lowest rank of all merges with these two symbols at the border of their tokens.
+    // Lowest rank of all merges with the symbols `left` and `right` at the border.
     int32_t rank = kNoRank;
   };
 
-  // The hash table (with linear probing) of all merges with the same left token. A bit filter lets
-  // Find() return early for most right tokens without a merge.
+  // The hash table (with linear probing) of all merges with one left token. The key is the right
+  // token. A bit filter rejects most keys that are not in the table.
   struct Group {
     // If the hash table has at most 16 slots: the bits of its bit filter. Otherwise: the index in
     // `filters_` of the first word of the bit filter.
@@ -136,8 +134,8 @@ class MergeTable {
   // Element [common_[left] * kCommonMax + common_[right]] describes the merge of the common symbols
   // `left` and `right`.
   std::vector<SymbolPair> common_pairs_;
-  // False if a token has several possible first or last symbols, because different merges make the
-  // token. A symbol is a token that no merge makes. If false, MayJoin() always returns true.
+  // A symbol is a token that no merge makes. True if each token has exactly one possible first
+  // symbol and one possible last symbol. If false, MayJoin() always returns true.
   bool knows_ends_ = true;
 };
 

@@ -18,8 +18,8 @@ bool PairCheck::FindOrigins(const MergeTable& merges, size_t num_tokens) {
   origins_.resize(num_tokens);
   is_merged_.assign(num_tokens, false);
   for (const MergeTable::Merge& merge : merges.in_order()) is_merged_[merge.merged] = true;
-  // Merges that cannot be processed yet, because the origin of their left or right token is still
-  // unknown. The key is the token with the unknown origin.
+  // Merges to process later, because no merge that makes their left or right token was processed
+  // yet. The key is the id of this left or right token.
   absl::flat_hash_map<TokenId, std::vector<MergeTable::Merge>> waiting;
   // Stack of merges to process next.
   std::vector<MergeTable::Merge> next;
@@ -48,10 +48,11 @@ PairCheck::Origin PairCheck::OriginOf(const MergeTable::Merge& merge) const {
   const Origin& left = origins_[merge.left];
   const Origin& right = origins_[merge.right];
   const int32_t time = std::max({merge.rank, left.time, right.time});
-  // True if the right part of the new token is complete before the last merge inside the token.
+  // True if the last merge inside the new token (the merge with the rank `time`) is not in the
+  // right part.
   const bool behind_waits = right.time < time;
-  // True if the left part of the new token is complete before the last merge inside the token. If
-  // both parts have merges of the highest rank, the left part is complete first.
+  // True if the last merge inside the new token is not in the left part. If both parts contain a
+  // merge with the rank `time`, the last merge is in the right part.
   const bool before_waits = right.time == time || left.time < time;
   return {.time = time,
           .limit_behind = behind_waits ? time : merge.rank,
@@ -65,15 +66,14 @@ bool PairCheck::AreCompatible(const MergeTable& merges, TokenId left, TokenId ri
   return merges.RankOf(left, right) == MergeTable::kNoRank && DoMeet(merges, left, right);
 }
 
-// Undoes merges inside `left` and `right`, the last merge first. Each time, the part next to the
-// border between `left` and `right` replaces the undone token. Returns false if a merge of the two
-// tokens at the border would apply before the undone merge.
+// Undoes the merges inside `left` and `right` one by one, the last merge first. Returns false if a
+// merge of the two tokens at the border would have applied earlier.
 bool PairCheck::DoMeet(const MergeTable& merges, TokenId left, TokenId right) const {
   while (true) {
     const Origin& left_origin = origins_[left];
     const Origin& right_origin = origins_[right];
-    // A merge of the new `left` and the new `right` applies before the undone merge if its rank is
-    // less than `limit`.
+    // A merge of `left` and `right` with a rank less than `limit` applies before the merge that
+    // this iteration undoes.
     int32_t limit;
     if (left_origin.time > right_origin.time) {
       limit = left_origin.limit_behind;

@@ -23,7 +23,7 @@ struct Word {
         .from_first_character = from_first_character > begin ? from_first_character - begin : 0};
   }
 };
-// Receives the parts of a word. The text of a part is valid only until the function returns.
+// Receives one part of a word in each call. The text of the part is valid only during the call.
 using WordSink = absl::FunctionRef<absl::Status(const Word&)>;
 
 // One step of a pre-tokenizer, which splits a word into smaller parts. Immutable. Split() is

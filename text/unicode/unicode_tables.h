@@ -10,13 +10,12 @@
 
 namespace incipit {
 
-// The characters from `first` to `last` (inclusive), for which a library (utf8proc or PCRE2)
-// returns a wrong property. `value` is the correct property:
-// - Table of general categories: the number of the category.
-// - Table of a set: 1 if the set contains the characters, 0 if not.
-// - Table of a case mapping: the result for the character `first`, at most three characters with 20
-//   bits each. The lowest bits contain the first character of the result. The result for the
-//   character `first` + i is `value` + i.
+// Corrects a property that a library (utf8proc or PCRE2) returns wrongly for the characters from
+// `first` to `last` (inclusive). The meaning of `value` depends on the table:
+// - General categories: the number of the category.
+// - Set of characters: 1 if the set contains the characters, 0 if not.
+// - Case mapping: up to three mapped characters, 20 bits each, the first in the lowest bits. For a
+//   character c after `first`, add (c - `first`) to `value`.
 struct UnicodeException {
   char32_t first, last;
   int64_t value;

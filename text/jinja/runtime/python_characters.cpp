@@ -88,9 +88,8 @@ bool IsPrintable(uint32_t c) { return Properties(c) & kPrintable; }
 int DecimalValue(uint32_t c) {
   if (c >= '0' && c <= '9') return static_cast<int>(c - '0');
   if (c < 0x80 || !IsDecimal(c)) return -1;
-  // Unicode assigns decimal digits in groups of ten consecutive characters with the values 0 to 9.
-  // Several groups may be adjacent. Move `zero` back to the first digit of all these adjacent
-  // groups.
+  // Decimal digits form groups of ten consecutive characters with the values 0 to 9. `zero` becomes
+  // a digit of value 0, in the group of `c` or in an earlier adjacent group.
   uint32_t zero = c;
   while (IsDecimal(zero - 1)) --zero;
   return static_cast<int>((c - zero) % 10);
