@@ -107,9 +107,9 @@ struct Options {
   // Maximum predicted duration of a step (batch) that computes prompt tokens while other requests
   // generate output; 0: computed from measured steps.
   Duration itl_target{};
-  // Limit for the predicted time until all waiting prompts are computed in steps (batches) that
-  // respect `itl_target`. If the predicted time is above this limit, steps ignore `itl_target`. 0:
-  // computed from measured steps and the lengths of prompts.
+  // Maximum predicted time to compute all waiting prompts. If steps (batches) that respect
+  // `itl_target` would take longer, steps ignore `itl_target`. 0: computed from measured steps and
+  // the lengths of prompts.
   Duration ttft_target{};
   int32_t preemptions_max = 3;
   // Price of an output token, for comparing how much of the server each tenant has used. A computed

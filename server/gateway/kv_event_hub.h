@@ -58,8 +58,8 @@ struct KvEventSource {
   std::function<KvLoad()> load;
 };
 
-// Returns the functions of `engine` for a KvEventHub. `load` returns the load of the server.
-// REQUIRES: `engine` exists until KvEventHub::Stop returns.
+// Returns a KvEventSource whose functions `listen` and `report_cached` call `engine`. The function
+// `load` returns the load of the server. REQUIRES: `engine` exists until KvEventHub::Stop returns.
 KvEventSource SourceOf(Engine& engine, std::function<KvLoad()> load);
 
 struct KvEventHubOptions {

@@ -32,11 +32,11 @@ class KvMirror {
  public:
   explicit KvMirror(int32_t block_size) : block_size_(static_cast<size_t>(block_size)) {}
 
-  // Adds the block that the event `event` of the kind kStored reports. `tokens` are the tokens of
-  // the block. Returns false if the list already has the block. REQUIRES: the list has the parent
-  // (the previous block of the prompt), if any.
+  // Adds a cached block to the KvMirror. `event` is the kStored event of the block, and `tokens`
+  // are the tokens of the block. Returns false if the KvMirror already contains the block.
+  // REQUIRES: the KvMirror contains the previous block of the prompt, if any.
   bool Store(const KvEvent& event, std::span<const TokenId> tokens);
-  // Removes the block with the key `key`. Returns false if the list does not have the block.
+  // Removes the block with the key `key`. Returns false if the KvMirror does not contain the block.
   bool Remove(const BlockHash& key);
   // Removes all blocks and frees the memory of the blocks.
   void Clear();

@@ -35,12 +35,13 @@ struct HttpMemory {
 };
 
 struct HttpLimits {
-  // Maximum size, in bytes, of the start line and the header fields of a request together. In a
-  // chunked body, also the maximum size of each chunk's size line, and of the trailer fields
-  // (fields after the last chunk).
+  // Maximum size, in bytes, of the start line and the header fields of a request together. The same
+  // limit applies to each size line of a chunked body, and to its trailer fields (fields after the
+  // last chunk) together.
   size_t head_bytes_max = 16 << 10;
-  // Maximum size of a request body in bytes. In a chunked body, also the maximum total size of the
-  // size lines of all chunks and the trailer fields (fields after the last chunk).
+  // Maximum size of a request body in bytes, without size lines and trailer fields. The size lines
+  // and trailer fields (fields after the last chunk) of a chunked body together have a separate
+  // limit of the same size.
   size_t body_bytes_max = 4 << 20;
   // Maximum time that a connection waits for the first byte of a request. After this time, the
   // server closes the connection.

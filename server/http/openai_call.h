@@ -31,8 +31,8 @@ struct OpenAiContext {
   SessionStarter& starter;
   CallTracker& calls;
   const Clock& clock;
-  // Estimated total size, in bytes, of the output that stays in memory until a response over HTTP
-  // or to a gateway is complete.
+  // Estimated number of bytes of output that all HTTP and gateway calls together keep in memory.
+  // Each call keeps its part until the response of the call is complete.
   std::atomic<int64_t>& num_kept_bytes;
 };
 

@@ -46,8 +46,8 @@ constexpr std::string_view kUnsupported[] = {"structured_outputs",
                                              "truncate_prompt_tokens",
                                              "logits_processors"};
 
-// Fields of a request body that can be long lists of token ids. These ids do not count as JSON
-// values.
+// Fields of a request body that can be long lists of token ids. The maximum number of JSON values
+// in a body does not apply to these ids.
 constexpr std::string_view kTokenLists[] = {"prompt", "tokens"};
 
 // Returns the maximum number of JSON values in a request body, without token ids. The maximum is

@@ -43,8 +43,8 @@ std::vector<MetricSample> SamplesByLabel(const std::string& label, const Names& 
   return samples;
 }
 
-// Collects metric families and writes the families as text. A metric family consists of all values
-// of the metric with one name. Each value has the labels `common` and the labels of its sample.
+// Collects metric families (all values of a metric) and writes the families as text. Each value has
+// the labels `common` and the labels of its MetricSample.
 class FamilyWriter {
  public:
   explicit FamilyWriter(MetricLabels common);

@@ -103,11 +103,12 @@ class Metrics {
   void SetReportedTenants(std::vector<std::string> names);
 
   // Sets the function that returns the load of the engine. Any thread may call `source`. Before the
-  // engine is destroyed, the caller must set an empty `source`. With an empty `source`, the metrics
-  // report the last load.
+  // engine is destroyed, the caller must call SetLoadSource(nullptr). The metrics then report the
+  // last load.
   void SetLoadSource(std::function<EngineLoad()> source);
   // Sets the function that returns the size of the output that clients have not read. Any thread
-  // may call `source`. The caller must set an empty `source` before `source` becomes invalid.
+  // may call `source`. Before an object that `source` uses is destroyed, the caller must call
+  // SetUnreadSource(nullptr).
   void SetUnreadSource(std::function<UnreadOutput()> source);
 
   // Adds the events of one step (batch) of the engine to the metrics. Called by the engine thread.

@@ -25,7 +25,8 @@ namespace incipit {
 class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public OutputSink {
  public:
   // Creates a GenerateStream and its session (the object that passes output to the GenerateStream).
-  // `format` converts the output to messages. REQUIRES: `context` and `clock` outlive the call.
+  // `format` converts the output to messages. REQUIRES: `context` and `clock` outlive the gRPC
+  // call.
   static std::shared_ptr<GenerateStream> Open(grpc::CallbackServerContext& context,
                                               std::shared_ptr<ResponseFormat> format,
                                               const Clock& clock, Time arrival, Time deadline);

@@ -63,8 +63,8 @@ void SessionStarter::RunText(std::string_view connection, const TextLoad& load,
   };
   const std::optional<TextQueueLimit> limit =
       context_.text_pool.Run(connection, load, tokens_behind, std::move(pooled));
-  // If the queue is full, Run returns the reached limit and does not use `pooled`. pooled(limit)
-  // then ends the task with an error.
+  // If the queue is full, Run returns the reached limit and does not move from `pooled`. In this
+  // case, the next line calls `pooled` with the limit, so that `task` receives an error.
   if (limit) pooled(limit);
 }
 

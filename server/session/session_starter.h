@@ -29,8 +29,7 @@ namespace incipit {
 
 // Properties of a request that are known before its message is parsed.
 struct RequestArrival {
-  // Name of the client's connection. The threads that render chat templates and tokenize process
-  // one request of each connection in turn.
+  // Name of the client's connection. The TextPool processes one request of each connection in turn.
   std::string connection;
   std::string tenant;     // name of the tenant, already checked by CheckTenant
   int64_t num_bytes = 0;  // size of the request's message in bytes
@@ -71,9 +70,9 @@ class SessionStarter {
     RequestDraft draft;
     OnTokens on_tokens = nullptr;  // receives the token ids of the prompt; may be null
   };
-  // A callback that parses the message of a call with several prompts. The first element of the
-  // result has the session that was passed to StartAll. Called at most once, on a thread that
-  // renders chat templates and tokenizes.
+  // A callback that returns all prompts of a call. The first Prompt must contain the session that
+  // was passed to StartAll. Called at most once, on a thread that renders chat templates and
+  // tokenizes.
   using ReadAll = absl::AnyInvocable<absl::StatusOr<std::vector<Prompt>>()>;
   // A callback that estimates the prompt size of a request whose message is not parsed yet. Start
   // calls the callback at most once, and only before Start returns.
@@ -95,9 +94,10 @@ class SessionStarter {
   // Starts a call with several prompts. Returns immediately. A text thread (which renders chat
   // templates and tokenizes) then calls `read`, checks all prompts, and submits each prompt to the
   // engine.
-  // - If the check of a prompt fails, no prompt is submitted, and only `session` ends.
-  // - If the engine refuses a prompt, only the session of this prompt ends, and no later prompt is
-  //   submitted. The caller must then cancel the sessions of all other prompts.
+  // - If a check fails, no prompt is submitted. `session` (the session of the first prompt) ends
+  //   with the error, and no other session ends.
+  // - If the engine refuses a prompt, the session of this prompt ends with the error, and no later
+  //   prompt is submitted. The caller must cancel the sessions of the other prompts.
   void StartAll(std::shared_ptr<Session> session, RequestArrival arrival, Estimate estimate,
                 ReadAll read);
   // Ends `session` with the error `status`. The metrics count the request as cancelled if the

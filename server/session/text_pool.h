@@ -60,9 +60,9 @@ struct TextLoad {
 // task itself uses most of the queue, the new task is refused.
 class TextPool {
  public:
-  // A task, which is called once. The argument is nullopt if the task must run on a thread of the
-  // TextPool. Otherwise the task is dropped because of a newer task, and the argument is the
-  // exceeded limit of the queue.
+  // A task in the queue. The TextPool calls each queued task exactly once. The argument is nullopt
+  // if the task must do its work. If a newer task has displaced the task, the argument is the limit
+  // that the queue reached, and the task must not do its work.
   using Task = absl::AnyInvocable<void(std::optional<TextQueueLimit>)>;
 
   explicit TextPool(const TextPoolOptions& options);

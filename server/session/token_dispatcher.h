@@ -118,8 +118,8 @@ class TokenDispatcher final : public EngineListener {
   // If the unread output of all clients exceeds `output_queue_bytes_max`, ends the calls with the
   // most unread output until the limit is no longer exceeded.
   void BoundWaitingOutput();
-  // Discards the output of `call` that the client has not been sent yet, ends the session of the
-  // call with `status`, and cancels the request in the engine.
+  // Discards the unsent output of `call`, ends the session of the call with `status`, and cancels
+  // the request in the engine.
   void Abandon(Call& call, absl::Status status);
   void Touch(Call& call);
   Call* Find(RequestId id);
