@@ -187,9 +187,8 @@ void Flags::Switch(FlagText text, bool& target) {
 void Flags::AddNames(FlagText text, std::vector<string_view> names, std::function<void(size_t)> set,
                      std::function<size_t()> get) {
   std::string all = fmt::format("{}", fmt::join(names, ", "));
-  // The value that was set last, and the name that the user passed for this value. The value is
-  // stored as the index of its first name in `names`. The passed name may be an alias: a later name
-  // of the value.
+  // The index that get() returned for the last passed name, and this name. A value may have several
+  // names; get() returns the index of its first name.
   auto given = std::make_shared<std::pair<size_t, string_view>>(get(), names[get()]);
   Add(
       text, all,

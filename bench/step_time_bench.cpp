@@ -290,8 +290,8 @@ absl::Status Run(const BenchOptions& options) {
   runner_options.samples_max = kRunningMax + 1;
   INCIPIT_ASSIGN_OR_RETURN(const auto runner,
                            TransformerRunner::Create(*backend, model, runner_options));
-  // For each class of steps, one step that is repeated: number of prompt tokens, and number of
-  // decoding sequences. The order is that of StepClass.
+  // Each element computes the same step in every round. The elements have the order of StepClass:
+  // decode, mixed, prefill.
   std::array<IdenticalSteps, kNumStepClasses> identical = {
       IdenticalSteps(0, 8), IdenticalSteps(32, 8), IdenticalSteps(64, 0)};
   const SteadyClock elapsed;

@@ -21,9 +21,9 @@ constexpr int32_t kProbeRoundsMax = 4;
 class StepCost {
  public:
   void Add(int32_t num_tokens, double seconds) {
-    // `per_token` is the growth of the duration per added token since the previous measurement.
-    // Noise may change the growth, so it is limited to the range [mean / 2, mean], where mean is
-    // `seconds` / `num_tokens`. After the first measurement, `per_token` is the mean.
+    // Seconds per additional token. For the first measurement, the mean: `seconds` / `num_tokens`.
+    // For later measurements, the growth of the duration divided by the growth of the number of
+    // tokens, limited to [mean / 2, mean] because of noise.
     double per_token = seconds / num_tokens;
     if (num_tokens_ > 0) {
       const double growth = (seconds - seconds_) / (num_tokens - num_tokens_);

@@ -37,8 +37,8 @@ struct StepBudget {
   std::vector<MeasuredStep> measured{};  // all measured steps, for SchedulerOptions
 };
 
-// Returns the result of ChooseStepTokens for measured prefill steps of `model`. The steps run on a
-// temporary runner, which needs less memory than the final runner. `runner_options` are the options
+// Measures prefill steps of `model` on a temporary runner. Returns the measured steps, and the
+// number of tokens that ChooseStepTokens chooses for these steps. `runner_options` are the options
 // of the final runner, which the caller creates later.
 absl::StatusOr<StepBudget> MeasureStepTokens(Backend& backend, const Model& model,
                                              const TransformerRunnerOptions& runner_options,

@@ -10,8 +10,8 @@
 namespace incipit {
 namespace {
 
-// Arrays that are indexed by block number (BlockNode). num_uses[n] is 0 if block n does not belong
-// to the analysed block size.
+// Arrays with one element for each block of the log. num_uses[n] is 0 if no block of the view (a
+// group of consecutive log blocks) ends with log block n.
 struct Forest {
   explicit Forest(const BlockView& view);
 

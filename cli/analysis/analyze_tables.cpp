@@ -196,8 +196,8 @@ std::string SharingText(const Analysis& analysis) {
   for (const Sharing::Bin& bin : sharing.bins) largest = std::max(largest, bin.num_requests);
   TextTable table({{"shared tokens"}, {"requests"}, {"of all"}, {"", kLeft}});
   for (const Sharing::Bin& bin : sharing.bins) {
-    // The prefix lengths that the bar counts, in tokens. Prefixes are counted in whole blocks, so a
-    // prefix may be up to `block_tokens` - 1 tokens longer.
+    // Range of prefix lengths in tokens. A prefix with `blocks_to` full blocks can have up to
+    // `block_tokens` - 1 more tokens.
     const std::string range =
         bin.blocks_from == 0 ? "none"
                              : fmt::format("{} - {}", Thousands(bin.blocks_from * block_tokens),

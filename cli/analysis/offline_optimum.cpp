@@ -86,8 +86,8 @@ int64_t OfflineOptimumHits(const BlockLog& log, int64_t capacity) {
   UseSet kept(next.size());
   int64_t num_kept = 0, num_hits = 0;
   for (size_t use = 0; use < next.size(); ++use) {
-    // `kept` contains the number of the next use of each cached block. If `kept` contains `use`,
-    // the block is therefore in the cache, and this use is a hit.
+    // Uses are numbered from 0. For each cached block, `kept` contains the number of its next use.
+    // If `kept` contains `use`, this use is a hit.
     if (kept.Has(use)) {
       kept.Erase(use);
       --num_kept;

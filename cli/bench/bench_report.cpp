@@ -69,9 +69,9 @@ std::vector<Span> OverlapsOf(std::span<const Span> spans, int32_t num_needed) {
   return overlaps;
 }
 
-// Returns the number of output tokens of the request `record` during `spans`. If only a part of the
-// time since the previous token is in `spans`, the token counts as this fraction. REQUIRES: `spans`
-// is in ascending order without overlaps.
+// Returns the number of output tokens of the request `record` in the time spans `spans`. A token
+// counts as the fraction (0 to 1) of the time since the previous token that lies in `spans`. The
+// first token does not count. REQUIRES: `spans` is in ascending order without overlaps.
 double TokensWithin(const BenchRecord& record, std::span<const Span> spans) {
   double count = 0, time = record.due + record.first_token;
   auto span = spans.begin();

@@ -68,7 +68,8 @@ struct BenchSummary {
 };
 
 // Computes the summary of the records of `result`. The caller sets `workload`, `length_scale`,
-// `evictions` and `regret`, and clears `implied_tokens` if the records do not contain them.
+// `evictions` and `regret`. If BenchRequests::FillImplied returned false, the caller must also
+// clear BenchSummary::implied_tokens.
 BenchSummary Summarize(const BenchResult& result, const BenchTargets& targets = {});
 
 // Returns the results of a load test as the JSON object that `incipit bench --json` prints.

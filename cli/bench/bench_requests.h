@@ -39,9 +39,9 @@ class BenchRequests {
   // output to `cache_`, a model of the server's prefix cache.
   void OnEnd(const BenchEnd& end);
 
-  // Sets BenchRecord::implied_tokens in all records. Record i belongs to request i. Returns false
-  // if these numbers are unknown: the server did not report its block size, or the ImpliedCache has
-  // reached its maximum number of tokens.
+  // Sets BenchRecord::implied_tokens (the prompt tokens that a prefix cache without a size limit
+  // would find) in all records. Record i belongs to request i. Returns false if the server did not
+  // report its block size, or if `cache_` is full.
   bool FillImplied(std::span<BenchRecord> records) const;
 
  private:

@@ -64,9 +64,9 @@ ImpliedCache::BlockIndex ImpliedCache::FirstCandidate(BlockIndex parent,
   return found == first_blocks_.end() ? kNone : found->second;
 }
 
-// Returns how many tokens of `rest` the server copies from a cached block. `rest` is the prompt
-// after its last full cached block. The server copies nothing if fewer than 2 tokens, or fewer
-// tokens than a quarter of a block, are equal. Exception: all tokens of `rest` are equal.
+// `rest` is the prompt after its last full cached block. Returns how many leading tokens of `rest`
+// the server copies from a cached block with the same leading tokens. Returns 0 if fewer than 2
+// tokens or a quarter of a block are equal, unless a cached block begins with the whole `rest`.
 int32_t ImpliedCache::NumCopied(BlockIndex parent, std::span<const uint32_t> rest) const {
   if (rest.size() < 2) return 0;
   const auto wanted = rest.first(std::min(rest.size(), block_size_));

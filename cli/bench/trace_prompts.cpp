@@ -20,8 +20,8 @@ constexpr uint32_t kFirstTailStream = 1;
 // nanoseconds overflows at 9.2e9 seconds.
 constexpr double kArrivalSecondsMax = 1e9;
 
-// Number of tokens of the context that stay free when requests are shortened. A shortened request
-// can use these tokens, because the prompt and the output each keep at least one token.
+// Number of context tokens that the shortened lengths do not use. A prompt or output with the
+// shortened length 0 gets 1 of these tokens.
 constexpr int64_t kSpareTokens = 2;
 
 // Returns `length` multiplied by `scale` and rounded down.

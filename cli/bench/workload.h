@@ -17,9 +17,9 @@ struct LengthRange {
 };
 
 // The shape of the requests of a workload. A conversation is a sequence of `num_turns` requests
-// (turns). The prompt of the first turn consists of a shared part, a document and a message. The
-// prompt of each later turn begins with the prompt of the previous turn, or with its part before
-// the edit.
+// (turns). The prompt of the first turn consists of a shared part, a document and a message. Each
+// later prompt begins with the previous prompt. If `edit` is not 0, the later prompt has new tokens
+// in place of the last tokens of the previous prompt.
 struct Workload {
   std::string_view name;
   std::string_view summary;              // description for the help, such as "unique prompts"
@@ -58,9 +58,9 @@ struct FittedWorkload {
   double scale = 1;  // factor by which the lengths of the workload were multiplied
 };
 
-// Multiplies the lengths of `workload` by `scale`. If the longest request then has more than
-// `context_tokens` tokens, multiplies the lengths by the largest factor with which this request
-// fits. Returns INVALID_ARGUMENT if no factor is small enough.
+// Multiplies the lengths of `workload` by `scale`. If the longest request would then exceed
+// `context_tokens`, multiplies by a smaller factor instead of `scale`, so that this request fits.
+// Returns INVALID_ARGUMENT if the request cannot fit.
 absl::StatusOr<FittedWorkload> FitWorkload(const Workload& workload, double scale,
                                            int64_t context_tokens);
 
