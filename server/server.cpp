@@ -263,9 +263,9 @@ class Server::Parts {
   // Destroyed after `dispatcher`, because the sessions in `dispatcher` hold objects of the class
   // RequestCounter::Slot, whose destructor uses `requests`.
   RequestCounter requests;
-  // Estimated total size, in bytes, of the output that stays in memory until a response over HTTP
-  // or to a gateway is complete. Destroyed after `dispatcher`, because the sessions in `dispatcher`
-  // use `num_kept_bytes`.
+  // Estimated number of bytes of output that all HTTP and gateway calls together keep in memory.
+  // Each call keeps its part until the response of the call is complete. Destroyed after
+  // `dispatcher`, because the sessions in `dispatcher` use `num_kept_bytes`.
   std::atomic<int64_t> num_kept_bytes{0};
   // State that all calls of gateways share. Destroyed after `dispatcher`, because the sessions in
   // `dispatcher` use `gateway_calls`.
