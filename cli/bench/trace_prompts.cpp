@@ -126,9 +126,8 @@ BenchPrompt TracePrompts::Make(int32_t index) const {
   const int64_t num_tokens = NumTokens(request);
   BenchPrompt prompt;
   prompt.tokens.reserve(static_cast<size_t>(ScaledDown(num_tokens, scale_)) + 1);
-  // A shortened prompt keeps tokens at regular distances. The same positions are kept in all
-  // prompts. If two prompts begin with the same tokens, the shortened prompts also begin with the
-  // same tokens.
+  // Removes the tokens at the same positions from all prompts. If two prompts begin with the same
+  // tokens, the shortened prompts therefore also begin with the same tokens.
   for (int64_t i = 0; i < num_tokens; ++i) {
     if (ScaledDown(i + 1, scale_) == ScaledDown(i, scale_)) continue;
     prompt.tokens.push_back(TokenAt(request, index, i));

@@ -27,14 +27,14 @@ constexpr std::string_view NameOf(EvictionPolicyKind kind) {
 
 // Data that an eviction policy stores for one sequence.
 struct SequenceUse {
-  // If the sequence computes a group of evicted blocks again: number of blocks of this group that
-  // are not computed yet.
+  // Number of evicted blocks that the sequence still has to compute again, in the present group of
+  // evicted blocks.
   int32_t ghosts_left = 0;
-  // If the sequence computes evicted blocks again: number of requests that used these blocks before
-  // the eviction.
+  // Number of requests that used the evicted blocks before the eviction. Used only if the sequence
+  // computes evicted blocks again.
   uint8_t ghost_uses = 0;
-  // If the sequence computes evicted blocks again: turn of these blocks. The turn of a block is the
-  // number of the request that first computed the block (1: first request of its conversation).
+  // Number of the request that first computed the evicted blocks (1: first request of its
+  // conversation). Used only if the sequence computes evicted blocks again.
   uint8_t ghost_born = 0;
   // If the sequence computes evicted blocks again, these members describe the blocks:
   // - ghost_class: index of the class of blocks with similar past uses
@@ -44,7 +44,7 @@ struct SequenceUse {
   // Hash of the common prefix of the prompt: a start of many prompts, such as a system prompt. 0:
   // the prompt has no common prefix.
   uint32_t prefix = 0;
-  // Highest turn of the reused blocks of the sequence; 0: no block was reused. The turn of a block
+  // Highest turn of the reused blocks of the sequence. 0: no block was reused. The turn of a block
   // is the number of the request that first computed the block (1: first request of its
   // conversation).
   uint8_t turn_seen = 0;

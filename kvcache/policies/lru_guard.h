@@ -40,12 +40,12 @@ class LruGuard {
  private:
   static constexpr size_t kEpochs = 1024;
   static constexpr double kDebtCapacities = 0.25, kDebtRequests = 6;
+  // In a relief period, the adaptive policy evicts in LRU order. The length of a relief period is
+  // relief_factor_ * kRelief * capacity_ block uses.
   static constexpr double kRelief = 2;
-  // In a relief period, the adaptive policy evicts in LRU order. The period takes relief_factor_ *
-  // kRelief * capacity_ block uses.
-  //
-  // relief_factor_ doubles, up to kReliefFactorMax, if the previous relief period ended less than
-  // kSoonCapacities * capacity_ block uses ago. Otherwise, relief_factor_ becomes 1.
+  // kReliefFactorMax is the maximum of relief_factor_. If a relief period begins soon after the end
+  // of the previous relief period, relief_factor_ doubles. Otherwise, relief_factor_ becomes 1.
+  // "Soon" means: after less than kSoonCapacities * capacity_ block uses.
   static constexpr double kReliefFactorMax = 64, kSoonCapacities = 8;
   static constexpr double kMeanStep = 0.01;
 

@@ -189,7 +189,8 @@ class BlockPool {
   static constexpr size_t kSlotsAhead = 8, kBlocksAhead = 4;
   // PublishPending() prefetches the index slots of the next kKeysAhead blocks.
   static constexpr size_t kKeysAhead = 12;
-  // Number of counters of the changes that num_changes() reports. Several keys share a counter.
+  // Number of elements of `changes_`. An element counts how often a block key became findable or
+  // unfindable. Several block keys share an element.
   static constexpr size_t kChangeSlots = 4096;
   // Confirm() searches for block keys among the recently evicted keys. The search ends after this
   // number of consecutive keys that were not found.

@@ -151,8 +151,8 @@ float WeighSome(SeenRange seen, float* scores, float max) {
   return ReduceAdd(sum);
 }
 
-// Adds values (V), multiplied by softmax weights, to the sums of ROWS rows (pairs of a token and a
-// query head). Processes VECTORS * Vec::kLanes dimensions of the head, from dimension `d` on.
+// Adds values (V), multiplied by softmax weights, to the sums of ROWS rows. A row is a pair of a
+// token and a query head. Computes the head's dimensions [d, d + VECTORS * Vec::kLanes).
 template <HasDots T, int ROWS, int VECTORS, bool FETCH>
 void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
   static_assert(VECTORS <= kAccumulateVectorsMax);

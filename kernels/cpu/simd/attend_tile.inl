@@ -210,8 +210,8 @@ struct AccumulateArgs {
   FetchAhead* ahead;  // memory to prefetch during the computation; unused if FETCH is false
 };
 
-// Adds values (V), multiplied by softmax weights, to the sums of ROWS rows (pairs of a token and a
-// query head). Processes VECTORS SIMD vectors of dimensions, from dimension `d` on.
+// Adds values (V), multiplied by softmax weights, to the sums of ROWS rows. A row is a pair of a
+// token and a query head. Computes the head's dimensions [d, d + VECTORS * Vec::kLanes).
 template <class T, int ROWS, int VECTORS, bool FETCH>
 void AccumulateChunk(const AccumulateArgs<T>& args, int64_t d) {
   float* const out = args.sums + d;

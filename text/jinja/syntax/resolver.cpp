@@ -332,8 +332,8 @@ class Resolver {
     if (node.target != nullptr) INCIPIT_RETURN_IF_ERROR(ResolveExpr(*node.target, outer));
     Symbols symbols = outer.Inner();
     symbols.Visit(node.body);
-    // As in Jinja2, variables in filter arguments belong to the scope of a filter block. They do
-    // not belong to the scope of a set block.
+    // Adds the variables in the arguments of a block's filter to the scope of a filter block. As in
+    // Jinja2, the variables are not added to the scope of a set block.
     if (node.kind == StmtKind::kFilterBlock) symbols.Visit(*node.filter);
     INCIPIT_RETURN_IF_ERROR(BuildScope(symbols, node.scope));
     INCIPIT_RETURN_IF_ERROR(ResolveBody(node.body, symbols, false));

@@ -264,9 +264,8 @@ struct SkinnyProduct {
     char* shared_;
     dev::Barrier* full_;
     int num_tiles_, first_tile_;
-    // Next weight tile to copy. tile_: index of the tile (64 columns) in its unit (16 packed weight
-    // rows). pass_: first unit of the current pass, which copies up to kMost units. unit_: index of
-    // the tile's unit in this pass.
+    // The next copy begins with tile number `tile_` of unit number `pass_ + unit_`. A unit is a
+    // group of 16 weight rows. A tile holds 64 columns of a unit.
     int tile_, pass_, unit_ = 0;
     Range units_;
     Cursor cursor_;

@@ -283,9 +283,9 @@ class RowSelector {
     return sum;
   }
 
-  // Sums masses (integer probability weights) in the histogram: one bin for each 128 * 2^shift
-  // consecutive logits of the row. Leaves out tokens less likely than the token with sort key
-  // `last`, and masses below `enough`.
+  // Computes a histogram of the row. Each bin is the sum of the masses (integer probability
+  // weights) of 128 * 2^shift consecutive tokens. Skips tokens whose sort key is above `last`, and
+  // tokens whose mass is below `enough`.
   INCIPIT_DEVICE void SumPieces(int num_pieces, int shift, uint64_t last, uint64_t enough) const {
     constexpr int kDepth = 4, kWarps = kThreads / 32;
     sums_.Clear();
