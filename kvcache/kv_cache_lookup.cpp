@@ -50,11 +50,9 @@ bool KvCacheManager::Follows(BlockId id, BlockId before) const {
   return before == kNoBlock ? pool_.starts_chain(id) : pool_.parent(id) == before;
 }
 
-// Returns true if the cached block `id` can be used as block number `index` of the sequence of
-// `table`. `before` is the previous block of the sequence, and `block` are the tokens of block
-// number `index`. With sha256 keys, always returns true, because equal digests mean equal contents.
-// Otherwise, compares the keys, the previous blocks and the tokens. REQUIRES: the digests of the
-// two blocks are equal.
+// Returns true if the cached block `id` has the contents of block number `index` of the sequence of
+// `table`: the tokens `block` after the cached block `before`. REQUIRES: the key of block `id` has
+// the digest of block number `index`. With sha256 keys, equal digests mean equal contents.
 bool KvCacheManager::Holds(BlockId id, BlockId before, size_t index, std::span<const TokenId> block,
                            const BlockTable& table) const {
   if (!verifies_) return true;

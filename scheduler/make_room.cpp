@@ -44,9 +44,9 @@ bool Scheduler::MakeRoom(StepPlan& plan, Survey& survey) {
   return true;
 }
 
-// Returns true if the head (the first waiting sequence) does not fit into the cache now, but fits
-// after passing sequences are preempted. A passing sequence was admitted while an earlier sequence
-// did not fit. Sets `num_passing` to the number of necessary preemptions. Keeps free blocks for the
+// Returns true if the head (the first waiting sequence) does not fit into the cache now, but would
+// fit without the passing sequences. A passing sequence was admitted while an earlier sequence did
+// not fit. Sets `num_passing` to the number of necessary preemptions. Keeps free blocks for the
 // next tokens of decoding sequences.
 bool Scheduler::HeadFitsWithout(const Survey& survey, int32_t& num_passing) const {
   if (head_ == nullptr) return false;

@@ -60,7 +60,7 @@ void BindWorkload(Flags& flags, BenchOptions& options) {
       },
       [&options] { return std::string(options.workload ? options.workload->name : ""); });
   flags.Integer(
-      {"turns", "N", "Number of requests in a conversation. Default: the number of the workload."},
+      {"turns", "N", "Number of requests in a conversation. Each workload has its own default."},
       options.num_turns, {1, kTurnsMax});
   flags.Real({"length-scale", "X",
               "Factor for all lengths of a workload or of a log, at most 1 for a log."},

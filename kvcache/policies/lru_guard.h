@@ -43,9 +43,9 @@ class LruGuard {
   // In a relief period, the adaptive policy evicts in LRU order. The length of a relief period is
   // relief_factor_ * kRelief * capacity_ block uses.
   static constexpr double kRelief = 2;
-  // kReliefFactorMax is the maximum of relief_factor_. If a relief period begins soon after the end
-  // of the previous relief period, relief_factor_ doubles. Otherwise, relief_factor_ becomes 1.
-  // "Soon" means: after less than kSoonCapacities * capacity_ block uses.
+  // Maximum of relief_factor_. relief_factor_ doubles if fewer than kSoonCapacities * capacity_
+  // blocks were used since the previous relief period (a time in which blocks are evicted in LRU
+  // order).
   static constexpr double kReliefFactorMax = 64, kSoonCapacities = 8;
   static constexpr double kMeanStep = 0.01;
 

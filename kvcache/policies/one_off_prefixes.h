@@ -66,7 +66,8 @@ class OneOffPrefixes {
   void Set(Entry& entry, float runs, float reused);
 
   std::array<std::array<Entry, kWays>, kSets> sets_{};
-  // Sums over all prefixes: of Entry::reused, and of RatesOf(entry).
+  // sum_reused_: sum of Entry::reused over all prefixes. sum_rates_: sum of RatesOf() over all
+  // prefixes.
   double sum_reused_ = 0, sum_rates_ = 0;
   // Weighted sum of the times until blocks were used again, and weighted sum of the squares of
   // these times. Recent times have more weight.

@@ -20,7 +20,7 @@ struct FloatFormat {
   static constexpr int kUnroll = 4;
   // Number of vectors that hold one column of a panel (a group of weight rows).
   static constexpr int kVectors = kPanelVectors;
-  // Maximum number of input rows that are multiplied together (a tile).
+  // Maximum number of input rows of a tile. The inner loop multiplies one tile with the weights.
   static constexpr int kRows = kTileRows;
   static constexpr int64_t kWidth = kVectors * Vec::kLanes;
   static constexpr int64_t kColsPerStep = 1;

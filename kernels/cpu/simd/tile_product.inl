@@ -125,9 +125,10 @@ struct TileArgsOfUnit {
   const char* panels;  // first block of the first panel (a group of 16 weight rows)
   // Distance in bytes between two tiles of input rows, and between two panels.
   int64_t stride;
-  int64_t blocks;        // number of blocks of each tile and of each panel to multiply
-  float* sums;           // sums of products, of shape [PANELS][ROWS][16][16]
-  bool resume;           // true: adds to the values in `sums`; false: overwrites these values
+  int64_t blocks;  // number of blocks of `rows` to multiply, for each tile; the same number for
+                   // each panel
+  float* sums;     // sums of products, of shape [PANELS][ROWS][16][16]
+  bool resume;     // true: adds to the values in `sums`; false: overwrites these values
   const char* prefetch;  // address of the weights to prefetch, in the first panel
   int64_t
       prefetch_bytes;  // number of bytes of each panel that are prefetched for each block
