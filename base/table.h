@@ -1,5 +1,5 @@
 // Declares Table, a large array for random access. If the system supports large memory pages, a
-// Table uses large pages.
+// Table of at least 1 MiB uses large pages.
 #pragma once
 
 #include <cstddef>

@@ -20,8 +20,8 @@ absl::Status CheckWeightParts(std::span<const ConstTensorView> parts, const Shar
 // Aborts if the arrays of `step` have inconsistent sizes, or if an element of `logits.rows` is not
 // the index of a token of `step`.
 void CheckStep(const Step& step, const StepLogits& logits);
-// Aborts if the tokens of a sequence do not have consecutive positions, or if the block table has
-// no cache block for a position.
+// Aborts if the first and the last position of a sequence do not match its number of tokens, or if
+// the block table has too few cache blocks for the last position.
 void CheckPoolCovers(const Step& step, const KvPoolShape& shape);
 
 void CheckLogits(const TensorView& logits);

@@ -55,8 +55,9 @@ class RetainedBlocks {
   RetainedBlocks(const RetentionLimits& limits, std::span<Block> blocks);
 
   // Sets the retention hint of a request on its `blocks`, which are in the order of their tokens.
-  // The hint applies only to the first blocks: up to a block that lookups cannot find, and up to
-  // the tenant's maximum share of the cache. REQUIRES: all `blocks` have users.
+  // The hint applies only to the first blocks, up to a block that lookups cannot find. A hint above
+  // the default level also ends at the tenant's maximum share of the cache. REQUIRES: all `blocks`
+  // have users.
   void Assign(std::span<const BlockId> blocks, const Retention& hint, uint64_t tenant, Time now);
 
   // Adds block `id`, which has lost its last user, to the blocks that are kept by a retention hint.

@@ -31,7 +31,7 @@ enum class Reason : uint8_t {
   kEngineFailed,   // the engine has failed and accepts no requests
   kInternal,       // the model computed infinite or NaN values, or the server has a bug
   kInvalidApiKey,  // the server requires an API key, and the call has no valid key
-  // kBlocksInUse, kAdminNotLocal and kCannotResume occur only in the Admin service.
+  // kBlocksInUse, kAdminNotLocal and kCannotResume occur only in calls for administrators.
   kBlocksInUse,
   kAdminNotLocal,
   kCannotResume,

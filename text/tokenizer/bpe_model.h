@@ -60,9 +60,9 @@ class BpeModel {
   }
   // Returns true if word_form() is kBytes and the vocabulary has a token for every byte.
   bool has_all_bytes() const { return has_all_bytes_; }
-  // Appends one token for each character of `word` to `ids`, without merges. Returns
-  // INVALID_ARGUMENT for a character outside the vocabulary if there is no token for unknown
-  // characters (unk_token).
+  // Appends the tokens of the single characters of `word` to `ids`, without merges. Returns
+  // INVALID_ARGUMENT if a character needs the token for unknown characters (unk_token), and the
+  // vocabulary does not contain this token.
   absl::Status AppendCharacters(std::string_view word, std::vector<TokenId>& ids) const;
 
  private:

@@ -2,9 +2,8 @@
 // multiplies two pairs of bf16 numbers and adds both products to an f32 sum. attend.inl includes
 // this file. Queries and softmax weights are rounded to bf16. The softmax denominator is the sum of
 // the rounded weights.
-//
-// An instruction set with a bf16 dot instruction defines a type DottedBF16 (avx512_bf16.cpp). Any
-// other instruction set defines DottedBF16 as BF16.
+// An instruction set that uses the bf16 dot instruction defines a type DottedBF16
+// (avx512_bf16.cpp). Any other instruction set defines DottedBF16 as BF16.
 #pragma once
 
 #include "kernels/cpu/simd/attend_tile.inl"

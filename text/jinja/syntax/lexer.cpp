@@ -168,8 +168,8 @@ class Lexer {
     return Error("a raw block has no tag {% endraw %}");
   }
 
-  // Returns the offset after `%}` or `}}` if the current tag ends at the current position. Returns
-  // npos otherwise.
+  // Returns the offset after the end of the current tag (`%}` or `}}`, and white space that the tag
+  // removes) if the tag ends at the current position. Returns npos otherwise.
   size_t TagEnd(bool is_variable) const {
     if (!is_variable) return ClosingEnd(pos_, '%');
     if (At("-}}")) return SkipSpace(pos_ + 3);
