@@ -55,11 +55,8 @@ void LoadQueryTiles(const AttendArgs& args, const AttendScratch& s) {
       }
       NarrowRowFor<typename T::Unit>(scaled, head_dim, narrow);
     }
-    char* const out = reinterpret_cast<char*>(s.query) + row / kUnitRows * blocks * kTileBytes +
-                      row % kUnitRows * kTileRowBytes;
-    for (int64_t block = 0; block < blocks; ++block) {
-      __builtin_memcpy(out + block * kTileBytes, narrow + block * kTileElements, kTileRowBytes);
-    }
+    char* const tile = reinterpret_cast<char*>(s.query) + row / kUnitRows * blocks * kTileBytes;
+    StoreTileRow(reinterpret_cast<const char*>(narrow), blocks, row % kUnitRows, tile);
   }
 }
 

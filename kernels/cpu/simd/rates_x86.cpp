@@ -128,31 +128,31 @@ void ConfigureTiles() {
   asm volatile("ldtilecfg %0" : : "m"(configuration));
 }
 
-// Number of multiply-adds of 4 tile instructions, for tiles with `cols` columns.
-constexpr int64_t FourTiles(int64_t cols) { return int64_t{4} * 16 * 16 * cols; }
-
-int64_t DotBf16Amx(int64_t rounds) {
+// Calls `four_dots`, which executes 4 tile instructions on tiles with `cols` columns, again and
+// again. Returns the number of multiply-adds.
+template <class FourDots>
+int64_t RepeatTiles(int64_t rounds, int64_t cols, const FourDots& four_dots) {
   ConfigureTiles();
   const int64_t count = rounds / kRoundsPerTileRound;
-  for (int64_t i = 0; i < count; ++i) {
+  for (int64_t i = 0; i < count; ++i) four_dots();
+  asm volatile("tilerelease");
+  return count * 4 * 16 * 16 * cols;
+}
+
+int64_t DotBf16Amx(int64_t rounds) {
+  return RepeatTiles(rounds, 32, [] {
     asm volatile(
         "tdpbf16ps %tmm6, %tmm4, %tmm0\n\ttdpbf16ps %tmm7, %tmm4, %tmm1\n\t"
         "tdpbf16ps %tmm6, %tmm5, %tmm2\n\ttdpbf16ps %tmm7, %tmm5, %tmm3");
-  }
-  asm volatile("tilerelease");
-  return count * FourTiles(32);
+  });
 }
 
 int64_t DotInt8Amx(int64_t rounds) {
-  ConfigureTiles();
-  const int64_t count = rounds / kRoundsPerTileRound;
-  for (int64_t i = 0; i < count; ++i) {
+  return RepeatTiles(rounds, 64, [] {
     asm volatile(
         "tdpbssd %tmm6, %tmm4, %tmm0\n\ttdpbssd %tmm7, %tmm4, %tmm1\n\t"
         "tdpbssd %tmm6, %tmm5, %tmm2\n\ttdpbssd %tmm7, %tmm5, %tmm3");
-  }
-  asm volatile("tilerelease");
-  return count * FourTiles(64);
+  });
 }
 
 RateLoops AmxLoops(RateLoops loops) {

@@ -89,11 +89,27 @@ constexpr int64_t UsedTileRows(int64_t num_rows) {
   return num_rows < kUnitRows ? num_rows : kUnitRows;
 }
 
-// Packs input rows. The layout is [tile][block of columns][row of the tile][64 bytes].
+// Returns the number of blocks that hold `cols` columns of a tile or of a panel.
+template <class Format>
+constexpr int64_t BlocksOf(int64_t cols) {
+  constexpr int64_t kCols = kTileSteps * Format::kColsPerStep;
+  return (cols + kCols - 1) / kCols;
+}
+
+// Stores a row of `blocks` * 64 bytes as row `r` of the tile `tile`. The layout of a tile is [block
+// of columns][row of the tile][64 bytes].
+inline void StoreTileRow(const char* numbers, int64_t blocks, int64_t r, char* tile) {
+  for (int64_t block = 0; block < blocks; ++block) {
+    __builtin_memcpy(tile + block * kTileBytes + r * kTileRowBytes, numbers + block * kTileRowBytes,
+                     kTileRowBytes);
+  }
+}
+
+// Packs input rows into tiles of 16 rows.
 template <class Format>
 void PackTileRows(const PackRowsArgs& args) {
   constexpr int64_t kElementBytes = kFactorBytes / Format::kColsPerStep;
-  const int64_t blocks = (args.cols * kElementBytes + kTileRowBytes - 1) / kTileRowBytes;
+  const int64_t blocks = BlocksOf<Format>(args.cols);
   const int64_t used_rows = UsedTileRows(args.num_rows);
   auto* const normed = args.row;
   auto* const numbers = reinterpret_cast<char*>(args.row + PackedRowFloats(args.cols));
@@ -112,10 +128,7 @@ void PackTileRows(const PackRowsArgs& args) {
       }
       const int64_t bytes = row < args.num_rows ? args.cols * kElementBytes : 0;
       __builtin_memset(numbers + bytes, 0, static_cast<uint64_t>(blocks * kTileRowBytes - bytes));
-      for (int64_t block = 0; block < blocks; ++block) {
-        __builtin_memcpy(out + block * kTileBytes + r * kTileRowBytes,
-                         numbers + block * kTileRowBytes, kTileRowBytes);
-      }
+      StoreTileRow(numbers, blocks, r, out);
     }
   }
 }
@@ -125,14 +138,13 @@ struct TileArgsOfUnit {
   const char* panels;  // first block of the first panel (a group of 16 weight rows)
   // Distance in bytes between two tiles of input rows, and between two panels.
   int64_t stride;
-  int64_t blocks;  // number of blocks of `rows` to multiply, for each tile; the same number for
-                   // each panel
-  float* sums;     // sums of products, of shape [PANELS][ROWS][16][16]
-  bool resume;     // true: adds to the values in `sums`; false: overwrites these values
+  int64_t blocks;        // number of blocks of each tile, and of each panel, that are multiplied
+  float* sums;           // sums of products, of shape [PANELS][ROWS][16][16]
+  bool resume;           // true: adds to the values in `sums`; false: overwrites these values
   const char* prefetch;  // address of the weights to prefetch, in the first panel
-  int64_t
-      prefetch_bytes;  // number of bytes of each panel that are prefetched for each block
-                       // Index of the block at which the prefetch address jumps to the next panels
+  // Number of bytes of each panel that are prefetched for each block.
+  int64_t prefetch_bytes;
+  // Index of the block at which the prefetch address jumps to the next panels.
   int64_t prefetch_jump;
 };
 
@@ -189,8 +201,7 @@ void MultiplyTiles(const TileArgsOfUnit& args) {
 template <class Unit, class Format>
 struct TileProduct {
   const MultiplyArgs& args;
-  const int64_t blocks =
-      (args.cols + kTileSteps * Format::kColsPerStep - 1) / (kTileSteps * Format::kColsPerStep);
+  const int64_t blocks = BlocksOf<Format>(args.cols);
 
   // Divides the tiles of input rows into groups of at most kGroupTiles tiles.
   static Tiles GroupsOf(int64_t num_rows) {
