@@ -11,12 +11,13 @@ LAYERS = {
     "base": set(),
     "kvcache": {"base"},
     "scheduler": {"base", "kvcache"},
+    "tier": {"base", "kvcache"},
     "kernels": {"base"},
     "text": {"base"},
     "transformer": {"base", "kernels"},
     "engine": {"base", "scheduler", "kvcache", "kernels", "transformer"},
-    "server": {"base", "engine", "text", "transformer", "proto"},
-    "cli": {"base", "proto", "engine", "text", "transformer", "kernels", "kvcache", "server"},
+    "server": {"base", "engine", "text", "transformer", "proto", "tier"},
+    "cli": {"base", "proto", "engine", "text", "transformer", "kernels", "kvcache", "server", "tier"},
 }
 # Extra layers that single files may include. The table of options has values of every layer.
 EXCEPTIONS = {"server/options.h": {"kernels"}}
@@ -32,6 +33,7 @@ LIBRARIES = [
     (r"yaml-cpp/", ("server/",)),
     (r"xxh", ("kvcache/keys/xxh3",)),
     (r"boost/", ("server/http/",)),
+    (r"liburing", ("tier/",)),
     (r"spdlog/", ("server/", "cli/serve")),
 ]
 GENERATED = re.compile(r"\.(grpc\.)?pb\.h$")

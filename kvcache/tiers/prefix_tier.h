@@ -1,0 +1,74 @@
+// PrefixTier: a store of chunks (keys and values of prefixes) outside the device, for example on a
+// disk. docs/tiers.md explains loads and stores.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/clock.h"
+#include "kvcache/keys/block_hash.h"
+#include "kvcache/tiers/chunk.h"
+
+namespace incipit {
+
+// Identifies a load that PrefixTier::Load has started, and its bytes in the staging memory.
+enum class LoadTicket : uint64_t {};
+// Identifies memory that PrefixTier::BeginStore has reserved for the bytes of one chunk.
+enum class StoreTicket : uint64_t {};
+
+// kReady: all bytes are in the staging memory and were verified. kFailed: the chunk cannot be used.
+enum class LoadState : uint8_t { kPending, kReady, kFailed };
+
+// Stores chunks outside the device. Other threads read and write the chunks. All bytes pass
+// through staging, a memory of limited size on the host.
+//
+// No function blocks or allocates memory. All functions must be called on the engine thread. The
+// results of other threads become visible only in Poll, so between two calls of Poll the state of a
+// ticket does not change.
+class PrefixTier {
+ public:
+  virtual ~PrefixTier() = default;
+
+  virtual const ChunkShape& shape() const = 0;
+
+  // Returns true if the tier probably has the chunk with the key `key`. Only Load verifies the
+  // bytes of the chunk. Always false while the tier is turned off because of errors.
+  virtual bool Has(const BlockHash& key) const = 0;
+
+  // Returns the predicted time until a load of `num_chunks` chunks is ready, if the load started
+  // now.
+  virtual Duration PredictLoad(int32_t num_chunks) const = 0;
+
+  // Starts to load a chunk into staging. If a load of the same chunk is pending or ready, the
+  // result is a ticket of the same load. Returns std::nullopt if the tier does not have the chunk,
+  // or if staging is full. The caller must pass each ticket to Release once.
+  virtual std::optional<LoadTicket> Load(const ChunkIdentity& chunk) = 0;
+  virtual LoadState state(LoadTicket ticket) const = 0;
+  // Returns the keys and values of the chunk: shape().num_bytes() bytes, block after block. Valid
+  // until Release. REQUIRES: the state of `ticket` is kReady.
+  virtual std::span<const std::byte> bytes(LoadTicket ticket) const = 0;
+  // Ends the use of `ticket`. A pending load that has no other ticket is cancelled.
+  virtual void Release(LoadTicket ticket) = 0;
+
+  // Reserves staging for the bytes of a chunk. Returns std::nullopt if the tier already has the
+  // chunk or writes the chunk now, if the tier does not want the chunk, or if staging is full. The
+  // caller must fill bytes_of() and call FinishStore, or must call CancelStore.
+  virtual std::optional<StoreTicket> BeginStore(const ChunkIdentity& chunk) = 0;
+  virtual std::span<std::byte> bytes_of(StoreTicket ticket) = 0;
+  // Starts to write the chunk. The tier releases the staging memory after the write.
+  virtual void FinishStore(StoreTicket ticket) = 0;
+  virtual void CancelStore(StoreTicket ticket) = 0;
+
+  // Makes the results of other threads visible. Returns true if the state of a ticket has changed.
+  virtual bool Poll() = 0;
+
+  // Removes the chunk with the key `key` and all chunks that follow it in any sequence, because
+  // their contents are wrong. Pending loads of these chunks fail.
+  virtual void Remove(const BlockHash& key) = 0;
+  // Removes all chunks. Pending and ready loads fail.
+  virtual void Clear() = 0;
+};
+
+}  // namespace incipit
