@@ -2,6 +2,7 @@
 // parameters.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -34,6 +35,14 @@ enum class RowStatus : uint8_t { kOk, kNonFinite };
 struct BlockCopy {
   BlockId from{-1}, to{-1};
   int32_t num_tokens = 0;
+};
+
+// A write of one whole block of the KV cache: the keys and values of block `to`, in every layer,
+// are set to the bytes at `data`. Backend::ReadBlocks of a pool with the same shape has read these
+// bytes. The device writes the block before it computes the first layer.
+struct BlockWrite {
+  BlockId to{-1};
+  const std::byte* data = nullptr;
 };
 
 struct TokenBias {

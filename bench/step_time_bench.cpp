@@ -85,6 +85,10 @@ class CountingRunner final : public ModelRunner {
     return runner_.Launch(step);
   }
   absl::Status Wait(StepResult& result) override { return runner_.Wait(result); }
+  size_t block_bytes() const override { return runner_.block_bytes(); }
+  absl::Status ReadBlocks(std::span<const BlockId> blocks, std::span<std::byte> to) override {
+    return runner_.ReadBlocks(blocks, to);
+  }
 
  private:
   ModelRunner& runner_;

@@ -2,6 +2,8 @@
 // The engine accesses models and devices only through this interface.
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -37,6 +39,17 @@ class ModelRunner {
   // After ABORTED, the caller must also wait for the later steps in flight and ignore their
   // results. Any other error is fatal for every request.
   virtual absl::Status Wait(StepResult& result) = 0;
+
+  // Returns the number of bytes of one cache block: its keys and values in all layers, as
+  // BlockWrite::data and ReadBlocks contain them. Returns 0 if the runner stores no keys and
+  // values. A runner that returns 0 supports neither Step::writes nor ReadBlocks.
+  virtual size_t block_bytes() const = 0;
+
+  // Copies the keys and values of `blocks` to `to`, one block after the other, and waits for the
+  // copy. Other steps may be in flight. REQUIRES: Wait has returned for the steps that computed
+  // tokens of the blocks or wrote the blocks. No step in flight changes the blocks. `to` has
+  // block_bytes() bytes for each block.
+  virtual absl::Status ReadBlocks(std::span<const BlockId> blocks, std::span<std::byte> to) = 0;
 };
 
 }  // namespace incipit

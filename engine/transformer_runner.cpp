@@ -221,6 +221,9 @@ void TransformerRunner::CheckStep(const Step& step) const {
     return index >= 0 && index < options_.num_blocks;
   };
   INCIPIT_CHECK(std::ranges::all_of(step.blocks, is_in_pool));
+  for (const BlockWrite& write : step.writes) {
+    INCIPIT_CHECK(is_in_pool(write.to) && write.data != nullptr);
+  }
   for (const BlockCopy& copy : step.copies) {
     INCIPIT_CHECK(is_in_pool(copy.from) && is_in_pool(copy.to));
     INCIPIT_CHECK(copy.num_tokens >= 0 && copy.num_tokens <= options_.block_size);
@@ -334,6 +337,7 @@ absl::Status TransformerRunner::Launch(const Step& step) {
   ++num_in_flight_;
   Prepare(step, slot);
   if (step.tokens.empty()) {
+    backend_.WriteBlocks(*pool_, step.writes);
     backend_.CopyBlocks(*pool_, step.copies);
     return absl::OkStatus();
   }
@@ -341,6 +345,7 @@ absl::Status TransformerRunner::Launch(const Step& step) {
   if (samples_at_once) slot.samples = SamplesOf(step, slot.logits.chunks().front(), slot);
   backend_.Upload(
       step, {.rows = slot.logits.rows(), .samples = samples_at_once ? &slot.samples : nullptr});
+  backend_.WriteBlocks(*pool_, step.writes);
   backend_.CopyBlocks(*pool_, step.copies);
   const Activations activations = ActivationsOf(static_cast<int32_t>(step.tokens.size()));
   if (samples_at_once) {
@@ -352,6 +357,11 @@ absl::Status TransformerRunner::Launch(const Step& step) {
   transformer_->Forward(activations, *pool_);
   ComputeLogits(step, activations, slot);
   return absl::OkStatus();
+}
+
+absl::Status TransformerRunner::ReadBlocks(std::span<const BlockId> blocks,
+                                           std::span<std::byte> to) {
+  return backend_.ReadBlocks(*pool_, blocks, to);
 }
 
 absl::Status TransformerRunner::Wait(StepResult& result) {

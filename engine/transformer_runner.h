@@ -52,6 +52,8 @@ class TransformerRunner final : public ModelRunner {
   // `step` are within the limits of TransformerRunnerOptions.
   absl::Status Launch(const Step& step) override;
   absl::Status Wait(StepResult& result) override;
+  size_t block_bytes() const override { return Backend::BlockBytes(*pool_); }
+  absl::Status ReadBlocks(std::span<const BlockId> blocks, std::span<std::byte> to) override;
 
   // Returns the options, with the values that Create chose for num_blocks, max_model_len and
   // kv_dtype.

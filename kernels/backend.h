@@ -9,6 +9,7 @@
 // batch.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -73,6 +74,13 @@ struct Shard {
 struct KvPoolShape {
   int32_t num_layers = 0, num_blocks = 0, block_size = 0, num_kv_heads = 0, head_dim = 0;
   DType dtype = DType::kF32;
+
+  // Returns the number of bytes of one cache block: its keys and values in all layers. Every
+  // backend stores keys and values without gaps, so the number is the same for every backend.
+  size_t block_bytes() const {
+    return size_t{2} * static_cast<size_t>(num_layers) * static_cast<size_t>(block_size) *
+           static_cast<size_t>(num_kv_heads) * static_cast<size_t>(head_dim) * ByteSize(dtype);
+  }
 };
 
 // Device memory for the keys and values of every cache block in every layer. Each backend has its
@@ -298,6 +306,10 @@ class Backend {
                                    absl::FunctionRef<void()> /*enqueue*/) {
     return absl::OkStatus();
   }
+  // Sets the keys and values of whole cache blocks. An operation of a step: a step calls
+  // WriteBlocks before CopyBlocks, and both before the first layer. The memory of the writes must
+  // stay valid until Synchronize returns. REQUIRES: no step in flight uses the written blocks.
+  virtual void WriteBlocks(KvPool& pool, std::span<const BlockWrite> writes) = 0;
   virtual void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) = 0;
   virtual void Embed(const EmbedArgs& args) = 0;
   virtual void QkvRopeAppend(const QkvRopeAppendArgs& args) = 0;
@@ -308,6 +320,17 @@ class Backend {
   virtual void Sample(const SampleArgs& args) = 0;
   virtual void Score(const ScoreArgs& args) = 0;
   virtual absl::Status Synchronize() = 0;
+
+  // Returns the number of bytes of one cache block of `pool`, as WriteBlocks and ReadBlocks
+  // exchange them: the keys and values of all layers, in the memory layout of the backend.
+  static size_t BlockBytes(const KvPool& pool) { return pool.shape().block_bytes(); }
+  // Copies the keys and values of `blocks` to `to`, one block after the other. Returns after the
+  // copy is complete. Not an operation of a step: the caller may call ReadBlocks between two steps,
+  // also while other steps are in flight. REQUIRES: Synchronize has returned for the steps that
+  // wrote the blocks, and no step in flight writes them. `to` has BlockBytes() bytes for each
+  // block.
+  virtual absl::Status ReadBlocks(const KvPool& pool, std::span<const BlockId> blocks,
+                                  std::span<std::byte> to) = 0;
 };
 
 }  // namespace incipit

@@ -62,8 +62,12 @@ struct Step {
   std::span<const int32_t> block_begin = {};
   // Cache blocks of all sequences, one sequence after the other.
   std::span<const BlockId> blocks = {};
-  // Pairs of cache blocks: the device copies keys and values from one block to another before the
-  // first layer. The copies may be made in any order.
+  // Cache blocks whose keys and values the device sets to given bytes before it makes the copies.
+  // No two writes have the same block. The bytes must stay valid until the step has finished.
+  std::span<const BlockWrite> writes = {};
+  // Pairs of cache blocks: the device copies keys and values from one block to another after the
+  // writes and before the first layer. The copies may be made in any order. A copy may read a block
+  // that `writes` sets. No copy may change a block that `writes` sets.
   std::span<const BlockCopy> copies = {};
   // For each sequence, the index of its first sample in `samples`. The last element is the size of
   // `samples`.

@@ -35,6 +35,10 @@ void TimedBackend::Timed(StepOperation operation, const F& run) {
   seconds_[static_cast<size_t>(operation)] += ToSeconds(clock_.Now() - begin);
 }
 
+void TimedBackend::WriteBlocks(KvPool& pool, std::span<const BlockWrite> writes) {
+  Timed(StepOperation::kOther, [&] { backend_.WriteBlocks(pool, writes); });
+}
+
 void TimedBackend::CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) {
   Timed(StepOperation::kOther, [&] { backend_.CopyBlocks(pool, copies); });
 }

@@ -12,7 +12,7 @@
 namespace incipit {
 
 // The operations whose times TimedBackend measures. kOther stands for all small operations
-// together, such as embeddings and block copies.
+// together, such as embeddings, block writes and block copies.
 enum class StepOperation : uint8_t {
   kQkv,
   kAttention,
@@ -64,6 +64,11 @@ class TimedBackend final : public Backend {
   // Always calls `enqueue`, which calls each operation of the step, so that each operation is
   // measured. A backend that replays a recorded step does not call `enqueue`.
   void RunStep(const void*, absl::FunctionRef<void()> enqueue) override { enqueue(); }
+  void WriteBlocks(KvPool& pool, std::span<const BlockWrite> writes) override;
+  absl::Status ReadBlocks(const KvPool& pool, std::span<const BlockId> blocks,
+                          std::span<std::byte> to) override {
+    return backend_.ReadBlocks(pool, blocks, to);
+  }
   void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) override;
   void Embed(const EmbedArgs& args) override;
   void QkvRopeAppend(const QkvRopeAppendArgs& args) override;

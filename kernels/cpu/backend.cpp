@@ -129,6 +129,9 @@ class CpuBackend final : public Backend {
 
   void RunStep(const void*, absl::FunctionRef<void()> enqueue) override { enqueue(); }
 
+  void WriteBlocks(KvPool& pool, std::span<const BlockWrite> writes) override;
+  absl::Status ReadBlocks(const KvPool& pool, std::span<const BlockId> blocks,
+                          std::span<std::byte> to) override;
   void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) override {
     auto& cpu_pool = static_cast<CpuKvPool&>(pool);
     const int32_t num_layers = pool.shape().num_layers;
@@ -155,6 +158,11 @@ class CpuBackend final : public Backend {
 
  private:
   absl::StatusOr<std::unique_ptr<PackedMatrix>> PackMatrix(const MatrixSource& source);
+  // Calls move(i, part, offset) for block number i of `num_blocks` blocks and each layer. `part` is
+  // the memory of the block in the layer, whose bytes begin at `offset` in the bytes of the block.
+  // `id_of(i)` is the block id. Several threads call `move`.
+  template <class IdOf, class Move>
+  void ForBlockParts(const CpuKvPool& pool, size_t num_blocks, const IdOf& id_of, const Move& move);
 
   int64_t num_tokens() const { return std::ssize(step_.tokens); }
 
@@ -205,6 +213,42 @@ absl::StatusOr<std::unique_ptr<PackedMatrix>> CpuBackend::PackMatrix(const Matri
     if (matrix.status().code() != absl::StatusCode::kUnimplemented) return matrix;
   }
   return PackSimdMatrix(source, simd_);
+}
+
+template <class IdOf, class Move>
+void CpuBackend::ForBlockParts(const CpuKvPool& pool, size_t num_blocks, const IdOf& id_of,
+                               const Move& move) {
+  const int64_t num_layers = pool.shape().num_layers;
+  const auto size = static_cast<int64_t>(num_blocks) * num_layers;
+  const auto bytes = static_cast<int64_t>(num_blocks * BlockBytes(pool));
+  threads_.ForParts(size, bytes, [&](int64_t begin, int64_t end, int32_t) {
+    for (int64_t part = begin; part < end; ++part) {
+      const auto layer = static_cast<int32_t>(part % num_layers);
+      const std::span<std::byte> memory = pool.Block(layer, id_of(part / num_layers));
+      move(part / num_layers, memory, static_cast<size_t>(layer) * memory.size());
+    }
+  });
+}
+
+void CpuBackend::WriteBlocks(KvPool& pool, std::span<const BlockWrite> writes) {
+  ForBlockParts(
+      static_cast<CpuKvPool&>(pool), writes.size(), [&](int64_t i) { return writes[i].to; },
+      [&](int64_t i, std::span<std::byte> part, size_t offset) {
+        std::memcpy(part.data(), writes[i].data + offset, part.size());
+      });
+}
+
+absl::Status CpuBackend::ReadBlocks(const KvPool& pool, std::span<const BlockId> blocks,
+                                    std::span<std::byte> to) {
+  const size_t block_bytes = BlockBytes(pool);
+  INCIPIT_CHECK(to.size() == blocks.size() * block_bytes);
+  ForBlockParts(
+      static_cast<const CpuKvPool&>(pool), blocks.size(), [&](int64_t i) { return blocks[i]; },
+      [&](int64_t i, std::span<std::byte> part, size_t offset) {
+        std::memcpy(to.data() + static_cast<size_t>(i) * block_bytes + offset, part.data(),
+                    part.size());
+      });
+  return absl::OkStatus();
 }
 
 void CpuBackend::Embed(const EmbedArgs& args) {

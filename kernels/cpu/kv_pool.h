@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -25,8 +26,7 @@ class CpuKvPool final : public KvPool {
       : shape_(shape), group_(std::min(16, shape.block_size)), memory_(std::move(memory)) {}
 
   static size_t ByteSizeOf(const KvPoolShape& shape) {
-    return size_t{2} * shape.num_layers * shape.num_blocks * shape.block_size * shape.num_kv_heads *
-           shape.head_dim * ByteSize(shape.dtype);
+    return shape.block_bytes() * static_cast<size_t>(shape.num_blocks);
   }
 
   const KvPoolShape& shape() const override { return shape_; }
@@ -37,6 +37,12 @@ class CpuKvPool final : public KvPool {
   // Returns the address of the keys of KV head `head` in cache block 0 of layer `layer`. The values
   // of the same KV head and cache block follow the keys.
   const void* Head(int32_t layer, int32_t head) const { return At(layer, 0, head); }
+
+  // Returns the keys and values of cache block `block` in one layer.
+  std::span<std::byte> Block(int32_t layer, BlockId block) const {
+    return {reinterpret_cast<std::byte*>(At(layer, IndexOf(block), 0)),
+            static_cast<size_t>(block_stride()) * ByteSize(shape_.dtype)};
+  }
 
   struct Slot {
     int32_t layer = 0, head = 0;

@@ -292,6 +292,13 @@ void Stream::Copy(void* to, const void* from, size_t bytes) {
   state_->Enqueue({.kind = Operation::Kind::kCopy, .to = to, .from = from, .bytes = bytes});
 }
 
+void Stream::CopyRows(const Rows& rows) {
+  for (size_t i = 0; i < rows.num_rows; ++i) {
+    Copy(static_cast<char*>(rows.to) + i * rows.to_stride,
+         static_cast<const char*>(rows.from) + i * rows.from_stride, rows.row_bytes);
+  }
+}
+
 void Stream::Clear(void* device, size_t bytes) {
   if (bytes == 0) return;
   state_->Enqueue({.kind = Operation::Kind::kClear, .to = device, .bytes = bytes});

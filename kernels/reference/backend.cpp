@@ -70,8 +70,7 @@ class ReferencePool final : public KvPool {
   const KvPoolShape& shape() const override { return shape_; }
 
   static size_t ByteSizeOf(const KvPoolShape& shape) {
-    return size_t{2} * shape.num_layers * shape.num_blocks * shape.block_size * shape.num_kv_heads *
-           shape.head_dim * ByteSize(shape.dtype);
+    return shape.block_bytes() * static_cast<size_t>(shape.num_blocks);
   }
 
   // Location of one vector of KV head `head`: the key (`part` is 0) or the value (`part` is 1).
@@ -107,6 +106,23 @@ class ReferencePool final : public KvPool {
         std::memmove(At({.layer = layer, .block = copy.to, .part = part}),
                      At({.layer = layer, .block = copy.from, .part = part}), bytes);
       }
+    }
+  }
+
+  // Sets the keys and values of a block in all layers.
+  void Set(const BlockWrite& write) {
+    const size_t bytes = shape_.block_bytes() / static_cast<size_t>(shape_.num_layers);
+    for (int32_t layer = 0; layer < shape_.num_layers; ++layer) {
+      std::memcpy(At({.layer = layer, .block = write.to}),
+                  write.data + static_cast<size_t>(layer) * bytes, bytes);
+    }
+  }
+  // Copies the keys and values of a block in all layers to `to`.
+  void Get(BlockId block, std::byte* to) const {
+    const size_t bytes = shape_.block_bytes() / static_cast<size_t>(shape_.num_layers);
+    for (int32_t layer = 0; layer < shape_.num_layers; ++layer) {
+      std::memcpy(to + static_cast<size_t>(layer) * bytes, At({.layer = layer, .block = block}),
+                  bytes);
     }
   }
 
@@ -182,6 +198,19 @@ class ReferenceBackend final : public Backend {
   }
 
   void RunStep(const void*, absl::FunctionRef<void()> enqueue) override { enqueue(); }
+
+  void WriteBlocks(KvPool& pool, std::span<const BlockWrite> writes) override {
+    for (const BlockWrite& write : writes) static_cast<ReferencePool&>(pool).Set(write);
+  }
+  absl::Status ReadBlocks(const KvPool& pool, std::span<const BlockId> blocks,
+                          std::span<std::byte> to) override {
+    const size_t bytes = BlockBytes(pool);
+    INCIPIT_CHECK(to.size() == blocks.size() * bytes);
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      static_cast<const ReferencePool&>(pool).Get(blocks[i], to.data() + i * bytes);
+    }
+    return absl::OkStatus();
+  }
 
   void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) override {
     for (const BlockCopy& copy : copies) static_cast<ReferencePool&>(pool).Copy(copy);

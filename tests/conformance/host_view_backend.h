@@ -37,6 +37,13 @@ class HostViewBackend final : public Backend {
     device_->Upload(step, logits);
   }
   void RunStep(const void*, absl::FunctionRef<void()> enqueue) override { enqueue(); }
+  void WriteBlocks(KvPool& pool, std::span<const BlockWrite> writes) override {
+    device_->WriteBlocks(pool, writes);
+  }
+  absl::Status ReadBlocks(const KvPool& pool, std::span<const BlockId> blocks,
+                          std::span<std::byte> to) override {
+    return device_->ReadBlocks(pool, blocks, to);
+  }
   void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) override {
     device_->CopyBlocks(pool, copies);
   }

@@ -137,6 +137,50 @@ TEST_F(TransformerRunnerTest, AStepOfCopiesAloneIsAStep) {
   EXPECT_THAT(Run(*runner, next).tokens, ElementsAre(Next(9)));
 }
 
+TEST_F(TransformerRunnerTest, AStepWithoutTokensMayWriteBlocks) {
+  const auto first = Create(Options()), second = Create(Options());
+  StepBuilder step;
+  const int32_t blocks[] = {3, 9};
+  step.AddTokens(Tokens(0, 16), 0, blocks);
+  Run(*first, step);
+  const BlockId read[] = {BlockId{3}, BlockId{9}};
+  std::vector<std::byte> bytes(2 * first->block_bytes());
+  ASSERT_TRUE(first->ReadBlocks(read, bytes).ok());
+
+  StepBuilder writes;
+  writes.AddWrite({BlockId{20}, bytes.data()});
+  writes.AddWrite({BlockId{4}, bytes.data() + first->block_bytes()});
+  EXPECT_THAT(Run(*second, writes).tokens, SizeIs(0));
+  std::ranges::fill(bytes, std::byte{0x55});
+  StepBuilder next;
+  const int32_t loaded[] = {20, 4, 5};
+  next.AddTokens(Tokens(16, 1), 16, loaded);
+  next.AddSample(0, greedy_, 0, 17);
+  EXPECT_THAT(Run(*second, next).tokens, ElementsAre(Next(17)));
+}
+
+// The step writes block 20, copies block 20 to block 21, and attends to both blocks.
+TEST_F(TransformerRunnerTest, WritesAreDoneBeforeTheCopiesAndTheFirstLayer) {
+  const auto first = Create(Options()), second = Create(Options());
+  StepBuilder step;
+  const int32_t block[] = {3};
+  step.AddTokens(Tokens(0, 8), 0, block);
+  Run(*first, step);
+  const BlockId read[] = {BlockId{3}};
+  std::vector<std::byte> bytes(first->block_bytes());
+  ASSERT_TRUE(first->ReadBlocks(read, bytes).ok());
+
+  StepBuilder both;
+  both.AddWrite({BlockId{20}, bytes.data()});
+  both.AddCopy({BlockId{20}, BlockId{21}, 5});
+  const int32_t written[] = {20, 6}, copied[] = {21, 7};
+  both.AddTokens(Tokens(8, 1), 8, written);
+  both.AddSample(0, greedy_, 0, 9);
+  const int32_t row = both.AddTokens(Tokens(5, 6), 5, copied);
+  both.AddSample(row + 5, greedy_, 0, 11);
+  EXPECT_THAT(Run(*second, both).tokens, ElementsAre(Next(9), Next(11)));
+}
+
 TEST_F(TransformerRunnerTest, ManySamplesAndScoresAreComputedInChunksAsIfAtOnce) {
   const auto runner = Create(Options());
   const std::vector<int32_t> blocks = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "base/status.h"
 
 namespace incipit {
 
@@ -48,6 +49,10 @@ absl::Status PacedRunner::Wait(StepResult& result) {
   --num_in_flight_;
   std::swap(result, step.result);
   return absl::OkStatus();
+}
+
+absl::Status PacedRunner::ReadBlocks(std::span<const BlockId>, std::span<std::byte>) {
+  return Unimplemented("the paced runner stores no keys and values");
 }
 
 TokenId PacedRunner::Sample(const StepSample& sample) const {

@@ -33,6 +33,9 @@ class PacedRunner final : public ModelRunner {
 
   absl::Status Launch(const Step& step) override;
   absl::Status Wait(StepResult& result) override;
+  // This runner has no keys and values: block_bytes returns 0, and ReadBlocks UNIMPLEMENTED.
+  size_t block_bytes() const override { return 0; }
+  absl::Status ReadBlocks(std::span<const BlockId> blocks, std::span<std::byte> to) override;
 
  private:
   struct StepInFlight {

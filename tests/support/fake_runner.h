@@ -4,12 +4,17 @@
 // a hash of the previous slot and the slot's own token. A sampled token is a hash of all slots that
 // are read through the block table. A block that is wrongly shared, evicted, copied or written
 // anywhere in the prefix therefore changes the output.
+//
+// The bytes of a block are the hashes of its slots. If Step::writes sets a block to bytes of
+// another prefix, or to bytes that have changed since ReadBlocks, the output changes too.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <thread>
 #include <utility>
@@ -150,6 +155,27 @@ class FakeRunner : public ModelRunner {
     return step.faults.status;
   }
 
+  size_t block_bytes() const override {
+    return static_cast<size_t>(options_.block_size) * sizeof(uint64_t);
+  }
+  absl::Status ReadBlocks(std::span<const BlockId> blocks, std::span<std::byte> to) override {
+    INCIPIT_CHECK(to.size() == blocks.size() * block_bytes());
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      std::memcpy(to.data() + i * block_bytes(), &Slot(blocks[i], 0), block_bytes());
+    }
+    return absl::OkStatus();
+  }
+  // Returns true if the bytes of blocks contain only finite values, that is, no slot that a step
+  // with PoisonNextStep has computed. Stands for AllFinite of kernels/finite.h.
+  static bool AllFinite(std::span<const std::byte> blocks) {
+    for (; !blocks.empty(); blocks = blocks.subspan(sizeof(uint64_t))) {
+      uint64_t slot;
+      std::memcpy(&slot, blocks.data(), sizeof(slot));
+      if (slot == kPoison) return false;
+    }
+    return true;
+  }
+
   const FakeModel& model() const { return model_; }
 
  protected:
@@ -219,6 +245,7 @@ class FakeRunner : public ModelRunner {
     result.prompt_logprobs.Clear();
     CheckShape();
     FeedTokens();
+    DoWrites();
     DoCopies();
     WriteSlots();
     for (int32_t s = 0; s < num_sequences(); ++s) {
@@ -302,6 +329,20 @@ class FakeRunner : public ModelRunner {
         INCIPIT_CHECK(entries[i].row >= step_.token_begin[s]);
         INCIPIT_CHECK(entries[i].row < step_.token_begin[s + 1]);
       }
+    }
+  }
+
+  // Sets blocks to given bytes. The bytes are read here and not in Launch, so that a caller that
+  // changes the bytes before the step has finished causes wrong output.
+  void DoWrites() {
+    for (const BlockWrite& write : step_.writes) {
+      const auto sets_same = [&](const BlockWrite& other) {
+        return &other != &write && other.to == write.to;
+      };
+      INCIPIT_CHECK(write.data != nullptr && std::ranges::none_of(step_.writes, sets_same));
+      const auto changes = [&](const BlockCopy& copy) { return copy.to == write.to; };
+      INCIPIT_CHECK(std::ranges::none_of(step_.copies, changes));
+      std::memcpy(&Slot(write.to, 0), write.data, block_bytes());
     }
   }
 

@@ -27,6 +27,7 @@ class StepBuilder {
     score_begin_.push_back(static_cast<int32_t>(scores_.size()));
     return row;
   }
+  void AddWrite(BlockWrite write) { writes_.push_back(write); }
   void AddCopy(BlockCopy copy) { copies_.push_back(copy); }
   // Adds a sample. The returned reference is valid until the next call of AddSample.
   StepSample& AddSample(int32_t row, const SamplingParams& params, int32_t choice,
@@ -50,6 +51,7 @@ class StepBuilder {
             .token_begin = token_begin_,
             .block_begin = block_begin_,
             .blocks = blocks_,
+            .writes = writes_,
             .copies = copies_,
             .sample_begin = sample_begin_,
             .samples = samples_,
@@ -68,6 +70,7 @@ class StepBuilder {
   std::vector<int32_t> positions_, token_begin_ = {0}, block_begin_ = {0}, sample_begin_ = {0},
                                    score_begin_ = {0};
   std::vector<BlockId> blocks_;
+  std::vector<BlockWrite> writes_;
   std::vector<BlockCopy> copies_;
   std::vector<StepSample> samples_;
   std::vector<StepScore> scores_;

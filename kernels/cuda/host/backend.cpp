@@ -45,9 +45,11 @@ float* FloatsOf(const TensorView& view) { return static_cast<float*>(view.data);
 
 }  // namespace
 
-CudaBackend::CudaBackend(const CudaOptions& options, const DeviceProperties& device, Stream stream)
+CudaBackend::CudaBackend(const CudaOptions& options, const DeviceProperties& device, Stream stream,
+                         BlockIo block_io)
     : device_(device),
       stream_(std::move(stream)),
+      block_io_(std::move(block_io)),
       sampler_(device.num_sms),
       library_products_(options, device),
       note_(options.note) {}
@@ -56,7 +58,9 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(const CudaOptio
   const bool loads_all = options.large_products == LargeProducts::kOwn;
   INCIPIT_ASSIGN_OR_RETURN(const DeviceProperties device, OpenDevice(options.device, loads_all));
   INCIPIT_ASSIGN_OR_RETURN(Stream stream, Stream::Create());
-  std::unique_ptr<CudaBackend> backend(new CudaBackend(options, device, std::move(stream)));
+  INCIPIT_ASSIGN_OR_RETURN(BlockIo block_io, BlockIo::Create());
+  std::unique_ptr<CudaBackend> backend(
+      new CudaBackend(options, device, std::move(stream), std::move(block_io)));
   for (StepInFlight& step : backend->in_flight_) {
     INCIPIT_ASSIGN_OR_RETURN(step.end, Event::Create());
   }
@@ -325,6 +329,18 @@ absl::Status CudaBackend::Synchronize() {
 }
 
 // ---- operations of a step
+
+void CudaBackend::WriteBlocks(KvPool& pool, std::span<const BlockWrite> writes) {
+  if (writes.empty() || !status_.ok()) return;
+  Note(block_io_.Write(static_cast<DeviceKvPool&>(pool), writes, stream_));
+}
+
+absl::Status CudaBackend::ReadBlocks(const KvPool& pool, std::span<const BlockId> blocks,
+                                     std::span<std::byte> to) {
+  INCIPIT_CHECK(to.size() == blocks.size() * BlockBytes(pool));
+  if (!status_.ok()) return status_;
+  return block_io_.Read(static_cast<const DeviceKvPool&>(pool), blocks, to);
+}
 
 void CudaBackend::CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) {
   if (copies.empty() || !status_.ok()) return;

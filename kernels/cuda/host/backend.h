@@ -1,6 +1,6 @@
 // Implements Backend for an H100 or H200 GPU, or for the emulated GPU if a program links the
-// emulator. All work is enqueued on one stream. At most two steps (batches) are in flight, that is,
-// between Upload and Synchronize.
+// emulator. All work of steps is enqueued on one stream. At most two steps (batches) are in flight,
+// that is, between Upload and Synchronize.
 #pragma once
 
 #include <array>
@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/cuda_options.h"
+#include "kernels/cuda/host/block_io.h"
 #include "kernels/cuda/host/library_products.h"
 #include "kernels/cuda/host/memory.h"
 #include "kernels/cuda/host/sampler.h"
@@ -41,6 +42,9 @@ class CudaBackend final : public Backend {
   void RunStep(const void* owner, absl::FunctionRef<void()> enqueue) override;
   absl::Status RecordSteps(const void* owner, int32_t tokens_max, const Step& step,
                            const StepLogits& logits, absl::FunctionRef<void()> enqueue) override;
+  void WriteBlocks(KvPool& pool, std::span<const BlockWrite> writes) override;
+  absl::Status ReadBlocks(const KvPool& pool, std::span<const BlockId> blocks,
+                          std::span<std::byte> to) override;
   void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) override;
   void Embed(const EmbedArgs& args) override;
   void QkvRopeAppend(const QkvRopeAppendArgs& args) override;
@@ -85,7 +89,8 @@ class CudaBackend final : public Backend {
     float epsilon = 0;
   };
 
-  CudaBackend(const CudaOptions& options, const DeviceProperties& device, Stream stream);
+  CudaBackend(const CudaOptions& options, const DeviceProperties& device, Stream stream,
+              BlockIo block_io);
 
   // If `dtype` is not bf16, logs that weights are rounded to bf16. Only the first call with such a
   // type logs this message.
@@ -127,6 +132,7 @@ class CudaBackend final : public Backend {
 
   const DeviceProperties device_;
   Stream stream_;
+  BlockIo block_io_;
   RowSampler sampler_;
   LibraryProducts library_products_;
   // Function that logs a message for the operator. The backend calls the function at most once,

@@ -100,6 +100,16 @@ class Stream {
 
   // Enqueues a copy within device memory, or between device memory and pinned host memory.
   void Copy(void* to, const void* from, size_t bytes);
+  // Enqueues copies of `num_rows` rows of `row_bytes` bytes each. The stride is the distance in
+  // bytes between the beginnings of two consecutive rows.
+  struct Rows {
+    void* to = nullptr;
+    size_t to_stride = 0;
+    const void* from = nullptr;
+    size_t from_stride = 0;
+    size_t row_bytes = 0, num_rows = 0;
+  };
+  void CopyRows(const Rows& rows);
   void Clear(void* device, size_t bytes);
   // Waits until all enqueued work of this stream has run. Returns the first error of the stream.
   absl::Status Wait();

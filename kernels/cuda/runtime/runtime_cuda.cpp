@@ -1,6 +1,7 @@
 // Implements kernels/cuda/runtime/runtime.h for a GPU.
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -18,6 +19,9 @@ std::vector<const void*>& Entries() {
 }
 
 namespace {
+
+// Maximum stride in bytes of cudaMemcpy2DAsync (cudaDeviceProp::memPitch of all supported devices).
+constexpr size_t kStrideMax = 0x7fffffff;
 
 absl::Status Failure(cudaError_t error, std::string_view what) {
   if (error == cudaSuccess) return absl::OkStatus();
@@ -149,6 +153,19 @@ absl::StatusOr<Stream> Stream::Create() {
 void Stream::Copy(void* to, const void* from, size_t bytes) {
   if (bytes == 0) return;
   Note(*this, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, state_->handle));
+}
+
+void Stream::CopyRows(const Rows& rows) {
+  if (rows.row_bytes == 0 || rows.num_rows == 0) return;
+  if (std::max(rows.to_stride, rows.from_stride) <= kStrideMax) {
+    return Note(
+        *this, cudaMemcpy2DAsync(rows.to, rows.to_stride, rows.from, rows.from_stride,
+                                 rows.row_bytes, rows.num_rows, cudaMemcpyDefault, state_->handle));
+  }
+  for (size_t i = 0; i < rows.num_rows; ++i) {
+    Copy(static_cast<char*>(rows.to) + i * rows.to_stride,
+         static_cast<const char*>(rows.from) + i * rows.from_stride, rows.row_bytes);
+  }
 }
 
 void Stream::Clear(void* device, size_t bytes) {

@@ -196,6 +196,98 @@ TEST_F(StepsTest, AStepThatTakesMemoryIsFedWhatThePreviousStepSampled) {
   EXPECT_EQ(fed, by_host);
 }
 
+// A step that writes blocks replays the same recorded graph as a step without writes. The bytes of
+// the writes are overwritten as soon as the step has finished.
+TEST_F(StepsTest, AReplayedStepAttendsToTheBlocksThatItWrites) {
+  constexpr int32_t kSequences = 3;
+  const auto computing = RunnerFor(64, 64), loading = RunnerFor(64, 64);
+  std::vector<std::byte> bytes(kSequences * computing->block_bytes());
+  for (int32_t s = 0; s < kSequences; ++s) {
+    Sequences prompt = Empty();
+    prompt.Add(s, kPageTokens, greedy_, 0);
+    Run(*computing, prompt);
+    const BlockId first{0};  // the page of a step's first sequence
+    const auto part = std::span(bytes).subspan(size_t(s) * computing->block_bytes());
+    ASSERT_TRUE(computing->ReadBlocks({&first, 1}, part.first(computing->block_bytes())).ok());
+  }
+  const auto decode_of = [&](int32_t first_page) {
+    StepBuilder step;
+    for (int32_t s = 0; s < kSequences; ++s) {
+      const TokenId token = 3 + s;
+      const int32_t pages[] = {first_page + s, first_page + kSequences + s};
+      const int32_t row = step.AddTokens({&token, 1}, kPageTokens, pages);
+      step.AddSample(row, s == 0 ? hot_ : greedy_, 0, kPageTokens + 1);
+    }
+    return step;
+  };
+  const auto run = [&](TransformerRunner& runner, const StepBuilder& step) {
+    EXPECT_TRUE(runner.Launch(step.Build()).ok());
+    StepResult result;
+    const absl::Status status = runner.Wait(result);
+    EXPECT_TRUE(status.ok()) << status;
+    return result.tokens;
+  };
+  const auto with_writes = [&](int32_t first_page) {
+    StepBuilder step = decode_of(first_page);
+    for (int32_t s = 0; s < kSequences; ++s) {
+      step.AddWrite({BlockId{first_page + s}, bytes.data() + size_t(s) * loading->block_bytes()});
+    }
+    return step;
+  };
+  const std::vector<std::byte> kept = bytes;
+  const int64_t launched = emulator::CountsOfGraphs().launched;
+  const std::vector<TokenId> loaded = run(*loading, with_writes(10));
+  EXPECT_EQ(emulator::CountsOfGraphs().launched, launched + 1);
+  std::ranges::fill(bytes, std::byte{0x7f});
+  EXPECT_EQ(run(*loading, decode_of(10)), loaded);  // the blocks keep what the first step wrote
+  bytes = kept;
+  EXPECT_EQ(run(*loading, with_writes(30)), loaded);
+  EXPECT_EQ(emulator::CountsOfGraphs().launched, launched + 3);
+
+  // Computes the expected tokens without writes.
+  for (int32_t s = 0; s < kSequences; ++s) {
+    Sequences prompt = Empty();
+    prompt.Add(s, kPageTokens, greedy_, 0);
+    Run(*computing, prompt);
+    StepBuilder copy = decode_of(50);
+    copy.AddCopy({BlockId{0}, BlockId{50 + s}, kPageTokens});
+    const std::vector<TokenId> tokens = run(*computing, copy);
+    EXPECT_EQ(tokens[size_t(s)], loaded[size_t(s)]);
+  }
+}
+
+// The second step in flight writes the block that the test reads while the first step is in flight.
+TEST_F(StepsTest, BlocksAreReadAndWrittenWhileAStepIsInFlight) {
+  const auto runner = RunnerFor(64, 64);
+  Sequences prompt = Empty();
+  prompt.Add(1, kPageTokens, greedy_, 0);
+  Run(*runner, prompt);
+  Sequences first = Empty();
+  for (int32_t s = 5; s < 8; ++s) first.Continue(s, 0, s, 1, greedy_);
+  ASSERT_TRUE(runner->Launch(first.step()).ok());
+  std::vector<std::byte> bytes(runner->block_bytes()), again(bytes.size());
+  const BlockId computed{0}, written{20};
+  ASSERT_TRUE(runner->ReadBlocks({&computed, 1}, bytes).ok());
+  EXPECT_NE(bytes, again);
+
+  StepBuilder second;
+  second.AddWrite({written, bytes.data()});
+  const int32_t pages[][2] = {{0, 1}, {20, 21}};
+  const TokenId token = 9;
+  for (const auto& table : pages) {
+    second.AddSample(second.AddTokens({&token, 1}, kPageTokens, table), greedy_, 0,
+                     kPageTokens + 1);
+  }
+  ASSERT_TRUE(runner->Launch(second.Build()).ok());
+  StepResult result;
+  ASSERT_TRUE(runner->Wait(result).ok());
+  ASSERT_TRUE(runner->Wait(result).ok());
+  ASSERT_EQ(result.tokens.size(), 2u);
+  EXPECT_EQ(result.tokens[0], result.tokens[1]);
+  ASSERT_TRUE(runner->ReadBlocks({&written, 1}, again).ok());
+  EXPECT_EQ(again, bytes);
+}
+
 // Counts the tokens of an output, for a sequence without a prompt.
 std::vector<TokenCount> CountsOf(std::vector<TokenId> tokens) {
   std::ranges::sort(tokens);
