@@ -50,6 +50,8 @@ const char* NameOf(v1::CacheMissReason reason) {
       return "evicted";
     case v1::CACHE_MISS_REASON_OTHER_NAMESPACE:
       return "other_namespace";
+    case v1::CACHE_MISS_REASON_LOAD_FAILED:
+      return "load_failed";
     default:
       return "unspecified";
   }
@@ -106,6 +108,9 @@ ordered_json CollectedOutput::ToJson(bool with_logprobs, bool with_prompt_logpro
       {"prompt_tokens", usage_.prompt_tokens()},
       {"completion_tokens", usage_.completion_tokens()},
       {"cached_tokens", usage_.cached_tokens()},
+      {"cached_tokens_by_tier",
+       {{"device", usage_.cached_tokens_by_tier().device()},
+        {"disk", usage_.cached_tokens_by_tier().disk()}}},
       {"copied_tokens", usage_.copied_tokens()},
       {"cache_miss", usage_.has_cache_miss() ? MissJson(usage_.cache_miss()) : ordered_json()},
       {"queue_ms", usage_.queue_seconds() * 1e3},

@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kPreemptionReasonNames[kNumPreemptionReasons] = {"head", "share",
                                                                             "decode"};
 // Values of the label `reason` of incipit_request_wait_seconds_total, in the order of WaitReason.
-constexpr std::string_view kWaitReasonNames[kNumWaitReasons] = {"share", "room", "prefix"};
+constexpr std::string_view kWaitReasonNames[kNumWaitReasons] = {"share", "room", "prefix", "load"};
 // Values of the label `class` of incipit_step_time_error_ratio, in the order of StepClass.
 constexpr std::string_view kStepClassNames[kNumStepClasses] = {"decode", "mixed", "prefill"};
 
@@ -27,7 +27,8 @@ void WriteWaits(FamilyWriter& out, const MetricsValues& values) {
   out.Counter("incipit_request_wait_seconds_total",
               "Total waiting time of requests before their first step (batch), by reason. share: "
               "for a slot, for tokens in a step, or for requests that went first. room: for free "
-              "cache blocks. prefix: for another request that computes a shared prefix.",
+              "cache blocks. prefix: for another request that computes a shared prefix. load: for "
+              "keys and values from the disk cache.",
               SamplesByLabel("reason", kWaitReasonNames, values.wait_seconds));
 }
 

@@ -20,6 +20,8 @@ v1::CacheMissReason WireReason(MissReason reason) {
       return v1::CACHE_MISS_REASON_EVICTED;
     case MissReason::kOtherNamespace:
       return v1::CACHE_MISS_REASON_OTHER_NAMESPACE;
+    case MissReason::kLoadFailed:
+      return v1::CACHE_MISS_REASON_LOAD_FAILED;
   }
   return v1::CACHE_MISS_REASON_UNSPECIFIED;
 }
@@ -85,6 +87,9 @@ void Fill(const OutputUsage& usage, v1::Usage& out) {
   out.set_prompt_tokens(static_cast<uint32_t>(usage.num_prompt_tokens));
   out.set_completion_tokens(static_cast<uint32_t>(usage.num_output_tokens));
   out.set_cached_tokens(static_cast<uint32_t>(usage.num_cached_tokens));
+  v1::CachedTokensByTier& by_tier = *out.mutable_cached_tokens_by_tier();
+  by_tier.set_device(static_cast<uint32_t>(usage.num_cached_tokens - usage.num_loaded_tokens));
+  by_tier.set_disk(static_cast<uint32_t>(usage.num_loaded_tokens));
   out.set_copied_tokens(static_cast<uint32_t>(usage.num_copied_tokens));
   if (usage.miss) Fill(*usage.miss, *out.mutable_cache_miss());
   out.set_queue_seconds(usage.queue_seconds);
@@ -95,6 +100,7 @@ void Fill(const OutputUsage& usage, v1::Usage& out) {
     out.set_share_wait_seconds(seconds(WaitReason::kShare));
     out.set_room_wait_seconds(seconds(WaitReason::kRoom));
     out.set_prefix_wait_seconds(seconds(WaitReason::kPrefix));
+    out.set_load_wait_seconds(seconds(WaitReason::kLoad));
   }
   out.set_time_to_first_token_seconds(usage.first_token_seconds.value_or(0));
   out.set_total_seconds(usage.total_seconds);

@@ -73,6 +73,8 @@ struct OutputUsage {
   // Number of the tokens in `num_cached_tokens` whose keys and values were copied from another
   // cache block.
   int32_t num_copied_tokens = 0;
+  // Tokens, among num_cached_tokens, whose keys and values were read from the disk cache.
+  int32_t num_loaded_tokens = 0;
   // The reason why the prefix cache did not contain the whole prompt. Absent if the request did not
   // use the prefix cache.
   std::optional<Miss> miss;

@@ -21,6 +21,7 @@ struct TokenDispatcher::Call {
   // num_cached: number of prompt tokens that were found in the prefix cache. num_copied: number of
   // these tokens whose keys and values were copied from another cache block.
   int32_t num_cached = 0, num_copied = 0;
+  int32_t num_loaded = 0;  // tokens, among num_cached, that were read from the disk cache
   Miss miss;
   bool is_abandoned = false;  // true: Abandon has discarded the output
   // Status with which the call ends if the engine cancels the request (finish reason kCancelled).
@@ -266,6 +267,7 @@ void TokenDispatcher::HandleAdmission(const AdmissionEvent& event) {
   call->part.prompt = PromptUsage{.num_tokens = call->output.num_prompt_tokens,
                                   .num_cached_tokens = event.num_cached_tokens};
   call->num_copied = event.num_copied_tokens;
+  call->num_loaded = event.num_loaded_tokens;
   call->miss = event.miss;
   call->queue_seconds = ToSeconds(event.queue_time);
   call->waits = event.waits;
@@ -385,6 +387,7 @@ OutputUsage TokenDispatcher::UsageOf(const Call& call, Time now) {
   usage.num_prompt_tokens = call.output.num_prompt_tokens;
   usage.num_cached_tokens = call.num_cached;
   usage.num_copied_tokens = call.num_copied;
+  usage.num_loaded_tokens = call.num_loaded;
   if (call.queue_seconds && call.output.reads_cache) usage.miss = call.miss;
   usage.queue_seconds = call.queue_seconds.value_or(0);
   if (call.queue_seconds) usage.waits = call.waits;

@@ -41,7 +41,8 @@ v1::Usage UsageOfSecond(TestServerConfig config, const std::vector<TokenId>& pro
   server.gate().Open();
   first.End();
   v1::Usage usage = second.End();
-  EXPECT_NEAR(usage.share_wait_seconds() + usage.room_wait_seconds() + usage.prefix_wait_seconds(),
+  EXPECT_NEAR(usage.share_wait_seconds() + usage.room_wait_seconds() + usage.prefix_wait_seconds() +
+                  usage.load_wait_seconds(),
               usage.queue_seconds(), 1e-6);
   return usage;
 }
