@@ -5,16 +5,18 @@
 
 namespace incipit {
 
-Step BatchBuilder::Build(const StepPlan& plan) {
+Step BatchBuilder::Build(const StepPlan& plan, const PrefixTier* tier) {
   tokens_.clear();
   positions_.clear();
   blocks_.clear();
   samples_.clear();
   scores_.clear();
+  writes_.clear();
   token_begin_.assign(1, 0);
   block_begin_.assign(1, 0);
   sample_begin_.assign(1, 0);
   score_begin_.assign(1, 0);
+  if (!plan.writes.empty()) AddWrites(plan, *tier);
   for (const StepPlan::Item& item : plan.items) {
     AddScores(item);
     AddTokens(item);
@@ -25,11 +27,21 @@ Step BatchBuilder::Build(const StepPlan& plan) {
           .token_begin = token_begin_,
           .block_begin = block_begin_,
           .blocks = blocks_,
+          .writes = writes_,
           .copies = plan.copies,
           .sample_begin = sample_begin_,
           .samples = samples_,
           .score_begin = score_begin_,
           .scores = scores_};
+}
+
+void BatchBuilder::AddWrites(const StepPlan& plan, const PrefixTier& tier) {
+  const size_t block_bytes = tier.shape().block_bytes;
+  for (const StepPlan::Write& write : plan.writes) {
+    const std::span<const std::byte> bytes = tier.bytes(write.ticket);
+    const size_t begin = static_cast<size_t>(write.index) * block_bytes;
+    writes_.push_back({.to = write.to, .data = bytes.subspan(begin, block_bytes).data()});
+  }
 }
 
 void BatchBuilder::AddTokens(const StepPlan::Item& item) {

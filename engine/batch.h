@@ -13,12 +13,14 @@ namespace incipit {
 // reuses their memory for the next step.
 class BatchBuilder {
  public:
-  // Returns the step for `plan`. The step is valid until the next call of Build. The token counts
-  // of its samples (StepSample::counts) are views of data in the sequences. Scheduler::Commit of an
-  // earlier step changes these counts.
-  Step Build(const StepPlan& plan);
+  // Returns the step for `plan`. `tier` has the bytes of the loaded chunks that the step writes
+  // into blocks; null if the plan has no writes. The step is valid until the next call of Build.
+  // The token counts of its samples (StepSample::counts) are views of data in the sequences.
+  // Scheduler::Commit of an earlier step changes these counts.
+  Step Build(const StepPlan& plan, const PrefixTier* tier = nullptr);
 
  private:
+  void AddWrites(const StepPlan& plan, const PrefixTier& tier);
   void AddTokens(const StepPlan::Item& item);
   void AddSamples(const StepPlan& plan, const StepPlan::Item& item);
   void AddScores(const StepPlan::Item& item);
@@ -26,6 +28,7 @@ class BatchBuilder {
   std::vector<TokenId> tokens_;
   std::vector<int32_t> positions_, token_begin_, block_begin_, sample_begin_, score_begin_;
   std::vector<BlockId> blocks_;
+  std::vector<BlockWrite> writes_;
   std::vector<StepSample> samples_;
   std::vector<StepScore> scores_;
 };

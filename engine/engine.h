@@ -78,9 +78,9 @@ inline constexpr size_t kResetsMax = 64;
 
 class Engine {
  public:
-  // `listener` and `clock` must outlive the engine.
+  // `listener`, `clock` and `tier` must outlive the engine. `tier` may be null: no tier.
   Engine(EngineOptions options, std::unique_ptr<ModelRunner> runner, EngineListener& listener,
-         const Clock& clock);
+         const Clock& clock, PrefixTier* tier = nullptr);
   // Stops the engine thread. All waiting and running requests end with the finish reason
   // kCancelled.
   ~Engine();

@@ -133,6 +133,9 @@ enum class MissReason : uint8_t {
   kUnseen,
   kEvicted,         // the first missing block was evicted recently
   kOtherNamespace,  // the same tenant cached the same tokens with another salt or adapter
+  // A tier seemed to have the missing blocks, but their load failed or took too long. Only the
+  // scheduler sets this reason.
+  kLoadFailed,
 };
 
 // The reason why a lookup did not find a longer prefix of the prompt.

@@ -37,18 +37,24 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
     // True if `next` already holds the blocks of its cached prefix. `next` is then the head: the
     // first sequence that did not fit into the cache.
     const bool is_held = !next->table.blocks.empty();
-    const ComputedBlocks computed = is_held ? ComputedBlocks{} : LookUp(*next);
-    if (!is_held && WaitForPrefix(*next, computed)) {
+    ComputedBlocks computed = is_held ? ComputedBlocks{} : LookUp(*next);
+    const int32_t num_found = is_held ? 0 : FoundEnd(*next, computed);
+    if (!is_held && WaitForPrefix(*next, num_found)) {
       ++num_parks_;
       continue;
     }
-    if (!is_held && IsTooLate(*next, next->num_tokens() - computed.num_tokens, plan)) {
+    if (!is_held && tier_ != nullptr) {
+      const LoadStart start = StartLoads(*next, num_found);
+      if (start == LoadStart::kLater) next->tried_in_plan = plan_number_;
+      if (start != LoadStart::kNone) continue;
+    }
+    if (!is_held && IsTooLate(*next, next->num_tokens() - num_found, plan)) {
       EndGroup(*next->group, FinishReason::kTooLate);
       continue;
     }
     if (!is_held && Fits(*next, computed)) {
       next->is_passing = is_blocked_;
-      num_tokens += StartSequence(now, *next, computed, room - num_tokens, plan);
+      num_tokens += StartSequence(now, *next, computed, num_found, room - num_tokens, plan);
       room = num_tokens + RoomUntilDue(plan, room - num_tokens);
       continue;
     }
@@ -129,7 +135,8 @@ bool Scheduler::IsCandidate(Sequence& sequence, int32_t missing_max) {
   if (is_blocked_ && sequence.num_preemptions >= options_.preemptions_max) return false;
   if (sequence.num_tokens() <= missing_max) return true;
   RefreshMatch(sequence);
-  return sequence.num_tokens() - sequence.match.num_tokens <= missing_max;
+  const int32_t num_found = std::max(sequence.match.num_tokens, LoadedEnd(sequence));
+  return sequence.num_tokens() - num_found <= missing_max;
 }
 
 // Returns the first sequence in the queue of the tenant that may be admitted (IsCandidate).
@@ -205,22 +212,24 @@ bool Scheduler::Fits(const Sequence& sequence, const ComputedBlocks& computed) c
   return cache_.BlocksNeeded(sequence.table, computed, sequence.num_tokens()) <= NumAvailable();
 }
 
-// Admits `sequence`, whose cached prefix is `computed`. Returns the number of tokens that the
-// sequence computes in this step, at most `room`.
+// Admits `sequence`, whose cached prefix is `computed`. The tokens after this prefix, up to
+// `num_found`, are loaded chunks. Returns the number of tokens that the sequence computes in this
+// step, at most `room`.
 int32_t Scheduler::StartSequence(Time now, Sequence& sequence, const ComputedBlocks& computed,
-                                 int32_t room, StepPlan& plan) {
+                                 int32_t num_found, int32_t room, StepPlan& plan) {
   SequenceGroup& group = *sequence.group;
-  if (!group.admitted) {
-    sequence.miss = cache_.ExplainMiss(Matchable(sequence), sequence.table, computed);
-  }
-  const int32_t num_missing = sequence.num_tokens() - computed.num_tokens;
+  if (!group.admitted) sequence.miss = ExplainMiss(sequence, computed, num_found);
+  const int32_t num_missing = sequence.num_tokens() - num_found;
   const int32_t num_tokens = std::min(num_missing, room);
-  INCIPIT_CHECK(cache_.AllocateSlots(sequence.table, computed, computed.num_tokens + num_tokens));
+  INCIPIT_CHECK(cache_.AllocateSlots(sequence.table, computed, num_found + num_tokens));
   num_promised_ += cache_.BlocksNeeded(sequence.table, {}, sequence.num_tokens());
   waiting_.Remove(sequence);
   if (&sequence == head_) head_ = nullptr;
   CountOvertaken(sequence);
-  sequence.num_computed = sequence.num_planned = sequence.num_hit_tokens = computed.num_tokens;
+  sequence.num_computed = computed.num_tokens;
+  sequence.num_planned = sequence.num_hit_tokens = num_found;
+  sequence.num_loaded_tokens = num_found - computed.num_tokens;
+  sequence.num_chunks_seen = 0;
   sequence.num_copied_tokens = computed.copy_tokens;
   sequence.num_computed_max = std::max(sequence.num_computed_max, sequence.num_computed);
   sequence.admission_pending = true;
@@ -230,6 +239,23 @@ int32_t Scheduler::StartSequence(Time now, Sequence& sequence, const ComputedBlo
   if (num_tokens < num_missing) prompts_.push_back(&sequence);
   AddItem(sequence, num_tokens, plan);
   return num_tokens;
+}
+
+// Returns the reason why only the first `num_found` tokens of `sequence` were found. The first of
+// these tokens are the cached prefix `computed`, and the other tokens are loaded chunks.
+Miss Scheduler::ExplainMiss(const Sequence& sequence, const ComputedBlocks& computed,
+                            int32_t num_found) const {
+  const SequenceTokens tokens = Matchable(sequence);
+  const bool has_failed = sequence.loads.has_failed;
+  if (num_found == computed.num_tokens && !has_failed) {
+    return cache_.ExplainMiss(tokens, sequence.table, computed);
+  }
+  const int32_t block = num_found / cache_.block_size();
+  const int32_t end_of_block = (block + 1) * cache_.block_size();
+  if (end_of_block >= static_cast<int32_t>(tokens.size())) return {};
+  return {.reason = has_failed ? MissReason::kLoadFailed : MissReason::kUnseen,
+          .block = block,
+          .differing_token = num_found};
 }
 
 // Increments `num_overtaken` of each waiting sequence of the same tenant that is before `admitted`

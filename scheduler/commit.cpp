@@ -50,6 +50,7 @@ void Scheduler::MarkFailed(const StepPlan& plan, const StepOutcome& outcome) {
     if (std::exchange(group.failed, true)) continue;
     for (const Sequence& other : group.sequences) {
       cache_.Unpublish(other.table, other.num_tokens());
+      if (tier_ != nullptr) RemoveFromTier(other);
     }
   }
 }
@@ -61,12 +62,14 @@ void Scheduler::CommitItem(const StepPlan& plan, const StepPlan::Item& item,
   --sequence.num_in_flight;
   sequence.num_pending -= item.num_samples > 0;
   cache_.ReleaseCopySource(sequence.table);
+  ReleaseLoads(sequence);
   if (!group.failed) {
     // The step may have computed a token that the sequence does not contain, because the sequence
     // ended while the step was in flight. Such a token does not count.
     sequence.num_computed = std::min(item.first_token + item.num_tokens, sequence.num_tokens());
     sequence.num_computed_max = std::max(sequence.num_computed_max, sequence.num_computed);
     cache_.CacheBlocks(sequence.table, sequence.tokens(), sequence.num_computed);
+    if (tier_ != nullptr) AddChunkEvents(sequence);
     if (sequence.admission_pending && !sequence.ended()) CountAdmission(sequence);
   }
   if (item.num_scores > 0 && !group.failed && !sequence.ended()) {
@@ -95,6 +98,7 @@ void Scheduler::CountAdmission(Sequence& sequence) {
     events_.admissions.push_back({.request = request.id,
                                   .num_prompt_tokens = request.num_prompt(),
                                   .num_cached_tokens = sequence.num_hit_tokens,
+                                  .num_loaded_tokens = sequence.num_loaded_tokens,
                                   .num_copied_tokens = sequence.num_copied_tokens,
                                   .miss = sequence.miss,
                                   .queue_time = SumOf(waits),

@@ -168,6 +168,7 @@ void Scheduler::Preempt(Sequence& victim, PreemptionReason reason, StepPlan& pla
   StopRunning(victim);
   cache_.Free(victim.table);
   victim.returning = true;
+  victim.loads.was_tried = false;
   ++victim.num_preemptions;
   ++plan.num_preemptions;
   ++counts_.preemptions[static_cast<size_t>(reason)];

@@ -18,6 +18,7 @@ int64_t FirstPosition(const std::vector<Sequence*>& prompts) {
 void StepPlan::Clear() {
   items.clear();
   samples.clear();
+  writes.clear();
   copies.clear();
   num_tokens = num_scores = num_decode_tokens = num_preemptions = 0;
   shape = {};
@@ -37,6 +38,7 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   plan.copies.reserve(static_cast<size_t>(options_.running_max));
   plan.samples.reserve(static_cast<size_t>(options_.running_max) * kChoicesMax);
   if (now >= deadlines_.next()) EndExpired(now);
+  if (tier_ != nullptr) EndWaits(now);
   Survey survey = SurveyRunning();
   if (!MakeRoom(plan, survey)) return;
   AddDecodes(survey, plan);
@@ -44,7 +46,7 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   prompt_room_ = PromptRoom(survey, plan);
   AddPrompts(now, plan, prompt_room_);
   if (!plan.items.empty()) in_flight_[static_cast<size_t>(num_in_flight_++)] = &plan;
-  INCIPIT_CHECK(num_in_flight_ > 0 || idle());
+  INCIPIT_CHECK(num_in_flight_ > 0 || !loading_.empty() || idle());
 }
 
 // Returns true if the next step can compute a token of `sequence`. The next step can also compute a
@@ -296,6 +298,7 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan) 
     item.num_scores = std::max(0, std::min(token_end + 1, group.num_prompt) - item.score_begin);
   }
   const bool is_first = sequence.num_in_flight == 0;
+  if (is_first && !sequence.loads.tickets.empty()) AddWrites(sequence, plan);
   if (is_first && sequence.table.copy.from != kNoBlock) plan.copies.push_back(sequence.table.copy);
   // Let lookups find the blocks that this step computes, except a block with a token that is not
   // sampled yet. The key of such a block is unknown.

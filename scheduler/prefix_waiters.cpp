@@ -39,10 +39,11 @@ void UpdateRank(const SchedulingPolicy& policy, Sequence& producer) {
 
 }  // namespace
 
-// Searches for a producer: a running sequence that computes blocks of the prefix of `sequence`.
-// Blocks in the cached prefix `computed` do not count. If there is a producer, moves `sequence`
-// from the queue to the list of sequences that wait for the producer, and returns true.
-bool Scheduler::WaitForPrefix(Sequence& sequence, const ComputedBlocks& computed) {
+// Searches for a producer: a running sequence that computes blocks of the prefix of `sequence`. The
+// blocks of the first `num_found` tokens do not count, because they need no computation. If there
+// is a producer, moves `sequence` from the queue to the list of sequences that wait for the
+// producer, and returns true.
+bool Scheduler::WaitForPrefix(Sequence& sequence, int32_t num_found) {
   const SequenceGroup& group = *sequence.group;
   if (!cache_.options().prefix_cache || !group.request->read_cache || group.scores_prompt()) {
     return false;
@@ -52,9 +53,9 @@ bool Scheduler::WaitForPrefix(Sequence& sequence, const ComputedBlocks& computed
   const size_t num_findable = (Matchable(sequence).size() - 1) / block_size;
   const auto keys =
       std::span(sequence.table.hashes).first(std::min(num_findable, sequence.table.hashes.size()));
-  if (keys.size() <= computed.blocks.size()) return false;
+  size_t num_shared = static_cast<size_t>(num_found) / block_size;
+  if (keys.size() <= num_shared) return false;
   Sequence* producer = nullptr;
-  size_t num_shared = computed.blocks.size();
   for (Sequence* other : prompts_) {
     const BlockTable& table = other->table;
     const auto num_published = static_cast<size_t>(table.num_published);
@@ -115,15 +116,14 @@ void Scheduler::WakeWaiters(Sequence& producer, int32_t num_tokens) {
   UpdateRank(*policy_, producer);
 }
 
-// Removes `sequence` from the waiting sequences. If `producer` is set, `sequence` waits for a
-// prefix that the running sequence `producer` computes, and is in the list of `producer`.
+// Removes `sequence` from the waiting sequences. If the sequence waits for loads from a tier,
+// `sequence` is in loading_, and the loads are cancelled. If `producer` is set, `sequence` waits
+// for a prefix that the running sequence `producer` computes, and is in the list of `producer`.
 // Otherwise, `sequence` is in the queue `waiting_`.
 void Scheduler::StopWaiting(Sequence& sequence) {
   if (&sequence == head_) SetHead(nullptr);
-  if (sequence.producer == nullptr) {
-    waiting_.Remove(sequence);
-    return;
-  }
+  if (sequence.loads.is_waiting) return ReleaseLoads(sequence);
+  if (sequence.producer == nullptr) return waiting_.Remove(sequence);
   Sequence& producer = *sequence.producer;
   Sequence** link = &producer.first_waiter;
   while (*link != &sequence) link = &(*link)->next_waiter;

@@ -60,7 +60,8 @@ struct Request {
 struct AdmissionEvent {
   RequestId request{};
   int32_t num_prompt_tokens = 0;
-  int32_t num_cached_tokens = 0;  // prompt tokens that were found in the cache
+  int32_t num_cached_tokens = 0;  // prompt tokens that were found in the cache or in a tier
+  int32_t num_loaded_tokens = 0;  // tokens, among num_cached_tokens, that were loaded from a tier
   int32_t num_copied_tokens = 0;  // tokens, among num_cached_tokens, in a block that was copied
   Miss miss{};                    // why the lookup found no more tokens
   Duration queue_time{};          // from the arrival to the plan of the first step

@@ -17,9 +17,10 @@ void ReserveAtLeast(std::vector<T>& vector, size_t size) {
 
 }  // namespace
 
-Scheduler::Scheduler(const SchedulerOptions& options, KvCacheManager& cache)
+Scheduler::Scheduler(const SchedulerOptions& options, KvCacheManager& cache, PrefixTier* tier)
     : options_(options),
       cache_(cache),
+      tier_(tier),
       shares_(options.shares),
       policy_(MakeSchedulingPolicy(options.scheduling, shares_)),
       waiting_(options.reorder_window) {
@@ -28,6 +29,17 @@ Scheduler::Scheduler(const SchedulerOptions& options, KvCacheManager& cache)
                 options.steps_in_flight_max <= kStepsInFlightMax);
   INCIPIT_CHECK(options.reorder_window > 0 && options.long_prefill_tokens > 0 &&
                 options.preemptions_max >= 0 && options.priority_aging >= Duration{});
+  INCIPIT_CHECK(options.loads_max > 0 && options.load_wait_max >= Duration{} &&
+                options.chunk_events_max > 0);
+  if (tier != nullptr) {
+    const ChunkShape& shape = tier->shape();
+    INCIPIT_CHECK(shape.block_size == cache.block_size());
+    INCIPIT_CHECK(!NeedsVerification(cache.options().hash));
+    loading_.reserve(static_cast<size_t>(options.loads_max));
+    const auto num_chunks = static_cast<size_t>(options.chunk_events_max);
+    events_.chunks.reserve(num_chunks);
+    events_.chunk_blocks.reserve(num_chunks * static_cast<size_t>(shape.blocks_per_chunk));
+  }
   running_.reserve(static_cast<size_t>(options.running_max));
   prompts_.reserve(static_cast<size_t>(options.running_max));
   events_.prompt_logprobs.reserve(static_cast<size_t>(options.running_max));
@@ -40,7 +52,12 @@ void Scheduler::Add(std::unique_ptr<SequenceGroup> group) {
                      .priority = request.priority,
                      .key = MakeOrderKey(request, next_order_++, options_.priority_aging),
                      .first_token_by = request.first_token_by()};
-  for (Sequence& sequence : group->sequences) sequence.standing = group->standing;
+  for (Sequence& sequence : group->sequences) {
+    sequence.standing = group->standing;
+    if (tier_ == nullptr) continue;
+    sequence.loads.tickets.reserve(
+        static_cast<size_t>(request.length_max() / tier_->shape().num_tokens()));
+  }
   group->wait = WaitClock(request.arrival);
   num_choices_ += group->sequences.size();
   num_waiting_prompt_tokens_ += request.num_prompt();
@@ -164,10 +181,11 @@ void Scheduler::LookAtDeadline(SequenceGroup& group, Time now) {
 }
 
 // Returns the number of tokens that the waiting `sequence` must compute. Does not count a prefix
-// that is cached or that a running sequence (`producer`) computes. Assumes that no block of this
-// prefix is evicted.
+// that is cached, that is loaded from a tier, or that a running sequence (`producer`) computes.
+// Assumes that no block of this prefix is evicted, and that no load fails.
 int32_t Scheduler::NumMissingAtMost(Sequence& sequence) {
   if (sequence.producer != nullptr) return sequence.num_tokens() - sequence.shared_tokens;
+  if (sequence.loads.is_waiting) return sequence.num_tokens() - LoadedEnd(sequence);
   RefreshMatch(sequence);
   return sequence.num_tokens() - sequence.match.num_tokens;
 }
@@ -211,6 +229,7 @@ void Scheduler::Retire(Sequence& sequence) {
     sequence.state = SequenceState::kEnding;
     if (sequence.num_in_flight == 0) Release(sequence);
   } else {
+    ReleaseLoads(sequence);
     sequence.state = SequenceState::kEnded;
   }
   SetEndAtCommit(sequence, std::nullopt);
@@ -228,6 +247,7 @@ void Scheduler::Retire(Sequence& sequence) {
 
 void Scheduler::Release(Sequence& sequence) {
   cache_.Free(sequence.table);
+  ReleaseLoads(sequence);
   sequence.state = SequenceState::kEnded;
   num_to_sweep_ += 1;
 }
@@ -271,6 +291,8 @@ void Scheduler::ClearEvents() {
   events_.prompt_logprobs.clear();
   events_.tokens.clear();
   events_.ended.clear();
+  events_.chunks.clear();
+  events_.chunk_blocks.clear();
 }
 
 SchedulerCounts Scheduler::TakeCounts() {

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/types.h"
 #include "kvcache/kv_cache_manager.h"
+#include "kvcache/tiers/prefix_tier.h"
 #include "scheduler/deadline_heap.h"
 #include "scheduler/expected_wait.h"
 #include "scheduler/prompt_lengths.h"
@@ -57,6 +58,13 @@ struct SchedulerOptions {
   int32_t preemptions_max = 3;
   // True: later sequences may be admitted while an earlier sequence does not fit into the cache.
   bool passing = true;
+  int32_t loads_max = 16;  // maximum number of sequences that wait for loads from a tier
+  // Maximum time that a sequence waits for its loads. 0: half of the predicted time to compute the
+  // same tokens, or kLoadWait if the time cannot be predicted yet.
+  Duration load_wait_max{};
+  // Maximum number of chunks that one commit reports for a tier to store (ChunkEvent). The next
+  // commits report the other chunks.
+  int32_t chunk_events_max = 8;
   // Measured steps from which StepTimeModel (predicts the durations of steps) learns before the
   // first request.
   std::vector<MeasuredStep> measured_steps{};
@@ -79,6 +87,9 @@ inline constexpr double kRiskRatio = 4;
 inline constexpr double kStepRatio = 1.9;
 inline constexpr double kPromptRatio = 5;
 inline constexpr Duration kTtftMin = std::chrono::seconds(1);
+
+// Default of load_wait_max while StepTimeModel cannot predict the time to compute a prompt.
+inline constexpr Duration kLoadWait = std::chrono::seconds(1);
 
 // Maximum number of times that a waiting request is overtaken: a later request of the same tenant
 // is admitted first.
@@ -111,7 +122,15 @@ struct StepPlan {
   };
   std::vector<Item> items;
   std::vector<Sequence*> samples;  // sequences that receive a sampled token
-  std::vector<BlockCopy> copies;   // block copies that run before the first layer
+  // A block whose keys and values the step writes from staging, before `copies` and before the
+  // first layer: block number `index` of the chunk that was loaded with `ticket`.
+  struct Write {
+    BlockId to = kNoBlock;
+    LoadTicket ticket{};
+    int32_t index = 0;
+  };
+  std::vector<Write> writes;
+  std::vector<BlockCopy> copies;  // block copies that run before the first layer
   int32_t num_tokens = 0;
   int32_t num_scores = 0;
   int32_t num_decode_tokens = 0;  // number of computed output tokens, included in num_tokens
@@ -131,12 +150,23 @@ struct StepOutcome {
   Duration duration{};  // time for which the device computed this step; 0: unknown
 };
 
+// Reports a chunk of confirmed blocks that a tier does not have. The blocks keep their contents
+// until the next step is launched, even if the sequence has ended.
+struct ChunkEvent {
+  const Sequence* sequence = nullptr;  // valid until TakeEnded returns the request
+  int32_t chunk = 0;                   // number of the chunk in the sequence
+  size_t blocks_begin = 0;             // index of the first block in SchedulerEvents::chunk_blocks
+};
+
 // All events since the last ClearEvents.
 struct SchedulerEvents {
   std::vector<AdmissionEvent> admissions;
   std::vector<PromptLogprobsEvent> prompt_logprobs;
   std::vector<TokenEvent> tokens;
   std::vector<RequestId> ended;  // requests of which all choices have ended
+  std::vector<ChunkEvent> chunks;
+  // Blocks of `chunks`: ChunkShape::blocks_per_chunk blocks for each event.
+  std::vector<BlockId> chunk_blocks;
 };
 
 // Plans steps, and records their results (docs/scheduler.md).
@@ -153,6 +183,9 @@ struct SchedulerEvents {
 // - If a running sequence computes blocks that a waiting sequence needs, the waiting sequence waits
 //   for these blocks. So the same prefix is computed once. Requests that must not read the cache
 //   never wait.
+// - If a tier has chunks of the prefix of a sequence, and their load takes less time than their
+//   computation, the sequence waits for the load without blocks. A sequence never waits for loads
+//   longer than load_wait_max.
 // - If the first waiting sequence (the head) does not fit into the cache, later sequences (passing
 //   sequences) may be admitted. The cached prefix of the head is not evicted. As soon as the blocks
 //   of passing sequences suffice for the head, passing sequences are preempted.
@@ -168,9 +201,10 @@ struct SchedulerEvents {
 // destructor frees requests: the caller frees the requests that TakeEnded returns.
 class Scheduler {
  public:
-  // Creates a scheduler without requests. REQUIRES: `cache` outlives the scheduler, and all limits
-  // of `options` are positive.
-  Scheduler(const SchedulerOptions& options, KvCacheManager& cache);
+  // Creates a scheduler without requests. `tier` may be null. REQUIRES: `cache` and `tier` outlive
+  // the scheduler, and all limits of `options` are positive. If `tier` is not null, its chunks have
+  // the block size of `cache`, and the keys of `cache` are SHA-256 digests.
+  Scheduler(const SchedulerOptions& options, KvCacheManager& cache, PrefixTier* tier = nullptr);
 
   // Adds a request to the queue. REQUIRES: MakeSequenceGroup created `group` with the cache of this
   // scheduler, and no other request of the scheduler has the same id.
@@ -183,8 +217,9 @@ class Scheduler {
   bool CancelChoice(RequestId id, int32_t choice);
 
   // Ends all requests whose deadline has passed, and writes the next step to `plan`. The plan is
-  // empty if no token is left to compute, or if a step in flight must be committed first. An empty
-  // plan must not be committed. REQUIRES: fewer than steps_in_flight_max steps are in flight.
+  // empty if no token is left to compute, if a step in flight must be committed first, or if all
+  // requests wait for loads. An empty plan must not be committed. REQUIRES: fewer than
+  // steps_in_flight_max steps are in flight.
   void Plan(Time now, StepPlan& plan);
   // Records the results of a step. REQUIRES: `plan` is the oldest step in flight.
   void Commit(const StepPlan& plan, const StepOutcome& outcome);
@@ -218,7 +253,12 @@ class Scheduler {
   bool all_ended() const { return groups_.empty(); }
   int32_t num_in_flight() const { return num_in_flight_; }                       // steps
   int32_t num_running() const { return static_cast<int32_t>(running_.size()); }  // sequences
-  int32_t num_waiting() const { return waiting_.size() + num_parked_; }          // sequences
+  int32_t num_waiting() const { return waiting_.size() + num_parked_ + num_loading(); }
+  // Number of sequences that wait for loads from a tier.
+  int32_t num_loading() const { return static_cast<int32_t>(loading_.size()); }
+  // Returns the time at which Plan must be called, even if no request arrives, no step ends and no
+  // load ends: the earliest deadline of a request, or the end of the longest wait for loads.
+  Time next_look() const;
   int64_t num_waiting_prompt_tokens() const { return num_waiting_prompt_tokens_; }
   // Running sequences in the order of their admission.
   std::span<Sequence* const> running() const { return running_; }
@@ -289,8 +329,10 @@ class Scheduler {
   void RefreshMatch(Sequence& sequence);
   int32_t NumAvailable() const;
   bool Fits(const Sequence& sequence, const ComputedBlocks& computed) const;
-  int32_t StartSequence(Time now, Sequence& sequence, const ComputedBlocks& computed, int32_t room,
-                        StepPlan& plan);
+  int32_t StartSequence(Time now, Sequence& sequence, const ComputedBlocks& computed,
+                        int32_t num_found, int32_t room, StepPlan& plan);
+  Miss ExplainMiss(const Sequence& sequence, const ComputedBlocks& computed,
+                   int32_t num_found) const;
   void CountOvertaken(const Sequence& admitted);
   void ChargePrompt(Sequence& sequence);
   void RefundPrompt(Sequence& sequence);
@@ -299,9 +341,22 @@ class Scheduler {
   ComputedBlocks LookUp(const Sequence& sequence);
 
   // Functions for sequences that wait for a prefix (prefix_waiters.cpp).
-  bool WaitForPrefix(Sequence& sequence, const ComputedBlocks& computed);
+  bool WaitForPrefix(Sequence& sequence, int32_t num_found);
   void WakeWaiters(Sequence& producer, int32_t num_tokens);
   void StopWaiting(Sequence& sequence);
+
+  // Functions for loads from a tier, and for stores to a tier (prefix_loads.cpp).
+  enum class LoadStart : uint8_t { kNone, kStarted, kLater };
+  LoadStart StartLoads(Sequence& sequence, int32_t num_found);
+  int32_t NumInTier(const Sequence& sequence, int32_t first_chunk) const;
+  int32_t LoadedEnd(const Sequence& sequence) const;
+  int32_t FoundEnd(Sequence& sequence, ComputedBlocks& computed);
+  void EndWaits(Time now);
+  void KeepReady(Sequence& sequence);
+  void AddWrites(Sequence& sequence, StepPlan& plan);
+  void ReleaseLoads(Sequence& sequence);
+  void AddChunkEvents(Sequence& sequence);
+  void RemoveFromTier(const Sequence& sequence);
 
   // Functions for preemption, and for the head: the waiting sequence that does not fit into the
   // cache (make_room.cpp).
@@ -336,6 +391,7 @@ class Scheduler {
 
   SchedulerOptions options_;
   KvCacheManager& cache_;
+  PrefixTier* tier_;  // null: no tier
   absl::flat_hash_map<RequestId, std::unique_ptr<SequenceGroup>> groups_;
   TenantShares shares_;
   std::unique_ptr<SchedulingPolicy> policy_;
@@ -344,6 +400,7 @@ class Scheduler {
   WaitingQueue waiting_;
   // Number of sequences that wait for a prefix that a running sequence computes.
   int32_t num_parked_ = 0;
+  std::vector<Sequence*> loading_;  // sequences that wait for loads from a tier
   DeadlineHeap deadlines_;
   SchedulerEvents events_;
   SchedulerCounts counts_;

@@ -24,6 +24,8 @@ struct SchedulerCounts {
   // Number of times that a sequence was admitted before an earlier sequence of the same tenant. An
   // admission before several earlier sequences counts once for each of them.
   int64_t overtakes = 0;
+  int64_t loads = 0;         // number of times that a sequence began to wait for loads from a tier
+  int64_t failed_loads = 0;  // number of these waits after which at least one load was not ready
   // Service of each tenant in ShareOptions::reported, and of all other tenants together. The
   // service of a tenant is the sum of the prices of its tokens, divided by the weight of the
   // tenant.

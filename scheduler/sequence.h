@@ -11,6 +11,7 @@
 #include "base/types.h"
 #include "kvcache/kv_cache_manager.h"
 #include "kvcache/sequence_tokens.h"
+#include "kvcache/tiers/prefix_tier.h"
 #include "scheduler/order_key.h"
 #include "scheduler/request.h"
 #include "scheduler/wait_clock.h"
@@ -20,8 +21,9 @@ namespace incipit {
 struct SequenceGroup;
 
 enum class SequenceState : uint8_t {
-  kUnborn,   // a choice that starts when another choice of the request has computed the prompt
-  kWaiting,  // in the queue, or waiting for a prefix that another sequence computes
+  kUnborn,  // a choice that starts when another choice of the request has computed the prompt
+  // In the queue, or waiting for a prefix that another sequence computes, or waiting for loads.
+  kWaiting,
   kRunning,  // holds the blocks of its tokens
   kEnding,   // has ended, but keeps its blocks until the steps that compute it are committed
   kEnded,
@@ -35,6 +37,20 @@ struct CachedMatch {
   // the last block that was found and for the next block. If one of these counters changes, the
   // match is out of date.
   uint32_t last_changes = 0, next_changes = 0;
+};
+
+// The loads of chunks of one sequence from a tier (prefix_loads.cpp).
+struct PrefixLoads {
+  // Tickets of consecutive chunks. Each ticket belongs to the sequence until the step that writes
+  // the chunks into blocks is committed.
+  std::vector<LoadTicket> tickets;
+  int32_t first_chunk = 0;  // number of the chunk of tickets.front()
+  // True while the sequence waits for its loads. The sequence is then not in the queue.
+  bool is_waiting = false;
+  Time wait_until{};  // time at which the sequence stops waiting for loads
+  // True if loads were started since the latest preemption. A sequence does not start loads twice.
+  bool was_tried = false;
+  bool has_failed = false;  // true: at least one of the loads failed or took too long
 };
 
 // One choice (output) of a request. The tokens of a sequence are the prompt and then the output.
@@ -90,6 +106,10 @@ struct Sequence {
   // continue.
   int32_t wake_tokens = 0;
 
+  PrefixLoads loads;
+  // Number of leading chunks for which the scheduler has decided whether a tier must store them.
+  int32_t num_chunks_seen = 0;
+
   int32_t num_paid = 0;         // number of prompt tokens that the tenant was charged for
   int32_t num_in_flight = 0;    // steps in flight that compute tokens of the sequence
   int32_t num_planned = 0;      // number of computed tokens after the steps in flight
@@ -99,7 +119,9 @@ struct Sequence {
   // was preempted, or this choice could not start when the prompt of the request was computed.
   bool returning = false;
   bool admission_pending = false;  // true: no step is committed since the latest admission
-  int32_t num_hit_tokens = 0;      // number of tokens that the lookup at the admission found
+  // Number of tokens that were found at the admission, in the cache or in a tier.
+  int32_t num_hit_tokens = 0;
+  int32_t num_loaded_tokens = 0;  // number of tokens, among num_hit_tokens, loaded from a tier
   // Number of tokens, included in num_hit_tokens, that the device copies from another block. Only
   // the first tokens of this block match the sequence.
   int32_t num_copied_tokens = 0;

@@ -11,9 +11,10 @@ namespace incipit {
 
 // The reason for which a request waits. kRoom: too few cache blocks were free when the scheduler
 // last tried to admit the request. kPrefix: another request computes a prefix that both requests
-// share. kShare: too many sequences run, the step has no room, or other requests go first.
-enum class WaitReason : uint8_t { kShare, kRoom, kPrefix };
-inline constexpr size_t kNumWaitReasons = 3;
+// share. kLoad: keys and values of a prefix are loaded from a tier. kShare: too many sequences run,
+// the step has no room, or other requests go first.
+enum class WaitReason : uint8_t { kShare, kRoom, kPrefix, kLoad };
+inline constexpr size_t kNumWaitReasons = 4;
 using WaitTimes = std::array<Duration, kNumWaitReasons>;  // by WaitReason
 
 inline Duration SumOf(const WaitTimes& times) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -25,8 +26,8 @@ enum class LoadState : uint8_t { kPending, kReady, kFailed };
 // through staging, a memory of limited size on the host.
 //
 // No function blocks or allocates memory. All functions must be called on the engine thread. The
-// results of other threads become visible only in Poll, so between two calls of Poll the state of a
-// ticket does not change.
+// results of other threads become visible only in Poll. So the state of a ticket changes only in
+// Poll, Remove and Clear.
 class PrefixTier {
  public:
   virtual ~PrefixTier() = default;
@@ -46,8 +47,9 @@ class PrefixTier {
   // or if staging is full. The caller must pass each ticket to Release once.
   virtual std::optional<LoadTicket> Load(const ChunkIdentity& chunk) = 0;
   virtual LoadState state(LoadTicket ticket) const = 0;
-  // Returns the keys and values of the chunk: shape().num_bytes() bytes, block after block. Valid
-  // until Release. REQUIRES: the state of `ticket` is kReady.
+  // Returns the keys and values of the chunk: shape().num_bytes() bytes, block after block. The
+  // bytes do not change until Release, even if the load fails in Remove or Clear. REQUIRES: the
+  // state of `ticket` is kReady.
   virtual std::span<const std::byte> bytes(LoadTicket ticket) const = 0;
   // Ends the use of `ticket`. A pending load that has no other ticket is cancelled.
   virtual void Release(LoadTicket ticket) = 0;
@@ -64,8 +66,12 @@ class PrefixTier {
   // Makes the results of other threads visible. Returns true if the state of a ticket has changed.
   virtual bool Poll() = 0;
 
+  // Sets the function that other threads call when a load ends. Null: none is called. After the
+  // return of SetWake, no thread calls the previous function. `wake` must not call the tier.
+  virtual void SetWake(std::function<void()> wake) = 0;
+
   // Removes the chunk with the key `key` and all chunks that follow it in any sequence, because
-  // their contents are wrong. Pending loads of these chunks fail.
+  // their contents are wrong. Pending and ready loads of these chunks fail.
   virtual void Remove(const BlockHash& key) = 0;
   // Removes all chunks. Pending and ready loads fail.
   virtual void Clear() = 0;

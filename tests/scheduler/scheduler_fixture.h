@@ -15,6 +15,7 @@
 #include "engine/batch.h"
 #include "scheduler/scheduler.h"
 #include "tests/support/fake_runner.h"
+#include "tests/support/store_chunks.h"
 
 namespace incipit {
 
@@ -23,9 +24,11 @@ inline Time At(int64_t milliseconds) { return Time(std::chrono::milliseconds(mil
 class SchedulerFixture {
  public:
   explicit SchedulerFixture(KvCacheOptions cache = {.num_blocks = 64, .block_size = 4},
-                            SchedulerOptions limits = {.step_tokens_max = 64, .running_max = 8})
+                            SchedulerOptions limits = {.step_tokens_max = 64, .running_max = 8},
+                            PrefixTier* tier = nullptr)
       : cache(cache),
-        scheduler(limits, this->cache),
+        tier(tier),
+        scheduler(limits, this->cache, tier),
         runner({.num_blocks = cache.num_blocks, .block_size = cache.block_size}) {}
 
   // Returns a request whose prompt consists of `num_prompt` times the same `token`.
@@ -52,12 +55,13 @@ class SchedulerFixture {
     return shares;
   }
   void Run() {
-    EXPECT_TRUE(runner.Launch(builder.Build(plan)).ok());
+    EXPECT_TRUE(runner.Launch(builder.Build(plan, tier)).ok());
     EXPECT_TRUE(runner.Wait(result).ok());
     scheduler.Commit(plan, {.tokens = result.tokens,
                             .status = result.status,
                             .score_status = result.score_status,
                             .duration = duration});
+    if (tier != nullptr) StoreChunks(scheduler.events(), runner, *tier);
     Collect();
   }
   Shares Step(Time now = {}) {
@@ -100,6 +104,7 @@ class SchedulerFixture {
   const Output& OutputOf(uint64_t id, int32_t choice = 0) { return outputs[{id, choice}]; }
 
   KvCacheManager cache;
+  PrefixTier* tier;  // null: no tier
   Scheduler scheduler;
   FakeRunner runner;
   BatchBuilder builder;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tests/sim/simulation_run.h"
+#include "tests/support/store_chunks.h"
 
 namespace incipit {
 namespace {
@@ -34,13 +35,16 @@ Simulation::Simulation(uint64_t seed, SimulationCounts& counts) : dice_(seed), c
                     .tokens_max = kEventsMax * static_cast<size_t>(cache_->block_size()),
                     .scope = KvEventScope::kAll});
   }
-  scheduler_ = std::make_unique<Scheduler>(limits_, *cache_);
+  RandomizeTier();
+  scheduler_ = std::make_unique<Scheduler>(limits_, *cache_, tier_.get());
   runner_ = std::make_unique<FakeRunner>(FakeRunnerOptions{.num_blocks = cache_options_.num_blocks,
                                                            .block_size = cache_options_.block_size,
                                                            .vocab = kVocab,
                                                            .asynchronous = dice_.Chance(4)});
   times_steps_ = dice_.Chance(50);
   RandomizeRates();
+  // Evict often, so that the cache lacks what the tier has.
+  if (tier_ != nullptr && dice_.Chance(75)) rates_.evict = dice_.Pick(10, 60);
   alphabet_ = dice_.Chance(50) ? 2 : kVocab;
   arrivals_left_ = dice_.Pick(5, 60);
   const auto capacity = static_cast<int32_t>(cache_->capacity_tokens());
@@ -69,6 +73,29 @@ void Simulation::RandomizeCache() {
   listens_ = dice_.Chance(25);
   const int32_t block_size = cache_options_.block_size;
   seams_.copy_min_tokens = dice_.Chance(75) ? 1 : dice_.Pick(0, block_size);
+}
+
+// Creates a tier in some simulations. A tier needs SHA-256 keys.
+void Simulation::RandomizeTier() {
+  if (NeedsVerification(cache_options_.hash) || !dice_.Chance(80)) return;
+  const int32_t block_size = cache_options_.block_size;
+  const auto some = [&] { return dice_.Chance(30) ? dice_.Pick(1, 40) : 0; };
+  tier_ = std::make_unique<FakeTier>(FakeTierOptions{
+      .shape = {.block_size = block_size,
+                .blocks_per_chunk = 1 << (dice_.Chance(50) ? 0 : dice_.Pick(1, 2)),
+                .block_bytes = sizeof(uint64_t) * static_cast<size_t>(block_size)},
+      .seed = static_cast<uint64_t>(dice_.Pick(0, 1'000'000)),
+      .staging_slots = dice_.Pick(1, 30),
+      .chunks_max = dice_.Chance(50) ? 1000 : dice_.Pick(1, 20),
+      .polls_max = dice_.Pick(0, 4),
+      .load_time = std::chrono::microseconds(dice_.Chance(70) ? 0 : dice_.Pick(1, 20'000)),
+      .fail = some(),
+      .hang = some(),
+      .refuse = some(),
+      .lose = some()});
+  limits_.loads_max = dice_.Pick(1, 6);
+  limits_.load_wait_max = std::chrono::milliseconds(dice_.Chance(50) ? 0 : dice_.Pick(1, 40));
+  limits_.chunk_events_max = dice_.Pick(1, 10);
 }
 
 void Simulation::RandomizeRates() {
@@ -192,6 +219,7 @@ void Simulation::MaybeReset() {
   Expect(cache_->ResetPrefixCache() == !in_use,
          "the cache must be emptied if and only if no block is in use");
   if (in_use) return;
+  if (tier_ != nullptr) tier_->Clear();
   Expect(cache_->num_cached() == 0, "a block outlived the reset");
   last_finished_.clear();
   ++counts_.resets;
@@ -267,7 +295,7 @@ void Simulation::PlanAndLaunch() {
   }
   step.aborts = dice_.Chance(rates_.abort);
   if (step.aborts) runner_->FailNextStep(absl::AbortedError("nothing was done"));
-  step.step = step.builder.Build(step.plan);
+  step.step = step.builder.Build(step.plan, tier_.get());
   Expect(runner_->Launch(step.step).ok(), "launch failed");
 }
 
@@ -297,6 +325,11 @@ void Simulation::FinishOldest() {
        .status = result_.status,
        .score_status = result_.score_status,
        .duration = times_steps_ ? std::chrono::microseconds(dice_.Pick(500, 20'000)) : Duration{}});
+  Expect(tier_ != nullptr || scheduler_->events().chunks.empty(),
+         "a chunk is reported without a tier");
+  if (tier_ != nullptr) {
+    counts_.stored_chunks += StoreChunks(scheduler_->events(), *runner_, *tier_);
+  }
 }
 
 namespace {
@@ -330,6 +363,10 @@ SimulationCounts& SimulationCounts::operator+=(const SimulationCounts& other) {
   fed += other.fed;
   counted += other.counted;
   sat_out += other.sat_out;
+  stored_chunks += other.stored_chunks;
+  loads += other.loads;
+  loaded_tokens += other.loaded_tokens;
+  failed_loads += other.failed_loads;
   return *this;
 }
 
@@ -342,10 +379,12 @@ std::string SimulationCounts::ToString() const {
       "{} evicted blocks of low priority, {} evicted blocks with an ended time to live, "
       "{} blocks computed again soon after their eviction, {} cache resets, {} key collisions, "
       "{} steps planned while another step was in flight, {} tokens planned before they were "
-      "sampled, {} such tokens of requests with penalties, {} omissions of a sequence from a step",
+      "sampled, {} such tokens of requests with penalties, {} omissions of a sequence from a step, "
+      "{} stored chunks, {} started loads of chunks, {} loaded prompt tokens, "
+      "{} admissions after a failed load",
       steps, tokens, requests, refused, preemptions, cancels, expired, failed, aborts, forks,
       hit_tokens, copied_tokens, evictions, low_priority, lives_over, regret, resets, collisions,
-      ahead, fed, counted, sat_out);
+      ahead, fed, counted, sat_out, stored_chunks, loads, loaded_tokens, failed_loads);
 }
 
 std::string Simulate(uint64_t seed, SimulationCounts& counts) {

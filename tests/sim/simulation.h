@@ -22,6 +22,10 @@ struct SimulationCounts {
   // Number of times that a step was planned without a sequence because of the step in flight: its
   // commit would end the sequence or start its other choices.
   int64_t sat_out = 0;
+  // stored_chunks: chunks that were copied to the tier. loads: chunks that the tier began to load.
+  // loaded_tokens: prompt tokens that were loaded instead of computed. failed_loads: admissions of
+  // which a load failed or took too long.
+  int64_t stored_chunks = 0, loads = 0, loaded_tokens = 0, failed_loads = 0;
 
   SimulationCounts& operator+=(const SimulationCounts& other);
   std::string ToString() const;

@@ -52,7 +52,8 @@ void Simulation::PlanAndCheck() {
     Expect(request.request().deadline > now_, "a request outlived its deadline");
   }
   if (plan_->items.empty()) {
-    Expect(scheduler_->idle() || num_in_flight > 0, "nothing was planned");
+    Expect(scheduler_->idle() || num_in_flight > 0 || scheduler_->num_loading() > 0,
+           "nothing was planned");
     Expect(scheduler_->num_in_flight() == num_in_flight, "a step without tokens is in flight");
     // A preemption may be needed for the head, a waiting sequence that does not fit into the cache.
     // It may also be needed for a tenant below its share of the slots. A step with a preemption is
@@ -100,7 +101,8 @@ void Simulation::CheckBudgets() {
         "a second step was planned with a sequence that ends or starts choices in the first step");
     const int32_t token_end = item.first_token + item.num_tokens;
     Expect(item.num_tokens > 0, "an item without tokens");
-    Expect(item.first_token == sequence.num_computed || sequence.num_in_flight == 2,
+    const bool is_loaded = IsAdmitted(item) && item.first_token == sequence.num_hit_tokens;
+    Expect(item.first_token == sequence.num_computed || is_loaded || sequence.num_in_flight == 2,
            "a part of a step does not begin at the first token to compute");
     Expect(token_end < sequence.request().length_max(),
            "a part of a step reaches the maximum length of its sequence");
@@ -172,6 +174,8 @@ void Simulation::CheckOrder(const std::vector<Sequence*>& running_before) {
       if (waiting.state != SequenceState::kWaiting) continue;
       Expect(waiting.table.blocks.empty() || &waiting == scheduler_->head(),
              "a waiting sequence holds blocks");
+      Expect(!waiting.loads.is_waiting || now_ < waiting.loads.wait_until,
+             "a sequence waits too long for loads from the tier");
       Expect(waiting.num_overtaken <= kOvertakenMax,
              "too many later sequences were admitted before a waiting sequence");
       Expect(waiting.producer == nullptr || waiting.producer->state == SequenceState::kRunning,
@@ -268,6 +272,10 @@ void Simulation::TakeEvents() {
     CheckMiss(*request, event);
     const Request& asked = request->request();
     hits_reported_ += event.num_cached_tokens;
+    Expect(event.num_loaded_tokens >= 0 && event.num_loaded_tokens <= event.num_cached_tokens,
+           "more tokens were loaded than found");
+    counts_.loaded_tokens += event.num_loaded_tokens;
+    counts_.failed_loads += event.miss.reason == MissReason::kLoadFailed;
     queries_reported_ += asked.read_cache && asked.prompt_logprobs < 0;
   }
   for (const PromptLogprobsEvent& event : events.prompt_logprobs) {
@@ -342,12 +350,23 @@ void Simulation::CheckGone(const ExpectedRequest& request) {
   tokens.push_back(0);
   Expect(cache_->GetComputedBlocks(tokens, sequence.table, PartialMatch::kNo).num_tokens == 0,
          "a lookup finds a block of a request that failed");
+  if (tier_ == nullptr) return;
+  const auto num_blocks = static_cast<size_t>(tier_->shape().blocks_per_chunk);
+  for (size_t end = num_blocks; end <= sequence.table.hashes.size(); end += num_blocks) {
+    Expect(!tier_->Has(sequence.table.hashes[end - 1]),
+           "the tier has a chunk of a request that failed");
+  }
 }
 
 void Simulation::CheckEnd() {
   Expect(live_.empty(), "a request never ended");
   Expect(num_groups_ == 0, "TakeEnded has not returned all requests that ended");
   Expect(cache_->num_used() == 0, "blocks leaked");
+  if (tier_ != nullptr) {
+    Expect(tier_->num_tickets() == 0, "a load was never released");
+    Expect(scheduler_->num_loading() == 0, "a sequence still waits for loads");
+    counts_.loads += tier_->num_loads();
+  }
   Expect(scheduler_->num_waiting_prompt_tokens() == 0,
          "no request is left, but the number of waiting prompt tokens is not 0");
   CheckCache();

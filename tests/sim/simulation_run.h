@@ -17,6 +17,7 @@
 #include "tests/sim/simulation.h"
 #include "tests/support/event_mirror.h"
 #include "tests/support/fake_runner.h"
+#include "tests/support/fake_tier.h"
 
 namespace incipit {
 
@@ -69,6 +70,7 @@ class Simulation {
   void CancelOne();
   void MaybeReset();
   void MaybeEvict();
+  void RandomizeTier();
   void Step();
   void PlanAndLaunch();
   void FinishOldest();
@@ -96,6 +98,7 @@ class Simulation {
   KvCacheSeams seams_;
   SchedulerOptions limits_;
   std::unique_ptr<KvCacheManager> cache_;
+  std::unique_ptr<FakeTier> tier_;  // null: no tier
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<FakeRunner> runner_;
   struct StepInFlight {

@@ -1,0 +1,353 @@
+// Tests loads of prefixes from a tier, and reports of chunks that a tier must store.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <numeric>
+#include <utility>
+
+#include "tests/scheduler/scheduler_fixture.h"
+#include "tests/support/fake_tier.h"
+
+namespace incipit {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int32_t kBlock = 4, kChunk = 8;  // tokens
+const ChunkShape kShape = {
+    .block_size = kBlock, .blocks_per_chunk = 2, .block_bytes = kBlock * sizeof(uint64_t)};
+
+// A scheduler whose tier has the chunks of the prompt of request 1. The cache is empty.
+class LoadsTest : public testing::Test {
+ protected:
+  explicit LoadsTest(FakeTierOptions tier_options = {.shape = kShape, .polls_max = 0},
+                     SchedulerOptions limits = {.step_tokens_max = 64, .running_max = 8})
+      : tier_(tier_options),
+        fixture_({.num_blocks = 64, .block_size = kBlock}, std::move(limits), &tier_) {
+    fixture_.Add(Ask(1, 33));
+    Finish();
+    expected_ = fixture_.OutputOf(1).tokens;
+    EXPECT_EQ(tier_.num_chunks(), 4);
+    ResetDevice();
+  }
+
+  // Returns a request with the prompt 0, 1, 2 and so on.
+  static Request Ask(uint64_t id, int32_t num_prompt, int32_t num_output = 4) {
+    Request request = SchedulerFixture::Ask(id, num_prompt, num_output);
+    std::iota(request.prompt.begin(), request.prompt.end(), 0);
+    return request;
+  }
+  // Runs steps until all requests have ended. Each plan is 1 ms later than the previous plan.
+  void Finish() {
+    for (int32_t i = 0; i < 10'000 && !fixture_.scheduler.idle(); ++i) Step();
+    EXPECT_TRUE(fixture_.scheduler.idle());
+    tier_.Poll();
+  }
+  SchedulerFixture::Shares Step() { return fixture_.Step(now_ += milliseconds(1)); }
+  void ResetDevice() { ASSERT_TRUE(fixture_.cache.ResetPrefixCache()); }
+  const AdmissionEvent& AdmissionOf(uint64_t id) { return fixture_.admissions[id]; }
+
+  FakeTier tier_;
+  SchedulerFixture fixture_;
+  Time now_{};
+  std::vector<TokenId> expected_;  // output of request 1
+};
+
+TEST_F(LoadsTest, APrefixInTheTierIsNotComputed) {
+  fixture_.Add(Ask(2, 33));
+  EXPECT_TRUE(Step().empty());
+  EXPECT_EQ(fixture_.scheduler.num_loading(), 1);
+  EXPECT_EQ(fixture_.scheduler.num_waiting(), 1);
+  EXPECT_EQ(fixture_.cache.num_used(), 0);  // a waiting sequence holds no blocks
+  EXPECT_EQ(Step(), (SchedulerFixture::Shares{{2, 1}}));
+  Finish();
+  EXPECT_EQ(fixture_.OutputOf(2).tokens, expected_);
+  EXPECT_EQ(AdmissionOf(2).num_cached_tokens, 32);
+  EXPECT_EQ(AdmissionOf(2).num_loaded_tokens, 32);
+  EXPECT_EQ(AdmissionOf(2).miss.reason, MissReason::kNone);
+  EXPECT_EQ(AdmissionOf(2).waits[static_cast<size_t>(WaitReason::kLoad)], milliseconds(1));
+  EXPECT_EQ(tier_.num_tickets(), 0);
+}
+
+TEST_F(LoadsTest, LoadedBlocksAreFoundInTheCacheLater) {
+  fixture_.Add(Ask(2, 33));
+  Finish();
+  const int64_t num_loads = tier_.num_loads();
+  fixture_.Add(Ask(3, 33));
+  Finish();
+  EXPECT_EQ(tier_.num_loads(), num_loads);
+  EXPECT_EQ(AdmissionOf(3).num_cached_tokens, 32);
+  EXPECT_EQ(AdmissionOf(3).num_loaded_tokens, 0);
+}
+
+// The last token is computed, because its logits are needed. So the last chunk of a prompt of 32
+// tokens is not loaded.
+TEST_F(LoadsTest, TheLastTokenIsNeverLoaded) {
+  fixture_.Add(Ask(2, 32));
+  Finish();
+  EXPECT_EQ(AdmissionOf(2).num_loaded_tokens, 24);
+}
+
+TEST_F(LoadsTest, AChunkContinuesACachedPrefix) {
+  fixture_.Add(Ask(2, 14));  // the cache then has 3 blocks, and one and a half chunks
+  Finish();
+  fixture_.Add(Ask(3, 33));
+  Finish();
+  EXPECT_EQ(AdmissionOf(3).num_cached_tokens, 32);
+  EXPECT_EQ(AdmissionOf(3).num_loaded_tokens, 20);
+  EXPECT_EQ(AdmissionOf(3).num_copied_tokens, 0);
+  EXPECT_EQ(fixture_.OutputOf(3).tokens, expected_);
+}
+
+TEST_F(LoadsTest, RequestsShareALoad) {
+  fixture_.Add(Ask(2, 33));
+  fixture_.Add(Ask(3, 33));
+  const int64_t before = tier_.num_loads();
+  Finish();
+  EXPECT_EQ(tier_.num_loads(), before + 4);
+  EXPECT_EQ(fixture_.OutputOf(2).tokens, expected_);
+  EXPECT_EQ(fixture_.OutputOf(3).tokens, expected_);
+  EXPECT_EQ(AdmissionOf(2).num_loaded_tokens + AdmissionOf(3).num_loaded_tokens, 32);
+}
+
+TEST_F(LoadsTest, OthersComputeWhileOneWaits) {
+  fixture_.Add(Ask(2, 33));
+  fixture_.Add(SchedulerFixture::Ask(3, 5, 1));
+  EXPECT_EQ(Step(), (SchedulerFixture::Shares{{3, 5}}));
+  Finish();
+  EXPECT_EQ(AdmissionOf(2).num_loaded_tokens, 32);
+}
+
+TEST_F(LoadsTest, RequestsThatMustNotReadTheCacheLoadNothing) {
+  const int64_t before = tier_.num_loads();
+  Request fresh = Ask(2, 33);
+  fresh.read_cache = false;
+  Request scored = Ask(3, 33);
+  scored.prompt_logprobs = 0;
+  fixture_.Add(std::move(fresh));
+  fixture_.Add(std::move(scored));
+  Finish();
+  EXPECT_EQ(tier_.num_loads(), before);
+  EXPECT_EQ(fixture_.scored[3].size(), 32u);
+}
+
+TEST_F(LoadsTest, AllChoicesShareALoadedPrompt) {
+  Request request = Ask(2, 33);
+  request.num_choices = 3;
+  fixture_.Add(std::move(request));
+  Finish();
+  EXPECT_EQ(AdmissionOf(2).num_loaded_tokens, 32);
+  EXPECT_EQ(fixture_.OutputOf(2, 0).tokens, expected_);
+  EXPECT_EQ(fixture_.OutputOf(2, 2).tokens.size(), 4u);
+}
+
+TEST_F(LoadsTest, ACancelReleasesTheLoads) {
+  fixture_.Add(Ask(2, 33));
+  Step();
+  EXPECT_EQ(tier_.num_tickets(), 4);
+  EXPECT_TRUE(fixture_.scheduler.Cancel(RequestId{2}));
+  EXPECT_EQ(tier_.num_tickets(), 0);
+  EXPECT_TRUE(fixture_.scheduler.idle());
+}
+
+TEST_F(LoadsTest, ADeadlineEndsTheWait) {
+  Request request = Ask(2, 33);
+  request.deadline = now_ + milliseconds(2);
+  fixture_.Add(std::move(request));
+  Step();
+  fixture_.Step(now_ + milliseconds(5));
+  EXPECT_EQ(fixture_.OutputOf(2).finish, FinishReason::kDeadline);
+  EXPECT_EQ(tier_.num_tickets(), 0);
+}
+
+// The step that writes the loaded blocks fails. The next step writes the same bytes again.
+TEST_F(LoadsTest, AFailedStepKeepsTheLoads) {
+  fixture_.Add(Ask(2, 33));
+  Step();
+  fixture_.Plan(now_ += milliseconds(1));
+  const int64_t before = tier_.num_loads();
+  EXPECT_EQ(fixture_.plan.writes.size(), 8u);
+  fixture_.scheduler.Abort(fixture_.plan);
+  EXPECT_EQ(fixture_.cache.num_used(), 0);
+  EXPECT_EQ(Step(), (SchedulerFixture::Shares{{2, 1}}));
+  Finish();
+  EXPECT_EQ(tier_.num_loads(), before);
+  EXPECT_EQ(fixture_.OutputOf(2).tokens, expected_);
+}
+
+TEST_F(LoadsTest, ACancelInTheStepThatWritesReleasesTheLoadsAtCommit) {
+  fixture_.Add(Ask(2, 33));
+  Step();
+  fixture_.Plan(now_ += milliseconds(1));
+  EXPECT_TRUE(fixture_.scheduler.Cancel(RequestId{2}));
+  EXPECT_EQ(tier_.num_tickets(), 4);  // the device still reads the bytes
+  fixture_.Run();
+  EXPECT_EQ(tier_.num_tickets(), 0);
+  EXPECT_EQ(fixture_.cache.num_used(), 0);
+}
+
+TEST_F(LoadsTest, AResetOfTheTierEndsLoads) {
+  fixture_.Add(Ask(2, 33));
+  Step();
+  tier_.Clear();
+  Finish();
+  EXPECT_EQ(AdmissionOf(2).num_loaded_tokens, 0);
+  EXPECT_EQ(AdmissionOf(2).miss.reason, MissReason::kLoadFailed);
+  EXPECT_EQ(fixture_.OutputOf(2).tokens, expected_);
+}
+
+// A request whose values are not finite removes its prompt from the tier.
+TEST_F(LoadsTest, AFailedRequestRemovesItsChunks) {
+  fixture_.Add(Ask(2, 33));
+  Step();
+  fixture_.runner.PoisonNextStep(0);
+  Finish();
+  EXPECT_EQ(fixture_.OutputOf(2).finish, FinishReason::kError);
+  EXPECT_EQ(tier_.num_chunks(), 0);
+}
+
+class FailingLoadsTest : public LoadsTest {
+ protected:
+  FailingLoadsTest() : LoadsTest({.shape = kShape, .polls_max = 0, .fail = 100}) {}
+};
+
+TEST_F(FailingLoadsTest, AFailedLoadIsComputed) {
+  fixture_.Add(Ask(2, 33));
+  Finish();
+  EXPECT_EQ(AdmissionOf(2).num_loaded_tokens, 0);
+  EXPECT_EQ(AdmissionOf(2).miss.reason, MissReason::kLoadFailed);
+  EXPECT_EQ(AdmissionOf(2).miss.block, 0);
+  EXPECT_EQ(fixture_.OutputOf(2).tokens, expected_);
+  EXPECT_EQ(fixture_.scheduler.TakeCounts().failed_loads, 1);
+}
+
+class HangingLoadsTest : public LoadsTest {
+ protected:
+  HangingLoadsTest()
+      : LoadsTest({.shape = kShape, .polls_max = 0, .hang = 100},
+                  {.step_tokens_max = 64, .running_max = 8, .load_wait_max = milliseconds(10)}) {}
+};
+
+TEST_F(HangingLoadsTest, AWaitForLoadsIsBounded) {
+  fixture_.Add(Ask(2, 33));
+  const Time begin = now_;
+  Step();
+  EXPECT_EQ(fixture_.scheduler.next_look(), begin + milliseconds(11));
+  Finish();
+  EXPECT_EQ(AdmissionOf(2).waits[static_cast<size_t>(WaitReason::kLoad)], milliseconds(10));
+  EXPECT_EQ(AdmissionOf(2).num_loaded_tokens, 0);
+  EXPECT_EQ(AdmissionOf(2).miss.reason, MissReason::kLoadFailed);
+  EXPECT_EQ(fixture_.OutputOf(2).tokens, expected_);
+  EXPECT_EQ(tier_.num_tickets(), 0);
+}
+
+class SmallStagingTest : public LoadsTest {
+ protected:
+  SmallStagingTest()
+      : LoadsTest({.shape = kShape, .staging_slots = 3, .polls_max = 0}, OneChunk()) {}
+  // One commit reports one chunk, so that staging has room for the chunk.
+  static SchedulerOptions OneChunk() {
+    return {.step_tokens_max = 8, .running_max = 8, .chunk_events_max = 1};
+  }
+};
+
+TEST_F(SmallStagingTest, WhatStagingDoesNotHoldIsComputed) {
+  fixture_.Add(Ask(2, 33));
+  Finish();
+  EXPECT_EQ(AdmissionOf(2).num_loaded_tokens, 24);
+  EXPECT_EQ(AdmissionOf(2).miss.block, 6);
+  EXPECT_EQ(fixture_.OutputOf(2).tokens, expected_);
+}
+
+class SlowTierTest : public LoadsTest {
+ protected:
+  SlowTierTest()
+      : LoadsTest({.shape = kShape, .polls_max = 0, .load_time = std::chrono::seconds(100)}) {}
+};
+
+TEST_F(SlowTierTest, ALoadThatTakesLongerThanComputingIsNotStarted) {
+  // Train StepTimeModel.
+  fixture_.duration = milliseconds(10);
+  for (uint64_t id = 100; id < 120; ++id) {
+    fixture_.Add(SchedulerFixture::Ask(id, 20, 2, static_cast<TokenId>(id)));
+    Finish();
+  }
+  ASSERT_TRUE(fixture_.scheduler.step_times().trained());
+  const int64_t before = tier_.num_loads();
+  fixture_.Add(Ask(2, 33));
+  EXPECT_EQ(Step(), (SchedulerFixture::Shares{{2, 33}}));
+  EXPECT_EQ(tier_.num_loads(), before);
+}
+
+// The cache lost the blocks before the loaded chunks while they were loaded.
+TEST_F(LoadsTest, AGapBeforeTheLoadedChunksIsComputed) {
+  fixture_.Add(Ask(2, 17));
+  Finish();
+  fixture_.Add(Ask(3, 33));
+  Step();
+  ResetDevice();
+  Finish();
+  EXPECT_EQ(AdmissionOf(3).num_loaded_tokens, 0);
+  EXPECT_EQ(fixture_.OutputOf(3).tokens, expected_);
+  EXPECT_EQ(tier_.num_tickets(), 0);
+}
+
+TEST(ChunkEventsTest, EachCompleteChunkIsReportedOnce) {
+  FakeTier tier({.shape = kShape, .polls_max = 0});
+  SchedulerFixture fixture({.num_blocks = 64, .block_size = kBlock},
+                           {.step_tokens_max = 6, .running_max = 2}, &tier);
+  fixture.Add(SchedulerFixture::Ask(1, 20, 5));
+  fixture.StepToTheEnd();
+  tier.Poll();
+  EXPECT_EQ(tier.num_chunks(), 3);  // 24 of 25 tokens have keys and values
+}
+
+TEST(ChunkEventsTest, AChunkThatIsOnlyInTheCacheIsStoredLater) {
+  FakeTier tier({.shape = kShape, .polls_max = 0});
+  SchedulerFixture fixture({.num_blocks = 64, .block_size = kBlock},
+                           {.step_tokens_max = 64, .running_max = 2}, &tier);
+  fixture.Add(SchedulerFixture::Ask(1, 17, 1));
+  fixture.StepToTheEnd();
+  tier.Poll();
+  tier.Clear();
+  fixture.Add(SchedulerFixture::Ask(2, 17, 1));
+  fixture.StepToTheEnd();
+  tier.Poll();
+  EXPECT_EQ(tier.num_chunks(), 2);
+}
+
+// Requests 1 and 2 have the same prompt. Request 1 gets values that are not finite, so the blocks
+// of both requests may be wrong.
+TEST(ChunkEventsTest, ChunksThatMayBeWrongAreNotReported) {
+  FakeTier tier({.shape = kShape, .polls_max = 0});
+  SchedulerFixture fixture({.num_blocks = 64, .block_size = kBlock},
+                           {.step_tokens_max = 64, .running_max = 2, .chunk_events_max = 1}, &tier);
+  fixture.Add(SchedulerFixture::Ask(1, 33, 10));
+  fixture.Step();
+  fixture.Add(SchedulerFixture::Ask(2, 33, 10));
+  fixture.Step();
+  EXPECT_EQ(fixture.cache.num_cached(), 0);
+  fixture.runner.PoisonNextStep(0);
+  fixture.Step();
+  EXPECT_EQ(fixture.OutputOf(1).finish, FinishReason::kError);
+  fixture.StepToTheEnd();
+  tier.Poll();
+  EXPECT_EQ(fixture.OutputOf(2).tokens.size(), 10u);
+  EXPECT_EQ(tier.num_chunks(), 0);
+}
+
+TEST(ChunkEventsTest, ACommitReportsALimitedNumberOfChunks) {
+  FakeTier tier({.shape = kShape, .polls_max = 0});
+  SchedulerFixture fixture({.num_blocks = 64, .block_size = kBlock},
+                           {.step_tokens_max = 64, .running_max = 2, .chunk_events_max = 3}, &tier);
+  fixture.Add(SchedulerFixture::Ask(1, 60, 3));
+  fixture.Step();
+  tier.Poll();
+  EXPECT_EQ(tier.num_chunks(), 3);
+  fixture.StepToTheEnd();
+  tier.Poll();
+  EXPECT_EQ(tier.num_chunks(), 7);
+}
+
+}  // namespace
+}  // namespace incipit
