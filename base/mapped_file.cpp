@@ -26,6 +26,10 @@ absl::Status ErrnoStatus(const std::filesystem::path& path, int error) {
   }
 }
 
+int64_t Nanoseconds(const timespec& time) {
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
 }  // namespace
 
 absl::StatusOr<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
@@ -39,21 +43,28 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
     return FailedPrecondition("{}: not a regular file", path.string());
   }
   const auto size = static_cast<size_t>(info.st_size);
+  const FileIdentity identity = {.device = info.st_dev,
+                                 .inode = info.st_ino,
+                                 .size = size,
+                                 .modified_ns = Nanoseconds(info.st_mtim),
+                                 .changed_ns = Nanoseconds(info.st_ctim)};
   if (size == 0) {
     ::close(descriptor);
-    return MappedFile(std::span<const std::byte>());
+    return MappedFile(std::span<const std::byte>(), identity);
   }
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
   const int error = errno;
   ::close(descriptor);
   if (data == MAP_FAILED) return ErrnoStatus(path, error);
-  return MappedFile(std::span(static_cast<const std::byte*>(data), size));
+  return MappedFile(std::span(static_cast<const std::byte*>(data), size), identity);
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : bytes_(std::exchange(other.bytes_, {})), identity_(other.identity_) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(bytes_, other.bytes_);
+  std::swap(identity_, other.identity_);
   return *this;
 }
 

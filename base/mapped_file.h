@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -10,6 +11,19 @@
 #include "absl/status/statusor.h"
 
 namespace incipit {
+
+// The numbers by which a program recognises that a file has not changed since it was opened. Each
+// change of a file's contents changes `changed_ns`, unless the clock of the file system is too
+// coarse to separate two changes.
+struct FileIdentity {
+  uint64_t device = 0, inode = 0, size = 0;
+  // Time of the last change of the contents, in nanoseconds since 1970.
+  int64_t modified_ns = 0;
+  // Time of the last change of the contents or of the attributes. Programs cannot set this time.
+  int64_t changed_ns = 0;
+
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
 
 // A read-only mapping of a whole regular file. A MappedFile can be moved but not copied. The
 // destructor unmaps the file.
@@ -25,10 +39,14 @@ class MappedFile {
   ~MappedFile();
 
   std::span<const std::byte> bytes() const { return bytes_; }
+  // Returns the identity that the file had when it was opened.
+  const FileIdentity& identity() const { return identity_; }
 
  private:
-  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  MappedFile(std::span<const std::byte> bytes, const FileIdentity& identity)
+      : bytes_(bytes), identity_(identity) {}
   std::span<const std::byte> bytes_;
+  FileIdentity identity_;
 };
 
 // Frees the memory pages that are completely inside `bytes`. At the next access to such a page, the

@@ -31,7 +31,7 @@ LIBRARIES = [
     (r"pcre2", ("text/",)),
     (r"nlohmann/", ("base/json/", "text/", "transformer/", "server/", "cli/")),
     (r"yaml-cpp/", ("server/",)),
-    (r"xxh", ("kvcache/keys/xxh3",)),
+    (r"xxh", ("base/hash/xxh3",)),
     (r"boost/", ("server/http/",)),
     (r"liburing", ("tier/",)),
     (r"spdlog/", ("server/", "cli/serve")),

@@ -114,6 +114,12 @@ absl::Status Checkpoint::AddShards(const fs::path& folder) {
   return absl::OkStatus();
 }
 
+std::vector<FileIdentity> Checkpoint::files() const {
+  std::vector<FileIdentity> identities;
+  for (const MappedFile& file : files_) identities.push_back(file.identity());
+  return identities;
+}
+
 absl::StatusOr<Checkpoint> Checkpoint::Open(const fs::path& folder) {
   Checkpoint checkpoint;
   std::error_code error;

@@ -29,6 +29,8 @@ class Checkpoint {
   static absl::StatusOr<Checkpoint> Open(const std::filesystem::path& folder);
 
   const StoredTensors& tensors() const { return tensors_; }
+  // Returns the identity of each weight file, in ascending order of the file names.
+  std::vector<FileIdentity> files() const;
 
  private:
   Checkpoint() = default;

@@ -89,7 +89,7 @@ absl::Status BlockIo::Read(const DeviceKvPool& pool, std::span<const BlockId> bl
                            std::span<std::byte> to) {
   const size_t block_bytes = pool.shape().block_bytes();
   const size_t at_once = BlocksAtOnce(block_bytes);
-  std::span<std::byte> copied;  // part of `to` whose bytes are on their way to `other`
+  std::span<std::byte> copied;  // part of `to` for which copies to `other` are in flight
   for (size_t which = 0; !blocks.empty() || !copied.empty(); which = 1 - which) {
     Staging& staging = reads_[which];
     Staging& other = reads_[1 - which];

@@ -6,7 +6,7 @@
 #include <string>
 #include <thread>
 
-#include "kvcache/keys/xxh3.h"
+#include "base/hash/xxh3.h"
 #include "tests/kvcache/keys/block_hash_fixture.h"
 #include "tests/kvcache/keys/key_vectors_text.h"
 
