@@ -1,0 +1,172 @@
+// Tests the index of chunks against a simple model, and the memory that a chunk takes.
+#include "tier/chunk_index.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "tests/tier/tier_chunks.h"
+
+namespace incipit {
+namespace {
+
+IndexedChunk ChunkAt(uint64_t sequence, uint64_t index, ChunkLocation at) {
+  return {.key = TestKey(sequence, index + 1),
+          .parent = TestKey(sequence, index).prefix(),
+          .is_first = index == 0,
+          .at = at};
+}
+
+TEST(ChunkIndexTest, FindsMovesAndErasesChunks) {
+  ChunkIndex index(10);
+  const IndexedChunk chunk = ChunkAt(1, 0, {3, 4});
+  EXPECT_EQ(index.Find(chunk.key), nullptr);
+  ASSERT_TRUE(index.Insert(chunk));
+  ASSERT_NE(index.Find(chunk.key), nullptr);
+  EXPECT_EQ(index.Find(chunk.key)->at, (ChunkLocation{3, 4}));
+  EXPECT_FALSE(index.Move(chunk.key, {3, 5}, {4, 0}));
+  EXPECT_TRUE(index.Move(chunk.key, {3, 4}, {4, 0}));
+  EXPECT_TRUE(index.Has(chunk.key, {4, 0}));
+  EXPECT_FALSE(index.Erase(chunk.key, {3, 4}));
+  EXPECT_EQ(index.EraseSegment(3), 0u);
+  EXPECT_TRUE(index.Erase(chunk.key, {4, 0}));
+  EXPECT_EQ(index.size(), 0u);
+}
+
+TEST(ChunkIndexTest, ANewLocationReplacesTheOldOne) {
+  ChunkIndex index(10);
+  ASSERT_TRUE(index.Insert(ChunkAt(1, 0, {1, 0})));
+  ASSERT_TRUE(index.Insert(ChunkAt(1, 0, {2, 7})));
+  EXPECT_EQ(index.size(), 1u);
+  EXPECT_EQ(index.EraseSegment(1), 0u);
+  EXPECT_EQ(index.EraseSegment(2), 1u);
+}
+
+TEST(ChunkIndexTest, IsFullAtItsCapacity) {
+  ChunkIndex index(3);
+  for (uint64_t i = 0; i < 3; ++i) EXPECT_TRUE(index.Insert(ChunkAt(i, 0, {1, 0})));
+  EXPECT_FALSE(index.Insert(ChunkAt(3, 0, {1, 0})));
+  EXPECT_EQ(index.EraseSegment(1), 3u);
+  EXPECT_TRUE(index.Insert(ChunkAt(3, 0, {1, 0})));
+}
+
+TEST(ChunkIndexTest, ListsUsedChunksMostRecentFirst) {
+  ChunkIndex index(10);
+  for (uint32_t i = 0; i < 5; ++i) ASSERT_TRUE(index.Insert(ChunkAt(i, 0, {1, i})));
+  for (const uint64_t i : {3, 0, 4, 3}) index.Touch(TestKey(i, 1));
+  std::vector<uint32_t> used;
+  index.ListUsed(1, 2, used);
+  EXPECT_EQ(used, (std::vector<uint32_t>{3, 4}));
+  used.clear();
+  index.ListUsed(1, 100, used);
+  EXPECT_EQ(used, (std::vector<uint32_t>{3, 4, 0}));
+  // A moved chunk counts as new.
+  ASSERT_TRUE(index.Move(TestKey(3, 1), {1, 3}, {2, 0}));
+  used.clear();
+  index.ListUsed(2, 100, used);
+  EXPECT_TRUE(used.empty());
+}
+
+std::set<uint64_t> RemoveTree(ChunkIndex& index, const BlockHash& key) {
+  std::set<uint64_t> removed;
+  index.RemoveTree(key, [&](const IndexedChunk& c) { removed.insert(c.key.prefix()); });
+  return removed;
+}
+
+TEST(ChunkIndexTest, RemovesAllChunksThatFollow) {
+  ChunkIndex index(100);
+  for (uint32_t i = 0; i < 6; ++i) ASSERT_TRUE(index.Insert(ChunkAt(1, i, {1, i})));
+  for (uint32_t i = 0; i < 3; ++i) ASSERT_TRUE(index.Insert(ChunkAt(2, i, {2, i})));
+  // A branch: two chunks follow chunk 2 of sequence 1.
+  IndexedChunk branch = ChunkAt(3, 0, {3, 0});
+  branch.parent = TestKey(1, 3).prefix();
+  branch.is_first = false;
+  ASSERT_TRUE(index.Insert(branch));
+
+  const std::set<uint64_t> removed = RemoveTree(index, TestKey(1, 2));
+  EXPECT_EQ(removed.size(), 6u);
+  EXPECT_TRUE(removed.contains(branch.key.prefix()));
+  EXPECT_NE(index.Find(TestKey(1, 1)), nullptr);
+  for (uint64_t i = 2; i <= 6; ++i) EXPECT_EQ(index.Find(TestKey(1, i)), nullptr);
+  for (uint64_t i = 1; i <= 3; ++i) EXPECT_NE(index.Find(TestKey(2, i)), nullptr);
+}
+
+TEST(ChunkIndexTest, RemovesChunksAfterAGap) {
+  ChunkIndex index(100);
+  // Chunk 1 of sequence 1 is missing. So the index does not know that chunk 2 follows chunk 0.
+  for (const uint32_t i : {0u, 2u, 3u}) ASSERT_TRUE(index.Insert(ChunkAt(1, i, {1, i})));
+  for (uint32_t i = 0; i < 3; ++i) ASSERT_TRUE(index.Insert(ChunkAt(2, i, {2, i})));
+  EXPECT_EQ(RemoveTree(index, TestKey(1, 1)).size(), 3u);
+  EXPECT_EQ(index.size(), 3u);
+  // The removed chunk is missing itself, but the next chunk is there.
+  for (const uint32_t i : {1u, 2u}) ASSERT_TRUE(index.Insert(ChunkAt(1, i, {1, i})));
+  EXPECT_EQ(RemoveTree(index, TestKey(1, 1)).size(), 2u);
+}
+
+TEST(ChunkIndexTest, BehavesLikeAMap) {
+  constexpr uint32_t kCapacity = 50;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    std::mt19937_64 random(seed);
+    ChunkIndex index(kCapacity);
+    std::map<uint64_t, ChunkLocation> model;  // by the number of the sequence
+    for (int step = 0; step < 5000; ++step) {
+      const uint64_t sequence = random() % 80;
+      const BlockHash key = TestKey(sequence, 1);
+      const ChunkLocation at = {static_cast<uint32_t>(1 + random() % 5),
+                                static_cast<uint32_t>(sequence)};
+      const auto found = model.find(sequence);
+      switch (random() % 5) {
+        case 0:
+        case 1: {
+          const bool fits = found != model.end() || model.size() < kCapacity;
+          ASSERT_EQ(index.Insert(ChunkAt(sequence, 0, at)), fits);
+          if (fits) model[sequence] = at;
+          break;
+        }
+        case 2:
+          if (found != model.end()) {
+            ASSERT_TRUE(index.Move(key, found->second, at));
+            found->second = at;
+          }
+          break;
+        case 3:
+          ASSERT_EQ(index.Erase(key, at), found != model.end() && found->second == at);
+          if (found != model.end() && found->second == at) model.erase(found);
+          break;
+        case 4: {
+          if (random() % 10 != 0) break;
+          const size_t count = std::erase_if(
+              model, [&](const auto& item) { return item.second.segment == at.segment; });
+          ASSERT_EQ(index.EraseSegment(at.segment), count);
+          break;
+        }
+      }
+      ASSERT_EQ(index.size(), model.size());
+      const IndexedChunk* const chunk = index.Find(key);
+      const auto now = model.find(sequence);
+      ASSERT_EQ(chunk != nullptr, now != model.end());
+      if (chunk != nullptr) {
+        ASSERT_EQ(chunk->at, now->second);
+      }
+    }
+  }
+}
+
+// The worst case for the hash tables is a capacity above a power of two.
+TEST(ChunkIndexTest, AChunkTakesAtMost128Bytes) {
+  for (const uint32_t capacity : {2048u, 65'537u, 100'000u}) {
+    ChunkIndex index(capacity);
+    for (uint32_t i = 0; i < capacity; ++i) {
+      ASSERT_TRUE(index.Insert(ChunkAt(i, 0, {1 + i / 60, i % 60})));
+    }
+    EXPECT_LE(index.num_bytes(), size_t{128} * capacity);
+    EXPECT_GE(index.num_bytes(), (sizeof(IndexedChunk)) * size_t{capacity});
+  }
+}
+
+}  // namespace
+}  // namespace incipit

@@ -1,0 +1,286 @@
+// Tests a disk tier whose disk fails, is full, is slow or hangs.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/status.h"
+#include "tests/tier/faulty_file_system.h"
+#include "tests/tier/tier_harness.h"
+
+namespace incipit {
+namespace {
+
+using Call = DiskFaults::Call;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class DiskTierFaultsTest : public testing::Test {
+ protected:
+  ~DiskTierFaultsTest() override { faults_->Hang(false); }
+
+  std::unique_ptr<FileSystem> Files() {
+    return std::make_unique<FaultyFileSystem>(
+        MakePosixFileSystem(h_.options.directory, IoMethod::kPread), faults_);
+  }
+  void Start() { h_.Start(Files()); }
+  bool WaitForState(TierState state) {
+    return h_.WaitFor([&] { return h_.tier->tier_state() == state; });
+  }
+
+  TierHarness h_;
+  std::shared_ptr<DiskFaults> faults_ = std::make_shared<DiskFaults>();
+};
+
+TEST_F(DiskTierFaultsTest, AFullDiskTurnsTheTierOffOnceAndIsTriedAgain) {
+  h_.options.retry_pause_min = seconds(1);
+  Start();
+  ASSERT_TRUE(h_.Store(TestChunk(0, 0)));
+  faults_->Fail(Call::kWrite, ResourceExhausted("the disk is full"));
+  EXPECT_TRUE(h_.BeginStore(TestChunk(1, 0)));
+  ASSERT_TRUE(WaitForState(TierState::kOff));
+  EXPECT_EQ(h_.tier->last_error(), ResourceExhausted("the disk is full"));
+  EXPECT_EQ(h_.stats.times_turned_off, 1u);
+  EXPECT_EQ(h_.dropped(StoreDrop::kError), 1u);
+  // The tier has nothing, and refuses stores at once.
+  EXPECT_FALSE(h_.tier->Has(TestChunk(0, 0).identity.key));
+  EXPECT_FALSE(h_.tier->Load(TestChunk(0, 0).identity).has_value());
+  EXPECT_FALSE(h_.BeginStore(TestChunk(2, 0)));
+  EXPECT_EQ(h_.dropped(StoreDrop::kOff), 1u);
+  faults_->Fail(Call::kWrite, absl::OkStatus());
+  ASSERT_TRUE(WaitForState(TierState::kOn));
+  EXPECT_TRUE(h_.Load(TestChunk(0, 0)));
+  EXPECT_TRUE(h_.Store(TestChunk(1, 0)));
+  EXPECT_EQ(h_.stats.times_turned_off, 1u);
+}
+
+TEST_F(DiskTierFaultsTest, NoRoomForANewSegmentTurnsTheTierOff) {
+  Start();
+  faults_->Fail(Call::kCreate, ResourceExhausted("no space"));
+  EXPECT_FALSE(h_.Store(TestChunk(0, 0)));
+  ASSERT_TRUE(WaitForState(TierState::kOff));
+  faults_->Fail(Call::kCreate, absl::OkStatus());
+  ASSERT_TRUE(WaitForState(TierState::kOn));
+  EXPECT_TRUE(h_.Store(TestChunk(0, 0)));
+}
+
+TEST_F(DiskTierFaultsTest, ThePauseBetweenAttemptsGrows) {
+  faults_->Fail(Call::kList, Unavailable("no list"));
+  h_.options.retry_pause_min = milliseconds(5);
+  h_.options.retry_pause_max = milliseconds(10'000);
+  // Prepare lists the files too, so the fault begins after Create.
+  faults_->Fail(Call::kList, absl::OkStatus());
+  faults_->Fail(Call::kLock, Unavailable("no lock"));
+  h_.Create(Files());
+  ASSERT_TRUE(WaitForState(TierState::kOff));
+  std::this_thread::sleep_for(milliseconds(400));
+  h_.WaitFor([] { return true; });
+  // Attempts after 0, 5, 15, 35, 75, 155, 315 ms.
+  EXPECT_LE(faults_->num_calls(Call::kLock), 7);
+  EXPECT_GE(faults_->num_calls(Call::kLock), 3);
+  EXPECT_EQ(h_.stats.times_turned_off, 1u);
+}
+
+TEST_F(DiskTierFaultsTest, ADiskThatFailsAtTheStartIsTriedAgain) {
+  for (const Call call : {Call::kLock, Call::kList, Call::kOpen, Call::kRead}) {
+    Start();
+    for (uint64_t i = 0; i < 20; ++i) h_.Store(TestChunk(i, 0));
+    faults_->Fail(call, PermissionDenied("read-only"));
+    h_.Create(Files());
+    ASSERT_TRUE(WaitForState(TierState::kOff)) << static_cast<int>(call);
+    EXPECT_EQ(h_.tier->last_error(), PermissionDenied("read-only"));
+    faults_->Fail(call, absl::OkStatus());
+    ASSERT_TRUE(WaitForState(TierState::kOn));
+    for (uint64_t i = 0; i < 20; ++i) EXPECT_TRUE(h_.Load(TestChunk(i, 0)));
+  }
+}
+
+TEST_F(DiskTierFaultsTest, ThreeFailedLoadsTurnTheTierOff) {
+  h_.options.retry_pause_min = h_.options.retry_pause_max = seconds(30);
+  Start();
+  for (uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
+  faults_->Fail(Call::kRead, Unavailable("input/output error"));
+  EXPECT_FALSE(h_.Load(TestChunk(0, 0)));
+  EXPECT_FALSE(h_.tier->Has(TestChunk(0, 0).identity.key));
+  faults_->Fail(Call::kRead, absl::OkStatus());
+  EXPECT_TRUE(h_.Load(TestChunk(1, 0)));  // a load that works starts the count again
+  faults_->Fail(Call::kRead, Unavailable("input/output error"));
+  EXPECT_FALSE(h_.Load(TestChunk(2, 0)));
+  EXPECT_FALSE(h_.Load(TestChunk(3, 0)));
+  EXPECT_EQ(h_.tier->tier_state(), TierState::kOn);
+  EXPECT_FALSE(h_.Load(TestChunk(4, 0)));
+  EXPECT_EQ(h_.tier->tier_state(), TierState::kOff);
+  EXPECT_EQ(MessageOf(h_.tier->last_error()), "3 loads in a row have failed: input/output error");
+  EXPECT_EQ(h_.stats.load_errors, 4u);
+}
+
+TEST_F(DiskTierFaultsTest, AHangingLoadFailsAtItsDeadline) {
+  Start();
+  ASSERT_TRUE(h_.Store(TestChunk(0, 0)));
+  ASSERT_TRUE(h_.Store(TestChunk(1, 0)));
+  h_.clock.Advance(seconds(60));
+  faults_->Hang(true);
+  const auto ticket = h_.tier->Load(TestChunk(0, 0).identity);
+  const auto cancelled = h_.tier->Load(TestChunk(1, 0).identity);
+  h_.tier->Release(*cancelled);
+  h_.clock.Advance(h_.options.load_deadline - milliseconds(1));
+  EXPECT_FALSE(h_.tier->Poll());
+  h_.clock.Advance(milliseconds(1));
+  EXPECT_TRUE(h_.tier->Poll());
+  EXPECT_EQ(h_.tier->state(*ticket), LoadState::kFailed);
+  EXPECT_EQ(h_.tier->tier_state(), TierState::kOff);
+  EXPECT_EQ(MessageOf(h_.tier->last_error()),
+            "the disk of " + h_.options.directory + " has not ended any load for 5 s");
+  h_.tier->Release(*ticket);
+  h_.AddStats();
+  EXPECT_EQ(h_.stats.loads_late, 2u);
+  EXPECT_EQ(h_.stats.slots_free, 14u);  // the I/O threads still use two slots
+  faults_->Hang(false);
+  EXPECT_TRUE(h_.WaitFor([&] { return h_.stats.slots_free == 16; }));
+  ASSERT_TRUE(WaitForState(TierState::kOn));
+  EXPECT_TRUE(h_.Load(TestChunk(0, 0)));
+  EXPECT_EQ(h_.stats.times_turned_off, 1u);
+}
+
+TEST_F(DiskTierFaultsTest, ALateLoadOfABusyDiskDoesNotTurnTheTierOff) {
+  Start();
+  for (uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
+  h_.clock.Advance(seconds(60));
+  const auto first = h_.tier->Load(TestChunk(0, 0).identity);
+  h_.clock.Advance(seconds(4));
+  EXPECT_EQ(h_.Await(*first), LoadState::kReady);
+  faults_->Hang(true);
+  // Other loads have ended 1 second before the deadline of this load.
+  const auto late = h_.tier->Load(TestChunk(1, 0).identity);
+  h_.clock.Advance(seconds(4));
+  const auto last = h_.tier->Load(TestChunk(2, 0).identity);
+  h_.clock.Advance(milliseconds(500));
+  EXPECT_EQ(h_.tier->state(*late), LoadState::kPending);
+  EXPECT_EQ(h_.tier->tier_state(), TierState::kOn);
+  faults_->Hang(false);
+  EXPECT_EQ(h_.Await(*late), LoadState::kReady);
+  EXPECT_EQ(h_.Await(*last), LoadState::kReady);
+}
+
+TEST_F(DiskTierFaultsTest, AHangingStoreTurnsTheTierOff) {
+  Start();
+  ASSERT_TRUE(h_.Store(TestChunk(0, 0)));
+  h_.clock.Advance(seconds(60));
+  faults_->Hang(true);
+  ASSERT_TRUE(h_.BeginStore(TestChunk(1, 0)));
+  ASSERT_TRUE(h_.BeginStore(TestChunk(2, 0)));
+  h_.clock.Advance(h_.options.store_deadline);
+  h_.tier->Poll();
+  EXPECT_EQ(h_.tier->tier_state(), TierState::kOff);
+  EXPECT_TRUE(h_.tier->has_pending_stores());
+  faults_->Hang(false);
+  ASSERT_TRUE(WaitForState(TierState::kOn));
+  EXPECT_TRUE(h_.WaitForStores());
+  EXPECT_EQ(h_.tier->TakeStats().slots_free, 16u);
+}
+
+TEST_F(DiskTierFaultsTest, TheDestructorDoesNotWaitForAHangingDisk) {
+  h_.options.stop_limit = milliseconds(50);
+  Start();
+  ASSERT_TRUE(h_.Store(TestChunk(0, 0)));
+  faults_->Hang(true);
+  ASSERT_TRUE(h_.tier->Load(TestChunk(0, 0).identity).has_value());
+  ASSERT_TRUE(h_.BeginStore(TestChunk(1, 0)));
+  const auto begin = std::chrono::steady_clock::now();
+  const int num_wakes = h_.num_wakes;
+  h_.tier.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(5));
+  faults_->Hang(false);
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_EQ(h_.num_wakes, num_wakes);
+}
+
+TEST_F(DiskTierFaultsTest, RemoveAndClearWhileTheTierIsOffApplyLater) {
+  Start();
+  for (uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(h_.Store(TestChunk(1, i)));
+  ASSERT_TRUE(h_.Store(TestChunk(2, 0)));
+  const auto turn_off = [&] {
+    faults_->Fail(Call::kWrite, Unavailable("no write"));
+    faults_->Fail(Call::kLock, Unavailable("no lock"));
+    h_.BeginStore(TestChunk(9, 0));
+    ASSERT_TRUE(WaitForState(TierState::kOff));
+  };
+  const auto turn_on = [&] {
+    faults_->Fail(Call::kWrite, absl::OkStatus());
+    faults_->Fail(Call::kLock, absl::OkStatus());
+    ASSERT_TRUE(WaitForState(TierState::kOn));
+  };
+  turn_off();
+  h_.tier->Remove(TestChunk(1, 2).identity.key);
+  turn_on();
+  EXPECT_TRUE(h_.Load(TestChunk(1, 1)));
+  for (uint64_t i = 2; i < 5; ++i) EXPECT_FALSE(h_.tier->Has(TestChunk(1, i).identity.key));
+  EXPECT_TRUE(h_.Load(TestChunk(2, 0)));
+  turn_off();
+  h_.tier->Clear();
+  turn_on();
+  EXPECT_EQ(h_.tier->TakeStats().chunks, 0u);
+  EXPECT_TRUE(h_.directory.Segments().empty());
+}
+
+TEST_F(DiskTierFaultsTest, RemoveBeforeTheTierIsOnApplies) {
+  Start();
+  for (uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(h_.Store(TestChunk(1, i)));
+  faults_->Fail(Call::kLock, Unavailable("no lock"));
+  h_.Create(Files());
+  ASSERT_TRUE(WaitForState(TierState::kOff));
+  h_.tier->Remove(TestChunk(1, 1).identity.key);
+  faults_->Fail(Call::kLock, absl::OkStatus());
+  ASSERT_TRUE(WaitForState(TierState::kOn));
+  EXPECT_TRUE(h_.Load(TestChunk(1, 0)));
+  EXPECT_FALSE(h_.Load(TestChunk(1, 1)));
+  EXPECT_FALSE(h_.Load(TestChunk(1, 2)));
+}
+
+TEST_F(DiskTierFaultsTest, CorruptReadsAreRejected) {
+  Start();
+  for (uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
+  faults_->corrupt_read_one_in = 1;
+  for (uint64_t i = 0; i < 100; ++i) {
+    EXPECT_FALSE(h_.Load(TestChunk(i, 0))) << i;
+    EXPECT_FALSE(h_.tier->Has(TestChunk(i, 0).identity.key));
+  }
+  EXPECT_GT(h_.rejected(RejectReason::kChecksum), 80u);
+  EXPECT_EQ(h_.tier->tier_state(), TierState::kOn);
+}
+
+TEST_F(DiskTierFaultsTest, WritesThatAreCorruptOrIncompleteAreRejected) {
+  Start();
+  faults_->corrupt_write_one_in = 3;
+  faults_->short_write_one_in = 3;
+  for (uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
+  uint64_t num_good = 0;
+  for (uint64_t i = 0; i < 100; ++i) num_good += h_.Load(TestChunk(i, 0));
+  EXPECT_LT(num_good, 80u);
+  EXPECT_GT(num_good, 10u);
+  Start();
+  uint64_t num_after_restart = 0;
+  for (uint64_t i = 0; i < 100; ++i) num_after_restart += h_.Load(TestChunk(i, 0));
+  EXPECT_LE(num_after_restart, num_good);
+}
+
+TEST_F(DiskTierFaultsTest, ReadsMayEndInAnyOrder) {
+  faults_->reorders_reads = true;
+  faults_->delay_max_us = 300;
+  Start();
+  for (uint64_t i = 0; i < 16; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
+  for (int round = 0; round < 10; ++round) {
+    std::vector<LoadTicket> tickets;
+    for (uint64_t i = 0; i < 16; ++i) tickets.push_back(*h_.tier->Load(TestChunk(i, 0).identity));
+    ASSERT_TRUE(h_.WaitFor([&] {
+      return std::ranges::all_of(
+          tickets, [&](LoadTicket t) { return h_.tier->state(t) == LoadState::kReady; });
+    }));
+    for (uint64_t i = 0; i < 16; ++i) {
+      EXPECT_TRUE(HasPayload(TestChunk(i, 0).identity.key, 0, h_.tier->bytes(tickets[i])));
+      h_.tier->Release(tickets[i]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace incipit

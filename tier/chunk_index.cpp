@@ -1,0 +1,229 @@
+#include "tier/chunk_index.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include "base/check.h"
+
+namespace incipit {
+namespace {
+
+template <typename T>
+T* AllocateZeroed(size_t count) {
+  static_assert(std::is_trivially_destructible_v<T>);
+  void* const memory = std::calloc(count, sizeof(T));
+  INCIPIT_CHECK(memory != nullptr);
+  return static_cast<T*>(memory);
+}
+
+}  // namespace
+
+ChunkIndex::ChunkIndex(uint32_t capacity) : capacity_(capacity) {
+  INCIPIT_CHECK(capacity > 0 && capacity < std::numeric_limits<uint32_t>::max() / 2);
+  num_buckets_ = std::max<size_t>(2, std::bit_ceil(capacity));
+  bucket_shift_ = 64 - static_cast<uint32_t>(std::countr_zero(num_buckets_));
+  entries_.reset(AllocateZeroed<Entry>(size_t{capacity} + 1));
+  by_key_.reset(AllocateZeroed<uint32_t>(num_buckets_));
+  by_parent_.reset(AllocateZeroed<uint32_t>(num_buckets_));
+}
+
+size_t ChunkIndex::num_bytes() const {
+  return sizeof(*this) + (size_t{capacity_} + 1) * sizeof(Entry) +
+         2 * num_buckets_ * sizeof(uint32_t) + segments_.capacity() * sizeof(SegmentList);
+}
+
+uint32_t ChunkIndex::FindEntry(const BlockHash& key) const {
+  uint32_t id = *BucketOf(key.prefix(), by_key_);
+  while (id != kNone && entries_[id].chunk.key != key) id = entries_[id].next_of_key;
+  return id;
+}
+
+const IndexedChunk* ChunkIndex::Find(const BlockHash& key) const {
+  const uint32_t id = FindEntry(key);
+  return id == kNone ? nullptr : &entries_[id].chunk;
+}
+
+ChunkIndex::SegmentList& ChunkIndex::ListOf(uint32_t segment) {
+  const auto found = std::ranges::lower_bound(segments_, segment, {}, &SegmentList::segment);
+  if (found != segments_.end() && found->segment == segment) return *found;
+  return *segments_.insert(found, {.segment = segment, .first = kNone});
+}
+
+void ChunkIndex::Link(uint32_t id, ChunkLocation at) {
+  Entry& entry = entries_[id];
+  SegmentList& list = ListOf(at.segment);
+  entry.chunk.at = at;
+  entry.last_use = 0;
+  entry.previous_in_segment = kNone;
+  entry.next_in_segment = list.first;
+  if (list.first != kNone) entries_[list.first].previous_in_segment = id;
+  list.first = id;
+}
+
+void ChunkIndex::Unlink(uint32_t id) {
+  const Entry& entry = entries_[id];
+  if (entry.previous_in_segment != kNone) {
+    entries_[entry.previous_in_segment].next_in_segment = entry.next_in_segment;
+  } else {
+    ListOf(entry.chunk.at.segment).first = entry.next_in_segment;
+  }
+  if (entry.next_in_segment != kNone) {
+    entries_[entry.next_in_segment].previous_in_segment = entry.previous_in_segment;
+  }
+}
+
+bool ChunkIndex::Insert(const IndexedChunk& chunk) {
+  uint32_t id = FindEntry(chunk.key);
+  if (id != kNone) {
+    Unlink(id);
+    entries_[id].chunk.expires_s = chunk.expires_s;
+    Link(id, chunk.at);
+    return true;
+  }
+  if (size_ == capacity_) return false;
+  if (free_ != kNone) {
+    id = free_;
+    free_ = entries_[id].next_of_key;
+  } else {
+    id = ++num_created_;
+  }
+  Entry& entry = *new (&entries_[id]) Entry{.chunk = chunk};
+  uint32_t& of_key = *BucketOf(chunk.key.prefix(), by_key_);
+  uint32_t& of_parent = *BucketOf(chunk.parent, by_parent_);
+  entry.next_of_key = std::exchange(of_key, id);
+  entry.next_of_parent = std::exchange(of_parent, id);
+  Link(id, chunk.at);
+  ++size_;
+  return true;
+}
+
+void ChunkIndex::Remove(uint32_t id) {
+  Unlink(id);
+  Entry& entry = entries_[id];
+  uint32_t* link = BucketOf(entry.chunk.key.prefix(), by_key_);
+  while (*link != id) link = &entries_[*link].next_of_key;
+  *link = entry.next_of_key;
+  link = BucketOf(entry.chunk.parent, by_parent_);
+  while (*link != id) link = &entries_[*link].next_of_parent;
+  *link = entry.next_of_parent;
+  entry.next_of_key = std::exchange(free_, id);
+  --size_;
+}
+
+bool ChunkIndex::Move(const BlockHash& key, ChunkLocation from, ChunkLocation to) {
+  const uint32_t id = FindEntry(key);
+  if (id == kNone || entries_[id].chunk.at != from) return false;
+  Unlink(id);
+  Link(id, to);
+  return true;
+}
+
+bool ChunkIndex::Erase(const BlockHash& key, ChunkLocation at) {
+  const uint32_t id = FindEntry(key);
+  if (id == kNone || entries_[id].chunk.at != at) return false;
+  Remove(id);
+  return true;
+}
+
+bool ChunkIndex::Has(const BlockHash& key, ChunkLocation at) const {
+  const uint32_t id = FindEntry(key);
+  return id != kNone && entries_[id].chunk.at == at;
+}
+
+void ChunkIndex::SetExpiry(const BlockHash& key, ChunkLocation at, uint32_t expires_s) {
+  const uint32_t id = FindEntry(key);
+  if (id != kNone && entries_[id].chunk.at == at) entries_[id].chunk.expires_s = expires_s;
+}
+
+void ChunkIndex::Touch(const BlockHash& key) {
+  const uint32_t id = FindEntry(key);
+  if (id != kNone) entries_[id].last_use = ++use_count_;
+}
+
+size_t ChunkIndex::EraseSegment(uint32_t segment) {
+  size_t num_removed = 0;
+  for (uint32_t id = ListOf(segment).first; id != kNone; ++num_removed) {
+    const uint32_t next = entries_[id].next_in_segment;
+    Remove(id);
+    id = next;
+  }
+  std::erase_if(segments_, [&](const SegmentList& list) { return list.segment == segment; });
+  return num_removed;
+}
+
+void ChunkIndex::ListUsed(uint32_t segment, size_t num_max, std::vector<uint32_t>& indexes) const {
+  const auto list = std::ranges::find(segments_, segment, &SegmentList::segment);
+  if (list == segments_.end()) return;
+  const size_t begin = indexes.size();
+  // Collects the ids of the entries first, and replaces them by record indexes after the sort.
+  for (uint32_t id = list->first; id != kNone; id = entries_[id].next_in_segment) {
+    if (entries_[id].last_use != 0) indexes.push_back(id);
+  }
+  const auto collected = std::span(indexes).subspan(begin);
+  const size_t count = std::min(num_max, collected.size());
+  std::ranges::partial_sort(
+      collected, collected.begin() + static_cast<ptrdiff_t>(count),
+      [&](uint32_t a, uint32_t b) { return entries_[a].last_use > entries_[b].last_use; });
+  indexes.resize(begin + count);
+  for (uint32_t& index : std::span(indexes).subspan(begin)) index = entries_[index].chunk.at.index;
+}
+
+bool ChunkIndex::HasPrefix(uint64_t prefix) const {
+  uint32_t id = *BucketOf(prefix, by_key_);
+  while (id != kNone && entries_[id].chunk.key.prefix() != prefix) id = entries_[id].next_of_key;
+  return id != kNone;
+}
+
+void ChunkIndex::ListOrphans(std::vector<uint32_t>& ids) const {
+  for (const SegmentList& list : segments_) {
+    for (uint32_t id = list.first; id != kNone; id = entries_[id].next_in_segment) {
+      const IndexedChunk& chunk = entries_[id].chunk;
+      if (!chunk.is_first && !HasPrefix(chunk.parent)) ids.push_back(id);
+    }
+  }
+}
+
+void ChunkIndex::RemoveTree(const BlockHash& key,
+                            absl::FunctionRef<void(const IndexedChunk&)> removed) {
+  std::vector<uint32_t> pending;
+  const auto add_children = [&](uint64_t prefix) {
+    for (uint32_t id = *BucketOf(prefix, by_parent_); id != kNone;) {
+      const uint32_t next = entries_[id].next_of_parent;
+      if (entries_[id].chunk.parent == prefix) pending.push_back(id);
+      id = next;
+    }
+  };
+  const uint32_t root = FindEntry(key);
+  if (root != kNone) pending.push_back(root);
+  if (root == kNone) add_children(key.prefix());
+  const auto remove_pending = [&] {
+    while (!pending.empty()) {
+      const uint32_t id = pending.back();
+      pending.pop_back();
+      const IndexedChunk chunk = entries_[id].chunk;
+      Remove(id);
+      removed(chunk);
+      add_children(chunk.key.prefix());
+    }
+  };
+  remove_pending();
+  ListOrphans(pending);
+  remove_pending();
+}
+
+void ChunkIndex::Clear() {
+  for (const SegmentList& list : segments_) {
+    for (uint32_t id = list.first; id != kNone;) {
+      const uint32_t next = entries_[id].next_in_segment;
+      Remove(id);
+      id = next;
+    }
+  }
+  segments_.clear();
+}
+
+}  // namespace incipit

@@ -1,0 +1,125 @@
+// ChunkIndex: which chunks the disk tier has, and where. The index is in memory. A chunk takes at
+// most 128 bytes, hash tables included.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "kvcache/keys/block_hash.h"
+
+namespace incipit {
+
+// The position of a record: number of the segment (from 1), and index of the record in the segment.
+// A chunk that is not written yet has the segment kNoSegment and, in place of `index`, a number
+// that the caller chooses.
+struct ChunkLocation {
+  uint32_t segment = 0;
+  uint32_t index = 0;
+
+  friend bool operator==(const ChunkLocation&, const ChunkLocation&) = default;
+};
+inline constexpr uint32_t kNoSegment = 0;
+
+// The values that ChunkIndex stores for one chunk.
+struct IndexedChunk {
+  BlockHash key;
+  uint64_t parent = 0;     // first 8 bytes of the key of the previous chunk
+  bool is_first = false;   // true if the chunk is the first chunk of its sequences
+  uint32_t expires_s = 0;  // seconds since 1970; 0: the chunk does not expire
+  ChunkLocation at;
+};
+
+// All functions must be called by one thread at a time. Only the constructor allocates memory; the
+// exceptions are a list with 12 bytes for each segment, and the functions that say so.
+class ChunkIndex {
+ public:
+  // Creates an empty index for at most `capacity` chunks.
+  explicit ChunkIndex(uint32_t capacity);
+
+  // Adds `chunk`. If the index has a chunk with the same key, the new location replaces the old
+  // one. Returns false if the index is full.
+  bool Insert(const IndexedChunk& chunk);
+  // Returns the chunk with the key `key`, or null. Valid until the next call of a function that is
+  // not const.
+  const IndexedChunk* Find(const BlockHash& key) const;
+  // Changes the location of the chunk `key` from `from` to `to`. Returns false if the index does
+  // not have the chunk at `from`. The chunk counts as not used after the change.
+  bool Move(const BlockHash& key, ChunkLocation from, ChunkLocation to);
+  // Removes the chunk `key` if the index has the chunk at the location `at`.
+  bool Erase(const BlockHash& key, ChunkLocation at);
+  // Returns true if the index has the chunk `key` at the location `at`.
+  bool Has(const BlockHash& key, ChunkLocation at) const;
+  // Sets the expiry of the chunk `key` if the index has the chunk at the location `at`.
+  void SetExpiry(const BlockHash& key, ChunkLocation at, uint32_t expires_s);
+  // Marks the chunk as used. Later calls count as more recent uses.
+  void Touch(const BlockHash& key);
+
+  // Removes all chunks of the segment `segment`. Returns the number of removed chunks.
+  size_t EraseSegment(uint32_t segment);
+  // Appends to `indexes` the record indexes of the chunks of `segment` that were used since they
+  // were written: at most `num_max` chunks, most recently used first. Allocates no memory if the
+  // capacity of `indexes` is the number of records of a segment.
+  void ListUsed(uint32_t segment, size_t num_max, std::vector<uint32_t>& indexes) const;
+
+  // Removes the chunk `key` and all chunks that follow the chunk in any sequence. Also removes all
+  // chunks after a gap: the previous chunk is missing, so the index cannot know whether such a
+  // chunk follows `key`. Calls `removed` for each removed chunk. May allocate memory.
+  void RemoveTree(const BlockHash& key, absl::FunctionRef<void(const IndexedChunk&)> removed);
+  void Clear();
+
+  uint32_t size() const { return size_; }
+  uint32_t capacity() const { return capacity_; }
+  // Returns the number of bytes of memory that the index uses when it is full.
+  size_t num_bytes() const;
+
+ private:
+  static constexpr uint32_t kNone = 0;  // link to no entry
+  struct Entry {
+    IndexedChunk chunk;
+    uint32_t next_of_key = kNone;     // next entry in the same bucket of `by_key_`
+    uint32_t next_of_parent = kNone;  // next entry in the same bucket of `by_parent_`
+    uint32_t next_in_segment = kNone, previous_in_segment = kNone;
+    uint32_t last_use = 0;  // 0: not used since the chunk was written
+  };
+  struct SegmentList {
+    uint32_t segment = kNoSegment;
+    uint32_t first = kNone;
+  };
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+  template <typename T>
+  using Array = std::unique_ptr<T[], Free>;
+
+  uint32_t* BucketOf(uint64_t prefix, const Array<uint32_t>& table) const {
+    return &table[(prefix * 0x9E3779B97F4A7C15) >> bucket_shift_];
+  }
+  uint32_t FindEntry(const BlockHash& key) const;
+  // Returns the list of `segment`. Adds an empty list if there is none.
+  SegmentList& ListOf(uint32_t segment);
+  void Link(uint32_t id, ChunkLocation at);
+  void Unlink(uint32_t id);
+  void Remove(uint32_t id);
+  bool HasPrefix(uint64_t prefix) const;
+  // Appends the entries whose previous chunk is missing.
+  void ListOrphans(std::vector<uint32_t>& ids) const;
+
+  const uint32_t capacity_;
+  uint32_t bucket_shift_;
+  size_t num_buckets_;
+  // Entry 0 is not used, so that link 0 is "no entry". The operating system provides zeroed pages
+  // at the first use of each page.
+  Array<Entry> entries_;
+  Array<uint32_t> by_key_, by_parent_;
+  std::vector<SegmentList> segments_;  // sorted by segment
+  uint32_t num_created_ = 0;           // entries that were in use at any time
+  uint32_t free_ = kNone;              // list of unused entries, linked by next_of_key
+  uint32_t size_ = 0;
+  uint32_t use_count_ = 0;
+};
+
+}  // namespace incipit

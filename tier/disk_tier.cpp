@@ -1,0 +1,293 @@
+#include "tier/disk_tier.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+
+namespace incipit {
+namespace {
+
+constexpr uint64_t kSlotsMax = 1 << 16;  // tickets have 16 bits for the slot
+constexpr uint64_t kSlotsMin = 4;        // loads, stores, and a slot for moved records
+constexpr uint64_t kSegmentsMin = 2;     // one to write, one to reclaim
+
+absl::Status CheckOptions(const DiskTierOptions& options, const RecordLayout& layout) {
+  const uint64_t record_bytes = layout.record_bytes;
+  if (options.segment_bytes % kPageBytes != 0 ||
+      SegmentLayout(options.segment_bytes, record_bytes).num_records == 0) {
+    return InvalidArgument(
+        "a chunk needs {} bytes on the disk, which do not fit into a segment of {} bytes",
+        record_bytes, options.segment_bytes);
+  }
+  if (options.size_bytes < kSegmentsMin * options.segment_bytes) {
+    return InvalidArgument("the size of the disk tier is {} bytes; the minimum is {} bytes",
+                           options.size_bytes, kSegmentsMin * options.segment_bytes);
+  }
+  if (options.size_bytes / record_bytes >= std::numeric_limits<uint32_t>::max() / 4) {
+    return InvalidArgument(
+        "the size of the disk tier is {} bytes, which is too many chunks of {} "
+        "bytes",
+        options.size_bytes, record_bytes);
+  }
+  if (options.staging_bytes < kSlotsMin * record_bytes) {
+    return InvalidArgument("staging has {} bytes; the minimum is {} chunks of {} bytes",
+                           options.staging_bytes, kSlotsMin, record_bytes);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DiskTier>> DiskTier::Create(DiskTierOptions options) {
+  auto files = MakePosixFileSystem(options.directory, options.io);
+  return Create(std::move(options), std::move(files));
+}
+
+absl::StatusOr<std::unique_ptr<DiskTier>> DiskTier::Create(DiskTierOptions options,
+                                                           std::unique_ptr<FileSystem> files) {
+  INCIPIT_CHECK(options.clock != nullptr && options.unix_seconds != nullptr);
+  const RecordLayout layout(options.shape);
+  INCIPIT_RETURN_IF_ERROR(CheckOptions(options, layout));
+  INCIPIT_RETURN_IF_ERROR(files->Prepare());
+  const uint64_t num_all = std::min(kSlotsMax, options.staging_bytes / layout.record_bytes);
+  const auto num_slots = static_cast<uint32_t>(num_all - 1);  // one slot is the writer's
+  auto io = std::make_shared<DiskIo>(
+      std::move(files),
+      DiskIoOptions{.segments = {.fingerprint = options.fingerprint,
+                                 .record = layout,
+                                 .segment_bytes = options.segment_bytes,
+                                 .size_bytes = options.size_bytes},
+                    .num_slots = num_slots,
+                    .index_capacity =
+                        static_cast<uint32_t>(options.size_bytes / layout.record_bytes) + num_slots,
+                    .is_finite = options.is_finite,
+                    .clock = options.clock,
+                    .unix_seconds = options.unix_seconds,
+                    .wake = options.wake,
+                    .lock_retry = options.lock_retry,
+                    .retry_pause_min = options.retry_pause_min,
+                    .retry_pause_max = options.retry_pause_max});
+  DiskIo::Start(io);
+  return std::unique_ptr<DiskTier>(new DiskTier(std::move(options), std::move(io), num_slots));
+}
+
+DiskTier::DiskTier(DiskTierOptions options, std::shared_ptr<DiskIo> io, uint32_t num_slots)
+    : options_(std::move(options)),
+      layout_(options_.shape),
+      io_(std::move(io)),
+      slots_(num_slots),
+      free_(num_slots),
+      budget_(options_.write_bytes_per_second,
+              std::max(options_.segment_bytes, options_.write_bytes_per_second)),
+      rate_(FromSeconds(static_cast<double>(layout_.record_bytes) / options_.assumed_load_rate)) {
+  completions_.reserve(2 * size_t{num_slots} + 64);
+  removed_keys_.reserve(kRemovedKeysMax);
+}
+
+DiskTier::~DiskTier() { io_->Stop(options_.stop_limit); }
+
+const DiskTier::Slot& DiskTier::SlotOf(uint64_t ticket, Use use) const {
+  const size_t index = ticket & (kSlotsMax - 1);
+  INCIPIT_CHECK(index < slots_.size());
+  const Slot& slot = slots_[index];
+  INCIPIT_CHECK(slot.use == use && slot.serial == ticket >> 16);
+  return slot;
+}
+DiskTier::Slot& DiskTier::SlotOf(uint64_t ticket, Use use) {
+  return const_cast<Slot&>(std::as_const(*this).SlotOf(ticket, use));
+}
+
+// REQUIRES: a slot is free.
+DiskTier::Slot& DiskTier::Take(Use use) {
+  const std::optional<uint32_t> index = free_.Take();
+  INCIPIT_CHECK(index.has_value());
+  Slot& slot = slots_[*index];
+  slot = {.use = use, .serial = slot.serial + 1, .epoch = epoch_, .generation = generation_};
+  return slot;
+}
+
+void DiskTier::Free(Slot& slot) {
+  slot.use = Use::kFree;
+  slot.deadline = kNoDeadline;
+  free_.Put(IndexOf(slot));
+}
+
+// Returns the chunk `key` if the chunk is on the disk and has not expired.
+const IndexedChunk* DiskTier::FindStored(const BlockHash& key) const {
+  if (state_ != TierState::kOn) return nullptr;
+  const IndexedChunk* const chunk = index_->Find(key);
+  if (chunk == nullptr || chunk->at.segment == kNoSegment) return nullptr;
+  if (chunk->expires_s != 0 && chunk->expires_s <= options_.unix_seconds()) return nullptr;
+  return chunk;
+}
+
+bool DiskTier::Has(const BlockHash& key) const { return FindStored(key) != nullptr; }
+
+Duration DiskTier::PredictLoad(int32_t num_chunks) const {
+  return rate_.Predict(num_loads_ + static_cast<size_t>(num_chunks));
+}
+
+std::optional<uint32_t> DiskTier::FindLoad(const BlockHash& key) const {
+  for (uint32_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    if (slot.use == Use::kLoad && slot.num_tickets > 0 && slot.state != LoadState::kFailed &&
+        slot.key == key) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<LoadTicket> DiskTier::Load(const ChunkIdentity& chunk) {
+  const std::optional<uint32_t> shared = FindLoad(chunk.key);
+  const IndexedChunk* const stored = FindStored(chunk.key);
+  const bool is_known = shared ? SameChunk(io_->load(*shared).wanted, chunk) : stored != nullptr;
+  if (!is_known || state_ != TierState::kOn || chunk.tokens.size() != layout_.num_tokens) {
+    ++stats_.misses;
+    return std::nullopt;
+  }
+  if (shared) {
+    ++slots_[*shared].num_tickets;
+    return LoadTicket{TicketOf(slots_[*shared])};
+  }
+  if (free_.size() == 0) {
+    ++stats_.loads_without_slot;
+    return std::nullopt;
+  }
+  index_->Touch(chunk.key);
+  Slot& slot = Take(Use::kLoad);
+  slot.is_reading = true;
+  slot.num_tickets = 1;
+  slot.started = options_.clock->Now();
+  slot.deadline = slot.started + options_.load_deadline;
+  slot.key = chunk.key;
+  slot.at = stored->at;
+  next_deadline_ = std::min(next_deadline_, slot.deadline);
+  LoadJob& job = io_->load(IndexOf(slot));
+  CopyTokens(chunk.tokens, job.tokens);
+  job.wanted = chunk;
+  job.wanted.tokens = job.tokens;
+  job.at = slot.at;
+  job.is_cancelled.store(false, std::memory_order_relaxed);
+  ++num_loads_;
+  io_->queues().PushLoad(IndexOf(slot));
+  return LoadTicket{TicketOf(slot)};
+}
+
+LoadState DiskTier::state(LoadTicket ticket) const {
+  return SlotOf(static_cast<uint64_t>(ticket), Use::kLoad).state;
+}
+
+std::span<const std::byte> DiskTier::bytes(LoadTicket ticket) const {
+  const Slot& slot = SlotOf(static_cast<uint64_t>(ticket), Use::kLoad);
+  INCIPIT_CHECK(slot.state == LoadState::kReady);
+  return layout_.PayloadOf<const std::byte>(io_->record(IndexOf(slot)));
+}
+
+void DiskTier::Release(LoadTicket ticket) {
+  Slot& slot = SlotOf(static_cast<uint64_t>(ticket), Use::kLoad);
+  INCIPIT_CHECK(slot.num_tickets > 0);
+  if (--slot.num_tickets > 0) return;
+  if (!slot.is_reading) return Free(slot);
+  // The slot stays in use until the I/O thread has ended the load.
+  io_->load(IndexOf(slot)).is_cancelled.store(true, std::memory_order_relaxed);
+}
+
+// Returns the reason why `chunk` is not stored, or std::nullopt. Call this function only if the
+// tier is on and does not have the chunk.
+std::optional<StoreDrop> DiskTier::ReasonToDrop(const ChunkIdentity& chunk, Time now) {
+  if (options_.store == StorePolicy::kReused && !filter_.SeenBefore(chunk.key.prefix())) {
+    return StoreDrop::kNotReused;
+  }
+  // Stores use at most half of the slots, so that stores never prevent loads.
+  if (free_.size() == 0 || 2 * (num_stores_ + 1) > slots_.size()) return StoreDrop::kStagingFull;
+  if (index_->size() >= index_->capacity()) return StoreDrop::kIndexFull;
+  if (!budget_.Take(layout_.record_bytes, now)) return StoreDrop::kWriteBudget;
+  return std::nullopt;
+}
+
+std::optional<StoreTicket> DiskTier::BeginStore(const ChunkIdentity& chunk) {
+  INCIPIT_CHECK(chunk.tokens.size() == layout_.num_tokens);
+  if (state_ != TierState::kOn) {
+    Drop(StoreDrop::kOff);
+    return std::nullopt;
+  }
+  if (const IndexedChunk* const indexed = index_->Find(chunk.key)) {
+    // An expired chunk is replaced.
+    if (indexed->at.segment == kNoSegment || FindStored(chunk.key) != nullptr) {
+      index_->Touch(chunk.key);
+      return std::nullopt;
+    }
+    index_->Erase(chunk.key, indexed->at);
+  }
+  if (const std::optional<StoreDrop> reason = ReasonToDrop(chunk, options_.clock->Now())) {
+    Drop(*reason);
+    return std::nullopt;
+  }
+  Slot& slot = Take(Use::kStore);
+  ++num_stores_;
+  slot.key = chunk.key;
+  slot.at = {kNoSegment, IndexOf(slot)};
+  const bool is_first = chunk.first_token == 0;
+  index_->Insert(
+      {.key = chunk.key, .parent = chunk.parent.prefix(), .is_first = is_first, .at = slot.at});
+  EncodeRecord(layout_, options_.fingerprint, chunk, {.created_s = options_.unix_seconds()},
+               io_->record(IndexOf(slot)));
+  return StoreTicket{TicketOf(slot)};
+}
+
+std::span<std::byte> DiskTier::bytes_of(StoreTicket ticket) {
+  const Slot& slot = SlotOf(static_cast<uint64_t>(ticket), Use::kStore);
+  return layout_.PayloadOf<std::byte>(io_->record(IndexOf(slot)));
+}
+
+void DiskTier::SetRetention(StoreTicket ticket, int32_t priority, int64_t time_to_live_s) {
+  const Slot& slot = SlotOf(static_cast<uint64_t>(ticket), Use::kStore);
+  const int64_t expires_s = time_to_live_s == 0 ? 0 : options_.unix_seconds() + time_to_live_s;
+  incipit::SetRetention(io_->record(IndexOf(slot)), expires_s, priority);
+  index_->SetExpiry(slot.key, slot.at,
+                    static_cast<uint32_t>(std::clamp<int64_t>(expires_s, 0, UINT32_MAX)));
+}
+
+void DiskTier::DropStore(Slot& slot, StoreDrop reason) {
+  Drop(reason);
+  if (index_ != nullptr) index_->Erase(slot.key, slot.at);
+  --num_stores_;
+  Free(slot);
+}
+
+void DiskTier::FinishStore(StoreTicket ticket) {
+  Slot& slot = SlotOf(static_cast<uint64_t>(ticket), Use::kStore);
+  if (slot.generation != generation_) return DropStore(slot, StoreDrop::kRemoved);
+  if (state_ != TierState::kOn || slot.epoch != epoch_) return DropStore(slot, StoreDrop::kOff);
+  if (!index_->Has(slot.key, slot.at)) return DropStore(slot, StoreDrop::kRemoved);
+  slot.use = Use::kWriting;
+  slot.started = options_.clock->Now();
+  slot.deadline = slot.started + options_.store_deadline;
+  next_deadline_ = std::min(next_deadline_, slot.deadline);
+  io_->queues().PushStore(
+      {.slot = IndexOf(slot), .epoch = slot.epoch, .generation = slot.generation});
+}
+
+void DiskTier::CancelStore(StoreTicket ticket) {
+  Slot& slot = SlotOf(static_cast<uint64_t>(ticket), Use::kStore);
+  if (index_ != nullptr) index_->Erase(slot.key, slot.at);
+  --num_stores_;
+  Free(slot);
+}
+
+TierStats DiskTier::TakeStats() {
+  TierStats stats = std::exchange(stats_, {});
+  stats.state = state_;
+  stats.bytes_used = state_ == TierState::kOn ? io_->num_bytes() : 0;
+  stats.chunks = state_ == TierState::kOn ? index_->size() : 0;
+  stats.loads_pending = num_loads_;
+  stats.stores_pending = num_stores_;
+  stats.slots_free = free_.size();
+  return stats;
+}
+
+}  // namespace incipit

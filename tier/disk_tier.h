@@ -1,0 +1,181 @@
+// DiskTier: stores chunks in files of a directory. docs/tiers.md describes the files, and the
+// behaviour on failures.
+//
+// DiskTier runs on the engine thread and never calls the file system. DiskIo has the threads that
+// read and write files.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kvcache/tiers/prefix_tier.h"
+#include "tier/chunk_index.h"
+#include "tier/disk_io.h"
+#include "tier/load_rate.h"
+#include "tier/posix_file_system.h"
+#include "tier/record.h"
+#include "tier/reuse_filter.h"
+#include "tier/staging.h"
+#include "tier/tier_stats.h"
+#include "tier/write_budget.h"
+
+namespace incipit {
+
+// kAll: every chunk is stored. kReused: a chunk is stored when BeginStore is called for the chunk a
+// second time.
+enum class StorePolicy : uint8_t { kAll, kReused };
+inline constexpr EnumName<StorePolicy> kStorePolicyNames[] = {{StorePolicy::kAll, "all"},
+                                                              {StorePolicy::kReused, "reused"}};
+
+struct DiskTierOptions {
+  std::string directory;
+  uint64_t size_bytes = 0;  // maximum size of all segments in the directory
+  uint64_t staging_bytes = uint64_t{256} << 20;
+  uint64_t segment_bytes = uint64_t{64} << 20;
+  uint64_t write_bytes_per_second = 0;  // 0: no limit
+  StorePolicy store = StorePolicy::kAll;
+  IoMethod io = IoMethod::kAuto;
+  Fingerprint fingerprint{};
+  ChunkShape shape;
+  // Called by I/O threads for loads and stores. Null: no check.
+  FiniteCheck is_finite = nullptr;
+  const Clock* clock = nullptr;  // outlives the tier and its threads
+  // Returns the time in seconds since 1970. Called by all threads.
+  std::function<int64_t()> unix_seconds;
+  // Called by an I/O thread when the engine thread should call Poll: a load has ended, or the state
+  // of the tier has changed. Not called after the destruction of the tier. May be empty.
+  std::function<void()> wake;
+
+  // A load fails after load_deadline. The tier is turned off if no load ends for load_deadline, or
+  // no store for store_deadline, while such work is pending.
+  Duration load_deadline = std::chrono::seconds(5);
+  Duration store_deadline = std::chrono::seconds(30);
+  Duration lock_retry = std::chrono::milliseconds(250);
+  Duration retry_pause_min = std::chrono::seconds(1);
+  Duration retry_pause_max = std::chrono::minutes(5);
+  Duration stop_limit = std::chrono::seconds(2);  // time that the destructor waits for the disk
+  // Load rate in bytes per second that PredictLoad assumes before the first load.
+  double assumed_load_rate = 200e6;
+};
+
+class DiskTier final : public PrefixTier {
+ public:
+  // Maximum number of loads that fail in a row before the tier is turned off.
+  static constexpr int kLoadErrorsMax = 3;
+  // Maximum number of calls of Remove that the tier repeats after the tier was off. After more
+  // calls, the tier removes all chunks.
+  static constexpr size_t kRemovedKeysMax = 1024;
+
+  // Checks the options and the directory, and starts the I/O threads. The tier is off until an I/O
+  // thread has found the records. Returns INVALID_ARGUMENT for a size that is too small,
+  // PERMISSION_DENIED if the directory or one of its files is not private, and other errors if the
+  // directory cannot be used. Every message names the file.
+  static absl::StatusOr<std::unique_ptr<DiskTier>> Create(DiskTierOptions options);
+  // As above, with other files than files of the operating system.
+  static absl::StatusOr<std::unique_ptr<DiskTier>> Create(DiskTierOptions options,
+                                                          std::unique_ptr<FileSystem> files);
+  // Waits at most options.stop_limit for the I/O threads. Drops stores that are not written.
+  ~DiskTier() override;
+
+  const ChunkShape& shape() const override { return options_.shape; }
+  bool Has(const BlockHash& key) const override;
+  Duration PredictLoad(int32_t num_chunks) const override;
+  std::optional<LoadTicket> Load(const ChunkIdentity& chunk) override;
+  LoadState state(LoadTicket ticket) const override;
+  std::span<const std::byte> bytes(LoadTicket ticket) const override;
+  void Release(LoadTicket ticket) override;
+  std::optional<StoreTicket> BeginStore(const ChunkIdentity& chunk) override;
+  std::span<std::byte> bytes_of(StoreTicket ticket) override;
+  void FinishStore(StoreTicket ticket) override;
+  void CancelStore(StoreTicket ticket) override;
+  bool Poll() override;
+  // Remove and Clear may allocate memory. The files change soon after the call.
+  void Remove(const BlockHash& key) override;
+  void Clear() override;
+
+  // Sets the retention hint of a chunk: priority, and time in seconds after which the chunk must
+  // not be used (0: no limit). REQUIRES: FinishStore was not called for `ticket`.
+  void SetRetention(StoreTicket ticket, int32_t priority, int64_t time_to_live_s);
+
+  TierState tier_state() const { return state_; }
+  // Returns the reason why the tier was turned off the last time, or OK. The server logs the status
+  // when TierStats::times_turned_off increases.
+  const absl::Status& last_error() const { return last_error_; }
+  // Returns true if stores are not written yet. The server waits for these stores before it ends.
+  bool has_pending_stores() const { return num_stores_ > 0; }
+  TierStats TakeStats();  // returns the counters since the last call of TakeStats()
+
+ private:
+  // kFree: on the list of free slots. kLoad: the slot has a load. kStore: BeginStore reserved the
+  // slot. kWriting: FinishStore was called.
+  enum class Use : uint8_t { kFree, kLoad, kStore, kWriting };
+  struct Slot {
+    Use use = Use::kFree;
+    LoadState state = LoadState::kPending;
+    bool is_reading = false;  // an I/O thread uses the slot
+    uint32_t num_tickets = 0;
+    uint64_t serial = 0;  // number of times that the slot was taken
+    uint64_t epoch = 0, generation = 0;
+    Time started{}, deadline = kNoDeadline;
+    BlockHash key{};
+    ChunkLocation at{};
+  };
+
+  DiskTier(DiskTierOptions options, std::shared_ptr<DiskIo> io, uint32_t num_slots);
+
+  Slot& SlotOf(uint64_t ticket, Use use);
+  const Slot& SlotOf(uint64_t ticket, Use use) const;
+  uint32_t IndexOf(const Slot& slot) const { return static_cast<uint32_t>(&slot - slots_.data()); }
+  Slot& Take(Use use);
+  void Free(Slot& slot);
+  uint64_t TicketOf(const Slot& slot) const { return slot.serial << 16 | IndexOf(slot); }
+
+  const IndexedChunk* FindStored(const BlockHash& key) const;
+  std::optional<uint32_t> FindLoad(const BlockHash& key) const;
+  std::optional<StoreDrop> ReasonToDrop(const ChunkIdentity& chunk, Time now);
+  void Drop(StoreDrop reason) { ++stats_.dropped[static_cast<size_t>(reason)]; }
+  void DropStore(Slot& slot, StoreDrop reason);
+
+  // disk_tier_poll.cpp
+  bool Apply(Completion& completion);
+  bool ApplyLoaded(const Completion& completion);
+  void ApplyStored(const Completion& completion);
+  void ApplyMoved(const Completion& completion);
+  void ApplyReclaimWanted(Completion& completion);
+  bool ApplyOn(Completion& completion);
+  bool TurnOff(const absl::Status& status);
+  bool FailLoads();  // returns true if a load was pending
+  bool CheckDeadlines(Time now);
+  bool FailLate(Slot& slot);
+  void EraseOnDisk(ChunkLocation at);
+  void RemoveTree(const BlockHash& key);
+
+  const DiskTierOptions options_;
+  const RecordLayout layout_;
+  const std::shared_ptr<DiskIo> io_;
+  std::vector<Slot> slots_;
+  FreeSlots free_;
+  std::unique_ptr<ChunkIndex> index_;  // null until the tier is on for the first time
+  std::vector<Completion> completions_;
+  TierState state_ = TierState::kStarting;
+  absl::Status last_error_;
+  uint64_t epoch_ = 0, generation_ = 0;
+  // Keys that Remove was called for since the last time that the tier was turned on.
+  std::vector<BlockHash> removed_keys_;
+  WriteBudget budget_;
+  ReuseFilter filter_;
+  LoadRate rate_;
+  int load_errors_in_a_row_ = 0;
+  Time last_load_end_{}, last_store_end_{};
+  uint32_t num_loads_ = 0;            // loads that an I/O thread has not ended
+  uint32_t num_stores_ = 0;           // slots with Use::kStore or Use::kWriting
+  Time next_deadline_ = kNoDeadline;  // not later than the deadline of any slot
+  TierStats stats_;
+};
+
+}  // namespace incipit

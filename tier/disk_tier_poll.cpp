@@ -1,0 +1,250 @@
+// The part of DiskTier that processes the results of I/O threads, and removes chunks.
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "tier/disk_tier.h"
+
+namespace incipit {
+
+bool DiskTier::Poll() {
+  bool has_changed = false;
+  io_->queues().TakeCompletions(completions_);
+  for (Completion& completion : completions_) has_changed |= Apply(completion);
+  completions_.clear();
+  const Time now = options_.clock->Now();
+  if (now >= next_deadline_) has_changed |= CheckDeadlines(now);
+  return has_changed;
+}
+
+bool DiskTier::Apply(Completion& completion) {
+  switch (completion.kind) {
+    case Completion::Kind::kLoaded:
+      return ApplyLoaded(completion);
+    case Completion::Kind::kStored:
+      ApplyStored(completion);
+      return false;
+    case Completion::Kind::kMoved:
+      ApplyMoved(completion);
+      return false;
+    case Completion::Kind::kReclaimWanted:
+      ApplyReclaimWanted(completion);
+      return false;
+    case Completion::Kind::kReclaimed:
+      if (completion.epoch == epoch_ && index_ != nullptr) {
+        stats_.chunks_reclaimed += index_->EraseSegment(completion.at.segment);
+      }
+      return false;
+    case Completion::Kind::kOn:
+      return ApplyOn(completion);
+    case Completion::Kind::kOff:
+      if (completion.epoch < epoch_) return false;
+      return TurnOff(completion.status);
+    case Completion::Kind::kLocked:
+      state_ = TierState::kLocked;
+      return FailLoads();
+  }
+  return false;
+}
+
+bool DiskTier::ApplyLoaded(const Completion& completion) {
+  Slot& slot = slots_[completion.slot];
+  INCIPIT_CHECK(slot.use == Use::kLoad && slot.is_reading);
+  slot.is_reading = false;
+  slot.deadline = kNoDeadline;
+  --num_loads_;
+  last_load_end_ = std::max(last_load_end_, completion.ended);
+  const bool is_read = completion.status.ok();
+  const bool is_valid = is_read && completion.reason == RejectReason::kOk;
+  if (is_valid) rate_.Add(slot.started, completion.ended);
+  if (is_read) load_errors_in_a_row_ = 0;
+  const bool is_error =
+      !is_read && !absl::IsNotFound(completion.status) && !absl::IsCancelled(completion.status);
+  if (is_read && !is_valid) ++stats_.rejected[static_cast<size_t>(completion.reason)];
+  if (is_error) ++stats_.load_errors;
+  // The segment of a missing file was reclaimed after Load.
+  if (absl::IsNotFound(completion.status)) ++stats_.misses;
+  if (!is_valid && !absl::IsCancelled(completion.status) && index_ != nullptr) {
+    index_->Erase(slot.key, slot.at);
+  }
+  bool has_changed = false;
+  if (slot.num_tickets == 0) {
+    ++stats_.loads_cancelled;
+    Free(slot);
+  } else if (slot.state == LoadState::kPending) {
+    slot.state = is_valid ? LoadState::kReady : LoadState::kFailed;
+    has_changed = true;
+    if (is_valid) {
+      ++stats_.hits;
+      stats_.bytes_loaded += layout_.record_bytes;
+      stats_.load_latency.Add(completion.ended - slot.started);
+    }
+  }
+  if (is_error && ++load_errors_in_a_row_ >= kLoadErrorsMax && state_ == TierState::kOn) {
+    const absl::Status status = Annotate(
+        completion.status, fmt::format("{} loads in a row have failed", load_errors_in_a_row_));
+    io_->queues().PushControl(
+        {.kind = ControlJob::Kind::kTurnOff, .epoch = epoch_, .status = status});
+    TurnOff(status);
+    has_changed = true;
+  }
+  return has_changed;
+}
+
+void DiskTier::ApplyStored(const Completion& completion) {
+  Slot& slot = slots_[completion.slot];
+  INCIPIT_CHECK(slot.use == Use::kWriting);
+  last_store_end_ = std::max(last_store_end_, completion.ended);
+  if (!completion.status.ok()) return DropStore(slot, StoreDrop::kError);
+  if (completion.reason != RejectReason::kOk) return DropStore(slot, StoreDrop::kNotFinite);
+  const bool is_cleared = slot.generation != generation_;
+  if (completion.is_dropped || slot.epoch != epoch_) {
+    return DropStore(slot, is_cleared ? StoreDrop::kRemoved : StoreDrop::kOff);
+  }
+  if (is_cleared || !index_->Move(slot.key, slot.at, completion.at)) {
+    EraseOnDisk(completion.at);
+    return DropStore(slot, StoreDrop::kRemoved);
+  }
+  ++stats_.chunks_stored;
+  stats_.bytes_stored += layout_.record_bytes;
+  --num_stores_;
+  Free(slot);
+}
+
+void DiskTier::ApplyMoved(const Completion& completion) {
+  if (completion.epoch != epoch_) return;
+  if (completion.generation == generation_ &&
+      index_->Move(completion.key, completion.from, completion.at)) {
+    ++stats_.chunks_moved;
+  } else {
+    EraseOnDisk(completion.at);
+  }
+}
+
+void DiskTier::ApplyReclaimWanted(Completion& completion) {
+  if (completion.epoch != epoch_ || state_ != TierState::kOn) return;
+  const uint32_t segment = completion.at.segment;
+  std::vector<uint32_t>& moved = completion.moved;
+  // At most half of a segment is moved, so the other half has room for new chunks.
+  index_->ListUsed(segment, moved.capacity() / 2, moved);
+  size_t count = 0;
+  const Time now = options_.clock->Now();
+  while (count < moved.size() && budget_.Take(layout_.record_bytes, now)) ++count;
+  moved.resize(count);
+  io_->queues().PushControl({.kind = ControlJob::Kind::kReclaim,
+                             .segment = segment,
+                             .moved = std::move(moved),
+                             .epoch = epoch_});
+}
+
+bool DiskTier::ApplyOn(Completion& completion) {
+  const bool has_changed = FailLoads();
+  index_.swap(completion.index);
+  if (completion.index != nullptr) {
+    io_->queues().PushControl(
+        {.kind = ControlJob::Kind::kDiscard, .index = std::move(completion.index)});
+  }
+  state_ = TierState::kOn;
+  epoch_ = completion.epoch;
+  load_errors_in_a_row_ = 0;
+  // The index has been built before the calls of Clear and Remove, if there were calls.
+  if (completion.generation != generation_) index_->Clear();
+  if (removed_keys_.size() >= kRemovedKeysMax) {
+    Clear();
+  } else {
+    for (const BlockHash& key : removed_keys_) RemoveTree(key);
+  }
+  removed_keys_.clear();
+  return has_changed;
+}
+
+bool DiskTier::TurnOff(const absl::Status& status) {
+  last_error_ = status;
+  if (state_ == TierState::kOff) return false;
+  state_ = TierState::kOff;
+  ++stats_.times_turned_off;
+  return FailLoads();
+}
+
+bool DiskTier::FailLoads() {
+  bool has_changed = false;
+  for (Slot& slot : slots_) {
+    if (slot.use != Use::kLoad || slot.state != LoadState::kPending) continue;
+    slot.state = LoadState::kFailed;
+    slot.deadline = kNoDeadline;
+    has_changed |= slot.num_tickets > 0;
+  }
+  return has_changed;
+}
+
+bool DiskTier::CheckDeadlines(Time now) {
+  bool has_changed = false;
+  absl::Status status;
+  next_deadline_ = kNoDeadline;
+  for (Slot& slot : slots_) {
+    if (slot.deadline <= now) {
+      const bool is_load = slot.use == Use::kLoad;
+      const Duration limit = is_load ? options_.load_deadline : options_.store_deadline;
+      if (now - std::max(slot.started, is_load ? last_load_end_ : last_store_end_) >= limit) {
+        status = DeadlineExceeded("the disk of {} has not ended any {} for {} s",
+                                  options_.directory, is_load ? "load" : "store", ToSeconds(limit));
+      }
+      // A store waits for the stores before it. The deadline starts again if other stores end.
+      slot.deadline = is_load || !status.ok() ? kNoDeadline : now + limit;
+      if (is_load) has_changed |= FailLate(slot);
+    }
+    next_deadline_ = std::min(next_deadline_, slot.deadline);
+  }
+  if (status.ok() || state_ != TierState::kOn) return has_changed;
+  io_->queues().PushControl(
+      {.kind = ControlJob::Kind::kTurnOff, .epoch = epoch_, .status = status});
+  return TurnOff(status) || has_changed;
+}
+
+// Fails a load that has exceeded its deadline.
+bool DiskTier::FailLate(Slot& slot) {
+  ++stats_.loads_late;
+  if (slot.state != LoadState::kPending) return false;
+  slot.state = LoadState::kFailed;
+  return slot.num_tickets > 0;
+}
+
+void DiskTier::EraseOnDisk(ChunkLocation at) {
+  io_->queues().PushControl({.kind = ControlJob::Kind::kErase, .erased = {at}});
+}
+
+// Removes chunks from the index and from the disk. Loads of removed chunks fail.
+void DiskTier::RemoveTree(const BlockHash& key) {
+  std::vector<ChunkLocation> erased;
+  index_->RemoveTree(key, [&](const IndexedChunk& chunk) {
+    ++stats_.chunks_removed;
+    if (chunk.at.segment != kNoSegment) erased.push_back(chunk.at);
+  });
+  if (erased.empty()) return;
+  io_->queues().PushControl({.kind = ControlJob::Kind::kErase, .erased = std::move(erased)});
+}
+
+void DiskTier::Remove(const BlockHash& key) {
+  if (removed_keys_.size() < kRemovedKeysMax) removed_keys_.push_back(key);
+  if (index_ != nullptr) RemoveTree(key);
+  // A load whose chunk is not in the index any more may follow `key`.
+  for (Slot& slot : slots_) {
+    if (slot.use != Use::kLoad) continue;
+    if (slot.key == key || index_ == nullptr || index_->Find(slot.key) == nullptr) {
+      slot.state = LoadState::kFailed;
+    }
+  }
+}
+
+void DiskTier::Clear() {
+  ++generation_;
+  removed_keys_.clear();
+  if (index_ != nullptr) index_->Clear();
+  for (Slot& slot : slots_) {
+    if (slot.use == Use::kLoad) slot.state = LoadState::kFailed;
+  }
+  io_->queues().PushControl({.kind = ControlJob::Kind::kClear, .generation = generation_});
+}
+
+}  // namespace incipit

@@ -1,0 +1,195 @@
+#include "tier/disk_writer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status.h"
+
+namespace incipit {
+
+using Kind = Completion::Kind;
+
+DiskWriter::DiskWriter(DiskIo& io)
+    : io_(io), segments_(io.segments_), mover_slot_(io.options_.num_slots) {}
+
+void DiskWriter::Run() {
+  while (!io_.queues_.stopped()) {
+    if (!is_open_ && SteadyClock().Now() >= next_attempt_) Open();
+    if (is_open_) AskForRoom();
+    if (held_store_ && (!is_open_ || segments_.CanAppend())) {
+      Store(*std::exchange(held_store_, std::nullopt));
+      continue;
+    }
+    auto job = io_.queues_.NextWriterJob(!held_store_, is_open_ ? kNoDeadline : next_attempt_);
+    if (!job) continue;
+    if (job->control) {
+      Execute(*std::move(job->control));
+    } else {
+      Store(job->store);
+    }
+    io_.num_bytes_.store(segments_.num_bytes(), std::memory_order_relaxed);
+  }
+  segments_.Close();
+  io_.file_system_->Unlock();
+}
+
+void DiskWriter::Open() {
+  const absl::StatusOr<bool> locked = io_.file_system_->Lock();
+  if (!locked.ok()) return Fail(locked.status());
+  if (!*locked) {
+    next_attempt_ = SteadyClock().Now() + io_.options_.lock_retry;
+    if (!std::exchange(is_locked_out_, true)) {
+      io_.queues_.Complete({.kind = Kind::kLocked, .epoch = epoch_}, true);
+    }
+    return;
+  }
+  is_locked_out_ = false;
+  auto index = std::make_unique<ChunkIndex>(io_.options_.index_capacity);
+  absl::Status status = segments_.Open(io_.options_.unix_seconds(), *index);
+  if (status.ok() && clears_at_open_) {
+    status = segments_.RemoveAll();
+    index->Clear();
+  }
+  if (status.ok()) status = RemoveErased();
+  if (!status.ok()) return Fail(std::move(status));
+  clears_at_open_ = false;
+  waits_for_reclaim_ = false;
+  is_open_ = true;
+  opened_ = SteadyClock().Now();
+  io_.num_bytes_.store(segments_.num_bytes(), std::memory_order_relaxed);
+  io_.queues_.Complete(
+      {.kind = Kind::kOn, .epoch = ++epoch_, .generation = generation_, .index = std::move(index)},
+      true);
+}
+
+void DiskWriter::Fail(absl::Status status) {
+  const Time now = SteadyClock().Now();
+  // A disk that worked for a long time has a short pause at first.
+  const bool worked = is_open_ && now - opened_ > 10 * pause_;
+  pause_ = std::clamp(worked ? Duration::zero() : 2 * pause_, io_.options_.retry_pause_min,
+                      io_.options_.retry_pause_max);
+  next_attempt_ = now + pause_;
+  is_open_ = false;
+  is_locked_out_ = false;
+  segments_.Close();
+  io_.file_system_->Unlock();
+  io_.queues_.Complete({.kind = Kind::kOff, .status = std::move(status), .epoch = epoch_}, true);
+}
+
+void DiskWriter::CompleteStore(Completion completion) {
+  completion.kind = Kind::kStored;
+  completion.epoch = epoch_;
+  completion.generation = generation_;
+  completion.ended = io_.options_.clock->Now();
+  io_.queues_.Complete(std::move(completion), false);
+}
+
+void DiskWriter::Store(const StoreJob& job) {
+  if (!is_open_ || job.epoch != epoch_ || job.generation != generation_) {
+    return CompleteStore({.slot = job.slot, .is_dropped = true});
+  }
+  if (!segments_.CanAppend()) {
+    held_store_ = job;
+    return;
+  }
+  const std::span<std::byte> record = io_.staging_.slot(job.slot);
+  const FiniteCheck is_finite = io_.options_.is_finite;
+  const RecordLayout& layout = io_.options_.segments.record;
+  if (is_finite != nullptr && !is_finite(layout.PayloadOf<const std::byte>(record))) {
+    return CompleteStore({.slot = job.slot, .reason = RejectReason::kNotFinite});
+  }
+  SealRecord(record);
+  const absl::StatusOr<ChunkLocation> at = segments_.Append(record);
+  if (at.ok()) return CompleteStore({.slot = job.slot, .at = *at});
+  CompleteStore({.slot = job.slot, .status = at.status()});
+  Fail(at.status());
+}
+
+void DiskWriter::Execute(ControlJob job) {
+  switch (job.kind) {
+    case ControlJob::Kind::kErase:
+      return Erase(std::move(job.erased));
+    case ControlJob::Kind::kReclaim:
+      return Reclaim(job);
+    case ControlJob::Kind::kClear:
+      return Clear(job.generation);
+    case ControlJob::Kind::kTurnOff:
+      if (is_open_ && job.epoch == epoch_) Fail(std::move(job.status));
+      return;
+    case ControlJob::Kind::kDiscard:
+      return;
+  }
+}
+
+void DiskWriter::Erase(std::vector<ChunkLocation> locations) {
+  erased_.insert(erased_.end(), locations.begin(), locations.end());
+  if (!is_open_) return;
+  absl::Status status = RemoveErased();
+  if (!status.ok()) Fail(std::move(status));
+}
+
+absl::Status DiskWriter::RemoveErased() {
+  while (!erased_.empty()) {
+    INCIPIT_RETURN_IF_ERROR(segments_.Erase(erased_.back()));
+    erased_.pop_back();
+  }
+  return absl::OkStatus();
+}
+
+void DiskWriter::Reclaim(const ControlJob& job) {
+  if (!is_open_ || job.epoch != epoch_) return;
+  waits_for_reclaim_ = false;
+  absl::Status status = MoveRecords(job.segment, job.moved);
+  if (status.ok()) status = segments_.RemoveSegment(job.segment);
+  if (!status.ok()) return Fail(std::move(status));
+  io_.queues_.Complete({.kind = Kind::kReclaimed, .at = {job.segment, 0}, .epoch = epoch_}, false);
+}
+
+absl::Status DiskWriter::MoveRecords(uint32_t segment, const std::vector<uint32_t>& indexes) {
+  const std::span<std::byte> record = io_.staging_.slot(mover_slot_);
+  for (const uint32_t index : indexes) {
+    if (!segments_.CanAppend() || io_.queues_.stopped()) return absl::OkStatus();
+    const ChunkLocation from = {segment, index};
+    const absl::Status status = segments_.Read(from, io_.options_.unix_seconds(), record);
+    if (absl::IsNotFound(status) || absl::IsOutOfRange(status)) continue;
+    INCIPIT_RETURN_IF_ERROR(status);
+    INCIPIT_ASSIGN_OR_RETURN(const ChunkLocation at, segments_.Append(record));
+    io_.queues_.Complete({.kind = Kind::kMoved,
+                          .key = HeaderOf(record).key,
+                          .from = from,
+                          .at = at,
+                          .epoch = epoch_,
+                          .generation = generation_},
+                         false);
+  }
+  return absl::OkStatus();
+}
+
+void DiskWriter::Clear(uint64_t generation) {
+  generation_ = generation;
+  if (!is_open_) {
+    clears_at_open_ = true;
+    return;
+  }
+  absl::Status status = segments_.RemoveAll();
+  if (status.ok()) return;
+  clears_at_open_ = true;
+  Fail(std::move(status));
+}
+
+void DiskWriter::AskForRoom() {
+  if (waits_for_reclaim_ || (!segments_.has_active() && !held_store_)) return;
+  const absl::StatusOr<std::optional<uint32_t>> oldest = segments_.SegmentToReclaim();
+  if (!oldest.ok()) return Fail(oldest.status());
+  if (!*oldest) return;
+  waits_for_reclaim_ = true;
+  std::vector<uint32_t> moved;
+  moved.reserve(segments_.records_per_segment());
+  io_.queues_.Complete({.kind = Kind::kReclaimWanted,
+                        .at = {**oldest, 0},
+                        .epoch = epoch_,
+                        .moved = std::move(moved)},
+                       true);
+}
+
+}  // namespace incipit

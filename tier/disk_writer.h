@@ -1,0 +1,50 @@
+// Writes records and manages segments. The writer thread of the disk tier has one DiskWriter.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "tier/disk_io.h"
+
+namespace incipit {
+
+class DiskWriter {
+ public:
+  explicit DiskWriter(DiskIo& io);
+  // Executes jobs until the queues are stopped.
+  void Run();
+
+ private:
+  // Tries to take the lock and to find all records. Sets the time of the next attempt on failure.
+  void Open();
+  // Turns the tier off until the next attempt.
+  void Fail(absl::Status status);
+  void Store(const StoreJob& job);
+  void Execute(ControlJob job);
+  void Erase(std::vector<ChunkLocation> locations);
+  void Reclaim(const ControlJob& job);
+  absl::Status MoveRecords(uint32_t segment, const std::vector<uint32_t>& indexes);
+  void Clear(uint64_t generation);
+  // Reports the segment that must be reclaimed before the next segment fits. Asks while the newest
+  // segment has room for moved records, or when a store needs the room.
+  void AskForRoom();
+  absl::Status RemoveErased();
+  void CompleteStore(Completion completion);
+
+  DiskIo& io_;
+  SegmentStore& segments_;
+  const uint32_t mover_slot_;
+  bool is_open_ = false;
+  bool is_locked_out_ = false;  // another process holds the lock
+  bool clears_at_open_ = false;
+  bool waits_for_reclaim_ = false;
+  std::optional<StoreJob> held_store_;  // waits until an old segment is reclaimed
+  uint64_t epoch_ = 0;                  // number of times that the tier was turned on
+  uint64_t generation_ = 0;             // number of calls of PrefixTier::Clear
+  Time opened_{}, next_attempt_{};
+  Duration pause_{};
+  std::vector<ChunkLocation> erased_;  // records to erase when the tier is on again
+};
+
+}  // namespace incipit

@@ -1,0 +1,140 @@
+// The queues between the engine thread and the I/O threads of the disk tier.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "tier/chunk_index.h"
+#include "tier/record.h"
+
+namespace incipit {
+
+// A queue of limited size that allocates memory only in the constructor.
+template <typename T>
+class FixedQueue {
+ public:
+  explicit FixedQueue(size_t capacity) : items_(capacity) {}
+  bool empty() const { return size_ == 0; }
+  void Push(const T& item) {
+    INCIPIT_CHECK(size_ < items_.size());
+    items_[(first_ + size_++) % items_.size()] = item;
+  }
+  T Pop() {
+    const T item = items_[first_];
+    first_ = (first_ + 1) % items_.size();
+    --size_;
+    return item;
+  }
+
+ private:
+  std::vector<T> items_;
+  size_t first_ = 0, size_ = 0;
+};
+
+// Writes the record in staging slot `slot` to the disk.
+struct StoreJob {
+  uint32_t slot = 0;
+  // Values of the tier at BeginStore. The writer drops the record if a value has changed since.
+  uint64_t epoch = 0;
+  uint64_t generation = 0;
+};
+
+// A job for the writer thread that has priority over StoreJobs.
+struct ControlJob {
+  // kErase: makes the records at `erased` invalid. kReclaim: moves the records `moved` of segment
+  // `segment` to the newest segment, and removes segment `segment`. kClear: removes all segments.
+  // kTurnOff: turns the tier off because of `status`. kDiscard: destroys `index`.
+  enum class Kind : uint8_t { kErase, kReclaim, kClear, kTurnOff, kDiscard };
+  Kind kind = Kind::kErase;
+  std::vector<ChunkLocation> erased{};
+  uint32_t segment = kNoSegment;
+  std::vector<uint32_t> moved{};
+  uint64_t epoch = 0;
+  uint64_t generation = 0;
+  absl::Status status{};
+  std::unique_ptr<ChunkIndex> index{};
+};
+
+// A result of an I/O thread.
+struct Completion {
+  // kLoaded, kStored: the job of staging slot `slot` has ended. kMoved: the record of `key` is now
+  // at `at` instead of `from`. kReclaimWanted: the writer waits for a kReclaim job for the segment
+  // at.segment. kReclaimed: the segment at.segment is removed. kOn, kOff, kLocked: the new state of
+  // the tier.
+  enum class Kind : uint8_t {
+    kLoaded,
+    kStored,
+    kMoved,
+    kReclaimWanted,
+    kReclaimed,
+    kOn,
+    kOff,
+    kLocked
+  };
+  Kind kind = Kind::kLoaded;
+  uint32_t slot = 0;
+  absl::Status status{};  // error of the file system, or OK
+  RejectReason reason = RejectReason::kOk;
+  // kStored: true if the writer dropped the record because the tier was off or was cleared.
+  bool is_dropped = false;
+  BlockHash key{};
+  ChunkLocation from{}, at{};
+  Time ended{};
+  uint64_t epoch = 0;
+  uint64_t generation = 0;
+  std::unique_ptr<ChunkIndex> index{};  // kOn: the records on the disk
+  std::vector<uint32_t> moved{};        // kReclaimWanted: memory for ControlJob::moved
+};
+
+// All functions are thread-safe. The mutex is never held during I/O.
+class IoQueues {
+ public:
+  // `num_slots` is the number of staging slots. Another thread calls `wake` when the engine thread
+  // should call TakeCompletions. `wake` may be empty.
+  IoQueues(uint32_t num_slots, std::function<void()> wake);
+
+  void PushLoad(uint32_t slot);
+  void PushStore(const StoreJob& job);
+  void PushControl(ControlJob job);
+  // Swaps `completions`, which must be empty, with the results since the last call.
+  void TakeCompletions(std::vector<Completion>& completions);
+
+  // Returns the next job of the writer: a ControlJob, or a StoreJob if `takes_stores`. Returns
+  // std::nullopt at the time `deadline` or after Stop.
+  struct WriterJob {
+    std::optional<ControlJob> control;
+    StoreJob store;
+  };
+  std::optional<WriterJob> NextWriterJob(bool takes_stores, Time deadline);
+  // Appends staging slots of loads to `slots`, so that `slots` has at most `num_max` elements.
+  // Waits for a load if `waits`. Returns false after Stop.
+  bool NextLoads(bool waits, size_t num_max, std::vector<uint32_t>& slots);
+  void Complete(Completion completion, bool wakes);
+
+  // Ends all waits. `wake` is not called after the return of Stop.
+  void Stop();
+  bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
+
+ private:
+  Mutex mutex_;
+  std::condition_variable_any load_arrived_, writer_job_arrived_;
+  FixedQueue<uint32_t> loads_ ABSL_GUARDED_BY(mutex_);
+  FixedQueue<StoreJob> stores_ ABSL_GUARDED_BY(mutex_);
+  std::vector<ControlJob> controls_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Completion> completions_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<bool> has_completions_ = false;
+  std::atomic<bool> stopped_ = false;
+  // Held during the call of `wake_`, so that Stop can wait for the end of the call.
+  Mutex wake_mutex_;
+  std::function<void()> wake_ ABSL_GUARDED_BY(wake_mutex_);
+};
+
+}  // namespace incipit

@@ -1,0 +1,90 @@
+#include "tier/posix_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <deque>
+#include <system_error>
+
+#include "base/status.h"
+
+namespace incipit {
+
+FileDescriptor::~FileDescriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+absl::Status ErrorOf(int error, const char* what, const std::string& path) {
+  const std::string reason = std::generic_category().message(error);
+  switch (error) {
+    case ENOENT:
+      return NotFound("cannot {} {}: {}", what, path, reason);
+    case ENOSPC:
+    case EDQUOT:
+      return ResourceExhausted("cannot {} {}: {}", what, path, reason);
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return PermissionDenied("cannot {} {}: {}", what, path, reason);
+    default:
+      return Unavailable("cannot {} {}: {}", what, path, reason);
+  }
+}
+
+bool PosixFile::LeaveDirectIo() {
+  const int flags = ::fcntl(fd_.get(), F_GETFL);
+  if (flags < 0 || (flags & O_DIRECT) == 0) return false;
+  return ::fcntl(fd_.get(), F_SETFL, flags & ~O_DIRECT) == 0;
+}
+
+absl::Status PosixFile::Read(uint64_t offset, std::span<std::byte> out) {
+  while (!out.empty()) {
+    const ssize_t count = ::pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset));
+    if (count < 0 && (errno == EINTR || (errno == EINVAL && LeaveDirectIo()))) continue;
+    if (count < 0) return ErrorOf(errno, "read", path_);
+    if (count == 0) {
+      return MakeStatus(absl::StatusCode::kOutOfRange, "{} ends at offset {}", path_, offset);
+    }
+    // Direct I/O cannot continue at an offset that is not a multiple of the page size.
+    if (static_cast<size_t>(count) < out.size()) static_cast<void>(LeaveDirectIo());
+    offset += static_cast<uint64_t>(count);
+    out = out.subspan(static_cast<size_t>(count));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PosixFile::Write(uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count =
+        ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0 && (errno == EINTR || (errno == EINVAL && LeaveDirectIo()))) continue;
+    if (count <= 0) return ErrorOf(count < 0 ? errno : ENOSPC, "write", path_);
+    if (static_cast<size_t>(count) < bytes.size()) static_cast<void>(LeaveDirectIo());
+    offset += static_cast<uint64_t>(count);
+    bytes = bytes.subspan(static_cast<size_t>(count));
+  }
+  return absl::OkStatus();
+}
+
+namespace {
+
+class BlockingReadQueue final : public ReadQueue {
+ public:
+  void Submit(FileRead& read) override { pending_.push_back(&read); }
+  FileRead& Wait() override {
+    FileRead& read = *pending_.front();
+    pending_.pop_front();
+    read.status = read.file->Read(read.offset, read.out);
+    return read;
+  }
+
+ private:
+  std::deque<FileRead*> pending_;
+};
+
+}  // namespace
+
+std::unique_ptr<ReadQueue> MakeBlockingReadQueue() { return std::make_unique<BlockingReadQueue>(); }
+
+}  // namespace incipit

@@ -1,0 +1,52 @@
+// An open file of the operating system, and the reads of such files by io_uring.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "tier/file_system.h"
+
+namespace incipit {
+
+// Owns a file descriptor.
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~FileDescriptor();
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+// Returns the error of a system call. `what` is the operation and `path` the file.
+absl::Status ErrorOf(int error, const char* what, const std::string& path);
+
+class PosixFile final : public File {
+ public:
+  PosixFile(FileDescriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  absl::Status Read(uint64_t offset, std::span<std::byte> out) override;
+  absl::Status Write(uint64_t offset, std::span<const std::byte> bytes) override;
+  int fd() const { return fd_.get(); }
+
+ private:
+  // Turns direct I/O off for this file. Returns false if direct I/O is off already.
+  bool LeaveDirectIo();
+
+  const FileDescriptor fd_;
+  const std::string path_;
+};
+
+// Returns null if the kernel does not allow io_uring. REQUIRES: all files are PosixFiles.
+std::unique_ptr<ReadQueue> MakeUringReadQueue(int depth);
+// Reads during Wait, one read after the other.
+std::unique_ptr<ReadQueue> MakeBlockingReadQueue();
+
+}  // namespace incipit

@@ -1,0 +1,117 @@
+// SegmentStore: the segments of one directory. Appends records to the newest segment, removes the
+// oldest segment, and finds all records at the start.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tier/chunk_index.h"
+#include "tier/file_system.h"
+#include "tier/record.h"
+#include "tier/segment.h"
+#include "tier/segment_files.h"
+
+namespace incipit {
+
+struct SegmentStoreOptions {
+  Fingerprint fingerprint{};
+  RecordLayout record;
+  uint64_t segment_bytes = 0;
+  uint64_t size_bytes = 0;  // maximum size of all segments in the directory
+};
+
+// Page-aligned memory for I/O.
+class PageBuffer {
+ public:
+  explicit PageBuffer(size_t num_bytes);
+  std::span<std::byte> bytes() const { return {memory_.get(), num_bytes_}; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  size_t num_bytes_;
+  std::unique_ptr<std::byte[], Free> memory_;
+};
+
+// Only files() may be used by several threads. Every error of a file system call is returned; the
+// caller must then call Close.
+class SegmentStore {
+ public:
+  SegmentStore(FileSystem& file_system, const SegmentStoreOptions& options);
+
+  // Lists the segments and adds their records to `index`. Removes the oldest segments if the
+  // segments exceed the size. `now_s` is the time in seconds since 1970.
+  absl::Status Open(int64_t now_s, ChunkIndex& index);
+  void Close();
+
+  // Returns true if the next record fits into the newest segment, or if a new segment fits into the
+  // size of the directory.
+  bool CanAppend() const;
+  // Writes a sealed record. REQUIRES: CanAppend().
+  absl::StatusOr<ChunkLocation> Append(std::span<const std::byte> record);
+  // Reads the record at `at` into `record`. Returns OUT_OF_RANGE if the record is not valid.
+  absl::Status Read(ChunkLocation at, int64_t now_s, std::span<std::byte> record);
+  // Makes the record at `at` invalid on the disk. Returns OK if the segment does not exist.
+  absl::Status Erase(ChunkLocation at);
+
+  // Returns true if the newest segment has room for a record.
+  bool has_active() const { return active_.has_value(); }
+  // Returns the number of the segment that must be removed before a new segment fits, or
+  // std::nullopt if a new segment fits. Removes older segments of other fingerprints, but not while
+  // the newest segment has room.
+  absl::StatusOr<std::optional<uint32_t>> SegmentToReclaim();
+  absl::Status RemoveSegment(uint32_t number);
+  // Removes all segments of the fingerprint.
+  absl::Status RemoveAll();
+
+  SegmentFiles& files() { return files_; }
+  uint64_t num_bytes() const { return num_bytes_; }
+  uint32_t records_per_segment() const { return layout_.num_records; }
+
+ private:
+  struct Segment {
+    uint32_t number = 0;
+    std::string name;
+    uint64_t num_bytes = 0;
+    bool is_own = false;  // true if the segment has the own fingerprint
+  };
+  // The segment to which records are appended.
+  struct Active {
+    uint32_t number = 0;
+    std::shared_ptr<File> file;
+    std::vector<TableEntry> entries;
+    uint32_t next_index = 0;
+  };
+
+  SegmentHeader HeaderFor(uint32_t number) const;
+  bool FitsOneMore() const { return num_bytes_ + options_.segment_bytes <= options_.size_bytes; }
+  absl::Status ListSegments();
+  absl::Status RemoveAt(size_t position);
+  absl::Status Recover(const Segment& segment, int64_t now_s, ChunkIndex& index);
+  absl::Status Scan(const Segment& segment, File& file, int64_t now_s, bool is_complete);
+  absl::Status StartSegment();
+  absl::Status Seal(File& file, uint32_t number, std::span<const TableEntry> entries);
+
+  FileSystem& file_system_;
+  const SegmentStoreOptions options_;
+  const SegmentLayout layout_;
+  SegmentFiles files_;
+  PageBuffer table_, page_, record_;
+  std::vector<Segment> segments_;  // sorted by number
+  std::vector<TableEntry> entries_;
+  std::optional<Active> active_;
+  uint64_t num_bytes_ = 0;
+  // Number of the next segment. No number is used twice, so a stale ChunkLocation never refers to a
+  // newer record.
+  uint32_t next_number_ = 1;
+};
+
+}  // namespace incipit

@@ -1,0 +1,39 @@
+// WriteBudget: limits the number of bytes that a tier writes per second.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/clock.h"
+
+namespace incipit {
+
+class WriteBudget {
+ public:
+  // `bytes_per_second` 0: no limit. While nothing is written, at most `burst_bytes` bytes are
+  // saved.
+  WriteBudget(uint64_t bytes_per_second, uint64_t burst_bytes)
+      : rate_(static_cast<double>(bytes_per_second)),
+        burst_(static_cast<double>(burst_bytes)),
+        available_(burst_) {}
+
+  // Returns false if `num_bytes` exceed the budget at the time `now`.
+  bool Take(uint64_t num_bytes, Time now) {
+    if (rate_ == 0) return true;
+    if (updated_ != Time()) {
+      available_ = std::min(burst_, available_ + rate_ * ToSeconds(now - updated_));
+    }
+    updated_ = now;
+    const auto wanted = static_cast<double>(num_bytes);
+    if (wanted > available_) return false;
+    available_ -= wanted;
+    return true;
+  }
+
+ private:
+  const double rate_, burst_;
+  double available_;
+  Time updated_{};
+};
+
+}  // namespace incipit
