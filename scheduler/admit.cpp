@@ -109,16 +109,28 @@ bool Scheduler::PrepareHead() {
 // Returns two waiting sequences of one tenant. `first` is the first sequence that may be admitted
 // (IsCandidate), in the order of the policy. `next` is the sequence to admit now (BestCandidate).
 // Both are nullptr if no sequence may be admitted.
+//
+// Sequences with more than `missing_max` tokens to compute are skipped only for sequences of the
+// same tenant. Otherwise, short prompts of other tenants could start before a long prompt without
+// limit.
 Scheduler::Candidates Scheduler::NextToAdmit(int32_t missing_max) {
+  constexpr int32_t kAnyLength = std::numeric_limits<int32_t>::max();
   Sequence* first = nullptr;
-  for (const int32_t tenant : waiting_.tenants()) {
-    Sequence* candidate = FirstCandidate(tenant, missing_max);
-    if (candidate == nullptr) continue;
-    if (first == nullptr || policy_->GoesBefore(candidate->standing, first->standing)) {
-      first = candidate;
+  Sequence* first_of_any_length = nullptr;
+  const auto take_earlier = [this](Sequence* candidate, Sequence*& earliest) {
+    if (candidate == nullptr) return;
+    if (earliest == nullptr || policy_->GoesBefore(candidate->standing, earliest->standing)) {
+      earliest = candidate;
     }
+  };
+  for (const int32_t tenant : waiting_.tenants()) {
+    take_earlier(FirstCandidate(tenant, missing_max), first);
+    take_earlier(FirstCandidate(tenant, kAnyLength), first_of_any_length);
   }
   if (first == nullptr) return {};
+  if (first_of_any_length->standing.tenant != first->standing.tenant) {
+    return {first_of_any_length, &BestCandidate(*first_of_any_length, kAnyLength)};
+  }
   return {first, &BestCandidate(*first, missing_max)};
 }
 
@@ -141,10 +153,12 @@ bool Scheduler::IsCandidate(Sequence& sequence, int32_t missing_max) {
 
 // Returns the first sequence in the queue of the tenant that may be admitted (IsCandidate).
 // Searches only the first reorder_window sequences. Returns nullptr if there is none, or if an
-// earlier sequence in the queue was already overtaken kOvertakenMax times.
+// earlier sequence of the tenant was already overtaken kOvertakenMax times.
 Sequence* Scheduler::FirstCandidate(int32_t tenant, int32_t missing_max) {
   for (Sequence* sequence : waiting_.of(tenant).window()) {
-    if (IsCandidate(*sequence, missing_max)) return sequence;
+    if (IsCandidate(*sequence, missing_max)) {
+      return IsAfterExhaustedWaiter(*sequence) ? nullptr : sequence;
+    }
     if (sequence->num_overtaken >= kOvertakenMax) return nullptr;
   }
   return nullptr;
@@ -166,6 +180,7 @@ Sequence& Scheduler::BestCandidate(Sequence& first, int32_t missing_max) {
   for (Sequence* sequence : waiting_.of(first.standing.tenant).window()) {
     is_after_first |= sequence == &first;
     if (!is_after_first) continue;
+    if (IsAfterExhaustedWaiter(*sequence)) break;
     if (sequence->standing.priority >= first.standing.priority &&
         IsCandidate(*sequence, missing_max)) {
       RefreshMatch(*sequence);
@@ -259,8 +274,9 @@ Miss Scheduler::ExplainMiss(const Sequence& sequence, const ComputedBlocks& comp
 }
 
 // Increments `num_overtaken` of each waiting sequence of the same tenant that is before `admitted`
-// in the queue.
+// in the queue, or would be before `admitted` if the sequence did not wait for a prefix.
 void Scheduler::CountOvertaken(const Sequence& admitted) {
+  CountOvertakenWaiters(admitted);
   for (Sequence* sequence : waiting_.of(admitted.group->standing.tenant).window()) {
     if (!IsBefore(*sequence, admitted)) return;
     ++sequence->num_overtaken;
@@ -287,12 +303,13 @@ void Scheduler::ChargePrompt(Sequence& sequence) {
 }
 
 // Subtracts from the tenant's service the price of the prompt tokens that `sequence` was charged
-// for and has not computed.
+// for and has not computed. The tokens of steps in flight count as computed, because the device
+// computes these steps to their end.
 void Scheduler::RefundPrompt(Sequence& sequence) {
-  const int32_t num_left = sequence.num_paid - sequence.num_computed;
+  const int32_t num_left = sequence.num_paid - sequence.num_planned;
   if (num_left <= 0) return;
   shares_.ChargePrompt(sequence.group->standing.tenant, -num_left);
-  sequence.num_paid = sequence.num_computed;
+  sequence.num_paid = sequence.num_planned;
 }
 
 void Scheduler::InsertRunning(Sequence& sequence) {

@@ -24,6 +24,10 @@ size_t NumShared(std::span<const BlockHash> a, std::span<const BlockHash> b) {
   return shared;
 }
 
+bool IsOfOneTenant(const Sequence& a, const Sequence& b) {
+  return a.group->standing.tenant == b.group->standing.tenant;
+}
+
 // Sets the rank (`standing`) by which the policy orders `producer`. The rank becomes the best rank
 // among the request of `producer` and the sequences that wait for a prefix that `producer`
 // computes.
@@ -89,6 +93,7 @@ bool Scheduler::WaitForPrefix(Sequence& sequence, int32_t num_found) {
   }
   producer->standing.first_token_by = first_token_by;
   ++num_parked_;
+  num_exhausted_ += sequence.num_overtaken >= kOvertakenMax;
   return true;
 }
 
@@ -105,9 +110,7 @@ void Scheduler::WakeWaiters(Sequence& producer, int32_t num_tokens) {
       continue;
     }
     *link = waiter->next_waiter;
-    waiter->next_waiter = nullptr;
-    waiter->producer = nullptr;
-    --num_parked_;
+    ForgetProducer(*waiter);
     waiter->group->wait.Enter(WaitReason::kShare, now_);
     waiting_.Push(*waiter);
     cache_.CountChanges(true);
@@ -129,9 +132,46 @@ void Scheduler::StopWaiting(Sequence& sequence) {
   while (*link != &sequence) link = &(*link)->next_waiter;
   *link = sequence.next_waiter;
   UpdateRank(*policy_, producer);
+  ForgetProducer(sequence);
+}
+
+// Records that `sequence` waits for no prefix any more. The caller must remove `sequence` from the
+// list of its producer.
+void Scheduler::ForgetProducer(Sequence& sequence) {
   sequence.next_waiter = nullptr;
   sequence.producer = nullptr;
   --num_parked_;
+  num_exhausted_ -= sequence.num_overtaken >= kOvertakenMax;
+}
+
+// Increments `num_overtaken` of each sequence of the same tenant that is before `admitted` in the
+// order of the queue and waits for a prefix.
+void Scheduler::CountOvertakenWaiters(const Sequence& admitted) {
+  if (num_parked_ == 0) return;
+  for (const Sequence* producer : running_) {
+    for (Sequence* waiter = producer->first_waiter; waiter != nullptr;
+         waiter = waiter->next_waiter) {
+      if (!IsOfOneTenant(*waiter, admitted) || !IsBefore(*waiter, admitted)) continue;
+      ++counts_.overtakes;
+      num_exhausted_ += ++waiter->num_overtaken == kOvertakenMax;
+    }
+  }
+}
+
+// Returns true if `sequence` must not be admitted, because a sequence that waits for a prefix was
+// overtaken kOvertakenMax times and is before `sequence` in the queue of their tenant.
+bool Scheduler::IsAfterExhaustedWaiter(const Sequence& sequence) const {
+  if (num_exhausted_ == 0) return false;
+  for (const Sequence* producer : running_) {
+    for (const Sequence* waiter = producer->first_waiter; waiter != nullptr;
+         waiter = waiter->next_waiter) {
+      if (waiter->num_overtaken >= kOvertakenMax && IsOfOneTenant(*waiter, sequence) &&
+          IsBefore(*waiter, sequence)) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 }  // namespace incipit

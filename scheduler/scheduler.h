@@ -344,6 +344,9 @@ class Scheduler {
   bool WaitForPrefix(Sequence& sequence, int32_t num_found);
   void WakeWaiters(Sequence& producer, int32_t num_tokens);
   void StopWaiting(Sequence& sequence);
+  void ForgetProducer(Sequence& sequence);
+  void CountOvertakenWaiters(const Sequence& admitted);
+  bool IsAfterExhaustedWaiter(const Sequence& sequence) const;
 
   // Functions for loads from a tier, and for stores to a tier (prefix_loads.cpp).
   enum class LoadStart : uint8_t { kNone, kStarted, kLater };
@@ -400,6 +403,8 @@ class Scheduler {
   WaitingQueue waiting_;
   // Number of sequences that wait for a prefix that a running sequence computes.
   int32_t num_parked_ = 0;
+  // Number of these sequences that were overtaken kOvertakenMax times.
+  int32_t num_exhausted_ = 0;
   std::vector<Sequence*> loading_;  // sequences that wait for loads from a tier
   DeadlineHeap deadlines_;
   SchedulerEvents events_;

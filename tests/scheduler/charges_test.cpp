@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <vector>
 
 #include "tests/scheduler/scheduler_fixture.h"
 
@@ -55,6 +56,23 @@ TEST(ChargesTest, ACancelledPromptPaysForItsComputedTokens) {
   EXPECT_DOUBLE_EQ(fixture.service(), PriceOf(100, 0, 0));
   EXPECT_TRUE(fixture.scheduler.Cancel(RequestId{1}));
   EXPECT_DOUBLE_EQ(fixture.service(), PriceOf(16, 0, 0));
+}
+
+// The device computes the steps in flight although the request is cancelled. A tenant that cancels
+// each request during a step would otherwise get these tokens without a charge.
+TEST(ChargesTest, APromptThatIsCancelledDuringAStepPaysForTheStepsInFlight) {
+  for (const int32_t steps_in_flight : {1, 2}) {
+    ChargesFixture fixture(
+        kManyBlocks,
+        {.step_tokens_max = 16, .running_max = 8, .steps_in_flight_max = steps_in_flight});
+    fixture.Add(SchedulerFixture::Ask(1, 100, 4));
+    std::vector<StepPlan> plans(static_cast<size_t>(steps_in_flight));
+    for (StepPlan& plan : plans) fixture.scheduler.Plan({}, plan);
+    EXPECT_TRUE(fixture.scheduler.Cancel(RequestId{1}));
+    EXPECT_DOUBLE_EQ(fixture.service(), PriceOf(16 * steps_in_flight, 0, 0));
+    for (const StepPlan& plan : plans) fixture.scheduler.Commit(plan, {});
+    EXPECT_DOUBLE_EQ(fixture.service(), PriceOf(16 * steps_in_flight, 0, 0));
+  }
 }
 
 TEST(ChargesTest, APreemptedSequencePaysNoTokenTwice) {

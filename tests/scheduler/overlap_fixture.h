@@ -1,4 +1,5 @@
-// Fixture for a scheduler with two steps in flight. The test starts and ends each step.
+// Fixture for a scheduler with two steps in flight, or with one. The test starts and ends each
+// step.
 #pragma once
 
 #include <utility>
@@ -12,8 +13,9 @@ class OverlapFixture : public SchedulerFixture {
   explicit OverlapFixture(int32_t step_tokens_max = 64, int32_t num_blocks = 64)
       : OverlapFixture(KvCacheOptions{.num_blocks = num_blocks, .block_size = 4},
                        {.step_tokens_max = step_tokens_max, .running_max = 8}) {}
-  OverlapFixture(KvCacheOptions cache, SchedulerOptions limits)
-      : SchedulerFixture(std::move(cache), WithTwoSteps(limits)) {}
+  OverlapFixture(KvCacheOptions cache, SchedulerOptions limits, int32_t steps_in_flight = 2)
+      : SchedulerFixture(std::move(cache), WithSteps(limits, steps_in_flight)),
+        steps_in_flight_max(steps_in_flight) {}
 
   // Plans and launches the next step. Returns pairs of request id and number of planned tokens. If
   // the plan is empty, launches no step.
@@ -46,6 +48,17 @@ class OverlapFixture : public SchedulerFixture {
     scheduler.Abort(newest().plan);
     Collect();
   }
+  // Begins steps until the maximum number of steps is in flight, or no step can be planned. Then
+  // ends the oldest step. Calls `on_plan` after each plan.
+  template <typename OnPlan>
+  void BeginAndEnd(const OnPlan& on_plan) {
+    bool is_empty = false;
+    while (scheduler.num_in_flight() < steps_in_flight_max && !is_empty) {
+      is_empty = Begin().empty();
+      on_plan();
+    }
+    if (scheduler.num_in_flight() > 0) End();
+  }
   void RunToTheEnd() {
     while (!scheduler.idle()) {
       if (scheduler.num_in_flight() == 0) Begin();
@@ -64,12 +77,13 @@ class OverlapFixture : public SchedulerFixture {
     return steps[static_cast<size_t>(oldest + scheduler.num_in_flight() - 1) % 2];
   }
 
+  const int32_t steps_in_flight_max = 2;
   StepInFlight steps[2];
   int32_t oldest = 0;
 
  private:
-  static SchedulerOptions WithTwoSteps(SchedulerOptions limits) {
-    limits.steps_in_flight_max = 2;
+  static SchedulerOptions WithSteps(SchedulerOptions limits, int32_t steps_in_flight) {
+    limits.steps_in_flight_max = steps_in_flight;
     return limits;
   }
 };

@@ -3,6 +3,8 @@
 // the choice of the sequence to preempt.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/scheduler/scheduler_fixture.h"
 
 namespace incipit {
@@ -87,6 +89,26 @@ TEST(FairTest, ATenantGetsItsShareOfTheSlots) {
       << "the sequence that started first must not be preempted";
 }
 
+// In each step, four tenants send short prompts, twice as many tokens as a step computes. The long
+// prompt of tenant 1 does not fit into a step. Short prompts of other tenants must not start before
+// the long prompt again and again.
+TEST(FairTest, ShortPromptsOfOtherTenantsDoNotHoldUpALongOne) {
+  for (const SchedulingKind kind : {SchedulingKind::kFcfs, SchedulingKind::kFair}) {
+    SchedulerFixture fixture(
+        kRoomy,
+        {.step_tokens_max = 16, .running_max = 64, .scheduling = kind, .long_prefill_tokens = 8});
+    uint64_t id = 2;
+    int32_t num_steps = 0;
+    for (; num_steps < 60 && !fixture.admissions.contains(1); ++num_steps) {
+      if (num_steps == 2) fixture.Add(AskOf(1, 1, 100, 1));
+      for (uint64_t tenant = 2; tenant <= 5; ++tenant) fixture.Add(AskOf(tenant, id++, 8, 1));
+      fixture.Step();
+    }
+    // The 8 short prompts that arrived before the long prompt and have not started need 4 steps.
+    EXPECT_LE(num_steps, 6) << "policy " << static_cast<int>(kind);
+  }
+}
+
 // Tenant 1 has paid for the whole prompt of request 2. A preemption of request 2 would refund a
 // part of the price, so that request 2 would start again before the request of the other tenant.
 TEST(FairTest, APromptIsNotPreemptedIfItsRefundLetsItBeAdmittedAgain) {
@@ -162,6 +184,28 @@ TEST(ReorderTest, ARequestIsOvertakenABoundedNumberOfTimes) {
   int32_t num_before = 0;
   while (fixture.Step().front().first != 2) ++num_before;
   EXPECT_EQ(num_before, kOvertakenMax);
+}
+
+// Request 2 waits until request 1 has computed their common prefix, which takes 20 steps or more.
+// In each step, 20 short prompts of the same tenant arrive.
+TEST(ReorderTest, ARequestThatWaitsForAPrefixIsOvertakenABoundedNumberOfTimes) {
+  SchedulerFixture fixture(kRoomy, {.step_tokens_max = 256, .running_max = 64});
+  fixture.Add(AskOf(1, 1, 5000, 1));
+  fixture.Step();
+  Request waiting = AskOf(1, 2, 5000, 1);
+  std::fill(waiting.prompt.begin(), waiting.prompt.end() - 1, TokenId{1});
+  fixture.Add(waiting);
+  uint64_t id = 10;
+  size_t num_before = 0;  // admissions in the steps before request 2 starts
+  while (!fixture.admissions.contains(2)) {
+    num_before = fixture.admissions.size();
+    for (int32_t i = 0; i < 20; ++i) fixture.Add(AskOf(1, id++, 8, 1));
+    fixture.Step();
+  }
+  EXPECT_EQ(fixture.admissions[2].num_cached_tokens, 4996);
+  EXPECT_EQ(num_before, 1 + kOvertakenMax);  // request 1 and the short prompts
+  fixture.StepToTheEnd();
+  EXPECT_EQ(fixture.admissions.size(), id - 10 + 2);
 }
 
 // While request 2 waits, request 3 of another tenant computes the blocks of the same prompt. The
