@@ -112,12 +112,12 @@ void Baseline::CommitItem(BaselineSequence& sequence, const SimItem& item, SimEv
   if (sequence.num_missing() > 0) return;
   const SimRequest& request = load_.requests[static_cast<size_t>(sequence.request)];
   sequence.tokens.push_back(TextToken(request.output_text, sequence.num_output()));
-  events.tokens.push_back(sequence.request);
+  events.tokens.push_back({.request = sequence.request});
   if (sequence.num_output() < sequence.output_tokens) return;
   cache_.Free(sequence.table);
   std::erase(running_, &sequence);
   OnEnd(sequence);
-  events.ended.push_back({sequence.request, FinishReason::kLength});
+  events.ended.push_back({.request = sequence.request, .reason = FinishReason::kLength});
   sequences_[static_cast<size_t>(item.request)].reset();
 }
 

@@ -32,8 +32,11 @@ struct SimRequest {
   std::vector<TokenId> prompt;
   int32_t output_tokens = 1;
   uint64_t output_text = 0;  // argument of TextToken for the output tokens
+  int32_t num_choices = 1;   // number of outputs; the baselines compute one output
   // Deadline of the first output token in simulated time, in seconds.
   double ttft_deadline = kNever;
+  // Deadline of the whole output in simulated time, in seconds. The baselines ignore this deadline.
+  double deadline = kNever;
   // True if the metrics also report this request separately. Examples: a request with a short
   // prompt or a tight deadline, or a request of a tenant with few requests.
   bool is_focus = false;

@@ -1,0 +1,185 @@
+#include "tests/serving_sim/properties.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace incipit::serving_sim {
+
+PropertyChecks::PropertyChecks(const Load& load, const OwnScheduler& scheduler)
+    : load_(load), scheduler_(scheduler), progress_(load.requests.size()) {
+  for (size_t i = 0; i < progress_.size(); ++i) {
+    const SimRequest& request = load.requests[i];
+    const Time arrival = Time{} + FromSeconds(request.arrival);
+    progress_[i].key = {arrival - request.priority * scheduler.options().priority_aging,
+                        static_cast<int32_t>(i)};
+    progress_[i].choices.resize(static_cast<size_t>(request.num_choices));
+  }
+}
+
+void PropertyChecks::Expect(bool holds, int32_t request, const char* error) {
+  if (!holds && error_.empty()) error_ = fmt::format("request {}: {}", request, error);
+}
+
+void PropertyChecks::OnArrival(int32_t request, double /*now*/) {
+  At(request).has_arrived = true;
+  waiting_.push_back(request);
+}
+
+void PropertyChecks::OnPlan(const SimStep& step, double /*now*/) {
+  int32_t num_tokens = 0;
+  for (const SimItem& item : step.items) {
+    num_tokens += item.num_tokens;
+    Expect(item.num_tokens > 0, item.request, "a part of a step has no token");
+    Expect(!At(item.request).has_ended, item.request, "a step computes a request that has ended");
+  }
+  const SchedulerOptions& options = scheduler_.options();
+  Expect(num_tokens <= options.step_tokens_max, -1, "a step has too many tokens");
+  Expect(scheduler_.scheduler().num_running() <= options.running_max, -1,
+         "too many sequences hold blocks");
+}
+
+void PropertyChecks::OnStepEnd(const SimStep& step, bool failed, double /*now*/) {
+  if (failed) return;
+  std::vector<int32_t> started;
+  for (const SimItem& item : step.items) {
+    Progress& progress = At(item.request);
+    if (std::exchange(progress.has_started, true) || progress.has_ended) continue;
+    started.push_back(item.request);
+  }
+  if (!started.empty()) CountOvertakes(started);
+}
+
+// Counts the requests in `started`, which start in one step, for each waiting request with a
+// smaller key.
+void PropertyChecks::CountOvertakes(const std::vector<int32_t>& started) {
+  std::erase_if(waiting_,
+                [&](int32_t request) { return At(request).has_started || At(request).has_ended; });
+  for (const int32_t request : waiting_) {
+    Progress& waiting = At(request);
+    for (const int32_t other : started) {
+      if (At(other).key < waiting.key) continue;
+      ++waiting.num_passed;
+      waiting.num_overtaken += RequestAt(other).tenant == RequestAt(request).tenant;
+    }
+    overtakes_max_ = std::max(overtakes_max_, waiting.num_overtaken);
+    passes_max_ = std::max(passes_max_, waiting.num_passed);
+    Expect(waiting.num_overtaken <= kOvertakenMax, request,
+           "too many later requests of the tenant started first");
+  }
+}
+
+void PropertyChecks::OnPoison(const SimStep& step, size_t item) {
+  At(step.items[item].request).is_poisoned = true;
+}
+
+void PropertyChecks::OnCancel(int32_t request, int32_t choice, bool was_live) {
+  Progress& progress = At(request);
+  bool has_live = false;
+  for (int32_t i = 0; i < std::ssize(progress.choices); ++i) {
+    Choice& cancelled = progress.choices[static_cast<size_t>(i)];
+    if ((choice >= 0 && choice != i) || cancelled.has_ended) continue;
+    has_live |= !std::exchange(cancelled.is_cancelled, true);
+  }
+  Expect(was_live == has_live, request, "a cancel was lost, or ended what had ended");
+}
+
+void PropertyChecks::OnEvents(const SimEvents& events, double now) {
+  for (const SimEvents::Token& token : events.tokens) {
+    Choice& choice = At(token.request).choices[static_cast<size_t>(token.choice)];
+    Expect(!choice.has_ended, token.request, "a choice gets a token after its end");
+    Expect(!choice.is_cancelled, token.request, "a cancelled choice gets a token");
+    Expect(++choice.num_output <= RequestAt(token.request).output_tokens, token.request,
+           "a choice gets too many tokens");
+  }
+  for (const SimEvents::End& end : events.ended) CheckEnd(end, now);
+  for (const int32_t request : events.ended_requests) {
+    Progress& progress = At(request);
+    Expect(!std::exchange(progress.has_ended, true), request, "a request ends twice");
+    Expect(std::ranges::all_of(progress.choices, &Choice::has_ended), request,
+           "a request ends before one of its choices");
+  }
+}
+
+void PropertyChecks::CheckEnd(const SimEvents::End& end, double now) {
+  const SimRequest& request = RequestAt(end.request);
+  Progress& progress = At(end.request);
+  Choice& choice = progress.choices[static_cast<size_t>(end.choice)];
+  Expect(progress.has_arrived, end.request, "a request ends before its arrival");
+  Expect(!std::exchange(choice.has_ended, true), end.request, "a choice ends twice");
+  const bool has_output = std::ranges::any_of(
+      progress.choices, [](const Choice& other) { return other.num_output > 0; });
+  switch (end.reason) {
+    case FinishReason::kLength:
+      Expect(choice.num_output == request.output_tokens, end.request,
+             "a choice ends before its last token");
+      return;
+    case FinishReason::kCancelled:
+      Expect(choice.is_cancelled, end.request, "a choice ends as if it were cancelled");
+      return;
+    case FinishReason::kError:
+      Expect(progress.is_poisoned, end.request, "a request fails although its logits are finite");
+      return;
+    case FinishReason::kTooLate:
+      Expect(std::min(request.ttft_deadline, request.deadline) != kNever && !has_output,
+             end.request, "a request is refused without need");
+      return;
+    case FinishReason::kDeadline:
+      Expect(now >= request.deadline - 1e-6, end.request, "a request ends before its deadline");
+      return;
+    case FinishReason::kStop:
+      Expect(false, end.request, "a choice without stop tokens stops");
+  }
+}
+
+std::string PropertyChecks::Finish() {
+  for (int32_t i = 0; i < std::ssize(progress_); ++i) {
+    Expect(At(i).has_arrived && At(i).has_ended, i, "the request has not ended");
+    const bool has_wrong_output =
+        At(i).is_poisoned && std::ranges::all_of(At(i).choices, [&](const Choice& choice) {
+          return choice.num_output == RequestAt(i).output_tokens;
+        });
+    Expect(!has_wrong_output, i, "the request is complete although its logits were not finite");
+  }
+  const Scheduler& scheduler = scheduler_.scheduler();
+  Expect(scheduler.idle() && scheduler.num_running() == 0 && scheduler.num_waiting() == 0 &&
+             scheduler.num_waiting_prompt_tokens() == 0 && scheduler.head() == nullptr,
+         -1, "the scheduler is not empty after the run");
+  Expect(scheduler_.cache().num_used() == 0, -1, "a block is in use after the run");
+  return error_;
+}
+
+PrefixCount::PrefixCount(const Load& load, const OwnScheduler& scheduler,
+                         std::vector<TokenId> prefix)
+    : PropertyChecks(load, scheduler),
+      load_(load),
+      prefix_(std::move(prefix)),
+      block_size_(scheduler.cache().block_size()),
+      num_computed_(prefix_.size() / static_cast<size_t>(block_size_)) {}
+
+bool PrefixCount::HasPrefix(int32_t request) const {
+  const std::vector<TokenId>& prompt = load_.requests[static_cast<size_t>(request)].prompt;
+  return std::ranges::mismatch(prefix_, prompt).in1 == prefix_.end();
+}
+
+void PrefixCount::OnStepEnd(const SimStep& step, bool failed, double now) {
+  PropertyChecks::OnStepEnd(step, failed, now);
+  if (failed) return;
+  for (const SimItem& item : step.items) {
+    if (!HasPrefix(item.request)) continue;
+    const auto num_blocks = static_cast<int32_t>(num_computed_.size());
+    const int32_t end = std::min((item.first_token + item.num_tokens) / block_size_, num_blocks);
+    for (int32_t block = item.first_token / block_size_; block < end; ++block) {
+      ++num_computed_[static_cast<size_t>(block)];
+    }
+  }
+}
+
+void PrefixCount::OnPoison(const SimStep& step, size_t item) {
+  PropertyChecks::OnPoison(step, item);
+  num_poisoned_ += HasPrefix(step.items[item].request);
+}
+
+int32_t PrefixCount::computed_max() const { return std::ranges::max(num_computed_); }
+
+}  // namespace incipit::serving_sim

@@ -1,0 +1,98 @@
+// Checks the guarantees of Incipit's scheduler during a run of the simulation with time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/serving_sim/own_scheduler.h"
+#include "tests/serving_sim/run.h"
+
+namespace incipit::serving_sim {
+
+// Observes a run and checks these properties:
+// - Each choice of each request ends exactly once, for a reason that the run has caused.
+// - A step has at most step_tokens_max tokens, and at most running_max sequences hold blocks.
+// - At most kOvertakenMax later requests of a tenant start before a request of this tenant.
+// - After the run, the scheduler has no request and the cache has no block in use.
+//
+// A request starts with its first committed step.
+class PropertyChecks : public RunObserver {
+ public:
+  // REQUIRES: `load` and `scheduler` outlive this object.
+  PropertyChecks(const Load& load, const OwnScheduler& scheduler);
+
+  void OnArrival(int32_t request, double now) override;
+  void OnPlan(const SimStep& step, double now) override;
+  void OnStepEnd(const SimStep& step, bool failed, double now) override;
+  void OnPoison(const SimStep& step, size_t item) override;
+  void OnCancel(int32_t request, int32_t choice, bool was_live) override;
+  void OnEvents(const SimEvents& events, double now) override;
+
+  // Checks the state after the run. Returns the first error of the run, or an empty string.
+  std::string Finish();
+
+  // Largest number of later requests of one tenant that started before a request of this tenant.
+  int32_t overtakes_max() const { return overtakes_max_; }
+  // The same number, for later requests of all tenants. Priorities and times of arrival define
+  // which requests are later, also with SchedulingKind::kFair.
+  int32_t passes_max() const { return passes_max_; }
+
+ private:
+  struct Choice {
+    int32_t num_output = 0;
+    bool is_cancelled = false, has_ended = false;
+  };
+  struct Progress {
+    // Order in which the requests of a tenant start: the time of arrival minus the priority times
+    // the aging interval, and the index.
+    std::pair<Time, int32_t> key;
+    std::vector<Choice> choices;
+    bool has_arrived = false, has_started = false, is_poisoned = false, has_ended = false;
+    int32_t num_overtaken = 0, num_passed = 0;
+  };
+
+  Progress& At(int32_t request) { return progress_[static_cast<size_t>(request)]; }
+  const SimRequest& RequestAt(int32_t request) const {
+    return load_.requests[static_cast<size_t>(request)];
+  }
+  void Expect(bool holds, int32_t request, const char* error);
+  void CheckEnd(const SimEvents::End& end, double now);
+  void CountOvertakes(const std::vector<int32_t>& started);
+
+  const Load& load_;
+  const OwnScheduler& scheduler_;
+  std::vector<Progress> progress_;
+  std::vector<int32_t> waiting_;  // requests that have arrived, and have not started or ended
+  std::string error_;
+  int32_t overtakes_max_ = 0, passes_max_ = 0;
+};
+
+// Also counts how often the blocks of a prefix are computed.
+class PrefixCount : public PropertyChecks {
+ public:
+  // Counts the blocks of the tokens `prefix`, in all prompts that begin with `prefix`. REQUIRES:
+  // `prefix` consists of full blocks.
+  PrefixCount(const Load& load, const OwnScheduler& scheduler, std::vector<TokenId> prefix);
+
+  void OnStepEnd(const SimStep& step, bool failed, double now) override;
+  void OnPoison(const SimStep& step, size_t item) override;
+
+  // Largest number of committed steps that completed one block of the prefix.
+  int32_t computed_max() const;
+  // Number of requests with the prefix whose logits were not finite. Such a request makes the
+  // blocks of the prefix unfindable, so that other requests compute the prefix again.
+  int32_t num_poisoned() const { return num_poisoned_; }
+
+ private:
+  bool HasPrefix(int32_t request) const;
+
+  const Load& load_;
+  const std::vector<TokenId> prefix_;
+  int32_t block_size_;
+  std::vector<int32_t> num_computed_;  // for each block of the prefix
+  int32_t num_poisoned_ = 0;
+};
+
+}  // namespace incipit::serving_sim
