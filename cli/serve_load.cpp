@@ -17,6 +17,7 @@
 #include "cli/commands.h"
 #include "cli/serve.h"
 #include "cli/serve_defaults.h"
+#include "cli/serve_tier.h"
 #include "engine/transformer_runner.h"
 #include "kernels/cpu/cpu_options.h"
 #include "kernels/cuda/cuda_options.h"
@@ -206,6 +207,9 @@ absl::Status LoadRunner(const Options& options, Loaded& loaded) {
   }
   INCIPIT_RETURN_IF_ERROR(
       WithExitCode(Describe(options, loaded, decided, loaded.parts), kExitModel));
+  auto tier = CreateDiskTier(options, *loaded.backend, *loaded.model, **runner);
+  if (!tier.ok()) return WithExitCode(Annotate(tier.status(), "--disk-cache"), kExitUsage);
+  loaded.parts.disk_tier = *std::move(tier);
   loaded.parts.runner = *std::move(runner);
   return absl::OkStatus();
 }

@@ -40,13 +40,13 @@ bool Engine::Loop::TakeInbox() {
 
 // Waits until the inbox has a message, a request can advance, or the engine must stop. If all
 // requests wait for loads from the tier, a request can advance when a load ends, or at the time
-// Scheduler::next_look.
+// Scheduler::next_look. Also returns if a store to the tier has ended, so that Plan polls the tier.
 void Engine::Loop::WaitForWork() {
   // Convert the time from clock_ to real time, as in Drain.
   const Time real_look =
       waits_for_tier_ ? std::chrono::steady_clock::now() + (scheduler_.next_look() - clock_.Now())
                       : kNoDeadline;
-  const auto is_asleep = [&] { return waits_for_tier_ ? !load_ended_ : scheduler_.idle(); };
+  const auto is_asleep = [&] { return !tier_changed_ && (waits_for_tier_ || scheduler_.idle()); };
   while (!stopping_ && inbox_.empty() && resets_.empty() && is_asleep()) {
     if (!waits_for_tier_) {
       work_arrived_.wait(mutex_);
@@ -54,12 +54,12 @@ void Engine::Loop::WaitForWork() {
       break;
     }
   }
-  load_ended_ = false;
+  tier_changed_ = false;
 }
 
 void Engine::Loop::Wake() {
   MutexLock lock(mutex_);
-  load_ended_ = true;
+  tier_changed_ = true;
   work_arrived_.notify_one();
 }
 

@@ -132,8 +132,9 @@ class Engine::Loop {
   // True if a step may be in flight (launched and not committed).
   bool computing_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  // True if a load from the tier has ended since the latest call of TakeInbox.
-  bool load_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  // True if a load from the tier or a store to the tier has ended since the latest call of
+  // WaitForWork.
+  bool tier_changed_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status fatal_ ABSL_GUARDED_BY(mutex_);
   // Time when the engine loop last made progress. Stored before idle_ becomes false.
   std::atomic<Time> progress_;

@@ -158,6 +158,7 @@ void Scheduler::ReleaseLoads(Sequence& sequence) {
 }
 
 // Reports the chunks of `sequence` whose blocks are confirmed and that the tier does not have.
+// Marks the other chunks as used.
 void Scheduler::AddChunkEvents(Sequence& sequence) {
   const int32_t per_chunk = tier_->shape().blocks_per_chunk;
   const int32_t num_chunks = sequence.table.num_confirmed / per_chunk;
@@ -166,7 +167,7 @@ void Scheduler::AddChunkEvents(Sequence& sequence) {
     const int32_t chunk = sequence.num_chunks_seen++;
     const auto begin = static_cast<size_t>(chunk * per_chunk);
     const auto count = static_cast<size_t>(per_chunk);
-    if (tier_->Has(sequence.table.hashes[begin + count - 1])) continue;
+    if (tier_->Touch(sequence.table.hashes[begin + count - 1])) continue;
     const auto blocks = std::span(sequence.table.blocks).subspan(begin, count);
     // Blocks that were unpublished may have wrong contents.
     if (!cache_.pool().is_published(blocks.back())) continue;

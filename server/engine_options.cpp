@@ -88,6 +88,44 @@ void BindPrefixCache(Options& o, Flags& flags) {
                 o.cache_retention_max_s, {1, 86400});
 }
 
+void BindDiskCache(Options& o, Flags& flags) {
+  flags.String({"disk-cache", "DIR",
+                "Folder in which the server stores keys and values of computed prefixes, so that "
+                "they survive evictions and restarts. The server creates the folder, which must be "
+                "private to the user of the server. Default: empty, no disk cache.",
+                kSecret},
+               o.disk_cache);
+  flags.Bytes({"disk-cache-size", "SIZE",
+               "Maximum size of all files in --disk-cache. If the folder is full, the oldest files "
+               "are deleted. At least 256 MiB."},
+              o.disk_cache_size, {0});
+  flags.Enum({"tier-store", "NAME",
+              "Chunks (128 tokens or less) that the disk cache stores. all: every computed chunk. "
+              "reused: only chunks that at least two requests contained."},
+             o.tier_store, kStorePolicyNames);
+  flags.Bytes({"tier-write-max", "SIZE",
+               "Maximum number of bytes per second that the server writes to --disk-cache. Chunks "
+               "above this rate are not stored. 0: no limit."},
+              o.tier_write_max, {0});
+  flags.Bytes({"tier-staging", "SIZE",
+               "Memory for chunks on their way between the device and the disk. If the memory is "
+               "full, chunks are computed instead of loaded, and are not stored."},
+              o.tier_staging, {1 << 20});
+  flags.Integer({"tier-loads-max", "N",
+                 "Maximum number of requests that wait for the disk cache at the same time. Later "
+                 "requests with chunks in the disk cache stay in the queue."},
+                o.tier_loads_max, {1, 1 << 16});
+  flags.Interval({"tier-wait-max", "TIME",
+                  "Maximum time that a request waits for the disk cache. After this time, the "
+                  "request computes the chunks that are not loaded. 0: half of the predicted "
+                  "computing time of the chunks."},
+                 o.tier_wait_max, {Duration{}, std::chrono::minutes(10)});
+  flags.Interval({"tier-drain-timeout", "TIME",
+                  "Maximum time at the end of the server for writing chunks that are still in "
+                  "--tier-staging to --disk-cache."},
+                 o.tier_drain_timeout, {Duration{}, std::chrono::minutes(10)});
+}
+
 void BindPolicy(Options& o, Flags& flags) {
   flags.Enum({"scheduling", "NAME",
               "Order of waiting requests. fair: tenants share the server equally, or by "
@@ -187,6 +225,7 @@ void BindCache(Options& o, Flags& flags) {
               "memory after it has loaded the weights. The flag has an effect only with --backend "
               "cuda, and only if neither --kv-blocks nor --kv-memory is set."},
              o.gpu_memory_fraction, {0.01, 0.95});
+  BindDiskCache(o, flags);
 }
 
 void BindScheduling(Options& o, Flags& flags) {
@@ -240,6 +279,8 @@ SchedulerOptions SchedulerOptionsOf(const Options& options) {
   scheduler.itl_target = options.itl_target;
   scheduler.ttft_target = options.ttft_target;
   scheduler.preemptions_max = options.preemptions_max;
+  scheduler.loads_max = options.tier_loads_max;
+  scheduler.load_wait_max = options.tier_wait_max;
   scheduler.shares.output_price = options.output_price;
   scheduler.shares.cached_price = options.cached_price;
   for (const auto& [name, weight] : options.tenant_weights) {

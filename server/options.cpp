@@ -385,6 +385,27 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   return std::move(text).str();
 }
 
+absl::Status ValidateDiskCache(const Options& options) {
+  if (options.disk_cache.empty()) {
+    if (options.disk_cache_size == 0) return absl::OkStatus();
+    return InvalidArgument("--disk-cache-size is set, but --disk-cache is empty; set both flags");
+  }
+  if (options.disk_cache_size < kDiskCacheSizeMin) {
+    return InvalidArgument("--disk-cache-size is {}; with --disk-cache, it must be at least {}",
+                           options.disk_cache_size, kDiskCacheSizeMin);
+  }
+  if (!options.prefix_cache) {
+    return InvalidArgument("--disk-cache needs --prefix-cache on");
+  }
+  if (NeedsVerification(options.prefix_cache_hash)) {
+    return InvalidArgument(
+        "--prefix-cache-hash is {}; --disk-cache needs sha256 or sha256_cbor, because different "
+        "chunks must never have equal keys",
+        NameIn(kHashAlgorithmNames, options.prefix_cache_hash));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void BindOptions(Options& options, Flags& flags) {
@@ -426,6 +447,7 @@ absl::Status Validate(const Options& options) {
   if (options.kv_blocks && options.kv_memory > 0) {
     return InvalidArgument("--kv-blocks and --kv-memory are both set; set only one of these flags");
   }
+  INCIPIT_RETURN_IF_ERROR(ValidateDiskCache(options));
   if (options.text_queue_bytes_max < options.message_bytes_max) {
     return InvalidArgument(
         "--text-queue-bytes-max is {}; it must be at least --message-bytes-max, {}",

@@ -20,11 +20,14 @@
 #include "server/logging.h"
 #include "server/session/request_limits.h"
 #include "text/chat/tool_format.h"
+#include "tier/disk_tier.h"
 
 namespace incipit {
 
 // Maximum value of --metadata-bytes-max, in bytes.
 inline constexpr int64_t kMetadataBytesLimitMax = 1 << 20;
+// Smallest value of --disk-cache-size, in bytes.
+inline constexpr int64_t kDiskCacheSizeMin = 256 << 20;
 
 enum class Device : uint8_t { kCpu, kCuda };
 // Additional names of the metrics: none, or the metric names of vLLM (an inference server).
@@ -88,6 +91,19 @@ struct Options {
   // Memory of the KV cache in bytes. 0: half of the free memory on a CPU, or the share
   // `gpu_memory_fraction` of the free GPU memory on a GPU.
   int64_t kv_memory = 0;
+
+  std::string disk_cache;       // folder of the disk cache; empty: no disk cache
+  int64_t disk_cache_size = 0;  // maximum size of the disk cache in bytes
+  // Memory on the host for keys and values between the device and the disk, in bytes.
+  int64_t tier_staging = 256 << 20;
+  StorePolicy tier_store = StorePolicy::kAll;
+  int64_t tier_write_max =
+      0;  // maximum rate of writes to the disk in bytes per second; 0: no limit
+  int32_t tier_loads_max = 16;
+  // Maximum time that a request waits for the disk; 0: half of the predicted computing time.
+  Duration tier_wait_max{};
+  // Maximum time, at the end of the server, in which chunks in `tier_staging` are still written.
+  Duration tier_drain_timeout = std::chrono::seconds(10);
 
   // Maximum number of tokens in one step (batch); absent: chosen from measurements at the start of
   // the server.

@@ -224,6 +224,23 @@ GatewayDescription GatewayInfo(const ServerParts& parts) {
   return out;
 }
 
+// Owns the disk cache. The destructor waits until the chunks in staging are written, but at most
+// until the time limit has passed.
+class FlushedDiskTier {
+ public:
+  FlushedDiskTier(std::unique_ptr<DiskTier> tier, Duration limit)
+      : tier_(std::move(tier)), limit_(limit) {}
+  ~FlushedDiskTier() {
+    if (tier_ == nullptr || tier_->Flush(limit_)) return;
+    spdlog::warn("the server ends before all chunks are written to the disk cache");
+  }
+  DiskTier* get() const { return tier_.get(); }
+
+ private:
+  const std::unique_ptr<DiskTier> tier_;
+  const Duration limit_;
+};
+
 }  // namespace
 
 // The objects of a server, in the order of their construction. The destructor destroys the objects
@@ -277,6 +294,8 @@ class Server::Parts {
   // sessions in `dispatcher` use connections of `http`.
   std::unique_ptr<HttpServer> http;
   TokenDispatcher dispatcher;
+  // Destroyed after `engine`, which uses the disk cache until its end.
+  const FlushedDiskTier disk_tier;
   Engine engine;
   DrainSwitch drain;
   TextPool text_pool;
@@ -318,8 +337,9 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
                         if (hooks.on_fatal) hooks.on_fatal(status);
                       }},
                  clock, metrics),
+      disk_tier(std::move(parts.disk_tier), options.tier_drain_timeout),
       engine(WithSlack(parts.engine, options.requests_max), std::move(parts.runner), dispatcher,
-             clock),
+             clock, disk_tier.get()),
       drain(engine, health, clock),
       text_pool({.num_threads = options.text_threads,
                  .tasks_max = options.text_queue_max,
@@ -337,6 +357,9 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
   metrics.SetModelInfo(MetricsModel(parts));
   metrics.SetReportedTenants(ReportedTenants(options));
   metrics.SetLoadSource([this] { return engine.Load(); });
+  if (disk_tier.get() != nullptr) {
+    metrics.SetDiskCacheSource([this] { return disk_tier.get()->published_stats(); });
+  }
   if (!HasEngineApi(options)) return;
   kv_events = MakeKvEventHub();
   gateway = std::make_unique<GatewayService>(
@@ -361,6 +384,7 @@ Server::Parts::~Parts() {
   watchdog.reset();
   health.Stop();
   metrics.SetLoadSource(nullptr);
+  metrics.SetDiskCacheSource(nullptr);
   metrics.SetUnreadSource(nullptr);
   dispatcher.CancelAll(
       WithRetryDelay(Refuse(Reason::kDraining, "the server is stopping"), kRetryDelayMin));

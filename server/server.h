@@ -15,6 +15,7 @@
 #include "server/session/checked_request.h"
 #include "text/chat/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
+#include "tier/disk_tier.h"
 
 namespace incipit {
 
@@ -38,7 +39,8 @@ struct ServerParts {
   std::unique_ptr<ChatTemplate> chat_template;
   std::unique_ptr<ModelRunner> runner;
   EngineOptions engine;
-  ApiKeys keys;  // API keys with which clients may call the server
+  std::unique_ptr<DiskTier> disk_tier;  // null: no disk cache
+  ApiKeys keys;                         // API keys with which clients may call the server
 };
 
 // Callbacks for failures of the engine. A callback may run on any thread, and must not destroy the

@@ -1,6 +1,7 @@
 #include "tier/disk_tier.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <limits>
 #include <utility>
 
@@ -125,6 +126,14 @@ const IndexedChunk* DiskTier::FindStored(const BlockHash& key) const {
 }
 
 bool DiskTier::Has(const BlockHash& key) const { return FindStored(key) != nullptr; }
+
+bool DiskTier::Touch(const BlockHash& key) {
+  if (state_ != TierState::kOn) return false;
+  const IndexedChunk* const chunk = index_->Find(key);
+  if (chunk == nullptr || (chunk->at.segment != kNoSegment && !Has(key))) return false;
+  index_->Touch(key);
+  return true;
+}
 
 Duration DiskTier::PredictLoad(int32_t num_chunks) const {
   return rate_.Predict(num_loads_ + static_cast<size_t>(num_chunks));
@@ -281,13 +290,37 @@ void DiskTier::CancelStore(StoreTicket ticket) {
 
 TierStats DiskTier::TakeStats() {
   TierStats stats = std::exchange(stats_, {});
+  FillPresent(stats);
+  return stats;
+}
+
+void DiskTier::FillPresent(TierStats& stats) const {
   stats.state = state_;
   stats.bytes_used = state_ == TierState::kOn ? io_->num_bytes() : 0;
   stats.chunks = state_ == TierState::kOn ? index_->size() : 0;
   stats.loads_pending = num_loads_;
   stats.stores_pending = num_stores_;
   stats.slots_free = free_.size();
-  return stats;
+}
+
+TierStats DiskTier::published_stats() const {
+  MutexLock lock(published_mutex_);
+  return published_;
+}
+
+bool DiskTier::Flush(Duration limit) {
+  // Stores wake the engine, which has stopped. So look for ended stores again and again.
+  constexpr Duration kPause = std::chrono::milliseconds(2);
+  const Time deadline = SteadyClock().Now() + limit;
+  Mutex mutex;
+  std::condition_variable_any never;
+  MutexLock lock(mutex);
+  for (Poll(); has_pending_stores(); Poll()) {
+    const Time now = SteadyClock().Now();
+    if (now >= deadline || state_ != TierState::kOn) return false;
+    never.wait_until(mutex, std::min(deadline, now + kPause));
+  }
+  return true;
 }
 
 }  // namespace incipit

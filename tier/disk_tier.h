@@ -12,7 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "kvcache/tiers/prefix_tier.h"
 #include "tier/chunk_index.h"
 #include "tier/disk_io.h"
@@ -47,12 +49,17 @@ struct DiskTierOptions {
   const Clock* clock = nullptr;  // outlives the tier and its threads
   // Returns the time in seconds since 1970. Called by all threads.
   std::function<int64_t()> unix_seconds;
-  // Called by an I/O thread when the engine thread should call Poll: a load has ended, or the state
-  // of the tier has changed. Not called after the destruction of the tier. May be empty.
+  // Called by an I/O thread when the engine thread should call Poll: a load or a store has ended,
+  // or the state of the tier has changed. Not called after the destruction of the tier. May be
+  // empty. SetWake replaces the function.
   std::function<void()> wake;
 
   // A load fails after load_deadline. The tier is turned off if no load ends for load_deadline, or
   // no store for store_deadline, while such work is pending.
+  // Called in Poll when the state of the tier has changed. The status is the reason for kOff, and
+  // otherwise OK. May be empty.
+  std::function<void(TierState, const absl::Status&)> on_state;
+
   Duration load_deadline = std::chrono::seconds(5);
   Duration store_deadline = std::chrono::seconds(30);
   Duration lock_retry = std::chrono::milliseconds(250);
@@ -84,6 +91,7 @@ class DiskTier final : public PrefixTier {
 
   const ChunkShape& shape() const override { return options_.shape; }
   bool Has(const BlockHash& key) const override;
+  bool Touch(const BlockHash& key) override;
   Duration PredictLoad(int32_t num_chunks) const override;
   std::optional<LoadTicket> Load(const ChunkIdentity& chunk) override;
   LoadState state(LoadTicket ticket) const override;
@@ -94,6 +102,7 @@ class DiskTier final : public PrefixTier {
   void FinishStore(StoreTicket ticket) override;
   void CancelStore(StoreTicket ticket) override;
   bool Poll() override;
+  void SetWake(std::function<void()> wake) override { io_->queues().SetWake(std::move(wake)); }
   // Remove and Clear may allocate memory. The files change soon after the call.
   void Remove(const BlockHash& key) override;
   void Clear() override;
@@ -109,6 +118,12 @@ class DiskTier final : public PrefixTier {
   // Returns true if stores are not written yet. The server waits for these stores before it ends.
   bool has_pending_stores() const { return num_stores_ > 0; }
   TierStats TakeStats();  // returns the counters since the last call of TakeStats()
+  // Returns the counters since the creation of the tier, as of the latest call of Poll. May be
+  // called on any thread. REQUIRES: TakeStats is never called.
+  TierStats published_stats() const;
+  // Waits until all stores are written, but at most until `limit` has passed. Returns false if
+  // stores are left. REQUIRES: the engine has stopped.
+  bool Flush(Duration limit);
 
  private:
   // kFree: on the list of free slots. kLoad: the slot has a load. kStore: BeginStore reserved the
@@ -142,6 +157,8 @@ class DiskTier final : public PrefixTier {
   void DropStore(Slot& slot, StoreDrop reason);
 
   // disk_tier_poll.cpp
+  void Publish();
+  void FillPresent(TierStats& stats) const;
   bool Apply(Completion& completion);
   bool ApplyLoaded(const Completion& completion);
   void ApplyStored(const Completion& completion);
@@ -176,6 +193,9 @@ class DiskTier final : public PrefixTier {
   uint32_t num_stores_ = 0;           // slots with Use::kStore or Use::kWriting
   Time next_deadline_ = kNoDeadline;  // not later than the deadline of any slot
   TierStats stats_;
+  TierState reported_state_ = TierState::kStarting;  // the latest argument of options_.on_state
+  mutable Mutex published_mutex_;
+  TierStats published_ ABSL_GUARDED_BY(published_mutex_);
 };
 
 }  // namespace incipit

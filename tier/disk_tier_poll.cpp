@@ -15,7 +15,22 @@ bool DiskTier::Poll() {
   completions_.clear();
   const Time now = options_.clock->Now();
   if (now >= next_deadline_) has_changed |= CheckDeadlines(now);
+  Publish();
   return has_changed;
+}
+
+// Reports the state and the counters to the server.
+void DiskTier::Publish() {
+  if (reported_state_ != state_) {
+    reported_state_ = state_;
+    if (options_.on_state) {
+      options_.on_state(state_, state_ == TierState::kOff ? last_error_ : absl::OkStatus());
+    }
+  }
+  TierStats stats = stats_;
+  FillPresent(stats);
+  MutexLock lock(published_mutex_);
+  published_ = stats;
 }
 
 bool DiskTier::Apply(Completion& completion) {

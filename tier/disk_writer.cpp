@@ -81,7 +81,7 @@ void DiskWriter::CompleteStore(Completion completion) {
   completion.epoch = epoch_;
   completion.generation = generation_;
   completion.ended = io_.options_.clock->Now();
-  io_.queues_.Complete(std::move(completion), false);
+  io_.queues_.Complete(std::move(completion), true);
 }
 
 void DiskWriter::Store(const StoreJob& job) {

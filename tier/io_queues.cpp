@@ -76,11 +76,13 @@ void IoQueues::Complete(Completion completion, bool wakes) {
   if (wake_) wake_();
 }
 
+void IoQueues::SetWake(std::function<void()> wake) {
+  MutexLock lock(wake_mutex_);
+  wake_ = std::move(wake);
+}
+
 void IoQueues::Stop() {
-  {
-    MutexLock lock(wake_mutex_);
-    wake_ = nullptr;
-  }
+  SetWake(nullptr);
   MutexLock lock(mutex_);
   stopped_ = true;
   load_arrived_.notify_all();

@@ -119,6 +119,9 @@ class IoQueues {
   bool NextLoads(bool waits, size_t num_max, std::vector<uint32_t>& slots);
   void Complete(Completion completion, bool wakes);
 
+  // Replaces the function `wake`. Waits for the end of a call of the previous function.
+  void SetWake(std::function<void()> wake);
+
   // Ends all waits. `wake` is not called after the return of Stop.
   void Stop();
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }

@@ -38,6 +38,10 @@ class PrefixTier {
   // bytes of the chunk. Always false while the tier is turned off because of errors.
   virtual bool Has(const BlockHash& key) const = 0;
 
+  // Marks the chunk with the key `key` as used. Returns true if the tier has the chunk, or writes
+  // the chunk now. A tier without room removes chunks first that were not used for a long time.
+  virtual bool Touch(const BlockHash& key) = 0;
+
   // Returns the predicted time until a load of `num_chunks` chunks is ready, if the load started
   // now.
   virtual Duration PredictLoad(int32_t num_chunks) const = 0;

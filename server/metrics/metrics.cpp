@@ -99,6 +99,10 @@ class Metrics::State {
     if (!source && unread_source_) facts_.unread = unread_source_();
     unread_source_ = std::move(source);
   }
+  void SetDiskCacheSource(std::function<TierStats()> source) {
+    const MutexLock lock(mutex_);
+    disk_cache_source_ = std::move(source);
+  }
 
   std::string Text() {
     MetricsFacts facts;
@@ -108,6 +112,7 @@ class Metrics::State {
       const MutexLock lock(mutex_);
       if (load_source_) facts_.load = load_source_();
       if (unread_source_) facts_.unread = unread_source_();
+      if (disk_cache_source_) facts_.disk_cache = disk_cache_source_();
       facts = facts_;
     }
     facts.time = SecondsSinceEpoch();
@@ -122,6 +127,7 @@ class Metrics::State {
   MetricsFacts facts_ ABSL_GUARDED_BY(mutex_);
   std::function<EngineLoad()> load_source_ ABSL_GUARDED_BY(mutex_);
   std::function<UnreadOutput()> unread_source_ ABSL_GUARDED_BY(mutex_);
+  std::function<TierStats()> disk_cache_source_ ABSL_GUARDED_BY(mutex_);
 };
 
 Metrics::Metrics(MetricsOptions options) : state_(std::make_unique<State>(options)) {}
@@ -138,6 +144,10 @@ void Metrics::SetUnreadSource(std::function<UnreadOutput()> source) {
   state_->SetUnreadSource(std::move(source));
 }
 
+void Metrics::SetDiskCacheSource(std::function<TierStats()> source) {
+  state_->SetDiskCacheSource(std::move(source));
+}
+
 void Metrics::OnStep(const StepEvents& events) {
   MetricsValues& values = state_->values;
   for (const AdmissionEvent& admission : events.admissions) {
@@ -146,6 +156,7 @@ void Metrics::OnStep(const StepEvents& events) {
       Add(values.wait_seconds[i], ToSeconds(admission.waits[i]));
     }
     Add(values.prompt_cached_tokens, admission.num_cached_tokens);
+    Add(values.loaded_tokens, admission.num_loaded_tokens);
     Add(values.prompt_computed_tokens, admission.num_prompt_tokens - admission.num_cached_tokens);
   }
   const StepStats& stats = events.stats;

@@ -15,6 +15,7 @@
 #include "base/types.h"
 #include "engine/engine.h"
 #include "server/session/reason.h"
+#include "tier/tier_stats.h"
 
 namespace incipit {
 
@@ -110,6 +111,9 @@ class Metrics {
   // may call `source`. Before an object that `source` uses is destroyed, the caller must call
   // SetUnreadSource(nullptr).
   void SetUnreadSource(std::function<UnreadOutput()> source);
+  // Sets the function that returns the counters of the disk cache. Any thread may call `source`.
+  // Before the disk cache is destroyed, the caller must call SetDiskCacheSource(nullptr).
+  void SetDiskCacheSource(std::function<TierStats()> source);
 
   // Adds the events of one step (batch) of the engine to the metrics. Called by the engine thread.
   void OnStep(const StepEvents& events);

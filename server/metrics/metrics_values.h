@@ -41,6 +41,7 @@ struct MetricsValues {
   std::array<std::atomic<double>, kNumWaitReasons> wait_seconds{};
   std::array<std::atomic<double>, std::tuple_size_v<ServiceTotals>> tenant_services{};
   MetricsCounter prompt_computed_tokens{0}, prompt_cached_tokens{0}, generated_tokens{0};
+  MetricsCounter loaded_tokens{0};  // prompt tokens that were loaded from the disk cache
   MetricsCounter step_prefill_tokens{0}, step_decode_tokens{0};
   std::atomic<double> plan_seconds{0}, run_seconds{0}, commit_seconds{0};
   std::array<MetricsCounter, kNumKvEventGaps> kv_event_gaps{};

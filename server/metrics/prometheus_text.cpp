@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/metrics/disk_cache_text.h"
 #include "server/metrics/family_writer.h"
 #include "server/metrics/scheduling_text.h"
 #include "server/metrics/vllm_text.h"
@@ -247,6 +248,7 @@ std::string MetricsText(const MetricsValues& values, const MetricsFacts& facts,
   WriteKvEvents(ours, values);
   WriteSteps(ours, values);
   WriteScheduling(ours, values, facts);
+  if (facts.disk_cache) WriteDiskCache(ours, values, *facts.disk_cache);
   WriteInfo(ours, facts);
   std::string text = ours.Serialize();
   if (options.vllm_names) text += VllmMetricsText(values, facts);

@@ -1,6 +1,7 @@
 // Writes the metrics in the text format of Prometheus: names, help texts, labels and values.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct MetricsFacts {
   ModelMetrics model;
   EngineLoad load;
   UnreadOutput unread;
+  std::optional<TierStats> disk_cache;        // absent: no disk cache
   std::vector<std::string> reported_tenants;  // see Metrics::SetReportedTenants
   double start_time = 0;  // time at which the process started, in seconds since the Unix epoch
   double time = 0;        // time of the request for the metrics, in seconds since the Unix epoch

@@ -38,6 +38,10 @@ class FakeTier final : public PrefixTier {
 
   const ChunkShape& shape() const override { return options_.shape; }
   bool Has(const BlockHash& key) const override { return records_.contains(key.bytes); }
+  bool Touch(const BlockHash& key) override {
+    const auto is_store = [&](const auto& entry) { return entry.second.record.key == key; };
+    return Has(key) || std::ranges::any_of(stores_, is_store);
+  }
   Duration PredictLoad(int32_t num_chunks) const override {
     return options_.load_time * num_chunks;
   }

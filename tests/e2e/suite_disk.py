@@ -1,0 +1,229 @@
+"""Tests the disk cache through the server: restarts, isolation, damaged files, and two servers on one folder."""
+import os
+import pathlib
+import random
+import shutil
+import signal
+import stat
+import tempfile
+import threading
+import time
+import unittest
+
+import grpc
+from harness.server import BUNDLED, Server, default_model, greedy
+
+SIZE = "256MiB"
+PROMPT_TOKENS = 400
+# The bundled model has 128 tokens in a chunk. The last token of a prompt is always computed.
+CHUNK_TOKENS = 128
+LOADED_TOKENS = PROMPT_TOKENS // CHUNK_TOKENS * CHUNK_TOKENS
+
+
+def random_prompt(server, seed, size=PROMPT_TOKENS):
+    generator = random.Random(seed)
+    return [generator.randrange(3, server.info().vocab_size) for _ in range(size)]
+
+
+def tiers(reply):
+    by_tier = reply.usage.cached_tokens_by_tier
+    return by_tier.device, by_tier.disk
+
+
+@unittest.skipUnless(BUNDLED.exists(), "models/incipit-tiny is not there")
+class DiskCacheTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="incipit-disk-"))
+        self.addCleanup(shutil.rmtree, self.folder, True)
+        self.cache = self.folder / "cache"
+
+    def server(self, *flags, **arguments):
+        arguments.setdefault("model", BUNDLED)
+        return Server("--disk-cache", str(self.cache), "--disk-cache-size", SIZE, *flags, **arguments)
+
+    def wait_until(self, server, is_true, seconds=30):
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if is_true():
+                return
+            threading.Event().wait(0.02)
+        self.fail(f"timeout; state of the disk cache: {self.state(server)}")
+
+    def state(self, server):
+        return [name for name in ("starting", "on", "locked", "off")
+                if server.metric("incipit_disk_cache_state", state=name) == 1]
+
+    def wait_on(self, server):
+        # The state changes when the engine plans a step.
+        def is_on():
+            server.generate(greedy([5, 6, 7], 1))
+            return self.state(server) == ["on"]
+        self.wait_until(server, is_on)
+
+    def wait_stored(self, server, num_chunks):
+        def is_stored():
+            server.generate(greedy([5, 6, 7], 1))
+            return server.metric("incipit_disk_cache_stored_chunks_total") >= num_chunks
+        self.wait_until(server, is_stored)
+
+    def fill(self, server, *seeds):
+        """Generates from one prompt for each seed, and waits until the chunks are on the disk."""
+        self.wait_on(server)
+        before = server.metric("incipit_disk_cache_stored_chunks_total")
+        replies = [server.generate(greedy(random_prompt(server, seed), 8)) for seed in seeds]
+        self.wait_stored(server, before + len(seeds) * LOADED_TOKENS // CHUNK_TOKENS)
+        return replies
+
+    def test_a_restarted_server_has_its_cache(self):
+        with self.server() as server:
+            first, other = self.fill(server, 1, 2)
+            self.assertEqual(tiers(first), (0, 0))
+            server.signal()
+            self.assertEqual(server.wait(), 0)
+        mode = stat.S_IMODE(self.cache.stat().st_mode)
+        self.assertEqual(mode, 0o700)
+        with self.server() as server:
+            self.wait_on(server)
+            prompt = random_prompt(server, 1)
+            again = server.generate(greedy(prompt, 8))
+            self.assertEqual(tiers(again), (0, LOADED_TOKENS))
+            self.assertEqual(again.usage.cached_tokens, LOADED_TOKENS)
+            self.assertEqual(again.token_ids, first.token_ids)
+            # The blocks are now on the device.
+            self.assertEqual(tiers(server.generate(greedy(prompt, 8))), (PROMPT_TOKENS - 1, 0))
+            logged = greedy(random_prompt(server, 2), 8)
+            logged.sampling.logprobs = 3
+            self.assertEqual(server.generate(logged).token_ids, other.token_ids)
+            self.assertEqual(server.metric("incipit_disk_cache_loaded_tokens_total"), 2 * LOADED_TOKENS)
+            self.assertEqual(server.metric("incipit_disk_cache_loads_total", result="hit"), 6)
+
+    def test_an_evicted_prefix_is_loaded(self):
+        # 64 blocks of 16 tokens: each prompt takes 26 blocks.
+        with self.server("--kv-blocks", "64", "--prefix-cache-policy", "lru") as server:
+            first, *_ = self.fill(server, 1, 2, 3, 4)
+            again = server.generate(greedy(random_prompt(server, 1), 8))
+            self.assertGreater(tiers(again)[1], 0)
+            self.assertEqual(again.token_ids, first.token_ids)
+
+    def test_a_killed_server_loses_little(self):
+        server = self.server()
+        with server:
+            first, = self.fill(server, 1)
+            server.process.send_signal(signal.SIGKILL)
+            server.process.wait()
+        with self.server() as server:
+            self.wait_on(server)
+            again = server.generate(greedy(random_prompt(server, 1), 8))
+            self.assertEqual(tiers(again), (0, LOADED_TOKENS))
+            self.assertEqual(again.token_ids, first.token_ids)
+
+    def test_tenants_and_salts_share_nothing(self):
+        with self.server("--isolate-tenants", "on") as server:
+            self.fill(server, 1)
+        with self.server("--isolate-tenants", "on") as server:
+            self.wait_on(server)
+            prompt = random_prompt(server, 1)
+            other = server.generate(greedy(prompt, 1), metadata=(("x-tenant-id", "other"),))
+            self.assertEqual(tiers(other), (0, 0))
+            salted = greedy(prompt, 1)
+            salted.cache.salt = "salt"
+            self.assertEqual(tiers(server.generate(salted)), (0, 0))
+            self.assertEqual(tiers(server.generate(greedy(prompt, 1)))[1], LOADED_TOKENS)
+
+    def test_other_kinds_of_keys_and_values_are_not_used(self):
+        with self.server("--kv-dtype", "f32") as server:
+            self.fill(server, 1)
+        with self.server("--kv-dtype", "bf16") as server:
+            self.wait_on(server)
+            self.assertEqual(tiers(server.generate(greedy(random_prompt(server, 1), 1))), (0, 0))
+        with self.server("--kv-dtype", "f32") as server:
+            self.wait_on(server)
+            self.assertEqual(tiers(server.generate(greedy(random_prompt(server, 1), 1)))[1], LOADED_TOKENS)
+
+    def test_other_weights_are_not_used(self):
+        with self.server() as server:
+            self.fill(server, 1)
+        changed = self.folder / "model"
+        shutil.copytree(BUNDLED, changed)
+        weights, = changed.glob("*.safetensors")
+        weights.chmod(0o600)
+        content = bytearray(weights.read_bytes())
+        content[-4] ^= 1  # the lowest bit of the mantissa of one weight
+        weights.write_bytes(content)
+        with self.server(model=changed) as server:
+            self.wait_on(server)
+            self.assertEqual(tiers(server.generate(greedy(random_prompt(server, 1), 1))), (0, 0))
+
+    def test_damaged_chunks_are_computed(self):
+        with self.server() as server:
+            first, = self.fill(server, 1)
+        generator = random.Random(7)
+        for path in self.cache.rglob("*"):
+            if not path.is_file() or path.stat().st_size < 1 << 20:
+                continue
+            with open(path, "r+b") as file:
+                for position in range(4096, path.stat().st_size, 64 << 10):
+                    file.seek(position + generator.randrange(4096))
+                    byte = file.read(1)
+                    file.seek(-1, os.SEEK_CUR)
+                    file.write(bytes([byte[0] ^ 0x10]))
+        with self.server() as server:
+            self.wait_on(server)
+            again = server.generate(greedy(random_prompt(server, 1), 8))
+            self.assertEqual(tiers(again), (0, 0))
+            self.assertEqual(again.token_ids, first.token_ids)
+
+    def test_requests_that_must_not_read_the_cache_load_nothing(self):
+        with self.server() as server:
+            first, = self.fill(server, 1)
+        with self.server() as server:
+            self.wait_on(server)
+            fresh = greedy(random_prompt(server, 1), 8)
+            fresh.cache.skip_read = True
+            reply = server.generate(fresh)
+            self.assertEqual(tiers(reply), (0, 0))
+            self.assertEqual(reply.token_ids, first.token_ids)
+            self.assertEqual(server.metric("incipit_disk_cache_loads_total", result="hit"), 0)
+
+    def test_a_reset_empties_the_disk_cache(self):
+        with self.server() as server:
+            self.fill(server, 1)
+            server.wait_until_idle()
+            server.reset_cache()
+            self.assertEqual(tiers(server.generate(greedy(random_prompt(server, 1), 1))), (0, 0))
+
+    def test_a_second_server_takes_over(self):
+        with self.server() as first:
+            self.fill(first, 1)
+            with self.server() as second:
+                self.wait_until(second, lambda: second.generate(greedy([5, 6], 1)) and self.state(second) == ["locked"])
+                prompt = random_prompt(second, 1)
+                self.assertEqual(tiers(second.generate(greedy(prompt, 1))), (0, 0))
+                second.wait_until_idle()
+                second.reset_cache()
+                first.close()
+                self.wait_on(second)
+                self.assertEqual(tiers(second.generate(greedy(prompt, 1)))[1], LOADED_TOKENS)
+
+    def test_a_folder_that_others_can_read_is_refused(self):
+        self.cache.mkdir(mode=0o755)
+        self.cache.chmod(0o755)
+        with self.assertRaises(Exception) as raised:
+            self.server()
+        self.assertIn(str(self.cache), str(raised.exception))
+
+
+@unittest.skipUnless(default_model(), "no model: models/incipit-tiny is not there")
+class DiskCacheFlagsTest(unittest.TestCase):
+    def refused(self, *flags):
+        with self.assertRaises(Exception) as raised:
+            Server(*flags)
+        return str(raised.exception)
+
+    def test_flags_that_do_not_fit_are_refused_by_name(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertIn("--disk-cache-size", self.refused("--disk-cache", folder))
+            self.assertIn("--disk-cache", self.refused("--disk-cache-size", SIZE))
+            both = ("--disk-cache", folder, "--disk-cache-size", SIZE)
+            self.assertIn("--prefix-cache", self.refused(*both, "--prefix-cache", "off"))
+            self.assertIn("--prefix-cache-hash", self.refused(*both, "--prefix-cache-hash", "xxh3_128"))
