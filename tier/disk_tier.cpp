@@ -277,8 +277,10 @@ void DiskTier::FinishStore(StoreTicket ticket) {
   slot.started = options_.clock->Now();
   slot.deadline = slot.started + options_.store_deadline;
   next_deadline_ = std::min(next_deadline_, slot.deadline);
-  io_->queues().PushStore(
-      {.slot = IndexOf(slot), .epoch = slot.epoch, .generation = slot.generation});
+  io_->queues().PushStore({.slot = IndexOf(slot),
+                           .serial = slot.serial,
+                           .epoch = slot.epoch,
+                           .generation = slot.generation});
 }
 
 void DiskTier::CancelStore(StoreTicket ticket) {

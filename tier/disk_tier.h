@@ -169,7 +169,7 @@ class DiskTier final : public PrefixTier {
   bool FailLoads();  // returns true if a load was pending
   bool CheckDeadlines(Time now);
   bool FailLate(Slot& slot);
-  void EraseOnDisk(ChunkLocation at);
+  void DropChunk(const BlockHash& key, ChunkLocation at);
   void RemoveTree(const BlockHash& key);
 
   const DiskTierOptions options_;

@@ -80,9 +80,7 @@ bool DiskTier::ApplyLoaded(const Completion& completion) {
   if (is_error) ++stats_.load_errors;
   // The segment of a missing file was reclaimed after Load.
   if (absl::IsNotFound(completion.status)) ++stats_.misses;
-  if (!is_valid && !absl::IsCancelled(completion.status) && index_ != nullptr) {
-    index_->Erase(slot.key, slot.at);
-  }
+  if (!is_valid && !absl::IsCancelled(completion.status)) DropChunk(slot.key, slot.at);
   bool has_changed = false;
   if (slot.num_tickets == 0) {
     ++stats_.loads_cancelled;
@@ -101,8 +99,7 @@ bool DiskTier::ApplyLoaded(const Completion& completion) {
         completion.status, fmt::format("{} loads in a row have failed", load_errors_in_a_row_));
     io_->queues().PushControl(
         {.kind = ControlJob::Kind::kTurnOff, .epoch = epoch_, .status = status});
-    TurnOff(status);
-    has_changed = true;
+    has_changed |= TurnOff(status);
   }
   return has_changed;
 }
@@ -113,14 +110,12 @@ void DiskTier::ApplyStored(const Completion& completion) {
   last_store_end_ = std::max(last_store_end_, completion.ended);
   if (!completion.status.ok()) return DropStore(slot, StoreDrop::kError);
   if (completion.reason != RejectReason::kOk) return DropStore(slot, StoreDrop::kNotFinite);
-  const bool is_cleared = slot.generation != generation_;
-  if (completion.is_dropped || slot.epoch != epoch_) {
-    return DropStore(slot, is_cleared ? StoreDrop::kRemoved : StoreDrop::kOff);
+  // The writer erases or drops the record of a chunk that Remove or Clear has removed.
+  if (slot.generation != generation_ || !index_->Has(slot.key, slot.at)) {
+    return DropStore(slot, slot.epoch == epoch_ ? StoreDrop::kRemoved : StoreDrop::kOff);
   }
-  if (is_cleared || !index_->Move(slot.key, slot.at, completion.at)) {
-    EraseOnDisk(completion.at);
-    return DropStore(slot, StoreDrop::kRemoved);
-  }
+  if (completion.is_dropped) return DropStore(slot, StoreDrop::kOff);
+  index_->Move(slot.key, slot.at, completion.at);
   ++stats_.chunks_stored;
   stats_.bytes_stored += layout_.record_bytes;
   --num_stores_;
@@ -128,13 +123,9 @@ void DiskTier::ApplyStored(const Completion& completion) {
 }
 
 void DiskTier::ApplyMoved(const Completion& completion) {
-  if (completion.epoch != epoch_) return;
-  if (completion.generation == generation_ &&
-      index_->Move(completion.key, completion.from, completion.at)) {
-    ++stats_.chunks_moved;
-  } else {
-    EraseOnDisk(completion.at);
-  }
+  if (completion.epoch != epoch_ || index_ == nullptr) return;
+  // The writer erases the record of a chunk that is not in the index any more.
+  if (index_->Move(completion.key, completion.from, completion.at)) ++stats_.chunks_moved;
 }
 
 void DiskTier::ApplyReclaimWanted(Completion& completion) {
@@ -225,19 +216,25 @@ bool DiskTier::FailLate(Slot& slot) {
   return slot.num_tickets > 0;
 }
 
-void DiskTier::EraseOnDisk(ChunkLocation at) {
+// Removes a chunk that could not be loaded.
+void DiskTier::DropChunk(const BlockHash& key, ChunkLocation at) {
+  if (index_ == nullptr || !index_->Erase(key, at)) return;
   io_->queues().PushControl({.kind = ControlJob::Kind::kErase, .erased = {at}});
 }
 
-// Removes chunks from the index and from the disk. Loads of removed chunks fail.
+// Removes chunks from the index and from the disk.
 void DiskTier::RemoveTree(const BlockHash& key) {
-  std::vector<ChunkLocation> erased;
+  ControlJob erase = {.kind = ControlJob::Kind::kErase};
   index_->RemoveTree(key, [&](const IndexedChunk& chunk) {
     ++stats_.chunks_removed;
-    if (chunk.at.segment != kNoSegment) erased.push_back(chunk.at);
+    if (chunk.at.segment != kNoSegment) {
+      erase.erased.push_back(chunk.at);
+    } else if (const Slot& slot = slots_[chunk.at.index]; slot.use == Use::kWriting) {
+      io_->queues().PushControl(
+          {.kind = ControlJob::Kind::kCancelStore, .slot = chunk.at.index, .serial = slot.serial});
+    }
   });
-  if (erased.empty()) return;
-  io_->queues().PushControl({.kind = ControlJob::Kind::kErase, .erased = std::move(erased)});
+  if (!erase.erased.empty()) io_->queues().PushControl(std::move(erase));
 }
 
 void DiskTier::Remove(const BlockHash& key) {

@@ -10,27 +10,37 @@ namespace incipit {
 using Kind = Completion::Kind;
 
 DiskWriter::DiskWriter(DiskIo& io)
-    : io_(io), segments_(io.segments_), mover_slot_(io.options_.num_slots) {}
+    : io_(io),
+      segments_(io.segments_),
+      mover_slot_(io.options_.num_slots),
+      slots_(io.options_.num_slots) {}
 
 void DiskWriter::Run() {
-  while (!io_.queues_.stopped()) {
-    if (!is_open_ && SteadyClock().Now() >= next_attempt_) Open();
-    if (is_open_) AskForRoom();
-    if (held_store_ && (!is_open_ || segments_.CanAppend())) {
-      Store(*std::exchange(held_store_, std::nullopt));
-      continue;
-    }
-    auto job = io_.queues_.NextWriterJob(!held_store_, is_open_ ? kNoDeadline : next_attempt_);
-    if (!job) continue;
+  while (!io_.queues_.stopped()) RunOnce();
+  while (auto job = io_.queues_.NextWriterJob(false, kNoDeadline)) {
+    Execute(*std::move(job->control));
+  }
+  // Removals wait for a disk that has failed. This is the last attempt.
+  if (!is_open_ && (clears_at_open_ || !erased_.empty())) Open();
+  segments_.Close();
+  io_.file_system_->Unlock();
+}
+
+// Executes one job, or tries to turn the tier on.
+void DiskWriter::RunOnce() {
+  if (!is_open_ && SteadyClock().Now() >= next_attempt_) Open();
+  if (is_open_) AskForRoom();
+  if (held_store_ && (!is_open_ || segments_.CanAppend())) {
+    Store(*std::exchange(held_store_, std::nullopt));
+  } else if (auto job =
+                 io_.queues_.NextWriterJob(!held_store_, is_open_ ? kNoDeadline : next_attempt_)) {
     if (job->control) {
       Execute(*std::move(job->control));
     } else {
       Store(job->store);
     }
-    io_.num_bytes_.store(segments_.num_bytes(), std::memory_order_relaxed);
   }
-  segments_.Close();
-  io_.file_system_->Unlock();
+  io_.num_bytes_.store(segments_.num_bytes(), std::memory_order_relaxed);
 }
 
 void DiskWriter::Open() {
@@ -85,7 +95,8 @@ void DiskWriter::CompleteStore(Completion completion) {
 }
 
 void DiskWriter::Store(const StoreJob& job) {
-  if (!is_open_ || job.epoch != epoch_ || job.generation != generation_) {
+  const bool is_cancelled = slots_[job.slot].cancelled == job.serial;
+  if (!is_open_ || is_cancelled || job.epoch != epoch_ || job.generation != generation_) {
     return CompleteStore({.slot = job.slot, .is_dropped = true});
   }
   if (!segments_.CanAppend()) {
@@ -100,7 +111,11 @@ void DiskWriter::Store(const StoreJob& job) {
   }
   SealRecord(record);
   const absl::StatusOr<ChunkLocation> at = segments_.Append(record);
-  if (at.ok()) return CompleteStore({.slot = job.slot, .at = *at});
+  if (at.ok()) {
+    slots_[job.slot].written = job.serial;
+    slots_[job.slot].at = *at;
+    return CompleteStore({.slot = job.slot, .at = *at});
+  }
   CompleteStore({.slot = job.slot, .status = at.status()});
   Fail(at.status());
 }
@@ -108,7 +123,9 @@ void DiskWriter::Store(const StoreJob& job) {
 void DiskWriter::Execute(ControlJob job) {
   switch (job.kind) {
     case ControlJob::Kind::kErase:
-      return Erase(std::move(job.erased));
+      return Erase(job.erased);
+    case ControlJob::Kind::kCancelStore:
+      return CancelStore(job.slot, job.serial);
     case ControlJob::Kind::kReclaim:
       return Reclaim(job);
     case ControlJob::Kind::kClear:
@@ -121,11 +138,20 @@ void DiskWriter::Execute(ControlJob job) {
   }
 }
 
-void DiskWriter::Erase(std::vector<ChunkLocation> locations) {
+void DiskWriter::Erase(const std::vector<ChunkLocation>& locations) {
   erased_.insert(erased_.end(), locations.begin(), locations.end());
+  for (const MovedRecord& moved : moved_) {
+    if (std::ranges::find(locations, moved.from) != locations.end()) erased_.push_back(moved.to);
+  }
   if (!is_open_) return;
   absl::Status status = RemoveErased();
   if (!status.ok()) Fail(std::move(status));
+}
+
+void DiskWriter::CancelStore(uint32_t slot, uint64_t serial) {
+  SlotStore& store = slots_[slot];
+  if (store.written == serial) return Erase({store.at});
+  store.cancelled = serial;
 }
 
 absl::Status DiskWriter::RemoveErased() {
@@ -139,6 +165,7 @@ absl::Status DiskWriter::RemoveErased() {
 void DiskWriter::Reclaim(const ControlJob& job) {
   if (!is_open_ || job.epoch != epoch_) return;
   waits_for_reclaim_ = false;
+  moved_.clear();
   absl::Status status = MoveRecords(job.segment, job.moved);
   if (status.ok()) status = segments_.RemoveSegment(job.segment);
   if (!status.ok()) return Fail(std::move(status));
@@ -154,12 +181,12 @@ absl::Status DiskWriter::MoveRecords(uint32_t segment, const std::vector<uint32_
     if (absl::IsNotFound(status) || absl::IsOutOfRange(status)) continue;
     INCIPIT_RETURN_IF_ERROR(status);
     INCIPIT_ASSIGN_OR_RETURN(const ChunkLocation at, segments_.Append(record));
+    moved_.push_back({from, at});
     io_.queues_.Complete({.kind = Kind::kMoved,
                           .key = HeaderOf(record).key,
                           .from = from,
                           .at = at,
-                          .epoch = epoch_,
-                          .generation = generation_},
+                          .epoch = epoch_},
                          false);
   }
   return absl::OkStatus();
@@ -178,7 +205,7 @@ void DiskWriter::Clear(uint64_t generation) {
 }
 
 void DiskWriter::AskForRoom() {
-  if (waits_for_reclaim_ || (!segments_.has_active() && !held_store_)) return;
+  if (waits_for_reclaim_ || (!segments_.IsHalfFull() && !held_store_)) return;
   const absl::StatusOr<std::optional<uint32_t>> oldest = segments_.SegmentToReclaim();
   if (!oldest.ok()) return Fail(oldest.status());
   if (!*oldest) return;

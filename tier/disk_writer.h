@@ -12,22 +12,35 @@ namespace incipit {
 class DiskWriter {
  public:
   explicit DiskWriter(DiskIo& io);
-  // Executes jobs until the queues are stopped.
+  // Executes jobs until the queues are stopped. Then executes the remaining ControlJobs, because
+  // removed chunks must not be there after a restart.
   void Run();
 
  private:
+  // The last store of a staging slot.
+  struct SlotStore {
+    uint64_t written = 0;    // serial of the last store that was written
+    uint64_t cancelled = 0;  // serial of the last store that was cancelled before the write
+    ChunkLocation at;        // location of the store `written`
+  };
+  struct MovedRecord {
+    ChunkLocation from, to;
+  };
+
+  void RunOnce();
   // Tries to take the lock and to find all records. Sets the time of the next attempt on failure.
   void Open();
   // Turns the tier off until the next attempt.
   void Fail(absl::Status status);
   void Store(const StoreJob& job);
   void Execute(ControlJob job);
-  void Erase(std::vector<ChunkLocation> locations);
+  void Erase(const std::vector<ChunkLocation>& locations);
+  void CancelStore(uint32_t slot, uint64_t serial);
   void Reclaim(const ControlJob& job);
   absl::Status MoveRecords(uint32_t segment, const std::vector<uint32_t>& indexes);
   void Clear(uint64_t generation);
   // Reports the segment that must be reclaimed before the next segment fits. Asks while the newest
-  // segment has room for moved records, or when a store needs the room.
+  // segment still has room for moved records, or when a store needs the room.
   void AskForRoom();
   absl::Status RemoveErased();
   void CompleteStore(Completion completion);
@@ -44,6 +57,9 @@ class DiskWriter {
   uint64_t generation_ = 0;             // number of calls of PrefixTier::Clear
   Time opened_{}, next_attempt_{};
   Duration pause_{};
+  std::vector<SlotStore> slots_;
+  // Records that the last reclaim has moved. The engine thread may not know the new locations yet.
+  std::vector<MovedRecord> moved_;
   std::vector<ChunkLocation> erased_;  // records to erase when the tier is on again
 };
 

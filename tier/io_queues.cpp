@@ -40,12 +40,13 @@ void IoQueues::TakeCompletions(std::vector<Completion>& completions) {
 
 std::optional<IoQueues::WriterJob> IoQueues::NextWriterJob(bool takes_stores, Time deadline) {
   MutexLock lock(mutex_);
-  while (!stopped()) {
+  while (true) {
     if (!controls_.empty()) {
       WriterJob job = {.control = std::move(controls_.front()), .store = {}};
       controls_.erase(controls_.begin());
       return job;
     }
+    if (stopped()) return std::nullopt;
     if (takes_stores && !stores_.empty()) {
       return WriterJob{.control = std::nullopt, .store = stores_.Pop()};
     }
@@ -55,7 +56,6 @@ std::optional<IoQueues::WriterJob> IoQueues::NextWriterJob(bool takes_stores, Ti
       return std::nullopt;
     }
   }
-  return std::nullopt;
 }
 
 bool IoQueues::NextLoads(bool waits, size_t num_max, std::vector<uint32_t>& slots) {

@@ -42,6 +42,7 @@ class FixedQueue {
 // Writes the record in staging slot `slot` to the disk.
 struct StoreJob {
   uint32_t slot = 0;
+  uint64_t serial = 0;  // identifies the store among all stores of the slot
   // Values of the tier at BeginStore. The writer drops the record if a value has changed since.
   uint64_t epoch = 0;
   uint64_t generation = 0;
@@ -49,12 +50,16 @@ struct StoreJob {
 
 // A job for the writer thread that has priority over StoreJobs.
 struct ControlJob {
-  // kErase: makes the records at `erased` invalid. kReclaim: moves the records `moved` of segment
-  // `segment` to the newest segment, and removes segment `segment`. kClear: removes all segments.
-  // kTurnOff: turns the tier off because of `status`. kDiscard: destroys `index`.
-  enum class Kind : uint8_t { kErase, kReclaim, kClear, kTurnOff, kDiscard };
+  // kErase: makes the records at `erased` invalid. kCancelStore: drops the store `serial` of the
+  // staging slot `slot`, or makes its record invalid if the record is written. kReclaim: moves the
+  // records `moved` of segment `segment` to the newest segment, and removes segment `segment`.
+  // kClear: removes all segments. kTurnOff: turns the tier off because of `status`. kDiscard:
+  // destroys `index`.
+  enum class Kind : uint8_t { kErase, kCancelStore, kReclaim, kClear, kTurnOff, kDiscard };
   Kind kind = Kind::kErase;
   std::vector<ChunkLocation> erased{};
+  uint32_t slot = 0;
+  uint64_t serial = 0;
   uint32_t segment = kNoSegment;
   std::vector<uint32_t> moved{};
   uint64_t epoch = 0;
@@ -108,7 +113,8 @@ class IoQueues {
   void TakeCompletions(std::vector<Completion>& completions);
 
   // Returns the next job of the writer: a ControlJob, or a StoreJob if `takes_stores`. Returns
-  // std::nullopt at the time `deadline` or after Stop.
+  // std::nullopt at the time `deadline`. After Stop, returns only ControlJobs, and std::nullopt
+  // after the last ControlJob.
   struct WriterJob {
     std::optional<ControlJob> control;
     StoreJob store;

@@ -21,6 +21,7 @@ absl::StatusOr<std::shared_ptr<File>> SegmentFiles::Get(uint32_t number) {
 
 void SegmentFiles::Add(uint32_t number, std::shared_ptr<File> file) {
   MutexLock lock(mutex_);
+  if (number < oldest_) return;
   const auto found = std::ranges::find(open_, number, &OpenFile::number);
   if (found != open_.end()) {
     found->file.swap(file);
@@ -34,6 +35,7 @@ void SegmentFiles::Add(uint32_t number, std::shared_ptr<File> file) {
 
 void SegmentFiles::Forget(uint32_t number) {
   MutexLock lock(mutex_);
+  oldest_ = std::max(oldest_, number + 1);
   std::erase_if(open_, [number](const OpenFile& open) { return open.number == number; });
 }
 

@@ -55,11 +55,13 @@ absl::Status SegmentStore::ListSegments() {
 
 absl::Status SegmentStore::Open(int64_t now_s, ChunkIndex& index) {
   Close();
+  older_copies_.clear();
   INCIPIT_RETURN_IF_ERROR(ListSegments());
   while (num_bytes_ > options_.size_bytes) INCIPIT_RETURN_IF_ERROR(RemoveAt(0));
   for (const Segment& segment : segments_) {
     if (segment.is_own) INCIPIT_RETURN_IF_ERROR(Recover(segment, now_s, index));
   }
+  for (const ChunkLocation& at : older_copies_) INCIPIT_RETURN_IF_ERROR(Erase(at));
   return absl::OkStatus();
 }
 
@@ -73,8 +75,8 @@ void SegmentStore::Close() {
 absl::Status SegmentStore::RemoveAt(size_t position) {
   const Segment segment = segments_[position];
   if (active_ && segment.is_own && segment.number == active_->number) active_.reset();
-  files_.Forget(segment.number);
   INCIPIT_RETURN_IF_ERROR(file_system_.Remove(segment.name));
+  if (segment.is_own) files_.Forget(segment.number);
   segments_.erase(segments_.begin() + static_cast<ptrdiff_t>(position));
   num_bytes_ -= segment.num_bytes;
   return absl::OkStatus();
@@ -99,6 +101,7 @@ absl::Status SegmentStore::Recover(const Segment& segment, int64_t now_s, ChunkI
   }
   for (const TableEntry& entry : entries_) {
     if (IsExpired(entry.expires_s, now_s)) continue;
+    if (const IndexedChunk* const older = index.Find(entry.key)) older_copies_.push_back(older->at);
     const int64_t expires_s = std::min<int64_t>(entry.expires_s, UINT32_MAX);
     index.Insert({.key = entry.key,
                   .parent = entry.parent.prefix(),

@@ -62,8 +62,9 @@ class SegmentStore {
   // Makes the record at `at` invalid on the disk. Returns OK if the segment does not exist.
   absl::Status Erase(ChunkLocation at);
 
-  // Returns true if the newest segment has room for a record.
-  bool has_active() const { return active_.has_value(); }
+  // Returns true if the second half of the newest segment is in use, but is not full. Records of
+  // the oldest segment then may move to the newest segment.
+  bool IsHalfFull() const { return active_ && 2 * active_->next_index >= layout_.num_records; }
   // Returns the number of the segment that must be removed before a new segment fits, or
   // std::nullopt if a new segment fits. Removes older segments of other fingerprints, but not while
   // the newest segment has room.
@@ -107,6 +108,9 @@ class SegmentStore {
   PageBuffer table_, page_, record_;
   std::vector<Segment> segments_;  // sorted by number
   std::vector<TableEntry> entries_;
+  // Records that Open found in two places: a process ended while it moved the record. Without the
+  // erasure of the older copy, the copy would come back after the removal of the newer copy.
+  std::vector<ChunkLocation> older_copies_;
   std::optional<Active> active_;
   uint64_t num_bytes_ = 0;
   // Number of the next segment. No number is used twice, so a stale ChunkLocation never refers to a
