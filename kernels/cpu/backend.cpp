@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -77,6 +78,7 @@ class CpuBackend final : public Backend {
     return {.name = "cpu",
             .description = fmt::format("{}{}, {} threads", kernels_.name,
                                        one_dnn_.has_value() ? " and oneDNN" : "", threads_.count()),
+            .numerics = Numerics(),
             .block_sizes = {},
             .weight_dtypes = {DType::kF32, DType::kF16, DType::kBF16},
             .kv_dtypes = {DType::kF32, DType::kBF16},
@@ -157,6 +159,7 @@ class CpuBackend final : public Backend {
   }
 
  private:
+  std::string Numerics() const;
   absl::StatusOr<std::unique_ptr<PackedMatrix>> PackMatrix(const MatrixSource& source);
   // Calls move(i, part, offset) for block number i of `num_blocks` blocks and each layer. `part` is
   // the memory of the block in the layer, whose bytes begin at `offset` in the bytes of the block.
@@ -198,6 +201,14 @@ class CpuBackend final : public Backend {
   Scratch<float> product_;
   Scratch<int8_t> rounded_;
 };
+
+// The results of Incipit's own loops do not depend on the number of threads. oneDNN may choose the
+// order of summation by the number of threads.
+std::string CpuBackend::Numerics() const {
+  if (!one_dnn_.has_value()) return std::string(kernels_.name);
+  return fmt::format("{}, {}, {} threads{}", kernels_.name, DescribeOneDnn(), threads_.count(),
+                     matmul_ == CpuMatmul::kOneDnn ? ", everywhere" : "");
+}
 
 // Packs a matrix for oneDNN if oneDNN is used for the matrix. Otherwise packs the matrix for the
 // inner loops of kernels/cpu/simd.

@@ -1,5 +1,7 @@
 #include "kernels/cpu/matmul_onednn.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -334,6 +336,15 @@ void* PlainMatrix(const MatrixSource& source, const Shape& shape, const simd::Ke
 }
 
 }  // namespace
+
+std::string DescribeOneDnn() {
+  LimitInstructionSet();
+  const dnnl::version_t* const version = dnnl::version();
+  return fmt::format("oneDNN {}.{}.{} {} isa {} caches {} {} {}", version->major, version->minor,
+                     version->patch, version->hash, static_cast<int>(dnnl::get_effective_cpu_isa()),
+                     sysconf(_SC_LEVEL1_DCACHE_SIZE), sysconf(_SC_LEVEL2_CACHE_SIZE),
+                     sysconf(_SC_LEVEL3_CACHE_SIZE));
+}
 
 OneDnnContext::OneDnnContext(const simd::Kernels& kernels, const Threads& threads,
                              HostMemory& memory) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -22,6 +23,10 @@ enum class OneDnnUse : uint8_t {
   // of the batch.
   kWhereRowsStayApart,
 };
+
+// Returns the version of oneDNN, and the properties of this machine by which oneDNN chooses its
+// kernels: the instruction set and the sizes of the caches.
+std::string DescribeOneDnn();
 
 // The oneDNN objects that all oneDNN matrices of a backend share: the engine, the stream, and one
 // primitive for each matrix shape and number of rows. The context must outlive the matrices.

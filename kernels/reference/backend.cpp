@@ -157,6 +157,7 @@ class ReferenceBackend final : public Backend {
   BackendLimits limits() const override {
     return {.name = "cpu",
             .description = "reference loops, 1 thread",
+            .numerics = "reference",
             .block_sizes = {},
             .weight_dtypes = {DType::kF32, DType::kF16, DType::kBF16},
             .kv_dtypes = {DType::kF32, DType::kBF16},

@@ -180,6 +180,12 @@ Tensor RandomModel::Run(const std::vector<Part>& parts, Rows rows) {
   return logits;
 }
 
+std::vector<std::byte> RandomModel::Blocks(std::span<const BlockId> blocks) const {
+  std::vector<std::byte> bytes(blocks.size() * Backend::BlockBytes(*pool_));
+  INCIPIT_CHECK(backend_->ReadBlocks(*pool_, blocks, bytes).ok());
+  return bytes;
+}
+
 std::vector<std::byte> RandomModel::KeysAndValues(std::span<const BlockId> blocks,
                                                   int32_t position) const {
   const auto& pool = static_cast<const CpuKvPool&>(*pool_);

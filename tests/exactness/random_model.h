@@ -69,6 +69,8 @@ class RandomModel {
 
   void Copy(const BlockCopy& copy) { backend_->CopyBlocks(*pool_, {&copy, 1}); }
 
+  // Returns the bytes of whole blocks, as the backend stores them.
+  std::vector<std::byte> Blocks(std::span<const BlockId> blocks) const;
   // Returns the stored bytes of the keys and values of one position, in all layers and heads.
   std::vector<std::byte> KeysAndValues(std::span<const BlockId> blocks, int32_t position) const;
 

@@ -72,6 +72,8 @@ BackendLimits CudaBackend::limits() const {
   return {.name = "cuda",
           .description = fmt::format("{}, {} SMs, {} GB, {}", device_.name, device_.num_sms,
                                      device_.memory_bytes >> 30, device_.software),
+          .numerics = fmt::format("{}, {} SMs, {}", device_.name, device_.num_sms,
+                                  library_products_.numerics()),
           .block_sizes = {16, 32, 64},
           .weight_dtypes = {DType::kF32, DType::kF16, DType::kBF16},
           .kv_dtypes = {DType::kBF16},

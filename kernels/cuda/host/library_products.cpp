@@ -58,6 +58,13 @@ LibraryProducts::LibraryProducts(const CudaOptions& options, const DevicePropert
                          device.software, library_->version(), INCIPIT_VERSION);
 }
 
+std::string LibraryProducts::numerics() const {
+  if (!library_.has_value() || whose_ == LargeProducts::kOwn) return "own products";
+  return fmt::format("{} products from {} rows, {}",
+                     whose_ == LargeProducts::kFastest ? "fastest" : "library", rows_min_,
+                     library_->version());
+}
+
 void LibraryProducts::Add(const DeviceWeight& weight, WeightRole role) {
   const std::optional<ProductKind> kind = KindOf(role);
   if (!library_.has_value() || !kind.has_value()) return;

@@ -67,6 +67,8 @@ class LibraryProducts {
     }
   }
 
+  // Returns the text that BackendLimits::numerics contains for matrix products.
+  std::string numerics() const;
   // Returns true if cuBLASLt is loaded.
   bool is_there() const { return library_.has_value(); }
   // Selects the kernels that compute large products from now on: our own kernels, those of

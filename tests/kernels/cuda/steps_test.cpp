@@ -10,11 +10,13 @@
 #include <span>
 #include <vector>
 
+#include "base/hash/sha256.h"
 #include "base/status.h"
 #include "engine/transformer_runner.h"
 #include "kernels/cuda/cuda_options.h"
 #include "kernels/emulator/device_memory.h"
 #include "kernels/emulator/graph_counts.h"
+#include "kernels/numerics_version.h"
 #include "tests/support/source_folder.h"
 #include "tests/support/step_builder.h"
 #include "transformer/model.h"
@@ -286,6 +288,30 @@ TEST_F(StepsTest, BlocksAreReadAndWrittenWhileAStepIsInFlight) {
   EXPECT_EQ(result.tokens[0], result.tokens[1]);
   ASSERT_TRUE(runner->ReadBlocks({&written, 1}, again).ok());
   EXPECT_EQ(again, bytes);
+}
+
+// Compares the keys and values that the emulated device computes with those of the current numerics
+// version. A card may round some values differently, but a change of a kernel changes both. If the
+// test fails, follow the instructions in tests/exactness/kv_bits_test.cpp.
+TEST_F(StepsTest, TheBitsOfKeysAndValuesAreThoseOfTheNumericsVersion) {
+  const auto runner = RunnerFor(64, 64);
+  Sequences prompt = Empty();
+  prompt.Add(1, kPageTokens - 2, greedy_, 0);
+  Run(*runner, prompt);
+  for (int32_t i = kPageTokens - 2; i < kPageTokens; ++i) {
+    Sequences decode = Empty();
+    decode.Continue(9 + i, i, 0, 1, greedy_);
+    Run(*runner, decode);
+  }
+  std::vector<std::byte> bytes(runner->block_bytes());
+  const BlockId computed{0};
+  ASSERT_TRUE(runner->ReadBlocks({&computed, 1}, bytes).ok());
+  const Sha256Digest digest =
+      Sha256({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+  EXPECT_EQ(kNumericsVersion, 1) << "replace this number";
+  EXPECT_EQ(kKvLayoutVersion, 1) << "replace this number";
+  EXPECT_EQ(fmt::format("{:02x}", fmt::join(digest, "")),
+            "a7876963d56437a326465cf534d44e4b2fbb4bec70f7fa5788d9585ae4e54d3d");
 }
 
 // Counts the tokens of an output, for a sequence without a prompt.
