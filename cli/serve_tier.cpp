@@ -92,7 +92,8 @@ absl::StatusOr<std::unique_ptr<DiskTier>> CreateDiskTier(const Options& options,
                                     .kv_dtype = *runner.options().kv_dtype,
                                     .chunk = tier.shape,
                                     .backend = backend.limits().name,
-                                    .numerics = backend.limits().numerics});
+                                    .numerics = backend.limits().numerics,
+                                    .shard = {}});
   spdlog::info(
       "the disk cache stores chunks of {} tokens ({} KiB); the digest of the weights took "
       "{:.2f} s{}",

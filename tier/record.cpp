@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "kvcache/keys/xxh3.h"
+#include "base/hash/xxh3.h"
 
 namespace incipit {
 namespace {

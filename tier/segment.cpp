@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/check.h"
-#include "kvcache/keys/xxh3.h"
+#include "base/hash/xxh3.h"
 #include "tier/posix_file_system.h"
 
 namespace incipit {
