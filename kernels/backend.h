@@ -226,8 +226,9 @@ struct ScoreArgs {
 struct BackendLimits {
   std::string name;         // short name of the backend for messages
   std::string description;  // description of the backend for log messages
-  // Everything that this backend has chosen at run time and that may change bits of keys and values:
-  // the instruction set or the device, and the libraries of matrix products with their versions.
+  // Everything that this backend has chosen at run time and that may change bits of keys and
+  // values: the instruction set or the device, and the libraries of matrix products with their
+  // versions.
   std::string numerics = {};
   // Supported numbers of tokens per cache block; empty: any power of two in [1, 256].
   std::vector<int32_t> block_sizes;
