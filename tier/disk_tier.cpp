@@ -168,7 +168,6 @@ std::optional<LoadTicket> DiskTier::Load(const ChunkIdentity& chunk) {
   }
   index_->Touch(chunk.key);
   Slot& slot = Take(Use::kLoad);
-  slot.is_reading = true;
   slot.num_tickets = 1;
   slot.started = options_.clock->Now();
   slot.deadline = slot.started + options_.load_deadline;
@@ -179,11 +178,18 @@ std::optional<LoadTicket> DiskTier::Load(const ChunkIdentity& chunk) {
   CopyTokens(chunk.tokens, job.tokens);
   job.wanted = chunk;
   job.wanted.tokens = job.tokens;
+  StartRead(slot);
+  return LoadTicket{TicketOf(slot)};
+}
+
+// REQUIRES: LoadJob::wanted is set.
+void DiskTier::StartRead(Slot& slot) {
+  LoadJob& job = io_->load(IndexOf(slot));
   job.at = slot.at;
   job.is_cancelled.store(false, std::memory_order_relaxed);
+  slot.is_reading = true;
   ++num_loads_;
   io_->queues().PushLoad(IndexOf(slot));
-  return LoadTicket{TicketOf(slot)};
 }
 
 LoadState DiskTier::state(LoadTicket ticket) const {

@@ -150,6 +150,7 @@ class DiskTier final : public PrefixTier {
   void Free(Slot& slot);
   uint64_t TicketOf(const Slot& slot) const { return slot.serial << 16 | IndexOf(slot); }
 
+  void StartRead(Slot& slot);
   const IndexedChunk* FindStored(const BlockHash& key) const;
   std::optional<uint32_t> FindLoad(const BlockHash& key) const;
   std::optional<StoreDrop> ReasonToDrop(const ChunkIdentity& chunk, Time now);
@@ -161,6 +162,7 @@ class DiskTier final : public PrefixTier {
   void FillPresent(TierStats& stats) const;
   bool Apply(Completion& completion);
   bool ApplyLoaded(const Completion& completion);
+  bool LoadMoved(Slot& slot);
   void ApplyStored(const Completion& completion);
   void ApplyMoved(const Completion& completion);
   void ApplyReclaimWanted(Completion& completion);

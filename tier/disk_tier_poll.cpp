@@ -70,6 +70,7 @@ bool DiskTier::ApplyLoaded(const Completion& completion) {
   slot.deadline = kNoDeadline;
   --num_loads_;
   last_load_end_ = std::max(last_load_end_, completion.ended);
+  if (absl::IsNotFound(completion.status) && LoadMoved(slot)) return false;
   const bool is_read = completion.status.ok();
   const bool is_valid = is_read && completion.reason == RejectReason::kOk;
   if (is_valid) rate_.Add(slot.started, completion.ended);
@@ -102,6 +103,18 @@ bool DiskTier::ApplyLoaded(const Completion& completion) {
     has_changed |= TurnOff(status);
   }
   return has_changed;
+}
+
+// Starts the load again if the chunk has moved to another segment since Load.
+bool DiskTier::LoadMoved(Slot& slot) {
+  if (slot.state != LoadState::kPending || slot.num_tickets == 0) return false;
+  const IndexedChunk* const chunk = FindStored(slot.key);
+  if (chunk == nullptr || chunk->at == slot.at) return false;
+  slot.at = chunk->at;
+  slot.deadline = slot.started + options_.load_deadline;
+  next_deadline_ = std::min(next_deadline_, slot.deadline);
+  StartRead(slot);
+  return true;
 }
 
 void DiskTier::ApplyStored(const Completion& completion) {

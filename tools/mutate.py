@@ -4,8 +4,8 @@
 Usage: mutate.py [--root ROOT] [--seeds N] [--jobs N] [NAME ...]
        mutate.py --table    # prints the table of docs/planted_bugs.md and plants nothing
 
-Bug.test names the test that must fail: the simulation (tests/sim), or the unit tests of the scheduler
-(tests/scheduler) if the bug leaves all outputs correct. If a bug survives, either the test lacks a check or the changed
+Bug.test names the test that must fail: the simulation (tests/sim), the unit tests of the scheduler
+(tests/scheduler) if the bug leaves all outputs correct, or a test of the disk tier (tests/tier). If a bug survives, either the test lacks a check or the changed
 line has no effect. Prints a table; exits 1 if a bug survives, does not apply or does not compile, or if a test fails
 without a bug. Only .cpp files are changed, so each bug needs one compilation and one link.
 """
@@ -23,8 +23,10 @@ import time
 
 from planted_bugs import BUGS, TESTS, Bug, Test
 
-FOLDERS = ["base", "kvcache", "scheduler", "engine", "kernels", "tests/sim", "tests/scheduler", "tests/support"]
-SOURCES = ["base/check.cpp", "base/hash/*.cpp", "base/table.cpp", "engine/batch.cpp", "kvcache/**/*.cpp", "scheduler/*.cpp"]
+FOLDERS = ["base", "kvcache", "scheduler", "tier", "engine", "kernels", "tests/sim", "tests/scheduler", "tests/support",
+           "tests/tier"]
+SOURCES = ["base/check.cpp", "base/hash/*.cpp", "base/table.cpp", "engine/batch.cpp", "kvcache/**/*.cpp", "scheduler/*.cpp",
+           "tier/*.cpp"]
 TIMEOUT_S = 120  # time limit of one test; a bug that makes the test hang counts as caught
 
 
@@ -88,7 +90,7 @@ class Workshop:
 
     def link(self, test: str, mutated: dict[str, pathlib.Path], target: pathlib.Path) -> str:
         """Links the program of `test`. `mutated` has the object files that replace the object file of a source."""
-        names = ["absl_flat_hash_map", "absl_status", "fmt"] + TESTS[test].libraries
+        names = ["absl_flat_hash_map", "absl_status", "absl_statusor", "fmt", "liburing"] + TESTS[test].libraries
         libraries = run(["pkg-config", "--libs"] + names, check=True).stdout.split()
         objects = [str(mutated.get(s, self.object_of(s))) for s in self.sources + [self.units[test]]]
         result = run(self.compiler + objects + ["-o", str(target)] + libraries)

@@ -27,6 +27,24 @@ class DiskTierFaultsTest : public testing::Test {
     return h_.WaitFor([&] { return h_.tier->tier_state() == state; });
   }
 
+  // Starts a tier that moves the chunk `hot` to its second segment, and removes the first segment.
+  // The engine thread does not know the new location yet.
+  void MoveWithoutPoll(const TestChunk& hot) {
+    h_.options.size_bytes = 2 * TierHarness::kSegmentBytes;
+    Start();
+    ASSERT_TRUE(h_.Store(hot));
+    ASSERT_TRUE(h_.Load(hot));
+    for (uint64_t i = 0; i < 22; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
+    const int num_removed = faults_->num_calls(Call::kRemove);
+    const int num_wakes = h_.num_wakes;
+    // Half of the second segment is full then.
+    ASSERT_TRUE(h_.BeginStore(TestChunk(22, 0)));
+    while (h_.num_wakes == num_wakes) std::this_thread::yield();
+    h_.tier->Poll();  // allows the writer to reclaim
+    while (faults_->num_calls(Call::kRemove) == num_removed) std::this_thread::yield();
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+
   TierHarness h_;
   std::shared_ptr<DiskFaults> faults_ = std::make_shared<DiskFaults>();
 };
@@ -234,6 +252,37 @@ TEST_F(DiskTierFaultsTest, RemoveBeforeTheTierIsOnApplies) {
   EXPECT_TRUE(h_.Load(TestChunk(1, 0)));
   EXPECT_FALSE(h_.Load(TestChunk(1, 1)));
   EXPECT_FALSE(h_.Load(TestChunk(1, 2)));
+}
+
+// The writer has written the chunk, but the engine thread does not know the result.
+TEST_F(DiskTierFaultsTest, RemoveErasesAChunkThatWasJustWritten) {
+  Start();
+  ASSERT_TRUE(h_.Store(TestChunk(1, 0)));
+  const int before = faults_->num_calls(Call::kWrite);
+  ASSERT_TRUE(h_.BeginStore(TestChunk(1, 1)));
+  while (faults_->num_calls(Call::kWrite) == before) std::this_thread::yield();
+  h_.tier->Remove(TestChunk(1, 0).identity.key);
+  Start();
+  EXPECT_FALSE(h_.Load(TestChunk(1, 0)));
+  EXPECT_FALSE(h_.Load(TestChunk(1, 1)));
+}
+
+// The segment of a chunk is reclaimed between Load and the read. The chunk was moved.
+TEST_F(DiskTierFaultsTest, ALoadFollowsAMovedChunk) {
+  const TestChunk hot(1000, 0);
+  MoveWithoutPoll(hot);
+  EXPECT_TRUE(h_.Load(hot));
+  h_.AddStats();
+  EXPECT_EQ(h_.stats.chunks_moved, 1u);
+}
+
+TEST_F(DiskTierFaultsTest, RemoveErasesAChunkThatWasJustMoved) {
+  const TestChunk hot(1000, 0);
+  MoveWithoutPoll(hot);
+  h_.tier->Remove(hot.identity.key);
+  Start();
+  EXPECT_FALSE(h_.Load(hot));
+  EXPECT_TRUE(h_.Load(TestChunk(20, 0)));
 }
 
 TEST_F(DiskTierFaultsTest, CorruptReadsAreRejected) {

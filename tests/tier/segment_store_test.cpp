@@ -1,0 +1,108 @@
+// Tests the segments of one directory without threads.
+#include "tier/segment_store.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "tests/tier/tier_chunks.h"
+#include "tier/posix_file_system.h"
+
+namespace incipit {
+namespace {
+
+class SegmentStoreTest : public testing::Test {
+ protected:
+  SegmentStoreTest()
+      : files_(MakePosixFileSystem(directory_.path(), IoMethod::kPread)), record_(3 * kPageBytes) {
+    EXPECT_TRUE(files_->Prepare().ok());
+    Open();
+  }
+
+  void Open() {
+    index_ = std::make_unique<ChunkIndex>(1000);
+    store_ = std::make_unique<SegmentStore>(
+        *files_, SegmentStoreOptions{.fingerprint = {},
+                                     .record = RecordLayout(kTestShape),
+                                     .segment_bytes = 50 * kPageBytes,  // 16 records
+                                     .size_bytes = 200 * kPageBytes});
+    ASSERT_TRUE(store_->Open(0, *index_).ok());
+  }
+  ChunkLocation Append(const TestChunk& chunk) {
+    EncodeRecord(RecordLayout(kTestShape), {}, chunk.identity, {}, record_.bytes());
+    SealRecord(record_.bytes());
+    const auto at = store_->Append(record_.bytes());
+    EXPECT_TRUE(at.ok()) << at.status();
+    return *at;
+  }
+  bool Has(const TestChunk& chunk) const { return index_->Find(chunk.identity.key) != nullptr; }
+
+  TestDirectory directory_;
+  std::unique_ptr<FileSystem> files_;
+  PageBuffer record_;
+  std::unique_ptr<SegmentStore> store_;
+  std::unique_ptr<ChunkIndex> index_;
+};
+
+// A process that ends while it moves a record leaves two copies.
+TEST_F(SegmentStoreTest, TheOlderCopyOfARecordDoesNotComeBack) {
+  const TestChunk chunk(1, 0);
+  const ChunkLocation older = Append(chunk);
+  for (uint64_t i = 0; i < 20; ++i) Append(TestChunk(100 + i, 0));
+  const ChunkLocation newer = Append(chunk);
+  EXPECT_NE(older.segment, newer.segment);
+  Open();
+  ASSERT_TRUE(Has(chunk));
+  EXPECT_EQ(index_->Find(chunk.identity.key)->at, newer);
+  ASSERT_TRUE(store_->Erase(newer).ok());
+  // The table of the older segment still lists the chunk, but the record is not valid.
+  EXPECT_EQ(store_->Read(older, 0, record_.bytes()).code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(store_->Read(newer, 0, record_.bytes()).code(), absl::StatusCode::kOutOfRange);
+}
+
+TEST_F(SegmentStoreTest, AnErasedRecordOfTheNewestSegmentIsGoneAfterAStart) {
+  const ChunkLocation erased = Append(TestChunk(1, 0));
+  Append(TestChunk(2, 0));
+  ASSERT_TRUE(store_->Erase(erased).ok());
+  Open();
+  EXPECT_FALSE(Has(TestChunk(1, 0)));
+  EXPECT_TRUE(Has(TestChunk(2, 0)));
+  EXPECT_EQ(Append(TestChunk(3, 0)), (ChunkLocation{1, 2}));
+}
+
+TEST_F(SegmentStoreTest, NumbersOfSegmentsAreNotUsedTwice) {
+  EXPECT_EQ(Append(TestChunk(1, 0)).segment, 1u);
+  ASSERT_TRUE(store_->RemoveAll().ok());
+  EXPECT_EQ(store_->num_bytes(), 0u);
+  EXPECT_EQ(Append(TestChunk(1, 0)).segment, 2u);
+  EXPECT_TRUE(store_->Erase({1, 0}).ok());  // a stale location
+  EXPECT_TRUE(store_->Read({2, 0}, 0, record_.bytes()).ok());
+}
+
+TEST_F(SegmentStoreTest, AsksForRoomBeforeItIsNeeded) {
+  for (uint64_t i = 0; i < 3 * 16 + 7; ++i) Append(TestChunk(i, 0));
+  EXPECT_EQ(store_->num_bytes(), 200 * kPageBytes);
+  EXPECT_FALSE(store_->IsHalfFull());
+  Append(TestChunk(1000, 0));
+  EXPECT_TRUE(store_->IsHalfFull());
+  EXPECT_EQ(*store_->SegmentToReclaim(), 1u);
+  for (uint64_t i = 0; i < 8; ++i) Append(TestChunk(2000 + i, 0));
+  EXPECT_FALSE(store_->CanAppend());
+  ASSERT_TRUE(store_->RemoveSegment(1).ok());
+  EXPECT_TRUE(store_->CanAppend());
+  EXPECT_EQ(*store_->SegmentToReclaim(), std::nullopt);
+}
+
+TEST_F(SegmentStoreTest, KeepsAtMostSomeFilesOpen) {
+  for (uint64_t i = 0; i < 40; ++i) Append(TestChunk(i, 0));
+  const auto a = store_->files().Get(1), b = store_->files().Get(1);
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_EQ(*a, *b);
+  ASSERT_TRUE(store_->RemoveSegment(1).ok());
+  EXPECT_TRUE((*a)->Read(0, record_.bytes()).ok());  // an open file stays readable
+  EXPECT_TRUE(absl::IsNotFound(store_->files().Get(1).status()));
+}
+
+}  // namespace
+}  // namespace incipit
