@@ -386,7 +386,7 @@ BUGS = [
 
     # Sequences that wait for a prefix.
     Bug("a waiting sequence starts although a running sequence still computes the prefix that the waiting sequence needs", "scheduler/admit.cpp",
-        "if (!is_held && WaitForPrefix(*next, computed)) {", "if (false) {"),
+        "if (!is_held && WaitForPrefix(*next, num_found)) {", "if (false) {"),
     Bug("a sequence that waited for a shared prefix never returns to the queue", "scheduler/prefix_waiters.cpp",
         "waiting_.Push(*waiter);", ""),
     Bug("a sequence that waits for a shared prefix continues to wait after the last block of the prefix is planned", "scheduler/prefix_waiters.cpp",
