@@ -174,12 +174,14 @@ class GatedRunner final : public FakeRunner {
 };
 
 struct EngineFixture {
-  explicit EngineFixture(EngineOptions options = DefaultOptions(), bool asynchronous = false) {
+  // `tier` may be null.
+  explicit EngineFixture(EngineOptions options = DefaultOptions(), bool asynchronous = false,
+                         PrefixTier* tier = nullptr) {
     const FakeRunnerOptions runner = {.num_blocks = options.cache.num_blocks,
                                       .block_size = options.cache.block_size,
                                       .asynchronous = asynchronous};
     engine = std::make_unique<Engine>(options, std::make_unique<GatedRunner>(runner, gate),
-                                      listener, clock);
+                                      listener, clock, tier);
   }
   ~EngineFixture() { gate.Open(); }
 

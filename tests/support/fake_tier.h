@@ -152,6 +152,9 @@ class FakeTier final : public PrefixTier {
     for (auto& [unused, load] : loads_) Fail(load);
   }
 
+  // Makes all later loads hang for kHangPolls calls of Poll.
+  void HangLoads() { options_.hang = 100; }
+
   int64_t num_chunks() const { return std::ssize(records_); }
   int64_t num_loads() const { return num_loads_; }
   // Number of tickets of loads that were not released.

@@ -1,0 +1,125 @@
+// Tests the engine with a tier: stores after steps, loads before steps, and waits without steps.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+
+#include "tests/engine/engine_fixture.h"
+#include "tests/support/fake_tier.h"
+
+namespace incipit {
+namespace {
+
+// The chunks of EngineFixture::DefaultOptions: two blocks of 4 tokens.
+const ChunkShape kShape = {
+    .block_size = 4, .blocks_per_chunk = 2, .block_bytes = 4 * sizeof(uint64_t)};
+
+// Runs each test with one step in flight and with two steps in flight.
+class EngineTierTest : public testing::TestWithParam<int32_t> {
+ protected:
+  static EngineOptions Options() {
+    EngineOptions options = EngineFixture::DefaultOptions();
+    options.scheduler.steps_in_flight_max = GetParam();
+    options.scheduler.load_wait_max = std::chrono::milliseconds(10);
+    return options;
+  }
+  // Starts an engine with an empty cache. The tier keeps its chunks.
+  EngineFixture& Restart() {
+    fixture_ = std::make_unique<EngineFixture>(Options(), GetParam() == 2, tier_.get());
+    return *fixture_;
+  }
+  void CreateTier(FakeTierOptions options) {
+    options.shape = kShape;
+    options.polls_max = 0;
+    tier_ = std::make_unique<FakeTier>(options);
+  }
+  // Runs a request with a prompt of 33 tokens, and waits until its chunks are in the tier.
+  void Fill() {
+    EngineFixture& fixture = Restart();
+    ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 33, 4)).ok());
+    fixture.listener.WaitForEnd(1);
+    fixture_.reset();
+    tier_->Poll();
+    ASSERT_EQ(tier_->num_chunks(), 4);
+  }
+
+  std::unique_ptr<FakeTier> tier_;
+  std::unique_ptr<EngineFixture> fixture_;  // uses tier_
+};
+
+INSTANTIATE_TEST_SUITE_P(StepsInFlight, EngineTierTest, testing::Values(1, 2));
+
+TEST_P(EngineTierTest, ANewEngineLoadsTheChunksOfAnEarlierEngine) {
+  CreateTier({});
+  Fill();
+  EngineFixture& fixture = Restart();
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 33, 4)).ok());
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(4, 25, 4)).ok());  // the same prefix
+  fixture.listener.WaitForEnd(1);
+  fixture.listener.WaitForEnd(4);
+  EXPECT_EQ(fixture.listener.OutputOf(1).tokens,
+            EngineFixture::Expected(EngineFixture::Ask(1, 33, 4)));
+  EXPECT_EQ(fixture.listener.OutputOf(4).tokens,
+            EngineFixture::Expected(EngineFixture::Ask(4, 25, 4)));
+  EXPECT_EQ(fixture.listener.AdmissionOf(1).num_cached_tokens, 32);
+  EXPECT_GE(fixture.listener.AdmissionOf(1).num_loaded_tokens, 8);
+  fixture_.reset();
+  EXPECT_EQ(tier_->num_tickets(), 0);
+}
+
+// No other event wakes the engine while the load hangs. The wait ends at its time limit.
+TEST_P(EngineTierTest, ALoadThatHangsDelaysARequestForALimitedTime) {
+  CreateTier({});
+  Fill();
+  tier_->HangLoads();
+  EngineFixture& fixture = Restart();
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 33, 4)).ok());
+  // The engine may look at the clock before or after each change.
+  auto end = std::async(std::launch::async, [&] { fixture.listener.WaitForEnd(1); });
+  while (end.wait_for(std::chrono::milliseconds(5)) != std::future_status::ready) {
+    fixture.clock.Advance(std::chrono::milliseconds(20));
+  }
+  EXPECT_EQ(fixture.listener.OutputOf(1).tokens,
+            EngineFixture::Expected(EngineFixture::Ask(1, 33, 4)));
+  EXPECT_EQ(fixture.listener.AdmissionOf(1).num_loaded_tokens, 0);
+  EXPECT_EQ(fixture.listener.AdmissionOf(1).miss.reason, MissReason::kLoadFailed);
+}
+
+TEST_P(EngineTierTest, ACancelEndsTheWaitForALoad) {
+  CreateTier({});
+  Fill();
+  tier_->HangLoads();
+  EngineFixture& fixture = Restart();
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 33, 4)).ok());
+  fixture.engine->Cancel(RequestId{1});
+  fixture.listener.WaitForEnd(1);
+  EXPECT_EQ(fixture.listener.OutputOf(1).finish, FinishReason::kCancelled);
+  fixture_.reset();
+  EXPECT_EQ(tier_->num_tickets(), 0);
+}
+
+TEST_P(EngineTierTest, TheEndOfTheEngineEndsTheWaitForALoad) {
+  CreateTier({});
+  Fill();
+  tier_->HangLoads();
+  EngineFixture& fixture = Restart();
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 33, 4)).ok());
+  fixture.engine.reset();
+  EXPECT_EQ(fixture.listener.OutputOf(1).finish, FinishReason::kCancelled);
+  fixture_.reset();
+  EXPECT_EQ(tier_->num_tickets(), 0);
+}
+
+TEST_P(EngineTierTest, AResetOfTheCacheEmptiesTheTier) {
+  CreateTier({});
+  Fill();
+  EngineFixture& fixture = Restart();
+  std::promise<bool> was_reset;
+  ASSERT_TRUE(fixture.engine->ResetPrefixCache([&](bool done) { was_reset.set_value(done); }).ok());
+  EXPECT_TRUE(was_reset.get_future().get());
+  fixture_.reset();
+  EXPECT_EQ(tier_->num_chunks(), 0);
+}
+
+}  // namespace
+}  // namespace incipit
