@@ -22,13 +22,14 @@ T* AllocateZeroed(size_t count) {
 
 }  // namespace
 
-ChunkIndex::ChunkIndex(uint32_t capacity) : capacity_(capacity) {
+ChunkIndex::ChunkIndex(uint32_t capacity, uint32_t num_segments) : capacity_(capacity) {
   INCIPIT_CHECK(capacity > 0 && capacity < std::numeric_limits<uint32_t>::max() / 2);
   num_buckets_ = std::max<size_t>(2, std::bit_ceil(capacity));
   bucket_shift_ = 64 - static_cast<uint32_t>(std::countr_zero(num_buckets_));
   entries_.reset(AllocateZeroed<Entry>(size_t{capacity} + 1));
   by_key_.reset(AllocateZeroed<uint32_t>(num_buckets_));
   by_parent_.reset(AllocateZeroed<uint32_t>(num_buckets_));
+  segments_.reserve(num_segments);
 }
 
 size_t ChunkIndex::num_bytes() const {

@@ -37,8 +37,8 @@ struct IndexedChunk {
 // exceptions are a list with 12 bytes for each segment, and the functions that say so.
 class ChunkIndex {
  public:
-  // Creates an empty index for at most `capacity` chunks.
-  explicit ChunkIndex(uint32_t capacity);
+  // Creates an empty index for at most `capacity` chunks in about `num_segments` segments.
+  explicit ChunkIndex(uint32_t capacity, uint32_t num_segments = 64);
 
   // Adds `chunk`. If the index has a chunk with the same key, the new location replaces the old
   // one. Returns false if the index is full.

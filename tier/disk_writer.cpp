@@ -54,7 +54,11 @@ void DiskWriter::Open() {
     return;
   }
   is_locked_out_ = false;
-  auto index = std::make_unique<ChunkIndex>(io_.options_.index_capacity);
+  const SegmentStoreOptions& limits = io_.options_.segments;
+  // One more list is for chunks that are not written yet. The index may learn of a new segment
+  // before the index learns of the end of older segments.
+  const auto num_segments = static_cast<uint32_t>(limits.size_bytes / limits.segment_bytes) + 4;
+  auto index = std::make_unique<ChunkIndex>(io_.options_.index_capacity, num_segments);
   absl::Status status = segments_.Open(io_.options_.unix_seconds(), *index);
   if (status.ok() && clears_at_open_) {
     status = segments_.RemoveAll();

@@ -13,8 +13,8 @@ TESTS = {
                         "tests/sim/expected_request.cpp"], []),
     # allocation_test.cpp replaces operator new, so it is a program of its own.
     "scheduler_test": Test(["tests/scheduler/[!a]*_test.cpp"], ["gtest_main", "gmock"]),
-    # disk_tier_files_test.cpp starts another program.
-    "tier_test": Test(["tests/tier/[!d]*_test.cpp", "tests/tier/disk_tier_test.cpp", "tests/tier/disk_tier_faults_test.cpp"],
+    # disk_tier_files_test.cpp starts another program, and tier_allocation_test.cpp replaces operator new.
+    "tier_test": Test(["tests/tier/[crs]*_test.cpp", "tests/tier/disk_tier_test.cpp", "tests/tier/disk_tier_faults_test.cpp"],
                       ["gtest_main", "gmock"]),
     "tier_model_test": Test(["tests/tier/disk_tier_model_test.cpp"], ["gtest_main", "gmock"]),
 }
