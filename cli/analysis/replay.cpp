@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "cli/analysis/analyze_input.h"
 #include "cli/analysis/offline_optimum.h"
+#include "cli/analysis/replay_disk.h"
 #include "cli/analysis/replay_output.h"
 #include "cli/analysis/replay_run.h"
 #include "cli/analysis/trace.h"
@@ -56,11 +57,16 @@ constexpr CommandText kReplayText = {
     "soon after their eviction: during the next N evictions, where N is a quarter of the number\n"
     "of blocks in the cache.\n"
     "\n"
+    "With --disk-capacity-share, a simulated disk stores the chunks of the prompts. A lookup\n"
+    "continues on the disk where the cache lacks a block. The log must have timestamps, because\n"
+    "writes take time: chunks for which the queue of 256 MiB has no room are not stored.\n"
+    "\n"
     "Exit codes: 0 success, 1 the log cannot be read or is wrong (the message names file and\n"
     "line), 2 a flag is wrong.",
     "  incipit replay trace.jsonl --capacity-share 0.1\n"
     "  incipit replay trace.jsonl --blocks 4096 --policy lru --json\n"
     "  incipit replay trace.jsonl --blocks 4096 --make-room-first\n"
+    "  incipit replay trace.jsonl --capacity-share 0.05 --disk-capacity-share 0.5\n"
     "  incipit tokenize --tokenizer DIR < texts.jsonl | incipit replay - --blocks 1000\n"};
 
 struct ReplayFlags {
@@ -71,6 +77,7 @@ struct ReplayFlags {
   std::optional<double> capacity_share;
   std::optional<int32_t> block_size;
   bool make_room_first = false, json = false;
+  ReplayDiskFlags disk;
 };
 
 void BindReplayFlags(Flags& flags, ReplayFlags& values) {
@@ -87,6 +94,7 @@ void BindReplayFlags(Flags& flags, ReplayFlags& values) {
                 "Evict blocks before a prompt enters the cache, so that no block of that prompt is "
                 "evicted."},
                values.make_room_first);
+  BindReplayDiskFlags(flags, values.disk);
   flags.Group("Log");
   flags.Integer({"block-size", "N",
                  "Number of tokens of a block. For logs of texts or token ids: a power of two up "
@@ -108,7 +116,7 @@ absl::Status CheckReplayFlags(const ReplayFlags& values) {
   if (!values.num_blocks && !values.capacity_share) {
     return InvalidArgument("one of --blocks and --capacity-share is needed");
   }
-  return absl::OkStatus();
+  return CheckReplayDiskFlags(values.disk);
 }
 
 absl::StatusOr<AnalysisInput> ReadBlocks(const ReplayFlags& values) {
@@ -164,12 +172,19 @@ absl::StatusOr<Replay> ReplayLog(const ReplayFlags& values) {
   }
   INCIPIT_ASSIGN_OR_RETURN(replay.capacity, CapacityOf(values, replay.num_distinct));
   replay.optimum_hits = OfflineOptimumHits(log, replay.capacity);
+  std::optional<ReplayDisk> disk;
+  if (values.disk.capacity_share) {
+    INCIPIT_ASSIGN_OR_RETURN(const auto described, MakeReplayDisk(values.disk, input.name, log));
+    disk = described.first;
+    replay.disk = described.second;
+  }
   for (const EnumName<EvictionPolicyKind>& policy : kEvictionPolicyNames) {
     if (values.policy && values.policy != policy.value) continue;
     replay.results.push_back(ReplayPolicy(log, {.form = input.form,
                                                 .policy = policy.value,
                                                 .capacity = replay.capacity,
-                                                .make_room_first = values.make_room_first}));
+                                                .make_room_first = values.make_room_first,
+                                                .disk = disk}));
   }
   return replay;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -49,6 +51,55 @@ class PromptTokens {
   std::vector<TokenId> tokens_;
 };
 
+// The lookups, loads and stores of the requests of a log in a simulated disk. The key of a chunk is
+// the number of its last block (BlockNode), which stands for the whole prefix.
+class DiskReplay {
+ public:
+  DiskReplay(const BlockLog& log, const ReplayDisk& options)
+      : log_(log), view_(log, 1), options_(options), disk_(options.disk) {}
+
+  // Loads the chunks of the first `num_blocks` prompt blocks of request `r`, after the first
+  // `num_found` blocks, until a chunk is not on the disk. Then stores the chunks that the request
+  // computes. Adds the loaded blocks to `result`.
+  void Serve(size_t r, int64_t num_found, int64_t num_blocks, ReplayResult& result) {
+    const auto chain = log_.chain(r);
+    const int64_t size = options_.blocks_per_chunk;
+    const double now = log_.request(r).time;
+    const auto key = [&](int64_t chunk) {
+      return chain[static_cast<size_t>((chunk + 1) * size - 1)];
+    };
+    disk_.Advance(now);
+    int64_t chunk = num_found / size;
+    for (; (chunk + 1) * size <= num_blocks && disk_.Has(key(chunk)); ++chunk) {
+      disk_.Load(key(chunk));
+    }
+    const int64_t num_ready = std::max(num_found, chunk * size);
+    const int64_t num_ready_tokens = view_.prefix_tokens(r, num_ready);
+    result.disk_hit_blocks += num_ready - num_found;
+    result.disk_hit_tokens += num_ready_tokens - view_.prefix_tokens(r, num_found);
+    for (; (chunk + 1) * size <= num_blocks; ++chunk) {
+      const int64_t num_computed = view_.prefix_tokens(r, (chunk + 1) * size) - num_ready_tokens;
+      disk_.Store(key(chunk), now + PrefillSeconds(num_computed));
+    }
+  }
+
+  void Finish(ReplayResult& result) {
+    disk_.Advance(std::numeric_limits<double>::infinity());
+    result.disk = disk_.counts();
+  }
+
+ private:
+  double PrefillSeconds(int64_t num_tokens) const {
+    if (options_.prefill_tokens_per_s == 0) return 0;
+    return static_cast<double>(num_tokens) / options_.prefill_tokens_per_s;
+  }
+
+  const BlockLog& log_;
+  const BlockView view_;
+  const ReplayDisk options_;
+  SimulatedDisk disk_;
+};
+
 KvCacheOptions ManagerOptions(const BlockLog& log, const ReplayOptions& options) {
   size_t longest = 0;
   for (size_t r = 0; r < log.num_requests(); ++r) longest = std::max(longest, log.chain(r).size());
@@ -73,6 +124,8 @@ ReplayResult ReplayPolicy(const BlockLog& log, const ReplayOptions& options) {
   KvCacheManager manager(manager_options);
   const auto capacity = static_cast<size_t>(manager_options.policy_capacity);
   const BlockView view(log, 1);
+  std::optional<DiskReplay> disk;
+  if (options.disk) disk.emplace(log, *options.disk);
   PromptTokens prompts(log, options.form);
   BlockTable table;
   table.root = manager.hasher().Root({});
@@ -90,15 +143,26 @@ ReplayResult ReplayPolicy(const BlockLog& log, const ReplayOptions& options) {
     const auto num_found = static_cast<int64_t>(found.blocks.size());
     result.hit_blocks += num_found;
     result.hit_tokens += view.prefix_tokens(r, num_found);
+    if (disk) disk->Serve(r, num_found, static_cast<int64_t>(num_blocks), result);
     INCIPIT_CHECK(manager.AllocateSlots(table, found, num_stored));
     manager.CacheBlocks(table, stored, num_stored);
     manager.Free(table);
     if (!options.make_room_first) manager.EvictTo(manager_options.policy_capacity);
   }
+  if (disk) disk->Finish(result);
   const KvCacheStats stats = manager.TakeStats();
   result.evictions = stats.evictions.total();
   result.regret = stats.regret_blocks;
   return result;
+}
+
+int64_t CountChunks(const BlockLog& log, int32_t blocks_per_chunk) {
+  const BlockView view(log, blocks_per_chunk);
+  std::vector<bool> ends_chunk(log.num_nodes());
+  for (size_t r = 0; r < log.num_requests(); ++r) {
+    for (int64_t i = 0; i < view.num_blocks(r); ++i) ends_chunk[view.block(r, i)] = true;
+  }
+  return std::ranges::count(ends_chunk, true);
 }
 
 }  // namespace incipit

@@ -5,6 +5,8 @@
 
 #include <array>
 #include <map>
+#include <string_view>
+#include <utility>
 
 #include "cli/analysis/analyze_reuse.h"
 #include "cli/analysis/offline_optimum.h"
@@ -165,6 +167,101 @@ TEST(ReplayRun, AdaptiveGoesByTheTimesOfTheLog) {
   EXPECT_GT(hits, 0);
   EXPECT_NE(hits, HitsOfDocuments(0));
   EXPECT_EQ(hits, HitsOfDocuments(2));  // a log with doubled times gives the same number of hits
+}
+
+ReplayDisk EndlessDisk(int32_t blocks_per_chunk, double write_bytes_per_s = 0) {
+  return {.disk = {.chunk_bytes = 10,
+                   .segments_max = 1000,
+                   .write_bytes_per_s = write_bytes_per_s,
+                   .segment_bytes = 1000},
+          .blocks_per_chunk = blocks_per_chunk};
+}
+
+// Returns the hits of a cache that never evicts a block. If the device finds no block, an endless
+// disk with chunks of `blocks_per_chunk` blocks has the full chunks of these hits.
+int64_t InfiniteHits(const BlockLog& log, int64_t capacity, int64_t blocks_per_chunk = 1) {
+  int64_t hits = 0;
+  for (size_t r = 0; r < log.num_requests(); ++r) {
+    const int64_t num_seen = std::min(log.num_seen(r), capacity);
+    hits += num_seen / blocks_per_chunk * blocks_per_chunk;
+  }
+  return hits;
+}
+
+TEST(ReplayRun, DeviceAndAnEndlessDiskHitWhatAnInfiniteCacheHits) {
+  int64_t num_disk_hits = 0;
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    const RandomBlockLog made = MakeRandomBlockLog(seed, 4);
+    const auto num_distinct = static_cast<int64_t>(made.log->num_nodes());
+    for (int64_t capacity = 1; capacity <= num_distinct + 1; capacity += 1 + capacity / 4) {
+      const ReplayResult alone = ReplayPolicy(*made.log, {.capacity = capacity});
+      for (const int32_t size : {1, 2, 4}) {
+        const ReplayResult result =
+            ReplayPolicy(*made.log, {.capacity = capacity, .disk = EndlessDisk(size)});
+        // The disk does not change the hits of the device.
+        EXPECT_EQ(result.hit_blocks, alone.hit_blocks);
+        EXPECT_EQ(result.evictions, alone.evictions);
+        const int64_t all = result.hit_blocks + result.disk_hit_blocks;
+        EXPECT_LE(all, InfiniteHits(*made.log, capacity));
+        EXPECT_GE(all, InfiniteHits(*made.log, capacity, size)) << "seed " << seed;
+        EXPECT_EQ(result.disk_hit_tokens, 4 * result.disk_hit_blocks);
+        EXPECT_GE(result.disk.loaded * size, result.disk_hit_blocks);
+        EXPECT_LE(result.disk.stored, CountChunks(*made.log, size));
+        num_disk_hits += result.disk_hit_blocks;
+      }
+    }
+  }
+  EXPECT_GT(num_disk_hits, 1000);
+}
+
+TEST(ReplayRun, ADiskThatWritesTooSlowlyHasNoHits) {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    const RandomBlockLog made = MakeRandomBlockLog(seed);
+    const ReplayResult result =
+        ReplayPolicy(*made.log, {.capacity = 1, .disk = EndlessDisk(1, 1e-3)});
+    EXPECT_EQ(result.disk_hit_blocks, 0);
+  }
+}
+
+// The device holds one block, and a chunk has two blocks. The first prompt is computed at time 0.
+TEST(ReplayRun, ALookupContinuesOnTheDiskInTheMiddleOfAChunk) {
+  const auto log = std::make_unique<BlockLog>(1, 1);
+  const auto add = [&](double time, const std::string& prompt) {
+    const auto num_tokens = static_cast<int64_t>(prompt.size());
+    EXPECT_TRUE(
+        log->Add({.time = time, .input_tokens = num_tokens}, std::as_bytes(std::span(prompt)))
+            .ok());
+  };
+  add(0, "abcdef");
+  add(10, "uvwxyz");
+  add(20, "abcdxf");
+  // The device has a, b and c of the first prompt when the third request arrives.
+  const ReplayResult result = ReplayPolicy(*log, {.capacity = 9, .disk = EndlessDisk(2)});
+  EXPECT_EQ(result.hit_blocks, 3);
+  EXPECT_EQ(result.disk_hit_blocks, 1);
+  EXPECT_EQ(result.disk.loaded, 1);
+  EXPECT_EQ(result.disk.stored, 7);
+}
+
+// The first prompt is computed at 1 token per second from time 0 on. At time 3.5, its first three
+// chunks are on the disk. The second prompt has evicted all blocks of the first from the device.
+TEST(ReplayRun, AChunkIsStoredWhenItsLastTokenIsComputed) {
+  BlockLog log(1, 1);
+  for (const auto& [time, prompt] :
+       {std::pair(0.0, "abcdef"), std::pair(0.0, "uvwxyz"), std::pair(3.5, "abcdef")}) {
+    const std::string_view text = prompt;
+    EXPECT_TRUE(log.Add({.time = time, .input_tokens = 6}, std::as_bytes(std::span(text))).ok());
+  }
+  ReplayDisk disk = EndlessDisk(1);
+  const auto disk_hits = [&](double tokens_per_s) {
+    disk.prefill_tokens_per_s = tokens_per_s;
+    const ReplayResult result = ReplayPolicy(log, {.capacity = 6, .disk = disk});
+    EXPECT_EQ(result.hit_blocks, 0);
+    return result.disk_hit_blocks;
+  };
+  EXPECT_EQ(disk_hits(1), 3);
+  EXPECT_EQ(disk_hits(2), 6);
+  EXPECT_EQ(disk_hits(0), 6);
 }
 
 }  // namespace

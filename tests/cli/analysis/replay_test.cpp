@@ -169,6 +169,72 @@ TEST_F(ReplayTest, AWrongLogIsNamedWithItsLine) {
   EXPECT_THAT(err(), HasSubstr("--capacity-share 0.2 of 4 distinct blocks is less than one block"));
 }
 
+// A chunk is one block of 512 tokens. The device holds three of the four blocks, so the third
+// request finds block 10 in the device and block 11 on the disk.
+TEST_F(ReplayTest, ADiskContinuesTheLookup) {
+  const std::vector<std::string> flags = {"--blocks=3", "--policy=lru", "--disk-capacity-share=1",
+                                          "--kv-token-bytes=1024"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), flags.begin(), flags.end());
+    return more;
+  };
+  ASSERT_EQ(Replay(with({"--json"})), kExitOk) << err();
+  constexpr int64_t kChunkBytes = 512 * 1024;
+  EXPECT_EQ(Json()["disk"],
+            nlohmann::ordered_json({{"capacity_bytes", int64_t{128} << 20},  // two segments
+                                    {"working_set_bytes", 4 * kChunkBytes},
+                                    {"chunk_tokens", 512},
+                                    {"infinite_block_hit_ratio", 2.0 / 6}}));
+  EXPECT_EQ(Json()["results"][0]["block_hit_ratio"], 1.0 / 6);
+  EXPECT_EQ(Json()["results"][0]["disk"],
+            nlohmann::ordered_json({{"block_hit_ratio", 1.0 / 6},
+                                    {"token_hit_ratio", 100.0 / 2660},
+                                    {"bytes_written", 4 * kChunkBytes},
+                                    {"bytes_moved", 0},
+                                    {"bytes_read", kChunkBytes},
+                                    {"dropped_stores", 0},
+                                    {"reclaimed_chunks", 0}}));
+  // The write of a chunk takes 5 s, so no chunk is on the disk when the third request arrives.
+  ASSERT_EQ(Replay(with({"--json", "--disk-write-mb-s=0.1"})), kExitOk) << err();
+  EXPECT_EQ(Json()["results"][0]["disk"]["block_hit_ratio"], 0);
+  // The second block of the first prompt is computed 1.024 s after the arrival of the request.
+  ASSERT_EQ(Replay(with({"--json", "--prefill-tokens-s=1000"})), kExitOk) << err();
+  EXPECT_EQ(Json()["results"][0]["disk"]["block_hit_ratio"], 0);
+  EXPECT_EQ(Json()["results"][0]["disk"]["prefill_seconds_saved"]["device"], 0.512);
+  ASSERT_EQ(Replay(with({"--json", "--prefill-tokens-s=2000"})), kExitOk) << err();
+  EXPECT_EQ(Json()["results"][0]["disk"]["prefill_seconds_saved"]["disk"], 0.05);
+  ASSERT_EQ(Replay(with({"--prefill-tokens-s=2000"})), kExitOk) << err();
+  EXPECT_THAT(Text(), AllOf(HasSubstr("Disk of 134 MB for a working set of 2.1 MB"),
+                            HasSubstr("Block hits of an infinite cache: 33.33 %"),
+                            HasSubstr("  lru         16.67 %    16.67 %   33.33 %   2.1 MB    0 B  "
+                                      "524 kB               0                 256 ms    50 ms\n")));
+}
+
+TEST_F(ReplayTest, AWrongFlagOfTheDiskIsNamed) {
+  const std::string untimed = "{\"hash_ids\": [1]}\n{\"hash_ids\": [1, 2]}\n";
+  EXPECT_EQ(Replay({"--blocks=3", "--disk-capacity-share=1"}, untimed), kExitFailure);
+  EXPECT_THAT(err(), AllOf(HasSubstr("has no timestamps"), HasSubstr("--disk-write-mb-s 0")));
+  EXPECT_EQ(Replay({"--blocks=3", "--disk-capacity-share=1", "--disk-write-mb-s=0"}, untimed),
+            kExitOk)
+      << err();
+  EXPECT_EQ(Replay({"--blocks=3", "--disk-capacity-share=1", "--block-size=500"}), kExitFailure);
+  EXPECT_THAT(err(), HasSubstr("--block-size that is a power of two"));
+  for (const char* flag : {"--disk-write-mb-s=5", "--kv-token-bytes=5", "--prefill-tokens-s=5"}) {
+    EXPECT_EQ(Replay({"--blocks=3", flag}), kExitUsage);
+    EXPECT_THAT(err(), HasSubstr("has an effect only with --disk-capacity-share"));
+  }
+  for (const char* flag : {"--disk-capacity-share=0", "--disk-capacity-share=2.1",
+                           "--disk-write-mb-s=-1", "--kv-token-bytes=0", "--prefill-tokens-s=0"}) {
+    EXPECT_EQ(Replay({"--blocks=3", "--disk-capacity-share=1", flag}), kExitUsage) << flag;
+  }
+  const std::string short_prompts =
+      "{\"timestamp\": 0, \"token_ids\": [1, 2]}\n"
+      "{\"timestamp\": 9, \"token_ids\": [1, 2]}\n";
+  EXPECT_EQ(Replay({"--blocks=3", "--disk-capacity-share=1", "--block-size=2"}, short_prompts),
+            kExitFailure);
+  EXPECT_THAT(err(), HasSubstr("no full chunk of 8 tokens"));
+}
+
 TEST_F(ReplayTest, AWrongFlagIsNamed) {
   const auto error_of = [&](const std::vector<std::string>& flags) {
     EXPECT_EQ(Replay(flags), kExitUsage);
