@@ -1,4 +1,4 @@
-// Declares Fingerprint, which tells whether keys and values of an earlier process may be used.
+// Declares Fingerprint, which determines whether keys and values of an earlier process may be used.
 #pragma once
 
 #include <string>

@@ -107,10 +107,11 @@ void BindDiskCache(Options& o, Flags& flags) {
                "Maximum number of bytes per second that the server writes to --disk-cache. Chunks "
                "above this rate are not stored. 0: no limit."},
               o.tier_write_max, {0});
-  flags.Bytes({"tier-staging", "SIZE",
-               "Memory for chunks on their way between the device and the disk. If the memory is "
-               "full, chunks are computed instead of loaded, and are not stored."},
-              o.tier_staging, {1 << 20});
+  flags.Bytes(
+      {"tier-staging", "SIZE",
+       "Memory for chunks that are copied between the device and the disk. If the memory is "
+       "full, chunks are computed instead of loaded, and are not stored."},
+      o.tier_staging, {1 << 20});
   flags.Integer({"tier-loads-max", "N",
                  "Maximum number of requests that wait for the disk cache at the same time. Later "
                  "requests with chunks in the disk cache stay in the queue."},
