@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <regex>
@@ -105,6 +106,27 @@ inline EngineLoad SomeLoad() {
   return load;
 }
 
+inline TierStats SomeTierStats() {
+  TierStats stats;
+  stats.hits = 5;
+  stats.load_errors = 2;
+  stats.rejected[static_cast<size_t>(RejectReason::kChecksum)] = 3;
+  stats.bytes_loaded = 5000;
+  stats.load_latency.Add(std::chrono::microseconds(100));
+  stats.load_latency.Add(std::chrono::milliseconds(3));
+  stats.load_latency.Add(std::chrono::minutes(2));
+  stats.chunks_stored = 7;
+  stats.bytes_stored = 7000;
+  stats.dropped[static_cast<size_t>(StoreDrop::kWriteBudget)] = 4;
+  stats.chunks_reclaimed = 6;
+  stats.times_turned_off = 1;
+  stats.state = TierState::kOff;
+  stats.bytes_used = 9000;
+  stats.chunks = 8;
+  stats.stores_pending = 2;
+  return stats;
+}
+
 inline std::unique_ptr<Metrics> FilledMetrics(bool vllm_names) {
   auto metrics = std::make_unique<Metrics>(MetricsOptions{.vllm_names = vllm_names});
   metrics->SetModelInfo(TinyModel());
@@ -113,6 +135,7 @@ inline std::unique_ptr<Metrics> FilledMetrics(bool vllm_names) {
   metrics->SetUnreadSource([] {
     return UnreadOutput{.num_waiting_bytes = 1000, .num_kept_bytes = 200, .num_sending_bytes = 30};
   });
+  metrics->SetDiskCacheSource(SomeTierStats);
   metrics->OnStep(StepOfThreeTokens().events());
   metrics->OnGeneratedTokens(3);
   metrics->OnFirstToken(0.25);

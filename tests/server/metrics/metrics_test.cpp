@@ -14,6 +14,7 @@ namespace incipit {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(MetricsHistogramTest, ABoundBelongsToItsBucketAndCountsAreCumulative) {
   constexpr std::array kBounds = {1.0, 2.0, 5.0};
@@ -163,6 +164,33 @@ TEST(MetricsTest, GaugesSayWhatTheEngineHoldsAtTheScrape) {
   metrics.SetLoadSource(nullptr);
   load.num_running = 9;
   EXPECT_EQ(ValueOf(metrics.Text(), "incipit_requests_running"), 0) << "the last answer stays";
+}
+
+TEST(MetricsTest, TheDiskCacheHasMetricsOnlyIfThereIsOne) {
+  Metrics without({});
+  EXPECT_THAT(without.Text(), Not(HasSubstr("incipit_disk_cache")));
+  const std::string text = FilledMetrics(false)->Text();
+  const auto value = [&](const std::string& name) {
+    return ValueOf(text, "incipit_disk_cache_" + name);
+  };
+  EXPECT_EQ(value("state{state=\"off\"}"), 1);
+  EXPECT_EQ(value("state{state=\"on\"}"), 0);
+  EXPECT_EQ(value("failures_total"), 1);
+  EXPECT_EQ(value("bytes"), 9000);
+  EXPECT_EQ(value("chunks"), 8);
+  EXPECT_EQ(value("pending{kind=\"store\"}"), 2);
+  EXPECT_EQ(value("loads_total{result=\"hit\"}"), 5);
+  EXPECT_EQ(value("loads_total{result=\"error\"}"), 2);
+  EXPECT_EQ(value("rejected_chunks_total{reason=\"checksum\"}"), 3);
+  EXPECT_EQ(value("read_bytes_total"), 5000);
+  EXPECT_EQ(value("stored_chunks_total"), 7);
+  EXPECT_EQ(value("written_bytes_total"), 7000);
+  EXPECT_EQ(value("dropped_stores_total{reason=\"write_budget\"}"), 4);
+  EXPECT_EQ(value("removed_chunks_total{reason=\"reclaimed\"}"), 6);
+  EXPECT_EQ(value("load_seconds_bucket{le=\"0.000128\"}"), 1);
+  EXPECT_EQ(value("load_seconds_bucket{le=\"0.004096\"}"), 2);
+  EXPECT_EQ(value("load_seconds_bucket{le=\"+Inf\"}"), 3);
+  EXPECT_NEAR(value("load_seconds_sum"), 120.0031, 1e-6);
 }
 
 TEST(MetricsTest, EveryReasonHasALabelAndAddsNoSeries) {
