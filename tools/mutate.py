@@ -4,9 +4,10 @@
 Usage: mutate.py [--root ROOT] [--seeds N] [--jobs N] [NAME ...]
        mutate.py --table    # prints the table of docs/planted_bugs.md and plants nothing
 
-Bug.test names the test that must fail: the simulation (tests/sim), the unit tests of the scheduler
-(tests/scheduler) if the bug leaves all outputs correct, or a test of the disk tier (tests/tier). If a bug survives, either the test lacks a check or the changed
-line has no effect. Prints a table; exits 1 if a bug survives, does not apply or does not compile, or if a test fails
+Bug.test names the test that must fail: the simulation (tests/sim), or, if the bug leaves all outputs correct, the unit
+tests of the scheduler (tests/scheduler) or the tests with faults in the simulation with time (tests/serving_sim). Bugs of
+the disk tier have tests of their own (tests/tier). If a bug survives, either the test lacks a check or the changed line
+has no effect. Prints a table; exits 1 if a bug survives, does not apply or does not compile, or if a test fails
 without a bug. Only .cpp files are changed, so each bug needs one compilation and one link.
 """
 import argparse
@@ -23,8 +24,8 @@ import time
 
 from planted_bugs import BUGS, TESTS, Bug, Test
 
-FOLDERS = ["base", "kvcache", "scheduler", "tier", "engine", "kernels", "tests/sim", "tests/scheduler", "tests/support",
-           "tests/tier"]
+FOLDERS = ["base", "kvcache", "scheduler", "tier", "engine", "kernels", "tests/sim", "tests/scheduler", "tests/serving_sim",
+           "tests/support", "tests/tier"]
 SOURCES = ["base/check.cpp", "base/hash/*.cpp", "base/table.cpp", "engine/batch.cpp", "kvcache/**/*.cpp", "scheduler/*.cpp",
            "tier/*.cpp"]
 TIMEOUT_S = 120  # time limit of one test; a bug that makes the test hang counts as caught

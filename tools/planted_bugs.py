@@ -17,6 +17,9 @@ TESTS = {
     "tier_test": Test(["tests/tier/[crs]*_test.cpp", "tests/tier/disk_tier_test.cpp", "tests/tier/disk_tier_faults_test.cpp"],
                       ["gtest_main", "gmock"]),
     "tier_model_test": Test(["tests/tier/disk_tier_model_test.cpp"], ["gtest_main", "gmock"]),
+    "fault_test": Test(["tests/serving_sim/device_model.cpp", "tests/serving_sim/fault_*.cpp", "tests/serving_sim/faults.cpp",
+                        "tests/serving_sim/load.cpp", "tests/serving_sim/load_*[!t].cpp", "tests/serving_sim/own_scheduler.cpp", "tests/serving_sim/properties.cpp",
+                        "tests/serving_sim/run.cpp", "tests/serving_sim/service_log.cpp"], ["gtest_main", "absl_statusor"]),
 }
 
 
@@ -413,6 +416,29 @@ BUGS = [
     Bug("when a sequence that waits for a shared prefix is cancelled, other sequences that wait for the same running prompt never start",
         "scheduler/prefix_waiters.cpp",
         "*link = sequence.next_waiter; UpdateRank(*policy_, producer);", "*link = nullptr; UpdateRank(*policy_, producer);"),
+
+    # Guarantees that only the simulation with time or a test with two steps in flight checks.
+    Bug("with two steps in flight, no small sequence is preempted for an older, larger request that waits for cache blocks",
+        "scheduler/make_room.cpp",
+        "return !frees_passing && displaced == nullptr &&", "return displaced == nullptr &&", test="scheduler_test"),
+    Bug("with two steps in flight, no sequence is preempted for a tenant that has fewer running sequences than its share",
+        "scheduler/make_room.cpp",
+        "return !frees_passing && displaced == nullptr &&", "return !frees_passing &&", test="fault_test"),
+    Bug("after a request has waited for a shared prefix, 64 more later requests of its tenant may start before the request",
+        "scheduler/prefix_waiters.cpp",
+        "num_exhausted_ -= sequence.num_overtaken >= kOvertakenMax;",
+        "num_exhausted_ -= sequence.num_overtaken >= kOvertakenMax; sequence.num_overtaken = 0;", test="fault_test"),
+    Bug("after the first step of a request has failed, 64 more later requests of its tenant may start before the request",
+        "scheduler/scheduler.cpp",
+        "sequence.num_computed = sequence.num_planned = 0; waiting_.Push(sequence);",
+        "sequence.num_computed = sequence.num_planned = sequence.num_overtaken = 0; waiting_.Push(sequence);", test="fault_test"),
+    Bug("while a request waits for a shared prefix, any number of later requests of its tenant may start", "scheduler/admit.cpp",
+        "CountOvertakenWaiters(admitted);", "", test="fault_test"),
+    Bug("short prompts of other tenants start before a long prompt without limit", "scheduler/admit.cpp",
+        "if (first_of_any_length->standing.tenant != first->standing.tenant) {", "if (false) {", test="fault_test"),
+    Bug("a tenant that cancels its requests during a step is not charged for the tokens of the step", "scheduler/admit.cpp",
+        "const int32_t num_left = sequence.num_paid - sequence.num_planned;",
+        "const int32_t num_left = sequence.num_paid - sequence.num_computed;", test="fault_test"),
 
     # Tokens of a step.
     Bug("the scheduler ignores the target for the time between two output tokens (`--itl-target`)", "scheduler/plan.cpp",

@@ -183,16 +183,17 @@ TEST(FaultTest, ABurstComputesItsPrefixOnce) {
   EXPECT_GT(num_preemptions, 100);
 }
 
-constexpr double kStreamSeconds = 40;
+// Longer than kServiceWindow.
+constexpr double kStreamSeconds = 33;
 
-// Four tenants send short prompts, about 1.5 times as many as the device can compute. Tenant 1
-// sends prompts of 2,000 to 3,000 tokens, which need several steps.
+// Four tenants send more short prompts than the device can compute. Tenant 1 sends prompts of 2,000
+// to 3,000 tokens, which need several steps.
 TEST(FaultTest, ShortPromptsDoNotHoldUpLongOnesOfOtherTenants) {
   std::vector<RequestStream> streams = {
       {.tenant = 1, .rate = 4, .prompt_min = 2000, .prompt_max = 3000, .output_max = 8}};
   for (uint64_t tenant = 2; tenant <= 5; ++tenant) {
     streams.push_back(
-        {.tenant = tenant, .rate = 200, .prompt_min = 32, .prompt_max = 64, .output_max = 4});
+        {.tenant = tenant, .rate = 160, .prompt_min = 32, .prompt_max = 64, .output_max = 4});
   }
   const Load load = MixStreams(kFastDevice, streams, kStreamSeconds, 1);
   for (const int32_t steps_in_flight : {1, 2}) {
@@ -213,13 +214,34 @@ TEST(FaultTest, ShortPromptsDoNotHoldUpLongOnesOfOtherTenants) {
 // tenant 1, so tenant 2 gets half of the device.
 TEST(FaultTest, ATenantThatCancelsItsRequestsGetsItsShareOnly) {
   const std::vector<RequestStream> streams = {
-      {.tenant = 1, .rate = 400, .prompt_min = 600, .prompt_max = 900, .output_max = 8},
+      {.tenant = 1, .rate = 250, .prompt_min = 600, .prompt_max = 900, .output_max = 8},
       {.tenant = 2, .rate = 60, .prompt_min = 400, .prompt_max = 800, .output_max = 8}};
   const Load load = MixStreams(kFastDevice, streams, kStreamSeconds, 1);
   for (const int32_t steps_in_flight : {1, 2}) {
     const CheckedRun checked = RunChecked(kFastDevice, load, SchedulingKind::kFair, steps_in_flight,
                                           {.cancel = 1, .cancelling_tenant = 1});
     EXPECT_GT(checked.run.faults.cancelled_prefill, 1000);
+    EXPECT_TRUE(checked.service.has_window);
+    EXPECT_LE(checked.service.excess_requests, 1) << steps_in_flight << " steps in flight";
+  }
+}
+
+// Tenant 1 holds all slots (running sequences) with long outputs before tenant 2 sends requests.
+TEST(FaultTest, ATenantGetsItsShareOfTheSlotsFromLongOutputs) {
+  DeviceModel device = kFastDevice;
+  device.num_blocks = 40'000;  // enough for all running sequences
+  Load load = MixStreams(device,
+                         {{.tenant = 1, .rate = 1000, .prompt_min = 32, .prompt_max = 64},
+                          {.tenant = 2, .rate = 1000, .prompt_min = 32, .prompt_max = 64}},
+                         0.06, 1);
+  for (SimRequest& request : load.requests) {
+    request.output_tokens = 14'000;
+    if (request.tenant == 2) request.arrival += 0.5;
+  }
+  std::ranges::stable_sort(load.requests, {}, &SimRequest::arrival);
+  for (const int32_t steps_in_flight : {1, 2}) {
+    const CheckedRun checked =
+        RunChecked(device, load, SchedulingKind::kFair, steps_in_flight, {.abort = 0.01});
     EXPECT_TRUE(checked.service.has_window);
     EXPECT_LE(checked.service.excess_requests, 1) << steps_in_flight << " steps in flight";
   }

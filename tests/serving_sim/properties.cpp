@@ -23,7 +23,7 @@ void PropertyChecks::Expect(bool holds, int32_t request, const char* error) {
 
 void PropertyChecks::OnArrival(int32_t request, double /*now*/) {
   At(request).has_arrived = true;
-  waiting_.push_back(request);
+  waiting_[RequestAt(request).tenant].insert(At(request).key);
 }
 
 void PropertyChecks::OnPlan(const SimStep& step, double /*now*/) {
@@ -46,26 +46,28 @@ void PropertyChecks::OnStepEnd(const SimStep& step, bool failed, double /*now*/)
     Progress& progress = At(item.request);
     if (std::exchange(progress.has_started, true) || progress.has_ended) continue;
     started.push_back(item.request);
+    waiting_[RequestAt(item.request).tenant].erase(progress.key);
   }
-  if (!started.empty()) CountOvertakes(started);
+  for (const int32_t request : started) CountOvertakes(request);
 }
 
-// Counts the requests in `started`, which start in one step, for each waiting request with a
-// smaller key.
-void PropertyChecks::CountOvertakes(const std::vector<int32_t>& started) {
-  std::erase_if(waiting_,
-                [&](int32_t request) { return At(request).has_started || At(request).has_ended; });
-  for (const int32_t request : waiting_) {
-    Progress& waiting = At(request);
-    for (const int32_t other : started) {
-      if (At(other).key < waiting.key) continue;
-      ++waiting.num_passed;
-      waiting.num_overtaken += RequestAt(other).tenant == RequestAt(request).tenant;
+// Counts the request `started`, which has just started, for each waiting request with a smaller
+// key.
+void PropertyChecks::CountOvertakes(int32_t started) {
+  const bool is_fcfs = scheduler_.options().scheduling == SchedulingKind::kFcfs;
+  for (const auto& [tenant, keys] : waiting_) {
+    const bool is_same = tenant == RequestAt(started).tenant;
+    if (!is_same && !is_fcfs) continue;
+    for (const Key& key : keys) {
+      if (key > At(started).key) break;
+      Progress& waiting = At(key.second);
+      waiting.num_passed += is_fcfs;
+      waiting.num_overtaken += is_same;
+      overtakes_max_ = std::max(overtakes_max_, waiting.num_overtaken);
+      passes_max_ = std::max(passes_max_, waiting.num_passed);
+      Expect(waiting.num_overtaken <= kOvertakenMax, key.second,
+             "too many later requests of the tenant started first");
     }
-    overtakes_max_ = std::max(overtakes_max_, waiting.num_overtaken);
-    passes_max_ = std::max(passes_max_, waiting.num_passed);
-    Expect(waiting.num_overtaken <= kOvertakenMax, request,
-           "too many later requests of the tenant started first");
   }
 }
 
@@ -96,6 +98,7 @@ void PropertyChecks::OnEvents(const SimEvents& events, double now) {
   for (const int32_t request : events.ended_requests) {
     Progress& progress = At(request);
     Expect(!std::exchange(progress.has_ended, true), request, "a request ends twice");
+    waiting_[RequestAt(request).tenant].erase(progress.key);
     Expect(std::ranges::all_of(progress.choices, &Choice::has_ended), request,
            "a request ends before one of its choices");
   }

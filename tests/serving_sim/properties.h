@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,8 +37,8 @@ class PropertyChecks : public RunObserver {
 
   // Largest number of later requests of one tenant that started before a request of this tenant.
   int32_t overtakes_max() const { return overtakes_max_; }
-  // The same number, for later requests of all tenants. Priorities and times of arrival define
-  // which requests are later, also with SchedulingKind::kFair.
+  // The same number, for later requests of all tenants. 0 with SchedulingKind::kFair, because the
+  // order of requests of different tenants then does not depend on their times of arrival.
   int32_t passes_max() const { return passes_max_; }
 
  private:
@@ -44,10 +46,11 @@ class PropertyChecks : public RunObserver {
     int32_t num_output = 0;
     bool is_cancelled = false, has_ended = false;
   };
+  // Order in which the requests of a tenant start: the time of arrival minus the priority times the
+  // aging interval, and the index.
+  using Key = std::pair<Time, int32_t>;
   struct Progress {
-    // Order in which the requests of a tenant start: the time of arrival minus the priority times
-    // the aging interval, and the index.
-    std::pair<Time, int32_t> key;
+    Key key;
     std::vector<Choice> choices;
     bool has_arrived = false, has_started = false, is_poisoned = false, has_ended = false;
     int32_t num_overtaken = 0, num_passed = 0;
@@ -59,12 +62,13 @@ class PropertyChecks : public RunObserver {
   }
   void Expect(bool holds, int32_t request, const char* error);
   void CheckEnd(const SimEvents::End& end, double now);
-  void CountOvertakes(const std::vector<int32_t>& started);
+  void CountOvertakes(int32_t started);
 
   const Load& load_;
   const OwnScheduler& scheduler_;
   std::vector<Progress> progress_;
-  std::vector<int32_t> waiting_;  // requests that have arrived, and have not started or ended
+  // Keys of the requests that have arrived, and have not started or ended, by tenant.
+  std::map<uint64_t, std::set<Key>> waiting_;
   std::string error_;
   int32_t overtakes_max_ = 0, passes_max_ = 0;
 };
