@@ -37,17 +37,22 @@ bool IsAdmitted(const StepPlan::Item& item) {
 
 void Simulation::PlanAndCheck() {
   std::vector<Sequence*> running_before;
+  std::map<const Sequence*, uint64_t> ids;  // ids of the requests of running_before
   was_passing_.clear();
   for (Sequence* sequence : scheduler_->running()) {
     if (sequence->request().deadline <= now_ || IsAtItsEnd(*sequence)) continue;
     if (SitsOut(*sequence)) continue;
     running_before.push_back(sequence);
+    ids[sequence] = static_cast<uint64_t>(sequence->request().id);
     if (sequence->is_passing) was_passing_.insert(sequence);
   }
   const int32_t num_in_flight = scheduler_->num_in_flight();
   scheduler_->Plan(now_, *plan_);
   counts_.preemptions += plan_->num_preemptions;
   TakeEvents();
+  // The plan ends a running request whose first token cannot be computed in time, and TakeEvents
+  // frees the request.
+  std::erase_if(running_before, [&](Sequence* sequence) { return !live_.contains(ids[sequence]); });
   for (const auto& [id, request] : live_) {
     Expect(request.request().deadline > now_, "a request outlived its deadline");
   }
