@@ -182,7 +182,7 @@ int RunServe(std::span<const std::string_view> args) {
   }
   SayReady(options, **server);
   const int exit_code = ServeUntilStopped(options, **server, signals, has_failed);
-  ExitOnSignalOrAfter(signals, kStopLongest, exit_code);
+  ExitOnSignalOrAfter(signals, kStopLongest + options.tier_drain_timeout, exit_code);
   server->reset();
   spdlog::info("stopped");
   std::fflush(nullptr);

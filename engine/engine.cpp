@@ -27,7 +27,10 @@ Engine::Loop::Loop(const EngineOptions& options, std::unique_ptr<ModelRunner> ru
     MutexLock lock(mutex_);
     RecordLoad();
   }
-  if (tier_ != nullptr) tier_->SetWake([this] { Wake(); });
+  if (tier_ != nullptr) {
+    tier_->SetWake([this] { Wake(); });
+    Wake();  // the state of the tier may have changed before the call of SetWake
+  }
   thread_ = std::thread([this] { Run(); });
 }
 

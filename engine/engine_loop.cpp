@@ -9,6 +9,13 @@
 #include "base/status.h"
 
 namespace incipit {
+namespace {
+
+// While all requests wait for loads, the engine polls the tier after this time at the latest, so
+// that the tier detects a disk that hangs.
+constexpr Duration kTierPollMax = std::chrono::seconds(1);
+
+}  // namespace
 
 void Engine::Loop::Run() {
   while (TakeInbox()) {
@@ -43,9 +50,9 @@ bool Engine::Loop::TakeInbox() {
 // Scheduler::next_look. Also returns if a store to the tier has ended, so that Plan polls the tier.
 void Engine::Loop::WaitForWork() {
   // Convert the time from clock_ to real time, as in Drain.
-  const Time real_look =
-      waits_for_tier_ ? std::chrono::steady_clock::now() + (scheduler_.next_look() - clock_.Now())
-                      : kNoDeadline;
+  const Duration until_look =
+      waits_for_tier_ ? scheduler_.next_look() - clock_.Now() : Duration::zero();
+  const Time real_look = std::chrono::steady_clock::now() + std::min(until_look, kTierPollMax);
   const auto is_asleep = [&] { return !tier_changed_ && (waits_for_tier_ || scheduler_.idle()); };
   while (!stopping_ && inbox_.empty() && resets_.empty() && is_asleep()) {
     if (!waits_for_tier_) {

@@ -50,8 +50,8 @@ void Scheduler::MarkFailed(const StepPlan& plan, const StepOutcome& outcome) {
     if (std::exchange(group.failed, true)) continue;
     for (const Sequence& other : group.sequences) {
       cache_.Unpublish(other.table, other.num_tokens());
-      if (tier_ != nullptr) RemoveFromTier(other);
     }
+    if (tier_ != nullptr) RemoveFromTier(group.sequences.front());
   }
 }
 
@@ -163,6 +163,7 @@ void Scheduler::StartChoice(Sequence& choice, const Sequence& prompt) {
   if (num_running() < options_.running_max && cache_.Fork(prompt.table, choice.table, num_prompt)) {
     choice.num_computed = choice.num_planned = num_prompt;
     choice.num_paid = num_prompt;
+    choice.num_chunks_seen = prompt.num_chunks_seen;
     choice.is_passing = prompt.is_passing;
     InsertRunning(choice);
     return;

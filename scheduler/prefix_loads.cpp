@@ -1,23 +1,33 @@
 // Loads of prefixes from a tier: when a sequence waits for loads, and how their bytes become
 // blocks. Also reports which computed chunks a tier must store.
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
 #include "scheduler/scheduler.h"
 
 namespace incipit {
+namespace {
+
+constexpr int32_t kAllChunks = std::numeric_limits<int32_t>::max();
+
+// One of kSlowLoadsTried loads is started although its prediction is longer than computing.
+constexpr int64_t kSlowLoadsTried = 16;
+
+}  // namespace
 
 // Returns the number of consecutive chunks, from number `first_chunk`, that the tier has and that
-// `sequence` may read.
-int32_t Scheduler::NumInTier(const Sequence& sequence, int32_t first_chunk) const {
+// `sequence` may read, but at most `chunks_max`.
+int32_t Scheduler::NumInTier(const Sequence& sequence, int32_t first_chunk,
+                             int32_t chunks_max) const {
   const ChunkShape& shape = tier_->shape();
   const auto& keys = sequence.table.hashes;
   const auto num_findable = static_cast<int32_t>(Matchable(sequence).size()) - 1;
   const int32_t end = std::min(num_findable / shape.num_tokens(),
                                static_cast<int32_t>(keys.size()) / shape.blocks_per_chunk);
   int32_t chunk = first_chunk;
-  while (chunk < end) {
+  while (chunk < end && chunk - first_chunk < chunks_max) {
     const auto last_block = static_cast<size_t>((chunk + 1) * shape.blocks_per_chunk - 1);
     if (!tier_->Has(keys[last_block])) break;
     ++chunk;
@@ -34,15 +44,20 @@ Scheduler::LoadStart Scheduler::StartLoads(Sequence& sequence, int32_t num_found
   if (loads.was_tried || !cache_.options().prefix_cache) return LoadStart::kNone;
   const ChunkShape& shape = tier_->shape();
   const int32_t first_chunk = num_found / shape.num_tokens();
-  const int32_t num_chunks = NumInTier(sequence, first_chunk);
+  const bool is_full = num_loading() >= options_.loads_max;
+  const int32_t num_chunks = NumInTier(sequence, first_chunk, is_full ? 1 : kAllChunks);
   if (num_chunks == 0) return LoadStart::kNone;
-  if (num_loading() >= options_.loads_max) return LoadStart::kLater;
+  if (is_full) return LoadStart::kLater;
   Duration wait_max = options_.load_wait_max;
   if (step_times_.trained()) {
     const int64_t num_tokens = int64_t{first_chunk + num_chunks} * shape.num_tokens() - num_found;
     const Duration computing = step_times_.TimeFor(num_tokens, PositionsOf(num_found, num_tokens),
                                                    std::max(prompt_room_, 1), decode_shape_);
-    if (tier_->PredictLoad(num_chunks) >= computing) return LoadStart::kNone;
+    // Start some loads that seem to be too slow. Otherwise, the tier would never measure that its
+    // loads are fast, or are fast again.
+    if (tier_->PredictLoad(num_chunks) >= computing && ++num_slow_loads_ % kSlowLoadsTried != 0) {
+      return LoadStart::kNone;
+    }
     if (wait_max == Duration{}) wait_max = computing / 2;
   } else if (wait_max == Duration{}) {
     wait_max = kLoadWait;
@@ -160,6 +175,8 @@ void Scheduler::ReleaseLoads(Sequence& sequence) {
 // Reports the chunks of `sequence` whose blocks are confirmed and that the tier does not have.
 // Marks the other chunks as used.
 void Scheduler::AddChunkEvents(Sequence& sequence) {
+  // The client asked that the blocks are not found for longer than a time.
+  if (sequence.table.retention.time_to_live != Duration::zero()) return;
   const int32_t per_chunk = tier_->shape().blocks_per_chunk;
   const int32_t num_chunks = sequence.table.num_confirmed / per_chunk;
   while (sequence.num_chunks_seen < num_chunks) {
@@ -177,12 +194,24 @@ void Scheduler::AddChunkEvents(Sequence& sequence) {
   }
 }
 
-// Removes all chunks of `sequence` and the chunks that follow them from the tier, because their
-// contents may be wrong.
+// Removes all chunks of `sequence` from the tier, because their contents may be wrong: the first
+// chunk, and all chunks that follow.
 void Scheduler::RemoveFromTier(const Sequence& sequence) {
   const auto per_chunk = static_cast<size_t>(tier_->shape().blocks_per_chunk);
   const auto& keys = sequence.table.hashes;
-  for (size_t end = per_chunk; end <= keys.size(); end += per_chunk) tier_->Remove(keys[end - 1]);
+  if (keys.size() >= per_chunk) tier_->Remove(keys[per_chunk - 1]);
+}
+
+// Returns the number of leading tokens of the waiting `sequence` that are cached, that are loaded,
+// or that the tier can load. Refreshes the match of `sequence`.
+int32_t Scheduler::NumFoundAtMost(Sequence& sequence) {
+  RefreshMatch(sequence);
+  const int32_t num_found = std::max(sequence.match.num_tokens, LoadedEnd(sequence));
+  if (tier_ == nullptr || sequence.loads.was_tried) return num_found;
+  const int32_t chunk_tokens = tier_->shape().num_tokens();
+  const int32_t first_chunk = num_found / chunk_tokens;
+  const int32_t num_chunks = NumInTier(sequence, first_chunk, kAllChunks);
+  return num_chunks == 0 ? num_found : (first_chunk + num_chunks) * chunk_tokens;
 }
 
 Time Scheduler::next_look() const {

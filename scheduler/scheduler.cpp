@@ -181,13 +181,12 @@ void Scheduler::LookAtDeadline(SequenceGroup& group, Time now) {
 }
 
 // Returns the number of tokens that the waiting `sequence` must compute. Does not count a prefix
-// that is cached, that is loaded from a tier, or that a running sequence (`producer`) computes.
+// that is cached, that a tier can load, or that a running sequence (`producer`) computes.
 // Assumes that no block of this prefix is evicted, and that no load fails.
 int32_t Scheduler::NumMissingAtMost(Sequence& sequence) {
   if (sequence.producer != nullptr) return sequence.num_tokens() - sequence.shared_tokens;
   if (sequence.loads.is_waiting) return sequence.num_tokens() - LoadedEnd(sequence);
-  RefreshMatch(sequence);
-  return sequence.num_tokens() - sequence.match.num_tokens;
+  return sequence.num_tokens() - NumFoundAtMost(sequence);
 }
 
 // Returns the predicted time to compute the last `num_missing` tokens of `sequence`, multiplied by

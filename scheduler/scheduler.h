@@ -351,7 +351,8 @@ class Scheduler {
   // Functions for loads from a tier, and for stores to a tier (prefix_loads.cpp).
   enum class LoadStart : uint8_t { kNone, kStarted, kLater };
   LoadStart StartLoads(Sequence& sequence, int32_t num_found);
-  int32_t NumInTier(const Sequence& sequence, int32_t first_chunk) const;
+  int32_t NumInTier(const Sequence& sequence, int32_t first_chunk, int32_t chunks_max) const;
+  int32_t NumFoundAtMost(Sequence& sequence);
   int32_t LoadedEnd(const Sequence& sequence) const;
   int32_t FoundEnd(Sequence& sequence, ComputedBlocks& computed);
   void EndWaits(Time now);
@@ -406,6 +407,7 @@ class Scheduler {
   // Number of these sequences that were overtaken kOvertakenMax times.
   int32_t num_exhausted_ = 0;
   std::vector<Sequence*> loading_;  // sequences that wait for loads from a tier
+  int64_t num_slow_loads_ = 0;      // loads that were predicted to take longer than computing
   DeadlineHeap deadlines_;
   SchedulerEvents events_;
   SchedulerCounts counts_;

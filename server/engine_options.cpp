@@ -98,7 +98,7 @@ void BindDiskCache(Options& o, Flags& flags) {
   flags.Bytes({"disk-cache-size", "SIZE",
                "Maximum size of all files in --disk-cache. If the folder is full, the oldest files "
                "are deleted. At least 256 MiB."},
-              o.disk_cache_size, {0});
+              o.disk_cache_size, {0, int64_t{64} << 40});
   flags.Enum({"tier-store", "NAME",
               "Chunks (128 tokens or less) that the disk cache stores. all: every computed chunk. "
               "reused: only chunks that at least two requests contained."},
@@ -111,7 +111,7 @@ void BindDiskCache(Options& o, Flags& flags) {
       {"tier-staging", "SIZE",
        "Memory for chunks that are copied between the device and the disk. If the memory is "
        "full, chunks are computed instead of loaded, and are not stored."},
-      o.tier_staging, {1 << 20});
+      o.tier_staging, {1 << 20, int64_t{64} << 30});
   flags.Integer({"tier-loads-max", "N",
                  "Maximum number of requests that wait for the disk cache at the same time. Later "
                  "requests with chunks in the disk cache stay in the queue."},

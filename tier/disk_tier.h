@@ -54,12 +54,12 @@ struct DiskTierOptions {
   // empty. SetWake replaces the function.
   std::function<void()> wake;
 
-  // A load fails after load_deadline. The tier is turned off if no load ends for load_deadline, or
-  // no store for store_deadline, while such work is pending.
   // Called in Poll when the state of the tier has changed. The status is the reason for kOff, and
   // otherwise OK. May be empty.
   std::function<void(TierState, const absl::Status&)> on_state;
 
+  // A load fails after load_deadline. The tier is turned off if no load ends for load_deadline, or
+  // no store for store_deadline, while such work is pending.
   Duration load_deadline = std::chrono::seconds(5);
   Duration store_deadline = std::chrono::seconds(30);
   Duration lock_retry = std::chrono::milliseconds(250);

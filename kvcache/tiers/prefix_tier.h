@@ -75,7 +75,8 @@ class PrefixTier {
   virtual void SetWake(std::function<void()> wake) = 0;
 
   // Removes the chunk with the key `key` and all chunks that follow it in any sequence, because
-  // their contents are wrong. Pending and ready loads of these chunks fail.
+  // their contents are wrong. The tier need not have the chunk `key` itself. Pending and ready
+  // loads of these chunks fail.
   virtual void Remove(const BlockHash& key) = 0;
   // Removes all chunks. Pending and ready loads fail.
   virtual void Clear() = 0;

@@ -102,8 +102,8 @@ void WriteStores(FamilyWriter& out, const TierStats& stats) {
               dropped);
   out.Counter("incipit_disk_cache_removed_chunks_total",
               "Number of chunks that the disk cache has lost. reclaimed: their file was the oldest "
-              "file, and the folder was full. removed: their contents may be wrong, or the cache "
-              "was reset.",
+              "file, and the folder was full. removed: their contents may be wrong. Chunks that a "
+              "reset has removed are not counted.",
               {{{{"reason", "reclaimed"}}, Number(stats.chunks_reclaimed)},
                {{{"reason", "removed"}}, Number(stats.chunks_removed)}});
 }

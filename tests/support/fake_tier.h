@@ -38,10 +38,7 @@ class FakeTier final : public PrefixTier {
 
   const ChunkShape& shape() const override { return options_.shape; }
   bool Has(const BlockHash& key) const override { return records_.contains(key.bytes); }
-  bool Touch(const BlockHash& key) override {
-    const auto is_store = [&](const auto& entry) { return entry.second.record.key == key; };
-    return Has(key) || std::ranges::any_of(stores_, is_store);
-  }
+  bool Touch(const BlockHash& key) override { return Knows(key); }
   Duration PredictLoad(int32_t num_chunks) const override {
     return options_.load_time * num_chunks;
   }
@@ -131,8 +128,10 @@ class FakeTier final : public PrefixTier {
   void Remove(const BlockHash& key) override {
     std::set<std::array<uint8_t, 32>> removed = {key.bytes};
     for (bool has_grown = true; std::exchange(has_grown, false);) {
+      // A chunk whose previous chunk is unknown may follow the removed chunk.
       const auto add = [&](const Record& record) {
-        if (!removed.contains(record.parent.bytes)) return;
+        const bool is_orphan = record.first_token > 0 && !Knows(record.parent);
+        if (!is_orphan && !removed.contains(record.parent.bytes)) return;
         has_grown |= removed.insert(record.key.bytes).second;
       };
       for (const auto& [unused, record] : records_) add(record);
@@ -195,6 +194,10 @@ class FakeTier final : public PrefixTier {
   }
   bool Chance(int32_t percent) { return Pick(99) < percent; }
 
+  bool Knows(const BlockHash& key) const {
+    const auto is_store = [&](const auto& entry) { return entry.second.record.key == key; };
+    return Has(key) || std::ranges::any_of(stores_, is_store);
+  }
   int32_t num_slots_used() const { return static_cast<int32_t>(loads_.size() + stores_.size()); }
   const PendingLoad& At(LoadTicket ticket) const {
     const auto it = loads_.find(static_cast<uint64_t>(ticket));
