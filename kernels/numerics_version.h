@@ -1,5 +1,5 @@
-// Declares the versions that decide whether stored keys and values may still be used. A tier stores
-// keys and values outside the device, also beyond the end of the process.
+// Declares two version numbers. Keys and values that a tier stores outside the device may be used
+// only by programs with the same version numbers.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace incipit {
 inline constexpr int32_t kNumericsVersion = 1;
 
 // Increase this number in each change of the order in which a backend stores the numbers of a cache
-// block, and so of the bytes of Backend::ReadBlocks.
+// block. Backend::ReadBlocks copies the numbers in this order.
 inline constexpr int32_t kKvLayoutVersion = 1;
 
 }  // namespace incipit

@@ -1,5 +1,5 @@
-// Loads of prefixes from a tier: when a sequence waits for loads, and how their bytes become
-// blocks. Also reports which computed chunks a tier must store.
+// The part of Scheduler that loads prefixes from a tier and plans the writes of loaded chunks into
+// blocks. Also reports the computed chunks that a tier must store.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -36,9 +36,10 @@ int32_t Scheduler::NumInTier(const Sequence& sequence, int32_t first_chunk,
 }
 
 // Starts loads of the chunks that follow the first `num_found` tokens of `sequence`, and moves
-// `sequence` from the queue to loading_. Returns kNone if `sequence` must compute these tokens: the
-// tier does not have them, or loads are not faster. Returns kLater if loads may start in a later
-// plan, when loads of other sequences have ended.
+// `sequence` from the queue to loading_. Returns kNone if `sequence` must compute these tokens, for
+// example because the tier does not have the chunks, or because loads are not faster than
+// computing. Returns kLater if loads may start in a later plan, after loads of other sequences have
+// ended.
 Scheduler::LoadStart Scheduler::StartLoads(Sequence& sequence, int32_t num_found) {
   PrefixLoads& loads = sequence.loads;
   if (loads.was_tried || !cache_.options().prefix_cache) return LoadStart::kNone;
@@ -82,8 +83,9 @@ Scheduler::LoadStart Scheduler::StartLoads(Sequence& sequence, int32_t num_found
   return LoadStart::kStarted;
 }
 
-// Moves each sequence of loading_ back to the queue whose loads have all ended, or that has waited
-// too long. Keeps the tickets of the leading chunks that are ready, and releases the other tickets.
+// Moves a sequence of loading_ back to the queue if all loads of the sequence have ended, or if the
+// sequence has waited too long. Keeps the tickets of the leading chunks that are ready, and
+// releases the other tickets.
 void Scheduler::EndWaits(Time now) {
   tier_->Poll();
   for (size_t i = 0; i < loading_.size();) {
@@ -120,8 +122,8 @@ void Scheduler::KeepReady(Sequence& sequence) {
   loads.tickets.erase(end, loads.tickets.end());
 }
 
-// Returns the number of leading tokens of `sequence` that are ready in staging, or 0. Tokens before
-// the first loaded chunk must be found in the cache.
+// Returns the number of leading tokens of `sequence` that are ready in staging, or 0. The loaded
+// chunks are useful only if the cache has the tokens before the first loaded chunk.
 int32_t Scheduler::LoadedEnd(const Sequence& sequence) const {
   const PrefixLoads& loads = sequence.loads;
   if (loads.tickets.empty()) return 0;
@@ -131,8 +133,8 @@ int32_t Scheduler::LoadedEnd(const Sequence& sequence) const {
 
 // Returns the number of leading tokens of `sequence` that a step need not compute: tokens of the
 // cached prefix `computed`, and after them tokens of loaded chunks. If loaded chunks follow,
-// removes the block copy from `computed`. Releases loaded chunks that are useless: the cache has
-// all their blocks, or lacks blocks before them.
+// removes the block copy from `computed`. Releases the loaded chunks if the cache has all of their
+// blocks, or if the cache lacks a block before the first loaded chunk.
 int32_t Scheduler::FoundEnd(Sequence& sequence, ComputedBlocks& computed) {
   KeepReady(sequence);
   const int32_t loaded_end = LoadedEnd(sequence);
@@ -186,7 +188,7 @@ void Scheduler::AddChunkEvents(Sequence& sequence) {
     const auto count = static_cast<size_t>(per_chunk);
     if (tier_->Touch(sequence.table.hashes[begin + count - 1])) continue;
     const auto blocks = std::span(sequence.table.blocks).subspan(begin, count);
-    // Blocks that were unpublished may have wrong contents.
+    // Skip the chunk if its last block was unpublished, because the blocks may have wrong contents.
     if (!cache_.pool().is_published(blocks.back())) continue;
     events_.chunks.push_back(
         {.sequence = &sequence, .chunk = chunk, .blocks_begin = events_.chunk_blocks.size()});

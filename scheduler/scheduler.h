@@ -183,9 +183,9 @@ struct SchedulerEvents {
 // - If a running sequence computes blocks that a waiting sequence needs, the waiting sequence waits
 //   for these blocks. So the same prefix is computed once. Requests that must not read the cache
 //   never wait.
-// - If a tier has chunks of the prefix of a sequence, and their load takes less time than their
-//   computation, the sequence waits for the load without blocks. A sequence never waits for loads
-//   longer than load_wait_max.
+// - If a tier has chunks of the prefix of a sequence, the sequence waits for loads of these chunks.
+//   The sequence does not wait if the predicted time of the loads is not below the predicted time
+//   to compute the chunks. A waiting sequence holds no blocks, and waits at most load_wait_max.
 // - If the first waiting sequence (the head) does not fit into the cache, later sequences (passing
 //   sequences) may be admitted. The cached prefix of the head is not evicted. As soon as the blocks
 //   of passing sequences suffice for the head, passing sequences are preempted.

@@ -48,7 +48,8 @@ struct PrefixLoads {
   // True while the sequence waits for its loads. The sequence is then not in the queue.
   bool is_waiting = false;
   Time wait_until{};  // time at which the sequence stops waiting for loads
-  // True if loads were started since the latest preemption. A sequence does not start loads twice.
+  // True if loads were started since the arrival or the latest preemption. If `was_tried` is true,
+  // the sequence does not start loads again.
   bool was_tried = false;
   bool has_failed = false;  // true: at least one of the loads failed or took too long
 };

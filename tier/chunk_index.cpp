@@ -160,7 +160,7 @@ void ChunkIndex::ListUsed(uint32_t segment, size_t num_max, std::vector<uint32_t
   const auto list = std::ranges::find(segments_, segment, &SegmentList::segment);
   if (list == segments_.end()) return;
   const size_t begin = indexes.size();
-  // Collects the ids of the entries first, and replaces them by record indexes after the sort.
+  // First collect the ids of the entries. After the sort, replace the ids by record indexes.
   for (uint32_t id = list->first; id != kNone; id = entries_[id].next_in_segment) {
     if (entries_[id].last_use != 0) indexes.push_back(id);
   }

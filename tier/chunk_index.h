@@ -1,5 +1,5 @@
-// ChunkIndex: which chunks the disk tier has, and where. The index is in memory. A chunk takes at
-// most 128 bytes, hash tables included.
+// ChunkIndex: contains the key and the location of each chunk of the disk tier. The index is in
+// memory. The index takes at most 128 bytes of memory per chunk, including hash tables.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 namespace incipit {
 
 // The position of a record: number of the segment (from 1), and index of the record in the segment.
-// A chunk that is not written yet has the segment kNoSegment and, in place of `index`, a number
-// that the caller chooses.
+// If a chunk is not written yet, `segment` is kNoSegment, and `index` is a number that the caller
+// chooses.
 struct ChunkLocation {
   uint32_t segment = 0;
   uint32_t index = 0;
@@ -33,8 +33,9 @@ struct IndexedChunk {
   ChunkLocation at;
 };
 
-// All functions must be called by one thread at a time. Only the constructor allocates memory; the
-// exceptions are a list with 12 bytes for each segment, and the functions that say so.
+// Two threads must not call functions at the same time. Only the constructor allocates memory, with
+// two exceptions: the list of segments may grow, and some comments state that a function may
+// allocate memory.
 class ChunkIndex {
  public:
   // Creates an empty index for at most `capacity` chunks in about `num_segments` segments.
@@ -43,8 +44,8 @@ class ChunkIndex {
   // Adds `chunk`. If the index has a chunk with the same key, the new location replaces the old
   // one. Returns false if the index is full.
   bool Insert(const IndexedChunk& chunk);
-  // Returns the chunk with the key `key`, or null. Valid until the next call of a function that is
-  // not const.
+  // Returns the chunk with the key `key`, or null. The pointer is valid until the next call of a
+  // function that is not const.
   const IndexedChunk* Find(const BlockHash& key) const;
   // Changes the location of the chunk `key` from `from` to `to`. Returns false if the index does
   // not have the chunk at `from`. The chunk counts as not used after the change.
@@ -55,7 +56,8 @@ class ChunkIndex {
   bool Has(const BlockHash& key, ChunkLocation at) const;
   // Sets the expiry of the chunk `key` if the index has the chunk at the location `at`.
   void SetExpiry(const BlockHash& key, ChunkLocation at, uint32_t expires_s);
-  // Marks the chunk as used. Later calls count as more recent uses.
+  // Records a use of the chunk `key`. If Touch is called for several chunks, the chunk of the last
+  // call is the most recently used chunk.
   void Touch(const BlockHash& key);
 
   // Removes all chunks of the segment `segment`. Returns the number of removed chunks.
@@ -65,9 +67,10 @@ class ChunkIndex {
   // capacity of `indexes` is the number of records of a segment.
   void ListUsed(uint32_t segment, size_t num_max, std::vector<uint32_t>& indexes) const;
 
-  // Removes the chunk `key` and all chunks that follow the chunk in any sequence. Also removes all
-  // chunks after a gap: the previous chunk is missing, so the index cannot know whether such a
-  // chunk follows `key`. Calls `removed` for each removed chunk. May allocate memory.
+  // Removes the chunk `key` and all chunks that follow the chunk in any sequence. Also removes each
+  // chunk whose previous chunk is missing, and all chunks that follow it, because the index cannot
+  // determine whether these chunks follow `key`. Calls `removed` for each removed chunk. May
+  // allocate memory.
   void RemoveTree(const BlockHash& key, absl::FunctionRef<void(const IndexedChunk&)> removed);
   void Clear();
 
@@ -105,7 +108,7 @@ class ChunkIndex {
   void Unlink(uint32_t id);
   void Remove(uint32_t id);
   bool HasPrefix(uint64_t prefix) const;
-  // Appends the entries whose previous chunk is missing.
+  // Appends to `ids` the entries whose previous chunk is missing.
   void ListOrphans(std::vector<uint32_t>& ids) const;
 
   const uint32_t capacity_;

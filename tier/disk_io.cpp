@@ -9,8 +9,8 @@
 namespace incipit {
 namespace {
 
-constexpr int kUringReaders = 2;     // each has several reads in flight
-constexpr int kBlockingReaders = 4;  // each has one read in flight
+constexpr int kUringReaders = 2;     // each reader has several reads in flight
+constexpr int kBlockingReaders = 4;  // each reader has one read in flight
 
 }  // namespace
 

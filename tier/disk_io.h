@@ -1,6 +1,6 @@
 // The I/O threads of the disk tier: one thread writes, other threads read. The threads share one
-// DiskIo, which lives until the last thread has ended, so a thread that hangs in a system call does
-// not prevent the destruction of the tier.
+// DiskIo, which is destroyed after the last thread has ended. So the tier can be destroyed while a
+// thread hangs in a system call.
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@ struct DiskIoOptions {
 // The load of one staging slot. The engine thread writes the fields before IoQueues::PushLoad.
 struct LoadJob {
   ChunkIdentity wanted;
-  std::vector<TokenId> tokens;  // the memory of wanted.tokens
+  std::vector<TokenId> tokens;  // the token ids to which wanted.tokens refers
   ChunkLocation at;
   // True if the bytes are not needed any more. The reader then may skip the load.
   std::atomic<bool> is_cancelled = false;
@@ -66,8 +66,9 @@ class DiskIo {
 
   const std::unique_ptr<FileSystem> file_system_;
   const DiskIoOptions options_;
-  SegmentStore segments_;  // used by the writer; readers use only segments_.files()
-  // One slot more than options_.num_slots: the writer moves records through the last slot.
+  SegmentStore segments_;  // reader threads use only segments_.files()
+  // Has one slot more than options_.num_slots. The writer thread uses the last slot to move
+  // records.
   const StagingMemory staging_;
   std::vector<LoadJob> loads_;
   IoQueues queues_;

@@ -11,9 +11,9 @@
 namespace incipit {
 namespace {
 
-constexpr uint64_t kSlotsMax = 1 << 16;  // tickets have 16 bits for the slot
+constexpr uint64_t kSlotsMax = 1 << 16;  // a ticket has 16 bits for the slot
 constexpr uint64_t kSlotsMin = 4;        // loads, stores, and a slot for moved records
-constexpr uint64_t kSegmentsMin = 2;     // one to write, one to reclaim
+constexpr uint64_t kSegmentsMin = 2;     // one segment to write, one segment to reclaim
 
 absl::Status CheckOptions(const DiskTierOptions& options, const RecordLayout& layout) {
   const uint64_t record_bytes = layout.record_bytes;
@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<DiskTier>> DiskTier::Create(DiskTierOptions optio
   INCIPIT_RETURN_IF_ERROR(CheckOptions(options, layout));
   INCIPIT_RETURN_IF_ERROR(files->Prepare());
   const uint64_t num_all = std::min(kSlotsMax, options.staging_bytes / layout.record_bytes);
-  const auto num_slots = static_cast<uint32_t>(num_all - 1);  // one slot is the writer's
+  const auto num_slots = static_cast<uint32_t>(num_all - 1);  // the writer uses one slot
   auto io = std::make_shared<DiskIo>(
       std::move(files),
       DiskIoOptions{.segments = {.fingerprint = options.fingerprint,
@@ -231,7 +231,7 @@ std::optional<StoreTicket> DiskTier::BeginStore(const ChunkIdentity& chunk) {
     return std::nullopt;
   }
   if (const IndexedChunk* const indexed = index_->Find(chunk.key)) {
-    // An expired chunk is replaced.
+    // An expired chunk is erased and stored again.
     if (indexed->at.segment == kNoSegment || FindStored(chunk.key) != nullptr) {
       index_->Touch(chunk.key);
       return std::nullopt;
@@ -317,7 +317,7 @@ TierStats DiskTier::published_stats() const {
 }
 
 bool DiskTier::Flush(Duration limit) {
-  // Stores wake the engine, which has stopped. So look for ended stores again and again.
+  // The end of a store wakes only the engine, which has stopped. So this function polls the tier.
   constexpr Duration kPause = std::chrono::milliseconds(2);
   const Time deadline = SteadyClock().Now() + limit;
   Mutex mutex;

@@ -44,22 +44,24 @@ struct DiskTierOptions {
   IoMethod io = IoMethod::kAuto;
   Fingerprint fingerprint{};
   ChunkShape shape;
-  // Called by I/O threads for loads and stores. Null: no check.
+  // Searches keys and values for NaN and infinity. I/O threads call `is_finite` for loads and
+  // stores. Null: no check.
   FiniteCheck is_finite = nullptr;
   const Clock* clock = nullptr;  // outlives the tier and its threads
-  // Returns the time in seconds since 1970. Called by all threads.
+  // Returns the time in seconds since 1970. Any thread may call `unix_seconds`.
   std::function<int64_t()> unix_seconds;
-  // Called by an I/O thread when the engine thread should call Poll: a load or a store has ended,
-  // or the state of the tier has changed. Not called after the destruction of the tier. May be
-  // empty. SetWake replaces the function.
+  // I/O threads call `wake` when the engine thread should call Poll: a load or a store has ended,
+  // or the state of the tier has changed. No thread calls `wake` after the destruction of the tier.
+  // `wake` may be empty. SetWake replaces `wake`.
   std::function<void()> wake;
 
-  // Called in Poll when the state of the tier has changed. The status is the reason for kOff, and
-  // otherwise OK. May be empty.
+  // Poll calls `on_state` when the state of the tier has changed. If the state is kOff, the status
+  // is the reason; otherwise, the status is OK. `on_state` may be empty.
   std::function<void(TierState, const absl::Status&)> on_state;
 
-  // A load fails after load_deadline. The tier is turned off if no load ends for load_deadline, or
-  // no store for store_deadline, while such work is pending.
+  // A load that takes longer than `load_deadline` fails. The tier turns off if loads are pending
+  // and no load ends for `load_deadline`, or if stores are pending and no store ends for
+  // `store_deadline`.
   Duration load_deadline = std::chrono::seconds(5);
   Duration store_deadline = std::chrono::seconds(30);
   Duration lock_retry = std::chrono::milliseconds(250);
@@ -74,16 +76,18 @@ class DiskTier final : public PrefixTier {
  public:
   // Maximum number of loads that fail in a row before the tier is turned off.
   static constexpr int kLoadErrorsMax = 3;
-  // Maximum number of calls of Remove that the tier repeats after the tier was off. After more
-  // calls, the tier removes all chunks.
+  // When the tier turns on, the tier repeats the calls of Remove since it was turned on the last
+  // time. If there were kRemovedKeysMax or more of these calls, the tier removes all chunks
+  // instead.
   static constexpr size_t kRemovedKeysMax = 1024;
 
-  // Checks the options and the directory, and starts the I/O threads. The tier is off until an I/O
-  // thread has found the records. Returns INVALID_ARGUMENT for a size that is too small,
-  // PERMISSION_DENIED if the directory or one of its files is not private, and other errors if the
-  // directory cannot be used. Every message names the file.
+  // Checks the options and the directory, and starts the I/O threads. Loads and stores are possible
+  // after an I/O thread has found the records on the disk (TierState::kOn). Returns
+  // INVALID_ARGUMENT for a size that is too small, PERMISSION_DENIED if the directory or one of its
+  // files is not private, and other errors if the directory cannot be used. Every message names the
+  // file.
   static absl::StatusOr<std::unique_ptr<DiskTier>> Create(DiskTierOptions options);
-  // As above, with other files than files of the operating system.
+  // As above, but uses `files` instead of the files of the operating system.
   static absl::StatusOr<std::unique_ptr<DiskTier>> Create(DiskTierOptions options,
                                                           std::unique_ptr<FileSystem> files);
   // Waits at most options.stop_limit for the I/O threads. Drops stores that are not written.
@@ -103,7 +107,7 @@ class DiskTier final : public PrefixTier {
   void CancelStore(StoreTicket ticket) override;
   bool Poll() override;
   void SetWake(std::function<void()> wake) override { io_->queues().SetWake(std::move(wake)); }
-  // Remove and Clear may allocate memory. The files change soon after the call.
+  // Remove and Clear may allocate memory. An I/O thread changes the files after the call.
   void Remove(const BlockHash& key) override;
   void Clear() override;
 
@@ -112,14 +116,14 @@ class DiskTier final : public PrefixTier {
   void SetRetention(StoreTicket ticket, int32_t priority, int64_t time_to_live_s);
 
   TierState tier_state() const { return state_; }
-  // Returns the reason why the tier was turned off the last time, or OK. The server logs the status
-  // when TierStats::times_turned_off increases.
+  // Returns the reason why the tier was turned off the last time. Returns OK if the tier was never
+  // turned off. The server logs the status when TierStats::times_turned_off increases.
   const absl::Status& last_error() const { return last_error_; }
   // Returns true if stores are not written yet. The server waits for these stores before it ends.
   bool has_pending_stores() const { return num_stores_ > 0; }
   TierStats TakeStats();  // returns the counters since the last call of TakeStats()
-  // Returns the counters since the creation of the tier, as of the latest call of Poll. May be
-  // called on any thread. REQUIRES: TakeStats is never called.
+  // Returns the counters from the creation of the tier until the latest call of Poll. Any thread
+  // may call this function. REQUIRES: TakeStats is never called.
   TierStats published_stats() const;
   // Waits until all stores are written, but at most until `limit` has passed. Returns false if
   // stores are left. REQUIRES: the engine has stopped.
@@ -134,8 +138,8 @@ class DiskTier final : public PrefixTier {
     LoadState state = LoadState::kPending;
     bool is_reading = false;  // an I/O thread uses the slot
     uint32_t num_tickets = 0;
-    uint64_t serial = 0;  // number of times that the slot was taken
-    uint64_t epoch = 0, generation = 0;
+    uint64_t serial = 0;                 // number of times that the slot was taken
+    uint64_t epoch = 0, generation = 0;  // epoch_ and generation_ when the slot was taken
     Time started{}, deadline = kNoDeadline;
     BlockHash key{};
     ChunkLocation at{};
@@ -183,8 +187,9 @@ class DiskTier final : public PrefixTier {
   std::vector<Completion> completions_;
   TierState state_ = TierState::kStarting;
   absl::Status last_error_;
+  // Number of times that the tier was turned on, and number of calls of Clear.
   uint64_t epoch_ = 0, generation_ = 0;
-  // Keys that Remove was called for since the last time that the tier was turned on.
+  // Arguments of the calls of Remove since the tier was turned on the last time.
   std::vector<BlockHash> removed_keys_;
   WriteBudget budget_;
   ReuseFilter filter_;

@@ -79,7 +79,7 @@ bool DiskTier::ApplyLoaded(const Completion& completion) {
       !is_read && !absl::IsNotFound(completion.status) && !absl::IsCancelled(completion.status);
   if (is_read && !is_valid) ++stats_.rejected[static_cast<size_t>(completion.reason)];
   if (is_error) ++stats_.load_errors;
-  // The segment of a missing file was reclaimed after Load.
+  // If a file is missing, its segment was reclaimed after the call of Load.
   if (absl::IsNotFound(completion.status)) ++stats_.misses;
   if (!is_valid && !absl::IsCancelled(completion.status)) DropChunk(slot.key, slot.at);
   bool has_changed = false;
@@ -123,7 +123,7 @@ void DiskTier::ApplyStored(const Completion& completion) {
   last_store_end_ = std::max(last_store_end_, completion.ended);
   if (!completion.status.ok()) return DropStore(slot, StoreDrop::kError);
   if (completion.reason != RejectReason::kOk) return DropStore(slot, StoreDrop::kNotFinite);
-  // The writer erases or drops the record of a chunk that Remove or Clear has removed.
+  // Remove or Clear has removed the chunk. The writer thread drops or erases its record.
   if (slot.generation != generation_ || !index_->Has(slot.key, slot.at)) {
     return DropStore(slot, slot.epoch == epoch_ ? StoreDrop::kRemoved : StoreDrop::kOff);
   }
@@ -137,7 +137,7 @@ void DiskTier::ApplyStored(const Completion& completion) {
 
 void DiskTier::ApplyMoved(const Completion& completion) {
   if (completion.epoch != epoch_ || index_ == nullptr) return;
-  // The writer erases the record of a chunk that is not in the index any more.
+  // If the chunk is not in the index any more, the writer thread erases the moved record.
   if (index_->Move(completion.key, completion.from, completion.at)) ++stats_.chunks_moved;
 }
 
@@ -145,7 +145,7 @@ void DiskTier::ApplyReclaimWanted(Completion& completion) {
   if (completion.epoch != epoch_ || state_ != TierState::kOn) return;
   const uint32_t segment = completion.at.segment;
   std::vector<uint32_t>& moved = completion.moved;
-  // At most half of a segment is moved, so the other half has room for new chunks.
+  // At most half of a segment is moved, so that the newest segment keeps room for new chunks.
   index_->ListUsed(segment, moved.capacity() / 2, moved);
   size_t count = 0;
   const Time now = options_.clock->Now();
@@ -167,7 +167,8 @@ bool DiskTier::ApplyOn(Completion& completion) {
   state_ = TierState::kOn;
   epoch_ = completion.epoch;
   load_errors_in_a_row_ = 0;
-  // The index has been built before the calls of Clear and Remove, if there were calls.
+  // The writer thread may have built the index before calls of Clear and Remove. So apply these
+  // calls to the index now.
   if (completion.generation != generation_) index_->Clear();
   if (removed_keys_.size() >= kRemovedKeysMax) {
     Clear();
@@ -209,7 +210,8 @@ bool DiskTier::CheckDeadlines(Time now) {
         status = DeadlineExceeded("the disk of {} has not ended any {} for {} s",
                                   options_.directory, is_load ? "load" : "store", ToSeconds(limit));
       }
-      // A store waits for the stores before it. The deadline starts again if other stores end.
+      // A store waits until all earlier stores are written. So if other stores have ended, the
+      // deadline of this store starts again.
       slot.deadline = is_load || !status.ok() ? kNoDeadline : now + limit;
       if (is_load) has_changed |= FailLate(slot);
     }
@@ -253,7 +255,8 @@ void DiskTier::RemoveTree(const BlockHash& key) {
 void DiskTier::Remove(const BlockHash& key) {
   if (removed_keys_.size() < kRemovedKeysMax) removed_keys_.push_back(key);
   if (index_ != nullptr) RemoveTree(key);
-  // A load whose chunk is not in the index any more may follow `key`.
+  // If the chunk of a load is not in the index any more, the chunk may follow `key`, so the load
+  // fails too.
   for (Slot& slot : slots_) {
     if (slot.use != Use::kLoad) continue;
     if (slot.key == key || index_ == nullptr || index_->Find(slot.key) == nullptr) {

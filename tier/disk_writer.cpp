@@ -20,7 +20,7 @@ void DiskWriter::Run() {
   while (auto job = io_.queues_.NextWriterJob(false, kNoDeadline)) {
     Execute(*std::move(job->control));
   }
-  // Removals wait for a disk that has failed. This is the last attempt.
+  // If the disk has failed, removals may still be pending. Try them one last time.
   if (!is_open_ && (clears_at_open_ || !erased_.empty())) Open();
   segments_.Close();
   io_.file_system_->Unlock();
@@ -55,8 +55,8 @@ void DiskWriter::Open() {
   }
   is_locked_out_ = false;
   const SegmentStoreOptions& limits = io_.options_.segments;
-  // One more list is for chunks that are not written yet. The index may learn of a new segment
-  // before the index learns of the end of older segments.
+  // The index has one list for each segment, and one list for chunks that are not written yet. A
+  // new segment may enter the index before a removed segment leaves the index.
   const auto num_segments = static_cast<uint32_t>(limits.size_bytes / limits.segment_bytes) + 4;
   auto index = std::make_unique<ChunkIndex>(io_.options_.index_capacity, num_segments);
   absl::Status status = segments_.Open(io_.options_.unix_seconds(), *index);
@@ -78,7 +78,7 @@ void DiskWriter::Open() {
 
 void DiskWriter::Fail(absl::Status status) {
   const Time now = SteadyClock().Now();
-  // A disk that worked for a long time has a short pause at first.
+  // If the disk worked for longer than ten pauses, start again with the shortest pause.
   const bool worked = is_open_ && now - opened_ > 10 * pause_;
   pause_ = std::clamp(worked ? Duration::zero() : 2 * pause_, io_.options_.retry_pause_min,
                       io_.options_.retry_pause_max);

@@ -13,7 +13,7 @@ class DiskWriter {
  public:
   explicit DiskWriter(DiskIo& io);
   // Executes jobs until the queues are stopped. Then executes the remaining ControlJobs, because
-  // removed chunks must not be there after a restart.
+  // removed chunks must not come back after a restart.
   void Run();
 
  private:
@@ -28,7 +28,7 @@ class DiskWriter {
   };
 
   void RunOnce();
-  // Tries to take the lock and to find all records. Sets the time of the next attempt on failure.
+  // Tries to take the lock and to find all records. On failure, sets the time of the next attempt.
   void Open();
   // Turns the tier off until the next attempt.
   void Fail(absl::Status status);
@@ -39,8 +39,9 @@ class DiskWriter {
   void Reclaim(const ControlJob& job);
   absl::Status MoveRecords(uint32_t segment, const std::vector<uint32_t>& indexes);
   void Clear(uint64_t generation);
-  // Reports the segment that must be reclaimed before the next segment fits. Asks while the newest
-  // segment still has room for moved records, or when a store needs the room.
+  // If the oldest segment must be reclaimed before a new segment fits, asks the engine thread for a
+  // kReclaim job. Asks only if the newest segment is at least half full, or if a store waits for
+  // room.
   void AskForRoom();
   absl::Status RemoveErased();
   void CompleteStore(Completion completion);
@@ -52,13 +53,13 @@ class DiskWriter {
   bool is_locked_out_ = false;  // another process holds the lock
   bool clears_at_open_ = false;
   bool waits_for_reclaim_ = false;
-  std::optional<StoreJob> held_store_;  // waits until an old segment is reclaimed
+  std::optional<StoreJob> held_store_;  // a store that waits until an old segment is reclaimed
   uint64_t epoch_ = 0;                  // number of times that the tier was turned on
   uint64_t generation_ = 0;             // number of calls of PrefixTier::Clear
   Time opened_{}, next_attempt_{};
   Duration pause_{};
   std::vector<SlotStore> slots_;
-  // Records that the last reclaim has moved. The engine thread may not know the new locations yet.
+  // Records that the last reclaim has moved. The index may not contain the new locations yet.
   std::vector<MovedRecord> moved_;
   std::vector<ChunkLocation> erased_;  // records to erase when the tier is on again
 };

@@ -1,5 +1,5 @@
-// FileSystem: the only way in which the disk tier accesses files. Tests replace the class by a
-// class whose files fail, hang or return wrong bytes.
+// FileSystem: the interface through which the disk tier accesses files. Tests use an implementation
+// whose files fail, hang or return wrong bytes.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ struct FileRead {
   std::shared_ptr<File> file;
   uint64_t offset = 0;
   std::span<std::byte> out;
-  absl::Status status;  // the result, as of File::Read
+  absl::Status status;  // the result, as File::Read returns it
 };
 
 // Reads several parts of files at the same time. All functions must be called by one thread.
@@ -58,8 +58,8 @@ class FileSystem {
   // Creates the directory if the directory is missing. Returns an error with the name of the file
   // or directory if another user or group has access to the directory or to a file of the tier.
   virtual absl::Status Prepare() = 0;
-  // Takes the lock of the directory. Returns false if another process holds the lock. The lock ends
-  // with the process, or with the call of Unlock.
+  // Takes the lock of the directory. Returns false if another process holds the lock. The process
+  // holds the lock until the process ends or calls Unlock.
   virtual absl::StatusOr<bool> Lock() = 0;
   virtual void Unlock() = 0;
 

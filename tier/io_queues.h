@@ -39,11 +39,12 @@ class FixedQueue {
   size_t first_ = 0, size_ = 0;
 };
 
-// Writes the record in staging slot `slot` to the disk.
+// A job for the writer thread: write the record in the staging slot `slot` to the disk.
 struct StoreJob {
   uint32_t slot = 0;
   uint64_t serial = 0;  // identifies the store among all stores of the slot
-  // Values of the tier at BeginStore. The writer drops the record if a value has changed since.
+  // Values of DiskTier::epoch_ and generation_ at the call of BeginStore. If one of these values
+  // has changed since, the writer thread drops the record.
   uint64_t epoch = 0;
   uint64_t generation = 0;
 };
@@ -109,23 +110,26 @@ class IoQueues {
   void PushLoad(uint32_t slot);
   void PushStore(const StoreJob& job);
   void PushControl(ControlJob job);
-  // Swaps `completions`, which must be empty, with the results since the last call.
+  // Moves the results since the last call to `completions`. REQUIRES: `completions` is empty.
   void TakeCompletions(std::vector<Completion>& completions);
 
-  // Returns the next job of the writer: a ControlJob, or a StoreJob if `takes_stores`. Returns
-  // std::nullopt at the time `deadline`. After Stop, returns only ControlJobs, and std::nullopt
-  // after the last ControlJob.
+  // Returns the next job of the writer thread: a ControlJob, or a StoreJob if `takes_stores` is
+  // true. If there is no job until the time `deadline`, returns std::nullopt. After Stop, returns
+  // only ControlJobs, and std::nullopt after the last ControlJob.
   struct WriterJob {
     std::optional<ControlJob> control;
     StoreJob store;
   };
   std::optional<WriterJob> NextWriterJob(bool takes_stores, Time deadline);
-  // Appends staging slots of loads to `slots`, so that `slots` has at most `num_max` elements.
-  // Waits for a load if `waits`. Returns false after Stop.
+  // Takes loads from the queue and appends their staging slots to `slots`, until `slots` has
+  // `num_max` elements or the queue is empty. If `waits` is true and the queue is empty, waits for
+  // a load. Returns false after Stop.
   bool NextLoads(bool waits, size_t num_max, std::vector<uint32_t>& slots);
+  // Adds `completion` to the results, and then calls `wake` if `wakes` is true.
   void Complete(Completion completion, bool wakes);
 
-  // Replaces the function `wake`. Waits for the end of a call of the previous function.
+  // Replaces the function `wake`. If another thread calls the previous function now, waits for the
+  // end of the call.
   void SetWake(std::function<void()> wake);
 
   // Ends all waits. `wake` is not called after the return of Stop.

@@ -44,9 +44,10 @@ class PosixFile final : public File {
   const std::string path_;
 };
 
-// Returns null if the kernel does not allow io_uring. REQUIRES: all files are PosixFiles.
+// Returns a queue that reads with io_uring, or null if the kernel does not allow io_uring.
+// REQUIRES: all files are PosixFiles.
 std::unique_ptr<ReadQueue> MakeUringReadQueue(int depth);
-// Reads during Wait, one read after the other.
+// Returns a queue that executes the reads in Wait, one read after the other.
 std::unique_ptr<ReadQueue> MakeBlockingReadQueue();
 
 }  // namespace incipit

@@ -71,7 +71,8 @@ class PosixFileSystem final : public FileSystem {
   void Unlock() override { lock_ = FileDescriptor(); }
 
   absl::StatusOr<std::vector<FileInfo>> List() override {
-    // A new descriptor, because the position in the list of files belongs to the descriptor.
+    // Each call needs a new descriptor, because a descriptor keeps its position in the list of
+    // files.
     const int fd = ::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return ErrorOf(errno, "open the directory", path_);
     const std::unique_ptr<DIR, int (*)(DIR*)> listing(::fdopendir(fd), ::closedir);

@@ -16,8 +16,8 @@ enum class IoMethod : uint8_t { kAuto, kPread };
 inline constexpr char kSegmentSuffix[] = ".segment";
 inline constexpr char kLockName[] = "lock";
 
-// Returns the files in the directory `path`. Uses direct I/O and preallocation if the file system
-// supports them.
+// Returns a FileSystem for the directory `path`. Uses direct I/O and preallocation if the file
+// system supports them.
 std::unique_ptr<FileSystem> MakePosixFileSystem(std::string path, IoMethod method);
 
 }  // namespace incipit

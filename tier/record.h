@@ -125,12 +125,12 @@ RecordHeader HeaderOf(std::span<const std::byte> record);
 // Changes only the expiry and the priority of a record that is not sealed yet.
 void SetRetention(std::span<std::byte> record, int64_t expires_s, int32_t priority);
 
-// Checks whether `record` is a complete record with the layout `layout` and the fingerprint
-// `fingerprint`, of any chunk. `now_s` is the time in seconds since 1970.
+// Returns kOk if `record` is a complete record of any chunk, with the layout `layout` and the
+// fingerprint `fingerprint`. `now_s` is the time in seconds since 1970.
 RejectReason VerifyAnyRecord(const RecordLayout& layout, const Fingerprint& fingerprint,
                              std::span<const std::byte> record, int64_t now_s);
-// Checks whether `record` is the record of the chunk `wanted`. The tenant may differ. `is_finite`
-// may be null.
+// Returns kOk if `record` is a complete record of the chunk `wanted`. The tenant may differ. If
+// `is_finite` is null, the values are not checked.
 RejectReason VerifyRecord(const RecordLayout& layout, const Fingerprint& fingerprint,
                           const ChunkIdentity& wanted, std::span<const std::byte> record,
                           int64_t now_s, FiniteCheck is_finite);

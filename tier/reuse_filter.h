@@ -7,12 +7,12 @@
 
 namespace incipit {
 
-// Remembers the keys of about 131,072 chunks in 512 KiB. A false "seen before" has a probability of
-// about 1 in 2 billion.
+// Stores the keys of about 131,072 chunks in 512 KiB of memory. SeenBefore returns true for a new
+// key with a probability of about 1 in 2 billion.
 class ReuseFilter {
  public:
-  // Returns true if `key`, the first 8 bytes of a block key, was passed before and is remembered.
-  // Otherwise remembers `key` in place of an older key.
+  // Returns true if `key`, the first 8 bytes of a block key, was passed before and is still stored.
+  // Otherwise, stores `key` in place of an older key.
   bool SeenBefore(uint64_t key) {
     const uint32_t tag = static_cast<uint32_t>(key) | 1;  // 0: empty
     Set& set = sets_[(key >> 32) % kNumSets];

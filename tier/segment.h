@@ -70,7 +70,8 @@ bool DecodeTable(const SegmentHeader& header, std::span<const std::byte> table,
 // Returns the name of the file of a segment: the first 16 hexadecimal digits of the fingerprint, a
 // hyphen, 8 hexadecimal digits of the number, and kSegmentSuffix.
 std::string SegmentName(const Fingerprint& fingerprint, uint32_t number);
-// Returns the number in a file name, whatever the fingerprint is, or std::nullopt.
+// Returns the number of the segment with the file name `name` and any fingerprint. Returns
+// std::nullopt if `name` is not the name of a segment.
 std::optional<uint32_t> SegmentNumber(std::string_view name);
 
 }  // namespace incipit

@@ -24,8 +24,8 @@ class SegmentFiles {
   // Returns the open file of segment `number`. Opens the file if necessary.
   absl::StatusOr<std::shared_ptr<File>> Get(uint32_t number);
   void Add(uint32_t number, std::shared_ptr<File> file);
-  // Closes the file of a removed segment after the last use. Segments with smaller numbers are
-  // removed too, or will not stay open any more.
+  // Removes the file of the removed segment `number` from the open files. The file is closed after
+  // its last use. Later calls of Add ignore this segment and all segments with smaller numbers.
   void Forget(uint32_t number);
   void ForgetAll();
 
@@ -39,8 +39,9 @@ class SegmentFiles {
   const Fingerprint fingerprint_;
   Mutex mutex_;
   std::vector<OpenFile> open_ ABSL_GUARDED_BY(mutex_);
-  // A reader may open a file just before its removal. Such a file must not stay open, because an
-  // open file keeps its space on the disk.
+  // Add ignores segments with numbers below `oldest_`. A reader thread may open a file just before
+  // the file is removed. Such a file must not stay open, because an open file occupies space on the
+  // disk.
   uint32_t oldest_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t next_victim_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -82,7 +82,8 @@ absl::Status SegmentStore::RemoveAt(size_t position) {
   return absl::OkStatus();
 }
 
-// Reads the table of `segment`. If the table is not complete, reads all records.
+// Adds the records of `segment` to `index`. Reads the table of the segment, or all records if the
+// table is not complete.
 absl::Status SegmentStore::Recover(const Segment& segment, int64_t now_s, ChunkIndex& index) {
   INCIPIT_ASSIGN_OR_RETURN(const std::shared_ptr<File> file, file_system_.Open(segment.name));
   entries_.clear();
@@ -112,8 +113,8 @@ absl::Status SegmentStore::Recover(const Segment& segment, int64_t now_s, ChunkI
   return absl::OkStatus();
 }
 
-// Sets `entries_` to the valid records of a segment without a table. If `may_continue`, the segment
-// becomes the active segment, and otherwise the segment is sealed.
+// Sets `entries_` to the valid records of a segment without a table. If `may_continue` is true and
+// the segment has room, the segment becomes the active segment. Otherwise, seals the segment.
 absl::Status SegmentStore::Scan(const Segment& segment, File& file, int64_t now_s,
                                 bool may_continue) {
   entries_.clear();

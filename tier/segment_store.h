@@ -47,27 +47,28 @@ class SegmentStore {
  public:
   SegmentStore(FileSystem& file_system, const SegmentStoreOptions& options);
 
-  // Lists the segments and adds their records to `index`. Removes the oldest segments if the
-  // segments exceed the size. `now_s` is the time in seconds since 1970.
+  // Lists the segments and adds their records to `index`. If the segments exceed
+  // options.size_bytes, first removes the oldest segments. `now_s` is the time in seconds since
+  // 1970.
   absl::Status Open(int64_t now_s, ChunkIndex& index);
   void Close();
 
-  // Returns true if the next record fits into the newest segment, or if a new segment fits into the
-  // size of the directory.
+  // Returns true if the next record fits into the newest segment, or if a new segment fits into
+  // options.size_bytes.
   bool CanAppend() const;
   // Writes a sealed record. REQUIRES: CanAppend().
   absl::StatusOr<ChunkLocation> Append(std::span<const std::byte> record);
   // Reads the record at `at` into `record`. Returns OUT_OF_RANGE if the record is not valid.
   absl::Status Read(ChunkLocation at, int64_t now_s, std::span<std::byte> record);
-  // Makes the record at `at` invalid on the disk. Returns OK if the segment does not exist.
+  // Makes the record at `at` invalid on the disk. Returns OK also if the segment does not exist.
   absl::Status Erase(ChunkLocation at);
 
-  // Returns true if the second half of the newest segment is in use, but is not full. Records of
-  // the oldest segment then may move to the newest segment.
+  // Returns true if the newest segment is at least half full, but not full. The caller may then
+  // move records of the oldest segment to the newest segment.
   bool IsHalfFull() const { return active_ && 2 * active_->next_index >= layout_.num_records; }
-  // Returns the number of the segment that must be removed before a new segment fits, or
-  // std::nullopt if a new segment fits. Removes older segments of other fingerprints, but not while
-  // the newest segment has room.
+  // Returns the number of the segment that the caller must remove before a new segment fits.
+  // Returns std::nullopt if no segment must be removed now. If the newest segment is full, first
+  // removes segments of other fingerprints that are the oldest segments.
   absl::StatusOr<std::optional<uint32_t>> SegmentToReclaim();
   absl::Status RemoveSegment(uint32_t number);
   // Removes all segments of the fingerprint.
@@ -108,8 +109,9 @@ class SegmentStore {
   PageBuffer table_, page_, record_;
   std::vector<Segment> segments_;  // sorted by number
   std::vector<TableEntry> entries_;
-  // Records that Open found in two places: a process ended while it moved the record. Without the
-  // erasure of the older copy, the copy would come back after the removal of the newer copy.
+  // Older copies of records that Open found twice, because a process ended while it moved the
+  // record. Open erases the older copies. Otherwise, an older copy could be loaded after the
+  // removal of the newer copy.
   std::vector<ChunkLocation> older_copies_;
   std::optional<Active> active_;
   uint64_t num_bytes_ = 0;

@@ -1,5 +1,6 @@
-// Staging: the host memory through which all loads and stores pass. Threads that read and write
-// files access no other memory of chunks. Staging has slots of one record each.
+// Staging: the host memory through which all loads and stores pass. The I/O threads access the
+// bytes of chunks only in staging. Staging consists of slots, and each slot has room for one
+// record.
 #pragma once
 
 #include <cstddef>

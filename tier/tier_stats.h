@@ -11,8 +11,8 @@
 
 namespace incipit {
 
-// kStarting: the tier looks for its records. kOn: the tier works. kLocked: another process uses the
-// directory. kOff: the tier is turned off because of an error, and is tried again later.
+// kStarting: the tier searches its files for records. kOn: the tier works. kLocked: another process
+// uses the directory. kOff: the tier is turned off because of an error, and is tried again later.
 enum class TierState : uint8_t { kStarting, kOn, kLocked, kOff };
 inline constexpr EnumName<TierState> kTierStateNames[] = {{TierState::kStarting, "starting"},
                                                           {TierState::kOn, "on"},
@@ -20,10 +20,11 @@ inline constexpr EnumName<TierState> kTierStateNames[] = {{TierState::kStarting,
                                                           {TierState::kOff, "off"}};
 
 // Reasons why a chunk was not stored. kOff: the tier is not on, or was turned off before the write.
-// kStagingFull, kWriteBudget: the limits of staging and of written bytes per second. kNotReused:
-// the policy `reused` saw the chunk for the first time. kNotFinite: the chunk has a value that is
-// NaN or infinite. kError: the file system returned an error. kRemoved: Remove or Clear was called
-// before the write. kIndexFull: the index has no room.
+// kStagingFull: staging has no free slot for a store. kWriteBudget: the limit of written bytes per
+// second is reached. kNotReused: the policy is StorePolicy::kReused, and the store is the first
+// store of the chunk. kNotFinite: the chunk has a value that is NaN or infinite. kError: the file
+// system returned an error. kRemoved: Remove or Clear was called before the write. kIndexFull: the
+// index has no room.
 enum class StoreDrop : uint8_t {
   kOff,
   kStagingFull,
@@ -58,7 +59,7 @@ struct LatencyCounts {
   }
 };
 
-// Counters since the last call of TakeStats, and figures of the present.
+// Counters since the last call of TakeStats, and current values.
 struct TierStats {
   uint64_t hits = 0;                // loads that became ready
   uint64_t misses = 0;              // calls of Load for chunks that the tier does not have
@@ -79,7 +80,7 @@ struct TierStats {
   uint64_t chunks_removed = 0;    // chunks that Remove has removed
   uint64_t times_turned_off = 0;  // changes from another state to kOff
 
-  // The present.
+  // Current values.
   TierState state = TierState::kStarting;
   uint64_t bytes_used = 0;  // size of all segments in the directory
   uint64_t chunks = 0;

@@ -10,14 +10,15 @@ namespace incipit {
 
 class WriteBudget {
  public:
-  // `bytes_per_second` 0: no limit. While nothing is written, at most `burst_bytes` bytes are
-  // saved.
+  // If `bytes_per_second` is 0, there is no limit. While nothing is written, the budget grows to at
+  // most `burst_bytes` bytes.
   WriteBudget(uint64_t bytes_per_second, uint64_t burst_bytes)
       : rate_(static_cast<double>(bytes_per_second)),
         burst_(static_cast<double>(burst_bytes)),
         available_(burst_) {}
 
-  // Returns false if `num_bytes` exceed the budget at the time `now`.
+  // Takes `num_bytes` from the budget. Returns false and takes nothing if `num_bytes` exceeds the
+  // budget at the time `now`.
   bool Take(uint64_t num_bytes, Time now) {
     if (rate_ == 0) return true;
     if (updated_ != Time()) {

@@ -12,8 +12,8 @@
 namespace incipit {
 
 // XXH3 with 128 bits over the name, the type, the shape and the bytes of every tensor of a
-// checkpoint. Does not depend on the names and the number of the files. XXH3 protects against other
-// weights, not against an attacker.
+// checkpoint. Does not depend on the names and the number of the files. XXH3 detects other weights,
+// but not weights that an attacker has constructed.
 using WeightsDigest = Xxh3Digest;
 
 // Computes the digest with `num_threads` threads. The result does not depend on the number of
@@ -35,7 +35,8 @@ struct WeightsDigestOptions {
 struct CachedWeightsDigest {
   WeightsDigest digest{};
   bool is_from_cache = false;
-  // Error of writing the cache file, which costs the next start the time of computing the digest.
+  // The error of writing the cache file, or OK. After an error, the next start computes the digest
+  // again.
   absl::Status write_status = {};
 };
 

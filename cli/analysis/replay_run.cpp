@@ -52,7 +52,7 @@ class PromptTokens {
 };
 
 // The lookups, loads and stores of the requests of a log in a simulated disk. The key of a chunk is
-// the number of its last block (BlockNode), which stands for the whole prefix.
+// the number of its last block (BlockNode), which identifies the whole prefix.
 class DiskReplay {
  public:
   DiskReplay(const BlockLog& log, const ReplayDisk& options)

@@ -1,5 +1,5 @@
 // A simulation of the disk tier behind the prefix cache of the device, for `incipit replay`. The
-// simulation knows which chunks of keys and values are on the disk at which time.
+// simulation determines which chunks of keys and values are on the disk at which time.
 #pragma once
 
 #include <cstddef>
@@ -38,9 +38,9 @@ struct SimulatedDiskCounts {
 
 // Writes are sequential: chunks leave a bounded queue in the order of their arrival, and fill one
 // segment after the other. If all segments are full, the oldest segment is reclaimed. The chunks in
-// this segment that were loaded since they were written move to the newest segment by the same
-// queue, up to half of a segment. The chunk that was loaded last moves first. All other chunks of
-// the segment are lost.
+// this segment that were loaded since they were written enter the queue again, and so move to the
+// newest segment. At most half of a segment moves, and the chunk that was loaded last moves first.
+// All other chunks of the segment are lost.
 //
 // Times are in seconds and do not decrease from call to call.
 class SimulatedDisk {
@@ -93,7 +93,7 @@ class SimulatedDisk {
   // Chunks that will be queued, the earliest first.
   std::priority_queue<Announced, std::vector<Announced>, std::greater<>> announced_;
   std::deque<Chunk> queue_;  // the chunk at the front is being written
-  double write_end_ = 0;     // time at which the front of the queue is written
+  double write_end_ = 0;     // time at which the write of the front of the queue ends
   // The chunks in each segment, the oldest segment first. A chunk of a segment may have moved.
   std::deque<std::vector<Chunk>> segments_;
   int64_t first_segment_ = 0;  // number of the oldest segment

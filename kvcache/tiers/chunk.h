@@ -15,8 +15,9 @@ namespace incipit {
 
 // A chunk has at most kChunkTokensMax tokens, but at least one block.
 inline constexpr int32_t kChunkTokensMax = 128;
-// A chunk has the fewest blocks, a power of two, whose keys and values take kChunkBytesMin bytes.
-// kChunkTokensMax has priority over kChunkBytesMin.
+// The number of blocks of a chunk is the smallest power of two for which the keys and values take
+// at least kChunkBytesMin bytes. If such a chunk would have more than kChunkTokensMax tokens, a
+// chunk has fewer blocks.
 inline constexpr size_t kChunkBytesMin = size_t{1} << 20;
 
 // The size of all chunks of one server. Chunk number c of a sequence has the blocks
@@ -36,9 +37,9 @@ struct ChunkShape {
 // REQUIRES: `block_size` is a power of two, and `block_bytes` is above 0.
 ChunkShape MakeChunkShape(int32_t block_size, size_t block_bytes);
 
-// Identifies the contents of a chunk. A tier stores the identity of each chunk beside its keys and
-// values. A loaded chunk may be used only if all fields, except `tenant`, equal the fields of the
-// wanted chunk.
+// Identifies the contents of a chunk. A tier stores the identity of a chunk together with the keys
+// and values of the chunk. A loaded chunk may be used only if all fields, except `tenant`, equal
+// the fields of the wanted chunk.
 struct ChunkIdentity {
   BlockHash key;     // key of the last block of the chunk
   BlockHash parent;  // key of the block before the chunk, or ChainRoot::parent for the first chunk

@@ -38,8 +38,9 @@ class PrefixTier {
   // bytes of the chunk. Always false while the tier is turned off because of errors.
   virtual bool Has(const BlockHash& key) const = 0;
 
-  // Marks the chunk with the key `key` as used. Returns true if the tier has the chunk, or writes
-  // the chunk now. A tier without room removes chunks first that were not used for a long time.
+  // Marks the chunk with the key `key` as used. Returns true if the tier has the chunk, or if a
+  // write of the chunk is pending. If a tier is full, the tier first removes chunks that were not
+  // used for a long time.
   virtual bool Touch(const BlockHash& key) = 0;
 
   // Returns the predicted time until a load of `num_chunks` chunks is ready, if the load started
@@ -48,7 +49,8 @@ class PrefixTier {
 
   // Starts to load a chunk into staging. If a load of the same chunk is pending or ready, the
   // result is a ticket of the same load. Returns std::nullopt if the tier does not have the chunk,
-  // or if staging is full. The caller must pass each ticket to Release once.
+  // or if staging is full. The caller must call Release once for each call of Load that returned a
+  // ticket.
   virtual std::optional<LoadTicket> Load(const ChunkIdentity& chunk) = 0;
   virtual LoadState state(LoadTicket ticket) const = 0;
   // Returns the keys and values of the chunk: shape().num_bytes() bytes, block after block. The
@@ -59,8 +61,9 @@ class PrefixTier {
   virtual void Release(LoadTicket ticket) = 0;
 
   // Reserves staging for the bytes of a chunk. Returns std::nullopt if the tier already has the
-  // chunk or writes the chunk now, if the tier does not want the chunk, or if staging is full. The
-  // caller must fill bytes_of() and call FinishStore, or must call CancelStore.
+  // chunk, if a write of the chunk is pending, if staging is full, or if a rule of the tier
+  // excludes the chunk (for example a limit of the write rate). The caller must fill bytes_of() and
+  // call FinishStore, or must call CancelStore.
   virtual std::optional<StoreTicket> BeginStore(const ChunkIdentity& chunk) = 0;
   virtual std::span<std::byte> bytes_of(StoreTicket ticket) = 0;
   // Starts to write the chunk. The tier releases the staging memory after the write.
@@ -70,13 +73,14 @@ class PrefixTier {
   // Makes the results of other threads visible. Returns true if the state of a ticket has changed.
   virtual bool Poll() = 0;
 
-  // Sets the function that other threads call when a load ends. Null: none is called. After the
-  // return of SetWake, no thread calls the previous function. `wake` must not call the tier.
+  // Sets the function that other threads call when a load ends. If `wake` is null, no function is
+  // called. After the return of SetWake, no thread calls the previous function. `wake` must not
+  // call the tier.
   virtual void SetWake(std::function<void()> wake) = 0;
 
-  // Removes the chunk with the key `key` and all chunks that follow it in any sequence, because
-  // their contents are wrong. The tier need not have the chunk `key` itself. Pending and ready
-  // loads of these chunks fail.
+  // Removes the chunk with the key `key` and all chunks that follow this chunk in any sequence.
+  // The tier need not have the chunk `key` itself. Pending and ready loads of these chunks fail.
+  // The caller calls Remove if the contents of the chunk `key` are wrong.
   virtual void Remove(const BlockHash& key) = 0;
   // Removes all chunks. Pending and ready loads fail.
   virtual void Clear() = 0;
