@@ -479,7 +479,7 @@ BUGS = [
     Bug("a request that must not read the cache loads chunks from the tier", "scheduler/prefix_loads.cpp",
         "static_cast<int32_t>(Matchable(sequence).size()) - 1;", "sequence.num_tokens() - 1;", test="scheduler_test"),
     Bug("the tier keeps the chunks of a request whose values are not finite", "scheduler/commit.cpp",
-        "if (tier_ != nullptr) RemoveFromTier(other);", ""),
+        "if (tier_ != nullptr) RemoveFromTier(group.sequences.front());", ""),
     Bug("the tier stores chunks whose blocks were removed from the cache because their contents are wrong",
         "scheduler/prefix_loads.cpp",
         "if (!cache_.pool().is_published(blocks.back())) continue;", "", test="scheduler_test"),
@@ -488,7 +488,7 @@ BUGS = [
     Bug("the last prompt token is loaded from the tier, so the model has no prompt token to compute", "scheduler/prefix_loads.cpp",
         "static_cast<int32_t>(Matchable(sequence).size()) - 1;", "static_cast<int32_t>(Matchable(sequence).size());"),
     Bug("a load is started although computing the same tokens takes less time", "scheduler/prefix_loads.cpp",
-        "if (tier_->PredictLoad(num_chunks) >= computing) return LoadStart::kNone;", "", test="scheduler_test"),
+        "++num_slow_loads_ % kSlowLoadsTried != 0", "false", test="scheduler_test"),
     Bug("the waiting time for loads is counted as `share_wait_seconds` instead of `load_wait_seconds`", "scheduler/prefix_loads.cpp",
         "sequence.group->wait.Enter(WaitReason::kLoad, now_);", "", test="scheduler_test"),
 
@@ -561,4 +561,9 @@ BUGS = [
         "for (const ChunkLocation& at : older_copies_) INCIPIT_RETURN_IF_ERROR(Erase(at));", "", test="tier_test"),
     Bug("the number of a removed segment is used again", "tier/segment_store.cpp",
         "const uint32_t number = next_number_++;", "const uint32_t number = segments_.empty() ? 1 : segments_.back().number + 1;", test="tier_test"),
+    Bug("loads that once seemed slower than computing are never measured again", "scheduler/prefix_loads.cpp",
+        "++num_slow_loads_ % kSlowLoadsTried != 0", "true", test="scheduler_test"),
+    Bug("a request is refused because of its deadline, although the tier has its prompt", "scheduler/prefix_loads.cpp",
+        "return num_chunks == 0 ? num_found : (first_chunk + num_chunks) * chunk_tokens;", "return num_found;",
+        test="scheduler_test"),
 ]

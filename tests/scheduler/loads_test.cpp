@@ -279,6 +279,47 @@ TEST_F(SlowTierTest, ALoadThatTakesLongerThanComputingIsNotStarted) {
   EXPECT_EQ(tier_.num_loads(), before);
 }
 
+// One of 16 loads that seem too slow is started, so that the tier measures its loads again.
+TEST_F(SlowTierTest, SomeLoadsThatSeemSlowAreStarted) {
+  fixture_.duration = milliseconds(10);
+  for (uint64_t id = 100; id < 120; ++id) {
+    fixture_.Add(SchedulerFixture::Ask(id, 20, 2, static_cast<TokenId>(id)));
+    Finish();
+  }
+  const int64_t before = tier_.num_loads();
+  for (uint64_t id = 200; id < 215; ++id) {
+    fixture_.Add(Ask(id, 33));
+    Finish();
+    ResetDevice();
+    EXPECT_EQ(tier_.num_loads(), before);
+  }
+  fixture_.Add(Ask(300, 33));
+  Finish();
+  EXPECT_EQ(tier_.num_loads(), before + 4);
+}
+
+// Each token takes 1 ms. The prompt of request 2 takes 33 ms without the tier, and must be computed
+// within 30 ms.
+TEST_F(LoadsTest, ADeadlineConsidersWhatTheTierHas) {
+  const auto timed_step = [&] {
+    fixture_.Plan(now_ += milliseconds(1));
+    fixture_.duration = milliseconds(fixture_.plan.num_tokens);
+    if (!fixture_.plan.items.empty()) fixture_.Run();
+    fixture_.Collect();
+  };
+  for (int32_t i = 0; i < 20; ++i) {
+    fixture_.Add(SchedulerFixture::Ask(static_cast<uint64_t>(100 + i), 8 + i, 2, 100 + i));
+    while (!fixture_.scheduler.idle()) timed_step();
+  }
+  ASSERT_TRUE(fixture_.scheduler.step_times().trained());
+  Request request = Ask(2, 33);
+  request.first_token_deadline = now_ + milliseconds(30);
+  fixture_.Add(std::move(request));
+  while (!fixture_.scheduler.idle()) timed_step();
+  EXPECT_EQ(fixture_.OutputOf(2).finish, FinishReason::kLength);
+  EXPECT_EQ(AdmissionOf(2).num_loaded_tokens, 32);
+}
+
 // The cache lost the blocks before the loaded chunks while they were loaded.
 TEST_F(LoadsTest, AGapBeforeTheLoadedChunksIsComputed) {
   fixture_.Add(Ask(2, 17));
