@@ -53,8 +53,8 @@ void Engine::Loop::WaitForWork() {
   const Duration until_look =
       waits_for_tier_ ? scheduler_.next_look() - clock_.Now() : Duration::zero();
   const Time real_look = std::chrono::steady_clock::now() + std::min(until_look, kTierPollMax);
-  const auto is_asleep = [&] { return !tier_changed_ && (waits_for_tier_ || scheduler_.idle()); };
-  while (!stopping_ && inbox_.empty() && resets_.empty() && is_asleep()) {
+  const bool can_sleep = waits_for_tier_ || scheduler_.idle();
+  while (!stopping_ && inbox_.empty() && resets_.empty() && can_sleep && !tier_changed_) {
     if (!waits_for_tier_) {
       work_arrived_.wait(mutex_);
     } else if (work_arrived_.wait_until(mutex_, real_look) == std::cv_status::timeout) {
