@@ -36,12 +36,21 @@ class DiskTierFaultsTest : public testing::Test {
     ASSERT_TRUE(h_.Load(hot));
     for (uint64_t i = 0; i < 22; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
     const int num_removed = faults_->num_calls(Call::kRemove);
-    const int num_wakes = h_.num_wakes;
+    int num_wakes = h_.num_wakes;
     // Half of the second segment is full then.
     ASSERT_TRUE(h_.BeginStore(TestChunk(22, 0)));
-    while (h_.num_wakes == num_wakes) std::this_thread::yield();
-    h_.tier->Poll();  // allows the writer to reclaim
-    while (faults_->num_calls(Call::kRemove) == num_removed) std::this_thread::yield();
+    // Poll allows the writer to reclaim. An earlier store may wake, too. The writer removes the
+    // segment before it wakes again.
+    while (true) {
+      const int num_wakes_now = h_.num_wakes;
+      if (faults_->num_calls(Call::kRemove) != num_removed) break;
+      if (num_wakes_now == num_wakes) {
+        std::this_thread::yield();
+        continue;
+      }
+      num_wakes = num_wakes_now;
+      h_.tier->Poll();
+    }
     std::this_thread::sleep_for(milliseconds(5));
   }
 

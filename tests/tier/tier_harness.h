@@ -75,7 +75,12 @@ class TierHarness {
   }
   // Stores a chunk. Returns true if the tier has the chunk then.
   bool Store(const TestChunk& chunk, uint64_t version = 0) {
-    return BeginStore(chunk, version) && WaitForStores() && tier->Has(chunk.identity.key);
+    const int before = num_wakes;
+    if (!BeginStore(chunk, version) || !WaitForStores()) return false;
+    if (!tier->Has(chunk.identity.key)) return false;
+    // The writer calls `wake` after Poll can see the result.
+    while (num_wakes == before) std::this_thread::yield();
+    return true;
   }
 
   // Waits for the end of a load, and releases the ticket.
