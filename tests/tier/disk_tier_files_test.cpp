@@ -226,7 +226,7 @@ TEST_F(DiskTierFilesTest, ASecondTierWaitsForTheFirst) {
   EXPECT_TRUE(h_.Load(TestChunk(1, 0)));
 }
 
-TEST_F(DiskTierFilesTest, TakesOverWithinASecondOfTheEndOfAProcess) {
+TEST_F(DiskTierFilesTest, TakesOverSoonAfterTheEndOfAProcess) {
   ChildProcess child(INCIPIT_TIER_PROCESS, {h_.directory.path(), "hold"});
   ASSERT_EQ(child.ReadLine(), "on");
   TierProcess own(h_.directory.path());
@@ -240,7 +240,8 @@ TEST_F(DiskTierFilesTest, TakesOverWithinASecondOfTheEndOfAProcess) {
   const auto begin = std::chrono::steady_clock::now();
   while ((*tier)->tier_state() != TierState::kOn) {
     (*tier)->Poll();
-    ASSERT_LT(std::chrono::steady_clock::now() - begin, seconds(1));
+    // The limit leaves room for a busy machine. The tier tries the lock each 250 ms.
+    ASSERT_LT(std::chrono::steady_clock::now() - begin, seconds(5));
   }
 }
 
