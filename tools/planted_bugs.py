@@ -320,7 +320,7 @@ BUGS = [
     Bug("any number of later sequences with a longer cached prefix may start before a waiting sequence", "scheduler/admit.cpp",
         "if (sequence->num_overtaken >= kOvertakenMax) break;", "", test="scheduler_test"),
     Bug("any number of later, smaller sequences may start before a waiting sequence that does not fit into the cache", "scheduler/admit.cpp",
-        "if (sequence->num_overtaken >= kOvertakenMax) return nullptr;", ""),
+        "if (sequence->num_overtaken >= kOvertakenMax) return nullptr;", "", test="scheduler_test"),
     Bug("a sequence with a cached prefix starts before a waiting sequence of a higher priority", "scheduler/admit.cpp",
         "sequence->standing.priority >= first.standing.priority && IsCandidate", "IsCandidate", test="scheduler_test"),
     Bug("the cached prefix of a waiting sequence is looked up only once, although the cache changes later", "scheduler/admit.cpp",

@@ -297,10 +297,12 @@ constexpr seconds kStartMax(10);
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 constexpr seconds kStartMax(10);
 #else
-constexpr seconds kStartMax(1);
+// The goal is 1 s (bench/tier_bench.cpp). The limit leaves room for a busy machine.
+constexpr seconds kStartMax(3);
 #endif
 #else
-constexpr seconds kStartMax(1);
+// The goal is 1 s (bench/tier_bench.cpp). The limit leaves room for a busy machine.
+constexpr seconds kStartMax(3);
 #endif
 
 // 1,500 segments of 64 MiB are 100 GB. The files are sparse: they have only tables.
