@@ -53,15 +53,28 @@ absl::Status SegmentStore::ListSegments() {
   return absl::OkStatus();
 }
 
+namespace {
+
+// Returns true if the first page of `record` contains only zeros: the record was never written, or
+// was erased.
+bool IsUnused(std::span<const std::byte> record) {
+  return std::ranges::all_of(record.first(kPageBytes),
+                             [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+}  // namespace
+
 absl::Status SegmentStore::Open(int64_t now_s, ChunkIndex& index) {
   Close();
   older_copies_.clear();
+  unusable_.clear();
   INCIPIT_RETURN_IF_ERROR(ListSegments());
   while (num_bytes_ > options_.size_bytes) INCIPIT_RETURN_IF_ERROR(RemoveAt(0));
   for (const Segment& segment : segments_) {
     if (segment.is_own) INCIPIT_RETURN_IF_ERROR(Recover(segment, now_s, index));
   }
   for (const ChunkLocation& at : older_copies_) INCIPIT_RETURN_IF_ERROR(Erase(at));
+  for (const uint32_t number : unusable_) INCIPIT_RETURN_IF_ERROR(RemoveSegment(number));
   return absl::OkStatus();
 }
 
@@ -121,7 +134,13 @@ absl::Status SegmentStore::Scan(const Segment& segment, File& file, int64_t now_
   if (segment.num_bytes < kPageBytes) return absl::OkStatus();
   INCIPIT_RETURN_IF_ERROR(file.Read(0, page_.bytes()));
   const std::optional<SegmentHeader> header = DecodeHeader(page_.bytes());
-  if (!header || header->number != segment.number || header->fingerprint != options_.fingerprint ||
+  if (!header) {
+    // The disk may return the right bytes later. Then the segment would contain chunks that were
+    // removed meanwhile. So remove the segment.
+    unusable_.push_back(segment.number);
+    return absl::OkStatus();
+  }
+  if (header->number != segment.number || header->fingerprint != options_.fingerprint ||
       header->record_bytes != layout_.record_bytes) {
     return absl::OkStatus();  // The segment is not used, and is removed when it is the oldest.
   }
@@ -133,7 +152,13 @@ absl::Status SegmentStore::Scan(const Segment& segment, File& file, int64_t now_
     INCIPIT_RETURN_IF_ERROR(file.Read(layout_.OffsetOf(i), record_.bytes()));
     const RejectReason reason =
         VerifyAnyRecord(options_.record, options_.fingerprint, record_.bytes(), now_s);
-    if (reason == RejectReason::kOk) entries_.push_back(EntryOf(HeaderOf(record_.bytes()), i));
+    if (reason == RejectReason::kOk) {
+      entries_.push_back(EntryOf(HeaderOf(record_.bytes()), i));
+    } else if (!IsUnused(record_.bytes())) {
+      // The disk may return the right bytes later. If the chunk were removed until then, nobody
+      // would erase this record. So erase the record now.
+      older_copies_.push_back({segment.number, i});
+    }
   }
   const uint32_t next_index = entries_.empty() ? 0 : entries_.back().index + 1;
   if (segment.num_bytes != options_.segment_bytes || header->file_bytes != segment.num_bytes) {

@@ -113,6 +113,7 @@ class SegmentStore {
   // record. Open erases the older copies. Otherwise, an older copy could be loaded after the
   // removal of the newer copy.
   std::vector<ChunkLocation> older_copies_;
+  std::vector<uint32_t> unusable_;  // segments whose header is not valid
   std::optional<Active> active_;
   uint64_t num_bytes_ = 0;
   // Number of the next segment. No number is used twice, so a stale ChunkLocation never refers to a

@@ -38,14 +38,15 @@ class DiskFaults {
     ++num_calls_[static_cast<size_t>(call)];
     if (call == Call::kRead || call == Call::kWrite) {
       changed_.wait(lock, [this] { return !hangs_; });
-      if (delay_max_us > 0) {
-        const auto delay = std::chrono::microseconds(random_() % delay_max_us);
+      if (const uint32_t delay_max = delay_max_us; delay_max > 0) {
+        const auto delay = std::chrono::microseconds(random_() % delay_max);
         lock.unlock();
         std::this_thread::sleep_for(delay);
         lock.lock();
       }
     }
-    if (fail_one_in > 0 && random_() % fail_one_in == 0) return absl::UnavailableError("bad luck");
+    const uint32_t one_in = fail_one_in;
+    if (one_in > 0 && random_() % one_in == 0) return absl::UnavailableError("bad luck");
     return errors_[static_cast<size_t>(call)];
   }
   // Returns true for one of `one_in` calls; 0: never.
