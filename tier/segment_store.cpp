@@ -155,8 +155,8 @@ absl::Status SegmentStore::Scan(const Segment& segment, File& file, int64_t now_
     if (reason == RejectReason::kOk) {
       entries_.push_back(EntryOf(HeaderOf(record_.bytes()), i));
     } else if (!IsUnused(record_.bytes())) {
-      // The disk may return the right bytes later. If the chunk were removed until then, the removal
-      // would not erase this record. So erase the record now.
+      // The disk may return the right bytes later. If the chunk were removed until then, the
+      // removal would not erase this record. So erase the record now.
       older_copies_.push_back({segment.number, i});
     }
   }
