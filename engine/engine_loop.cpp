@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "engine/store_chunks.h"
 
 namespace incipit {
 namespace {
@@ -195,33 +196,11 @@ absl::Status Engine::Loop::EndStep() {
                                 .status = result_.status,
                                 .score_status = result_.score_status,
                                 .duration = step.stats.duration});
-  StoreChunks();
+  if (tier_ != nullptr) StoreChunks(scheduler_.events(), *runner_, *tier_);
   stats_ = step.stats;
   stats_.commit = clock_.Now() - done_at_;
   FillTokens(step.plan, stats_);
   return absl::OkStatus();
-}
-
-// Copies the chunks that the latest commit reported from their blocks to the staging memory of the
-// tier. The blocks keep their contents until the next step is launched.
-void Engine::Loop::StoreChunks() {
-  const SchedulerEvents& events = scheduler_.events();
-  for (const ChunkEvent& event : events.chunks) {
-    const Sequence& sequence = *event.sequence;
-    const ChunkShape& shape = tier_->shape();
-    const auto ticket =
-        tier_->BeginStore(IdentityOf(shape, sequence.table.root, sequence.table.tenant,
-                                     sequence.table.hashes, sequence.tokens(), event.chunk));
-    if (!ticket) continue;
-    const auto blocks =
-        std::span(events.chunk_blocks)
-            .subspan(event.blocks_begin, static_cast<size_t>(shape.blocks_per_chunk));
-    if (runner_->ReadBlocks(blocks, tier_->bytes_of(*ticket)).ok()) {
-      tier_->FinishStore(*ticket);
-    } else {
-      tier_->CancelStore(*ticket);
-    }
-  }
 }
 
 // Waits for the steps in flight, except the oldest `num_waited` steps, for which the caller has

@@ -67,7 +67,6 @@ class Engine::Loop {
   absl::Status TryStep(bool& stepped);
   absl::Status BeginStep();
   absl::Status EndStep();
-  void StoreChunks();
   void TakeBack(int32_t num_waited);
   void Fail(const absl::Status& status);
   void EndEverything(FinishReason reason);

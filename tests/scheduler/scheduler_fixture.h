@@ -13,9 +13,9 @@
 
 #include "base/status.h"
 #include "engine/batch.h"
+#include "engine/store_chunks.h"
 #include "scheduler/scheduler.h"
 #include "tests/support/fake_runner.h"
-#include "tests/support/store_chunks.h"
 
 namespace incipit {
 
@@ -61,7 +61,9 @@ class SchedulerFixture {
                             .status = result.status,
                             .score_status = result.score_status,
                             .duration = duration});
-    if (tier != nullptr) StoreChunks(scheduler.events(), runner, *tier);
+    if (tier != nullptr) {
+      EXPECT_EQ(StoreChunks(scheduler.events(), runner, *tier).num_failed, 0);
+    }
     Collect();
   }
   Shares Step(Time now = {}) {

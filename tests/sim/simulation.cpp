@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "engine/store_chunks.h"
 #include "tests/sim/simulation_run.h"
-#include "tests/support/store_chunks.h"
 
 namespace incipit {
 namespace {
@@ -328,7 +328,9 @@ void Simulation::FinishOldest() {
   Expect(tier_ != nullptr || scheduler_->events().chunks.empty(),
          "a chunk is reported without a tier");
   if (tier_ != nullptr) {
-    counts_.stored_chunks += StoreChunks(scheduler_->events(), *runner_, *tier_);
+    const StoredChunks chunks = StoreChunks(scheduler_->events(), *runner_, *tier_);
+    Expect(chunks.num_failed == 0, "blocks cannot be read");
+    counts_.stored_chunks += chunks.num_stored;
   }
 }
 
