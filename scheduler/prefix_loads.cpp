@@ -28,8 +28,7 @@ int32_t Scheduler::NumInTier(const Sequence& sequence, int32_t first_chunk,
                                static_cast<int32_t>(keys.size()) / shape.blocks_per_chunk);
   int32_t chunk = first_chunk;
   while (chunk < end && chunk - first_chunk < chunks_max) {
-    const auto last_block = static_cast<size_t>((chunk + 1) * shape.blocks_per_chunk - 1);
-    if (!tier_->Has(keys[last_block])) break;
+    if (!tier_->Has(keys[shape.last_block(chunk)])) break;
     ++chunk;
   }
   return std::max(0, chunk - first_chunk);
@@ -179,14 +178,15 @@ void Scheduler::ReleaseLoads(Sequence& sequence) {
 void Scheduler::AddChunkEvents(Sequence& sequence) {
   // The client asked that the blocks are not found for longer than a time.
   if (sequence.table.retention.time_to_live != Duration::zero()) return;
-  const int32_t per_chunk = tier_->shape().blocks_per_chunk;
+  const ChunkShape& shape = tier_->shape();
+  const int32_t per_chunk = shape.blocks_per_chunk;
   const int32_t num_chunks = sequence.table.num_confirmed / per_chunk;
   while (sequence.num_chunks_seen < num_chunks) {
     if (std::ssize(events_.chunks) >= options_.chunk_events_max) return;
     const int32_t chunk = sequence.num_chunks_seen++;
     const auto begin = static_cast<size_t>(chunk * per_chunk);
     const auto count = static_cast<size_t>(per_chunk);
-    if (tier_->Touch(sequence.table.hashes[begin + count - 1])) continue;
+    if (tier_->Touch(sequence.table.hashes[shape.last_block(chunk)])) continue;
     const auto blocks = std::span(sequence.table.blocks).subspan(begin, count);
     // Skip the chunk if its last block was unpublished, because the blocks may have wrong contents.
     if (!cache_.pool().is_published(blocks.back())) continue;
@@ -199,9 +199,9 @@ void Scheduler::AddChunkEvents(Sequence& sequence) {
 // Removes all chunks of `sequence` from the tier, because their contents may be wrong: the first
 // chunk, and all chunks that follow.
 void Scheduler::RemoveFromTier(const Sequence& sequence) {
-  const auto per_chunk = static_cast<size_t>(tier_->shape().blocks_per_chunk);
+  const size_t last_block = tier_->shape().last_block(0);
   const auto& keys = sequence.table.hashes;
-  if (keys.size() >= per_chunk) tier_->Remove(keys[per_chunk - 1]);
+  if (last_block < keys.size()) tier_->Remove(keys[last_block]);
 }
 
 // Returns the number of leading tokens of the waiting `sequence` that are cached, that are loaded,

@@ -117,7 +117,7 @@ class DiskTier final : public PrefixTier {
 
   TierState tier_state() const { return state_; }
   // Returns the reason why the tier was turned off the last time. Returns OK if the tier was never
-  // turned off. The server logs the status when TierStats::times_turned_off increases.
+  // turned off.
   const absl::Status& last_error() const { return last_error_; }
   // Returns true if stores are not written yet. The server waits for these stores before it ends.
   bool has_pending_stores() const { return num_stores_ > 0; }

@@ -22,7 +22,7 @@ ChunkIdentity IdentityOf(const ChunkShape& shape, const ChainRoot& root, uint64_
                          std::span<const BlockHash> hashes, const SequenceTokens& tokens,
                          int32_t index) {
   const auto first_block = static_cast<size_t>(index * shape.blocks_per_chunk);
-  const size_t last_block = first_block + static_cast<size_t>(shape.blocks_per_chunk) - 1;
+  const size_t last_block = shape.last_block(index);
   const auto num_tokens = static_cast<size_t>(shape.num_tokens());
   const size_t first_token = static_cast<size_t>(index) * num_tokens;
   INCIPIT_CHECK(last_block < hashes.size() && first_token + num_tokens <= tokens.size());

@@ -29,6 +29,11 @@ struct ChunkShape {
 
   int32_t num_tokens() const { return block_size * blocks_per_chunk; }
   size_t num_bytes() const { return block_bytes * static_cast<size_t>(blocks_per_chunk); }
+  // Returns the number, in the sequence, of the last block of chunk number `chunk`. The key of this
+  // block is the key of the chunk.
+  size_t last_block(int32_t chunk) const {
+    return static_cast<size_t>((chunk + 1) * blocks_per_chunk - 1);
+  }
 
   friend bool operator==(const ChunkShape&, const ChunkShape&) = default;
 };
