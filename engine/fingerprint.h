@@ -3,17 +3,12 @@
 
 #include <string>
 
-#include "base/hash/sha256.h"
 #include "kernels/backend.h"
 #include "kvcache/tiers/chunk.h"
 #include "transformer/config.h"
 #include "transformer/weights_digest.h"
 
 namespace incipit {
-
-// SHA-256 of everything that determines the bytes of stored keys and values, except the tokens. Two
-// servers with equal fingerprints compute equal bytes for equal tokens.
-using Fingerprint = Sha256Digest;
 
 struct FingerprintParts {
   const ModelConfig* model = nullptr;

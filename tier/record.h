@@ -27,8 +27,6 @@ constexpr size_t RoundUp(size_t bytes, size_t multiple) {
   return (bytes + multiple - 1) / multiple * multiple;
 }
 
-// A digest of everything that makes keys and values of two servers incompatible, such as the model.
-using Fingerprint = std::array<uint8_t, 32>;
 // Returns false if the keys and values `payload` contain a value that is NaN or infinite.
 using FiniteCheck = bool (*)(std::span<const std::byte> payload);
 

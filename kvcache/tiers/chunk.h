@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/hash/sha256.h"
 #include "base/types.h"
 #include "kvcache/keys/block_hash.h"
 #include "kvcache/sequence_tokens.h"
@@ -19,6 +20,10 @@ inline constexpr int32_t kChunkTokensMax = 128;
 // at least kChunkBytesMin bytes. If such a chunk would have more than kChunkTokensMax tokens, a
 // chunk has fewer blocks.
 inline constexpr size_t kChunkBytesMin = size_t{1} << 20;
+
+// SHA-256 of everything that determines the bytes of stored keys and values, except the tokens. Two
+// servers with equal fingerprints compute equal bytes for equal tokens.
+using Fingerprint = Sha256Digest;
 
 // The size of all chunks of one server. Chunk number c of a sequence has the blocks
 // [c * blocks_per_chunk, (c + 1) * blocks_per_chunk) of the sequence.
