@@ -55,7 +55,7 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
     if (!is_held && Fits(*next, computed)) {
       next->is_passing = is_blocked_;
       num_tokens += StartSequence(now, *next, computed, num_found, room - num_tokens, plan);
-      room = num_tokens + RoomUntilDue(plan, room - num_tokens);
+      room = num_tokens + RoomAfter(plan, room - num_tokens);
       continue;
     }
     next->tried_in_plan = plan_number_;

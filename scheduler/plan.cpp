@@ -31,6 +31,7 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   lacks_blocks_ = false;
   num_tries_ = num_parks_ = 0;
   first_token_due_ = kNoDeadline;
+  started_shape_ = {};
   now_ = now;
   cache_.CountChanges(!waiting_.empty());
   cache_.Advance(now);
@@ -99,8 +100,12 @@ Scheduler::Survey Scheduler::SurveyRunning() {
 int32_t Scheduler::PromptRoom(const Survey& survey, const StepPlan& plan) {
   const int32_t room = options_.step_tokens_max - plan.num_tokens;
   const int64_t num_backlog = NumBacklogTokens(survey);
-  if (room <= 1 || num_backlog == 0 || survey.num_decoding == 0) {
+  if (room <= 1 || num_backlog == 0) {
     is_catching_up_ = is_catching_up_ && num_backlog > 0;
+    return room;
+  }
+  if (survey.num_decoding == 0) {
+    is_catching_up_ |= IsUrgent(num_backlog, step_times_.PrefillTokensPerSecond(room));
     return room;
   }
   if (step_times_.Predict(plan.shape) == Duration{}) return room;  // no step is measured yet
@@ -121,15 +126,35 @@ int32_t Scheduler::RoomUntilDue(const StepPlan& plan, int32_t room) const {
   return step_times_.PromptTokensWithin(left, plan.shape, FirstPosition(prompts_), room);
 }
 
+// Returns how many prompt tokens, at most `room`, the step can compute in addition to `plan`. If no
+// sequence decodes and a prompt ends in this step, further prompts delay the first output token of
+// this sequence. So the step must then not take longer than StepTimeMax allows for a step that
+// decodes the sequences whose prompts end in this step.
+int32_t Scheduler::RoomAfterStarted(const StepPlan& plan, int32_t room) const {
+  if (started_shape_.num_decoding == 0 || plan.shape.num_decoding > 0) return room;
+  if (room <= 0 || is_catching_up_ || !step_times_.knows_prompts()) return room;
+  return step_times_.PromptTokensWithin(StepTimeMax(started_shape_), plan.shape,
+                                        FirstPosition(prompts_), room);
+}
+
+// Returns how many prompt tokens, at most `room`, the step can compute in addition to `plan`.
+int32_t Scheduler::RoomAfter(const StepPlan& plan, int32_t room) const {
+  return RoomAfterStarted(plan, RoomUntilDue(plan, room));
+}
+
+// Returns the maximum predicted duration of a step that decodes `decode_part` and computes prompt
+// tokens.
+Duration Scheduler::StepTimeMax(const StepShape& decode_part) const {
+  if (options_.itl_target > Duration{}) return options_.itl_target;
+  return FromSeconds(kStepRatio * ToSeconds(step_times_.Predict(decode_part)));
+}
+
 // Returns the number of prompt tokens, at most `room`, that a step can compute within itl_target,
 // but at least 1. The step also computes `decode_part`. The first prompt token has position
 // `position` in its sequence.
 int32_t Scheduler::RoomWithinTarget(const StepShape& decode_part, int64_t position,
                                     int32_t room) const {
-  const Duration limit =
-      options_.itl_target > Duration{}
-          ? options_.itl_target
-          : FromSeconds(kStepRatio * ToSeconds(step_times_.Predict(decode_part)));
+  const Duration limit = StepTimeMax(decode_part);
   return std::max(1, step_times_.PromptTokensWithin(limit, decode_part, position, room));
 }
 
@@ -229,7 +254,7 @@ void Scheduler::AddPrompts(Time now, StepPlan& plan, int32_t room) {
     if (&sequence == protected_) num_reserved_ = 0;
     room -= ContinuePrompt(
         sequence, std::max<int32_t>(room_for(sequence), &sequence == protected_ ? 1 : 0), plan);
-    room = RoomUntilDue(plan, room);
+    room = RoomAfter(plan, room);
     if (&sequence == oldest) for_oldest = 0;
     if (&sequence == protected_) for_protected = 0;
   };
@@ -243,7 +268,7 @@ void Scheduler::AddPrompts(Time now, StepPlan& plan, int32_t room) {
     int32_t missing_max = std::max(available, options_.long_prefill_tokens);
     if (next < num_prompts) missing_max = std::min(missing_max, prompts_[next]->num_missing() - 1);
     room -= Admit(now, plan, available, missing_max);
-    room = RoomUntilDue(plan, room);
+    room = RoomAfter(plan, room);
   }
   for (; next < num_prompts; ++next) compute(*prompts_[next]);
   if (may_admit) Admit(now, plan, room, std::numeric_limits<int32_t>::max());
@@ -282,6 +307,9 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan) 
     const bool is_prompt = token_end == group.num_prompt;
     if (is_prompt) {
       first_token_due_ = std::min(first_token_due_, sequence.standing.first_token_by);
+      if (sequence.request().length_max() > group.num_prompt + 1) {
+        started_shape_.AddDecode(token_end);
+      }
       for (Sequence& other : group.sequences) {
         if (other.state == SequenceState::kUnborn) plan.samples.push_back(&other);
       }

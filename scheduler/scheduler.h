@@ -303,6 +303,9 @@ class Scheduler {
   Survey SurveyRunning();
   int32_t PromptRoom(const Survey& survey, const StepPlan& plan);
   int32_t RoomUntilDue(const StepPlan& plan, int32_t room) const;
+  int32_t RoomAfterStarted(const StepPlan& plan, int32_t room) const;
+  int32_t RoomAfter(const StepPlan& plan, int32_t room) const;
+  Duration StepTimeMax(const StepShape& decode_part) const;
   int32_t RoomWithinTarget(const StepShape& decode_part, int64_t position, int32_t room) const;
   int64_t NumBacklogTokens(const Survey& survey) const;
   bool IsUrgent(int64_t num_tokens, double tokens_per_second) const;
@@ -418,6 +421,8 @@ class Scheduler {
   // Earliest deadline of the first output tokens that the latest plan samples, or kNoDeadline.
   Time first_token_due_ = kNoDeadline;
   StepShape decode_shape_{};  // decoding sequences of the latest plan
+  // The sequences whose prompts end in the latest plan, if they will decode.
+  StepShape started_shape_{};
   uint64_t next_order_ = 0;
   uint64_t plan_number_ = 0;
   size_t num_choices_ = 0;  // number of choices (outputs) of all requests

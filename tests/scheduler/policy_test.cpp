@@ -325,6 +325,58 @@ TEST(PromptsTest, PromptsThatWouldMissTheirTargetGetTheWholeBudget) {
   EXPECT_GE(fixture.TimedStep(), 500);
 }
 
+// The scheduler of this fixture has learnt the duration of steps, and no sequence runs.
+class TrainedFixture : public TimedFixture {
+ public:
+  explicit TrainedFixture(Duration ttft_target = std::chrono::hours(1))
+      : TimedFixture(kRoomy, {.step_tokens_max = 512,
+                              .running_max = 64,
+                              .itl_target = std::chrono::milliseconds(50),
+                              .ttft_target = ttft_target}) {
+    for (uint64_t id = 1; id <= 40; ++id) {
+      Add(Ask(id, 10 + 7 * static_cast<int32_t>(id), 20, id % 50));
+      TimedStep();
+    }
+    while (!scheduler.idle()) TimedStep();
+  }
+
+  // Adds `count` requests with different prompts of `num_prompt` tokens.
+  void AddRequests(int32_t count, int32_t num_prompt, int32_t num_outputs) {
+    for (int32_t i = 0; i < count; ++i) {
+      Add(Ask(static_cast<uint64_t>(100 + i), num_prompt, num_outputs, 100 + i));
+    }
+  }
+};
+
+TEST(PromptsTest, FirstOutputTokensDoNotWaitForManyOtherPrompts) {
+  TrainedFixture fixture;
+  fixture.AddRequests(8, 15, 20);
+  EXPECT_LE(fixture.TimedStep(), 55);
+  EXPECT_GE(fixture.plan.samples.size(), 2U);
+  EXPECT_LE(fixture.plan.samples.size(), 3U);
+}
+
+TEST(PromptsTest, ALongPromptAloneGetsTheWholeBudget) {
+  TrainedFixture fixture;
+  fixture.AddRequests(2, 300, 20);
+  EXPECT_GE(fixture.TimedStep(), 310) << "the first prompt is computed in one step";
+  EXPECT_EQ(fixture.plan.samples.size(), 1U);
+}
+
+TEST(PromptsTest, PromptsWithoutDecodingShareAStep) {
+  TrainedFixture fixture;
+  fixture.AddRequests(8, 15, 1);
+  fixture.TimedStep();
+  EXPECT_EQ(fixture.plan.samples.size(), 8U);
+}
+
+TEST(PromptsTest, PromptsThatWouldMissTheirTargetShareAStep) {
+  TrainedFixture fixture(std::chrono::milliseconds(100));
+  fixture.AddRequests(8, 15, 20);
+  fixture.TimedStep();
+  EXPECT_EQ(fixture.plan.samples.size(), 8U);
+}
+
 TEST(PassingTest, WithoutPassingNothingIsAdmittedBeforeTheHead) {
   SchedulerFixture fixture({.num_blocks = 8, .block_size = 4},
                            {.step_tokens_max = 64, .running_max = 8, .passing = false});
