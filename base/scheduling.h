@@ -1,4 +1,4 @@
-// Declares a function that changes how the operating system schedules threads.
+// Declares functions for the threads of the operating system.
 #pragma once
 
 namespace incipit {
@@ -8,5 +8,9 @@ namespace incipit {
 // nothing if the calling thread has a scheduling policy other than the default (SCHED_OTHER), or if
 // the kernel does not allow the change.
 void NeverInterruptOthers();
+
+// Sets the name of the calling thread, which programs like `top -H` show. REQUIRES: `name` has at
+// most 15 characters.
+void NameThisThread(const char* name);
 
 }  // namespace incipit

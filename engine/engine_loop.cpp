@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/scheduling.h"
 #include "base/status.h"
 #include "engine/store_chunks.h"
 
@@ -19,6 +20,7 @@ constexpr Duration kTierPollMax = std::chrono::seconds(1);
 }  // namespace
 
 void Engine::Loop::Run() {
+  NameThisThread("engine");
   while (TakeInbox()) {
     progress_ = clock_.Now();
     idle_ = false;
@@ -196,9 +198,13 @@ absl::Status Engine::Loop::EndStep() {
                                 .status = result_.status,
                                 .score_status = result_.score_status,
                                 .duration = step.stats.duration});
-  if (tier_ != nullptr) StoreChunks(scheduler_.events(), *runner_, *tier_);
   stats_ = step.stats;
-  stats_.commit = clock_.Now() - done_at_;
+  const Time committed_at = clock_.Now();
+  stats_.commit = committed_at - done_at_;
+  if (tier_ != nullptr) {
+    StoreChunks(scheduler_.events(), *runner_, *tier_);
+    stats_.store = clock_.Now() - committed_at;
+  }
   FillTokens(step.plan, stats_);
   return absl::OkStatus();
 }

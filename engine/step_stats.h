@@ -15,6 +15,8 @@ struct StepStats {
   // the step or from the end of the previous step, whichever is later. `run` includes failed
   // attempts.
   Duration plan{}, run{}, commit{};
+  // Duration of the copies of computed chunks to the staging memory of the tier.
+  Duration store{};
   // Duration of the last attempt to compute the step. Earlier failed attempts do not count.
   Duration duration{};
   int32_t num_tokens = 0;  // tokens computed in this step

@@ -3,6 +3,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/scheduling.h"
 #include "tier/disk_reader.h"
 #include "tier/disk_writer.h"
 
@@ -36,6 +37,7 @@ void DiskIo::Start(const std::shared_ptr<DiskIo>& io) {
 }
 
 void DiskIo::Run(bool is_writer) {
+  NameThisThread(is_writer ? "tier-writer" : "tier-reader");
   if (is_writer) {
     DiskWriter(*this).Run();
   } else {

@@ -169,7 +169,8 @@ void Metrics::OnStep(const StepEvents& events) {
   Add(values.plan_seconds, ToSeconds(stats.plan));
   Add(values.run_seconds, ToSeconds(stats.run));
   Add(values.commit_seconds, ToSeconds(stats.commit));
-  values.step.Observe(ToSeconds(stats.plan + stats.run + stats.commit));
+  Add(values.store_seconds, ToSeconds(stats.store));
+  values.step.Observe(ToSeconds(stats.plan + stats.run + stats.commit + stats.store));
   values.step_tokens.Observe(stats.num_tokens);
 }
 

@@ -200,9 +200,10 @@ void WriteSteps(FamilyWriter& out, const MetricsValues& values) {
   };
   out.Counter("incipit_step_part_seconds_total",
               "Total time of all steps (batches), by part of a step: plan (choose the tokens), run "
-              "(compute the model) or commit (store the sampled tokens).",
+              "(compute the model), commit (store the sampled tokens) or store (copy computed "
+              "chunks to the memory of the disk cache).",
               {part("plan", values.plan_seconds), part("run", values.run_seconds),
-               part("commit", values.commit_seconds)});
+               part("commit", values.commit_seconds), part("store", values.store_seconds)});
   const auto kind = [](const char* name, const MetricsCounter& counter) {
     return MetricSample{{{"kind", name}}, static_cast<double>(ReadMetric(counter))};
   };
