@@ -86,7 +86,7 @@ class TierFiles {
   // Stores the chunks [begin, end).
   void Store(uint64_t begin, uint64_t end) {
     while (begin < end) {
-      if (const auto ticket = tier_->BeginStore(Chunk(begin))) {
+      if (const auto ticket = tier_->BeginStore(Chunk(begin), {})) {
         const std::span<std::byte> bytes = tier_->bytes_of(*ticket);
         std::memset(bytes.data(), static_cast<int>(begin % 255), bytes.size());
         tier_->FinishStore(*ticket);

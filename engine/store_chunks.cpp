@@ -11,8 +11,9 @@ StoredChunks StoreChunks(const SchedulerEvents& events, ModelRunner& runner, Pre
   const auto num_blocks = static_cast<size_t>(shape.blocks_per_chunk);
   for (const ChunkEvent& event : events.chunks) {
     const BlockTable& table = event.sequence->table;
-    const std::optional<StoreTicket> ticket = tier.BeginStore(IdentityOf(
-        shape, table.root, table.tenant, table.hashes, event.sequence->tokens(), event.chunk));
+    const ChunkIdentity chunk = IdentityOf(shape, table.root, table.tenant, table.hashes,
+                                           event.sequence->tokens(), event.chunk);
+    const std::optional<StoreTicket> ticket = tier.BeginStore(chunk, table.retention);
     if (!ticket) continue;
     const auto blocks = std::span(events.chunk_blocks).subspan(event.blocks_begin, num_blocks);
     if (runner.ReadBlocks(blocks, tier.bytes_of(*ticket)).ok()) {

@@ -173,11 +173,9 @@ void Scheduler::ReleaseLoads(Sequence& sequence) {
   loading_.erase(std::ranges::find(loading_, &sequence));
 }
 
-// Reports the chunks of `sequence` whose blocks are confirmed and that the tier does not have.
-// Marks the other chunks as used.
+// Reports the chunks of `sequence` whose blocks are confirmed and that the tier does not have for
+// as long as the retention hint of the request asks. Marks the other chunks as used.
 void Scheduler::AddChunkEvents(Sequence& sequence) {
-  // The client asked that the blocks are not found for longer than a time.
-  if (sequence.table.retention.time_to_live != Duration::zero()) return;
   const ChunkShape& shape = tier_->shape();
   const int32_t per_chunk = shape.blocks_per_chunk;
   const int32_t num_chunks = sequence.table.num_confirmed / per_chunk;
@@ -186,7 +184,8 @@ void Scheduler::AddChunkEvents(Sequence& sequence) {
     const int32_t chunk = sequence.num_chunks_seen++;
     const auto begin = static_cast<size_t>(chunk * per_chunk);
     const auto count = static_cast<size_t>(per_chunk);
-    if (tier_->Touch(sequence.table.hashes[shape.last_block(chunk)])) continue;
+    const BlockHash& key = sequence.table.hashes[shape.last_block(chunk)];
+    if (tier_->Touch(key, sequence.table.retention)) continue;
     const auto blocks = std::span(sequence.table.blocks).subspan(begin, count);
     // Skip the chunk if its last block was unpublished, because the blocks may have wrong contents.
     if (!cache_.pool().is_published(blocks.back())) continue;

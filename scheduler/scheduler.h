@@ -150,8 +150,9 @@ struct StepOutcome {
   Duration duration{};  // time for which the device computed this step; 0: unknown
 };
 
-// Reports a chunk of confirmed blocks that a tier does not have. The blocks keep their contents
-// until the next step is launched, even if the sequence has ended.
+// Reports a chunk of confirmed blocks that a tier must store. The retention hint of the sequence
+// applies to the chunk. The blocks keep their contents until the next step is launched, even if the
+// sequence has ended.
 struct ChunkEvent {
   const Sequence* sequence = nullptr;  // valid until TakeEnded returns the request
   int32_t chunk = 0;                   // number of the chunk in the sequence

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <limits>
 #include <new>
 #include <type_traits>
@@ -82,6 +83,7 @@ bool ChunkIndex::Insert(const IndexedChunk& chunk) {
   if (id != kNone) {
     Unlink(id);
     entries_[id].chunk.expires_s = chunk.expires_s;
+    entries_[id].chunk.priority = chunk.priority;
     Link(id, chunk.at);
     return true;
   }
@@ -135,14 +137,19 @@ bool ChunkIndex::Has(const BlockHash& key, ChunkLocation at) const {
   return id != kNone && entries_[id].chunk.at == at;
 }
 
-void ChunkIndex::SetExpiry(const BlockHash& key, ChunkLocation at, uint32_t expires_s) {
+void ChunkIndex::EndHighPriority(const BlockHash& key) {
   const uint32_t id = FindEntry(key);
-  if (id != kNone && entries_[id].chunk.at == at) entries_[id].chunk.expires_s = expires_s;
+  if (id == kNone) return;
+  uint8_t& priority = entries_[id].chunk.priority;
+  priority = std::min<uint8_t>(priority, kRetentionPriorityDefault);
 }
 
-void ChunkIndex::Touch(const BlockHash& key) {
+void ChunkIndex::Touch(const BlockHash& key, uint8_t priority) {
   const uint32_t id = FindEntry(key);
-  if (id != kNone) entries_[id].last_use = ++use_count_;
+  if (id == kNone) return;
+  Entry& entry = entries_[id];
+  entry.last_use = ++use_count_;
+  entry.chunk.priority = std::max(entry.chunk.priority, priority);
 }
 
 size_t ChunkIndex::EraseSegment(uint32_t segment) {
@@ -156,19 +163,25 @@ size_t ChunkIndex::EraseSegment(uint32_t segment) {
   return num_removed;
 }
 
-void ChunkIndex::ListUsed(uint32_t segment, size_t num_max, std::vector<uint32_t>& indexes) const {
+void ChunkIndex::ListKept(uint32_t segment, size_t num_max, int64_t now_s,
+                          std::vector<uint32_t>& indexes) const {
   const auto list = std::ranges::find(segments_, segment, &SegmentList::segment);
   if (list == segments_.end()) return;
   const size_t begin = indexes.size();
   // First collect the ids of the entries. After the sort, replace the ids by record indexes.
   for (uint32_t id = list->first; id != kNone; id = entries_[id].next_in_segment) {
-    if (entries_[id].last_use != 0) indexes.push_back(id);
+    const Entry& entry = entries_[id];
+    const bool has_expired = entry.chunk.expires_s != 0 && entry.chunk.expires_s <= now_s;
+    const bool is_kept = entry.last_use != 0 || entry.chunk.priority > kRetentionPriorityDefault;
+    if (is_kept && !has_expired) indexes.push_back(id);
   }
   const auto collected = std::span(indexes).subspan(begin);
   const size_t count = std::min(num_max, collected.size());
-  std::ranges::partial_sort(
-      collected, collected.begin() + static_cast<ptrdiff_t>(count),
-      [&](uint32_t a, uint32_t b) { return entries_[a].last_use > entries_[b].last_use; });
+  const auto rank_of = [&](uint32_t id) {
+    return std::pair(entries_[id].chunk.priority, entries_[id].last_use);
+  };
+  std::ranges::partial_sort(collected, collected.begin() + static_cast<ptrdiff_t>(count),
+                            std::ranges::greater(), rank_of);
   indexes.resize(begin + count);
   for (uint32_t& index : std::span(indexes).subspan(begin)) index = entries_[index].chunk.at.index;
 }

@@ -2,6 +2,7 @@
 // memory. The index takes at most 128 bytes of memory per chunk, including hash tables.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "kvcache/keys/block_hash.h"
+#include "kvcache/retention.h"
 
 namespace incipit {
 
@@ -27,11 +29,23 @@ inline constexpr uint32_t kNoSegment = 0;
 // The values that ChunkIndex stores for one chunk.
 struct IndexedChunk {
   BlockHash key;
-  uint64_t parent = 0;     // first 8 bytes of the key of the previous chunk
-  bool is_first = false;   // true if the chunk is the first chunk of its sequences
-  uint32_t expires_s = 0;  // seconds since 1970; 0: the chunk does not expire
+  uint64_t parent = 0;    // first 8 bytes of the key of the previous chunk
+  bool is_first = false;  // true if the chunk is the first chunk of its sequences
+  uint8_t priority = kRetentionPriorityDefault;  // retention priority
+  uint32_t expires_s = 0;                        // seconds since 1970; 0: the chunk does not expire
   ChunkLocation at;
 };
+
+// Converts an expiry and a retention priority, which may come from a file, to the types of
+// IndexedChunk.
+inline uint32_t ClampExpiry(int64_t expires_s) {
+  // A time before 1970 becomes 1 second after, because 0 means that the chunk does not expire.
+  if (expires_s == 0) return 0;
+  return static_cast<uint32_t>(std::clamp<int64_t>(expires_s, 1, UINT32_MAX));
+}
+inline uint8_t ClampPriority(int64_t priority) {
+  return static_cast<uint8_t>(std::clamp<int64_t>(priority, 0, kRetentionPriorityMax));
+}
 
 // Two threads must not call functions at the same time. Only the constructor allocates memory, with
 // two exceptions: the list of segments may grow, and some comments state that a function may
@@ -41,8 +55,8 @@ class ChunkIndex {
   // Creates an empty index for at most `capacity` chunks in about `num_segments` segments.
   explicit ChunkIndex(uint32_t capacity, uint32_t num_segments = 64);
 
-  // Adds `chunk`. If the index has a chunk with the same key, the new location replaces the old
-  // one. Returns false if the index is full.
+  // Adds `chunk`. If the index has a chunk with the same key, the new location, expiry and priority
+  // replace the old ones. Returns false if the index is full.
   bool Insert(const IndexedChunk& chunk);
   // Returns the chunk with the key `key`, or null. The pointer is valid until the next call of a
   // function that is not const.
@@ -50,22 +64,26 @@ class ChunkIndex {
   // Changes the location of the chunk `key` from `from` to `to`. Returns false if the index does
   // not have the chunk at `from`. The chunk counts as not used after the change.
   bool Move(const BlockHash& key, ChunkLocation from, ChunkLocation to);
+  // Lowers the priority of the chunk `key` to the default if the priority is higher.
+  void EndHighPriority(const BlockHash& key);
   // Removes the chunk `key` if the index has the chunk at the location `at`.
   bool Erase(const BlockHash& key, ChunkLocation at);
   // Returns true if the index has the chunk `key` at the location `at`.
   bool Has(const BlockHash& key, ChunkLocation at) const;
-  // Sets the expiry of the chunk `key` if the index has the chunk at the location `at`.
-  void SetExpiry(const BlockHash& key, ChunkLocation at, uint32_t expires_s);
-  // Records a use of the chunk `key`. If Touch is called for several chunks, the chunk of the last
-  // call is the most recently used chunk.
-  void Touch(const BlockHash& key);
+  // Records a use of the chunk `key` by a request with the retention priority `priority`. Raises
+  // the priority of the chunk to `priority` if the priority is lower. If Touch is called for
+  // several chunks, the chunk of the last call is the most recently used chunk.
+  void Touch(const BlockHash& key, uint8_t priority = 0);
 
   // Removes all chunks of the segment `segment`. Returns the number of removed chunks.
   size_t EraseSegment(uint32_t segment);
-  // Appends to `indexes` the record indexes of the chunks of `segment` that were used since they
-  // were written: at most `num_max` chunks, most recently used first. Allocates no memory if the
-  // capacity of `indexes` is the number of records of a segment.
-  void ListUsed(uint32_t segment, size_t num_max, std::vector<uint32_t>& indexes) const;
+  // Appends to `indexes` the record indexes of the chunks of `segment` that are worth keeping: the
+  // chunks that were used since they were written, and the chunks with a priority above the
+  // default. Appends at most `num_max` chunks: highest priority first, and among equal priorities
+  // the most recently used chunk first. Skips chunks that have expired at the time `now_s`.
+  // Allocates no memory if the capacity of `indexes` is the number of records of a segment.
+  void ListKept(uint32_t segment, size_t num_max, int64_t now_s,
+                std::vector<uint32_t>& indexes) const;
 
   // Removes the chunk `key` and all chunks that follow the chunk in any sequence. Also removes each
   // chunk whose previous chunk is missing, and all chunks that follow it, because the index cannot

@@ -40,6 +40,12 @@ absl::Status CheckOptions(const DiskTierOptions& options, const RecordLayout& la
   return absl::OkStatus();
 }
 
+// Returns the time to live of `retention` in whole seconds, rounded down; 0: no limit, or less than
+// one second.
+int64_t SecondsToLive(const Retention& retention) {
+  return std::chrono::duration_cast<std::chrono::seconds>(retention.time_to_live).count();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DiskTier>> DiskTier::Create(DiskTierOptions options) {
@@ -127,12 +133,21 @@ const IndexedChunk* DiskTier::FindStored(const BlockHash& key) const {
 
 bool DiskTier::Has(const BlockHash& key) const { return FindStored(key) != nullptr; }
 
-bool DiskTier::Touch(const BlockHash& key) {
+// Returns true if the unexpired `chunk` need not be stored again for a request with the retention
+// hint `retention`. If a chunk were stored again at each use, a short time to live would cause many
+// writes. So half of the time to live suffices.
+bool DiskTier::LastsFor(const IndexedChunk& chunk, const Retention& retention) const {
+  if (chunk.at.segment == kNoSegment || chunk.expires_s == 0) return true;
+  if (retention.time_to_live == Duration::zero()) return false;
+  return 2 * (chunk.expires_s - options_.unix_seconds()) >= SecondsToLive(retention);
+}
+
+bool DiskTier::Touch(const BlockHash& key, const Retention& retention) {
   if (state_ != TierState::kOn) return false;
   const IndexedChunk* const chunk = index_->Find(key);
   if (chunk == nullptr || (chunk->at.segment != kNoSegment && !Has(key))) return false;
-  index_->Touch(key);
-  return true;
+  index_->Touch(key, ClampPriority(retention.priority));
+  return LastsFor(*chunk, retention);
 }
 
 Duration DiskTier::PredictLoad(int32_t num_chunks) const {
@@ -212,8 +227,12 @@ void DiskTier::Release(LoadTicket ticket) {
 }
 
 // Returns the reason why `chunk` is not stored, or std::nullopt. Call this function only if the
-// tier is on and does not have the chunk.
-std::optional<StoreDrop> DiskTier::ReasonToDrop(const ChunkIdentity& chunk, Time now) {
+// tier is on and does not have the chunk for long enough.
+std::optional<StoreDrop> DiskTier::ReasonToDrop(const ChunkIdentity& chunk,
+                                                const Retention& retention, Time now) {
+  if (retention.time_to_live != Duration::zero() && SecondsToLive(retention) == 0) {
+    return StoreDrop::kTimeToLive;
+  }
   if (options_.store == StorePolicy::kReused && !filter_.SeenBefore(chunk.key.prefix())) {
     return StoreDrop::kNotReused;
   }
@@ -224,32 +243,40 @@ std::optional<StoreDrop> DiskTier::ReasonToDrop(const ChunkIdentity& chunk, Time
   return std::nullopt;
 }
 
-std::optional<StoreTicket> DiskTier::BeginStore(const ChunkIdentity& chunk) {
+std::optional<StoreTicket> DiskTier::BeginStore(const ChunkIdentity& chunk,
+                                                const Retention& retention) {
   INCIPIT_CHECK(chunk.tokens.size() == layout_.num_tokens);
   if (state_ != TierState::kOn) {
     Drop(StoreDrop::kOff);
     return std::nullopt;
   }
-  if (const IndexedChunk* const indexed = index_->Find(chunk.key)) {
-    // An expired chunk is erased and stored again.
-    if (indexed->at.segment == kNoSegment || FindStored(chunk.key) != nullptr) {
-      index_->Touch(chunk.key);
-      return std::nullopt;
-    }
-    index_->Erase(chunk.key, indexed->at);
-  }
-  if (const std::optional<StoreDrop> reason = ReasonToDrop(chunk, options_.clock->Now())) {
+  if (Touch(chunk.key, retention)) return std::nullopt;
+  if (const auto reason = ReasonToDrop(chunk, retention, options_.clock->Now())) {
     Drop(*reason);
     return std::nullopt;
+  }
+  // The new record replaces a record that has expired or expires too early. The older record must
+  // be erased, because a later Remove of the chunk erases only the record that the index has.
+  int32_t priority = ClampPriority(retention.priority);
+  if (const IndexedChunk* const older = index_->Find(chunk.key)) {
+    priority = std::max<int32_t>(priority, older->priority);
+    DropChunk(chunk.key, older->at);
   }
   Slot& slot = Take(Use::kStore);
   ++num_stores_;
   slot.key = chunk.key;
   slot.at = {kNoSegment, IndexOf(slot)};
-  const bool is_first = chunk.first_token == 0;
-  index_->Insert(
-      {.key = chunk.key, .parent = chunk.parent.prefix(), .is_first = is_first, .at = slot.at});
-  EncodeRecord(layout_, options_.fingerprint, chunk, {.created_s = options_.unix_seconds()},
+  const int64_t now_s = options_.unix_seconds();
+  const int64_t seconds_to_live = SecondsToLive(retention);
+  const int64_t expires_s = seconds_to_live == 0 ? 0 : now_s + seconds_to_live;
+  index_->Insert({.key = chunk.key,
+                  .parent = chunk.parent.prefix(),
+                  .is_first = chunk.first_token == 0,
+                  .priority = static_cast<uint8_t>(priority),
+                  .expires_s = ClampExpiry(expires_s),
+                  .at = slot.at});
+  EncodeRecord(layout_, options_.fingerprint, chunk,
+               {.created_s = now_s, .expires_s = expires_s, .priority = priority},
                io_->record(IndexOf(slot)));
   return StoreTicket{TicketOf(slot)};
 }
@@ -257,14 +284,6 @@ std::optional<StoreTicket> DiskTier::BeginStore(const ChunkIdentity& chunk) {
 std::span<std::byte> DiskTier::bytes_of(StoreTicket ticket) {
   const Slot& slot = SlotOf(static_cast<uint64_t>(ticket), Use::kStore);
   return layout_.PayloadOf<std::byte>(io_->record(IndexOf(slot)));
-}
-
-void DiskTier::SetRetention(StoreTicket ticket, int32_t priority, int64_t time_to_live_s) {
-  const Slot& slot = SlotOf(static_cast<uint64_t>(ticket), Use::kStore);
-  const int64_t expires_s = time_to_live_s == 0 ? 0 : options_.unix_seconds() + time_to_live_s;
-  incipit::SetRetention(io_->record(IndexOf(slot)), expires_s, priority);
-  index_->SetExpiry(slot.key, slot.at,
-                    static_cast<uint32_t>(std::clamp<int64_t>(expires_s, 0, UINT32_MAX)));
 }
 
 void DiskTier::DropStore(Slot& slot, StoreDrop reason) {

@@ -95,13 +95,14 @@ class DiskTier final : public PrefixTier {
 
   const ChunkShape& shape() const override { return options_.shape; }
   bool Has(const BlockHash& key) const override;
-  bool Touch(const BlockHash& key) override;
+  bool Touch(const BlockHash& key, const Retention& retention) override;
   Duration PredictLoad(int32_t num_chunks) const override;
   std::optional<LoadTicket> Load(const ChunkIdentity& chunk) override;
   LoadState state(LoadTicket ticket) const override;
   std::span<const std::byte> bytes(LoadTicket ticket) const override;
   void Release(LoadTicket ticket) override;
-  std::optional<StoreTicket> BeginStore(const ChunkIdentity& chunk) override;
+  std::optional<StoreTicket> BeginStore(const ChunkIdentity& chunk,
+                                        const Retention& retention) override;
   std::span<std::byte> bytes_of(StoreTicket ticket) override;
   void FinishStore(StoreTicket ticket) override;
   void CancelStore(StoreTicket ticket) override;
@@ -110,10 +111,6 @@ class DiskTier final : public PrefixTier {
   // Remove and Clear may allocate memory. An I/O thread changes the files after the call.
   void Remove(const BlockHash& key) override;
   void Clear() override;
-
-  // Sets the retention hint of a chunk: priority, and time in seconds after which the chunk must
-  // not be used (0: no limit). REQUIRES: FinishStore was not called for `ticket`.
-  void SetRetention(StoreTicket ticket, int32_t priority, int64_t time_to_live_s);
 
   TierState tier_state() const { return state_; }
   // Returns the reason why the tier was turned off the last time. Returns OK if the tier was never
@@ -157,7 +154,9 @@ class DiskTier final : public PrefixTier {
   void StartRead(Slot& slot);
   const IndexedChunk* FindStored(const BlockHash& key) const;
   std::optional<uint32_t> FindLoad(const BlockHash& key) const;
-  std::optional<StoreDrop> ReasonToDrop(const ChunkIdentity& chunk, Time now);
+  bool LastsFor(const IndexedChunk& chunk, const Retention& retention) const;
+  std::optional<StoreDrop> ReasonToDrop(const ChunkIdentity& chunk, const Retention& retention,
+                                        Time now);
   void Drop(StoreDrop reason) { ++stats_.dropped[static_cast<size_t>(reason)]; }
   void DropStore(Slot& slot, StoreDrop reason);
 

@@ -138,7 +138,11 @@ void DiskTier::ApplyStored(const Completion& completion) {
 void DiskTier::ApplyMoved(const Completion& completion) {
   if (completion.epoch != epoch_ || index_ == nullptr) return;
   // If the chunk is not in the index any more, the writer thread erases the moved record.
-  if (index_->Move(completion.key, completion.from, completion.at)) ++stats_.chunks_moved;
+  if (!index_->Move(completion.key, completion.from, completion.at)) return;
+  ++stats_.chunks_moved;
+  // A priority above the default keeps a chunk that is not used for one move only. Otherwise, such
+  // chunks would fill the disk.
+  index_->EndHighPriority(completion.key);
 }
 
 void DiskTier::ApplyReclaimWanted(Completion& completion) {
@@ -146,7 +150,7 @@ void DiskTier::ApplyReclaimWanted(Completion& completion) {
   const uint32_t segment = completion.at.segment;
   std::vector<uint32_t>& moved = completion.moved;
   // At most half of a segment is moved, so that the newest segment keeps room for new chunks.
-  index_->ListUsed(segment, moved.capacity() / 2, moved);
+  index_->ListKept(segment, moved.capacity() / 2, options_.unix_seconds(), moved);
   size_t count = 0;
   const Time now = options_.clock->Now();
   while (count < moved.size() && budget_.Take(layout_.record_bytes, now)) ++count;

@@ -142,7 +142,7 @@ void DiskWriter::Execute(ControlJob job) {
   }
 }
 
-void DiskWriter::Erase(const std::vector<ChunkLocation>& locations) {
+void DiskWriter::Erase(std::span<const ChunkLocation> locations) {
   erased_.insert(erased_.end(), locations.begin(), locations.end());
   for (const MovedRecord& moved : moved_) {
     if (std::ranges::find(locations, moved.from) != locations.end()) erased_.push_back(moved.to);
@@ -154,7 +154,7 @@ void DiskWriter::Erase(const std::vector<ChunkLocation>& locations) {
 
 void DiskWriter::CancelStore(uint32_t slot, uint64_t serial) {
   SlotStore& store = slots_[slot];
-  if (store.written == serial) return Erase({store.at});
+  if (store.written == serial) return Erase({&store.at, 1});
   store.cancelled = serial;
 }
 

@@ -34,7 +34,7 @@ class DiskWriter {
   void Fail(absl::Status status);
   void Store(const StoreJob& job);
   void Execute(ControlJob job);
-  void Erase(const std::vector<ChunkLocation>& locations);
+  void Erase(std::span<const ChunkLocation> locations);
   void CancelStore(uint32_t slot, uint64_t serial);
   void Reclaim(const ControlJob& job);
   absl::Status MoveRecords(uint32_t segment, const std::vector<uint32_t>& indexes);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/mutex.h"
@@ -58,7 +59,7 @@ struct ControlJob {
   // destroys `index`.
   enum class Kind : uint8_t { kErase, kCancelStore, kReclaim, kClear, kTurnOff, kDiscard };
   Kind kind = Kind::kErase;
-  std::vector<ChunkLocation> erased{};
+  absl::InlinedVector<ChunkLocation, 1> erased{};
   uint32_t slot = 0;
   uint64_t serial = 0;
   uint32_t segment = kNoSegment;

@@ -133,13 +133,6 @@ RecordHeader HeaderOf(std::span<const std::byte> record) {
   return header;
 }
 
-void SetRetention(std::span<std::byte> record, int64_t expires_s, int32_t priority) {
-  RecordHeader header = HeaderOf(record);
-  header.expires_s = expires_s;
-  header.priority = priority;
-  std::memcpy(record.data(), &header, sizeof(header));
-}
-
 RejectReason VerifyAnyRecord(const RecordLayout& layout, const Fingerprint& fingerprint,
                              std::span<const std::byte> record, int64_t now_s) {
   if (record.size() != layout.record_bytes) return RejectReason::kSize;

@@ -11,6 +11,7 @@
 
 #include "base/enum_names.h"
 #include "base/types.h"
+#include "kvcache/retention.h"
 #include "kvcache/tiers/chunk.h"
 
 namespace incipit {
@@ -102,7 +103,7 @@ inline constexpr EnumName<RejectReason> kRejectReasonNames[] = {
 struct RecordTimes {
   int64_t created_s = 0;
   int64_t expires_s = 0;
-  int32_t priority = 0;
+  int32_t priority = kRetentionPriorityDefault;
 };
 
 // Copies the token ids of `tokens` to `out`. REQUIRES: the sizes are equal.
@@ -120,8 +121,6 @@ void EncodeRecord(const RecordLayout& layout, const Fingerprint& fingerprint,
 void SealRecord(std::span<std::byte> record);
 
 RecordHeader HeaderOf(std::span<const std::byte> record);
-// Changes only the expiry and the priority of a record that is not sealed yet.
-void SetRetention(std::span<std::byte> record, int64_t expires_s, int32_t priority);
 
 // Returns kOk if `record` is a complete record of any chunk, with the layout `layout` and the
 // fingerprint `fingerprint`. `now_s` is the time in seconds since 1970.

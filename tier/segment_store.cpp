@@ -116,11 +116,11 @@ absl::Status SegmentStore::Recover(const Segment& segment, int64_t now_s, ChunkI
   for (const TableEntry& entry : entries_) {
     if (IsExpired(entry.expires_s, now_s)) continue;
     if (const IndexedChunk* const older = index.Find(entry.key)) older_copies_.push_back(older->at);
-    const int64_t expires_s = std::min<int64_t>(entry.expires_s, UINT32_MAX);
     index.Insert({.key = entry.key,
                   .parent = entry.parent.prefix(),
                   .is_first = entry.first_token == 0,
-                  .expires_s = static_cast<uint32_t>(expires_s),
+                  .priority = ClampPriority(entry.priority),
+                  .expires_s = ClampExpiry(entry.expires_s),
                   .at = {segment.number, entry.index}});
   }
   return absl::OkStatus();

@@ -24,7 +24,7 @@ inline constexpr EnumName<TierState> kTierStateNames[] = {{TierState::kStarting,
 // second is reached. kNotReused: the policy is StorePolicy::kReused, and the store is the first
 // store of the chunk. kNotFinite: the chunk has a value that is NaN or infinite. kError: the file
 // system returned an error. kRemoved: Remove or Clear was called before the write. kIndexFull: the
-// index has no room.
+// index has no room. kTimeToLive: the time to live of the request is below one second.
 enum class StoreDrop : uint8_t {
   kOff,
   kStagingFull,
@@ -34,6 +34,7 @@ enum class StoreDrop : uint8_t {
   kError,
   kRemoved,
   kIndexFull,
+  kTimeToLive,
 };
 inline constexpr EnumName<StoreDrop> kStoreDropNames[] = {{StoreDrop::kOff, "off"},
                                                           {StoreDrop::kStagingFull, "staging_full"},
@@ -42,7 +43,8 @@ inline constexpr EnumName<StoreDrop> kStoreDropNames[] = {{StoreDrop::kOff, "off
                                                           {StoreDrop::kNotFinite, "not_finite"},
                                                           {StoreDrop::kError, "error"},
                                                           {StoreDrop::kRemoved, "removed"},
-                                                          {StoreDrop::kIndexFull, "index_full"}};
+                                                          {StoreDrop::kIndexFull, "index_full"},
+                                                          {StoreDrop::kTimeToLive, "time_to_live"}};
 inline constexpr size_t kNumStoreDrops = std::size(kStoreDropNames);
 
 // Counts durations by their size. Bucket i has the durations of [2^(i-1), 2^i) microseconds; bucket

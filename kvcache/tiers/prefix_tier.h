@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "kvcache/keys/block_hash.h"
+#include "kvcache/retention.h"
 #include "kvcache/tiers/chunk.h"
 
 namespace incipit {
@@ -38,10 +39,11 @@ class PrefixTier {
   // bytes of the chunk. Always false while the tier is turned off because of errors.
   virtual bool Has(const BlockHash& key) const = 0;
 
-  // Marks the chunk with the key `key` as used. Returns true if the tier has the chunk, or if a
-  // write of the chunk is pending. If a tier is full, the tier first removes chunks that were not
-  // used for a long time.
-  virtual bool Touch(const BlockHash& key) = 0;
+  // Marks the chunk with the key `key` as used by a request with the retention hint `retention`.
+  // Returns true if the tier need not store the chunk again: the tier has the chunk for long enough
+  // (see BeginStore), or a write of the chunk is pending. If a tier is full, the tier first removes
+  // chunks that have a low priority or were not used for a long time.
+  virtual bool Touch(const BlockHash& key, const Retention& retention) = 0;
 
   // Returns the predicted time until a load of `num_chunks` chunks is ready, if the load started
   // now.
@@ -64,7 +66,14 @@ class PrefixTier {
   // chunk, if a write of the chunk is pending, if staging is full, or if a rule of the tier
   // excludes the chunk (for example a limit of the write rate). The caller must fill bytes_of() and
   // call FinishStore, or must call CancelStore.
-  virtual std::optional<StoreTicket> BeginStore(const ChunkIdentity& chunk) = 0;
+  //
+  // `retention` is the hint of the request whose sequence has the chunk. The chunk cannot be loaded
+  // later than retention.time_to_live after the call. If the tier has the chunk with another
+  // expiry, the later expiry applies: the new chunk replaces a chunk that would expire within less
+  // than half of retention.time_to_live. The priority is that of the request with the highest
+  // priority. A tier ignores retention.pin.
+  virtual std::optional<StoreTicket> BeginStore(const ChunkIdentity& chunk,
+                                                const Retention& retention) = 0;
   virtual std::span<std::byte> bytes_of(StoreTicket ticket) = 0;
   // Starts to write the chunk. The tier releases the staging memory after the write.
   virtual void FinishStore(StoreTicket ticket) = 0;

@@ -1,6 +1,7 @@
 // Tests loads of prefixes from a tier, and reports of chunks that a tier must store.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <numeric>
 #include <utility>
@@ -355,6 +356,27 @@ TEST(ChunkEventsTest, AChunkThatIsOnlyInTheCacheIsStoredLater) {
   fixture.StepToTheEnd();
   tier.Poll();
   EXPECT_EQ(tier.num_chunks(), 2);
+}
+
+// Request 1 has a time to live, and request 2 with the same prompt has none.
+TEST(ChunkEventsTest, TheTimeToLiveOfTheRequestAppliesToItsChunks) {
+  FakeTier tier({.shape = kShape, .polls_max = 0});
+  SchedulerFixture fixture({.num_blocks = 64, .block_size = kBlock},
+                           {.step_tokens_max = 64, .running_max = 2}, &tier);
+  const auto run = [&](uint64_t id, Duration time_to_live) {
+    Request request = SchedulerFixture::Ask(id, 17, 1);
+    std::ranges::fill(request.prompt, TokenId{5});
+    request.retention.time_to_live = time_to_live;
+    fixture.Add(std::move(request));
+    fixture.StepToTheEnd();
+    tier.Poll();
+  };
+  run(1, milliseconds(7000));
+  EXPECT_EQ(tier.TimesToLive(), std::vector<Duration>(2, milliseconds(7000)));
+  run(2, milliseconds(3000));
+  EXPECT_EQ(tier.TimesToLive(), std::vector<Duration>(2, milliseconds(7000)));
+  run(3, Duration::zero());
+  EXPECT_EQ(tier.TimesToLive(), std::vector<Duration>(2, Duration::zero()));
 }
 
 // Requests 1 and 2 have the same prompt. Request 1 gets values that are not finite, so the blocks

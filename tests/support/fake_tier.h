@@ -38,7 +38,11 @@ class FakeTier final : public PrefixTier {
 
   const ChunkShape& shape() const override { return options_.shape; }
   bool Has(const BlockHash& key) const override { return records_.contains(key.bytes); }
-  bool Touch(const BlockHash& key) override { return Knows(key); }
+  bool Touch(const BlockHash& key, const Retention& retention) override {
+    const auto found = records_.find(key.bytes);
+    if (found == records_.end()) return Knows(key);
+    return LastsFor(found->second, retention);
+  }
   Duration PredictLoad(int32_t num_chunks) const override {
     return options_.load_time * num_chunks;
   }
@@ -73,8 +77,9 @@ class FakeTier final : public PrefixTier {
     if (--it->second.num_users == 0 && it->second.state != LoadState::kPending) loads_.erase(it);
   }
 
-  std::optional<StoreTicket> BeginStore(const ChunkIdentity& chunk) override {
-    if (Has(chunk.key) || Chance(options_.refuse)) return std::nullopt;
+  std::optional<StoreTicket> BeginStore(const ChunkIdentity& chunk,
+                                        const Retention& retention) override {
+    if (Touch(chunk.key, retention) || Chance(options_.refuse)) return std::nullopt;
     for (const auto& [number, store] : stores_) {
       if (store.record.key == chunk.key) return std::nullopt;
     }
@@ -83,6 +88,7 @@ class FakeTier final : public PrefixTier {
                      .parent = chunk.parent,
                      .first_token = chunk.first_token,
                      .namespace_digest = chunk.namespace_digest,
+                     .retention = retention,
                      .tokens = Copy(chunk.tokens),
                      .bytes = std::vector<std::byte>(options_.shape.num_bytes())};
     stores_[++next_] = {.record = std::move(record), .polls = Pick(options_.polls_max)};
@@ -155,6 +161,12 @@ class FakeTier final : public PrefixTier {
   void HangLoads() { options_.hang = 100; }
 
   int64_t num_chunks() const { return std::ssize(records_); }
+  // Returns the times to live with which the chunks were stored.
+  std::vector<Duration> TimesToLive() const {
+    std::vector<Duration> times;
+    for (const auto& [unused, record] : records_) times.push_back(record.retention.time_to_live);
+    return times;
+  }
   int64_t num_loads() const { return num_loads_; }
   // Number of tickets of loads that were not released.
   int64_t num_tickets() const {
@@ -168,6 +180,7 @@ class FakeTier final : public PrefixTier {
     BlockHash key, parent;
     int64_t first_token = 0;
     std::array<uint8_t, 32> namespace_digest{};
+    Retention retention;
     std::vector<TokenId> tokens;
     std::vector<std::byte> bytes;
   };
@@ -194,6 +207,10 @@ class FakeTier final : public PrefixTier {
   }
   bool Chance(int32_t percent) { return Pick(99) < percent; }
 
+  static bool LastsFor(const Record& record, const Retention& retention) {
+    const Duration stored = record.retention.time_to_live, wanted = retention.time_to_live;
+    return stored == Duration::zero() || (wanted != Duration::zero() && stored >= wanted);
+  }
   bool Knows(const BlockHash& key) const {
     const auto is_store = [&](const auto& entry) { return entry.second.record.key == key; };
     return Has(key) || std::ranges::any_of(stores_, is_store);

@@ -59,16 +59,69 @@ TEST(ChunkIndexTest, ListsUsedChunksMostRecentFirst) {
   for (uint32_t i = 0; i < 5; ++i) ASSERT_TRUE(index.Insert(ChunkAt(i, 0, {1, i})));
   for (const uint64_t i : {3, 0, 4, 3}) index.Touch(TestKey(i, 1));
   std::vector<uint32_t> used;
-  index.ListUsed(1, 2, used);
+  index.ListKept(1, 2, 0, used);
   EXPECT_EQ(used, (std::vector<uint32_t>{3, 4}));
   used.clear();
-  index.ListUsed(1, 100, used);
+  index.ListKept(1, 100, 0, used);
   EXPECT_EQ(used, (std::vector<uint32_t>{3, 4, 0}));
   // A moved chunk counts as new.
   ASSERT_TRUE(index.Move(TestKey(3, 1), {1, 3}, {2, 0}));
   used.clear();
-  index.ListUsed(2, 100, used);
+  index.ListKept(2, 100, 0, used);
   EXPECT_TRUE(used.empty());
+}
+
+// Priorities of the records 0 to 5: 50, 80, 10, 50, 90, 50.
+TEST(ChunkIndexTest, ListsChunksOfHighPriorityFirst) {
+  ChunkIndex index(10);
+  for (uint32_t i = 0; i < 6; ++i) ASSERT_TRUE(index.Insert(ChunkAt(i, 0, {1, i})));
+  for (const uint64_t i : {2, 0, 5}) index.Touch(TestKey(i, 1));
+  index.Touch(TestKey(1, 1), 80);
+  IndexedChunk low = ChunkAt(2, 0, {1, 2});
+  low.priority = 10;
+  ASSERT_TRUE(index.Insert(low));
+  index.Touch(low.key);
+  IndexedChunk high = ChunkAt(4, 0, {1, 4});
+  high.priority = 90;
+  ASSERT_TRUE(index.Insert(high));
+  // Record 4 is kept although the chunk was not used.
+  std::vector<uint32_t> kept;
+  index.ListKept(1, 100, 0, kept);
+  EXPECT_EQ(kept, (std::vector<uint32_t>{4, 1, 5, 0, 2}));
+  index.EndHighPriority(high.key);
+  kept.clear();
+  index.ListKept(1, 100, 0, kept);
+  EXPECT_EQ(kept, (std::vector<uint32_t>{1, 5, 0, 2}));
+  // A use by a request with a higher priority raises the priority.
+  index.Touch(low.key, 60);
+  kept.clear();
+  index.ListKept(1, 2, 0, kept);
+  EXPECT_EQ(kept, (std::vector<uint32_t>{1, 2}));
+  EXPECT_EQ(index.Find(low.key)->priority, 60);
+  index.Touch(low.key, 20);
+  EXPECT_EQ(index.Find(low.key)->priority, 60);
+}
+
+TEST(ChunkIndexTest, DoesNotListExpiredChunks) {
+  ChunkIndex index(10);
+  IndexedChunk chunk = ChunkAt(1, 0, {1, 0});
+  chunk.expires_s = 100;
+  ASSERT_TRUE(index.Insert(chunk));
+  index.Touch(chunk.key);
+  std::vector<uint32_t> kept;
+  index.ListKept(1, 100, 99, kept);
+  EXPECT_EQ(kept.size(), 1u);
+  kept.clear();
+  index.ListKept(1, 100, 100, kept);
+  EXPECT_TRUE(kept.empty());
+}
+
+TEST(ChunkIndexTest, ConvertsExpiriesAndPrioritiesOfFiles) {
+  EXPECT_EQ(ClampExpiry(0), 0u);
+  EXPECT_EQ(ClampExpiry(-5), 1u);
+  EXPECT_EQ(ClampExpiry(int64_t{1} << 40), UINT32_MAX);
+  EXPECT_EQ(ClampPriority(-5), 0);
+  EXPECT_EQ(ClampPriority(1000), 100);
 }
 
 std::set<uint64_t> RemoveTree(ChunkIndex& index, const BlockHash& key) {

@@ -217,7 +217,7 @@ TEST_F(DiskTierFilesTest, ASecondTierWaitsForTheFirst) {
   };
   ASSERT_TRUE(wait_for(TierState::kLocked));
   EXPECT_FALSE((*second)->Has(TestChunk(1, 0).identity.key));
-  EXPECT_FALSE((*second)->BeginStore(TestChunk(2, 0).identity).has_value());
+  EXPECT_FALSE((*second)->BeginStore(TestChunk(2, 0).identity, {}).has_value());
   EXPECT_EQ((*second)->TakeStats().times_turned_off, 0u);
   std::unique_ptr<DiskTier> first = std::move(h_.tier);
   h_.tier = *std::move(second);

@@ -78,9 +78,13 @@ class ModelRun {
 
   void BeginStore(size_t chunk) {
     const bool has = h_.tier->Has(chunks_[chunk].identity.key);
-    const auto ticket = h_.tier->BeginStore(chunks_[chunk].identity);
+    // The time does not advance, so no chunk expires. A chunk without a time to live replaces a
+    // chunk with a time to live.
+    const bool may_expire = Random(3) == 0;
+    const auto ticket = h_.tier->BeginStore(
+        chunks_[chunk].identity, {.time_to_live = may_expire ? seconds(1000) : Duration::zero()});
     if (!ticket) return;
-    EXPECT_FALSE(has);
+    EXPECT_FALSE(has && may_expire);
     EXPECT_EQ(h_.tier->tier_state(), TierState::kOn);
     stores_.push_back({*ticket, chunk, versions_[chunk]});
     // Reads the version at the time of BeginStore, as a step that was computed before a removal.

@@ -72,13 +72,13 @@ TEST_F(DiskTierTest, ARestartFindsAllRecords) {
 TEST_F(DiskTierTest, ASecondStoreIsRefused) {
   h_.Start();
   const TestChunk chunk(1, 0);
-  const auto ticket = h_.tier->BeginStore(chunk.identity);
+  const auto ticket = h_.tier->BeginStore(chunk.identity, {});
   ASSERT_TRUE(ticket.has_value());
   EXPECT_FALSE(h_.tier->Has(chunk.identity.key));
-  EXPECT_FALSE(h_.tier->BeginStore(chunk.identity).has_value());
+  EXPECT_FALSE(h_.tier->BeginStore(chunk.identity, {}).has_value());
   h_.tier->CancelStore(*ticket);
   EXPECT_TRUE(h_.Store(chunk));
-  EXPECT_FALSE(h_.tier->BeginStore(chunk.identity).has_value());
+  EXPECT_FALSE(h_.tier->BeginStore(chunk.identity, {}).has_value());
 }
 
 TEST_F(DiskTierTest, LoadsOfOneChunkShareATicket) {
@@ -144,7 +144,7 @@ TEST_F(DiskTierTest, StagingLimitsLoadsAndStores) {
   std::vector<LoadTicket> tickets;
   for (uint64_t i = 0; i < 16; ++i) tickets.push_back(*h_.tier->Load(TestChunk(i, 0).identity));
   EXPECT_FALSE(h_.tier->Load(TestChunk(16, 0).identity).has_value());
-  EXPECT_FALSE(h_.tier->BeginStore(TestChunk(30, 0).identity).has_value());
+  EXPECT_FALSE(h_.tier->BeginStore(TestChunk(30, 0).identity, {}).has_value());
   EXPECT_EQ(h_.dropped(StoreDrop::kStagingFull), 1u);
   EXPECT_EQ(h_.stats.loads_without_slot, 1u);
   for (const LoadTicket ticket : tickets) EXPECT_EQ(h_.Await(ticket), LoadState::kReady);
@@ -152,9 +152,9 @@ TEST_F(DiskTierTest, StagingLimitsLoadsAndStores) {
   // Stores use at most 8 of 16 slots.
   std::vector<StoreTicket> stores;
   for (uint64_t i = 0; i < 8; ++i) {
-    stores.push_back(*h_.tier->BeginStore(TestChunk(40 + i, 0).identity));
+    stores.push_back(*h_.tier->BeginStore(TestChunk(40 + i, 0).identity, {}));
   }
-  EXPECT_FALSE(h_.tier->BeginStore(TestChunk(50, 0).identity).has_value());
+  EXPECT_FALSE(h_.tier->BeginStore(TestChunk(50, 0).identity, {}).has_value());
   for (const StoreTicket ticket : stores) h_.tier->CancelStore(ticket);
   EXPECT_EQ(h_.tier->TakeStats().slots_free, 16u);
 }
@@ -167,7 +167,7 @@ TEST_F(DiskTierTest, ClearFailsLoadsAndRemovesFiles) {
   const auto ready = h_.tier->Load(a.identity);
   ASSERT_TRUE(h_.WaitFor([&] { return h_.tier->state(*ready) == LoadState::kReady; }));
   const auto pending = h_.tier->Load(b.identity);
-  const auto store = h_.tier->BeginStore(c.identity);
+  const auto store = h_.tier->BeginStore(c.identity, {});
   h_.tier->Clear();
   EXPECT_EQ(h_.tier->state(*ready), LoadState::kFailed);
   EXPECT_EQ(h_.tier->state(*pending), LoadState::kFailed);
@@ -207,7 +207,7 @@ TEST_F(DiskTierTest, RemoveDropsAStoreInProgress) {
   h_.Start();
   const TestChunk parent(1, 0), begun(1, 1);
   ASSERT_TRUE(h_.Store(parent));
-  const auto ticket = h_.tier->BeginStore(begun.identity);
+  const auto ticket = h_.tier->BeginStore(begun.identity, {});
   ASSERT_TRUE(h_.BeginStore(TestChunk(1, 2)));  // may be written before Remove
   h_.tier->Remove(parent.identity.key);
   h_.tier->FinishStore(*ticket);
@@ -222,11 +222,7 @@ TEST_F(DiskTierTest, RemoveDropsAStoreInProgress) {
 TEST_F(DiskTierTest, ExpiredChunksAreMissesAndMayBeStoredAgain) {
   h_.Start();
   const TestChunk chunk(1, 0);
-  const auto ticket = h_.tier->BeginStore(chunk.identity);
-  FillPayload(chunk.identity.key, 0, h_.tier->bytes_of(*ticket));
-  h_.tier->SetRetention(*ticket, 80, 100);
-  h_.tier->FinishStore(*ticket);
-  ASSERT_TRUE(h_.WaitForStores());
+  ASSERT_TRUE(h_.Store(chunk, 0, {.priority = 80, .time_to_live = seconds(100)}));
   EXPECT_TRUE(h_.Load(chunk));
   h_.unix_seconds += 100;
   EXPECT_FALSE(h_.tier->Has(chunk.identity.key));
@@ -239,6 +235,89 @@ TEST_F(DiskTierTest, ExpiredChunksAreMissesAndMayBeStoredAgain) {
   EXPECT_TRUE(h_.Load(chunk, 1));
   h_.Start();
   EXPECT_TRUE(h_.Load(chunk, 1));
+}
+
+TEST_F(DiskTierTest, AChunkWithoutExpiryKeepsNoExpiry) {
+  h_.Start();
+  const TestChunk chunk(1, 0);
+  ASSERT_TRUE(h_.Store(chunk));
+  EXPECT_TRUE(h_.tier->Touch(chunk.identity.key, {.time_to_live = seconds(10)}));
+  EXPECT_FALSE(h_.BeginStore(chunk, 1, {.time_to_live = seconds(10)}));
+  h_.unix_seconds += 1000;
+  EXPECT_TRUE(h_.Load(chunk));
+}
+
+TEST_F(DiskTierTest, TheLaterExpiryReplacesTheEarlier) {
+  h_.Start();
+  const TestChunk chunk(1, 0);
+  const BlockHash& key = chunk.identity.key;
+  ASSERT_TRUE(h_.Store(chunk, 0, {.time_to_live = seconds(100)}));
+  EXPECT_TRUE(h_.tier->Touch(key, {.time_to_live = seconds(10)}));
+  // The chunk lives for another 50 s, which is half of 100 s.
+  h_.unix_seconds += 50;
+  EXPECT_TRUE(h_.tier->Touch(key, {.time_to_live = seconds(100)}));
+  h_.unix_seconds += 1;
+  EXPECT_FALSE(h_.tier->Touch(key, {.time_to_live = seconds(100)}));
+  ASSERT_TRUE(h_.Store(chunk, 1, {.time_to_live = seconds(100)}));
+  h_.unix_seconds += 99;
+  EXPECT_TRUE(h_.Load(chunk, 1));
+  EXPECT_FALSE(h_.tier->Touch(key, {}));
+  ASSERT_TRUE(h_.Store(chunk, 2));
+  h_.unix_seconds += 1000;
+  EXPECT_TRUE(h_.Load(chunk, 2));
+  h_.Start();
+  EXPECT_TRUE(h_.Load(chunk, 2));
+}
+
+// The record that was replaced is not in the index any more, so Remove cannot erase this record.
+TEST_F(DiskTierTest, AReplacedRecordDoesNotComeBack) {
+  h_.Start();
+  const TestChunk chunk(1, 0), other(2, 0);
+  ASSERT_TRUE(h_.Store(chunk, 0, {.time_to_live = seconds(100)}));
+  ASSERT_TRUE(h_.Store(chunk, 1));
+  h_.tier->Remove(chunk.identity.key);
+  ASSERT_TRUE(h_.Store(other));
+  h_.Start();
+  EXPECT_FALSE(h_.Load(chunk));
+  EXPECT_TRUE(h_.Load(other));
+}
+
+TEST_F(DiskTierTest, ATimeToLiveBelowOneSecondIsNotStored) {
+  h_.Start();
+  EXPECT_FALSE(h_.BeginStore(TestChunk(1, 0), 0, {.time_to_live = std::chrono::milliseconds(999)}));
+  EXPECT_EQ(h_.dropped(StoreDrop::kTimeToLive), 1u);
+}
+
+// Chunk 1000 is not used after the store. Its priority keeps the chunk for one move.
+TEST_F(DiskTierTest, AHighPriorityKeepsAChunkForOneMove) {
+  h_.options.size_bytes = 4 * TierHarness::kSegmentBytes;
+  h_.Start();
+  ASSERT_TRUE(h_.Store(TestChunk(1000, 0), 0, {.priority = 80}));
+  ASSERT_TRUE(h_.Store(TestChunk(1001, 0), 0, {.priority = 50}));
+  uint64_t num_stored = 0;
+  const auto store_segments = [&](uint64_t num_segments) {
+    for (const uint64_t end = num_stored + 16 * num_segments; num_stored < end; ++num_stored) {
+      ASSERT_TRUE(h_.Store(TestChunk(num_stored, 0)));
+    }
+  };
+  store_segments(5);
+  EXPECT_TRUE(h_.tier->Has(TestChunk(1000, 0).identity.key));
+  EXPECT_FALSE(h_.tier->Has(TestChunk(1001, 0).identity.key));
+  h_.AddStats();
+  EXPECT_EQ(h_.stats.chunks_moved, 1u);
+  store_segments(5);
+  EXPECT_FALSE(h_.tier->Has(TestChunk(1000, 0).identity.key));
+}
+
+TEST_F(DiskTierTest, TheStartReadsPriorities) {
+  h_.options.size_bytes = 4 * TierHarness::kSegmentBytes;
+  h_.Start();
+  ASSERT_TRUE(h_.Store(TestChunk(1000, 0), 0, {.priority = 80}));
+  for (uint64_t i = 0; i < 40; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
+  h_.Start();
+  for (uint64_t i = 40; i < 80; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
+  EXPECT_TRUE(h_.tier->Has(TestChunk(1000, 0).identity.key));
+  EXPECT_FALSE(h_.tier->Has(TestChunk(0, 0).identity.key));
 }
 
 TEST_F(DiskTierTest, PolicyReusedStoresAtTheSecondCall) {
@@ -329,7 +408,7 @@ TEST_F(DiskTierTest, ChunksThatAreNotFiniteAreNotStored) {
   h_.options.is_finite = FirstIsFinite;
   h_.Start();
   const TestChunk chunk(1, 0);
-  const auto ticket = h_.tier->BeginStore(chunk.identity);
+  const auto ticket = h_.tier->BeginStore(chunk.identity, {});
   const float value = std::numeric_limits<float>::infinity();
   std::memcpy(h_.tier->bytes_of(*ticket).data(), &value, sizeof(value));
   h_.tier->FinishStore(*ticket);

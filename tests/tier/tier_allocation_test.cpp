@@ -56,7 +56,7 @@ TEST(TierAllocationTest, LoadsStoresAndReclaimsAllocateNothing) {
   };
   for (uint64_t i = 0; i < 300; ++i) {
     const TestChunk chunk(i, 0);
-    const auto store = count([&] { return tier.BeginStore(chunk.identity); });
+    const auto store = count([&] { return tier.BeginStore(chunk.identity, {}); });
     ASSERT_TRUE(store.has_value());
     FillPayload(chunk.identity.key, 0, tier.bytes_of(*store));
     count([&] { return tier.FinishStore(*store), true; });

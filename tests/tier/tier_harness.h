@@ -63,8 +63,8 @@ class TierHarness {
   }
 
   // Stores a chunk without waiting. Returns false if BeginStore refuses the chunk.
-  bool BeginStore(const TestChunk& chunk, uint64_t version = 0) {
-    const std::optional<StoreTicket> ticket = tier->BeginStore(chunk.identity);
+  bool BeginStore(const TestChunk& chunk, uint64_t version = 0, const Retention& retention = {}) {
+    const std::optional<StoreTicket> ticket = tier->BeginStore(chunk.identity, retention);
     if (!ticket) return false;
     FillPayload(chunk.identity.key, version, tier->bytes_of(*ticket));
     tier->FinishStore(*ticket);
@@ -74,9 +74,9 @@ class TierHarness {
     return WaitFor([&] { return !tier->has_pending_stores(); });
   }
   // Stores a chunk. Returns true if the tier has the chunk then.
-  bool Store(const TestChunk& chunk, uint64_t version = 0) {
+  bool Store(const TestChunk& chunk, uint64_t version = 0, const Retention& retention = {}) {
     const int before = num_wakes;
-    if (!BeginStore(chunk, version) || !WaitForStores()) return false;
+    if (!BeginStore(chunk, version, retention) || !WaitForStores()) return false;
     if (!tier->Has(chunk.identity.key)) return false;
     // The writer calls `wake` after Poll can see the result.
     while (num_wakes == before) std::this_thread::yield();

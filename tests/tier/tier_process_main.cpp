@@ -27,7 +27,7 @@ void Write(DiskTier& tier, uint64_t seed) {
   std::deque<uint64_t> pending;
   for (uint64_t n = 0;; tier.Poll()) {
     const TestChunk chunk(seed * 1'000'000 + n, 0);
-    if (const auto ticket = tier.BeginStore(chunk.identity)) {
+    if (const auto ticket = tier.BeginStore(chunk.identity, {})) {
       FillPayload(chunk.identity.key, 0, tier.bytes_of(*ticket));
       tier.FinishStore(*ticket);
       pending.push_back(n++);
