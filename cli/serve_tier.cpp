@@ -67,6 +67,7 @@ absl::StatusOr<std::unique_ptr<DiskTier>> CreateDiskTier(const Options& options,
   tier.size_bytes = static_cast<uint64_t>(options.disk_cache_size);
   tier.staging_bytes = static_cast<uint64_t>(options.tier_staging);
   tier.write_bytes_per_second = static_cast<uint64_t>(options.tier_write_max);
+  tier.tenant_share_max = options.tier_tenant_share_max;
   tier.store = options.tier_store;
   tier.shape = MakeChunkShape(runner.options().block_size, runner.block_bytes());
   tier.is_finite = FiniteCheckOf(*runner.options().kv_dtype);

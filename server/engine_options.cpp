@@ -99,6 +99,11 @@ void BindDiskCache(Options& o, Flags& flags) {
                "Maximum size of all files in --disk-cache. If the folder is full, the oldest files "
                "are deleted. At least 256 MiB."},
               o.disk_cache_size, {0, int64_t{64} << 40});
+  flags.Real(
+      {"tier-tenant-share-max", "X",
+       "Maximum share of --disk-cache-size for the chunks of one tenant (x-tenant-id). Chunks "
+       "above this share are not stored. 1: no limit."},
+      o.tier_tenant_share_max, {0, 1});
   flags.Enum({"tier-store", "NAME",
               "Chunks (128 tokens or less) that the disk cache stores. all: every computed chunk. "
               "reused: only chunks that at least two requests contained."},

@@ -96,6 +96,8 @@ struct Options {
   int64_t disk_cache_size = 0;  // maximum size of the disk cache in bytes
   // Memory on the host for keys and values between the device and the disk, in bytes.
   int64_t tier_staging = 256 << 20;
+  // Maximum share of `disk_cache_size` for the chunks of one tenant; 1: no limit.
+  double tier_tenant_share_max = 1;
   StorePolicy tier_store = StorePolicy::kAll;
   int64_t tier_write_max =
       0;  // maximum rate of writes to the disk in bytes per second; 0: no limit

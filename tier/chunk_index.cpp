@@ -78,12 +78,14 @@ void ChunkIndex::Unlink(uint32_t id) {
   }
 }
 
-bool ChunkIndex::Insert(const IndexedChunk& chunk) {
+bool ChunkIndex::Insert(const IndexedChunk& chunk, uint64_t tenant) {
   uint32_t id = FindEntry(chunk.key);
   if (id != kNone) {
     Unlink(id);
     entries_[id].chunk.expires_s = chunk.expires_s;
     entries_[id].chunk.priority = chunk.priority;
+    tenants_.Remove(entries_[id].chunk.tenant_counter);
+    entries_[id].chunk.tenant_counter = tenants_.Add(tenant);
     Link(id, chunk.at);
     return true;
   }
@@ -95,6 +97,7 @@ bool ChunkIndex::Insert(const IndexedChunk& chunk) {
     id = ++num_created_;
   }
   Entry& entry = *new (&entries_[id]) Entry{.chunk = chunk};
+  entry.chunk.tenant_counter = tenants_.Add(tenant);
   uint32_t& of_key = *BucketOf(chunk.key.prefix(), by_key_);
   uint32_t& of_parent = *BucketOf(chunk.parent, by_parent_);
   entry.next_of_key = std::exchange(of_key, id);
@@ -113,6 +116,8 @@ void ChunkIndex::Remove(uint32_t id) {
   link = BucketOf(entry.chunk.parent, by_parent_);
   while (*link != id) link = &entries_[*link].next_of_parent;
   *link = entry.next_of_parent;
+  tenants_.Remove(entry.chunk.tenant_counter);
+  entry.chunk.expires_s = 0;  // NextExpired skips the entry
   entry.next_of_key = std::exchange(free_, id);
   --size_;
 }
@@ -184,6 +189,16 @@ void ChunkIndex::ListKept(uint32_t segment, size_t num_max, int64_t now_s,
                             std::ranges::greater(), rank_of);
   indexes.resize(begin + count);
   for (uint32_t& index : std::span(indexes).subspan(begin)) index = entries_[index].chunk.at.index;
+}
+
+const IndexedChunk* ChunkIndex::NextExpired(int64_t now_s, uint32_t num_visits) {
+  for (uint32_t i = 0; i < std::min(num_visits, num_created_); ++i) {
+    if (next_visited_ > num_created_) next_visited_ = 1;
+    const IndexedChunk& chunk = entries_[next_visited_++].chunk;
+    const bool has_expired = chunk.expires_s != 0 && chunk.expires_s <= now_s;
+    if (has_expired && chunk.at.segment != kNoSegment) return &chunk;
+  }
+  return nullptr;
 }
 
 bool ChunkIndex::HasPrefix(uint64_t prefix) const {

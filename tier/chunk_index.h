@@ -12,6 +12,7 @@
 #include "absl/functional/function_ref.h"
 #include "kvcache/keys/block_hash.h"
 #include "kvcache/retention.h"
+#include "tier/tenant_chunks.h"
 
 namespace incipit {
 
@@ -32,6 +33,7 @@ struct IndexedChunk {
   uint64_t parent = 0;    // first 8 bytes of the key of the previous chunk
   bool is_first = false;  // true if the chunk is the first chunk of its sequences
   uint8_t priority = kRetentionPriorityDefault;  // retention priority
+  uint16_t tenant_counter = 0;                   // number in TenantChunks; set by ChunkIndex
   uint32_t expires_s = 0;                        // seconds since 1970; 0: the chunk does not expire
   ChunkLocation at;
 };
@@ -55,9 +57,9 @@ class ChunkIndex {
   // Creates an empty index for at most `capacity` chunks in about `num_segments` segments.
   explicit ChunkIndex(uint32_t capacity, uint32_t num_segments = 64);
 
-  // Adds `chunk`. If the index has a chunk with the same key, the new location, expiry and priority
-  // replace the old ones. Returns false if the index is full.
-  bool Insert(const IndexedChunk& chunk);
+  // Adds `chunk`, which counts for `tenant`. If the index has a chunk with the same key, the new
+  // location, expiry, priority and tenant replace the old ones. Returns false if the index is full.
+  bool Insert(const IndexedChunk& chunk, uint64_t tenant = 0);
   // Returns the chunk with the key `key`, or null. The pointer is valid until the next call of a
   // function that is not const.
   const IndexedChunk* Find(const BlockHash& key) const;
@@ -85,6 +87,10 @@ class ChunkIndex {
   void ListKept(uint32_t segment, size_t num_max, int64_t now_s,
                 std::vector<uint32_t>& indexes) const;
 
+  // Returns a chunk on the disk that has expired at the time `now_s`, or null. Each call examines
+  // only the next `num_visits` chunks of the index.
+  const IndexedChunk* NextExpired(int64_t now_s, uint32_t num_visits);
+
   // Removes the chunk `key` and all chunks that follow the chunk in any sequence. Also removes each
   // chunk whose previous chunk is missing, and all chunks that follow it, because the index cannot
   // determine whether these chunks follow `key`. Calls `removed` for each removed chunk. May
@@ -92,6 +98,9 @@ class ChunkIndex {
   void RemoveTree(const BlockHash& key, absl::FunctionRef<void(const IndexedChunk&)> removed);
   void Clear();
 
+  // Returns the number of chunks of `tenant`. If more than TenantChunks::kTenantsMax tenants have
+  // chunks, some tenants are counted together.
+  uint32_t num_of_tenant(uint64_t tenant) const { return tenants_.num_of(tenant); }
   uint32_t size() const { return size_; }
   uint32_t capacity() const { return capacity_; }
   // Returns the number of bytes of memory that the index uses when it is full.
@@ -141,6 +150,8 @@ class ChunkIndex {
   uint32_t free_ = kNone;              // list of unused entries, linked by next_of_key
   uint32_t size_ = 0;
   uint32_t use_count_ = 0;
+  uint32_t next_visited_ = 1;  // entry that NextExpired examines next
+  TenantChunks tenants_;
 };
 
 }  // namespace incipit

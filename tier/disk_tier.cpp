@@ -14,6 +14,8 @@ namespace {
 constexpr uint64_t kSlotsMax = 1 << 16;  // a ticket has 16 bits for the slot
 constexpr uint64_t kSlotsMin = 4;        // loads, stores, and a slot for moved records
 constexpr uint64_t kSegmentsMin = 2;     // one segment to write, one segment to reclaim
+// Number of chunks among which each call of BeginStore searches for an expired chunk.
+constexpr uint32_t kExpiredVisits = 8;
 
 absl::Status CheckOptions(const DiskTierOptions& options, const RecordLayout& layout) {
   const uint64_t record_bytes = layout.record_bytes;
@@ -226,6 +228,21 @@ void DiskTier::Release(LoadTicket ticket) {
   io_->load(IndexOf(slot)).is_cancelled.store(true, std::memory_order_relaxed);
 }
 
+// Returns true if the chunks of `tenant` take as much of the disk as one tenant may use.
+bool DiskTier::HasItsShare(uint64_t tenant) const {
+  if (options_.tenant_share_max >= 1) return false;
+  const double bytes_max = options_.tenant_share_max * static_cast<double>(options_.size_bytes);
+  const uint64_t num_chunks = uint64_t{index_->num_of_tenant(tenant)} + 1;
+  return static_cast<double>(num_chunks * layout_.record_bytes) > bytes_max;
+}
+
+// Removes at most one expired chunk, so that expired chunks do not count against the shares of
+// their tenants for long.
+void DiskTier::EraseOneExpired() {
+  const IndexedChunk* const chunk = index_->NextExpired(options_.unix_seconds(), kExpiredVisits);
+  if (chunk != nullptr) DropChunk(BlockHash(chunk->key), chunk->at);
+}
+
 // Returns the reason why `chunk` is not stored, or std::nullopt. Call this function only if the
 // tier is on and does not have the chunk for long enough.
 std::optional<StoreDrop> DiskTier::ReasonToDrop(const ChunkIdentity& chunk,
@@ -239,6 +256,7 @@ std::optional<StoreDrop> DiskTier::ReasonToDrop(const ChunkIdentity& chunk,
   // Stores use at most half of the slots, so that stores never prevent loads.
   if (free_.size() == 0 || 2 * (num_stores_ + 1) > slots_.size()) return StoreDrop::kStagingFull;
   if (index_->size() >= index_->capacity()) return StoreDrop::kIndexFull;
+  if (HasItsShare(chunk.tenant)) return StoreDrop::kTenantShare;
   if (!budget_.Take(layout_.record_bytes, now)) return StoreDrop::kWriteBudget;
   return std::nullopt;
 }
@@ -251,6 +269,7 @@ std::optional<StoreTicket> DiskTier::BeginStore(const ChunkIdentity& chunk,
     return std::nullopt;
   }
   if (Touch(chunk.key, retention)) return std::nullopt;
+  EraseOneExpired();
   if (const auto reason = ReasonToDrop(chunk, retention, options_.clock->Now())) {
     Drop(*reason);
     return std::nullopt;
@@ -274,7 +293,8 @@ std::optional<StoreTicket> DiskTier::BeginStore(const ChunkIdentity& chunk,
                   .is_first = chunk.first_token == 0,
                   .priority = static_cast<uint8_t>(priority),
                   .expires_s = ClampExpiry(expires_s),
-                  .at = slot.at});
+                  .at = slot.at},
+                 chunk.tenant);
   EncodeRecord(layout_, options_.fingerprint, chunk,
                {.created_s = now_s, .expires_s = expires_s, .priority = priority},
                io_->record(IndexOf(slot)));

@@ -40,6 +40,8 @@ struct DiskTierOptions {
   uint64_t staging_bytes = uint64_t{256} << 20;
   uint64_t segment_bytes = uint64_t{64} << 20;
   uint64_t write_bytes_per_second = 0;  // 0: no limit
+  // Maximum share of `size_bytes` for the chunks of one tenant, from 0 to 1; 1: no limit.
+  double tenant_share_max = 1;
   StorePolicy store = StorePolicy::kAll;
   IoMethod io = IoMethod::kAuto;
   Fingerprint fingerprint{};
@@ -157,6 +159,8 @@ class DiskTier final : public PrefixTier {
   bool LastsFor(const IndexedChunk& chunk, const Retention& retention) const;
   std::optional<StoreDrop> ReasonToDrop(const ChunkIdentity& chunk, const Retention& retention,
                                         Time now);
+  bool HasItsShare(uint64_t tenant) const;
+  void EraseOneExpired();
   void Drop(StoreDrop reason) { ++stats_.dropped[static_cast<size_t>(reason)]; }
   void DropStore(Slot& slot, StoreDrop reason);
 

@@ -121,7 +121,8 @@ absl::Status SegmentStore::Recover(const Segment& segment, int64_t now_s, ChunkI
                   .is_first = entry.first_token == 0,
                   .priority = ClampPriority(entry.priority),
                   .expires_s = ClampExpiry(entry.expires_s),
-                  .at = {segment.number, entry.index}});
+                  .at = {segment.number, entry.index}},
+                 entry.tenant);
   }
   return absl::OkStatus();
 }

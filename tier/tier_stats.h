@@ -25,6 +25,7 @@ inline constexpr EnumName<TierState> kTierStateNames[] = {{TierState::kStarting,
 // store of the chunk. kNotFinite: the chunk has a value that is NaN or infinite. kError: the file
 // system returned an error. kRemoved: Remove or Clear was called before the write. kIndexFull: the
 // index has no room. kTimeToLive: the time to live of the request is below one second.
+// kTenantShare: the chunks of the tenant use DiskTierOptions::tenant_share_max already.
 enum class StoreDrop : uint8_t {
   kOff,
   kStagingFull,
@@ -35,16 +36,19 @@ enum class StoreDrop : uint8_t {
   kRemoved,
   kIndexFull,
   kTimeToLive,
+  kTenantShare,
 };
-inline constexpr EnumName<StoreDrop> kStoreDropNames[] = {{StoreDrop::kOff, "off"},
-                                                          {StoreDrop::kStagingFull, "staging_full"},
-                                                          {StoreDrop::kWriteBudget, "write_budget"},
-                                                          {StoreDrop::kNotReused, "not_reused"},
-                                                          {StoreDrop::kNotFinite, "not_finite"},
-                                                          {StoreDrop::kError, "error"},
-                                                          {StoreDrop::kRemoved, "removed"},
-                                                          {StoreDrop::kIndexFull, "index_full"},
-                                                          {StoreDrop::kTimeToLive, "time_to_live"}};
+inline constexpr EnumName<StoreDrop> kStoreDropNames[] = {
+    {StoreDrop::kOff, "off"},
+    {StoreDrop::kStagingFull, "staging_full"},
+    {StoreDrop::kWriteBudget, "write_budget"},
+    {StoreDrop::kNotReused, "not_reused"},
+    {StoreDrop::kNotFinite, "not_finite"},
+    {StoreDrop::kError, "error"},
+    {StoreDrop::kRemoved, "removed"},
+    {StoreDrop::kIndexFull, "index_full"},
+    {StoreDrop::kTimeToLive, "time_to_live"},
+    {StoreDrop::kTenantShare, "tenant_share"}};
 inline constexpr size_t kNumStoreDrops = std::size(kStoreDropNames);
 
 // Counts durations by their size. Bucket i has the durations of [2^(i-1), 2^i) microseconds; bucket

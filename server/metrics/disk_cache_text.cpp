@@ -98,7 +98,8 @@ void WriteStores(FamilyWriter& out, const TierStats& stats) {
               "--tier-write-max was reached. not_reused: --tier-store is reused, and the chunk is "
               "new. not_finite: a value of the chunk is NaN or infinite. error: the disk returned "
               "an error. removed: the chunk was removed before the write. index_full: the disk "
-              "cache has too many chunks. time_to_live: cache.retention.ttl is below 1 second.",
+              "cache has too many chunks. time_to_live: cache.retention.ttl is below 1 second. "
+              "tenant_share: --tier-tenant-share-max was reached.",
               dropped);
   out.Counter("incipit_disk_cache_removed_chunks_total",
               "Number of chunks that the disk cache has lost. reclaimed: their file was the oldest "

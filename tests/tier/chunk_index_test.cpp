@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <random>
@@ -166,6 +167,7 @@ TEST(ChunkIndexTest, BehavesLikeAMap) {
     std::mt19937_64 random(seed);
     ChunkIndex index(kCapacity);
     std::map<uint64_t, ChunkLocation> model;  // by the number of the sequence
+    std::map<uint64_t, uint64_t> tenants;     // tenant of the latest Insert, by sequence
     for (int step = 0; step < 5000; ++step) {
       const uint64_t sequence = random() % 80;
       const BlockHash key = TestKey(sequence, 1);
@@ -176,8 +178,11 @@ TEST(ChunkIndexTest, BehavesLikeAMap) {
         case 0:
         case 1: {
           const bool fits = found != model.end() || model.size() < kCapacity;
-          ASSERT_EQ(index.Insert(ChunkAt(sequence, 0, at)), fits);
-          if (fits) model[sequence] = at;
+          const uint64_t tenant = random() % 3;
+          ASSERT_EQ(index.Insert(ChunkAt(sequence, 0, at), tenant), fits);
+          if (!fits) break;
+          model[sequence] = at;
+          tenants[sequence] = tenant;
           break;
         }
         case 2:
@@ -199,6 +204,10 @@ TEST(ChunkIndexTest, BehavesLikeAMap) {
         }
       }
       ASSERT_EQ(index.size(), model.size());
+      for (uint64_t tenant = 0; tenant < 3; ++tenant) {
+        const auto is_of_tenant = [&](const auto& item) { return tenants[item.first] == tenant; };
+        ASSERT_EQ(index.num_of_tenant(tenant), std::ranges::count_if(model, is_of_tenant));
+      }
       const IndexedChunk* const chunk = index.Find(key);
       const auto now = model.find(sequence);
       ASSERT_EQ(chunk != nullptr, now != model.end());
@@ -207,6 +216,30 @@ TEST(ChunkIndexTest, BehavesLikeAMap) {
       }
     }
   }
+}
+
+TEST(ChunkIndexTest, FindsExpiredChunksOnTheDisk) {
+  ChunkIndex index(10);
+  for (uint32_t i = 0; i < 4; ++i) {
+    IndexedChunk chunk = ChunkAt(i, 0, {i == 3 ? kNoSegment : 1, i});
+    chunk.expires_s = i == 0 ? 0 : 100;
+    ASSERT_TRUE(index.Insert(chunk));
+  }
+  EXPECT_EQ(index.NextExpired(99, 10), nullptr);
+  for (const uint64_t i : {1, 2}) {
+    const IndexedChunk* const chunk = index.NextExpired(100, 10);
+    ASSERT_NE(chunk, nullptr);
+    EXPECT_EQ(chunk->key, TestKey(i, 1));
+    EXPECT_TRUE(index.Erase(BlockHash(chunk->key), chunk->at));
+  }
+  EXPECT_EQ(index.NextExpired(100, 10), nullptr);
+  // Each call examines only some chunks.
+  IndexedChunk chunk = ChunkAt(9, 0, {1, 9});
+  chunk.expires_s = 100;
+  ASSERT_TRUE(index.Insert(chunk));
+  int num_calls = 1;
+  while (index.NextExpired(100, 1) == nullptr) ASSERT_LT(++num_calls, 10);
+  EXPECT_LE(num_calls, 4);
 }
 
 // The worst case for the hash tables is a capacity above a power of two.

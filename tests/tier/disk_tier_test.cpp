@@ -320,6 +320,40 @@ TEST_F(DiskTierTest, TheStartReadsPriorities) {
   EXPECT_FALSE(h_.tier->Has(TestChunk(0, 0).identity.key));
 }
 
+// The disk has 8 segments of 50 pages. A quarter is 100 pages: 33 records of 3 pages.
+TEST_F(DiskTierTest, ATenantMayUseItsShareOfTheDisk) {
+  h_.options.tenant_share_max = 0.25;
+  h_.Start();
+  for (uint64_t i = 0; i < 33; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0))) << i;
+  EXPECT_FALSE(h_.Store(TestChunk(33, 0)));
+  EXPECT_EQ(h_.dropped(StoreDrop::kTenantShare), 1u);
+  TestChunk other(34, 0);
+  other.identity.tenant = 12;
+  EXPECT_TRUE(h_.Store(other));
+  // The disk knows the tenants also after a restart.
+  h_.Start();
+  EXPECT_FALSE(h_.Store(TestChunk(35, 0)));
+  TestChunk second(36, 0);
+  second.identity.tenant = 12;
+  EXPECT_TRUE(h_.Store(second));
+  h_.tier->Remove(TestChunk(0, 0).identity.key);
+  EXPECT_TRUE(h_.Store(TestChunk(37, 0)));
+  EXPECT_FALSE(h_.Store(TestChunk(38, 0)));
+  h_.tier->Clear();
+  EXPECT_TRUE(h_.Store(TestChunk(38, 0)));
+}
+
+TEST_F(DiskTierTest, ExpiredChunksLeaveTheShareOfTheirTenant) {
+  h_.options.tenant_share_max = 0.25;
+  h_.Start();
+  for (uint64_t i = 0; i < 33; ++i) {
+    ASSERT_TRUE(h_.Store(TestChunk(i, 0), 0, {.time_to_live = seconds(10)})) << i;
+  }
+  EXPECT_FALSE(h_.Store(TestChunk(33, 0)));
+  h_.unix_seconds += 10;
+  for (uint64_t i = 34; i < 60; ++i) EXPECT_TRUE(h_.Store(TestChunk(i, 0))) << i;
+}
+
 TEST_F(DiskTierTest, PolicyReusedStoresAtTheSecondCall) {
   h_.options.store = StorePolicy::kReused;
   h_.Start();
