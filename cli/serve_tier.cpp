@@ -61,6 +61,12 @@ absl::StatusOr<std::unique_ptr<DiskTier>> CreateDiskTier(const Options& options,
                                                          const Backend& backend, const Model& model,
                                                          const TransformerRunner& runner) {
   if (options.disk_cache.empty()) return nullptr;
+  if (KeyHashOf(options) != options.prefix_cache_hash) {
+    spdlog::warn(
+        "--prefix-cache-hash {} is replaced by {}, because different chunks in --disk-cache must "
+        "never have equal keys",
+        NameOf(options.prefix_cache_hash), NameOf(KeyHashOf(options)));
+  }
   static const SteadyClock clock;
   DiskTierOptions tier;
   tier.directory = options.disk_cache;

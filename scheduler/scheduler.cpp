@@ -34,7 +34,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, KvCacheManager& cache, Pre
   if (tier != nullptr) {
     const ChunkShape& shape = tier->shape();
     INCIPIT_CHECK(shape.block_size == cache.block_size());
-    INCIPIT_CHECK(!NeedsVerification(cache.options().hash));
+    INCIPIT_CHECK(IsSha256(cache.options().hash));
     loading_.reserve(static_cast<size_t>(options.loads_max));
     const auto num_chunks = static_cast<size_t>(options.chunk_events_max);
     events_.chunks.reserve(num_chunks);

@@ -63,7 +63,9 @@ void BindPrefixCache(Options& o, Flags& flags) {
   flags.Enum({"prefix-cache-hash", "NAME",
               "Hash function for the keys of cache blocks. xxh3_128 is faster than sha256. "
               "sha256_cbor and xxh3_128_cbor can compute the same keys as vLLM, another inference "
-              "server. xxhash is another name for xxh3_128, and xxhash_cbor for xxh3_128_cbor."},
+              "server. xxhash is another name for xxh3_128, and xxhash_cbor for xxh3_128_cbor. "
+              "With --disk-cache, the server uses sha256 instead of xxh3_128, and sha256_cbor "
+              "instead of xxh3_128_cbor."},
              o.prefix_cache_hash, kHashAlgorithmNames);
   flags.String({"prefix-cache-seed", "TEXT",
                 "Text from which the keys of cache blocks are computed, together with the tokens. "
@@ -262,10 +264,15 @@ void BindScheduling(Options& o, Flags& flags) {
   BindShares(o, flags);
 }
 
+HashAlgorithm KeyHashOf(const Options& options) {
+  const HashAlgorithm hash = options.prefix_cache_hash;
+  return options.disk_cache.empty() ? hash : WithSha256(hash);
+}
+
 KvCacheOptions CacheOptionsOf(const Options& options) {
   KvCacheOptions cache;
   cache.block_size = options.block_size;
-  cache.hash = options.prefix_cache_hash;
+  cache.hash = KeyHashOf(options);
   cache.seed = options.prefix_cache_seed;
   cache.prefix_cache = options.prefix_cache;
   cache.policy = options.prefix_cache_policy;

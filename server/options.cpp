@@ -397,12 +397,6 @@ absl::Status ValidateDiskCache(const Options& options) {
   if (!options.prefix_cache) {
     return InvalidArgument("--disk-cache needs --prefix-cache on");
   }
-  if (NeedsVerification(options.prefix_cache_hash)) {
-    return InvalidArgument(
-        "--prefix-cache-hash is {}; --disk-cache needs sha256 or sha256_cbor, because different "
-        "chunks must never have equal keys",
-        NameIn(kHashAlgorithmNames, options.prefix_cache_hash));
-  }
   return absl::OkStatus();
 }
 

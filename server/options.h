@@ -193,6 +193,9 @@ bool HasEngineApi(const Options& options);
 // Returns the options of the KV cache that `options` sets. The result does not contain the number
 // of cache blocks.
 KvCacheOptions CacheOptionsOf(const Options& options);
+// Returns the hash function for the keys of cache blocks. With a disk cache, different chunks must
+// never have equal keys, so the function is SHA-256 in the format of `prefix_cache_hash`.
+HashAlgorithm KeyHashOf(const Options& options);
 
 // Checks conditions on several flags together, for example that two flags do not contradict each
 // other. The error message contains the names of the flags.

@@ -37,6 +37,12 @@ constexpr bool IsSha256(HashAlgorithm algorithm) {
 }
 constexpr size_t DigestBytes(HashAlgorithm algorithm) { return IsSha256(algorithm) ? 32 : 16; }
 
+// Returns the SHA-256 algorithm that encodes the inputs of a block key in the same format as
+// `algorithm`.
+constexpr HashAlgorithm WithSha256(HashAlgorithm algorithm) {
+  return IsCbor(algorithm) ? HashAlgorithm::kSha256Cbor : HashAlgorithm::kSha256;
+}
+
 // Returns true if blocks with different contents may have equal keys. Lookups must then compare the
 // contents too.
 constexpr bool NeedsVerification(HashAlgorithm algorithm) {

@@ -97,6 +97,49 @@ class DiskCacheTest(unittest.TestCase):
             self.assertEqual(server.metric("incipit_disk_cache_loaded_tokens_total"), 2 * LOADED_TOKENS)
             self.assertEqual(server.metric("incipit_disk_cache_loads_total", result="hit"), 6)
 
+    def test_servers_with_other_key_functions_share_a_folder(self):
+        with self.server() as server:
+            first, = self.fill(server, 1)
+        with self.server("--prefix-cache-hash", "xxh3_128") as server:
+            self.assertIn("--prefix-cache-hash xxh3_128 is replaced by sha256", server.log())
+            self.wait_on(server)
+            again = server.generate(greedy(random_prompt(server, 1), 8))
+            self.assertEqual(tiers(again), (0, LOADED_TOKENS))
+            self.assertEqual(again.token_ids, first.token_ids)
+        # The keys in the CBOR format differ from the keys in Incipit's own format.
+        with self.server("--prefix-cache-hash", "sha256_cbor") as server:
+            self.assertNotIn("is replaced by", server.log())
+            self.assertEqual(tiers(self.fill(server, 1)[0]), (0, 0))
+        with self.server("--prefix-cache-hash", "xxhash_cbor") as server:
+            self.assertIn("is replaced by sha256_cbor", server.log())
+            self.wait_on(server)
+            self.assertEqual(tiers(server.generate(greedy(random_prompt(server, 1), 8))), (0, LOADED_TOKENS))
+
+    def test_chunks_expire_after_the_time_to_live(self):
+        def message(server, seed, seconds):
+            request = greedy(random_prompt(server, seed), 8)
+            request.cache.retention.ttl.seconds = seconds
+            return request
+        with self.server() as server:
+            self.wait_on(server)
+            for seed, seconds in (1, 1), (2, 600):
+                server.generate(message(server, seed, seconds))
+            self.wait_stored(server, 6)
+        time.sleep(2)
+        with self.server() as server:
+            self.wait_on(server)
+            self.assertEqual(tiers(server.generate(message(server, 1, 600))), (0, 0))
+            self.assertEqual(tiers(server.generate(message(server, 2, 600))), (0, LOADED_TOKENS))
+
+    def test_a_tenant_has_a_share_of_the_disk(self):
+        # The share has room for one chunk of 1 MiB.
+        with self.server("--tier-tenant-share-max", "0.005") as server:
+            self.wait_on(server)
+            server.generate(greedy(random_prompt(server, 1), 8))
+            self.wait_stored(server, 1)
+            self.assertEqual(server.metric("incipit_disk_cache_chunks"), 1)
+            self.assertEqual(server.metric("incipit_disk_cache_dropped_stores_total", reason="tenant_share"), 2)
+
     def test_an_evicted_prefix_is_loaded(self):
         # 64 blocks of 16 tokens: each prompt takes 26 blocks.
         with self.server("--kv-blocks", "64", "--prefix-cache-policy", "lru") as server:
@@ -223,4 +266,3 @@ class DiskCacheFlagsTest(unittest.TestCase):
             self.assertIn("--disk-cache", self.refused("--disk-cache-size", SIZE))
             both = ("--disk-cache", folder, "--disk-cache-size", SIZE)
             self.assertIn("--prefix-cache", self.refused(*both, "--prefix-cache", "off"))
-            self.assertIn("--prefix-cache-hash", self.refused(*both, "--prefix-cache-hash", "xxh3_128"))

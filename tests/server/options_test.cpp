@@ -164,6 +164,23 @@ TEST(OptionsTest, WhatTheFlagsSayOfTheCacheReachesIt) {
   EXPECT_EQ(parsed->options.request.cache_ttl_max, std::chrono::hours(2));
 }
 
+TEST(OptionsTest, WithADiskCacheTheKeysAreSha256Digests) {
+  const std::pair<HashAlgorithm, HashAlgorithm> cases[] = {
+      {HashAlgorithm::kSha256, HashAlgorithm::kSha256},
+      {HashAlgorithm::kXxh3, HashAlgorithm::kSha256},
+      {HashAlgorithm::kSha256Cbor, HashAlgorithm::kSha256Cbor},
+      {HashAlgorithm::kXxh3Cbor, HashAlgorithm::kSha256Cbor}};
+  for (const auto& [chosen, with_disk_cache] : cases) {
+    const std::string hash = "--prefix-cache-hash=" + std::string(NameOf(chosen));
+    const auto without = Parse({"--model=m", hash});
+    ASSERT_TRUE(without->status.ok()) << without->status;
+    EXPECT_EQ(CacheOptionsOf(without->options).hash, chosen);
+    const auto with = Parse({"--model=m", hash, "--disk-cache=d", "--disk-cache-size=1GiB"});
+    ASSERT_TRUE(with->status.ok()) << with->status;
+    EXPECT_EQ(CacheOptionsOf(with->options).hash, with_disk_cache);
+  }
+}
+
 TEST(OptionsTest, EveryEvictionPolicyHasItsName) {
   for (const EvictionPolicyKind kind :
        {EvictionPolicyKind::kLru, EvictionPolicyKind::kLfuAging, EvictionPolicyKind::kLru2,
