@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <utility>
+#include <vector>
 
 #include "base/scheduling.h"
 #include "base/status.h"
@@ -23,6 +24,7 @@
 #include "server/logging.h"
 #include "server/net/address.h"
 #include "server/options.h"
+#include "server/prewarm/prewarm_file.h"
 #include "server/server.h"
 #include "server/session/api_keys.h"
 
@@ -48,6 +50,13 @@ absl::StatusOr<ApiKeys> ReadKeys(const Options& options) {
   absl::StatusOr<ApiKeys> keys = ApiKeys::Read(options.api_key_file);
   if (!keys.ok()) return Annotate(keys.status(), "--api-key-file");
   return keys;
+}
+
+absl::StatusOr<std::vector<PrewarmPrompt>> ReadPrewarm(const Options& options) {
+  if (options.prewarm.empty()) return std::vector<PrewarmPrompt>();
+  auto prompts = ReadPrewarmFile(options.prewarm, options.request);
+  if (!prompts.ok()) return Annotate(prompts.status(), "--prewarm");
+  return prompts;
 }
 
 // Raises the limit of open files of this process to the allowed maximum, because each connection
@@ -87,6 +96,11 @@ std::string WithPort(const HostPort& address, int32_t port) {
   return ToString({address.host, static_cast<uint16_t>(port)});
 }
 
+int Report(const absl::Status& status, int exit_code) {
+  Say(stderr, fmt::format("incipit serve: {}\n", MessageOf(status)));
+  return exit_code;
+}
+
 void SayReady(const Options& options, const Server& server) {
   std::string line = fmt::format("serving gRPC on {}, metrics on http://{}/metrics",
                                  WithPort(options.address, server.grpc_port()),
@@ -102,31 +116,72 @@ void SayReady(const Options& options, const Server& server) {
   Say(stdout, line + "\n");
 }
 
-// Waits until the engine fails or a stop signal arrives. After a stop signal, waits for the calls
-// of clients in progress, but not longer than the drain timeout. Returns the exit code of the
-// process.
-int ServeUntilStopped(const Options& options, Server& server, StopSignals& signals,
-                      const std::atomic<bool>& has_failed) {
-  while (signals.Wait(std::nullopt) != StopSignals::Event::kSignal) {
-    if (has_failed) return kExitFailure;
+// Events of a running server, which other threads set.
+struct ServerState {
+  std::atomic<bool> has_failed = false, is_ready = false;
+  std::atomic<bool> is_idle = false;  // after the begin of draining: no call is in progress
+};
+
+enum class StartResult : uint8_t { kReady, kFailed, kStopSignal };
+
+// Waits until the server is ready, the engine fails or a stop signal arrives.
+StartResult AwaitReady(StopSignals& signals, const ServerState& state) {
+  while (true) {
+    if (state.has_failed) return StartResult::kFailed;
+    if (state.is_ready) return StartResult::kReady;
+    if (signals.Wait(std::nullopt) == StopSignals::Event::kSignal) return StartResult::kStopSignal;
   }
+}
+
+// Waits until the engine fails or a stop signal arrives. Returns false if the engine has failed.
+bool AwaitStopSignal(StopSignals& signals, const ServerState& state) {
+  while (signals.Wait(std::nullopt) != StopSignals::Event::kSignal) {
+    if (state.has_failed) return false;
+  }
+  return true;
+}
+
+// Waits for the calls of clients in progress, but not longer than the drain timeout. Returns the
+// exit code of the process.
+int Drain(const Options& options, Server& server, StopSignals& signals, ServerState& state) {
   spdlog::info(
       "draining: waiting at most {} s for the calls in progress; a second stop signal ends the "
       "server immediately",
       ToSeconds(options.drain_timeout));
   const Time deadline = std::chrono::steady_clock::now() + options.drain_timeout;
   server.BeginDrain();
-  server.WhenIdle([&signals] { signals.Wake(); });
-  const StopSignals::Event event = signals.Wait(deadline);
-  if (has_failed) return kExitFailure;
-  if (event != StopSignals::Event::kWake)
-    spdlog::warn("stopping the server; calls in progress are aborted");
+  server.WhenIdle([&] {
+    state.is_idle = true;
+    signals.Wake();
+  });
+  // Another event of `state` may also wake this thread.
+  while (signals.Wait(deadline) == StopSignals::Event::kWake && !state.is_idle) {
+    if (state.has_failed) return kExitFailure;
+  }
+  if (state.has_failed) return kExitFailure;
+  if (!state.is_idle) spdlog::warn("stopping the server; calls in progress are aborted");
   return kExitOk;
 }
 
-int Report(const absl::Status& status, int exit_code) {
-  Say(stderr, fmt::format("incipit serve: {}\n", MessageOf(status)));
-  return exit_code;
+// Reports that the server is ready, and serves until a stop signal arrives or the engine fails.
+// Returns the exit code of the process.
+int ServeUntilStopped(const Options& options, Server& server, StopSignals& signals,
+                      ServerState& state) {
+  switch (AwaitReady(signals, state)) {
+    case StartResult::kFailed:
+      return kExitFailure;
+    case StartResult::kStopSignal:
+      return Drain(options, server, signals, state);
+    case StartResult::kReady:
+      break;
+  }
+  if (!options.port_file.empty()) {
+    const absl::Status status = WritePortFile(options, server);
+    if (!status.ok()) return Report(status, kExitAddress);
+  }
+  SayReady(options, server);
+  if (!AwaitStopSignal(signals, state)) return kExitFailure;
+  return Drain(options, server, signals, state);
 }
 
 }  // namespace
@@ -142,6 +197,8 @@ int RunServe(std::span<const std::string_view> args) {
   }
   absl::StatusOr<ApiKeys> keys = ReadKeys(options);
   if (!keys.ok()) return Report(keys.status(), kExitUsage);
+  absl::StatusOr<std::vector<PrewarmPrompt>> prewarm = ReadPrewarm(options);
+  if (!prewarm.ok()) return Report(prewarm.status(), kExitUsage);
   std::signal(SIGPIPE, SIG_IGN);  // a write to a closed stderr must not end the server
   StartLogging(options.log_level);
   RaiseFileLimit();
@@ -158,13 +215,14 @@ int RunServe(std::span<const std::string_view> args) {
     return Report(status, ExitCodeOf(status));
   }
   loaded.parts.keys = *std::move(keys);
+  loaded.parts.prewarm = *std::move(prewarm);
   // Set the scheduling policy of this thread, and of all threads started later, to SCHED_BATCH. A
   // thread that sends tokens then does not interrupt a thread that computes a step.
   if (IsCpu(*loaded.backend)) NeverInterruptOthers();
-  std::atomic<bool> has_failed = false;
+  ServerState state;
   ServerHooks hooks;
   hooks.on_fatal = [&](const absl::Status&) {
-    has_failed = true;
+    state.has_failed = true;
     signals.Wake();
   };
   // End the process without waiting for the engine thread. The engine thread may wait forever for a
@@ -175,13 +233,11 @@ int RunServe(std::span<const std::string_view> args) {
   grpc_init();
   auto server = Server::Start(options, std::move(loaded.parts), std::move(hooks));
   if (!server.ok()) return Report(server.status(), kExitAddress);
-  if (!options.port_file.empty()) {
-    if (absl::Status status = WritePortFile(options, **server); !status.ok()) {
-      return Report(status, kExitAddress);
-    }
-  }
-  SayReady(options, **server);
-  const int exit_code = ServeUntilStopped(options, **server, signals, has_failed);
+  (*server)->WhenReady([&] {
+    state.is_ready = true;
+    signals.Wake();
+  });
+  const int exit_code = ServeUntilStopped(options, **server, signals, state);
   ExitOnSignalOrAfter(signals, kStopLongest + options.tier_drain_timeout, exit_code);
   server->reset();
   spdlog::info("stopped");

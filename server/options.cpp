@@ -368,6 +368,16 @@ void BindOperation(Options& o, Flags& flags) {
                 "the command line overrides the same flag in the file.",
                 kPrivate},
                o.config);
+  flags.String({"prewarm", "FILE",
+                "File with prompts that the server computes, or loads from --disk-cache, before it "
+                "is ready. Each line is a JSON object with \"text\" or \"token_ids\", and "
+                "optionally \"tenant\" and \"salt\". Default: empty, no prompts.",
+                kPrivate},
+               o.prewarm);
+  flags.Interval({"prewarm-timeout", "TIME",
+                  "Maximum time for the prompts of --prewarm. After this time, the server cancels "
+                  "the prompts that are left, and is ready."},
+                 o.prewarm_timeout, {std::chrono::seconds(1), std::chrono::hours(24)});
   flags.Enum({"log-level", "LEVEL",
               "Minimum level of the log messages on stderr. Prompts and tokens are never logged."},
              o.log_level, kLogLevelNames);
@@ -442,6 +452,9 @@ absl::Status Validate(const Options& options) {
     return InvalidArgument("--kv-blocks and --kv-memory are both set; set only one of these flags");
   }
   INCIPIT_RETURN_IF_ERROR(ValidateDiskCache(options));
+  if (!options.prewarm.empty() && !options.prefix_cache) {
+    return InvalidArgument("--prewarm needs --prefix-cache on");
+  }
   if (options.text_queue_bytes_max < options.message_bytes_max) {
     return InvalidArgument(
         "--text-queue-bytes-max is {}; it must be at least --message-bytes-max, {}",

@@ -175,6 +175,10 @@ struct Options {
   std::optional<ToolFormat> tool_parser;
   std::optional<ReasoningFormat> reasoning_parser;
 
+  // Path of the file with the prompts that are computed before the server is ready; empty: none.
+  std::string prewarm;
+  Duration prewarm_timeout = std::chrono::seconds(60);
+
   LogLevel log_level = LogLevel::kInfo;
   Duration drain_timeout = std::chrono::seconds(30);
 };

@@ -20,6 +20,8 @@
 #include "server/http/openai_routes.h"
 #include "server/metrics/metrics.h"
 #include "server/net/connection_listener.h"
+#include "server/prewarm/prewarmer.h"
+#include "server/prewarm/ready_signal.h"
 #include "server/rpc/admin_service.h"
 #include "server/rpc/call_key.h"
 #include "server/rpc/health.h"
@@ -252,6 +254,8 @@ class Server::Parts {
 
   absl::Status Listen();
   UnreadOutput Unread() const;
+  // Starts to compute `prompts`, and sets `ready` when they have ended.
+  void Prewarm(std::vector<PrewarmPrompt> prompts);
   // Creates a KvEventHub, which sends the events of the prefix cache to gateways, and starts its
   // thread.
   std::unique_ptr<KvEventHub> MakeKvEventHub();
@@ -311,6 +315,9 @@ class Server::Parts {
   std::unique_ptr<Endpoint> endpoint, admin_endpoint;
   std::unique_ptr<Watchdog> watchdog;
   int metrics_port = 0;
+  ReadySignal ready;
+  // Null if there are no prompts to compute before the server is ready.
+  std::unique_ptr<Prewarmer> prewarmer;
 };
 
 Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHooks server_hooks)
@@ -381,6 +388,7 @@ std::unique_ptr<KvEventHub> Server::Parts::MakeKvEventHub() {
 
 Server::Parts::~Parts() {
   drain.Stop();
+  prewarmer.reset();
   watchdog.reset();
   health.Stop();
   metrics.SetLoadSource(nullptr);
@@ -473,6 +481,29 @@ absl::Status Server::Parts::ListenHttp() {
   return absl::OkStatus();
 }
 
+void Server::Parts::Prewarm(std::vector<PrewarmPrompt> prompts) {
+  if (prompts.empty()) {
+    ready.Set();
+    return;
+  }
+  spdlog::info("computing {} prompts of --prewarm before the server is ready", prompts.size());
+  PrewarmOptions prewarm;
+  prewarm.time_max = options.prewarm_timeout;
+  prewarm.running_max = std::min(kPrewarmRunningMax, options.requests_max);
+  prewarm.priority = options.request.priority_min;
+  if (DiskTier* const tier = disk_tier.get(); tier != nullptr) {
+    prewarm.is_tier_starting = [tier] {
+      return tier->published_stats().state == TierState::kStarting;
+    };
+  }
+  prewarm.on_done = [this](const PrewarmFigures&) {
+    health.SetPrewarming(false);
+    ready.Set();
+  };
+  prewarmer = std::make_unique<Prewarmer>(std::move(prewarm), std::move(prompts), starter, clock);
+  prewarmer->Start();
+}
+
 UnreadOutput Server::Parts::Unread() const {
   UnreadOutput unread;
   unread.num_waiting_bytes = dispatcher.num_waiting_bytes();
@@ -498,8 +529,11 @@ Server::~Server() = default;
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const Options& options, ServerParts parts,
                                                       ServerHooks hooks) {
+  std::vector<PrewarmPrompt> prompts = std::exchange(parts.prewarm, {});
   auto made = std::make_unique<Parts>(options, std::move(parts), std::move(hooks));
+  made->health.SetPrewarming(!prompts.empty());
   INCIPIT_RETURN_IF_ERROR(made->Listen());
+  made->Prewarm(std::move(prompts));
   return std::unique_ptr<Server>(new Server(std::move(made)));
 }
 
@@ -513,6 +547,7 @@ int32_t Server::admin_port() const {
   const auto& own = parts_->admin_endpoint;
   return own == nullptr ? grpc_port() : own->port();
 }
+void Server::WhenReady(std::function<void()> on_ready) { parts_->ready.Call(std::move(on_ready)); }
 void Server::BeginDrain() { parts_->drain.Stop(); }
 void Server::WhenIdle(std::function<void()> on_idle) { parts_->calls.WhenIdle(std::move(on_idle)); }
 

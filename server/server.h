@@ -6,11 +6,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
 #include "engine/model_runner.h"
 #include "server/options.h"
+#include "server/prewarm/prewarm_file.h"
 #include "server/session/api_keys.h"
 #include "server/session/checked_request.h"
 #include "text/chat/chat_template.h"
@@ -41,6 +43,7 @@ struct ServerParts {
   EngineOptions engine;
   std::unique_ptr<DiskTier> disk_tier;  // null: no disk cache
   ApiKeys keys;                         // API keys with which clients may call the server
+  std::vector<PrewarmPrompt> prewarm;   // prompts that are computed before the server is ready
 };
 
 // Callbacks for failures of the engine. A callback may run on any thread, and must not destroy the
@@ -53,7 +56,8 @@ struct ServerHooks {
   std::function<void()> on_stuck;
 };
 
-// A server that accepts calls from its creation by Start until its destruction.
+// A server that accepts calls from its creation by Start until its destruction. While the server
+// computes ServerParts::prewarm, its health state is NOT_SERVING, although it accepts calls.
 class Server {
  public:
   // Creates a server that accepts calls. Returns UNAVAILABLE if an address cannot be bound. The
@@ -70,6 +74,10 @@ class Server {
   // Port of the gRPC service Admin. The port is grpc_port() if --admin-address is not set.
   int32_t admin_port() const;
 
+  // Calls `on_ready` once, when the prompts of ServerParts::prewarm are computed or cancelled.
+  // Without prompts, calls `on_ready` at once. `on_ready` may run on any thread. REQUIRES: called
+  // at most once.
+  void WhenReady(std::function<void()> on_ready);
   // Starts to drain: the server refuses new requests and reports the health state NOT_SERVING.
   // Running requests continue. Admin.Resume cannot undo this drain. Thread-safe.
   void BeginDrain();

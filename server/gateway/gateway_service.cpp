@@ -168,6 +168,8 @@ grpc::ServerUnaryReactor* GatewayService::HealthCheck(grpc::CallbackServerContex
     message.set_message("the engine has failed or makes no progress");
   } else if (context_.health.is_draining()) {
     message.set_message("the server is draining");
+  } else if (context_.health.is_prewarming()) {
+    message.set_message("the server computes the prompts of --prewarm");
   } else {
     message.set_healthy(true);
   }

@@ -250,6 +250,8 @@ void OpenAiRoutes::HealthPage(const std::shared_ptr<HttpExchange>& exchange) {
 void OpenAiRoutes::ReadyPage(const std::shared_ptr<HttpExchange>& exchange) {
   if (context_.health.is_draining()) {
     exchange->Respond(TextPage(503, "the server is draining\n"));
+  } else if (context_.health.is_prewarming()) {
+    exchange->Respond(TextPage(503, "the server computes the prompts of --prewarm\n"));
   } else {
     HealthPage(exchange);
   }

@@ -33,6 +33,12 @@ void Health::SetDraining(bool draining) {
   Publish();
 }
 
+void Health::SetPrewarming(bool prewarming) {
+  MutexLock lock(mutex_);
+  prewarming_ = prewarming;
+  Publish();
+}
+
 bool Health::is_broken() const {
   MutexLock lock(mutex_);
   return hanging_ || stopped_;
@@ -41,6 +47,11 @@ bool Health::is_broken() const {
 bool Health::is_draining() const {
   MutexLock lock(mutex_);
   return draining_;
+}
+
+bool Health::is_prewarming() const {
+  MutexLock lock(mutex_);
+  return prewarming_;
 }
 
 void Health::Stop() {
@@ -53,7 +64,7 @@ void Health::Stop() {
 // Writes the current health state to the health services of all gRPC servers. The caller holds
 // `mutex_`, so that concurrent changes are written in their order.
 void Health::Publish() {
-  const bool serving = !hanging_ && !draining_ && !stopped_;
+  const bool serving = !hanging_ && !draining_ && !prewarming_ && !stopped_;
   for (auto* const service : services_) {
     for (const char* const name : kServices) service->SetServingStatus(name, serving);
   }

@@ -52,6 +52,13 @@ TEST(OptionsTest, BothSpellingsOfAFlagAreTaken) {
   EXPECT_EQ(parsed->options.kv_memory, int64_t{2} << 30);
 }
 
+TEST(OptionsTest, PrewarmingNeedsThePrefixCache) {
+  EXPECT_TRUE(Parse({"--model=m", "--prewarm=prompts.jsonl"})->status.ok());
+  const auto off = Parse({"--model=m", "--prewarm=prompts.jsonl", "--prefix-cache=off"});
+  EXPECT_THAT(MessageOf(off->status),
+              AllOf(HasSubstr("--prewarm"), HasSubstr("--prefix-cache on")));
+}
+
 TEST(OptionsTest, TheTenantsWithTheLargestWeightsAreReported) {
   EXPECT_TRUE(ReportedTenants(Parse({"--model=m"})->options).empty());
   const auto few = Parse({"--model=m", "--tenant-weights=b=1,other=9,c=2.5,a=1"});

@@ -169,6 +169,8 @@ TestServer::TestServer(TestServerConfig config) {
     EXPECT_TRUE(keys.ok()) << keys.status();
     parts.keys = *std::move(keys);
   }
+  parts.prewarm = std::move(config.prewarm);
+  if (config.starts_closed) gate_.Close();
   parts.description.architecture = "FakeForCausalLM";
   parts.description.backend = "fake";
   const Options& options = config.options;

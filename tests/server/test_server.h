@@ -98,6 +98,8 @@ struct TestServerConfig {
   // Text of the file with API keys. If the text is empty, clients need no key. The functions of
   // TestServer send no key.
   std::string api_keys;
+  std::vector<PrewarmPrompt> prewarm;  // prompts that are computed before the server is ready
+  bool starts_closed = false;          // true: the gate is closed before the server starts
 };
 
 // Returns measured steps from which the model of step time learns that a prompt token takes

@@ -37,5 +37,23 @@ TEST(HealthTest, TheServicesAreNotUsedAfterStop) {
   EXPECT_EQ(service.num_calls, num_calls);
 }
 
+// Each reason alone makes the server not ready.
+TEST(HealthTest, AServerThatPrewarmsIsNotServing) {
+  FakeHealthService service;
+  Health health;
+  health.SetPrewarming(true);
+  health.Start({&service});
+  EXPECT_FALSE(service.is_serving.at(""));
+  EXPECT_TRUE(service.is_serving.at("incipit.v1.Admin"));
+  EXPECT_TRUE(health.is_prewarming());
+  EXPECT_FALSE(health.is_broken());
+  health.SetDraining(true);
+  health.SetPrewarming(false);
+  EXPECT_FALSE(service.is_serving.at(""));
+  health.SetDraining(false);
+  EXPECT_TRUE(service.is_serving.at(""));
+  health.Stop();
+}
+
 }  // namespace
 }  // namespace incipit
