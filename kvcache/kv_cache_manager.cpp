@@ -180,6 +180,7 @@ size_t KvCacheManager::NumPlainBlocks(const ChainRoot& root) const {
 void KvCacheManager::CacheBlocks(BlockTable& table, const SequenceTokens& tokens,
                                  int32_t num_computed) {
   INCIPIT_CHECK(num_computed <= static_cast<int32_t>(tokens.size()));
+  const auto num_loaded = static_cast<size_t>(std::exchange(table.num_loaded, 0));
   Announce(table, tokens.first(static_cast<size_t>(num_computed)));
   // Count only the blocks of committed steps (batches): table.blocks may also contain blocks of a
   // later step.
@@ -193,7 +194,7 @@ void KvCacheManager::CacheBlocks(BlockTable& table, const SequenceTokens& tokens
   table.num_confirmed = num_ready;
   stats_.stored_blocks +=
       pool_.Confirm(std::span(table.blocks).subspan(first, count),
-                    tokens.subspan(first * block_size, count * block_size), table.use);
+                    tokens.subspan(first * block_size, count * block_size), num_loaded, table.use);
 }
 
 void KvCacheManager::ReleaseFrom(BlockTable& table, size_t num_kept) {
@@ -217,6 +218,7 @@ void KvCacheManager::Rollback(BlockTable& table, int32_t num_tokens_in_flight) {
   if (admitted_by_this_step) ReleaseCopySource(table);
   ReleaseFrom(table, static_cast<size_t>(num_kept));
   if (!admitted_by_this_step) return;
+  table.num_loaded = 0;
   table.collided = false;
   table.copied_from.reset();
   table.use = {};
@@ -262,6 +264,7 @@ void KvCacheManager::Free(BlockTable& table) {
     pool_.Retain(std::span(table.blocks).first(num_kept), table.retention, table.tenant);
   }
   ReleaseFrom(table, 0);
+  table.num_loaded = 0;
   table.copied_from.reset();
   table.collided = false;
   table.use = {};

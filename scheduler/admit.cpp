@@ -244,6 +244,7 @@ int32_t Scheduler::StartSequence(Time now, Sequence& sequence, const ComputedBlo
   sequence.num_computed = computed.num_tokens;
   sequence.num_planned = sequence.num_hit_tokens = num_found;
   sequence.num_loaded_tokens = num_found - computed.num_tokens;
+  sequence.table.num_loaded = sequence.num_loaded_tokens / cache_.block_size();
   if (!sequence.returning) sequence.num_chunks_seen = 0;
   sequence.num_copied_tokens = computed.copy_tokens;
   sequence.num_computed_max = std::max(sequence.num_computed_max, sequence.num_computed);

@@ -497,6 +497,14 @@ BUGS = [
     Bug("the waiting time for loads is counted as `share_wait_seconds` instead of `load_wait_seconds`", "scheduler/prefix_loads.cpp",
         "sequence.group->wait.Enter(WaitReason::kLoad, now_);", "", test="scheduler_test"),
 
+    Bug("loaded blocks count as blocks that were computed again after their eviction", "kvcache/pool/block_pool.cpp",
+        "regret_ += is_known && !is_loaded;", "regret_ += is_known;", test="scheduler_test"),
+    Bug("loaded blocks count as computed blocks", "kvcache/pool/block_pool.cpp",
+        "num_confirmed += !is_loaded;", "++num_confirmed;", test="scheduler_test"),
+    Bug("loaded tokens cost as much as computed tokens", "scheduler/admit.cpp",
+        "const int32_t num_hit = std::min(sequence.num_hit_tokens, num_prompt);",
+        "const int32_t num_hit = std::min(sequence.num_hit_tokens - sequence.num_loaded_tokens, num_prompt);", test="scheduler_test"),
+
     # The disk tier.
     Bug("a record of another model is accepted", "tier/record.cpp",
         "if (header.fingerprint != fingerprint) return RejectReason::kFingerprint;", "(void)fingerprint;", test="tier_test"),

@@ -207,7 +207,7 @@ void AdaptivePolicy::LeaveAtRisk(const Record& record, int32_t num_blocks) {
   guard_.Leave(record.last_use, num_blocks);
 }
 
-void AdaptivePolicy::Add(BlockId id, SequenceUse& use) {
+void AdaptivePolicy::Add(BlockId id, BlockOrigin origin, SequenceUse& use) {
   Record& record = RecordOf(id);
   if (!use.past_known && MeetGhosts(id, use)) {
     record.uses = PlusOne(use.ghost_uses);
@@ -221,6 +221,13 @@ void AdaptivePolicy::Add(BlockId id, SequenceUse& use) {
     return;
   }
   use.past_known = true;
+  if (origin == BlockOrigin::kLoaded) {
+    // An earlier request computed the block: at the turn of the previous block, or at the first
+    // turn of the conversation.
+    record.uses = 2;
+    record.born = use.turn_seen = std::max<uint8_t>(use.turn_seen, 1);
+    return;
+  }
   record.uses = 1;
   record.born = PlusOne(use.turn_seen);
 }

@@ -28,7 +28,7 @@ class AdaptivePolicy final : public EvictionPolicy {
 
   void OnTime(Time now) override { paced_clock_.PassUntil(now); }
   void Use(std::span<const BlockId> found, SequenceUse& use) override;
-  void Add(BlockId id, SequenceUse& use) override;
+  void Add(BlockId id, BlockOrigin origin, SequenceUse& use) override;
   void Release(std::span<const BlockId> freed, const SequenceUse& use) override;
   BlockId Evict() override;
   void Remove(BlockId id) override;

@@ -17,9 +17,9 @@ void ArcPolicy::Use(std::span<const BlockId> found, SequenceUse&) {
   }
 }
 
-void ArcPolicy::Add(BlockId id, SequenceUse&) {
+void ArcPolicy::Add(BlockId id, BlockOrigin origin, SequenceUse&) {
   const auto list = TakeGhost(id);
-  ListOf(id) = list.has_value();
+  ListOf(id) = list.has_value() || origin == BlockOrigin::kLoaded;
   if (!list) return;
   const double others = ghosts_[1 - *list].count, same = std::max(1.0, ghosts_[*list].count);
   const double step = std::max(1.0, others / same);

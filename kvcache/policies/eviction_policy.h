@@ -25,6 +25,12 @@ constexpr std::string_view NameOf(EvictionPolicyKind kind) {
   return NameIn(kEvictionPolicyNames, kind);
 }
 
+// Where the contents of a block come from when lookups begin to find the block.
+enum class BlockOrigin : uint8_t {
+  kComputed,
+  kLoaded,  // loaded from a tier, so the block was already used once before
+};
+
 // Data that an eviction policy stores for one sequence.
 struct SequenceUse {
   // Number of evicted blocks that the sequence still has to compute again, in the present group of
@@ -75,9 +81,10 @@ class EvictionPolicy {
   // blocks.
   virtual void Use(std::span<const BlockId> found, SequenceUse& use) = 0;
 
-  // Records that lookups can now find block `id` by its key. REQUIRES: a sequence uses `id`, and no
-  // other block has the same key.
-  virtual void Add(BlockId id, SequenceUse& use) = 0;
+  // Records that lookups can now find block `id` by its key. A loaded block counts as reused, also
+  // if the policy does not remember the block. REQUIRES: a sequence uses `id`, and no other block
+  // has the same key.
+  virtual void Add(BlockId id, BlockOrigin origin, SequenceUse& use) = 0;
 
   // Adds the blocks `freed`, which have lost their last user, to the eviction order. The last
   // element of `freed` is added first.

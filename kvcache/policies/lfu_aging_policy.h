@@ -16,7 +16,9 @@ class LfuAgingPolicy final : public EvictionPolicy {
   explicit LfuAgingPolicy(std::span<Block> blocks) : order_(blocks, kLists), uses_(blocks.size()) {}
 
   void Use(std::span<const BlockId> found, SequenceUse& use) override;
-  void Add(BlockId id, SequenceUse&) override { UsesOf(id) = 1; }
+  void Add(BlockId id, BlockOrigin origin, SequenceUse&) override {
+    UsesOf(id) = origin == BlockOrigin::kLoaded ? 2 : 1;
+  }
   void Release(std::span<const BlockId> freed, const SequenceUse& use) override;
   BlockId Evict() override;
   void Remove(BlockId id) override { order_.Remove(id); }

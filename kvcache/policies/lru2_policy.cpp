@@ -18,16 +18,24 @@ void Lru2Policy::Use(std::span<const BlockId> found, SequenceUse&) {
   }
 }
 
-void Lru2Policy::Add(BlockId id, SequenceUse&) {
+void Lru2Policy::Add(BlockId id, BlockOrigin origin, SequenceUse&) {
   Advance(1);
   const auto memory = ghosts_.Take(At(order_.blocks(), id).hash.prefix());
-  UsesOf(id) = {.last = now(), .previous = static_cast<uint16_t>(memory.value_or(0))};
+  auto previous = static_cast<uint16_t>(memory.value_or(0));
+  // The time of the previous use of a loaded block is unknown. So assume a time that is long ago.
+  if (previous == 0 && origin == BlockOrigin::kLoaded) previous = LongAgo();
+  UsesOf(id) = {.last = now(), .previous = previous};
 }
 
 void Lru2Policy::Release(std::span<const BlockId> freed, const SequenceUse&) {
   for (size_t i = freed.size(); i-- > 0;) {
     order_.PushBack(ListFor(UsesOf(freed[i]).previous), freed[i]);
   }
+}
+
+// Returns a time for which ListFor() returns kAncient.
+uint16_t Lru2Policy::LongAgo() const {
+  return static_cast<uint16_t>((now() + 0xffffu - kSlots - 1) % 0xffff + 1);
 }
 
 int Lru2Policy::ListFor(uint16_t previous) const {

@@ -20,7 +20,7 @@ class Lru2Policy final : public EvictionPolicy {
   Lru2Policy(std::span<Block> blocks, int32_t capacity);
 
   void Use(std::span<const BlockId> found, SequenceUse& use) override;
-  void Add(BlockId id, SequenceUse& use) override;
+  void Add(BlockId id, BlockOrigin origin, SequenceUse& use) override;
   void Release(std::span<const BlockId> freed, const SequenceUse& use) override;
   BlockId Evict() override;
   void Remove(BlockId id) override { order_.Remove(id); }
@@ -44,6 +44,7 @@ class Lru2Policy final : public EvictionPolicy {
   Uses& UsesOf(BlockId id) { return uses_[static_cast<size_t>(id)]; }
   uint16_t now() const { return static_cast<uint16_t>(tick_ % 0xffff + 1); }
   int ListFor(uint16_t previous) const;
+  uint16_t LongAgo() const;
   void Advance(uint64_t num_touches);
 
   BlockOrder order_;

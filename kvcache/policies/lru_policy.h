@@ -14,7 +14,7 @@ class LruPolicy final : public EvictionPolicy {
   explicit LruPolicy(std::span<Block> blocks) : blocks_(blocks), is_in_order_(blocks.size()) {}
 
   void Use(std::span<const BlockId> found, SequenceUse& use) override;
-  void Add(BlockId, SequenceUse&) override {}
+  void Add(BlockId, BlockOrigin, SequenceUse&) override {}
   void Release(std::span<const BlockId> freed, const SequenceUse& use) override;
   BlockId Evict() override;
   void Remove(BlockId id) override;

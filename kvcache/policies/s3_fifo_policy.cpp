@@ -17,9 +17,10 @@ void S3FifoPolicy::Use(std::span<const BlockId> found, SequenceUse&) {
   }
 }
 
-void S3FifoPolicy::Add(BlockId id, SequenceUse&) {
+void S3FifoPolicy::Add(BlockId id, BlockOrigin origin, SequenceUse&) {
   const bool is_ghost = ghosts_.Take(At(order_.blocks(), id).hash.prefix()).has_value();
-  RecordOf(id) = {.uses = 0, .queue = is_ghost ? kMain : kSmall};
+  const bool is_reused = is_ghost || origin == BlockOrigin::kLoaded;
+  RecordOf(id) = {.uses = 0, .queue = is_reused ? kMain : kSmall};
 }
 
 void S3FifoPolicy::Release(std::span<const BlockId> freed, const SequenceUse&) {

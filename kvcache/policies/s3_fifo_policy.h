@@ -23,7 +23,7 @@ class S3FifoPolicy final : public EvictionPolicy {
   S3FifoPolicy(std::span<Block> blocks, int32_t capacity);
 
   void Use(std::span<const BlockId> found, SequenceUse& use) override;
-  void Add(BlockId id, SequenceUse& use) override;
+  void Add(BlockId id, BlockOrigin origin, SequenceUse& use) override;
   void Release(std::span<const BlockId> freed, const SequenceUse& use) override;
   BlockId Evict() override;
   void Remove(BlockId id) override;

@@ -83,7 +83,7 @@ void BlockPool::HandOver(BlockId id, BlockId to) {
   if (heir.num_users > 0) retained_.Inherit(to, id);
   if (heir.pending) return;  // the block is not computed yet; Confirm() will call policy_->Add()
   SequenceUse use;
-  policy_->Add(to, use);
+  policy_->Add(to, BlockOrigin::kComputed, use);
 }
 
 // Removes block `id` from the list of blocks with its key and from the tree of cached prefixes.

@@ -252,10 +252,11 @@ void BlockPool::PublishPending(std::span<const BlockId> ids, std::span<const Blo
   }
 }
 
-// Marks the blocks `ids` as computed. Adds to `regret_` the number of these blocks whose keys were
-// evicted recently. Stops adding after kStrangeKeys consecutive blocks without a recent eviction.
+// Marks the blocks `ids` as complete. Adds to `regret_` the number of computed blocks whose keys
+// were evicted recently. Stops adding after kStrangeKeys consecutive blocks without a recent
+// eviction.
 int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens,
-                           SequenceUse& use) {
+                           size_t num_loaded, SequenceUse& use) {
   if (ids.empty()) return 0;
   const size_t block_size = tokens.size() / ids.size();
   int32_t num_confirmed = 0;
@@ -268,8 +269,9 @@ int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& t
     Block& block = At(ids[i]);
     if (!block.pending) continue;  // lookups can no longer find the block
     INCIPIT_CHECK(block.published);
+    const bool is_loaded = i < num_loaded;
     block.pending = false;
-    ++num_confirmed;
+    num_confirmed += !is_loaded;
     TimesOf(ids[i]).published = now_ms_;
     if (!block.canonical) {
       const BlockId first = Find(block.hash);
@@ -282,10 +284,10 @@ int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& t
     }
     if (num_strange < kStrangeKeys) {
       const bool is_known = evicted_keys_.Take(block.hash.prefix());
-      regret_ += is_known;
+      regret_ += is_known && !is_loaded;
       num_strange = is_known ? 0 : num_strange + 1;
     }
-    policy_->Add(ids[i], use);
+    policy_->Add(ids[i], is_loaded ? BlockOrigin::kLoaded : BlockOrigin::kComputed, use);
   }
   return num_confirmed;
 }

@@ -36,6 +36,7 @@ void KvBatchBuilder::AddStored(const KvBlockView& block) {
   }
   if (stored == nullptr) {
     stored = AddEvent().mutable_stored();
+    stored->set_tier(wire::KV_CACHE_TIER_DEVICE);
     if (block.parent) stored->set_parent_block_hash(*block.parent);
   }
   wire::KvBlock& out = *stored->add_blocks();
@@ -49,6 +50,7 @@ void KvBatchBuilder::AddStored(const KvBlockView& block) {
 void KvBatchBuilder::AddRemoved(int64_t hash) {
   const bool extends = !empty() && batch_.events().rbegin()->has_removed();
   wire::KvCacheEvent& event = extends ? *batch_.mutable_events()->rbegin() : AddEvent();
+  event.mutable_removed()->set_tier(wire::KV_CACHE_TIER_DEVICE);
   event.mutable_removed()->add_block_hashes(hash);
   ++num_blocks_;
 }

@@ -66,6 +66,14 @@ void WriteLoads(FamilyWriter& out, const MetricsValues& values, const TierStats&
   out.Counter("incipit_disk_cache_loaded_tokens_total",
               "Number of prompt tokens whose keys and values were loaded from the disk cache.",
               ReadMetric(values.loaded_tokens));
+  out.Counter("incipit_disk_cache_waits_total",
+              "Number of times that a sequence (output of a request) began to wait for loads of "
+              "chunks.",
+              ReadMetric(values.load_waits));
+  out.Counter("incipit_disk_cache_failed_waits_total",
+              "Number of times that a sequence waited for loads of chunks, and at least one load "
+              "failed or took longer than --tier-wait-max. The server computes these chunks.",
+              ReadMetric(values.failed_load_waits));
   out.Counter("incipit_disk_cache_read_bytes_total",
               "Number of bytes of chunks that were loaded and verified.",
               static_cast<int64_t>(stats.bytes_loaded));

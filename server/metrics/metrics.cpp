@@ -46,6 +46,8 @@ void AddScheduler(const SchedulerCounts& counts, MetricsValues& values) {
     Add(values.preemptions[i], counts.preemptions[i]);
   }
   Add(values.overtakes, counts.overtakes);
+  Add(values.load_waits, counts.loads);
+  Add(values.failed_load_waits, counts.failed_loads);
   for (size_t i = 0; i < counts.services.size(); ++i) {
     Add(values.tenant_services[i], counts.services[i]);
   }

@@ -42,6 +42,9 @@ struct MetricsValues {
   std::array<std::atomic<double>, std::tuple_size_v<ServiceTotals>> tenant_services{};
   MetricsCounter prompt_computed_tokens{0}, prompt_cached_tokens{0}, generated_tokens{0};
   MetricsCounter loaded_tokens{0};  // prompt tokens that were loaded from the disk cache
+  // Times that a sequence waited for loads from the disk cache, and times, included in
+  // `load_waits`, that at least one of these loads failed or took too long.
+  MetricsCounter load_waits{0}, failed_load_waits{0};
   MetricsCounter step_prefill_tokens{0}, step_decode_tokens{0};
   std::atomic<double> plan_seconds{0}, run_seconds{0}, commit_seconds{0}, store_seconds{0};
   std::array<MetricsCounter, kNumKvEventGaps> kv_event_gaps{};

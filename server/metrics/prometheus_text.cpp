@@ -125,7 +125,7 @@ void WriteCacheTokens(FamilyWriter& out, const MetricsValues& values, const HitR
 void WriteCacheBlocks(FamilyWriter& out, const MetricsValues& values, const MetricsFacts& facts) {
   const EngineLoad& load = facts.load;
   out.Counter("incipit_prefix_cache_stored_blocks_total",
-              "Number of blocks that were added to the prefix cache.",
+              "Number of computed blocks that were added to the prefix cache.",
               ReadMetric(values.stored_blocks));
   out.Counter(
       "incipit_prefix_cache_evictions_total",

@@ -129,6 +129,64 @@ TEST_P(StatisticsTest, AllOfALongChainThatIsCachedAgainIsRegretted) {
   again.Free();
 }
 
+// A prompt of 8 blocks, of which the first 6 are loaded from a tier.
+TEST_P(StatisticsTest, LoadedBlocksAreNeitherRegrettedNorComputed) {
+  Cache(TokenRange(0, 32));
+  cache_.EvictTo(0);
+  cache_.TakeStats();
+  CachedSequence sequence(cache_, TokenRange(0, 32));
+  sequence.Admit();
+  sequence.table.num_loaded = 6;
+  sequence.Commit();
+  const KvCacheStats stats = cache_.TakeStats();
+  EXPECT_EQ(stats.stored_blocks, 2);
+  EXPECT_EQ(stats.regret_blocks, 2);
+  EXPECT_EQ(sequence.table.num_loaded, 0);
+  sequence.Free();
+  EXPECT_EQ(MissOf(TokenRange(0, 33)).reason, MissReason::kNone);
+}
+
+// The blocks of a failed step are not loaded. The next step of the sequence computes them.
+TEST_P(StatisticsTest, BlocksOfAFailedStepAreNotLoaded) {
+  CachedSequence sequence(cache_, TokenRange(0, 16));
+  for (const bool preempted : {false, true}) {
+    sequence.Admit();
+    sequence.table.num_loaded = 3;
+    if (preempted) {
+      sequence.Free();
+    } else {
+      cache_.Rollback(sequence.table);
+    }
+    EXPECT_EQ(sequence.table.num_loaded, 0);
+  }
+  sequence.AdmitAndCommit();
+  EXPECT_EQ(cache_.TakeStats().stored_blocks, 4);
+  sequence.Free();
+}
+
+// The policy has never seen the prompt 0 to 31, as after a restart. The prompt is loaded, so the
+// prompt counts as reused. The two evicted blocks are blocks of the computed prompt, although the
+// loaded prompt is older.
+TEST_P(StatisticsTest, ALoadedPromptCountsAsReused) {
+  if (GetParam() == EvictionPolicyKind::kLru) return;  // counts no uses
+  KvCacheManager cache({.num_blocks = 64, .block_size = kCountedBlock, .policy = GetParam()});
+  cache.Advance(Time{});
+  for (const bool is_loaded : {true, false}) {
+    CachedSequence sequence(cache, TokenRange(is_loaded ? 0 : 1000, 32));
+    sequence.Admit();
+    if (is_loaded) sequence.table.num_loaded = 8;
+    sequence.Commit();
+    sequence.Free();
+  }
+  const auto num_found = [&](TokenId first) {
+    CachedSequence sequence(cache, TokenRange(first, 33));
+    return cache.GetComputedBlocks(sequence.tokens, sequence.table).num_tokens;
+  };
+  cache.EvictTo(14);
+  EXPECT_EQ(num_found(0), 32);
+  EXPECT_EQ(num_found(1000), 24);
+}
+
 TEST_P(StatisticsTest, EvictionsOfLongAgoAreForgotten) {
   Cache(TokenRange(0, 4));
   for (TokenId first = 1000; first < 4000; first += 100) Cache(TokenRange(first, 4));

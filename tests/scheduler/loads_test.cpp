@@ -70,6 +70,35 @@ TEST_F(LoadsTest, APrefixInTheTierIsNotComputed) {
   EXPECT_EQ(tier_.num_tickets(), 0);
 }
 
+TEST_F(LoadsTest, LoadedTokensCostAsMuchAsCachedTokens) {
+  fixture_.cache.TakeStats();
+  const double before = fixture_.scheduler.shares().service(0);
+  fixture_.Add(Ask(2, 33, 1));
+  Finish();
+  const ShareOptions prices;
+  EXPECT_EQ(AdmissionOf(2).num_loaded_tokens, 32);
+  EXPECT_DOUBLE_EQ(fixture_.scheduler.shares().service(0) - before,
+                   prices.prompt_price + 32 * prices.cached_price + prices.output_price);
+}
+
+// The cache evicts the prompt, which has 8 blocks. The request loads these blocks, and computes one
+// more block with its output.
+TEST_F(LoadsTest, LoadedBlocksAreNotCountedAsComputedAndNotStoredAgain) {
+  fixture_.Add(Ask(2, 33, 1));
+  Finish();
+  fixture_.cache.EvictTo(0);
+  fixture_.cache.TakeStats();
+  fixture_.scheduler.TakeCounts();
+  fixture_.Add(Ask(3, 33, 5));
+  Finish();
+  EXPECT_EQ(AdmissionOf(3).num_loaded_tokens, 32);
+  const KvCacheStats stats = fixture_.cache.TakeStats();
+  EXPECT_EQ(stats.stored_blocks, 1);
+  EXPECT_EQ(stats.regret_blocks, 0);
+  EXPECT_EQ(tier_.num_stores(), 4);
+  EXPECT_EQ(fixture_.scheduler.TakeCounts().loads, 1);
+}
+
 TEST_F(LoadsTest, LoadedBlocksAreFoundInTheCacheLater) {
   fixture_.Add(Ask(2, 33));
   Finish();

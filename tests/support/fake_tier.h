@@ -91,6 +91,7 @@ class FakeTier final : public PrefixTier {
                      .retention = retention,
                      .tokens = Copy(chunk.tokens),
                      .bytes = std::vector<std::byte>(options_.shape.num_bytes())};
+    ++num_stores_;
     stores_[++next_] = {.record = std::move(record), .polls = Pick(options_.polls_max)};
     return StoreTicket{next_};
   }
@@ -168,6 +169,7 @@ class FakeTier final : public PrefixTier {
     return times;
   }
   int64_t num_loads() const { return num_loads_; }
+  int64_t num_stores() const { return num_stores_; }  // calls of BeginStore with a ticket
   // Number of tickets of loads that were not released.
   int64_t num_tickets() const {
     int64_t sum = 0;
@@ -263,7 +265,7 @@ class FakeTier final : public PrefixTier {
   std::map<uint64_t, PendingStore> stores_;
   std::function<void()> wake_;
   uint64_t next_ = 0;
-  int64_t num_loads_ = 0;
+  int64_t num_loads_ = 0, num_stores_ = 0;
 };
 
 }  // namespace incipit

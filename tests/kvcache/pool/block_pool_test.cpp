@@ -19,7 +19,7 @@ BlockHash HashOf(uint8_t value) {
 void Publish(BlockPool& pool, BlockId id, const BlockHash& hash, BlockId before = kNoBlock) {
   SequenceUse use;
   pool.PublishPending({&id, 1}, {&hash, 1}, {.before = before});
-  pool.Confirm({&id, 1}, {}, use);
+  pool.Confirm({&id, 1}, {}, 0, use);
 }
 
 void Use(BlockPool& pool, BlockId id) {

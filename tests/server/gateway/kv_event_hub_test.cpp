@@ -38,9 +38,11 @@ TEST(KvEventHubTest, TheFirstSubscriberGetsASnapshotAndThenChanges) {
   ASSERT_EQ(subscriber->last().events_size(), 1);
   EXPECT_EQ(subscriber->last().events(0).stored().blocks_size(), 3);
   EXPECT_TRUE(subscriber->last().events(0).stored().has_parent_block_hash());
+  EXPECT_EQ(subscriber->last().events(0).stored().tier(), smg::grpc::common::KV_CACHE_TIER_DEVICE);
   EXPECT_EQ(index.Prefixes(), test.Cached());
   test.cache.EvictTo(1);
   test.Settle({subscriber.get()});
+  EXPECT_EQ(subscriber->last().events(0).removed().tier(), smg::grpc::common::KV_CACHE_TIER_DEVICE);
   EXPECT_EQ(index.Prefixes(), test.Cached());
   EXPECT_EQ(index.Prefixes().size(), 1u);
   EXPECT_EQ(index.errors(), "");

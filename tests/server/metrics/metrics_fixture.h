@@ -74,6 +74,8 @@ struct StepOfThreeTokens {
     stats.num_decode_tokens = 1;
     stats.scheduler.preemptions = {1, 3, 2};
     stats.scheduler.overtakes = 9;
+    stats.scheduler.loads = 6;
+    stats.scheduler.failed_loads = 2;
     stats.scheduler.services = {100, 50.5};
     stats.scheduler.services.back() = 7;
     stats.cache.query_tokens = 150;

@@ -183,6 +183,8 @@ TEST(MetricsTest, TheDiskCacheHasMetricsOnlyIfThereIsOne) {
   EXPECT_EQ(value("loads_total{result=\"hit\"}"), 5);
   EXPECT_EQ(value("loads_total{result=\"error\"}"), 2);
   EXPECT_EQ(value("rejected_chunks_total{reason=\"checksum\"}"), 3);
+  EXPECT_EQ(value("waits_total"), 6);
+  EXPECT_EQ(value("failed_waits_total"), 2);
   EXPECT_EQ(value("read_bytes_total"), 5000);
   EXPECT_EQ(value("stored_chunks_total"), 7);
   EXPECT_EQ(value("written_bytes_total"), 7000);
