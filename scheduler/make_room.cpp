@@ -105,13 +105,15 @@ bool Scheduler::ReturnsBefore(const Sequence& victim, const Standing& next) cons
 }
 
 // Returns the running sequence to preempt so that the tenant of the next waiting sequence gets its
-// share of the running sequences (MayDisplace). Returns nullptr if there is none.
+// share of the running sequences (MayDisplace). Returns nullptr if there is none. If a tier has
+// chunks of the next waiting sequence, starts their loads instead: the sequence needs a slot and
+// blocks only when the loads have ended.
 Sequence* Scheduler::FindDisplaced() {
   if (options_.scheduling == SchedulingKind::kFcfs || shares_.num_active() < 2) return nullptr;
   if (waiting_.empty() || running_.empty()) return nullptr;
-  const Sequence* next = nullptr;
+  Sequence* next = nullptr;
   for (const int32_t tenant : waiting_.tenants()) {
-    const Sequence& front = waiting_.of(tenant).front();
+    Sequence& front = waiting_.of(tenant).front();
     if (next == nullptr || policy_->GoesBefore(front.standing, next->standing)) next = &front;
   }
   const bool has_slot = num_running() < options_.running_max;
@@ -128,7 +130,10 @@ Sequence* Scheduler::FindDisplaced() {
     if (ReturnsBefore(*sequence, next->standing)) continue;
     if (victim == nullptr || IsPreemptedBefore(*sequence, *victim)) victim = sequence;
   }
-  return victim;
+  if (victim == nullptr || tier_ == nullptr || !next->table.blocks.empty()) return victim;
+  RefreshMatch(*next);
+  const int32_t num_found = std::max(next->match.num_tokens, LoadedEnd(*next));
+  return StartLoads(*next, num_found) == LoadStart::kNone ? victim : nullptr;
 }
 
 // Returns the running sequence, other than `kept`, that is preempted first (IsPreemptedBefore).

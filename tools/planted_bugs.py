@@ -505,6 +505,9 @@ BUGS = [
         "const int32_t num_hit = std::min(sequence.num_hit_tokens, num_prompt);",
         "const int32_t num_hit = std::min(sequence.num_hit_tokens - sequence.num_loaded_tokens, num_prompt);", test="scheduler_test"),
 
+    Bug("a running sequence is preempted for a request that first waits for loads", "scheduler/make_room.cpp",
+        "return StartLoads(*next, num_found) == LoadStart::kNone ? victim : nullptr;", "(void)num_found; return victim;", test="scheduler_test"),
+
     # The disk tier.
     Bug("a record of another model is accepted", "tier/record.cpp",
         "if (header.fingerprint != fingerprint) return RejectReason::kFingerprint;", "(void)fingerprint;", test="tier_test"),

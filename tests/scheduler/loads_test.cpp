@@ -289,6 +289,36 @@ TEST_F(SmallStagingTest, WhatStagingDoesNotHoldIsComputed) {
   EXPECT_EQ(fixture_.OutputOf(2).tokens, expected_);
 }
 
+class FullTest : public LoadsTest {
+ protected:
+  FullTest()
+      : LoadsTest({.shape = kShape, .polls_max = 0}, {.step_tokens_max = 64, .running_max = 2}) {}
+};
+
+// One tenant has both slots when a request of another tenant arrives. No sequence is preempted
+// while the request waits for its loads.
+TEST_F(FullTest, NothingIsPreemptedForARequestThatLoads) {
+  for (const uint64_t id : {10, 11}) {
+    fixture_.Add(SchedulerFixture::Ask(id, 5, 100, static_cast<TokenId>(id)));
+  }
+  for (int32_t i = 0; i < 5; ++i) Step();
+  Request other = Ask(2, 33);
+  other.tenant = 7;
+  fixture_.Add(std::move(other));
+  // A new tenant has as much service as the other tenant, so it gets no slot in the first step.
+  Step();
+  EXPECT_EQ(fixture_.scheduler.num_loading(), 0);
+  EXPECT_EQ(Step(), (SchedulerFixture::Shares{{10, 1}, {11, 1}}));
+  EXPECT_EQ(fixture_.plan.num_preemptions, 0);
+  EXPECT_EQ(fixture_.scheduler.num_loading(), 1);
+  // The loads have ended.
+  Step();
+  EXPECT_EQ(fixture_.plan.num_preemptions, 1);
+  Finish();
+  EXPECT_EQ(AdmissionOf(2).num_loaded_tokens, 32);
+  EXPECT_EQ(fixture_.OutputOf(2).tokens, expected_);
+}
+
 class SlowTierTest : public LoadsTest {
  protected:
   SlowTierTest()
