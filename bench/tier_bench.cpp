@@ -63,10 +63,11 @@ class TierFiles {
     options_.shape = kShape;
     options_.clock = &clock_;
     options_.unix_seconds = [] { return int64_t{1'000'000}; };
-    options_.wake = [this] { wakeup_.Wake(); };
     auto tier = DiskTier::Create(options_);
     INCIPIT_CHECK(tier.ok());
     tier_ = *std::move(tier);
+    tier_->SetWake([this] { wakeup_.Wake(); });
+    wakeup_.Wake();  // the state of the tier may have changed before the call of SetWake
     while (tier_->tier_state() != TierState::kOn) Wait();
   }
   ~TierFiles() {

@@ -82,7 +82,9 @@ absl::StatusOr<std::unique_ptr<DiskTier>> CreateDiskTier(const Options& options,
   tier.on_state = [folder = options.disk_cache](TierState state, const absl::Status& reason) {
     LogState(folder, state, reason);
   };
-  INCIPIT_RETURN_IF_ERROR(MakePosixFileSystem(tier.directory, tier.io)->Prepare());
+  // The digest of the weights is cached in the folder, which must be private before.
+  auto files = MakePosixFileSystem(tier.directory, tier.io);
+  INCIPIT_RETURN_IF_ERROR(files->Prepare());
   const Time begin = clock.Now();
   const CachedWeightsDigest weights = DigestWeightsCached(
       model.checkpoint,
@@ -106,7 +108,7 @@ absl::StatusOr<std::unique_ptr<DiskTier>> CreateDiskTier(const Options& options,
       "{:.2f} s{}",
       tier.shape.num_tokens(), tier.shape.num_bytes() >> 10, ToSeconds(clock.Now() - begin),
       weights.is_from_cache ? " (from the folder of the disk cache)" : "");
-  return DiskTier::Create(std::move(tier));
+  return DiskTier::Create(std::move(tier), std::move(files));
 }
 
 }  // namespace incipit

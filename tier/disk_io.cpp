@@ -21,7 +21,7 @@ DiskIo::DiskIo(std::unique_ptr<FileSystem> file_system, DiskIoOptions options)
       segments_(*file_system_, options_.segments),
       staging_(options_.num_slots + 1, options_.segments.record.record_bytes),
       loads_(options_.num_slots),
-      queues_(options_.num_slots, options_.wake) {
+      queues_(options_.num_slots) {
   for (LoadJob& load : loads_) load.tokens.resize(options_.segments.record.num_tokens);
 }
 

@@ -27,7 +27,6 @@ struct DiskIoOptions {
   FiniteCheck is_finite = nullptr;
   const Clock* clock = nullptr;
   std::function<int64_t()> unix_seconds;
-  std::function<void()> wake;
   Duration lock_retry{};  // time between two attempts to take the lock of the directory
   // Time between two attempts to use a disk that has failed. The time doubles after each failure.
   Duration retry_pause_min{}, retry_pause_max{};
@@ -49,7 +48,7 @@ class DiskIo {
   // Starts the threads. Each thread keeps `io` alive.
   static void Start(const std::shared_ptr<DiskIo>& io);
   // Asks the threads to end, and waits at most `limit` for the end. After the return, no thread
-  // calls options.wake. Returns false if a thread still waits for the disk.
+  // calls the function of IoQueues::SetWake. Returns false if a thread still waits for the disk.
   bool Stop(Duration limit);
 
   IoQueues& queues() { return queues_; }

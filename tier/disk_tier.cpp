@@ -52,6 +52,7 @@ int64_t SecondsToLive(const Retention& retention) {
 
 absl::StatusOr<std::unique_ptr<DiskTier>> DiskTier::Create(DiskTierOptions options) {
   auto files = MakePosixFileSystem(options.directory, options.io);
+  INCIPIT_RETURN_IF_ERROR(files->Prepare());
   return Create(std::move(options), std::move(files));
 }
 
@@ -60,7 +61,6 @@ absl::StatusOr<std::unique_ptr<DiskTier>> DiskTier::Create(DiskTierOptions optio
   INCIPIT_CHECK(options.clock != nullptr && options.unix_seconds != nullptr);
   const RecordLayout layout(options.shape);
   INCIPIT_RETURN_IF_ERROR(CheckOptions(options, layout));
-  INCIPIT_RETURN_IF_ERROR(files->Prepare());
   const uint64_t num_all = std::min(kSlotsMax, options.staging_bytes / layout.record_bytes);
   const auto num_slots = static_cast<uint32_t>(num_all - 1);  // the writer uses one slot
   auto io = std::make_shared<DiskIo>(
@@ -75,7 +75,6 @@ absl::StatusOr<std::unique_ptr<DiskTier>> DiskTier::Create(DiskTierOptions optio
                     .is_finite = options.is_finite,
                     .clock = options.clock,
                     .unix_seconds = options.unix_seconds,
-                    .wake = options.wake,
                     .lock_retry = options.lock_retry,
                     .retry_pause_min = options.retry_pause_min,
                     .retry_pause_max = options.retry_pause_max});

@@ -52,11 +52,6 @@ struct DiskTierOptions {
   const Clock* clock = nullptr;  // outlives the tier and its threads
   // Returns the time in seconds since 1970. Any thread may call `unix_seconds`.
   std::function<int64_t()> unix_seconds;
-  // I/O threads call `wake` when the engine thread should call Poll: a load or a store has ended,
-  // or the state of the tier has changed. No thread calls `wake` after the destruction of the tier.
-  // `wake` may be empty. SetWake replaces `wake`.
-  std::function<void()> wake;
-
   // Poll calls `on_state` when the state of the tier has changed. If the state is kOff, the status
   // is the reason; otherwise, the status is OK. `on_state` may be empty.
   std::function<void(TierState, const absl::Status&)> on_state;
@@ -89,7 +84,7 @@ class DiskTier final : public PrefixTier {
   // files is not private, and other errors if the directory cannot be used. Every message names the
   // file.
   static absl::StatusOr<std::unique_ptr<DiskTier>> Create(DiskTierOptions options);
-  // As above, but uses `files` instead of the files of the operating system.
+  // As above, but uses `files`. REQUIRES: files->Prepare() has returned OK.
   static absl::StatusOr<std::unique_ptr<DiskTier>> Create(DiskTierOptions options,
                                                           std::unique_ptr<FileSystem> files);
   // Waits at most options.stop_limit for the I/O threads. Drops stores that are not written.
@@ -109,6 +104,9 @@ class DiskTier final : public PrefixTier {
   void FinishStore(StoreTicket ticket) override;
   void CancelStore(StoreTicket ticket) override;
   bool Poll() override;
+  // I/O threads call `wake` when the engine thread should call Poll: a load or a store has ended,
+  // or the state of the tier has changed. The state may have changed before the call of SetWake. No
+  // thread calls `wake` after the destruction of the tier.
   void SetWake(std::function<void()> wake) override { io_->queues().SetWake(std::move(wake)); }
   // Remove and Clear may allocate memory. An I/O thread changes the files after the call.
   void Remove(const BlockHash& key) override;

@@ -6,8 +6,7 @@
 
 namespace incipit {
 
-IoQueues::IoQueues(uint32_t num_slots, std::function<void()> wake)
-    : loads_(num_slots), stores_(num_slots), wake_(std::move(wake)) {
+IoQueues::IoQueues(uint32_t num_slots) : loads_(num_slots), stores_(num_slots) {
   controls_.reserve(64);
   completions_.reserve(2 * size_t{num_slots} + 64);
 }

@@ -104,9 +104,7 @@ struct Completion {
 // All functions are thread-safe. The mutex is never held during I/O.
 class IoQueues {
  public:
-  // `num_slots` is the number of staging slots. Another thread calls `wake` when the engine thread
-  // should call TakeCompletions. `wake` may be empty.
-  IoQueues(uint32_t num_slots, std::function<void()> wake);
+  explicit IoQueues(uint32_t num_slots);  // `num_slots`: number of staging slots
 
   void PushLoad(uint32_t slot);
   void PushStore(const StoreJob& job);
@@ -126,14 +124,15 @@ class IoQueues {
   // `num_max` elements or the queue is empty. If `waits` is true and the queue is empty, waits for
   // a load. Returns false after Stop.
   bool NextLoads(bool waits, size_t num_max, std::vector<uint32_t>& slots);
-  // Adds `completion` to the results, and then calls `wake` if `wakes` is true.
+  // Adds `completion` to the results. Then, if `wakes` is true, calls the function of SetWake.
   void Complete(Completion completion, bool wakes);
 
-  // Replaces the function `wake`. If another thread calls the previous function now, waits for the
-  // end of the call.
+  // Sets the function that other threads call when the engine thread should call TakeCompletions.
+  // If `wake` is null, no function is called. If another thread calls the previous function now,
+  // waits for the end of the call.
   void SetWake(std::function<void()> wake);
 
-  // Ends all waits. `wake` is not called after the return of Stop.
+  // Ends all waits. No thread calls the function of SetWake after the return of Stop.
   void Stop();
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 

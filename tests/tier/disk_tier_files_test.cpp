@@ -206,7 +206,6 @@ TEST_F(DiskTierFilesTest, ASecondTierWaitsForTheFirst) {
   h_.Start();
   ASSERT_TRUE(h_.Store(TestChunk(1, 0)));
   DiskTierOptions options = h_.options;
-  options.wake = nullptr;
   auto second = DiskTier::Create(options);
   ASSERT_TRUE(second.ok());
   const auto wait_for = [&](TierState state) {

@@ -31,7 +31,6 @@ class TierHarness {
     options.shape = kTestShape;
     options.clock = &clock;
     options.unix_seconds = [this] { return unix_seconds.load(); };
-    options.wake = [this] { ++num_wakes; };
     options.lock_retry = std::chrono::milliseconds(20);
     options.retry_pause_min = std::chrono::milliseconds(10);
     options.retry_pause_max = std::chrono::milliseconds(40);
@@ -45,9 +44,13 @@ class TierHarness {
   }
   void Create(std::unique_ptr<FileSystem> files = nullptr) {
     tier.reset();
+    if (files) {
+      ASSERT_TRUE(files->Prepare().ok());
+    }
     auto made = files ? DiskTier::Create(options, std::move(files)) : DiskTier::Create(options);
     ASSERT_TRUE(made.ok()) << made.status();
     tier = *std::move(made);
+    tier->SetWake([this] { ++num_wakes; });
   }
 
   // Calls Poll until `done` returns true. Returns false after 20 seconds.
