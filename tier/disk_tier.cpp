@@ -167,6 +167,7 @@ std::optional<uint32_t> DiskTier::FindLoad(const BlockHash& key) const {
 }
 
 std::optional<LoadTicket> DiskTier::Load(const ChunkIdentity& chunk) {
+  has_new_stats_ = true;
   const std::optional<uint32_t> shared = FindLoad(chunk.key);
   const IndexedChunk* const stored = FindStored(chunk.key);
   const bool is_known = shared ? SameChunk(io_->load(*shared).wanted, chunk) : stored != nullptr;
@@ -219,6 +220,7 @@ std::span<const std::byte> DiskTier::bytes(LoadTicket ticket) const {
 }
 
 void DiskTier::Release(LoadTicket ticket) {
+  has_new_stats_ = true;
   Slot& slot = SlotOf(static_cast<uint64_t>(ticket), Use::kLoad);
   INCIPIT_CHECK(slot.num_tickets > 0);
   if (--slot.num_tickets > 0) return;
@@ -263,6 +265,7 @@ std::optional<StoreDrop> DiskTier::ReasonToDrop(const ChunkIdentity& chunk,
 std::optional<StoreTicket> DiskTier::BeginStore(const ChunkIdentity& chunk,
                                                 const Retention& retention) {
   INCIPIT_CHECK(chunk.tokens.size() == layout_.num_tokens);
+  has_new_stats_ = true;
   if (state_ != TierState::kOn) {
     Drop(StoreDrop::kOff);
     return std::nullopt;
@@ -313,6 +316,7 @@ void DiskTier::DropStore(Slot& slot, StoreDrop reason) {
 }
 
 void DiskTier::FinishStore(StoreTicket ticket) {
+  has_new_stats_ = true;
   Slot& slot = SlotOf(static_cast<uint64_t>(ticket), Use::kStore);
   if (slot.generation != generation_) return DropStore(slot, StoreDrop::kRemoved);
   if (state_ != TierState::kOn || slot.epoch != epoch_) return DropStore(slot, StoreDrop::kOff);
@@ -328,30 +332,30 @@ void DiskTier::FinishStore(StoreTicket ticket) {
 }
 
 void DiskTier::CancelStore(StoreTicket ticket) {
+  has_new_stats_ = true;
   Slot& slot = SlotOf(static_cast<uint64_t>(ticket), Use::kStore);
   if (index_ != nullptr) index_->Erase(slot.key, slot.at);
   --num_stores_;
   Free(slot);
 }
 
-TierStats DiskTier::TakeStats() {
-  TierStats stats = std::exchange(stats_, {});
-  FillPresent(stats);
-  return stats;
-}
-
-void DiskTier::FillPresent(TierStats& stats) const {
+TierStats DiskTier::stats() const {
+  TierStats stats = stats_;
   stats.state = state_;
   stats.bytes_used = state_ == TierState::kOn ? io_->num_bytes() : 0;
   stats.chunks = state_ == TierState::kOn ? index_->size() : 0;
   stats.loads_pending = num_loads_;
   stats.stores_pending = num_stores_;
   stats.slots_free = free_.size();
+  return stats;
 }
 
 TierStats DiskTier::published_stats() const {
   MutexLock lock(published_mutex_);
-  return published_;
+  TierStats stats = published_;
+  // The writer thread may change the files without a result for Poll.
+  if (stats.state == TierState::kOn) stats.bytes_used = io_->num_bytes();
+  return stats;
 }
 
 bool DiskTier::Flush(Duration limit) {

@@ -118,9 +118,8 @@ class DiskTier final : public PrefixTier {
   const absl::Status& last_error() const { return last_error_; }
   // Returns true if stores are not written yet. The server waits for these stores before it ends.
   bool has_pending_stores() const { return num_stores_ > 0; }
-  TierStats TakeStats();  // returns the counters since the last call of TakeStats()
-  // Returns the counters from the creation of the tier until the latest call of Poll. Any thread
-  // may call this function. REQUIRES: TakeStats is never called.
+  TierStats stats() const;
+  // Returns stats() as of the latest call of Poll. Any thread may call this function.
   TierStats published_stats() const;
   // Waits until all stores are written, but at most until `limit` has passed. Returns false if
   // stores are left. REQUIRES: the engine has stopped.
@@ -164,7 +163,6 @@ class DiskTier final : public PrefixTier {
 
   // disk_tier_poll.cpp
   void Publish();
-  void FillPresent(TierStats& stats) const;
   bool Apply(Completion& completion);
   bool ApplyLoaded(const Completion& completion);
   bool LoadMoved(Slot& slot);
@@ -200,7 +198,9 @@ class DiskTier final : public PrefixTier {
   uint32_t num_loads_ = 0;            // loads that an I/O thread has not ended
   uint32_t num_stores_ = 0;           // slots with Use::kStore or Use::kWriting
   Time next_deadline_ = kNoDeadline;  // not later than the deadline of any slot
-  TierStats stats_;
+  TierStats stats_;                   // only the counters
+  // True if a value of stats() may have changed since the latest call of Publish.
+  bool has_new_stats_ = true;
   TierState reported_state_ = TierState::kStarting;  // the latest argument of options_.on_state
   mutable Mutex published_mutex_;
   TierStats published_ ABSL_GUARDED_BY(published_mutex_);

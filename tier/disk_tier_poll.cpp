@@ -11,6 +11,7 @@ namespace incipit {
 bool DiskTier::Poll() {
   bool has_changed = false;
   io_->queues().TakeCompletions(completions_);
+  has_new_stats_ |= !completions_.empty();
   for (Completion& completion : completions_) has_changed |= Apply(completion);
   completions_.clear();
   const Time now = options_.clock->Now();
@@ -19,18 +20,19 @@ bool DiskTier::Poll() {
   return has_changed;
 }
 
-// Reports the state and the counters to the server.
+// Reports the state and the counters to the server. Most calls of Poll change no counter, so they
+// need not copy the counters.
 void DiskTier::Publish() {
+  if (!std::exchange(has_new_stats_, false)) return;
   if (reported_state_ != state_) {
     reported_state_ = state_;
     if (options_.on_state) {
       options_.on_state(state_, state_ == TierState::kOff ? last_error_ : absl::OkStatus());
     }
   }
-  TierStats stats = stats_;
-  FillPresent(stats);
+  const TierStats present = stats();
   MutexLock lock(published_mutex_);
-  published_ = stats;
+  published_ = present;
 }
 
 bool DiskTier::Apply(Completion& completion) {
@@ -204,6 +206,7 @@ bool DiskTier::FailLoads() {
 
 bool DiskTier::CheckDeadlines(Time now) {
   bool has_changed = false;
+  has_new_stats_ = true;
   absl::Status status;
   next_deadline_ = kNoDeadline;
   for (Slot& slot : slots_) {
@@ -257,6 +260,7 @@ void DiskTier::RemoveTree(const BlockHash& key) {
 }
 
 void DiskTier::Remove(const BlockHash& key) {
+  has_new_stats_ = true;
   if (removed_keys_.size() < kRemovedKeysMax) removed_keys_.push_back(key);
   if (index_ != nullptr) RemoveTree(key);
   // If the chunk of a load is not in the index any more, the chunk may follow `key`, so the load
@@ -270,6 +274,7 @@ void DiskTier::Remove(const BlockHash& key) {
 }
 
 void DiskTier::Clear() {
+  has_new_stats_ = true;
   ++generation_;
   removed_keys_.clear();
   if (index_ != nullptr) index_->Clear();

@@ -65,7 +65,7 @@ struct LatencyCounts {
   }
 };
 
-// Counters since the last call of TakeStats, and current values.
+// Counters since the creation of the tier, and current values.
 struct TierStats {
   uint64_t hits = 0;                // loads that became ready
   uint64_t misses = 0;              // calls of Load for chunks that the tier does not have

@@ -202,7 +202,7 @@ TEST_F(DiskTierFaultsTest, AHangingStoreTurnsTheTierOff) {
   faults_->Hang(false);
   ASSERT_TRUE(WaitForState(TierState::kOn));
   EXPECT_TRUE(h_.WaitForStores());
-  EXPECT_EQ(h_.tier->TakeStats().slots_free, 16u);
+  EXPECT_EQ(h_.tier->stats().slots_free, 16u);
 }
 
 TEST_F(DiskTierFaultsTest, TheDestructorDoesNotWaitForAHangingDisk) {
@@ -245,7 +245,7 @@ TEST_F(DiskTierFaultsTest, RemoveAndClearWhileTheTierIsOffApplyLater) {
   turn_off();
   h_.tier->Clear();
   turn_on();
-  EXPECT_EQ(h_.tier->TakeStats().chunks, 0u);
+  EXPECT_EQ(h_.tier->stats().chunks, 0u);
   EXPECT_TRUE(h_.directory.Segments().empty());
 }
 

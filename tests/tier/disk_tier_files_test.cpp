@@ -182,7 +182,7 @@ TEST_F(DiskTierFilesTest, ASegmentOfAnotherFingerprintIsRejected) {
   Copy(own, h_.directory.path() + "/" + SegmentName(h_.options.fingerprint, 9));
   h_.Start();
   EXPECT_EQ(CountLoads(16), 0u);
-  EXPECT_EQ(h_.tier->TakeStats().chunks, 0u);
+  EXPECT_EQ(h_.tier->stats().chunks, 0u);
 }
 
 TEST_F(DiskTierFilesTest, RemovedFilesAreMisses) {
@@ -217,7 +217,7 @@ TEST_F(DiskTierFilesTest, ASecondTierWaitsForTheFirst) {
   ASSERT_TRUE(wait_for(TierState::kLocked));
   EXPECT_FALSE((*second)->Has(TestChunk(1, 0).identity.key));
   EXPECT_FALSE((*second)->BeginStore(TestChunk(2, 0).identity, {}).has_value());
-  EXPECT_EQ((*second)->TakeStats().times_turned_off, 0u);
+  EXPECT_EQ((*second)->stats().times_turned_off, 0u);
   std::unique_ptr<DiskTier> first = std::move(h_.tier);
   h_.tier = *std::move(second);
   first.reset();
@@ -354,7 +354,7 @@ TEST_F(DiskTierFilesTest, StartsWith100GigabytesInASecond) {
   RecordProperty("poll_max_us", static_cast<int>(ToSeconds(poll_max) * 1e6));
   fmt::print("start with {} segments: {:.3f} s; longest Poll: {:.0f} us\n", kNumSegments,
              ToSeconds(duration), ToSeconds(poll_max) * 1e6);
-  EXPECT_EQ(h_.tier->TakeStats().chunks, uint64_t{kNumSegments} * layout.num_records);
+  EXPECT_EQ(h_.tier->stats().chunks, uint64_t{kNumSegments} * layout.num_records);
   EXPECT_TRUE(h_.tier->Has(TestKey(1, 1)));
   EXPECT_TRUE(h_.tier->Has(TestKey(kNumSegments, layout.num_records)));
   // The table has the chunk, but the file has no record.

@@ -61,7 +61,7 @@ TEST_F(DiskTierTest, ARestartFindsAllRecords) {
   for (uint64_t i = 0; i < 40; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
   for (int restart = 0; restart < 3; ++restart) {
     h_.Start();
-    EXPECT_EQ(h_.tier->TakeStats().chunks, 40u + static_cast<uint64_t>(restart));
+    EXPECT_EQ(h_.tier->stats().chunks, 40u + static_cast<uint64_t>(restart));
     for (uint64_t i = 0; i < 40; ++i) ASSERT_TRUE(h_.Load(TestChunk(i, 0))) << i;
     // The tier continues the segment that is not sealed.
     ASSERT_TRUE(h_.Store(TestChunk(100 + static_cast<uint64_t>(restart), 0)));
@@ -132,7 +132,7 @@ TEST_F(DiskTierTest, ACancelledLoadKeepsItsSlotUntilTheReadEnds) {
   ASSERT_TRUE(h_.Store(chunk));
   const auto ticket = h_.tier->Load(chunk.identity);
   h_.tier->Release(*ticket);
-  EXPECT_EQ(h_.tier->TakeStats().slots_free, 15u);
+  EXPECT_EQ(h_.tier->stats().slots_free, 15u);
   EXPECT_TRUE(h_.WaitFor([&] { return h_.stats.slots_free == 16; }));
   EXPECT_EQ(h_.stats.loads_cancelled, 1u);
   EXPECT_TRUE(h_.Load(chunk));
@@ -156,7 +156,7 @@ TEST_F(DiskTierTest, StagingLimitsLoadsAndStores) {
   }
   EXPECT_FALSE(h_.tier->BeginStore(TestChunk(50, 0).identity, {}).has_value());
   for (const StoreTicket ticket : stores) h_.tier->CancelStore(ticket);
-  EXPECT_EQ(h_.tier->TakeStats().slots_free, 16u);
+  EXPECT_EQ(h_.tier->stats().slots_free, 16u);
 }
 
 TEST_F(DiskTierTest, ClearFailsLoadsAndRemovesFiles) {
@@ -354,6 +354,45 @@ TEST_F(DiskTierTest, ExpiredChunksLeaveTheShareOfTheirTenant) {
   for (uint64_t i = 34; i < 60; ++i) EXPECT_TRUE(h_.Store(TestChunk(i, 0))) << i;
 }
 
+// Each call that changes a counter or a present value lets the next Poll publish the values.
+TEST_F(DiskTierTest, PollPublishesChangedValues) {
+  h_.Start();
+  const auto published = [&] {
+    h_.tier->Poll();
+    const TierStats seen = h_.tier->published_stats(), now = h_.tier->stats();
+    EXPECT_EQ(seen.misses, now.misses);
+    EXPECT_EQ(seen.chunks, now.chunks);
+    EXPECT_EQ(seen.slots_free, now.slots_free);
+    EXPECT_EQ(seen.stores_pending, now.stores_pending);
+    EXPECT_EQ(seen.chunks_removed, now.chunks_removed);
+    EXPECT_EQ(seen.dropped, now.dropped);
+    EXPECT_EQ(seen.state, now.state);
+    EXPECT_EQ(seen.bytes_used, now.bytes_used);
+    return seen;
+  };
+  EXPECT_EQ(published().state, TierState::kOn);
+  EXPECT_FALSE(h_.tier->Load(TestChunk(1, 0).identity).has_value());
+  EXPECT_EQ(published().misses, 1u);
+  const auto cancelled = h_.tier->BeginStore(TestChunk(1, 0).identity, {});
+  EXPECT_EQ(published().stores_pending, 1u);
+  h_.tier->CancelStore(*cancelled);
+  EXPECT_EQ(published().stores_pending, 0u);
+  ASSERT_TRUE(h_.Store(TestChunk(1, 0)));
+  EXPECT_EQ(published().chunks_stored, 1u);
+  EXPECT_EQ(published().bytes_used, TierHarness::kSegmentBytes);
+  const auto load = h_.tier->Load(TestChunk(1, 0).identity);
+  ASSERT_TRUE(h_.WaitFor([&] { return h_.tier->state(*load) == LoadState::kReady; }));
+  EXPECT_EQ(published().slots_free, 15u);
+  h_.tier->Release(*load);
+  EXPECT_EQ(published().slots_free, 16u);
+  h_.tier->Remove(TestChunk(1, 0).identity.key);
+  EXPECT_EQ(published().chunks_removed, 1u);
+  ASSERT_TRUE(h_.Store(TestChunk(2, 0)));
+  EXPECT_EQ(published().chunks, 1u);
+  h_.tier->Clear();
+  EXPECT_EQ(published().chunks, 0u);
+}
+
 TEST_F(DiskTierTest, PolicyReusedStoresAtTheSecondCall) {
   h_.options.store = StorePolicy::kReused;
   h_.Start();
@@ -397,7 +436,7 @@ TEST_F(DiskTierTest, ReclaimsTheOldestSegmentAndKeepsUsedChunks) {
   // All chunks that the index has are on the disk.
   const uint64_t chunks = h_.stats.chunks;
   h_.Start();
-  EXPECT_EQ(h_.tier->TakeStats().chunks, chunks);
+  EXPECT_EQ(h_.tier->stats().chunks, chunks);
   EXPECT_TRUE(h_.Load(hot));
 }
 
@@ -417,7 +456,7 @@ TEST_F(DiskTierTest, OtherFingerprintsAreKeptApartAndCount) {
   fingerprint.fill(0xcd);
   h_.Start();
   EXPECT_FALSE(h_.tier->Has(TestChunk(0, 0).identity.key));
-  EXPECT_EQ(h_.tier->TakeStats().bytes_used, 3 * TierHarness::kSegmentBytes);
+  EXPECT_EQ(h_.tier->stats().bytes_used, 3 * TierHarness::kSegmentBytes);
   // 6 segments of the second fingerprint: one segment of the first fingerprint is removed.
   for (uint64_t i = 0; i < 88; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0), 1));
   fingerprint.fill(0xab);

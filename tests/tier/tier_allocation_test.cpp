@@ -67,7 +67,7 @@ TEST(TierAllocationTest, LoadsStoresAndReclaimsAllocateNothing) {
     poll_until([&] { return tier.state(*load) != LoadState::kPending; });
     num_loaded += tier.state(*load) == LoadState::kReady;
     count([&] { return tier.Release(*load), true; });
-    num_moved += count([&] { return tier.TakeStats(); }).chunks_moved;
+    num_moved = count([&] { return tier.stats(); }).chunks_moved;
   }
   EXPECT_EQ(num_loaded, 300u);
   EXPECT_GT(num_moved, 20u);

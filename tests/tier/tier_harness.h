@@ -43,6 +43,10 @@ class TierHarness {
         << tier->last_error();
   }
   void Create(std::unique_ptr<FileSystem> files = nullptr) {
+    if (tier != nullptr) {
+      AddStats();
+      finished_ = stats;
+    }
     tier.reset();
     if (files) {
       ASSERT_TRUE(files->Prepare().ok());
@@ -106,10 +110,11 @@ class TierHarness {
     return is_ready;
   }
 
-  // Adds the counters of the tier to `stats`.
+  // Sets `stats` to the present values of the tier, and to the sums of the counters of all tiers
+  // that were created.
   void AddStats() {
-    const TierStats now = tier->TakeStats();
-    const TierStats before = std::exchange(stats, now);
+    stats = tier->stats();
+    const TierStats& before = finished_;
     const auto add = [&](auto TierStats::*counter) { stats.*counter += before.*counter; };
     for (auto counter :
          {&TierStats::hits, &TierStats::misses, &TierStats::loads_without_slot,
@@ -141,6 +146,9 @@ class TierHarness {
   DiskTierOptions options;
   TierStats stats;
   std::unique_ptr<DiskTier> tier;
+
+ private:
+  TierStats finished_;  // sums of the counters of earlier tiers
 };
 
 }  // namespace incipit
