@@ -88,6 +88,7 @@ DiskTier::DiskTier(DiskTierOptions options, std::shared_ptr<DiskIo> io, uint32_t
       io_(std::move(io)),
       slots_(num_slots),
       free_(num_slots),
+      load_buckets_(num_slots, kNoSlot),
       budget_(options_.write_bytes_per_second,
               std::max(options_.segment_bytes, options_.write_bytes_per_second)),
       rate_(FromSeconds(static_cast<double>(layout_.record_bytes) / options_.assumed_load_rate)) {
@@ -118,6 +119,7 @@ DiskTier::Slot& DiskTier::Take(Use use) {
 }
 
 void DiskTier::Free(Slot& slot) {
+  if (slot.use == Use::kLoad) UnlinkLoad(slot);
   slot.use = Use::kFree;
   slot.deadline = kNoDeadline;
   free_.Put(IndexOf(slot));
@@ -155,15 +157,24 @@ Duration DiskTier::PredictLoad(int32_t num_chunks) const {
   return rate_.Predict(num_loads_ + static_cast<size_t>(num_chunks));
 }
 
+// Returns the slot of a load of the chunk `key` that is pending or ready.
 std::optional<uint32_t> DiskTier::FindLoad(const BlockHash& key) const {
-  for (uint32_t i = 0; i < slots_.size(); ++i) {
+  uint32_t i = load_buckets_[key.prefix() % load_buckets_.size()];
+  for (; i != kNoSlot; i = slots_[i].next_load) {
     const Slot& slot = slots_[i];
-    if (slot.use == Use::kLoad && slot.num_tickets > 0 && slot.state != LoadState::kFailed &&
-        slot.key == key) {
-      return i;
-    }
+    if (slot.num_tickets > 0 && slot.state != LoadState::kFailed && slot.key == key) return i;
   }
   return std::nullopt;
+}
+
+void DiskTier::LinkLoad(Slot& slot) {
+  slot.next_load = std::exchange(LoadBucketOf(slot.key), IndexOf(slot));
+}
+
+void DiskTier::UnlinkLoad(Slot& slot) {
+  uint32_t* link = &LoadBucketOf(slot.key);
+  while (*link != IndexOf(slot)) link = &slots_[*link].next_load;
+  *link = slot.next_load;
 }
 
 std::optional<LoadTicket> DiskTier::Load(const ChunkIdentity& chunk) {
@@ -190,6 +201,7 @@ std::optional<LoadTicket> DiskTier::Load(const ChunkIdentity& chunk) {
   slot.deadline = slot.started + options_.load_deadline;
   slot.key = chunk.key;
   slot.at = stored->at;
+  LinkLoad(slot);
   next_deadline_ = std::min(next_deadline_, slot.deadline);
   LoadJob& job = io_->load(IndexOf(slot));
   CopyTokens(chunk.tokens, job.tokens);

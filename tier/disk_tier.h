@@ -129,6 +129,7 @@ class DiskTier final : public PrefixTier {
   // kFree: on the list of free slots. kLoad: the slot has a load. kStore: BeginStore reserved the
   // slot. kWriting: FinishStore was called.
   enum class Use : uint8_t { kFree, kLoad, kStore, kWriting };
+  static constexpr uint32_t kNoSlot = UINT32_MAX;
   struct Slot {
     Use use = Use::kFree;
     LoadState state = LoadState::kPending;
@@ -139,6 +140,7 @@ class DiskTier final : public PrefixTier {
     Time started{}, deadline = kNoDeadline;
     BlockHash key{};
     ChunkLocation at{};
+    uint32_t next_load = kNoSlot;  // next slot in the same bucket of load_buckets_
   };
 
   DiskTier(DiskTierOptions options, std::shared_ptr<DiskIo> io, uint32_t num_slots);
@@ -150,6 +152,11 @@ class DiskTier final : public PrefixTier {
   void Free(Slot& slot);
   uint64_t TicketOf(const Slot& slot) const { return slot.serial << 16 | IndexOf(slot); }
 
+  uint32_t& LoadBucketOf(const BlockHash& key) {
+    return load_buckets_[key.prefix() % load_buckets_.size()];
+  }
+  void LinkLoad(Slot& slot);
+  void UnlinkLoad(Slot& slot);
   void StartRead(Slot& slot);
   const IndexedChunk* FindStored(const BlockHash& key) const;
   std::optional<uint32_t> FindLoad(const BlockHash& key) const;
@@ -182,7 +189,8 @@ class DiskTier final : public PrefixTier {
   const std::shared_ptr<DiskIo> io_;
   std::vector<Slot> slots_;
   FreeSlots free_;
-  std::unique_ptr<ChunkIndex> index_;  // null until the tier is on for the first time
+  std::vector<uint32_t> load_buckets_;  // hash table of the slots with Use::kLoad, by key
+  std::unique_ptr<ChunkIndex> index_;   // null until the tier is on for the first time
   std::vector<Completion> completions_;
   TierState state_ = TierState::kStarting;
   absl::Status last_error_;
