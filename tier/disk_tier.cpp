@@ -359,6 +359,7 @@ TierStats DiskTier::stats() const {
   stats.loads_pending = num_loads_;
   stats.stores_pending = num_stores_;
   stats.slots_free = free_.size();
+  stats.staging_bytes_used = (slots_.size() - free_.size()) * layout_.record_bytes;
   return stats;
 }
 

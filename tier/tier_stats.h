@@ -92,6 +92,7 @@ struct TierStats {
   uint64_t chunks = 0;
   uint32_t loads_pending = 0, stores_pending = 0;
   uint32_t slots_free = 0;
+  uint64_t staging_bytes_used = 0;  // bytes of the slots that loads and stores occupy
 };
 
 }  // namespace incipit

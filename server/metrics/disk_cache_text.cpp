@@ -40,6 +40,9 @@ void WriteState(FamilyWriter& out, const TierStats& stats) {
   out.Gauge("incipit_disk_cache_pending", "Number of loads and stores that are in progress.",
             {{{{"kind", "load"}}, Number(stats.loads_pending)},
              {{{"kind", "store"}}, Number(stats.stores_pending)}});
+  out.Gauge("incipit_disk_cache_staging_bytes",
+            "Number of bytes of --tier-staging that loads and stores occupy.",
+            Number(stats.staging_bytes_used));
 }
 
 void WriteLoads(FamilyWriter& out, const MetricsValues& values, const TierStats& stats) {

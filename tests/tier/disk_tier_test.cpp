@@ -37,6 +37,7 @@ TEST_F(DiskTierTest, ReturnsWhatWasStored) {
   EXPECT_EQ(h_.stats.chunks, 2u);
   EXPECT_EQ(h_.stats.bytes_used, TierHarness::kSegmentBytes);
   EXPECT_EQ(h_.stats.slots_free, 16u);
+  EXPECT_EQ(h_.stats.staging_bytes_used, 0u);
 }
 
 TEST_F(DiskTierTest, WakesTheEngineForAnEndedLoad) {
@@ -98,6 +99,7 @@ TEST_F(DiskTierTest, LoadsOfOneChunkShareATicket) {
   h_.AddStats();
   EXPECT_EQ(h_.stats.hits, 1u);
   EXPECT_EQ(h_.stats.slots_free, 16u);
+  EXPECT_EQ(h_.stats.staging_bytes_used, 0u);
 }
 
 TEST_F(DiskTierTest, ATicketIsReleasedOnce) {
@@ -132,7 +134,9 @@ TEST_F(DiskTierTest, ACancelledLoadKeepsItsSlotUntilTheReadEnds) {
   ASSERT_TRUE(h_.Store(chunk));
   const auto ticket = h_.tier->Load(chunk.identity);
   h_.tier->Release(*ticket);
-  EXPECT_EQ(h_.tier->stats().slots_free, 15u);
+  const TierStats stats = h_.tier->stats();
+  EXPECT_EQ(stats.slots_free, 15u);
+  EXPECT_EQ(stats.staging_bytes_used, 3 * kPageBytes);
   EXPECT_TRUE(h_.WaitFor([&] { return h_.stats.slots_free == 16; }));
   EXPECT_EQ(h_.stats.loads_cancelled, 1u);
   EXPECT_TRUE(h_.Load(chunk));

@@ -127,6 +127,7 @@ inline TierStats SomeTierStats() {
   stats.bytes_used = 9000;
   stats.chunks = 8;
   stats.stores_pending = 2;
+  stats.staging_bytes_used = 4096;
   return stats;
 }
 

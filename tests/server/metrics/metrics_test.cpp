@@ -180,6 +180,7 @@ TEST(MetricsTest, TheDiskCacheHasMetricsOnlyIfThereIsOne) {
   EXPECT_EQ(value("bytes"), 9000);
   EXPECT_EQ(value("chunks"), 8);
   EXPECT_EQ(value("pending{kind=\"store\"}"), 2);
+  EXPECT_EQ(value("staging_bytes"), 4096);
   EXPECT_EQ(value("loads_total{result=\"hit\"}"), 5);
   EXPECT_EQ(value("loads_total{result=\"error\"}"), 2);
   EXPECT_EQ(value("rejected_chunks_total{reason=\"checksum\"}"), 3);
