@@ -18,6 +18,7 @@ Step BatchBuilder::Build(const StepPlan& plan, const PrefixTier* tier) {
   score_begin_.assign(1, 0);
   if (!plan.writes.empty()) AddWrites(plan, *tier);
   for (const StepPlan::Item& item : plan.items) {
+    if (item.num_tokens == 0) continue;  // the step only writes loaded blocks of the sequence
     AddScores(item);
     AddTokens(item);
     AddSamples(plan, item);

@@ -48,7 +48,8 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
       if (start == LoadStart::kLater) next->tried_in_plan = plan_number_;
       if (start != LoadStart::kNone) continue;
     }
-    if (!is_held && IsTooLate(*next, next->num_tokens() - num_found, plan)) {
+    const int32_t num_missing = next->num_tokens() - std::max(num_found, LoadableEnd(*next));
+    if (!is_held && IsTooLate(*next, num_missing, plan)) {
       EndGroup(*next->group, FinishReason::kTooLate);
       continue;
     }
@@ -85,7 +86,7 @@ bool Scheduler::IsTooLate(const Sequence& sequence, int32_t num_missing,
   if (step_times_.trained() && step_times_.Predict(shape) > left) return true;
   int32_t num_ahead = 0;
   for (const Sequence* prompt : prompts_) {
-    const int32_t num_left = prompt->num_missing();
+    const int32_t num_left = NumToCompute(*prompt);
     const bool is_earlier = prompt->standing.first_token_by <= sequence.standing.first_token_by;
     if (num_left > 1 && (is_earlier || num_left <= num_missing)) num_ahead += num_left;
   }
@@ -147,7 +148,7 @@ bool Scheduler::IsCandidate(Sequence& sequence, int32_t missing_max) {
   if (is_blocked_ && sequence.num_preemptions >= options_.preemptions_max) return false;
   if (sequence.num_tokens() <= missing_max) return true;
   RefreshMatch(sequence);
-  const int32_t num_found = std::max(sequence.match.num_tokens, LoadedEnd(sequence));
+  const int32_t num_found = std::max(sequence.match.num_tokens, LoadableEnd(sequence));
   return sequence.num_tokens() - num_found <= missing_max;
 }
 
@@ -229,13 +230,13 @@ bool Scheduler::Fits(const Sequence& sequence, const ComputedBlocks& computed) c
 
 // Admits `sequence`, whose cached prefix is `computed`. The tokens after this prefix, up to
 // `num_found`, are loaded chunks. Returns the number of tokens that the sequence computes in this
-// step, at most `room`.
+// step, at most `room`. If the loads have another part, the sequence computes no token.
 int32_t Scheduler::StartSequence(Time now, Sequence& sequence, const ComputedBlocks& computed,
                                  int32_t num_found, int32_t room, StepPlan& plan) {
   SequenceGroup& group = *sequence.group;
   if (!group.admitted) sequence.miss = ExplainMiss(sequence, computed, num_found);
   const int32_t num_missing = sequence.num_tokens() - num_found;
-  const int32_t num_tokens = std::min(num_missing, room);
+  const int32_t num_tokens = sequence.loads.has_next_part() ? 0 : std::min(num_missing, room);
   INCIPIT_CHECK(cache_.AllocateSlots(sequence.table, computed, num_found + num_tokens));
   num_promised_ += cache_.BlocksNeeded(sequence.table, {}, sequence.num_tokens());
   waiting_.Remove(sequence);
@@ -253,7 +254,7 @@ int32_t Scheduler::StartSequence(Time now, Sequence& sequence, const ComputedBlo
   ChargePrompt(sequence);
   InsertRunning(sequence);
   if (num_tokens < num_missing) prompts_.push_back(&sequence);
-  AddItem(sequence, num_tokens, plan);
+  AddItem(sequence, num_tokens, sequence.num_loaded_tokens, plan);
   return num_tokens;
 }
 
@@ -261,14 +262,19 @@ int32_t Scheduler::StartSequence(Time now, Sequence& sequence, const ComputedBlo
 // these tokens are the cached prefix `computed`, and the other tokens are loaded chunks.
 Miss Scheduler::ExplainMiss(const Sequence& sequence, const ComputedBlocks& computed,
                             int32_t num_found) const {
-  const SequenceTokens tokens = Matchable(sequence);
-  const bool has_failed = sequence.loads.has_failed;
-  if (num_found == computed.num_tokens && !has_failed) {
-    return cache_.ExplainMiss(tokens, sequence.table, computed);
+  if (num_found == computed.num_tokens && !sequence.loads.has_failed) {
+    return cache_.ExplainMiss(Matchable(sequence), sequence.table, computed);
   }
+  return MissAfterLoads(sequence, num_found);
+}
+
+// Returns the reason why only the first `num_found` tokens of `sequence` were found, if a load
+// provided the last of these tokens or failed.
+Miss Scheduler::MissAfterLoads(const Sequence& sequence, int32_t num_found) const {
   const int32_t block = num_found / cache_.block_size();
   const int32_t end_of_block = (block + 1) * cache_.block_size();
-  if (end_of_block >= static_cast<int32_t>(tokens.size())) return {};
+  if (end_of_block >= static_cast<int32_t>(Matchable(sequence).size())) return {};
+  const bool has_failed = sequence.loads.has_failed;
   return {.reason = has_failed ? MissReason::kLoadFailed : MissReason::kUnseen,
           .block = block,
           .differing_token = num_found};
@@ -299,8 +305,20 @@ void Scheduler::ChargePrompt(Sequence& sequence) {
     shares_.ChargeCached(tenant, num_hit - sequence.num_paid);
     sequence.num_paid = num_hit;
   }
+  sequence.num_prepaid = sequence.num_paid;
   shares_.ChargePrompt(tenant, num_prompt - sequence.num_paid);
   sequence.num_paid = num_prompt;
+}
+
+// Corrects the charge for tokens that were loaded after the admission of `sequence`. The admission
+// has charged the tenant for the computation of the tokens from number `num_prepaid` on.
+void Scheduler::ChargeLoaded(const Sequence& sequence, int32_t first_token, int32_t num_tokens) {
+  const int32_t begin = std::max(first_token, sequence.num_prepaid);
+  const int32_t end = std::min(first_token + num_tokens, sequence.request().num_prompt());
+  if (begin >= end) return;
+  const int32_t tenant = sequence.group->standing.tenant;
+  shares_.ChargePrompt(tenant, begin - end);
+  shares_.ChargeCached(tenant, end - begin);
 }
 
 // Subtracts from the tenant's service the price of the prompt tokens that `sequence` was charged

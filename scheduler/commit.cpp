@@ -62,7 +62,7 @@ void Scheduler::CommitItem(const StepPlan& plan, const StepPlan::Item& item,
   --sequence.num_in_flight;
   sequence.num_pending -= item.num_samples > 0;
   cache_.ReleaseCopySource(sequence.table);
-  ReleaseLoads(sequence);
+  if (item.num_loaded > 0) CommitPart(item);
   if (!group.failed) {
     // The step may have computed a token that the sequence does not contain, because the sequence
     // ended while the step was in flight. Such a token does not count.
@@ -70,7 +70,8 @@ void Scheduler::CommitItem(const StepPlan& plan, const StepPlan::Item& item,
     sequence.num_computed_max = std::max(sequence.num_computed_max, sequence.num_computed);
     cache_.CacheBlocks(sequence.table, sequence.tokens(), sequence.num_computed);
     if (tier_ != nullptr) AddChunkEvents(sequence);
-    if (sequence.admission_pending && !sequence.ended()) CountAdmission(sequence);
+    const bool is_admitted = sequence.admission_pending && item.num_tokens > 0;
+    if (is_admitted && !sequence.ended()) CountAdmission(sequence);
   }
   if (item.num_scores > 0 && !group.failed && !sequence.ended()) {
     events_.prompt_logprobs.push_back({.request = group.request->id,
@@ -202,7 +203,7 @@ void Scheduler::Abort(const StepPlan& plan) {
     --sequence.num_in_flight;
     sequence.num_pending -= item->num_samples > 0;
     sequence.pending_sample = item->fed_sample;
-    sequence.num_planned = item->first_token;
+    sequence.num_planned = item->first_token - item->num_loaded;
     // If the request has ended, the index of its tenant may already belong to another tenant.
     if (sequence.group->num_unended > 0) {
       shares_.ChargeOutput(sequence.group->standing.tenant, -item->num_samples);

@@ -43,7 +43,7 @@ WaitForecast Scheduler::ForecastWait() const {
   for (const Sequence* sequence : running_) {
     const bool is_prompt =
         sequence->state == SequenceState::kRunning && sequence->num_missing() > 1;
-    if (is_prompt) num_running_tokens += sequence->num_missing();
+    if (is_prompt) num_running_tokens += NumToCompute(*sequence);
   }
   const double num_waiting_tokens =
       prompt_lengths_.computed_part() * static_cast<double>(num_waiting_prompt_tokens_);

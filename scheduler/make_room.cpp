@@ -1,5 +1,6 @@
 // Preemption: frees blocks and slots before a step is planned.
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "scheduler/scheduler.h"
@@ -120,7 +121,8 @@ Sequence* Scheduler::FindDisplaced() {
   if (has_slot && !is_blocked_) return nullptr;
   Sequence* victim = nullptr;
   for (Sequence* sequence : running_) {
-    if (sequence == protected_ || !HasWork(*sequence)) continue;
+    const bool may_continue = HasWork(*sequence) || sequence->needs_next_part();
+    if (sequence == protected_ || !may_continue) continue;
     // Skip sequences that were admitted while an earlier sequence did not fit (is_passing).
     // HeadFitsWithout decides about preemptions of these sequences.
     if (is_blocked_ && sequence->is_passing) continue;
@@ -171,8 +173,11 @@ void Scheduler::Preempt(Sequence& victim, PreemptionReason reason, StepPlan& pla
   INCIPIT_CHECK(num_in_flight_ == 0 && victim.num_in_flight == 0);
   running_.erase(std::ranges::find(running_, &victim));
   StopRunning(victim);
+  ReleaseLoads(victim);
   cache_.Free(victim.table);
-  victim.returning = true;
+  // A sequence that has computed nothing since its admission, but loaded a part of its prefix, is
+  // admitted like a new one.
+  victim.returning |= !std::exchange(victim.admission_pending, false);
   victim.loads.was_tried = false;
   ++victim.num_preemptions;
   ++plan.num_preemptions;

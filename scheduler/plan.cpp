@@ -1,6 +1,7 @@
 // Scheduler::Plan: the tokens that the next step computes for each running sequence.
 #include <algorithm>
 #include <limits>
+#include <span>
 
 #include "base/check.h"
 #include "scheduler/scheduler.h"
@@ -50,10 +51,10 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   INCIPIT_CHECK(num_in_flight_ > 0 || !loading_.empty() || idle());
 }
 
-// Returns true if the next step can compute a token of `sequence`. The next step can also compute a
-// token that the step in flight samples.
+// Returns true if the next step can compute a token of `sequence`, or can write loaded tokens of
+// `sequence` into blocks. The next step can also compute a token that the step in flight samples.
 bool Scheduler::HasWork(const Sequence& sequence) const {
-  if (sequence.state != SequenceState::kRunning) return false;
+  if (sequence.state != SequenceState::kRunning || sequence.needs_next_part()) return false;
   if (sequence.num_pending == 0) return true;
   return sequence.length() < sequence.request().length_max() && !NeedsPendingToken(sequence);
 }
@@ -75,16 +76,17 @@ Scheduler::Survey Scheduler::SurveyRunning() {
   num_promised_ = 0;
   for (Sequence* running : running_) {
     const Sequence& sequence = *running;
-    if (!HasWork(sequence)) continue;
+    const bool is_paused = sequence.state == SequenceState::kRunning && sequence.needs_next_part();
+    if (!HasWork(sequence) && !is_paused) continue;
     if (sequence.num_missing() == 1) {
       ++survey.num_decoding;
       survey.num_decode_blocks += NumBlocksForOne(sequence);
       continue;
     }
     prompts_.push_back(running);
-    running->is_at_risk = IsAtRisk(sequence, sequence.num_missing());
+    running->is_at_risk = IsAtRisk(sequence, NumToCompute(sequence));
     num_promised_ += cache_.BlocksNeeded(sequence.table, {}, sequence.length());
-    survey.num_prompt_tokens += sequence.num_missing();
+    survey.num_prompt_tokens += NumToCompute(sequence);
   }
   protected_ = FindProtected();
   survey.num_urgent_blocks = survey.num_decode_blocks;
@@ -190,7 +192,7 @@ void Scheduler::AddDecodes(const Survey& survey, StepPlan& plan) {
   if (survey.num_decoding == 0) return;
   const auto decode = [&](Sequence& sequence) {
     INCIPIT_CHECK(cache_.AllocateSlots(sequence.table, {}, sequence.num_planned + 1));
-    AddItem(sequence, 1, plan);
+    AddItem(sequence, 1, 0, plan);
   };
   const bool is_decoding = IsDecoding(*protected_);
   const int32_t budget = options_.step_tokens_max - (is_decoding ? 0 : 1);
@@ -203,6 +205,7 @@ void Scheduler::AddDecodes(const Survey& survey, StepPlan& plan) {
 
 // Returns true if the running prompt `a` gets tokens of the step before the running prompt `b`. The
 // first criterion in this list by which the prompts differ decides:
+// - A prompt that waits for the next part of its loads goes last, and gets no tokens.
 // - A prompt that was admitted while an earlier sequence did not fit (is_passing) goes last.
 // - The order of the policy (ComparePrompts).
 // - A prompt that may miss its deadline (is_at_risk) goes first; of two such prompts, the one with
@@ -211,6 +214,7 @@ void Scheduler::AddDecodes(const Survey& survey, StepPlan& plan) {
 //   long_prefill_tokens count as equal.
 // - The prompt with the smaller key (OrderKey) goes first.
 bool Scheduler::IsComputedBefore(const Sequence& a, const Sequence& b) const {
+  if (a.needs_next_part() != b.needs_next_part()) return b.needs_next_part();
   if (a.is_passing != b.is_passing) return b.is_passing;
   const std::partial_ordering order = policy_->ComparePrompts(a.standing, b.standing);
   if (order != 0) return order < 0;
@@ -236,9 +240,11 @@ void Scheduler::AddPrompts(Time now, StepPlan& plan, int32_t room) {
       !lacks_blocks_ && num_waiting() > 0 && num_running() < options_.running_max;
   std::ranges::sort(
       prompts_, [this](const Sequence* a, const Sequence* b) { return IsComputedBefore(*a, *b); });
-  const size_t num_prompts = prompts_.size();  // does not count prompts that Admit appends
+  // Prompts that this step can continue. Does not count prompts that Admit appends.
+  const auto num_prompts = static_cast<size_t>(std::ranges::count_if(
+      prompts_, [](const Sequence* prompt) { return !prompt->needs_next_part(); }));
   Sequence* oldest = nullptr;
-  for (Sequence* prompt : prompts_) {
+  for (Sequence* prompt : std::span(prompts_).first(num_prompts)) {
     if (oldest == nullptr || prompt->standing.key < oldest->standing.key) oldest = prompt;
   }
   int32_t for_oldest = oldest == nullptr ? 0 : (room + 3) / 4;
@@ -275,29 +281,46 @@ void Scheduler::AddPrompts(Time now, StepPlan& plan, int32_t room) {
 }
 
 // Adds up to `tokens_max` prompt tokens of a running sequence to the plan, or fewer if too few
-// blocks are free. Returns the number of added tokens.
+// blocks are free. If a part of the loads of `sequence` is in staging, also adds the writes of this
+// part. Returns the number of tokens that the step computes.
 int32_t Scheduler::ContinuePrompt(Sequence& sequence, int32_t tokens_max, StepPlan& plan) {
   const int32_t num_blocks =
       static_cast<int32_t>(sequence.table.blocks.size()) + cache_.num_free() - num_reserved_;
   const int32_t num_fitting = num_blocks * cache_.block_size() - sequence.num_planned;
-  const int32_t num_tokens = std::min({sequence.num_missing(), tokens_max, num_fitting});
-  if (num_tokens <= 0) return 0;
-  num_promised_ -= cache_.BlocksNeeded(sequence.table, {}, sequence.num_planned + num_tokens);
-  INCIPIT_CHECK(cache_.AllocateSlots(sequence.table, {}, sequence.num_planned + num_tokens));
-  AddItem(sequence, num_tokens, plan);
+  const int32_t num_loaded = LoadedOfNextPart(sequence, num_fitting);
+  int32_t num_tokens = 0;
+  if (num_loaded == 0 || !sequence.loads.has_next_part()) {
+    num_tokens =
+        std::min({sequence.num_missing() - num_loaded, tokens_max, num_fitting - num_loaded});
+  }
+  if (num_tokens <= 0 && num_loaded == 0) return 0;
+  num_tokens = std::max(num_tokens, 0);
+  sequence.num_planned += num_loaded;
+  const int32_t token_end = sequence.num_planned + num_tokens;
+  num_promised_ -= cache_.BlocksNeeded(sequence.table, {}, token_end);
+  INCIPIT_CHECK(cache_.AllocateSlots(sequence.table, {}, token_end));
+  // The sequence has waited for a part of its loads, and has computed no token yet.
+  if (sequence.admission_pending && sequence.num_in_flight == 0) {
+    sequence.group->wait.Enter(WaitReason::kShare, now_);
+  }
+  AddItem(sequence, num_tokens, num_loaded, plan);
   return num_tokens;
 }
 
-void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan) {
+// Adds a part of the step that computes the next `num_tokens` tokens of `sequence`. REQUIRES:
+// `num_planned` includes the `num_loaded` tokens that the step writes from staging into blocks.
+void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, int32_t num_loaded,
+                        StepPlan& plan) {
   SequenceGroup& group = *sequence.group;
   StepPlan::Item& item = plan.items.emplace_back();
   item.sequence = &sequence;
   item.first_token = sequence.num_planned;
   item.num_tokens = num_tokens;
+  item.num_loaded = num_loaded;
   item.sample_begin = static_cast<int32_t>(plan.samples.size());
   if (num_tokens == 1 && item.first_token >= group.num_prompt) {
     plan.shape.AddDecode(item.first_token);
-  } else {
+  } else if (num_tokens > 0) {
     plan.shape.AddPromptChunk(item.first_token, num_tokens);
   }
   const int32_t token_end = item.first_token + num_tokens;
@@ -326,7 +349,7 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan) 
     item.num_scores = std::max(0, std::min(token_end + 1, group.num_prompt) - item.score_begin);
   }
   const bool is_first = sequence.num_in_flight == 0;
-  if (is_first && !sequence.loads.tickets.empty()) AddWrites(sequence, plan);
+  if (num_loaded > 0) AddWrites(item, plan);
   if (is_first && sequence.table.copy.from != kNoBlock) plan.copies.push_back(sequence.table.copy);
   // Let lookups find the blocks that this step computes, except a block with a token that is not
   // sampled yet. The key of such a block is unknown.

@@ -35,10 +35,10 @@ int32_t Scheduler::NumInTier(const Sequence& sequence, int32_t first_chunk,
 }
 
 // Starts loads of the chunks that follow the first `num_found` tokens of `sequence`, and moves
-// `sequence` from the queue to loading_. Returns kNone if `sequence` must compute these tokens, for
-// example because the tier does not have the chunks, or because loads are not faster than
-// computing. Returns kLater if loads may start in a later plan, after loads of other sequences have
-// ended.
+// `sequence` from the queue to loading_. If staging has too few slots, starts only the loads of the
+// first part. Returns kNone if `sequence` must compute these tokens, for example because the tier
+// does not have the chunks, or because loads are not faster than computing. Returns kLater if loads
+// may start in a later plan, after loads of other sequences have ended.
 Scheduler::LoadStart Scheduler::StartLoads(Sequence& sequence, int32_t num_found) {
   PrefixLoads& loads = sequence.loads;
   if (loads.was_tried || !cache_.options().prefix_cache) return LoadStart::kNone;
@@ -62,17 +62,15 @@ Scheduler::LoadStart Scheduler::StartLoads(Sequence& sequence, int32_t num_found
   } else if (wait_max == Duration{}) {
     wait_max = kLoadWait;
   }
-  for (int32_t chunk = first_chunk; chunk < first_chunk + num_chunks; ++chunk) {
-    const std::optional<LoadTicket> ticket =
-        tier_->Load(IdentityOf(shape, sequence.table.root, sequence.table.tenant,
-                               sequence.table.hashes, sequence.tokens(), chunk));
-    if (!ticket) break;
-    loads.tickets.push_back(*ticket);
+  loads.first_chunk = first_chunk;
+  loads.end_chunk = first_chunk + num_chunks;
+  LoadPart(sequence);
+  if (loads.tickets.empty()) {
+    loads.end_chunk = 0;
+    return loading_.empty() ? LoadStart::kNone : LoadStart::kLater;
   }
-  if (loads.tickets.empty()) return loading_.empty() ? LoadStart::kNone : LoadStart::kLater;
   waiting_.Remove(sequence);
   if (&sequence == head_) SetHead(nullptr);
-  loads.first_chunk = first_chunk;
   loads.is_waiting = loads.was_tried = true;
   loads.has_failed = false;
   loads.wait_until = now_ + wait_max;
@@ -82,25 +80,38 @@ Scheduler::LoadStart Scheduler::StartLoads(Sequence& sequence, int32_t num_found
   return LoadStart::kStarted;
 }
 
-// Moves a sequence of loading_ back to the queue if all loads of the sequence have ended, or if the
-// sequence has waited too long. Keeps the tickets of the leading chunks that are ready, and
-// releases the other tickets.
+// Starts loads from chunk number `first_chunk` on, until staging is full.
+void Scheduler::LoadPart(Sequence& sequence) {
+  PrefixLoads& loads = sequence.loads;
+  for (int32_t chunk = loads.first_chunk; chunk < loads.end_chunk; ++chunk) {
+    const std::optional<LoadTicket> ticket =
+        tier_->Load(IdentityOf(tier_->shape(), sequence.table.root, sequence.table.tenant,
+                               sequence.table.hashes, sequence.tokens(), chunk));
+    if (!ticket) return;
+    loads.tickets.push_back(*ticket);
+  }
+}
+
+// Ends the wait of each sequence of loading_ whose loads have ended, or that has waited too long. A
+// waiting sequence returns to the queue. A running sequence can continue.
 void Scheduler::EndWaits(Time now) {
   tier_->Poll();
   for (size_t i = 0; i < loading_.size();) {
     Sequence& sequence = *loading_[i];
     PrefixLoads& loads = sequence.loads;
-    const auto state_of = [this](LoadTicket ticket) { return tier_->state(ticket); };
-    const bool is_pending =
-        std::ranges::find(loads.tickets, LoadState::kPending, state_of) != loads.tickets.end();
-    if (is_pending && now < loads.wait_until) {
+    if (!IsWaitOver(sequence, now)) {
       ++i;
       continue;
     }
     KeepReady(sequence);
     loads.is_waiting = false;
+    loads.wait_left = std::max(Duration{}, loads.wait_until - now);
     loading_[i] = loading_.back();
     loading_.pop_back();
+    if (std::exchange(loads.is_paused, false)) {
+      --num_paused_;
+      continue;
+    }
     sequence.group->wait.Enter(WaitReason::kShare, now);
     waiting_.Push(sequence);
     cache_.CountChanges(true);
@@ -108,17 +119,45 @@ void Scheduler::EndWaits(Time now) {
   }
 }
 
-// Releases the first load of `sequence` that is not ready, and all later loads.
-void Scheduler::KeepReady(Sequence& sequence) {
+// Returns true if no load of `sequence` is pending, or if `sequence` has waited too long. If the
+// next part has no ticket yet, starts its loads.
+bool Scheduler::IsWaitOver(Sequence& sequence, Time now) {
   PrefixLoads& loads = sequence.loads;
+  if (loads.wait_until == kNoDeadline) loads.wait_until = now + loads.wait_left;
+  if (now >= loads.wait_until) return true;
+  if (loads.tickets.empty()) {
+    LoadPart(sequence);
+    const size_t last_block = tier_->shape().last_block(loads.first_chunk);
+    return loads.tickets.empty() && !tier_->Has(sequence.table.hashes[last_block]);
+  }
+  const auto state_of = [this](LoadTicket ticket) { return tier_->state(ticket); };
+  return std::ranges::find(loads.tickets, LoadState::kPending, state_of) == loads.tickets.end();
+}
+
+// Keeps the tickets of the leading chunks that are ready. If a load is not ready, or if the next
+// part has no ticket, loads no later chunk.
+void Scheduler::KeepReady(Sequence& sequence) {
+  const PrefixLoads& loads = sequence.loads;
   const auto state_of = [this](LoadTicket ticket) { return tier_->state(ticket); };
   const auto end = std::ranges::find_if(
       loads.tickets, [](LoadState state) { return state != LoadState::kReady; }, state_of);
-  if (end == loads.tickets.end()) return;
+  const bool lacks_part = loads.tickets.empty() && loads.has_next_part();
+  if (end == loads.tickets.end() && !lacks_part) return;
+  KeepLoads(sequence, static_cast<size_t>(end - loads.tickets.begin()));
+}
+
+// Releases all loads of `sequence` except the first `num_kept`, and loads no later chunk. The
+// sequence computes the tokens of these chunks.
+void Scheduler::KeepLoads(Sequence& sequence, size_t num_kept) {
+  PrefixLoads& loads = sequence.loads;
   loads.has_failed = true;
   ++counts_.failed_loads;
+  const auto end = loads.tickets.begin() + static_cast<ptrdiff_t>(num_kept);
   std::for_each(end, loads.tickets.end(), [this](LoadTicket ticket) { tier_->Release(ticket); });
   loads.tickets.erase(end, loads.tickets.end());
+  loads.end_chunk = loads.first_chunk + static_cast<int32_t>(num_kept);
+  if (sequence.state != SequenceState::kRunning || sequence.group->admitted) return;
+  sequence.miss = MissAfterLoads(sequence, LoadableEnd(sequence));
 }
 
 // Returns the number of leading tokens of `sequence` that are ready in staging, or 0. The loaded
@@ -128,6 +167,33 @@ int32_t Scheduler::LoadedEnd(const Sequence& sequence) const {
   if (loads.tickets.empty()) return 0;
   const auto num_chunks = static_cast<int32_t>(loads.tickets.size());
   return (loads.first_chunk + num_chunks) * tier_->shape().num_tokens();
+}
+
+// Returns the number of leading tokens of `sequence` after all parts of its loads, or 0 if the
+// sequence has no loads. Assumes that no load fails.
+int32_t Scheduler::LoadableEnd(const Sequence& sequence) const {
+  return tier_ == nullptr ? 0 : sequence.loads.end_chunk * tier_->shape().num_tokens();
+}
+
+// Returns the number of tokens that the running `sequence` must compute. Does not count tokens that
+// are loaded. Assumes that no load fails.
+int32_t Scheduler::NumToCompute(const Sequence& sequence) const {
+  return sequence.length() - std::max(sequence.num_planned, LoadableEnd(sequence));
+}
+
+// Returns the number of tokens of the running `sequence` that the next part of its loads has in
+// staging. If the blocks of these tokens do not fit, because the number exceeds `tokens_max`,
+// releases the loads and returns 0.
+int32_t Scheduler::LoadedOfNextPart(Sequence& sequence, int32_t tokens_max) {
+  // A step in flight already writes the loaded chunks.
+  if (sequence.loads.tickets.empty() || sequence.num_in_flight > 0) return 0;
+  KeepReady(sequence);
+  if (LoadedEnd(sequence) - sequence.num_planned > tokens_max) KeepLoads(sequence, 0);
+  const int32_t num_loaded = std::max(0, LoadedEnd(sequence) - sequence.num_planned);
+  if (num_loaded > 0 && !sequence.group->admitted) {
+    sequence.miss = MissAfterLoads(sequence, LoadedEnd(sequence));
+  }
+  return num_loaded;
 }
 
 // Returns the number of leading tokens of `sequence` that a step need not compute: tokens of the
@@ -150,13 +216,13 @@ int32_t Scheduler::FoundEnd(Sequence& sequence, ComputedBlocks& computed) {
   return loaded_end;
 }
 
-// Adds the writes of the loaded blocks of `sequence` to the plan. REQUIRES: the plan contains the
-// first step of `sequence` since its admission.
-void Scheduler::AddWrites(Sequence& sequence, StepPlan& plan) {
+// Adds the writes of the loaded blocks of `item` to the plan.
+void Scheduler::AddWrites(const StepPlan::Item& item, StepPlan& plan) {
+  const Sequence& sequence = *item.sequence;
   const int32_t per_chunk = tier_->shape().blocks_per_chunk;
-  const int32_t end = sequence.num_hit_tokens / cache_.block_size();
-  for (int32_t block = end - sequence.num_loaded_tokens / cache_.block_size(); block < end;
-       ++block) {
+  const int32_t begin = (item.first_token - item.num_loaded) / cache_.block_size();
+  const int32_t end = item.first_token / cache_.block_size();
+  for (int32_t block = begin; block < end; ++block) {
     const int32_t chunk = block / per_chunk - sequence.loads.first_chunk;
     plan.writes.push_back({.to = sequence.table.blocks[static_cast<size_t>(block)],
                            .ticket = sequence.loads.tickets[static_cast<size_t>(chunk)],
@@ -164,11 +230,37 @@ void Scheduler::AddWrites(Sequence& sequence, StepPlan& plan) {
   }
 }
 
-// Ends the use of all loaded chunks of `sequence`. REQUIRES: no step in flight writes them.
+// Releases the loads that the step of `item` has written into blocks. If another part follows, the
+// sequence waits for this part.
+void Scheduler::CommitPart(const StepPlan::Item& item) {
+  Sequence& sequence = *item.sequence;
+  PrefixLoads& loads = sequence.loads;
+  loads.first_chunk += static_cast<int32_t>(loads.tickets.size());
+  for (const LoadTicket ticket : loads.tickets) tier_->Release(ticket);
+  loads.tickets.clear();
+  if (sequence.state != SequenceState::kRunning) return;
+  // The admission has counted the first part.
+  if (item.first_token > sequence.num_hit_tokens) {
+    ChargeLoaded(sequence, item.first_token - item.num_loaded, item.num_loaded);
+    sequence.num_hit_tokens += item.num_loaded;
+    sequence.num_loaded_tokens += item.num_loaded;
+  }
+  if (!loads.has_next_part()) return;
+  loads.is_waiting = loads.is_paused = true;
+  loads.wait_until = kNoDeadline;
+  loading_.push_back(&sequence);
+  ++num_paused_;
+  sequence.group->wait.Enter(WaitReason::kLoad, now_);
+}
+
+// Ends the use of all loads of `sequence`, and loads no later part. REQUIRES: no step in flight
+// writes loaded chunks of `sequence`.
 void Scheduler::ReleaseLoads(Sequence& sequence) {
   PrefixLoads& loads = sequence.loads;
   for (const LoadTicket ticket : loads.tickets) tier_->Release(ticket);
   loads.tickets.clear();
+  loads.end_chunk = 0;
+  num_paused_ -= std::exchange(loads.is_paused, false);
   if (!std::exchange(loads.is_waiting, false)) return;
   loading_.erase(std::ranges::find(loading_, &sequence));
 }
@@ -207,7 +299,7 @@ void Scheduler::RemoveFromTier(const Sequence& sequence) {
 // or that the tier can load. Refreshes the match of `sequence`.
 int32_t Scheduler::NumFoundAtMost(Sequence& sequence) {
   RefreshMatch(sequence);
-  const int32_t num_found = std::max(sequence.match.num_tokens, LoadedEnd(sequence));
+  const int32_t num_found = std::max(sequence.match.num_tokens, LoadableEnd(sequence));
   if (tier_ == nullptr || sequence.loads.was_tried) return num_found;
   const int32_t chunk_tokens = tier_->shape().num_tokens();
   const int32_t first_chunk = num_found / chunk_tokens;

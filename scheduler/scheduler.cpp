@@ -35,7 +35,8 @@ Scheduler::Scheduler(const SchedulerOptions& options, KvCacheManager& cache, Pre
     const ChunkShape& shape = tier->shape();
     INCIPIT_CHECK(shape.block_size == cache.block_size());
     INCIPIT_CHECK(IsSha256(cache.options().hash));
-    loading_.reserve(static_cast<size_t>(options.loads_max));
+    loading_.reserve(static_cast<size_t>(options.loads_max) +
+                     static_cast<size_t>(options.running_max));
     const auto num_chunks = static_cast<size_t>(options.chunk_events_max);
     events_.chunks.reserve(num_chunks);
     events_.chunk_blocks.reserve(num_chunks * static_cast<size_t>(shape.blocks_per_chunk));
@@ -168,7 +169,7 @@ void Scheduler::LookAtDeadline(SequenceGroup& group, Time now) {
   if (!group.admitted && prompt.state == SequenceState::kWaiting) {
     needed = PromptTime(prompt, NumMissingAtMost(prompt), kRefusalRatio);
   } else if (is_running) {
-    needed = PromptTime(prompt, prompt.num_missing(), 1);
+    needed = PromptTime(prompt, NumToCompute(prompt), 1);
   }
   const Time look_at = needed > Duration{} ? request.first_token_by() - needed : request.deadline;
   if (look_at <= now) {
@@ -185,7 +186,7 @@ void Scheduler::LookAtDeadline(SequenceGroup& group, Time now) {
 // Assumes that no block of this prefix is evicted, and that no load fails.
 int32_t Scheduler::NumMissingAtMost(Sequence& sequence) {
   if (sequence.producer != nullptr) return sequence.num_tokens() - sequence.shared_tokens;
-  if (sequence.loads.is_waiting) return sequence.num_tokens() - LoadedEnd(sequence);
+  if (sequence.loads.is_waiting) return sequence.num_tokens() - LoadableEnd(sequence);
   return sequence.num_tokens() - NumFoundAtMost(sequence);
 }
 

@@ -58,9 +58,11 @@ struct SchedulerOptions {
   int32_t preemptions_max = 3;
   // True: later sequences may be admitted while an earlier sequence does not fit into the cache.
   bool passing = true;
-  int32_t loads_max = 16;  // maximum number of sequences that wait for loads from a tier
-  // Maximum time that a sequence waits for its loads. 0: half of the predicted time to compute the
-  // same tokens, or kLoadWait if the time cannot be predicted yet.
+  // Maximum number of sequences that wait for loads from a tier. Sequences that wait for the second
+  // or a later part of their loads may exceed the limit.
+  int32_t loads_max = 16;
+  // Maximum time that a sequence waits for its loads, all parts together. 0: half of the predicted
+  // time to compute the same tokens, or kLoadWait if the time cannot be predicted yet.
   Duration load_wait_max{};
   // Maximum number of chunks that one commit reports for a tier to store (ChunkEvent). The next
   // commits report the other chunks.
@@ -112,6 +114,9 @@ struct StepPlan {
   struct Item {
     Sequence* sequence = nullptr;
     int32_t first_token = 0, num_tokens = 0;
+    // The step writes the loaded tokens [first_token - num_loaded, first_token) of `sequence` from
+    // staging into blocks. If a later part of the loads is missing, num_tokens is 0.
+    int32_t num_loaded = 0;
     // Index of the last token of this item among the samples of the previous step. -1: the value of
     // the last token is already known, so no sample of the previous step is needed.
     int32_t fed_sample = -1;
@@ -187,6 +192,10 @@ struct SchedulerEvents {
 // - If a tier has chunks of the prefix of a sequence, the sequence waits for loads of these chunks.
 //   The sequence does not wait if the predicted time of the loads is not below the predicted time
 //   to compute the chunks. A waiting sequence holds no blocks, and waits at most load_wait_max.
+// - If staging cannot hold all chunks of a sequence, the chunks are loaded in parts. The sequence
+// is
+//   admitted when the first part is loaded. While it waits for the next part, it holds the blocks
+//   of the earlier parts and can be preempted.
 // - If the first waiting sequence (the head) does not fit into the cache, later sequences (passing
 //   sequences) may be admitted. The cached prefix of the head is not evicted. As soon as the blocks
 //   of passing sequences suffice for the head, passing sequences are preempted.
@@ -254,8 +263,11 @@ class Scheduler {
   bool all_ended() const { return groups_.empty(); }
   int32_t num_in_flight() const { return num_in_flight_; }                       // steps
   int32_t num_running() const { return static_cast<int32_t>(running_.size()); }  // sequences
-  int32_t num_waiting() const { return waiting_.size() + num_parked_ + num_loading(); }
-  // Number of sequences that wait for loads from a tier.
+  int32_t num_waiting() const {
+    return waiting_.size() + num_parked_ + num_loading() - num_paused_;
+  }
+  // Number of sequences that wait for loads from a tier. Includes running sequences that wait for
+  // the next part of their loads.
   int32_t num_loading() const { return static_cast<int32_t>(loading_.size()); }
   // Returns the time at which Plan must be called, even if no request arrives, no step ends and no
   // load ends: the earliest deadline of a request, or the end of the longest wait for loads.
@@ -315,7 +327,7 @@ class Scheduler {
   bool IsComputedBefore(const Sequence& a, const Sequence& b) const;
   void AddPrompts(Time now, StepPlan& plan, int32_t room);
   int32_t ContinuePrompt(Sequence& sequence, int32_t tokens_max, StepPlan& plan);
-  void AddItem(Sequence& sequence, int32_t num_tokens, StepPlan& plan);
+  void AddItem(Sequence& sequence, int32_t num_tokens, int32_t num_loaded, StepPlan& plan);
 
   // Admission (admit.cpp).
   struct Candidates {
@@ -337,8 +349,10 @@ class Scheduler {
                         int32_t num_found, int32_t room, StepPlan& plan);
   Miss ExplainMiss(const Sequence& sequence, const ComputedBlocks& computed,
                    int32_t num_found) const;
+  Miss MissAfterLoads(const Sequence& sequence, int32_t num_found) const;
   void CountOvertaken(const Sequence& admitted);
   void ChargePrompt(Sequence& sequence);
+  void ChargeLoaded(const Sequence& sequence, int32_t first_token, int32_t num_tokens);
   void RefundPrompt(Sequence& sequence);
   void InsertRunning(Sequence& sequence);
   SequenceTokens Matchable(const Sequence& sequence) const;
@@ -358,10 +372,17 @@ class Scheduler {
   int32_t NumInTier(const Sequence& sequence, int32_t first_chunk, int32_t chunks_max) const;
   int32_t NumFoundAtMost(Sequence& sequence);
   int32_t LoadedEnd(const Sequence& sequence) const;
+  int32_t LoadableEnd(const Sequence& sequence) const;
+  int32_t NumToCompute(const Sequence& sequence) const;
   int32_t FoundEnd(Sequence& sequence, ComputedBlocks& computed);
+  int32_t LoadedOfNextPart(Sequence& sequence, int32_t tokens_max);
+  void LoadPart(Sequence& sequence);
   void EndWaits(Time now);
+  bool IsWaitOver(Sequence& sequence, Time now);
   void KeepReady(Sequence& sequence);
-  void AddWrites(Sequence& sequence, StepPlan& plan);
+  void KeepLoads(Sequence& sequence, size_t num_kept);
+  void AddWrites(const StepPlan::Item& item, StepPlan& plan);
+  void CommitPart(const StepPlan::Item& item);
   void ReleaseLoads(Sequence& sequence);
   void AddChunkEvents(Sequence& sequence);
   void RemoveFromTier(const Sequence& sequence);
@@ -411,6 +432,7 @@ class Scheduler {
   // Number of these sequences that were overtaken kOvertakenMax times.
   int32_t num_exhausted_ = 0;
   std::vector<Sequence*> loading_;  // sequences that wait for loads from a tier
+  int32_t num_paused_ = 0;          // sequences of loading_ that run (PrefixLoads::is_paused)
   int64_t num_slow_loads_ = 0;      // loads that were predicted to take longer than computing
   DeadlineHeap deadlines_;
   SchedulerEvents events_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -39,19 +40,29 @@ struct CachedMatch {
   uint32_t last_changes = 0, next_changes = 0;
 };
 
-// The loads of chunks of one sequence from a tier (prefix_loads.cpp).
+// The loads of chunks of one sequence from a tier (prefix_loads.cpp). If staging cannot hold all
+// chunks at the same time, the chunks are loaded in parts. A step writes one part into blocks, and
+// the next part is loaded after the commit of this step.
 struct PrefixLoads {
-  // Tickets of consecutive chunks. Each ticket belongs to the sequence until the step that writes
-  // the chunks into blocks is committed.
+  // Tickets of consecutive chunks: the current part. Each ticket belongs to the sequence until the
+  // step that writes the chunks into blocks is committed.
   std::vector<LoadTicket> tickets;
   int32_t first_chunk = 0;  // number of the chunk of tickets.front()
+  int32_t end_chunk = 0;    // number of the last chunk of the last part, plus 1
   // True while the sequence waits for its loads. The sequence is then not in the queue.
   bool is_waiting = false;
-  Time wait_until{};  // time at which the sequence stops waiting for loads
+  // True while the sequence waits for the second or a later part. The sequence then runs: it holds
+  // the blocks of the earlier parts.
+  bool is_paused = false;
+  // Time at which the sequence stops waiting for loads. kNoDeadline: the next plan sets the time.
+  Time wait_until{};
+  Duration wait_left{};  // time for which the sequence may wait for the next parts together
   // True if loads were started since the arrival or the latest preemption. If `was_tried` is true,
   // the sequence does not start loads again.
   bool was_tried = false;
   bool has_failed = false;  // true: at least one of the loads failed or took too long
+
+  bool has_next_part() const { return first_chunk + std::ssize(tickets) < end_chunk; }
 };
 
 // One choice (output) of a request. The tokens of a sequence are the prompt and then the output.
@@ -111,7 +122,10 @@ struct Sequence {
   // Number of leading chunks for which the scheduler has decided whether a tier must store them.
   int32_t num_chunks_seen = 0;
 
-  int32_t num_paid = 0;         // number of prompt tokens that the tenant was charged for
+  int32_t num_paid = 0;  // number of prompt tokens that the tenant was charged for
+  // Number of prompt tokens that the latest admission did not charge as computed tokens, because
+  // they were cached or paid earlier.
+  int32_t num_prepaid = 0;
   int32_t num_in_flight = 0;    // steps in flight that compute tokens of the sequence
   int32_t num_planned = 0;      // number of computed tokens after the steps in flight
   int32_t num_pending = 0;      // tokens that the steps in flight sample for the sequence
@@ -119,8 +133,9 @@ struct Sequence {
   // True if the next lookup may find blocks that this request computed earlier. Either the sequence
   // was preempted, or this choice could not start when the prompt of the request was computed.
   bool returning = false;
-  bool admission_pending = false;  // true: no step is committed since the latest admission
-  // Number of tokens that were found at the admission, in the cache or in a tier.
+  // True: no step that computes tokens of the sequence is committed since the latest admission.
+  bool admission_pending = false;
+  // Number of tokens that were found in the cache at the admission, or were loaded from a tier.
   int32_t num_hit_tokens = 0;
   int32_t num_loaded_tokens = 0;  // number of tokens, among num_hit_tokens, loaded from a tier
   // Number of tokens, included in num_hit_tokens, that the device copies from another block. Only
@@ -138,6 +153,11 @@ struct Sequence {
   int32_t length() const { return num_tokens() + num_pending; }
   int32_t num_missing() const { return length() - num_planned; }
   bool ended() const { return state == SequenceState::kEnding || state == SequenceState::kEnded; }
+  // Returns true if the running sequence can continue only after the next part of its loads: the
+  // part is not in staging yet, or the step that writes the previous part is in flight.
+  bool needs_next_part() const {
+    return loads.is_paused || (num_in_flight > 0 && loads.has_next_part());
+  }
   void Append(TokenId token);  // appends `token` to the output, and counts it in `counts`
 };
 

@@ -116,8 +116,9 @@ void BindDiskCache(Options& o, Flags& flags) {
               o.tier_write_max, {0});
   flags.Bytes(
       {"tier-staging", "SIZE",
-       "Memory for chunks that are copied between the device and the disk. If the memory is "
-       "full, chunks are computed instead of loaded, and are not stored."},
+       "Memory for chunks that are copied between the device and the disk. If a prompt needs more "
+       "memory, its chunks are loaded in parts. If the memory is full, loads wait at most "
+       "--tier-wait-max, and chunks are not stored."},
       o.tier_staging, {1 << 20, int64_t{64} << 30});
   flags.Integer({"tier-loads-max", "N",
                  "Maximum number of requests that wait for the disk cache at the same time. Later "

@@ -67,6 +67,27 @@ TEST_P(EngineTierTest, ANewEngineLoadsTheChunksOfAnEarlierEngine) {
   EXPECT_EQ(tier_->num_tickets(), 0);
 }
 
+// Staging has room for 1 of 4 chunks, so the prefix arrives in 4 parts.
+TEST_P(EngineTierTest, APrefixLargerThanStagingArrivesInParts) {
+  CreateTier({.shape = kShape, .staging_slots = 1});
+  for (uint64_t id = 1; tier_->num_chunks() < 4; ++id) {
+    EngineFixture& fixture = Restart();
+    ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 33, 4)).ok());
+    fixture.listener.WaitForEnd(1);
+    fixture_.reset();
+    tier_->Poll();
+    ASSERT_LT(id, 100u);
+  }
+  EngineFixture& fixture = Restart();
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 33, 4)).ok());
+  fixture.listener.WaitForEnd(1);
+  EXPECT_EQ(fixture.listener.OutputOf(1).tokens,
+            EngineFixture::Expected(EngineFixture::Ask(1, 33, 4)));
+  EXPECT_EQ(fixture.listener.AdmissionOf(1).num_loaded_tokens, 32);
+  fixture_.reset();
+  EXPECT_EQ(tier_->num_tickets(), 0);
+}
+
 // No other event wakes the engine while the load hangs. The wait ends at its time limit.
 TEST_P(EngineTierTest, ALoadThatHangsDelaysARequestForALimitedTime) {
   CreateTier({});

@@ -3,56 +3,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 #include <utility>
 
-#include "tests/scheduler/scheduler_fixture.h"
-#include "tests/support/fake_tier.h"
+#include "tests/scheduler/loads_fixture.h"
 
 namespace incipit {
 namespace {
 
 using std::chrono::milliseconds;
-
-constexpr int32_t kBlock = 4, kChunk = 8;  // tokens
-const ChunkShape kShape = {
-    .block_size = kBlock, .blocks_per_chunk = 2, .block_bytes = kBlock * sizeof(uint64_t)};
-
-// A scheduler whose tier has the chunks of the prompt of request 1. The cache is empty.
-class LoadsTest : public testing::Test {
- protected:
-  explicit LoadsTest(FakeTierOptions tier_options = {.shape = kShape, .polls_max = 0},
-                     SchedulerOptions limits = {.step_tokens_max = 64, .running_max = 8})
-      : tier_(tier_options),
-        fixture_({.num_blocks = 64, .block_size = kBlock}, std::move(limits), &tier_) {
-    fixture_.Add(Ask(1, 33));
-    Finish();
-    expected_ = fixture_.OutputOf(1).tokens;
-    EXPECT_EQ(tier_.num_chunks(), 4);
-    ResetDevice();
-  }
-
-  // Returns a request with the prompt 0, 1, 2 and so on.
-  static Request Ask(uint64_t id, int32_t num_prompt, int32_t num_output = 4) {
-    Request request = SchedulerFixture::Ask(id, num_prompt, num_output);
-    std::iota(request.prompt.begin(), request.prompt.end(), 0);
-    return request;
-  }
-  // Runs steps until all requests have ended. Each plan is 1 ms later than the previous plan.
-  void Finish() {
-    for (int32_t i = 0; i < 10'000 && !fixture_.scheduler.idle(); ++i) Step();
-    EXPECT_TRUE(fixture_.scheduler.idle());
-    tier_.Poll();
-  }
-  SchedulerFixture::Shares Step() { return fixture_.Step(now_ += milliseconds(1)); }
-  void ResetDevice() { ASSERT_TRUE(fixture_.cache.ResetPrefixCache()); }
-  const AdmissionEvent& AdmissionOf(uint64_t id) { return fixture_.admissions[id]; }
-
-  FakeTier tier_;
-  SchedulerFixture fixture_;
-  Time now_{};
-  std::vector<TokenId> expected_;  // output of request 1
-};
 
 TEST_F(LoadsTest, APrefixInTheTierIsNotComputed) {
   fixture_.Add(Ask(2, 33));
@@ -238,7 +196,7 @@ TEST_F(LoadsTest, AFailedRequestRemovesItsChunks) {
 
 class FailingLoadsTest : public LoadsTest {
  protected:
-  FailingLoadsTest() : LoadsTest({.shape = kShape, .polls_max = 0, .fail = 100}) {}
+  FailingLoadsTest() : LoadsTest({.shape = kLoadsShape, .polls_max = 0, .fail = 100}) {}
 };
 
 TEST_F(FailingLoadsTest, AFailedLoadIsComputed) {
@@ -254,7 +212,7 @@ TEST_F(FailingLoadsTest, AFailedLoadIsComputed) {
 class HangingLoadsTest : public LoadsTest {
  protected:
   HangingLoadsTest()
-      : LoadsTest({.shape = kShape, .polls_max = 0, .hang = 100},
+      : LoadsTest({.shape = kLoadsShape, .polls_max = 0, .hang = 100},
                   {.step_tokens_max = 64, .running_max = 8, .load_wait_max = milliseconds(10)}) {}
 };
 
@@ -271,28 +229,11 @@ TEST_F(HangingLoadsTest, AWaitForLoadsIsBounded) {
   EXPECT_EQ(tier_.num_tickets(), 0);
 }
 
-class SmallStagingTest : public LoadsTest {
- protected:
-  SmallStagingTest()
-      : LoadsTest({.shape = kShape, .staging_slots = 3, .polls_max = 0}, OneChunk()) {}
-  // One commit reports one chunk, so that staging has room for the chunk.
-  static SchedulerOptions OneChunk() {
-    return {.step_tokens_max = 8, .running_max = 8, .chunk_events_max = 1};
-  }
-};
-
-TEST_F(SmallStagingTest, WhatStagingDoesNotHoldIsComputed) {
-  fixture_.Add(Ask(2, 33));
-  Finish();
-  EXPECT_EQ(AdmissionOf(2).num_loaded_tokens, 24);
-  EXPECT_EQ(AdmissionOf(2).miss.block, 6);
-  EXPECT_EQ(fixture_.OutputOf(2).tokens, expected_);
-}
-
 class FullTest : public LoadsTest {
  protected:
   FullTest()
-      : LoadsTest({.shape = kShape, .polls_max = 0}, {.step_tokens_max = 64, .running_max = 2}) {}
+      : LoadsTest({.shape = kLoadsShape, .polls_max = 0},
+                  {.step_tokens_max = 64, .running_max = 2}) {}
 };
 
 // One tenant has both slots when a request of another tenant arrives. No sequence is preempted
@@ -322,7 +263,7 @@ TEST_F(FullTest, NothingIsPreemptedForARequestThatLoads) {
 class SlowTierTest : public LoadsTest {
  protected:
   SlowTierTest()
-      : LoadsTest({.shape = kShape, .polls_max = 0, .load_time = std::chrono::seconds(100)}) {}
+      : LoadsTest({.shape = kLoadsShape, .polls_max = 0, .load_time = std::chrono::seconds(100)}) {}
 };
 
 TEST_F(SlowTierTest, ALoadThatTakesLongerThanComputingIsNotStarted) {
@@ -394,8 +335,8 @@ TEST_F(LoadsTest, AGapBeforeTheLoadedChunksIsComputed) {
 }
 
 TEST(ChunkEventsTest, EachCompleteChunkIsReportedOnce) {
-  FakeTier tier({.shape = kShape, .polls_max = 0});
-  SchedulerFixture fixture({.num_blocks = 64, .block_size = kBlock},
+  FakeTier tier({.shape = kLoadsShape, .polls_max = 0});
+  SchedulerFixture fixture({.num_blocks = 64, .block_size = kLoadsBlock},
                            {.step_tokens_max = 6, .running_max = 2}, &tier);
   fixture.Add(SchedulerFixture::Ask(1, 20, 5));
   fixture.StepToTheEnd();
@@ -404,8 +345,8 @@ TEST(ChunkEventsTest, EachCompleteChunkIsReportedOnce) {
 }
 
 TEST(ChunkEventsTest, AChunkThatIsOnlyInTheCacheIsStoredLater) {
-  FakeTier tier({.shape = kShape, .polls_max = 0});
-  SchedulerFixture fixture({.num_blocks = 64, .block_size = kBlock},
+  FakeTier tier({.shape = kLoadsShape, .polls_max = 0});
+  SchedulerFixture fixture({.num_blocks = 64, .block_size = kLoadsBlock},
                            {.step_tokens_max = 64, .running_max = 2}, &tier);
   fixture.Add(SchedulerFixture::Ask(1, 17, 1));
   fixture.StepToTheEnd();
@@ -441,8 +382,8 @@ TEST(ChunkEventsTest, TheTimeToLiveOfTheRequestAppliesToItsChunks) {
 // Requests 1 and 2 have the same prompt. Request 1 gets values that are not finite, so the blocks
 // of both requests may be wrong.
 TEST(ChunkEventsTest, ChunksThatMayBeWrongAreNotReported) {
-  FakeTier tier({.shape = kShape, .polls_max = 0});
-  SchedulerFixture fixture({.num_blocks = 64, .block_size = kBlock},
+  FakeTier tier({.shape = kLoadsShape, .polls_max = 0});
+  SchedulerFixture fixture({.num_blocks = 64, .block_size = kLoadsBlock},
                            {.step_tokens_max = 64, .running_max = 2, .chunk_events_max = 1}, &tier);
   fixture.Add(SchedulerFixture::Ask(1, 33, 10));
   fixture.Step();
@@ -459,8 +400,8 @@ TEST(ChunkEventsTest, ChunksThatMayBeWrongAreNotReported) {
 }
 
 TEST(ChunkEventsTest, ACommitReportsALimitedNumberOfChunks) {
-  FakeTier tier({.shape = kShape, .polls_max = 0});
-  SchedulerFixture fixture({.num_blocks = 64, .block_size = kBlock},
+  FakeTier tier({.shape = kLoadsShape, .polls_max = 0});
+  SchedulerFixture fixture({.num_blocks = 64, .block_size = kLoadsBlock},
                            {.step_tokens_max = 64, .running_max = 2, .chunk_events_max = 3}, &tier);
   fixture.Add(SchedulerFixture::Ask(1, 60, 3));
   fixture.Step();

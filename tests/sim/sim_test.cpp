@@ -42,6 +42,9 @@ TEST(SimulationTest, EveryRequestGetsItsOwnOutputWhateverElseHappens) {
   EXPECT_GT(counts.fed, 10'000);
   EXPECT_GT(counts.counted, 10'000);
   EXPECT_GT(counts.sat_out, 1000);
+  EXPECT_GT(counts.loaded_tokens, 1000);
+  EXPECT_GT(counts.failed_loads, 100);
+  EXPECT_GT(counts.load_parts, 100);
 }
 
 }  // namespace

@@ -45,6 +45,10 @@ Simulation::Simulation(uint64_t seed, SimulationCounts& counts) : dice_(seed), c
   RandomizeRates();
   // Evict often, so that the cache lacks what the tier has.
   if (tier_ != nullptr && dice_.Chance(75)) rates_.evict = dice_.Pick(10, 60);
+  // In half of these simulations, all requests may load chunks of the same few prefixes.
+  if (tier_ != nullptr && dice_.Chance(50)) {
+    rates_.salt = rates_.prompt_logprobs = rates_.no_read = rates_.reset = rates_.life = 0;
+  }
   alphabet_ = dice_.Chance(50) ? 2 : kVocab;
   arrivals_left_ = dice_.Pick(5, 60);
   const auto capacity = static_cast<int32_t>(cache_->capacity_tokens());
@@ -85,7 +89,7 @@ void Simulation::RandomizeTier() {
                 .blocks_per_chunk = 1 << (dice_.Chance(50) ? 0 : dice_.Pick(1, 2)),
                 .block_bytes = sizeof(uint64_t) * static_cast<size_t>(block_size)},
       .seed = static_cast<uint64_t>(dice_.Pick(0, 1'000'000)),
-      .staging_slots = dice_.Pick(1, 30),
+      .staging_slots = dice_.Chance(60) ? dice_.Pick(1, 4) : dice_.Pick(5, 30),
       .chunks_max = dice_.Chance(50) ? 1000 : dice_.Pick(1, 20),
       .polls_max = dice_.Pick(0, 4),
       .load_time = std::chrono::microseconds(dice_.Chance(70) ? 0 : dice_.Pick(1, 20'000)),
@@ -369,6 +373,7 @@ SimulationCounts& SimulationCounts::operator+=(const SimulationCounts& other) {
   loads += other.loads;
   loaded_tokens += other.loaded_tokens;
   failed_loads += other.failed_loads;
+  load_parts += other.load_parts;
   return *this;
 }
 
@@ -383,10 +388,10 @@ std::string SimulationCounts::ToString() const {
       "{} steps planned while another step was in flight, {} tokens planned before they were "
       "sampled, {} such tokens of requests with penalties, {} omissions of a sequence from a step, "
       "{} stored chunks, {} started loads of chunks, {} loaded prompt tokens, "
-      "{} admissions after a failed load",
+      "{} admissions after a failed load, {} loads in parts",
       steps, tokens, requests, refused, preemptions, cancels, expired, failed, aborts, forks,
       hit_tokens, copied_tokens, evictions, low_priority, lives_over, regret, resets, collisions,
-      ahead, fed, counted, sat_out, stored_chunks, loads, loaded_tokens, failed_loads);
+      ahead, fed, counted, sat_out, stored_chunks, loads, loaded_tokens, failed_loads, load_parts);
 }
 
 std::string Simulate(uint64_t seed, SimulationCounts& counts) {

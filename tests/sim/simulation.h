@@ -24,8 +24,9 @@ struct SimulationCounts {
   int64_t sat_out = 0;
   // stored_chunks: chunks that were copied to the tier. loads: chunks that the tier began to load.
   // loaded_tokens: prompt tokens that were loaded instead of computed. failed_loads: admissions of
-  // which a load failed or took too long.
-  int64_t stored_chunks = 0, loads = 0, loaded_tokens = 0, failed_loads = 0;
+  // which a load failed or took too long. load_parts: parts of steps that write loaded chunks and
+  // compute no token, because staging could not hold all chunks.
+  int64_t stored_chunks = 0, loads = 0, loaded_tokens = 0, failed_loads = 0, load_parts = 0;
 
   SimulationCounts& operator+=(const SimulationCounts& other);
   std::string ToString() const;

@@ -28,20 +28,28 @@ bool IsIn(const StepPlan& plan, const Sequence& sequence) {
   return std::ranges::count(plan.items, &sequence, &StepPlan::Item::sequence) > 0;
 }
 
-// Returns true if the latest plan admitted the sequence of `item`.
+// Returns true if the latest plan admitted the sequence of `item`. A sequence that waited for the
+// next part of its loads was admitted earlier, and has committed blocks.
 bool IsAdmitted(const StepPlan::Item& item) {
-  return item.sequence->admission_pending && item.sequence->num_in_flight == 1;
+  return item.sequence->admission_pending && item.sequence->num_in_flight == 1 &&
+         item.sequence->table.num_committed == 0;
 }
 
 }  // namespace
 
 void Simulation::PlanAndCheck() {
   std::vector<Sequence*> running_before;
+  bool has_paused = false;
   std::map<const Sequence*, uint64_t> ids;  // ids of the requests of running_before
   was_passing_.clear();
   for (Sequence* sequence : scheduler_->running()) {
     if (sequence->request().deadline <= now_ || IsAtItsEnd(*sequence)) continue;
     if (SitsOut(*sequence)) continue;
+    if (sequence->needs_next_part()) {
+      // The sequence may be the protected one, if its loads end now.
+      has_paused = true;
+      continue;
+    }
     running_before.push_back(sequence);
     ids[sequence] = static_cast<uint64_t>(sequence->request().id);
     if (sequence->is_passing) was_passing_.insert(sequence);
@@ -65,7 +73,7 @@ void Simulation::PlanAndCheck() {
     // never planned while another step is in flight.
     const bool may_preempt =
         scheduler_->head() != nullptr || limits_.scheduling == SchedulingKind::kFair;
-    const bool can_plan_ahead = !running_before.empty() && !may_preempt &&
+    const bool can_plan_ahead = !running_before.empty() && !may_preempt && !has_paused &&
                                 NumBlocksNeeded(running_before) <= cache_->num_free();
     Expect(num_in_flight == 0 || !can_plan_ahead,
            "no second step is planned although free blocks suffice for it");
@@ -76,6 +84,7 @@ void Simulation::PlanAndCheck() {
     Expect(plan_->num_preemptions == 0, "a second step was planned with a preemption");
   CheckBudgets();
   CheckComputedOnce();
+  if (has_paused) running_before.clear();
   CheckOrder(running_before);
   CheckCache();
 }
@@ -94,6 +103,8 @@ void Simulation::CheckBudgets() {
   const int32_t budget = limits_.step_tokens_max;
   int32_t num_tokens = 0, num_missing_blocks = 0;
   bool admits = false, continues_prompt = false;
+  // True: an item computes no token. The plan may have kept one token for its sequence.
+  bool has_writes_only = false;
   for (const StepPlan::Item& item : plan_->items) {
     const Sequence& sequence = *item.sequence;
     num_tokens += item.num_tokens;
@@ -105,8 +116,11 @@ void Simulation::CheckBudgets() {
         item.fed_sample < 0 || !SitsOut(sequence),
         "a second step was planned with a sequence that ends or starts choices in the first step");
     const int32_t token_end = item.first_token + item.num_tokens;
-    Expect(item.num_tokens > 0, "an item without tokens");
-    const bool is_loaded = IsAdmitted(item) && item.first_token == sequence.num_hit_tokens;
+    Expect(item.num_tokens > 0 || item.num_loaded > 0, "an item without tokens");
+    has_writes_only |= item.num_tokens == 0;
+    counts_.load_parts += item.num_tokens == 0;
+    const bool is_loaded = item.num_loaded > 0 && sequence.num_in_flight == 1 &&
+                           item.first_token - item.num_loaded == sequence.num_computed;
     Expect(item.first_token == sequence.num_computed || is_loaded || sequence.num_in_flight == 2,
            "a part of a step does not begin at the first token to compute");
     Expect(token_end < sequence.request().length_max(),
@@ -122,7 +136,7 @@ void Simulation::CheckBudgets() {
     counts_.sat_out += sits_out;
     Expect(!continues_prompt || !left_out,
            "a step has prompt tokens but leaves out a decoding sequence");
-    Expect(!left_out || plan_->num_tokens == budget,
+    Expect(!left_out || plan_->num_tokens >= budget - has_writes_only,
            "a step with room for more tokens leaves out a decoding sequence");
   }
   Expect(num_tokens == plan_->num_tokens,
@@ -173,6 +187,10 @@ void Simulation::CheckOrder(const std::vector<Sequence*>& running_before) {
            "a step does not advance the protected (earliest admitted) sequence");
     Expect((*first)->state != SequenceState::kWaiting,
            "the protected (earliest admitted) sequence was preempted");
+  }
+  for (const Sequence* sequence : scheduler_->running()) {
+    Expect(!sequence->loads.is_paused || now_ < sequence->loads.wait_until,
+           "a running sequence waits too long for loads from the tier");
   }
   for (const auto& [id, request] : live_) {
     for (const Sequence& waiting : request.group->sequences) {
