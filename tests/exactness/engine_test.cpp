@@ -1,15 +1,18 @@
 // Tests exactness with a whole engine under pressure. A request that hits the cache, copies blocks,
-// waits or is preempted must get the same tokens and log probabilities as it gets alone.
+// waits, is preempted or loads its prefix from a disk must get the same tokens and log
+// probabilities as it gets alone.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <string>
-#include <vector>
+#include <tuple>
 
 #include "kernels/cpu/cpu_options.h"
 #include "tests/exactness/model_engine.h"
 #include "tests/exactness/overlap_outputs.h"
-#include "tests/support/checkpoint_name.h"
+#include "tests/tier/tier_harness.h"
 
 namespace incipit {
 namespace {
@@ -20,24 +23,93 @@ std::unique_ptr<Backend> Cpu(int32_t num_threads) {
   return *std::move(backend);
 }
 
-TEST(EngineNaNTest, ARequestWhoseValuesTurnNaNEndsAloneAndItsBlocksServeOthers) {
-  ExpectNaNStaysWithItsRequest(Cpu, 8);
+// The tier of a test. kSmallStaging: staging has so few slots that long prefixes arrive in parts.
+enum class TestTier : uint8_t { kNone, kDisk, kSmallStaging };
+
+// Disk tiers on one temporary folder.
+class DiskTiers {
+ public:
+  explicit DiskTiers(TestTier kind) : kind_(kind) {}
+
+  // Returns a function that starts the tier again, with the files of earlier tiers.
+  TierOpener opener() {
+    if (kind_ == TestTier::kNone) return {};
+    return [this](const ChunkShape& shape) { return Open(shape); };
+  }
+
+ private:
+  // Staging of the first tier is large in any case, because the tier drops stores without a slot.
+  PrefixTier* Open(const ChunkShape& shape) {
+    const bool is_first = harness_.tier == nullptr;
+    if (!is_first) {
+      EXPECT_TRUE(harness_.tier->Flush(std::chrono::seconds(20)));
+    }
+    const bool is_small = kind_ == TestTier::kSmallStaging && !is_first;
+    const uint64_t record_bytes = RecordLayout(shape).record_bytes;
+    harness_.options.shape = shape;
+    harness_.options.segment_bytes = 512 * record_bytes;
+    harness_.options.size_bytes = 8 * harness_.options.segment_bytes;
+    harness_.options.staging_bytes = (is_small ? 4 : 512) * record_bytes;
+    harness_.Start();
+    return harness_.tier.get();
+  }
+
+  TestTier kind_;
+  TierHarness harness_;
+};
+
+std::string NameOfTier(TestTier tier) {
+  switch (tier) {
+    case TestTier::kNone:
+      return "NoTier";
+    case TestTier::kDisk:
+      return "Disk";
+    case TestTier::kSmallStaging:
+      return "SmallStaging";
+  }
+  return {};
 }
 
-class EngineExactnessTest : public testing::TestWithParam<std::string> {};
+constexpr TestTier kTiers[] = {TestTier::kNone, TestTier::kDisk, TestTier::kSmallStaging};
+
+class EngineNaNTest : public testing::TestWithParam<TestTier> {};
+
+TEST_P(EngineNaNTest, ARequestWhoseValuesTurnNaNEndsAloneAndItsBlocksServeOthers) {
+  DiskTiers tiers(GetParam());
+  ExpectNaNStaysWithItsRequest(Cpu, 8, tiers.opener());
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiers, EngineNaNTest, testing::ValuesIn(kTiers),
+                         [](const auto& info) { return NameOfTier(info.param); });
+
+using EngineCase = std::tuple<std::string, TestTier>;  // a checkpoint and a tier
+
+std::string NameOfCase(const testing::TestParamInfo<EngineCase>& info) {
+  std::string name = std::get<0>(info.param) + "_" + NameOfTier(std::get<1>(info.param));
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+class EngineExactnessTest : public testing::TestWithParam<EngineCase> {
+ protected:
+  const std::string& checkpoint() const { return std::get<0>(GetParam()); }
+  DiskTiers tiers_{std::get<1>(GetParam())};
+};
 
 TEST_P(EngineExactnessTest, UnderPressureEveryRequestGetsWhatItGetsAlone) {
-  ExpectOutputsAsAlone(GetParam(), Cpu, {});
+  ExpectOutputsAsAlone(checkpoint(), Cpu, {}, tiers_.opener());
 }
 
 TEST_P(EngineExactnessTest, PenaltiesHaveTheSameEffectWithTwoStepsInFlight) {
-  ExpectSameOutputsWithOverlap(GetParam(), Cpu, 15, 24);
+  ExpectSameOutputsWithOverlap(checkpoint(), Cpu, 15, 24, tiers_.opener());
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, EngineExactnessTest,
-                         testing::Values("llama-bf16", "llama-llama3", "mistral-window",
-                                         "qwen2-tied-bf16", "qwen3-plain"),
-                         NameOfCheckpoint);
+                         testing::Combine(testing::Values("llama-bf16", "llama-llama3",
+                                                          "mistral-window", "qwen2-tied-bf16",
+                                                          "qwen3-plain"),
+                                          testing::ValuesIn(kTiers)),
+                         NameOfCase);
 
 }  // namespace
 }  // namespace incipit

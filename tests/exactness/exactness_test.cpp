@@ -1,19 +1,21 @@
 // Tests that logits, keys and values of a token always have the same bits. The bits must not depend
-// on other tokens of the batch, the chunks of the prompt, the number of threads, or cache hits. The
-// tests cover all model families, all instruction sets of the machine, and all formats of weights
-// and keys.
+// on other tokens of the batch, the chunks of the prompt, the number of threads, cache hits, or
+// loads from a disk. The tests cover all model families, all instruction sets of the machine, and
+// all formats of weights and keys.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "tests/exactness/random_model.h"
+#include "tests/tier/tier_harness.h"
 
 namespace incipit {
 namespace {
@@ -257,6 +259,58 @@ TEST_P(ExactnessTest, PrefixesFoundCopiedAndFoundAgain) {
   ExpectChunks(model, again, second, found, num_shared + 30, 200);
   ExpectChunks(model, again, second, num_shared + 30, kLength, 1);
   ExpectContents(model, again, second, 0, kLength);
+}
+
+// One model computes and stores the blocks. Another model gets the blocks from a tier that was
+// started again, and computes the rest.
+TEST_P(ExactnessTest, PrefixesLoadedFromADisk) {
+  const int32_t block_size = family().block_size;
+  const Expected expected = Alone(7);
+  const int32_t num_blocks = BlocksFor(kLength), num_full = kLength / block_size;
+  RandomModel computing(Options(2, num_blocks));
+  const auto computed = Blocks(num_blocks, block_size).Take(kLength);
+  ExpectChunks(computing, computed, expected, 0, kLength, 45);
+
+  TierHarness harness;
+  ChunkShape& shape = harness.options.shape;
+  shape = {.block_size = block_size, .block_bytes = computing.Blocks({computed.data(), 1}).size()};
+  const uint64_t record_bytes = RecordLayout(shape).record_bytes;
+  harness.options.segment_bytes = 64 * record_bytes;
+  harness.options.size_bytes = 2 * harness.options.segment_bytes;
+  // Stores use at most half of the slots.
+  harness.options.staging_bytes = static_cast<uint64_t>(2 * num_full + 2) * record_bytes;
+  harness.Start();
+  std::vector<TestChunk> chunks;
+  for (int32_t i = 0; i < num_full; ++i) {
+    chunks.emplace_back(1, static_cast<uint64_t>(i), shape);
+    const std::optional<StoreTicket> ticket = harness.tier->BeginStore(chunks.back().identity);
+    ASSERT_TRUE(ticket);
+    const auto bytes = computing.Blocks({&computed[static_cast<size_t>(i)], 1});
+    std::ranges::copy(bytes, harness.tier->bytes_of(*ticket).begin());
+    harness.tier->FinishStore(*ticket);
+  }
+  ASSERT_TRUE(harness.WaitForStores());
+
+  harness.Start();
+  RandomModel loading(Options(1, 2 * num_blocks));
+  const auto loaded = Blocks(2 * num_blocks, block_size).Take(kLength);
+  std::vector<LoadTicket> tickets;
+  for (const TestChunk& chunk : chunks) {
+    const auto ticket = harness.tier->Load(chunk.identity);
+    ASSERT_TRUE(ticket);
+    tickets.push_back(*ticket);
+  }
+  for (size_t i = 0; i < tickets.size(); ++i) {
+    ASSERT_TRUE(
+        harness.WaitFor([&] { return harness.tier->state(tickets[i]) != LoadState::kPending; }));
+    ASSERT_EQ(harness.tier->state(tickets[i]), LoadState::kReady);
+    loading.Write({.to = loaded[i], .data = harness.tier->bytes(tickets[i]).data()});
+    harness.tier->Release(tickets[i]);
+  }
+  const int32_t num_loaded = num_full * block_size;
+  ExpectContents(loading, loaded, expected, 0, num_loaded);
+  ExpectChunks(loading, loaded, expected, num_loaded, kLength, 3);
+  ExpectContents(loading, loaded, expected, 0, kLength);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ExactnessTest,

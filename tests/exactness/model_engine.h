@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
@@ -21,6 +22,7 @@
 #include "base/mutex.h"
 #include "engine/engine.h"
 #include "engine/transformer_runner.h"
+#include "kvcache/tiers/prefix_tier.h"
 #include "tests/conformance/support.h"
 #include "tests/support/manual_clock.h"
 #include "tests/support/source_folder.h"
@@ -36,6 +38,8 @@ struct Output {
   // For each token: the log probability of the token, followed by the log probabilities of the most
   // likely tokens.
   std::vector<float> logprobs;
+  // The same for each prompt token, if the request has prompt_logprobs.
+  std::vector<float> prompt_logprobs = {};
   bool ended = false;
   std::optional<FinishReason> finish = {};
 };
@@ -43,6 +47,7 @@ struct Output {
 // Event counts of the whole run, with which tests check that the run was under pressure.
 struct Totals {
   int64_t preemptions = 0, hit_tokens = 0, copied_tokens = 0, found_again_tokens = 0;
+  int64_t loaded_tokens = 0;  // prompt tokens that were loaded from a tier at the first admission
 };
 
 // Collects the outputs and the event counts. Thread-safe.
@@ -60,6 +65,9 @@ class OutputListener final : public EngineListener {
     totals_.hit_tokens += events.stats.cache.hit_tokens;
     totals_.copied_tokens += events.stats.cache.copied_tokens;
     totals_.found_again_tokens += events.stats.cache.self_hit_tokens;
+    for (const AdmissionEvent& event : events.admissions) {
+      totals_.loaded_tokens += event.num_loaded_tokens;
+    }
     for (const TokenEvent& event : events.tokens) {
       Output& output = outputs_[event.request];
       if (event.token >= 0) {
@@ -115,10 +123,17 @@ class OutputListener final : public EngineListener {
 
 using BackendMaker = std::function<std::unique_ptr<Backend>(int32_t num_threads)>;
 
+// Opens a tier for chunks of the given shape. The chunks of earlier calls are still in the tier.
+// The result is valid until the next call. REQUIRES: the engine of the previous call has ended.
+using TierOpener = std::function<PrefixTier*(const ChunkShape& shape)>;
+
+inline constexpr int32_t kTestChunkTokens = 16;
+
 struct EngineSize {
   int32_t num_threads = 1, block_size = 8, num_blocks = 0, step_tokens_max = 0, running_max = 0;
   bool prefix_cache = false;
   int32_t steps_in_flight_max = 1;
+  TierOpener open_tier = {};  // empty: no tier
 };
 
 // A backend with a model and an engine. The engine sends its events to `listener`, or to its own
@@ -145,8 +160,14 @@ class ModelEngine {
     options.cache.num_blocks = size.num_blocks;
     options.cache.block_size = size.block_size;
     options.cache.prefix_cache = options.cache.copy_on_write = size.prefix_cache;
+    PrefixTier* tier = nullptr;
+    if (size.open_tier) {
+      tier = size.open_tier({.block_size = size.block_size,
+                             .blocks_per_chunk = std::max(1, kTestChunkTokens / size.block_size),
+                             .block_bytes = (*runner)->block_bytes()});
+    }
     engine_ = std::make_unique<Engine>(options, *std::move(runner),
-                                       listener != nullptr ? *listener : listener_, clock_);
+                                       listener != nullptr ? *listener : listener_, clock_, tier);
   }
 
   void Submit(uint64_t id, const std::vector<TokenId>& prompt, int32_t output_tokens) {
@@ -200,8 +221,9 @@ inline std::filesystem::path CheckpointWithNaN(const TemporaryFolder& folder,
 
 // Checks that a request whose values become NaN ends with an error. Later requests reuse the blocks
 // of the failed request. The outputs of later requests must have the same bits as without the
-// failed request.
-inline void ExpectNaNStaysWithItsRequest(const BackendMaker& make_backend, int32_t block_size) {
+// failed request. With a tier, a second engine with an empty cache loads the prompts.
+inline void ExpectNaNStaysWithItsRequest(const BackendMaker& make_backend, int32_t block_size,
+                                         const TierOpener& open_tier = {}) {
   constexpr TokenId kBad = 50;
   constexpr int32_t kNeighbours = 3, kOutput = 8;
   const TemporaryFolder folder;
@@ -212,12 +234,12 @@ inline void ExpectNaNStaysWithItsRequest(const BackendMaker& make_backend, int32
     for (int32_t t = 0; t < 20 + 7 * i; ++t) prompt.push_back(3 + (13 * t + 5 * i) % 40);
     prompts.push_back(std::move(prompt));
   }
-  const EngineSize size = {.num_threads = 2,
-                           .block_size = block_size,
-                           .num_blocks = 160 / block_size,
-                           .step_tokens_max = 32,
-                           .running_max = 8,
-                           .prefix_cache = true};
+  EngineSize size = {.num_threads = 2,
+                     .block_size = block_size,
+                     .num_blocks = 160 / block_size,
+                     .step_tokens_max = 32,
+                     .running_max = 8,
+                     .prefix_cache = true};
   std::vector<Output> alone;
   ModelEngine calm(checkpoint, make_backend, size);
   for (int32_t i = 0; i < kNeighbours; ++i) {
@@ -225,23 +247,36 @@ inline void ExpectNaNStaysWithItsRequest(const BackendMaker& make_backend, int32
     alone.push_back(calm.listener().WaitForOutput(static_cast<uint64_t>(i)));
   }
 
-  ModelEngine shared(checkpoint, make_backend, size);
-  for (uint64_t round = 0; round < 3; ++round) {
-    // The prompt with the NaN token starts like another prompt. The prompt is so long that every
-    // other request reuses some of its blocks.
-    std::vector<TokenId> bad = prompts[round % kNeighbours];
-    bad[bad.size() / 2] = kBad;
-    bad.insert(bad.end(), 20, 7);
-    shared.Submit(100 * round + 50, bad, kOutput);
-    for (int32_t i = 0; i < kNeighbours; ++i) {
-      shared.Submit(100 * round + static_cast<uint64_t>(i), prompts[static_cast<size_t>(i)],
-                    kOutput);
+  size.open_tier = open_tier;
+  constexpr uint64_t kRounds = 4;
+  for (const bool is_second : {false, true}) {
+    if (is_second && !open_tier) return;
+    ModelEngine shared(checkpoint, make_backend, size);
+    for (uint64_t round = 0; round < kRounds; ++round) {
+      // The prompt with the NaN token starts like another prompt. The prompt is so long that every
+      // other request reuses some of its blocks. A failed request removes the chunks of its prompt
+      // from the tier. The last round has no such prompt, so that the other prompts are stored.
+      const bool has_bad = round + 1 < kRounds;
+      std::vector<TokenId> bad = prompts[round % kNeighbours];
+      bad[bad.size() / 2] = kBad;
+      bad.insert(bad.end(), 20, 7);
+      if (has_bad) shared.Submit(100 * round + 50, bad, kOutput);
+      for (int32_t i = 0; i < kNeighbours; ++i) {
+        shared.Submit(100 * round + static_cast<uint64_t>(i), prompts[static_cast<size_t>(i)],
+                      kOutput);
+      }
+      if (has_bad) {
+        EXPECT_EQ(shared.listener().WaitForOutput(100 * round + 50).finish, FinishReason::kError);
+      }
+      for (int32_t i = 0; i < kNeighbours; ++i) {
+        const Output output =
+            shared.listener().WaitForOutput(100 * round + static_cast<uint64_t>(i));
+        EXPECT_EQ(output.tokens, alone[static_cast<size_t>(i)].tokens) << i << ", round " << round;
+        EXPECT_EQ(output.logprobs, alone[static_cast<size_t>(i)].logprobs);
+      }
     }
-    EXPECT_EQ(shared.listener().WaitForOutput(100 * round + 50).finish, FinishReason::kError);
-    for (int32_t i = 0; i < kNeighbours; ++i) {
-      const Output output = shared.listener().WaitForOutput(100 * round + static_cast<uint64_t>(i));
-      EXPECT_EQ(output.tokens, alone[static_cast<size_t>(i)].tokens) << i << ", round " << round;
-      EXPECT_EQ(output.logprobs, alone[static_cast<size_t>(i)].logprobs);
+    if (is_second) {
+      EXPECT_GT(shared.listener().totals().loaded_tokens, 0);
     }
   }
 }
@@ -252,10 +287,8 @@ struct Pressure {
   int32_t step_tokens_max_alone = 512;
 };
 
-inline void ExpectOutputsAsAlone(const std::string& checkpoint, const BackendMaker& make_backend,
-                                 const Pressure& pressure) {
-  const int32_t num_requests = pressure.num_requests, output_tokens = pressure.output_tokens;
-  // Prompts of different lengths that share prefixes of whole blocks and of parts of blocks.
+// Returns prompts of different lengths that share prefixes of whole blocks and of parts of blocks.
+inline std::vector<std::vector<TokenId>> PromptsWithSharedPrefixes(int32_t num_requests) {
   RandomNumbers numbers(21);
   std::vector<std::vector<TokenId>> prompts;
   for (int32_t i = 0; i < num_requests; ++i) {
@@ -268,7 +301,43 @@ inline void ExpectOutputsAsAlone(const std::string& checkpoint, const BackendMak
     while (std::ssize(prompt) < length) prompt.push_back(3 + numbers.Below(90));
     prompts.push_back(std::move(prompt));
   }
+  return prompts;
+}
 
+// Runs all prompts at the same time, `pressure.num_rounds` times, and compares the outputs with
+// `alone`. Also checks that the requests were under pressure.
+inline void ExpectOutputsUnderPressure(ModelEngine& busy, const Pressure& pressure,
+                                       const std::vector<std::vector<TokenId>>& prompts,
+                                       const std::vector<Output>& alone) {
+  for (uint64_t round = 0; round < static_cast<uint64_t>(pressure.num_rounds); ++round) {
+    // The first request runs alone for one step. All others arrive between this step and the next
+    // one, so that every run without a tier computes the same steps.
+    busy.listener().HoldNextStep();
+    busy.Submit(round * 100, prompts[0], pressure.output_tokens);
+    busy.listener().WaitUntilHeld();
+    for (size_t i = 1; i < prompts.size(); ++i) {
+      busy.Submit(round * 100 + i, prompts[i], pressure.output_tokens);
+    }
+    busy.listener().Release();
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      const Output output = busy.listener().WaitForOutput(round * 100 + i);
+      EXPECT_EQ(output.tokens, alone[i].tokens) << "request " << i << " of round " << round;
+      EXPECT_EQ(output.logprobs, alone[i].logprobs) << "request " << i << " of round " << round;
+    }
+  }
+  const Totals totals = busy.listener().totals();
+  EXPECT_GT(totals.preemptions, 0);
+  EXPECT_GT(totals.hit_tokens, 0);
+  EXPECT_GT(totals.copied_tokens, 0);
+  EXPECT_GT(totals.found_again_tokens, 0);
+}
+
+// Compares the outputs of requests that run at the same time with the outputs of the same requests
+// alone. With a tier, an engine stores chunks, and a second engine with an empty cache loads them.
+inline void ExpectOutputsAsAlone(const std::string& checkpoint, const BackendMaker& make_backend,
+                                 const Pressure& pressure, const TierOpener& open_tier = {}) {
+  const std::vector<std::vector<TokenId>> prompts =
+      PromptsWithSharedPrefixes(pressure.num_requests);
   std::vector<Output> alone;
   ModelEngine calm(checkpoint, make_backend,
                    {.num_threads = 1,
@@ -277,41 +346,27 @@ inline void ExpectOutputsAsAlone(const std::string& checkpoint, const BackendMak
                     .step_tokens_max = pressure.step_tokens_max_alone,
                     .running_max = 1,
                     .prefix_cache = false});
-  for (int32_t i = 0; i < num_requests; ++i) {
-    calm.Submit(i, prompts[static_cast<size_t>(i)], output_tokens);
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    calm.Submit(i, prompts[i], pressure.output_tokens);
     alone.push_back(calm.listener().WaitForOutput(i));
-    ASSERT_EQ(std::ssize(alone.back().tokens), output_tokens);
+    ASSERT_EQ(std::ssize(alone.back().tokens), pressure.output_tokens);
   }
 
-  ModelEngine busy(checkpoint, make_backend,
-                   {.num_threads = 2,
-                    .block_size = pressure.block_size,
-                    .num_blocks = pressure.num_blocks,
-                    .step_tokens_max = 19,
-                    .running_max = 8,
-                    .prefix_cache = true});
-  for (uint64_t round = 0; round < static_cast<uint64_t>(pressure.num_rounds); ++round) {
-    // The first request runs alone for one step. All others arrive between this step and the next
-    // one, so that every run computes the same steps.
-    busy.listener().HoldNextStep();
-    busy.Submit(round * 100, prompts[0], output_tokens);
-    busy.listener().WaitUntilHeld();
-    for (int32_t i = 1; i < num_requests; ++i) {
-      busy.Submit(round * 100 + i, prompts[static_cast<size_t>(i)], output_tokens);
-    }
-    busy.listener().Release();
-    for (int32_t i = 0; i < num_requests; ++i) {
-      const Output output = busy.listener().WaitForOutput(round * 100 + i);
-      const Output& expected = alone[static_cast<size_t>(i)];
-      EXPECT_EQ(output.tokens, expected.tokens) << "request " << i << " of round " << round;
-      EXPECT_EQ(output.logprobs, expected.logprobs) << "request " << i << " of round " << round;
-    }
+  const EngineSize size = {.num_threads = 2,
+                           .block_size = pressure.block_size,
+                           .num_blocks = pressure.num_blocks,
+                           .step_tokens_max = 19,
+                           .running_max = 8,
+                           .prefix_cache = true,
+                           .open_tier = open_tier};
+  {
+    ModelEngine busy(checkpoint, make_backend, size);
+    ExpectOutputsUnderPressure(busy, pressure, prompts, alone);
   }
-  const Totals totals = busy.listener().totals();
-  EXPECT_GT(totals.preemptions, 0);
-  EXPECT_GT(totals.hit_tokens, 0);
-  EXPECT_GT(totals.copied_tokens, 0);
-  EXPECT_GT(totals.found_again_tokens, 0);
+  if (!open_tier) return;
+  ModelEngine loading(checkpoint, make_backend, size);
+  ExpectOutputsUnderPressure(loading, pressure, prompts, alone);
+  EXPECT_GT(loading.listener().totals().loaded_tokens, 0);
 }
 
 }  // namespace incipit

@@ -1,6 +1,6 @@
-// Compares the outputs of requests with one and with two steps in flight. Tokens, log probabilities
-// and finish reasons must be equal, although penalties count tokens that the host does not know
-// yet.
+// Compares the outputs of requests with one and with two steps in flight, and with and without
+// prefixes that are loaded from a tier. Tokens, log probabilities and finish reasons must be equal,
+// although penalties count tokens that the host does not know yet.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +17,17 @@ class ChoiceListener final : public EngineListener {
  public:
   void OnStep(const StepEvents& events) override {
     MutexLock lock(mutex_);
+    for (const AdmissionEvent& event : events.admissions) loaded_tokens_ += event.num_loaded_tokens;
+    for (const PromptLogprobsEvent& event : events.prompt_logprobs_events) {
+      std::vector<float>& logprobs = outputs_[{event.request, 0}].prompt_logprobs;
+      for (int32_t i = 0; i < event.num_rows; ++i) {
+        AppendRow(events.prompt_logprobs, event.first_row + i, logprobs);
+      }
+    }
     for (const TokenEvent& event : events.tokens) {
       Output& output = outputs_[{event.request, event.choice}];
       if (event.token >= 0) output.tokens.push_back(event.token);
-      if (event.logprobs_row >= 0) AppendRow(events.logprobs, event.logprobs_row, output);
+      if (event.logprobs_row >= 0) AppendRow(events.logprobs, event.logprobs_row, output.logprobs);
       output.ended = event.finish.has_value();
       output.finish = event.finish;
     }
@@ -33,22 +40,29 @@ class ChoiceListener final : public EngineListener {
     while (!outputs_[{request, choice}].ended) changed_.wait(mutex_);
     return outputs_[{request, choice}];
   }
+  // Returns the number of prompt tokens that were loaded from a tier.
+  int64_t loaded_tokens() {
+    MutexLock lock(mutex_);
+    return loaded_tokens_;
+  }
 
  private:
-  static void AppendRow(const Logprobs& logprobs, int32_t row, Output& output) {
+  static void AppendRow(const Logprobs& logprobs, int32_t row, std::vector<float>& to) {
     const auto at = static_cast<size_t>(row);
-    output.logprobs.push_back(logprobs.chosen[at].logprob);
+    to.push_back(logprobs.chosen[at].logprob);
     for (int32_t i = logprobs.top_begin[at]; i < logprobs.top_begin[at + 1]; ++i) {
-      output.logprobs.push_back(logprobs.top[static_cast<size_t>(i)].logprob);
+      to.push_back(logprobs.top[static_cast<size_t>(i)].logprob);
     }
   }
 
   Mutex mutex_;
   std::condition_variable_any changed_;
   std::map<std::pair<RequestId, int32_t>, Output> outputs_ ABSL_GUARDED_BY(mutex_);
+  int64_t loaded_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// Returns requests with every kind of penalty, with biases, seeds, stop tokens and several choices.
+// Returns requests with every kind of penalty, with biases, seeds, stop tokens, several choices,
+// log probabilities of the prompt, and requests that must not read the cache.
 inline std::vector<Request> PenalisedRequests(int32_t count, int32_t output_tokens) {
   RandomNumbers numbers(77);
   std::vector<Request> requests;
@@ -72,16 +86,22 @@ inline std::vector<Request> PenalisedRequests(int32_t count, int32_t output_toke
       request.stop_tokens = {7, 11, 13, 17, 19, 23};
       request.output_tokens_min = output_tokens / 2;
     }
+    if (i % 7 == 3) request.prompt_logprobs = 2;
+    if (i % 7 == 5) request.read_cache = false;
     requests.push_back(std::move(request));
   }
   return requests;
 }
 
+struct Outputs {
+  std::vector<Output> choices;  // of all requests, in their order
+  int64_t loaded_tokens = 0;    // prompt tokens that were loaded from a tier
+};
+
 // Returns the outputs of all choices of `requests`, which run at the same time.
-inline std::vector<Output> OutputsWithSteps(const std::string& checkpoint,
-                                            const BackendMaker& make_backend,
-                                            const std::vector<Request>& requests,
-                                            int32_t steps_in_flight_max) {
+inline Outputs OutputsWithSteps(const std::string& checkpoint, const BackendMaker& make_backend,
+                                const std::vector<Request>& requests, int32_t steps_in_flight_max,
+                                const TierOpener& open_tier = {}) {
   ChoiceListener listener;
   ModelEngine engine(checkpoint, make_backend,
                      {.num_threads = 2,
@@ -90,31 +110,48 @@ inline std::vector<Output> OutputsWithSteps(const std::string& checkpoint,
                       .step_tokens_max = 24,
                       .running_max = 7,
                       .prefix_cache = true,
-                      .steps_in_flight_max = steps_in_flight_max},
+                      .steps_in_flight_max = steps_in_flight_max,
+                      .open_tier = open_tier},
                      &listener);
   for (const Request& request : requests) {
     EXPECT_TRUE(engine.engine().Submit(std::make_shared<const Request>(request)).ok());
   }
-  std::vector<Output> outputs;
+  Outputs outputs;
   for (const Request& request : requests) {
     for (int32_t choice = 0; choice < request.num_choices; ++choice) {
-      outputs.push_back(listener.WaitForOutput(request.id, choice));
+      outputs.choices.push_back(listener.WaitForOutput(request.id, choice));
     }
   }
+  outputs.loaded_tokens = listener.loaded_tokens();
   return outputs;
 }
 
+inline void ExpectSameOutputs(const Outputs& actual, const Outputs& expected) {
+  ASSERT_EQ(actual.choices.size(), expected.choices.size());
+  for (size_t i = 0; i < expected.choices.size(); ++i) {
+    SCOPED_TRACE(testing::Message() << "choice " << i << " of all requests");
+    EXPECT_EQ(actual.choices[i].tokens, expected.choices[i].tokens);
+    EXPECT_EQ(actual.choices[i].logprobs, expected.choices[i].logprobs);
+    EXPECT_EQ(actual.choices[i].prompt_logprobs, expected.choices[i].prompt_logprobs);
+    EXPECT_EQ(actual.choices[i].finish, expected.choices[i].finish);
+  }
+}
+
+// With a tier, the first engine with the tier stores chunks. Later engines have an empty cache and
+// load the chunks.
 inline void ExpectSameOutputsWithOverlap(const std::string& checkpoint,
                                          const BackendMaker& make_backend, int32_t num_requests,
-                                         int32_t output_tokens) {
+                                         int32_t output_tokens, const TierOpener& open_tier = {}) {
   const std::vector<Request> requests = PenalisedRequests(num_requests, output_tokens);
-  const std::vector<Output> expected = OutputsWithSteps(checkpoint, make_backend, requests, 1);
-  const std::vector<Output> actual = OutputsWithSteps(checkpoint, make_backend, requests, 2);
-  ASSERT_EQ(actual.size(), expected.size());
-  for (size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_EQ(actual[i].tokens, expected[i].tokens) << "choice " << i << " of all requests";
-    EXPECT_EQ(actual[i].logprobs, expected[i].logprobs) << "choice " << i << " of all requests";
-    EXPECT_EQ(actual[i].finish, expected[i].finish) << "choice " << i << " of all requests";
+  const Outputs expected = OutputsWithSteps(checkpoint, make_backend, requests, 1);
+  ExpectSameOutputs(OutputsWithSteps(checkpoint, make_backend, requests, 2, open_tier), expected);
+  if (!open_tier) return;
+  for (const int32_t steps_in_flight_max : {1, 2}) {
+    SCOPED_TRACE(testing::Message() << "loaded, " << steps_in_flight_max << " steps in flight");
+    const Outputs loaded =
+        OutputsWithSteps(checkpoint, make_backend, requests, steps_in_flight_max, open_tier);
+    ExpectSameOutputs(loaded, expected);
+    EXPECT_GT(loaded.loaded_tokens, 0);
   }
 }
 

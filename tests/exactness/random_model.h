@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "base/types.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/kv_pool.h"
@@ -68,6 +69,12 @@ class RandomModel {
   Tensor Run(const std::vector<Part>& parts, Rows rows = Rows::kAll);
 
   void Copy(const BlockCopy& copy) { backend_->CopyBlocks(*pool_, {&copy, 1}); }
+
+  // Sets a whole block to the bytes that Blocks has returned for a block.
+  void Write(const BlockWrite& write) {
+    backend_->WriteBlocks(*pool_, {&write, 1});
+    INCIPIT_CHECK(backend_->Synchronize().ok());
+  }
 
   // Returns the bytes of whole blocks, as the backend stores them.
   std::vector<std::byte> Blocks(std::span<const BlockId> blocks) const;
