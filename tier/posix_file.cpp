@@ -1,6 +1,7 @@
 #include "tier/posix_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -30,6 +31,29 @@ absl::Status ErrorOf(int error, const char* what, const std::string& path) {
     default:
       return Unavailable("cannot {} {}: {}", what, path, reason);
   }
+}
+
+absl::StatusOr<std::string> ReadFileUpTo(const FileDescriptor& fd, const std::string& path,
+                                         uint64_t num_bytes_max) {
+  struct stat info;
+  if (::fstat(fd.get(), &info) != 0) return ErrorOf(errno, "examine", path);
+  if (!S_ISREG(info.st_mode)) return InvalidArgument("{} is not a regular file", path);
+  const auto num_bytes = static_cast<uint64_t>(info.st_size);
+  if (num_bytes > num_bytes_max) {
+    return InvalidArgument("{} has {} bytes; the maximum is {} bytes", path, num_bytes,
+                           num_bytes_max);
+  }
+  std::string contents(num_bytes, '\0');
+  size_t count = 0;
+  while (count < contents.size()) {
+    const ssize_t read = ::read(fd.get(), contents.data() + count, contents.size() - count);
+    if (read < 0 && errno == EINTR) continue;
+    if (read < 0) return ErrorOf(errno, "read", path);
+    if (read == 0) break;
+    count += static_cast<size_t>(read);
+  }
+  contents.resize(count);
+  return contents;
 }
 
 bool PosixFile::LeaveDirectIo() {

@@ -65,9 +65,12 @@ RejectReason VerifyContents(const RecordLayout& layout, const RecordHeader& head
 }  // namespace
 
 RecordLayout::RecordLayout(const ChunkShape& shape)
-    : num_tokens(static_cast<uint32_t>(shape.num_tokens())),
-      payload_bytes(shape.num_bytes()),
-      payload_begin(RoundUp(sizeof(RecordHeader) + sizeof(TokenId) * num_tokens, 64)),
+    : RecordLayout(static_cast<uint32_t>(shape.num_tokens()), shape.num_bytes()) {}
+
+RecordLayout::RecordLayout(uint32_t tokens, size_t payload)
+    : num_tokens(tokens),
+      payload_bytes(payload),
+      payload_begin(RoundUp(sizeof(RecordHeader) + sizeof(TokenId) * tokens, 64)),
       record_bytes(RoundUp(payload_begin + payload_bytes + kChecksumBytes, kPageBytes)) {}
 
 void CopyTokens(const SequenceTokens& tokens, std::span<TokenId> out) {
@@ -133,6 +136,19 @@ RecordHeader HeaderOf(std::span<const std::byte> record) {
   return header;
 }
 
+std::optional<RecordLayout> LayoutOf(const RecordHeader& header, size_t record_bytes) {
+  // The first comparison prevents an overflow in RecordLayout.
+  if (header.num_tokens == 0 || header.payload_bytes > record_bytes) return std::nullopt;
+  const RecordLayout layout(header.num_tokens, header.payload_bytes);
+  if (layout.record_bytes != record_bytes) return std::nullopt;
+  return layout;
+}
+
+bool IsUnused(std::span<const std::byte> record) {
+  return std::ranges::all_of(record.first(kPageBytes),
+                             [](std::byte byte) { return byte == std::byte{0}; });
+}
+
 RejectReason VerifyAnyRecord(const RecordLayout& layout, const Fingerprint& fingerprint,
                              std::span<const std::byte> record, int64_t now_s) {
   if (record.size() != layout.record_bytes) return RejectReason::kSize;
@@ -140,6 +156,16 @@ RejectReason VerifyAnyRecord(const RecordLayout& layout, const Fingerprint& fing
   const RejectReason format = VerifyFormat(header, fingerprint);
   if (format != RejectReason::kOk) return format;
   return VerifyContents(layout, header, record, now_s);
+}
+
+RejectReason VerifyAnyRecord(const Fingerprint& fingerprint, std::span<const std::byte> record,
+                             int64_t now_s) {
+  if (record.size() < kPageBytes) return RejectReason::kSize;
+  const RecordHeader header = HeaderOf(record);
+  const RejectReason format = VerifyFormat(header, fingerprint);
+  if (format != RejectReason::kOk) return format;
+  const std::optional<RecordLayout> layout = LayoutOf(header, record.size());
+  return layout ? VerifyContents(*layout, header, record, now_s) : RejectReason::kSize;
 }
 
 RejectReason VerifyRecord(const RecordLayout& layout, const Fingerprint& fingerprint,

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -53,6 +54,7 @@ static_assert(sizeof(RecordHeader) == 192);
 // The position of each part of a record. All records of one fingerprint have the same layout.
 struct RecordLayout {
   explicit RecordLayout(const ChunkShape& shape);
+  RecordLayout(uint32_t num_tokens, size_t payload_bytes);
 
   uint32_t num_tokens;
   size_t payload_bytes;
@@ -121,11 +123,20 @@ void EncodeRecord(const RecordLayout& layout, const Fingerprint& fingerprint,
 void SealRecord(std::span<std::byte> record);
 
 RecordHeader HeaderOf(std::span<const std::byte> record);
+// Returns the layout that `header` describes, or std::nullopt if a record with this header does not
+// have `record_bytes` bytes. The fields of `header` may have any values.
+std::optional<RecordLayout> LayoutOf(const RecordHeader& header, size_t record_bytes);
+// Returns true if the first page of `record` contains only zeros: the record was never written, or
+// was erased.
+bool IsUnused(std::span<const std::byte> record);
 
 // Returns kOk if `record` is a complete record of any chunk, with the layout `layout` and the
 // fingerprint `fingerprint`. `now_s` is the time in seconds since 1970.
 RejectReason VerifyAnyRecord(const RecordLayout& layout, const Fingerprint& fingerprint,
                              std::span<const std::byte> record, int64_t now_s);
+// As above, for a record of any layout. The layout is read from the header of the record.
+RejectReason VerifyAnyRecord(const Fingerprint& fingerprint, std::span<const std::byte> record,
+                             int64_t now_s);
 // Returns kOk if `record` is a complete record of the chunk `wanted`. The tenant may differ. If
 // `is_finite` is null, the values are not checked.
 RejectReason VerifyRecord(const RecordLayout& layout, const Fingerprint& fingerprint,

@@ -108,10 +108,14 @@ bool DecodeTable(const SegmentHeader& header, std::span<const std::byte> table,
   return true;
 }
 
-std::string SegmentName(const Fingerprint& fingerprint, uint32_t number) {
+std::string FingerprintName(const Fingerprint& fingerprint) {
   std::string name;
   for (size_t i = 0; i < kNameDigits / 2; ++i) name += fmt::format("{:02x}", fingerprint[i]);
-  return name + fmt::format("-{:08x}{}", number, kSegmentSuffix);
+  return name;
+}
+
+std::string SegmentName(const Fingerprint& fingerprint, uint32_t number) {
+  return fmt::format("{}-{:08x}{}", FingerprintName(fingerprint), number, kSegmentSuffix);
 }
 
 std::optional<uint32_t> SegmentNumber(std::string_view name) {

@@ -67,8 +67,10 @@ void EncodeTable(const SegmentHeader& header, std::span<const TableEntry> entrie
 bool DecodeTable(const SegmentHeader& header, std::span<const std::byte> table,
                  std::vector<TableEntry>& entries);
 
-// Returns the name of the file of a segment: the first 16 hexadecimal digits of the fingerprint, a
-// hyphen, 8 hexadecimal digits of the number, and kSegmentSuffix.
+// Returns the first 16 hexadecimal digits of the fingerprint, which begin the names of its files.
+std::string FingerprintName(const Fingerprint& fingerprint);
+// Returns the name of the file of a segment: FingerprintName, a hyphen, 8 hexadecimal digits of the
+// number, and kSegmentSuffix.
 std::string SegmentName(const Fingerprint& fingerprint, uint32_t number);
 // Returns the number of the segment with the file name `name` and any fingerprint. Returns
 // std::nullopt if `name` is not the name of a segment.

@@ -13,12 +13,6 @@ bool IsExpired(int64_t expires_s, int64_t now_s) { return expires_s != 0 && expi
 
 }  // namespace
 
-PageBuffer::PageBuffer(size_t num_bytes)
-    : num_bytes_(num_bytes),
-      memory_(static_cast<std::byte*>(std::aligned_alloc(kPageBytes, num_bytes))) {
-  INCIPIT_CHECK(memory_ != nullptr);
-}
-
 SegmentStore::SegmentStore(FileSystem& file_system, const SegmentStoreOptions& options)
     : file_system_(file_system),
       options_(options),
@@ -52,17 +46,6 @@ absl::Status SegmentStore::ListSegments() {
   if (!segments_.empty()) next_number_ = std::max(next_number_, segments_.back().number + 1);
   return absl::OkStatus();
 }
-
-namespace {
-
-// Returns true if the first page of `record` contains only zeros: the record was never written, or
-// was erased.
-bool IsUnused(std::span<const std::byte> record) {
-  return std::ranges::all_of(record.first(kPageBytes),
-                             [](std::byte byte) { return byte == std::byte{0}; });
-}
-
-}  // namespace
 
 absl::Status SegmentStore::Open(int64_t now_s, ChunkIndex& index) {
   Close();
@@ -201,10 +184,16 @@ absl::StatusOr<ChunkLocation> SegmentStore::Append(std::span<const std::byte> re
   INCIPIT_RETURN_IF_ERROR(active_->file->Write(layout_.OffsetOf(at.index), record));
   active_->entries.push_back(EntryOf(HeaderOf(record), at.index));
   if (++active_->next_index == layout_.num_records) {
-    INCIPIT_RETURN_IF_ERROR(Seal(*active_->file, active_->number, active_->entries));
-    active_.reset();
+    INCIPIT_RETURN_IF_ERROR(SealActive());
   }
   return at;
+}
+
+absl::Status SegmentStore::SealActive() {
+  if (!active_) return absl::OkStatus();
+  const absl::Status status = Seal(*active_->file, active_->number, active_->entries);
+  active_.reset();
+  return status;
 }
 
 absl::Status SegmentStore::Read(ChunkLocation at, int64_t now_s, std::span<std::byte> record) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,31 +13,21 @@
 #include "absl/status/statusor.h"
 #include "tier/chunk_index.h"
 #include "tier/file_system.h"
+#include "tier/page_buffer.h"
 #include "tier/record.h"
 #include "tier/segment.h"
 #include "tier/segment_files.h"
 
 namespace incipit {
 
+// Size of a segment, except in tests.
+inline constexpr uint64_t kSegmentBytes = uint64_t{64} << 20;
+
 struct SegmentStoreOptions {
   Fingerprint fingerprint{};
   RecordLayout record;
   uint64_t segment_bytes = 0;
   uint64_t size_bytes = 0;  // maximum size of all segments in the directory
-};
-
-// Page-aligned memory for I/O.
-class PageBuffer {
- public:
-  explicit PageBuffer(size_t num_bytes);
-  std::span<std::byte> bytes() const { return {memory_.get(), num_bytes_}; }
-
- private:
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-  };
-  size_t num_bytes_;
-  std::unique_ptr<std::byte[], Free> memory_;
 };
 
 // Only files() may be used by several threads. Every error of a file system call is returned; the
@@ -58,6 +47,9 @@ class SegmentStore {
   bool CanAppend() const;
   // Writes a sealed record. REQUIRES: CanAppend().
   absl::StatusOr<ChunkLocation> Append(std::span<const std::byte> record);
+  // Writes the table of the segment to which records are appended, if there is one. The next record
+  // begins a new segment.
+  absl::Status SealActive();
   // Reads the record at `at` into `record`. Returns OUT_OF_RANGE if the record is not valid.
   absl::Status Read(ChunkLocation at, int64_t now_s, std::span<std::byte> record);
   // Makes the record at `at` invalid on the disk. Returns OK also if the segment does not exist.
