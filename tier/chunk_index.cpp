@@ -157,6 +157,45 @@ void ChunkIndex::Touch(const BlockHash& key, uint8_t priority) {
   entry.chunk.priority = std::max(entry.chunk.priority, priority);
 }
 
+void ChunkIndex::AddHit(const BlockHash& key) {
+  const uint32_t id = FindEntry(key);
+  if (id == kNone) return;
+  Entry& entry = entries_[id];
+  entry.last_use = ++use_count_;
+  if (entry.hits != std::numeric_limits<uint32_t>::max()) ++entry.hits;
+}
+
+std::vector<ChunkUses> ChunkIndex::ListUses(size_t num_max) const {
+  std::vector<uint32_t> ids;
+  for (const SegmentList& list : segments_) {
+    if (list.segment == kNoSegment) continue;  // chunks that are not written yet
+    for (uint32_t id = list.first; id != kNone; id = entries_[id].next_in_segment) {
+      if (entries_[id].last_use != 0 || entries_[id].hits != 0) ids.push_back(id);
+    }
+  }
+  std::ranges::sort(ids, {}, [&](uint32_t id) { return entries_[id].last_use; });
+  const size_t num_dropped = ids.size() - std::min(ids.size(), num_max);
+  std::vector<ChunkUses> uses;
+  uses.reserve(ids.size() - num_dropped);
+  for (const uint32_t id : std::span(ids).subspan(num_dropped)) {
+    const Entry& entry = entries_[id];
+    uses.push_back({.key = entry.chunk.key.prefix(),
+                    .hits = entry.hits,
+                    .is_used = entry.last_use != 0 ? 1u : 0u});
+  }
+  return uses;
+}
+
+void ChunkIndex::RestoreUses(std::span<const ChunkUses> uses) {
+  for (const ChunkUses& chunk : uses) {
+    for (uint32_t id = *BucketOf(chunk.key, by_key_); id != kNone; id = entries_[id].next_of_key) {
+      if (entries_[id].chunk.key.prefix() != chunk.key) continue;
+      entries_[id].hits = chunk.hits;
+      if (chunk.is_used != 0) entries_[id].last_use = ++use_count_;
+    }
+  }
+}
+
 size_t ChunkIndex::EraseSegment(uint32_t segment) {
   size_t num_removed = 0;
   for (uint32_t id = ListOf(segment).first; id != kNone; ++num_removed) {

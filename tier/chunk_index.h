@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "kvcache/keys/block_hash.h"
 #include "kvcache/retention.h"
+#include "tier/chunk_uses.h"
 #include "tier/tenant_chunks.h"
 
 namespace incipit {
@@ -76,6 +78,8 @@ class ChunkIndex {
   // the priority of the chunk to `priority` if the priority is lower. If Touch is called for
   // several chunks, the chunk of the last call is the most recently used chunk.
   void Touch(const BlockHash& key, uint8_t priority = 0);
+  // As Touch, and adds 1 to the hits of the chunk.
+  void AddHit(const BlockHash& key);
 
   // Removes all chunks of the segment `segment`. Returns the number of removed chunks.
   size_t EraseSegment(uint32_t segment);
@@ -90,6 +94,12 @@ class ChunkIndex {
   // Returns a chunk on the disk that has expired at the time `now_s`, or null. Each call examines
   // only the next `num_visits` chunks of the index.
   const IndexedChunk* NextExpired(int64_t now_s, uint32_t num_visits);
+
+  // Returns the uses of the chunks that have any, least recently used first: at most `num_max`
+  // chunks, without the least recently used ones. Allocates memory.
+  std::vector<ChunkUses> ListUses(size_t num_max) const;
+  // Sets the uses of all chunks that the index has. REQUIRES: `uses` has the order of ListUses.
+  void RestoreUses(std::span<const ChunkUses> uses);
 
   // Removes the chunk `key` and all chunks that follow the chunk in any sequence. Also removes each
   // chunk whose previous chunk is missing, and all chunks that follow it, because the index cannot
@@ -113,7 +123,8 @@ class ChunkIndex {
     uint32_t next_of_key = kNone;     // next entry in the same bucket of `by_key_`
     uint32_t next_of_parent = kNone;  // next entry in the same bucket of `by_parent_`
     uint32_t next_in_segment = kNone, previous_in_segment = kNone;
-    uint32_t last_use = 0;  // 0: not used since the chunk was written
+    uint32_t last_use = 0;  // 0: not used since the record was written
+    uint32_t hits = 0;
   };
   struct SegmentList {
     uint32_t segment = kNoSegment;

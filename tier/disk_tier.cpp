@@ -96,7 +96,14 @@ DiskTier::DiskTier(DiskTierOptions options, std::shared_ptr<DiskIo> io, uint32_t
   removed_keys_.reserve(kRemovedKeysMax);
 }
 
-DiskTier::~DiskTier() { io_->Stop(options_.stop_limit); }
+DiskTier::~DiskTier() {
+  // The writer thread keeps the uses of the chunks only if the index describes the files.
+  if (state_ == TierState::kOn) {
+    io_->queues().PushControl(
+        {.kind = ControlJob::Kind::kKeepUses, .epoch = epoch_, .index = std::move(index_)});
+  }
+  io_->Stop(options_.stop_limit);
+}
 
 const DiskTier::Slot& DiskTier::SlotOf(uint64_t ticket, Use use) const {
   const size_t index = ticket & (kSlotsMax - 1);
@@ -188,13 +195,14 @@ std::optional<LoadTicket> DiskTier::Load(const ChunkIdentity& chunk) {
   }
   if (shared) {
     ++slots_[*shared].num_tickets;
+    index_->AddHit(chunk.key);
     return LoadTicket{TicketOf(slots_[*shared])};
   }
   if (free_.size() == 0) {
     ++stats_.loads_without_slot;
     return std::nullopt;
   }
-  index_->Touch(chunk.key);
+  index_->AddHit(chunk.key);
   Slot& slot = Take(Use::kLoad);
   slot.num_tickets = 1;
   slot.started = options_.clock->Now();

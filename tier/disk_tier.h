@@ -38,7 +38,7 @@ struct DiskTierOptions {
   std::string directory;
   uint64_t size_bytes = 0;  // maximum size of all segments in the directory
   uint64_t staging_bytes = uint64_t{256} << 20;
-  uint64_t segment_bytes = uint64_t{64} << 20;
+  uint64_t segment_bytes = kSegmentBytes;
   uint64_t write_bytes_per_second = 0;  // 0: no limit
   // Maximum share of `size_bytes` for the chunks of one tenant, from 0 to 1; 1: no limit.
   double tenant_share_max = 1;
@@ -87,7 +87,8 @@ class DiskTier final : public PrefixTier {
   // As above, but uses `files`. REQUIRES: files->Prepare() has returned OK.
   static absl::StatusOr<std::unique_ptr<DiskTier>> Create(DiskTierOptions options,
                                                           std::unique_ptr<FileSystem> files);
-  // Waits at most options.stop_limit for the I/O threads. Drops stores that are not written.
+  // Waits at most options.stop_limit for the I/O threads. Drops stores that are not written. If the
+  // tier is on, writes the uses of the chunks to a file.
   ~DiskTier() override;
 
   const ChunkShape& shape() const override { return options_.shape; }

@@ -61,11 +61,12 @@ void DiskWriter::Open() {
   auto index = std::make_unique<ChunkIndex>(io_.options_.index_capacity, num_segments);
   absl::Status status = segments_.Open(io_.options_.unix_seconds(), *index);
   if (status.ok() && clears_at_open_) {
-    status = segments_.RemoveAll();
+    status = RemoveAll();
     index->Clear();
   }
   if (status.ok()) status = RemoveErased();
   if (!status.ok()) return Fail(std::move(status));
+  RestoreUses(*index);
   clears_at_open_ = false;
   waits_for_reclaim_ = false;
   is_open_ = true;
@@ -139,6 +140,9 @@ void DiskWriter::Execute(ControlJob job) {
       return;
     case ControlJob::Kind::kDiscard:
       return;
+    case ControlJob::Kind::kKeepUses:
+      if (is_open_ && job.epoch == epoch_) KeepUses(*job.index);
+      return;
   }
 }
 
@@ -202,10 +206,33 @@ void DiskWriter::Clear(uint64_t generation) {
     clears_at_open_ = true;
     return;
   }
-  absl::Status status = segments_.RemoveAll();
+  absl::Status status = RemoveAll();
   if (status.ok()) return;
   clears_at_open_ = true;
   Fail(std::move(status));
+}
+
+absl::Status DiskWriter::RemoveAll() {
+  INCIPIT_RETURN_IF_ERROR(segments_.RemoveAll());
+  return io_.file_system_->Remove(UsesName(io_.options_.segments.fingerprint));
+}
+
+// Reads the uses that the last clean end of a server has written. A file that is missing, damaged
+// or too large means that no chunk was used.
+void DiskWriter::RestoreUses(ChunkIndex& index) {
+  const Fingerprint& fingerprint = io_.options_.segments.fingerprint;
+  const auto contents = io_.file_system_->ReadAll(UsesName(fingerprint), kUsesBytesMax);
+  if (!contents.ok()) return;
+  if (const auto uses = DecodeUses(fingerprint, *contents)) index.RestoreUses(*uses);
+}
+
+void DiskWriter::KeepUses(const ChunkIndex& index) {
+  const Fingerprint& fingerprint = io_.options_.segments.fingerprint;
+  const std::string name = UsesName(fingerprint);
+  const std::vector<ChunkUses> uses = index.ListUses(kChunkUsesMax);
+  // The uses only improve the choice of the chunks that are kept. So an error has no effect.
+  static_cast<void>(uses.empty() ? io_.file_system_->Remove(name)
+                                 : io_.file_system_->WriteAll(name, EncodeUses(fingerprint, uses)));
 }
 
 void DiskWriter::AskForRoom() {

@@ -44,6 +44,10 @@ class DiskWriter {
   // room.
   void AskForRoom();
   absl::Status RemoveErased();
+  // Removes all segments of the fingerprint, and the uses of their chunks.
+  absl::Status RemoveAll();
+  void RestoreUses(ChunkIndex& index);
+  void KeepUses(const ChunkIndex& index);
   void CompleteStore(Completion completion);
 
   DiskIo& io_;

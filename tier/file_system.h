@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -70,6 +71,11 @@ class FileSystem {
   virtual absl::StatusOr<std::shared_ptr<File>> Create(const std::string& name,
                                                        uint64_t num_bytes) = 0;
   virtual absl::StatusOr<std::shared_ptr<File>> Open(const std::string& name) = 0;
+  // Returns the contents of a file. Returns an error if the file has more than `num_bytes_max`
+  // bytes.
+  virtual absl::StatusOr<std::string> ReadAll(const std::string& name, uint64_t num_bytes_max) = 0;
+  // Writes `contents` to a new file, which then replaces the file `name`.
+  virtual absl::Status WriteAll(const std::string& name, std::string_view contents) = 0;
   // Removes a file. Open files stay readable. Returns OK if the file does not exist.
   virtual absl::Status Remove(const std::string& name) = 0;
 

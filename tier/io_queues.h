@@ -56,8 +56,16 @@ struct ControlJob {
   // staging slot `slot`, or makes its record invalid if the record is written. kReclaim: moves the
   // records `moved` of segment `segment` to the newest segment, and removes segment `segment`.
   // kClear: removes all segments. kTurnOff: turns the tier off because of `status`. kDiscard:
-  // destroys `index`.
-  enum class Kind : uint8_t { kErase, kCancelStore, kReclaim, kClear, kTurnOff, kDiscard };
+  // destroys `index`. kKeepUses: writes the uses of the chunks in `index` to a file.
+  enum class Kind : uint8_t {
+    kErase,
+    kCancelStore,
+    kReclaim,
+    kClear,
+    kTurnOff,
+    kDiscard,
+    kKeepUses
+  };
   Kind kind = Kind::kErase;
   absl::InlinedVector<ChunkLocation, 1> erased{};
   uint32_t slot = 0;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/atomic_file.h"
 #include "base/status.h"
 #include "tier/posix_file.h"
 
@@ -113,6 +114,16 @@ class PosixFileSystem final : public FileSystem {
   absl::StatusOr<std::shared_ptr<File>> Open(const std::string& name) override {
     INCIPIT_ASSIGN_OR_RETURN(FileDescriptor fd, OpenDirect(name, 0, "open"));
     return std::make_shared<PosixFile>(std::move(fd), PathOf(name));
+  }
+
+  absl::StatusOr<std::string> ReadAll(const std::string& name, uint64_t num_bytes_max) override {
+    const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    const FileDescriptor fd(::openat(directory_.get(), name.c_str(), flags));
+    if (!fd.valid()) return ErrorOf(errno, "open", PathOf(name));
+    return ReadFileUpTo(fd, PathOf(name), num_bytes_max);
+  }
+  absl::Status WriteAll(const std::string& name, std::string_view contents) override {
+    return WriteFileAtomically(PathOf(name), contents);
   }
 
   absl::Status Remove(const std::string& name) override {

@@ -125,6 +125,30 @@ TEST(ChunkIndexTest, ConvertsExpiriesAndPrioritiesOfFiles) {
   EXPECT_EQ(ClampPriority(1000), 100);
 }
 
+TEST(ChunkIndexTest, ListsAndRestoresUses) {
+  ChunkIndex index(10);
+  for (uint32_t i = 0; i < 5; ++i) ASSERT_TRUE(index.Insert(ChunkAt(i, 0, {1, i})));
+  ASSERT_TRUE(index.Insert(ChunkAt(5, 0, {kNoSegment, 0})));
+  for (const uint64_t i : {3, 0, 4, 3, 5}) index.AddHit(TestKey(i, 1));
+  index.Touch(TestKey(1, 1));
+  ASSERT_TRUE(index.Move(TestKey(4, 1), {1, 4}, {2, 0}));
+  const auto uses = [](uint64_t i, uint32_t hits, uint32_t is_used) {
+    return ChunkUses{TestKey(i, 1).prefix(), hits, is_used};
+  };
+  const std::vector<ChunkUses> all = {uses(4, 1, 0), uses(0, 1, 1), uses(3, 2, 1), uses(1, 0, 1)};
+  EXPECT_EQ(index.ListUses(10), all);
+  EXPECT_EQ(index.ListUses(2), (std::vector<ChunkUses>{all[2], all[3]}));
+  EXPECT_TRUE(index.ListUses(0).empty());
+  // Another index has only some of the chunks.
+  ChunkIndex other(10);
+  for (const uint32_t i : {0u, 3u, 4u}) ASSERT_TRUE(other.Insert(ChunkAt(i, 0, {7, i})));
+  other.RestoreUses(all);
+  EXPECT_EQ(other.ListUses(10), (std::vector<ChunkUses>{all[0], all[1], all[2]}));
+  std::vector<uint32_t> used;
+  other.ListKept(7, 10, 0, used);
+  EXPECT_EQ(used, (std::vector<uint32_t>{3, 0}));
+}
+
 std::set<uint64_t> RemoveTree(ChunkIndex& index, const BlockHash& key) {
   std::set<uint64_t> removed;
   index.RemoveTree(key, [&](const IndexedChunk& c) { removed.insert(c.key.prefix()); });

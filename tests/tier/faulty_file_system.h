@@ -153,6 +153,15 @@ class FaultyFileSystem final : public FileSystem {
     const absl::Status status = faults_->Result(DiskFaults::Call::kOpen);
     return status.ok() ? Wrap(files_->Open(name)) : status;
   }
+  absl::StatusOr<std::string> ReadAll(const std::string& name, uint64_t num_bytes_max) override {
+    const absl::Status status = faults_->Result(DiskFaults::Call::kRead);
+    if (!status.ok()) return status;
+    return files_->ReadAll(name, num_bytes_max);
+  }
+  absl::Status WriteAll(const std::string& name, std::string_view contents) override {
+    const absl::Status status = faults_->Result(DiskFaults::Call::kWrite);
+    return status.ok() ? files_->WriteAll(name, contents) : status;
+  }
   absl::Status Remove(const std::string& name) override {
     const absl::Status status = faults_->Result(DiskFaults::Call::kRemove);
     return status.ok() ? files_->Remove(name) : status;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/random.h"
@@ -70,7 +71,13 @@ class TestDirectory {
     std::string path = (std::filesystem::temp_directory_path() / "tier_test_XXXXXX").string();
     path_ = ::mkdtemp(path.data());
   }
-  ~TestDirectory() { std::filesystem::remove_all(path_); }
+  ~TestDirectory() {
+    // The thread of a tier that did not end in time may create a file during the removal.
+    std::error_code error;
+    do {
+      std::filesystem::remove_all(path_, error);
+    } while (error == std::errc::directory_not_empty);
+  }
   TestDirectory(const TestDirectory&) = delete;
   TestDirectory& operator=(const TestDirectory&) = delete;
   const std::string& path() const { return path_; }
