@@ -132,13 +132,19 @@ class DiskCacheTest(unittest.TestCase):
             self.assertEqual(tiers(server.generate(message(server, 2, 600))), (0, LOADED_TOKENS))
 
     def test_a_tenant_has_a_share_of_the_disk(self):
-        # The share has room for one chunk of 1 MiB.
-        with self.server("--tier-tenant-share-max", "0.005") as server:
+        def count(server, name, **labels):
+            return server.metric(f"incipit_disk_cache_{name}_total", **labels)
+        with self.server() as server:
+            self.fill(server, 1)
+            record_bytes = count(server, "written_bytes") / count(server, "stored_chunks")
+        # The share has room for 4 chunks, and the disk has 3 chunks of the tenant.
+        share = 4.5 * record_bytes / (256 << 20)
+        with self.server("--tier-tenant-share-max", f"{share:.6f}") as server:
             self.wait_on(server)
-            server.generate(greedy(random_prompt(server, 1), 8))
+            server.generate(greedy(random_prompt(server, 2), 8))
             self.wait_stored(server, 1)
-            self.assertEqual(server.metric("incipit_disk_cache_chunks"), 1)
-            self.assertEqual(server.metric("incipit_disk_cache_dropped_stores_total", reason="tenant_share"), 2)
+            self.assertEqual(server.metric("incipit_disk_cache_chunks"), 4)
+            self.assertEqual(count(server, "dropped_stores", reason="tenant_share"), 2)
 
     def test_an_evicted_prefix_is_loaded(self):
         # 64 blocks of 16 tokens: each prompt takes 26 blocks.
