@@ -1,4 +1,6 @@
 """Tests the disk cache through the server: restarts, isolation, damaged files, and two servers on one folder."""
+import concurrent.futures
+import json
 import os
 import pathlib
 import random
@@ -12,6 +14,7 @@ import unittest
 
 import grpc
 from harness.server import BUNDLED, Server, default_model, greedy
+from incipit.v1 import inference_pb2_grpc
 
 SIZE = "256MiB"
 PROMPT_TOKENS = 400
@@ -23,6 +26,12 @@ LOADED_TOKENS = PROMPT_TOKENS // CHUNK_TOKENS * CHUNK_TOKENS
 def random_prompt(server, seed, size=PROMPT_TOKENS):
     generator = random.Random(seed)
     return [generator.randrange(3, server.info().vocab_size) for _ in range(size)]
+
+
+def resident_bytes(pid):
+    lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+    kib, = (int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+    return kib << 10
 
 
 def tiers(reply):
@@ -179,29 +188,89 @@ class DiskCacheTest(unittest.TestCase):
             self.assertEqual(tiers(server.generate(salted)), (0, 0))
             self.assertEqual(tiers(server.generate(greedy(prompt, 1)))[1], LOADED_TOKENS)
 
-    def test_other_kinds_of_keys_and_values_are_not_used(self):
-        with self.server("--kv-dtype", "f32") as server:
-            self.fill(server, 1)
-        with self.server("--kv-dtype", "bf16") as server:
-            self.wait_on(server)
-            self.assertEqual(tiers(server.generate(greedy(random_prompt(server, 1), 1))), (0, 0))
-        with self.server("--kv-dtype", "f32") as server:
-            self.wait_on(server)
-            self.assertEqual(tiers(server.generate(greedy(random_prompt(server, 1), 1)))[1], LOADED_TOKENS)
+    def copy_of_model(self, name):
+        """Returns a copy of the model that the test may change."""
+        folder = self.folder / name
+        shutil.copytree(BUNDLED, folder)
+        for path in folder.iterdir():
+            path.chmod(0o600)
+        return folder
 
-    def test_other_weights_are_not_used(self):
+    def test_different_servers_on_one_folder_share_nothing(self):
+        """Starts servers with different keys and values one after the other, twice. Each server finds only its own."""
+        weights = self.copy_of_model("weights")
+        file, = weights.glob("*.safetensors")
+        content = bytearray(file.read_bytes())
+        content[-8] ^= 1  # the lowest bit of the mantissa of one weight
+        file.write_bytes(content)
+        rope = self.copy_of_model("rope")
+        config = json.loads((rope / "config.json").read_text())
+        config["rope_theta"] = 2 * config.get("rope_theta", 10000.0)
+        (rope / "config.json").write_text(json.dumps(config))
+        f32, bf16 = ("--kv-dtype", "f32"), ("--kv-dtype", "bf16")
+        portable = ("--cpu-isa", "portable")
+        variants = [(BUNDLED, portable + f32), (BUNDLED, portable + bf16), (weights, portable + f32), (rope, portable + f32)]
+        if "avx2" in pathlib.Path("/proc/cpuinfo").read_text().split():
+            variants.append((BUNDLED, ("--cpu-isa", "avx2", *f32)))
+        for expected in (0, LOADED_TOKENS):
+            for model, flags in variants:
+                with self.subTest(model=model.name, flags=flags, expected=expected):
+                    with self.server("--disk-cache-size", "2GiB", *flags, model=model) as server:
+                        self.wait_on(server)
+                        self.assertEqual(tiers(server.generate(greedy(random_prompt(server, 1), 1))), (0, expected))
+                        self.wait_stored(server, 0 if expected else LOADED_TOKENS // CHUNK_TOKENS)
+
+    def cancel_at_a_random_time(self, server, prompts, generator):
+        """Starts a request, and cancels the request or closes its connection."""
+        closes = generator.random() < 0.2
+        channel = server.connect() if closes else None
+        stub = inference_pb2_grpc.InferenceStub(channel) if closes else server.inference
+        request = greedy(generator.choice(prompts), 20)
+        request.output.n = generator.choice((1, 1, 3))
+        call = stub.Generate(request)
+        threading.Event().wait(generator.random() * 0.01)
+        if closes:
+            channel.close()
+        else:
+            call.cancel()
+        try:
+            for _ in call:
+                pass
+        except (grpc.RpcError, ValueError):
+            pass
+
+    def test_cancelled_requests_leave_staging_empty(self):
+        """Cancels requests whose prefix is on the disk. INCIPIT_DISK_CANCELS is the number of requests."""
+        count, num_clients, num_prompts = int(os.environ.get("INCIPIT_DISK_CANCELS", "320")), 16, 12
         with self.server() as server:
-            self.fill(server, 1)
-        changed = self.folder / "model"
-        shutil.copytree(BUNDLED, changed)
-        weights, = changed.glob("*.safetensors")
-        weights.chmod(0o600)
-        content = bytearray(weights.read_bytes())
-        content[-4] ^= 1  # the lowest bit of the mantissa of one weight
-        weights.write_bytes(content)
-        with self.server(model=changed) as server:
+            replies = self.fill(server, *range(num_prompts))
+        # The cache of the device has room for 2 of 12 prompts, and staging for 5 chunks, which is less than 2 prompts.
+        with self.server("--kv-blocks", "64", "--tier-staging", "3MiB", "--tier-wait-max", "1s",
+                         "--prefix-cache-policy", "lru") as server:
             self.wait_on(server)
-            self.assertEqual(tiers(server.generate(greedy(random_prompt(server, 1), 1))), (0, 0))
+            prompts = [random_prompt(server, seed) for seed in range(num_prompts)]
+            resident = []
+
+            def run(client):
+                generator = random.Random(client)
+                for i in range(count // num_clients):
+                    self.cancel_at_a_random_time(server, prompts, generator)
+                    if client == 0 and i * 2 in (count // num_clients, count // num_clients - 1):
+                        resident.append(resident_bytes(server.process.pid))
+
+            with concurrent.futures.ThreadPoolExecutor(num_clients) as pool:
+                list(pool.map(run, range(num_clients)))
+            server.wait_until_idle()
+            self.wait_until(server, lambda: server.generate(greedy([5, 6, 7], 1)) and
+                            server.metric("incipit_disk_cache_pending", kind="load") == 0)
+            self.assertEqual(server.metric("incipit_disk_cache_staging_bytes"), 0)
+            self.assertGreater(server.metric("incipit_disk_cache_loads_total", result="cancelled"), 0)
+            self.assertEqual(self.state(server), ["on"])
+            self.assertLess(resident_bytes(server.process.pid) - resident[0], 32 << 20)
+            for seed, first in enumerate(replies):
+                again = server.generate(greedy(prompts[seed], 8))
+                self.assertEqual(again.token_ids, first.token_ids)
+            server.wait_until_idle()
 
     def test_damaged_chunks_are_computed(self):
         with self.server() as server:
