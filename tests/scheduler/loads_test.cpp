@@ -119,6 +119,41 @@ TEST_F(LoadsTest, RequestsThatMustNotReadTheCacheLoadNothing) {
   EXPECT_EQ(fixture_.scored[3].size(), 32u);
 }
 
+TEST_F(LoadsTest, RequestsThatMustNotReadTheCacheComputeWhileAnotherRequestLoads) {
+  tier_.HangLoads();
+  fixture_.Add(Ask(2, 33));
+  Step();
+  Request fresh = Ask(3, 33);
+  fresh.read_cache = false;
+  Request scored = Ask(4, 33);
+  scored.prompt_logprobs = 0;
+  fixture_.Add(std::move(fresh));
+  fixture_.Add(std::move(scored));
+  EXPECT_EQ(Step(), (SchedulerFixture::Shares{{3, 33}, {4, 31}}));
+  EXPECT_EQ(fixture_.scheduler.num_loading(), 1);
+  Finish();
+  for (const uint64_t id : {2, 3, 4}) EXPECT_EQ(fixture_.OutputOf(id).tokens, expected_);
+  EXPECT_EQ(fixture_.scored[4].size(), 32u);
+  EXPECT_EQ(AdmissionOf(3).num_cached_tokens, 0);
+  EXPECT_EQ(AdmissionOf(4).num_cached_tokens, 0);
+  EXPECT_EQ(AdmissionOf(2).num_cached_tokens, 32);
+  EXPECT_EQ(tier_.num_tickets(), 0);
+}
+
+TEST_F(LoadsTest, AChoiceIsCancelledWhileThePromptLoads) {
+  Request request = Ask(2, 33);
+  request.num_choices = 3;
+  fixture_.Add(std::move(request));
+  Step();
+  EXPECT_TRUE(fixture_.scheduler.CancelChoice(RequestId{2}, 1));
+  EXPECT_EQ(tier_.num_tickets(), 4);
+  Finish();
+  EXPECT_EQ(AdmissionOf(2).num_loaded_tokens, 32);
+  EXPECT_EQ(fixture_.OutputOf(2, 0).tokens, expected_);
+  EXPECT_EQ(fixture_.OutputOf(2, 1).finish, FinishReason::kCancelled);
+  EXPECT_EQ(fixture_.OutputOf(2, 2).tokens.size(), 4u);
+}
+
 TEST_F(LoadsTest, AllChoicesShareALoadedPrompt) {
   Request request = Ask(2, 33);
   request.num_choices = 3;
