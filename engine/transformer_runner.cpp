@@ -330,12 +330,23 @@ void TransformerRunner::ComputeLogits(const Step& step, const Activations& activ
   }
 }
 
+// Waits for the writes and copies of the step in flight, if the step has no tokens. The backend
+// counts only steps with tokens: Synchronize waits for the oldest of these. So a step without
+// tokens must end before the next step is uploaded.
+void TransformerRunner::EndStepWithoutTokens() {
+  if (num_in_flight_ == 0 || slots_[oldest_].has_tokens) return;
+  slots_[oldest_].status = backend_.Synchronize();
+}
+
 absl::Status TransformerRunner::Launch(const Step& step) {
   INCIPIT_CHECK(num_in_flight_ < slots_.size());
   CheckStep(step);
+  EndStepWithoutTokens();
   Slot& slot = slots_[(oldest_ + num_in_flight_) % slots_.size()];
   ++num_in_flight_;
   Prepare(step, slot);
+  slot.has_tokens = !step.tokens.empty();
+  slot.status.reset();
   if (step.tokens.empty()) {
     backend_.WriteBlocks(*pool_, step.writes);
     backend_.CopyBlocks(*pool_, step.copies);
@@ -366,8 +377,9 @@ absl::Status TransformerRunner::ReadBlocks(std::span<const BlockId> blocks,
 
 absl::Status TransformerRunner::Wait(StepResult& result) {
   INCIPIT_CHECK(num_in_flight_ > 0);
-  const absl::Status status = backend_.Synchronize();
-  std::swap(result, slots_[oldest_].result);
+  Slot& slot = slots_[oldest_];
+  const absl::Status status = slot.status ? *slot.status : backend_.Synchronize();
+  std::swap(result, slot.result);
   oldest_ = (oldest_ + 1) % slots_.size();
   --num_in_flight_;
   return status;

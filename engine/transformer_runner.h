@@ -67,6 +67,9 @@ class TransformerRunner final : public ModelRunner {
     // Arguments of Sample if one call of Sample samples all tokens of the step. Otherwise unused.
     SampleArgs samples;
     StepResult result;
+    bool has_tokens = true;
+    // Status of the writes and copies of a step without tokens, if the runner has waited for them.
+    std::optional<absl::Status> status;
   };
 
   TransformerRunner(Backend& backend, const Model& model, const TransformerRunnerOptions& options);
@@ -89,6 +92,7 @@ class TransformerRunner final : public ModelRunner {
   absl::Status RecordSteps();
   void RunAndSample(const Activations& activations, const SampleArgs& samples) const;
   void ComputeLogits(const Step& step, const Activations& activations, Slot& slot);
+  void EndStepWithoutTokens();
 
   Backend& backend_;
   const Model& model_;
