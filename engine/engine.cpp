@@ -12,12 +12,22 @@
 
 namespace incipit {
 
+namespace {
+
+KvCacheOptions CacheOptionsOf(const EngineOptions& options, const PrefixTier* tier) {
+  KvCacheOptions cache = options.cache;
+  cache.keeps_chain_origins = tier != nullptr && options.tier_drain_max > Duration::zero();
+  return cache;
+}
+
+}  // namespace
+
 Engine::Loop::Loop(const EngineOptions& options, std::unique_ptr<ModelRunner> runner,
                    EngineListener& listener, const Clock& clock, PrefixTier* tier)
     : options_(options),
       clock_(clock),
       listener_(listener),
-      cache_(options.cache),
+      cache_(CacheOptionsOf(options, tier)),
       tier_(tier),
       scheduler_(options.scheduler, cache_, tier),
       reporter_(cache_),

@@ -68,6 +68,9 @@ struct EngineOptions {
   // Maximum number of prompt tokens of all waiting requests together. A longer prompt is accepted
   // only while no request waits.
   int64_t waiting_prompt_tokens_max = 4'000'000;
+  // Maximum time, at the end of the engine, in which cached chunks that the tier lacks are copied
+  // to the tier. 0: these chunks are not copied.
+  Duration tier_drain_max{};
 };
 
 // Maximum number of admission previews (predictions of the blocks that a request needs) that wait
@@ -82,7 +85,8 @@ class Engine {
   Engine(EngineOptions options, std::unique_ptr<ModelRunner> runner, EngineListener& listener,
          const Clock& clock, PrefixTier* tier = nullptr);
   // Stops the engine thread. All waiting and running requests end with the finish reason
-  // kCancelled.
+  // kCancelled. Then copies the cached chunks that the tier lacks to the tier, most valuable first,
+  // for at most EngineOptions::tier_drain_max.
   ~Engine();
 
   // Submits a request. Thread-safe; does not block; hashes the prompt on the calling thread. If the

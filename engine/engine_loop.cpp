@@ -9,6 +9,7 @@
 #include "base/scheduling.h"
 #include "base/status.h"
 #include "engine/store_chunks.h"
+#include "engine/store_rest.h"
 
 namespace incipit {
 namespace {
@@ -16,6 +17,9 @@ namespace {
 // While all requests wait for loads, the engine polls the tier after this time at the latest, so
 // that the tier detects a disk that hangs.
 constexpr Duration kTierPollMax = std::chrono::seconds(1);
+// At the end of the engine, the engine looks for room in the tier after this time at the latest. No
+// event reports that the limit of the write rate has room again.
+constexpr Duration kTierRoomPause = std::chrono::milliseconds(5);
 
 }  // namespace
 
@@ -31,6 +35,33 @@ void Engine::Loop::Run() {
   TakeBack(0);
   ApplyInbox();
   EndEverything(FinishReason::kCancelled);
+  DrainToTier();
+}
+
+// Stores the cached chunks that the tier lacks, most valuable first, within
+// EngineOptions::tier_drain_max. REQUIRES: all requests have ended.
+void Engine::Loop::DrainToTier() {
+  if (!cache_.options().keeps_chain_origins || failed_) return;
+  const Time deadline = clock_.Now() + options_.tier_drain_max;
+  tier_->Poll();
+  const CachedChunks chunks = cache_.EvictChunks(
+      tier_->shape(), [this](const BlockHash& key) { return !tier_->Touch(key, {}); });
+  StoreRest(
+      chunks, *runner_, *tier_, [&] { return clock_.Now() >= deadline; },
+      [this] { AwaitTierRoom(); });
+}
+
+// Waits until a store has ended, but at most for kTierRoomPause, and polls the tier.
+void Engine::Loop::AwaitTierRoom() {
+  {
+    MutexLock lock(mutex_);
+    const Time real_end = std::chrono::steady_clock::now() + kTierRoomPause;
+    while (!tier_changed_) {
+      if (work_arrived_.wait_until(mutex_, real_end) == std::cv_status::timeout) break;
+    }
+    tier_changed_ = false;
+  }
+  tier_->Poll();
 }
 
 // Waits until the engine loop has work, and then moves the contents of inbox_ to taken_. Returns

@@ -56,6 +56,8 @@ class Engine::Loop {
   SequenceGroups TakeEnded() ABSL_LOCKS_EXCLUDED(mutex_);
 
   void Run();
+  void DrainToTier() ABSL_LOCKS_EXCLUDED(mutex_);
+  void AwaitTierRoom() ABSL_LOCKS_EXCLUDED(mutex_);
   bool TakeInbox() ABSL_LOCKS_EXCLUDED(mutex_);
   void WaitForWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Wake() ABSL_LOCKS_EXCLUDED(mutex_);

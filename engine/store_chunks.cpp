@@ -1,9 +1,19 @@
 #include "engine/store_chunks.h"
 
 #include <optional>
-#include <span>
 
 namespace incipit {
+
+void CopyChunk(std::span<const BlockId> blocks, StoreTicket ticket, ModelRunner& runner,
+               PrefixTier& tier, StoredChunks& result) {
+  if (runner.ReadBlocks(blocks, tier.bytes_of(ticket)).ok()) {
+    tier.FinishStore(ticket);
+    ++result.num_stored;
+  } else {
+    tier.CancelStore(ticket);
+    ++result.num_failed;
+  }
+}
 
 StoredChunks StoreChunks(const SchedulerEvents& events, ModelRunner& runner, PrefixTier& tier) {
   StoredChunks result;
@@ -16,13 +26,7 @@ StoredChunks StoreChunks(const SchedulerEvents& events, ModelRunner& runner, Pre
     const std::optional<StoreTicket> ticket = tier.BeginStore(chunk, table.retention);
     if (!ticket) continue;
     const auto blocks = std::span(events.chunk_blocks).subspan(event.blocks_begin, num_blocks);
-    if (runner.ReadBlocks(blocks, tier.bytes_of(*ticket)).ok()) {
-      tier.FinishStore(*ticket);
-      ++result.num_stored;
-    } else {
-      tier.CancelStore(*ticket);
-      ++result.num_failed;
-    }
+    CopyChunk(blocks, *ticket, runner, tier, result);
   }
   return result;
 }

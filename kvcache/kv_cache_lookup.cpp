@@ -201,6 +201,10 @@ uint64_t KvCacheManager::BeginChain(const BlockTable& table, BlockId id,
                                     std::span<const TokenId> block) {
   contents_[ContentSlot(block)] = {.block = id, .tenant = table.tenant};
   if (verifies_) namespace_keys_[static_cast<size_t>(id)] = table.root.digest;
+  if (options_.keeps_chain_origins) {
+    origins_[static_cast<size_t>(id)] = {
+        .parent = table.root.parent, .digest = table.root.digest, .tenant = table.tenant};
+  }
   return ChainTag(table, block.front());
 }
 

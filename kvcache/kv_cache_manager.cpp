@@ -81,6 +81,9 @@ KvCacheManager::KvCacheManager(const KvCacheOptions& options, const KvCacheSeams
   tokens_.resize(num_blocks * static_cast<size_t>(options.block_size));
   contents_.resize(num_blocks / kBlocksPerContent + 1);
   if (verifies_) namespace_keys_.resize(num_blocks);
+  if (!options.keeps_chain_origins) return;
+  origins_.resize(num_blocks);
+  expiring_.resize(num_blocks);
 }
 
 int32_t KvCacheManager::BlocksNeeded(const BlockTable& table, const ComputedBlocks& computed,
@@ -163,6 +166,10 @@ void KvCacheManager::Announce(BlockTable& table, const SequenceTokens& tokens) {
       end.chain = BeginChain(table, ids.front(), piece.first(block_size));
     }
     end.num_plain = num_plain > index ? num_plain - index : 0;
+    if (options_.keeps_chain_origins) {
+      const bool is_expiring = table.retention.time_to_live != Duration::zero();
+      for (const BlockId id : ids) expiring_[static_cast<size_t>(id)] = is_expiring;
+    }
     pool_.PublishPending(ids, std::span(table.hashes).subspan(index, count), end);
     index += count;
     table.num_published = static_cast<int32_t>(index);
@@ -336,7 +343,8 @@ KvSnapshot KvCacheManager::Snapshot() const {
 
 size_t KvCacheManager::num_metadata_bytes() const {
   return pool_.num_bytes() + found_.capacity() * sizeof(BlockId) +
-         contents_.capacity() * sizeof(Content);
+         contents_.capacity() * sizeof(Content) + origins_.capacity() * sizeof(ChainOrigin) +
+         expiring_.capacity();
 }
 
 void KvCacheManager::CheckInvariants(std::span<const BlockTable* const> tables) const {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/types.h"
@@ -21,6 +22,7 @@
 #include "kvcache/pool/block_pool.h"
 #include "kvcache/retention.h"
 #include "kvcache/sequence_tokens.h"
+#include "kvcache/tiers/cached_chunks.h"
 
 namespace incipit {
 
@@ -39,6 +41,9 @@ struct KvCacheOptions {
   int32_t policy_capacity = 0;
   // Tokens per block that the eviction policy assumes; 0: block_size.
   int32_t policy_block_size = 0;
+  // True: the cache stores the ChainRoot of each cached sequence, so that EvictChunks can identify
+  // chunks. Needs 73 bytes per block.
+  bool keeps_chain_origins = false;
   RetentionLimits retention{};
 };
 
@@ -164,7 +169,8 @@ struct AdmissionPreview {
 
 // Assigns tokens to cache blocks and shares blocks between sequences (docs/kv_cache.md). Only the
 // engine thread may call the manager, except for the thread-safe functions Fits(), hasher() and
-// options(). After construction, only Listen(), Snapshot() and CheckInvariants() allocate memory.
+// options(). After construction, only Listen(), Snapshot(), EvictChunks() and
+// CheckInvariants() allocate memory.
 class KvCacheManager {
  public:
   // REQUIRES: ValidateKvCacheOptions(`options`) returns OK.
@@ -274,6 +280,15 @@ class KvCacheManager {
   // KvEventLogOptions::scope excludes from the log of cache events. Allocates memory.
   KvSnapshot Snapshot() const;
 
+  // Evicts all cached blocks, and returns the chunks of these blocks for which `is_wanted` returns
+  // true for the key of the chunk. The order of the chunks is the reverse order of the evictions by
+  // the policy. Leaves out chunks with a block that a request with a time to live has computed. The
+  // blocks keep their contents on the device. Allocates memory. REQUIRES: no block has a user.
+  // KvCacheOptions::keeps_chain_origins is true. No other block was computed with an equal key and
+  // other tokens.
+  CachedChunks EvictChunks(const ChunkShape& shape,
+                           absl::FunctionRef<bool(const BlockHash&)> is_wanted);
+
   bool Fits(int64_t num_tokens) const { return num_tokens <= capacity_tokens(); }
   int64_t capacity_tokens() const { return int64_t{options_.num_blocks} * options_.block_size; }
   int32_t num_blocks() const { return options_.num_blocks; }
@@ -320,12 +335,22 @@ class KvCacheManager {
                      std::span<const BlockId> found) const;
   bool IsKeyTaken(const BlockTable& table, size_t index, std::span<const TokenId> block) const;
   uint64_t BeginChain(const BlockTable& table, BlockId id, std::span<const TokenId> block);
+  // Defined in kv_cache_chunks.cpp.
+  bool AddChunk(const ChunkShape& shape, BlockId last, int32_t index, BlockId first,
+                CachedChunks& out);
 
   // An entry of the hash table `contents_`, which finds a block that is the first of a sequence.
   // The tokens of the block determine the slot in the table. `block` is the newest block in the
   // slot, and `tenant` is the tenant of the block.
   struct Content {
     BlockId block = kNoBlock;
+    uint64_t tenant = 0;
+  };
+
+  // The parts of the ChainRoot of a sequence that a ChunkIdentity contains, and the tenant.
+  struct ChainOrigin {
+    BlockHash parent;
+    std::array<uint8_t, 32> digest{};
     uint64_t tenant = 0;
   };
 
@@ -340,6 +365,11 @@ class KvCacheManager {
   // a sequence. With sha256 keys, the vector has no elements.
   std::vector<std::array<uint8_t, 32>> namespace_keys_;
   std::vector<Content> contents_;
+  // Element i belongs to block i, if block i is the first of a sequence. `origins_` and `expiring_`
+  // have no elements unless keeps_chain_origins is true.
+  std::vector<ChainOrigin> origins_;
+  // Element i is 1 if a request with a time to live has computed block i.
+  std::vector<uint8_t> expiring_;
   KvCacheStats stats_;
 };
 

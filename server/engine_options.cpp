@@ -130,8 +130,9 @@ void BindDiskCache(Options& o, Flags& flags) {
                   "computing time of the chunks."},
                  o.tier_wait_max, {Duration{}, std::chrono::minutes(10)});
   flags.Interval({"tier-drain-timeout", "TIME",
-                  "Maximum time at the end of the server for writing chunks that are still in "
-                  "--tier-staging to --disk-cache."},
+                  "Maximum time at the end of the server for writing chunks to --disk-cache: the "
+                  "chunks that are still in --tier-staging, and the cached chunks that only the "
+                  "device has."},
                  o.tier_drain_timeout, {Duration{}, std::chrono::minutes(10)});
 }
 

@@ -138,12 +138,13 @@ ServedModel WithCacheTokens(const ServerParts& parts) {
   return model;
 }
 
-// Returns a copy of `engine` with the limit 2 * `requests_max` for the number of requests. The
-// engine also counts a request that has ended, until the end of the current step (batch). The
-// doubled limit leaves room for these ended requests.
-EngineOptions WithSlack(EngineOptions engine, int32_t requests_max) {
+// Returns a copy of `engine` with the limits of `options`. The limit for the number of requests is
+// 2 * --requests-max. The engine also counts a request that has ended, until the end of the current
+// step (batch). The doubled limit leaves room for these ended requests.
+EngineOptions WithLimits(EngineOptions engine, const Options& options) {
   // The product cannot overflow, because --requests-max is at most 2^20.
-  engine.requests_max = 2 * requests_max;
+  engine.requests_max = 2 * options.requests_max;
+  engine.tier_drain_max = options.tier_drain_timeout;
   return engine;
 }
 
@@ -227,20 +228,34 @@ GatewayDescription GatewayInfo(const ServerParts& parts) {
 }
 
 // Owns the disk cache. The destructor waits until the chunks in staging are written, but at most
-// until the time limit has passed.
+// until `limit` has passed since BeginDrain.
 class FlushedDiskTier {
  public:
-  FlushedDiskTier(std::unique_ptr<DiskTier> tier, Duration limit)
-      : tier_(std::move(tier)), limit_(limit) {}
+  FlushedDiskTier(std::unique_ptr<DiskTier> tier, Duration limit, const Clock& clock)
+      : tier_(std::move(tier)), limit_(limit), clock_(clock) {}
   ~FlushedDiskTier() {
-    if (tier_ == nullptr || tier_->Flush(limit_)) return;
-    spdlog::warn("the server ends before all chunks are written to the disk cache");
+    if (tier_ == nullptr) return;
+    const bool is_flushed = tier_->Flush(std::max(Duration{}, deadline_ - clock_.Now()));
+    spdlog::info("{} chunks were written to the disk cache after the last request",
+                 tier_->published_stats().chunks_stored - num_stored_before_);
+    if (!is_flushed)
+      spdlog::warn("the server ends before all chunks are written to the disk cache");
   }
   DiskTier* get() const { return tier_.get(); }
+  // Starts the time limit. Called after the last request has ended, and before the engine stores
+  // the chunks that are only on the device.
+  void BeginDrain() {
+    if (tier_ == nullptr) return;
+    deadline_ = clock_.Now() + limit_;
+    num_stored_before_ = tier_->published_stats().chunks_stored;
+  }
 
  private:
   const std::unique_ptr<DiskTier> tier_;
   const Duration limit_;
+  const Clock& clock_;
+  Time deadline_{};
+  uint64_t num_stored_before_ = 0;
 };
 
 }  // namespace
@@ -299,7 +314,7 @@ class Server::Parts {
   std::unique_ptr<HttpServer> http;
   TokenDispatcher dispatcher;
   // Destroyed after `engine`, which uses the disk cache until its end.
-  const FlushedDiskTier disk_tier;
+  FlushedDiskTier disk_tier;
   Engine engine;
   DrainSwitch drain;
   TextPool text_pool;
@@ -344,9 +359,9 @@ Server::Parts::Parts(const Options& server_options, ServerParts parts, ServerHoo
                         if (hooks.on_fatal) hooks.on_fatal(status);
                       }},
                  clock, metrics),
-      disk_tier(std::move(parts.disk_tier), options.tier_drain_timeout),
-      engine(WithSlack(parts.engine, options.requests_max), std::move(parts.runner), dispatcher,
-             clock, disk_tier.get()),
+      disk_tier(std::move(parts.disk_tier), options.tier_drain_timeout, clock),
+      engine(WithLimits(parts.engine, options), std::move(parts.runner), dispatcher, clock,
+             disk_tier.get()),
       drain(engine, health, clock),
       text_pool({.num_threads = options.text_threads,
                  .tasks_max = options.text_queue_max,
@@ -408,6 +423,7 @@ Server::Parts::~Parts() {
   endpoint.reset();
   text_pool.Stop();
   dispatcher.Stop();
+  disk_tier.BeginDrain();
 }
 
 absl::Status Server::Parts::Listen() {

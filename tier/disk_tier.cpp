@@ -264,6 +264,11 @@ void DiskTier::EraseOneExpired() {
   if (chunk != nullptr) DropChunk(BlockHash(chunk->key), chunk->at);
 }
 
+// Stores use at most half of the slots, so that stores never prevent loads.
+bool DiskTier::HasSlotForStore() const {
+  return free_.size() > 0 && 2 * (num_stores_ + 1) <= slots_.size();
+}
+
 // Returns the reason why `chunk` is not stored, or std::nullopt. Call this function only if the
 // tier is on and does not have the chunk for long enough.
 std::optional<StoreDrop> DiskTier::ReasonToDrop(const ChunkIdentity& chunk,
@@ -274,12 +279,23 @@ std::optional<StoreDrop> DiskTier::ReasonToDrop(const ChunkIdentity& chunk,
   if (options_.store == StorePolicy::kReused && !filter_.SeenBefore(chunk.key.prefix())) {
     return StoreDrop::kNotReused;
   }
-  // Stores use at most half of the slots, so that stores never prevent loads.
-  if (free_.size() == 0 || 2 * (num_stores_ + 1) > slots_.size()) return StoreDrop::kStagingFull;
+  if (!HasSlotForStore()) return StoreDrop::kStagingFull;
   if (index_->size() >= index_->capacity()) return StoreDrop::kIndexFull;
   if (HasItsShare(chunk.tenant)) return StoreDrop::kTenantShare;
   if (!budget_.Take(layout_.record_bytes, now)) return StoreDrop::kWriteBudget;
   return std::nullopt;
+}
+
+StoreRoom DiskTier::RoomFor(const BlockHash& key) const {
+  if (state_ != TierState::kOn || index_->size() >= index_->capacity()) return StoreRoom::kNever;
+  const IndexedChunk* const indexed = index_->Find(key);
+  const bool is_pending = indexed != nullptr && indexed->at.segment == kNoSegment;
+  if (is_pending || FindStored(key) != nullptr) return StoreRoom::kNever;
+  if (options_.store == StorePolicy::kReused && !filter_.SeenTwice(key.prefix())) {
+    return StoreRoom::kNever;
+  }
+  const bool has_budget = budget_.HasRoom(layout_.record_bytes, options_.clock->Now());
+  return HasSlotForStore() && has_budget ? StoreRoom::kNow : StoreRoom::kLater;
 }
 
 std::optional<StoreTicket> DiskTier::BeginStore(const ChunkIdentity& chunk,

@@ -99,6 +99,7 @@ class DiskTier final : public PrefixTier {
   LoadState state(LoadTicket ticket) const override;
   std::span<const std::byte> bytes(LoadTicket ticket) const override;
   void Release(LoadTicket ticket) override;
+  StoreRoom RoomFor(const BlockHash& key) const override;
   std::optional<StoreTicket> BeginStore(const ChunkIdentity& chunk,
                                         const Retention& retention) override;
   std::span<std::byte> bytes_of(StoreTicket ticket) override;
@@ -166,6 +167,7 @@ class DiskTier final : public PrefixTier {
                                         Time now);
   bool HasItsShare(uint64_t tenant) const;
   void EraseOneExpired();
+  bool HasSlotForStore() const;
   void Drop(StoreDrop reason) { ++stats_.dropped[static_cast<size_t>(reason)]; }
   void DropStore(Slot& slot, StoreDrop reason);
 

@@ -21,17 +21,24 @@ class WriteBudget {
   // budget at the time `now`.
   bool Take(uint64_t num_bytes, Time now) {
     if (rate_ == 0) return true;
-    if (updated_ != Time()) {
-      available_ = std::min(burst_, available_ + rate_ * ToSeconds(now - updated_));
-    }
+    available_ = AvailableAt(now);
     updated_ = now;
     const auto wanted = static_cast<double>(num_bytes);
     if (wanted > available_) return false;
     available_ -= wanted;
     return true;
   }
+  // Returns true if Take with the same arguments would return true.
+  bool HasRoom(uint64_t num_bytes, Time now) const {
+    return rate_ == 0 || static_cast<double>(num_bytes) <= AvailableAt(now);
+  }
 
  private:
+  double AvailableAt(Time now) const {
+    if (updated_ == Time()) return available_;
+    return std::min(burst_, available_ + rate_ * ToSeconds(now - updated_));
+  }
+
   const double rate_, burst_;
   double available_;
   Time updated_{};

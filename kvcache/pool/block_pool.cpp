@@ -301,12 +301,23 @@ void BlockPool::Withdraw(BlockId id) {
   Unpublish(id);
 }
 
+// Evicts the next block in the order of Take(), and returns the block.
+BlockId BlockPool::EvictOne() {
+  Victim victim;
+  if (BeginEviction(victim)) FinishEviction(victim);
+  unpublished_.PushBack(blocks_, victim.id);
+  return victim.id;
+}
+
 void BlockPool::EvictTo(int32_t num_cached_max) {
-  while (num_cached_free_ > num_cached_max) {
-    Victim victim;
-    if (BeginEviction(victim)) FinishEviction(victim);
-    unpublished_.PushBack(blocks_, victim.id);
-  }
+  while (num_cached_free_ > num_cached_max) EvictOne();
+}
+
+std::vector<BlockId> BlockPool::EvictAll() {
+  std::vector<BlockId> order;
+  order.reserve(static_cast<size_t>(num_cached_free_));
+  while (num_cached_free_ > 0) order.push_back(EvictOne());
+  return order;
 }
 
 void BlockPool::Advance(Time now) {

@@ -45,7 +45,8 @@ struct BlockPoolOptions {
 // - cached blocks without a retention hint, in the order of the eviction policy;
 // - cached blocks whose retention hint raises their priority.
 //
-// After construction, only FreeOrder(), StoredOrder() and CheckInvariants() allocate memory.
+// After construction, only FreeOrder(), StoredOrder(), CachedOrder(), EvictAll() and
+// CheckInvariants() allocate memory.
 class BlockPool {
  public:
   explicit BlockPool(const BlockPoolOptions& options);
@@ -113,6 +114,10 @@ class BlockPool {
   // Evicts cached blocks without users until at most `num_cached_max` such blocks are left.
   void EvictTo(int32_t num_cached_max);
 
+  // Evicts all cached blocks without users. Returns the blocks in the order of their eviction.
+  // Allocates memory.
+  std::vector<BlockId> EvictAll();
+
   // Sets the time of the pool to `now`, and evicts blocks whose time to live has passed.
   void Advance(Time now);
   // Sets the retention hint `hint` (a client's request to keep blocks) on `blocks`. The hint takes
@@ -150,6 +155,9 @@ class BlockPool {
   // Returns the cached blocks, each block after the previous block of its sequence. Leaves out the
   // blocks that KvEventLogOptions::scope excludes from the log of cache events. Allocates memory.
   std::vector<BlockId> StoredOrder() const;
+  // Returns the computed blocks that lookups can return, each block after the previous block of its
+  // sequence. Allocates memory.
+  std::vector<BlockId> CachedOrder() const;
 
   // If `counts` is true, starts to count changes of the cache for num_changes(). If `counts` is
   // false, stops. Each start increases the results of num_changes() for all block keys.
@@ -277,6 +285,7 @@ class BlockPool {
   [[nodiscard]] bool BeginEviction(Victim& victim);
   void Doom(Victim& victim);
   void FinishEviction(const Victim& victim);
+  BlockId EvictOne();
 
   // The functions from Detach to CheckLinks are defined in block_links.cpp.
   [[nodiscard]] bool Detach(BlockId id);

@@ -90,4 +90,21 @@ std::vector<BlockId> BlockPool::StoredOrder() const {
   return order;
 }
 
+std::vector<BlockId> BlockPool::CachedOrder() const {
+  std::vector<BlockId> order, found;
+  for (BlockId first : chains_) {
+    for (; first != kNoBlock; first = At(first).next_sibling) found.push_back(first);
+  }
+  while (!found.empty()) {
+    const BlockId id = found.back();
+    found.pop_back();
+    if (At(id).pending) continue;
+    order.push_back(id);
+    for (BlockId child = At(id).first_child; child != kNoBlock; child = At(child).next_sibling) {
+      found.push_back(child);
+    }
+  }
+  return order;
+}
+
 }  // namespace incipit

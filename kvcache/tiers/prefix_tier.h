@@ -23,6 +23,11 @@ enum class StoreTicket : uint64_t {};
 // kReady: all bytes are in the staging memory and were verified. kFailed: the chunk cannot be used.
 enum class LoadState : uint8_t { kPending, kReady, kFailed };
 
+// Whether BeginStore can accept a chunk. kNow: yes. kLater: staging or a limit of the write rate
+// has no room now. kNever: the tier has the chunk, a rule of the tier excludes the chunk, or the
+// tier is not on.
+enum class StoreRoom : uint8_t { kNow, kLater, kNever };
+
 // Stores chunks outside the device. Other threads read and write the chunks. All bytes pass
 // through staging, a memory of limited size on the host.
 //
@@ -62,6 +67,9 @@ class PrefixTier {
   // Ends the use of `ticket`. A pending load that has no other ticket is cancelled.
   virtual void Release(LoadTicket ticket) = 0;
 
+  // Returns whether BeginStore can accept the chunk with the key `key`, although no further request
+  // contains the chunk. Changes nothing.
+  virtual StoreRoom RoomFor(const BlockHash& key) const = 0;
   // Reserves staging for the bytes of a chunk. Returns std::nullopt if the tier already has the
   // chunk, if a write of the chunk is pending, if staging is full, or if a rule of the tier
   // excludes the chunk (for example a limit of the write rate). The caller must fill bytes_of() and

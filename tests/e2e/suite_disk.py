@@ -320,6 +320,37 @@ class DiskCacheTest(unittest.TestCase):
                 self.wait_on(second)
                 self.assertEqual(tiers(second.generate(greedy(random_prompt(second, 2), 1)))[1], LOADED_TOKENS)
 
+    def test_chunks_of_a_server_that_had_to_wait_are_stored_at_its_end(self):
+        with self.server() as first:
+            self.fill(first, 1)
+            with self.server() as second:
+                self.wait_until(second, lambda: second.generate(greedy([5, 6], 1)) and self.state(second) == ["locked"])
+                reply = second.generate(greedy(random_prompt(second, 2), 8))
+                first.close()
+                self.wait_on(second)
+                second.signal()
+                self.assertEqual(second.wait(), 0)
+                self.assertIn("3 chunks were written to the disk cache after the last request", second.log())
+        with self.server("--tier-wait-max", "30s") as server:
+            self.wait_on(server)
+            again = server.generate(greedy(random_prompt(server, 2), 8))
+            self.assertEqual(tiers(again), (0, LOADED_TOKENS))
+            self.assertEqual(again.token_ids, reply.token_ids)
+
+    def test_without_time_nothing_is_stored_at_the_end(self):
+        with self.server() as first:
+            self.fill(first, 1)
+            with self.server("--tier-drain-timeout", "0s") as second:
+                self.wait_until(second, lambda: second.generate(greedy([5, 6], 1)) and self.state(second) == ["locked"])
+                second.generate(greedy(random_prompt(second, 2), 8))
+                first.close()
+                self.wait_on(second)
+                second.signal()
+                self.assertEqual(second.wait(), 0)
+        with self.server() as server:
+            self.wait_on(server)
+            self.assertEqual(tiers(server.generate(greedy(random_prompt(server, 2), 8))), (0, 0))
+
     def test_a_folder_that_others_can_read_is_refused(self):
         self.cache.mkdir(mode=0o755)
         self.cache.chmod(0o755)

@@ -17,10 +17,11 @@ const ChunkShape kShape = {
 // Runs each test with one step in flight and with two steps in flight.
 class EngineTierTest : public testing::TestWithParam<int32_t> {
  protected:
-  static EngineOptions Options() {
+  EngineOptions Options() const {
     EngineOptions options = EngineFixture::DefaultOptions();
     options.scheduler.steps_in_flight_max = GetParam();
     options.scheduler.load_wait_max = std::chrono::milliseconds(10);
+    options.tier_drain_max = drain_max_;
     return options;
   }
   // Starts an engine with an empty cache. The tier keeps its chunks.
@@ -43,7 +44,23 @@ class EngineTierTest : public testing::TestWithParam<int32_t> {
     ASSERT_EQ(tier_->num_chunks(), 4);
   }
 
+  // Runs `requests` while the tier refuses all stores. Then ends the engine, which may store its
+  // chunks.
+  void RunAndDrain(const std::vector<Request>& requests) {
+    tier_->AcceptStores(0);
+    EngineFixture& fixture = Restart();
+    for (const Request& request : requests) {
+      ASSERT_TRUE(fixture.Submit(request).ok());
+      fixture.listener.WaitForEnd(static_cast<uint64_t>(request.id));
+    }
+    ASSERT_EQ(tier_->num_chunks(), 0);
+    tier_->AcceptStores(-1);
+    fixture_.reset();
+    for (int32_t i = 0; i < 10; ++i) tier_->Poll();
+  }
+
   std::unique_ptr<FakeTier> tier_;
+  Duration drain_max_{};
   std::unique_ptr<EngineFixture> fixture_;  // uses tier_
 };
 
@@ -139,6 +156,56 @@ TEST_P(EngineTierTest, AResetOfTheCacheEmptiesTheTier) {
   ASSERT_TRUE(fixture.engine->ResetPrefixCache([&](bool done) { was_reset.set_value(done); }).ok());
   EXPECT_TRUE(was_reset.get_future().get());
   fixture_.reset();
+  EXPECT_EQ(tier_->num_chunks(), 0);
+}
+
+// The tier has one slot. So the engine must wait for each store.
+TEST_P(EngineTierTest, TheEndOfTheEngineStoresChunksThatWereNotStored) {
+  FakeTierOptions one_slot;
+  one_slot.staging_slots = 1;
+  CreateTier(one_slot);
+  drain_max_ = std::chrono::seconds(10);
+  RunAndDrain({EngineFixture::Ask(1, 33, 4), EngineFixture::Ask(2, 25, 4)});
+  EXPECT_EQ(tier_->num_chunks(), 7);
+  EngineFixture& fixture = Restart();
+  for (const Request& request : {EngineFixture::Ask(1, 33, 4), EngineFixture::Ask(2, 25, 4)}) {
+    const auto id = static_cast<uint64_t>(request.id);
+    ASSERT_TRUE(fixture.Submit(request).ok());
+    fixture.listener.WaitForEnd(id);
+    EXPECT_EQ(fixture.listener.OutputOf(id).tokens, EngineFixture::Expected(request));
+    EXPECT_GE(fixture.listener.AdmissionOf(id).num_loaded_tokens, 8);
+  }
+}
+
+TEST_P(EngineTierTest, WithoutTimeTheEndOfTheEngineStoresNothing) {
+  CreateTier({});
+  RunAndDrain({EngineFixture::Ask(1, 33, 4)});
+  EXPECT_EQ(tier_->num_chunks(), 0);
+}
+
+// The second request extends the prefix of the first request.
+TEST_P(EngineTierTest, TheEndOfTheEngineStoresNoChunksWithATimeToLive) {
+  CreateTier({});
+  drain_max_ = std::chrono::seconds(10);
+  Request first = EngineFixture::Ask(1, 17, 1);
+  first.retention.time_to_live = std::chrono::hours(1);
+  RunAndDrain({first, EngineFixture::Ask(4, 33, 1), EngineFixture::Ask(2, 17, 1)});
+  EXPECT_EQ(tier_->num_chunks(), 2) << "only the chunks of the third request";
+}
+
+TEST_P(EngineTierTest, AnEngineThatFailedStoresNothing) {
+  CreateTier({});
+  drain_max_ = std::chrono::seconds(10);
+  tier_->AcceptStores(0);
+  EngineFixture& fixture = Restart();
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 33, 4)).ok());
+  fixture.listener.WaitForEnd(1);
+  fixture.gate.Fail({absl::InternalError("no device")});
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(2, 33, 4)).ok());
+  EXPECT_FALSE(fixture.listener.WaitForFatal().ok());
+  tier_->AcceptStores(-1);
+  fixture_.reset();
+  for (int32_t i = 0; i < 10; ++i) tier_->Poll();
   EXPECT_EQ(tier_->num_chunks(), 0);
 }
 

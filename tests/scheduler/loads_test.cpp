@@ -395,8 +395,8 @@ TEST(ChunkEventsTest, AChunkThatIsOnlyInTheCacheIsStoredLater) {
 
 // Request 1 has a time to live, and request 2 with the same prompt has none.
 TEST(ChunkEventsTest, TheTimeToLiveOfTheRequestAppliesToItsChunks) {
-  FakeTier tier({.shape = kShape, .polls_max = 0});
-  SchedulerFixture fixture({.num_blocks = 64, .block_size = kBlock},
+  FakeTier tier({.shape = kLoadsShape, .polls_max = 0});
+  SchedulerFixture fixture({.num_blocks = 64, .block_size = kLoadsBlock},
                            {.step_tokens_max = 64, .running_max = 2}, &tier);
   const auto run = [&](uint64_t id, Duration time_to_live) {
     Request request = SchedulerFixture::Ask(id, 17, 1);

@@ -77,9 +77,18 @@ class FakeTier final : public PrefixTier {
     if (--it->second.num_users == 0 && it->second.state != LoadState::kPending) loads_.erase(it);
   }
 
+  StoreRoom RoomFor(const BlockHash& key) const override {
+    if (Knows(key) || num_stores_left_ == 0 || excluded_.contains(key.bytes)) {
+      return StoreRoom::kNever;
+    }
+    return num_slots_used() < options_.staging_slots ? StoreRoom::kNow : StoreRoom::kLater;
+  }
   std::optional<StoreTicket> BeginStore(const ChunkIdentity& chunk,
                                         const Retention& retention) override {
-    if (Touch(chunk.key, retention) || Chance(options_.refuse)) return std::nullopt;
+    if (Touch(chunk.key, retention) || Chance(options_.refuse) || num_stores_left_ == 0 ||
+        excluded_.contains(chunk.key.bytes)) {
+      return std::nullopt;
+    }
     for (const auto& [number, store] : stores_) {
       if (store.record.key == chunk.key) return std::nullopt;
     }
@@ -92,6 +101,7 @@ class FakeTier final : public PrefixTier {
                      .tokens = Copy(chunk.tokens),
                      .bytes = std::vector<std::byte>(options_.shape.num_bytes())};
     ++num_stores_;
+    if (num_stores_left_ > 0) --num_stores_left_;
     stores_[++next_] = {.record = std::move(record), .polls = Pick(options_.polls_max)};
     return StoreTicket{next_};
   }
@@ -160,6 +170,12 @@ class FakeTier final : public PrefixTier {
 
   // Makes all later loads hang for kHangPolls calls of Poll.
   void HangLoads() { options_.hang = 100; }
+
+  // Refuses all later stores except the next `num_stores` stores. -1: refuses no store.
+  void AcceptStores(int32_t num_stores) { num_stores_left_ = num_stores; }
+
+  // Refuses all later stores of the chunk `key`.
+  void Exclude(const BlockHash& key) { excluded_.insert(key.bytes); }
 
   int64_t num_chunks() const { return std::ssize(records_); }
   // Returns the times to live with which the chunks were stored.
@@ -266,6 +282,8 @@ class FakeTier final : public PrefixTier {
   std::function<void()> wake_;
   uint64_t next_ = 0;
   int64_t num_loads_ = 0, num_stores_ = 0;
+  int32_t num_stores_left_ = -1;
+  std::set<std::array<uint8_t, 32>> excluded_;
 };
 
 }  // namespace incipit

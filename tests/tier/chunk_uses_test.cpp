@@ -99,7 +99,7 @@ TEST_F(ChunkUsesTest, AUseWithoutALoadIsNoHit) {
   const TestChunk chunk(1, 0);
   h_.Start();
   ASSERT_TRUE(h_.Store(chunk));
-  EXPECT_TRUE(h_.tier->Touch(chunk.identity.key));
+  EXPECT_TRUE(h_.tier->Touch(chunk.identity.key, {}));
   h_.tier.reset();
   EXPECT_EQ(Written(), (std::vector<ChunkUses>{{chunk.identity.key.prefix(), 0, 1}}));
 }
@@ -142,7 +142,6 @@ TEST_F(ChunkUsesTest, ATierThatDoesNotHoldTheLockWritesNoFile) {
   h_.Start();
   ASSERT_TRUE(h_.Store(hot) && h_.Load(hot));
   DiskTierOptions options = h_.options;
-  options.wake = nullptr;
   auto second = DiskTier::Create(options);
   ASSERT_TRUE(second.ok());
   ASSERT_TRUE(h_.WaitFor([&] {

@@ -419,6 +419,56 @@ TEST_F(DiskTierTest, TheWriteBudgetLimitsStores) {
   EXPECT_EQ(num_stored, 19u);
 }
 
+TEST_F(DiskTierTest, ThereIsRoomForAChunkThatTheTierWouldStore) {
+  h_.options.write_bytes_per_second = 3 * kPageBytes;  // one record per second
+  h_.Create();
+  EXPECT_EQ(h_.tier->RoomFor(TestChunk(1, 0).identity.key), StoreRoom::kNever) << "not on";
+  ASSERT_TRUE(h_.WaitFor([&] { return h_.tier->tier_state() == TierState::kOn; }));
+  const auto room_for = [&](uint64_t chain) {
+    return h_.tier->RoomFor(TestChunk(chain, 0).identity.key);
+  };
+  EXPECT_EQ(room_for(1), StoreRoom::kNow);
+  EXPECT_EQ(room_for(1), StoreRoom::kNow) << "a call changes nothing";
+  ASSERT_TRUE(h_.Store(TestChunk(1, 0)));
+  EXPECT_EQ(room_for(1), StoreRoom::kNever) << "stored";
+  // Stores may use 8 of the 16 slots.
+  std::vector<StoreTicket> tickets;
+  for (uint64_t i = 2; i < 10; ++i) {
+    const auto ticket = h_.tier->BeginStore(TestChunk(i, 0).identity, {});
+    ASSERT_TRUE(ticket.has_value());
+    tickets.push_back(*ticket);
+  }
+  EXPECT_EQ(room_for(2), StoreRoom::kNever) << "pending";
+  EXPECT_EQ(room_for(10), StoreRoom::kLater) << "no slot";
+  for (const StoreTicket ticket : tickets) h_.tier->CancelStore(ticket);
+  EXPECT_EQ(room_for(10), StoreRoom::kNow);
+  // The burst of the write budget is 16 records. 9 records have used the budget.
+  for (uint64_t i = 10; i < 17; ++i) EXPECT_TRUE(h_.Store(TestChunk(i, 0))) << i;
+  EXPECT_EQ(room_for(20), StoreRoom::kLater) << "no write budget";
+  h_.clock.Advance(seconds(1));
+  EXPECT_EQ(room_for(20), StoreRoom::kNow);
+}
+
+TEST_F(DiskTierTest, WithThePolicyReusedThereIsRoomForAChunkOfTwoRequests) {
+  h_.options.store = StorePolicy::kReused;
+  h_.Start();
+  const TestChunk chunk(1, 0);
+  EXPECT_EQ(h_.tier->RoomFor(chunk.identity.key), StoreRoom::kNever);
+  EXPECT_FALSE(h_.BeginStore(chunk));
+  EXPECT_EQ(h_.tier->RoomFor(chunk.identity.key), StoreRoom::kNever) << "only one request";
+  // The second request finds no slot.
+  std::vector<StoreTicket> tickets;
+  for (uint64_t i = 2; i < 10; ++i) {
+    h_.tier->BeginStore(TestChunk(i, 0).identity, {});
+    tickets.push_back(h_.tier->BeginStore(TestChunk(i, 0).identity, {}).value());
+  }
+  EXPECT_FALSE(h_.BeginStore(chunk));
+  EXPECT_EQ(h_.tier->RoomFor(chunk.identity.key), StoreRoom::kLater);
+  for (const StoreTicket ticket : tickets) h_.tier->CancelStore(ticket);
+  EXPECT_EQ(h_.tier->RoomFor(chunk.identity.key), StoreRoom::kNow);
+  EXPECT_TRUE(h_.Store(chunk));
+}
+
 TEST_F(DiskTierTest, ReclaimsTheOldestSegmentAndKeepsUsedChunks) {
   h_.Start();
   const TestChunk hot(1000, 0);
