@@ -162,6 +162,8 @@ struct AdmissionPreview {
   bool fits = false;
   // Number of tokens that were found in the cache, including tokens that must be copied.
   int32_t cached_tokens = 0;
+  // Number of further tokens that would be loaded from a tier. Only the scheduler sets this number.
+  int32_t loadable_tokens = 0;
   int32_t blocks_needed = 0;  // number of free blocks that the sequence would use
   // Number of cached blocks that would be evicted for the sequence.
   int32_t blocks_evicted = 0;

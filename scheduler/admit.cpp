@@ -339,7 +339,10 @@ void Scheduler::InsertRunning(Sequence& sequence) {
 
 AdmissionPreview Scheduler::Preview(const SequenceGroup& group) {
   const Sequence& prompt = group.sequences.front();
-  return cache_.Preview(prompt.table, LookUp(prompt), prompt.num_tokens());
+  const ComputedBlocks computed = LookUp(prompt);
+  AdmissionPreview preview = cache_.Preview(prompt.table, computed, prompt.num_tokens());
+  preview.loadable_tokens = NumLoadable(prompt, computed.num_tokens);
+  return preview;
 }
 
 // Looks up the cached prefix of `sequence`. If only the first tokens of the last cached block

@@ -34,6 +34,29 @@ int32_t Scheduler::NumInTier(const Sequence& sequence, int32_t first_chunk,
   return std::max(0, chunk - first_chunk);
 }
 
+// Returns the predicted time to compute the prompt tokens [num_found, end), or nullopt if too few
+// steps are measured.
+std::optional<Duration> Scheduler::PredictComputing(int32_t num_found, int32_t end) const {
+  if (!step_times_.trained()) return std::nullopt;
+  const int64_t num_tokens = end - num_found;
+  return step_times_.TimeFor(num_tokens, PositionsOf(num_found, num_tokens),
+                             std::max(prompt_room_, 1), decode_shape_);
+}
+
+// Returns the number of tokens after the first `num_found` tokens of `sequence` that the tier would
+// load. Returns 0 if loads are predicted to take longer than computing.
+int32_t Scheduler::NumLoadable(const Sequence& sequence, int32_t num_found) const {
+  if (tier_ == nullptr || !cache_.options().prefix_cache) return 0;
+  const int32_t chunk_tokens = tier_->shape().num_tokens();
+  const int32_t first_chunk = num_found / chunk_tokens;
+  const int32_t num_chunks = NumInTier(sequence, first_chunk, kAllChunks);
+  if (num_chunks == 0) return 0;
+  const int32_t end = (first_chunk + num_chunks) * chunk_tokens;
+  const std::optional<Duration> computing = PredictComputing(num_found, end);
+  if (computing && tier_->PredictLoad(num_chunks) >= *computing) return 0;
+  return end - num_found;
+}
+
 // Starts loads of the chunks that follow the first `num_found` tokens of `sequence`, and moves
 // `sequence` from the queue to loading_. If staging has too few slots, starts only the loads of the
 // first part. Returns kNone if `sequence` must compute these tokens, for example because the tier
@@ -49,16 +72,14 @@ Scheduler::LoadStart Scheduler::StartLoads(Sequence& sequence, int32_t num_found
   if (num_chunks == 0) return LoadStart::kNone;
   if (is_full) return LoadStart::kLater;
   Duration wait_max = options_.load_wait_max;
-  if (step_times_.trained()) {
-    const int64_t num_tokens = int64_t{first_chunk + num_chunks} * shape.num_tokens() - num_found;
-    const Duration computing = step_times_.TimeFor(num_tokens, PositionsOf(num_found, num_tokens),
-                                                   std::max(prompt_room_, 1), decode_shape_);
+  if (const std::optional<Duration> computing =
+          PredictComputing(num_found, (first_chunk + num_chunks) * shape.num_tokens())) {
     // Start some loads that seem to be too slow. Otherwise, the tier would never measure that its
     // loads are fast, or are fast again.
-    if (tier_->PredictLoad(num_chunks) >= computing && ++num_slow_loads_ % kSlowLoadsTried != 0) {
+    if (tier_->PredictLoad(num_chunks) >= *computing && ++num_slow_loads_ % kSlowLoadsTried != 0) {
       return LoadStart::kNone;
     }
-    if (wait_max == Duration{}) wait_max = computing / 2;
+    if (wait_max == Duration{}) wait_max = *computing / 2;
   } else if (wait_max == Duration{}) {
     wait_max = kLoadWait;
   }

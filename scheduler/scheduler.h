@@ -240,7 +240,8 @@ class Scheduler {
   // Ends all requests with `reason`. REQUIRES: no step is in flight.
   void EndAll(FinishReason reason);
 
-  // Returns the blocks that `group` would need if it were admitted now. Changes nothing.
+  // Returns the blocks that `group` would need if it were admitted now, and the tokens that it
+  // would load from the tier. Changes nothing.
   AdmissionPreview Preview(const SequenceGroup& group);
 
   // Appends the requests that have ended to `ended`. If a step in flight still computes tokens of
@@ -370,6 +371,8 @@ class Scheduler {
   enum class LoadStart : uint8_t { kNone, kStarted, kLater };
   LoadStart StartLoads(Sequence& sequence, int32_t num_found);
   int32_t NumInTier(const Sequence& sequence, int32_t first_chunk, int32_t chunks_max) const;
+  int32_t NumLoadable(const Sequence& sequence, int32_t num_found) const;
+  std::optional<Duration> PredictComputing(int32_t num_found, int32_t end) const;
   int32_t NumFoundAtMost(Sequence& sequence);
   int32_t LoadedEnd(const Sequence& sequence) const;
   int32_t LoadableEnd(const Sequence& sequence) const;

@@ -489,6 +489,10 @@ BUGS = CACHE_BUGS + [
     Bug("a request is refused because of its deadline, although the tier has its prompt", "scheduler/prefix_loads.cpp",
         "return num_chunks == 0 ? num_found : (first_chunk + num_chunks) * chunk_tokens;", "return num_found;",
         test="scheduler_test"),
+    Bug("a preview counts tokens of the tier that the server would compute", "scheduler/prefix_loads.cpp",
+        "if (computing && tier_->PredictLoad(num_chunks) >= *computing) return 0;", "", test="scheduler_test"),
+    Bug("a preview counts tokens that are on the device as tokens of the tier", "scheduler/prefix_loads.cpp",
+        "return end - num_found;", "return end;", test="scheduler_test"),
     # The end of the engine.
     Bug("at its end, the engine first stores the chunks that the cache would evict first", "kvcache/kv_cache_chunks.cpp",
         "std::ranges::stable_sort(order, std::greater(),", "std::ranges::stable_sort(order, std::less(),", test="store_rest_test"),

@@ -41,6 +41,7 @@ absl::Status RetryLater(absl::Status status) {
 void FillPreview(const AdmissionPreview& preview, v1::AdmissionPreview& out) {
   out.set_fits(preview.fits);
   out.set_cached_tokens(static_cast<uint32_t>(preview.cached_tokens));
+  out.set_disk_tokens(static_cast<uint32_t>(preview.loadable_tokens));
   out.set_blocks_needed(static_cast<uint32_t>(preview.blocks_needed));
   out.set_blocks_evicted(static_cast<uint32_t>(preview.blocks_evicted));
 }

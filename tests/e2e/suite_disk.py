@@ -14,7 +14,7 @@ import unittest
 
 import grpc
 from harness.server import BUNDLED, Server, default_model, greedy
-from incipit.v1 import inference_pb2_grpc
+from incipit.v1 import admin_pb2, inference_pb2_grpc
 
 SIZE = "256MiB"
 PROMPT_TOKENS = 400
@@ -154,6 +154,19 @@ class DiskCacheTest(unittest.TestCase):
             self.wait_stored(server, 1)
             self.assertEqual(server.metric("incipit_disk_cache_chunks"), 4)
             self.assertEqual(count(server, "dropped_stores", reason="tenant_share"), 2)
+
+    def test_a_preview_reports_the_tokens_that_would_be_loaded(self):
+        with self.server() as server:
+            self.fill(server, 1)
+        with self.server() as server:
+            self.wait_on(server)
+            request = admin_pb2.GetLoadRequest()
+            request.token_ids.ids.extend(random_prompt(server, 1))
+            before = server.admin.GetLoad(request).admission
+            self.assertEqual((before.cached_tokens, before.disk_tokens), (0, LOADED_TOKENS))
+            server.generate(greedy(random_prompt(server, 1), 8))
+            after = server.admin.GetLoad(request).admission
+            self.assertEqual((after.cached_tokens, after.disk_tokens), (PROMPT_TOKENS - 1, 0))
 
     def test_an_evicted_prefix_is_loaded(self):
         # 64 blocks of 16 tokens: each prompt takes 26 blocks.

@@ -105,6 +105,34 @@ TEST_P(EngineTierTest, APrefixLargerThanStagingArrivesInParts) {
   EXPECT_EQ(tier_->num_tickets(), 0);
 }
 
+TEST_P(EngineTierTest, APreviewReportsTheTokensThatWouldBeLoaded) {
+  CreateTier({});
+  Fill();
+  EngineFixture& fixture = Restart();
+  const auto preview = [&fixture](Request request) {
+    std::promise<AdmissionPreview> result;
+    EXPECT_TRUE(fixture
+                    .Preview(std::move(request),
+                             [&](const AdmissionPreview& reply) { result.set_value(reply); })
+                    .ok());
+    return result.get_future().get();
+  };
+  EXPECT_EQ(preview(EngineFixture::Ask(1, 33, 4)).loadable_tokens, 32);
+  EXPECT_EQ(preview(EngineFixture::Ask(1, 33, 4)).cached_tokens, 0);
+  EXPECT_EQ(preview(EngineFixture::Ask(1, 32, 4)).loadable_tokens, 24);  // computes the last token
+  EXPECT_EQ(preview(EngineFixture::Ask(2, 33, 4)).loadable_tokens, 0);
+  Request fresh = EngineFixture::Ask(1, 33, 4);
+  fresh.read_cache = false;
+  EXPECT_EQ(preview(fresh).loadable_tokens, 0);
+  EXPECT_EQ(tier_->num_loads(), 0);
+  // The first 13 tokens are then on the device, in 3 full blocks of 4 tokens.
+  ASSERT_TRUE(fixture.Submit(EngineFixture::Ask(1, 13, 1)).ok());
+  fixture.listener.WaitForEnd(1);
+  const AdmissionPreview part = preview(EngineFixture::Ask(4, 33, 4));
+  EXPECT_EQ(part.cached_tokens + part.loadable_tokens, 32);
+  EXPECT_GE(part.cached_tokens, 12);
+}
+
 // No other event wakes the engine while the load hangs. The wait ends at its time limit.
 TEST_P(EngineTierTest, ALoadThatHangsDelaysARequestForALimitedTime) {
   CreateTier({});

@@ -295,6 +295,23 @@ TEST_F(FullTest, NothingIsPreemptedForARequestThatLoads) {
   EXPECT_EQ(fixture_.OutputOf(2).tokens, expected_);
 }
 
+TEST_F(LoadsTest, APreviewHasTheTokensOfTheTierThatTheDeviceLacks) {
+  const auto preview = [this](Request request) {
+    return fixture_.scheduler.Preview(
+        *MakeSequenceGroup(std::make_shared<const Request>(std::move(request)), fixture_.cache));
+  };
+  EXPECT_EQ(preview(Ask(2, 33)).cached_tokens, 0);
+  EXPECT_EQ(preview(Ask(2, 33)).loadable_tokens, 32);
+  EXPECT_EQ(preview(Ask(2, 32)).loadable_tokens, 24);  // the last token must be computed
+  Request fresh = Ask(2, 33);
+  fresh.read_cache = false;
+  EXPECT_EQ(preview(std::move(fresh)).loadable_tokens, 0);
+  fixture_.Add(Ask(3, 13, 1));  // 3 full blocks
+  Finish();
+  EXPECT_EQ(preview(Ask(2, 33)).cached_tokens, 12);
+  EXPECT_EQ(preview(Ask(2, 33)).loadable_tokens, 20);
+}
+
 class SlowTierTest : public LoadsTest {
  protected:
   SlowTierTest()
@@ -309,6 +326,8 @@ TEST_F(SlowTierTest, ALoadThatTakesLongerThanComputingIsNotStarted) {
     Finish();
   }
   ASSERT_TRUE(fixture_.scheduler.step_times().trained());
+  const auto group = MakeSequenceGroup(std::make_shared<const Request>(Ask(2, 33)), fixture_.cache);
+  EXPECT_EQ(fixture_.scheduler.Preview(*group).loadable_tokens, 0);
   const int64_t before = tier_.num_loads();
   fixture_.Add(Ask(2, 33));
   EXPECT_EQ(Step(), (SchedulerFixture::Shares{{2, 33}}));
