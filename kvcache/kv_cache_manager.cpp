@@ -41,6 +41,7 @@ KvCacheStats& KvCacheStats::operator+=(const KvCacheStats& other) {
   self_query_tokens += other.self_query_tokens;
   self_hit_tokens += other.self_hit_tokens;
   stored_blocks += other.stored_blocks;
+  loaded_blocks += other.loaded_blocks;
   regret_blocks += other.regret_blocks;
   collisions += other.collisions;
   evictions += other.evictions;
@@ -199,9 +200,11 @@ void KvCacheManager::CacheBlocks(BlockTable& table, const SequenceTokens& tokens
   const auto count = static_cast<size_t>(num_ready) - first;
   const auto block_size = static_cast<size_t>(options_.block_size);
   table.num_confirmed = num_ready;
-  stats_.stored_blocks +=
+  const BlockPool::Confirmed confirmed =
       pool_.Confirm(std::span(table.blocks).subspan(first, count),
                     tokens.subspan(first * block_size, count * block_size), num_loaded, table.use);
+  stats_.stored_blocks += confirmed.num_computed;
+  stats_.loaded_blocks += confirmed.num_loaded;
 }
 
 void KvCacheManager::ReleaseFrom(BlockTable& table, size_t num_kept) {

@@ -78,6 +78,8 @@ struct KvCacheStats {
   int64_t self_hit_tokens = 0;
   // Number of computed blocks that were added to the prefix cache.
   int64_t stored_blocks = 0;
+  // Number of blocks that were loaded from a tier and added to the prefix cache.
+  int64_t loaded_blocks = 0;
   // Number of blocks, among stored_blocks, that were computed again soon after their eviction.
   // "Soon" means within about n / 4 further evictions, where n is the number of cache blocks.
   int64_t regret_blocks = 0;

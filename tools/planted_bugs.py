@@ -385,7 +385,7 @@ BUGS = CACHE_BUGS + [
     Bug("loaded blocks count as blocks that were computed again after their eviction", "kvcache/pool/block_pool.cpp",
         "regret_ += is_known && !is_loaded;", "regret_ += is_known;", test="scheduler_test"),
     Bug("loaded blocks count as computed blocks", "kvcache/pool/block_pool.cpp",
-        "num_confirmed += !is_loaded;", "++num_confirmed;", test="scheduler_test"),
+        "++(is_loaded ? confirmed.num_loaded : confirmed.num_computed);", "++confirmed.num_computed;", test="scheduler_test"),
     Bug("loaded tokens cost as much as computed tokens", "scheduler/admit.cpp",
         "const int32_t num_hit = std::min(sequence.num_hit_tokens, num_prompt);",
         "const int32_t num_hit = std::min(sequence.num_hit_tokens - sequence.num_loaded_tokens, num_prompt);", test="scheduler_test"),

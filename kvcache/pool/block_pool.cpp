@@ -255,11 +255,11 @@ void BlockPool::PublishPending(std::span<const BlockId> ids, std::span<const Blo
 // Marks the blocks `ids` as complete. Adds to `regret_` the number of computed blocks whose keys
 // were evicted recently. Stops adding after kStrangeKeys consecutive blocks without a recent
 // eviction.
-int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens,
-                           size_t num_loaded, SequenceUse& use) {
-  if (ids.empty()) return 0;
+BlockPool::Confirmed BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens,
+                                        size_t num_loaded, SequenceUse& use) {
+  if (ids.empty()) return {};
   const size_t block_size = tokens.size() / ids.size();
-  int32_t num_confirmed = 0;
+  Confirmed confirmed;
   size_t num_fetched = 0, num_strange = 0;
   for (size_t i = 0; i < ids.size(); ++i) {
     const size_t num_wanted = std::min(i + kStrangeKeys - num_strange, ids.size());
@@ -271,7 +271,7 @@ int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& t
     INCIPIT_CHECK(block.published);
     const bool is_loaded = i < num_loaded;
     block.pending = false;
-    num_confirmed += !is_loaded;
+    ++(is_loaded ? confirmed.num_loaded : confirmed.num_computed);
     TimesOf(ids[i]).published = now_ms_;
     if (!block.canonical) {
       const BlockId first = Find(block.hash);
@@ -289,7 +289,7 @@ int32_t BlockPool::Confirm(std::span<const BlockId> ids, const SequenceTokens& t
     }
     policy_->Add(ids[i], is_loaded ? BlockOrigin::kLoaded : BlockOrigin::kComputed, use);
   }
-  return num_confirmed;
+  return confirmed;
 }
 
 void BlockPool::Withdraw(BlockId id) {

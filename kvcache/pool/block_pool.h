@@ -97,11 +97,15 @@ class BlockPool {
   // the blocks have users, and lookups cannot find the blocks yet.
   void PublishPending(std::span<const BlockId> ids, std::span<const BlockHash> hashes,
                       const ChainEnd& end);
+  // Numbers of blocks that are newly complete, by the origin of their keys and values.
+  struct Confirmed {
+    int32_t num_computed = 0, num_loaded = 0;
+  };
   // Records that the keys and values of the consecutive blocks `ids` of a sequence are complete.
   // The first `num_loaded` blocks were loaded from a tier, and the other blocks were computed.
-  // `tokens` are the tokens of these blocks. Returns the number of newly computed blocks.
-  int32_t Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens, size_t num_loaded,
-                  SequenceUse& use);
+  // `tokens` are the tokens of these blocks.
+  Confirmed Confirm(std::span<const BlockId> ids, const SequenceTokens& tokens, size_t num_loaded,
+                    SequenceUse& use);
   // Undoes PublishPending() for block `id`, for example because the computation of the block
   // failed. REQUIRES: Withdraw() was already called for the incomplete blocks that follow `id` in a
   // sequence.

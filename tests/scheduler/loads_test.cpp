@@ -52,6 +52,7 @@ TEST_F(LoadsTest, LoadedBlocksAreNotCountedAsComputedAndNotStoredAgain) {
   EXPECT_EQ(AdmissionOf(3).num_loaded_tokens, 32);
   const KvCacheStats stats = fixture_.cache.TakeStats();
   EXPECT_EQ(stats.stored_blocks, 1);
+  EXPECT_EQ(stats.loaded_blocks, 8);
   EXPECT_EQ(stats.regret_blocks, 0);
   EXPECT_EQ(tier_.num_stores(), 4);
   EXPECT_EQ(fixture_.scheduler.TakeCounts().loads, 1);
