@@ -506,7 +506,7 @@ BUGS = CACHE_BUGS + [
     Bug("at its end, the engine stores chunks without their namespace", "kvcache/kv_cache_chunks.cpp",
         ".namespace_digest = origin.digest,", ".namespace_digest = {},", test="store_rest_test"),
     Bug("at its end, the engine stores chunks whose previous chunk the tier lacks", "engine/store_rest.cpp",
-        "if (identity.first_token > 0 && !tier.Touch(identity.parent)) continue;", "", test="store_rest_test"),
+        "if (identity.first_token > 0 && !tier.Touch(identity.parent, {})) continue;", "", test="store_rest_test"),
     Bug("at its end, the engine stores chunks without a time limit", "engine/store_rest.cpp",
         "if (is_late()) return result;", "", test="store_rest_test"),
     Bug("at its end, the engine drops chunks for which staging has no room", "engine/store_rest.cpp",
