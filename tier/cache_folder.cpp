@@ -40,7 +40,8 @@ absl::StatusOr<std::vector<SegmentFile>> CacheFolder::ListSegments() const {
     struct stat info;
     // A file may vanish after readdir has returned its name.
     if (const std::optional<uint32_t> number = SegmentNumber(name);
-        number && ::fstatat(directory_.get(), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+        number && IsFingerprintName(name.substr(0, kFingerprintDigits)) &&
+        ::fstatat(directory_.get(), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
         S_ISREG(info.st_mode)) {
       files.push_back({name, *number, static_cast<uint64_t>(info.st_size)});
     }

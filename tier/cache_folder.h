@@ -27,7 +27,8 @@ class CacheFolder {
   // Opens the folder `path`. An error message contains the path.
   static absl::StatusOr<CacheFolder> Open(const std::string& path);
 
-  // Returns the segments of all fingerprints, oldest first. Omits files that are not regular.
+  // Returns the segments of all fingerprints, oldest first. Omits files that are not regular, and
+  // files whose names do not begin with a fingerprint.
   absl::StatusOr<std::vector<SegmentFile>> ListSegments() const;
   // Opens a file for reading. Returns NOT_FOUND if the file has vanished.
   absl::StatusOr<std::shared_ptr<File>> OpenFile(const std::string& name) const;

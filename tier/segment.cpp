@@ -16,7 +16,6 @@ namespace {
 
 constexpr uint64_t kHeaderMagic = 0x4d47'4553'4b43'4e49;  // "INCKSEGM"
 constexpr uint64_t kTableMagic = 0x4c42'4154'4b43'4e49;   // "INCKTABL"
-constexpr size_t kNameDigits = 16;                        // hexadecimal digits of the fingerprint
 constexpr size_t kNumberDigits = 8;
 
 struct TableHeader {
@@ -110,8 +109,14 @@ bool DecodeTable(const SegmentHeader& header, std::span<const std::byte> table,
 
 std::string FingerprintName(const Fingerprint& fingerprint) {
   std::string name;
-  for (size_t i = 0; i < kNameDigits / 2; ++i) name += fmt::format("{:02x}", fingerprint[i]);
+  for (size_t i = 0; i < kFingerprintDigits / 2; ++i) name += fmt::format("{:02x}", fingerprint[i]);
   return name;
+}
+
+bool IsFingerprintName(std::string_view name) {
+  return name.size() == kFingerprintDigits && std::ranges::all_of(name, [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
 }
 
 std::string SegmentName(const Fingerprint& fingerprint, uint32_t number) {
@@ -119,10 +124,10 @@ std::string SegmentName(const Fingerprint& fingerprint, uint32_t number) {
 }
 
 std::optional<uint32_t> SegmentNumber(std::string_view name) {
-  constexpr size_t kLength = kNameDigits + 1 + kNumberDigits + sizeof(kSegmentSuffix) - 1;
-  if (name.size() != kLength || name[kNameDigits] != '-') return std::nullopt;
+  constexpr size_t kLength = kFingerprintDigits + 1 + kNumberDigits + sizeof(kSegmentSuffix) - 1;
+  if (name.size() != kLength || name[kFingerprintDigits] != '-') return std::nullopt;
   uint32_t number = 0;
-  const char* const begin = name.data() + kNameDigits + 1;
+  const char* const begin = name.data() + kFingerprintDigits + 1;
   const auto [end, error] = std::from_chars(begin, begin + kNumberDigits, number, 16);
   if (error != std::errc() || end != begin + kNumberDigits || number == 0) return std::nullopt;
   return number;

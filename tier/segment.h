@@ -67,8 +67,12 @@ void EncodeTable(const SegmentHeader& header, std::span<const TableEntry> entrie
 bool DecodeTable(const SegmentHeader& header, std::span<const std::byte> table,
                  std::vector<TableEntry>& entries);
 
-// Returns the first 16 hexadecimal digits of the fingerprint, which begin the names of its files.
+// Number of hexadecimal digits of a fingerprint in the names of its files.
+inline constexpr size_t kFingerprintDigits = 16;
+// Returns the first kFingerprintDigits hexadecimal digits of the fingerprint.
 std::string FingerprintName(const Fingerprint& fingerprint);
+// Returns true if FingerprintName can return `name`.
+bool IsFingerprintName(std::string_view name);
 // Returns the name of the file of a segment: FingerprintName, a hyphen, 8 hexadecimal digits of the
 // number, and kSegmentSuffix.
 std::string SegmentName(const Fingerprint& fingerprint, uint32_t number);

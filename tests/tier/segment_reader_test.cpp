@@ -53,6 +53,7 @@ class SegmentReaderTest : public testing::Test {
 
 TEST_F(SegmentReaderTest, ListsSegmentsOldestFirst) {
   std::ofstream(h_.directory.path() + "/notes.txt") << "no segment";
+  std::ofstream(h_.directory.path() + "/no\x1b[7mfingerprnt-00000007.segment") << "no segment";
   fs::create_directory(h_.directory.path() + "/abababababababab-00000003.segment");
   fs::create_symlink("/dev/null", h_.directory.path() + "/abababababababab-00000004.segment");
   ASSERT_EQ(::mkfifo((h_.directory.path() + "/abababababababab-00000005.segment").c_str(), 0600),
