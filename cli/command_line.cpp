@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
+
 #include "base/status.h"
 #include "cli/client/terminal.h"
 #include "cli/commands.h"
@@ -30,18 +32,28 @@ std::optional<int> ParseArguments(const CommandText& text, Flags& flags,
 }
 
 std::optional<int> ParseArguments(const CommandText& text, Flags& flags,
-                                  std::span<const std::string_view> args, std::string_view name,
-                                  std::string& argument) {
+                                  std::span<const std::string_view> args,
+                                  std::initializer_list<Argument> arguments) {
   const auto others = flags.Parse(args);
   if (!others.ok()) return ReportUsage(text, others.status());
   if (flags.help_requested()) return PrintHelp(text, flags);
-  if (others->empty()) return ReportUsage(text, InvalidArgument("{} is missing", name));
-  if (others->size() > 1) {
-    return ReportUsage(text, InvalidArgument("only one {} is allowed; remove the argument \"{}\"",
-                                             name, (*others)[1].substr(0, 80)));
+  size_t count = 0;
+  for (const Argument& argument : arguments) {
+    if (count == others->size()) {
+      return ReportUsage(text, InvalidArgument("{} is missing", argument.name));
+    }
+    argument.value = (*others)[count++];
   }
-  argument = (*others)[0];
-  return std::nullopt;
+  if (others->size() == count) return std::nullopt;
+  return ReportUsage(
+      text, InvalidArgument("only one {} is allowed; remove the argument \"{}\"",
+                            std::data(arguments)[count - 1].name, (*others)[count].substr(0, 80)));
+}
+
+std::optional<int> ParseArguments(const CommandText& text, Flags& flags,
+                                  std::span<const std::string_view> args, std::string_view name,
+                                  std::string& argument) {
+  return ParseArguments(text, flags, args, {Argument{name, argument}});
 }
 
 int ReportUsage(const CommandText& text, const absl::Status& status) {

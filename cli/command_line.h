@@ -1,6 +1,7 @@
 // Parses the arguments of a command, prints the help of the command and reports wrong flags.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,6 +24,18 @@ struct CommandText {
 // prints the help or the error message and returns the exit code of the program.
 std::optional<int> ParseArguments(const CommandText& text, Flags& flags,
                                   std::span<const std::string_view> args);
+
+// An argument that is not a flag, such as LOG.
+struct Argument {
+  std::string_view name;  // name of the argument in error messages
+  std::string& value;
+};
+
+// Parses `args` of a command that needs all of `arguments`, in this order, in addition to its
+// flags. Returns the exit code if the command must not run.
+std::optional<int> ParseArguments(const CommandText& text, Flags& flags,
+                                  std::span<const std::string_view> args,
+                                  std::initializer_list<Argument> arguments);
 
 // Parses `args` of a command that needs one argument in addition to its flags, such as LOG. Stores
 // this argument in `argument`. `name` is the name of the argument in error messages. Returns the

@@ -4,6 +4,7 @@
 #include "cli/analysis/replay.h"
 #include "cli/bench/bench.h"
 #include "cli/bench/bench_model.h"
+#include "cli/cache/cache.h"
 #include "cli/client/chat.h"
 #include "cli/client/generate.h"
 #include "cli/render.h"
@@ -20,6 +21,7 @@ std::span<const Command> Commands() {
       {"analyze", "measure how much computing a prefix cache saves for a log of prompts",
        &RunAnalyze},
       {"replay", "compare eviction policies on a log of prompts", &RunReplay},
+      {"cache", "inspect, verify, export or import the folder of a disk cache", &RunCache},
       {"tokenize", "convert text to token ids, without a server", &RunTokenize},
       {"detokenize", "convert token ids to text, without a server", &RunDetokenize},
       {"render", "convert conversations to prompts, without a server", &RunRender},

@@ -114,7 +114,8 @@ class ClientTest(unittest.TestCase):
         for arguments in (["--help"], ["generate", "--help"], ["chat", "--help"], ["bench", "--help"],
                           ["bench-model", "--help"], ["serve", "--help"],
                           ["tokenize", "--help"], ["detokenize", "--help"], ["render", "--help"],
-                          ["analyze", "--help"], ["replay", "--help"]):
+                          ["analyze", "--help"], ["replay", "--help"], ["cache", "--help"], ["cache", "inspect", "--help"],
+                          ["cache", "verify", "--help"], ["cache", "export", "--help"], ["cache", "import", "--help"]):
             result = run(*arguments)
             self.assertEqual(result.returncode, 0, arguments)
             self.assertNotIn("\x1b", result.stdout + result.stderr)

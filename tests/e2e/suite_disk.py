@@ -1,4 +1,5 @@
-"""Tests the disk cache through the server: restarts, isolation, damaged files, and two servers on one folder."""
+"""Tests the disk cache through the server: restarts, isolation, damaged files, two servers on one folder, and the commands
+`incipit cache`."""
 import concurrent.futures
 import json
 import os
@@ -7,13 +8,14 @@ import random
 import shutil
 import signal
 import stat
+import subprocess
 import tempfile
 import threading
 import time
 import unittest
 
 import grpc
-from harness.server import BUNDLED, Server, default_model, greedy
+from harness.server import BUNDLED, PROGRAM, Server, default_model, greedy
 from incipit.v1 import admin_pb2, inference_pb2_grpc
 
 SIZE = "256MiB"
@@ -39,16 +41,15 @@ def tiers(reply):
     return by_tier.device, by_tier.disk
 
 
-@unittest.skipUnless(BUNDLED.exists(), "models/incipit-tiny is not there")
-class DiskCacheTest(unittest.TestCase):
+class DiskCacheCase(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="incipit-disk-"))
         self.addCleanup(shutil.rmtree, self.folder, True)
         self.cache = self.folder / "cache"
 
-    def server(self, *flags, **arguments):
+    def server(self, *flags, folder=None, **arguments):
         arguments.setdefault("model", BUNDLED)
-        return Server("--disk-cache", str(self.cache), "--disk-cache-size", SIZE, *flags, **arguments)
+        return Server("--disk-cache", str(folder or self.cache), "--disk-cache-size", SIZE, *flags, **arguments)
 
     def wait_until(self, server, is_true, seconds=30):
         deadline = time.monotonic() + seconds
@@ -83,6 +84,9 @@ class DiskCacheTest(unittest.TestCase):
         self.wait_stored(server, before + len(seeds) * LOADED_TOKENS // CHUNK_TOKENS)
         return replies
 
+
+@unittest.skipUnless(BUNDLED.exists(), "models/incipit-tiny is not there")
+class DiskCacheTest(DiskCacheCase):
     def test_a_restarted_server_has_its_cache(self):
         with self.server() as server:
             first, other = self.fill(server, 1, 2)
@@ -370,6 +374,93 @@ class DiskCacheTest(unittest.TestCase):
         with self.assertRaises(AssertionError) as raised:
             self.server()
         self.assertIn(str(self.cache), str(raised.exception))
+
+
+@unittest.skipUnless(BUNDLED.exists(), "models/incipit-tiny is not there")
+class CacheCommandsTest(DiskCacheCase):
+    """The commands `incipit cache`."""
+
+    def command(self, *arguments, code=0, **options):
+        result = subprocess.run([PROGRAM, "cache", *map(str, arguments)], capture_output=True, timeout=120, **options)
+        self.assertEqual(result.returncode, code, result.stderr)
+        return result
+
+    def json(self, command, folder=None, code=0):
+        return json.loads(self.command(command, folder or self.cache, "--json", code=code).stdout)
+
+    def stop(self, server):
+        server.signal()
+        self.assertEqual(server.wait(), 0)
+
+    def test_a_cache_moves_to_another_folder(self):
+        with self.server() as server:
+            first, _ = self.fill(server, 1, 2)
+            self.stop(server)
+        contents = self.json("inspect")
+        fingerprint, = contents["fingerprints"]
+        self.assertEqual(fingerprint["records"], 2 * LOADED_TOKENS // CHUNK_TOKENS)
+        self.assertEqual(fingerprint["chunk_tokens"], CHUNK_TOKENS)
+        self.assertEqual([prefix["longest_tokens"] for prefix in contents["prefixes"]], [LOADED_TOKENS] * 2)
+        self.assertEqual([prefix["hits"] for prefix in contents["prefixes"]], [0, 0])
+        self.assertEqual(self.json("verify")["good"], fingerprint["records"])
+        archive, other = self.folder / "archive", self.folder / "other"
+        self.command("export", self.cache, archive, "--fingerprint", fingerprint["fingerprint"])
+        self.assertEqual(stat.S_IMODE(archive.stat().st_mode), 0o600)
+        self.command("import", other, archive, "--size", SIZE)
+        self.assertEqual(stat.S_IMODE(other.stat().st_mode), 0o700)
+        self.assertEqual(self.json("verify", other)["good"], fingerprint["records"])
+        with self.server(folder=other) as server:
+            self.wait_on(server)
+            again = server.generate(greedy(random_prompt(server, 1), 8))
+            self.assertEqual(tiers(again), (0, LOADED_TOKENS))
+            self.assertEqual(again.token_ids, first.token_ids)
+            # The server uses the folder.
+            refused = self.command("import", other, archive, "--size", SIZE, code=2)
+            self.assertIn(str(other).encode(), refused.stderr)
+            self.assertEqual(self.json("verify", other)["damaged"], 0)
+            self.stop(server)
+        hits = [prefix["hits"] for prefix in self.json("inspect", other)["prefixes"]]
+        self.assertEqual(sorted(hits), [0, 1])
+
+    def test_an_archive_passes_through_a_pipe(self):
+        with self.server() as server:
+            self.fill(server, 1)
+            other = self.folder / "other"
+            # The server uses the folder that is exported.
+            archive = self.command("export", self.cache, "-").stdout
+            imported = self.command("import", other, "-", "--size", SIZE, input=archive)
+            self.assertIn(b"imported 3 records", imported.stderr)
+            shortened = self.command("import", self.folder / "third", "-", "--size", SIZE, code=1, input=archive[:-1])
+            self.assertIn(b"not complete", shortened.stderr)
+
+    def test_a_damaged_byte_is_found(self):
+        with self.server() as server:
+            self.fill(server, 1)
+        segment, = self.cache.glob("*.segment")
+        with open(segment, "r+b") as file:
+            file.seek(4096 + 3000)
+            byte = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte[0] ^ 1]))
+        result = self.json("verify", code=1)
+        self.assertEqual((result["good"], result["damaged"]), (2, 1))
+        damage, = result["damages"]
+        self.assertEqual((damage["segment"], damage["index"], damage["reason"]), (segment.name, 0, "checksum"))
+        text = self.command("verify", self.cache, code=1).stdout.decode()
+        self.assertIn(f"damaged: {segment.name}: record 0: checksum", text)
+        exported = self.command("export", self.cache, self.folder / "archive")
+        self.assertIn(b"exported 2 records", exported.stderr)
+
+    def test_the_output_has_no_text_and_no_token_ids(self):
+        with self.server() as server:
+            self.fill(server, 1)
+            prompt = random_prompt(server, 1)
+        ids = ", ".join(map(str, prompt[:4])).encode()
+        for command in ("inspect", "verify"):
+            for arguments in ((), ("--json",)):
+                output = self.command(command, self.cache, *arguments).stdout
+                self.assertNotIn(ids, output)
+                self.assertNotIn(ids.replace(b" ", b""), output)
 
 
 @unittest.skipUnless(default_model(), "no model: models/incipit-tiny is not there")

@@ -1,0 +1,81 @@
+#include "cli/cache/cache.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <bit>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "cli/cache/cache_commands.h"
+#include "cli/client/terminal.h"
+#include "cli/command_line.h"
+#include "cli/commands.h"
+
+namespace incipit {
+namespace {
+
+constexpr Command kCacheCommands[] = {
+    {"inspect", "list the prefixes in the folder of a disk cache", &RunCacheInspect},
+    {"verify", "check every record in the folder of a disk cache", &RunCacheVerify},
+    {"export", "write the records of a disk cache to a file", &RunCacheExport},
+    {"import", "add the records in a file to a disk cache", &RunCacheImport},
+};
+
+constexpr CommandText kCacheText = {"cache", "COMMAND DIR", "", ""};
+
+std::string Help() {
+  std::string help =
+      "Usage: incipit cache COMMAND DIR [--flag value]...\n\n"
+      "Commands for DIR, the folder of a disk cache (`incipit serve --disk-cache DIR`):\n";
+  for (const Command& command : kCacheCommands) {
+    help += fmt::format("  {:<12}{}\n", command.name, command.summary);
+  }
+  return help + "\n`incipit cache COMMAND --help` explains a command and its flags.\n";
+}
+
+}  // namespace
+
+int RunCache(std::span<const std::string_view> args) {
+  if (args.empty() || args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
+    Print(args.empty() ? stderr : stdout, Help());
+    return args.empty() ? kExitUsage : kExitOk;
+  }
+  std::vector<std::string_view> names;
+  for (const Command& command : kCacheCommands) {
+    if (command.name == args[0]) return command.run(args.subspan(1));
+    names.push_back(command.name);
+  }
+  const auto nearest = NearestName(args[0], names);
+  return ReportUsage(
+      kCacheText,
+      InvalidArgument("unknown command \"{}\"{}", args[0].substr(0, 80),
+                      nearest ? fmt::format("; did you mean {}?", *nearest) : std::string()));
+}
+
+int64_t UnixSeconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
+}
+
+std::string SizeText(uint64_t num_bytes) {
+  constexpr std::array<const char*, 5> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB"};
+  if (num_bytes < 1024) return fmt::format("{} B", num_bytes);
+  double size = static_cast<double>(num_bytes) / 1024;
+  size_t unit = 0;
+  for (; size >= 1024 && unit + 1 < kUnits.size(); ++unit) size /= 1024;
+  return fmt::format("{:.1f} {}", size, kUnits[unit]);
+}
+
+std::string KeyText(uint64_t prefix) {
+  std::string text;
+  for (const uint8_t byte : std::bit_cast<std::array<uint8_t, 8>>(prefix)) {
+    text += fmt::format("{:02x}", byte);
+  }
+  return text;
+}
+
+}  // namespace incipit
