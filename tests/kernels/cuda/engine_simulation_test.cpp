@@ -17,6 +17,7 @@
 #include "base/mutex.h"
 #include "kernels/cuda/cuda_options.h"
 #include "kernels/emulator/graph_counts.h"
+#include "tests/exactness/disk_tiers.h"
 #include "tests/exactness/model_engine.h"
 #include "tests/exactness/overlap_outputs.h"
 #include "tests/kernels/cuda/random_checkpoint.h"
@@ -311,6 +312,11 @@ TEST(EngineSimulationTest, EveryOutputIsAsAloneUnderAnyTraffic) {
 
 TEST(EngineOverlapTest, PenaltiesHaveTheSameEffectWithTwoStepsInFlight) {
   ExpectSameOutputsWithOverlap(RandomCheckpoint().path(), Emulated, 9, 10);
+}
+
+TEST(EngineOverlapTest, LoadedPrefixesHaveNoEffectOnOutputs) {
+  DiskTiers tiers(TestTier::kSmallStaging);
+  ExpectSameOutputsWithOverlap(RandomCheckpoint().path(), Emulated, 9, 10, tiers.opener());
 }
 
 // Heads have 128 dimensions, as in large models. There are two KV heads.
