@@ -283,7 +283,7 @@ TEST_P(ExactnessTest, PrefixesLoadedFromADisk) {
   std::vector<TestChunk> chunks;
   for (int32_t i = 0; i < num_full; ++i) {
     chunks.emplace_back(1, static_cast<uint64_t>(i), shape);
-    const std::optional<StoreTicket> ticket = harness.tier->BeginStore(chunks.back().identity);
+    const std::optional<StoreTicket> ticket = harness.tier->BeginStore(chunks.back().identity, {});
     ASSERT_TRUE(ticket);
     const auto bytes = computing.Blocks({&computed[static_cast<size_t>(i)], 1});
     std::ranges::copy(bytes, harness.tier->bytes_of(*ticket).begin());

@@ -95,7 +95,7 @@ TEST_F(ArchiveTest, SealsTheLastSegment) {
   file.seekp(kPageBytes + 5000).put('x');
   file.close();
   target.Start();
-  EXPECT_EQ(target.tier->TakeStats().chunks, 3u);
+  EXPECT_EQ(target.tier->stats().chunks, 3u);
   EXPECT_EQ(CountLoads(target, 1, 3), 2u);
 }
 

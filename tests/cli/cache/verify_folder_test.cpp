@@ -97,9 +97,9 @@ TEST_F(VerifyFolderTest, ErasedRecordsAreNotDamaged) {
 TEST_F(VerifyFolderTest, CountsExpiredRecords) {
   h_.Start();
   const TestChunk chunk(1, 0);
-  const auto ticket = h_.tier->BeginStore(chunk.identity);
+  const auto ticket =
+      h_.tier->BeginStore(chunk.identity, {.time_to_live = std::chrono::seconds(50)});
   ASSERT_TRUE(ticket.has_value());
-  h_.tier->SetRetention(*ticket, 0, 50);
   h_.tier->FinishStore(*ticket);
   ASSERT_TRUE(h_.WaitForStores());
   h_.tier.reset();
