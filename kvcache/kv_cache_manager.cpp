@@ -227,8 +227,9 @@ void KvCacheManager::Rollback(BlockTable& table, int32_t num_tokens_in_flight) {
   const bool admitted_by_this_step = num_kept == 0;
   if (admitted_by_this_step) ReleaseCopySource(table);
   ReleaseFrom(table, static_cast<size_t>(num_kept));
+  // If an earlier step is in flight, the loaded blocks belong to that step.
+  if (num_tokens_in_flight == 0) table.num_loaded = 0;
   if (!admitted_by_this_step) return;
-  table.num_loaded = 0;
   table.collided = false;
   table.copied_from.reset();
   table.use = {};

@@ -110,7 +110,8 @@ struct BlockTable {
   // Number of leading blocks that contain tokens of committed (finished) steps.
   int32_t num_committed = 0;
   // Number of blocks, after the first `num_confirmed` blocks, that the step in flight loads from a
-  // tier. The scheduler sets the number after AllocateSlots(); CacheBlocks() sets it to 0.
+  // tier. The scheduler sets the number after AllocateSlots(). CacheBlocks(), and Rollback() of the
+  // step, set the number to 0.
   int32_t num_loaded = 0;
   // True if a cached block with other contents had the key of a block of this sequence. Later
   // blocks of this sequence are then not added to the cache.

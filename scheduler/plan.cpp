@@ -299,6 +299,7 @@ int32_t Scheduler::ContinuePrompt(Sequence& sequence, int32_t tokens_max, StepPl
   const int32_t token_end = sequence.num_planned + num_tokens;
   num_promised_ -= cache_.BlocksNeeded(sequence.table, {}, token_end);
   INCIPIT_CHECK(cache_.AllocateSlots(sequence.table, {}, token_end));
+  if (num_loaded > 0) sequence.table.num_loaded = num_loaded / cache_.block_size();
   // The sequence has waited for a part of its loads, and has computed no token yet.
   if (sequence.admission_pending && sequence.num_in_flight == 0) {
     sequence.group->wait.Enter(WaitReason::kShare, now_);

@@ -56,6 +56,33 @@ TEST_F(PartsTest, AHitLargerThanStagingArrivesInParts) {
   EXPECT_EQ(tier_.num_tickets(), 0);
 }
 
+// The eviction policy and the statistics must know which blocks were loaded.
+TEST_F(PartsTest, TheBlocksOfAllPartsCountAsLoaded) {
+  fixture_.cache.TakeStats();
+  fixture_.Add(Ask(2, 33));
+  Finish();
+  const KvCacheStats stats = fixture_.cache.TakeStats();
+  EXPECT_EQ(stats.loaded_blocks, 8);
+  EXPECT_EQ(stats.stored_blocks, 1);  // the last prompt token and three output tokens
+}
+
+// Request 2 computes the second part, because the part is lost after the step that wrote the part
+// has failed.
+TEST_F(PartsTest, ComputedBlocksDoNotCountAsLoadedAfterAFailedStep) {
+  fixture_.cache.TakeStats();
+  fixture_.Add(Ask(2, 33));
+  WriteFirstPart();
+  Step();
+  fixture_.Plan(now_ += milliseconds(1));
+  EXPECT_EQ(fixture_.plan.writes.size(), 2u);
+  fixture_.scheduler.Abort(fixture_.plan);
+  tier_.Clear();
+  Finish();
+  const KvCacheStats stats = fixture_.cache.TakeStats();
+  EXPECT_EQ(stats.loaded_blocks, 6);
+  EXPECT_EQ(stats.stored_blocks, 3);
+}
+
 TEST_F(PartsTest, APartFollowsACachedPrefix) {
   fixture_.Add(Ask(2, 14));  // the cache then has 3 blocks, and one and a half chunks
   Finish();
