@@ -214,6 +214,9 @@ void Scheduler::Abort(const StepPlan& plan) {
       Release(sequence);
     } else if (sequence.table.blocks.empty()) {
       sequence.admission_pending = false;
+      // The tenant was charged for the loaded tokens as for cached tokens. StopRunning must not
+      // refund the price of their computation.
+      sequence.num_planned = item->first_token;
       StopRunning(sequence);
       Enqueue(sequence);
       ++num_to_sweep_;

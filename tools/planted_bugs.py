@@ -364,6 +364,8 @@ BUGS = CACHE_BUGS + [
         "ChargeLoaded(sequence, item.first_token - item.num_loaded, item.num_loaded);", "", test="scheduler_test"),
     Bug("the blocks of the second part of a loaded prefix count as computed", "scheduler/plan.cpp",
         "if (num_loaded > 0) sequence.table.num_loaded = num_loaded / cache_.block_size();", "", test="scheduler_test"),
+    Bug("after a failed step, a tenant gets the price of computed tokens back for loaded tokens", "scheduler/commit.cpp",
+        "sequence.num_planned = item->first_token; StopRunning(sequence);", "StopRunning(sequence);", test="scheduler_test"),
     Bug("a cancelled request never releases its loads", "scheduler/prefix_waiters.cpp",
         "if (sequence.loads.is_waiting) return ReleaseLoads(sequence);",
         "if (sequence.loads.is_waiting) { std::erase(loading_, &sequence); sequence.loads.tickets.clear(); "

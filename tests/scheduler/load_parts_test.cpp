@@ -224,6 +224,23 @@ TEST_F(PartsTest, TheTenantIsChargedForLoadedTokensOfAllParts) {
   EXPECT_NEAR(fixture_.scheduler.shares().service(0) - before - in_parts, in_parts, 1e-9);
 }
 
+// The step of the first part fails, and the next step writes the part again.
+TEST_F(PartsTest, AFailedStepDoesNotChangeTheChargeForLoadedTokens) {
+  const double before = fixture_.scheduler.shares().service(0);
+  fixture_.Add(Ask(2, 33, 1));
+  Step();
+  fixture_.Plan(now_ += milliseconds(1));
+  ASSERT_EQ(fixture_.plan.writes.size(), 6u);
+  fixture_.scheduler.Abort(fixture_.plan);
+  Finish();
+  const double after_failure = fixture_.scheduler.shares().service(0) - before;
+  EXPECT_EQ(AdmissionOf(2).num_loaded_tokens, 32);
+  fixture_.Add(Ask(3, 33, 1));
+  Finish();
+  EXPECT_EQ(AdmissionOf(3).num_cached_tokens, 32);
+  EXPECT_NEAR(fixture_.scheduler.shares().service(0) - before - after_failure, after_failure, 1e-9);
+}
+
 class BoundedPartsTest : public PartsTest {
  protected:
   BoundedPartsTest() : PartsTest(64, milliseconds(10)) {}
