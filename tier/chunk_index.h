@@ -111,6 +111,10 @@ class ChunkIndex {
   // Returns the number of chunks of `tenant`. If more than TenantChunks::kTenantsMax tenants have
   // chunks, some tenants are counted together.
   uint32_t num_of_tenant(uint64_t tenant) const { return tenants_.num_of(tenant); }
+  // Returns true if num_of_tenant(`tenant`) counts `chunk`, a chunk of the index.
+  bool IsOfTenant(const IndexedChunk& chunk, uint64_t tenant) const {
+    return tenants_.IsCounterOf(chunk.tenant_counter, tenant);
+  }
   uint32_t size() const { return size_; }
   uint32_t capacity() const { return capacity_; }
   // Returns the number of bytes of memory that the index uses when it is full.

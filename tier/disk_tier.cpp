@@ -249,11 +249,14 @@ void DiskTier::Release(LoadTicket ticket) {
   io_->load(IndexOf(slot)).is_cancelled.store(true, std::memory_order_relaxed);
 }
 
-// Returns true if the chunks of `tenant` take as much of the disk as one tenant may use.
-bool DiskTier::HasItsShare(uint64_t tenant) const {
+// Returns true if the tenant of `chunk` would use too much of the disk after a store of `chunk`.
+bool DiskTier::ExceedsShare(const ChunkIdentity& chunk) const {
   if (options_.tenant_share_max >= 1) return false;
   const double bytes_max = options_.tenant_share_max * static_cast<double>(options_.size_bytes);
-  const uint64_t num_chunks = uint64_t{index_->num_of_tenant(tenant)} + 1;
+  const IndexedChunk* const replaced = index_->Find(chunk.key);
+  const bool replaces_own = replaced != nullptr && index_->IsOfTenant(*replaced, chunk.tenant);
+  const uint64_t num_chunks =
+      uint64_t{index_->num_of_tenant(chunk.tenant)} + (replaces_own ? 0 : 1);
   return static_cast<double>(num_chunks * layout_.record_bytes) > bytes_max;
 }
 
@@ -281,7 +284,7 @@ std::optional<StoreDrop> DiskTier::ReasonToDrop(const ChunkIdentity& chunk,
   }
   if (!HasSlotForStore()) return StoreDrop::kStagingFull;
   if (index_->size() >= index_->capacity()) return StoreDrop::kIndexFull;
-  if (HasItsShare(chunk.tenant)) return StoreDrop::kTenantShare;
+  if (ExceedsShare(chunk)) return StoreDrop::kTenantShare;
   if (!budget_.Take(layout_.record_bytes, now)) return StoreDrop::kWriteBudget;
   return std::nullopt;
 }

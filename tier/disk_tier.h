@@ -165,7 +165,7 @@ class DiskTier final : public PrefixTier {
   bool LastsFor(const IndexedChunk& chunk, const Retention& retention) const;
   std::optional<StoreDrop> ReasonToDrop(const ChunkIdentity& chunk, const Retention& retention,
                                         Time now);
-  bool HasItsShare(uint64_t tenant) const;
+  bool ExceedsShare(const ChunkIdentity& chunk) const;
   void EraseOneExpired();
   bool HasSlotForStore() const;
   void Drop(StoreDrop reason) { ++stats_.dropped[static_cast<size_t>(reason)]; }

@@ -42,6 +42,11 @@ void TenantChunks::Remove(uint16_t counter) {
   free_ = counter;
 }
 
+bool TenantChunks::IsCounterOf(uint16_t counter, uint64_t tenant) const {
+  const uint16_t found = Find(tenant);
+  return found == counter && (found != kNone || free_ == kNone);
+}
+
 uint32_t TenantChunks::num_of(uint64_t tenant) const {
   const uint16_t counter = Find(tenant);
   if (counter == kNone && free_ != kNone) return 0;

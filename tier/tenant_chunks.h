@@ -23,6 +23,8 @@ class TenantChunks {
 
   // Returns the number of chunks in the counter to which Add(`tenant`) would add a chunk.
   uint32_t num_of(uint64_t tenant) const;
+  // Returns true if Add(`tenant`) would return `counter`. REQUIRES: `counter` has a chunk.
+  bool IsCounterOf(uint16_t counter, uint64_t tenant) const;
 
  private:
   static constexpr uint16_t kShared = 0;  // counter of tenants without a counter of their own

@@ -347,6 +347,31 @@ TEST_F(DiskTierTest, ATenantMayUseItsShareOfTheDisk) {
   EXPECT_TRUE(h_.Store(TestChunk(38, 0)));
 }
 
+// The new record replaces the older record, so the tenant does not use more of the disk.
+TEST_F(DiskTierTest, ATenantAtItsShareCanExtendTheTimeToLive) {
+  h_.options.tenant_share_max = 0.25;
+  h_.Start();
+  const TestChunk chunk(0, 0);
+  ASSERT_TRUE(h_.Store(chunk, 0, {.time_to_live = seconds(10)}));
+  for (uint64_t i = 1; i < 33; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0))) << i;
+  ASSERT_TRUE(h_.Store(chunk, 1));
+  h_.unix_seconds += 1000;
+  EXPECT_TRUE(h_.Load(chunk, 1));
+  EXPECT_FALSE(h_.Store(TestChunk(33, 0)));
+  EXPECT_EQ(h_.dropped(StoreDrop::kTenantShare), 1u);
+}
+
+TEST_F(DiskTierTest, ATenantAtItsShareCannotTakeOverChunksOfOthers) {
+  h_.options.tenant_share_max = 0.25;
+  h_.Start();
+  TestChunk other(0, 0);
+  other.identity.tenant = 12;
+  ASSERT_TRUE(h_.Store(other, 0, {.time_to_live = seconds(10)}));
+  for (uint64_t i = 1; i < 34; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0))) << i;
+  EXPECT_FALSE(h_.Store(TestChunk(0, 0), 1));
+  EXPECT_TRUE(h_.Load(other));
+}
+
 TEST_F(DiskTierTest, ExpiredChunksLeaveTheShareOfTheirTenant) {
   h_.options.tenant_share_max = 0.25;
   h_.Start();

@@ -33,9 +33,12 @@ TEST(TenantChunksTest, FurtherTenantsShareOneCounter) {
   EXPECT_EQ(chunks.num_of(1'000'001), 2u);
   EXPECT_EQ(chunks.num_of(1'000'003), 2u);
   EXPECT_EQ(chunks.num_of(7), 1u);
+  EXPECT_TRUE(chunks.IsCounterOf(shared, 1'000'003));
+  EXPECT_FALSE(chunks.IsCounterOf(shared, 7));
   // The counter of the tenant 7 is free for another tenant.
   chunks.Remove(counters[1]);
   EXPECT_EQ(chunks.num_of(1'000'003), 0u);
+  EXPECT_FALSE(chunks.IsCounterOf(shared, 1'000'003));
   EXPECT_EQ(chunks.Add(1'000'003), counters[1]);
   chunks.Remove(shared);
   chunks.Remove(shared);
