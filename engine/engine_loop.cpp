@@ -44,8 +44,9 @@ void Engine::Loop::DrainToTier() {
   if (!cache_.options().keeps_chain_origins || failed_) return;
   const Time deadline = clock_.Now() + options_.tier_drain_max;
   tier_->Poll();
-  const CachedChunks chunks = cache_.EvictChunks(
-      tier_->shape(), [this](const BlockHash& key) { return !tier_->Touch(key, {}); });
+  // Touch would mark all cached chunks as used. StoreRest skips chunks whose write is pending.
+  const CachedChunks chunks =
+      cache_.EvictChunks(tier_->shape(), [this](const BlockHash& key) { return !tier_->Has(key); });
   StoreRest(
       chunks, *runner_, *tier_, [&] { return clock_.Now() >= deadline; },
       [this] { AwaitTierRoom(); });

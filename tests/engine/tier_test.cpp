@@ -205,6 +205,18 @@ TEST_P(EngineTierTest, TheEndOfTheEngineStoresChunksThatWereNotStored) {
   }
 }
 
+// A chunk that only one request contained must not count as used, because the tier would then keep
+// the chunk longer than other chunks.
+TEST_P(EngineTierTest, TheEndOfTheEngineUsesNoChunk) {
+  CreateTier({});
+  Fill();
+  const int64_t num_touches = tier_->num_touches();
+  CreateTier({});
+  drain_max_ = std::chrono::seconds(10);
+  Fill();
+  EXPECT_EQ(tier_->num_touches(), num_touches);
+}
+
 TEST_P(EngineTierTest, WithoutTimeTheEndOfTheEngineStoresNothing) {
   CreateTier({});
   RunAndDrain({EngineFixture::Ask(1, 33, 4)});

@@ -39,6 +39,7 @@ class FakeTier final : public PrefixTier {
   const ChunkShape& shape() const override { return options_.shape; }
   bool Has(const BlockHash& key) const override { return records_.contains(key.bytes); }
   bool Touch(const BlockHash& key, const Retention& retention) override {
+    ++num_touches_;
     const auto found = records_.find(key.bytes);
     if (found == records_.end()) return Knows(key);
     return LastsFor(found->second, retention);
@@ -185,7 +186,8 @@ class FakeTier final : public PrefixTier {
     return times;
   }
   int64_t num_loads() const { return num_loads_; }
-  int64_t num_stores() const { return num_stores_; }  // calls of BeginStore with a ticket
+  int64_t num_touches() const { return num_touches_; }  // calls of Touch
+  int64_t num_stores() const { return num_stores_; }    // calls of BeginStore with a ticket
   // Number of tickets of loads that were not released.
   int64_t num_tickets() const {
     int64_t sum = 0;
@@ -281,7 +283,7 @@ class FakeTier final : public PrefixTier {
   std::map<uint64_t, PendingStore> stores_;
   std::function<void()> wake_;
   uint64_t next_ = 0;
-  int64_t num_loads_ = 0, num_stores_ = 0;
+  int64_t num_loads_ = 0, num_stores_ = 0, num_touches_ = 0;
   int32_t num_stores_left_ = -1;
   std::set<std::array<uint8_t, 32>> excluded_;
 };
