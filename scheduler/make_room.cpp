@@ -179,6 +179,7 @@ void Scheduler::Preempt(Sequence& victim, PreemptionReason reason, StepPlan& pla
   // admitted like a new one.
   victim.returning |= !std::exchange(victim.admission_pending, false);
   victim.loads.was_tried = false;
+  victim.loads.wait_left = Duration::max();
   ++victim.num_preemptions;
   ++plan.num_preemptions;
   ++counts_.preemptions[static_cast<size_t>(reason)];

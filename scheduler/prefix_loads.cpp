@@ -64,7 +64,9 @@ int32_t Scheduler::NumLoadable(const Sequence& sequence, int32_t num_found) cons
 // may start in a later plan, after loads of other sequences have ended.
 Scheduler::LoadStart Scheduler::StartLoads(Sequence& sequence, int32_t num_found) {
   PrefixLoads& loads = sequence.loads;
-  if (loads.was_tried || !cache_.options().prefix_cache) return LoadStart::kNone;
+  if (loads.was_tried || loads.wait_left == Duration{} || !cache_.options().prefix_cache) {
+    return LoadStart::kNone;
+  }
   const ChunkShape& shape = tier_->shape();
   const int32_t first_chunk = num_found / shape.num_tokens();
   const bool is_full = num_loading() >= options_.loads_max;
@@ -94,7 +96,7 @@ Scheduler::LoadStart Scheduler::StartLoads(Sequence& sequence, int32_t num_found
   if (&sequence == head_) SetHead(nullptr);
   loads.is_waiting = loads.was_tried = true;
   loads.has_failed = false;
-  loads.wait_until = now_ + wait_max;
+  loads.wait_until = now_ + std::min(wait_max, loads.wait_left);
   loading_.push_back(&sequence);
   sequence.group->wait.Enter(WaitReason::kLoad, now_);
   ++counts_.loads;
@@ -220,7 +222,8 @@ int32_t Scheduler::LoadedOfNextPart(Sequence& sequence, int32_t tokens_max) {
 // Returns the number of leading tokens of `sequence` that a step need not compute: tokens of the
 // cached prefix `computed`, and after them tokens of loaded chunks. If loaded chunks follow,
 // removes the block copy from `computed`. Releases the loaded chunks if the cache has all of their
-// blocks, or if the cache lacks a block before the first loaded chunk.
+// blocks, or if the cache lacks a block before the first loaded chunk. In the first case, loads of
+// later chunks may start.
 int32_t Scheduler::FoundEnd(Sequence& sequence, ComputedBlocks& computed) {
   KeepReady(sequence);
   const int32_t loaded_end = LoadedEnd(sequence);
@@ -228,7 +231,10 @@ int32_t Scheduler::FoundEnd(Sequence& sequence, ComputedBlocks& computed) {
   const int32_t loaded_begin = sequence.loads.first_chunk * tier_->shape().num_tokens();
   const auto num_cached = static_cast<int32_t>(computed.blocks.size()) * cache_.block_size();
   if (num_cached < loaded_begin || num_cached >= loaded_end) {
+    // If another sequence has loaded the part, the chunks of the later parts are still useful.
+    const bool lacks_parts = num_cached >= loaded_end && sequence.loads.has_next_part();
     ReleaseLoads(sequence);
+    if (lacks_parts) sequence.loads.was_tried = false;
     return computed.num_tokens;
   }
   if (computed.copy_source != kNoBlock) {

@@ -56,9 +56,12 @@ struct PrefixLoads {
   bool is_paused = false;
   // Time at which the sequence stops waiting for loads. kNoDeadline: the next plan sets the time.
   Time wait_until{};
-  Duration wait_left{};  // time for which the sequence may wait for the next parts together
+  // Time for which the sequence may still wait for loads until the next preemption, after at least
+  // one wait has ended.
+  Duration wait_left = Duration::max();
   // True if loads were started since the arrival or the latest preemption. If `was_tried` is true,
-  // the sequence does not start loads again.
+  // the sequence does not start loads again. False again if another sequence has loaded the first
+  // part, and the sequence lacks a later part.
   bool was_tried = false;
   bool has_failed = false;  // true: at least one of the loads failed or took too long
 

@@ -23,14 +23,15 @@ class PartsTest : public LoadsTest {
                    .chunk_events_max = 1},
                   num_blocks) {}
 
-  // Runs steps until the blocks of the first part of request 2 are written.
-  void WriteFirstPart() {
+  // Runs steps until the blocks of the first part of request 2 are written. `num_waiting` other
+  // requests wait.
+  void WriteFirstPart(int32_t num_waiting = 0) {
     do Step();
     while (fixture_.plan.writes.empty());
     EXPECT_EQ(fixture_.cache.num_used(), 6);
     EXPECT_EQ(fixture_.scheduler.num_running(), 1);
     EXPECT_EQ(fixture_.scheduler.num_loading(), 1);
-    EXPECT_EQ(fixture_.scheduler.num_waiting(), 0);
+    EXPECT_EQ(fixture_.scheduler.num_waiting(), num_waiting);
   }
 };
 
@@ -116,6 +117,22 @@ TEST_F(PartsTest, RequestsWithTheSamePrefixWaitForAllParts) {
   EXPECT_EQ(AdmissionOf(3).num_cached_tokens, 32);
   EXPECT_EQ(AdmissionOf(3).num_loaded_tokens, 0);
   EXPECT_EQ(fixture_.OutputOf(3).tokens, expected_);
+}
+
+// Request 3 finds the blocks of the first part of request 2, and waits for request 2. After the
+// cancellation, request 3 must load the other chunks.
+TEST_F(PartsTest, ACancelBetweenPartsLetsAnotherRequestLoadTheRest) {
+  fixture_.Add(Ask(2, 33));
+  fixture_.Add(Ask(3, 33));
+  Step();
+  EXPECT_EQ(fixture_.scheduler.num_loading(), 2);
+  WriteFirstPart(1);
+  EXPECT_TRUE(fixture_.scheduler.Cancel(RequestId{2}));
+  Finish();
+  EXPECT_EQ(AdmissionOf(3).num_cached_tokens, 32);
+  EXPECT_EQ(AdmissionOf(3).num_loaded_tokens, 8);
+  EXPECT_EQ(fixture_.OutputOf(3).tokens, expected_);
+  EXPECT_EQ(tier_.num_tickets(), 0);
 }
 
 TEST_F(PartsTest, AllChoicesShareAPromptOfTwoParts) {
