@@ -16,7 +16,8 @@ TESTS = {
     # allocation_test.cpp replaces operator new, so it is a program of its own.
     "scheduler_test": Test(["tests/scheduler/[!a]*_test.cpp"], ["gtest_main", "gmock"]),
     # disk_tier_files_test.cpp starts another program, and tier_allocation_test.cpp replaces operator new.
-    "tier_test": Test(["tests/tier/[crs]*_test.cpp", "tests/tier/tenant_chunks_test.cpp", "tests/tier/disk_tier_test.cpp", "tests/tier/disk_tier_faults_test.cpp"],
+    "tier_test": Test(["tests/tier/[crs]*_test.cpp", "tests/tier/tenant_chunks_test.cpp", "tests/tier/disk_tier_test.cpp", "tests/tier/disk_tier_faults_test.cpp",
+                       "tests/tier/disk_tier_retention_test.cpp"],
                       ["gtest_main", "gmock"]),
     "store_rest_test": Test(["tests/engine/store_rest_test.cpp"], ["gtest_main"]),
     "cache_files_test": Test(["tests/cli/cache/*_folder_test.cpp", "tests/cli/cache/archive_test.cpp",
