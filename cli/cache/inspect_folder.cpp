@@ -98,7 +98,8 @@ class Inspector {
                            .parent = entry.parent.prefix(),
                            .first_token = entry.first_token,
                            .tenant = entry.tenant,
-                           .created_s = entry.created_s,
+                           // The file may have any contents. So limit the age of the chunk.
+                           .created_s = std::max<int64_t>(entry.created_s, 0),
                            .expires_s = entry.expires_s});
   }
 

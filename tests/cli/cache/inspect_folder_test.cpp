@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <limits>
 #include <random>
 #include <thread>
 
@@ -75,6 +76,14 @@ TEST_F(InspectFolderTest, OmitsExpiredChunks) {
   EXPECT_EQ(Inspect(1'000'049).at(0).prefixes.at(0).next_expiry_s, 1'000'050);
   EXPECT_TRUE(Inspect(1'000'050).at(0).prefixes.empty());
   EXPECT_EQ(Inspect(1'000'050).at(0).num_expired, 1u);
+}
+
+// The age of such a chunk would not fit into 64 bits.
+TEST_F(InspectFolderTest, ATimeBefore1970CountsAs1970) {
+  h_.unix_seconds = std::numeric_limits<int64_t>::min();
+  Fill(1, 1);
+  EXPECT_EQ(Inspect().at(0).prefixes.at(0).oldest_s, 0);
+  EXPECT_EQ(Inspect().at(0).prefixes.at(0).newest_s, 0);
 }
 
 TEST_F(InspectFolderTest, CountsDamagedSegments) {
