@@ -175,6 +175,8 @@ void DiskWriter::Reclaim(const ControlJob& job) {
   waits_for_reclaim_ = false;
   moved_.clear();
   absl::Status status = MoveRecords(job.segment, job.moved);
+  // MoveRecords does not move all records then. The next server reclaims the segment.
+  if (status.ok() && io_.queues_.stopped()) return;
   if (status.ok()) status = segments_.RemoveSegment(job.segment);
   if (!status.ok()) return Fail(std::move(status));
   io_.queues_.Complete({.kind = Kind::kReclaimed, .at = {job.segment, 0}, .epoch = epoch_}, false);

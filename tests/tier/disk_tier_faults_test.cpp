@@ -58,6 +58,34 @@ class DiskTierFaultsTest : public testing::Test {
   std::shared_ptr<DiskFaults> faults_ = std::make_shared<DiskFaults>();
 };
 
+// The tier ends while the writer moves the first of two used chunks out of the oldest segment.
+TEST_F(DiskTierFaultsTest, TheEndOfTheTierKeepsUsedChunksThatAreNotMovedYet) {
+  h_.options.size_bytes = 2 * TierHarness::kSegmentBytes;
+  Start();
+  const TestChunk hot(1000, 0), other(1001, 0);
+  for (const TestChunk* const chunk : {&hot, &other}) {
+    ASSERT_TRUE(h_.Store(*chunk));
+    ASSERT_TRUE(h_.Load(*chunk));
+  }
+  for (uint64_t i = 0; i < 21; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
+  const int num_wakes = h_.num_wakes;
+  // Half of the second segment is full then. The writer wakes for the store and for the reclaim.
+  ASSERT_TRUE(h_.BeginStore(TestChunk(21, 0)));
+  while (h_.num_wakes < num_wakes + 2) std::this_thread::yield();
+  faults_->Hang(true);
+  const int num_reads = faults_->num_calls(Call::kRead);
+  ASSERT_TRUE(h_.WaitFor([&] { return faults_->num_calls(Call::kRead) > num_reads; }));
+  std::thread disk([this] {
+    std::this_thread::sleep_for(milliseconds(50));
+    faults_->Hang(false);
+  });
+  h_.tier.reset();
+  disk.join();
+  Start();
+  EXPECT_TRUE(h_.Load(hot));
+  EXPECT_TRUE(h_.Load(other));
+}
+
 TEST_F(DiskTierFaultsTest, AFullDiskTurnsTheTierOffOnceAndIsTriedAgain) {
   h_.options.retry_pause_min = seconds(1);
   Start();
