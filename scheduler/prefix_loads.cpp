@@ -290,6 +290,8 @@ void Scheduler::ReleaseLoads(Sequence& sequence) {
   num_paused_ -= std::exchange(loads.is_paused, false);
   if (!std::exchange(loads.is_waiting, false)) return;
   loading_.erase(std::ranges::find(loading_, &sequence));
+  // The loads of a waiting sequence may now start (LoadStart::kLater).
+  has_arrivals_ = true;
 }
 
 // Reports the chunks of `sequence` whose blocks are confirmed and that the tier does not have for

@@ -476,7 +476,8 @@ class Scheduler {
   // True if this plan has preempted sequences because decoding sequences lacked free blocks. The
   // plan then admits no sequence.
   bool lacks_blocks_ = false;
-  // True if a sequence has entered the queue since the latest call of Admit.
+  // True if Admit must examine the queue again: a sequence has entered the queue, or has ended its
+  // loads, since the latest call of Admit.
   bool has_arrivals_ = false;
   // True if the latest call of Admit found that the next sequence (the head) does not fit into the
   // cache.

@@ -365,6 +365,8 @@ BUGS = CACHE_BUGS + [
         "ChargeLoaded(sequence, item.first_token - item.num_loaded, item.num_loaded);", "", test="scheduler_test"),
     Bug("the blocks of the second part of a loaded prefix count as computed", "scheduler/plan.cpp",
         "if (num_loaded > 0) sequence.table.num_loaded = num_loaded / cache_.block_size();", "", test="scheduler_test"),
+    Bug("the end of a load does not let the next request load while the first waiting request does not fit", "scheduler/prefix_loads.cpp",
+        "(LoadStart::kLater). has_arrivals_ = true;", "", test="scheduler_test"),
     Bug("a request does not load the later parts of its prefix if another request has loaded the first part", "scheduler/prefix_loads.cpp",
         "if (lacks_parts) sequence.loads.was_tried = false;", "", test="scheduler_test"),
     Bug("after a failed step, a tenant gets the price of computed tokens back for loaded tokens", "scheduler/commit.cpp",

@@ -467,5 +467,35 @@ TEST(ChunkEventsTest, ACommitReportsALimitedNumberOfChunks) {
   EXPECT_EQ(tier.num_chunks(), 7);
 }
 
+class OneLoadTest : public LoadsTest {
+ protected:
+  OneLoadTest()
+      : LoadsTest({.shape = kLoadsShape, .polls_max = 0},
+                  {.step_tokens_max = 64, .running_max = 8, .loads_max = 1}, 20) {}
+};
+
+// Request 3 runs. Request 4 does not fit into the cache until request 3 ends. Request 5 waits for
+// the end of the loads of request 2.
+TEST_F(OneLoadTest, ACancelLetsAnotherRequestLoadWhileTheHeadWaits) {
+  fixture_.Add(SchedulerFixture::Ask(9, 17, 1, 5));  // the tier gets the prefix of request 5
+  Finish();
+  ResetDevice();
+  fixture_.Add(SchedulerFixture::Ask(3, 5, 60));
+  Step();
+  tier_.HangLoads();
+  fixture_.Add(Ask(2, 33));
+  Step();
+  fixture_.Add(SchedulerFixture::Ask(4, 75, 4, 7));
+  Step();
+  ASSERT_NE(fixture_.scheduler.head(), nullptr);
+  fixture_.Add(SchedulerFixture::Ask(5, 17, 4, 5));
+  for (int32_t i = 0; i < 3; ++i) Step();
+  ASSERT_EQ(fixture_.scheduler.num_loading(), 1);
+  ASSERT_TRUE(fixture_.scheduler.Cancel(RequestId{2}));
+  EXPECT_EQ(fixture_.scheduler.num_loading(), 0);
+  Step();
+  EXPECT_EQ(fixture_.scheduler.num_loading(), 1);
+}
+
 }  // namespace
 }  // namespace incipit
