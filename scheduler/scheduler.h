@@ -193,9 +193,9 @@ struct SchedulerEvents {
 //   The sequence does not wait if the predicted time of the loads is not below the predicted time
 //   to compute the chunks. A waiting sequence holds no blocks, and waits at most load_wait_max.
 // - If staging cannot hold all chunks of a sequence, the chunks are loaded in parts. The sequence
-// is
-//   admitted when the first part is loaded. While it waits for the next part, it holds the blocks
-//   of the earlier parts and can be preempted.
+//   is admitted when the first part is loaded. While the sequence waits for the next part, it holds
+//   the blocks of the earlier parts, can be preempted, and is not the sequence that advances in
+//   every step.
 // - If the first waiting sequence (the head) does not fit into the cache, later sequences (passing
 //   sequences) may be admitted. The cached prefix of the head is not evicted. As soon as the blocks
 //   of passing sequences suffice for the head, passing sequences are preempted.
