@@ -79,10 +79,15 @@ bool DiskTier::ApplyLoaded(const Completion& completion) {
   if (is_read) load_errors_in_a_row_ = 0;
   const bool is_error =
       !is_read && !absl::IsNotFound(completion.status) && !absl::IsCancelled(completion.status);
-  if (is_read && !is_valid) ++stats_.rejected[static_cast<size_t>(completion.reason)];
+  // The record may have been erased after the call of Load: by Remove, by a newer record, or
+  // because it has expired.
+  const bool is_erased = is_read && (index_ == nullptr || !index_->Has(slot.key, slot.at));
+  if (is_read && !is_valid && !is_erased) {
+    ++stats_.rejected[static_cast<size_t>(completion.reason)];
+  }
   if (is_error) ++stats_.load_errors;
   // If a file is missing, its segment was reclaimed after the call of Load.
-  if (absl::IsNotFound(completion.status)) ++stats_.misses;
+  if (absl::IsNotFound(completion.status) || (is_erased && !is_valid)) ++stats_.misses;
   if (!is_valid && !absl::IsCancelled(completion.status)) DropChunk(slot.key, slot.at);
   bool has_changed = false;
   if (slot.num_tickets == 0) {

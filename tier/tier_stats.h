@@ -67,8 +67,10 @@ struct LatencyCounts {
 
 // Counters since the creation of the tier, and current values.
 struct TierStats {
-  uint64_t hits = 0;                // loads that became ready
-  uint64_t misses = 0;              // calls of Load for chunks that the tier does not have
+  uint64_t hits = 0;  // loads that became ready
+  // Calls of Load for chunks that the tier does not have, or that it has lost before the end of the
+  // load.
+  uint64_t misses = 0;
   uint64_t loads_without_slot = 0;  // calls of Load while staging was full
   uint64_t loads_late = 0;          // loads that exceeded the deadline
   uint64_t load_errors = 0;         // loads that failed with an error of the file system

@@ -471,6 +471,8 @@ BUGS = CACHE_BUGS + [
         ".at = {segment.number, entry.index}}, entry.tenant);", ".at = {segment.number, entry.index}});", test="tier_test"),
     Bug("the share of the disk that a tenant may use has no effect", "tier/disk_tier.cpp",
         "if (ExceedsShare(chunk)) return StoreDrop::kTenantShare;", "", test="tier_test"),
+    Bug("a load of a record that a newer record replaces counts as damage of the disk", "tier/disk_tier_poll.cpp",
+        "if (is_read && !is_valid && !is_erased) {", "if (is_read && !is_valid) {", test="tier_test"),
     Bug("at the end of the tier, used chunks are removed with their segment before they are moved", "tier/disk_writer.cpp",
         "if (status.ok() && io_.queues_.stopped()) return;", "", test="tier_test"),
     Bug("a tenant that uses its share of the disk cannot store a chunk again with a later expiry", "tier/disk_tier.cpp",

@@ -86,6 +86,27 @@ TEST_F(DiskTierFaultsTest, TheEndOfTheTierKeepsUsedChunksThatAreNotMovedYet) {
   EXPECT_TRUE(h_.Load(other));
 }
 
+// A store with a later expiry erases the older record while a load reads this record. The read must
+// not count as damage of the disk.
+TEST_F(DiskTierFaultsTest, ALoadOfAReplacedRecordIsAMiss) {
+  Start();
+  const TestChunk chunk(1, 0);
+  ASSERT_TRUE(h_.Store(chunk, 0, {.time_to_live = seconds(100)}));
+  faults_->Hang(true);
+  const auto ticket = h_.tier->Load(chunk.identity);
+  ASSERT_TRUE(ticket.has_value());
+  ASSERT_TRUE(h_.BeginStore(chunk, 1));
+  faults_->corrupt_read_one_in = 1;
+  faults_->Hang(false);
+  EXPECT_EQ(h_.Await(*ticket), LoadState::kFailed);
+  faults_->corrupt_read_one_in = 0;
+  ASSERT_TRUE(h_.WaitForStores());
+  h_.AddStats();
+  for (const uint64_t count : h_.stats.rejected) EXPECT_EQ(count, 0u);
+  EXPECT_EQ(h_.stats.misses, 1u);
+  EXPECT_TRUE(h_.Load(chunk, 1));
+}
+
 TEST_F(DiskTierFaultsTest, AFullDiskTurnsTheTierOffOnceAndIsTriedAgain) {
   h_.options.retry_pause_min = seconds(1);
   Start();
