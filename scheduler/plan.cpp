@@ -135,6 +135,8 @@ int32_t Scheduler::RoomUntilDue(const StepPlan& plan, int32_t room) const {
 int32_t Scheduler::RoomAfterStarted(const StepPlan& plan, int32_t room) const {
   if (started_shape_.num_decoding == 0 || plan.shape.num_decoding > 0) return room;
   if (room <= 0 || is_catching_up_ || !step_times_.knows_prompts()) return room;
+  // Refusals before a deadline (IsTooLate) assume that steps are full.
+  if (deadlines_.next() < now_ + TtftTarget()) return room;
   return step_times_.PromptTokensWithin(StepTimeMax(started_shape_), plan.shape,
                                         FirstPosition(prompts_), room);
 }
@@ -175,14 +177,15 @@ int64_t Scheduler::NumBacklogTokens(const Survey& survey) const {
 // Returns true if `num_tokens` prompt tokens take longer than ttft_target at a speed of
 // `tokens_per_second`.
 bool Scheduler::IsUrgent(int64_t num_tokens, double tokens_per_second) const {
-  double target_s = ToSeconds(options_.ttft_target);
-  if (options_.ttft_target == Duration{}) {
-    const auto length = static_cast<int64_t>(prompt_lengths_.mean_length());
-    const Duration alone =
-        step_times_.TimeFor(length, PositionsOf(0, length), options_.step_tokens_max);
-    target_s = std::max(ToSeconds(kTtftMin), kPromptRatio * ToSeconds(alone));
-  }
-  return static_cast<double>(num_tokens) > target_s * tokens_per_second;
+  return static_cast<double>(num_tokens) > ToSeconds(TtftTarget()) * tokens_per_second;
+}
+
+Duration Scheduler::TtftTarget() const {
+  if (options_.ttft_target > Duration{}) return options_.ttft_target;
+  const auto length = static_cast<int64_t>(prompt_lengths_.mean_length());
+  const Duration alone =
+      step_times_.TimeFor(length, PositionsOf(0, length), options_.step_tokens_max);
+  return std::max(kTtftMin, FromSeconds(kPromptRatio * ToSeconds(alone)));
 }
 
 // Adds one token of each decoding sequence to the step. The protected sequence, which must advance

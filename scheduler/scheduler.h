@@ -320,6 +320,7 @@ class Scheduler {
   int32_t RoomAfterStarted(const StepPlan& plan, int32_t room) const;
   int32_t RoomAfter(const StepPlan& plan, int32_t room) const;
   Duration StepTimeMax(const StepShape& decode_part) const;
+  Duration TtftTarget() const;
   int32_t RoomWithinTarget(const StepShape& decode_part, int64_t position, int32_t room) const;
   int64_t NumBacklogTokens(const Survey& survey) const;
   bool IsUrgent(int64_t num_tokens, double tokens_per_second) const;

@@ -377,6 +377,19 @@ TEST(PromptsTest, PromptsThatWouldMissTheirTargetShareAStep) {
   EXPECT_EQ(fixture.plan.samples.size(), 8U);
 }
 
+// Refusals before a deadline assume that steps are full.
+TEST(PromptsTest, PromptsShareAStepIfADeadlineIsNear) {
+  for (const auto left : {std::chrono::seconds(10), std::chrono::seconds(10'000)}) {
+    TrainedFixture fixture;
+    Request urgent = SchedulerFixture::Ask(200, 15, 20, 200);
+    urgent.deadline = Time{} + left;
+    fixture.Add(std::move(urgent));
+    fixture.AddRequests(7, 15, 20);
+    fixture.TimedStep();
+    EXPECT_EQ(fixture.plan.samples.size() == 8, left == std::chrono::seconds(10));
+  }
+}
+
 TEST(PassingTest, WithoutPassingNothingIsAdmittedBeforeTheHead) {
   SchedulerFixture fixture({.num_blocks = 8, .block_size = 4},
                            {.step_tokens_max = 64, .running_max = 8, .passing = false});
