@@ -311,7 +311,7 @@ BUGS = CACHE_BUGS + [
         "sequence.num_computed = sequence.num_planned = 0; waiting_.Push(sequence);",
         "sequence.num_computed = sequence.num_planned = sequence.num_overtaken = 0; waiting_.Push(sequence);", test="fault_test"),
     Bug("while a request waits for a shared prefix, any number of later requests of its tenant may start", "scheduler/admit.cpp",
-        "CountOvertakenWaiters(admitted);", "", test="fault_test"),
+        "CountOvertakenWaiters(admitted);", "", test="scheduler_test"),
     Bug("short prompts of other tenants start before a long prompt without limit", "scheduler/admit.cpp",
         "if (first_of_any_length->standing.tenant != first->standing.tenant) {", "if (false) {", test="fault_test"),
     Bug("a tenant that cancels its requests during a step is not charged for the tokens of the step", "scheduler/admit.cpp",

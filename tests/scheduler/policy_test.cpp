@@ -188,6 +188,25 @@ TEST(ReorderTest, ARequestIsOvertakenABoundedNumberOfTimes) {
 
 // Request 2 waits until request 1 has computed their common prefix, which takes 20 steps or more.
 // In each step, 20 short prompts of the same tenant arrive.
+// As below, but the prompt of request 2 is short. So request 2 leaves the queue and waits for
+// request 1, while the requests after it in the queue start.
+TEST(ReorderTest, FewLaterRequestsStartWhileARequestIsNotInTheQueue) {
+  SchedulerFixture fixture(kRoomy, {.step_tokens_max = 16, .running_max = 64});
+  fixture.Add(AskOf(1, 1, 2000, 1));
+  fixture.Step();
+  Request waiting = AskOf(1, 2, 77, 1);
+  std::fill(waiting.prompt.begin(), waiting.prompt.end() - 1, TokenId{1});
+  fixture.Add(waiting);
+  for (uint64_t id = 10; id < 210; ++id) fixture.Add(AskOf(1, id, 1, 1));
+  size_t num_before = 0;  // admissions in the steps before request 2 starts
+  while (!fixture.admissions.contains(2)) {
+    num_before = fixture.admissions.size();
+    fixture.Step();
+  }
+  EXPECT_EQ(fixture.admissions[2].num_cached_tokens, 76);
+  EXPECT_EQ(num_before, 1 + kOvertakenMax);  // request 1 and the short prompts
+}
+
 TEST(ReorderTest, ARequestThatWaitsForAPrefixIsOvertakenABoundedNumberOfTimes) {
   SchedulerFixture fixture(kRoomy, {.step_tokens_max = 256, .running_max = 64});
   fixture.Add(AskOf(1, 1, 5000, 1));
