@@ -34,6 +34,8 @@ SegmentReader::SegmentReader(std::shared_ptr<File> file, const SegmentHeader& he
 absl::StatusOr<SegmentReader> SegmentReader::Open(const CacheFolder& folder,
                                                   const SegmentFile& segment) {
   INCIPIT_ASSIGN_OR_RETURN(std::shared_ptr<File> file, folder.OpenFile(segment.name));
+  // A tier first creates an empty file.
+  if (segment.num_bytes == 0) return NotFound("{}: a new segment", segment.name);
   if (segment.num_bytes < kPageBytes) return Damaged(segment, "the file has no header");
   const PageBuffer page(kPageBytes);
   INCIPIT_RETURN_IF_ERROR(file->Read(0, page.bytes()));

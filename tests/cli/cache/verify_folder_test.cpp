@@ -151,6 +151,16 @@ TEST_F(VerifyFolderTest, ASegmentThatVanishesIsNotDamaged) {
   EXPECT_EQ(result->num_good, 2u);
 }
 
+TEST_F(VerifyFolderTest, ASegmentThatATierCreatesIsNotDamaged) {
+  Fill(1, 3);
+  const std::string name = SegmentName(h_.options.fingerprint, 2);
+  std::ofstream(std::filesystem::path(h_.directory.path()) / name).close();
+  const auto result = VerifyFolder(Folder(), kNow, progress_);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->num_damaged(), 0u);
+  EXPECT_EQ(result->num_good, 3u);
+}
+
 // A tier that works must never seem to be damaged.
 TEST_F(VerifyFolderTest, ATierThatWritesIsNotDamaged) {
   h_.Start();
