@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <iterator>
+#include <vector>
 
 #include "base/status.h"
 #include "cli/client/terminal.h"
-#include "cli/commands.h"
 
 namespace incipit {
 
@@ -21,6 +21,27 @@ int PrintHelp(const CommandText& text, const Flags& flags) {
 }
 
 }  // namespace
+
+std::string CommandLines(std::span<const Command> commands) {
+  std::string lines;
+  for (const Command& command : commands) {
+    lines += fmt::format("  {:<12}{}\n", command.name, command.summary);
+  }
+  return lines;
+}
+
+absl::StatusOr<Command> FindCommand(std::span<const Command> commands, std::string_view name,
+                                    std::string_view otherwise) {
+  std::vector<std::string_view> names;
+  for (const Command& command : commands) {
+    if (command.name == name) return command;
+    names.push_back(command.name);
+  }
+  const auto nearest = NearestName(name, names);
+  return InvalidArgument(
+      "unknown command \"{}\"{}", name.substr(0, 80),
+      nearest ? fmt::format("; did you mean {}?", *nearest) : std::string(otherwise));
+}
 
 std::optional<int> ParseArguments(const CommandText& text, Flags& flags,
                                   std::span<const std::string_view> args) {

@@ -8,7 +8,9 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/flags.h"
+#include "cli/commands.h"
 
 namespace incipit {
 
@@ -24,6 +26,13 @@ struct CommandText {
 // prints the help or the error message and returns the exit code of the program.
 std::optional<int> ParseArguments(const CommandText& text, Flags& flags,
                                   std::span<const std::string_view> args);
+
+// Returns one line with name and summary for each of `commands`, for a help text.
+std::string CommandLines(std::span<const Command> commands);
+// Returns the command `name`, or an error that names the command with the most similar name. If no
+// name is similar, the error ends with `otherwise`.
+absl::StatusOr<Command> FindCommand(std::span<const Command> commands, std::string_view name,
+                                    std::string_view otherwise);
 
 // An argument that is not a flag, such as LOG.
 struct Argument {

@@ -7,7 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/flags.h"
+#include "base/status.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/serve.h"
 
@@ -24,14 +25,11 @@ std::vector<Command> AllCommands() {
 }
 
 std::string Help() {
-  std::string help = fmt::format(
-      "incipit {}: serves language models over gRPC and HTTP, with a prefix cache\n\n"
-      "Usage: incipit COMMAND [--flag value]...\n\nCommands:\n",
-      INCIPIT_VERSION);
-  for (const Command& command : AllCommands()) {
-    help += fmt::format("  {:<12}{}\n", command.name, command.summary);
-  }
-  return help +
+  return fmt::format(
+             "incipit {}: serves language models over gRPC and HTTP, with a prefix cache\n\n"
+             "Usage: incipit COMMAND [--flag value]...\n\nCommands:\n",
+             INCIPIT_VERSION) +
+         CommandLines(AllCommands()) +
          "\n`incipit COMMAND --help` explains a command and its flags. Examples:\n\n"
          "  incipit serve --model models/incipit-tiny\n"
          "  incipit generate --prompt 'Once upon a time'\n";
@@ -46,15 +44,9 @@ int Main(std::span<const std::string_view> args) {
     std::fputs("incipit " INCIPIT_VERSION "\n", stdout);
     return kExitOk;
   }
-  std::vector<std::string_view> names;
-  for (const Command& command : AllCommands()) {
-    if (command.name == args[0]) return command.run(args.subspan(1));
-    names.push_back(command.name);
-  }
-  const auto nearest = NearestName(args[0], names);
-  fmt::print(stderr, "incipit: unknown command \"{}\"{}\n", args[0].substr(0, 80),
-             nearest ? fmt::format("; did you mean {}?", *nearest)
-                     : "; `incipit --help` lists all commands");
+  const auto command = FindCommand(AllCommands(), args[0], "; `incipit --help` lists all commands");
+  if (command.ok()) return command->run(args.subspan(1));
+  fmt::print(stderr, "incipit: {}\n", MessageOf(command.status()));
   return kExitUsage;
 }
 

@@ -5,11 +5,8 @@
 #include <array>
 #include <bit>
 #include <chrono>
-#include <cstring>
 #include <string>
-#include <vector>
 
-#include "base/status.h"
 #include "cli/cache/cache_commands.h"
 #include "cli/client/terminal.h"
 #include "cli/command_line.h"
@@ -28,13 +25,10 @@ constexpr Command kCacheCommands[] = {
 constexpr CommandText kCacheText = {"cache", "COMMAND DIR", "", ""};
 
 std::string Help() {
-  std::string help =
-      "Usage: incipit cache COMMAND DIR [--flag value]...\n\n"
-      "Commands for DIR, the folder of a disk cache (`incipit serve --disk-cache DIR`):\n";
-  for (const Command& command : kCacheCommands) {
-    help += fmt::format("  {:<12}{}\n", command.name, command.summary);
-  }
-  return help + "\n`incipit cache COMMAND --help` explains a command and its flags.\n";
+  return "Usage: incipit cache COMMAND DIR [--flag value]...\n\n"
+         "Commands for DIR, the folder of a disk cache (`incipit serve --disk-cache DIR`):\n" +
+         CommandLines(kCacheCommands) +
+         "\n`incipit cache COMMAND --help` explains a command and its flags.\n";
 }
 
 }  // namespace
@@ -44,16 +38,9 @@ int RunCache(std::span<const std::string_view> args) {
     Print(args.empty() ? stderr : stdout, Help());
     return args.empty() ? kExitUsage : kExitOk;
   }
-  std::vector<std::string_view> names;
-  for (const Command& command : kCacheCommands) {
-    if (command.name == args[0]) return command.run(args.subspan(1));
-    names.push_back(command.name);
-  }
-  const auto nearest = NearestName(args[0], names);
-  return ReportUsage(
-      kCacheText,
-      InvalidArgument("unknown command \"{}\"{}", args[0].substr(0, 80),
-                      nearest ? fmt::format("; did you mean {}?", *nearest) : std::string()));
+  const auto command = FindCommand(kCacheCommands, args[0], "");
+  if (!command.ok()) return ReportUsage(kCacheText, command.status());
+  return command->run(args.subspan(1));
 }
 
 int64_t UnixSeconds() {
@@ -71,11 +58,7 @@ std::string SizeText(uint64_t num_bytes) {
 }
 
 std::string KeyText(uint64_t prefix) {
-  std::string text;
-  for (const uint8_t byte : std::bit_cast<std::array<uint8_t, 8>>(prefix)) {
-    text += fmt::format("{:02x}", byte);
-  }
-  return text;
+  return fmt::format("{:02x}", fmt::join(std::bit_cast<std::array<uint8_t, 8>>(prefix), ""));
 }
 
 }  // namespace incipit
