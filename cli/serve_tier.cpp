@@ -29,13 +29,6 @@ FiniteCheck FiniteCheckOf(DType dtype) {
   return nullptr;
 }
 
-int64_t UnixNanoseconds() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-}
-
-int64_t UnixSeconds() { return UnixNanoseconds() / 1'000'000'000; }
-
 void LogState(const std::string& folder, TierState state, const absl::Status& reason) {
   switch (state) {
     case TierState::kStarting:
@@ -90,7 +83,7 @@ absl::StatusOr<std::unique_ptr<DiskTier>> CreateDiskTier(const Options& options,
       model.checkpoint,
       {.cache_file = std::filesystem::path(options.disk_cache) / "weights-digest",
        .num_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency())),
-       .now_ns = UnixNanoseconds()});
+       .now_ns = UnixTime().count()});
   if (!weights.write_status.ok()) {
     spdlog::warn("the next start computes the digest of the weights again: {}",
                  MessageOf(weights.write_status));

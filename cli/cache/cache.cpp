@@ -4,7 +4,6 @@
 
 #include <array>
 #include <bit>
-#include <chrono>
 #include <string>
 
 #include "cli/cache/cache_commands.h"
@@ -41,11 +40,6 @@ int RunCache(std::span<const std::string_view> args) {
   const auto command = FindCommand(kCacheCommands, args[0], "");
   if (!command.ok()) return ReportUsage(kCacheText, command.status());
   return command->run(args.subspan(1));
-}
-
-int64_t UnixSeconds() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
 }
 
 std::string SizeText(uint64_t num_bytes) {

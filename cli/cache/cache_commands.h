@@ -20,8 +20,6 @@ int RunCacheVerify(std::span<const std::string_view> args);
 int RunCacheExport(std::span<const std::string_view> args);
 int RunCacheImport(std::span<const std::string_view> args);
 
-// Returns the time in seconds since 1970.
-int64_t UnixSeconds();
 // Returns `num_bytes` with a unit, such as "192.0 MiB".
 std::string SizeText(uint64_t num_bytes);
 // Returns 16 hexadecimal digits for the first 8 bytes of a key.

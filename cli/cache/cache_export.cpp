@@ -5,6 +5,7 @@
 #include <atomic>
 #include <string>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "cli/cache/archive_files.h"
 #include "cli/cache/cache_commands.h"

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "cli/cache/archive_files.h"
 #include "cli/cache/cache_commands.h"

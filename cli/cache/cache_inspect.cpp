@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "cli/analysis/analyze_text.h"
 #include "cli/cache/cache_commands.h"

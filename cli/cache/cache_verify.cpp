@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "cli/cache/cache_commands.h"
 #include "cli/cache/progress.h"

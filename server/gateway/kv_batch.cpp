@@ -4,12 +4,11 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/clock.h"
 
 namespace incipit {
 
 namespace wire = smg::grpc::common;
-
-std::chrono::nanoseconds UnixTime() { return std::chrono::system_clock::now().time_since_epoch(); }
 
 KvMessage Serialize(wire::KvEventBatch& batch, uint64_t sequence) {
   batch.set_sequence_number(sequence);

@@ -16,9 +16,6 @@
 
 namespace incipit {
 
-// Returns the time since 1970-01-01 UTC.
-std::chrono::nanoseconds UnixTime();
-
 // A serialized KvEventBatch (a message with changes of the prefix cache). The messages to several
 // gateways share the same bytes.
 using KvMessage = std::shared_ptr<const std::string>;

@@ -53,9 +53,7 @@ void AddScheduler(const SchedulerCounts& counts, MetricsValues& values) {
   }
 }
 
-double SecondsSinceEpoch() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
+double SecondsSinceEpoch() { return std::chrono::duration<double>(UnixTime()).count(); }
 
 HttpResponse PlainError(int status, std::string_view message) {
   return {.status = status,
