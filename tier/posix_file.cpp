@@ -1,5 +1,6 @@
 #include "tier/posix_file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,8 +34,28 @@ absl::Status ErrorOf(int error, const char* what, const std::string& path) {
   }
 }
 
-absl::StatusOr<std::string> ReadFileUpTo(const FileDescriptor& fd, const std::string& path,
-                                         uint64_t num_bytes_max) {
+absl::StatusOr<std::vector<std::string>> ListNames(const FileDescriptor& directory,
+                                                   const std::string& path) {
+  // Each call needs a new descriptor, because a descriptor keeps its position in the list of files.
+  const int fd = ::openat(directory.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return ErrorOf(errno, "open the directory", path);
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::fdopendir(fd), ::closedir);
+  std::vector<std::string> names;
+  errno = 0;
+  while (const dirent* const entry = ::readdir(listing.get())) {
+    names.emplace_back(entry->d_name);
+    errno = 0;
+  }
+  if (errno != 0) return ErrorOf(errno, "list", path);
+  return names;
+}
+
+absl::StatusOr<std::string> ReadFileUpTo(const FileDescriptor& directory, const std::string& name,
+                                         const std::string& path, uint64_t num_bytes_max) {
+  // O_NONBLOCK: the open of a named pipe returns at once.
+  const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  const FileDescriptor fd(::openat(directory.get(), name.c_str(), flags));
+  if (!fd.valid()) return ErrorOf(errno, "open", path);
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return ErrorOf(errno, "examine", path);
   if (!S_ISREG(info.st_mode)) return InvalidArgument("{} is not a regular file", path);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tier/file_system.h"
 
@@ -28,10 +29,14 @@ class FileDescriptor {
 
 // Returns the error of a system call. `what` is the operation and `path` the file.
 absl::Status ErrorOf(int error, const char* what, const std::string& path);
-// Returns the contents of a regular file. Returns an error if the file has more than
-// `num_bytes_max` bytes. `path` is the path of the file in error messages.
-absl::StatusOr<std::string> ReadFileUpTo(const FileDescriptor& fd, const std::string& path,
-                                         uint64_t num_bytes_max);
+// Returns the names of all entries of `directory`. `path` is the path of the directory in error
+// messages.
+absl::StatusOr<std::vector<std::string>> ListNames(const FileDescriptor& directory,
+                                                   const std::string& path);
+// Returns the contents of the regular file `name` in `directory`. Returns an error if the file has
+// more than `num_bytes_max` bytes. `path` is the path of the file in error messages.
+absl::StatusOr<std::string> ReadFileUpTo(const FileDescriptor& directory, const std::string& name,
+                                         const std::string& path, uint64_t num_bytes_max);
 
 class PosixFile final : public File {
  public:

@@ -1,6 +1,5 @@
 #include "tier/posix_file_system.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -72,27 +71,20 @@ class PosixFileSystem final : public FileSystem {
   void Unlock() override { lock_ = FileDescriptor(); }
 
   absl::StatusOr<std::vector<FileInfo>> List() override {
-    // Each call needs a new descriptor, because a descriptor keeps its position in the list of
-    // files.
-    const int fd = ::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return ErrorOf(errno, "open the directory", path_);
-    const std::unique_ptr<DIR, int (*)(DIR*)> listing(::fdopendir(fd), ::closedir);
+    INCIPIT_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListNames(directory_, path_));
     std::vector<FileInfo> files;
-    errno = 0;
-    while (const dirent* const entry = ::readdir(listing.get())) {
-      if (!IsSegment(entry->d_name)) continue;
+    for (const std::string& name : names) {
+      if (!IsSegment(name)) continue;
       struct stat info;
-      if (::fstatat(directory_.get(), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
-        return ErrorOf(errno, "examine", PathOf(entry->d_name));
+      if (::fstatat(directory_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+        return ErrorOf(errno, "examine", PathOf(name));
       }
       if (!S_ISREG(info.st_mode)) {
-        return PermissionDenied("{} is not a regular file", PathOf(entry->d_name));
+        return PermissionDenied("{} is not a regular file", PathOf(name));
       }
-      INCIPIT_RETURN_IF_ERROR(CheckPrivate(info, PathOf(entry->d_name), 0600));
-      files.push_back({entry->d_name, static_cast<uint64_t>(info.st_size)});
-      errno = 0;
+      INCIPIT_RETURN_IF_ERROR(CheckPrivate(info, PathOf(name), 0600));
+      files.push_back({name, static_cast<uint64_t>(info.st_size)});
     }
-    if (errno != 0) return ErrorOf(errno, "list", path_);
     return files;
   }
 
@@ -117,10 +109,7 @@ class PosixFileSystem final : public FileSystem {
   }
 
   absl::StatusOr<std::string> ReadAll(const std::string& name, uint64_t num_bytes_max) override {
-    const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-    const FileDescriptor fd(::openat(directory_.get(), name.c_str(), flags));
-    if (!fd.valid()) return ErrorOf(errno, "open", PathOf(name));
-    return ReadFileUpTo(fd, PathOf(name), num_bytes_max);
+    return ReadFileUpTo(directory_, name, PathOf(name), num_bytes_max);
   }
   absl::Status WriteAll(const std::string& name, std::string_view contents) override {
     return WriteFileAtomically(PathOf(name), contents);

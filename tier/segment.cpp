@@ -108,9 +108,7 @@ bool DecodeTable(const SegmentHeader& header, std::span<const std::byte> table,
 }
 
 std::string FingerprintName(const Fingerprint& fingerprint) {
-  std::string name;
-  for (size_t i = 0; i < kFingerprintDigits / 2; ++i) name += fmt::format("{:02x}", fingerprint[i]);
-  return name;
+  return fmt::format("{:02x}", fmt::join(std::span(fingerprint).first(kFingerprintDigits / 2), ""));
 }
 
 bool IsFingerprintName(std::string_view name) {

@@ -29,7 +29,10 @@ bool HasPossibleSizes(const SegmentHeader& header) {
 }  // namespace
 
 SegmentReader::SegmentReader(std::shared_ptr<File> file, const SegmentHeader& header)
-    : file_(std::move(file)), header_(header), page_(kPageBytes) {}
+    : file_(std::move(file)),
+      header_(header),
+      layout_(header.file_bytes, header.record_bytes),
+      page_(kPageBytes) {}
 
 absl::StatusOr<SegmentReader> SegmentReader::Open(const CacheFolder& folder,
                                                   const SegmentFile& segment) {
@@ -48,16 +51,16 @@ absl::StatusOr<SegmentReader> SegmentReader::Open(const CacheFolder& folder,
   if (!HasPossibleSizes(*header)) return Damaged(segment, "the header has an impossible size");
   SegmentReader reader(std::move(file), *header);
   reader.is_truncated_ = segment.num_bytes < header->file_bytes;
-  const SegmentLayout layout(header->file_bytes, header->record_bytes);
   const uint64_t num_fitting = (segment.num_bytes - kPageBytes) / header->record_bytes;
-  reader.num_records_ = static_cast<uint32_t>(std::min<uint64_t>(num_fitting, layout.num_records));
-  if (!reader.is_truncated_) INCIPIT_RETURN_IF_ERROR(reader.ReadTable(layout));
+  reader.num_records_ =
+      static_cast<uint32_t>(std::min<uint64_t>(num_fitting, reader.layout_.num_records));
+  if (!reader.is_truncated_) INCIPIT_RETURN_IF_ERROR(reader.ReadTable());
   return reader;
 }
 
-absl::Status SegmentReader::ReadTable(const SegmentLayout& layout) {
-  const PageBuffer table(layout.table_bytes);
-  INCIPIT_RETURN_IF_ERROR(file_->Read(layout.table_offset(), table.bytes()));
+absl::Status SegmentReader::ReadTable() {
+  const PageBuffer table(layout_.table_bytes);
+  INCIPIT_RETURN_IF_ERROR(file_->Read(layout_.table_offset(), table.bytes()));
   const bool is_complete = DecodeTable(header_, table.bytes(), entries_) &&
                            std::ranges::all_of(entries_, [&](const TableEntry& entry) {
                              return entry.index < num_records_;
@@ -73,8 +76,7 @@ absl::Status SegmentReader::ReadTable(const SegmentLayout& layout) {
 
 absl::StatusOr<std::optional<RecordHeader>> SegmentReader::ReadHeader(uint32_t index) {
   INCIPIT_CHECK(index < num_records_);
-  const uint64_t offset = kPageBytes + uint64_t{index} * header_.record_bytes;
-  INCIPIT_RETURN_IF_ERROR(file_->Read(offset, page_.bytes()));
+  INCIPIT_RETURN_IF_ERROR(file_->Read(layout_.OffsetOf(index), page_.bytes()));
   const RecordHeader header = HeaderOf(page_.bytes());
   if (header.magic != kRecordMagic || header.version != kRecordVersion ||
       header.fingerprint != header_.fingerprint || !LayoutOf(header, header_.record_bytes)) {
@@ -86,8 +88,7 @@ absl::StatusOr<std::optional<RecordHeader>> SegmentReader::ReadHeader(uint32_t i
 absl::StatusOr<std::span<const std::byte>> SegmentReader::ReadRecord(uint32_t index) {
   INCIPIT_CHECK(index < num_records_);
   if (!record_) record_.emplace(header_.record_bytes);
-  const uint64_t offset = kPageBytes + uint64_t{index} * header_.record_bytes;
-  INCIPIT_RETURN_IF_ERROR(file_->Read(offset, record_->bytes()));
+  INCIPIT_RETURN_IF_ERROR(file_->Read(layout_.OffsetOf(index), record_->bytes()));
   return record_->bytes();
 }
 

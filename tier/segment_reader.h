@@ -49,10 +49,11 @@ class SegmentReader {
 
  private:
   SegmentReader(std::shared_ptr<File> file, const SegmentHeader& header);
-  absl::Status ReadTable(const SegmentLayout& layout);
+  absl::Status ReadTable();
 
   std::shared_ptr<File> file_;
   SegmentHeader header_;
+  SegmentLayout layout_;
   Table table_ = Table::kNone;
   std::vector<TableEntry> entries_;
   bool is_truncated_ = false;
