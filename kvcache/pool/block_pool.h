@@ -97,7 +97,7 @@ class BlockPool {
   // the blocks have users, and lookups cannot find the blocks yet.
   void PublishPending(std::span<const BlockId> ids, std::span<const BlockHash> hashes,
                       const ChainEnd& end);
-  // Numbers of blocks that are newly complete, by the origin of their keys and values.
+  // Numbers of blocks that have become complete, by the origin of their keys and values.
   struct Confirmed {
     int32_t num_computed = 0, num_loaded = 0;
   };
@@ -298,6 +298,10 @@ class BlockPool {
   void Unfind(BlockId id);
   void LinkChild(BlockId id, BlockId parent, size_t chain_slot);
   void UnlinkChild(BlockId id);
+  // Returns the blocks of all sequences, each block after the previous block of its sequence.
+  // Leaves out the blocks for which `is_listed` returns false, and all blocks that follow them.
+  template <typename F>
+  std::vector<BlockId> ParentsFirst(const F& is_listed) const;
   void HandOver(BlockId id, BlockId to);
   void LeaveRing(BlockId id);
   void CheckLinks() const;

@@ -73,7 +73,8 @@ bool BlockPool::SweepCached(size_t visits_max, absl::FunctionRef<void(BlockId)> 
   return sweep_.slot == chains_.size();
 }
 
-std::vector<BlockId> BlockPool::StoredOrder() const {
+template <typename F>
+std::vector<BlockId> BlockPool::ParentsFirst(const F& is_listed) const {
   std::vector<BlockId> order, found;
   for (BlockId first : chains_) {
     for (; first != kNoBlock; first = At(first).next_sibling) found.push_back(first);
@@ -81,7 +82,7 @@ std::vector<BlockId> BlockPool::StoredOrder() const {
   while (!found.empty()) {
     const BlockId id = found.back();
     found.pop_back();
-    if (!is_in_scope(At(id)) || (At(id).pending && !is_emitted(At(id)))) continue;
+    if (!is_listed(At(id))) continue;
     order.push_back(id);
     for (BlockId child = At(id).first_child; child != kNoBlock; child = At(child).next_sibling) {
       found.push_back(child);
@@ -90,21 +91,14 @@ std::vector<BlockId> BlockPool::StoredOrder() const {
   return order;
 }
 
+std::vector<BlockId> BlockPool::StoredOrder() const {
+  return ParentsFirst([this](const Block& block) {
+    return is_in_scope(block) && (!block.pending || is_emitted(block));
+  });
+}
+
 std::vector<BlockId> BlockPool::CachedOrder() const {
-  std::vector<BlockId> order, found;
-  for (BlockId first : chains_) {
-    for (; first != kNoBlock; first = At(first).next_sibling) found.push_back(first);
-  }
-  while (!found.empty()) {
-    const BlockId id = found.back();
-    found.pop_back();
-    if (At(id).pending) continue;
-    order.push_back(id);
-    for (BlockId child = At(id).first_child; child != kNoBlock; child = At(child).next_sibling) {
-      found.push_back(child);
-    }
-  }
-  return order;
+  return ParentsFirst([](const Block& block) { return !block.pending; });
 }
 
 }  // namespace incipit
