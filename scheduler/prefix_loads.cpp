@@ -34,6 +34,15 @@ int32_t Scheduler::NumInTier(const Sequence& sequence, int32_t first_chunk,
   return std::max(0, chunk - first_chunk);
 }
 
+// Returns the end of the consecutive chunks that the tier has after the first `num_found` tokens of
+// `sequence`, as a number of leading tokens. Returns `num_found` if the tier lacks the next chunk.
+int32_t Scheduler::EndInTier(const Sequence& sequence, int32_t num_found) const {
+  const int32_t chunk_tokens = tier_->shape().num_tokens();
+  const int32_t first_chunk = num_found / chunk_tokens;
+  const int32_t num_chunks = NumInTier(sequence, first_chunk, kAllChunks);
+  return num_chunks == 0 ? num_found : (first_chunk + num_chunks) * chunk_tokens;
+}
+
 // Returns the predicted time to compute the prompt tokens [num_found, end), or nullopt if too few
 // steps are measured.
 std::optional<Duration> Scheduler::PredictComputing(int32_t num_found, int32_t end) const {
@@ -47,11 +56,10 @@ std::optional<Duration> Scheduler::PredictComputing(int32_t num_found, int32_t e
 // load. Returns 0 if loads are predicted to take longer than computing.
 int32_t Scheduler::NumLoadable(const Sequence& sequence, int32_t num_found) const {
   if (tier_ == nullptr || !cache_.options().prefix_cache) return 0;
+  const int32_t end = EndInTier(sequence, num_found);
+  if (end == num_found) return 0;
   const int32_t chunk_tokens = tier_->shape().num_tokens();
-  const int32_t first_chunk = num_found / chunk_tokens;
-  const int32_t num_chunks = NumInTier(sequence, first_chunk, kAllChunks);
-  if (num_chunks == 0) return 0;
-  const int32_t end = (first_chunk + num_chunks) * chunk_tokens;
+  const int32_t num_chunks = end / chunk_tokens - num_found / chunk_tokens;
   const std::optional<Duration> computing = PredictComputing(num_found, end);
   if (computing && tier_->PredictLoad(num_chunks) >= *computing) return 0;
   return end - num_found;
@@ -169,15 +177,20 @@ void Scheduler::KeepReady(Sequence& sequence) {
   KeepLoads(sequence, static_cast<size_t>(end - loads.tickets.begin()));
 }
 
+// Releases the tickets of `loads` except the first `num_kept`.
+void Scheduler::ReleaseTickets(PrefixLoads& loads, size_t num_kept) {
+  const auto end = loads.tickets.begin() + static_cast<ptrdiff_t>(num_kept);
+  std::for_each(end, loads.tickets.end(), [this](LoadTicket ticket) { tier_->Release(ticket); });
+  loads.tickets.erase(end, loads.tickets.end());
+}
+
 // Releases all loads of `sequence` except the first `num_kept`, and loads no later chunk. The
 // sequence computes the tokens of these chunks.
 void Scheduler::KeepLoads(Sequence& sequence, size_t num_kept) {
   PrefixLoads& loads = sequence.loads;
   loads.has_failed = true;
   ++counts_.failed_loads;
-  const auto end = loads.tickets.begin() + static_cast<ptrdiff_t>(num_kept);
-  std::for_each(end, loads.tickets.end(), [this](LoadTicket ticket) { tier_->Release(ticket); });
-  loads.tickets.erase(end, loads.tickets.end());
+  ReleaseTickets(loads, num_kept);
   loads.end_chunk = loads.first_chunk + static_cast<int32_t>(num_kept);
   if (sequence.state != SequenceState::kRunning || sequence.group->admitted) return;
   sequence.miss = MissAfterLoads(sequence, LoadableEnd(sequence));
@@ -263,8 +276,7 @@ void Scheduler::CommitPart(const StepPlan::Item& item) {
   Sequence& sequence = *item.sequence;
   PrefixLoads& loads = sequence.loads;
   loads.first_chunk += static_cast<int32_t>(loads.tickets.size());
-  for (const LoadTicket ticket : loads.tickets) tier_->Release(ticket);
-  loads.tickets.clear();
+  ReleaseTickets(loads, 0);
   if (sequence.state != SequenceState::kRunning) return;
   // The admission has counted the first part.
   if (item.first_token > sequence.num_hit_tokens) {
@@ -284,8 +296,7 @@ void Scheduler::CommitPart(const StepPlan::Item& item) {
 // writes loaded chunks of `sequence`.
 void Scheduler::ReleaseLoads(Sequence& sequence) {
   PrefixLoads& loads = sequence.loads;
-  for (const LoadTicket ticket : loads.tickets) tier_->Release(ticket);
-  loads.tickets.clear();
+  ReleaseTickets(loads, 0);
   loads.end_chunk = 0;
   num_paused_ -= std::exchange(loads.is_paused, false);
   if (!std::exchange(loads.is_waiting, false)) return;
@@ -329,11 +340,8 @@ void Scheduler::RemoveFromTier(const Sequence& sequence) {
 int32_t Scheduler::NumFoundAtMost(Sequence& sequence) {
   RefreshMatch(sequence);
   const int32_t num_found = std::max(sequence.match.num_tokens, LoadableEnd(sequence));
-  if (tier_ == nullptr || sequence.loads.was_tried) return num_found;
-  const int32_t chunk_tokens = tier_->shape().num_tokens();
-  const int32_t first_chunk = num_found / chunk_tokens;
-  const int32_t num_chunks = NumInTier(sequence, first_chunk, kAllChunks);
-  return num_chunks == 0 ? num_found : (first_chunk + num_chunks) * chunk_tokens;
+  const bool may_load = tier_ != nullptr && !sequence.loads.was_tried;
+  return may_load ? EndInTier(sequence, num_found) : num_found;
 }
 
 Time Scheduler::next_look() const {

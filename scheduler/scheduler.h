@@ -58,8 +58,9 @@ struct SchedulerOptions {
   int32_t preemptions_max = 3;
   // True: later sequences may be admitted while an earlier sequence does not fit into the cache.
   bool passing = true;
-  // Maximum number of sequences that wait for loads from a tier. Sequences that wait for the second
-  // or a later part of their loads may exceed the limit.
+  // Maximum number of sequences that wait for loads from a tier. A sequence that waits for the
+  // second or a later part of its loads also counts, but waits even if the number exceeds the
+  // limit.
   int32_t loads_max = 16;
   // Maximum time that a sequence waits for its loads, all parts together. 0: half of the predicted
   // time to compute the same tokens, or kLoadWait if the time cannot be predicted yet.
@@ -372,6 +373,7 @@ class Scheduler {
   enum class LoadStart : uint8_t { kNone, kStarted, kLater };
   LoadStart StartLoads(Sequence& sequence, int32_t num_found);
   int32_t NumInTier(const Sequence& sequence, int32_t first_chunk, int32_t chunks_max) const;
+  int32_t EndInTier(const Sequence& sequence, int32_t num_found) const;
   int32_t NumLoadable(const Sequence& sequence, int32_t num_found) const;
   std::optional<Duration> PredictComputing(int32_t num_found, int32_t end) const;
   int32_t NumFoundAtMost(Sequence& sequence);
@@ -384,6 +386,7 @@ class Scheduler {
   void EndWaits(Time now);
   bool IsWaitOver(Sequence& sequence, Time now);
   void KeepReady(Sequence& sequence);
+  void ReleaseTickets(PrefixLoads& loads, size_t num_kept);
   void KeepLoads(Sequence& sequence, size_t num_kept);
   void AddWrites(const StepPlan::Item& item, StepPlan& plan);
   void CommitPart(const StepPlan::Item& item);
