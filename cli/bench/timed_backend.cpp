@@ -36,44 +36,45 @@ void TimedBackend::Timed(StepOperation operation, const F& run) {
 }
 
 void TimedBackend::WriteBlocks(KvPool& pool, std::span<const BlockWrite> writes) {
-  Timed(StepOperation::kOther, [&] { backend_.WriteBlocks(pool, writes); });
+  Timed(StepOperation::kOther, [&] { ForwardingBackend::WriteBlocks(pool, writes); });
 }
 
 void TimedBackend::CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) {
-  Timed(StepOperation::kOther, [&] { backend_.CopyBlocks(pool, copies); });
+  Timed(StepOperation::kOther, [&] { ForwardingBackend::CopyBlocks(pool, copies); });
 }
 
 void TimedBackend::Embed(const EmbedArgs& args) {
-  Timed(StepOperation::kOther, [&] { backend_.Embed(args); });
+  Timed(StepOperation::kOther, [&] { ForwardingBackend::Embed(args); });
 }
 
 void TimedBackend::QkvRopeAppend(const QkvRopeAppendArgs& args) {
-  Timed(StepOperation::kQkv, [&] { backend_.QkvRopeAppend(args); });
+  Timed(StepOperation::kQkv, [&] { ForwardingBackend::QkvRopeAppend(args); });
 }
 
 void TimedBackend::Attention(const AttentionArgs& args) {
-  Timed(StepOperation::kAttention, [&] { backend_.Attention(args); });
+  Timed(StepOperation::kAttention, [&] { ForwardingBackend::Attention(args); });
 }
 
 void TimedBackend::ProjectAdd(const ProjectAddArgs& args) {
   const bool is_mlp = args.weight->cols() == intermediate_size_;
-  Timed(is_mlp ? StepOperation::kDown : StepOperation::kOutput, [&] { backend_.ProjectAdd(args); });
+  Timed(is_mlp ? StepOperation::kDown : StepOperation::kOutput,
+        [&] { ForwardingBackend::ProjectAdd(args); });
 }
 
 void TimedBackend::GateUpSilu(const GateUpSiluArgs& args) {
-  Timed(StepOperation::kGateUp, [&] { backend_.GateUpSilu(args); });
+  Timed(StepOperation::kGateUp, [&] { ForwardingBackend::GateUpSilu(args); });
 }
 
 void TimedBackend::Logits(const LogitsArgs& args) {
-  Timed(StepOperation::kLogits, [&] { backend_.Logits(args); });
+  Timed(StepOperation::kLogits, [&] { ForwardingBackend::Logits(args); });
 }
 
 void TimedBackend::Sample(const SampleArgs& args) {
-  Timed(StepOperation::kSampling, [&] { backend_.Sample(args); });
+  Timed(StepOperation::kSampling, [&] { ForwardingBackend::Sample(args); });
 }
 
 void TimedBackend::Score(const ScoreArgs& args) {
-  Timed(StepOperation::kSampling, [&] { backend_.Score(args); });
+  Timed(StepOperation::kSampling, [&] { ForwardingBackend::Score(args); });
 }
 
 }  // namespace incipit

@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/backend.h"
+#include "kernels/forwarding_backend.h"
 #include "tests/support/step_builder.h"
 
 namespace incipit {
@@ -27,58 +28,21 @@ const std::filesystem::path kFolder =
     std::filesystem::path(INCIPIT_SOURCE_DIR) / "tests/golden/hf/llama-plain";
 
 // Forwards calls to `backend`, and counts the steps that were uploaded and not ended.
-class StepCountingBackend final : public Backend {
+class StepCountingBackend final : public ForwardingBackend {
  public:
-  explicit StepCountingBackend(Backend& backend) : backend_(backend) {}
+  using ForwardingBackend::ForwardingBackend;
   int num_in_flight() const { return num_in_flight_; }
 
-  BackendLimits limits() const override { return backend_.limits(); }
-  size_t FreeBytes() const override { return backend_.FreeBytes(); }
-  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
-    return backend_.Allocate(bytes);
-  }
-  absl::StatusOr<std::unique_ptr<KvPool>> CreateKvPool(const KvPoolShape& shape) override {
-    return backend_.CreateKvPool(shape);
-  }
-  absl::StatusOr<std::unique_ptr<Weight>> PackWeight(std::span<const ConstTensorView> parts,
-                                                     WeightUse use, WeightFormat format,
-                                                     Shard shard) override {
-    return backend_.PackWeight(parts, use, format, shard);
-  }
-  absl::StatusOr<std::unique_ptr<Buffer>> Store(std::span<const ConstTensorView> parts) override {
-    return backend_.Store(parts);
-  }
-  absl::Status Reserve(const StepBounds& bounds) override { return backend_.Reserve(bounds); }
   void Upload(const Step& step, const StepLogits& logits) override {
     ++num_in_flight_;
-    backend_.Upload(step, logits);
+    ForwardingBackend::Upload(step, logits);
   }
-  void RunStep(const void*, absl::FunctionRef<void()> enqueue) override { enqueue(); }
-  void WriteBlocks(KvPool& pool, std::span<const BlockWrite> writes) override {
-    backend_.WriteBlocks(pool, writes);
-  }
-  absl::Status ReadBlocks(const KvPool& pool, std::span<const BlockId> blocks,
-                          std::span<std::byte> to) override {
-    return backend_.ReadBlocks(pool, blocks, to);
-  }
-  void CopyBlocks(KvPool& pool, std::span<const BlockCopy> copies) override {
-    backend_.CopyBlocks(pool, copies);
-  }
-  void Embed(const EmbedArgs& args) override { backend_.Embed(args); }
-  void QkvRopeAppend(const QkvRopeAppendArgs& args) override { backend_.QkvRopeAppend(args); }
-  void Attention(const AttentionArgs& args) override { backend_.Attention(args); }
-  void ProjectAdd(const ProjectAddArgs& args) override { backend_.ProjectAdd(args); }
-  void GateUpSilu(const GateUpSiluArgs& args) override { backend_.GateUpSilu(args); }
-  void Logits(const LogitsArgs& args) override { backend_.Logits(args); }
-  void Sample(const SampleArgs& args) override { backend_.Sample(args); }
-  void Score(const ScoreArgs& args) override { backend_.Score(args); }
   absl::Status Synchronize() override {
     if (num_in_flight_ > 0) --num_in_flight_;
-    return backend_.Synchronize();
+    return ForwardingBackend::Synchronize();
   }
 
  private:
-  Backend& backend_;
   int num_in_flight_ = 0;
 };
 
