@@ -33,7 +33,7 @@ from make_checkpoint import write_checkpoint  # noqa: E402
 
 # Quantiles of Student's t distribution for a two-sided 95 % confidence interval, by the number of pairs.
 T_95 = {2: 12.706, 5: 2.776, 10: 2.262, 20: 2.093, 40: 2.023}
-FLAGS = {"prefix": {"on": [], "off": ["--prefix-cache", "off"], "off again": []},
+FLAGS = {"prefix": {"on": [], "off": ["--prefix-cache", "off"]},
          "disk": {"on": ["--tier-store", "all", "--disk-cache-size", "16GiB", "--disk-cache"], "off": [], "off again": []}}
 SHAPES = {"prefix": "llama-125m", "disk": "qwen2-0.5b"}
 LOADS = {"prefix": "--requests 6 --concurrency 3 --prompt-tokens 192 --output-tokens 24",
@@ -135,7 +135,7 @@ def main():
     parser.add_argument("--pairs", type=int, default=20, choices=T_95)
     parser.add_argument("--load", help="flags of `incipit bench`")
     options = parser.parse_args()
-    names = ["on", "off"] if options.cache == "prefix" else ["on", "off", "off again"]
+    names = list(FLAGS[options.cache])
     load = (options.load or LOADS[options.cache]).split()
     runs = []
     with tempfile.TemporaryDirectory() as folder:
