@@ -44,7 +44,8 @@ void Engine::Loop::DrainToTier() {
   if (!cache_.options().keeps_chain_origins || failed_) return;
   const Time deadline = clock_.Now() + options_.tier_drain_max;
   tier_->Poll();
-  // Touch would mark all cached chunks as used. StoreRest skips chunks whose write is pending.
+  // Do not call Touch here, because Touch marks chunks as used. StoreRest skips the chunks whose
+  // write is pending.
   const CachedChunks chunks =
       cache_.EvictChunks(tier_->shape(), [this](const BlockHash& key) { return !tier_->Has(key); });
   StoreRest(

@@ -78,7 +78,7 @@ class ChunkIndex {
   // the priority of the chunk to `priority` if the priority is lower. If Touch is called for
   // several chunks, the chunk of the last call is the most recently used chunk.
   void Touch(const BlockHash& key, uint8_t priority = 0);
-  // As Touch, and adds 1 to the hits of the chunk.
+  // Records a use of the chunk `key` by a load, and adds 1 to the hits of the chunk.
   void AddHit(const BlockHash& key);
 
   // Removes all chunks of the segment `segment`. Returns the number of removed chunks.

@@ -39,7 +39,8 @@ static_assert(sizeof(ArchiveItem) == 64);
 // Digest of the items of an archive and of the checksums of their records.
 class ArchiveDigest {
  public:
-  // `checksum` is the checksum of a record, and empty for other items.
+  // If `item` is a record, `checksum` is the checksum of the record. Otherwise, `checksum` is
+  // empty.
   void Add(const ArchiveItem& item, std::span<const std::byte> checksum);
   const Xxh3Digest& value() const { return value_; }
 
@@ -68,7 +69,7 @@ class ArchiveWriter {
   uint64_t num_records_ = 0;
 };
 
-// Reads an archive, whose bytes may be any bytes.
+// Reads an archive. A damaged archive leads to an error or to wrong records, but not to a crash.
 class ArchiveReader {
  public:
   struct Section {

@@ -70,7 +70,7 @@ class RandomModel {
 
   void Copy(const BlockCopy& copy) { backend_->CopyBlocks(*pool_, {&copy, 1}); }
 
-  // Sets a whole block to the bytes that Blocks has returned for a block.
+  // Writes the keys and values of one block, as Blocks returns them, to another block.
   void Write(const BlockWrite& write) {
     backend_->WriteBlocks(*pool_, {&write, 1});
     INCIPIT_CHECK(backend_->Synchronize().ok());

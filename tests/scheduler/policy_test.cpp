@@ -188,8 +188,8 @@ TEST(ReorderTest, ARequestIsOvertakenABoundedNumberOfTimes) {
 
 // Request 2 waits until request 1 has computed their common prefix, which takes 20 steps or more.
 // In each step, 20 short prompts of the same tenant arrive.
-// As below, but the prompt of request 2 is short. So request 2 leaves the queue and waits for
-// request 1, while the requests after it in the queue start.
+// Request 2 has a short prompt. So request 2 leaves the queue and waits for request 1, while the
+// later requests in the queue start.
 TEST(ReorderTest, FewLaterRequestsStartWhileARequestIsNotInTheQueue) {
   SchedulerFixture fixture(kRoomy, {.step_tokens_max = 16, .running_max = 64});
   fixture.Add(AskOf(1, 1, 2000, 1));

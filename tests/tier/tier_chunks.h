@@ -72,7 +72,7 @@ class TestDirectory {
     path_ = ::mkdtemp(path.data());
   }
   ~TestDirectory() {
-    // The thread of a tier that did not end in time may create a file during the removal.
+    // If a thread of a tier has not ended in time, the thread may create a file at the same time.
     std::error_code error;
     do {
       std::filesystem::remove_all(path_, error);

@@ -74,7 +74,7 @@ TEST(PrefixForestTest, ReportsSeveralTenants) {
   EXPECT_EQ(Sorted(chunks)[0].tenant, 5u);
 }
 
-// Damaged files could describe cycles, and chunks that follow themselves.
+// In a damaged file, a chunk may be its own parent, or several chunks may form a cycle.
 TEST(PrefixForestTest, SurvivesImpossibleChunks) {
   EXPECT_TRUE(GroupByPrefix({}).empty());
   EXPECT_EQ(GroupByPrefix({Chunk(1, 1, 0)}).size(), 1u);
