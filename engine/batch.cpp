@@ -79,7 +79,7 @@ void BatchBuilder::AddSamples(const StepPlan& plan, const StepPlan::Item& item) 
                          .counts = sequence.counts,
                          .pending_sample = item.fed_sample};
     const int32_t num_output = position - request.num_prompt();
-    if (num_output < request.output_tokens_min) sample.banned = request.stop_tokens;
+    if (!MayStop(num_output, request.output_tokens_min)) sample.banned = request.stop_tokens;
     samples_.push_back(sample);
   }
   sample_begin_.push_back(static_cast<int32_t>(samples_.size()));

@@ -139,7 +139,7 @@ void Scheduler::DeliverSamples(const StepPlan& plan, const StepPlan::Item& item,
 
 bool Scheduler::Deliver(Sequence& sequence, TokenId token, int32_t logprobs_row) {
   const Request& request = sequence.request();
-  const bool may_stop = sequence.num_output() >= request.output_tokens_min;
+  const bool may_stop = MayStop(sequence.num_output(), request.output_tokens_min);
   sequence.Append(token);
   TokenEvent& event = events_.tokens.emplace_back();
   event.request = request.id;

@@ -18,6 +18,12 @@ namespace incipit {
 // Maximum number of choices (outputs) of one request.
 inline constexpr int32_t kChoicesMax = 16;
 
+// Returns true if a stop token or a stop string may end an output at the token after its first
+// `num_output` tokens. `output_tokens_min` is the minimum number of output tokens.
+constexpr bool MayStop(int32_t num_output, int32_t output_tokens_min) {
+  return num_output >= output_tokens_min;
+}
+
 // A request for output, in token ids and numbers. No thread changes a Request after Engine::Submit,
 // so all threads read the same object without a lock. REQUIRES: no other unended request has the
 // same `id`.

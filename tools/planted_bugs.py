@@ -105,7 +105,9 @@ BUGS = CACHE_BUGS + [
     Bug("penalties for repeated tokens ignore the output tokens", "scheduler/sequence.cpp",
         "++it->in_output;", ""),
     Bug("after the minimum output length, stop tokens stay forbidden for one more token", "engine/batch.cpp",
-        "num_output < request.output_tokens_min", "num_output <= request.output_tokens_min"),
+        "!MayStop(num_output, ", "!MayStop(num_output - 1, "),
+    Bug("a stop token directly after the minimum output length does not end the output", "scheduler/commit.cpp",
+        "MayStop(sequence.num_output(), ", "MayStop(sequence.num_output() - 1, "),
     # Shares of the tenants.
     Bug("when a new tenant arrives, requests without a tenant name get a new service counter (weighted number of tokens)", "scheduler/tenant_shares.cpp",
         "if (index < num_indices()) { index_of_.erase(At(index).id); } else {", "index_of_.erase(0); if (index == num_indices()) {", test="scheduler_test"),

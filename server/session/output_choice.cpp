@@ -96,7 +96,8 @@ bool OutputChoice::Push(const TokenEvent& event, const Logprobs& logprobs, Outpu
 }
 
 bool OutputChoice::AppendText(const std::string& text, OutputDelta& delta) {
-  if (!stop_strings_ || num_tokens_ <= options_->tokens_min) {
+  // num_tokens_ counts the token of `text`, the token at which a stop string ends the output.
+  if (!stop_strings_ || !MayStop(num_tokens_ - 1, options_->tokens_min)) {
     AddText(stop_strings_ ? stop_strings_->Pass(text) : text, delta);
     return false;
   }
