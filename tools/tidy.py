@@ -35,10 +35,22 @@ def tracked_files(root: pathlib.Path) -> list[str]:
     return [name for name in listing.stdout.splitlines() if (root / name).is_file()]
 
 
+def shared_names(names: list[str]) -> list[str]:
+    """Returns an error for each source of the product that has the file name of another source. In kernels/, sources
+    of several devices may have one name."""
+    folders = {}
+    for name in names:
+        path = pathlib.PurePath(name)
+        if layer_of(name) and path.suffix in SUFFIXES and not name.startswith("kernels/"):
+            folders.setdefault(path.name, []).append(str(path.parent))
+    return [f"{name}: in {' and in '.join(found)}; give each file a name of its own"
+            for name, found in folders.items() if len(found) > 1]
+
+
 def main(root: pathlib.Path) -> int:
     names = tracked_files(root)
     cmake = "\n".join((root / n).read_text() for n in names if n.endswith(("CMakeLists.txt", ".cmake")))
-    errors = []
+    errors = shared_names(names)
     for name in names:
         suffix = pathlib.PurePath(name).suffix
         if suffix not in SUFFIXES | {".py", ".sh"}:

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "server/http/json_text.h"
+#include "server/http/append_json.h"
 #include "server/session/request_error.h"
 
 namespace incipit {

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "server/http/json_text.h"
+#include "server/http/append_json.h"
 #include "text/unicode/utf8.h"
 
 namespace incipit {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/status.h"
+#include "server/http/append_json.h"
 #include "server/http/chat_page.h"
-#include "server/http/json_text.h"
 #include "server/http/openai_error.h"
 #include "server/http/openai_request.h"
 #include "server/net/address.h"

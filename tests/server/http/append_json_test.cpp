@@ -1,4 +1,4 @@
-#include "server/http/json_text.h"
+#include "server/http/append_json.h"
 
 #include <gtest/gtest.h>
 
