@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -88,6 +89,36 @@ absl::StatusOr<std::string> ReadTextFile(const std::filesystem::path& path, size
                               file.bytes().size(), bytes_max);
   }
   return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+}
+
+absl::StatusOr<std::optional<std::string>> ReadTextFileIfExists(const std::filesystem::path& path,
+                                                                size_t bytes_max) {
+  absl::StatusOr<std::string> text = ReadTextFile(path, bytes_max);
+  if (absl::IsNotFound(text.status())) return std::optional<std::string>();
+  INCIPIT_RETURN_IF_ERROR(text.status());
+  return std::optional(*std::move(text));
+}
+
+absl::StatusOr<std::string> ReadTextInput(const std::filesystem::path& path, size_t bytes_max) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
+  if (descriptor < 0) return ErrnoStatus(path, errno);
+  std::string text;
+  std::array<char, 1 << 16> part;
+  ssize_t count = 1;
+  int error = 0;
+  while (count > 0 && text.size() <= bytes_max) {
+    count = ::read(descriptor, part.data(), part.size());
+    error = count < 0 ? errno : 0;
+    if (count > 0) text.append(part.data(), static_cast<size_t>(count));
+    if (error == EINTR) count = 1;
+  }
+  ::close(descriptor);
+  if (error != 0) return ErrnoStatus(path, error);
+  if (text.size() > bytes_max) {
+    return FailedPrecondition("{}: the input has more than {} bytes, the maximum", path.string(),
+                              bytes_max);
+  }
+  return text;
 }
 
 }  // namespace incipit

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -57,5 +58,13 @@ void ReleasePages(std::span<const std::byte> bytes);
 // than `bytes_max` bytes. Also returns the errors of MappedFile::Open.
 absl::StatusOr<std::string> ReadTextFile(const std::filesystem::path& path,
                                          size_t bytes_max = size_t{4} << 20);
+// Returns the same as ReadTextFile, but nullopt if the file does not exist.
+absl::StatusOr<std::optional<std::string>> ReadTextFileIfExists(const std::filesystem::path& path,
+                                                                size_t bytes_max = size_t{4} << 20);
+// Returns all bytes of `path`, which may also be a pipe or a terminal. Waits until the writers of a
+// pipe close the pipe. Returns FAILED_PRECONDITION after reading more than `bytes_max` bytes. Also
+// returns FAILED_PRECONDITION if `path` is a folder or if a read fails. Also returns NOT_FOUND and
+// PERMISSION_DENIED as MappedFile::Open.
+absl::StatusOr<std::string> ReadTextInput(const std::filesystem::path& path, size_t bytes_max);
 
 }  // namespace incipit

@@ -1,17 +1,17 @@
 #include "cli/render.h"
 
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/flags.h"
+#include "base/mapped_file.h"
 #include "base/status.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/json_lines.h"
 #include "text/chat/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
+#include "text/tokenizer/tokenizer_config.h"
 
 namespace incipit {
 namespace {
@@ -43,10 +43,7 @@ struct LoadedTemplate {
 };
 
 absl::StatusOr<LoadedTemplate> LoadFromFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string source((std::istreambuf_iterator<char>(file)),
-                           std::istreambuf_iterator<char>());
-  if (!file) return InvalidArgument("{} cannot be read", path);
+  INCIPIT_ASSIGN_OR_RETURN(const std::string source, ReadTextInput(path, kChatTemplateBytesMax));
   auto parsed = ChatTemplate::Parse(source);
   if (!parsed.ok()) return Annotate(parsed.status(), path);
   return LoadedTemplate{*std::move(parsed), /*is_folder=*/false};

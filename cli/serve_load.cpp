@@ -5,14 +5,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/cord.h"
+#include "base/mapped_file.h"
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/serve.h"
@@ -22,6 +21,7 @@
 #include "kernels/cpu/cpu_options.h"
 #include "kernels/cuda/cuda_options.h"
 #include "server/engine_options.h"
+#include "text/tokenizer/tokenizer_config.h"
 
 namespace incipit {
 namespace {
@@ -76,13 +76,6 @@ absl::Status CheckKvDtype(const Options& options, const BackendLimits& limits) {
                          limits.name, fmt::join(names, ", "));
 }
 
-absl::StatusOr<std::string> ReadText(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) return NotFound("{} cannot be read", path.string());
-  return text;
-}
-
 absl::Status LoadText(const Options& options, ServerParts& parts) {
   auto tokenizer = Tokenizer::Load(options.model);
   if (absl::IsNotFound(tokenizer.status())) {
@@ -98,7 +91,8 @@ absl::Status LoadText(const Options& options, ServerParts& parts) {
     chosen.tool_chat_template.reset();
   }
   if (options.chat_template.kind == FileChoice::Kind::kFile) {
-    INCIPIT_ASSIGN_OR_RETURN(chosen.chat_template, ReadText(options.chat_template.path));
+    INCIPIT_ASSIGN_OR_RETURN(chosen.chat_template,
+                             ReadTextFile(options.chat_template.path, kChatTemplateBytesMax));
   }
   if (!chosen.has_chat_template()) return absl::OkStatus();
   auto chat_template = ChatTemplate::Parse(chosen);

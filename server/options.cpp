@@ -3,11 +3,10 @@
 #include <yaml-cpp/yaml.h>
 
 #include <charconv>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include "absl/status/statusor.h"
+#include "base/mapped_file.h"
 #include "base/status.h"
 #include "engine/engine.h"
 #include "server/engine_options.h"
@@ -387,14 +386,6 @@ void BindOperation(Options& o, Flags& flags) {
       o.drain_timeout, {std::chrono::seconds(0), std::chrono::hours(24)});
 }
 
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file) return NotFound("--config {} cannot be read", path);
-  return std::move(text).str();
-}
-
 absl::Status ValidateDiskCache(const Options& options) {
   if (options.disk_cache.empty()) {
     if (options.disk_cache_size == 0) return absl::OkStatus();
@@ -504,8 +495,9 @@ absl::Status ParseOptions(std::span<const std::string_view> args, Options& optio
   INCIPIT_RETURN_IF_ERROR(first_flags.ParseAll(args));
   BindOptions(options, flags);
   if (!first.config.empty()) {
-    INCIPIT_ASSIGN_OR_RETURN(const std::string text, ReadFile(first.config));
-    INCIPIT_RETURN_IF_ERROR(ApplyConfig(text, first.config, flags));
+    const absl::StatusOr<std::string> text = ReadTextFile(first.config);
+    if (!text.ok()) return Annotate(text.status(), "--config");
+    INCIPIT_RETURN_IF_ERROR(ApplyConfig(*text, first.config, flags));
   }
   INCIPIT_RETURN_IF_ERROR(flags.ParseAll(args));
   if (flags.help_requested()) return absl::OkStatus();

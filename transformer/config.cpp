@@ -295,16 +295,15 @@ absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view config_json,
 
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::filesystem::path& folder) {
   INCIPIT_ASSIGN_OR_RETURN(const std::string config, ReadTextFile(folder / "config.json"));
-  absl::StatusOr<std::string> generation = ReadTextFile(folder / "generation_config.json");
-  if (absl::IsNotFound(generation.status())) generation = std::string();
-  INCIPIT_RETURN_IF_ERROR(generation.status());
-  return ParseModelConfig(config, *generation);
+  INCIPIT_ASSIGN_OR_RETURN(const auto generation,
+                           ReadTextFileIfExists(folder / "generation_config.json"));
+  return ParseModelConfig(config, generation.value_or(""));
 }
 
 absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::filesystem::path& folder) {
-  absl::StatusOr<std::string> text = ReadTextFile(folder / "generation_config.json");
-  if (absl::IsNotFound(text.status())) return GenerationDefaults();
-  INCIPIT_RETURN_IF_ERROR(text.status());
+  INCIPIT_ASSIGN_OR_RETURN(const auto text,
+                           ReadTextFileIfExists(folder / "generation_config.json"));
+  if (!text) return GenerationDefaults();
   absl::StatusOr<GenerationDefaults> defaults = ParseGenerationDefaults(*text);
   if (!defaults.ok()) return Annotate(defaults.status(), "generation_config.json");
   return defaults;

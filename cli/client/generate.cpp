@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 
 #include "base/flags.h"
+#include "base/mapped_file.h"
 #include "base/status.h"
 #include "cli/client/client.h"
 #include "cli/client/collected_output.h"
@@ -63,10 +62,15 @@ void Bind(Flags& flags, GenerateOptions& options) {
   options.request.Bind(flags);
 }
 
+// Maximum size of the file of --prompt-file: the largest value of the server's flag
+// --message-bytes-max.
+constexpr size_t kPromptFileBytesMax = size_t{1} << 30;
+
+// The error is never INVALID_ARGUMENT, because a file that cannot be read is not a wrong flag.
 absl::StatusOr<std::string> ReadPrompt(const std::string& path) {
-  std::ifstream file(path == "-" ? "/dev/stdin" : path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file) return Unavailable("--prompt-file is \"{}\", but the file cannot be read", path);
+  absl::StatusOr<std::string> text =
+      ReadTextInput(path == "-" ? "/dev/stdin" : path, kPromptFileBytesMax);
+  if (!text.ok()) return Annotate(text.status(), "--prompt-file");
   return text;
 }
 

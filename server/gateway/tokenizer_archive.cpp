@@ -27,14 +27,6 @@ constexpr std::string_view kConfigName = "tokenizer_config.json";
 constexpr std::string_view kTemplateName = "chat_template.jinja";
 constexpr std::string_view kOtherNames[] = {"config.json", "generation_config.json"};
 
-// Returns the contents of the file `path`, or nullopt if the file does not exist.
-absl::StatusOr<std::optional<std::string>> ReadIfExists(const std::filesystem::path& path) {
-  absl::StatusOr<std::string> text = ReadTextFile(path, kFileBytesMax);
-  if (absl::IsNotFound(text.status())) return std::optional<std::string>();
-  INCIPIT_RETURN_IF_ERROR(text.status());
-  return std::optional(*std::move(text));
-}
-
 // Returns the JSON object `config` without the member chat_template.
 absl::StatusOr<std::string> WithoutTemplates(std::string_view config) {
   INCIPIT_ASSIGN_OR_RETURN(nlohmann::json json,
@@ -50,22 +42,24 @@ absl::StatusOr<std::vector<ZipFile>> ReadFiles(const std::filesystem::path& fold
   const auto add = [&files](std::string_view name, std::optional<std::string> contents) {
     if (contents) files.push_back({std::string(name), *std::move(contents)});
   };
-  INCIPIT_ASSIGN_OR_RETURN(auto tokenizer, ReadIfExists(folder / kTokenizerName));
+  INCIPIT_ASSIGN_OR_RETURN(auto tokenizer,
+                           ReadTextFileIfExists(folder / kTokenizerName, kFileBytesMax));
   if (!tokenizer) return Refuse(Reason::kNoTokenizer, "this model has no tokenizer.json");
   add(kTokenizerName, std::move(tokenizer));
-  INCIPIT_ASSIGN_OR_RETURN(auto config, ReadIfExists(folder / kConfigName));
+  INCIPIT_ASSIGN_OR_RETURN(auto config, ReadTextFileIfExists(folder / kConfigName, kFileBytesMax));
   if (config && chat_template.kind != kAuto) {
     INCIPIT_ASSIGN_OR_RETURN(config, WithoutTemplates(*config));
   }
   add(kConfigName, std::move(config));
   if (chat_template.kind != kNone) {
-    INCIPIT_ASSIGN_OR_RETURN(auto text, ReadIfExists(chat_template.kind == kFile
-                                                         ? std::filesystem::path(chat_template.path)
-                                                         : folder / kTemplateName));
+    const std::filesystem::path path = chat_template.kind == kFile
+                                           ? std::filesystem::path(chat_template.path)
+                                           : folder / kTemplateName;
+    INCIPIT_ASSIGN_OR_RETURN(auto text, ReadTextFileIfExists(path, kFileBytesMax));
     add(kTemplateName, std::move(text));
   }
   for (const std::string_view name : kOtherNames) {
-    INCIPIT_ASSIGN_OR_RETURN(auto contents, ReadIfExists(folder / name));
+    INCIPIT_ASSIGN_OR_RETURN(auto contents, ReadTextFileIfExists(folder / name, kFileBytesMax));
     add(name, std::move(contents));
   }
   return files;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,6 +9,7 @@
 
 #include "base/json/json.h"
 #include "base/json/json_fields.h"
+#include "base/mapped_file.h"
 #include "base/status.h"
 #include "server/session/checked_request.h"
 #include "server/session/field_checks.h"
@@ -106,15 +106,7 @@ absl::StatusOr<std::vector<PrewarmPrompt>> ParsePrewarmPrompts(std::string_view 
 
 absl::StatusOr<std::vector<PrewarmPrompt>> ReadPrewarmFile(const std::string& path,
                                                            const RequestLimits& limits) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text;
-  // Read one byte more than the maximum, so that ParsePrewarmPrompts refuses a longer file.
-  std::array<char, 1 << 16> part;
-  while (file && text.size() <= kPrewarmBytesMax) {
-    file.read(part.data(), part.size());
-    text.append(part.data(), static_cast<size_t>(file.gcount()));
-  }
-  if (!file.eof() && text.size() <= kPrewarmBytesMax) return NotFound("{} cannot be read", path);
+  INCIPIT_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kPrewarmBytesMax));
   return ParsePrewarmPrompts(text, path, limits);
 }
 

@@ -39,8 +39,8 @@ absl::StatusOr<std::vector<PrewarmPrompt>> ParsePrewarmPrompts(std::string_view 
                                                                std::string_view name,
                                                                const RequestLimits& limits);
 
-// Returns the prompts in the file `path`. Returns NOT_FOUND if the file cannot be read, and the
-// errors of ParsePrewarmPrompts.
+// Returns the prompts in the file `path`. Returns the errors of ReadTextFile and of
+// ParsePrewarmPrompts.
 absl::StatusOr<std::vector<PrewarmPrompt>> ReadPrewarmFile(const std::string& path,
                                                            const RequestLimits& limits);
 

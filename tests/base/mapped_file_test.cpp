@@ -51,6 +51,36 @@ TEST(MappedFileTest, AFifoIsRefusedWithoutWaitingForAWriter) {
   unlink(path.c_str());
 }
 
+TEST(ReadTextFileTest, AMissingFileIsNoError) {
+  EXPECT_EQ(*ReadTextFileIfExists(WriteFile("text_file_test", "abc")), "abc");
+  EXPECT_EQ(*ReadTextFileIfExists("/nonexistent/text"), std::nullopt);
+  EXPECT_TRUE(absl::IsFailedPrecondition(ReadTextFileIfExists(testing::TempDir()).status()));
+}
+
+TEST(ReadTextInputTest, ReadsAFileUpToItsMaximum) {
+  const std::filesystem::path path = WriteFile("text_input_test", std::string(100'000, 'a'));
+  EXPECT_EQ(ReadTextInput(path, 100'000)->size(), 100'000u);
+  const absl::Status longer = ReadTextInput(path, 99'999).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(longer));
+  EXPECT_NE(longer.message().find("more than 99999 bytes"), std::string::npos) << longer;
+}
+
+TEST(ReadTextInputTest, ReadsAFifoUntilItsWriterClosesIt) {
+  const std::string path = testing::TempDir() + "/text_input_fifo" + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  auto text = std::async(std::launch::async, [&] { return ReadTextInput(path, 8); });
+  std::ofstream(path) << "abc" << std::flush << "def";
+  EXPECT_EQ(*text.get(), "abcdef");
+  unlink(path.c_str());
+}
+
+TEST(ReadTextInputTest, WhatCannotBeReadIsNamed) {
+  EXPECT_TRUE(absl::IsNotFound(ReadTextInput("/nonexistent/text", 8).status()));
+  const absl::Status folder = ReadTextInput(testing::TempDir(), 8).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(folder));
+  EXPECT_NE(folder.message().find(testing::TempDir()), std::string::npos) << folder;
+}
+
 TEST(MappedFileTest, MovingHandsTheMappingOver) {
   auto first = MappedFile::Open(WriteFile("mapped_file_move", "abcd"));
   ASSERT_TRUE(first.ok());

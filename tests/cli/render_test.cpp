@@ -50,6 +50,8 @@ TEST_F(RenderTest, ABadLineOrARefusalIsAnErrorOfThatLineAlone) {
 TEST_F(RenderTest, ATemplateThatCannotBeReadOrParsedIsNamed) {
   EXPECT_EQ(Run(&RunRender, {"--template", "/nonexistent"}, ""), kExitFailure);
   EXPECT_THAT(err(), HasSubstr("/nonexistent"));
+  EXPECT_EQ(Run(&RunRender, {"--template", folder()}, ""), kExitFailure);
+  EXPECT_THAT(err(), HasSubstr(folder()));
   WriteFile("broken.jinja", "{% if %}");
   EXPECT_EQ(Run(&RunRender, {"--template", folder() + "/broken.jinja"}, ""), kExitFailure);
   EXPECT_THAT(err(), HasSubstr("broken.jinja"));

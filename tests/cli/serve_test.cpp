@@ -122,6 +122,7 @@ TEST(ServeTest, WhatCannotBeServedIsOneLineAndAnExitCode) {
   ExpectRefusal(Args({"--config=/nonexistent.yaml"}), 2, "/nonexistent.yaml");
   ExpectRefusal(Args({"--model=/nonexistent"}), 3, "/nonexistent");
   ExpectRefusal(Args({"--chat-template=/nonexistent.jinja"}), 3, "/nonexistent.jinja");
+  ExpectRefusal(Args({"--chat-template=" + testing::TempDir()}), 3, testing::TempDir());
   ExpectRefusal(Args({"--backend=cuda"}), 5, "use --backend cpu");
   ExpectRefusal(Args({"--backend=cpu", "--kv-dtype=f16"}), 2,
                 "--kv-dtype is f16; the backend cpu supports f32, bf16");

@@ -13,7 +13,6 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include "base/flags.h"
+#include "base/mapped_file.h"
 #include "base/status.h"
 #include "server/engine_options.h"
 #include "server/logging.h"
@@ -80,13 +80,6 @@ void Split(std::span<const std::string_view> args, const Flags& flags,
   }
 }
 
-absl::StatusOr<std::string> ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) return NotFound("{} cannot be read", path);
-  return text;
-}
-
 // Loads the tokenizer of --model. Loads the chat template of --chat-template, or the model's
 // template if --chat-template is empty.
 absl::Status LoadText(const Options& options, ServerParts& parts) {
@@ -98,7 +91,7 @@ absl::Status LoadText(const Options& options, ServerParts& parts) {
   TokenizerConfig config = parts.tokenizer->config();
   if (options.chat_template.kind == FileChoice::Kind::kFile) {
     config.tool_chat_template.reset();
-    INCIPIT_ASSIGN_OR_RETURN(config.chat_template, ReadText(options.chat_template.path));
+    INCIPIT_ASSIGN_OR_RETURN(config.chat_template, ReadTextFile(options.chat_template.path));
   }
   if (!config.has_chat_template()) return absl::OkStatus();
   INCIPIT_ASSIGN_OR_RETURN(ChatTemplate chat_template, ChatTemplate::Parse(config));

@@ -241,6 +241,13 @@ TEST(OptionsTest, AWrongLineOfTheFileNamesItself) {
   }
 }
 
+TEST(OptionsTest, AFolderIsNoConfigFile) {
+  const std::string folder = testing::TempDir();
+  const auto parsed = Parse({"--config", folder, "--model=m"});
+  EXPECT_FALSE(parsed->status.ok());
+  EXPECT_THAT(MessageOf(parsed->status), AllOf(HasSubstr("--config"), HasSubstr(folder)));
+}
+
 TEST(OptionsTest, AnEmptyFileChangesNothing) {
   const std::string path = WriteConfig("# nothing\n");
   EXPECT_TRUE(Parse({"--config", path, "--model=m"})->status.ok());

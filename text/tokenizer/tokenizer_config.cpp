@@ -14,13 +14,9 @@
 namespace incipit {
 namespace {
 
-// Returns the contents of the file `path`. Returns nothing if the file does not exist.
+// Returns the text of a file of the model folder. Returns nothing if the file does not exist.
 absl::StatusOr<std::optional<std::string>> ReadFile(const std::filesystem::path& path) {
-  const auto file = MappedFile::Open(path);
-  if (absl::IsNotFound(file.status())) return std::optional<std::string>();
-  if (!file.ok()) return file.status();
-  const auto bytes = file->bytes();
-  return std::optional(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  return ReadTextFileIfExists(path, kTokenizerJsonLimits.bytes_max);
 }
 
 bool IsStandardToken(std::string_view name) {

@@ -298,6 +298,8 @@ TEST_F(GenerateTest, WrongArgumentsAreNamedAndNothingIsSent) {
   EXPECT_EQ(Run({"--prompt-file", "/nonexistent"}),
             kExitFailure);  // a missing file is not a wrong flag
   EXPECT_THAT(err_, HasSubstr("/nonexistent"));
+  EXPECT_EQ(Run({"--prompt-file", ::testing::TempDir()}), kExitFailure);
+  EXPECT_THAT(err_, HasSubstr("--prompt-file: " + ::testing::TempDir()));
   EXPECT_FALSE(request_.has_text() || request_.has_token_ids());
 }
 

@@ -1,10 +1,15 @@
 #include "server/prewarm/prewarm_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
 
 #include "base/status.h"
 
@@ -105,7 +110,21 @@ TEST(PrewarmFileTest, ReadsAFile) {
   EXPECT_EQ(std::get<std::string>(right->front().prompt).size(), 100'000u);
   std::filesystem::remove(path);
   EXPECT_TRUE(absl::IsNotFound(ReadPrewarmFile(path, RequestLimits()).status()));
-  EXPECT_TRUE(absl::IsNotFound(ReadPrewarmFile(testing::TempDir(), RequestLimits()).status()));
+  const absl::Status folder = ReadPrewarmFile(testing::TempDir(), RequestLimits()).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(folder)) << folder;
+}
+
+TEST(PrewarmFileTest, AFifoIsRefusedWithoutWaitingForAWriter) {
+  const std::string path = testing::TempDir() + "/prewarm_fifo" + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  auto status = std::async(std::launch::async,
+                           [&] { return ReadPrewarmFile(path, RequestLimits()).status(); });
+  const bool has_returned = status.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+  // Opens the pipe for writing, so that ReadPrewarmFile stops waiting.
+  if (!has_returned) close(::open(path.c_str(), O_WRONLY));
+  EXPECT_TRUE(has_returned);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status.get()));
+  unlink(path.c_str());
 }
 
 }  // namespace
