@@ -2,7 +2,7 @@
 // instruction set includes this file last, inside its namespace.
 #pragma once
 
-#include "kernels/cpu/simd/attend.inl"
+#include "kernels/cpu/simd/attention/attend.inl"
 #include "kernels/cpu/simd/multiply.inl"
 #include "kernels/cpu/simd/pack_rows.inl"
 #include "kernels/cpu/simd/rows.inl"

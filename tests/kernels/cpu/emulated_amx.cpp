@@ -8,13 +8,13 @@
 namespace incipit::simd {
 namespace {
 
-#include "kernels/cpu/simd/avx2.inl"
+#include "kernels/cpu/simd/isa/avx2.inl"
 
 constexpr const char* kName = "emulated_amx";
 
 using DottedBF16 = BF16;
 
-#include "kernels/cpu/simd/attend_by_tiles.inl"
+#include "kernels/cpu/simd/attention/attend_by_tiles.inl"
 #include "kernels/cpu/simd/table.inl"
 
 // Tile registers in memory. A register that is not configured has no rows, and its use ends the

@@ -8,7 +8,7 @@
 namespace incipit::simd {
 namespace {
 
-#include "kernels/cpu/simd/avx2.inl"
+#include "kernels/cpu/simd/isa/avx2.inl"
 
 constexpr const char* kName = "emulated_dots";
 

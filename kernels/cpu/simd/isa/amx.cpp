@@ -10,15 +10,15 @@
 namespace incipit::simd {
 namespace {
 
-#include "kernels/cpu/simd/avx512.inl"
-#include "kernels/cpu/simd/avx512_vnni.inl"
+#include "kernels/cpu/simd/isa/avx512.inl"
+#include "kernels/cpu/simd/isa/avx512_vnni.inl"
 
 constexpr const char* kName = "amx";
 
 // The bf16 dot instruction is not used, because an Intel core starts one only every second cycle.
 using DottedBF16 = BF16;
 
-#include "kernels/cpu/simd/attend_by_tiles.inl"
+#include "kernels/cpu/simd/attention/attend_by_tiles.inl"
 #include "kernels/cpu/simd/table.inl"
 
 // Executes the tile instructions. Inline assembly takes the number of a tile register as a template

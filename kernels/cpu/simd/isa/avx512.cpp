@@ -10,7 +10,7 @@
 namespace incipit::simd {
 namespace {
 
-#include "kernels/cpu/simd/avx512.inl"
+#include "kernels/cpu/simd/isa/avx512.inl"
 
 constexpr const char* kName = "avx512";
 using DottedBF16 = BF16;

@@ -10,8 +10,8 @@
 namespace incipit::simd {
 namespace {
 
-#include "kernels/cpu/simd/avx512.inl"
-#include "kernels/cpu/simd/avx512_vnni.inl"
+#include "kernels/cpu/simd/isa/avx512.inl"
+#include "kernels/cpu/simd/isa/avx512_vnni.inl"
 
 constexpr const char* kName = "avx512_bf16";
 

@@ -9,7 +9,7 @@
 namespace incipit::simd {
 namespace {
 
-#include "kernels/cpu/simd/avx2.inl"
+#include "kernels/cpu/simd/isa/avx2.inl"
 
 constexpr const char* kName = "avx2";
 using DottedBF16 = BF16;

@@ -6,8 +6,8 @@
 // (avx512_bf16.cpp). Any other instruction set defines DottedBF16 as BF16.
 #pragma once
 
-#include "kernels/cpu/simd/attend_tile.inl"
-#include "kernels/cpu/simd/attend_weights.inl"
+#include "kernels/cpu/simd/attention/attend_tile.inl"
+#include "kernels/cpu/simd/attention/attend_weights.inl"
 #include "kernels/cpu/simd/pack_rows.inl"
 
 // The type in which attention stores queries and softmax weights: T if T has a dot instruction,

@@ -8,9 +8,9 @@
 // only on the positions that it attends to.
 #pragma once
 
-#include "kernels/cpu/simd/attend_dots.inl"
-#include "kernels/cpu/simd/attend_tile.inl"
-#include "kernels/cpu/simd/attend_weights.inl"
+#include "kernels/cpu/simd/attention/attend_dots.inl"
+#include "kernels/cpu/simd/attention/attend_tile.inl"
+#include "kernels/cpu/simd/attention/attend_weights.inl"
 #include "kernels/cpu/simd/pack_rows.inl"
 #include "kernels/cpu/simd/tiles.inl"
 #include "kernels/cpu/simd/vector_math.inl"

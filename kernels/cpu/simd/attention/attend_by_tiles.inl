@@ -3,7 +3,7 @@
 // file after table.inl and tile_product.inl.
 #pragma once
 
-#include "kernels/cpu/simd/attend.inl"
+#include "kernels/cpu/simd/attention/attend.inl"
 #include "kernels/cpu/simd/tile_product.inl"
 
 constexpr int64_t kTileElements = 32;  // number of bf16 elements of a row of a tile register

@@ -2,7 +2,7 @@
 // includes this file.
 #pragma once
 
-#include "kernels/cpu/simd/attend_tile.inl"
+#include "kernels/cpu/simd/attention/attend_tile.inl"
 #include "kernels/cpu/simd/vector_math.inl"
 
 // The range [begin, end) of positions that a token attends to. The positions are counted from the
