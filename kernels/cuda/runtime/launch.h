@@ -6,7 +6,7 @@
 #include "kernels/cuda/runtime/runtime.h"
 
 #ifndef __CUDACC__
-#include "kernels/emulator/launch.h"
+#include "kernels/emulator/runtime/launch.h"
 #else
 
 #include <cuda_runtime.h>

@@ -1,6 +1,6 @@
 // Matrix products of a vendor library. The linker selects the implementation: cuBLASLt for a GPU,
-// or kernels/emulator/product_library.cpp. Both implementations use only algorithms in which one
-// thread block computes the whole sum of a result.
+// or kernels/emulator/runtime/product_library.cpp. Both implementations use only algorithms in
+// which one thread block computes the whole sum of a result.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // Interface to the CUDA runtime. The linker selects the implementation: runtime_cuda.cpp for a GPU,
-// or kernels/emulator/runtime.cpp for the emulator.
+// or kernels/emulator/runtime/runtime.cpp for the emulator.
 #pragma once
 
 #include <algorithm>

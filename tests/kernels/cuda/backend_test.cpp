@@ -13,7 +13,7 @@
 
 #include "kernels/cuda/cuda_options.h"
 #include "kernels/cuda/runtime/runtime.h"
-#include "kernels/emulator/device_memory.h"
+#include "kernels/emulator/runtime/device_memory.h"
 
 namespace incipit {
 namespace {

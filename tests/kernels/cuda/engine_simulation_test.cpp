@@ -16,7 +16,7 @@
 
 #include "base/mutex.h"
 #include "kernels/cuda/cuda_options.h"
-#include "kernels/emulator/graph_counts.h"
+#include "kernels/emulator/runtime/graph_counts.h"
 #include "tests/exactness/disk_tiers.h"
 #include "tests/exactness/model_engine.h"
 #include "tests/exactness/overlap_outputs.h"

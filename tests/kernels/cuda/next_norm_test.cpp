@@ -13,7 +13,7 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/cuda_options.h"
 #include "kernels/cuda/host/memory.h"
-#include "kernels/emulator/graph_counts.h"
+#include "kernels/emulator/runtime/graph_counts.h"
 #include "kernels/numeric.h"
 #include "tests/conformance/support.h"
 

@@ -10,7 +10,7 @@
 #include <random>
 #include <utility>
 
-#include "kernels/emulator/library_control.h"
+#include "kernels/emulator/runtime/library_control.h"
 #include "kernels/numeric.h"
 
 namespace incipit::cuda {

@@ -16,8 +16,8 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/host/library_products.h"
 #include "kernels/cuda/host/memory.h"
-#include "kernels/emulator/device_memory.h"
-#include "kernels/emulator/library_control.h"
+#include "kernels/emulator/runtime/device_memory.h"
+#include "kernels/emulator/runtime/library_control.h"
 
 namespace incipit::cuda {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/cuda/cuda_options.h"
-#include "kernels/emulator/graph_counts.h"
+#include "kernels/emulator/runtime/graph_counts.h"
 #include "tests/conformance/attention_layer.h"
 #include "tests/conformance/host_view_backend.h"
 #include "tests/conformance/support.h"

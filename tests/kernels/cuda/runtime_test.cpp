@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "kernels/emulator/launch.h"
+#include "kernels/emulator/runtime/launch.h"
 
 namespace incipit::cuda {
 namespace {

@@ -18,10 +18,10 @@
 #include "base/check.h"
 #include "base/mutex.h"
 #include "base/status.h"
-#include "kernels/emulator/device_memory.h"
-#include "kernels/emulator/graph_counts.h"
-#include "kernels/emulator/host_call.h"
-#include "kernels/emulator/launch.h"
+#include "kernels/emulator/runtime/device_memory.h"
+#include "kernels/emulator/runtime/graph_counts.h"
+#include "kernels/emulator/runtime/host_call.h"
+#include "kernels/emulator/runtime/launch.h"
 
 namespace incipit::cuda {
 namespace {

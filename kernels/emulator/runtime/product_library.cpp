@@ -8,8 +8,8 @@
 
 #include "base/check.h"
 #include "base/status.h"
-#include "kernels/emulator/host_call.h"
-#include "kernels/emulator/library_control.h"
+#include "kernels/emulator/runtime/host_call.h"
+#include "kernels/emulator/runtime/library_control.h"
 
 namespace incipit::cuda {
 namespace {
