@@ -18,7 +18,7 @@
 #include "kernels/cpu/cpu_isa.h"
 #include "kernels/cuda/cuda_options.h"
 #include "server/logging.h"
-#include "server/session/request_limits.h"
+#include "server/session/request/request_limits.h"
 #include "text/chat/tool_format.h"
 #include "tier/disk_tier.h"
 

@@ -28,7 +28,7 @@
 #include "server/rpc/inference_service.h"
 #include "server/session/call_tracker.h"
 #include "server/session/prompt_encoder.h"
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 #include "server/session/retry_delay.h"
 #include "server/session/session_starter.h"
 #include "server/session/text_pool.h"

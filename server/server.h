@@ -14,7 +14,7 @@
 #include "server/options.h"
 #include "server/prewarm/prewarm_file.h"
 #include "server/session/api_keys.h"
-#include "server/session/checked_request.h"
+#include "server/session/request/checked_request.h"
 #include "text/chat/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
 #include "tier/disk_tier.h"

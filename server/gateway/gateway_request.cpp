@@ -10,9 +10,9 @@
 #include "base/status.h"
 #include "server/rpc/message_bytes.h"
 #include "server/rpc/request_reader.h"
-#include "server/session/checked_request.h"
-#include "server/session/field_checks.h"
-#include "server/session/request_error.h"
+#include "server/session/request/checked_request.h"
+#include "server/session/request/field_checks.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 namespace {

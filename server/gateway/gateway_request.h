@@ -6,8 +6,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/rpc/prompt_size.h"
-#include "server/session/request_draft.h"
-#include "server/session/request_limits.h"
+#include "server/session/request/request_draft.h"
+#include "server/session/request/request_limits.h"
 
 namespace grpc {
 class ByteBuffer;

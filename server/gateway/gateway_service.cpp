@@ -16,7 +16,7 @@
 #include "server/rpc/deferred_reactor.h"
 #include "server/rpc/local_peer.h"
 #include "server/rpc/message_bytes.h"
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 namespace {

@@ -18,8 +18,8 @@
 #include "server/rpc/health.h"
 #include "server/session/api_keys.h"
 #include "server/session/call_tracker.h"
-#include "server/session/checked_request.h"
 #include "server/session/prompt_encoder.h"
+#include "server/session/request/checked_request.h"
 #include "server/session/session_starter.h"
 
 namespace incipit {

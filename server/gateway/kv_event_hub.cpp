@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 namespace {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "server/rpc/error_details.h"
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 

@@ -6,8 +6,8 @@
 
 #include "base/status.h"
 #include "server/http/openai_error.h"
-#include "server/session/checked_request.h"
-#include "server/session/request_error.h"
+#include "server/session/request/checked_request.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "server/http/append_json.h"
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "server/http/http_message.h"
-#include "server/session/reason.h"
+#include "server/session/request/reason.h"
 
 namespace incipit {
 

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "server/session/field_checks.h"
-#include "server/session/request_error.h"
+#include "server/session/request/field_checks.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 

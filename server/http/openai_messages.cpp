@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "absl/status/statusor.h"
 #include "server/http/openai_fields.h"
-#include "server/session/request_draft.h"
-#include "server/session/request_limits.h"
+#include "server/session/request/request_draft.h"
+#include "server/session/request/request_limits.h"
 
 namespace incipit {
 

@@ -9,9 +9,9 @@
 #include "base/status.h"
 #include "server/http/openai_fields.h"
 #include "server/http/openai_messages.h"
-#include "server/session/bounded_json.h"
-#include "server/session/field_checks.h"
-#include "server/session/request_error.h"
+#include "server/session/request/bounded_json.h"
+#include "server/session/request/field_checks.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/session/request_draft.h"
-#include "server/session/request_limits.h"
+#include "server/session/request/request_draft.h"
+#include "server/session/request/request_limits.h"
 
 namespace incipit {
 

@@ -11,7 +11,7 @@
 #include "server/http/openai_error.h"
 #include "server/http/openai_request.h"
 #include "server/net/address.h"
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 namespace {

@@ -14,7 +14,7 @@
 #include "base/host_port.h"
 #include "base/types.h"
 #include "engine/engine.h"
-#include "server/session/reason.h"
+#include "server/session/request/reason.h"
 #include "tier/tier_stats.h"
 
 namespace incipit {

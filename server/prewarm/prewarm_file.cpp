@@ -11,8 +11,8 @@
 #include "base/json/json_fields.h"
 #include "base/mapped_file.h"
 #include "base/status.h"
-#include "server/session/checked_request.h"
-#include "server/session/field_checks.h"
+#include "server/session/request/checked_request.h"
+#include "server/session/request/field_checks.h"
 
 namespace incipit {
 namespace {

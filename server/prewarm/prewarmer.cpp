@@ -10,7 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "base/mutex.h"
 #include "base/status.h"
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 namespace {

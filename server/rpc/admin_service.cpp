@@ -17,7 +17,7 @@
 #include "server/rpc/local_peer.h"
 #include "server/rpc/message_bytes.h"
 #include "server/rpc/request_reader.h"
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 namespace {

@@ -16,7 +16,7 @@
 #include "server/options.h"
 #include "server/session/api_keys.h"
 #include "server/session/call_tracker.h"
-#include "server/session/checked_request.h"
+#include "server/session/request/checked_request.h"
 #include "server/session/session_starter.h"
 
 namespace incipit {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 namespace {

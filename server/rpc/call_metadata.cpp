@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "server/session/checked_request.h"
-#include "server/session/request_error.h"
+#include "server/session/request/checked_request.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 namespace {

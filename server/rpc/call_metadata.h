@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
-#include "server/session/request_limits.h"
+#include "server/session/request/request_limits.h"
 
 namespace grpc {
 class ServerContextBase;

@@ -8,7 +8,7 @@
 #include "server/rpc/call_key.h"
 #include "server/rpc/call_metadata.h"
 #include "server/rpc/error_details.h"
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "base/mutex.h"
 #include "server/rpc/error_details.h"
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 

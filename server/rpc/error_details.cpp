@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 namespace {

@@ -14,8 +14,8 @@
 #include "server/rpc/response_format.h"
 #include "server/session/api_keys.h"
 #include "server/session/call_tracker.h"
-#include "server/session/checked_request.h"
 #include "server/session/prompt_encoder.h"
+#include "server/session/request/checked_request.h"
 #include "server/session/session_starter.h"
 #include "text/tokenizer/tokenizer.h"
 

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "base/check.h"
 #include "base/status.h"
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "server/session/request_draft.h"
-#include "server/session/request_limits.h"
+#include "server/session/request/request_draft.h"
+#include "server/session/request/request_limits.h"
 
 namespace grpc {
 class ByteBuffer;

@@ -9,8 +9,8 @@
 
 #include "base/types.h"
 #include "engine/engine.h"
-#include "server/session/checked_request.h"
 #include "server/session/output.h"
+#include "server/session/request/checked_request.h"
 #include "text/chat/output_parser.h"
 #include "text/stop_strings.h"
 #include "text/tokenizer/detokenizer.h"

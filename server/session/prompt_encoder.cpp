@@ -5,7 +5,7 @@
 
 #include "absl/strings/escaping.h"
 #include "base/status.h"
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "server/session/checked_request.h"
+#include "server/session/request/checked_request.h"
 #include "text/chat/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 namespace {

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/limit.h"
 #include "base/status.h"
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 #include "server/session/retry_delay.h"
 
 namespace incipit {

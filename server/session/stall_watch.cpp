@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 

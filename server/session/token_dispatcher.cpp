@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 #include "server/session/retry_delay.h"
 
 namespace incipit {

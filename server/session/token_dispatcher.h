@@ -19,8 +19,8 @@
 #include "base/types.h"
 #include "engine/engine.h"
 #include "server/metrics/metrics.h"
-#include "server/session/checked_request.h"
 #include "server/session/output_choice.h"
+#include "server/session/request/checked_request.h"
 #include "server/session/session.h"
 #include "server/session/stall_watch.h"
 

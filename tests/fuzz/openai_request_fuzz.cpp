@@ -10,8 +10,8 @@
 #include "base/check.h"
 #include "server/http/openai_error.h"
 #include "server/http/openai_request.h"
-#include "server/session/checked_request.h"
-#include "server/session/request_error.h"
+#include "server/session/request/checked_request.h"
+#include "server/session/request/request_error.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "server/prewarm/prewarm_file.h"
-#include "server/session/checked_request.h"
+#include "server/session/request/checked_request.h"
 
 namespace {
 

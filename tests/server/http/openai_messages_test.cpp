@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/session/conversation.h"
-#include "server/session/request_error.h"
+#include "server/session/request/conversation.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 namespace {

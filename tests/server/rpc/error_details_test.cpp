@@ -10,7 +10,7 @@
 #include <iterator>
 #include <string>
 
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 namespace {

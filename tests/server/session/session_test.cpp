@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 #include "server/session/session_starter.h"
 #include "tests/support/fake_runner.h"
 

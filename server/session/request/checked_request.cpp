@@ -1,12 +1,12 @@
-#include "server/session/checked_request.h"
+#include "server/session/request/checked_request.h"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "base/status.h"
-#include "server/session/field_checks.h"
-#include "server/session/option_checks.h"
+#include "server/session/request/field_checks.h"
+#include "server/session/request/option_checks.h"
 
 namespace incipit {
 namespace {

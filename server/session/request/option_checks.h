@@ -3,7 +3,7 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "server/session/checked_request.h"
+#include "server/session/request/checked_request.h"
 
 namespace incipit {
 

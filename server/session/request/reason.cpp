@@ -1,4 +1,4 @@
-#include "server/session/reason.h"
+#include "server/session/request/reason.h"
 
 #include "base/check.h"
 

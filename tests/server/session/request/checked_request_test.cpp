@@ -1,4 +1,4 @@
-#include "server/session/checked_request.h"
+#include "server/session/request/checked_request.h"
 
 #include <gmock/gmock.h>
 #include <google/rpc/error_details.pb.h>
@@ -18,7 +18,7 @@
 #include "base/status.h"
 #include "server/rpc/error_details.h"
 #include "server/rpc/request_reader.h"
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 namespace {

@@ -1,13 +1,13 @@
-#include "server/session/conversation.h"
+#include "server/session/request/conversation.h"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "base/status.h"
-#include "server/session/bounded_json.h"
-#include "server/session/field_checks.h"
-#include "server/session/request_error.h"
+#include "server/session/request/bounded_json.h"
+#include "server/session/request/field_checks.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 namespace {

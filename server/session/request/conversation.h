@@ -9,8 +9,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "server/session/request_draft.h"
-#include "server/session/request_limits.h"
+#include "server/session/request/request_draft.h"
+#include "server/session/request/request_limits.h"
 #include "text/chat/string_parameters.h"
 
 namespace incipit {

@@ -1,4 +1,4 @@
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 
 #include <cstring>
 

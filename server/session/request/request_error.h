@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "server/session/reason.h"
+#include "server/session/request/reason.h"
 
 namespace incipit {
 

@@ -1,4 +1,4 @@
-#include "server/session/conversation.h"
+#include "server/session/request/conversation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 
 #include "base/status.h"
 #include "server/rpc/request_reader.h"
-#include "server/session/checked_request.h"
-#include "server/session/request_error.h"
+#include "server/session/request/checked_request.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 namespace {

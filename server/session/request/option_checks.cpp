@@ -1,10 +1,10 @@
-#include "server/session/option_checks.h"
+#include "server/session/request/option_checks.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/status.h"
-#include "server/session/field_checks.h"
+#include "server/session/request/field_checks.h"
 
 namespace incipit {
 namespace {

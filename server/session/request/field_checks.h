@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 

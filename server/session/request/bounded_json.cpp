@@ -1,4 +1,4 @@
-#include "server/session/bounded_json.h"
+#include "server/session/request/bounded_json.h"
 
 #include <algorithm>
 #include <span>
@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "server/session/field_checks.h"
-#include "server/session/request_error.h"
+#include "server/session/request/field_checks.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 namespace {
