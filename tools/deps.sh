@@ -7,7 +7,7 @@ set -euo pipefail
 
 build=(
   build-essential ca-certificates cmake git ninja-build pkg-config
-  libabsl-dev libboost1.81-dev libdnnl-dev libfmt-dev libgrpc++-dev libpcre2-dev libprotobuf-dev libspdlog-dev
+  libabsl-dev libboost1.81-dev libfmt-dev libgrpc++-dev libpcre2-dev libprotobuf-dev libspdlog-dev
   libssl-dev liburing-dev libutf8proc-dev libxxhash-dev libyaml-cpp-dev nlohmann-json3-dev prometheus-cpp-dev
   protobuf-compiler protobuf-compiler-grpc
 )

@@ -25,7 +25,6 @@ EXCEPTIONS = {"server/options.h": {"kernels"}}
 LIBRARIES = [
     (r"grpcpp/", ("server/", "cli/")),
     (r"prometheus/", ("server/metrics/",)),
-    (r"dnnl", ("kernels/cpu/",)),
     (r"omp\.h", ("kernels/cpu/",)),
     (r"cuda|cublas", ("kernels/cuda/",)),
     (r"pcre2", ("text/",)),

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,9 +14,8 @@
 #include "kernels/cpu/host_limits.h"
 #include "kernels/cpu/host_memory.h"
 #include "kernels/cpu/kv_pool.h"
-#include "kernels/cpu/matmul_onednn.h"
-#include "kernels/cpu/matmul_simd.h"
 #include "kernels/cpu/measure_rates.h"
+#include "kernels/cpu/packed_matrix.h"
 #include "kernels/cpu/sampler.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/simd/select.h"
@@ -60,25 +58,20 @@ class CpuBackend final : public Backend {
         threads_(options.num_threads > 0 ? options.num_threads : AvailableCpus(),
                  options.pin_threads),
         memory_(choices.memory_limit_bytes),
-        matmul_(choices.matmul),
-        simd_{.kernels = kernels,
-              .threads = threads_,
-              .memory = memory_,
-              .packed_rows = {},
-              .row_scales = {},
-              .row_of_thread = {}},
+        products_{.kernels = kernels,
+                  .threads = threads_,
+                  .memory = memory_,
+                  .packed_rows = {},
+                  .row_scales = {},
+                  .row_of_thread = {}},
         attention_(kernels, threads_),
-        sampler_(kernels, threads_) {
-    const bool prefers = simd::PrefersOneDnn(kernels);
-    const bool is_used = matmul_ == CpuMatmul::kAuto ? prefers : matmul_ == CpuMatmul::kOneDnn;
-    if (is_used) one_dnn_.emplace(kernels_, threads_, memory_);
-  }
+        sampler_(kernels, threads_) {}
 
   BackendLimits limits() const override {
     return {.name = "cpu",
-            .description = fmt::format("{}{}, {} threads", kernels_.name,
-                                       one_dnn_.has_value() ? " and oneDNN" : "", threads_.count()),
-            .numerics = Numerics(),
+            .description = fmt::format("{}, {} threads", kernels_.name, threads_.count()),
+            // The bits of the results do not depend on the number of threads.
+            .numerics = kernels_.name,
             .block_sizes = {},
             .weight_dtypes = {DType::kF32, DType::kF16, DType::kBF16},
             .kv_dtypes = {DType::kF32, DType::kBF16},
@@ -107,7 +100,7 @@ class CpuBackend final : public Backend {
     INCIPIT_RETURN_IF_ERROR(CheckWeightParts(parts, shard));
     std::unique_ptr<PackedMatrix> matrix;
     if (use.role != WeightRole::kEmbedding) {
-      INCIPIT_ASSIGN_OR_RETURN(matrix, PackMatrix({parts, use.role, format}));
+      INCIPIT_ASSIGN_OR_RETURN(matrix, PackedMatrix::Pack({parts, use.role, format}, products_));
     }
     return std::make_unique<CpuWeight>(parts, format, std::move(matrix));
   }
@@ -154,13 +147,9 @@ class CpuBackend final : public Backend {
     fed_tokens_.Add(args.tokens);
   }
   void Score(const ScoreArgs& args) override { sampler_.Score(args); }
-  absl::Status Synchronize() override {
-    return one_dnn_.has_value() ? one_dnn_->TakeError() : absl::OkStatus();
-  }
+  absl::Status Synchronize() override { return absl::OkStatus(); }
 
  private:
-  std::string Numerics() const;
-  absl::StatusOr<std::unique_ptr<PackedMatrix>> PackMatrix(const MatrixSource& source);
   // Calls move(i, part, offset) for block number i of `num_blocks` blocks and each layer. `part` is
   // the memory of the block in the layer, whose bytes begin at `offset` in the bytes of the block.
   // `id_of(i)` is the block id. Several threads call `move`.
@@ -186,10 +175,7 @@ class CpuBackend final : public Backend {
   const simd::Kernels& kernels_;
   Threads threads_;
   HostMemory memory_;
-  const CpuMatmul matmul_;
-  const simd::NativeProducts native_ = simd::DetectNativeProducts();
-  SimdMatmulContext simd_;
-  std::optional<OneDnnContext> one_dnn_;
+  ProductContext products_;
   CpuAttention attention_;
   CpuSampler sampler_;
   // The current step. Sampled tokens have replaced its placeholders (token ids below 0).
@@ -201,30 +187,6 @@ class CpuBackend final : public Backend {
   Scratch<float> product_;
   Scratch<int8_t> rounded_;
 };
-
-// The results of Incipit's own loops do not depend on the number of threads. oneDNN may choose the
-// order of summation by the number of threads.
-std::string CpuBackend::Numerics() const {
-  if (!one_dnn_.has_value()) return std::string(kernels_.name);
-  return fmt::format("{}, {}, {} threads{}", kernels_.name, DescribeOneDnn(), threads_.count(),
-                     matmul_ == CpuMatmul::kOneDnn ? ", everywhere" : "");
-}
-
-// Packs a matrix for oneDNN if oneDNN is used for the matrix. Otherwise packs the matrix for the
-// inner loops of kernels/cpu/simd.
-absl::StatusOr<std::unique_ptr<PackedMatrix>> CpuBackend::PackMatrix(const MatrixSource& source) {
-  const DType dtype = source.dtype();
-  const bool is_forced = matmul_ == CpuMatmul::kOneDnn;
-  const bool is_native = source.format == WeightFormat::kInt8 ? native_.int8
-                         : dtype == DType::kBF16              ? native_.bf16
-                                                              : dtype == DType::kF32 && native_.f32;
-  if (one_dnn_.has_value() && (is_forced || is_native)) {
-    auto matrix = one_dnn_->Pack(
-        source, is_forced ? OneDnnUse::kWherePossible : OneDnnUse::kWhereRowsStayApart);
-    if (matrix.status().code() != absl::StatusCode::kUnimplemented) return matrix;
-  }
-  return PackSimdMatrix(source, simd_);
-}
 
 template <class IdOf, class Move>
 void CpuBackend::ForBlockParts(const CpuKvPool& pool, size_t num_blocks, const IdOf& id_of,

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -11,14 +10,9 @@
 
 namespace incipit {
 
-// The library that computes the matrix products: oneDNN, or the inner loops of kernels/cpu/simd.
-// kAuto chooses the faster library for each matrix.
-enum class CpuMatmul : uint8_t { kAuto, kOneDnn, kSimd };
-
 struct CpuChoices {
   // The inner loops that the backend uses; null: the inner loops that CpuOptions::isa selects.
   const simd::Kernels* kernels = nullptr;
-  CpuMatmul matmul = CpuMatmul::kAuto;
   // Maximum number of bytes of all buffers of the backend together; 0: the memory that this process
   // can allocate when the backend is created.
   size_t memory_limit_bytes = 0;

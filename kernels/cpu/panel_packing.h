@@ -3,12 +3,36 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
+#include "kernels/backend.h"
 #include "kernels/cpu/simd/kernels.h"
 #include "kernels/cpu/threads.h"
-#include "kernels/cpu/weight.h"
 
 namespace incipit {
+
+// Describes a matrix that will be packed. The matrix consists of the matrices in `parts`, stacked
+// one below the other.
+struct MatrixSource {
+  std::span<const ConstTensorView> parts;
+  WeightRole role = WeightRole::kOutput;
+  WeightFormat format = WeightFormat::kAsStored;
+
+  int64_t rows() const {
+    int64_t sum = 0;
+    for (const ConstTensorView& part : parts) sum += part.rows;
+    return sum;
+  }
+  int64_t cols() const { return parts.front().cols; }
+  // Returns the type of the packed matrix: the type of the matrices in `parts`, or f32 if these
+  // matrices have different types.
+  DType dtype() const {
+    for (const ConstTensorView& part : parts) {
+      if (part.dtype != parts.front().dtype) return DType::kF32;
+    }
+    return parts.front().dtype;
+  }
+};
 
 // The sizes of a matrix that is packed into panels (groups of panel_width weight rows).
 struct PanelShape {

@@ -1,5 +1,5 @@
-// Manages the OpenMP threads that the CPU backend and oneDNN share. After an operation, the threads
-// first wait in a loop that uses CPU time, and later sleep (docs/operations.md).
+// Manages the OpenMP threads of the CPU backend. After an operation, the threads first wait in a
+// loop that uses CPU time, and later sleep (docs/operations.md).
 #pragma once
 
 #include <omp.h>
@@ -16,8 +16,7 @@ class Threads {
 
   int32_t count() const { return count_; }
 
-  // Sets the number of OpenMP threads that operations of the calling thread use. oneDNN also uses
-  // this number.
+  // Sets the number of OpenMP threads that operations of the calling thread use.
   void UseForCallingThread() const {
     if (omp_get_max_threads() != count_) omp_set_num_threads(count_);
   }

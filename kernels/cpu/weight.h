@@ -1,4 +1,4 @@
-// Declares the weights of the CPU backend, and the inputs and outputs of matrix products.
+// Declares the weights of the CPU backend.
 #pragma once
 
 #include <cstdint>
@@ -8,55 +8,9 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "kernels/cpu/simd/kernels.h"
+#include "kernels/cpu/packed_matrix.h"
 
 namespace incipit {
-
-// The input rows of a matrix product. If `norm_weight` is not null, the product applies the RMS
-// norm to each row before the multiplication.
-struct ProductInput {
-  const float* x = nullptr;  // shape [rows][cols]
-  // Indices of the rows of `x` to multiply, of shape [num_rows]; null: the first num_rows rows.
-  const int32_t* indices = nullptr;
-  int64_t num_rows = 0;
-  const float* norm_weight = nullptr;  // weight of the RMS norm, of shape [cols]; null: no norm
-  float epsilon = 0;
-
-  // Returns an input with the rows [begin, begin + count) of this input.
-  ProductInput Part(int64_t begin, int64_t count, int64_t cols) const {
-    ProductInput part = *this;
-    part.num_rows = count;
-    if (indices != nullptr) {
-      part.indices += begin;
-    } else {
-      part.x += begin * cols;
-    }
-    return part;
-  }
-};
-
-// The output rows of a matrix product, and the operation (simd::Finish) that is applied to the sums
-// of products.
-struct ProductOutput {
-  simd::Finish finish = simd::Finish::kStore;
-  const float* bias = nullptr;  // bias, shape [outputs]; null: no bias
-  float* y = nullptr;           // shape [num_rows][Width(outputs)]
-
-  int64_t Width(int64_t outputs) const {
-    return finish == simd::Finish::kSilu ? outputs / 2 : outputs;
-  }
-};
-
-// A weight matrix of shape [outputs][inputs], packed for the matrix product.
-class PackedMatrix {
- public:
-  virtual ~PackedMatrix() = default;
-  virtual size_t byte_size() const = 0;
-
-  // Multiplies the rows of `input` by this matrix. The bits of each output row depend only on its
-  // own input row.
-  virtual void Multiply(const ProductInput& input, const ProductOutput& output) = 0;
-};
 
 // A weight of the CPU backend. Most weights hold a packed matrix. The weight of an embedding holds
 // views of the original rows instead.
@@ -84,29 +38,6 @@ class CpuWeight final : public Weight {
   WeightFormat format_;
   std::unique_ptr<PackedMatrix> matrix_;
   int64_t rows_ = 0;
-};
-
-// Describes a matrix that will be packed. The matrix consists of the matrices in `parts`, stacked
-// one below the other.
-struct MatrixSource {
-  std::span<const ConstTensorView> parts;
-  WeightRole role = WeightRole::kOutput;
-  WeightFormat format = WeightFormat::kAsStored;
-
-  int64_t rows() const {
-    int64_t sum = 0;
-    for (const ConstTensorView& part : parts) sum += part.rows;
-    return sum;
-  }
-  int64_t cols() const { return parts.front().cols; }
-  // Returns the type of the packed matrix: the type of the matrices in `parts`, or f32 if these
-  // matrices have different types.
-  DType dtype() const {
-    for (const ConstTensorView& part : parts) {
-      if (part.dtype != parts.front().dtype) return DType::kF32;
-    }
-    return parts.front().dtype;
-  }
 };
 
 }  // namespace incipit

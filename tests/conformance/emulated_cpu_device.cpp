@@ -17,9 +17,8 @@ BackendCase EmulatedCase(const std::string& name, const simd::Kernels* kernels) 
   }
   result.rounds_activations = kernels->products[simd::kBF16Weights].rounds_activations;
   result.create = [kernels](int32_t num_threads) {
-    return *CreateCpuBackendWith(
-        {.num_threads = num_threads},
-        {.kernels = kernels, .matmul = CpuMatmul::kSimd, .memory_limit_bytes = size_t{1} << 30});
+    return *CreateCpuBackendWith({.num_threads = num_threads},
+                                 {.kernels = kernels, .memory_limit_bytes = size_t{1} << 30});
   };
   return result;
 }

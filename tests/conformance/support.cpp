@@ -42,36 +42,18 @@ BackendCase SimdCase(const std::string& name) {
   const simd::Kernels* kernels = *found;
   result.rounds_activations = kernels->products[simd::kBF16Weights].rounds_activations;
   result.create = [kernels](int32_t num_threads) {
-    return Created(CreateCpuBackendWith(
-        {.num_threads = num_threads},
-        {.kernels = kernels, .matmul = CpuMatmul::kSimd, .memory_limit_bytes = kMemoryBytes}));
+    return Created(CreateCpuBackendWith({.num_threads = num_threads},
+                                        {.kernels = kernels, .memory_limit_bytes = kMemoryBytes}));
   };
   return result;
-}
-
-BackendCase OptionsCase(const std::string& name, CpuMatmul matmul) {
-  return {
-      .name = name, .create = [matmul](int32_t num_threads) {
-        return Created(CreateCpuBackendWith(
-            {.num_threads = num_threads}, {.matmul = matmul, .memory_limit_bytes = kMemoryBytes}));
-      }};
 }
 
 std::vector<BackendCase> AllBackends() {
   std::vector<BackendCase> devices = DeviceBackends();
   if (std::ranges::any_of(devices, &BackendCase::is_emulated)) return devices;
-  const simd::NativeProducts native = simd::DetectNativeProducts();
   std::vector<BackendCase> cases;
   for (const std::string name : {"portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16", "amx"})
     cases.push_back(SimdCase(name));
-  cases.push_back(OptionsCase("Auto", CpuMatmul::kAuto));
-  const simd::Kernels& fastest = *simd::SupportedKernels().front();
-  cases.back().rounds_activations =
-      simd::PrefersOneDnn(fastest) || fastest.products[simd::kBF16Weights].rounds_activations;
-  cases.push_back(OptionsCase("OneDnn", CpuMatmul::kOneDnn));
-  cases.back().rounds_activations = true;
-  // The AVX2 product of oneDNN sums in an order that depends on the number of rows.
-  cases.back().keeps_rows_apart = native.f32;
   std::ranges::move(devices, std::back_inserter(cases));
   return cases;
 }

@@ -65,7 +65,8 @@ inline constexpr Tolerance kF32Tolerance = {.products = 1e-5f, .attention = 1e-5
 // f16 and bf16 weights have the tolerance of f32 weights, because the conversion to f32 is exact.
 inline constexpr Tolerance kF16Tolerance = kF32Tolerance;
 inline constexpr Tolerance kBF16Tolerance = kF32Tolerance;
-// oneDNN also rounds activations to bf16 (8 significant bits), which needs a larger tolerance.
+// Instruction sets that multiply bf16 numbers (avx512_bf16, amx) also round activations to bf16 (8
+// significant bits), which needs a larger tolerance.
 inline constexpr Tolerance kBF16ActivationTolerance = {.products = 1e-2f, .attention = 1e-5f};
 // Tolerance for products whose inputs are results of a norm, rounded to 8 bits (one of 255
 // numbers). An input near the border between two of these numbers may be rounded to either, because

@@ -131,10 +131,6 @@ TEST_F(FingerprintTest, EveryBackendNamesItsNumerics) {
   ASSERT_TRUE(portable.ok());
   EXPECT_EQ((*portable)->limits().numerics, "portable");
   EXPECT_EQ(reference::CreateBackend(size_t{1} << 20)->limits().numerics, "reference");
-  const auto one_dnn = CreateCpuBackendWith(
-      {.num_threads = 2}, {.matmul = CpuMatmul::kOneDnn, .memory_limit_bytes = size_t{1} << 20});
-  ASSERT_TRUE(one_dnn.ok());
-  EXPECT_THAT((*one_dnn)->limits().numerics, HasSubstr(", oneDNN "));
 }
 
 }  // namespace

@@ -36,8 +36,8 @@ const std::map<std::string, std::string>& Digests() {
       {"Simd_avx2", "2760fa65fd94a5d62ad9644af89290948a67ec3cb0c34a690e6aeb2c3924a315"},
       {"Simd_avx512", "45e5381ab83615b5622d292e6af121ee22dab1a1cada7ca6ea7afd1e916cf8ba"},
       {"Simd_avx512_vnni", "45e5381ab83615b5622d292e6af121ee22dab1a1cada7ca6ea7afd1e916cf8ba"},
-      {"Simd_avx512_bf16", "06ecb21fe9818f2da3fa8c29fcfb4a7fcee09342245b8c4d6f59b781bced0b69"},
-      {"EmulatedDots", "eea30eb794988e7a8a21ebfec42227c28e824ead427dc0583ddd0ffd6446668d"},
+      {"Simd_avx512_bf16", "aca05dbfaefc9fc5a92795c18d6e3f7fbf697f7f17609d0716027dc756bf6b85"},
+      {"EmulatedDots", "1a5b842113d4a6f028ca55291db822291e3b279c250113de8436c9fd99718c12"},
       {"EmulatedAmx", "2b50f1767fa98ca07a210cabd33ac7363555245a3b7870a7334fa8264bdb2946"},
   };
   return digests;

@@ -39,7 +39,7 @@ CpuChoices UnroundedCpu() {
     return !kernels->products[simd::kBF16Weights].rounds_activations;
   });
   INCIPIT_CHECK(found != supported.end());
-  return {.kernels = *found, .matmul = CpuMatmul::kSimd};
+  return {.kernels = *found};
 }
 
 CheckpointRun::CheckpointRun(const std::filesystem::path& folder, const CpuChoices& cpu,

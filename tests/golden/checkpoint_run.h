@@ -22,8 +22,8 @@ namespace incipit {
 // test if the backend cannot be created.
 std::unique_ptr<Backend> ReferenceOrCpu(bool reference, const CpuChoices& cpu = {});
 
-// Returns choices with which the CPU backend computes with f32 activations: no oneDNN, and the
-// fastest instruction set whose products do not round the activations to bf16.
+// Returns choices with which the CPU backend computes with f32 activations: the fastest instruction
+// set whose products do not round the activations to bf16.
 CpuChoices UnroundedCpu();
 
 class CheckpointRun {

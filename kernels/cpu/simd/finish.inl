@@ -48,24 +48,3 @@ void FinishPanel(const MultiplyArgs& args, const PanelSums& panel) {
     }
   }
 }
-
-void FinishRow(const FinishRowArgs& args) {
-  const bool is_silu = args.finish == Finish::kSilu;
-  const int64_t num_outputs = is_silu ? args.num_outputs / 2 : args.num_outputs;
-  const auto value = [&](int64_t output, int64_t lanes) {
-    const Vec raw = LoadSome(static_cast<const float*>(args.sums) + output, lanes);
-    if (args.output_scales == nullptr) return AddBias(raw, args.bias, output, lanes);
-    const Vec scale = LoadSome(args.output_scales + output, lanes);
-    const Vec scaled = Mul(Mul(ToFloats(IntsIn(raw)), scale), Broadcast(args.row_scale));
-    return AddBias(scaled, args.bias, output, lanes);
-  };
-  ForEachVector(num_outputs, [&](int64_t i, int64_t lanes) {
-    Vec result = value(i, lanes);
-    if (is_silu) {
-      result = Mul(Silu(result), value(num_outputs + i, lanes));
-    } else if (args.finish == Finish::kAdd) {
-      result = Add(LoadSome(args.y + i, lanes), result);
-    }
-    StoreSome(args.y + i, lanes, result);
-  });
-}

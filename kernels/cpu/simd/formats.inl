@@ -27,6 +27,7 @@ struct FloatFormat {
   static constexpr int64_t kStepBytes = kWidth * static_cast<int64_t>(sizeof(T));
   static constexpr bool kInterleavesPairs = kPairsInterleave<T>;
   static constexpr bool kOffsetsFactors = false;
+  static constexpr bool kRoundsActivations = false;
 
   static void LoadWeights(const char* panel, Weights weights[kVectors]) {
     const auto* const from = reinterpret_cast<const T*>(panel);
@@ -76,6 +77,7 @@ struct Int8Format {
   static constexpr int64_t kStepBytes = kWidth * kColsPerFactor;
   static constexpr bool kInterleavesPairs = false;
   static constexpr bool kOffsetsFactors = kFactorOffset != 0;
+  static constexpr bool kRoundsActivations = false;
 
   static void LoadWeights(const char* panel, Weights weights[kVectors]) {
 #pragma GCC unroll 4
@@ -100,4 +102,38 @@ struct Int8Format {
 
  private:
   static constexpr int32_t kNoInts[Vec::kLanes] = {};
+};
+
+// The format of bf16 weights on a CPU with a fast bf16 dot instruction. T::Dot executes the
+// instruction. The input rows are rounded to bf16. An element of a panel (a group of weight rows)
+// and of a packed input row holds two consecutive columns.
+template <class T>
+struct DotFormat {
+  using Weights = IntVec;
+  using Sum = Vec;
+  using Wide = DotFormat;
+  static constexpr int kUnroll = 4;
+  static constexpr int kVectors = kPanelVectors;
+  static constexpr int kRows = kTileRows;
+  static constexpr int64_t kWidth = kVectors * Vec::kLanes;
+  static constexpr int64_t kColsPerStep = 2;
+  static constexpr int64_t kStepBytes = kWidth * kFactorBytes;
+  static constexpr bool kInterleavesPairs = false;
+  static constexpr bool kOffsetsFactors = false;
+  static constexpr bool kRoundsActivations = true;
+
+  static void LoadWeights(const char* panel, Weights weights[kVectors]) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      weights[v] = LoadInts(panel + v * Vec::kLanes * kFactorBytes);
+    }
+  }
+  static IntVec BroadcastFactor(const char* x) { return BroadcastInts(x); }
+  static Sum Start(const int32_t*) { return Zero(); }
+  static Sum LoadSum(const float* from) { return Load(from); }
+  static void StoreSum(float* to, Sum sum) { Store(to, sum); }
+  static Sum MultiplyAdd(IntVec factor, Weights weights, Sum sum) {
+    return T::Dot(factor, weights, sum);
+  }
+  static Vec Finished(Sum sum, const float*, int64_t, float) { return sum; }
 };

@@ -55,7 +55,7 @@ enum class Finish : uint8_t {
 
 // Arguments of `multiply`, which computes the sum over k of x[r][k] * w[n][k] for each input row r
 // and output n, and then applies `finish`. Floating-point products are added in f32, in ascending
-// order of k. Eight-bit products are added as integers.
+// order of k; a dot instruction adds two products. Eight-bit products are added as integers.
 struct MultiplyArgs {
   const void* packed;  // the input rows, packed by pack_rows
   // For eight-bit weights only: scale of each input row, of shape [num_rows].
@@ -84,20 +84,6 @@ struct MultiplyArgs {
 // Number of positions of a split, a range of a sequence whose attention sums are computed
 // separately. The sums of all splits are combined in ascending order.
 inline constexpr int64_t kSplit = 1024;
-
-// Arguments of finish_row, which applies `finish` to a row of sums that oneDNN has computed. The
-// type of the sums is int32 if `output_scales` is not null, otherwise f32.
-struct FinishRowArgs {
-  const void* sums;  // shape [num_outputs]
-  // For eight-bit weights only: scale of each output, of shape [num_outputs].
-  const float* output_scales;
-  float row_scale;  // for eight-bit weights only: scale of the input row
-  int64_t num_outputs;
-  Finish finish;
-  const float* bias;  // bias, shape [num_outputs]; null: no bias
-  // Output, of shape [num_outputs], or [num_outputs / 2] for kSilu. `y` may be equal to `sums`.
-  float* y;
-};
 
 // The functions of the matrix product for one weight format.
 struct Product {
@@ -167,7 +153,6 @@ struct Kernels {
   const char* name;
   int32_t pair_lanes;
   Product products[kNumWeightForms];
-  void (*finish_row)(const FinishRowArgs& args);
   // Rounds the row `x` to eight-bit numbers and returns the scale of the row, like QuantizeRow of
   // kernels/quantize.h.
   float (*quantize_row)(const float* x, int64_t size, int8_t* numbers);

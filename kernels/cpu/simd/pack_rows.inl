@@ -123,7 +123,13 @@ void PackRows(const PackRowsArgs& args) {
         RmsNorm(x, args.norm_weight, args.epsilon, args.cols, own);
         x = own;
       }
-      if constexpr (Format::kColsPerStep > 1) {
+      if constexpr (Format::kRoundsActivations) {
+        auto* const numbers = reinterpret_cast<uint16_t*>(own);
+        NarrowRow(x, args.cols, numbers);
+        // The last factor of a row with an odd number of columns holds a zero.
+        numbers[args.cols] = 0;
+        x = own;
+      } else if constexpr (Format::kColsPerStep > 1) {
         // The rounded numbers overwrite the f32 row. Each f32 number is read before it is
         // overwritten.
         auto* const numbers = reinterpret_cast<char*>(own);

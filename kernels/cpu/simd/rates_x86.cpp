@@ -163,7 +163,7 @@ RateLoops AmxLoops(RateLoops loops) {
 
 RateLoops Avx512Loops(bool has_vnni) {
   return {.f32 = &MultiplyAddAvx512,
-          .bf16 = DetectNativeProducts().bf16 ? &DotBf16Avx512 : nullptr,
+          .bf16 = HasBF16Dots() ? &DotBf16Avx512 : nullptr,
           .int8 = has_vnni ? &DotInt8Avx512 : &DotInt8Avx2,
           .read = &ReadAvx2};
 }

@@ -11,17 +11,7 @@ namespace incipit::simd {
 // table is the portable table.
 std::span<const Kernels* const> SupportedKernels();
 
-// States for which number types this machine has a dot product instruction.
-struct NativeProducts {
-  bool f32 = false;   // with AVX-512
-  bool bf16 = false;  // with AVX512_BF16
-  bool int8 = false;  // with AVX512_VNNI
-};
-NativeProducts DetectNativeProducts();
-
-// Returns true if `kernels` uses the bf16 dot instruction. The backend then uses oneDNN for
-// products with bf16 weights, and for other weights whose type has a dot instruction on this
-// machine.
-bool PrefersOneDnn(const Kernels& kernels);
+// Returns true if this machine has AVX-512 and the bf16 dot instruction.
+bool HasBF16Dots();
 
 }  // namespace incipit::simd

@@ -10,9 +10,7 @@ std::span<const Kernels* const> SupportedKernels() {
   return kSupported;
 }
 
-NativeProducts DetectNativeProducts() { return {}; }
-
-bool PrefersOneDnn(const Kernels&) { return false; }
+bool HasBF16Dots() { return false; }
 
 const RateLoops& RateLoopsOf(const Kernels&) { return PortableRateLoops(); }
 

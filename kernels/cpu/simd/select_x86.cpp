@@ -19,8 +19,7 @@ bool HasF16C() {
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
 
-// Returns true if the machine has the AVX-512 extensions of Intel Skylake-X. The fast code paths of
-// oneDNN require the same extensions.
+// Returns true if the machine has the AVX-512 extensions of Intel Skylake-X.
 bool HasAvx512() {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
@@ -95,13 +94,6 @@ std::span<const Kernels* const> SupportedKernels() {
   return std::span(supported.kernels).first(supported.count);
 }
 
-NativeProducts DetectNativeProducts() {
-  const bool avx512 = HasAvx512();
-  return {.f32 = avx512,
-          .bf16 = avx512 && HasAvx512Bf16(),
-          .int8 = avx512 && __builtin_cpu_supports("avx512vnni") != 0};
-}
-
-bool PrefersOneDnn(const Kernels& kernels) { return &kernels == &Avx512Bf16Kernels(); }
+bool HasBF16Dots() { return HasAvx512() && HasAvx512Bf16(); }
 
 }  // namespace incipit::simd

@@ -15,7 +15,7 @@ constexpr Product ProductOf() {
           .steps_multiple = 1,
           .interleaves_pairs = Format::kInterleavesPairs,
           .offsets_factors = Format::kOffsetsFactors,
-          .rounds_activations = false,
+          .rounds_activations = Format::kRoundsActivations,
           .num_groups = NumGroups<Format>,
           .pack_rows = PackRows<Format>,
           .multiply = Multiply<Format>};
@@ -38,12 +38,14 @@ constexpr AttendFunction kAttendBF16 = kHasDots<T> ? AttendBF16<T> : Attend<BF16
 template <class T>
 constexpr AttendFunction kCombineBF16 = kHasDots<T> ? CombineBF16<T> : CombineSplits<BF16>;
 
+using BF16Format =
+    std::conditional_t<kHasDots<DottedBF16>, DotFormat<DottedBF16>, FloatFormat<BF16>>;
+
 constexpr Kernels kKernels = {
     .name = kName,
     .pair_lanes = Vec::kLanes,
     .products = {ProductOf<FloatFormat<float>>(), ProductOf<FloatFormat<F16>>(),
-                 ProductOf<FloatFormat<BF16>>(), ProductOf<Int8Format>()},
-    .finish_row = FinishRow,
+                 ProductOf<BF16Format>(), ProductOf<Int8Format>()},
     .quantize_row = QuantizeRow,
     .narrow_row = NarrowRow,
     .attend_scratch_floats = AttendScratchFloats,
