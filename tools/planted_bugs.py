@@ -390,6 +390,8 @@ BUGS = CACHE_BUGS + [
         "sequence.table.num_confirmed / per_chunk;", "sequence.table.num_published / per_chunk;"),
     Bug("the last prompt token is loaded from the tier, so the model has no prompt token to compute", "scheduler/prefix_loads.cpp",
         "static_cast<int32_t>(Matchable(sequence).size()) - 1;", "static_cast<int32_t>(Matchable(sequence).size());"),
+    Bug("chunks that the cache of the device contains are loaded again", "scheduler/admit.cpp",
+        "StartLoads(*next, num_found);", "StartLoads(*next, 0);", test="scheduler_test"),
     Bug("a load is started although computing the same tokens takes less time", "scheduler/prefix_loads.cpp",
         "++num_slow_loads_ % kSlowLoadsTried != 0", "false", test="scheduler_test"),
     Bug("the waiting time for loads is counted as `share_wait_seconds` instead of `load_wait_seconds`", "scheduler/prefix_loads.cpp",

@@ -36,6 +36,14 @@ def resident_bytes(pid):
     return kib << 10
 
 
+def read_metrics(server):
+    """Returns all counters that change if the server reads a chunk from the disk, or tries to."""
+    loads = [server.metric("incipit_disk_cache_loads_total", result=result)
+             for result in ("hit", "error", "late", "cancelled", "staging_full")]
+    return loads + [server.metric(f"incipit_disk_cache_{name}") for name in
+                    ("read_bytes_total", "loaded_tokens_total", "waits_total", "load_seconds_count")]
+
+
 def tiers(reply):
     by_tier = reply.usage.cached_tokens_by_tier
     return by_tier.device, by_tier.disk
@@ -109,6 +117,24 @@ class DiskCacheTest(DiskCacheCase):
             self.assertEqual(server.generate(logged).token_ids, other.token_ids)
             self.assertEqual(server.metric("incipit_disk_cache_loaded_tokens_total"), 2 * LOADED_TOKENS)
             self.assertEqual(server.metric("incipit_disk_cache_loads_total", result="hit"), 6)
+
+    def test_a_prompt_on_the_device_is_not_read_from_the_disk(self):
+        with self.server() as server:
+            first, other = self.fill(server, 1, 2)
+        with self.server() as server:
+            self.wait_on(server)
+            for seed in 1, 2:
+                self.assertEqual(tiers(server.generate(greedy(random_prompt(server, seed), 8))), (0, LOADED_TOKENS))
+            before = read_metrics(server)
+            self.assertEqual(before[0], 2 * LOADED_TOKENS // CHUNK_TOKENS)
+            for seed, expected in ((1, first), (2, other)) * 3:
+                again = server.generate(greedy(random_prompt(server, seed), 8))
+                self.assertEqual(tiers(again), (PROMPT_TOKENS - 1, 0))
+                self.assertEqual(again.token_ids, expected.token_ids)
+            # The metrics are up to date when the next request has ended.
+            self.wait_until(server, lambda: server.generate(greedy([5, 6, 7], 1)) and
+                            server.metric("incipit_disk_cache_pending", kind="load") == 0)
+            self.assertEqual(read_metrics(server), before)
 
     def test_servers_with_other_key_functions_share_a_folder(self):
         with self.server() as server:
@@ -313,12 +339,14 @@ class DiskCacheTest(DiskCacheCase):
             first, = self.fill(server, 1)
         with self.server() as server:
             self.wait_on(server)
-            fresh = greedy(random_prompt(server, 1), 8)
+            fresh, scored = (greedy(random_prompt(server, 1), 8) for _ in range(2))
             fresh.cache.skip_read = True
-            reply = server.generate(fresh)
-            self.assertEqual(tiers(reply), (0, 0))
-            self.assertEqual(reply.token_ids, first.token_ids)
-            self.assertEqual(server.metric("incipit_disk_cache_loads_total", result="hit"), 0)
+            scored.output.prompt_logprobs = 0
+            for request in fresh, scored:
+                reply = server.generate(request)
+                self.assertEqual(tiers(reply), (0, 0))
+                self.assertEqual(reply.token_ids, first.token_ids)
+            self.assertEqual(sum(read_metrics(server)), 0)
 
     def test_a_reset_empties_the_disk_cache(self):
         with self.server() as server:

@@ -1,9 +1,11 @@
 // A file system whose files fail on request of a test.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -30,14 +32,23 @@ class DiskFaults {
   void Hang(bool hangs) {
     std::lock_guard lock(mutex_);
     hangs_ = hangs;
+    num_calls_max_ = NoLimits();
     changed_.notify_all();
+  }
+  // Makes the calls of `call` after the next `num_calls` calls wait until the call of Hang(false).
+  // REQUIRES: `call` is kRead or kWrite.
+  void HangAfter(Call call, int num_calls) {
+    std::lock_guard lock(mutex_);
+    const auto i = static_cast<size_t>(call);
+    num_calls_max_[i] = num_calls_[i] + num_calls;
   }
   // Returns the result of a call, after the wait of a hanging disk.
   absl::Status Result(Call call) {
     std::unique_lock lock(mutex_);
-    ++num_calls_[static_cast<size_t>(call)];
+    const auto i = static_cast<size_t>(call);
+    const int number = ++num_calls_[i];
     if (call == Call::kRead || call == Call::kWrite) {
-      changed_.wait(lock, [this] { return !hangs_; });
+      changed_.wait(lock, [&] { return !hangs_ && number <= num_calls_max_[i]; });
       if (const uint32_t delay_max = delay_max_us; delay_max > 0) {
         const auto delay = std::chrono::microseconds(random_() % delay_max);
         lock.unlock();
@@ -71,11 +82,19 @@ class DiskFaults {
   std::atomic<bool> reorders_reads = false;
 
  private:
+  static constexpr std::array<int, 7> NoLimits() {
+    std::array<int, 7> limits{};
+    limits.fill(std::numeric_limits<int>::max());
+    return limits;
+  }
+
   std::mutex mutex_;
   std::condition_variable changed_;
   bool hangs_ = false;
   absl::Status errors_[7];
   int num_calls_[7] = {};
+  // Calls with a higher number wait until the call of Hang(false).
+  std::array<int, 7> num_calls_max_ = NoLimits();
   std::mt19937 random_{1};
 };
 
