@@ -240,6 +240,7 @@ int32_t Scheduler::StartSequence(Time now, Sequence& sequence, const ComputedBlo
   INCIPIT_CHECK(cache_.AllocateSlots(sequence.table, computed, num_found + num_tokens));
   num_promised_ += cache_.BlocksNeeded(sequence.table, {}, sequence.num_tokens());
   waiting_.Remove(sequence);
+  if (!group.admitted) num_waiting_prompt_tokens_ -= sequence.request().num_prompt();
   if (&sequence == head_) head_ = nullptr;
   CountOvertaken(sequence);
   sequence.num_computed = computed.num_tokens;

@@ -93,7 +93,6 @@ void Scheduler::CountAdmission(Sequence& sequence) {
   sequence.admission_pending = false;
   if (!group.admitted) {
     group.admitted = true;
-    num_waiting_prompt_tokens_ -= request.num_prompt();
     prompt_lengths_.Add(request.num_prompt(), sequence.num_hit_tokens);
     const WaitTimes& waits = group.wait.times();
     events_.admissions.push_back({.request = request.id,

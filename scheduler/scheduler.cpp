@@ -61,7 +61,6 @@ void Scheduler::Add(std::unique_ptr<SequenceGroup> group) {
   }
   group->wait = WaitClock(request.arrival);
   num_choices_ += group->sequences.size();
-  num_waiting_prompt_tokens_ += request.num_prompt();
   // The deadline is first checked at the latest time at which the whole prompt can still be
   // computed. If a part of the prompt is cached, this check is too early, and LookAtDeadline sets a
   // later one.
@@ -87,6 +86,7 @@ void Scheduler::Add(std::unique_ptr<SequenceGroup> group) {
 void Scheduler::Enqueue(Sequence& sequence) {
   sequence.state = SequenceState::kWaiting;
   sequence.num_computed = sequence.num_planned = 0;
+  if (!sequence.group->admitted) num_waiting_prompt_tokens_ += sequence.request().num_prompt();
   waiting_.Push(sequence);
   cache_.CountChanges(true);
   has_arrivals_ = true;
@@ -222,7 +222,10 @@ void Scheduler::PushEnd(const Sequence& sequence, FinishReason reason) {
 // Otherwise, the commit of the last such step releases the blocks.
 void Scheduler::Retire(Sequence& sequence) {
   SequenceGroup& group = *sequence.group;
-  if (sequence.state == SequenceState::kWaiting) StopWaiting(sequence);
+  if (sequence.state == SequenceState::kWaiting) {
+    if (!group.admitted) num_waiting_prompt_tokens_ -= sequence.request().num_prompt();
+    StopWaiting(sequence);
+  }
   if (sequence.state == SequenceState::kRunning) {
     StopRunning(sequence);
     slot_times_.AddEnd();
@@ -235,7 +238,6 @@ void Scheduler::Retire(Sequence& sequence) {
   SetEndAtCommit(sequence, std::nullopt);
   if (--group.num_unended > 0) return;
   const Request& request = *group.request;
-  if (!group.admitted) num_waiting_prompt_tokens_ -= request.num_prompt();
   events_.ended.push_back(request.id);
   deadlines_.Remove(group);
   shares_.Leave(group.standing.tenant);

@@ -274,6 +274,8 @@ class Scheduler {
   // Returns the time at which Plan must be called, even if no request arrives, no step ends and no
   // load ends: the earliest deadline of a request, or the end of the longest wait for loads.
   Time next_look() const;
+  // Number of prompt tokens of the requests that wait and have computed no token yet. A request
+  // that runs, and waits for the next part of its loads, does not count.
   int64_t num_waiting_prompt_tokens() const { return num_waiting_prompt_tokens_; }
   // Running sequences in the order of their admission.
   std::span<Sequence* const> running() const { return running_; }
@@ -455,8 +457,8 @@ class Scheduler {
   StepShape started_shape_{};
   uint64_t next_order_ = 0;
   uint64_t plan_number_ = 0;
-  size_t num_choices_ = 0;  // number of choices (outputs) of all requests
-  int64_t num_waiting_prompt_tokens_ = 0;
+  size_t num_choices_ = 0;                 // number of choices (outputs) of all requests
+  int64_t num_waiting_prompt_tokens_ = 0;  // see num_waiting_prompt_tokens()
   StepTimeModel step_times_;
   // Median relative error of the predicted durations of steps, for each StepClass.
   std::array<double, kNumStepClasses> step_time_errors_{};

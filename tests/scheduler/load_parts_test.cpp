@@ -304,5 +304,29 @@ TEST_F(FewBlocksTest, ASequenceBetweenPartsIsPreempted) {
   EXPECT_EQ(tier_.num_tickets(), 0);
 }
 
+// The prompt of request 2 is among the running prompts while the request waits between two parts.
+TEST_F(FewBlocksTest, APromptBetweenPartsDoesNotCountAsWaiting) {
+  const Scheduler& scheduler = fixture_.scheduler;
+  fixture_.Add(SchedulerFixture::Ask(3, 5, 40));
+  Step();
+  EXPECT_EQ(scheduler.num_waiting_prompt_tokens(), 0);
+  fixture_.Add(Ask(2, 33));
+  Step();
+  EXPECT_EQ(scheduler.num_waiting_prompt_tokens(), 33);
+  // The first plan with a write of request 2 fails. The request then waits again.
+  fixture_.Plan(now_ += milliseconds(1));
+  ASSERT_FALSE(fixture_.plan.writes.empty());
+  EXPECT_EQ(scheduler.num_waiting_prompt_tokens(), 0);
+  fixture_.scheduler.Abort(fixture_.plan);
+  EXPECT_EQ(scheduler.num_waiting_prompt_tokens(), 33);
+  while (scheduler.num_running() < 2) Step();
+  EXPECT_EQ(scheduler.num_waiting_prompt_tokens(), 0);
+  tier_.HangLoads();
+  while (scheduler.num_running() == 2) Step();
+  EXPECT_EQ(scheduler.num_waiting_prompt_tokens(), 33);
+  EXPECT_TRUE(fixture_.scheduler.Cancel(RequestId{2}));
+  EXPECT_EQ(scheduler.num_waiting_prompt_tokens(), 0);
+}
+
 }  // namespace
 }  // namespace incipit

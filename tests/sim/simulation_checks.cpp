@@ -192,9 +192,11 @@ void Simulation::CheckOrder(const std::vector<Sequence*>& running_before) {
     Expect(!sequence->loads.is_paused || now_ < sequence->loads.wait_until,
            "a running sequence waits too long for loads from the tier");
   }
+  int64_t num_waiting_tokens = 0;
   for (const auto& [id, request] : live_) {
     for (const Sequence& waiting : request.group->sequences) {
       if (waiting.state != SequenceState::kWaiting) continue;
+      if (!request.group->admitted) num_waiting_tokens += request.group->num_prompt;
       Expect(waiting.table.blocks.empty() || &waiting == scheduler_->head(),
              "a waiting sequence holds blocks");
       Expect(!waiting.loads.is_waiting || now_ < waiting.loads.wait_until,
@@ -210,6 +212,8 @@ void Simulation::CheckOrder(const std::vector<Sequence*>& running_before) {
              "a sequence waits for a prefix, but a step computes the prefix already");
     }
   }
+  Expect(scheduler_->num_waiting_prompt_tokens() == num_waiting_tokens,
+         "the number of waiting prompt tokens is not the sum over the waiting requests");
 }
 
 // Checks that each block used by a step in flight has a user, so that the block cannot be evicted.
