@@ -36,10 +36,18 @@ bool Scheduler::MakeRoom(StepPlan& plan, Survey& survey) {
       ReleaseHead();
       continue;
     }
-    Sequence* victim = ChooseVictim(protected_);
-    INCIPIT_CHECK(victim != nullptr);
-    Preempt(*victim, PreemptionReason::kDecode, plan);
-    lacks_blocks_ = true;
+    if (Sequence* victim = ChooseVictim(); victim != nullptr) {
+      Preempt(*victim, PreemptionReason::kDecode, plan);
+      lacks_blocks_ = true;
+    } else {
+      // Only the protected sequence and the earliest sequence, which waits for a part of its loads,
+      // hold blocks. The earliest sequence must not be preempted. So the earliest sequence computes
+      // instead of waiting, and becomes the protected sequence. The other sequence can then be
+      // preempted.
+      INCIPIT_CHECK(earliest_ != protected_);
+      loading_.erase(std::ranges::find(loading_, earliest_));
+      EndWait(*earliest_);
+    }
     survey = SurveyRunning();
   }
   return true;
@@ -122,7 +130,7 @@ Sequence* Scheduler::FindDisplaced() {
   Sequence* victim = nullptr;
   for (Sequence* sequence : running_) {
     const bool may_continue = HasWork(*sequence) || sequence->needs_next_part();
-    if (sequence == protected_ || !may_continue) continue;
+    if (sequence == protected_ || sequence == earliest_ || !may_continue) continue;
     // Skip sequences that were admitted while an earlier sequence did not fit (is_passing).
     // HeadFitsWithout decides about preemptions of these sequences.
     if (is_blocked_ && sequence->is_passing) continue;
@@ -138,12 +146,13 @@ Sequence* Scheduler::FindDisplaced() {
   return StartLoads(*next, num_found) == LoadStart::kNone ? victim : nullptr;
 }
 
-// Returns the running sequence, other than `kept`, that is preempted first (IsPreemptedBefore).
-// Returns nullptr if there is none.
-Sequence* Scheduler::ChooseVictim(const Sequence* kept) const {
+// Returns the running sequence that is preempted first (IsPreemptedBefore). Returns nullptr if only
+// the protected sequence and the earliest admitted sequence run.
+Sequence* Scheduler::ChooseVictim() const {
   Sequence* victim = nullptr;
   for (Sequence* sequence : running_) {
-    if (sequence == kept || sequence->state != SequenceState::kRunning) continue;
+    if (sequence == protected_ || sequence == earliest_) continue;
+    if (sequence->state != SequenceState::kRunning) continue;
     if (victim == nullptr || IsPreemptedBefore(*sequence, *victim)) victim = sequence;
   }
   return victim;
@@ -186,13 +195,16 @@ void Scheduler::Preempt(Sequence& victim, PreemptionReason reason, StepPlan& pla
   Enqueue(victim);
 }
 
-// Returns the protected sequence, which advances in every step and is never preempted: the earliest
-// admitted sequence that is not passing. A passing sequence was admitted while an earlier sequence
-// did not fit. If all running sequences are passing, returns the earliest admitted sequence.
-Sequence* Scheduler::FindProtected() const {
+// Returns the earliest admitted sequence that is not passing. A passing sequence was admitted while
+// an earlier sequence did not fit. If all running sequences are passing, returns the earliest
+// admitted sequence. Skips sequences without work. If `includes_paused` is false, also skips
+// sequences that wait for the next part of their loads.
+Sequence* Scheduler::FindEarliest(bool includes_paused) const {
   Sequence* first = nullptr;
   for (Sequence* sequence : running_) {
-    if (!HasWork(*sequence)) continue;
+    const bool is_paused =
+        sequence->state == SequenceState::kRunning && sequence->needs_next_part();
+    if (is_paused ? !includes_paused : !HasWork(*sequence)) continue;
     if (!sequence->is_passing) return sequence;
     if (first == nullptr) first = sequence;
   }

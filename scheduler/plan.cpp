@@ -67,8 +67,8 @@ int32_t Scheduler::NumBlocksForOne(const Sequence& sequence) const {
   return cache_.BlocksNeeded(sequence.table, {}, sequence.num_planned + 1);
 }
 
-// Counts the running sequences and the blocks that they need. Also sets `protected_` and
-// `num_promised_`, and collects the running sequences whose prompt is not computed yet in
+// Counts the running sequences and the blocks that they need. Also sets `protected_`, `earliest_`
+// and `num_promised_`, and collects the running sequences whose prompt is not computed yet in
 // `prompts_`.
 Scheduler::Survey Scheduler::SurveyRunning() {
   Survey survey;
@@ -88,7 +88,8 @@ Scheduler::Survey Scheduler::SurveyRunning() {
     num_promised_ += cache_.BlocksNeeded(sequence.table, {}, sequence.length());
     survey.num_prompt_tokens += NumToCompute(sequence);
   }
-  protected_ = FindProtected();
+  protected_ = FindEarliest(false);
+  earliest_ = FindEarliest(true);
   survey.num_urgent_blocks = survey.num_decode_blocks;
   if (protected_ != nullptr && !IsDecoding(*protected_)) {
     survey.num_urgent_blocks += NumBlocksForOne(*protected_);

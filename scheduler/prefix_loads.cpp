@@ -123,31 +123,37 @@ void Scheduler::LoadPart(Sequence& sequence) {
   }
 }
 
-// Ends the wait of each sequence of loading_ whose loads have ended, or that has waited too long. A
-// waiting sequence returns to the queue. A running sequence can continue.
+// Ends the wait of each sequence of loading_ whose loads have ended, or that has waited too long.
 void Scheduler::EndWaits(Time now) {
   tier_->Poll();
   for (size_t i = 0; i < loading_.size();) {
     Sequence& sequence = *loading_[i];
-    PrefixLoads& loads = sequence.loads;
     if (!IsWaitOver(sequence, now)) {
       ++i;
       continue;
     }
-    KeepReady(sequence);
-    loads.is_waiting = false;
-    loads.wait_left = std::max(Duration{}, loads.wait_until - now);
     loading_[i] = loading_.back();
     loading_.pop_back();
-    if (std::exchange(loads.is_paused, false)) {
-      --num_paused_;
-      continue;
-    }
-    sequence.group->wait.Enter(WaitReason::kShare, now);
-    waiting_.Push(sequence);
-    cache_.CountChanges(true);
-    has_arrivals_ = true;
+    EndWait(sequence);
   }
+}
+
+// Ends the wait of `sequence` for loads, and keeps the leading chunks that are ready. A waiting
+// sequence returns to the queue. A running sequence can continue. The caller must remove `sequence`
+// from loading_.
+void Scheduler::EndWait(Sequence& sequence) {
+  PrefixLoads& loads = sequence.loads;
+  KeepReady(sequence);
+  loads.is_waiting = false;
+  loads.wait_left = std::max(Duration{}, loads.wait_until - now_);
+  if (std::exchange(loads.is_paused, false)) {
+    --num_paused_;
+    return;
+  }
+  sequence.group->wait.Enter(WaitReason::kShare, now_);
+  waiting_.Push(sequence);
+  cache_.CountChanges(true);
+  has_arrivals_ = true;
 }
 
 // Returns true if no load of `sequence` is pending, or if `sequence` has waited too long. If the

@@ -183,8 +183,8 @@ struct SchedulerEvents {
 // prompts and waiting sequences.
 //
 // Guarantees:
-// - One running sequence advances in every step and is never preempted (FindProtected). Therefore
-//   every request ends.
+// - One running sequence, the earliest admitted one, advances in every step and is never preempted
+//   (FindEarliest). Therefore every request ends.
 // - A sequence is admitted only if enough blocks stay free for all prompts that are being computed,
 //   and a small reserve for decoding.
 // - If a running sequence computes blocks that a waiting sequence needs, the waiting sequence waits
@@ -195,8 +195,9 @@ struct SchedulerEvents {
 //   to compute the chunks. A waiting sequence holds no blocks, and waits at most load_wait_max.
 // - If staging cannot hold all chunks of a sequence, the chunks are loaded in parts. The sequence
 //   is admitted when the first part is loaded. While the sequence waits for the next part, it holds
-//   the blocks of the earlier parts, can be preempted, and is not the sequence that advances in
-//   every step.
+//   the blocks of the earlier parts, and computes no token. Meanwhile the next sequence advances in
+//   every step. A waiting sequence can be preempted, except the earliest admitted sequence: if no
+//   other sequence can be preempted, the earliest sequence ends its wait and computes.
 // - If the first waiting sequence (the head) does not fit into the cache, later sequences (passing
 //   sequences) may be admitted. The cached prefix of the head is not evicted. As soon as the blocks
 //   of passing sequences suffice for the head, passing sequences are preempted.
@@ -386,6 +387,7 @@ class Scheduler {
   int32_t LoadedOfNextPart(Sequence& sequence, int32_t tokens_max);
   void LoadPart(Sequence& sequence);
   void EndWaits(Time now);
+  void EndWait(Sequence& sequence);
   bool IsWaitOver(Sequence& sequence, Time now);
   void KeepReady(Sequence& sequence);
   void ReleaseTickets(PrefixLoads& loads, size_t num_kept);
@@ -405,11 +407,11 @@ class Scheduler {
   Sequence* LastPassing() const;
   bool PassingTakesPromised(const Survey& survey) const;
   bool ReturnsBefore(const Sequence& victim, const Standing& next) const;
-  Sequence* ChooseVictim(const Sequence* kept) const;
+  Sequence* ChooseVictim() const;
   bool IsPreemptedBefore(const Sequence& a, const Sequence& b) const;
   int32_t NumLost(const Sequence& sequence) const;
   void Preempt(Sequence& victim, PreemptionReason reason, StepPlan& plan);
-  Sequence* FindProtected() const;
+  Sequence* FindEarliest(bool includes_paused) const;
   bool HoldHead();
   void ReleaseHead();
   void SetHead(Sequence* sequence);
@@ -472,6 +474,9 @@ class Scheduler {
 
   // The running sequence that this plan must advance and not preempt, or nullptr.
   Sequence* protected_ = nullptr;
+  // The running sequence that was admitted first: `protected_`, or an earlier sequence that waits
+  // for the next part of its loads. Never preempted.
+  Sequence* earliest_ = nullptr;
   Sequence* head_ = nullptr;  // see head()
   int32_t num_promised_ = 0;  // free blocks that the prompts of running sequences will need
   // Counts of this plan. num_tries_: failed attempts to admit a sequence after the head (the first

@@ -304,6 +304,46 @@ TEST_F(FewBlocksTest, ASequenceBetweenPartsIsPreempted) {
   EXPECT_EQ(tier_.num_tickets(), 0);
 }
 
+// Request 2 starts first and waits for its second part. Requests 3 and 4 decode until no block is
+// free. Request 4 is preempted, although request 2 started earlier and computes nothing.
+TEST_F(FewBlocksTest, ALaterSequenceIsPreemptedBeforeTheEarliestSequenceBetweenParts) {
+  fixture_.Add(Ask(2, 33));
+  WriteFirstPart();
+  tier_.HangLoads();
+  for (const uint64_t id : {3, 4}) {
+    fixture_.Add(SchedulerFixture::Ask(id, 3, 12, static_cast<TokenId>(id)));
+  }
+  do Step();
+  while (fixture_.plan.num_preemptions == 0);
+  ASSERT_EQ(fixture_.scheduler.num_running(), 2);
+  EXPECT_EQ(fixture_.scheduler.running()[0]->request().id, RequestId{2});
+  EXPECT_EQ(fixture_.scheduler.running()[1]->request().id, RequestId{3});
+  EXPECT_EQ(fixture_.scheduler.num_loading(), 1);
+  Finish();
+  EXPECT_EQ(AdmissionOf(2).num_loaded_tokens, 32);
+  EXPECT_EQ(fixture_.OutputOf(2).tokens, expected_);
+}
+
+// Request 3 decodes until no block is free, and no other sequence can be preempted. So request 2
+// ends its wait, computes the tokens of the second part, and advances in this step.
+TEST_F(FewBlocksTest, TheEarliestSequenceComputesInsteadOfItsPreemption) {
+  fixture_.Add(Ask(2, 33));
+  WriteFirstPart();
+  tier_.HangLoads();
+  fixture_.Add(SchedulerFixture::Ask(3, 5, 40));
+  SchedulerFixture::Shares shares;
+  do shares = Step();
+  while (fixture_.plan.num_preemptions == 0);
+  EXPECT_EQ(shares, (SchedulerFixture::Shares{{2, 8}}));
+  EXPECT_EQ(fixture_.scheduler.num_loading(), 0);
+  EXPECT_EQ(tier_.num_tickets(), 0);
+  Finish();
+  EXPECT_EQ(AdmissionOf(2).num_loaded_tokens, 24);
+  EXPECT_EQ(AdmissionOf(2).miss.reason, MissReason::kLoadFailed);
+  EXPECT_EQ(fixture_.OutputOf(2).tokens, expected_);
+  EXPECT_EQ(fixture_.OutputOf(3).tokens.size(), 40u);
+}
+
 // The prompt of request 2 is among the running prompts while the request waits between two parts.
 TEST_F(FewBlocksTest, APromptBetweenPartsDoesNotCountAsWaiting) {
   const Scheduler& scheduler = fixture_.scheduler;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "tests/sim/simulation_run.h"
 
@@ -39,17 +40,13 @@ bool IsAdmitted(const StepPlan::Item& item) {
 
 void Simulation::PlanAndCheck() {
   std::vector<Sequence*> running_before;
-  bool has_paused = false;
+  was_paused_.clear();
   std::map<const Sequence*, uint64_t> ids;  // ids of the requests of running_before
   was_passing_.clear();
   for (Sequence* sequence : scheduler_->running()) {
     if (sequence->request().deadline <= now_ || IsAtItsEnd(*sequence)) continue;
     if (SitsOut(*sequence)) continue;
-    if (sequence->needs_next_part()) {
-      // The sequence may be the protected one, if its loads end now.
-      has_paused = true;
-      continue;
-    }
+    if (sequence->needs_next_part()) was_paused_.insert(sequence);
     running_before.push_back(sequence);
     ids[sequence] = static_cast<uint64_t>(sequence->request().id);
     if (sequence->is_passing) was_passing_.insert(sequence);
@@ -73,7 +70,7 @@ void Simulation::PlanAndCheck() {
     // never planned while another step is in flight.
     const bool may_preempt =
         scheduler_->head() != nullptr || limits_.scheduling == SchedulingKind::kFair;
-    const bool can_plan_ahead = !running_before.empty() && !may_preempt && !has_paused &&
+    const bool can_plan_ahead = !running_before.empty() && !may_preempt && was_paused_.empty() &&
                                 NumBlocksNeeded(running_before) <= cache_->num_free();
     Expect(num_in_flight == 0 || !can_plan_ahead,
            "no second step is planned although free blocks suffice for it");
@@ -84,7 +81,6 @@ void Simulation::PlanAndCheck() {
     Expect(plan_->num_preemptions == 0, "a second step was planned with a preemption");
   CheckBudgets();
   CheckComputedOnce();
-  if (has_paused) running_before.clear();
   CheckOrder(running_before);
   CheckCache();
 }
@@ -176,17 +172,21 @@ void Simulation::CheckComputedOnce() {
   }
 }
 
-// Checks the guarantees of the scheduler about order: the protected (earliest admitted) sequence
-// advances and is not preempted, and at most kOvertakenMax later sequences are admitted before a
-// sequence.
+// Checks the guarantees of the scheduler about order: the earliest admitted sequence advances and
+// is not preempted, and at most kOvertakenMax later sequences are admitted before a sequence. While
+// the earliest admitted sequence waits for a part of its loads, the next sequence must advance.
 void Simulation::CheckOrder(const std::vector<Sequence*>& running_before) {
-  const auto first = std::ranges::find_if(
-      running_before, [&](const Sequence* sequence) { return !was_passing_.contains(sequence); });
-  if (first != running_before.end()) {
-    Expect(IsIn(*plan_, **first),
+  bool is_first = true;
+  for (const Sequence* sequence : running_before) {
+    if (was_passing_.contains(sequence)) continue;
+    const bool is_preempted = sequence->state == SequenceState::kWaiting;
+    Expect(!std::exchange(is_first, false) || !is_preempted,
+           "the earliest admitted sequence was preempted");
+    const bool still_waits = sequence->needs_next_part() && !IsIn(*plan_, *sequence);
+    if (was_paused_.contains(sequence) && (is_preempted || still_waits)) continue;
+    Expect(!is_preempted && IsIn(*plan_, *sequence),
            "a step does not advance the protected (earliest admitted) sequence");
-    Expect((*first)->state != SequenceState::kWaiting,
-           "the protected (earliest admitted) sequence was preempted");
+    break;
   }
   for (const Sequence* sequence : scheduler_->running()) {
     Expect(!sequence->loads.is_paused || now_ < sequence->loads.wait_until,

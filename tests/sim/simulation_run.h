@@ -115,6 +115,8 @@ class Simulation {
   // Sequences that counted as passing before the latest plan: they started before an earlier
   // sequence that did not fit into the cache.
   std::set<const Sequence*> was_passing_;
+  // Sequences that waited for the next part of their loads before the latest plan.
+  std::set<const Sequence*> was_paused_;
   StepResult result_;
 
   std::vector<std::vector<TokenId>> prefixes_;
