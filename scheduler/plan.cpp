@@ -43,6 +43,7 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   if (tier_ != nullptr) EndWaits(now);
   Survey survey = SurveyRunning();
   if (!MakeRoom(plan, survey)) return;
+  ReserveForProtected(survey);
   AddDecodes(survey, plan);
   decode_shape_ = plan.shape;
   prompt_room_ = PromptRoom(survey, plan);
@@ -189,18 +190,36 @@ Duration Scheduler::TtftTarget() const {
   return std::max(kTtftMin, FromSeconds(kPromptRatio * ToSeconds(alone)));
 }
 
-// Adds one token of each decoding sequence to the step. The protected sequence, which must advance
-// in every step, comes first. The other sequences follow in the order of admission. If the
-// protected sequence still computes its prompt, one token of the step is left for this prompt.
+// Keeps blocks and one token of the step for the protected sequence, which must advance in every
+// step, if the sequence still computes its prompt. A step that only writes a part of the loads of
+// the sequence computes no token of the sequence. Such a step needs blocks for the part.
+void Scheduler::ReserveForProtected(const Survey& survey) {
+  num_reserved_ = num_reserved_tokens_ = 0;
+  if (protected_ == nullptr || IsDecoding(*protected_)) return;
+  BlockTable& table = protected_->table;
+  const int32_t num_blocks =
+      static_cast<int32_t>(table.blocks.size()) + cache_.num_free() - survey.num_decode_blocks;
+  const int32_t num_fitting = num_blocks * cache_.block_size() - protected_->num_planned;
+  const int32_t num_loaded = LoadedOfNextPart(*protected_, num_fitting);
+  if (num_loaded > 0 && protected_->loads.has_next_part()) {
+    num_reserved_ = cache_.BlocksNeeded(table, {}, protected_->num_planned + num_loaded);
+    return;
+  }
+  num_reserved_ = NumBlocksForOne(*protected_);
+  num_reserved_tokens_ = 1;
+}
+
+// Adds one token of each decoding sequence to the step. The protected sequence comes first. The
+// other sequences follow in the order of admission. Leaves the tokens that ReserveForProtected
+// keeps.
 void Scheduler::AddDecodes(const Survey& survey, StepPlan& plan) {
   if (survey.num_decoding == 0) return;
   const auto decode = [&](Sequence& sequence) {
     INCIPIT_CHECK(cache_.AllocateSlots(sequence.table, {}, sequence.num_planned + 1));
     AddItem(sequence, 1, 0, plan);
   };
-  const bool is_decoding = IsDecoding(*protected_);
-  const int32_t budget = options_.step_tokens_max - (is_decoding ? 0 : 1);
-  if (is_decoding) decode(*protected_);
+  const int32_t budget = options_.step_tokens_max - num_reserved_tokens_;
+  if (IsDecoding(*protected_)) decode(*protected_);
   for (Sequence* sequence : running_) {
     if (plan.num_tokens >= budget) return;
     if (sequence != protected_ && IsDecoding(*sequence)) decode(*sequence);
@@ -237,8 +256,8 @@ bool Scheduler::IsComputedBefore(const Sequence& a, const Sequence& b) const {
 // 3. The remaining running prompts.
 // 4. The remaining waiting sequences.
 //
-// Reserves a quarter of the tokens for the oldest running prompt (the smallest OrderKey). Reserves
-// one token for the protected sequence, which must advance in each step.
+// Reserves a quarter of the tokens for the oldest running prompt (the smallest OrderKey), and the
+// tokens that ReserveForProtected keeps for the protected sequence.
 void Scheduler::AddPrompts(Time now, StepPlan& plan, int32_t room) {
   const bool may_admit =
       !lacks_blocks_ && num_waiting() > 0 && num_running() < options_.running_max;
@@ -252,8 +271,7 @@ void Scheduler::AddPrompts(Time now, StepPlan& plan, int32_t room) {
     if (oldest == nullptr || prompt->standing.key < oldest->standing.key) oldest = prompt;
   }
   int32_t for_oldest = oldest == nullptr ? 0 : (room + 3) / 4;
-  int32_t for_protected = std::ranges::find(prompts_, protected_) == prompts_.end() ? 0 : 1;
-  num_reserved_ = for_protected > 0 ? NumBlocksForOne(*protected_) : 0;
+  int32_t for_protected = num_reserved_tokens_;
   const auto room_for = [&](const Sequence& sequence) {
     int32_t reserved = 0;
     if (&sequence != oldest) reserved += for_oldest;

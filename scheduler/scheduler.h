@@ -329,6 +329,7 @@ class Scheduler {
   int64_t NumBacklogTokens(const Survey& survey) const;
   bool IsUrgent(int64_t num_tokens, double tokens_per_second) const;
   int32_t PromptTokensPerStep(const StepShape& decode_part, int64_t num_left) const;
+  void ReserveForProtected(const Survey& survey);
   void AddDecodes(const Survey& survey, StepPlan& plan);
   bool IsComputedBefore(const Sequence& a, const Sequence& b) const;
   void AddPrompts(Time now, StepPlan& plan, int32_t room);
@@ -483,7 +484,8 @@ class Scheduler {
   // waiting sequence, which does not fit into the cache). num_parks_: sequences that began to wait
   // for a prefix that a running sequence computes.
   int32_t num_tries_ = 0, num_parks_ = 0;
-  int32_t num_reserved_ = 0;  // free blocks that this plan keeps for the sequence `protected_`
+  // Free blocks, and tokens of the step, that this plan keeps for the sequence `protected_`.
+  int32_t num_reserved_ = 0, num_reserved_tokens_ = 0;
   // True if this plan has preempted sequences because decoding sequences lacked free blocks. The
   // plan then admits no sequence.
   bool lacks_blocks_ = false;

@@ -359,6 +359,8 @@ BUGS = CACHE_BUGS + [
         "if (num_loaded > 0) AddWrites(item, plan);", "if (num_loaded > 0) { AddWrites(item, plan); ReleaseLoads(sequence); }"),
     Bug("staging memory is never released after the step that read the memory", "scheduler/commit.cpp",
         "if (item.num_loaded > 0) CommitPart(item);", "", test="scheduler_test"),
+    Bug("a step that only writes a part of a prefix keeps a token for the sequence of the part", "scheduler/plan.cpp",
+        "if (num_loaded > 0 && protected_->loads.has_next_part()) {", "if (num_loaded < 0) {", test="scheduler_test"),
     Bug("a request computes tokens before the next part of its prefix is loaded", "scheduler/admit.cpp",
         "sequence.loads.has_next_part() ? 0 : std::min(num_missing, room);", "std::min(num_missing, room);"),
     Bug("after a step fails, the loaded blocks of the failed step are not written again", "scheduler/commit.cpp",

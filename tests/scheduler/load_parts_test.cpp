@@ -368,5 +368,30 @@ TEST_F(FewBlocksTest, APromptBetweenPartsDoesNotCountAsWaiting) {
   EXPECT_EQ(scheduler.num_waiting_prompt_tokens(), 0);
 }
 
+// Staging holds one chunk, so the chunks of request 1 arrive in four parts.
+class OneSlotTest : public LoadsTest {
+ protected:
+  OneSlotTest()
+      : LoadsTest({.shape = kLoadsShape, .staging_slots = 1, .polls_max = 0},
+                  {.step_tokens_max = 2, .running_max = 8, .chunk_events_max = 1}) {}
+};
+
+// Requests 3 and 4 decode. Request 2 started first, but needs no token of the step that writes its
+// second part.
+TEST_F(OneSlotTest, AStepThatOnlyWritesAPartKeepsNoTokenForItsSequence) {
+  fixture_.Add(Ask(2, 33));
+  do Step();
+  while (fixture_.plan.writes.empty());
+  for (const uint64_t id : {3, 4}) {
+    fixture_.Add(SchedulerFixture::Ask(id, 1, 30, static_cast<TokenId>(id)));
+  }
+  EXPECT_EQ(Step(), (SchedulerFixture::Shares{{3, 1}, {4, 1}}));
+  EXPECT_EQ(Step(), (SchedulerFixture::Shares{{3, 1}, {4, 1}, {2, 0}}));
+  EXPECT_EQ(fixture_.plan.writes.size(), 2u);
+  Finish();
+  EXPECT_EQ(AdmissionOf(2).num_loaded_tokens, 32);
+  EXPECT_EQ(fixture_.OutputOf(2).tokens, expected_);
+}
+
 }  // namespace
 }  // namespace incipit

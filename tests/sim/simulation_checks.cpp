@@ -99,8 +99,6 @@ void Simulation::CheckBudgets() {
   const int32_t budget = limits_.step_tokens_max;
   int32_t num_tokens = 0, num_missing_blocks = 0;
   bool admits = false, continues_prompt = false;
-  // True: an item computes no token. The plan may have kept one token for its sequence.
-  bool has_writes_only = false;
   for (const StepPlan::Item& item : plan_->items) {
     const Sequence& sequence = *item.sequence;
     num_tokens += item.num_tokens;
@@ -113,7 +111,6 @@ void Simulation::CheckBudgets() {
         "a second step was planned with a sequence that ends or starts choices in the first step");
     const int32_t token_end = item.first_token + item.num_tokens;
     Expect(item.num_tokens > 0 || item.num_loaded > 0, "an item without tokens");
-    has_writes_only |= item.num_tokens == 0;
     counts_.load_parts += item.num_tokens == 0;
     const bool is_loaded = item.num_loaded > 0 && sequence.num_in_flight == 1 &&
                            item.first_token - item.num_loaded == sequence.num_computed;
@@ -132,7 +129,7 @@ void Simulation::CheckBudgets() {
     counts_.sat_out += sits_out;
     Expect(!continues_prompt || !left_out,
            "a step has prompt tokens but leaves out a decoding sequence");
-    Expect(!left_out || plan_->num_tokens >= budget - has_writes_only,
+    Expect(!left_out || plan_->num_tokens >= budget,
            "a step with room for more tokens leaves out a decoding sequence");
   }
   Expect(num_tokens == plan_->num_tokens,
