@@ -97,10 +97,11 @@ void BindDiskCache(Options& o, Flags& flags) {
                 "private to the user of the server. Default: empty, no disk cache.",
                 kSecret},
                o.disk_cache);
-  flags.Bytes({"disk-cache-size", "SIZE",
-               "Maximum size of all files in --disk-cache. If the folder is full, the oldest files "
-               "are deleted. At least 256 MiB."},
-              o.disk_cache_size, {0, int64_t{64} << 40});
+  flags.Bytes(
+      {"disk-cache-size", "SIZE",
+       "Maximum size of all files in --disk-cache. If the folder is full, the least recently "
+       "used files are deleted. At least 256 MiB."},
+      o.disk_cache_size, {0, int64_t{64} << 40});
   flags.Real(
       {"tier-tenant-share-max", "X",
        "Maximum share of --disk-cache-size for the chunks of one tenant (x-tenant-id). Chunks "

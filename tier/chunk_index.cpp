@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <new>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -59,7 +60,7 @@ void ChunkIndex::Link(uint32_t id, ChunkLocation at) {
   Entry& entry = entries_[id];
   SegmentList& list = ListOf(at.segment);
   entry.chunk.at = at;
-  entry.last_use = 0;
+  newest_segment_ = std::max(newest_segment_, at.segment);
   entry.previous_in_segment = kNone;
   entry.next_in_segment = list.first;
   if (list.first != kNone) entries_[list.first].previous_in_segment = id;
@@ -68,10 +69,12 @@ void ChunkIndex::Link(uint32_t id, ChunkLocation at) {
 
 void ChunkIndex::Unlink(uint32_t id) {
   const Entry& entry = entries_[id];
+  SegmentList& list = ListOf(entry.chunk.at.segment);
+  list.median_min = 0;
   if (entry.previous_in_segment != kNone) {
     entries_[entry.previous_in_segment].next_in_segment = entry.next_in_segment;
   } else {
-    ListOf(entry.chunk.at.segment).first = entry.next_in_segment;
+    list.first = entry.next_in_segment;
   }
   if (entry.next_in_segment != kNone) {
     entries_[entry.next_in_segment].previous_in_segment = entry.previous_in_segment;
@@ -87,6 +90,7 @@ bool ChunkIndex::Insert(const IndexedChunk& chunk, uint64_t tenant) {
     tenants_.Remove(entries_[id].chunk.tenant_counter);
     entries_[id].chunk.tenant_counter = tenants_.Add(tenant);
     Link(id, chunk.at);
+    entries_[id].last_use = newest_segment_;
     return true;
   }
   if (size_ == capacity_) return false;
@@ -103,6 +107,7 @@ bool ChunkIndex::Insert(const IndexedChunk& chunk, uint64_t tenant) {
   entry.next_of_key = std::exchange(of_key, id);
   entry.next_of_parent = std::exchange(of_parent, id);
   Link(id, chunk.at);
+  entry.last_use = newest_segment_;
   ++size_;
   return true;
 }
@@ -127,6 +132,7 @@ bool ChunkIndex::Move(const BlockHash& key, ChunkLocation from, ChunkLocation to
   if (id == kNone || entries_[id].chunk.at != from) return false;
   Unlink(id);
   Link(id, to);
+  if (from.segment == kNoSegment) entries_[id].last_use = newest_segment_;
   return true;
 }
 
@@ -153,7 +159,7 @@ void ChunkIndex::Touch(const BlockHash& key, uint8_t priority) {
   const uint32_t id = FindEntry(key);
   if (id == kNone) return;
   Entry& entry = entries_[id];
-  entry.last_use = ++use_count_;
+  entry.last_use = newest_segment_;
   entry.chunk.priority = std::max(entry.chunk.priority, priority);
 }
 
@@ -161,7 +167,7 @@ void ChunkIndex::AddHit(const BlockHash& key) {
   const uint32_t id = FindEntry(key);
   if (id == kNone) return;
   Entry& entry = entries_[id];
-  entry.last_use = ++use_count_;
+  entry.last_use = newest_segment_;
   if (entry.hits != std::numeric_limits<uint32_t>::max()) ++entry.hits;
 }
 
@@ -170,18 +176,18 @@ std::vector<ChunkUses> ChunkIndex::ListUses(size_t num_max) const {
   for (const SegmentList& list : segments_) {
     if (list.segment == kNoSegment) continue;  // chunks that are not written yet
     for (uint32_t id = list.first; id != kNone; id = entries_[id].next_in_segment) {
-      if (entries_[id].last_use != 0 || entries_[id].hits != 0) ids.push_back(id);
+      const Entry& entry = entries_[id];
+      if (entry.last_use != list.segment || entry.hits != 0) ids.push_back(id);
     }
   }
-  std::ranges::sort(ids, {}, [&](uint32_t id) { return entries_[id].last_use; });
+  std::ranges::stable_sort(ids, {}, [&](uint32_t id) { return entries_[id].last_use; });
   const size_t num_dropped = ids.size() - std::min(ids.size(), num_max);
   std::vector<ChunkUses> uses;
   uses.reserve(ids.size() - num_dropped);
   for (const uint32_t id : std::span(ids).subspan(num_dropped)) {
     const Entry& entry = entries_[id];
-    uses.push_back({.key = entry.chunk.key.prefix(),
-                    .hits = entry.hits,
-                    .is_used = entry.last_use != 0 ? 1u : 0u});
+    uses.push_back(
+        {.key = entry.chunk.key.prefix(), .hits = entry.hits, .last_use = entry.last_use});
   }
   return uses;
 }
@@ -191,7 +197,7 @@ void ChunkIndex::RestoreUses(std::span<const ChunkUses> uses) {
     for (uint32_t id = *BucketOf(chunk.key, by_key_); id != kNone; id = entries_[id].next_of_key) {
       if (entries_[id].chunk.key.prefix() != chunk.key) continue;
       entries_[id].hits = chunk.hits;
-      if (chunk.is_used != 0) entries_[id].last_use = ++use_count_;
+      entries_[id].last_use = std::min(chunk.last_use, newest_segment_);
     }
   }
 }
@@ -207,22 +213,63 @@ size_t ChunkIndex::EraseSegment(uint32_t segment) {
   return num_removed;
 }
 
-void ChunkIndex::ListKept(uint32_t segment, size_t num_max, int64_t now_s,
+// Returns the last use of the record in the middle, if the records are sorted by their last use.
+// With an even number of records, returns the older of the two records in the middle.
+uint32_t ChunkIndex::MedianOf(const SegmentList& list, size_t num_records,
+                              std::vector<uint32_t>& scratch) const {
+  scratch.clear();
+  for (uint32_t id = list.first; id != kNone; id = entries_[id].next_in_segment) {
+    scratch.push_back(entries_[id].last_use);
+  }
+  const size_t middle = num_records / 2;
+  if (scratch.size() <= middle) return 0;
+  const auto median = scratch.begin() + static_cast<ptrdiff_t>(middle);
+  std::ranges::nth_element(scratch, median, std::ranges::greater());
+  return *median;
+}
+
+SegmentUse ChunkIndex::FindLeastUsed(std::span<const uint32_t> segments, size_t num_records,
+                                     std::vector<uint32_t>& scratch) {
+  for (const uint32_t segment : segments) ListOf(segment);  // the index may have no chunk of it
+  SegmentUse found;
+  for (int i = 0; i < kMediansMax; ++i) {
+    SegmentList* least = nullptr;
+    size_t next = 0;
+    for (SegmentList& list : segments_) {
+      while (next < segments.size() && segments[next] < list.segment) ++next;
+      if (next == segments.size()) break;
+      if (segments[next] != list.segment) continue;
+      if (least == nullptr || list.median_min < least->median_min) least = &list;
+    }
+    INCIPIT_CHECK(least != nullptr);
+    const uint32_t median = MedianOf(*least, num_records, scratch);
+    if (found.segment == kNoSegment || median < found.median) found = {least->segment, median};
+    // No other median is below the bound of `least`.
+    if (median == std::exchange(least->median_min, median)) break;
+  }
+  scratch.clear();
+  return found;
+}
+
+void ChunkIndex::ListKept(const SegmentUse& segment, size_t num_max, int64_t now_s,
                           std::vector<uint32_t>& indexes) const {
-  const auto list = std::ranges::find(segments_, segment, &SegmentList::segment);
+  const auto list = std::ranges::find(segments_, segment.segment, &SegmentList::segment);
   if (list == segments_.end()) return;
+  const double age_max = kKeptAgeMax * AgeOf(segment.median);
   const size_t begin = indexes.size();
   // First collect the ids of the entries. After the sort, replace the ids by record indexes.
   for (uint32_t id = list->first; id != kNone; id = entries_[id].next_in_segment) {
     const Entry& entry = entries_[id];
     const bool has_expired = entry.chunk.expires_s != 0 && entry.chunk.expires_s <= now_s;
-    const bool is_kept = entry.last_use != 0 || entry.chunk.priority > kRetentionPriorityDefault;
+    const bool is_kept =
+        AgeOf(entry.last_use) < age_max || entry.chunk.priority > kRetentionPriorityDefault;
     if (is_kept && !has_expired) indexes.push_back(id);
   }
   const auto collected = std::span(indexes).subspan(begin);
   const size_t count = std::min(num_max, collected.size());
   const auto rank_of = [&](uint32_t id) {
-    return std::pair(entries_[id].chunk.priority, entries_[id].last_use);
+    const Entry& entry = entries_[id];
+    return std::tuple(entry.chunk.priority, entry.last_use, ~entry.chunk.at.index);
   };
   std::ranges::partial_sort(collected, collected.begin() + static_cast<ptrdiff_t>(count),
                             std::ranges::greater(), rank_of);

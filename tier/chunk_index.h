@@ -40,6 +40,12 @@ struct IndexedChunk {
   ChunkLocation at;
 };
 
+// A segment and the median of the last uses of its records.
+struct SegmentUse {
+  uint32_t segment = kNoSegment;
+  uint32_t median = 0;
+};
+
 // Converts an expiry and a retention priority, which may come from a file, to the types of
 // IndexedChunk.
 inline uint32_t ClampExpiry(int64_t expires_s) {
@@ -51,11 +57,20 @@ inline uint8_t ClampPriority(int64_t priority) {
   return static_cast<uint8_t>(std::clamp<int64_t>(priority, 0, kRetentionPriorityMax));
 }
 
+// The unit of time of the index is the write of a segment. The last use of a chunk is the number of
+// the newest segment at the time of the use, and the age of a chunk is the number of segments that
+// were begun since. A chunk is used when it is stored, and by Touch and AddHit. A move is no use.
+//
 // Two threads must not call functions at the same time. Only the constructor allocates memory, with
 // two exceptions: the list of segments may grow, and some comments state that a function may
 // allocate memory.
 class ChunkIndex {
  public:
+  static constexpr int kMediansMax = 64;
+  // A lower value means fewer writes, a higher value more hits
+  // (docs/lab/2026-11-27-disk-reclaim.md).
+  static constexpr double kKeptAgeMax = 0.75;
+
   // Creates an empty index for at most `capacity` chunks in about `num_segments` segments.
   explicit ChunkIndex(uint32_t capacity, uint32_t num_segments = 64);
 
@@ -66,7 +81,7 @@ class ChunkIndex {
   // function that is not const.
   const IndexedChunk* Find(const BlockHash& key) const;
   // Changes the location of the chunk `key` from `from` to `to`. Returns false if the index does
-  // not have the chunk at `from`. The chunk counts as not used after the change.
+  // not have the chunk at `from`. If the chunk was not written before, the change is a use.
   bool Move(const BlockHash& key, ChunkLocation from, ChunkLocation to);
   // Lowers the priority of the chunk `key` to the default if the priority is higher.
   void EndHighPriority(const BlockHash& key);
@@ -75,30 +90,42 @@ class ChunkIndex {
   // Returns true if the index has the chunk `key` at the location `at`.
   bool Has(const BlockHash& key, ChunkLocation at) const;
   // Records a use of the chunk `key` by a request with the retention priority `priority`. Raises
-  // the priority of the chunk to `priority` if the priority is lower. If Touch is called for
-  // several chunks, the chunk of the last call is the most recently used chunk.
+  // the priority of the chunk to `priority` if the priority is lower.
   void Touch(const BlockHash& key, uint8_t priority = 0);
   // Records a use of the chunk `key` by a load, and adds 1 to the hits of the chunk.
   void AddHit(const BlockHash& key);
 
   // Removes all chunks of the segment `segment`. Returns the number of removed chunks.
   size_t EraseSegment(uint32_t segment);
-  // Appends to `indexes` the record indexes of the chunks of `segment` that are worth keeping: the
-  // chunks that were used since they were written, and the chunks with a priority above the
-  // default. Appends at most `num_max` chunks: highest priority first, and among equal priorities
-  // the most recently used chunk first. Skips chunks that have expired at the time `now_s`.
-  // Allocates no memory if the capacity of `indexes` is the number of records of a segment.
-  void ListKept(uint32_t segment, size_t num_max, int64_t now_s,
+  // Returns the segment with the oldest median of last uses among `segments`, and the oldest
+  // segment among equal medians. A record without a chunk in the index counts as never used (0).
+  // REQUIRES: `segments` is sorted and not empty, `num_records` is the number of records of a
+  // segment, and `scratch` is empty.
+  //
+  // The function computes the medians of at most kMediansMax segments. If more medians have changed
+  // since the last call, the result may be a segment with a newer median. Allocates no memory if
+  // the capacity of `scratch` is `num_records` and the index knows `segments`.
+  SegmentUse FindLeastUsed(std::span<const uint32_t> segments, size_t num_records,
+                           std::vector<uint32_t>& scratch);
+  // Appends to `indexes` the record indexes of the chunks of `segment.segment` that are worth
+  // keeping: the chunks that are clearly younger than the median (age below kKeptAgeMax of the age
+  // of segment.median), and the chunks with a priority above the default. Appends at most `num_max`
+  // chunks: highest priority first, then the youngest chunk first, then the first record first. So
+  // the beginning of a prompt is kept rather than its end. Skips chunks that have expired at the
+  // time `now_s`. Allocates no memory if the capacity of `indexes` is the number of records of a
+  // segment.
+  void ListKept(const SegmentUse& segment, size_t num_max, int64_t now_s,
                 std::vector<uint32_t>& indexes) const;
 
   // Returns a chunk on the disk that has expired at the time `now_s`, or null. Each call examines
   // only the next `num_visits` chunks of the index.
   const IndexedChunk* NextExpired(int64_t now_s, uint32_t num_visits);
 
-  // Returns the uses of the chunks that have any, least recently used first: at most `num_max`
-  // chunks, without the least recently used ones. Allocates memory.
+  // Returns the uses of the chunks that have hits, or whose last use is not the write of their
+  // segment: at most `num_max` chunks, the oldest first, without the oldest ones. Allocates memory.
   std::vector<ChunkUses> ListUses(size_t num_max) const;
-  // Sets the uses of all chunks that the index has. REQUIRES: `uses` has the order of ListUses.
+  // Sets the uses of the chunks that the index has. `uses` may come from a file and have any
+  // values.
   void RestoreUses(std::span<const ChunkUses> uses);
 
   // Removes the chunk `key` and all chunks that follow the chunk in any sequence. Also removes each
@@ -127,12 +154,15 @@ class ChunkIndex {
     uint32_t next_of_key = kNone;     // next entry in the same bucket of `by_key_`
     uint32_t next_of_parent = kNone;  // next entry in the same bucket of `by_parent_`
     uint32_t next_in_segment = kNone, previous_in_segment = kNone;
-    uint32_t last_use = 0;  // 0: not used since the record was written
+    uint32_t last_use = 0;
     uint32_t hits = 0;
   };
   struct SegmentList {
     uint32_t segment = kNoSegment;
     uint32_t first = kNone;
+    // Not above the present median of the last uses. Uses only raise a median, and Unlink sets this
+    // bound to 0.
+    uint32_t median_min = 0;
   };
   struct Free {
     void operator()(void* memory) const { std::free(memory); }
@@ -146,6 +176,9 @@ class ChunkIndex {
   uint32_t FindEntry(const BlockHash& key) const;
   // Returns the list of `segment`. Adds an empty list if there is none.
   SegmentList& ListOf(uint32_t segment);
+  uint32_t MedianOf(const SegmentList& list, size_t num_records,
+                    std::vector<uint32_t>& scratch) const;
+  uint32_t AgeOf(uint32_t last_use) const { return newest_segment_ - last_use; }
   void Link(uint32_t id, ChunkLocation at);
   void Unlink(uint32_t id);
   void Remove(uint32_t id);
@@ -164,8 +197,8 @@ class ChunkIndex {
   uint32_t num_created_ = 0;           // entries that were in use at any time
   uint32_t free_ = kNone;              // list of unused entries, linked by next_of_key
   uint32_t size_ = 0;
-  uint32_t use_count_ = 0;
-  uint32_t next_visited_ = 1;  // entry that NextExpired examines next
+  uint32_t newest_segment_ = kNoSegment;  // highest segment number of any chunk so far
+  uint32_t next_visited_ = 1;             // entry that NextExpired examines next
   TenantChunks tenants_;
 };
 

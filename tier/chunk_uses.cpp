@@ -10,7 +10,7 @@ namespace incipit {
 namespace {
 
 constexpr uint64_t kUsesMagic = 0x5345'5355'4b43'4e49;  // "INCKUSES"
-constexpr uint32_t kUsesVersion = 1;
+constexpr uint32_t kUsesVersion = 2;
 
 struct UsesHeader {
   uint64_t magic = kUsesMagic;

@@ -18,10 +18,9 @@ inline constexpr char kUsesSuffix[] = ".uses";
 
 // The uses of one chunk.
 struct ChunkUses {
-  uint64_t key = 0;   // first 8 bytes of the key
-  uint32_t hits = 0;  // number of loads since the chunk was stored
-  // 1 if the chunk was used since its record was written, and otherwise 0.
-  uint32_t is_used = 0;
+  uint64_t key = 0;       // first 8 bytes of the key
+  uint32_t hits = 0;      // number of loads since the chunk was stored
+  uint32_t last_use = 0;  // number of the newest segment at the last use; see ChunkIndex
 
   friend bool operator==(const ChunkUses&, const ChunkUses&) = default;
 };

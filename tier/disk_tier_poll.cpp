@@ -152,18 +152,26 @@ void DiskTier::ApplyMoved(const Completion& completion) {
   index_->EndHighPriority(completion.key);
 }
 
+// Chooses the segment that the writer thread removes, and the chunks that it moves before.
 void DiskTier::ApplyReclaimWanted(Completion& completion) {
   if (completion.epoch != epoch_ || state_ != TierState::kOn) return;
-  const uint32_t segment = completion.at.segment;
+  const ReclaimableSegments& segments = completion.reclaimable;
   std::vector<uint32_t>& moved = completion.moved;
+  const size_t num_records = moved.capacity();
+  const SegmentUse least = index_->FindLeastUsed(segments.own, num_records, moved);
+  // The chunks of other fingerprints count as used when they were written.
+  if (segments.oldest_other != kNoSegment && segments.oldest_other < least.median) {
+    io_->queues().PushControl({.kind = ControlJob::Kind::kReclaim, .epoch = epoch_});
+    return;
+  }
   // At most half of a segment is moved, so that the newest segment keeps room for new chunks.
-  index_->ListKept(segment, moved.capacity() / 2, options_.unix_seconds(), moved);
+  index_->ListKept(least, num_records / 2, options_.unix_seconds(), moved);
   size_t count = 0;
   const Time now = options_.clock->Now();
   while (count < moved.size() && budget_.Take(layout_.record_bytes, now)) ++count;
   moved.resize(count);
   io_->queues().PushControl({.kind = ControlJob::Kind::kReclaim,
-                             .segment = segment,
+                             .segment = least.segment,
                              .moved = std::move(moved),
                              .epoch = epoch_});
 }

@@ -68,7 +68,7 @@ void DiskWriter::Open() {
   if (!status.ok()) return Fail(std::move(status));
   RestoreUses(*index);
   clears_at_open_ = false;
-  waits_for_reclaim_ = false;
+  waits_for_reclaim_ = removes_other_ = false;
   is_open_ = true;
   opened_ = SteadyClock().Now();
   io_.num_bytes_.store(segments_.num_bytes(), std::memory_order_relaxed);
@@ -173,6 +173,10 @@ absl::Status DiskWriter::RemoveErased() {
 void DiskWriter::Reclaim(const ControlJob& job) {
   if (!is_open_ || job.epoch != epoch_) return;
   waits_for_reclaim_ = false;
+  if (job.segment == kNoSegment) {
+    removes_other_ = true;
+    return;
+  }
   moved_.clear();
   absl::Status status = MoveRecords(job.segment, job.moved);
   // MoveRecords does not move all records then. The next server reclaims the segment.
@@ -239,15 +243,22 @@ void DiskWriter::KeepUses(const ChunkIndex& index) {
 
 void DiskWriter::AskForRoom() {
   if (waits_for_reclaim_ || (!segments_.IsHalfFull() && !held_store_)) return;
-  const absl::StatusOr<std::optional<uint32_t>> oldest = segments_.SegmentToReclaim();
-  if (!oldest.ok()) return Fail(oldest.status());
-  if (!*oldest) return;
+  if (removes_other_) {
+    if (!held_store_) return;
+    removes_other_ = false;
+    const absl::Status status = segments_.RemoveOldestOther();
+    if (!status.ok()) Fail(status);
+    return;
+  }
+  absl::StatusOr<std::optional<ReclaimableSegments>> segments = segments_.SegmentsToReclaim();
+  if (!segments.ok()) return Fail(segments.status());
+  if (!*segments) return;
   waits_for_reclaim_ = true;
   std::vector<uint32_t> moved;
   moved.reserve(segments_.records_per_segment());
   io_.queues_.Complete({.kind = Kind::kReclaimWanted,
-                        .at = {**oldest, 0},
                         .epoch = epoch_,
+                        .reclaimable = **std::move(segments),
                         .moved = std::move(moved)},
                        true);
 }

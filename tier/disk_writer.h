@@ -39,9 +39,8 @@ class DiskWriter {
   void Reclaim(const ControlJob& job);
   absl::Status MoveRecords(uint32_t segment, const std::vector<uint32_t>& indexes);
   void Clear(uint64_t generation);
-  // If the oldest segment must be reclaimed before a new segment fits, asks the engine thread for a
-  // kReclaim job. Asks only if the newest segment is at least half full, or if a store waits for
-  // room.
+  // If a segment must be reclaimed before a new segment fits, asks the engine thread for a kReclaim
+  // job. Asks only if the newest segment is at least half full, or if a store waits for room.
   void AskForRoom();
   absl::Status RemoveErased();
   // Removes all segments of the fingerprint, and the uses of their chunks.
@@ -57,7 +56,10 @@ class DiskWriter {
   bool is_locked_out_ = false;  // another process holds the lock
   bool clears_at_open_ = false;
   bool waits_for_reclaim_ = false;
-  std::optional<StoreJob> held_store_;  // a store that waits until an old segment is reclaimed
+  // True if the last kReclaim job has chosen the oldest segment of other fingerprints, and the
+  // segment is not removed yet.
+  bool removes_other_ = false;
+  std::optional<StoreJob> held_store_;  // a store that waits until a segment is reclaimed
   uint64_t epoch_ = 0;                  // number of times that the tier was turned on
   uint64_t generation_ = 0;             // number of calls of PrefixTier::Clear
   Time opened_{}, next_attempt_{};

@@ -15,6 +15,7 @@
 #include "base/mutex.h"
 #include "tier/chunk_index.h"
 #include "tier/record.h"
+#include "tier/segment_store.h"
 
 namespace incipit {
 
@@ -54,7 +55,9 @@ struct StoreJob {
 struct ControlJob {
   // kErase: makes the records at `erased` invalid. kCancelStore: drops the store `serial` of the
   // staging slot `slot`, or makes its record invalid if the record is written. kReclaim: moves the
-  // records `moved` of segment `segment` to the newest segment, and removes segment `segment`.
+  // records `moved` of segment `segment` to the newest segment, and removes segment `segment`. If
+  // `segment` is kNoSegment, removes the oldest segment of other fingerprints, but only when the
+  // newest segment is full.
   // kClear: removes all segments. kTurnOff: turns the tier off because of `status`. kDiscard:
   // destroys `index`. kKeepUses: writes the uses of the chunks in `index` to a file.
   enum class Kind : uint8_t {
@@ -81,9 +84,9 @@ struct ControlJob {
 // A result of an I/O thread.
 struct Completion {
   // kLoaded, kStored: the job of staging slot `slot` has ended. kMoved: the record of `key` is now
-  // at `at` instead of `from`. kReclaimWanted: the writer waits for a kReclaim job for the segment
-  // at.segment. kReclaimed: the segment at.segment is removed. kOn, kOff, kLocked: the new state of
-  // the tier.
+  // at `at` instead of `from`. kReclaimWanted: the writer waits for a kReclaim job for one of the
+  // segments `reclaimable`. kReclaimed: the segment at.segment is removed. kOn, kOff, kLocked: the
+  // new state of the tier.
   enum class Kind : uint8_t {
     kLoaded,
     kStored,
@@ -106,7 +109,9 @@ struct Completion {
   uint64_t epoch = 0;
   uint64_t generation = 0;
   std::unique_ptr<ChunkIndex> index{};  // kOn: the records on the disk
-  std::vector<uint32_t> moved{};        // kReclaimWanted: memory for ControlJob::moved
+  ReclaimableSegments reclaimable{};    // kReclaimWanted
+  // kReclaimWanted: memory for ControlJob::moved, with room for the records of a segment.
+  std::vector<uint32_t> moved{};
 };
 
 // All functions are thread-safe. The mutex is never held during I/O.

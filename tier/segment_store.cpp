@@ -216,15 +216,30 @@ absl::Status SegmentStore::Erase(ChunkLocation at) {
   return (*file)->Write(layout_.OffsetOf(at.index), page_.bytes());
 }
 
-absl::StatusOr<std::optional<uint32_t>> SegmentStore::SegmentToReclaim() {
+absl::StatusOr<std::optional<ReclaimableSegments>> SegmentStore::SegmentsToReclaim() {
   while (!FitsOneMore() && !segments_.empty()) {
-    const Segment& oldest = segments_.front();
-    if (active_ && oldest.is_own && oldest.number == active_->number) return std::nullopt;
-    if (oldest.is_own) return oldest.number;
+    if (segments_.front().is_own) {
+      ReclaimableSegments found;
+      for (const Segment& segment : segments_) {
+        if (!segment.is_own) {
+          if (found.oldest_other == kNoSegment) found.oldest_other = segment.number;
+        } else if (!active_ || segment.number != active_->number) {
+          found.own.push_back(segment.number);
+        }
+      }
+      if (found.own.empty()) return std::nullopt;
+      return found;
+    }
     if (active_) return std::nullopt;
     INCIPIT_RETURN_IF_ERROR(RemoveAt(0));
   }
   return std::nullopt;
+}
+
+absl::Status SegmentStore::RemoveOldestOther() {
+  const auto oldest = std::ranges::find(segments_, false, &Segment::is_own);
+  if (oldest == segments_.end()) return absl::OkStatus();
+  return RemoveAt(static_cast<size_t>(oldest - segments_.begin()));
 }
 
 absl::Status SegmentStore::RemoveSegment(uint32_t number) {

@@ -1,5 +1,5 @@
-// SegmentStore: the segments of one directory. Appends records to the newest segment, removes the
-// oldest segment, and finds all records at the start.
+// SegmentStore: the segments of one directory. Appends records to the newest segment, removes
+// segments, and finds all records at the start.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,12 @@ struct SegmentStoreOptions {
   uint64_t size_bytes = 0;  // maximum size of all segments in the directory
 };
 
+// The segments of which one may be removed, so that a new segment fits.
+struct ReclaimableSegments {
+  std::vector<uint32_t> own;  // sorted numbers of the sealed segments of the own fingerprint
+  uint32_t oldest_other = kNoSegment;  // oldest segment of other fingerprints, if there is one
+};
+
 // Only files() may be used by several threads. Every error of a file system call is returned; the
 // caller must then call Close.
 class SegmentStore {
@@ -56,13 +62,15 @@ class SegmentStore {
   absl::Status Erase(ChunkLocation at);
 
   // Returns true if the newest segment is at least half full, but not full. The caller may then
-  // move records of the oldest segment to the newest segment.
+  // move records of another segment to the newest segment.
   bool IsHalfFull() const { return active_ && 2 * active_->next_index >= layout_.num_records; }
-  // Returns the number of the segment that the caller must remove before a new segment fits.
-  // Returns std::nullopt if no segment must be removed now. If the newest segment is full, first
-  // removes segments of other fingerprints that are the oldest segments.
-  absl::StatusOr<std::optional<uint32_t>> SegmentToReclaim();
+  // Returns the segments of which the caller must remove one before a new segment fits; `own` is
+  // not empty. Returns std::nullopt if no segment must be removed now. If the newest segment is
+  // full, first removes segments of other fingerprints that are the oldest segments.
+  absl::StatusOr<std::optional<ReclaimableSegments>> SegmentsToReclaim();
   absl::Status RemoveSegment(uint32_t number);
+  // Removes the oldest segment of other fingerprints, if there is one.
+  absl::Status RemoveOldestOther();
   // Removes all segments of the fingerprint.
   absl::Status RemoveAll();
 

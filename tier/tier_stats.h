@@ -83,8 +83,8 @@ struct TierStats {
   uint64_t chunks_stored = 0;
   uint64_t bytes_stored = 0;  // bytes of records, without moved records
   std::array<uint64_t, kNumStoreDrops> dropped{};
-  uint64_t chunks_moved = 0;      // chunks that were moved out of the oldest segment
-  uint64_t chunks_reclaimed = 0;  // chunks that were lost with the oldest segment
+  uint64_t chunks_moved = 0;      // chunks that were moved out of a reclaimed segment
+  uint64_t chunks_reclaimed = 0;  // chunks that were lost with a reclaimed segment
   uint64_t chunks_removed = 0;    // chunks that Remove has removed
   uint64_t times_turned_off = 0;  // changes from another state to kOff
 

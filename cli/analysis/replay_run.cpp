@@ -56,11 +56,11 @@ class PromptTokens {
 class DiskReplay {
  public:
   DiskReplay(const BlockLog& log, const ReplayDisk& options)
-      : log_(log), view_(log, 1), options_(options), disk_(options.disk) {}
+      : log_(log), view_(log, 1), options_(options), disk_(DiskOptions(log, options)) {}
 
   // Loads the chunks of the first `num_blocks` prompt blocks of request `r`, after the first
-  // `num_found` blocks, until a chunk is not on the disk. Then stores the chunks that the request
-  // computes. Adds the loaded blocks to `result`.
+  // `num_found` blocks, until a chunk is not on the disk. Then stores all other chunks of the
+  // request that the disk does not have. Adds the loaded blocks to `result`.
   void Serve(size_t r, int64_t num_found, int64_t num_blocks, ReplayResult& result) {
     const auto chain = log_.chain(r);
     const int64_t size = options_.blocks_per_chunk;
@@ -69,7 +69,8 @@ class DiskReplay {
       return chain[static_cast<size_t>((chunk + 1) * size - 1)];
     };
     disk_.Advance(now);
-    int64_t chunk = num_found / size;
+    int64_t chunk = 0;
+    for (; chunk < num_found / size; ++chunk) disk_.Store(key(chunk), now);
     for (; (chunk + 1) * size <= num_blocks && disk_.Has(key(chunk)); ++chunk) {
       disk_.Load(key(chunk));
     }
@@ -89,6 +90,11 @@ class DiskReplay {
   }
 
  private:
+  static SimulatedDiskOptions DiskOptions(const BlockLog& log, const ReplayDisk& options) {
+    SimulatedDiskOptions disk = options.disk;
+    disk.chunks_max = std::max<int64_t>(1, CountChunks(log, options.blocks_per_chunk));
+    return disk;
+  }
   double PrefillSeconds(int64_t num_tokens) const {
     if (options_.prefill_tokens_per_s == 0) return 0;
     return static_cast<double>(num_tokens) / options_.prefill_tokens_per_s;

@@ -1,35 +1,53 @@
 #include "cli/analysis/simulated_disk.h"
 
 #include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
 
 #include "base/check.h"
 
 namespace incipit {
+namespace {
+
+BlockHash KeyOf(SimulatedDisk::Chunk chunk) {
+  BlockHash key;
+  std::memcpy(key.bytes.data(), &chunk, sizeof(chunk));
+  return key;
+}
+
+size_t ChunksPerSegment(const SimulatedDiskOptions& options) {
+  INCIPIT_CHECK(options.chunk_bytes > 0 && options.segments_max >= 2 && options.chunks_max > 0);
+  return static_cast<size_t>(std::max<int64_t>(1, options.segment_bytes / options.chunk_bytes));
+}
+
+// Returns the maximum number of chunks on the disk.
+uint32_t IndexCapacity(const SimulatedDiskOptions& options) {
+  const auto per_segment = static_cast<int64_t>(ChunksPerSegment(options));
+  const int64_t segments_max = std::min(options.segments_max, options.chunks_max / per_segment + 1);
+  return static_cast<uint32_t>(std::min(options.chunks_max, segments_max * per_segment));
+}
+
+}  // namespace
 
 SimulatedDisk::SimulatedDisk(const SimulatedDiskOptions& options)
     : options_(options),
-      chunks_per_segment_(
-          static_cast<size_t>(std::max<int64_t>(1, options.segment_bytes / options.chunk_bytes))) {
-  INCIPIT_CHECK(options.chunk_bytes > 0 && options.segments_max >= 2);
+      chunks_per_segment_(ChunksPerSegment(options)),
+      index_(IndexCapacity(options)) {
   INCIPIT_CHECK(options.write_bytes_per_s >= 0);
 }
 
-bool SimulatedDisk::Has(Chunk chunk) const {
-  const auto it = entries_.find(chunk);
-  if (it == entries_.end()) return false;
-  return it->second.state == State::kWritten || it->second.state == State::kMoving;
-}
+bool SimulatedDisk::Has(Chunk chunk) const { return index_.Find(KeyOf(chunk)) != nullptr; }
 
 void SimulatedDisk::Load(Chunk chunk) {
   INCIPIT_CHECK(Has(chunk));
-  Entry& entry = entries_[chunk];
-  entry.is_used = true;
-  entry.last_use = ++num_loads_;
+  index_.AddHit(KeyOf(chunk));
   ++counts_.loaded;
 }
 
 void SimulatedDisk::Store(Chunk chunk, double when) {
-  if (!entries_.try_emplace(chunk).second) return;
+  if (Has(chunk)) return index_.Touch(KeyOf(chunk));
+  if (!waiting_.insert(chunk).second) return;
   announced_.push({.when = when, .order = num_announced_++, .chunk = chunk});
 }
 
@@ -43,11 +61,10 @@ void SimulatedDisk::Advance(double now) {
       const Announced next = announced_.top();
       announced_.pop();
       if (has_room_in_queue()) {
-        entries_[next.chunk].state = State::kQueued;
         Enqueue(next.chunk, next.when);
       } else {
         ++counts_.dropped_stores;
-        entries_.erase(next.chunk);
+        waiting_.erase(next.chunk);
       }
     } else {
       return;
@@ -62,55 +79,62 @@ double SimulatedDisk::WriteSeconds() const {
 
 void SimulatedDisk::Enqueue(Chunk chunk, double when) {
   if (queue_.empty()) write_end_ = std::max(write_end_, when) + WriteSeconds();
-  queue_.push_back(chunk);
+  queue_.push_back({.chunk = chunk});
 }
 
 // Ends the write of the chunk at the front of the queue, and begins the next write.
 void SimulatedDisk::EndWrite() {
-  if (segments_.empty() || segments_.back().size() == chunks_per_segment_) {
-    if (static_cast<int64_t>(segments_.size()) == options_.segments_max) ReclaimOldest();
-    segments_.emplace_back();
-  }
-  const Chunk chunk = queue_.front();
+  const QueuedWrite write = queue_.front();
   queue_.pop_front();
-  Entry& entry = entries_[chunk];
-  ++(entry.state == State::kMoving ? counts_.moved : counts_.stored);
-  entry.state = State::kWritten;
-  entry.segment = first_segment_ + static_cast<int64_t>(segments_.size()) - 1;
-  segments_.back().push_back(chunk);
+  if (segments_.empty() || segments_.back().chunks.size() == chunks_per_segment_) {
+    if (has_all_segments()) Reclaim();
+    segments_.push_back({.number = next_number_++});
+  }
+  Segment& newest = segments_.back();
+  const ChunkLocation at = {newest.number, static_cast<uint32_t>(newest.chunks.size())};
+  newest.chunks.push_back(write.chunk);
+  if (write.moved_from) {
+    INCIPIT_CHECK(index_.Move(KeyOf(write.chunk), *write.moved_from, at));
+    ++counts_.moved;
+    // The last move ends the use of the number of the segment.
+    const bool is_last = queue_.empty() || !queue_.front().moved_from;
+    if (is_last) index_.EraseSegment(write.moved_from->segment);
+  } else {
+    waiting_.erase(write.chunk);
+    // The index needs some parent. Equal parents would make removals slow.
+    const BlockHash key = KeyOf(write.chunk);
+    INCIPIT_CHECK(index_.Insert({.key = key, .parent = key.prefix(), .at = at}));
+    ++counts_.stored;
+  }
+  const bool is_full = newest.chunks.size() == chunks_per_segment_;
+  const bool is_half_full = 2 * newest.chunks.size() >= chunks_per_segment_;
+  if (has_all_segments() && is_half_full && !is_full) Reclaim();
   if (!queue_.empty()) write_end_ += WriteSeconds();
 }
 
-// Removes the oldest segment while the chunk at the front of the queue is being written.
-void SimulatedDisk::ReclaimOldest() {
-  std::vector<Chunk> used;
-  for (const Chunk chunk : segments_.front()) {
-    const auto it = entries_.find(chunk);
-    if (it == entries_.end() || it->second.state != State::kWritten) continue;
-    if (it->second.segment != first_segment_) continue;
-    if (it->second.is_used) {
-      used.push_back(chunk);
-    } else {
-      ++counts_.reclaimed;
-      entries_.erase(it);
-    }
+// Removes the segment that ChunkIndex chooses. Queues the writes of the chunks that are kept.
+void SimulatedDisk::Reclaim() {
+  std::vector<uint32_t> numbers, kept;
+  const bool is_writing = segments_.back().chunks.size() < chunks_per_segment_;
+  for (const Segment& segment : segments_) numbers.push_back(segment.number);
+  if (is_writing) numbers.pop_back();
+  const SegmentUse least = index_.FindLeastUsed(numbers, chunks_per_segment_, kept);
+  index_.ListKept(least, chunks_per_segment_ / 2, 0, kept);
+  const auto removed = std::ranges::find(segments_, least.segment, &Segment::number);
+  // `queue_` begins with the chunks to move, in the order of `kept`.
+  size_t num_moved = 0;
+  for (; num_moved < kept.size() && has_room_in_queue(); ++num_moved) {
+    const ChunkLocation from = {least.segment, kept[num_moved]};
+    queue_.insert(queue_.begin() + static_cast<ptrdiff_t>(num_moved),
+                  {.chunk = removed->chunks[from.index], .moved_from = from});
   }
-  segments_.pop_front();
-  ++first_segment_;
-  std::ranges::sort(used, std::greater<>(),
-                    [this](Chunk chunk) { return entries_[chunk].last_use; });
-  const size_t num_moves_max = chunks_per_segment_ / 2;
-  for (size_t i = 0; i < used.size(); ++i) {
-    if (i < num_moves_max && has_room_in_queue()) {
-      Entry& entry = entries_[used[i]];
-      entry.state = State::kMoving;
-      entry.is_used = false;
-      queue_.push_back(used[i]);
-    } else {
-      ++counts_.reclaimed;
-      entries_.erase(used[i]);
-    }
+  kept.resize(num_moved);
+  for (uint32_t i = 0; i < removed->chunks.size(); ++i) {
+    if (std::ranges::find(kept, i) != kept.end()) continue;
+    counts_.reclaimed += index_.Erase(KeyOf(removed->chunks[i]), {least.segment, i});
   }
+  if (num_moved == 0) index_.EraseSegment(least.segment);
+  segments_.erase(removed);
 }
 
 }  // namespace incipit

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <queue>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "tier/chunk_index.h"
 
 namespace incipit {
 
@@ -25,6 +27,7 @@ struct SimulatedDiskOptions {
   int64_t queue_bytes = kDiskQueueBytes;
   // If a chunk has more bytes than a segment, each segment has one chunk.
   int64_t segment_bytes = kDiskSegmentBytes;
+  int64_t chunks_max = int64_t{1} << 20;  // maximum number of distinct chunks
 };
 
 // All numbers are chunks.
@@ -37,10 +40,10 @@ struct SimulatedDiskCounts {
 };
 
 // Writes are sequential: chunks leave a bounded queue in the order of their arrival, and fill one
-// segment after the other. If all segments are full, the oldest segment is reclaimed. The chunks in
-// this segment that were loaded since they were written enter the queue again, and so move to the
-// newest segment. At most half of a segment moves, and the chunk that was loaded last moves first.
-// All other chunks of the segment are lost.
+// segment after the other. If the newest segment is half full and the disk has no room for another
+// segment, a segment is reclaimed. As in the disk tier, ChunkIndex chooses the segment and the
+// chunks to keep. The kept chunks are written next, to the newest segment. All other chunks of the
+// segment are lost.
 //
 // Times are in seconds and do not decrease from call to call.
 class SimulatedDisk {
@@ -54,21 +57,22 @@ class SimulatedDisk {
   // Returns true if the chunk can be loaded now. A chunk that waits to be written cannot be loaded,
   // except a chunk that moves to another segment.
   bool Has(Chunk chunk) const;
-  // Reads the chunk. REQUIRES: Has(chunk).
+  // Reads and uses the chunk. REQUIRES: Has(chunk).
   void Load(Chunk chunk);
-  // Queues the chunk at time `when`, at or after the time of the latest Advance. Has no effect if
-  // the disk has the chunk, or if the chunk is queued or will be queued.
+  // Queues the chunk at time `when`, at or after the time of the latest Advance. If the disk has
+  // the chunk, only uses the chunk. Has no effect if the chunk is queued or will be queued.
   void Store(Chunk chunk, double when);
 
   const SimulatedDiskCounts& counts() const { return counts_; }
 
  private:
-  enum class State : uint8_t { kAnnounced, kQueued, kWritten, kMoving };
-  struct Entry {
-    State state = State::kAnnounced;
-    bool is_used = false;  // true: loaded since the chunk was written
-    int64_t segment = -1;  // number of the segment; -1: in none
-    int64_t last_use = 0;  // number of the load that read the chunk last
+  struct Segment {
+    uint32_t number = 0;
+    std::vector<Chunk> chunks{};  // some of the chunks may have moved
+  };
+  struct QueuedWrite {
+    Chunk chunk = 0;
+    std::optional<ChunkLocation> moved_from{};  // absent: the chunk is stored
   };
   struct Announced {
     double when = 0;
@@ -82,22 +86,25 @@ class SimulatedDisk {
   bool has_room_in_queue() const {
     return (static_cast<int64_t>(queue_.size()) + 1) * options_.chunk_bytes <= options_.queue_bytes;
   }
+  bool has_all_segments() const {
+    return static_cast<int64_t>(segments_.size()) == options_.segments_max;
+  }
   void Enqueue(Chunk chunk, double when);
   double WriteSeconds() const;
   void EndWrite();
-  void ReclaimOldest();
+  void Reclaim();
 
   SimulatedDiskOptions options_;
   size_t chunks_per_segment_;
-  absl::flat_hash_map<Chunk, Entry> entries_;
+  ChunkIndex index_;                    // the chunks that can be loaded
+  absl::flat_hash_set<Chunk> waiting_;  // chunks that are or will be queued to be stored
   // Chunks that will be queued, the earliest first.
   std::priority_queue<Announced, std::vector<Announced>, std::greater<>> announced_;
-  std::deque<Chunk> queue_;  // the chunk at the front is being written
-  double write_end_ = 0;     // time at which the write of the front of the queue ends
-  // The chunks in each segment, the oldest segment first. A chunk of a segment may have moved.
-  std::deque<std::vector<Chunk>> segments_;
-  int64_t first_segment_ = 0;  // number of the oldest segment
-  int64_t num_announced_ = 0, num_loads_ = 0;
+  std::deque<QueuedWrite> queue_;  // the chunk at the front is being written
+  double write_end_ = 0;           // time at which the write of the front of the queue ends
+  std::vector<Segment> segments_;  // sorted by number; chunks are written to the last segment
+  uint32_t next_number_ = 1;
+  int64_t num_announced_ = 0;
   SimulatedDiskCounts counts_;
 };
 

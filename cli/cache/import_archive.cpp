@@ -77,14 +77,15 @@ class Importer {
   // Removes the oldest segments until the next record fits.
   absl::Status MakeRoom() {
     while (!store_->CanAppend()) {
-      INCIPIT_ASSIGN_OR_RETURN(const std::optional<uint32_t> oldest, store_->SegmentToReclaim());
-      if (!oldest && store_->CanAppend()) break;
-      if (!oldest) {
+      INCIPIT_ASSIGN_OR_RETURN(const auto segments, store_->SegmentsToReclaim());
+      if (!segments && store_->CanAppend()) break;
+      if (!segments) {
         return ResourceExhausted("the folder has no room for a segment of {} bytes",
                                  options_.segment_bytes);
       }
-      INCIPIT_RETURN_IF_ERROR(store_->RemoveSegment(*oldest));
-      result_.num_reclaimed += index_->EraseSegment(*oldest);
+      const uint32_t oldest = segments->own.front();
+      INCIPIT_RETURN_IF_ERROR(store_->RemoveSegment(oldest));
+      result_.num_reclaimed += index_->EraseSegment(oldest);
     }
     return absl::OkStatus();
   }

@@ -113,8 +113,8 @@ void WriteStores(FamilyWriter& out, const TierStats& stats) {
               "tenant_share: --tier-tenant-share-max was reached.",
               dropped);
   out.Counter("incipit_disk_cache_removed_chunks_total",
-              "Number of chunks that the disk cache has lost. reclaimed: their file was the oldest "
-              "file, and the folder was full. removed: their contents may be wrong. Chunks that a "
+              "Number of chunks that the disk cache has lost. reclaimed: their file was deleted "
+              "because the folder was full. removed: their contents may be wrong. Chunks that a "
               "reset has removed are not counted.",
               {{{{"reason", "reclaimed"}}, Number(stats.chunks_reclaimed)},
                {{{"reason", "removed"}}, Number(stats.chunks_removed)}});

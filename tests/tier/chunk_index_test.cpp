@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <map>
 #include <random>
 #include <set>
@@ -55,49 +56,83 @@ TEST(ChunkIndexTest, IsFullAtItsCapacity) {
   EXPECT_TRUE(index.Insert(ChunkAt(3, 0, {1, 0})));
 }
 
-TEST(ChunkIndexTest, ListsUsedChunksMostRecentFirst) {
-  ChunkIndex index(10);
+// Adds a chunk in segment `segment`, so that this segment is the newest one.
+void BeginSegment(ChunkIndex& index, uint32_t segment) {
+  ASSERT_TRUE(index.Insert(ChunkAt(1000 + segment, 0, {segment, 0})));
+}
+
+// Returns the record indexes that ListKept appends for segment 1, of which no chunk was used since
+// segment 1 was written.
+std::vector<uint32_t> Kept(const ChunkIndex& index, size_t num_max = 100, int64_t now_s = 0) {
+  std::vector<uint32_t> kept;
+  index.ListKept({.segment = 1, .median = 1}, num_max, now_s, kept);
+  return kept;
+}
+
+TEST(ChunkIndexTest, KeepsTheYoungestChunksFirst) {
+  ChunkIndex index(20);
   for (uint32_t i = 0; i < 5; ++i) ASSERT_TRUE(index.Insert(ChunkAt(i, 0, {1, i})));
-  for (const uint64_t i : {3, 0, 4, 3}) index.Touch(TestKey(i, 1));
-  std::vector<uint32_t> used;
-  index.ListKept(1, 2, 0, used);
-  EXPECT_EQ(used, (std::vector<uint32_t>{3, 4}));
-  used.clear();
-  index.ListKept(1, 100, 0, used);
-  EXPECT_EQ(used, (std::vector<uint32_t>{3, 4, 0}));
-  // A moved chunk counts as new.
-  ASSERT_TRUE(index.Move(TestKey(3, 1), {1, 3}, {2, 0}));
-  used.clear();
-  index.ListKept(2, 100, 0, used);
-  EXPECT_TRUE(used.empty());
+  BeginSegment(index, 9);
+  index.Touch(TestKey(2, 1));
+  BeginSegment(index, 11);
+  // Chunks of one prompt are used at the same time. The first records are the first chunks.
+  for (const uint64_t i : {3, 0, 4}) index.AddHit(TestKey(i, 1));
+  EXPECT_EQ(Kept(index), (std::vector<uint32_t>{0, 3, 4, 2}));
+  EXPECT_EQ(Kept(index, 2), (std::vector<uint32_t>{0, 3}));
+}
+
+TEST(ChunkIndexTest, KeepsOnlyChunksThatAreClearlyYoungerThanTheMedian) {
+  ChunkIndex index(20);
+  for (uint32_t i = 0; i < 3; ++i) ASSERT_TRUE(index.Insert(ChunkAt(i, 0, {1, i})));
+  BeginSegment(index, 3);
+  index.Touch(TestKey(0, 1));
+  BeginSegment(index, 4);
+  index.Touch(TestKey(1, 1));
+  BeginSegment(index, 9);
+  // The median has age 8, and the chunks have the ages 6, 5 and 8.
+  EXPECT_EQ(Kept(index), (std::vector<uint32_t>{1}));
+}
+
+TEST(ChunkIndexTest, AMoveIsNoUse) {
+  ChunkIndex index(20);
+  ASSERT_TRUE(index.Insert(ChunkAt(0, 0, {5, 0})));
+  BeginSegment(index, 8);
+  ASSERT_TRUE(index.Move(TestKey(0, 1), {5, 0}, {1, 0}));
+  // The chunk has age 3, and the median has age 7.
+  EXPECT_EQ(Kept(index).size(), 1u);
+  BeginSegment(index, 20);
+  // The chunk has age 15, and the median has age 19.
+  EXPECT_TRUE(Kept(index).empty());
+}
+
+TEST(ChunkIndexTest, TheFirstWriteOfAChunkIsAUse) {
+  ChunkIndex index(20);
+  ASSERT_TRUE(index.Insert(ChunkAt(0, 0, {kNoSegment, 0})));
+  BeginSegment(index, 9);
+  ASSERT_TRUE(index.Move(TestKey(0, 1), {kNoSegment, 0}, {1, 0}));
+  EXPECT_EQ(Kept(index).size(), 1u);
 }
 
 // Priorities of the records 0 to 5: 50, 80, 10, 50, 90, 50.
-TEST(ChunkIndexTest, ListsChunksOfHighPriorityFirst) {
-  ChunkIndex index(10);
+TEST(ChunkIndexTest, KeepsChunksOfHighPriorityFirst) {
+  ChunkIndex index(20);
   for (uint32_t i = 0; i < 6; ++i) ASSERT_TRUE(index.Insert(ChunkAt(i, 0, {1, i})));
-  for (const uint64_t i : {2, 0, 5}) index.Touch(TestKey(i, 1));
-  index.Touch(TestKey(1, 1), 80);
   IndexedChunk low = ChunkAt(2, 0, {1, 2});
   low.priority = 10;
   ASSERT_TRUE(index.Insert(low));
-  index.Touch(low.key);
   IndexedChunk high = ChunkAt(4, 0, {1, 4});
   high.priority = 90;
   ASSERT_TRUE(index.Insert(high));
+  BeginSegment(index, 9);
+  for (const uint64_t i : {2, 0, 5}) index.Touch(TestKey(i, 1));
+  index.Touch(TestKey(1, 1), 80);
   // Record 4 is kept although the chunk was not used.
-  std::vector<uint32_t> kept;
-  index.ListKept(1, 100, 0, kept);
-  EXPECT_EQ(kept, (std::vector<uint32_t>{4, 1, 5, 0, 2}));
+  EXPECT_EQ(Kept(index), (std::vector<uint32_t>{4, 1, 0, 5, 2}));
   index.EndHighPriority(high.key);
-  kept.clear();
-  index.ListKept(1, 100, 0, kept);
-  EXPECT_EQ(kept, (std::vector<uint32_t>{1, 5, 0, 2}));
+  EXPECT_EQ(Kept(index), (std::vector<uint32_t>{1, 0, 5, 2}));
   // A use by a request with a higher priority raises the priority.
   index.Touch(low.key, 60);
-  kept.clear();
-  index.ListKept(1, 2, 0, kept);
-  EXPECT_EQ(kept, (std::vector<uint32_t>{1, 2}));
+  EXPECT_EQ(Kept(index, 2), (std::vector<uint32_t>{1, 2}));
   EXPECT_EQ(index.Find(low.key)->priority, 60);
   index.Touch(low.key, 20);
   EXPECT_EQ(index.Find(low.key)->priority, 60);
@@ -108,13 +143,77 @@ TEST(ChunkIndexTest, DoesNotListExpiredChunks) {
   IndexedChunk chunk = ChunkAt(1, 0, {1, 0});
   chunk.expires_s = 100;
   ASSERT_TRUE(index.Insert(chunk));
+  BeginSegment(index, 9);
   index.Touch(chunk.key);
-  std::vector<uint32_t> kept;
-  index.ListKept(1, 100, 99, kept);
-  EXPECT_EQ(kept.size(), 1u);
-  kept.clear();
-  index.ListKept(1, 100, 100, kept);
-  EXPECT_TRUE(kept.empty());
+  EXPECT_EQ(Kept(index, 100, 99).size(), 1u);
+  EXPECT_TRUE(Kept(index, 100, 100).empty());
+}
+
+// Three segments with 4 records each: segment s has the chunks 10 * s to 10 * s + 3.
+class LeastUsedTest : public testing::Test {
+ protected:
+  LeastUsedTest() {
+    for (uint32_t s = 1; s <= 3; ++s) {
+      for (uint32_t i = 0; i < 4; ++i) EXPECT_TRUE(index_.Insert(ChunkAt(10 * s + i, 0, {s, i})));
+    }
+  }
+  void Touch(std::initializer_list<uint64_t> chunks) {
+    for (const uint64_t i : chunks) index_.Touch(TestKey(i, 1));
+  }
+  SegmentUse Find(std::vector<uint32_t> segments = {1, 2, 3}) {
+    std::vector<uint32_t> scratch;
+    return index_.FindLeastUsed(segments, 4, scratch);
+  }
+
+  ChunkIndex index_{100};
+};
+
+TEST_F(LeastUsedTest, FindsTheSegmentWithTheOldestMedian) {
+  EXPECT_EQ(Find().segment, 1u);
+  EXPECT_EQ(Find().median, 1u);
+  Touch({10, 11});  // half of the records
+  EXPECT_EQ(Find().segment, 1u);
+  Touch({12});
+  EXPECT_EQ(Find().segment, 2u);
+  EXPECT_EQ(Find().median, 2u);
+  EXPECT_EQ(Find({1, 3}).segment, 1u) << "of equal medians, the oldest segment";
+  EXPECT_EQ(Find({1, 3}).median, 3u);
+}
+
+TEST_F(LeastUsedTest, UsesSinceTheLastCallCount) {
+  EXPECT_EQ(Find().segment, 1u);
+  Touch({10, 11, 12, 20, 21, 22});
+  BeginSegment(index_, 4);
+  EXPECT_EQ(Find().segment, 1u);
+  Touch({11, 12, 13, 30, 31, 32});
+  EXPECT_EQ(Find().segment, 2u);
+  EXPECT_EQ(Find().median, 3u);
+}
+
+TEST_F(LeastUsedTest, AMissingRecordCountsAsNeverUsed) {
+  Touch({10, 11, 12, 13, 20, 21, 22, 23});
+  EXPECT_EQ(Find().segment, 1u);
+  ASSERT_TRUE(index_.Erase(TestKey(30, 1), {3, 0}));
+  EXPECT_EQ(Find().median, 3u);
+  ASSERT_TRUE(index_.Erase(TestKey(31, 1), {3, 1}));
+  EXPECT_EQ(Find().segment, 3u);
+  EXPECT_EQ(Find().median, 0u);
+  // The index has no chunk of segment 7.
+  EXPECT_EQ(Find({1, 2, 7}).segment, 7u);
+}
+
+TEST_F(LeastUsedTest, ACallComputesAtMostSomeMedians) {
+  ChunkIndex index(1000);
+  std::vector<uint32_t> segments, scratch;
+  constexpr uint32_t kNumUsed = ChunkIndex::kMediansMax;
+  for (uint32_t s = 1; s <= kNumUsed + 2; ++s) {
+    ASSERT_TRUE(index.Insert(ChunkAt(s, 0, {s, 0})));
+    segments.push_back(s);
+  }
+  for (uint32_t s = 1; s <= kNumUsed; ++s) index.Touch(TestKey(s, 1));
+  // The first call does not come to the segments whose chunks were not used.
+  EXPECT_EQ(index.FindLeastUsed(segments, 1, scratch).segment, 1u);
+  EXPECT_EQ(index.FindLeastUsed(segments, 1, scratch).segment, kNumUsed + 1);
 }
 
 TEST(ChunkIndexTest, ConvertsExpiriesAndPrioritiesOfFiles) {
@@ -126,27 +225,35 @@ TEST(ChunkIndexTest, ConvertsExpiriesAndPrioritiesOfFiles) {
 }
 
 TEST(ChunkIndexTest, ListsAndRestoresUses) {
-  ChunkIndex index(10);
+  ChunkIndex index(20);
   for (uint32_t i = 0; i < 5; ++i) ASSERT_TRUE(index.Insert(ChunkAt(i, 0, {1, i})));
   ASSERT_TRUE(index.Insert(ChunkAt(5, 0, {kNoSegment, 0})));
-  for (const uint64_t i : {3, 0, 4, 3, 5}) index.AddHit(TestKey(i, 1));
-  index.Touch(TestKey(1, 1));
-  ASSERT_TRUE(index.Move(TestKey(4, 1), {1, 4}, {2, 0}));
-  const auto uses = [](uint64_t i, uint32_t hits, uint32_t is_used) {
-    return ChunkUses{TestKey(i, 1).prefix(), hits, is_used};
+  index.AddHit(TestKey(3, 1));
+  BeginSegment(index, 7);
+  for (const uint64_t i : {0, 4, 5}) index.AddHit(TestKey(i, 1));
+  BeginSegment(index, 9);
+  index.AddHit(TestKey(0, 1));
+  ASSERT_TRUE(index.Move(TestKey(2, 1), {1, 2}, {9, 1}));
+  const auto uses = [](uint64_t i, uint32_t hits, uint32_t last_use) {
+    return ChunkUses{TestKey(i, 1).prefix(), hits, last_use};
   };
-  const std::vector<ChunkUses> all = {uses(4, 1, 0), uses(0, 1, 1), uses(3, 2, 1), uses(1, 0, 1)};
-  EXPECT_EQ(index.ListUses(10), all);
-  EXPECT_EQ(index.ListUses(2), (std::vector<ChunkUses>{all[2], all[3]}));
+  // Chunk 1 was not used. Chunk 2 was not used, but moved.
+  const std::vector<ChunkUses> all = index.ListUses(10);
+  EXPECT_EQ(all,
+            (std::vector<ChunkUses>{uses(3, 1, 1), uses(2, 0, 1), uses(4, 1, 7), uses(0, 2, 9)}));
+  EXPECT_EQ(index.ListUses(2), (std::vector<ChunkUses>{uses(4, 1, 7), uses(0, 2, 9)}));
   EXPECT_TRUE(index.ListUses(0).empty());
   // Another index has only some of the chunks.
   ChunkIndex other(10);
-  for (const uint32_t i : {0u, 3u, 4u}) ASSERT_TRUE(other.Insert(ChunkAt(i, 0, {7, i})));
+  for (const uint32_t i : {0u, 3u, 4u}) ASSERT_TRUE(other.Insert(ChunkAt(i, 0, {1, i})));
+  BeginSegment(other, 9);
   other.RestoreUses(all);
-  EXPECT_EQ(other.ListUses(10), (std::vector<ChunkUses>{all[0], all[1], all[2]}));
-  std::vector<uint32_t> used;
-  other.ListKept(7, 10, 0, used);
-  EXPECT_EQ(used, (std::vector<uint32_t>{3, 0}));
+  EXPECT_EQ(other.ListUses(10),
+            (std::vector<ChunkUses>{uses(3, 1, 1), uses(4, 1, 7), uses(0, 2, 9)}));
+  EXPECT_EQ(Kept(other), (std::vector<uint32_t>{0, 4}));
+  // A file may have any numbers. No chunk was used in the future.
+  other.RestoreUses(std::vector<ChunkUses>{uses(3, 1, UINT32_MAX)});
+  EXPECT_EQ(Kept(other), (std::vector<uint32_t>{0, 3, 4}));
 }
 
 std::set<uint64_t> RemoveTree(ChunkIndex& index, const BlockHash& key) {

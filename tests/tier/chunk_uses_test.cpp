@@ -55,65 +55,70 @@ class ChunkUsesTest : public testing::Test {
                                std::istreambuf_iterator<char>());
     return DecodeUses(h_.options.fingerprint, contents).value_or(std::vector<ChunkUses>());
   }
-  // Stores chunks until the tier has removed all chunks that were not used.
-  void ReplaceAllSegments() {
-    for (uint64_t i = 0; i < 200; ++i) ASSERT_TRUE(h_.Store(TestChunk(next_++, 0)));
+  void StoreOthers(int count) {
+    for (int i = 0; i < count; ++i) ASSERT_TRUE(h_.Store(TestChunk(next_++, 0)));
+  }
+  // Stores `hot_` and `cold_` in segment 1. Loads `hot_` when segment 6 is the newest.
+  void StoreHotAndCold() {
+    h_.Start();
+    ASSERT_TRUE(h_.Store(hot_) && h_.Store(cold_));
+    StoreOthers(80);
+    ASSERT_TRUE(h_.Load(hot_));
+  }
+  // Stores chunks until the segment of `cold_` is reclaimed.
+  void ReclaimCold() {
+    for (int i = 0; i < 1000 && h_.tier->Has(cold_.identity.key); ++i) StoreOthers(1);
+    ASSERT_FALSE(h_.tier->Has(cold_.identity.key));
   }
 
   TierHarness h_;
+  const TestChunk hot_{1, 0}, cold_{2, 0};
   uint64_t next_ = 1'000'000;
 };
 
 TEST_F(ChunkUsesTest, ARestartKeepsUsedChunks) {
-  const TestChunk hot(1, 0), cold(2, 0);
+  StoreHotAndCold();
   h_.Start();
-  ASSERT_TRUE(h_.Store(hot) && h_.Store(cold) && h_.Load(hot));
-  h_.Start();
-  ReplaceAllSegments();
-  EXPECT_TRUE(h_.Load(hot));
-  EXPECT_FALSE(h_.tier->Has(cold.identity.key));
+  ReclaimCold();
+  EXPECT_TRUE(h_.Load(hot_));
 }
 
 TEST_F(ChunkUsesTest, HitsAreCountedAcrossRestartsAndMoves) {
-  const TestChunk hot(1, 0);
-  h_.Start();
-  ASSERT_TRUE(h_.Store(hot));
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(h_.Load(hot));
+  StoreHotAndCold();
   h_.tier.reset();
-  EXPECT_EQ(Written(), (std::vector<ChunkUses>{{hot.identity.key.prefix(), 3, 1}}));
+  const uint64_t key = hot_.identity.key.prefix();
+  EXPECT_EQ(Written(), (std::vector<ChunkUses>{{key, 1, 6}}));
   h_.Start();
-  ASSERT_TRUE(h_.Load(hot));
-  ReplaceAllSegments();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(h_.Load(hot_));
+  ReclaimCold();
   h_.tier.reset();
-  // The record was moved, and was not used since.
-  EXPECT_EQ(Written(), (std::vector<ChunkUses>{{hot.identity.key.prefix(), 4, 0}}));
-  // A restart does not make the chunk a used chunk.
+  // The record was moved to a newer segment, and was not used since.
+  EXPECT_EQ(Written(), (std::vector<ChunkUses>{{key, 4, 6}}));
+  // Neither the move nor a restart is a use.
   h_.Start();
-  ReplaceAllSegments();
-  EXPECT_FALSE(h_.tier->Has(hot.identity.key));
+  StoreOthers(200);
+  EXPECT_FALSE(h_.tier->Has(hot_.identity.key));
   h_.tier.reset();
   EXPECT_FALSE(fs::exists(UsesPath()));  // no chunk has uses
 }
 
 TEST_F(ChunkUsesTest, AUseWithoutALoadIsNoHit) {
-  const TestChunk chunk(1, 0);
   h_.Start();
-  ASSERT_TRUE(h_.Store(chunk));
-  EXPECT_TRUE(h_.tier->Touch(chunk.identity.key, {}));
+  ASSERT_TRUE(h_.Store(hot_));
+  StoreOthers(20);
+  EXPECT_TRUE(h_.tier->Touch(hot_.identity.key, {}));
   h_.tier.reset();
-  EXPECT_EQ(Written(), (std::vector<ChunkUses>{{chunk.identity.key.prefix(), 0, 1}}));
+  EXPECT_EQ(Written(), (std::vector<ChunkUses>{{hot_.identity.key.prefix(), 0, 2}}));
 }
 
 TEST_F(ChunkUsesTest, ADamagedFileIsIgnored) {
-  const TestChunk hot(1, 0);
-  h_.Start();
-  ASSERT_TRUE(h_.Store(hot) && h_.Load(hot));
+  StoreHotAndCold();
   h_.tier.reset();
   std::fstream(UsesPath(), std::ios::in | std::ios::out | std::ios::binary).seekp(60).put('x');
   h_.Start();
-  EXPECT_TRUE(h_.tier->Has(hot.identity.key));
-  ReplaceAllSegments();
-  EXPECT_FALSE(h_.tier->Has(hot.identity.key));
+  EXPECT_TRUE(h_.tier->Has(hot_.identity.key));
+  ReclaimCold();
+  EXPECT_FALSE(h_.tier->Has(hot_.identity.key));
   h_.tier.reset();
   // The name belongs to a directory, or the file is too large.
   fs::remove(UsesPath());
@@ -128,9 +133,8 @@ TEST_F(ChunkUsesTest, ADamagedFileIsIgnored) {
 }
 
 TEST_F(ChunkUsesTest, ClearRemovesTheFile) {
-  const TestChunk hot(1, 0);
   h_.Start();
-  ASSERT_TRUE(h_.Store(hot) && h_.Load(hot));
+  ASSERT_TRUE(h_.Store(hot_) && h_.Load(hot_));
   h_.Start();
   ASSERT_TRUE(fs::exists(UsesPath()));
   h_.tier->Clear();
@@ -138,9 +142,8 @@ TEST_F(ChunkUsesTest, ClearRemovesTheFile) {
 }
 
 TEST_F(ChunkUsesTest, ATierThatDoesNotHoldTheLockWritesNoFile) {
-  const TestChunk hot(1, 0);
   h_.Start();
-  ASSERT_TRUE(h_.Store(hot) && h_.Load(hot));
+  ASSERT_TRUE(h_.Store(hot_) && h_.Load(hot_));
   DiskTierOptions options = h_.options;
   auto second = DiskTier::Create(options);
   ASSERT_TRUE(second.ok());
@@ -155,10 +158,9 @@ TEST_F(ChunkUsesTest, ATierThatDoesNotHoldTheLockWritesNoFile) {
 TEST_F(ChunkUsesTest, TheDestructorDoesNotWaitForAHangingDisk) {
   auto faults = std::make_shared<DiskFaults>();
   h_.options.stop_limit = std::chrono::milliseconds(50);
-  const TestChunk hot(1, 0);
   h_.Start(std::make_unique<FaultyFileSystem>(
       MakePosixFileSystem(h_.directory.path(), IoMethod::kAuto), faults));
-  ASSERT_TRUE(h_.Store(hot) && h_.Load(hot));
+  ASSERT_TRUE(h_.Store(hot_) && h_.Load(hot_));
   faults->Hang(true);
   const auto begin = std::chrono::steady_clock::now();
   h_.tier.reset();

@@ -33,8 +33,9 @@ class DiskTierFaultsTest : public testing::Test {
     h_.options.size_bytes = 2 * TierHarness::kSegmentBytes;
     Start();
     ASSERT_TRUE(h_.Store(hot));
-    ASSERT_TRUE(h_.Load(hot));
-    for (uint64_t i = 0; i < 22; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
+    for (uint64_t i = 0; i < 16; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
+    ASSERT_TRUE(h_.Load(hot));  // the second segment is the newest segment
+    for (uint64_t i = 16; i < 22; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
     const int num_removed = faults_->num_calls(Call::kRemove);
     int num_wakes = h_.num_wakes;
     // Half of the second segment is full then.
@@ -63,11 +64,11 @@ TEST_F(DiskTierFaultsTest, TheEndOfTheTierKeepsUsedChunksThatAreNotMovedYet) {
   h_.options.size_bytes = 2 * TierHarness::kSegmentBytes;
   Start();
   const TestChunk hot(1000, 0), other(1001, 0);
-  for (const TestChunk* const chunk : {&hot, &other}) {
-    ASSERT_TRUE(h_.Store(*chunk));
-    ASSERT_TRUE(h_.Load(*chunk));
-  }
-  for (uint64_t i = 0; i < 21; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
+  ASSERT_TRUE(h_.Store(hot) && h_.Store(other));
+  for (uint64_t i = 0; i < 15; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
+  // The second segment is the newest segment.
+  ASSERT_TRUE(h_.Load(hot) && h_.Load(other));
+  for (uint64_t i = 15; i < 21; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
   const int num_wakes = h_.num_wakes;
   // Half of the second segment is full then. The writer wakes for the store and for the reclaim.
   ASSERT_TRUE(h_.BeginStore(TestChunk(21, 0)));

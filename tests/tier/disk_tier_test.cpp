@@ -334,7 +334,7 @@ TEST_F(DiskTierTest, WithThePolicyReusedThereIsRoomForAChunkOfTwoRequests) {
   EXPECT_TRUE(h_.Store(chunk));
 }
 
-TEST_F(DiskTierTest, ReclaimsTheOldestSegmentAndKeepsUsedChunks) {
+TEST_F(DiskTierTest, AReclaimKeepsUsedChunks) {
   h_.Start();
   const TestChunk hot(1000, 0);
   ASSERT_TRUE(h_.Store(hot));
@@ -357,6 +357,22 @@ TEST_F(DiskTierTest, ReclaimsTheOldestSegmentAndKeepsUsedChunks) {
   h_.Start();
   EXPECT_EQ(h_.tier->stats().chunks, chunks);
   EXPECT_TRUE(h_.Load(hot));
+}
+
+// All chunks of segment 1 are used again and again, so the segment stays as a whole.
+TEST_F(DiskTierTest, ReclaimsTheSegmentThatWasNotUsedForLongest) {
+  h_.Start();
+  for (uint64_t i = 0; i < 500; ++i) {
+    ASSERT_TRUE(h_.Store(TestChunk(i, 0))) << i;
+    for (uint64_t hot = 0; hot < std::min<uint64_t>(i, 16); ++hot) {
+      ASSERT_TRUE(h_.tier->Touch(TestChunk(hot, 0).identity.key, {})) << i;
+    }
+  }
+  for (uint64_t hot = 0; hot < 16; ++hot) EXPECT_TRUE(h_.Load(TestChunk(hot, 0))) << hot;
+  EXPECT_FALSE(h_.tier->Has(TestChunk(16, 0).identity.key));
+  h_.AddStats();
+  EXPECT_EQ(h_.stats.chunks_moved, 0u);
+  EXPECT_GT(h_.stats.chunks_reclaimed, 350u);
 }
 
 TEST_F(DiskTierTest, AllChunksUsedStillLeaveRoomForNewOnes) {
@@ -388,6 +404,38 @@ TEST_F(DiskTierTest, OtherFingerprintsAreKeptApartAndCount) {
   // Clear removes only the segments of its own fingerprint.
   h_.tier->Clear();
   EXPECT_TRUE(h_.WaitFor([&] { return h_.directory.Segments().size() == 2; }));
+}
+
+// Segment 1 is the oldest segment of all, and is used again and again. Segments 2 to 4 have another
+// fingerprint.
+TEST_F(DiskTierTest, OtherFingerprintsLeaveBeforeUsedSegments) {
+  const auto touch_first = [&] {
+    for (uint64_t i = 0; i < 16; ++i) {
+      ASSERT_TRUE(h_.tier->Touch(TestChunk(i, 0).identity.key, {})) << i;
+    }
+  };
+  h_.Start();
+  for (uint64_t i = 0; i < 16; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
+  Fingerprint& fingerprint = h_.options.fingerprint;
+  fingerprint.fill(0xcd);
+  h_.Start();
+  for (uint64_t i = 0; i < 48; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0), 1));
+  fingerprint.fill(0xab);
+  h_.Start();
+  // 7 segments of 8 are in use: segments 1 to 4, and segments 5 to 7.
+  for (uint64_t i = 100; i < 148; ++i) {
+    ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
+    touch_first();
+  }
+  // Segments 9 to 11 take the room of segments 2 to 4. Segment 11 is less than half full.
+  for (uint64_t i = 148; i < 203; ++i) {
+    ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
+    touch_first();
+  }
+  for (uint64_t i = 100; i < 203; ++i) EXPECT_TRUE(h_.tier->Has(TestChunk(i, 0).identity.key));
+  fingerprint.fill(0xcd);
+  h_.Start();
+  for (uint64_t i = 0; i < 48; ++i) EXPECT_FALSE(h_.tier->Has(TestChunk(i, 0).identity.key)) << i;
 }
 
 bool FirstIsFinite(std::span<const std::byte> payload) {

@@ -86,12 +86,15 @@ TEST_F(SegmentStoreTest, AsksForRoomBeforeItIsNeeded) {
   EXPECT_FALSE(store_->IsHalfFull());
   Append(TestChunk(1000, 0));
   EXPECT_TRUE(store_->IsHalfFull());
-  EXPECT_EQ(*store_->SegmentToReclaim(), 1u);
+  const auto found = store_->SegmentsToReclaim();
+  ASSERT_TRUE(found.ok() && found->has_value());
+  EXPECT_EQ((*found)->own, (std::vector<uint32_t>{1, 2, 3}));
+  EXPECT_EQ((*found)->oldest_other, kNoSegment);
   for (uint64_t i = 0; i < 8; ++i) Append(TestChunk(2000 + i, 0));
   EXPECT_FALSE(store_->CanAppend());
   ASSERT_TRUE(store_->RemoveSegment(1).ok());
   EXPECT_TRUE(store_->CanAppend());
-  EXPECT_EQ(*store_->SegmentToReclaim(), std::nullopt);
+  EXPECT_FALSE(store_->SegmentsToReclaim()->has_value());
 }
 
 TEST_F(SegmentStoreTest, KeepsAtMostSomeFilesOpen) {

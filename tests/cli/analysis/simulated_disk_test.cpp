@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <initializer_list>
+#include <set>
 
 namespace incipit {
 namespace {
@@ -84,63 +85,87 @@ TEST(SimulatedDiskTest, WritesWithoutLimitTakeNoTime) {
   EXPECT_EQ(disk.counts().dropped_stores, 0);
 }
 
-// Writes the chunks 1 to 8, which fill both segments.
-void FillSegments(SimulatedDisk& disk) {
-  StoreAll(disk, {1, 2, 3, 4}, 0);
-  disk.Advance(10);
-  StoreAll(disk, {5, 6, 7, 8}, 10);
-  disk.Advance(20);
-  ASSERT_EQ(disk.counts().stored, 8);
+// A disk with the chunks 1 to 10: segment 1 has the chunks 1 to 4, segment 2 has 5 to 8, and
+// segment 3, the newest segment, has room for two more chunks.
+class FullDiskTest : public testing::Test {
+ protected:
+  void Fill() {
+    StoreAll(disk_, {1, 2, 3, 4}, 0);
+    disk_.Advance(10);
+    StoreAll(disk_, {5, 6, 7, 8}, 10);
+    disk_.Advance(20);
+    disk_.Store(9, 20);
+    disk_.Advance(21);
+    ASSERT_EQ(disk_.counts().stored, 9);
+  }
+  // Half of segment 3 is written, so a segment is reclaimed.
+  void FillHalfOfTheNewestSegment() {
+    disk_.Store(10, 21);
+    disk_.Advance(22);
+  }
+  std::set<uint32_t> Chunks() const {
+    std::set<uint32_t> chunks;
+    for (uint32_t chunk = 1; chunk < 20; ++chunk) {
+      if (disk_.Has(chunk)) chunks.insert(chunk);
+    }
+    return chunks;
+  }
+
+  SimulatedDisk disk_{[] {
+    SimulatedDiskOptions options = kSmallDisk;
+    options.segments_max = 3;
+    return options;
+  }()};
+};
+
+TEST_F(FullDiskTest, ASegmentThatWasNotUsedIsReclaimed) {
+  Fill();
+  EXPECT_EQ(Chunks(), (std::set<uint32_t>{1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  FillHalfOfTheNewestSegment();
+  EXPECT_EQ(Chunks(), (std::set<uint32_t>{5, 6, 7, 8, 9, 10}));
+  EXPECT_EQ(disk_.counts().reclaimed, 4);
+  disk_.Store(1, 22);  // a lost chunk may be stored again
+  disk_.Advance(23);
+  EXPECT_TRUE(disk_.Has(1));
 }
 
-TEST(SimulatedDiskTest, TheOldestSegmentIsReclaimedFirst) {
-  SimulatedDisk disk(kSmallDisk);
-  FillSegments(disk);
-  for (uint32_t chunk = 1; chunk <= 8; ++chunk) EXPECT_TRUE(disk.Has(chunk));
-  disk.Store(9, 20);
-  disk.Advance(21);
-  for (uint32_t chunk = 1; chunk <= 4; ++chunk) EXPECT_FALSE(disk.Has(chunk));
-  for (uint32_t chunk = 5; chunk <= 9; ++chunk) EXPECT_TRUE(disk.Has(chunk));
-  EXPECT_EQ(disk.counts().reclaimed, 4);
-  disk.Store(1, 21);  // a lost chunk may be stored again
-  disk.Advance(22);
-  EXPECT_TRUE(disk.Has(1));
+// More than half of segment 1 was used, but nothing of segment 2. A store of a chunk that the disk
+// has is a use, too.
+TEST_F(FullDiskTest, AUsedSegmentStays) {
+  Fill();
+  for (const uint32_t chunk : {1, 2}) disk_.Load(chunk);
+  disk_.Store(3, 21);
+  FillHalfOfTheNewestSegment();
+  EXPECT_EQ(Chunks(), (std::set<uint32_t>{1, 2, 3, 4, 9, 10}));
+  EXPECT_EQ(disk_.counts().moved, 0);
+  EXPECT_EQ(disk_.counts().stored, 10);
 }
 
-// Chunks 1, 2 and 3 of the oldest segment were loaded. Half of a segment, that is two chunks, may
-// move: the chunks that were loaded last.
-TEST(SimulatedDiskTest, ChunksThatWereLoadedMoveToTheNewestSegment) {
-  SimulatedDisk disk(kSmallDisk);
-  FillSegments(disk);
-  for (const uint32_t chunk : {2, 1, 3}) disk.Load(chunk);
-  disk.Store(9, 20);
-  disk.Advance(21);
-  EXPECT_TRUE(disk.Has(1));  // can be loaded while it moves
-  EXPECT_TRUE(disk.Has(3));
-  EXPECT_FALSE(disk.Has(2));
-  EXPECT_FALSE(disk.Has(4));
-  EXPECT_EQ(disk.counts().moved, 0);
-  disk.Advance(23);  // the write of each moved chunk takes 1 s
-  EXPECT_EQ(disk.counts().moved, 2);
-  EXPECT_EQ(disk.counts().loaded, 3);
-  // The newest segment has chunk 9 and the moved chunks. Chunk 3 is loaded, and chunk 1 is not.
-  // After two more segments are full, only chunk 3 is left.
-  disk.Load(3);
-  StoreAll(disk, {10, 11, 12, 13, 14, 15}, 23);
-  disk.Advance(40);
-  EXPECT_FALSE(disk.Has(1));
-  EXPECT_TRUE(disk.Has(3));
+// The half of segment 1 that was used moves to segment 3.
+TEST_F(FullDiskTest, UsedChunksMoveToTheNewestSegment) {
+  Fill();
+  for (const uint32_t chunk : {3, 2}) disk_.Load(chunk);
+  FillHalfOfTheNewestSegment();
+  EXPECT_EQ(Chunks(), (std::set<uint32_t>{2, 3, 5, 6, 7, 8, 9, 10}));  // also while they move
+  EXPECT_EQ(disk_.counts().moved, 0);
+  EXPECT_EQ(disk_.counts().reclaimed, 2);
+  disk_.Advance(24);  // the write of each moved chunk takes 1 s
+  EXPECT_EQ(disk_.counts().moved, 2);
+  EXPECT_EQ(disk_.counts().loaded, 2);
+  // Segment 3 is full now, and the disk has room for another segment.
+  StoreAll(disk_, {11, 12, 13, 14}, 24);
+  disk_.Advance(30);
+  EXPECT_EQ(Chunks(), (std::set<uint32_t>{2, 3, 9, 10, 11, 12, 13, 14}));
 }
 
-TEST(SimulatedDiskTest, AFullQueueAlsoDropsMoves) {
-  SimulatedDisk disk(kSmallDisk);
-  FillSegments(disk);
-  for (const uint32_t chunk : {1, 2, 3, 4}) disk.Load(chunk);
-  // Chunk 11 is being written when the oldest segment is reclaimed, and 5 chunks wait.
-  StoreAll(disk, {11, 12, 13, 14, 15, 16}, 20);
-  disk.Advance(21);
-  EXPECT_EQ(disk.counts().dropped_stores, 0);
-  EXPECT_EQ(disk.counts().reclaimed, 4);
+TEST_F(FullDiskTest, AFullQueueAlsoDropsMoves) {
+  Fill();
+  for (const uint32_t chunk : {1, 2}) disk_.Load(chunk);
+  // When the write of chunk 10 ends, 5 chunks wait, and 1 chunk can move.
+  StoreAll(disk_, {10, 11, 12, 13, 14, 15}, 21);
+  disk_.Advance(22);
+  EXPECT_EQ(disk_.counts().dropped_stores, 0);
+  EXPECT_EQ(disk_.counts().reclaimed, 3);
 }
 
 TEST(SimulatedDiskTest, AChunkMayBeLargerThanASegment) {
