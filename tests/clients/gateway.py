@@ -100,7 +100,8 @@ def check_start(checks):
                 equal([model["id"] for model in reply.json()["data"]], [MODEL])
         with checks.check("idle workers stay in use for 15 seconds"):
             time.sleep(15)
-            assert "vetoed" not in gateway.log(), "a worker was vetoed"
+            vetoes = [line for line in gateway.log().splitlines() if "vetoed" in line]
+            equal(vetoes, [])
             for _ in range(4):
                 gateway.complete(**greedy(max_tokens=2))
 

@@ -78,7 +78,7 @@ def check_text(checks, server):
         assert all(len(top) >= 2 for top in logprobs.top_logprobs[1:])
     with checks.check("chat, and chat as a stream"):
         chat = client.chat.completions.create(model="org/alias", messages=ASK, temperature=0)
-        equal((chat.model, chat.choices[0].message.role), (MODEL, "assistant"))
+        equal((chat.model, chat.choices[0].message.role), ("org/alias", "assistant"))
         equal(chat.choices[0].finish_reason, "stop")
         stream = client.chat.completions.create(model=MODEL, messages=ASK, temperature=0, stream=True)
         events = list(stream)
