@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -46,6 +47,9 @@ constexpr std::string_view kUnsupported[] = {"structured_outputs",
                                              "truncate_prompt_tokens",
                                              "logits_processors"};
 
+// Chat request fields that the server refuses if their value is true.
+constexpr std::string_view kUnsupportedInChats[] = {"echo", "add_special_tokens"};
+
 // Fields of a request body that can be long lists of token ids. The maximum number of JSON values
 // in a body does not apply to these ids.
 constexpr std::string_view kTokenLists[] = {"prompt", "tokens"};
@@ -66,8 +70,10 @@ absl::StatusOr<Json> ParseBody(std::string_view body, const OpenAiLimits& limits
   return reader.Read([] { return std::string("body"); }, body);
 }
 
-absl::Status CheckSupported(const OpenAiFields& fields) {
-  for (const std::string_view name : kUnsupported) {
+// Returns an error if a field in `names` is in the request. A field with the value null or false,
+// an empty string or an empty array has no effect and counts as absent.
+absl::Status CheckAbsent(const OpenAiFields& fields, std::span<const std::string_view> names) {
+  for (const std::string_view name : names) {
     const Json* const value = fields.Find(name);
     if (value == nullptr || *value == false ||
         (value->is_string() && value->get_ref<const std::string&>().empty()) ||
@@ -76,6 +82,11 @@ absl::Status CheckSupported(const OpenAiFields& fields) {
     }
     return fields.Unsupported(name, "is not supported");
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSupported(const OpenAiFields& fields) {
+  INCIPIT_RETURN_IF_ERROR(CheckAbsent(fields, kUnsupported));
   const Json* const format = fields.Find("response_format");
   if (format != nullptr && (!format->is_object() || format->value("type", Json()) != "text")) {
     return fields.Unsupported("response_format", "must have the type \"text\"");
@@ -308,6 +319,8 @@ absl::StatusOr<OpenAiRequest> ReadCompletionRequest(std::string_view body,
   OpenAiRequest out;
   INCIPIT_ASSIGN_OR_RETURN(RequestDraft draft, ReadCommon(fields, limits, out.format));
   INCIPIT_RETURN_IF_ERROR(ReadEcho(fields, out.format, draft.output));
+  INCIPIT_ASSIGN_OR_RETURN(const auto adds, fields.Bool("add_special_tokens"));
+  draft.add_special_tokens = adds.value_or(true);
   INCIPIT_ASSIGN_OR_RETURN(const auto logprobs,
                            fields.Integer("logprobs", 0, limits.request.logprobs_max));
   if (logprobs) {
@@ -325,12 +338,14 @@ absl::StatusOr<OpenAiRequest> ReadChatRequest(std::string_view body, const OpenA
   OpenAiRequest out;
   out.format.is_chat = true;
   INCIPIT_ASSIGN_OR_RETURN(RequestDraft draft, ReadCommon(fields, limits, out.format));
+  INCIPIT_RETURN_IF_ERROR(CheckAbsent(fields, kUnsupportedInChats));
   INCIPIT_RETURN_IF_ERROR(ReadMaxTokens(fields, "max_tokens", draft.output));
   INCIPIT_RETURN_IF_ERROR(ReadMaxTokens(fields, "max_completion_tokens", draft.output));
   INCIPIT_ASSIGN_OR_RETURN(const auto logprobs, fields.Bool("logprobs"));
   INCIPIT_ASSIGN_OR_RETURN(const auto top,
                            fields.Integer("top_logprobs", 0, limits.request.logprobs_max));
-  if (top && !logprobs.value_or(false)) {
+  // Some clients always send the default value of vLLM, which is 0.
+  if (top.value_or(0) > 0 && !logprobs.value_or(false)) {
     return InvalidField("top_logprobs", "is allowed only if logprobs is true");
   }
   out.format.logprobs = logprobs.value_or(false);
@@ -340,20 +355,20 @@ absl::StatusOr<OpenAiRequest> ReadChatRequest(std::string_view body, const OpenA
   return out;
 }
 
-absl::StatusOr<TokenizeRequest> ReadTokenizeRequest(std::string_view body,
-                                                    const OpenAiLimits& limits) {
+absl::StatusOr<RequestDraft> ReadTokenizeRequest(std::string_view body,
+                                                 const OpenAiLimits& limits) {
   INCIPIT_ASSIGN_OR_RETURN(const Json json, ParseBody(body, limits));
   const OpenAiFields fields(json);
-  TokenizeRequest out;
+  RequestDraft out;
   INCIPIT_ASSIGN_OR_RETURN(auto model, fields.Text("model"));
-  out.draft.model = std::move(model).value_or("");
+  out.model = std::move(model).value_or("");
   INCIPIT_ASSIGN_OR_RETURN(const auto adds, fields.Bool("add_special_tokens"));
   out.add_special_tokens = adds.value_or(true);
   INCIPIT_ASSIGN_OR_RETURN(auto prompt, fields.Text("prompt"));
   if (prompt) {
-    out.draft.prompt = *std::move(prompt);
+    out.prompt = *std::move(prompt);
   } else {
-    INCIPIT_ASSIGN_OR_RETURN(out.draft.prompt, ReadConversation(fields, limits.request));
+    INCIPIT_ASSIGN_OR_RETURN(out.prompt, ReadConversation(fields, limits.request));
   }
   return out;
 }

@@ -38,11 +38,6 @@ struct OpenAiLimits {
   int32_t prompts_max = 128;  // maximum number of prompts in one completion request
 };
 
-struct TokenizeRequest {
-  RequestDraft draft;  // the name of the model and the prompt; all other members are unused
-  bool add_special_tokens = true;
-};
-
 struct DetokenizeRequest {
   std::string model;  // name of the model; empty if the client did not send a name
   TokensDraft tokens;
@@ -53,9 +48,9 @@ struct DetokenizeRequest {
 absl::StatusOr<OpenAiRequest> ReadCompletionRequest(std::string_view body,
                                                     const OpenAiLimits& limits);
 absl::StatusOr<OpenAiRequest> ReadChatRequest(std::string_view body, const OpenAiLimits& limits);
-// Reads the body of a request to /tokenize, which contains a prompt or messages.
-absl::StatusOr<TokenizeRequest> ReadTokenizeRequest(std::string_view body,
-                                                    const OpenAiLimits& limits);
+// Reads the body of a request to /tokenize, which contains a prompt or messages. Sets only the
+// members `model`, `prompt` and `add_special_tokens` of the draft.
+absl::StatusOr<RequestDraft> ReadTokenizeRequest(std::string_view body, const OpenAiLimits& limits);
 // Reads the body of a request to /detokenize, which contains token ids.
 absl::StatusOr<DetokenizeRequest> ReadDetokenizeRequest(std::string_view body,
                                                         const OpenAiLimits& limits);

@@ -193,17 +193,16 @@ absl::StatusOr<std::string> OpenAiRoutes::TokenizeBody(std::string_view body,
   if (context_.tokenizer == nullptr) return NoTokenizer();
   const RequestLimits& limits = context_.options.request;
   INCIPIT_ASSIGN_OR_RETURN(
-      TokenizeRequest request,
+      RequestDraft draft,
       ReadTokenizeRequest(
           body, {.request = limits, .body_bytes_max = context_.options.message_bytes_max}));
-  INCIPIT_RETURN_IF_ERROR(CheckModelName(request.draft.model, context_.model));
+  INCIPIT_RETURN_IF_ERROR(CheckModelName(draft.model, context_.model));
   std::vector<TokenId> ids;
-  if (auto* const text = std::get_if<std::string>(&request.draft.prompt)) {
-    INCIPIT_ASSIGN_OR_RETURN(ids, context_.encoder.EncodeText(*text, request.add_special_tokens));
+  if (auto* const text = std::get_if<std::string>(&draft.prompt)) {
+    INCIPIT_ASSIGN_OR_RETURN(ids, context_.encoder.EncodeText(*text, draft.add_special_tokens));
   } else {
-    INCIPIT_ASSIGN_OR_RETURN(
-        CheckedRequest checked,
-        CheckDraft(std::move(request.draft), context_.model, limits, check_wanted));
+    INCIPIT_ASSIGN_OR_RETURN(CheckedRequest checked,
+                             CheckDraft(std::move(draft), context_.model, limits, check_wanted));
     INCIPIT_ASSIGN_OR_RETURN(
         PromptEncoder::Encoded encoded,
         context_.encoder.Encode(checked, context_.model, limits, check_wanted));

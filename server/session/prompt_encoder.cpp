@@ -81,7 +81,7 @@ absl::StatusOr<PromptEncoder::Encoded> PromptEncoder::Encode(CheckedRequest& req
   if (const auto* const text = std::get_if<std::string>(&request.prompt)) {
     out.field = "text";
     INCIPIT_RETURN_IF_ERROR(check_text(*text));
-    INCIPIT_ASSIGN_OR_RETURN(out.tokens, EncodeText(*text, /*add_special_tokens=*/true));
+    INCIPIT_ASSIGN_OR_RETURN(out.tokens, EncodeText(*text, request.add_special_tokens));
   } else if (const auto* const conversation = std::get_if<Conversation>(&request.prompt)) {
     out.field = "messages";
     INCIPIT_RETURN_IF_ERROR(EncodeConversation(*conversation, check_text, check_wanted, out));

@@ -107,6 +107,16 @@ class ApiTest(HttpTestCase):
             self.assertAlmostEqual(ours, theirs, places=5)
         self.assertEqual("".join(found["tokens"]), self.post(COMPLETIONS, completion(5)).json["choices"][0]["text"])
 
+    def test_special_tokens_of_a_prompt_are_an_option(self):
+        prompts = []
+        for adds in (True, False):
+            ids = self.post(COMPLETIONS, completion(1, return_token_ids=True, add_special_tokens=adds)
+                            ).json["choices"][0]["prompt_token_ids"]
+            self.assertEqual(ids, self.post("/tokenize", {"prompt": "Once upon a time", "add_special_tokens": adds}
+                                            ).json["tokens"])
+            prompts.append(ids)
+        self.assertEqual(prompts[0][1:], prompts[1], "the model has a begin token")
+
     def test_tokens_and_text(self):
         tokens = self.post("/tokenize", {"prompt": "Once upon a time é"}).json
         self.assertEqual(tokens["count"], len(tokens["tokens"]))

@@ -82,7 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 2: {
       auto request = incipit::ReadTokenizeRequest(body, limits);
       Check(request, body);
-      if (request.ok()) CheckRequest(std::move(request->draft), request_limits);
+      if (request.ok()) CheckRequest(*std::move(request), request_limits);
       break;
     }
     default:

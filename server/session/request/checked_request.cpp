@@ -38,6 +38,7 @@ absl::Status CheckPromptOf(RequestDraft& draft, const ServedModel& model,
     }
     if (text->empty()) return InvalidField("text", "is empty");
     out.prompt = std::move(*text);
+    out.add_special_tokens = draft.add_special_tokens;
   } else if (auto* const ids = std::get_if<TokensDraft>(&draft.prompt)) {
     if (ids->empty()) return InvalidField("token_ids", "is empty");
     INCIPIT_RETURN_IF_ERROR(CheckTokens("token_ids.ids", *ids, model));

@@ -74,6 +74,7 @@ struct CheckedRequest {
   std::string label;
   // The prompt: a text, at least one valid token id, or a conversation.
   std::variant<std::string, std::vector<TokenId>, Conversation> prompt;
+  bool add_special_tokens = true;  // as RequestDraft::add_special_tokens
   // The request for the engine. CheckDraft sets the options. SetPrompt sets the prompt, and limits
   // `output_tokens_max` to the number of tokens that fit after the prompt.
   Request request;

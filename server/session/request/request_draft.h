@@ -92,6 +92,9 @@ using TokensDraft = std::vector<TokenId>;
 struct RequestDraft {
   std::string label, model;
   std::variant<std::monostate, std::string, TokensDraft, ConversationDraft> prompt;
+  // False: a prompt that is a text gets no special tokens, such as a begin token, from the
+  // tokenizer. Other prompts ignore the value.
+  bool add_special_tokens = true;
   SamplingDraft sampling;
   OutputDraft output;
   CacheDraft cache;

@@ -282,6 +282,9 @@ TEST(OpenAiRequestTest, FieldsThatWouldChangeTheOutputAreRefused) {
        {R"("required")", R"({"type":"function","function":{"name":"f"}})", "true", R"("")"}) {
     EXPECT_EQ(ChatRefused(fmt::format("\"tool_choice\":{}", value)), "tool_choice");
   }
+  for (const std::string_view field : {"echo", "add_special_tokens"}) {
+    EXPECT_EQ(ChatRefused(fmt::format("\"{}\":true", field)), field);
+  }
   EXPECT_EQ(Refused(R"("best_of":2)"), "best_of");
   EXPECT_EQ(Refused(R"("n":2,"best_of":1)"), "best_of");
   EXPECT_EQ(Refused(R"("best_of":0)"), "best_of");
@@ -290,6 +293,7 @@ TEST(OpenAiRequestTest, FieldsThatWouldChangeTheOutputAreRefused) {
 TEST(OpenAiRequestTest, TheirHarmlessValuesAreAccepted) {
   ReadChat(R"("response_format":{"type":"text"},"tool_choice":"auto","functions":[])");
   ReadChat(R"("tool_choice":"none","bad_words":[])");
+  ReadChat(R"("echo":false,"add_special_tokens":false)");
   Read(R"("use_beam_search":false,"documents":[])");
   Read(R"("suffix":"","best_of":1,"user":"u","prompt_cache_key":"k")");
 }
@@ -395,6 +399,13 @@ TEST(OpenAiRequestTest, ABiasHasTokenIdsAndNumbers) {
   EXPECT_EQ(Refused("\"logit_bias\":{" + many + "}"), "logit_bias");
 }
 
+TEST(OpenAiRequestTest, SpecialTokensOfATextPromptAreAnOption) {
+  EXPECT_TRUE(Draft("").add_special_tokens);
+  EXPECT_TRUE(Draft(R"("add_special_tokens":true)").add_special_tokens);
+  EXPECT_FALSE(Draft(R"("add_special_tokens":false)").add_special_tokens);
+  EXPECT_EQ(Refused(R"("add_special_tokens":1)"), "add_special_tokens");
+}
+
 TEST(OpenAiRequestTest, OptionsOfAStreamNeedAStream) {
   EXPECT_EQ(Refused(R"("stream_options":{"include_usage":true})"), "stream_options");
   EXPECT_FALSE(Read(R"("stream":true,"stream_options":{})").format.include_usage);
@@ -408,6 +419,10 @@ TEST(OpenAiRequestTest, LogprobsOfAChatAreAFlagAndANumber) {
   EXPECT_TRUE(request.format.logprobs);
   EXPECT_THAT(request.drafts.at(0).output.logprobs, Optional(5u));
   EXPECT_FALSE(ReadChat(R"("logprobs":false)").drafts.at(0).output.logprobs);
+  for (const std::string_view harmless :
+       {R"("top_logprobs":0)", R"("logprobs":false,"top_logprobs":0)"}) {
+    EXPECT_FALSE(ReadChat(harmless).drafts.at(0).output.logprobs) << harmless;
+  }
   EXPECT_EQ(ChatRefused(R"("top_logprobs":5)"), "top_logprobs");
   EXPECT_EQ(ChatRefused(R"("logprobs":false,"top_logprobs":5)"), "top_logprobs");
   EXPECT_EQ(ChatRefused(R"("logprobs":2)"), "logprobs");
@@ -563,33 +578,6 @@ TEST(OpenAiRequestTest, AnErrorNamesNoTextOfTheClient) {
     const absl::Status status = ReadCompletionRequest(Body(more), kLimits).status();
     EXPECT_FALSE(status.ok());
     EXPECT_THAT(std::string(status.message()), ::testing::Not(HasSubstr("canary")));
-  }
-}
-
-TEST(OpenAiRequestTest, TokenizeHasAPromptOrMessages) {
-  const auto request =
-      ReadTokenizeRequest(R"({"prompt":"a","model":"m","add_special_tokens":false})", kLimits);
-  ASSERT_TRUE(request.ok());
-  EXPECT_EQ(std::get<std::string>(request->draft.prompt), "a");
-  EXPECT_EQ(request->draft.model, "m");
-  EXPECT_FALSE(request->add_special_tokens);
-  const auto chat = ReadTokenizeRequest(ChatBody(""), kLimits);
-  ASSERT_TRUE(chat.ok());
-  EXPECT_TRUE(chat->add_special_tokens);
-  EXPECT_EQ(std::get<ConversationDraft>(chat->draft.prompt).messages.size(), 1u);
-  EXPECT_EQ(FieldOf(ReadTokenizeRequest("{}", kLimits).status()), "messages");
-  EXPECT_EQ(FieldOf(ReadTokenizeRequest(R"({"prompt":["a"]})", kLimits).status()), "prompt");
-}
-
-TEST(OpenAiRequestTest, DetokenizeHasTokenIds) {
-  const auto ids = ReadDetokenizeRequest(R"({"tokens":[1,4294967296]})", kLimits);
-  ASSERT_TRUE(ids.ok());
-  EXPECT_THAT(ids->tokens, ElementsAre(1, -1));
-  for (const std::string_view tokens : {"null", "1", "\"a\"", "[\"a\"]", "[-1]", "[1.0]", "{}"}) {
-    EXPECT_EQ(
-        FieldOf(ReadDetokenizeRequest(fmt::format(R"({{"tokens":{}}})", tokens), kLimits).status()),
-        "tokens")
-        << tokens;
   }
 }
 
