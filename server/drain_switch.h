@@ -2,6 +2,9 @@
 // health state of the server is NOT_SERVING.
 #pragma once
 
+#include <functional>
+#include <utility>
+
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "base/clock.h"
@@ -38,7 +41,16 @@ class DrainSwitch {
     if (is_stopping_) return FailedPrecondition("the server is stopping");
     INCIPIT_RETURN_IF_ERROR(engine_.Resume());
     health_.SetDraining(false);
+    is_draining_ = false;
     return absl::OkStatus();
+  }
+  // Makes Drain and Stop call `on_drain`. If the server drains already, calls `on_drain` now. If
+  // `on_drain` is null, Drain and Stop call no function. After the return of SetOnDrain, no thread
+  // calls the previous function. `on_drain` must not call the DrainSwitch.
+  void SetOnDrain(std::function<void()> on_drain) {
+    MutexLock lock(mutex_);
+    on_drain_ = std::move(on_drain);
+    if (is_draining_ && on_drain_) on_drain_();
   }
 
  private:
@@ -46,13 +58,17 @@ class DrainSwitch {
     health_.SetDraining(true);
     // The deadline is the present time, so Engine::Drain does not wait for running requests.
     engine_.Drain(clock_.Now());
+    is_draining_ = true;
+    if (on_drain_) on_drain_();
   }
 
   Engine& engine_;
   Health& health_;
   const Clock& clock_;
   Mutex mutex_;
+  bool is_draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::function<void()> on_drain_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace incipit

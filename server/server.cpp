@@ -403,6 +403,7 @@ std::unique_ptr<KvEventHub> Server::Parts::MakeKvEventHub() {
 
 Server::Parts::~Parts() {
   drain.Stop();
+  drain.SetOnDrain(nullptr);
   prewarmer.reset();
   watchdog.reset();
   health.Stop();
@@ -518,6 +519,7 @@ void Server::Parts::Prewarm(std::vector<PrewarmPrompt> prompts) {
   };
   prewarmer = std::make_unique<Prewarmer>(std::move(prewarm), std::move(prompts), starter, clock);
   prewarmer->Start();
+  drain.SetOnDrain([this] { prewarmer->Cancel(); });
 }
 
 UnreadOutput Server::Parts::Unread() const {

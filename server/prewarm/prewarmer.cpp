@@ -22,9 +22,7 @@ constexpr Duration kRetryPause = std::chrono::milliseconds(50);
 // Name of the connection in the queue of the text threads, which serve connections in turn.
 constexpr std::string_view kConnection = "prewarm";
 
-bool IsQueueFull(const absl::Status& status) {
-  if (status.ok()) return false;
-  const Reason reason = ErrorOf(status).reason;
+bool IsQueueFull(Reason reason) {
   return reason == Reason::kQueueFull || reason == Reason::kTextQueueFull;
 }
 
@@ -55,6 +53,7 @@ struct Prewarmer::Inbox {
   Mutex mutex;
   std::condition_variable_any changed;
   std::vector<Ended> ended ABSL_GUARDED_BY(mutex);
+  bool is_cancelled ABSL_GUARDED_BY(mutex) = false;
   bool is_stopping ABSL_GUARDED_BY(mutex) = false;
 };
 
@@ -98,6 +97,12 @@ void Prewarmer::Start() {
   thread_ = std::thread([this] { Run(); });
 }
 
+void Prewarmer::Cancel() {
+  MutexLock lock(inbox_->mutex);
+  inbox_->is_cancelled = true;
+  inbox_->changed.notify_one();
+}
+
 void Prewarmer::Stop() {
   {
     MutexLock lock(inbox_->mutex);
@@ -136,7 +141,7 @@ void Prewarmer::AwaitTier() {
   const Time end = clock_.Now() + FromSeconds(ToSeconds(options_.time_max) * kPrewarmTierShare);
   while (options_.is_tier_starting() && clock_.Now() < end) {
     MutexLock lock(inbox_->mutex);
-    if (inbox_->is_stopping) return;
+    if (inbox_->is_stopping || inbox_->is_cancelled) return;
     inbox_->changed.wait_for(inbox_->mutex, kTierPoll);
   }
 }
@@ -186,27 +191,32 @@ void Prewarmer::StartPrompt(size_t index) {
 
 bool Prewarmer::AwaitEnds() {
   std::vector<Ended> ended;
+  bool is_cancelled = false;
   {
     MutexLock lock(inbox_->mutex);
     const Time until = refused_.empty() ? deadline_ : std::min(deadline_, retry_at_);
-    while (inbox_->ended.empty() && !inbox_->is_stopping && clock_.Now() < until) {
-      inbox_->changed.wait_until(inbox_->mutex, until);
-    }
+    const auto has_news = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(inbox_->mutex) {
+      return !inbox_->ended.empty() || inbox_->is_cancelled || inbox_->is_stopping;
+    };
+    while (!has_news() && clock_.Now() < until) inbox_->changed.wait_until(inbox_->mutex, until);
     if (inbox_->is_stopping) return false;
+    is_cancelled = inbox_->is_cancelled;
     ended.swap(inbox_->ended);
   }
   for (const Ended& end : ended) Count(end);
-  return clock_.Now() < deadline_;
+  return !is_cancelled && clock_.Now() < deadline_;
 }
 
 void Prewarmer::Count(const Ended& ended) {
   running_.erase(ended.index);
-  if (IsQueueFull(ended.status)) {
-    refused_.push_back(ended.index);
-    retry_at_ = clock_.Now() + kRetryPause;
-    return;
-  }
   if (!ended.status.ok()) {
+    const Reason reason = ErrorOf(ended.status).reason;
+    if (reason == Reason::kDraining) return;  // the prompt counts as late
+    if (IsQueueFull(reason)) {
+      refused_.push_back(ended.index);
+      retry_at_ = clock_.Now() + kRetryPause;
+      return;
+    }
     ++figures_.num_failed;
     spdlog::warn("--prewarm: the prompt in line {} was not computed: {}",
                  prompts_[ended.index].line, MessageOf(ended.status));

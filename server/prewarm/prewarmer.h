@@ -42,7 +42,8 @@ struct PrewarmOptions {
   // Returns true while the disk cache starts. The Prewarmer waits for the end of the start, so that
   // prompts are loaded instead of computed. Empty: no disk cache.
   std::function<bool()> is_tier_starting = {};
-  // Called once, after all prompts have ended or `time_max` has passed. Not called after Stop.
+  // Called once, after all prompts have ended, `time_max` has passed, or Cancel was called. Not
+  // called after Stop.
   std::function<void(const PrewarmFigures&)> on_done = {};
 };
 
@@ -58,6 +59,8 @@ class Prewarmer {
 
   // Starts the thread.
   void Start();
+  // Cancels the prompts that have not ended, and returns immediately. Thread-safe.
+  void Cancel();
   // Cancels the prompts that have not ended, and ends the thread. A second call does nothing.
   void Stop();
 
@@ -71,7 +74,7 @@ class Prewarmer {
   void StartPrompts();
   void StartPrompt(size_t index);
   // Waits until a prompt has ended, prompts can be started, or the time `deadline_` is reached.
-  // Returns false at `deadline_` and after Stop.
+  // Returns false at `deadline_`, after Cancel and after Stop.
   bool AwaitEnds();
   void Count(const Ended& ended);
   bool is_stopping() const;

@@ -177,6 +177,31 @@ TEST(PrewarmerTest, AServerThatStopsCancelsThePromptsAndIsNotReady) {
   EXPECT_FALSE(*is_ready);
 }
 
+// Waits until no prompt of --prewarm runs or waits, and returns the number of cancelled requests.
+double AwaitNumCancelled(TestServer& server) {
+  server.AwaitLoad([](const v1::GetLoadResponse& load) {
+    return load.running() == 0 && load.waiting() == 0 && load.used_blocks() == 0;
+  });
+  return server.Metric("incipit_requests_total{outcome=\"cancelled\",finish_reason=\"none\"}");
+}
+
+// The step with the first prompts is blocked, so no prompt can end before it is cancelled.
+TEST(PrewarmerTest, ADrainCancelsThePrompts) {
+  TestServerConfig config = ConfigOf({});
+  for (int32_t i = 0; i < 2 * kPrewarmRunningMax; ++i) {
+    config.prewarm.push_back(PromptOf(i + 1, TokensFrom(i * 10)));
+  }
+  config.starts_closed = true;
+  TestServer server(std::move(config));
+  const std::future<void> ready = ReadyOf(server);
+  server.gate().AwaitWaiting();
+  server.server().BeginDrain();
+  ASSERT_TRUE(IsReadyWithin(ready, seconds(20)));
+  EXPECT_EQ(HealthOf(server, ""), HealthCheckResponse::NOT_SERVING);
+  server.gate().Open();
+  EXPECT_GE(AwaitNumCancelled(server), 1);
+}
+
 TEST(PrewarmerTest, PromptsAfterTheBeginOfADrainAreNotStarted) {
   TestServerConfig config = ConfigOf({});
   for (int32_t i = 0; i < 2 * kPrewarmRunningMax; ++i) {
