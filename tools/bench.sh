@@ -4,12 +4,14 @@
 set -euo pipefail
 build=$1 model=${2:-models/incipit-tiny}
 for program in "$build"/bench/*_bench; do
-  [[ $program == */step_time_bench ]] && continue  # needs a model, see below
+  [[ $program == */step_time_bench || $program == */kv_events_step_bench ]] && continue  # need a model, see below
   echo "=== ${program##*/}"
   "$program" --benchmark_min_time=0.2
 done
 echo "=== step_time_bench"
 "$build/bench/step_time_bench" --model "$model" --rounds 1 --phase-seconds 1
+echo "=== kv_events_step_bench"
+"$build/bench/kv_events_step_bench" --model "$model" --pairs 5
 work=$(mktemp -d)
 "$build/incipit" serve --model "$model" --address 127.0.0.1:0 --metrics-address 127.0.0.1:0 \
   --port-file "$work/ports" --log-level warn &
