@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "server/http/openai_request.h"
-#include "server/session/request_error.h"
+#include "server/session/request/request_error.h"
 
 namespace incipit {
 namespace {
