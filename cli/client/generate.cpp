@@ -66,7 +66,8 @@ void Bind(Flags& flags, GenerateOptions& options) {
 // --message-bytes-max.
 constexpr size_t kPromptFileBytesMax = size_t{1} << 30;
 
-// The error is never INVALID_ARGUMENT, because a file that cannot be read is not a wrong flag.
+// Returns the text of the file `path`, or of stdin if `path` is "-". The error is never
+// INVALID_ARGUMENT, because a file that cannot be read is not a wrong flag.
 absl::StatusOr<std::string> ReadPrompt(const std::string& path) {
   absl::StatusOr<std::string> text =
       ReadTextInput(path == "-" ? "/dev/stdin" : path, kPromptFileBytesMax);
@@ -177,11 +178,11 @@ int RunGenerate(std::span<const std::string_view> args) {
   Bind(flags, options);
   if (const auto exit_code = ParseArguments(kGenerateText, flags, args)) return *exit_code;
   const auto request = MakeRequest(options);
-  if (absl::IsUnavailable(request.status())) {
-    return ReportFailure(kGenerateText, MessageOf(request.status()));
-  }
-  if (!request.ok()) return ReportUsage(kGenerateText, request.status());
-  return Generate(options, *request);
+  if (request.ok()) return Generate(options, *request);
+  // Only a wrong flag is INVALID_ARGUMENT. Other errors come from the file of --prompt-file.
+  return absl::IsInvalidArgument(request.status())
+             ? ReportUsage(kGenerateText, request.status())
+             : ReportFailure(kGenerateText, MessageOf(request.status()));
 }
 
 }  // namespace incipit

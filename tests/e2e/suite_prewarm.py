@@ -179,7 +179,7 @@ class PrewarmTest(unittest.TestCase):
         missing = str(self.folder / "missing")
         result = run_serve("--prewarm", missing)
         self.assertEqual(result.returncode, 2)
-        self.assertIn(f"--prewarm: {missing} cannot be read", result.stderr)
+        self.assertIn(f"--prewarm: {missing}: no such file", result.stderr)
         result = run_serve("--prewarm", self.file(), "--prefix-cache", "off")
         self.assertEqual(result.returncode, 2)
         self.assertIn("--prewarm needs --prefix-cache on", result.stderr)
