@@ -42,23 +42,35 @@ void SkipLineEnds(boost::beast::flat_buffer& buffer) {
   buffer.consume(length);
 }
 
-// Returns the path and the query of the request target `target`. `target` is a path with a query,
-// or a whole URL.
-std::string PathOf(std::string_view target) {
+// The parts of a request target. The target is a path with a query, or a whole URL.
+struct RequestTarget {
+  std::string host;  // host and port of the URL; empty if the target is a path
+  std::string path;  // path and query
+};
+
+RequestTarget TargetFrom(std::string_view target) {
   constexpr std::string_view kScheme = "http://";
-  if (!target.starts_with(kScheme)) return std::string(target);
-  const size_t path = target.find('/', kScheme.size());
-  return path == std::string_view::npos ? "/" : std::string(target.substr(path));
+  if (!EqualsIgnoringCase(target.substr(0, kScheme.size()), kScheme)) {
+    return {.host = {}, .path = std::string(target)};
+  }
+  target.remove_prefix(kScheme.size());
+  const size_t path = std::min(target.find('/'), target.size());
+  return {.host = std::string(target.substr(0, path)),
+          .path = path == target.size() ? "/" : std::string(target.substr(path))};
 }
 
 HttpRequestHead HeadFrom(const http::request<http::string_body>& message, std::string peer) {
   HttpRequestHead head;
   head.method = std::string(message.method_string());
-  const auto target = message.target();
-  head.target = PathOf({target.data(), target.size()});
+  const auto text = message.target();
+  RequestTarget target = TargetFrom({text.data(), text.size()});
+  head.target = std::move(target.path);
   for (const auto& field : message) {
+    // The host in a URL replaces the header field Host (RFC 9112, section 3.2.2).
+    if (field.name() == http::field::host && !target.host.empty()) continue;
     head.fields.emplace_back(std::string(field.name_string()), std::string(field.value()));
   }
+  if (!target.host.empty()) head.fields.emplace_back("Host", std::move(target.host));
   head.peer = std::move(peer);
   return head;
 }

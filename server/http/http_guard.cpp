@@ -62,7 +62,9 @@ std::optional<HttpResponse> CheckBrowser(const HttpRequestHead& head,
                          "allows further hosts");
   }
   const std::string_view origin = head.Field("Origin");
-  if (!origin.empty() && !IsOwnOrigin(origin, host) && !IsAllowedOrigin(origin, options)) {
+  const bool is_foreign =
+      !origin.empty() && !IsOwnOrigin(origin, host) && !IsAllowedOrigin(origin, options);
+  if (is_foreign || head.NumFields("Origin") > 1) {
     return ErrorResponse(403,
                          "the request is from a web page of another site; the flag "
                          "--http-origins allows further origins");

@@ -59,6 +59,10 @@ TEST(HttpGuardTest, AForeignOriginIsRefused) {
           "http://attacker.example/http://localhost:8000", "file://", "http://127.0.0.1:8000"}) {
       EXPECT_EQ(status(origin), 403) << origin;
     }
+    const Fields two = {{"Host", "localhost:8000"},
+                        {"Origin", "http://localhost:8000"},
+                        {"Origin", "https://attacker.example"}};
+    EXPECT_EQ(StatusOf(two, options), 403);
   }
 }
 

@@ -68,6 +68,7 @@ TEST_F(HttpServerTest, LineEndsBetweenRequestsAreIgnored) {
 TEST_F(HttpServerTest, ATargetMayBeAWholeUrl) {
   Start();
   EXPECT_EQ(Ask("GET http://localhost/a?b HTTP/1.1\r\nHost: localhost\r\n\r\n").body, "GET /a?b ");
+  EXPECT_EQ(Ask("GET HTTP://localhost HTTP/1.1\r\nHost: localhost\r\n\r\n").body, "GET / ");
 }
 
 TEST_F(HttpServerTest, AClientOfHttp10GetsItsResponseAndTheEnd) {

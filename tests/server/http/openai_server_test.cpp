@@ -506,6 +506,13 @@ TEST(OpenAiServerTest, ANameThatWasReboundIsRefused) {
   ExpectError(get(fmt::format("attacker.example:{}", server.port())), 421, nullptr, nullptr);
   EXPECT_EQ(get(fmt::format("localhost:{}", server.port())).status, 200);
   EXPECT_EQ(get("[::1]").status, 200);
+  // The host in a whole URL has precedence over the header field Host (RFC 9112, section 3.2.2).
+  const auto get_url = [&](std::string_view url, std::string_view host) {
+    return server.Send(fmt::format("GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", url, host));
+  };
+  ExpectError(get_url("http://attacker.example/v1/models", "localhost"), 421, nullptr, nullptr);
+  ExpectError(get_url("HTTP://attacker.example/v1/models", "localhost"), 421, nullptr, nullptr);
+  EXPECT_EQ(get_url("http://localhost/v1/models", "attacker.example").status, 200);
 }
 
 TEST(OpenAiServerTest, WithoutATokenizerPromptsAreIds) {
