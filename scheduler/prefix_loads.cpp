@@ -52,17 +52,32 @@ std::optional<Duration> Scheduler::PredictComputing(int32_t num_found, int32_t e
                              std::max(prompt_room_, 1), decode_shape_);
 }
 
+// Returns true if a load of `num_chunks` chunks must not be started, because its predicted time is
+// not below `computing`, the predicted time to compute the same tokens.
+bool Scheduler::IsTooSlow(int32_t num_chunks, std::optional<Duration> computing) const {
+  return options_.load_policy == LoadPolicy::kFaster && computing &&
+         tier_->PredictLoad(num_chunks) >= *computing;
+}
+
+// Returns the maximum time that a sequence waits for loads of `num_chunks` chunks. `computing` is
+// the predicted time to compute the same tokens.
+Duration Scheduler::LoadWaitMax(int32_t num_chunks, std::optional<Duration> computing) const {
+  if (options_.load_wait_max != Duration{}) return options_.load_wait_max;
+  if (options_.load_policy == LoadPolicy::kAlways) {
+    return std::max(kLoadWait, 2 * tier_->PredictLoad(num_chunks));
+  }
+  return computing ? *computing / 2 : kLoadWait;
+}
+
 // Returns the number of tokens after the first `num_found` tokens of `sequence` that the tier would
-// load. Returns 0 if loads are predicted to take longer than computing.
+// load. Returns 0 if these loads would not be started (IsTooSlow).
 int32_t Scheduler::NumLoadable(const Sequence& sequence, int32_t num_found) const {
   if (tier_ == nullptr || !cache_.options().prefix_cache) return 0;
   const int32_t end = EndInTier(sequence, num_found);
   if (end == num_found) return 0;
   const int32_t chunk_tokens = tier_->shape().num_tokens();
   const int32_t num_chunks = end / chunk_tokens - num_found / chunk_tokens;
-  const std::optional<Duration> computing = PredictComputing(num_found, end);
-  if (computing && tier_->PredictLoad(num_chunks) >= *computing) return 0;
-  return end - num_found;
+  return IsTooSlow(num_chunks, PredictComputing(num_found, end)) ? 0 : end - num_found;
 }
 
 // Starts loads of the chunks that follow the first `num_found` tokens of `sequence`, and moves
@@ -81,18 +96,14 @@ Scheduler::LoadStart Scheduler::StartLoads(Sequence& sequence, int32_t num_found
   const int32_t num_chunks = NumInTier(sequence, first_chunk, is_full ? 1 : kAllChunks);
   if (num_chunks == 0) return LoadStart::kNone;
   if (is_full) return LoadStart::kLater;
-  Duration wait_max = options_.load_wait_max;
-  if (const std::optional<Duration> computing =
-          PredictComputing(num_found, (first_chunk + num_chunks) * shape.num_tokens())) {
-    // Start some loads that seem to be too slow. Otherwise, the tier would never measure that its
-    // loads are fast, or are fast again.
-    if (tier_->PredictLoad(num_chunks) >= *computing && ++num_slow_loads_ % kSlowLoadsTried != 0) {
-      return LoadStart::kNone;
-    }
-    if (wait_max == Duration{}) wait_max = *computing / 2;
-  } else if (wait_max == Duration{}) {
-    wait_max = kLoadWait;
+  const std::optional<Duration> computing =
+      PredictComputing(num_found, (first_chunk + num_chunks) * shape.num_tokens());
+  // Start some loads that seem to be too slow. Otherwise, the tier would never measure that its
+  // loads are fast, or are fast again.
+  if (IsTooSlow(num_chunks, computing) && ++num_slow_loads_ % kSlowLoadsTried != 0) {
+    return LoadStart::kNone;
   }
+  const Duration wait_max = LoadWaitMax(num_chunks, computing);
   loads.first_chunk = first_chunk;
   loads.end_chunk = first_chunk + num_chunks;
   LoadPart(sequence);

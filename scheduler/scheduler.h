@@ -28,6 +28,10 @@
 
 namespace incipit {
 
+// Which loads from a tier are started. kFaster: loads that are predicted to take less time than the
+// computation of the same tokens. kAlways: all loads.
+enum class LoadPolicy : uint8_t { kFaster, kAlways };
+
 struct SchedulerOptions {
   int32_t step_tokens_max = 2048;  // maximum number of tokens that one step computes
   int32_t running_max = 256;       // maximum number of sequences that hold blocks
@@ -62,8 +66,10 @@ struct SchedulerOptions {
   // second or a later part of its loads also counts, but waits even if the number exceeds the
   // limit.
   int32_t loads_max = 16;
+  LoadPolicy load_policy = LoadPolicy::kFaster;
   // Maximum time that a sequence waits for its loads, all parts together. 0: half of the predicted
-  // time to compute the same tokens, or kLoadWait if the time cannot be predicted yet.
+  // time to compute the same tokens, or kLoadWait if the time cannot be predicted yet. With
+  // LoadPolicy::kAlways, 0: twice the predicted time of the loads, but at least kLoadWait.
   Duration load_wait_max{};
   // Maximum number of chunks that one commit reports for a tier to store (ChunkEvent). The next
   // commits report the other chunks.
@@ -91,7 +97,8 @@ inline constexpr double kStepRatio = 1.9;
 inline constexpr double kPromptRatio = 5;
 inline constexpr Duration kTtftMin = std::chrono::seconds(1);
 
-// Default of load_wait_max while StepTimeModel cannot predict the time to compute a prompt.
+// Default of load_wait_max while StepTimeModel cannot predict the time to compute a prompt. Also
+// the smallest default with LoadPolicy::kAlways.
 inline constexpr Duration kLoadWait = std::chrono::seconds(1);
 
 // Maximum number of times that a waiting request is overtaken: a later request of the same tenant
@@ -191,8 +198,9 @@ struct SchedulerEvents {
 //   for these blocks. So the same prefix is computed once. Requests that must not read the cache
 //   never wait.
 // - If a tier has chunks of the prefix of a sequence, the sequence waits for loads of these chunks.
-//   The sequence does not wait if the predicted time of the loads is not below the predicted time
-//   to compute the chunks. A waiting sequence holds no blocks, and waits at most load_wait_max.
+//   With LoadPolicy::kFaster, the sequence does not wait if the predicted time of the loads is not
+//   below the predicted time to compute the chunks. A waiting sequence holds no blocks, and waits
+//   at most load_wait_max.
 // - If staging cannot hold all chunks of a sequence, the chunks are loaded in parts. The sequence
 //   is admitted when the first part is loaded. While the sequence waits for the next part, it holds
 //   the blocks of the earlier parts, and computes no token. Meanwhile the next sequence advances in
@@ -380,6 +388,8 @@ class Scheduler {
   int32_t EndInTier(const Sequence& sequence, int32_t num_found) const;
   int32_t NumLoadable(const Sequence& sequence, int32_t num_found) const;
   std::optional<Duration> PredictComputing(int32_t num_found, int32_t end) const;
+  bool IsTooSlow(int32_t num_chunks, std::optional<Duration> computing) const;
+  Duration LoadWaitMax(int32_t num_chunks, std::optional<Duration> computing) const;
   int32_t NumFoundAtMost(Sequence& sequence);
   int32_t LoadedEnd(const Sequence& sequence) const;
   int32_t LoadableEnd(const Sequence& sequence) const;

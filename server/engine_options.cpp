@@ -20,6 +20,8 @@ namespace {
 constexpr std::string_view kAutoValue = "auto";
 // Value of FlagText::is_private for a secret: the server does not report the value to clients.
 constexpr bool kSecret = true;
+constexpr EnumName<LoadPolicy> kLoadPolicyNames[] = {{LoadPolicy::kFaster, "faster"},
+                                                     {LoadPolicy::kAlways, "always"}};
 constexpr EnumName<SchedulingKind> kSchedulingNames[] = {{SchedulingKind::kFair, "fair"},
                                                          {SchedulingKind::kFcfs, "fcfs"}};
 // Smallest and largest weight in --tenant-weights.
@@ -125,10 +127,16 @@ void BindDiskCache(Options& o, Flags& flags) {
                  "Maximum number of requests that wait for the disk cache at the same time. Later "
                  "requests with chunks in the disk cache stay in the queue."},
                 o.tier_loads_max, {1, 1 << 16});
+  flags.Enum({"tier-load", "NAME",
+              "Chunks in the disk cache that a request loads instead of computing them. faster: "
+              "only if the predicted time of the load is below the predicted computing time. "
+              "always: all chunks, so that the device can compute tokens of other requests."},
+             o.tier_load, kLoadPolicyNames);
   flags.Interval({"tier-wait-max", "TIME",
                   "Maximum time that a request waits for the disk cache. After this time, the "
                   "request computes the chunks that are not loaded. 0: half of the predicted "
-                  "computing time of the chunks."},
+                  "computing time of the chunks. With --tier-load always, 0: twice the predicted "
+                  "time of the load, but at least 1s."},
                  o.tier_wait_max, {Duration{}, std::chrono::minutes(10)});
   flags.Interval({"tier-drain-timeout", "TIME",
                   "Maximum time at the end of the server for writing chunks to --disk-cache: the "
@@ -296,6 +304,7 @@ SchedulerOptions SchedulerOptionsOf(const Options& options) {
   scheduler.ttft_target = options.ttft_target;
   scheduler.preemptions_max = options.preemptions_max;
   scheduler.loads_max = options.tier_loads_max;
+  scheduler.load_policy = options.tier_load;
   scheduler.load_wait_max = options.tier_wait_max;
   scheduler.shares.output_price = options.output_price;
   scheduler.shares.cached_price = options.cached_price;

@@ -102,7 +102,9 @@ struct Options {
   int64_t tier_write_max =
       0;  // maximum rate of writes to the disk in bytes per second; 0: no limit
   int32_t tier_loads_max = 16;
-  // Maximum time that a request waits for the disk; 0: half of the predicted computing time.
+  LoadPolicy tier_load = LoadPolicy::kFaster;
+  // Maximum time that a request waits for the disk; 0: a default that depends on `tier_load`
+  // (SchedulerOptions::load_wait_max).
   Duration tier_wait_max{};
   // Maximum time, at the end of the server, in which chunks in `tier_staging` are still written.
   Duration tier_drain_timeout = std::chrono::seconds(10);

@@ -398,6 +398,8 @@ BUGS = CACHE_BUGS + [
         "static_cast<int32_t>(Matchable(sequence).size()) - 1;", "static_cast<int32_t>(Matchable(sequence).size());"),
     Bug("chunks that the cache of the device contains are loaded again", "scheduler/admit.cpp",
         "StartLoads(*next, num_found);", "StartLoads(*next, 0);", test="scheduler_test"),
+    Bug("a load is not started with `--tier-load always`, because computing takes less time", "scheduler/prefix_loads.cpp",
+        "options_.load_policy == LoadPolicy::kFaster && computing &&", "computing &&", test="scheduler_test"),
     Bug("a load is started although computing the same tokens takes less time", "scheduler/prefix_loads.cpp",
         "++num_slow_loads_ % kSlowLoadsTried != 0", "false", test="scheduler_test"),
     Bug("the waiting time for loads is counted as `share_wait_seconds` instead of `load_wait_seconds`", "scheduler/prefix_loads.cpp",

@@ -116,8 +116,8 @@ class PrewarmTest(unittest.TestCase):
 
     def test_a_restarted_server_loads_the_prompts(self):
         path = self.file(*({"token_ids": random_prompt(seed)} for seed in range(10)))
-        disk = ("--disk-cache", str(self.folder / "cache"), "--disk-cache-size", "256MiB", "--tier-wait-max", "30s",
-                "--prewarm", path)
+        disk = ("--disk-cache", str(self.folder / "cache"), "--disk-cache-size", "256MiB", "--tier-load", "always",
+                "--tier-wait-max", "30s", "--prewarm", path)
         tokens = 10 * PROMPT_TOKENS
         with Server(*disk, model=BUNDLED) as server:
             first = [server.generate(greedy(random_prompt(seed), 8)).token_ids for seed in range(10)]

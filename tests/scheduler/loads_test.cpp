@@ -354,6 +354,32 @@ TEST_F(SlowTierTest, SomeLoadsThatSeemSlowAreStarted) {
   EXPECT_EQ(tier_.num_loads(), before + 4);
 }
 
+class AlwaysLoadTest : public LoadsTest {
+ protected:
+  AlwaysLoadTest()
+      : LoadsTest({.shape = kLoadsShape, .polls_max = 0, .load_time = std::chrono::seconds(100)},
+                  {.step_tokens_max = 64, .running_max = 8, .load_policy = LoadPolicy::kAlways}) {}
+};
+
+TEST_F(AlwaysLoadTest, ALoadThatTakesLongerThanComputingIsStarted) {
+  fixture_.duration = milliseconds(10);
+  for (uint64_t id = 100; id < 120; ++id) {
+    fixture_.Add(SchedulerFixture::Ask(id, 20, 2, static_cast<TokenId>(id)));
+    Finish();
+  }
+  ASSERT_TRUE(fixture_.scheduler.step_times().trained());
+  const auto group = MakeSequenceGroup(std::make_shared<const Request>(Ask(2, 33)), fixture_.cache);
+  EXPECT_EQ(fixture_.scheduler.Preview(*group).loadable_tokens, 32);
+  const int64_t before = tier_.num_loads();
+  fixture_.Add(Ask(2, 33));
+  EXPECT_TRUE(Step().empty());
+  EXPECT_EQ(tier_.num_loads(), before + 4);
+  // The maximum wait is twice the predicted time of 4 loads.
+  EXPECT_EQ(fixture_.scheduler.next_look(), now_ + 2 * 4 * std::chrono::seconds(100));
+  Finish();
+  EXPECT_EQ(AdmissionOf(2).num_loaded_tokens, 32);
+}
+
 // Each token takes 1 ms. The prompt of request 2 takes 33 ms without the tier, and must be computed
 // within 30 ms.
 TEST_F(LoadsTest, ADeadlineConsidersWhatTheTierHas) {

@@ -98,6 +98,7 @@ void Simulation::RandomizeTier() {
       .refuse = some(),
       .lose = some()});
   limits_.loads_max = dice_.Pick(1, 6);
+  limits_.load_policy = dice_.Chance(50) ? LoadPolicy::kFaster : LoadPolicy::kAlways;
   limits_.load_wait_max = std::chrono::milliseconds(dice_.Chance(50) ? 0 : dice_.Pick(1, 40));
   limits_.chunk_events_max = dice_.Pick(1, 10);
 }
