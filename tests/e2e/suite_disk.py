@@ -276,15 +276,15 @@ class DiskCacheTest(DiskCacheCase):
                         self.assertEqual(tiers(server.generate(greedy(random_prompt(server, 1), 1))), (0, expected))
                         self.wait_stored(server, 0 if expected else LOADED_TOKENS // CHUNK_TOKENS)
 
-    def cancel_at_a_random_time(self, server, prompts, generator):
-        """Starts a request, and cancels the request or closes its connection."""
+    def cancel_at_a_random_time(self, server, prompts, generator, seconds_max):
+        """Starts a request, and cancels the request or closes its connection after at most `seconds_max`."""
         closes = generator.random() < 0.2
         channel = server.connect() if closes else None
         stub = inference_pb2_grpc.InferenceStub(channel) if closes else server.inference
         request = greedy(generator.choice(prompts), 20)
         request.output.n = generator.choice((1, 1, 3))
         call = stub.Generate(request)
-        threading.Event().wait(generator.random() * 0.01)
+        threading.Event().wait(generator.random() * seconds_max)
         if closes:
             channel.close()
         else:
@@ -305,12 +305,16 @@ class DiskCacheTest(DiskCacheCase):
                          "--prefix-cache-policy", "lru") as server:
             self.wait_on(server)
             prompts = [random_prompt(server, seed) for seed in range(num_prompts)]
+            # On a busy machine, shorter times would end before the server begins a load.
+            begin = time.monotonic()
+            server.generate(greedy(prompts[0], 1))
+            seconds_max = max(0.01, time.monotonic() - begin)
             resident = []
 
             def run(client):
                 generator = random.Random(client)
                 for i in range(count // num_clients):
-                    self.cancel_at_a_random_time(server, prompts, generator)
+                    self.cancel_at_a_random_time(server, prompts, generator, seconds_max)
                     if client == 0 and i * 2 in (count // num_clients, count // num_clients - 1):
                         resident.append(resident_bytes(server.process.pid))
 
