@@ -24,12 +24,12 @@ size_t WeightBytes(const Checkpoint& checkpoint, DType activation_dtype, WeightF
 }  // namespace
 
 absl::StatusOr<Model> LoadModel(const std::filesystem::path& folder, Backend& backend,
-                                WeightFormat format) {
+                                WeightFormat format, TensorPages pages) {
   absl::StatusOr<ModelConfig> config = ReadModelConfig(folder);
   if (!config.ok()) return Annotate(config.status(), folder.string());
   INCIPIT_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(folder));
   const size_t free = backend.FreeBytes();
-  absl::StatusOr<ModelWeights> weights = LoadWeights(*config, checkpoint, backend, format);
+  absl::StatusOr<ModelWeights> weights = LoadWeights(*config, checkpoint, backend, format, pages);
   if (absl::IsResourceExhausted(weights.status())) {
     const size_t bytes = WeightBytes(checkpoint, backend.limits().activation_dtype, format);
     return ResourceExhausted(

@@ -21,9 +21,11 @@ struct Model {
 };
 
 // Loads the configuration and the weights from `folder`. The backend stores the weights in the
-// format `format`. Returns RESOURCE_EXHAUSTED if the memory is too small. The error message
-// contains the number of missing bytes.
+// format `format`. `pages` applies to the tensors of `Model::checkpoint`. Returns
+// RESOURCE_EXHAUSTED if the memory is too small. The error message contains the number of missing
+// bytes.
 absl::StatusOr<Model> LoadModel(const std::filesystem::path& folder, Backend& backend,
-                                WeightFormat format = WeightFormat::kAsStored);
+                                WeightFormat format = WeightFormat::kAsStored,
+                                TensorPages pages = TensorPages::kReleased);
 
 }  // namespace incipit

@@ -54,8 +54,8 @@ bool IsFinite(DType dtype, std::span<const std::byte> bytes) {
 class WeightLoader {
  public:
   WeightLoader(const ModelConfig& config, const StoredTensors& tensors, Backend& backend,
-               ModelWeights& weights)
-      : config_(config), tensors_(tensors), backend_(backend), weights_(weights) {}
+               TensorPages pages, ModelWeights& weights)
+      : config_(config), tensors_(tensors), backend_(backend), pages_(pages), weights_(weights) {}
 
   absl::Status Load() {
     const EndNames ends = NamesOfEnds(config_, tensors_);
@@ -106,7 +106,9 @@ class WeightLoader {
     absl::StatusOr<std::unique_ptr<Weight>> weight = backend_.PackWeight(
         parts, use, as_stored ? WeightFormat::kAsStored : weights_.format, Shard());
     if (!weight.ok()) return Annotate(weight.status(), *names.begin());
-    for (const std::string_view name : names) ReleasePages(tensors_.find(name)->second.bytes);
+    if (pages_ == TensorPages::kReleased) {
+      for (const std::string_view name : names) ReleasePages(tensors_.find(name)->second.bytes);
+    }
     to = *std::move(weight);
     return absl::OkStatus();
   }
@@ -145,6 +147,7 @@ class WeightLoader {
   const ModelConfig& config_;
   const StoredTensors& tensors_;
   Backend& backend_;
+  const TensorPages pages_;
   ModelWeights& weights_;
   bool is_tied_ = false;
 };
@@ -169,14 +172,14 @@ absl::Status CheckBackend(const ModelConfig& config, const ModelWeights& weights
 }  // namespace
 
 absl::StatusOr<ModelWeights> LoadWeights(const ModelConfig& config, const Checkpoint& checkpoint,
-                                         Backend& backend, WeightFormat format) {
+                                         Backend& backend, WeightFormat format, TensorPages pages) {
   const StoredTensors& tensors = checkpoint.tensors();
   INCIPIT_RETURN_IF_ERROR(CheckTensors(config, tensors));
   ModelWeights weights;
   weights.dtype = *tensors.find(kFinalNormName)->second.dtype;
   weights.format = format;
   INCIPIT_RETURN_IF_ERROR(CheckBackend(config, weights, backend.limits()));
-  INCIPIT_RETURN_IF_ERROR(WeightLoader(config, tensors, backend, weights).Load());
+  INCIPIT_RETURN_IF_ERROR(WeightLoader(config, tensors, backend, pages, weights).Load());
   return weights;
 }
 

@@ -57,6 +57,12 @@ struct ModelWeights {
   std::vector<std::string> non_finite;  // names of all tensors that contain an infinity or a NaN
 };
 
+// What happens to the memory pages of a tensor after the backend has packed the tensor.
+enum class TensorPages : uint8_t {
+  kReleased,  // ReleasePages: the pages do not count as memory of this process any more
+  kKept,      // the caller reads the tensors again soon, and then releases the pages
+};
+
 // Passes all tensors of `checkpoint` to the backend, which stores them in the format `format`. If
 // `format` is kInt8, a token embedding that is not also the output head keeps its type in the
 // checkpoint. REQUIRES: `checkpoint` outlives the result, because the backend may keep pointers to
@@ -66,6 +72,7 @@ struct ModelWeights {
 // Returns UNIMPLEMENTED if the backend does not support the dtype, the weight format or the
 // head_dim.
 absl::StatusOr<ModelWeights> LoadWeights(const ModelConfig& config, const Checkpoint& checkpoint,
-                                         Backend& backend, WeightFormat format);
+                                         Backend& backend, WeightFormat format,
+                                         TensorPages pages = TensorPages::kReleased);
 
 }  // namespace incipit

@@ -134,6 +134,7 @@ CachedWeightsDigest DigestWeightsCached(const Checkpoint& checkpoint,
   const std::vector<FileIdentity> files = checkpoint.files();
   const std::string header = CacheHeader(files);
   if (const auto digest = ReadCache(options.cache_file, header)) {
+    for (const auto& [name, tensor] : checkpoint.tensors()) ReleasePages(tensor.bytes);
     return {.digest = *digest, .is_from_cache = true};
   }
   CachedWeightsDigest result = {.digest = DigestWeights(checkpoint, options.num_threads)};

@@ -42,7 +42,8 @@ struct CachedWeightsDigest {
 
 // Returns the digest from the cache file if the file holds the digest of the same weight files:
 // equal devices, inodes, sizes and times. Otherwise computes the digest and replaces the cache
-// file. A cache file that is missing, unreadable or damaged is replaced.
+// file. A cache file that is missing, unreadable or damaged is replaced. Releases the memory pages
+// of the tensors (ReleasePages), so LoadModel need not release them.
 CachedWeightsDigest DigestWeightsCached(const Checkpoint& checkpoint,
                                         const WeightsDigestOptions& options);
 

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 #include <vector>
@@ -144,6 +146,35 @@ TEST_F(WeightsDigestTest, TheCacheHoldsTheDigestUntilTheFileChanges) {
   EXPECT_FALSE(third.is_from_cache);
   EXPECT_NE(third.digest, first.digest);
   EXPECT_TRUE(Cached().is_from_cache);
+}
+
+// Returns the KiB of the mapping of `file` that count as memory of this process.
+int64_t ResidentKiB(const fs::path& file) {
+  std::ifstream maps("/proc/self/smaps");
+  bool is_mapping = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find(" rw") != std::string::npos || line.find(" r-") != std::string::npos) {
+      is_mapping = line.ends_with(file.string());
+    }
+    if (is_mapping && line.starts_with("Rss:")) return std::stoll(line.substr(4));
+  }
+  return -1;
+}
+
+TEST_F(WeightsDigestTest, TheDigestReleasesThePagesAlsoIfItIsInTheCacheFile) {
+  Write({{.name = "a", .shape = {1 << 18}, .data = RandomText(1 << 20, 1)}});
+  for (const bool is_from_cache : {false, true}) {
+    const auto checkpoint = Checkpoint::Open(folder_.path());
+    ASSERT_TRUE(checkpoint.ok());
+    const auto bytes = checkpoint->tensors().begin()->second.bytes;
+    EXPECT_GE(std::ranges::count(bytes, std::byte{0}), 0);  // reads every page
+    EXPECT_GE(ResidentKiB(file()), 1024);
+    const WeightsDigestOptions options = {
+        .cache_file = cache_file(),
+        .now_ns = checkpoint->files().front().changed_ns + kUnchangedNs};
+    EXPECT_EQ(DigestWeightsCached(*checkpoint, options).is_from_cache, is_from_cache);
+    EXPECT_LT(ResidentKiB(file()), 64);
+  }
 }
 
 TEST_F(WeightsDigestTest, EachPropertyOfAFileIsCompared) {
