@@ -93,8 +93,6 @@ inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
   asm("" : "+x"(sum.v));
   return sum;
 }
-// Reinterprets the bits of `a` as integers
-inline IntVec IntsIn(Vec a) { return {_mm256_castps_si256(a.v)}; }
 inline Vec ToFloats(IntVec a) { return {_mm256_cvtepi32_ps(a.v)}; }
 inline IntVec RoundToInts(Vec a) { return {_mm256_cvtps_epi32(a.v)}; }
 // Stores each integer of `a` as a 16-bit integer. Products with eight-bit weights read their input

@@ -80,8 +80,6 @@ inline IntVec BroadcastInts(const char* p) {
   __builtin_memcpy(&factor, p, sizeof(factor));
   return {_mm512_set1_epi32(factor)};
 }
-// Reinterprets the bits of `a` as integers
-inline IntVec IntsIn(Vec a) { return {_mm512_castps_si512(a.v)}; }
 inline Vec ToFloats(IntVec a) { return {_mm512_cvtepi32_ps(a.v)}; }
 inline IntVec RoundToInts(Vec a) { return {_mm512_cvtps_epi32(a.v)}; }
 

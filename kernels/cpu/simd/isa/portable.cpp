@@ -111,8 +111,6 @@ inline IntVec MultiplyAddInts(IntVec factor, IntWeights weights, IntVec sum) {
   const Ints first = factor.v << 16 >> 16, second = factor.v >> 16;
   return {sum.v + first * weights.first + second * weights.second};
 }
-// Reinterprets the bits of `a` as integers.
-inline IntVec IntsIn(Vec a) { return {reinterpret_cast<Ints>(a.v)}; }
 inline Vec ToFloats(IntVec a) { return {__builtin_convertvector(a.v, Floats)}; }
 // Rounds each lane of `a` to the nearest whole number, ties to even. The lowest bits of the f32
 // number x + 1.5 * 2^23 are the rounded x.
