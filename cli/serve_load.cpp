@@ -216,7 +216,8 @@ absl::Status Load(const Options& options, Loaded& loaded) {
   loaded.backend = *std::move(backend);
   INCIPIT_RETURN_IF_ERROR(
       WithExitCode(CheckKvDtype(options, loaded.backend->limits()), kExitUsage));
-  // CreateDiskTier digests the tensors. Pages that are still mapped make the digest 3 times faster.
+  // CreateDiskTier digests the tensors. Pages that are still mapped make the digest about twice as
+  // fast.
   const TensorPages pages =
       options.disk_cache.empty() ? TensorPages::kReleased : TensorPages::kKept;
   auto model = LoadModel(options.model, *loaded.backend, options.weights, pages);

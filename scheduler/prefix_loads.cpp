@@ -52,18 +52,27 @@ std::optional<Duration> Scheduler::PredictComputing(int32_t num_found, int32_t e
                              std::max(prompt_room_, 1), decode_shape_);
 }
 
+// Returns the policy for loads of `sequence`. A request with a deadline must not wait for a load
+// that takes longer than computing.
+LoadPolicy Scheduler::LoadPolicyOf(const Sequence& sequence) const {
+  return sequence.standing.first_token_by == kNoDeadline ? options_.load_policy
+                                                         : LoadPolicy::kFaster;
+}
+
 // Returns true if a load of `num_chunks` chunks must not be started, because its predicted time is
 // not below `computing`, the predicted time to compute the same tokens.
-bool Scheduler::IsTooSlow(int32_t num_chunks, std::optional<Duration> computing) const {
-  return options_.load_policy == LoadPolicy::kFaster && computing &&
+bool Scheduler::IsTooSlow(const Sequence& sequence, int32_t num_chunks,
+                          std::optional<Duration> computing) const {
+  return LoadPolicyOf(sequence) == LoadPolicy::kFaster && computing &&
          tier_->PredictLoad(num_chunks) >= *computing;
 }
 
 // Returns the maximum time that a sequence waits for loads of `num_chunks` chunks. `computing` is
 // the predicted time to compute the same tokens.
-Duration Scheduler::LoadWaitMax(int32_t num_chunks, std::optional<Duration> computing) const {
+Duration Scheduler::LoadWaitMax(const Sequence& sequence, int32_t num_chunks,
+                                std::optional<Duration> computing) const {
   if (options_.load_wait_max != Duration{}) return options_.load_wait_max;
-  if (options_.load_policy == LoadPolicy::kAlways) {
+  if (LoadPolicyOf(sequence) == LoadPolicy::kAlways) {
     return std::max(kLoadWait, 2 * tier_->PredictLoad(num_chunks));
   }
   return computing ? *computing / 2 : kLoadWait;
@@ -77,7 +86,7 @@ int32_t Scheduler::NumLoadable(const Sequence& sequence, int32_t num_found) cons
   if (end == num_found) return 0;
   const int32_t chunk_tokens = tier_->shape().num_tokens();
   const int32_t num_chunks = end / chunk_tokens - num_found / chunk_tokens;
-  return IsTooSlow(num_chunks, PredictComputing(num_found, end)) ? 0 : end - num_found;
+  return IsTooSlow(sequence, num_chunks, PredictComputing(num_found, end)) ? 0 : end - num_found;
 }
 
 // Starts loads of the chunks that follow the first `num_found` tokens of `sequence`, and moves
@@ -100,10 +109,10 @@ Scheduler::LoadStart Scheduler::StartLoads(Sequence& sequence, int32_t num_found
       PredictComputing(num_found, (first_chunk + num_chunks) * shape.num_tokens());
   // Start some loads that seem to be too slow. Otherwise, the tier would never measure that its
   // loads are fast, or are fast again.
-  if (IsTooSlow(num_chunks, computing) && ++num_slow_loads_ % kSlowLoadsTried != 0) {
+  if (IsTooSlow(sequence, num_chunks, computing) && ++num_slow_loads_ % kSlowLoadsTried != 0) {
     return LoadStart::kNone;
   }
-  const Duration wait_max = LoadWaitMax(num_chunks, computing);
+  const Duration wait_max = LoadWaitMax(sequence, num_chunks, computing);
   loads.first_chunk = first_chunk;
   loads.end_chunk = first_chunk + num_chunks;
   LoadPart(sequence);

@@ -29,7 +29,7 @@
 namespace incipit {
 
 // Which loads from a tier are started. kFaster: loads that are predicted to take less time than the
-// computation of the same tokens. kAlways: all loads.
+// computation of the same tokens. kAlways: all loads, but kFaster for a request with a deadline.
 enum class LoadPolicy : uint8_t { kFaster, kAlways };
 
 struct SchedulerOptions {
@@ -388,8 +388,11 @@ class Scheduler {
   int32_t EndInTier(const Sequence& sequence, int32_t num_found) const;
   int32_t NumLoadable(const Sequence& sequence, int32_t num_found) const;
   std::optional<Duration> PredictComputing(int32_t num_found, int32_t end) const;
-  bool IsTooSlow(int32_t num_chunks, std::optional<Duration> computing) const;
-  Duration LoadWaitMax(int32_t num_chunks, std::optional<Duration> computing) const;
+  LoadPolicy LoadPolicyOf(const Sequence& sequence) const;
+  bool IsTooSlow(const Sequence& sequence, int32_t num_chunks,
+                 std::optional<Duration> computing) const;
+  Duration LoadWaitMax(const Sequence& sequence, int32_t num_chunks,
+                       std::optional<Duration> computing) const;
   int32_t NumFoundAtMost(Sequence& sequence);
   int32_t LoadedEnd(const Sequence& sequence) const;
   int32_t LoadableEnd(const Sequence& sequence) const;

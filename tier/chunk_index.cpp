@@ -228,6 +228,12 @@ uint32_t ChunkIndex::MedianOf(const SegmentList& list, size_t num_records,
   return *median;
 }
 
+void ChunkIndex::ComputeMedians(size_t num_records) {
+  std::vector<uint32_t> scratch;
+  scratch.reserve(num_records);
+  for (SegmentList& list : segments_) list.median_min = MedianOf(list, num_records, scratch);
+}
+
 SegmentUse ChunkIndex::FindLeastUsed(std::span<const uint32_t> segments, size_t num_records,
                                      std::vector<uint32_t>& scratch) {
   for (const uint32_t segment : segments) ListOf(segment);  // the index may have no chunk of it
@@ -243,7 +249,10 @@ SegmentUse ChunkIndex::FindLeastUsed(std::span<const uint32_t> segments, size_t 
     }
     INCIPIT_CHECK(least != nullptr);
     const uint32_t median = MedianOf(*least, num_records, scratch);
-    if (found.segment == kNoSegment || median < found.median) found = {least->segment, median};
+    if (found.segment == kNoSegment ||
+        std::pair(median, least->segment) < std::pair(found.median, found.segment)) {
+      found = {least->segment, median};
+    }
     // No other median is below the bound of `least`.
     if (median == std::exchange(least->median_min, median)) break;
   }

@@ -59,16 +59,18 @@ inline uint8_t ClampPriority(int64_t priority) {
 
 // The unit of time of the index is the write of a segment. The last use of a chunk is the number of
 // the newest segment at the time of the use, and the age of a chunk is the number of segments that
-// were begun since. A chunk is used when it is stored, and by Touch and AddHit. A move is no use.
+// were begun since. A chunk is used when it is stored, and by Touch and AddHit. A move does not
+// count as a use.
 //
 // Two threads must not call functions at the same time. Only the constructor allocates memory, with
 // two exceptions: the list of segments may grow, and some comments state that a function may
 // allocate memory.
 class ChunkIndex {
  public:
+  // Maximum number of medians that one call of FindLeastUsed computes.
   static constexpr int kMediansMax = 64;
-  // A lower value means fewer writes, a higher value more hits
-  // (docs/lab/2026-11-27-disk-reclaim.md).
+  // A chunk is worth keeping if its age is below kKeptAgeMax times the median age of its segment. A
+  // lower value means fewer writes, a higher value more hits (docs/lab/2026-11-27-disk-reclaim.md).
   static constexpr double kKeptAgeMax = 0.75;
 
   // Creates an empty index for at most `capacity` chunks in about `num_segments` segments.
@@ -103,10 +105,16 @@ class ChunkIndex {
   // segment, and `scratch` is empty.
   //
   // The function computes the medians of at most kMediansMax segments. If more medians have changed
-  // since the last call, the result may be a segment with a newer median. Allocates no memory if
-  // the capacity of `scratch` is `num_records` and the index knows `segments`.
+  // since they were computed, the result may be a segment with a newer median. Allocates no memory
+  // if the capacity of `scratch` is `num_records` and the index knows `segments`.
   SegmentUse FindLeastUsed(std::span<const uint32_t> segments, size_t num_records,
                            std::vector<uint32_t>& scratch);
+  // Computes the medians of all segments, so that the first calls of FindLeastUsed find the segment
+  // with the oldest median. Allocates memory.
+  void ComputeMedians(size_t num_records);
+  // Tells the index that the folder has segments with numbers up to `segment`, which may belong to
+  // other fingerprints.
+  void RaiseNewest(uint32_t segment) { newest_segment_ = std::max(newest_segment_, segment); }
   // Appends to `indexes` the record indexes of the chunks of `segment.segment` that are worth
   // keeping: the chunks that are clearly younger than the median (age below kKeptAgeMax of the age
   // of segment.median), and the chunks with a priority above the default. Appends at most `num_max`
@@ -160,7 +168,7 @@ class ChunkIndex {
   struct SegmentList {
     uint32_t segment = kNoSegment;
     uint32_t first = kNone;
-    // Not above the present median of the last uses. Uses only raise a median, and Unlink sets this
+    // Lower bound of the median of the last uses. Uses only raise a median, and Unlink sets this
     // bound to 0.
     uint32_t median_min = 0;
   };
@@ -197,7 +205,7 @@ class ChunkIndex {
   uint32_t num_created_ = 0;           // entries that were in use at any time
   uint32_t free_ = kNone;              // list of unused entries, linked by next_of_key
   uint32_t size_ = 0;
-  uint32_t newest_segment_ = kNoSegment;  // highest segment number of any chunk so far
+  uint32_t newest_segment_ = kNoSegment;  // highest segment number so far
   uint32_t next_visited_ = 1;             // entry that NextExpired examines next
   TenantChunks tenants_;
 };

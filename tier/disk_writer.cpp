@@ -66,7 +66,9 @@ void DiskWriter::Open() {
   }
   if (status.ok()) status = RemoveErased();
   if (!status.ok()) return Fail(std::move(status));
+  index->RaiseNewest(segments_.newest_number());
   RestoreUses(*index);
+  index->ComputeMedians(segments_.records_per_segment());
   clears_at_open_ = false;
   waits_for_reclaim_ = removes_other_ = false;
   is_open_ = true;
@@ -224,7 +226,7 @@ absl::Status DiskWriter::RemoveAll() {
 }
 
 // Reads the uses that the last clean end of a server has written. A file that is missing, damaged
-// or too large means that no chunk was used.
+// or too large has no effect: each chunk then counts as used when its segment was written.
 void DiskWriter::RestoreUses(ChunkIndex& index) {
   const Fingerprint& fingerprint = io_.options_.segments.fingerprint;
   const auto contents = io_.file_system_->ReadAll(UsesName(fingerprint), kUsesBytesMax);
@@ -247,8 +249,8 @@ void DiskWriter::AskForRoom() {
     if (!held_store_) return;
     removes_other_ = false;
     const absl::Status status = segments_.RemoveOldestOther();
-    if (!status.ok()) Fail(status);
-    return;
+    if (!status.ok()) return Fail(status);
+    // The removed file may be smaller than a segment. Then more room is needed.
   }
   absl::StatusOr<std::optional<ReclaimableSegments>> segments = segments_.SegmentsToReclaim();
   if (!segments.ok()) return Fail(segments.status());

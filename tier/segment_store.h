@@ -71,6 +71,8 @@ class SegmentStore {
   absl::Status RemoveSegment(uint32_t number);
   // Removes the oldest segment of other fingerprints, if there is one.
   absl::Status RemoveOldestOther();
+  // Returns the highest number of a segment so far; 0: no segment.
+  uint32_t newest_number() const { return next_number_ - 1; }
   // Removes all segments of the fingerprint.
   absl::Status RemoveAll();
 

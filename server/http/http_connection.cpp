@@ -54,9 +54,10 @@ RequestTarget TargetFrom(std::string_view target) {
     return {.host = {}, .path = std::string(target)};
   }
   target.remove_prefix(kScheme.size());
-  const size_t path = std::min(target.find('/'), target.size());
-  return {.host = std::string(target.substr(0, path)),
-          .path = path == target.size() ? "/" : std::string(target.substr(path))};
+  const size_t end = std::min(target.find_first_of("/?"), target.size());
+  const std::string_view rest = target.substr(end);
+  return {.host = std::string(target.substr(0, end)),
+          .path = (rest.starts_with('/') ? "" : "/") + std::string(rest)};
 }
 
 HttpRequestHead HeadFrom(const http::request<http::string_body>& message, std::string peer) {

@@ -370,6 +370,10 @@ TEST_F(AlwaysLoadTest, ALoadThatTakesLongerThanComputingIsStarted) {
   ASSERT_TRUE(fixture_.scheduler.step_times().trained());
   const auto group = MakeSequenceGroup(std::make_shared<const Request>(Ask(2, 33)), fixture_.cache);
   EXPECT_EQ(fixture_.scheduler.Preview(*group).loadable_tokens, 32);
+  Request urgent = Ask(3, 33);
+  urgent.deadline = now_ + std::chrono::seconds(1000);
+  const auto other = MakeSequenceGroup(std::make_shared<const Request>(urgent), fixture_.cache);
+  EXPECT_EQ(fixture_.scheduler.Preview(*other).loadable_tokens, 0);
   const int64_t before = tier_.num_loads();
   fixture_.Add(Ask(2, 33));
   EXPECT_TRUE(Step().empty());

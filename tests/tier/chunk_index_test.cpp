@@ -216,6 +216,33 @@ TEST_F(LeastUsedTest, ACallComputesAtMostSomeMedians) {
   EXPECT_EQ(index.FindLeastUsed(segments, 1, scratch).segment, kNumUsed + 1);
 }
 
+TEST_F(LeastUsedTest, AfterComputeMediansTheOldestSegmentsAreFoundInOrder) {
+  constexpr uint32_t kNumSegments = 3 * ChunkIndex::kMediansMax;
+  ChunkIndex index(1000);
+  std::vector<uint32_t> segments, scratch;
+  for (uint32_t s = 1; s <= kNumSegments; ++s) {
+    ASSERT_TRUE(index.Insert(ChunkAt(s, 0, {s, 0})));
+    segments.push_back(s);
+  }
+  index.ComputeMedians(1);
+  for (uint32_t s = 1; s < kNumSegments; ++s) {
+    EXPECT_EQ(index.FindLeastUsed(segments, 1, scratch).segment, s);
+    index.EraseSegment(s);
+    segments.erase(segments.begin());
+  }
+}
+
+TEST_F(LeastUsedTest, TheOldestOfSegmentsWithEqualMediansIsFound) {
+  ChunkIndex index(10);
+  std::vector<uint32_t> scratch;
+  for (const uint32_t s : {3, 5, 10}) ASSERT_TRUE(index.Insert(ChunkAt(s, 0, {s, 0})));
+  index.Touch(TestKey(3, 1));
+  EXPECT_EQ(index.FindLeastUsed(std::vector<uint32_t>{3}, 1, scratch).segment, 3u);
+  index.Touch(TestKey(5, 1));
+  // The bound of segment 3 is known, and that of segment 5 is not.
+  EXPECT_EQ(index.FindLeastUsed(std::vector<uint32_t>{3, 5}, 1, scratch).segment, 3u);
+}
+
 TEST(ChunkIndexTest, ConvertsExpiriesAndPrioritiesOfFiles) {
   EXPECT_EQ(ClampExpiry(0), 0u);
   EXPECT_EQ(ClampExpiry(-5), 1u);

@@ -55,7 +55,8 @@ enum class Finish : uint8_t {
 
 // Arguments of `multiply`, which computes the sum over k of x[r][k] * w[n][k] for each input row r
 // and output n, and then applies `finish`. Floating-point products are added in f32, in ascending
-// order of k; a dot instruction adds two products. Eight-bit products are added as integers.
+// order of k, except that a dot instruction adds the products of columns 2i + 1 and then 2i.
+// Eight-bit products are added as integers.
 struct MultiplyArgs {
   const void* packed;  // the input rows, packed by pack_rows
   // For eight-bit weights only: scale of each input row, of shape [num_rows].

@@ -127,7 +127,7 @@ void PackRows(const PackRowsArgs& args) {
         auto* const numbers = reinterpret_cast<uint16_t*>(own);
         NarrowRow(x, args.cols, numbers);
         // The last factor of a row with an odd number of columns holds a zero.
-        numbers[args.cols] = 0;
+        __builtin_memset(numbers + args.cols, 0, sizeof(uint16_t));
         x = own;
       } else if constexpr (Format::kColsPerStep > 1) {
         // The rounded numbers overwrite the f32 row. Each f32 number is read before it is
