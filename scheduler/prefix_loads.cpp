@@ -55,8 +55,8 @@ std::optional<Duration> Scheduler::PredictComputing(int32_t num_found, int32_t e
 // Returns the policy for loads of `sequence`. A request with a deadline must not wait for a load
 // that takes longer than computing.
 LoadPolicy Scheduler::LoadPolicyOf(const Sequence& sequence) const {
-  return sequence.standing.first_token_by == kNoDeadline ? options_.load_policy
-                                                         : LoadPolicy::kFaster;
+  return sequence.request().first_token_by() == kNoDeadline ? options_.load_policy
+                                                            : LoadPolicy::kFaster;
 }
 
 // Returns true if a load of `num_chunks` chunks must not be started, because its predicted time is

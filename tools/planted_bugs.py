@@ -401,7 +401,7 @@ BUGS = CACHE_BUGS + [
     Bug("a load is not started with `--tier-load always`, because computing takes less time", "scheduler/prefix_loads.cpp",
         "LoadPolicyOf(sequence) == LoadPolicy::kFaster && computing &&", "computing &&", test="scheduler_test"),
     Bug("with `--tier-load always`, a request with a deadline waits for a load that takes longer than computing", "scheduler/prefix_loads.cpp",
-        "sequence.standing.first_token_by == kNoDeadline ? options_.load_policy : LoadPolicy::kFaster;", "options_.load_policy;",
+        "sequence.request().first_token_by() == kNoDeadline ? options_.load_policy : LoadPolicy::kFaster;", "options_.load_policy;",
         test="scheduler_test"),
     Bug("a load is started although computing the same tokens takes less time", "scheduler/prefix_loads.cpp",
         "++num_slow_loads_ % kSlowLoadsTried != 0", "false", test="scheduler_test"),
