@@ -368,7 +368,7 @@ BUGS = CACHE_BUGS + [
     Bug("the limit of the time that a request waits for loads holds for each part of its prefix", "scheduler/prefix_loads.cpp",
         "loads.wait_left = std::max(Duration{}, loads.wait_until - now_);", "loads.wait_left = options_.load_wait_max;", test="scheduler_test"),
     Bug("a sequence that is preempted between two parts of its prefix does not release its loads", "scheduler/make_room.cpp",
-        "ReleaseLoads(victim);", ""),
+        "ReleaseLoads(victim);", "", test="scheduler_test"),
     Bug("a tenant pays for the second part of a loaded prefix as for computed tokens", "scheduler/prefix_loads.cpp",
         "ChargeLoaded(sequence, item.first_token - item.num_loaded, item.num_loaded);", "", test="scheduler_test"),
     Bug("the blocks of the second part of a loaded prefix count as computed", "scheduler/plan.cpp",
