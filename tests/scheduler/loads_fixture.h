@@ -46,6 +46,15 @@ class LoadsTest : public testing::Test {
     EXPECT_TRUE(fixture_.scheduler.idle());
     tier_.Poll();
   }
+  // Computes 20 requests in steps of 10 ms, so that the scheduler can predict the time of a step.
+  void TrainStepTimes() {
+    fixture_.duration = std::chrono::milliseconds(10);
+    for (uint64_t id = 100; id < 120; ++id) {
+      fixture_.Add(SchedulerFixture::Ask(id, 20, 2, static_cast<TokenId>(id)));
+      Finish();
+    }
+    ASSERT_TRUE(fixture_.scheduler.step_times().trained());
+  }
   SchedulerFixture::Shares Step() { return fixture_.Step(now_ += std::chrono::milliseconds(1)); }
   void ResetDevice() { ASSERT_TRUE(fixture_.cache.ResetPrefixCache()); }
   const AdmissionEvent& AdmissionOf(uint64_t id) { return fixture_.admissions[id]; }

@@ -320,13 +320,7 @@ class SlowTierTest : public LoadsTest {
 };
 
 TEST_F(SlowTierTest, ALoadThatTakesLongerThanComputingIsNotStarted) {
-  // Train StepTimeModel.
-  fixture_.duration = milliseconds(10);
-  for (uint64_t id = 100; id < 120; ++id) {
-    fixture_.Add(SchedulerFixture::Ask(id, 20, 2, static_cast<TokenId>(id)));
-    Finish();
-  }
-  ASSERT_TRUE(fixture_.scheduler.step_times().trained());
+  TrainStepTimes();
   const auto group = MakeSequenceGroup(std::make_shared<const Request>(Ask(2, 33)), fixture_.cache);
   EXPECT_EQ(fixture_.scheduler.Preview(*group).loadable_tokens, 0);
   const int64_t before = tier_.num_loads();
@@ -337,11 +331,7 @@ TEST_F(SlowTierTest, ALoadThatTakesLongerThanComputingIsNotStarted) {
 
 // One of 16 loads that seem too slow is started, so that the tier measures its loads again.
 TEST_F(SlowTierTest, SomeLoadsThatSeemSlowAreStarted) {
-  fixture_.duration = milliseconds(10);
-  for (uint64_t id = 100; id < 120; ++id) {
-    fixture_.Add(SchedulerFixture::Ask(id, 20, 2, static_cast<TokenId>(id)));
-    Finish();
-  }
+  TrainStepTimes();
   const int64_t before = tier_.num_loads();
   for (uint64_t id = 200; id < 215; ++id) {
     fixture_.Add(Ask(id, 33));
@@ -362,12 +352,7 @@ class AlwaysLoadTest : public LoadsTest {
 };
 
 TEST_F(AlwaysLoadTest, ALoadThatTakesLongerThanComputingIsStarted) {
-  fixture_.duration = milliseconds(10);
-  for (uint64_t id = 100; id < 120; ++id) {
-    fixture_.Add(SchedulerFixture::Ask(id, 20, 2, static_cast<TokenId>(id)));
-    Finish();
-  }
-  ASSERT_TRUE(fixture_.scheduler.step_times().trained());
+  TrainStepTimes();
   const auto group = MakeSequenceGroup(std::make_shared<const Request>(Ask(2, 33)), fixture_.cache);
   EXPECT_EQ(fixture_.scheduler.Preview(*group).loadable_tokens, 32);
   Request urgent = Ask(3, 33);

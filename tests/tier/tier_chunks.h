@@ -72,7 +72,7 @@ class TestDirectory {
     path_ = ::mkdtemp(path.data());
   }
   ~TestDirectory() {
-    // If a thread of a tier has not ended in time, the thread may create a file at the same time.
+    // A thread of a tier that has not ended yet may create a file in the folder meanwhile.
     std::error_code error;
     do {
       std::filesystem::remove_all(path_, error);

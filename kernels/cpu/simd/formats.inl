@@ -108,18 +108,12 @@ struct Int8Format {
 // instruction. The input rows are rounded to bf16. An element of a panel (a group of weight rows)
 // and of a packed input row holds two consecutive columns.
 template <class T>
-struct DotFormat {
+struct DotFormat : FloatFormat<BF16> {
   using Weights = IntVec;
-  using Sum = Vec;
   using Wide = DotFormat;
-  static constexpr int kUnroll = 4;
-  static constexpr int kVectors = kPanelVectors;
-  static constexpr int kRows = kTileRows;
-  static constexpr int64_t kWidth = kVectors * Vec::kLanes;
   static constexpr int64_t kColsPerStep = 2;
   static constexpr int64_t kStepBytes = kWidth * kFactorBytes;
   static constexpr bool kInterleavesPairs = false;
-  static constexpr bool kOffsetsFactors = false;
   static constexpr bool kRoundsActivations = true;
 
   static void LoadWeights(const char* panel, Weights weights[kVectors]) {
@@ -129,11 +123,7 @@ struct DotFormat {
     }
   }
   static IntVec BroadcastFactor(const char* x) { return BroadcastInts(x); }
-  static Sum Start(const int32_t*) { return Zero(); }
-  static Sum LoadSum(const float* from) { return Load(from); }
-  static void StoreSum(float* to, Sum sum) { Store(to, sum); }
   static Sum MultiplyAdd(IntVec factor, Weights weights, Sum sum) {
     return T::Dot(factor, weights, sum);
   }
-  static Vec Finished(Sum sum, const float*, int64_t, float) { return sum; }
 };

@@ -185,14 +185,20 @@ double AwaitNumCancelled(TestServer& server) {
   return server.Metric("incipit_requests_total{outcome=\"cancelled\",finish_reason=\"none\"}");
 }
 
-// The step with the first prompts is blocked, so no prompt can end before it is cancelled.
-TEST(PrewarmerTest, ADrainCancelsThePrompts) {
+// Returns a configuration with more prompts than run at the same time. The step with the first
+// prompts is blocked until the test opens the gate.
+TestServerConfig BlockedConfig() {
   TestServerConfig config = ConfigOf({});
   for (int32_t i = 0; i < 2 * kPrewarmRunningMax; ++i) {
     config.prewarm.push_back(PromptOf(i + 1, TokensFrom(i * 10)));
   }
   config.starts_closed = true;
-  TestServer server(std::move(config));
+  return config;
+}
+
+// The step with the first prompts is blocked, so no prompt can end before it is cancelled.
+TEST(PrewarmerTest, ADrainCancelsThePrompts) {
+  TestServer server(BlockedConfig());
   const std::future<void> ready = ReadyOf(server);
   server.gate().AwaitWaiting();
   server.server().BeginDrain();
@@ -203,12 +209,7 @@ TEST(PrewarmerTest, ADrainCancelsThePrompts) {
 }
 
 TEST(PrewarmerTest, PromptsAfterTheBeginOfADrainAreNotStarted) {
-  TestServerConfig config = ConfigOf({});
-  for (int32_t i = 0; i < 2 * kPrewarmRunningMax; ++i) {
-    config.prewarm.push_back(PromptOf(i + 1, TokensFrom(i * 10)));
-  }
-  config.starts_closed = true;
-  TestServer server(std::move(config));
+  TestServer server(BlockedConfig());
   const std::future<void> ready = ReadyOf(server);
   server.gate().AwaitWaiting();
   server.server().BeginDrain();
