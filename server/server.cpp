@@ -402,9 +402,11 @@ std::unique_ptr<KvEventHub> Server::Parts::MakeKvEventHub() {
 }
 
 Server::Parts::~Parts() {
-  drain.Stop();
+  // Ends the Prewarmer before draining begins. Otherwise the begin of draining would cancel the
+  // prompts, and the Prewarmer would report the stopping server as ready.
   drain.SetOnDrain(nullptr);
   prewarmer.reset();
+  drain.Stop();
   watchdog.reset();
   health.Stop();
   metrics.SetLoadSource(nullptr);
