@@ -17,8 +17,8 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "tier/disk_tier.h"
-#include "tier/posix_file.h"
-#include "tier/segment.h"
+#include "tier/files/posix_file.h"
+#include "tier/segments/segment.h"
 
 namespace incipit {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/hash/xxh3.h"
-#include "tier/segment.h"
+#include "tier/segments/segment.h"
 
 namespace incipit {
 namespace {

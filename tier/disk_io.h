@@ -12,10 +12,10 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "tier/file_system.h"
+#include "tier/files/file_system.h"
 #include "tier/io_queues.h"
-#include "tier/record.h"
-#include "tier/segment_store.h"
+#include "tier/segments/record.h"
+#include "tier/segments/segment_store.h"
 #include "tier/staging.h"
 
 namespace incipit {

@@ -14,8 +14,8 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "tier/chunk_index.h"
-#include "tier/record.h"
-#include "tier/segment_store.h"
+#include "tier/segments/record.h"
+#include "tier/segments/segment_store.h"
 
 namespace incipit {
 

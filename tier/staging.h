@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "tier/segment_store.h"
+#include "tier/segments/segment_store.h"
 
 namespace incipit {
 

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/enum_names.h"
-#include "tier/record.h"
+#include "tier/segments/record.h"
 
 namespace incipit {
 

@@ -29,7 +29,7 @@ FOLDERS = ["base", "cli/cache", "kvcache", "scheduler", "tier", "engine", "kerne
            "tests/scheduler", "tests/serving_sim", "tests/support", "tests/tier", "tests/engine", "tests/kvcache"]
 SOURCES = ["base/atomic_file.cpp", "base/check.cpp", "base/hash/*.cpp", "base/scheduling.cpp", "base/table.cpp",
            "cli/cache/*archive*.cpp", "cli/cache/*_folder.cpp", "cli/cache/prefix_forest.cpp", "cli/cache/progress.cpp",
-           "engine/batch.cpp", "engine/store_chunks.cpp", "engine/store_rest.cpp", "kvcache/**/*.cpp", "scheduler/*.cpp", "tier/*.cpp"]
+           "engine/batch.cpp", "engine/store_chunks.cpp", "engine/store_rest.cpp", "kvcache/**/*.cpp", "scheduler/*.cpp", "tier/**/*.cpp"]
 TIMEOUT_S = 120  # time limit of one test; a bug that makes the test hang counts as caught
 
 

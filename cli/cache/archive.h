@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "base/hash/xxh3.h"
 #include "cli/cache/archive_files.h"
-#include "tier/page_buffer.h"
-#include "tier/record.h"
+#include "tier/files/page_buffer.h"
+#include "tier/segments/record.h"
 
 namespace incipit {
 

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tier/posix_file.h"
+#include "tier/files/posix_file.h"
 
 namespace incipit {
 

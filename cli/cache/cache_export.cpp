@@ -14,7 +14,7 @@
 #include "cli/client/interrupt.h"
 #include "cli/client/terminal.h"
 #include "cli/commands.h"
-#include "tier/segment.h"
+#include "tier/segments/segment.h"
 
 namespace incipit {
 namespace {

@@ -13,7 +13,7 @@
 #include "cli/client/terminal.h"
 #include "cli/commands.h"
 #include "server/options.h"
-#include "tier/posix_file_system.h"
+#include "tier/files/posix_file_system.h"
 
 namespace incipit {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "base/status.h"
 #include "cli/cache/archive.h"
-#include "tier/segment.h"
-#include "tier/segment_reader.h"
+#include "tier/segments/segment.h"
+#include "tier/segments/segment_reader.h"
 
 namespace incipit {
 namespace {

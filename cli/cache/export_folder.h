@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "cli/cache/archive_files.h"
 #include "cli/cache/progress.h"
-#include "tier/cache_folder.h"
+#include "tier/segments/cache_folder.h"
 
 namespace incipit {
 

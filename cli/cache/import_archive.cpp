@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "cli/cache/archive.h"
 #include "tier/chunk_index.h"
-#include "tier/page_buffer.h"
+#include "tier/files/page_buffer.h"
 
 namespace incipit {
 namespace {

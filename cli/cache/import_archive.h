@@ -7,8 +7,8 @@
 #include "absl/status/statusor.h"
 #include "cli/cache/archive_files.h"
 #include "cli/cache/progress.h"
-#include "tier/file_system.h"
-#include "tier/segment_store.h"
+#include "tier/files/file_system.h"
+#include "tier/segments/segment_store.h"
 
 namespace incipit {
 

@@ -8,8 +8,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/status.h"
 #include "tier/chunk_uses.h"
-#include "tier/segment.h"
-#include "tier/segment_reader.h"
+#include "tier/segments/segment.h"
+#include "tier/segments/segment_reader.h"
 
 namespace incipit {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "cli/cache/prefix_forest.h"
 #include "cli/cache/progress.h"
-#include "tier/cache_folder.h"
+#include "tier/segments/cache_folder.h"
 
 namespace incipit {
 

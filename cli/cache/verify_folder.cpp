@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/status.h"
-#include "tier/record.h"
-#include "tier/segment.h"
-#include "tier/segment_reader.h"
+#include "tier/segments/record.h"
+#include "tier/segments/segment.h"
+#include "tier/segments/segment_reader.h"
 
 namespace incipit {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "tests/tier/tier_harness.h"
 #include "tests/tier/tier_process.h"
-#include "tier/segment.h"
+#include "tier/segments/segment.h"
 
 namespace incipit {
 namespace {

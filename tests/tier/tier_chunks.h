@@ -11,7 +11,7 @@
 
 #include "base/random.h"
 #include "kvcache/tiers/chunk.h"
-#include "tier/record.h"
+#include "tier/segments/record.h"
 
 namespace incipit {
 

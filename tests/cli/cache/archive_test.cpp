@@ -10,7 +10,7 @@
 #include "cli/cache/export_folder.h"
 #include "cli/cache/import_archive.h"
 #include "tests/cli/cache/cache_test_folder.h"
-#include "tier/posix_file_system.h"
+#include "tier/files/posix_file_system.h"
 
 namespace incipit {
 namespace {

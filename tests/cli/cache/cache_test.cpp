@@ -12,7 +12,7 @@
 #include "cli/commands.h"
 #include "tests/cli/command_run.h"
 #include "tests/tier/tier_harness.h"
-#include "tier/posix_file_system.h"
+#include "tier/files/posix_file_system.h"
 
 namespace incipit {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "cli/cache/progress.h"
 #include "tests/tier/tier_harness.h"
-#include "tier/cache_folder.h"
+#include "tier/segments/cache_folder.h"
 
 namespace incipit {
 

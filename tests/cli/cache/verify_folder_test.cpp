@@ -6,7 +6,7 @@
 #include <random>
 
 #include "tests/cli/cache/cache_test_folder.h"
-#include "tier/segment.h"
+#include "tier/segments/segment.h"
 
 namespace incipit {
 namespace {

@@ -1,4 +1,4 @@
-#include "tier/segment_files.h"
+#include "tier/segments/segment_files.h"
 
 #include <algorithm>
 #include <utility>

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tier/file_system.h"
-#include "tier/posix_file.h"
+#include "tier/files/file_system.h"
+#include "tier/files/posix_file.h"
 
 namespace incipit {
 

@@ -1,5 +1,5 @@
 // Tests the segments of one directory without threads.
-#include "tier/segment_store.h"
+#include "tier/segments/segment_store.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/tier/tier_chunks.h"
-#include "tier/posix_file_system.h"
+#include "tier/files/posix_file_system.h"
 
 namespace incipit {
 namespace {

@@ -1,4 +1,4 @@
-#include "tier/segment_store.h"
+#include "tier/segments/segment_store.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "tier/posix_file_system.h"
+#include "tier/files/posix_file_system.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -11,7 +11,7 @@
 
 #include "base/atomic_file.h"
 #include "base/status.h"
-#include "tier/posix_file.h"
+#include "tier/files/posix_file.h"
 
 namespace incipit {
 namespace {

@@ -1,4 +1,4 @@
-#include "tier/segment_reader.h"
+#include "tier/segments/segment_reader.h"
 
 #include <algorithm>
 #include <utility>

@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tier/cache_folder.h"
-#include "tier/page_buffer.h"
-#include "tier/segment.h"
+#include "tier/files/page_buffer.h"
+#include "tier/segments/cache_folder.h"
+#include "tier/segments/segment.h"
 
 namespace incipit {
 

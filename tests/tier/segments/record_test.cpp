@@ -1,5 +1,5 @@
 // Tests that a record is accepted only for the chunk that the record was written for.
-#include "tier/record.h"
+#include "tier/segments/record.h"
 
 #include <gtest/gtest.h>
 

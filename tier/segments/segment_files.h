@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
-#include "tier/file_system.h"
-#include "tier/segment.h"
+#include "tier/files/file_system.h"
+#include "tier/segments/segment.h"
 
 namespace incipit {
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tier/record.h"
+#include "tier/segments/record.h"
 
 namespace incipit {
 

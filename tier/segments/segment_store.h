@@ -12,11 +12,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tier/chunk_index.h"
-#include "tier/file_system.h"
-#include "tier/page_buffer.h"
-#include "tier/record.h"
-#include "tier/segment.h"
-#include "tier/segment_files.h"
+#include "tier/files/file_system.h"
+#include "tier/files/page_buffer.h"
+#include "tier/segments/record.h"
+#include "tier/segments/segment.h"
+#include "tier/segments/segment_files.h"
 
 namespace incipit {
 

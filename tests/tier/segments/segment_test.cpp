@@ -1,5 +1,5 @@
 // Tests the layout of segments, their tables and their names.
-#include "tier/segment.h"
+#include "tier/segments/segment.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tier/record.h"
+#include "tier/segments/record.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "tier/segment.h"
+#include "tier/segments/segment.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "base/hash/xxh3.h"
-#include "tier/posix_file_system.h"
+#include "tier/files/posix_file_system.h"
 
 namespace incipit {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "base/check.h"
-#include "tier/record.h"
+#include "tier/segments/record.h"
 
 namespace incipit {
 

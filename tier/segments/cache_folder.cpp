@@ -1,4 +1,4 @@
-#include "tier/cache_folder.h"
+#include "tier/segments/cache_folder.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "tier/segment.h"
+#include "tier/segments/segment.h"
 
 namespace incipit {
 namespace {

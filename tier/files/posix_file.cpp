@@ -1,4 +1,4 @@
-#include "tier/posix_file.h"
+#include "tier/files/posix_file.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // Tests reading segments without the options of the server that wrote them.
-#include "tier/segment_reader.h"
+#include "tier/segments/segment_reader.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

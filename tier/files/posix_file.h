@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "tier/file_system.h"
+#include "tier/files/file_system.h"
 
 namespace incipit {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "tier/file_system.h"
+#include "tier/files/file_system.h"
 
 namespace incipit {
 

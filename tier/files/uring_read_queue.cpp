@@ -3,7 +3,7 @@
 #include <cerrno>
 
 #include "base/check.h"
-#include "tier/posix_file.h"
+#include "tier/files/posix_file.h"
 
 namespace incipit {
 namespace {
