@@ -56,7 +56,7 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
     if (!is_held && Fits(*next, computed)) {
       next->is_passing = is_blocked_;
       num_tokens += StartSequence(now, *next, computed, num_found, room - num_tokens, plan);
-      room = num_tokens + RoomAfter(plan, room - num_tokens);
+      room = num_tokens + RoomAfter(plan, room - num_tokens, 0);
       continue;
     }
     next->tried_in_plan = plan_number_;
@@ -240,7 +240,7 @@ int32_t Scheduler::StartSequence(Time now, Sequence& sequence, const ComputedBlo
   INCIPIT_CHECK(cache_.AllocateSlots(sequence.table, computed, num_found + num_tokens));
   num_promised_ += cache_.BlocksNeeded(sequence.table, {}, sequence.num_tokens());
   waiting_.Remove(sequence);
-  if (!group.admitted) num_waiting_prompt_tokens_ -= sequence.request().num_prompt();
+  CountWaiting(sequence, -1);
   if (&sequence == head_) head_ = nullptr;
   CountOvertaken(sequence);
   sequence.num_computed = computed.num_tokens;

@@ -45,7 +45,7 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   if (!MakeRoom(plan, survey)) return;
   ReserveForProtected(survey);
   AddDecodes(survey, plan);
-  decode_shape_ = plan.shape;
+  decode_shape_ = started_shape_ = plan.shape;
   prompt_room_ = PromptRoom(survey, plan);
   AddPrompts(now, plan, prompt_room_);
   if (!plan.items.empty()) in_flight_[static_cast<size_t>(num_in_flight_++)] = &plan;
@@ -130,29 +130,38 @@ int32_t Scheduler::RoomUntilDue(const StepPlan& plan, int32_t room) const {
   return step_times_.PromptTokensWithin(left, plan.shape, FirstPosition(prompts_), room);
 }
 
-// Returns how many prompt tokens, at most `room`, the step can compute in addition to `plan`. If no
-// sequence decodes and a prompt ends in this step, further prompts delay the first output token of
-// this sequence. So the step must then not take longer than StepTimeMax allows for a step that
-// decodes the sequences whose prompts end in this step.
+// Returns how many prompt tokens, at most `room`, the step can compute in addition to `plan`. If a
+// prompt ends in this step, further prompts delay the first output token of this sequence. So
+// further prompts must not make the step longer than itl_target or, if itl_target is 0, than
+// kSharedStepRatio allows for a step that decodes `started_shape_`.
 int32_t Scheduler::RoomAfterStarted(const StepPlan& plan, int32_t room) const {
-  if (started_shape_.num_decoding == 0 || plan.shape.num_decoding > 0) return room;
+  if (started_shape_.num_decoding == plan.shape.num_decoding) return room;
   if (room <= 0 || is_catching_up_ || !step_times_.knows_prompts()) return room;
   // Refusals before a deadline (IsTooLate) assume that steps are full.
   if (deadlines_.next() < now_ + TtftTarget()) return room;
-  return step_times_.PromptTokensWithin(StepTimeMax(started_shape_), plan.shape,
-                                        FirstPosition(prompts_), room);
+  const double ratio = std::min(options_.itl_ratio, kSharedStepRatio);
+  const Duration limit =
+      options_.itl_target > Duration{} ? options_.itl_target : TimesDecode(ratio, started_shape_);
+  return step_times_.PromptTokensWithin(limit, plan.shape, FirstPosition(prompts_), room);
 }
 
 // Returns how many prompt tokens, at most `room`, the step can compute in addition to `plan`.
-int32_t Scheduler::RoomAfter(const StepPlan& plan, int32_t room) const {
-  return RoomAfterStarted(plan, RoomUntilDue(plan, room));
+// RoomAfterStarted leaves `reserved` tokens.
+int32_t Scheduler::RoomAfter(const StepPlan& plan, int32_t room, int32_t reserved) const {
+  room = RoomUntilDue(plan, room);
+  return std::max(RoomAfterStarted(plan, room), std::min(room, reserved));
+}
+
+// Returns `ratio` times the predicted duration of a step that only decodes `decode_part`.
+Duration Scheduler::TimesDecode(double ratio, const StepShape& decode_part) const {
+  return FromSeconds(ratio * ToSeconds(step_times_.Predict(decode_part)));
 }
 
 // Returns the maximum predicted duration of a step that decodes `decode_part` and computes prompt
 // tokens.
 Duration Scheduler::StepTimeMax(const StepShape& decode_part) const {
   if (options_.itl_target > Duration{}) return options_.itl_target;
-  return FromSeconds(kStepRatio * ToSeconds(step_times_.Predict(decode_part)));
+  return TimesDecode(options_.itl_ratio, decode_part);
 }
 
 // Returns the number of prompt tokens, at most `room`, that a step can compute within itl_target,
@@ -184,7 +193,8 @@ bool Scheduler::IsUrgent(int64_t num_tokens, double tokens_per_second) const {
 
 Duration Scheduler::TtftTarget() const {
   if (options_.ttft_target > Duration{}) return options_.ttft_target;
-  const auto length = static_cast<int64_t>(prompt_lengths_.mean_length());
+  const auto length = static_cast<int64_t>(
+      prompt_lengths_.mean_length(num_waiting_prompt_tokens_, waiting_squares_));
   const Duration alone =
       step_times_.TimeFor(length, PositionsOf(0, length), options_.step_tokens_max);
   return std::max(kTtftMin, FromSeconds(kPromptRatio * ToSeconds(alone)));
@@ -282,9 +292,9 @@ void Scheduler::AddPrompts(Time now, StepPlan& plan, int32_t room) {
     if (&sequence == protected_) num_reserved_ = 0;
     room -= ContinuePrompt(
         sequence, std::max<int32_t>(room_for(sequence), &sequence == protected_ ? 1 : 0), plan);
-    room = RoomAfter(plan, room);
     if (&sequence == oldest) for_oldest = 0;
     if (&sequence == protected_) for_protected = 0;
+    room = RoomAfter(plan, room, for_oldest);
   };
   size_t next = 0;
   for (; next < num_prompts; ++next) {
@@ -296,7 +306,7 @@ void Scheduler::AddPrompts(Time now, StepPlan& plan, int32_t room) {
     int32_t missing_max = std::max(available, options_.long_prefill_tokens);
     if (next < num_prompts) missing_max = std::min(missing_max, prompts_[next]->num_missing() - 1);
     room -= Admit(now, plan, available, missing_max);
-    room = RoomAfter(plan, room);
+    room = RoomAfter(plan, room, for_oldest);
   }
   for (; next < num_prompts; ++next) compute(*prompts_[next]);
   if (may_admit) Admit(now, plan, room, std::numeric_limits<int32_t>::max());

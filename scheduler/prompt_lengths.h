@@ -33,8 +33,14 @@ class PromptLengths {
   double positions_per_token() const { return computed_ > 0 ? positions_ / computed_ : 0; }
   // Returns a weighted mean of the number of computed tokens of a prompt. The weight of a prompt is
   // its number of computed tokens. For example, prompts of 100 and 300 computed tokens have the
-  // mean 250. Returns 0 before the first prompt.
-  double mean_length() const { return computed_ > 0 ? squares_ / computed_ : 0; }
+  // mean 250. Includes waiting prompts, which have `num_waiting` tokens in total. The sum of their
+  // squared lengths is `waiting_squares`. Returns 0 without prompts.
+  double mean_length(int64_t num_waiting, int64_t waiting_squares) const {
+    const double part = computed_part();
+    const double computed = computed_ + part * static_cast<double>(num_waiting);
+    const double squares = squares_ + part * part * static_cast<double>(waiting_squares);
+    return computed > 0 ? squares / computed : 0;
+  }
 
  private:
   double prompts_ = 0, tokens_ = 0, computed_ = 0, squares_ = 0, positions_ = 0;

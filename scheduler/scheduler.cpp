@@ -86,10 +86,19 @@ void Scheduler::Add(std::unique_ptr<SequenceGroup> group) {
 void Scheduler::Enqueue(Sequence& sequence) {
   sequence.state = SequenceState::kWaiting;
   sequence.num_computed = sequence.num_planned = 0;
-  if (!sequence.group->admitted) num_waiting_prompt_tokens_ += sequence.request().num_prompt();
+  CountWaiting(sequence, 1);
   waiting_.Push(sequence);
   cache_.CountChanges(true);
   has_arrivals_ = true;
+}
+
+// Adds the prompt of the waiting `sequence` to the statistics of waiting prompts `factor` times.
+// Does not count a preempted sequence.
+void Scheduler::CountWaiting(const Sequence& sequence, int32_t factor) {
+  if (sequence.group->admitted) return;
+  const int64_t num_prompt = sequence.request().num_prompt();
+  num_waiting_prompt_tokens_ += factor * num_prompt;
+  waiting_squares_ += factor * num_prompt * num_prompt;
 }
 
 bool Scheduler::Cancel(RequestId id) {
@@ -223,7 +232,7 @@ void Scheduler::PushEnd(const Sequence& sequence, FinishReason reason) {
 void Scheduler::Retire(Sequence& sequence) {
   SequenceGroup& group = *sequence.group;
   if (sequence.state == SequenceState::kWaiting) {
-    if (!group.admitted) num_waiting_prompt_tokens_ -= sequence.request().num_prompt();
+    CountWaiting(sequence, -1);
     StopWaiting(sequence);
   }
   if (sequence.state == SequenceState::kRunning) {

@@ -32,6 +32,14 @@ namespace incipit {
 // computation of the same tokens. kAlways: all loads, but kFaster for a request with a deadline.
 enum class LoadPolicy : uint8_t { kFaster, kAlways };
 
+// Default of SchedulerOptions::itl_ratio.
+inline constexpr double kStepRatio = 3.8;
+// If a prompt ends in a step, the step computes further prompts only while its predicted duration
+// is at most kSharedStepRatio times the duration of a step that only decodes: the decoding
+// sequences of the step, and the sequences whose prompts end in the step. Does not apply if
+// itl_target is set.
+inline constexpr double kSharedStepRatio = 1.9;
+
 struct SchedulerOptions {
   int32_t step_tokens_max = 2048;  // maximum number of tokens that one step computes
   int32_t running_max = 256;       // maximum number of sequences that hold blocks
@@ -41,9 +49,10 @@ struct SchedulerOptions {
   SchedulingKind scheduling = SchedulingKind::kFair;
   ShareOptions shares{};
   // Goal for the time between two output tokens. While sequences decode, the predicted duration
-  // (StepTimeModel) of a step with prompt tokens should be at most itl_target. 0: kStepRatio times
-  // the duration of a step without prompt tokens.
+  // (StepTimeModel) of a step with prompt tokens should be at most itl_target. 0: itl_ratio times
+  // the predicted duration of the same step without prompt tokens.
   Duration itl_target{};
+  double itl_ratio = kStepRatio;
   // Goal for the time in which all present prompts are computed. If the goal would be missed, steps
   // may take longer than itl_target until these prompts are computed. 0: kPromptRatio * (time that
   // an average prompt needs alone), but at least kTtftMin.
@@ -90,10 +99,8 @@ inline constexpr double kDueRatio = 0.95;
 // of its prompt.
 inline constexpr double kRiskRatio = 4;
 
-// The default of itl_target is kStepRatio times the duration of a step without prompt tokens. The
-// default of ttft_target is kPromptRatio times the time of an average prompt, but at least
+// The default of ttft_target is kPromptRatio times the time of an average prompt, but at least
 // kTtftMin.
-inline constexpr double kStepRatio = 1.9;
 inline constexpr double kPromptRatio = 5;
 inline constexpr Duration kTtftMin = std::chrono::seconds(1);
 
@@ -317,6 +324,7 @@ class Scheduler {
   void EndSequence(Sequence& sequence, FinishReason reason);
   void SetEndAtCommit(Sequence& sequence, std::optional<FinishReason> reason);
   void PushEnd(const Sequence& sequence, FinishReason reason);
+  void CountWaiting(const Sequence& sequence, int32_t factor);
   void Retire(Sequence& sequence);
   void Release(Sequence& sequence);
   void StopRunning(Sequence& sequence);
@@ -330,7 +338,8 @@ class Scheduler {
   int32_t PromptRoom(const Survey& survey, const StepPlan& plan);
   int32_t RoomUntilDue(const StepPlan& plan, int32_t room) const;
   int32_t RoomAfterStarted(const StepPlan& plan, int32_t room) const;
-  int32_t RoomAfter(const StepPlan& plan, int32_t room) const;
+  int32_t RoomAfter(const StepPlan& plan, int32_t room, int32_t reserved) const;
+  Duration TimesDecode(double ratio, const StepShape& decode_part) const;
   Duration StepTimeMax(const StepShape& decode_part) const;
   Duration TtftTarget() const;
   int32_t RoomWithinTarget(const StepShape& decode_part, int64_t position, int32_t room) const;
@@ -469,12 +478,15 @@ class Scheduler {
   // Earliest deadline of the first output tokens that the latest plan samples, or kNoDeadline.
   Time first_token_due_ = kNoDeadline;
   StepShape decode_shape_{};  // decoding sequences of the latest plan
-  // The sequences whose prompts end in the latest plan, if they will decode.
+  // The decoding sequences of the latest plan, and the sequences whose prompts end in the latest
+  // plan, if they will decode.
   StepShape started_shape_{};
   uint64_t next_order_ = 0;
   uint64_t plan_number_ = 0;
   size_t num_choices_ = 0;                 // number of choices (outputs) of all requests
   int64_t num_waiting_prompt_tokens_ = 0;  // see num_waiting_prompt_tokens()
+  // Sum of the squared lengths of the prompts in `num_waiting_prompt_tokens_`.
+  int64_t waiting_squares_ = 0;
   StepTimeModel step_times_;
   // Median relative error of the predicted durations of steps, for each StepClass.
   std::array<double, kNumStepClasses> step_time_errors_{};

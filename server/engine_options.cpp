@@ -169,9 +169,16 @@ void BindPolicy(Options& o, Flags& flags) {
                 o.long_prefill_tokens, {1, std::numeric_limits<int32_t>::max()});
   flags.Interval({"itl-target", "TIME",
                   "Maximum predicted duration of a step (batch) that computes prompt tokens while "
-                  "other requests generate output. 0: 1.9 times the duration of a step without "
-                  "prompt tokens."},
+                  "other requests generate output. 0: --itl-ratio times the duration of the same "
+                  "step without prompt tokens."},
                  o.itl_target, {Duration{}, std::chrono::minutes(10)});
+  flags.Real(
+      {"itl-ratio", "X",
+       "With --itl-target 0s, a step (batch) that computes prompt tokens while other requests "
+       "generate output takes at most X times as long as the same step without prompt "
+       "tokens. If a prompt ends in the step, further prompts may lengthen the step only up "
+       "to 1.9 times."},
+      o.itl_ratio, {1, 1000});
   flags.Interval({"ttft-target", "TIME",
                   "Maximum predicted time for computing the prompts in steps (batches) that "
                   "respect --itl-target. If the prompts need more time, steps ignore --itl-target "
@@ -301,6 +308,7 @@ SchedulerOptions SchedulerOptionsOf(const Options& options) {
   scheduler.reorder_window = options.reorder_window;
   scheduler.long_prefill_tokens = options.long_prefill_tokens;
   scheduler.itl_target = options.itl_target;
+  scheduler.itl_ratio = options.itl_ratio;
   scheduler.ttft_target = options.ttft_target;
   scheduler.preemptions_max = options.preemptions_max;
   scheduler.loads_max = options.tier_loads_max;

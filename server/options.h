@@ -125,8 +125,9 @@ struct Options {
   int32_t reorder_window = 64;
   int32_t long_prefill_tokens = 64;
   // Maximum predicted duration of a step (batch) that computes prompt tokens while other requests
-  // generate output; 0: computed from measured steps.
+  // generate output; 0: `itl_ratio` times the predicted duration without prompt tokens.
   Duration itl_target{};
+  double itl_ratio = kStepRatio;
   // Maximum predicted time to compute all waiting prompts. If steps (batches) that respect
   // `itl_target` would take longer, steps ignore `itl_target`. 0: computed from measured steps and
   // the lengths of prompts.

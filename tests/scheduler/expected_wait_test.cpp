@@ -15,7 +15,7 @@ class WaitFixture : public SchedulerFixture {
  public:
   explicit WaitFixture(int32_t running_max = 64, int32_t num_blocks = 4096)
       : SchedulerFixture({.num_blocks = num_blocks, .block_size = 4},
-                         {.step_tokens_max = 100, .running_max = running_max}) {}
+                         {.step_tokens_max = 100, .running_max = running_max, .itl_ratio = 1.9}) {}
 
   // No two prompts share a block.
   void AddPrompt(int32_t num_prompt, int32_t num_output) {

@@ -367,6 +367,68 @@ class TrainedFixture : public TimedFixture {
   }
 };
 
+// A step with n decoding sequences and no prompt takes 10 + n ms.
+TEST(PromptsTest, WithoutATargetAStepWithPromptsTakesAMultipleOfADecodingStep) {
+  for (const double ratio : {1.9, 3.8}) {
+    TimedFixture fixture(kRoomy, {.step_tokens_max = 512,
+                                  .running_max = 64,
+                                  .itl_ratio = ratio,
+                                  .ttft_target = std::chrono::hours(1)});
+    for (uint64_t id = 1; id <= 40; ++id) {
+      fixture.Add(SchedulerFixture::Ask(id, 10 + 7 * static_cast<int32_t>(id), 20, id % 50));
+      fixture.TimedStep();
+    }
+    while (!fixture.scheduler.idle()) fixture.TimedStep();
+    fixture.Add(SchedulerFixture::Ask(100, 10, 400, 101));
+    fixture.TimedStep();
+    fixture.Add(SchedulerFixture::Ask(101, 300, 1, 102));
+    EXPECT_NEAR(static_cast<double>(fixture.TimedStep()), 11 * ratio, 2);
+  }
+}
+
+// Request 200 decodes. The predicted duration of a step with 30 prompt tokens is 41 ms, 3.7 times
+// the duration of a step that only decodes.
+class DecodingFixture : public TimedFixture {
+ public:
+  DecodingFixture() : TimedFixture(kRoomy, {.step_tokens_max = 512, .running_max = 64}) {
+    for (uint64_t id = 1; id <= 40; ++id) {
+      Add(Ask(id, 10 + 7 * static_cast<int32_t>(id), 20, id % 50));
+      TimedStep();
+    }
+    while (!scheduler.idle()) TimedStep();
+    Add(Ask(200, 10, 400, 101));
+    TimedStep();
+  }
+};
+
+TEST(PromptsTest, APromptThatEndsSharesOnlyAShortStepWithOthers) {
+  DecodingFixture fixture;
+  fixture.Add(SchedulerFixture::Ask(201, 15, 20, 102));
+  fixture.Add(SchedulerFixture::Ask(202, 15, 20, 103));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(200, 1), Pair(201, 15)))
+      << "with both prompts, the step would take 41 ms, more than 1.9 * 12 ms";
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(200, 1), Pair(201, 1), Pair(202, 15)));
+}
+
+TEST(PromptsTest, ShortPromptsThatEndDoNotStopTheOldestPrompt) {
+  DecodingFixture fixture;
+  fixture.Add(SchedulerFixture::Ask(201, 1000, 1, 102));
+  fixture.Step();
+  const int32_t num_before = fixture.scheduler.running().back()->num_planned;
+  fixture.Add(SchedulerFixture::Ask(202, 20, 20, 103));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(200, 1), Pair(202, 20), Pair(201, testing::Ge(7))));
+  EXPECT_GT(num_before, 0);
+}
+
+// The prompts so far have at most 290 tokens, so 5 times the time of an average prompt is about 1
+// s. In steps of 42 ms, a prompt of 3,000 tokens takes 4 s. The step should not be longer, because
+// 4 s is less than 5 times the time of this prompt.
+TEST(PromptsTest, AWaitingLongPromptExtendsTheTargetForFirstTokens) {
+  DecodingFixture fixture;
+  fixture.Add(SchedulerFixture::Ask(201, 3000, 1, 102));
+  EXPECT_LE(fixture.TimedStep(), 45);
+}
+
 TEST(PromptsTest, FirstOutputTokensDoNotWaitForManyOtherPrompts) {
   TrainedFixture fixture;
   fixture.AddRequests(8, 15, 20);

@@ -32,6 +32,9 @@ struct DeviceModel {
   // SchedulerOptions::itl_target and ttft_target of Incipit's scheduler, in seconds; 0: the
   // default.
   double itl_target_s = 0, ttft_target_s = 0;
+  // SchedulerOptions::itl_ratio. An operator whose goal is kItlFactor (metrics.h) chooses a
+  // slightly smaller ratio.
+  double itl_ratio = 1.9;
   int32_t num_blocks = 0;
   int32_t block_size = 16;  // tokens per cache block
 

@@ -42,6 +42,7 @@ SchedulerOptions MakeOwnOptions(const DeviceModel& device, int32_t steps_in_flig
           .steps_in_flight_max = steps_in_flight,
           .scheduling = scheduling,
           .itl_target = FromSeconds(device.itl_target_s),
+          .itl_ratio = device.itl_ratio,
           .ttft_target = FromSeconds(device.ttft_target_s)};
 }
 

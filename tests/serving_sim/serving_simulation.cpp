@@ -34,6 +34,7 @@ struct ProgramOptions {
   int32_t step_tokens = 0, running_max = 0;
   // Flags --itl-target and --ttft-target of Incipit's scheduler, in seconds; 0: the default.
   double itl_target = 0, ttft_target = 0;
+  double itl_ratio = DeviceModel{}.itl_ratio;  // flag --itl-ratio of Incipit's scheduler
 };
 
 void BindFlags(ProgramOptions& options, Flags& flags) {
@@ -63,6 +64,8 @@ void BindFlags(ProgramOptions& options, Flags& flags) {
       options.running_max, {0, 4096});
   flags.Real({"itl-target", "S", "--itl-target of Incipit's scheduler, in seconds; 0: default."},
              options.itl_target, {0, 600});
+  flags.Real({"itl-ratio", "X", "--itl-ratio of Incipit's scheduler."}, options.itl_ratio,
+             {1, 1000});
   flags.Real({"ttft-target", "S", "--ttft-target of Incipit's scheduler, in seconds; 0: default."},
              options.ttft_target, {0, 3600});
   flags.Integer(
@@ -161,6 +164,7 @@ absl::Status RunAll(const ProgramOptions& options) {
   if (options.step_tokens > 0) device.step_tokens_max = options.step_tokens;
   if (options.running_max > 0) device.running_max = options.running_max;
   device.itl_target_s = options.itl_target;
+  device.itl_ratio = options.itl_ratio;
   device.ttft_target_s = options.ttft_target;
   INCIPIT_ASSIGN_OR_RETURN(const auto kinds, ParseNames("load", options.load, kLoadNames));
   INCIPIT_ASSIGN_OR_RETURN(const auto schedulers,
