@@ -19,7 +19,7 @@ namespace {
 constexpr Duration kTierPoll = std::chrono::milliseconds(10);
 // Time after which a prompt is submitted again if a queue of the server was full.
 constexpr Duration kRetryPause = std::chrono::milliseconds(50);
-// Name of the connection in the queue of the text threads, which serve connections in turn.
+// Name of the connection in the queue of the text threads, which connections share by bytes.
 constexpr std::string_view kConnection = "prewarm";
 
 bool IsQueueFull(Reason reason) {

@@ -29,7 +29,7 @@ namespace incipit {
 
 // Properties of a request that are known before its message is parsed.
 struct RequestArrival {
-  // Name of the client's connection. The TextPool processes one request of each connection in turn.
+  // Name of the client's connection. The TextPool shares its threads between connections.
   std::string connection;
   std::string tenant;     // name of the tenant, already checked by CheckTenant
   int64_t num_bytes = 0;  // size of the request's message in bytes

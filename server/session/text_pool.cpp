@@ -1,10 +1,16 @@
 #include "server/session/text_pool.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace incipit {
+namespace {
+
+int64_t CostOf(const TextLoad& load) {
+  return load.num_bytes + load.num_tasks * TextPool::kCostPerTask;
+}
+
+}  // namespace
 
 TextPool::TextPool(const TextPoolOptions& options) : options_(options) {
   for (int32_t i = 0; i < options.num_threads; ++i) threads_.emplace_back([this] { Work(); });
@@ -32,10 +38,10 @@ std::optional<TextQueueLimit> TextPool::Run(std::string_view connection, const T
     if (limit && !MakeRoom(connection, load, tokens_behind, displaced)) return limit;
     const auto [found, is_new] = by_connection_.try_emplace(std::string(connection));
     if (is_new) {
-      lines_.push_back({.connection = found->first, .items = {}});
-      found->second = std::prev(lines_.end());
+      found->second = lines_.emplace(virtual_time_ + CostOf(load),
+                                     Line{.connection = found->first, .items = {}});
     }
-    Line& line = *found->second;
+    Line& line = found->second->second;
     line.items.push_back({std::move(task), load});
     line.load += load;
     load_ += load;
@@ -67,7 +73,7 @@ bool TextPool::MakeRoom(std::string_view connection, const TextLoad& load, int64
                         std::vector<Task>& displaced) {
   const auto own = by_connection_.find(absl::string_view(connection.data(), connection.size()));
   TextLoad own_load = load;
-  if (own != by_connection_.end()) own_load += own->second->load;
+  if (own != by_connection_.end()) own_load += own->second->second.load;
   const int64_t own_part = PartOf(own_load);
   // A connection (`line`), and the total load (number of tasks, bytes and tokens) of its tasks that
   // remain in the queue.
@@ -77,7 +83,7 @@ bool TextPool::MakeRoom(std::string_view connection, const TextLoad& load, int64
   };
   std::vector<Rest> rests;
   for (auto line = lines_.begin(); line != lines_.end(); ++line) {
-    rests.push_back({line, line->load});
+    rests.push_back({line, line->second.load});
   }
   TextLoad queued = load_;
   std::vector<Lines::iterator> chosen;
@@ -87,34 +93,49 @@ bool TextPool::MakeRoom(std::string_view connection, const TextLoad& load, int64
         [this](const Rest& a, const Rest& b) { return PartOf(a.load) < PartOf(b.load); });
     if (PartOf(largest->load) <= own_part) return false;
     const auto last = static_cast<size_t>(largest->load.num_tasks) - 1;
-    const TextLoad freed = largest->line->items[last].load;
+    const TextLoad freed = largest->line->second.items[last].load;
     largest->load -= freed;
     queued -= freed;
     chosen.push_back(largest->line);
   }
   for (const Lines::iterator line : chosen) {
-    displaced.push_back(Take(line, /*first=*/false).task);
+    displaced.push_back(TakeLast(line).task);
   }
   return true;
 }
 
-TextPool::Item TextPool::Take(Lines::iterator line, bool first) {
-  Item item = std::move(first ? line->items.front() : line->items.back());
-  if (first) {
-    line->items.pop_front();
-  } else {
-    line->items.pop_back();
-  }
-  line->load -= item.load;
-  load_ -= item.load;
-  if (line->items.empty()) {
-    by_connection_.erase(line->connection);
-    lines_.erase(line);
-  } else if (first) {
-    // Move this connection to the end of the list, because the connections take turns.
-    lines_.splice(lines_.end(), lines_, line);
+TextPool::Item TextPool::TakeNext() {
+  const Lines::iterator next = lines_.begin();
+  std::deque<Item>& items = next->second.items;
+  Item item = std::move(items.front());
+  items.pop_front();
+  // The quotient is rounded up, so that the virtual time always advances.
+  const auto num_lines = static_cast<int64_t>(lines_.size());
+  virtual_time_ += (CostOf(item.load) + num_lines - 1) / num_lines;
+  if (KeepLine(next, item)) {
+    auto node = lines_.extract(next);
+    node.key() += CostOf(node.mapped().items.front().load);
+    const Lines::iterator moved = lines_.insert(std::move(node));
+    by_connection_.find(moved->second.connection)->second = moved;
   }
   return item;
+}
+
+TextPool::Item TextPool::TakeLast(Lines::iterator line) {
+  std::deque<Item>& items = line->second.items;
+  Item item = std::move(items.back());
+  items.pop_back();
+  KeepLine(line, item);
+  return item;
+}
+
+bool TextPool::KeepLine(Lines::iterator line, const Item& taken) {
+  line->second.load -= taken.load;
+  load_ -= taken.load;
+  if (!line->second.items.empty()) return true;
+  by_connection_.erase(line->second.connection);
+  lines_.erase(line);
+  return false;
 }
 
 void TextPool::Work() {
@@ -124,7 +145,7 @@ void TextPool::Work() {
       MutexLock lock(mutex_);
       while (lines_.empty() && !stopping_) changed_.wait(mutex_);
       if (lines_.empty()) return;
-      item = Take(lines_.begin(), /*first=*/true);
+      item = TakeNext();
     }
     item.task(std::nullopt);
   }

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
-#include <list>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -55,15 +55,23 @@ struct TextLoad {
   }
 };
 
-// Threads that run queued tasks, one task of each connection in turn. If the queue is full, a new
-// task displaces tasks of the connection that uses most of the queue. If the connection of the new
-// task itself uses most of the queue, the new task is refused.
+// Threads that run queued tasks. The connections with queued tasks share the threads by the cost of
+// their tasks: the pool uses fair queuing (Demers, Keshav and Shenker, 1989). The cost of a task is
+// its bytes plus kCostPerTask. A small task of a new connection runs before the large tasks of
+// other connections. The first task of a connection waits at most until each other connection has
+// received about the cost of the task.
+//
+// If the queue is full, a new task displaces tasks of the connection that uses most of the queue.
+// If the connection of the new task itself uses most of the queue, the new task is refused.
 class TextPool {
  public:
   // A task in the queue. The TextPool calls each queued task exactly once. The argument is nullopt
   // if the task must do its work. If a newer task has displaced the task, the argument is the limit
   // that the queue reached, and the task must not do its work.
   using Task = absl::AnyInvocable<void(std::optional<TextQueueLimit>)>;
+
+  // Cost of a task without its bytes, in bytes.
+  static constexpr int64_t kCostPerTask = 4096;
 
   explicit TextPool(const TextPoolOptions& options);
   ~TextPool();  // calls Stop
@@ -88,7 +96,10 @@ class TextPool {
     std::deque<Item> items;
     TextLoad load{.num_tasks = 0};
   };
-  using Lines = std::list<Line>;
+  // The key is the finish tag of the first task of the line. The finish tag is the virtual time at
+  // which the task would end if all lines were served at the same time. Lines with equal keys are
+  // in the order of their insertion.
+  using Lines = std::multimap<int64_t, Line>;
 
   void Work();
   // Returns the limit that the queue would exceed with an additional task, or nullopt. `queued` is
@@ -105,16 +116,27 @@ class TextPool {
   // ratios. The ratios are the number of tasks, the bytes and the prompt tokens of `load`, each
   // divided by its limit.
   int64_t PartOf(const TextLoad& load) const;
-  // Removes a task of the connection `line` from the queue and returns the task. Takes the first
-  // task of the connection if `first` is true, otherwise the last task.
-  Item Take(Lines::iterator line, bool first) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Removes the task with the smallest finish tag from the queue and returns the task. Advances the
+  // virtual time. REQUIRES: the queue is not empty.
+  Item TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Removes the last task of the connection `line` from the queue and returns the task. Changes no
+  // finish tag of another task.
+  Item TakeLast(Lines::iterator line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Subtracts the load of `taken`, which was a task of `line`, from the load of the queue. If
+  // `line` has no further task, removes `line`. Returns true if `line` remains.
+  bool KeepLine(Lines::iterator line, const Item& taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const TextPoolOptions options_;
   Mutex mutex_;
   std::condition_variable_any changed_;
-  // The connections with queued tasks. The threads run one task of each connection in turn, in the
-  // order of the list.
+  // The connections with queued tasks, in the order in which their first tasks run.
   Lines lines_ ABSL_GUARDED_BY(mutex_);
+  // The virtual time, in bytes: the sum over all tasks that were taken of the cost of the task,
+  // divided by the number of lines at that time. The finish tag of the first task of a new line is
+  // the virtual time plus the cost of the task. The virtual time advances with each task, so new
+  // lines cannot delay an old line for ever. The virtual time and the finish tags do not overflow:
+  // at 10 GB/s, they reach 2^63 after 29 years.
+  int64_t virtual_time_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<std::string, Lines::iterator> by_connection_ ABSL_GUARDED_BY(mutex_);
   TextLoad load_ ABSL_GUARDED_BY(mutex_) = {
       .num_tasks = 0};  // load (tasks, bytes and prompt tokens) of all queued tasks together

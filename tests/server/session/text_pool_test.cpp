@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -43,6 +45,20 @@ class HeldPool {
                        MutexLock lock(mutex_);
                        (limit ? displaced_ : run_).push_back(name);
                      });
+  }
+
+  // Adds a task that calls `then`. `then` may add further tasks.
+  void AddThen(const std::string& connection, const std::string& name, int64_t num_bytes,
+               std::function<void()> then) {
+    const auto limit = pool_.Run(connection, {.num_bytes = num_bytes}, 0,
+                                 [this, name, then](std::optional<TextQueueLimit>) {
+                                   {
+                                     MutexLock lock(mutex_);
+                                     run_.push_back(name);
+                                   }
+                                   then();
+                                 });
+    EXPECT_FALSE(limit.has_value());
   }
 
   // Lets the thread run, and waits until all queued tasks have ended.
@@ -132,6 +148,54 @@ TEST(TextPoolTest, ConnectionsAreServedInTurn) {
   EXPECT_THAT(pool.run(), ElementsAre("a1", "b1", "c1", "a2", "b2", "a3"));
 }
 
+TEST(TextPoolTest, ASmallTaskOfANewConnectionRunsBeforeLargeTasks) {
+  constexpr int64_t kLarge = 4'000'000;
+  HeldPool pool(10, 100 * kLarge);
+  pool.AddThen("a", "a1", kLarge, [&pool] { EXPECT_TRUE(pool.Add("c", "c1", 100)); });
+  EXPECT_TRUE(pool.Add("a", "a2", kLarge));
+  pool.AddThen("b", "b1", kLarge, [&pool] { EXPECT_TRUE(pool.Add("d", "d1", 100)); });
+  EXPECT_TRUE(pool.Add("b", "b2", kLarge));
+  pool.Release();
+  EXPECT_THAT(pool.run(), ElementsAre("a1", "c1", "b1", "d1", "a2", "b2"));
+}
+
+TEST(TextPoolTest, ManySmallTasksAndLargeTasksShareByCost) {
+  HeldPool pool(100, 1'000'000);
+  // The cost of a large task equals the cost of 10 empty tasks.
+  for (const char* const name : {"a1", "a2"}) {
+    EXPECT_TRUE(pool.Add("a", name, 9 * TextPool::kCostPerTask));
+  }
+  for (int i = 0; i < 30; ++i) EXPECT_TRUE(pool.Add("b", "b", 0));
+  pool.Release();
+  std::vector<std::string> expected(32, "b");
+  expected[9] = "a1";
+  expected[20] = "a2";
+  EXPECT_EQ(pool.run(), expected);
+}
+
+TEST(TextPoolTest, NewConnectionsDoNotDelayALargeTaskForEver) {
+  HeldPool pool(10, 1'000'000);
+  for (const char* const name : {"a1", "a2"}) {
+    EXPECT_TRUE(pool.Add("a", name, 9 * TextPool::kCostPerTask));
+  }
+  // Each task of a new connection adds a task of one more connection. So tasks of two new
+  // connections wait whenever the thread is ready for the next task.
+  int num_new = 0;
+  std::function<void()> add = [&] {
+    const std::string name = std::to_string(num_new++);
+    if (num_new < 200) pool.AddThen(name, name, 0, add);
+  };
+  add();
+  add();
+  pool.Release();
+  const std::vector<std::string> run = pool.run();
+  ASSERT_EQ(run.size(), 201u);
+  // Three connections share the thread. So about 20 tasks of the new connections run for each task
+  // of connection a.
+  EXPECT_LT(std::ranges::find(run, "a1") - run.begin(), 30);
+  EXPECT_LT(std::ranges::find(run, "a2") - run.begin(), 60);
+}
+
 TEST(TextPoolTest, AConnectionWithASmallerPartReplacesTheLastTaskOfTheLargest) {
   HeldPool pool(4, 100);
   for (const char* const name : {"a1", "a2", "a3"}) EXPECT_TRUE(pool.Add("a", name));
@@ -153,7 +217,7 @@ TEST(TextPoolTest, LargeTasksAreDisplacedByTheBytesThatTheyHold) {
   EXPECT_TRUE(pool.Add("b", "b1", 10));
   EXPECT_THAT(pool.displaced(), ElementsAre("a2"));
   pool.Release();
-  EXPECT_THAT(pool.run(), ElementsAre("a1", "b1"));
+  EXPECT_THAT(pool.run(), ElementsAre("b1", "a1"));
 }
 
 TEST(TextPoolTest, NothingIsDisplacedForATaskThatFindsNoRoomAfterwards) {
