@@ -6,10 +6,10 @@ Usage: mutate.py [--root ROOT] [--seeds N] [--jobs N] [NAME ...]
 
 Bug.test names the test that must fail: the simulation (tests/sim), or, if the bug leaves all outputs correct, the
 unit tests of the scheduler (tests/scheduler) or the tests with faults in the simulation with time
-(tests/serving_sim). Bugs of the disk tier and of `incipit cache` have tests of their own (tests/tier,
-tests/cli/cache). If a bug survives, either the test lacks a check or the changed line has no effect. Prints a table;
-exits 1 if a bug survives, does not apply or does not compile, or if a test fails without a bug. Only .cpp files are
-changed, so each bug needs one compilation and one link.
+(tests/serving_sim). Bugs of the disk tier, of `incipit cache` and of the queue of the text threads have tests of their
+own (tests/tier, tests/cli/cache, tests/server/session). If a bug survives, either the test lacks a check or the changed
+line has no effect. Prints a table; exits 1 if a bug survives, does not apply or does not compile, or if a test fails
+without a bug. Only .cpp files are changed, so each bug needs one compilation and one link.
 """
 import argparse
 import concurrent.futures
@@ -25,11 +25,13 @@ import time
 
 from planted_bugs import BUGS, TESTS, Bug, Test
 
-FOLDERS = ["base", "cli/cache", "kvcache", "scheduler", "tier", "engine", "kernels", "tests/cli/cache", "tests/sim",
-           "tests/scheduler", "tests/serving_sim", "tests/support", "tests/tier", "tests/engine", "tests/kvcache"]
+FOLDERS = ["base", "cli/cache", "kvcache", "scheduler", "server/session", "tier", "engine", "kernels", "tests/cli/cache",
+           "tests/sim", "tests/scheduler", "tests/serving_sim", "tests/support", "tests/tier", "tests/engine",
+           "tests/kvcache", "tests/server/session"]
 SOURCES = ["base/atomic_file.cpp", "base/check.cpp", "base/hash/*.cpp", "base/scheduling.cpp", "base/table.cpp",
            "cli/cache/*archive*.cpp", "cli/cache/*_folder.cpp", "cli/cache/prefix_forest.cpp", "cli/cache/progress.cpp",
-           "engine/batch.cpp", "engine/store_chunks.cpp", "engine/store_rest.cpp", "kvcache/**/*.cpp", "scheduler/*.cpp", "tier/**/*.cpp"]
+           "engine/batch.cpp", "engine/store_chunks.cpp", "engine/store_rest.cpp", "kvcache/**/*.cpp", "scheduler/*.cpp",
+           "server/session/text_pool.cpp", "tier/**/*.cpp"]
 TIMEOUT_S = 120  # time limit of one test; a bug that makes the test hang counts as caught
 
 

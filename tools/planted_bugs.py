@@ -2,6 +2,7 @@
 import dataclasses
 
 from planted_cache_bugs import CACHE_BUGS, Bug
+from planted_server_bugs import SERVER_BUGS
 
 
 @dataclasses.dataclass
@@ -22,6 +23,7 @@ TESTS = {
     "store_rest_test": Test(["tests/engine/store_rest_test.cpp"], ["gtest_main"]),
     "cache_files_test": Test(["tests/cli/cache/*_folder_test.cpp", "tests/cli/cache/archive_test.cpp",
                               "tests/cli/cache/prefix_forest_test.cpp"], ["gtest_main", "gmock"]),
+    "text_pool_test": Test(["tests/server/session/text_pool_test.cpp"], ["gtest_main", "gmock"]),
     "tier_model_test": Test(["tests/tier/disk_tier_model_test.cpp"], ["gtest_main", "gmock"]),
     "fault_test": Test(["tests/serving_sim/device_model.cpp", "tests/serving_sim/fault_*.cpp", "tests/serving_sim/faults.cpp",
                         "tests/serving_sim/load.cpp", "tests/serving_sim/load_*[!t].cpp", "tests/serving_sim/own_scheduler.cpp", "tests/serving_sim/properties.cpp",
@@ -596,4 +598,4 @@ BUGS = CACHE_BUGS + [
         test="store_rest_test"),
     Bug("at its end, the engine stores chunks that only one request contained, although the policy is reused", "tier/disk_tier.cpp",
         "!filter_.SeenTwice(key.prefix())", "false", test="tier_test"),
-]
+] + SERVER_BUGS
