@@ -75,17 +75,38 @@ struct PrefixLoads {
 // `num_computed` counts committed steps only. After the steps in flight, the first `num_planned`
 // tokens are computed, and `num_pending` further tokens are sampled.
 struct Sequence {
+  // Each plan and each commit of a step reads the members up to `tail`. They lie together, in few
+  // cache lines.
   SequenceGroup* group = nullptr;
   int32_t choice = 0;
   SequenceState state = SequenceState::kUnborn;
+  // True if the sequence was admitted while an earlier sequence did not fit into the cache.
+  bool is_passing = false;
+  // True if the first token may miss its deadline (Scheduler::IsAtRisk). Set by Scheduler::Plan.
+  bool is_at_risk = false;
+  // True: no step that computes tokens of the sequence is committed since the latest admission.
+  bool admission_pending = false;
+  int32_t num_computed = 0;
+  int32_t num_computed_max = 0;  // largest value that `num_computed` ever had
+  int32_t num_in_flight = 0;     // steps in flight that compute tokens of the sequence
+  int32_t num_planned = 0;       // number of computed tokens after the steps in flight
+  int32_t num_pending = 0;       // tokens that the steps in flight sample for the sequence
+  int32_t pending_sample = -1;   // index of the newest pending token among the samples of its step
+  // The smallest `shared_tokens` of all sequences that wait for a prefix of this sequence. When
+  // this number of tokens of this sequence is planned, at least one of the waiting sequences can
+  // continue.
+  int32_t wake_tokens = 0;
+  Sequence* first_waiter = nullptr;  // first sequence that waits for this sequence
+  // Reason with which the sequence ends when the steps in flight are committed. Until then, other
+  // choices of the request need the blocks of this sequence.
+  std::optional<FinishReason> end_at_commit;
   // `head` contains the full blocks of the prompt: a view of Request::prompt, which all choices
   // share. `tail` contains the rest of the prompt and the output. So the tokens of each block are
   // contiguous in memory.
   std::span<const TokenId> head;
   std::vector<TokenId> tail;
   BlockTable table;
-  int32_t num_computed = 0;
-  int32_t num_computed_max = 0;  // largest value that `num_computed` ever had
+  PrefixLoads loads;
   // Number of occurrences of each token, sorted by token id. Empty if the request has no penalties.
   std::vector<TokenCount> counts;
 
@@ -104,24 +125,14 @@ struct Sequence {
   int32_t num_overtaken = 0;
   int32_t num_preemptions = 0;
   uint64_t tried_in_plan = 0;  // number of the latest plan in which the sequence did not fit
-  // True if the sequence was admitted while an earlier sequence did not fit into the cache.
-  bool is_passing = false;
-  // True if the first token may miss its deadline (Scheduler::IsAtRisk). Set by Scheduler::Plan.
-  bool is_at_risk = false;
 
   // The running sequence that computes a prefix of this waiting sequence, or nullptr. This sequence
   // waits until the first `shared_tokens` tokens of `producer` are planned. All sequences that wait
   // for `producer` form a list, which begins at `producer->first_waiter`.
   Sequence* producer = nullptr;
   int32_t shared_tokens = 0;
-  Sequence* next_waiter = nullptr;   // next in the list of the sequences that wait for `producer`
-  Sequence* first_waiter = nullptr;  // first sequence that waits for this sequence
-  // The smallest `shared_tokens` of all sequences that wait for a prefix of this sequence. When
-  // this number of tokens of this sequence is planned, at least one of the waiting sequences can
-  // continue.
-  int32_t wake_tokens = 0;
+  Sequence* next_waiter = nullptr;  // next in the list of the sequences that wait for `producer`
 
-  PrefixLoads loads;
   // Number of leading chunks for which the scheduler has decided whether a tier must store them.
   int32_t num_chunks_seen = 0;
 
@@ -129,15 +140,9 @@ struct Sequence {
   // Number of prompt tokens that the latest admission did not charge as computed tokens, because
   // they were cached or paid earlier.
   int32_t num_prepaid = 0;
-  int32_t num_in_flight = 0;    // steps in flight that compute tokens of the sequence
-  int32_t num_planned = 0;      // number of computed tokens after the steps in flight
-  int32_t num_pending = 0;      // tokens that the steps in flight sample for the sequence
-  int32_t pending_sample = -1;  // index of the newest pending token among the samples of its step
   // True if the next lookup may find blocks that this request computed earlier. Either the sequence
   // was preempted, or this choice could not start when the prompt of the request was computed.
   bool returning = false;
-  // True: no step that computes tokens of the sequence is committed since the latest admission.
-  bool admission_pending = false;
   // Number of tokens that were found in the cache at the admission, or were loaded from a tier.
   int32_t num_hit_tokens = 0;
   int32_t num_loaded_tokens = 0;  // number of tokens, among num_hit_tokens, loaded from a tier
@@ -145,9 +150,6 @@ struct Sequence {
   // the first tokens of this block match the sequence.
   int32_t num_copied_tokens = 0;
   Miss miss;  // why the lookup at the admission found no more tokens
-  // Reason with which the sequence ends when the steps in flight are committed. Until then, other
-  // choices of the request need the blocks of this sequence.
-  std::optional<FinishReason> end_at_commit;
 
   const Request& request() const;
   SequenceTokens tokens() const { return {head, tail}; }
