@@ -13,6 +13,7 @@ without a bug. Only .cpp files are changed, so each bug needs one compilation an
 """
 import argparse
 import concurrent.futures
+import functools
 import itertools
 import os
 import pathlib
@@ -43,6 +44,13 @@ def table() -> str:
 
 def run(command: list[str], **kwargs) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, **kwargs)
+
+
+@functools.cache
+def library_flags(test: str) -> list[str]:
+    """Returns the linker's arguments for the libraries of `test`."""
+    names = ["absl_flat_hash_map", "absl_status", "absl_statusor", "fmt", "liburing"] + TESTS[test].libraries
+    return run(["pkg-config", "--libs"] + names, check=True).stdout.split()
 
 
 class Workshop:
@@ -95,10 +103,8 @@ class Workshop:
 
     def link(self, test: str, mutated: dict[str, pathlib.Path], target: pathlib.Path) -> str:
         """Links the program of `test`. `mutated` has the object files that replace the object file of a source."""
-        names = ["absl_flat_hash_map", "absl_status", "absl_statusor", "fmt", "liburing"] + TESTS[test].libraries
-        libraries = run(["pkg-config", "--libs"] + names, check=True).stdout.split()
         objects = [str(mutated.get(s, self.object_of(s))) for s in self.sources + [self.units[test]]]
-        result = run(self.compiler + objects + ["-o", str(target)] + libraries)
+        result = run(self.compiler + objects + ["-o", str(target)] + library_flags(test))
         return result.stderr if result.returncode else ""
 
     def run_test(self, test: str, program: pathlib.Path) -> tuple[bool, str]:
