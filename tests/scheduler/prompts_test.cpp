@@ -1,0 +1,238 @@
+// Tests which prompt tokens a step computes: the order of running prompts, the share of the oldest
+// prompt, and the limits for the duration of a step.
+#include <gtest/gtest.h>
+
+#include "tests/scheduler/scheduler_fixture.h"
+
+namespace incipit {
+namespace {
+
+using testing::ElementsAre;
+using testing::Pair;
+
+const KvCacheOptions kLargeCache{.num_blocks = 2048, .block_size = 4};
+
+TEST(PromptsTest, AShortPromptBehindALongOneStartsAtOnce) {
+  SchedulerFixture fixture({.num_blocks = 16'384, .block_size = 4},
+                           {.step_tokens_max = 2048, .running_max = 64});
+  fixture.Add(SchedulerFixture::Ask(1, 30'000, 1, 1));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 2048)));
+  fixture.Add(SchedulerFixture::Ask(2, 64, 1, 2));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 64), Pair(1, 2048 - 64)));
+}
+
+TEST(PromptsTest, TheOldestPromptGetsAQuarterWhileShorterOnesGoFirst) {
+  SchedulerFixture fixture(kLargeCache,
+                           {.step_tokens_max = 100, .running_max = 64, .long_prefill_tokens = 1});
+  fixture.Add(SchedulerFixture::Ask(1, 1000, 1, 1));
+  fixture.Step();
+  for (uint64_t id = 2; id <= 6; ++id) {
+    fixture.Add(SchedulerFixture::Ask(id, 60, 1, static_cast<TokenId>(id)));
+  }
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 60), Pair(3, 15), Pair(1, 25)));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(3, 45), Pair(1, 55)))
+      << "a new prompt of 60 tokens does not fit into the 30 tokens that are left";
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(4, 60), Pair(5, 15), Pair(1, 25)));
+  fixture.Add(SchedulerFixture::Ask(7, 15, 1, 7));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(5, 45), Pair(7, 15), Pair(1, 40)));
+}
+
+TEST(PromptsTest, TheOldestPromptGetsMoreThanAQuarterIfItIsTheFirst) {
+  SchedulerFixture fixture(kLargeCache, {.step_tokens_max = 16, .running_max = 64});
+  fixture.Add(SchedulerFixture::Ask(1, 200, 1, 1));
+  fixture.Step();
+  Request urgent = SchedulerFixture::Ask(2, 60, 1, 2);
+  urgent.priority = 1;  // with this priority, request 2 counts as older than request 1
+  fixture.Add(urgent);
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 12), Pair(1, 4)));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 15), Pair(1, 1)))
+      << "request 1 started first, so each step computes at least one of its tokens";
+}
+
+TEST(PromptsTest, WithoutShorterPromptsTheLongOneIsNotThrottled) {
+  SchedulerFixture fixture(kLargeCache, {.step_tokens_max = 100, .running_max = 64});
+  fixture.Add(SchedulerFixture::Ask(1, 1000, 1, 1));
+  fixture.Step();
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 100)));
+}
+
+class TimedFixture : public SchedulerFixture {
+ public:
+  using SchedulerFixture::SchedulerFixture;
+
+  // Plans and commits a step. The step takes 10 ms, and 1 ms more for each decoding sequence and
+  // each prompt token. Returns the duration in ms.
+  int64_t TimedStep() {
+    Plan();
+    duration =
+        std::chrono::milliseconds(10 + plan.shape.num_decoding + plan.shape.num_prompt_tokens);
+    if (!plan.items.empty()) Run();
+    return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+  }
+};
+
+TEST(PromptsTest, AStepWithPromptsTakesAtMostTheTargetWhileSequencesDecode) {
+  TimedFixture fixture(kLargeCache, {.step_tokens_max = 512,
+                                     .running_max = 64,
+                                     .itl_target = std::chrono::milliseconds(50),
+                                     .ttft_target = std::chrono::hours(1)});
+  for (uint64_t id = 1; id <= 40; ++id) {
+    fixture.Add(SchedulerFixture::Ask(id, 10 + 7 * static_cast<int32_t>(id), 20, id % 50));
+    fixture.TimedStep();
+  }
+  int64_t longest = 0;
+  for (uint64_t id = 101; id <= 110; ++id) {
+    fixture.Add(SchedulerFixture::Ask(id, 200, 400, static_cast<TokenId>(id)));
+    for (int32_t step = 0; step < 8; ++step) longest = std::max(longest, fixture.TimedStep());
+  }
+  EXPECT_LE(longest, 55);
+  EXPECT_GE(longest, 45);
+}
+
+TEST(PromptsTest, PromptsThatWouldMissTheirTargetGetTheWholeBudget) {
+  TimedFixture fixture(kLargeCache, {.step_tokens_max = 512,
+                                     .running_max = 64,
+                                     .itl_target = std::chrono::milliseconds(50),
+                                     .ttft_target = std::chrono::seconds(1)});
+  for (uint64_t id = 1; id <= 40; ++id) {
+    fixture.Add(SchedulerFixture::Ask(id, 10 + 7 * static_cast<int32_t>(id), 20, id % 50));
+    fixture.TimedStep();
+  }
+  fixture.Add(SchedulerFixture::Ask(100, 100, 400, 100));
+  while (fixture.OutputOf(100).tokens.empty()) fixture.TimedStep();
+  fixture.TimedStep();
+  fixture.Add(SchedulerFixture::Ask(101, 400, 1, 101));
+  EXPECT_LE(fixture.TimedStep(), 55) << "400 tokens take less than 1 s";
+  fixture.Add(SchedulerFixture::Ask(102, 3000, 1, 102));
+  EXPECT_GE(fixture.TimedStep(), 500);
+}
+
+// The scheduler of this fixture has learnt the duration of steps, and no sequence runs.
+class TrainedFixture : public TimedFixture {
+ public:
+  explicit TrainedFixture(Duration ttft_target = std::chrono::hours(1))
+      : TimedFixture(kLargeCache, {.step_tokens_max = 512,
+                                   .running_max = 64,
+                                   .itl_target = std::chrono::milliseconds(50),
+                                   .ttft_target = ttft_target}) {
+    for (uint64_t id = 1; id <= 40; ++id) {
+      Add(Ask(id, 10 + 7 * static_cast<int32_t>(id), 20, id % 50));
+      TimedStep();
+    }
+    while (!scheduler.idle()) TimedStep();
+  }
+
+  // Adds `count` requests with different prompts of `num_prompt` tokens.
+  void AddRequests(int32_t count, int32_t num_prompt, int32_t num_outputs) {
+    for (int32_t i = 0; i < count; ++i) {
+      Add(Ask(static_cast<uint64_t>(100 + i), num_prompt, num_outputs, 100 + i));
+    }
+  }
+};
+
+// A step with n decoding sequences and no prompt takes 10 + n ms.
+TEST(PromptsTest, WithoutATargetAStepWithPromptsTakesAMultipleOfADecodingStep) {
+  for (const double ratio : {1.9, 3.8}) {
+    TimedFixture fixture(kLargeCache, {.step_tokens_max = 512,
+                                       .running_max = 64,
+                                       .itl_ratio = ratio,
+                                       .ttft_target = std::chrono::hours(1)});
+    for (uint64_t id = 1; id <= 40; ++id) {
+      fixture.Add(SchedulerFixture::Ask(id, 10 + 7 * static_cast<int32_t>(id), 20, id % 50));
+      fixture.TimedStep();
+    }
+    while (!fixture.scheduler.idle()) fixture.TimedStep();
+    fixture.Add(SchedulerFixture::Ask(100, 10, 400, 101));
+    fixture.TimedStep();
+    fixture.Add(SchedulerFixture::Ask(101, 300, 1, 102));
+    EXPECT_NEAR(static_cast<double>(fixture.TimedStep()), 11 * ratio, 2);
+  }
+}
+
+// Request 200 decodes. The predicted duration of a step with 30 prompt tokens is 41 ms, 3.7 times
+// the duration of a step that only decodes.
+class DecodingFixture : public TimedFixture {
+ public:
+  DecodingFixture() : TimedFixture(kLargeCache, {.step_tokens_max = 512, .running_max = 64}) {
+    for (uint64_t id = 1; id <= 40; ++id) {
+      Add(Ask(id, 10 + 7 * static_cast<int32_t>(id), 20, id % 50));
+      TimedStep();
+    }
+    while (!scheduler.idle()) TimedStep();
+    Add(Ask(200, 10, 400, 101));
+    TimedStep();
+  }
+};
+
+TEST(PromptsTest, APromptThatEndsSharesOnlyAShortStepWithOthers) {
+  DecodingFixture fixture;
+  fixture.Add(SchedulerFixture::Ask(201, 15, 20, 102));
+  fixture.Add(SchedulerFixture::Ask(202, 15, 20, 103));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(200, 1), Pair(201, 15)))
+      << "with both prompts, the step would take 41 ms, more than 1.9 * 12 ms";
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(200, 1), Pair(201, 1), Pair(202, 15)));
+}
+
+TEST(PromptsTest, ShortPromptsThatEndDoNotStopTheOldestPrompt) {
+  DecodingFixture fixture;
+  fixture.Add(SchedulerFixture::Ask(201, 1000, 1, 102));
+  fixture.Step();
+  const int32_t num_before = fixture.scheduler.running().back()->num_planned;
+  fixture.Add(SchedulerFixture::Ask(202, 20, 20, 103));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(200, 1), Pair(202, 20), Pair(201, testing::Ge(7))));
+  EXPECT_GT(num_before, 0);
+}
+
+// The prompts so far have at most 290 tokens, so 5 times the time of an average prompt is about 1
+// s. In steps of 42 ms, a prompt of 3,000 tokens takes 4 s. The step should not be longer, because
+// 4 s is less than 5 times the time of this prompt.
+TEST(PromptsTest, AWaitingLongPromptExtendsTheTargetForFirstTokens) {
+  DecodingFixture fixture;
+  fixture.Add(SchedulerFixture::Ask(201, 3000, 1, 102));
+  EXPECT_LE(fixture.TimedStep(), 45);
+}
+
+TEST(PromptsTest, FirstOutputTokensDoNotWaitForManyOtherPrompts) {
+  TrainedFixture fixture;
+  fixture.AddRequests(8, 15, 20);
+  EXPECT_LE(fixture.TimedStep(), 55);
+  EXPECT_GE(fixture.plan.samples.size(), 2U);
+  EXPECT_LE(fixture.plan.samples.size(), 3U);
+}
+
+TEST(PromptsTest, ALongPromptAloneGetsTheWholeBudget) {
+  TrainedFixture fixture;
+  fixture.AddRequests(2, 300, 20);
+  EXPECT_GE(fixture.TimedStep(), 310) << "the first prompt is computed in one step";
+  EXPECT_EQ(fixture.plan.samples.size(), 1U);
+}
+
+TEST(PromptsTest, PromptsWithoutDecodingShareAStep) {
+  TrainedFixture fixture;
+  fixture.AddRequests(8, 15, 1);
+  fixture.TimedStep();
+  EXPECT_EQ(fixture.plan.samples.size(), 8U);
+}
+
+TEST(PromptsTest, PromptsThatWouldMissTheirTargetShareAStep) {
+  TrainedFixture fixture(std::chrono::milliseconds(100));
+  fixture.AddRequests(8, 15, 20);
+  fixture.TimedStep();
+  EXPECT_EQ(fixture.plan.samples.size(), 8U);
+}
+
+// Refusals before a deadline assume that steps are full.
+TEST(PromptsTest, PromptsShareAStepIfADeadlineIsNear) {
+  for (const auto left : {std::chrono::seconds(10), std::chrono::seconds(10'000)}) {
+    TrainedFixture fixture;
+    Request urgent = SchedulerFixture::Ask(200, 15, 20, 200);
+    urgent.deadline = Time{} + left;
+    fixture.Add(std::move(urgent));
+    fixture.AddRequests(7, 15, 20);
+    fixture.TimedStep();
+    EXPECT_EQ(fixture.plan.samples.size() == 8, left == std::chrono::seconds(10));
+  }
+}
+
+}  // namespace
+}  // namespace incipit
