@@ -27,9 +27,10 @@ int32_t Scheduler::PromptTokensPerStep(const StepShape& decode_part, int64_t num
       std::max(1, options_.step_tokens_max - static_cast<int32_t>(decode_part.num_decoding));
   if (decode_part.num_decoding == 0 || is_catching_up_) return room;
   const int32_t num_tokens = RoomWithinTarget(decode_part, 0, room);
-  const double tokens_per_second = step_times_.PrefillTokensPerSecond(num_tokens, decode_part);
+  const int32_t num_used = UsedRoom(decode_part, num_tokens);
+  const double tokens_per_second = step_times_.PrefillTokensPerSecond(num_used, decode_part);
   const bool catches_up = num_left > num_tokens && IsUrgent(num_left, tokens_per_second);
-  return catches_up ? room : num_tokens;
+  return catches_up ? room : num_used;
 }
 
 // Returns a forecast of the time to the first token of a new request. Assumes that the next steps
@@ -46,7 +47,7 @@ WaitForecast Scheduler::ForecastWait() const {
     if (is_prompt) num_running_tokens += NumToCompute(*sequence);
   }
   const double num_waiting_tokens =
-      prompt_lengths_.computed_part() * static_cast<double>(num_waiting_prompt_tokens_);
+      prompt_lengths_.computed_part() * static_cast<double>(waiting_prompts_.num_tokens);
   const double num_own_tokens = std::max(1.0, prompt_lengths_.mean_computed());
   const int64_t num_left =
       num_running_tokens + static_cast<int64_t>(num_waiting_tokens + num_own_tokens);

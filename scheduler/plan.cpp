@@ -33,6 +33,7 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   num_tries_ = num_parks_ = 0;
   first_token_due_ = kNoDeadline;
   started_shape_ = {};
+  num_started_ = 0;
   now_ = now;
   cache_.CountChanges(!waiting_.empty());
   cache_.Advance(now);
@@ -45,7 +46,7 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   if (!MakeRoom(plan, survey)) return;
   ReserveForProtected(survey);
   AddDecodes(survey, plan);
-  decode_shape_ = started_shape_ = plan.shape;
+  decode_shape_ = plan.shape;
   prompt_room_ = PromptRoom(survey, plan);
   AddPrompts(now, plan, prompt_room_);
   if (!plan.items.empty()) in_flight_[static_cast<size_t>(num_in_flight_++)] = &plan;
@@ -75,6 +76,7 @@ Scheduler::Survey Scheduler::SurveyRunning() {
   Survey survey;
   prompts_.clear();
   num_promised_ = 0;
+  running_prompts_ = {};
   for (Sequence* running : running_) {
     const Sequence& sequence = *running;
     const bool is_paused = sequence.state == SequenceState::kRunning && sequence.needs_next_part();
@@ -88,6 +90,7 @@ Scheduler::Survey Scheduler::SurveyRunning() {
     running->is_at_risk = IsAtRisk(sequence, NumToCompute(sequence));
     num_promised_ += cache_.BlocksNeeded(sequence.table, {}, sequence.length());
     survey.num_prompt_tokens += NumToCompute(sequence);
+    running_prompts_.Add(NumToCompute(sequence));
   }
   protected_ = FindEarliest(false);
   earliest_ = FindEarliest(true);
@@ -100,7 +103,7 @@ Scheduler::Survey Scheduler::SurveyRunning() {
 
 // Returns the maximum number of prompt tokens that the step computes in addition to `plan`, which
 // contains the decoding sequences. With this number, the predicted duration of the step is at most
-// itl_target. If such short steps would miss ttft_target, returns the rest of step_tokens_max.
+// StepTimeMax. If such short steps would miss ttft_target, returns the rest of step_tokens_max.
 int32_t Scheduler::PromptRoom(const Survey& survey, const StepPlan& plan) {
   const int32_t room = options_.step_tokens_max - plan.num_tokens;
   const int64_t num_backlog = NumBacklogTokens(survey);
@@ -114,7 +117,8 @@ int32_t Scheduler::PromptRoom(const Survey& survey, const StepPlan& plan) {
   }
   if (step_times_.Predict(plan.shape) == Duration{}) return room;  // no step is measured yet
   const int32_t num_tokens = RoomWithinTarget(plan.shape, FirstPosition(prompts_), room);
-  const double tokens_per_second = step_times_.PrefillTokensPerSecond(num_tokens, plan.shape);
+  const double tokens_per_second =
+      step_times_.PrefillTokensPerSecond(UsedRoom(plan.shape, num_tokens), plan.shape);
   if (num_backlog <= num_tokens) is_catching_up_ = false;
   is_catching_up_ |= IsUrgent(num_backlog, tokens_per_second);
   return is_catching_up_ ? room : num_tokens;
@@ -132,21 +136,18 @@ int32_t Scheduler::RoomUntilDue(const StepPlan& plan, int32_t room) const {
 
 // Returns how many prompt tokens, at most `room`, the step can compute in addition to `plan`. If a
 // prompt ends in this step, further prompts delay the first output token of this sequence. So
-// further prompts must not make the step longer than itl_target or, if itl_target is 0, than
-// kSharedStepRatio allows for a step that decodes `started_shape_`.
+// further prompts must not make the step longer than SharedStepTimeMax.
 int32_t Scheduler::RoomAfterStarted(const StepPlan& plan, int32_t room) const {
-  if (started_shape_.num_decoding == plan.shape.num_decoding) return room;
+  if (num_started_ == 0) return room;
   if (room <= 0 || is_catching_up_ || !step_times_.knows_prompts()) return room;
   // Refusals before a deadline (IsTooLate) assume that steps are full.
   if (deadlines_.next() < now_ + TtftTarget()) return room;
-  const double ratio = std::min(options_.itl_ratio, kSharedStepRatio);
-  const Duration limit =
-      options_.itl_target > Duration{} ? options_.itl_target : TimesDecode(ratio, started_shape_);
-  return step_times_.PromptTokensWithin(limit, plan.shape, FirstPosition(prompts_), room);
+  return step_times_.PromptTokensWithin(SharedStepTimeMax(started_shape_), plan.shape,
+                                        FirstPosition(prompts_), room);
 }
 
 // Returns how many prompt tokens, at most `room`, the step can compute in addition to `plan`.
-// RoomAfterStarted leaves `reserved` tokens.
+// The limit of RoomAfterStarted does not apply to the first `reserved` tokens.
 int32_t Scheduler::RoomAfter(const StepPlan& plan, int32_t room, int32_t reserved) const {
   room = RoomUntilDue(plan, room);
   return std::max(RoomAfterStarted(plan, room), std::min(room, reserved));
@@ -164,13 +165,29 @@ Duration Scheduler::StepTimeMax(const StepShape& decode_part) const {
   return TimesDecode(options_.itl_ratio, decode_part);
 }
 
-// Returns the number of prompt tokens, at most `room`, that a step can compute within itl_target,
+// Returns the maximum predicted duration of a step in which a prompt ends, if the step computes
+// further prompts. The step decodes the sequences in `decode_part`.
+Duration Scheduler::SharedStepTimeMax(const StepShape& decode_part) const {
+  if (options_.itl_target > Duration{}) return options_.itl_target;
+  return TimesDecode(std::min(options_.itl_ratio, kSharedStepRatio), decode_part);
+}
+
+// Returns the number of prompt tokens, at most `room`, that a step can compute within StepTimeMax,
 // but at least 1. The step also computes `decode_part`. The first prompt token has position
 // `position` in its sequence.
 int32_t Scheduler::RoomWithinTarget(const StepShape& decode_part, int64_t position,
                                     int32_t room) const {
   const Duration limit = StepTimeMax(decode_part);
   return std::max(1, step_times_.PromptTokensWithin(limit, decode_part, position, room));
+}
+
+// Predicts how many prompt tokens the next steps compute, if they decode `decode_part` and have
+// room for `room` prompt tokens. A step with room for more than a prompt of mean length does not
+// use all of the room, because of SharedStepTimeMax.
+int32_t Scheduler::UsedRoom(const StepShape& decode_part, int32_t room) const {
+  const auto mean = std::min(room, static_cast<int32_t>(prompt_lengths_.mean_computed()));
+  const Duration limit = SharedStepTimeMax(decode_part);
+  return std::max({1, mean, step_times_.PromptTokensWithin(limit, decode_part, 0, room)});
 }
 
 // Returns the number of prompt tokens that are left to compute in running sequences and in waiting
@@ -180,7 +197,7 @@ int64_t Scheduler::NumBacklogTokens(const Survey& survey) const {
   const int32_t num_slots = options_.running_max - num_running();
   if (is_blocked_ || waiting_.empty() || num_slots <= 0) return survey.num_prompt_tokens;
   const double admissible = std::min(1.0, static_cast<double>(num_slots) / num_waiting());
-  const auto num_waiting_tokens = static_cast<double>(num_waiting_prompt_tokens_);
+  const auto num_waiting_tokens = static_cast<double>(waiting_prompts_.num_tokens);
   return survey.num_prompt_tokens +
          static_cast<int64_t>(admissible * prompt_lengths_.computed_part() * num_waiting_tokens);
 }
@@ -193,8 +210,8 @@ bool Scheduler::IsUrgent(int64_t num_tokens, double tokens_per_second) const {
 
 Duration Scheduler::TtftTarget() const {
   if (options_.ttft_target > Duration{}) return options_.ttft_target;
-  const auto length = static_cast<int64_t>(
-      prompt_lengths_.mean_length(num_waiting_prompt_tokens_, waiting_squares_));
+  const auto length =
+      static_cast<int64_t>(prompt_lengths_.mean_length(running_prompts_, waiting_prompts_));
   const Duration alone =
       step_times_.TimeFor(length, PositionsOf(0, length), options_.step_tokens_max);
   return std::max(kTtftMin, FromSeconds(kPromptRatio * ToSeconds(alone)));
@@ -353,6 +370,7 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, int32_t num_load
   item.sample_begin = static_cast<int32_t>(plan.samples.size());
   if (num_tokens == 1 && item.first_token >= group.num_prompt) {
     plan.shape.AddDecode(item.first_token);
+    started_shape_.AddDecode(item.first_token);
   } else if (num_tokens > 0) {
     plan.shape.AddPromptChunk(item.first_token, num_tokens);
   }
@@ -365,6 +383,7 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, int32_t num_load
       first_token_due_ = std::min(first_token_due_, sequence.standing.first_token_by);
       if (sequence.request().length_max() > group.num_prompt + 1) {
         started_shape_.AddDecode(token_end);
+        ++num_started_;
       }
       for (Sequence& other : group.sequences) {
         if (other.state == SequenceState::kUnborn) plan.samples.push_back(&other);

@@ -7,6 +7,18 @@
 
 namespace incipit {
 
+// Sums over several prompts.
+struct PromptSums {
+  int64_t num_tokens = 0;
+  int64_t squares = 0;  // sum of the squared lengths
+
+  // Adds a prompt of `length` tokens if `factor` is 1, and removes the prompt if `factor` is -1.
+  void Add(int64_t length, int64_t factor = 1) {
+    num_tokens += factor * length;
+    squares += factor * length * length;
+  }
+};
+
 // Weighted means of the lengths and the cached parts of all prompts that were admitted. Each added
 // prompt reduces the weight of all earlier prompts by 2 %.
 class PromptLengths {
@@ -33,12 +45,14 @@ class PromptLengths {
   double positions_per_token() const { return computed_ > 0 ? positions_ / computed_ : 0; }
   // Returns a weighted mean of the number of computed tokens of a prompt. The weight of a prompt is
   // its number of computed tokens. For example, prompts of 100 and 300 computed tokens have the
-  // mean 250. Includes waiting prompts, which have `num_waiting` tokens in total. The sum of their
-  // squared lengths is `waiting_squares`. Returns 0 without prompts.
-  double mean_length(int64_t num_waiting, int64_t waiting_squares) const {
+  // mean 250. Includes the rest of `running` prompts, and the part of `waiting` prompts that is
+  // probably not cached. Returns 0 without prompts.
+  double mean_length(const PromptSums& running, const PromptSums& waiting) const {
     const double part = computed_part();
-    const double computed = computed_ + part * static_cast<double>(num_waiting);
-    const double squares = squares_ + part * part * static_cast<double>(waiting_squares);
+    const double computed = computed_ + static_cast<double>(running.num_tokens) +
+                            part * static_cast<double>(waiting.num_tokens);
+    const double squares = squares_ + static_cast<double>(running.squares) +
+                           part * part * static_cast<double>(waiting.squares);
     return computed > 0 ? squares / computed : 0;
   }
 

@@ -92,13 +92,10 @@ void Scheduler::Enqueue(Sequence& sequence) {
   has_arrivals_ = true;
 }
 
-// Adds the prompt of the waiting `sequence` to the statistics of waiting prompts `factor` times.
-// Does not count a preempted sequence.
+// Adds the prompt of the waiting `sequence` to the sums of waiting prompts if `factor` is 1, and
+// removes the prompt if `factor` is -1. Does not count a preempted sequence.
 void Scheduler::CountWaiting(const Sequence& sequence, int32_t factor) {
-  if (sequence.group->admitted) return;
-  const int64_t num_prompt = sequence.request().num_prompt();
-  num_waiting_prompt_tokens_ += factor * num_prompt;
-  waiting_squares_ += factor * num_prompt * num_prompt;
+  if (!sequence.group->admitted) waiting_prompts_.Add(sequence.request().num_prompt(), factor);
 }
 
 bool Scheduler::Cancel(RequestId id) {

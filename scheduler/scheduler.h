@@ -34,10 +34,10 @@ enum class LoadPolicy : uint8_t { kFaster, kAlways };
 
 // Default of SchedulerOptions::itl_ratio.
 inline constexpr double kStepRatio = 3.8;
-// If a prompt ends in a step, the step computes further prompts only while its predicted duration
-// is at most kSharedStepRatio times the duration of a step that only decodes: the decoding
-// sequences of the step, and the sequences whose prompts end in the step. Does not apply if
-// itl_target is set.
+// Maximum ratio of two predicted durations: of a step in which a prompt ends and which computes
+// further prompts, and of a step that only decodes. The latter decodes the decoding sequences of
+// the first step, and the sequences whose prompts end in the first step. Not used if itl_target is
+// set.
 inline constexpr double kSharedStepRatio = 1.9;
 
 struct SchedulerOptions {
@@ -292,7 +292,7 @@ class Scheduler {
   Time next_look() const;
   // Number of prompt tokens of the requests that wait and have computed no token yet. A request
   // that runs, and waits for the next part of its loads, does not count.
-  int64_t num_waiting_prompt_tokens() const { return num_waiting_prompt_tokens_; }
+  int64_t num_waiting_prompt_tokens() const { return waiting_prompts_.num_tokens; }
   // Running sequences in the order of their admission.
   std::span<Sequence* const> running() const { return running_; }
   // Returns the head: the first waiting sequence, if it does not fit into the cache; otherwise
@@ -341,6 +341,8 @@ class Scheduler {
   int32_t RoomAfter(const StepPlan& plan, int32_t room, int32_t reserved) const;
   Duration TimesDecode(double ratio, const StepShape& decode_part) const;
   Duration StepTimeMax(const StepShape& decode_part) const;
+  Duration SharedStepTimeMax(const StepShape& decode_part) const;
+  int32_t UsedRoom(const StepShape& decode_part, int32_t room) const;
   Duration TtftTarget() const;
   int32_t RoomWithinTarget(const StepShape& decode_part, int64_t position, int32_t room) const;
   int64_t NumBacklogTokens(const Survey& survey) const;
@@ -481,12 +483,13 @@ class Scheduler {
   // The decoding sequences of the latest plan, and the sequences whose prompts end in the latest
   // plan, if they will decode.
   StepShape started_shape_{};
+  int32_t num_started_ = 0;  // number of the latter sequences
   uint64_t next_order_ = 0;
   uint64_t plan_number_ = 0;
-  size_t num_choices_ = 0;                 // number of choices (outputs) of all requests
-  int64_t num_waiting_prompt_tokens_ = 0;  // see num_waiting_prompt_tokens()
-  // Sum of the squared lengths of the prompts in `num_waiting_prompt_tokens_`.
-  int64_t waiting_squares_ = 0;
+  size_t num_choices_ = 0;      // number of choices (outputs) of all requests
+  PromptSums waiting_prompts_;  // the prompts of num_waiting_prompt_tokens()
+  // The tokens left to compute in running prompts, at the start of the latest plan.
+  PromptSums running_prompts_;
   StepTimeModel step_times_;
   // Median relative error of the predicted durations of steps, for each StepClass.
   std::array<double, kNumStepClasses> step_time_errors_{};

@@ -172,13 +172,13 @@ void BindPolicy(Options& o, Flags& flags) {
                   "other requests generate output. 0: --itl-ratio times the duration of the same "
                   "step without prompt tokens."},
                  o.itl_target, {Duration{}, std::chrono::minutes(10)});
-  flags.Real(
-      {"itl-ratio", "X",
-       "With --itl-target 0s, a step (batch) that computes prompt tokens while other requests "
-       "generate output takes at most X times as long as the same step without prompt "
-       "tokens. If a prompt ends in the step, further prompts may lengthen the step only up "
-       "to 1.9 times."},
-      o.itl_ratio, {1, 1000});
+  flags.Real({"itl-ratio", "X",
+              "Used if --itl-target is 0: the predicted duration of a step (batch) that computes "
+              "prompt tokens while other requests generate output is at most X times the duration "
+              "of the same step without prompt tokens. If a prompt ends in the step, further "
+              "prompts may lengthen the step only to 1.9 times. If prompts would miss "
+              "--ttft-target, steps may be longer."},
+             o.itl_ratio, {1, 1000});
   flags.Interval({"ttft-target", "TIME",
                   "Maximum predicted time for computing the prompts in steps (batches) that "
                   "respect --itl-target. If the prompts need more time, steps ignore --itl-target "

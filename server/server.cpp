@@ -402,8 +402,9 @@ std::unique_ptr<KvEventHub> Server::Parts::MakeKvEventHub() {
 }
 
 Server::Parts::~Parts() {
-  // Ends the Prewarmer before draining begins. Otherwise the begin of draining would cancel the
-  // prompts, and the Prewarmer would report the stopping server as ready.
+  // Ends the Prewarmer before drain.Stop() cancels its prompts. Otherwise, the Prewarmer would
+  // report the stopping server as ready.
+  if (prewarmer != nullptr) prewarmer->Stop();
   drain.SetOnDrain(nullptr);
   prewarmer.reset();
   drain.Stop();

@@ -26,6 +26,12 @@ bool IsQueueFull(Reason reason) {
   return reason == Reason::kQueueFull || reason == Reason::kTextQueueFull;
 }
 
+// Returns the size of a prompt in bytes: the text, or the token ids.
+int64_t NumBytes(const std::variant<std::string, TokensDraft>& prompt) {
+  if (const auto* text = std::get_if<std::string>(&prompt)) return std::ssize(*text);
+  return std::ssize(std::get<TokensDraft>(prompt)) * static_cast<int64_t>(sizeof(TokenId));
+}
+
 void Log(const PrewarmFigures& figures) {
   spdlog::info(
       "--prewarm: {} prompts with {} tokens are in the cache after {:.2f} s: {} tokens computed, "
@@ -182,6 +188,7 @@ void Prewarmer::StartPrompt(size_t index) {
   RequestArrival arrival;
   arrival.connection = kConnection;
   arrival.tenant = prompt.tenant;
+  arrival.num_bytes = NumBytes(prompt.prompt);
   starter_.Start(
       std::move(session), std::move(arrival), [] { return PromptEstimate{}; },
       [draft = std::move(draft)]() mutable -> absl::StatusOr<RequestDraft> {

@@ -57,9 +57,11 @@ struct TextLoad {
 
 // Threads that run queued tasks. The connections with queued tasks share the threads by the cost of
 // their tasks: the pool uses fair queuing (Demers, Keshav and Shenker, 1989). The cost of a task is
-// its bytes plus kCostPerTask. A small task of a new connection runs before the large tasks of
-// other connections. The first task of a connection waits at most until each other connection has
-// received about the cost of the task.
+// its bytes plus kCostPerTask. A small task of a new connection usually runs before the large tasks
+// of other connections. If all connections always have queued tasks, each gets at most about the
+// cost of a task before this task runs. The pool forgets a connection without queued tasks. So
+// connections that queue one small task after the other can get more than their share, but every
+// task runs at some time.
 //
 // If the queue is full, a new task displaces tasks of the connection that uses most of the queue.
 // If the connection of the new task itself uses most of the queue, the new task is refused.
@@ -131,8 +133,8 @@ class TextPool {
   std::condition_variable_any changed_;
   // The connections with queued tasks, in the order in which their first tasks run.
   Lines lines_ ABSL_GUARDED_BY(mutex_);
-  // The virtual time, in bytes: the sum over all tasks that were taken of the cost of the task,
-  // divided by the number of lines at that time. The finish tag of the first task of a new line is
+  // The virtual time, in bytes. Each taken task adds its cost, divided by the number of lines at
+  // that time. The finish tag of the first task of a new line is
   // the virtual time plus the cost of the task. The virtual time advances with each task, so new
   // lines cannot delay an old line for ever. The virtual time and the finish tags do not overflow:
   // at 10 GB/s, they reach 2^63 after 29 years.

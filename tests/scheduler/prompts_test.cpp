@@ -189,7 +189,7 @@ TEST(PromptsTest, ShortPromptsThatEndDoNotStopTheOldestPrompt) {
 TEST(PromptsTest, AWaitingLongPromptExtendsTheTargetForFirstTokens) {
   DecodingFixture fixture;
   fixture.Add(SchedulerFixture::Ask(201, 3000, 1, 102));
-  EXPECT_LE(fixture.TimedStep(), 45);
+  for (int32_t step = 0; step < 5; ++step) EXPECT_LE(fixture.TimedStep(), 45);
 }
 
 TEST(PromptsTest, FirstOutputTokensDoNotWaitForManyOtherPrompts) {

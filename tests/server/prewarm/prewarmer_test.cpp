@@ -183,7 +183,8 @@ TEST(PrewarmerTest, AServerThatStopsCancelsThePromptsAndIsNotReady) {
 // request, possibly after the engine has ended the request. Returns false after 20 s.
 bool AwaitCancelledRequest(TestServer& server) {
   const auto deadline = std::chrono::steady_clock::now() + seconds(20);
-  while (server.Metric("incipit_requests_total{outcome=\"cancelled\",finish_reason=\"none\"}") < 1) {
+  while (server.Metric("incipit_requests_total{outcome=\"cancelled\",finish_reason=\"none\"}") <
+         1) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::sleep_for(milliseconds(1));
   }
