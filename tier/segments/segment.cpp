@@ -89,7 +89,9 @@ void EncodeTable(const SegmentHeader& header, std::span<const TableEntry> entrie
   table.segment.magic = kTableMagic;
   std::ranges::fill(out, std::byte{0});
   std::memcpy(out.data(), &table, sizeof(table));
-  std::memcpy(out.data() + sizeof(table), entries.data(), entries.size_bytes());
+  if (!entries.empty()) {
+    std::memcpy(out.data() + sizeof(table), entries.data(), entries.size_bytes());
+  }
   WriteChecksum(out);
 }
 

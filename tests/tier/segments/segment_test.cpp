@@ -62,6 +62,14 @@ class SegmentTableTest : public testing::Test {
   std::vector<std::byte> table_ = std::vector<std::byte>(kPageBytes);
 };
 
+// The segment was sealed before a record was written.
+TEST_F(SegmentTableTest, ATableWithoutEntriesIsReadBack) {
+  EncodeTable(header_, {}, table_);
+  std::vector<TableEntry> entries = entries_;
+  EXPECT_TRUE(DecodeTable(header_, table_, entries));
+  EXPECT_TRUE(entries.empty());
+}
+
 TEST_F(SegmentTableTest, ReturnsTheEntries) {
   std::vector<TableEntry> entries(3);
   ASSERT_TRUE(DecodeTable(header_, table_, entries));
