@@ -10,7 +10,7 @@ namespace {
 using testing::ElementsAre;
 using testing::Pair;
 
-const KvCacheOptions kLargeCache{.num_blocks = 2048, .block_size = 4};
+const KvCacheOptions kPromptCache{.num_blocks = 2048, .block_size = 4};
 
 TEST(PromptsTest, AShortPromptBehindALongOneStartsAtOnce) {
   SchedulerFixture fixture({.num_blocks = 16'384, .block_size = 4},
@@ -22,7 +22,7 @@ TEST(PromptsTest, AShortPromptBehindALongOneStartsAtOnce) {
 }
 
 TEST(PromptsTest, TheOldestPromptGetsAQuarterWhileShorterOnesGoFirst) {
-  SchedulerFixture fixture(kLargeCache,
+  SchedulerFixture fixture(kPromptCache,
                            {.step_tokens_max = 100, .running_max = 64, .long_prefill_tokens = 1});
   fixture.Add(SchedulerFixture::Ask(1, 1000, 1, 1));
   fixture.Step();
@@ -38,7 +38,7 @@ TEST(PromptsTest, TheOldestPromptGetsAQuarterWhileShorterOnesGoFirst) {
 }
 
 TEST(PromptsTest, TheOldestPromptGetsMoreThanAQuarterIfItIsTheFirst) {
-  SchedulerFixture fixture(kLargeCache, {.step_tokens_max = 16, .running_max = 64});
+  SchedulerFixture fixture(kPromptCache, {.step_tokens_max = 16, .running_max = 64});
   fixture.Add(SchedulerFixture::Ask(1, 200, 1, 1));
   fixture.Step();
   Request urgent = SchedulerFixture::Ask(2, 60, 1, 2);
@@ -50,7 +50,7 @@ TEST(PromptsTest, TheOldestPromptGetsMoreThanAQuarterIfItIsTheFirst) {
 }
 
 TEST(PromptsTest, WithoutShorterPromptsTheLongOneIsNotThrottled) {
-  SchedulerFixture fixture(kLargeCache, {.step_tokens_max = 100, .running_max = 64});
+  SchedulerFixture fixture(kPromptCache, {.step_tokens_max = 100, .running_max = 64});
   fixture.Add(SchedulerFixture::Ask(1, 1000, 1, 1));
   fixture.Step();
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 100)));
@@ -72,10 +72,10 @@ class TimedFixture : public SchedulerFixture {
 };
 
 TEST(PromptsTest, AStepWithPromptsTakesAtMostTheTargetWhileSequencesDecode) {
-  TimedFixture fixture(kLargeCache, {.step_tokens_max = 512,
-                                     .running_max = 64,
-                                     .itl_target = std::chrono::milliseconds(50),
-                                     .ttft_target = std::chrono::hours(1)});
+  TimedFixture fixture(kPromptCache, {.step_tokens_max = 512,
+                                      .running_max = 64,
+                                      .itl_target = std::chrono::milliseconds(50),
+                                      .ttft_target = std::chrono::hours(1)});
   for (uint64_t id = 1; id <= 40; ++id) {
     fixture.Add(SchedulerFixture::Ask(id, 10 + 7 * static_cast<int32_t>(id), 20, id % 50));
     fixture.TimedStep();
@@ -90,10 +90,10 @@ TEST(PromptsTest, AStepWithPromptsTakesAtMostTheTargetWhileSequencesDecode) {
 }
 
 TEST(PromptsTest, PromptsThatWouldMissTheirTargetGetTheWholeBudget) {
-  TimedFixture fixture(kLargeCache, {.step_tokens_max = 512,
-                                     .running_max = 64,
-                                     .itl_target = std::chrono::milliseconds(50),
-                                     .ttft_target = std::chrono::seconds(1)});
+  TimedFixture fixture(kPromptCache, {.step_tokens_max = 512,
+                                      .running_max = 64,
+                                      .itl_target = std::chrono::milliseconds(50),
+                                      .ttft_target = std::chrono::seconds(1)});
   for (uint64_t id = 1; id <= 40; ++id) {
     fixture.Add(SchedulerFixture::Ask(id, 10 + 7 * static_cast<int32_t>(id), 20, id % 50));
     fixture.TimedStep();
@@ -111,10 +111,10 @@ TEST(PromptsTest, PromptsThatWouldMissTheirTargetGetTheWholeBudget) {
 class TrainedFixture : public TimedFixture {
  public:
   explicit TrainedFixture(Duration ttft_target = std::chrono::hours(1))
-      : TimedFixture(kLargeCache, {.step_tokens_max = 512,
-                                   .running_max = 64,
-                                   .itl_target = std::chrono::milliseconds(50),
-                                   .ttft_target = ttft_target}) {
+      : TimedFixture(kPromptCache, {.step_tokens_max = 512,
+                                    .running_max = 64,
+                                    .itl_target = std::chrono::milliseconds(50),
+                                    .ttft_target = ttft_target}) {
     for (uint64_t id = 1; id <= 40; ++id) {
       Add(Ask(id, 10 + 7 * static_cast<int32_t>(id), 20, id % 50));
       TimedStep();
@@ -133,10 +133,10 @@ class TrainedFixture : public TimedFixture {
 // A step with n decoding sequences and no prompt takes 10 + n ms.
 TEST(PromptsTest, WithoutATargetAStepWithPromptsTakesAMultipleOfADecodingStep) {
   for (const double ratio : {1.9, 3.8}) {
-    TimedFixture fixture(kLargeCache, {.step_tokens_max = 512,
-                                       .running_max = 64,
-                                       .itl_ratio = ratio,
-                                       .ttft_target = std::chrono::hours(1)});
+    TimedFixture fixture(kPromptCache, {.step_tokens_max = 512,
+                                        .running_max = 64,
+                                        .itl_ratio = ratio,
+                                        .ttft_target = std::chrono::hours(1)});
     for (uint64_t id = 1; id <= 40; ++id) {
       fixture.Add(SchedulerFixture::Ask(id, 10 + 7 * static_cast<int32_t>(id), 20, id % 50));
       fixture.TimedStep();
@@ -153,7 +153,7 @@ TEST(PromptsTest, WithoutATargetAStepWithPromptsTakesAMultipleOfADecodingStep) {
 // the duration of a step that only decodes.
 class DecodingFixture : public TimedFixture {
  public:
-  DecodingFixture() : TimedFixture(kLargeCache, {.step_tokens_max = 512, .running_max = 64}) {
+  DecodingFixture() : TimedFixture(kPromptCache, {.step_tokens_max = 512, .running_max = 64}) {
     for (uint64_t id = 1; id <= 40; ++id) {
       Add(Ask(id, 10 + 7 * static_cast<int32_t>(id), 20, id % 50));
       TimedStep();
