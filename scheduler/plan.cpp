@@ -33,7 +33,6 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   num_tries_ = num_parks_ = 0;
   first_token_due_ = kNoDeadline;
   started_shape_ = {};
-  num_started_ = 0;
   now_ = now;
   cache_.CountChanges(!waiting_.empty());
   cache_.Advance(now);
@@ -69,9 +68,9 @@ int32_t Scheduler::NumBlocksForOne(const Sequence& sequence) const {
   return cache_.BlocksNeeded(sequence.table, {}, sequence.num_planned + 1);
 }
 
-// Counts the running sequences and the blocks that they need. Also sets `protected_`, `earliest_`
-// and `num_promised_`, and collects the running sequences whose prompt is not computed yet in
-// `prompts_`.
+// Counts the running sequences and the blocks that they need. Also sets `protected_`, `earliest_`,
+// `num_promised_` and `running_prompts_`, and collects the running sequences whose prompt is not
+// computed yet in `prompts_`.
 Scheduler::Survey Scheduler::SurveyRunning() {
   Survey survey;
   prompts_.clear();
@@ -89,7 +88,6 @@ Scheduler::Survey Scheduler::SurveyRunning() {
     prompts_.push_back(running);
     running->is_at_risk = IsAtRisk(sequence, NumToCompute(sequence));
     num_promised_ += cache_.BlocksNeeded(sequence.table, {}, sequence.length());
-    survey.num_prompt_tokens += NumToCompute(sequence);
     running_prompts_.Add(NumToCompute(sequence));
   }
   protected_ = FindEarliest(false);
@@ -106,7 +104,7 @@ Scheduler::Survey Scheduler::SurveyRunning() {
 // StepTimeMax. If such short steps would miss ttft_target, returns the rest of step_tokens_max.
 int32_t Scheduler::PromptRoom(const Survey& survey, const StepPlan& plan) {
   const int32_t room = options_.step_tokens_max - plan.num_tokens;
-  const int64_t num_backlog = NumBacklogTokens(survey);
+  const int64_t num_backlog = NumBacklogTokens();
   if (room <= 1 || num_backlog == 0) {
     is_catching_up_ = is_catching_up_ && num_backlog > 0;
     return room;
@@ -138,7 +136,7 @@ int32_t Scheduler::RoomUntilDue(const StepPlan& plan, int32_t room) const {
 // prompt ends in this step, further prompts delay the first output token of this sequence. So
 // further prompts must not make the step longer than SharedStepTimeMax.
 int32_t Scheduler::RoomAfterStarted(const StepPlan& plan, int32_t room) const {
-  if (num_started_ == 0) return room;
+  if (started_shape_.num_decoding == plan.shape.num_decoding) return room;
   if (room <= 0 || is_catching_up_ || !step_times_.knows_prompts()) return room;
   // Refusals before a deadline (IsTooLate) assume that steps are full.
   if (deadlines_.next() < now_ + TtftTarget()) return room;
@@ -153,23 +151,17 @@ int32_t Scheduler::RoomAfter(const StepPlan& plan, int32_t room, int32_t reserve
   return std::max(RoomAfterStarted(plan, room), std::min(room, reserved));
 }
 
-// Returns `ratio` times the predicted duration of a step that only decodes `decode_part`.
-Duration Scheduler::TimesDecode(double ratio, const StepShape& decode_part) const {
+// Returns the maximum predicted duration of a step that decodes `decode_part` and computes prompt
+// tokens: itl_target or, if itl_target is 0, `ratio` times the duration without the prompt tokens.
+Duration Scheduler::StepTimeMax(const StepShape& decode_part, double ratio) const {
+  if (options_.itl_target > Duration{}) return options_.itl_target;
   return FromSeconds(ratio * ToSeconds(step_times_.Predict(decode_part)));
 }
 
-// Returns the maximum predicted duration of a step that decodes `decode_part` and computes prompt
-// tokens.
-Duration Scheduler::StepTimeMax(const StepShape& decode_part) const {
-  if (options_.itl_target > Duration{}) return options_.itl_target;
-  return TimesDecode(options_.itl_ratio, decode_part);
-}
-
-// Returns the maximum predicted duration of a step in which a prompt ends, if the step computes
-// further prompts. The step decodes the sequences in `decode_part`.
+// Returns StepTimeMax of a step in which a prompt ends, if the step computes further prompts. The
+// step decodes the sequences in `decode_part`.
 Duration Scheduler::SharedStepTimeMax(const StepShape& decode_part) const {
-  if (options_.itl_target > Duration{}) return options_.itl_target;
-  return TimesDecode(std::min(options_.itl_ratio, kSharedStepRatio), decode_part);
+  return StepTimeMax(decode_part, std::min(options_.itl_ratio, kSharedStepRatio));
 }
 
 // Returns the number of prompt tokens, at most `room`, that a step can compute within StepTimeMax,
@@ -177,7 +169,7 @@ Duration Scheduler::SharedStepTimeMax(const StepShape& decode_part) const {
 // `position` in its sequence.
 int32_t Scheduler::RoomWithinTarget(const StepShape& decode_part, int64_t position,
                                     int32_t room) const {
-  const Duration limit = StepTimeMax(decode_part);
+  const Duration limit = StepTimeMax(decode_part, options_.itl_ratio);
   return std::max(1, step_times_.PromptTokensWithin(limit, decode_part, position, room));
 }
 
@@ -193,12 +185,12 @@ int32_t Scheduler::UsedRoom(const StepShape& decode_part, int32_t room) const {
 // Returns the number of prompt tokens that are left to compute in running sequences and in waiting
 // sequences. Counts only as many waiting sequences as may start now, because at most running_max
 // sequences run. The cached part of waiting prompts is estimated from earlier prompts.
-int64_t Scheduler::NumBacklogTokens(const Survey& survey) const {
+int64_t Scheduler::NumBacklogTokens() const {
   const int32_t num_slots = options_.running_max - num_running();
-  if (is_blocked_ || waiting_.empty() || num_slots <= 0) return survey.num_prompt_tokens;
+  if (is_blocked_ || waiting_.empty() || num_slots <= 0) return running_prompts_.num_tokens;
   const double admissible = std::min(1.0, static_cast<double>(num_slots) / num_waiting());
   const auto num_waiting_tokens = static_cast<double>(waiting_prompts_.num_tokens);
-  return survey.num_prompt_tokens +
+  return running_prompts_.num_tokens +
          static_cast<int64_t>(admissible * prompt_lengths_.computed_part() * num_waiting_tokens);
 }
 
@@ -383,7 +375,6 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, int32_t num_load
       first_token_due_ = std::min(first_token_due_, sequence.standing.first_token_by);
       if (sequence.request().length_max() > group.num_prompt + 1) {
         started_shape_.AddDecode(token_end);
-        ++num_started_;
       }
       for (Sequence& other : group.sequences) {
         if (other.state == SequenceState::kUnborn) plan.samples.push_back(&other);

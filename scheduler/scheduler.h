@@ -306,7 +306,6 @@ class Scheduler {
   // Counts over the running sequences at the begin of Plan.
   struct Survey {
     int32_t num_decoding = 0;
-    int64_t num_prompt_tokens = 0;  // prompt tokens of running sequences that are left to compute
     int32_t num_decode_blocks = 0;  // free blocks for one more token of each decoding sequence
     // Number of free blocks needed to compute one more token of each decoding sequence and of the
     // protected sequence (the running sequence that is never preempted).
@@ -339,13 +338,12 @@ class Scheduler {
   int32_t RoomUntilDue(const StepPlan& plan, int32_t room) const;
   int32_t RoomAfterStarted(const StepPlan& plan, int32_t room) const;
   int32_t RoomAfter(const StepPlan& plan, int32_t room, int32_t reserved) const;
-  Duration TimesDecode(double ratio, const StepShape& decode_part) const;
-  Duration StepTimeMax(const StepShape& decode_part) const;
+  Duration StepTimeMax(const StepShape& decode_part, double ratio) const;
   Duration SharedStepTimeMax(const StepShape& decode_part) const;
   int32_t UsedRoom(const StepShape& decode_part, int32_t room) const;
   Duration TtftTarget() const;
   int32_t RoomWithinTarget(const StepShape& decode_part, int64_t position, int32_t room) const;
-  int64_t NumBacklogTokens(const Survey& survey) const;
+  int64_t NumBacklogTokens() const;
   bool IsUrgent(int64_t num_tokens, double tokens_per_second) const;
   int32_t PromptTokensPerStep(const StepShape& decode_part, int64_t num_left) const;
   void ReserveForProtected(const Survey& survey);
@@ -483,7 +481,6 @@ class Scheduler {
   // The decoding sequences of the latest plan, and the sequences whose prompts end in the latest
   // plan, if they will decode.
   StepShape started_shape_{};
-  int32_t num_started_ = 0;  // number of the latter sequences
   uint64_t next_order_ = 0;
   uint64_t plan_number_ = 0;
   size_t num_choices_ = 0;      // number of choices (outputs) of all requests

@@ -26,7 +26,7 @@ bool IsQueueFull(Reason reason) {
   return reason == Reason::kQueueFull || reason == Reason::kTextQueueFull;
 }
 
-// Returns the size of a prompt in bytes: the text, or the token ids.
+// Returns the number of bytes of the text or of the token ids in `prompt`.
 int64_t NumBytes(const std::variant<std::string, TokensDraft>& prompt) {
   if (const auto* text = std::get_if<std::string>(&prompt)) return std::ssize(*text);
   return std::ssize(std::get<TokensDraft>(prompt)) * static_cast<int64_t>(sizeof(TokenId));

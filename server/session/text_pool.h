@@ -134,10 +134,10 @@ class TextPool {
   // The connections with queued tasks, in the order in which their first tasks run.
   Lines lines_ ABSL_GUARDED_BY(mutex_);
   // The virtual time, in bytes. Each taken task adds its cost, divided by the number of lines at
-  // that time. The finish tag of the first task of a new line is
-  // the virtual time plus the cost of the task. The virtual time advances with each task, so new
-  // lines cannot delay an old line for ever. The virtual time and the finish tags do not overflow:
-  // at 10 GB/s, they reach 2^63 after 29 years.
+  // that time. The finish tag of the first task of a new line is the virtual time plus the cost of
+  // the task. The virtual time advances with each task, so new lines cannot delay an old line for
+  // ever. The virtual time and the finish tags do not overflow: if the threads process 10 GB/s, the
+  // values reach 2^63 after 29 years.
   int64_t virtual_time_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<std::string, Lines::iterator> by_connection_ ABSL_GUARDED_BY(mutex_);
   TextLoad load_ ABSL_GUARDED_BY(mutex_) = {

@@ -227,9 +227,10 @@ TEST(ReorderTest, ARequestThatWaitsForAPrefixIsOvertakenABoundedNumberOfTimes) {
   EXPECT_EQ(fixture.admissions.size(), id - 10 + 2);
 }
 
-// Request 2 waits for a prefix and was overtaken the maximum number of times. Request 4 is before
-// request 2 in the queue, because of its priority. Request 5 is after request 2, so request 5 must
-// not start, although its prompt is cached and request 4 may start.
+// Request 2 waits for a prefix and was overtaken the maximum number of times. Request 4
+// stands before request 2 in the queue, because request 4 has a higher priority. Request 5 stands
+// after request 2, so request 5 must not start, although its prompt is cached and request 4 may
+// start.
 TEST(ReorderTest, ACachedPromptDoesNotOvertakeARequestThatWasOvertakenOften) {
   SchedulerFixture fixture(kRoomy, {.step_tokens_max = 16, .running_max = 128});
   fixture.Add(AskOf(1, 3, 16, 1));

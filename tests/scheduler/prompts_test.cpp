@@ -69,6 +69,14 @@ class TimedFixture : public SchedulerFixture {
     if (!plan.items.empty()) Run();
     return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
   }
+  // Runs steps with different numbers of tokens, from which the scheduler learns their durations.
+  // Sequences may still decode afterwards.
+  void Train() {
+    for (uint64_t id = 1; id <= 40; ++id) {
+      Add(Ask(id, 10 + 7 * static_cast<int32_t>(id), 20, id % 50));
+      TimedStep();
+    }
+  }
 };
 
 TEST(PromptsTest, AStepWithPromptsTakesAtMostTheTargetWhileSequencesDecode) {
@@ -76,10 +84,7 @@ TEST(PromptsTest, AStepWithPromptsTakesAtMostTheTargetWhileSequencesDecode) {
                                       .running_max = 64,
                                       .itl_target = std::chrono::milliseconds(50),
                                       .ttft_target = std::chrono::hours(1)});
-  for (uint64_t id = 1; id <= 40; ++id) {
-    fixture.Add(SchedulerFixture::Ask(id, 10 + 7 * static_cast<int32_t>(id), 20, id % 50));
-    fixture.TimedStep();
-  }
+  fixture.Train();
   int64_t longest = 0;
   for (uint64_t id = 101; id <= 110; ++id) {
     fixture.Add(SchedulerFixture::Ask(id, 200, 400, static_cast<TokenId>(id)));
@@ -94,10 +99,7 @@ TEST(PromptsTest, PromptsThatWouldMissTheirTargetGetTheWholeBudget) {
                                       .running_max = 64,
                                       .itl_target = std::chrono::milliseconds(50),
                                       .ttft_target = std::chrono::seconds(1)});
-  for (uint64_t id = 1; id <= 40; ++id) {
-    fixture.Add(SchedulerFixture::Ask(id, 10 + 7 * static_cast<int32_t>(id), 20, id % 50));
-    fixture.TimedStep();
-  }
+  fixture.Train();
   fixture.Add(SchedulerFixture::Ask(100, 100, 400, 100));
   while (fixture.OutputOf(100).tokens.empty()) fixture.TimedStep();
   fixture.TimedStep();
@@ -115,10 +117,7 @@ class TrainedFixture : public TimedFixture {
                                     .running_max = 64,
                                     .itl_target = std::chrono::milliseconds(50),
                                     .ttft_target = ttft_target}) {
-    for (uint64_t id = 1; id <= 40; ++id) {
-      Add(Ask(id, 10 + 7 * static_cast<int32_t>(id), 20, id % 50));
-      TimedStep();
-    }
+    Train();
     while (!scheduler.idle()) TimedStep();
   }
 
@@ -137,10 +136,7 @@ TEST(PromptsTest, WithoutATargetAStepWithPromptsTakesAMultipleOfADecodingStep) {
                                         .running_max = 64,
                                         .itl_ratio = ratio,
                                         .ttft_target = std::chrono::hours(1)});
-    for (uint64_t id = 1; id <= 40; ++id) {
-      fixture.Add(SchedulerFixture::Ask(id, 10 + 7 * static_cast<int32_t>(id), 20, id % 50));
-      fixture.TimedStep();
-    }
+    fixture.Train();
     while (!fixture.scheduler.idle()) fixture.TimedStep();
     fixture.Add(SchedulerFixture::Ask(100, 10, 400, 101));
     fixture.TimedStep();
@@ -154,10 +150,7 @@ TEST(PromptsTest, WithoutATargetAStepWithPromptsTakesAMultipleOfADecodingStep) {
 class DecodingFixture : public TimedFixture {
  public:
   DecodingFixture() : TimedFixture(kPromptCache, {.step_tokens_max = 512, .running_max = 64}) {
-    for (uint64_t id = 1; id <= 40; ++id) {
-      Add(Ask(id, 10 + 7 * static_cast<int32_t>(id), 20, id % 50));
-      TimedStep();
-    }
+    Train();
     while (!scheduler.idle()) TimedStep();
     Add(Ask(200, 10, 400, 101));
     TimedStep();

@@ -72,7 +72,7 @@ class TestDirectory {
     path_ = ::mkdtemp(path.data());
   }
   ~TestDirectory() {
-    // A thread of a tier that has not ended yet may create a file in the folder meanwhile.
+    // A thread of another tier may still run, and may create a file in the folder at the same time.
     std::error_code error;
     do {
       std::filesystem::remove_all(path_, error);

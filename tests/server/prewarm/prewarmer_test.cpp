@@ -136,12 +136,19 @@ TEST(PrewarmerTest, PromptsForWhichTheQueueHasNoRoomAreSubmittedAgain) {
   }
 }
 
-TEST(PrewarmerTest, TheServerIsReadyAfterTheTimeLimit) {
+// Returns a configuration with more prompts than run at the same time. The step with the first
+// prompts is blocked until the test opens the gate.
+TestServerConfig BlockedConfig() {
   TestServerConfig config = ConfigOf({});
   for (int32_t i = 0; i < 2 * kPrewarmRunningMax; ++i) {
     config.prewarm.push_back(PromptOf(i + 1, TokensFrom(i * 10)));
   }
   config.starts_closed = true;
+  return config;
+}
+
+TEST(PrewarmerTest, TheServerIsReadyAfterTheTimeLimit) {
+  TestServerConfig config = BlockedConfig();
   config.options.prewarm_timeout = milliseconds(300);
   TestServer server(std::move(config));
   const std::future<void> ready = ReadyOf(server);
@@ -191,20 +198,10 @@ bool AwaitCancelledRequest(TestServer& server) {
   return true;
 }
 
-// Returns a configuration with more prompts than run at the same time. The step with the first
-// prompts is blocked until the test opens the gate.
-TestServerConfig BlockedConfig() {
-  TestServerConfig config = ConfigOf({});
-  for (int32_t i = 0; i < 2 * kPrewarmRunningMax; ++i) {
-    config.prewarm.push_back(PromptOf(i + 1, TokensFrom(i * 10)));
-  }
-  config.starts_closed = true;
-  return config;
-}
-
-// The step with the first prompts is blocked, so no prompt can end before it is cancelled. A text
-// thread submits a request and then connects the cancellation. The test waits until the engine has
-// all requests, so that the text threads have connected most of them.
+// The step with the first prompts is blocked, so no prompt can end before its cancellation. A text
+// thread first submits a request to the engine. Then the text thread makes the cancellation of the
+// session cancel the request. The test waits until the engine has all requests, so that the text
+// threads have completed both steps for most of the requests.
 TEST(PrewarmerTest, ADrainCancelsThePrompts) {
   TestServer server(BlockedConfig());
   const std::future<void> ready = ReadyOf(server);
