@@ -9,6 +9,9 @@
 namespace incipit {
 namespace {
 
+// Maximum number of waiting sequences of which NumWaitingTokens looks up the cached prefix.
+constexpr size_t kLookupsMax = 64;
+
 // Returns the position at which the first of `prompts` continues, or 0 if `prompts` is empty.
 int64_t FirstPosition(const std::vector<Sequence*>& prompts) {
   return prompts.empty() ? 0 : prompts.front()->num_planned;
@@ -48,6 +51,9 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   decode_shape_ = plan.shape;
   prompt_room_ = PromptRoom(survey, plan);
   AddPrompts(now, plan, prompt_room_);
+  // Catching up begins only while sequences decode. The first step of several prompts with the same
+  // uncached prefix seems to have more tokens to compute than the next steps will have.
+  if (survey.num_decoding == 0) is_catching_up_ = false;
   if (!plan.items.empty()) in_flight_[static_cast<size_t>(num_in_flight_++)] = &plan;
   INCIPIT_CHECK(num_in_flight_ > 0 || !loading_.empty() || idle());
 }
@@ -110,13 +116,13 @@ int32_t Scheduler::PromptRoom(const Survey& survey, const StepPlan& plan) {
     return room;
   }
   if (survey.num_decoding == 0) {
-    is_catching_up_ |= IsUrgent(num_backlog, step_times_.PrefillTokensPerSecond(room));
+    is_catching_up_ = IsUrgent(num_backlog, step_times_.PrefillTokensPerSecond(room));
     return room;
   }
   if (step_times_.Predict(plan.shape) == Duration{}) return room;  // no step is measured yet
   const int32_t num_tokens = RoomWithinTarget(plan.shape, FirstPosition(prompts_), room);
-  const double tokens_per_second =
-      step_times_.PrefillTokensPerSecond(UsedRoom(plan.shape, num_tokens), plan.shape);
+  const int32_t num_used = UsedRoom(plan.shape, num_tokens);
+  const double tokens_per_second = step_times_.PrefillTokensPerSecond(num_used, plan.shape);
   if (num_backlog <= num_tokens) is_catching_up_ = false;
   is_catching_up_ |= IsUrgent(num_backlog, tokens_per_second);
   return is_catching_up_ ? room : num_tokens;
@@ -184,14 +190,33 @@ int32_t Scheduler::UsedRoom(const StepShape& decode_part, int32_t room) const {
 
 // Returns the number of prompt tokens that are left to compute in running sequences and in waiting
 // sequences. Counts only as many waiting sequences as may start now, because at most running_max
-// sequences run. The cached part of waiting prompts is estimated from earlier prompts.
-int64_t Scheduler::NumBacklogTokens() const {
+// sequences run.
+int64_t Scheduler::NumBacklogTokens() {
   const int32_t num_slots = options_.running_max - num_running();
   if (is_blocked_ || waiting_.empty() || num_slots <= 0) return running_prompts_.num_tokens;
   const double admissible = std::min(1.0, static_cast<double>(num_slots) / num_waiting());
-  const auto num_waiting_tokens = static_cast<double>(waiting_prompts_.num_tokens);
-  return running_prompts_.num_tokens +
-         static_cast<int64_t>(admissible * prompt_lengths_.computed_part() * num_waiting_tokens);
+  return running_prompts_.num_tokens + static_cast<int64_t>(admissible * NumWaitingTokens());
+}
+
+// Predicts the number of prompt tokens that all waiting sequences must compute. Looks up the cached
+// prefix of at most kLookupsMax sequences, and estimates the cached part of the other prompts from
+// earlier prompts.
+double Scheduler::NumWaitingTokens() {
+  int64_t num_known = 0, num_other = waiting_prompts_.num_tokens;
+  size_t num_left = kLookupsMax;
+  for (const int32_t tenant : waiting_.tenants()) {
+    const auto window = waiting_.of(tenant).window();
+    for (Sequence* sequence : window.first(std::min(window.size(), num_left))) {
+      RefreshMatch(*sequence);
+      const int32_t num_found = std::max(sequence->match.num_tokens, LoadableEnd(*sequence));
+      num_known += sequence->num_tokens() - num_found;
+      if (!sequence->group->admitted) num_other -= sequence->request().num_prompt();
+    }
+    num_left -= std::min(window.size(), num_left);
+    if (num_left == 0) break;
+  }
+  return static_cast<double>(num_known) +
+         prompt_lengths_.computed_part() * static_cast<double>(num_other);
 }
 
 // Returns true if `num_tokens` prompt tokens take longer than ttft_target at a speed of

@@ -343,7 +343,8 @@ class Scheduler {
   int32_t UsedRoom(const StepShape& decode_part, int32_t room) const;
   Duration TtftTarget() const;
   int32_t RoomWithinTarget(const StepShape& decode_part, int64_t position, int32_t room) const;
-  int64_t NumBacklogTokens() const;
+  int64_t NumBacklogTokens();
+  double NumWaitingTokens();
   bool IsUrgent(int64_t num_tokens, double tokens_per_second) const;
   int32_t PromptTokensPerStep(const StepShape& decode_part, int64_t num_left) const;
   void ReserveForProtected(const Survey& survey);

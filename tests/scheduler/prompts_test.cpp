@@ -185,6 +185,20 @@ TEST(PromptsTest, AWaitingLongPromptExtendsTheTargetForFirstTokens) {
   for (int32_t step = 0; step < 5; ++step) EXPECT_LE(fixture.TimedStep(), 45);
 }
 
+// 8 prompts begin with the same 480 tokens, and have 20 tokens of their own. Before the 480 tokens
+// are cached, the prompts seem to need 4 s. Afterwards, they need less than ttft_target.
+TEST(PromptsTest, CachedTokensOfWaitingPromptsCountAsComputed) {
+  TrainedFixture fixture(std::chrono::seconds(1));
+  for (int32_t i = 0; i < 8; ++i) {
+    Request request = SchedulerFixture::Ask(static_cast<uint64_t>(100 + i), 480, 20, 100);
+    request.prompt.resize(500, 200 + i);
+    fixture.Add(request);
+  }
+  EXPECT_GE(fixture.TimedStep(), 500) << "this step computes the shared prefix";
+  EXPECT_LE(fixture.TimedStep(), 55) << "8 prompts with 20 tokens each are not urgent";
+  EXPECT_LE(fixture.plan.samples.size(), 3U);
+}
+
 TEST(PromptsTest, FirstOutputTokensDoNotWaitForManyOtherPrompts) {
   TrainedFixture fixture;
   fixture.AddRequests(8, 15, 20);
