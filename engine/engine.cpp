@@ -32,6 +32,7 @@ Engine::Loop::Loop(const EngineOptions& options, std::unique_ptr<ModelRunner> ru
       scheduler_(options.scheduler, cache_, tier),
       reporter_(cache_),
       runner_(std::move(runner)),
+      pause_(options.arrival_pause_max),
       progress_(clock.Now()) {
   {
     MutexLock lock(mutex_);
@@ -73,6 +74,7 @@ absl::Status Engine::Loop::Submit(std::shared_ptr<const Request> request) {
   Live& live = live_[id];
   live.queued = true;
   inbox_.submitted.push_back(std::move(group));
+  pause_.AddArrival(clock_.Now());
   wait_.AddRequest(num_prompt_tokens);
   for (int32_t choice = 0; choice < kChoicesMax; ++choice) {
     if (live.cancelled_choices >> choice & 1) {

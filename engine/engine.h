@@ -71,6 +71,9 @@ struct EngineOptions {
   // Maximum time, at the end of the engine, in which cached chunks that the tier lacks are copied
   // to the tier. 0: these chunks are not copied.
   Duration tier_drain_max{};
+  // Maximum time in which the engine waits for new requests after a step in which requests ended
+  // (ArrivalPause). 0: the engine does not wait.
+  Duration arrival_pause_max = std::chrono::milliseconds(10);
 };
 
 // Maximum number of admission previews (predictions of the blocks that a request needs) that wait

@@ -70,6 +70,7 @@ void Engine::Loop::AwaitTierRoom() {
 // false if the engine must stop.
 bool Engine::Loop::TakeInbox() {
   MutexLock lock(mutex_);
+  PauseForArrivals();
   idle_ = true;
   if (computing_ && scheduler_.num_in_flight() == 0) {
     computing_ = false;
@@ -79,6 +80,19 @@ bool Engine::Loop::TakeInbox() {
   WaitForWork();
   EmptyInbox();
   return !stopping_;
+}
+
+// Waits for the next requests of clients whose requests have just ended, as ArrivalPause decides.
+// Does not wait if all requests have ended, or if the engine accepts no new requests.
+void Engine::Loop::PauseForArrivals() {
+  const Time begin = clock_.Now();
+  if (scheduler_.idle() || load_.draining || !pause_.IsWaiting(begin)) return;
+  // Convert the time from clock_ to real time, as in Drain.
+  const Time real_end = std::chrono::steady_clock::now() + (pause_.end() - begin);
+  while (!stopping_ && pause_.IsWaiting(clock_.Now())) {
+    if (work_arrived_.wait_until(mutex_, real_end) == std::cv_status::timeout) break;
+  }
+  paused_ += clock_.Now() - begin;
 }
 
 // Waits until the inbox has a message, a request can advance, or the engine must stop. If all
@@ -206,6 +220,7 @@ absl::Status Engine::Loop::BeginStep() {
   step.stats = std::exchange(taken_back_, {});
   if (step.stats.begin == Time{}) step.stats.begin = begin;
   step.stats.plan += step.launched_at - begin;
+  step.stats.pause += std::exchange(paused_, {});
   absl::Status status = runner_->Launch(batch);
   if (!status.ok()) {
     scheduler_.Abort(step.plan);
@@ -288,6 +303,10 @@ void Engine::Loop::EmitEvents(bool stepped) {
     // submit a new request immediately after these events.
     MutexLock lock(mutex_);
     for (const RequestId id : events.ended) live_.erase(id);
+    if (stepped && !events.ended.empty()) {
+      pause_.Begin(static_cast<int32_t>(events.ended.size()), scheduler_.DecodeStepTime(),
+                   clock_.Now());
+    }
     scheduler_.TakeEnded(ended_);
     computing_ = scheduler_.num_in_flight() > 0;
     RecordLoad();

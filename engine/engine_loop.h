@@ -14,6 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "base/mutex.h"
+#include "engine/arrival_pause.h"
 #include "engine/batch.h"
 #include "engine/cache_reporter.h"
 #include "engine/engine.h"
@@ -59,6 +60,7 @@ class Engine::Loop {
   void DrainToTier() ABSL_LOCKS_EXCLUDED(mutex_);
   void AwaitTierRoom() ABSL_LOCKS_EXCLUDED(mutex_);
   bool TakeInbox() ABSL_LOCKS_EXCLUDED(mutex_);
+  void PauseForArrivals() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WaitForWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Wake() ABSL_LOCKS_EXCLUDED(mutex_);
   void EmptyInbox() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -104,6 +106,8 @@ class Engine::Loop {
   // Statistics of a step that failed and was rolled back. The statistics of the next step include
   // them.
   StepStats taken_back_;
+  // Time for which the engine waited for new requests before the next step.
+  Duration paused_{};
   StepResult result_;
   // Empty log probabilities, for events that are emitted without a step.
   const Logprobs no_logprobs_;
@@ -118,6 +122,7 @@ class Engine::Loop {
   mutable Mutex mutex_;
   std::condition_variable_any work_arrived_, drained_;
   EngineInbox inbox_ ABSL_GUARDED_BY(mutex_);
+  ArrivalPause pause_ ABSL_GUARDED_BY(mutex_);
   size_t num_resets_ ABSL_GUARDED_BY(mutex_) = 0;  // number of cache resets that wait for execution
   // Number of waiting admission previews (predictions of the blocks that a request needs),
   // including previews whose prompt is being hashed.

@@ -15,6 +15,8 @@ struct StepStats {
   // the step or from the end of the previous step, whichever is later. `run` includes failed
   // attempts.
   Duration plan{}, run{}, commit{};
+  // Time for which the engine waited for new requests before it planned the step (ArrivalPause).
+  Duration pause{};
   // Duration of the copies of computed chunks to the staging memory of the tier.
   Duration store{};
   // Duration of the last attempt to compute the step. Earlier failed attempts do not count.

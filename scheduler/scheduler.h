@@ -268,6 +268,9 @@ class Scheduler {
   // Returns a forecast of the time to the first token of a new request (expected_wait.cpp). Takes
   // O(number of running sequences) time.
   WaitForecast ForecastWait() const;
+  // Returns the predicted duration of a step that decodes the sequences of the latest plan and
+  // computes no prompt. Returns 0 before the first measured step.
+  Duration DecodeStepTime() const { return step_times_.Predict(decode_shape_); }
 
   const SchedulerEvents& events() const { return events_; }
   void ClearEvents();

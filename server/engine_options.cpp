@@ -185,6 +185,13 @@ void BindPolicy(Options& o, Flags& flags) {
                   "and compute up to --step-tokens tokens each. 0: 5 times the time that an "
                   "average prompt needs alone, at least 1 s."},
                  o.ttft_target, {Duration{}, std::chrono::hours(1)});
+  flags.Interval(
+      {"arrival-pause-max", "TIME",
+       "Maximum time between two steps (batches) in which the server waits for new requests. The "
+       "server waits after a request has ended, if most clients send their next request within "
+       "this time. No pause is longer than a quarter of a step without prompt tokens. 0: the "
+       "server does not wait."},
+      o.arrival_pause_max, {Duration{}, std::chrono::seconds(1)});
   flags.Integer({"preemptions-max", "N",
                  "Sequences (outputs of requests) that were preempted fewer times than this number "
                  "are preempted first."},

@@ -128,6 +128,9 @@ struct Options {
   // generate output; 0: `itl_ratio` times the predicted duration without prompt tokens.
   Duration itl_target{};
   double itl_ratio = kStepRatio;
+  // Maximum time in which the engine waits for new requests after a step in which requests ended;
+  // 0: the engine does not wait.
+  Duration arrival_pause_max = std::chrono::milliseconds(10);
   // Maximum predicted time to compute all waiting prompts. If steps (batches) that respect
   // `itl_target` would take longer, steps ignore `itl_target`. 0: computed from measured steps and
   // the lengths of prompts.

@@ -145,6 +145,7 @@ EngineOptions WithLimits(EngineOptions engine, const Options& options) {
   // The product cannot overflow, because --requests-max is at most 2^20.
   engine.requests_max = 2 * options.requests_max;
   engine.tier_drain_max = options.tier_drain_timeout;
+  engine.arrival_pause_max = options.arrival_pause_max;
   return engine;
 }
 

@@ -31,7 +31,7 @@ FOLDERS = ["base", "cli/cache", "kvcache", "scheduler", "server/session", "tier"
            "tests/kvcache", "tests/server/session"]
 SOURCES = ["base/atomic_file.cpp", "base/check.cpp", "base/hash/*.cpp", "base/scheduling.cpp", "base/table.cpp",
            "cli/cache/*archive*.cpp", "cli/cache/*_folder.cpp", "cli/cache/prefix_forest.cpp", "cli/cache/progress.cpp",
-           "engine/batch.cpp", "engine/store_chunks.cpp", "engine/store_rest.cpp", "kvcache/**/*.cpp", "scheduler/*.cpp",
+           "engine/[abepr]*.cpp", "engine/step_stats.cpp", "engine/store_*.cpp", "kvcache/**/*.cpp", "scheduler/*.cpp",
            "server/session/text_pool.cpp", "tier/**/*.cpp"]
 TIMEOUT_S = 120  # time limit of one test; a bug that makes the test hang counts as caught
 

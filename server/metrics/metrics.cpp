@@ -170,6 +170,7 @@ void Metrics::OnStep(const StepEvents& events) {
   Add(values.run_seconds, ToSeconds(stats.run));
   Add(values.commit_seconds, ToSeconds(stats.commit));
   Add(values.store_seconds, ToSeconds(stats.store));
+  Add(values.pause_seconds, ToSeconds(stats.pause));
   values.step.Observe(ToSeconds(stats.plan + stats.run + stats.commit + stats.store));
   values.step_tokens.Observe(stats.num_tokens);
 }

@@ -47,6 +47,7 @@ struct MetricsValues {
   MetricsCounter load_waits{0}, failed_load_waits{0};
   MetricsCounter step_prefill_tokens{0}, step_decode_tokens{0};
   std::atomic<double> plan_seconds{0}, run_seconds{0}, commit_seconds{0}, store_seconds{0};
+  std::atomic<double> pause_seconds{0};
   std::array<MetricsCounter, kNumKvEventGaps> kv_event_gaps{};
   MetricsCounter kv_event_subscribers{0};  // present number of gateways that receive cache events
   // Each histogram from `first_token` to `decode` is published twice: as a metric of Incipit, and

@@ -69,6 +69,7 @@ struct StepOfThreeTokens {
     stats.run = std::chrono::milliseconds(3);
     stats.commit = std::chrono::microseconds(20);
     stats.store = std::chrono::microseconds(40);
+    stats.pause = std::chrono::microseconds(1500);
     stats.num_tokens = 87;
     stats.num_prefill_tokens = 86;
     stats.num_decode_tokens = 1;

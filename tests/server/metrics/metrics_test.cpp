@@ -63,6 +63,7 @@ TEST(MetricsTest, AStepMovesWhatItCounted) {
   EXPECT_EQ(ValueOf(text, "incipit_step_tokens_total{kind=\"decode\"}"), 1);
   EXPECT_DOUBLE_EQ(ValueOf(text, "incipit_step_part_seconds_total{part=\"run\"}"), 0.003);
   EXPECT_DOUBLE_EQ(ValueOf(text, "incipit_step_part_seconds_total{part=\"store\"}"), 0.00004);
+  EXPECT_DOUBLE_EQ(ValueOf(text, "incipit_arrival_pause_seconds_total"), 0.0015);
   EXPECT_EQ(ValueOf(text, "incipit_step_duration_seconds_count"), 1);
   EXPECT_EQ(ValueOf(text, "incipit_request_queue_seconds_bucket{le=\"0.005\"}"), 1);
   EXPECT_EQ(ValueOf(text, "incipit_request_queue_seconds_bucket{le=\"2\"}"), 2);
