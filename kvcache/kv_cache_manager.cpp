@@ -130,6 +130,17 @@ bool KvCacheManager::AllocateSlots(BlockTable& table, const ComputedBlocks& comp
   return true;
 }
 
+void KvCacheManager::PrepareAnnounce(BlockTable& table, const SequenceTokens& tokens) {
+  if (!options_.prefix_cache || table.collided) return;
+  const auto index = static_cast<size_t>(table.num_published);
+  const size_t num_full = tokens.size() / static_cast<size_t>(options_.block_size);
+  if (index >= num_full || index >= table.blocks.size()) return;
+  // The memory of the block is loaded while the hasher computes the key.
+  __builtin_prefetch(StoredTokens(table.blocks[index]).data(), 1);
+  hasher_.Extend(table.root, tokens, table.hashes);
+  pool_.Prefetch(table.blocks[index], table.hashes[index]);
+}
+
 void KvCacheManager::Announce(BlockTable& table, const SequenceTokens& tokens) {
   INCIPIT_CHECK(BlocksFor(static_cast<int32_t>(tokens.size())) <=
                 static_cast<int32_t>(table.blocks.size()));

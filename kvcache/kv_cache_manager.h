@@ -94,13 +94,8 @@ struct KvCacheStats {
 // The blocks of one sequence, in the order of the tokens. The scheduler creates the table. Later,
 // only KvCacheManager changes the table.
 struct BlockTable {
-  // Inputs of the block keys other than the tokens, for example the adapter and the salt.
-  ChainRoot root;
-  // Number that identifies the tenant of the request (TenantDigest).
-  uint64_t tenant = 0;
-  Retention retention;
-  // Keys of the full blocks of the sequence, in the order of the tokens.
-  std::vector<BlockHash> hashes;
+  // A step that computes tokens of the sequence reads the members up to `hashes`. These members lie
+  // together, in few cache lines.
   std::vector<BlockId> blocks;  // ids of the blocks of the sequence, in the order of the tokens
   // Number of leading blocks that were found in the cache or added to the cache. Includes blocks
   // whose keys and values are not computed yet.
@@ -116,11 +111,18 @@ struct BlockTable {
   // True if a cached block with other contents had the key of a block of this sequence. Later
   // blocks of this sequence are then not added to the cache.
   bool collided = false;
-  SequenceUse use;
   // A planned copy of the first tokens of a cached block, which the device makes before the next
   // step of the sequence. The source block cannot be evicted until ReleaseCopySource() is called.
   BlockCopy copy;
+  SequenceUse use;
+  // Keys of the full blocks of the sequence, in the order of the tokens.
+  std::vector<BlockHash> hashes;
   std::optional<BlockHash> copied_from{};  // key of the block from which `copy` copies tokens
+  // Inputs of the block keys other than the tokens, for example the adapter and the salt.
+  ChainRoot root;
+  // Number that identifies the tenant of the request (TenantDigest).
+  uint64_t tenant = 0;
+  Retention retention;
 };
 
 struct ComputedBlocks {
@@ -218,6 +220,12 @@ class KvCacheManager {
   // unfindable. The number may also change because of other blocks. REQUIRES: counting was started
   // by CountChanges(true).
   uint32_t num_changes(const BlockHash& hash) const { return pool_.num_changes(hash); }
+
+  // Computes the block keys that Announce() with the same arguments needs, and prefetches the
+  // memory that Announce() and CacheBlocks() need for the first of these blocks. If several
+  // sequences are prepared before the first of them is announced, their memory is loaded at the
+  // same time.
+  void PrepareAnnounce(BlockTable& table, const SequenceTokens& tokens);
 
   // Lets lookups find the blocks that a planned step will fill, so that other sequences of the same
   // step can share these blocks. `tokens` are all tokens that the sequence has after the step.

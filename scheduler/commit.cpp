@@ -121,7 +121,7 @@ void Scheduler::DeliverSamples(const StepPlan& plan, const StepPlan::Item& item,
   bool itself_finished = false;
   for (int32_t i = item.sample_begin; i < item.sample_begin + item.num_samples; ++i) {
     Sequence& sequence = *plan.samples[i];
-    const int32_t row = group.request->sampling.num_logprobs >= 0 ? cursor.logprobs_row++ : -1;
+    const int32_t row = group.reports_logprobs ? cursor.logprobs_row++ : -1;
     if (group.failed || sequence.ended() || sequence.end_at_commit) continue;
     const bool finished = Deliver(sequence, outcome.tokens[i], row);
     if (&sequence == item.sequence) {
@@ -137,17 +137,17 @@ void Scheduler::DeliverSamples(const StepPlan& plan, const StepPlan::Item& item,
 }
 
 bool Scheduler::Deliver(Sequence& sequence, TokenId token, int32_t logprobs_row) {
-  const Request& request = sequence.request();
-  const bool may_stop = MayStop(sequence.num_output(), request.output_tokens_min);
+  const SequenceGroup& group = *sequence.group;
+  const bool may_stop = MayStop(sequence.num_output(), group.output_tokens_min);
   sequence.Append(token);
   TokenEvent& event = events_.tokens.emplace_back();
-  event.request = request.id;
+  event.request = group.id;
   event.choice = sequence.choice;
   event.token = token;
   event.logprobs_row = logprobs_row;
-  if (may_stop && std::ranges::find(request.stop_tokens, token) != request.stop_tokens.end()) {
+  if (may_stop && std::ranges::find(group.stop_tokens, token) != group.stop_tokens.end()) {
     event.finish = FinishReason::kStop;
-  } else if (sequence.num_tokens() == request.length_max()) {
+  } else if (sequence.num_tokens() == group.length_max) {
     event.finish = FinishReason::kLength;
   }
   return event.finish.has_value();

@@ -11,6 +11,9 @@ namespace {
 
 // Maximum number of waiting sequences of which NumWaitingTokens looks up the cached prefix.
 constexpr size_t kLookupsMax = 64;
+// AddDecodes prepares each sequence while it adds the sequence that was admitted kPreparedAhead
+// sequences earlier. The memory of several sequences is then loaded at the same time.
+constexpr size_t kPreparedAhead = 4;
 
 // Returns the position at which the first of `prompts` continues, or 0 if `prompts` is empty.
 int64_t FirstPosition(const std::vector<Sequence*>& prompts) {
@@ -63,7 +66,7 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
 bool Scheduler::HasWork(const Sequence& sequence) const {
   if (sequence.state != SequenceState::kRunning || sequence.needs_next_part()) return false;
   if (sequence.num_pending == 0) return true;
-  return sequence.length() < sequence.request().length_max() && !NeedsPendingToken(sequence);
+  return sequence.length() < sequence.group->length_max && !NeedsPendingToken(sequence);
 }
 
 bool Scheduler::IsDecoding(const Sequence& sequence) const {
@@ -253,6 +256,14 @@ void Scheduler::ReserveForProtected(const Survey& survey) {
   num_reserved_tokens_ = 1;
 }
 
+// If `sequence` decodes, computes the key of the block that AddItem will announce, if any, and
+// prefetches the memory of this block.
+void Scheduler::PrepareDecode(Sequence& sequence) {
+  if (!IsDecoding(sequence)) return;
+  const int32_t num_known = std::min(sequence.num_planned + 1, sequence.num_tokens());
+  cache_.PrepareAnnounce(sequence.table, sequence.tokens().first(static_cast<size_t>(num_known)));
+}
+
 // Adds one token of each decoding sequence to the step. The protected sequence comes first. The
 // other sequences follow in the order of admission. Leaves the tokens that ReserveForProtected
 // keeps.
@@ -264,9 +275,11 @@ void Scheduler::AddDecodes(const Survey& survey, StepPlan& plan) {
   };
   const int32_t budget = options_.step_tokens_max - num_reserved_tokens_;
   if (IsDecoding(*protected_)) decode(*protected_);
-  for (Sequence* sequence : running_) {
+  for (size_t i = 0; i < running_.size(); ++i) {
     if (plan.num_tokens >= budget) return;
-    if (sequence != protected_ && IsDecoding(*sequence)) decode(*sequence);
+    if (i + kPreparedAhead < running_.size()) PrepareDecode(*running_[i + kPreparedAhead]);
+    Sequence& sequence = *running_[i];
+    if (&sequence != protected_ && IsDecoding(sequence)) decode(sequence);
   }
 }
 
@@ -398,7 +411,7 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, int32_t num_load
     const bool is_prompt = token_end == group.num_prompt;
     if (is_prompt) {
       first_token_due_ = std::min(first_token_due_, sequence.standing.first_token_by);
-      if (sequence.request().length_max() > group.num_prompt + 1) {
+      if (group.length_max > group.num_prompt + 1) {
         started_shape_.AddDecode(token_end);
       }
       for (Sequence& other : group.sequences) {

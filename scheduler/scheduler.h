@@ -351,6 +351,7 @@ class Scheduler {
   bool IsUrgent(int64_t num_tokens, double tokens_per_second) const;
   int32_t PromptTokensPerStep(const StepShape& decode_part, int64_t num_left) const;
   void ReserveForProtected(const Survey& survey);
+  void PrepareDecode(Sequence& sequence);
   void AddDecodes(const Survey& survey, StepPlan& plan);
   bool IsComputedBefore(const Sequence& a, const Sequence& b) const;
   void AddPrompts(Time now, StepPlan& plan, int32_t room);

@@ -51,7 +51,9 @@ void FillSequence(const KvCacheManager& cache, Sequence& sequence) {
 
 void Sequence::Append(TokenId token) {
   tail.push_back(token);
-  if (!request().sampling.has_penalties()) return;
+  // The next token may lie in a cache line that no step has used yet.
+  __builtin_prefetch(tail.data() + tail.size(), 1);
+  if (!group->has_penalties) return;
   auto it = std::ranges::lower_bound(counts, token, {}, &TokenCount::token);
   if (it == counts.end() || it->token != token) it = counts.insert(it, {.token = token});
   ++it->in_output;
@@ -70,12 +72,18 @@ std::unique_ptr<SequenceGroup> MakeSequenceGroup(std::shared_ptr<const Request> 
       cache.Fits(static_cast<int64_t>(request->prompt.size()) + request->output_tokens_max));
   auto group = std::make_unique<SequenceGroup>();
   group->sequences = std::vector<Sequence>(static_cast<size_t>(request->num_choices));
+  group->id = request->id;
+  group->stop_tokens = request->stop_tokens;
   group->num_unended = request->num_choices;
   group->num_prompt = request->num_prompt();
+  group->length_max = request->length_max();
+  group->output_tokens_min = request->output_tokens_min;
   group->num_to_score = request->prompt_logprobs >= 0 ? group->num_prompt - 1 : 0;
+  group->has_penalties = request->sampling.has_penalties();
+  group->reports_logprobs = request->sampling.num_logprobs >= 0;
   group->request = std::move(request);
   std::vector<TokenCount> counts;
-  if (group->request->sampling.has_penalties()) counts = CountPrompt(*group->request);
+  if (group->has_penalties) counts = CountPrompt(*group->request);
   for (int32_t choice = 0; choice < group->num_unended; ++choice) {
     Sequence& sequence = group->sequences[static_cast<size_t>(choice)];
     sequence.group = group.get();

@@ -54,16 +54,16 @@ struct PrefixLoads {
   // True while the sequence waits for the second or a later part. The sequence then runs: it holds
   // the blocks of the earlier parts.
   bool is_paused = false;
-  // Time at which the sequence stops waiting for loads. kNoDeadline: the next plan sets the time.
-  Time wait_until{};
-  // Time for which the sequence may still wait for loads until the next preemption, after at least
-  // one wait has ended.
-  Duration wait_left = Duration::max();
   // True if loads were started since the arrival or the latest preemption. If `was_tried` is true,
   // the sequence does not start loads again. False again if another sequence has loaded the first
   // part, and the sequence lacks a later part.
   bool was_tried = false;
   bool has_failed = false;  // true: at least one of the loads failed or took too long
+  // Time at which the sequence stops waiting for loads. kNoDeadline: the next plan sets the time.
+  Time wait_until{};
+  // Time for which the sequence may still wait for loads until the next preemption, after at least
+  // one wait has ended.
+  Duration wait_left = Duration::max();
 
   bool has_next_part() const { return first_chunk + std::ssize(tickets) < end_chunk; }
 };
@@ -74,9 +74,9 @@ struct PrefixLoads {
 //
 // `num_computed` counts committed steps only. After the steps in flight, the first `num_planned`
 // tokens are computed, and `num_pending` further tokens are sampled.
-struct Sequence {
-  // Each plan and each commit of a step reads the members up to `tail`. They lie together, in few
-  // cache lines.
+struct alignas(64) Sequence {
+  // Each plan and each commit of a step reads the members up to `table.hashes`. These members fill
+  // four cache lines: the caches of a CPU core then hold the state of more sequences.
   SequenceGroup* group = nullptr;
   int32_t choice = 0;
   SequenceState state = SequenceState::kUnborn;
@@ -96,17 +96,17 @@ struct Sequence {
   // this number of tokens of this sequence is planned, at least one of the waiting sequences can
   // continue.
   int32_t wake_tokens = 0;
-  Sequence* first_waiter = nullptr;  // first sequence that waits for this sequence
   // Reason with which the sequence ends when the steps in flight are committed. Until then, other
   // choices of the request need the blocks of this sequence.
   std::optional<FinishReason> end_at_commit;
+  Sequence* first_waiter = nullptr;  // first sequence that waits for this sequence
   // `head` contains the full blocks of the prompt: a view of Request::prompt, which all choices
   // share. `tail` contains the rest of the prompt and the output. So the tokens of each block are
   // contiguous in memory.
   std::span<const TokenId> head;
   std::vector<TokenId> tail;
-  BlockTable table;
   PrefixLoads loads;
+  BlockTable table;
   // Number of occurrences of each token, sorted by token id. Empty if the request has no penalties.
   std::vector<TokenCount> counts;
 
@@ -167,29 +167,40 @@ struct Sequence {
 };
 
 // One request and the progress of its choices.
-struct SequenceGroup {
-  std::shared_ptr<const Request> request;
-  std::vector<Sequence> sequences;  // one for each choice; never resized
-  int32_t num_prompt = 0;           // number of prompt tokens
-  int32_t num_to_score = 0;         // number of prompt positions that get log probabilities
+struct alignas(64) SequenceGroup {
+  // A step that decodes tokens of the request reads the members up to `standing.tenant`. These
+  // members lie in one cache line. They include copies of values in `request`, so that the
+  // scheduler reads no cache line of `request` in such a step.
+  RequestId id{};
+  std::span<const TokenId> stop_tokens;
+  int32_t num_prompt = 0;  // number of prompt tokens
+  int32_t length_max = 0;  // maximum number of tokens of the prompt and one output together
+  int32_t output_tokens_min = 0;
+  int32_t num_to_score = 0;  // number of prompt positions that get log probabilities
+  bool has_penalties = false;
+  bool reports_logprobs = false;  // true: log probabilities of sampled tokens are reported
 
   // Only the scheduler changes the members below.
 
+  bool failed = false;  // true: a finished step had NaN or infinite logits for the request
+  // True after a step (batch) with tokens of the request has finished without NaN or infinite
+  // logits of the request.
+  bool admitted = false;
+  // The log probabilities of the prompt positions 1 to num_scored are reported.
+  int32_t num_scored = 0;
   Standing standing;            // values by which the policy orders requests
   int32_t deadline_index = -1;  // index in the DeadlineHeap; -1: the request has no deadline
   // Time of the next check of the deadline. Before the first token, this may be the latest time at
   // which the rest of the prompt can start. Otherwise, it is the deadline itself.
   Time look_at = kNoDeadline;
   int32_t num_unended = 0;  // number of choices that have not ended
-  // The log probabilities of the prompt positions 1 to num_scored are reported.
-  int32_t num_scored = 0;
-  // True after a step (batch) with tokens of the request has finished without NaN or infinite
-  // logits of the request.
-  bool admitted = false;
-  bool failed = false;  // true: a finished step had NaN or infinite logits for the request
   // Times that the request waited, by reason, until it was admitted. Not used after the first
   // committed step of the request.
   WaitClock wait;
+
+  // MakeSequenceGroup sets the next two members. Nothing replaces or resizes them later.
+  std::shared_ptr<const Request> request;
+  std::vector<Sequence> sequences;  // one for each choice
 
   bool in_flight() const {
     for (const Sequence& sequence : sequences) {
@@ -201,7 +212,7 @@ struct SequenceGroup {
 };
 
 inline const Request& Sequence::request() const { return *group->request; }
-inline int32_t Sequence::num_output() const { return num_tokens() - request().num_prompt(); }
+inline int32_t Sequence::num_output() const { return num_tokens() - group->num_prompt; }
 
 // Returns a choice that waits until the prompt is computed, or nullptr. The first element of
 // `group.sequences` computes the prompt for all choices.

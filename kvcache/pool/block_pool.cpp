@@ -64,8 +64,9 @@ BlockPool::Chain BlockPool::FindChain(std::span<const BlockHash> hashes,
 void BlockPool::Take(std::span<BlockId> taken) {
   INCIPIT_CHECK(taken.size() <= static_cast<size_t>(num_free_));
   num_free_ -= static_cast<int32_t>(taken.size());
-  std::array<Victim, kVictimsAhead> victims;
   while (!taken.empty()) {
+    // Initialized only here, because most decode steps of a sequence take no block.
+    std::array<Victim, kVictimsAhead> victims;
     size_t num_victims = 0;
     for (BlockId& id : taken.first(std::min(taken.size(), victims.size()))) {
       id = unpublished_.front;

@@ -81,6 +81,14 @@ class BlockPool {
   // one sequence.
   void Release(std::span<const BlockId> blocks, const SequenceUse& use);
 
+  // Prefetches the memory that PublishPending() and Confirm() need for block `id` with the key
+  // `hash`. Without always_inline, gcc would remove all calls of this function.
+  [[gnu::always_inline]] void Prefetch(BlockId id, const BlockHash& hash) const {
+    __builtin_prefetch(&At(id), 1);
+    index_.Prefetch(hash.prefix());
+    evicted_keys_.Prefetch(hash.prefix());
+  }
+
   // The cached prefix of a sequence, after which PublishPending() adds blocks.
   struct ChainEnd {
     // Last block of the cached prefix; kNoBlock: the prefix is empty.
