@@ -55,9 +55,11 @@ class DrainSwitch {
 
  private:
   void DrainLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    health_.SetDraining(true);
-    // The deadline is the present time, so Engine::Drain does not wait for running requests.
+    // A client that has read NOT_SERVING relies on the refusal of new requests. So the engine
+    // refuses them first. The deadline is the present time, so Engine::Drain does not wait for
+    // running requests.
     engine_.Drain(clock_.Now());
+    health_.SetDraining(true);
     is_draining_ = true;
     if (on_drain_) on_drain_();
   }
