@@ -48,6 +48,7 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   if (now >= deadlines_.next()) EndExpired(now);
   if (tier_ != nullptr) EndWaits(now);
   Survey survey = SurveyRunning();
+  UpdateRanks();
   if (!MakeRoom(plan, survey)) return;
   ReserveForProtected(survey);
   AddDecodes(survey, plan);

@@ -28,16 +28,25 @@ bool IsOfOneTenant(const Sequence& a, const Sequence& b) {
   return a.group->standing.tenant == b.group->standing.tenant;
 }
 
-// Sets the rank (`standing`) by which the policy orders `producer`. The rank becomes the best rank
-// among the request of `producer` and the sequences that wait for a prefix that `producer`
-// computes.
+// Improves `rank`, the rank of a running sequence, by the rank of a sequence that waits for its
+// blocks. The policy chooses the better tenant, with its priority. The smaller key and the earlier
+// deadline are better.
+void ImproveRank(const SchedulingPolicy& policy, const Standing& waiter, Standing& rank) {
+  if (policy.ComparePrompts(waiter, rank) < 0) {
+    rank.tenant = waiter.tenant;
+    rank.priority = waiter.priority;
+  }
+  rank.key = std::min(rank.key, waiter.key);
+  rank.first_token_by = std::min(rank.first_token_by, waiter.first_token_by);
+}
+
+// Sets the rank (`standing`) by which the scheduler orders `producer`: the rank of its request,
+// improved by the ranks of all sequences that wait for a prefix that `producer` computes.
 void UpdateRank(const SchedulingPolicy& policy, Sequence& producer) {
   producer.standing = producer.group->standing;
   for (const Sequence* waiter = producer.first_waiter; waiter != nullptr;
        waiter = waiter->next_waiter) {
-    if (policy.GoesBefore(waiter->standing, producer.standing)) {
-      producer.standing = waiter->standing;
-    }
+    ImproveRank(policy, waiter->standing, producer.standing);
   }
 }
 
@@ -86,12 +95,7 @@ bool Scheduler::WaitForPrefix(Sequence& sequence, int32_t num_found) {
   producer->first_waiter = &sequence;
   producer->wake_tokens =
       is_only ? sequence.shared_tokens : std::min(producer->wake_tokens, sequence.shared_tokens);
-  const Time first_token_by =
-      std::min(sequence.standing.first_token_by, producer->standing.first_token_by);
-  if (policy_->GoesBefore(sequence.standing, producer->standing)) {
-    producer->standing = sequence.standing;
-  }
-  producer->standing.first_token_by = first_token_by;
+  ImproveRank(*policy_, sequence.standing, producer->standing);
   ++num_parked_;
   num_exhausted_ += sequence.num_overtaken >= kOvertakenMax;
   return true;
@@ -117,6 +121,16 @@ void Scheduler::WakeWaiters(Sequence& producer, int32_t num_tokens) {
     has_arrivals_ = true;
   }
   UpdateRank(*policy_, producer);
+}
+
+// Updates the rank of each running prompt that other sequences wait for. The services of the
+// tenants may have changed since the previous plan, and with them the order of the tenants.
+void Scheduler::UpdateRanks() {
+  if (num_parked_ == 0 || options_.scheduling == SchedulingKind::kFcfs) return;
+  if (shares_.num_active() < 2) return;
+  for (Sequence* prompt : prompts_) {
+    if (prompt->first_waiter != nullptr) UpdateRank(*policy_, *prompt);
+  }
 }
 
 // Removes `sequence` from the waiting sequences. If the sequence waits for loads from a tier,

@@ -390,6 +390,7 @@ class Scheduler {
   // Functions for sequences that wait for a prefix (prefix_waiters.cpp).
   bool WaitForPrefix(Sequence& sequence, int32_t num_found);
   void WakeWaiters(Sequence& producer, int32_t num_tokens);
+  void UpdateRanks();
   void StopWaiting(Sequence& sequence);
   void ForgetProducer(Sequence& sequence);
   void CountOvertakenWaiters(const Sequence& admitted);
