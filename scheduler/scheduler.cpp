@@ -92,9 +92,10 @@ void Scheduler::Enqueue(Sequence& sequence) {
   has_arrivals_ = true;
 }
 
-// Adds the prompt of the waiting `sequence` to the sums of waiting prompts if `factor` is 1, and
-// removes the prompt if `factor` is -1. Does not count a preempted sequence.
+// Counts the waiting `sequence` for its tenant, and adds its prompt to the sums of waiting prompts,
+// if `factor` is 1. Removes both if `factor` is -1. The sums do not contain preempted sequences.
 void Scheduler::CountWaiting(const Sequence& sequence, int32_t factor) {
+  shares_.CountWaiting(sequence.group->standing.tenant, factor);
   if (!sequence.group->admitted) waiting_prompts_.Add(sequence.request().num_prompt(), factor);
 }
 

@@ -24,8 +24,6 @@ int32_t TenantShares::Enter(uint64_t id) {
   const int32_t index = FindIndex(id);
   Tenant& tenant = At(index);
   if (tenant.num_requests == 0) {
-    const double start = num_active_ > 0 ? SmallestActive() : last_service_;
-    tenant.service = std::max(tenant.service, start);
     ++num_active_;
     active_weight_ += tenant.weight;
   }
@@ -37,9 +35,16 @@ void TenantShares::Leave(int32_t index) {
   Tenant& tenant = At(index);
   INCIPIT_CHECK(tenant.num_requests > 0);
   if (--tenant.num_requests > 0) return;
-  last_service_ = std::max(last_service_, tenant.service);
   --num_active_;
   active_weight_ = num_active_ == 0 ? 0 : active_weight_ - tenant.weight;
+}
+
+void TenantShares::CountWaiting(int32_t index, int32_t change) {
+  Tenant& tenant = At(index);
+  if (tenant.num_waiting == 0) tenant.service = std::max(tenant.service, StartOfWaiting());
+  tenant.num_waiting += change;
+  INCIPIT_CHECK(tenant.num_waiting >= 0);
+  if (tenant.num_waiting == 0) last_index_ = index;
 }
 
 // Returns the index of tenant `id`. A new tenant gets an unused index. If kTenantsMax indices are
@@ -60,6 +65,10 @@ int32_t TenantShares::FindIndex(uint64_t id) {
   if (index == kSharedIndex) return index;
   index_of_[id] = index;
   const auto weight = options_.weights.find(id);
+  if (index == last_index_) {
+    last_service_ = At(index).service;
+    last_index_ = -1;
+  }
   At(index) = {.id = id, .weight = weight == options_.weights.end() ? 1 : weight->second};
   const auto reported = std::ranges::find(options_.reported, id);
   if (reported != options_.reported.end()) {
@@ -83,12 +92,15 @@ ServiceTotals TenantShares::TakeServices() {
   return taken;
 }
 
-double TenantShares::SmallestActive() const {
+// Returns the smallest counter of all tenants with waiting sequences. If no sequence waits, returns
+// the counter of the tenant whose last waiting sequence ceased to wait most recently.
+double TenantShares::StartOfWaiting() const {
   double smallest = std::numeric_limits<double>::infinity();
   for (const Tenant& tenant : tenants_) {
-    if (tenant.num_requests > 0) smallest = std::min(smallest, tenant.service);
+    if (tenant.num_waiting > 0) smallest = std::min(smallest, tenant.service);
   }
-  return smallest;
+  if (smallest < std::numeric_limits<double>::infinity()) return smallest;
+  return last_index_ < 0 ? last_service_ : At(last_index_).service;
 }
 
 }  // namespace incipit

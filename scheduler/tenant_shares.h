@@ -40,9 +40,10 @@ struct ShareOptions {
 // divided by the weight of the tenant. The policy `fair` serves the tenant with the smallest
 // counter first (Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024).
 //
-// A tenant is active while the scheduler has requests of the tenant. A tenant that becomes active
-// gets at least the smallest counter of all active tenants, so that an idle tenant gains no credit.
-// Enter may allocate memory; all other functions do not.
+// A tenant is active while the scheduler has requests of the tenant. A tenant whose first sequence
+// begins to wait gets at least the smallest counter of all tenants with waiting sequences. So a
+// tenant gains no credit while nothing of it waits, even if some of its sequences run. Enter may
+// allocate memory; all other functions do not.
 class TenantShares {
  public:
   explicit TenantShares(const ShareOptions& options);
@@ -68,6 +69,9 @@ class TenantShares {
   double PriceOfPrompt(int32_t index, int64_t num_tokens) const {
     return options_.prompt_price * static_cast<double>(num_tokens) / At(index).weight;
   }
+  // Counts a sequence of the tenant that begins (1) or ceases (-1) to wait. May raise the counter
+  // of the tenant.
+  void CountWaiting(int32_t index, int32_t change);
   // Counts a sequence of the tenant that starts (1) or stops (-1) to hold blocks.
   void CountRunning(int32_t index, int32_t change) { At(index).num_running += change; }
 
@@ -85,8 +89,8 @@ class TenantShares {
   uint64_t id(int32_t index) const { return At(index).id; }
 
   // Returns the service that tenants received since the previous call of TakeServices: the price of
-  // their tokens divided by their weight. Does not contain the credit that a tenant gets when it
-  // becomes active. No element is negative. If refunds exceed the charges, later results are
+  // their tokens divided by their weight. Does not contain the amounts by which CountWaiting raises
+  // counters. No element is negative. If refunds exceed the charges, later results are
   // smaller by the difference.
   ServiceTotals TakeServices();
 
@@ -97,6 +101,7 @@ class TenantShares {
     double service = 0;
     int64_t num_requests = 0;
     int32_t num_running = 0;
+    int32_t num_waiting = 0;
     size_t total_index = kReportedTenantsMax;  // index in ServiceTotals
   };
 
@@ -110,7 +115,7 @@ class TenantShares {
   }
   int32_t FindIndex(uint64_t id);
   int32_t FindIdle() const;
-  double SmallestActive() const;
+  double StartOfWaiting() const;
 
   ShareOptions options_;
   std::vector<Tenant> tenants_;
@@ -118,8 +123,9 @@ class TenantShares {
   absl::flat_hash_map<uint64_t, int32_t> index_of_;
   double active_weight_ = 0;
   int32_t num_active_ = 0;
-  // Largest counter that any tenant had when it became idle. If no tenant is active, the next
-  // active tenant starts with at least this counter.
+  // Index of the latest tenant of which the last waiting sequence ceased to wait; -1: none, or the
+  // index has a new tenant. `last_service_` is the counter that the former tenant of the index had.
+  int32_t last_index_ = -1;
   double last_service_ = 0;
   // Service that TakeServices has not returned yet. Negative if refunds exceed the charges.
   ServiceTotals untaken_{};

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -221,6 +222,31 @@ TEST(FaultTest, ATenantThatCancelsItsRequestsGetsItsShareOnly) {
     const CheckedRun checked = RunChecked(kFastDevice, load, SchedulingKind::kFair, steps_in_flight,
                                           {.cancel = 1, .cancelling_tenant = 1});
     EXPECT_GT(checked.run.faults.cancelled_prefill, 1000);
+    EXPECT_TRUE(checked.service.has_window);
+    EXPECT_LE(checked.service.excess_requests, 1) << steps_in_flight << " steps in flight";
+  }
+}
+
+// For 60 s, tenant 1 has one request with a long output, and no other request. Tenant 2 sends more
+// than the device can compute. Then tenant 1 also sends more, and gets half of the device only.
+TEST(FaultTest, ATenantWithOneLongOutputGainsNoCredit) {
+  constexpr double kTrickleSeconds = 60;
+  const RequestStream stream = {.rate = 90, .prompt_min = 400, .prompt_max = 800, .output_max = 8};
+  RequestStream other = stream;
+  other.tenant = 2;
+  Load load = MixStreams(kFastDevice, {other}, kTrickleSeconds + kStreamSeconds, 1);
+  Load burst = MixStreams(kFastDevice, {stream}, kStreamSeconds, 2);
+  for (SimRequest& request : burst.requests) request.arrival += kTrickleSeconds;
+  SimRequest& trickle = burst.requests.front();
+  trickle.arrival = 0;
+  trickle.output_tokens = 10'000;
+  std::ranges::move(burst.requests, std::back_inserter(load.requests));
+  std::ranges::stable_sort(load.requests, {}, &SimRequest::arrival);
+  MeasureLoad(kFastDevice, load);
+  for (const int32_t steps_in_flight : {1, 2}) {
+    const CheckedRun checked =
+        RunChecked(kFastDevice, load, SchedulingKind::kFair, steps_in_flight, {});
+    EXPECT_GT(checked.run.requests.front().end, kTrickleSeconds / 2);
     EXPECT_TRUE(checked.service.has_window);
     EXPECT_LE(checked.service.excess_requests, 1) << steps_in_flight << " steps in flight";
   }
