@@ -139,7 +139,8 @@ Scheduler::Candidates Scheduler::NextToAdmit(int32_t missing_max) {
 //
 // The head is the first sequence that did not fit into the cache. For sequences after the head, and
 // for all sequences if there is no head, two more conditions must hold:
-// - At most `missing_max` tokens of `sequence` are left to compute.
+// - At most `missing_max` tokens of `sequence` are left to compute. A sequence that must wait for a
+//   prefix (FindProducer) may be longer, because it leaves the queue.
 // - If an earlier sequence does not fit into the cache, `sequence` was preempted fewer than
 //   preemptions_max times.
 bool Scheduler::IsCandidate(Sequence& sequence, int32_t missing_max) {
@@ -149,7 +150,8 @@ bool Scheduler::IsCandidate(Sequence& sequence, int32_t missing_max) {
   if (sequence.num_tokens() <= missing_max) return true;
   RefreshMatch(sequence);
   const int32_t num_found = std::max(sequence.match.num_tokens, LoadableEnd(sequence));
-  return sequence.num_tokens() - num_found <= missing_max;
+  if (sequence.num_tokens() - num_found <= missing_max) return true;
+  return FindProducer(sequence, num_found).producer != nullptr;
 }
 
 // Returns the first sequence in the queue of the tenant that may be admitted (IsCandidate).
@@ -251,6 +253,7 @@ int32_t Scheduler::StartSequence(Time now, Sequence& sequence, const ComputedBlo
   sequence.num_copied_tokens = computed.copy_tokens;
   sequence.num_computed_max = std::max(sequence.num_computed_max, sequence.num_computed);
   sequence.admission_pending = true;
+  sequence.is_stalled = false;
   group.wait.Enter(WaitReason::kShare, now);
   ChargePrompt(sequence);
   InsertRunning(sequence);
@@ -282,7 +285,9 @@ Miss Scheduler::MissAfterLoads(const Sequence& sequence, int32_t num_found) cons
 }
 
 // Increments `num_overtaken` of each waiting sequence of the same tenant that is before `admitted`
-// in the queue, or would be before `admitted` if the sequence did not wait for a prefix.
+// in the queue, or would be before `admitted` if the sequence did not wait for a prefix
+// (CountOvertakenWaiters). Does not count sequences that wait for loads, because the time of their
+// wait is limited.
 void Scheduler::CountOvertaken(const Sequence& admitted) {
   CountOvertakenWaiters(admitted);
   for (Sequence* sequence : waiting_.of(admitted.group->standing.tenant).window()) {

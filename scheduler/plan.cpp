@@ -338,8 +338,10 @@ void Scheduler::AddPrompts(Time now, StepPlan& plan, int32_t room) {
   };
   const auto compute = [&](Sequence& sequence) {
     if (&sequence == protected_) num_reserved_ = 0;
+    const int32_t num_planned = sequence.num_planned;
     room -= ContinuePrompt(
         sequence, std::max<int32_t>(room_for(sequence), &sequence == protected_ ? 1 : 0), plan);
+    sequence.is_stalled = sequence.num_planned == num_planned;
     if (&sequence == oldest) for_oldest = 0;
     if (&sequence == protected_) for_protected = 0;
     room = RoomAfter(plan, room, for_oldest);

@@ -53,13 +53,13 @@ void UpdateRank(const SchedulingPolicy& policy, Sequence& producer) {
 }  // namespace
 
 // Searches for a producer: a running sequence that computes blocks of the prefix of `sequence`. The
-// blocks of the first `num_found` tokens do not count, because they need no computation. If there
-// is a producer, moves `sequence` from the queue to the list of sequences that wait for the
-// producer, and returns true.
-bool Scheduler::WaitForPrefix(Sequence& sequence, int32_t num_found) {
+// blocks of the first `num_found` tokens do not count, because they need no computation. Returns
+// the producer that shares the most blocks, and the number of shared tokens. Returns no producer if
+// `sequence` must not wait for a prefix.
+Scheduler::SharedPrefix Scheduler::FindProducer(const Sequence& sequence, int32_t num_found) const {
   const SequenceGroup& group = *sequence.group;
   if (!cache_.options().prefix_cache || !group.request->read_cache || group.scores_prompt()) {
-    return false;
+    return {};
   }
   const auto block_size = static_cast<size_t>(cache_.block_size());
   // number of full blocks among the tokens that a lookup can find
@@ -67,7 +67,7 @@ bool Scheduler::WaitForPrefix(Sequence& sequence, int32_t num_found) {
   const auto keys =
       std::span(sequence.table.hashes).first(std::min(num_findable, sequence.table.hashes.size()));
   size_t num_shared = static_cast<size_t>(num_found) / block_size;
-  if (keys.size() <= num_shared) return false;
+  if (keys.size() <= num_shared) return {};
   Sequence* producer = nullptr;
   for (Sequence* other : prompts_) {
     const BlockTable& table = other->table;
@@ -84,12 +84,19 @@ bool Scheduler::WaitForPrefix(Sequence& sequence, int32_t num_found) {
     producer = other;
     num_shared = shared;
   }
+  return {producer, static_cast<int32_t>(num_shared * block_size)};
+}
+
+// If a running sequence computes blocks of the prefix of `sequence` (FindProducer), moves
+// `sequence` from the queue to the list of sequences that wait for this producer, and returns true.
+bool Scheduler::WaitForPrefix(Sequence& sequence, int32_t num_found) {
+  const auto [producer, num_shared] = FindProducer(sequence, num_found);
   if (producer == nullptr) return false;
   waiting_.Remove(sequence);
   if (&sequence == head_) SetHead(nullptr);
   sequence.group->wait.Enter(WaitReason::kPrefix, now_);
   sequence.producer = producer;
-  sequence.shared_tokens = static_cast<int32_t>(num_shared * block_size);
+  sequence.shared_tokens = num_shared;
   const bool is_only = producer->first_waiter == nullptr;
   sequence.next_waiter = producer->first_waiter;
   producer->first_waiter = &sequence;
@@ -159,10 +166,12 @@ void Scheduler::ForgetProducer(Sequence& sequence) {
 }
 
 // Increments `num_overtaken` of each sequence of the same tenant that is before `admitted` in the
-// order of the queue and waits for a prefix.
+// order of the queue and waits for a prefix. Skips sequences whose producer advances: these
+// sequences wait for the computation of their own tokens, and not for the admission of `admitted`.
 void Scheduler::CountOvertakenWaiters(const Sequence& admitted) {
   if (num_parked_ == 0) return;
   for (const Sequence* producer : running_) {
+    if (!producer->is_stalled) continue;
     for (Sequence* waiter = producer->first_waiter; waiter != nullptr;
          waiter = waiter->next_waiter) {
       if (!IsOfOneTenant(*waiter, admitted) || !IsBefore(*waiter, admitted)) continue;

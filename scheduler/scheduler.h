@@ -109,7 +109,8 @@ inline constexpr Duration kTtftMin = std::chrono::seconds(1);
 inline constexpr Duration kLoadWait = std::chrono::seconds(1);
 
 // Maximum number of times that a waiting request is overtaken: a later request of the same tenant
-// is admitted first.
+// is admitted first. A request is not overtaken while it waits for loads, or for a prefix whose
+// computation advances.
 inline constexpr int32_t kOvertakenMax = 64;
 // While the head (the first waiting sequence) does not fit into the cache, a plan tries to admit
 // other sequences. The plan ends these attempts when this number of other sequences did not fit.
@@ -219,6 +220,8 @@ struct SchedulerEvents {
 // - If the first output token of a request cannot be computed before the deadline of the request,
 //   the request ends with kTooLate.
 // - At most kOvertakenMax later requests of a tenant are admitted before a request of the tenant.
+//   Admissions do not count while the request waits for loads, or for a prefix whose computation
+//   advances.
 // - A step is planned while another step is in flight only if no preemption is necessary.
 // - If a sequence ends while a step in flight computes its tokens, its blocks are released when the
 //   step is committed. The tokens that the step samples for the sequence are discarded.
@@ -388,6 +391,11 @@ class Scheduler {
   ComputedBlocks LookUp(const Sequence& sequence);
 
   // Functions for sequences that wait for a prefix (prefix_waiters.cpp).
+  struct SharedPrefix {
+    Sequence* producer = nullptr;
+    int32_t num_tokens = 0;
+  };
+  SharedPrefix FindProducer(const Sequence& sequence, int32_t num_found) const;
   bool WaitForPrefix(Sequence& sequence, int32_t num_found);
   void WakeWaiters(Sequence& producer, int32_t num_tokens);
   void UpdateRanks();

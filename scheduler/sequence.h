@@ -121,8 +121,12 @@ struct alignas(64) Sequence {
   // The cached prefix of this sequence, as the last lookup found it. Valid only if in_window is
   // true.
   CachedMatch match;
-  // Number of later sequences of the same tenant that were admitted before this sequence.
+  // Number of later sequences of the same tenant that were admitted before this sequence. Does not
+  // count admissions while `producer` computes the prefix of this sequence and is not stalled.
   int32_t num_overtaken = 0;
+  // True if the prompt of this running sequence got no token in the latest plan in which it could
+  // run. A sequence that waits for a part of its loads cannot run.
+  bool is_stalled = false;
   int32_t num_preemptions = 0;
   uint64_t tried_in_plan = 0;  // number of the latest plan in which the sequence did not fit
 

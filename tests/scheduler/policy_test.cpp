@@ -186,67 +186,92 @@ TEST(ReorderTest, ARequestIsOvertakenABoundedNumberOfTimes) {
   EXPECT_EQ(num_before, kOvertakenMax);
 }
 
-// Request 2 waits until request 1 has computed their common prefix, which takes 20 steps or more.
-// In each step, 20 short prompts of the same tenant arrive.
-// Request 2 has a short prompt. So request 2 leaves the queue and waits for request 1, while the
-// later requests in the queue start.
-TEST(ReorderTest, FewLaterRequestsStartWhileARequestIsNotInTheQueue) {
-  SchedulerFixture fixture(kRoomy, {.step_tokens_max = 16, .running_max = 64});
+// Returns a request of tenant 1 whose prompt has `num_prompt` - 1 tokens of the prompt of
+// request 1.
+Request AskForPrefix(uint64_t id, int32_t num_prompt) {
+  Request request = AskOf(1, id, num_prompt, 1);
+  std::fill(request.prompt.begin(), request.prompt.end() - 1, TokenId{1});
+  return request;
+}
+
+// Request 1 computes a prompt of 30,000 tokens in 120 steps or more. Request 2 waits for a prefix
+// of this prompt. Meanwhile, short prompts of the same tenant arrive.
+TEST(ReorderTest, ARequestThatWaitsForAPrefixHoldsUpNoOtherWhileThePrefixIsComputed) {
+  SchedulerFixture fixture({.num_blocks = 20'000, .block_size = 4},
+                           {.step_tokens_max = 256, .running_max = 64});
+  fixture.Add(AskOf(1, 1, 30'000, 1));
+  fixture.Step();
+  fixture.Add(AskForPrefix(2, 29'000));
+  uint64_t id = 10;
+  for (int32_t step = 0; step < 30; ++step) {
+    for (int32_t i = 0; i < 10; ++i) fixture.Add(AskOf(1, id++, 8, 1));
+    fixture.Step();
+    EXPECT_EQ(fixture.scheduler.num_waiting(), 1) << "step " << step;
+  }
+  fixture.StepToTheEnd();
+  EXPECT_EQ(fixture.admissions[2].num_cached_tokens, 28'999);
+}
+
+// Number of requests that AddWaiterOfStalled adds before request 2.
+constexpr uint64_t kBeforeWaiter = 15;
+
+// Starts request 9, which decodes and is protected, then the prompt of request 1, and then the long
+// prompt of request 3, which is ordered before request 1. Then 12 short prompts fill a step, so
+// that only request 3 continues, because it is the oldest prompt: request 1 is stalled. Then adds
+// request 2, which waits for a prefix that request 1 computes.
+void AddWaiterOfStalled(SchedulerFixture& fixture, int32_t num_prompt) {
+  fixture.Add(AskOf(1, 9, 1, 1000));
+  fixture.Step();
   fixture.Add(AskOf(1, 1, 2000, 1));
   fixture.Step();
-  Request waiting = AskOf(1, 2, 77, 1);
-  std::fill(waiting.prompt.begin(), waiting.prompt.end() - 1, TokenId{1});
-  fixture.Add(waiting);
-  for (uint64_t id = 10; id < 210; ++id) fixture.Add(AskOf(1, id, 1, 1));
-  size_t num_before = 0;  // admissions in the steps before request 2 starts
-  while (!fixture.admissions.contains(2)) {
-    num_before = fixture.admissions.size();
-    fixture.Step();
-  }
-  EXPECT_EQ(fixture.admissions[2].num_cached_tokens, 76);
-  EXPECT_EQ(num_before, 1 + kOvertakenMax);  // request 1 and the short prompts
-}
-
-TEST(ReorderTest, ARequestThatWaitsForAPrefixIsOvertakenABoundedNumberOfTimes) {
-  SchedulerFixture fixture(kRoomy, {.step_tokens_max = 256, .running_max = 64});
-  fixture.Add(AskOf(1, 1, 5000, 1));
+  Request older = AskOf(1, 3, 400, 1);
+  older.priority = 2;
+  fixture.Add(older);
   fixture.Step();
-  Request waiting = AskOf(1, 2, 5000, 1);
-  std::fill(waiting.prompt.begin(), waiting.prompt.end() - 1, TokenId{1});
-  fixture.Add(waiting);
-  uint64_t id = 10;
-  size_t num_before = 0;  // admissions in the steps before request 2 starts
-  while (!fixture.admissions.contains(2)) {
-    num_before = fixture.admissions.size();
-    for (int32_t i = 0; i < 20; ++i) fixture.Add(AskOf(1, id++, 8, 1));
-    fixture.Step();
-  }
-  EXPECT_EQ(fixture.admissions[2].num_cached_tokens, 4996);
-  EXPECT_EQ(num_before, 1 + kOvertakenMax);  // request 1 and the short prompts
-  fixture.StepToTheEnd();
-  EXPECT_EQ(fixture.admissions.size(), id - 10 + 2);
+  ASSERT_EQ(fixture.scheduler.num_running(), 3);
+  for (uint64_t id = 1000; id < 1012; ++id) fixture.Add(AskOf(1, id, 1, 1));
+  fixture.Step();
+  fixture.Add(AskForPrefix(2, num_prompt));
 }
 
-// Request 2 waits for a prefix and was overtaken the maximum number of times. Request 4
+// `long_prefill_tokens` lets two long prompts run together.
+const SchedulerOptions kTwoLong{
+    .step_tokens_max = 16, .running_max = 128, .long_prefill_tokens = 2000};
+
+TEST(ReorderTest, ARequestThatWaitsForAStalledPrefixIsOvertakenABoundedNumberOfTimes) {
+  for (const int32_t num_prompt : {77, 1200}) {
+    SchedulerFixture fixture(kRoomy, kTwoLong);
+    AddWaiterOfStalled(fixture, num_prompt);
+    uint64_t id = 2000;
+    size_t num_before = 0;  // admissions in the steps before request 2 starts
+    while (!fixture.admissions.contains(2)) {
+      num_before = fixture.admissions.size();
+      for (int32_t i = 0; i < 20; ++i) fixture.Add(AskOf(1, id++, 1, 1));
+      fixture.Step();
+    }
+    EXPECT_EQ(fixture.admissions[2].num_cached_tokens, num_prompt - 1);
+    EXPECT_EQ(num_before, kBeforeWaiter + kOvertakenMax);
+    fixture.StepToTheEnd();
+    EXPECT_EQ(fixture.admissions.size(), kBeforeWaiter + 1 + id - 2000);
+  }
+}
+
+// Request 2 waits for a stalled prefix and was overtaken the maximum number of times. Request 4
 // stands before request 2 in the queue, because request 4 has a higher priority. Request 5 stands
 // after request 2, so request 5 must not start, although its prompt is cached and request 4 may
 // start.
 TEST(ReorderTest, ACachedPromptDoesNotOvertakeARequestThatWasOvertakenOften) {
-  SchedulerFixture fixture(kRoomy, {.step_tokens_max = 16, .running_max = 128});
-  fixture.Add(AskOf(1, 3, 16, 1));
+  SchedulerFixture fixture(kRoomy, kTwoLong);
+  fixture.Add(AskOf(1, 6, 16, 1));
   fixture.StepToTheEnd();
-  fixture.Add(AskOf(1, 1, 2000, 1));
-  fixture.Step();
-  Request waiting = AskOf(1, 2, 77, 1);
-  std::fill(waiting.prompt.begin(), waiting.prompt.end() - 1, TokenId{1});
-  fixture.Add(waiting);
+  AddWaiterOfStalled(fixture, 77);
   for (uint64_t id = 10; id < 110; ++id) fixture.Add(AskOf(1, id, 1, 1));
-  while (fixture.admissions.size() < 2U + kOvertakenMax) fixture.Step();
+  while (fixture.admissions.size() < 1 + kBeforeWaiter + kOvertakenMax) fixture.Step();
   Request first = AskOf(1, 4, 1, 1);
   first.priority = 1;
   first.arrival = Time{} + std::chrono::seconds(5);
   Request cached = AskOf(1, 5, 17, 1);
-  std::fill(cached.prompt.begin(), cached.prompt.end(), TokenId{3});
+  std::fill(cached.prompt.begin(), cached.prompt.end(), TokenId{6});
   cached.priority = 1;
   cached.arrival = Time{} + std::chrono::seconds(11);
   fixture.Add(first);

@@ -37,9 +37,39 @@ void PropertyChecks::OnPlan(const SimStep& step, double /*now*/) {
   Expect(num_tokens <= options.step_tokens_max, -1, "a step has too many tokens");
   Expect(scheduler_.scheduler().num_running() <= options.running_max, -1,
          "too many sequences hold blocks");
+  NoteWaitsForPrefix(step);
+}
+
+// Records the requests that waited for a prefix at the begin or at the end of the plan of `step`,
+// if the plan or the plan before has tokens of the request that computes the prefix.
+void PropertyChecks::NoteWaitsForPrefix(const SimStep& step) {
+  const auto index_of = [](const Sequence& sequence) {
+    return static_cast<int32_t>(static_cast<uint64_t>(sequence.request().id) - 1);
+  };
+  std::map<int32_t, int32_t> producers;
+  for (const Sequence* producer : scheduler_.scheduler().running()) {
+    for (const Sequence* waiter = producer->first_waiter; waiter != nullptr;
+         waiter = waiter->next_waiter) {
+      producers[index_of(*waiter)] = index_of(*producer);
+    }
+  }
+  std::set<int32_t> computed;
+  for (const SimItem& item : step.items) computed.insert(item.request);
+  std::set<int32_t>& waits = wait_for_prefix_.emplace_back();
+  for (const auto* each : {&producers_, &producers}) {
+    for (const auto& [waiter, producer] : *each) {
+      if (computed.contains(producer) || computed_before_.contains(producer)) waits.insert(waiter);
+    }
+  }
+  producers_ = std::move(producers);
+  computed_before_ = std::move(computed);
 }
 
 void PropertyChecks::OnStepEnd(const SimStep& step, bool failed, double /*now*/) {
+  // The oldest step in flight is committed. Failed steps are aborted, the newest first.
+  const std::set<int32_t> waits =
+      std::move(failed ? wait_for_prefix_.back() : wait_for_prefix_.front());
+  failed ? wait_for_prefix_.pop_back() : wait_for_prefix_.pop_front();
   if (failed) return;
   std::vector<int32_t> started;
   for (const SimItem& item : step.items) {
@@ -48,18 +78,19 @@ void PropertyChecks::OnStepEnd(const SimStep& step, bool failed, double /*now*/)
     started.push_back(item.request);
     waiting_[RequestAt(item.request).tenant].erase(progress.key);
   }
-  for (const int32_t request : started) CountOvertakes(request);
+  for (const int32_t request : started) CountOvertakes(request, waits);
 }
 
-// Counts the request `started`, which has just started, for each waiting request with a smaller
-// key.
-void PropertyChecks::CountOvertakes(int32_t started) {
+// Counts the request `started`, which has just started, for each waiting request with a smaller key
+// that is not in `not_overtaken`.
+void PropertyChecks::CountOvertakes(int32_t started, const std::set<int32_t>& not_overtaken) {
   const bool is_fcfs = scheduler_.options().scheduling == SchedulingKind::kFcfs;
   for (const auto& [tenant, keys] : waiting_) {
     const bool is_same = tenant == RequestAt(started).tenant;
     if (!is_same && !is_fcfs) continue;
     for (const Key& key : keys) {
       if (key > At(started).key) break;
+      if (not_overtaken.contains(key.second)) continue;
       Progress& waiting = At(key.second);
       waiting.num_passed += is_fcfs;
       waiting.num_overtaken += is_same;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <set>
 #include <string>
@@ -16,7 +17,10 @@ namespace incipit::serving_sim {
 // Observes a run and checks these properties:
 // - Each choice of each request ends exactly once, for a reason that the run has caused.
 // - A step has at most step_tokens_max tokens, and at most running_max sequences hold blocks.
-// - At most kOvertakenMax later requests of a tenant start before a request of this tenant.
+// - At most kOvertakenMax later requests of a tenant start before a request of this tenant. Does
+// not
+//   count steps in which the request waits for a prefix that a running request computes, if this or
+//   the previous step has tokens of the running request.
 // - After the run, the scheduler has no request and the cache has no block in use.
 //
 // A request starts with its first committed step.
@@ -62,13 +66,19 @@ class PropertyChecks : public RunObserver {
   }
   void Expect(bool holds, int32_t request, const char* error);
   void CheckEnd(const SimEvents::End& end, double now);
-  void CountOvertakes(int32_t started);
+  void NoteWaitsForPrefix(const SimStep& step);
+  void CountOvertakes(int32_t started, const std::set<int32_t>& not_overtaken);
 
   const Load& load_;
   const OwnScheduler& scheduler_;
   std::vector<Progress> progress_;
   // Keys of the requests that have arrived, and have not started or ended, by tenant.
   std::map<uint64_t, std::set<Key>> waiting_;
+  // For each step in flight: the requests that wait for a prefix whose computation advances.
+  std::deque<std::set<int32_t>> wait_for_prefix_;
+  // For each request that waited for a prefix after the latest plan: the request that computes it.
+  std::map<int32_t, int32_t> producers_;
+  std::set<int32_t> computed_before_;  // requests with tokens in the latest planned step
   std::string error_;
   int32_t overtakes_max_ = 0, passes_max_ = 0;
 };
