@@ -146,7 +146,7 @@ Scheduler::Candidates Scheduler::NextToAdmit(int32_t missing_max) {
 bool Scheduler::IsCandidate(Sequence& sequence, int32_t missing_max) {
   if (sequence.tried_in_plan == plan_number_) return false;
   if (head_ != nullptr && !policy_->GoesBefore(head_->standing, sequence.standing)) return true;
-  if (is_blocked_ && sequence.num_preemptions >= options_.preemptions_max) return false;
+  if (is_blocked_ && WasPreemptedOften(sequence)) return false;
   if (sequence.num_tokens() <= missing_max) return true;
   RefreshMatch(sequence);
   const int32_t num_found = std::max(sequence.match.num_tokens, LoadableEnd(sequence));

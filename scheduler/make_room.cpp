@@ -114,7 +114,8 @@ bool Scheduler::ReturnsBefore(const Sequence& victim, const Standing& next) cons
 }
 
 // Returns the running sequence to preempt so that the tenant of the next waiting sequence gets its
-// share of the running sequences (MayDisplace). Returns nullptr if there is none. If a tier has
+// share of the running sequences (MayDisplace). Returns nullptr if there is none. Skips sequences
+// that were preempted preemptions_max times, unless all are such sequences. If a tier has
 // chunks of the next waiting sequence, starts their loads instead: the sequence needs a slot and
 // blocks only when the loads have ended.
 Sequence* Scheduler::FindDisplaced() {
@@ -127,10 +128,12 @@ Sequence* Scheduler::FindDisplaced() {
   }
   const bool has_slot = num_running() < options_.running_max;
   if (has_slot && !is_blocked_) return nullptr;
+  const bool includes_spared = WereAllPreemptedOften();
   Sequence* victim = nullptr;
   for (Sequence* sequence : running_) {
     const bool may_continue = HasWork(*sequence) || sequence->needs_next_part();
     if (sequence == protected_ || sequence == earliest_ || !may_continue) continue;
+    if (!includes_spared && WasPreemptedOften(*sequence)) continue;
     // Skip sequences that were admitted while an earlier sequence did not fit (is_passing).
     // HeadFitsWithout decides about preemptions of these sequences.
     if (is_blocked_ && sequence->is_passing) continue;
@@ -144,6 +147,21 @@ Sequence* Scheduler::FindDisplaced() {
   RefreshMatch(*next);
   const int32_t num_found = std::max(next->match.num_tokens, LoadedEnd(*next));
   return StartLoads(*next, num_found) == LoadStart::kNone ? victim : nullptr;
+}
+
+// Returns true if `sequence` may be preempted again only if all other sequences were preempted as
+// often.
+bool Scheduler::WasPreemptedOften(const Sequence& sequence) const {
+  return sequence.num_preemptions >= options_.preemptions_max;
+}
+
+// Returns true if all running sequences WasPreemptedOften. Skips the protected sequence and the
+// earliest admitted sequence, which are never preempted.
+bool Scheduler::WereAllPreemptedOften() const {
+  return std::ranges::all_of(running_, [this](const Sequence* sequence) {
+    if (sequence == protected_ || sequence == earliest_) return true;
+    return sequence->state != SequenceState::kRunning || WasPreemptedOften(*sequence);
+  });
 }
 
 // Returns the running sequence that is preempted first (IsPreemptedBefore). Returns nullptr if only
@@ -160,8 +178,7 @@ Sequence* Scheduler::ChooseVictim() const {
 
 // Returns true if `a` is preempted before `b`. REQUIRES: `b` was admitted before `a`.
 bool Scheduler::IsPreemptedBefore(const Sequence& a, const Sequence& b) const {
-  const bool spares_a = a.num_preemptions >= options_.preemptions_max;
-  const bool spares_b = b.num_preemptions >= options_.preemptions_max;
+  const bool spares_a = WasPreemptedOften(a), spares_b = WasPreemptedOften(b);
   if (spares_a != spares_b) return spares_b;
   if (a.is_passing != b.is_passing) return a.is_passing;
   const std::partial_ordering order = policy_->ComparePreemption(a.standing, b.standing);

@@ -67,7 +67,7 @@ struct SchedulerOptions {
   // smaller OrderKey (higher priority or earlier arrival) goes first.
   int32_t long_prefill_tokens = 64;
   // A sequence that was preempted this number of times is preempted again only if every other
-  // running sequence was preempted as often.
+  // running sequence that may be preempted was preempted as often.
   int32_t preemptions_max = 3;
   // True: later sequences may be admitted while an earlier sequence does not fit into the cache.
   bool passing = true;
@@ -444,6 +444,8 @@ class Scheduler {
   Sequence* LastPassing() const;
   bool PassingTakesPromised(const Survey& survey) const;
   bool ReturnsBefore(const Sequence& victim, const Standing& next) const;
+  bool WasPreemptedOften(const Sequence& sequence) const;
+  bool WereAllPreemptedOften() const;
   Sequence* ChooseVictim() const;
   bool IsPreemptedBefore(const Sequence& a, const Sequence& b) const;
   int32_t NumLost(const Sequence& sequence) const;

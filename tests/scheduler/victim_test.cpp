@@ -2,6 +2,8 @@
 // earlier request that does not fit into the cache (the head).
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/scheduler/scheduler_fixture.h"
 
 namespace incipit {
@@ -84,6 +86,32 @@ TEST(DisplacementTest, TwoTenantsDoNotPreemptEachOtherInEveryStep) {
     num_preemptions += fixture.plan.num_preemptions;
   }
   EXPECT_LE(num_preemptions, 2);
+}
+
+// Tenant 1 runs the requests 1, 2 and 3 in four slots, and tenant 3 runs request 4. Then tenant 2
+// needs a slot. Request 1 started first, and is never preempted. Tenant 3 has its share only.
+TEST(DisplacementTest, ASequenceThatWasPreemptedOftenLosesItsSlotOnlyIfAllWere) {
+  const auto preempted = [](const std::set<uint64_t>& often) -> uint64_t {
+    SchedulerFixture fixture({.num_blocks = 2048, .block_size = 4},
+                             {.step_tokens_max = 64, .running_max = 4, .preemptions_max = 3});
+    for (uint64_t id = 1; id <= 4; ++id) fixture.Add(AskAs(id == 4 ? 3 : 1, id, 4, 200));
+    for (int32_t step = 0; step < 3; ++step) fixture.Step();
+    for (Sequence* sequence : fixture.scheduler.running()) {
+      if (often.contains(static_cast<uint64_t>(sequence->request().id))) {
+        sequence->num_preemptions = 3;
+      }
+    }
+    fixture.Add(AskAs(2, 5, 4, 200));
+    fixture.Step();  // now tenant 1 has received more than tenant 2
+    std::set<uint64_t> stopped = {1, 2, 3, 4};
+    for (const auto& [id, num_tokens] : fixture.Step()) stopped.erase(id);
+    EXPECT_EQ(stopped.size(), static_cast<size_t>(fixture.plan.num_preemptions));
+    return stopped.empty() ? 0 : *stopped.begin();
+  };
+  EXPECT_EQ(preempted({}), 3U) << "of equal sequences, the one that started last is preempted";
+  EXPECT_EQ(preempted({3}), 2U);
+  EXPECT_EQ(preempted({2, 3}), 0U) << "request 4 was never preempted";
+  EXPECT_EQ(preempted({2, 3, 4}), 3U);
 }
 
 TEST(DisplacementTest, AnEndedSequenceLeavesNoSlotInTheCountOfItsTenant) {
