@@ -63,6 +63,7 @@ bool KvCacheManager::Holds(BlockId id, BlockId before, size_t index, std::span<c
 
 ComputedBlocks KvCacheManager::GetComputedBlocks(const SequenceTokens& tokens,
                                                  const BlockTable& table, PartialMatch partial) {
+  ++num_lookups_;
   if (!options_.prefix_cache || tokens.empty()) return {};
   const auto block_size = static_cast<size_t>(options_.block_size);
   const auto findable = tokens.first(tokens.size() - 1);

@@ -191,6 +191,8 @@ class KvCacheManager {
   // because the model must compute at least one token to produce logits. Changes no block.
   ComputedBlocks GetComputedBlocks(const SequenceTokens& tokens, const BlockTable& table,
                                    PartialMatch partial = PartialMatch::kAllowed);
+  // Number of calls of GetComputedBlocks.
+  int64_t num_lookups() const { return num_lookups_; }
 
   // Returns the reason why GetComputedBlocks(`tokens`, `table`), which returned `computed`, found
   // no more blocks.
@@ -373,7 +375,8 @@ class KvCacheManager {
   BlockPool pool_;
   bool verifies_;               // true if blocks with equal keys may have different contents
   std::vector<BlockId> found_;  // blocks that the last call of GetComputedBlocks found
-  Table<TokenId> tokens_;       // token ids of the blocks that lookups can find
+  int64_t num_lookups_ = 0;
+  Table<TokenId> tokens_;  // token ids of the blocks that lookups can find
   // Element i: digest of the seed, tenant, salt and adapter of block i, if block i is the first of
   // a sequence. With sha256 keys, the vector has no elements.
   std::vector<std::array<uint8_t, 32>> namespace_keys_;

@@ -37,8 +37,10 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
     // True if `next` already holds the blocks of its cached prefix. `next` is then the head: the
     // first sequence that did not fit into the cache.
     const bool is_held = !next->table.blocks.empty();
-    ComputedBlocks computed = is_held ? ComputedBlocks{} : LookUp(*next);
-    const int32_t num_found = is_held ? 0 : FoundEnd(*next, computed);
+    const bool may_fit = !is_held && MayFit(*next);
+    ComputedBlocks computed = may_fit ? LookUp(*next) : ComputedBlocks{};
+    int32_t num_found = 0;
+    if (!is_held) num_found = may_fit ? FoundEnd(*next, computed) : next->match.num_tokens;
     if (!is_held && WaitForPrefix(*next, num_found)) {
       ++num_parks_;
       continue;
@@ -53,7 +55,7 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
       EndGroup(*next->group, FinishReason::kTooLate);
       continue;
     }
-    if (!is_held && Fits(*next, computed)) {
+    if (may_fit && Fits(*next, computed)) {
       next->is_passing = is_blocked_;
       num_tokens += StartSequence(now, *next, computed, num_found, room - num_tokens, plan);
       room = num_tokens + RoomAfter(plan, room - num_tokens, 0);
@@ -215,6 +217,18 @@ void Scheduler::RefreshMatch(Sequence& sequence) {
   match = {.is_known = true, .num_tokens = computed.num_tokens};
   if (num_found > 0) match.last_changes = cache_.num_changes(keys[num_found - 1]);
   if (num_found < keys.size()) match.next_changes = cache_.num_changes(keys[num_found]);
+  match.num_idle = computed.num_idle;
+}
+
+// Returns false if too few blocks are free for the waiting `sequence`, according to its match. So a
+// sequence that does not fit is not looked up in each plan. Returns true if the sequence has loaded
+// chunks, because a lookup must find the tokens before these chunks.
+bool Scheduler::MayFit(Sequence& sequence) {
+  if (!sequence.loads.tickets.empty()) return true;
+  RefreshMatch(sequence);
+  const int32_t num_blocks = cache_.BlocksNeeded(sequence.table, {}, sequence.num_tokens());
+  const int32_t num_found = sequence.match.num_tokens / cache_.block_size();
+  return num_blocks - num_found + sequence.match.num_idle <= NumAvailable();
 }
 
 // Returns the number of free blocks that an admission may use. The blocks that running prompts will

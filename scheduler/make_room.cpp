@@ -239,10 +239,11 @@ void Scheduler::SetHead(Sequence* sequence) {
 // or the reserve for decoding may need these blocks.
 bool Scheduler::HoldHead() {
   RefreshMatch(*head_);
+  if (head_->match.num_idle > NumAvailable()) return false;
+  if (head_->match.num_tokens == 0) return true;
   const ComputedBlocks computed =
       cache_.GetComputedBlocks(Matchable(*head_), head_->table, PartialMatch::kNo);
-  if (computed.num_idle > NumAvailable()) return false;
-  return computed.blocks.empty() ||
+  return computed.num_idle <= NumAvailable() &&
          cache_.AllocateSlots(head_->table, computed, computed.num_tokens);
 }
 

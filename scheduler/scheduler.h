@@ -375,6 +375,7 @@ class Scheduler {
   Sequence& BestCandidate(Sequence& first, int32_t missing_max);
   bool IsOutOfDate(const Sequence& sequence) const;
   void RefreshMatch(Sequence& sequence);
+  bool MayFit(Sequence& sequence);
   int32_t NumAvailable() const;
   bool Fits(const Sequence& sequence, const ComputedBlocks& computed) const;
   int32_t StartSequence(Time now, Sequence& sequence, const ComputedBlocks& computed,

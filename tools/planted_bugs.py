@@ -352,6 +352,8 @@ BUGS = CACHE_BUGS + [
         "scheduler/prefix_waiters.cpp", "if (!producer->is_stalled) continue;", "", test="scheduler_test"),
     Bug("a running prompt that gets no token never counts as stalled", "scheduler/plan.cpp",
         "sequence.is_stalled = sequence.num_planned == num_planned;", "", test="scheduler_test"),
+    Bug("a waiting prompt that does not fit into the cache is looked up in each step", "scheduler/admit.cpp",
+        "const bool may_fit = !is_held && MayFit(*next);", "const bool may_fit = !is_held;", test="scheduler_test"),
     Bug("a long request stays in the queue while a running prompt computes its prefix", "scheduler/admit.cpp",
         "return FindProducer(sequence, num_found).producer != nullptr;", "return false;", test="scheduler_test"),
     Bug("while a request waits for a shared prefix, any number of later requests of its tenant may start", "scheduler/admit.cpp",

@@ -2,6 +2,7 @@
 // earlier request that does not fit into the cache (the head).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "tests/scheduler/scheduler_fixture.h"
@@ -192,6 +193,30 @@ TEST(AdmissionTest, AnAdmissionLeavesFreeBlocksForDecoding) {
   fixture.Add(SchedulerFixture::Ask(1, 4, 4, 1));
   fixture.Add(SchedulerFixture::Ask(2, 198 * 4, 4, 2));
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 4)));
+}
+
+// Request 2 holds most blocks. In each step, a request arrives that does not fit. In the second
+// case, the prompts begin with the cached prompt of request 1.
+TEST(AdmissionTest, AWaitingPromptThatDoesNotFitIsLookedUpOnce) {
+  for (const int32_t num_cached : {0, 40}) {
+    SchedulerFixture fixture({.num_blocks = 128, .block_size = 4},
+                             {.step_tokens_max = 512, .running_max = 8});
+    fixture.Add(SchedulerFixture::Ask(1, 41, 1, 1));
+    fixture.StepToTheEnd();
+    fixture.Add(SchedulerFixture::Ask(2, 300, 150, 2));
+    fixture.Step();
+    const int64_t num_before = fixture.cache.num_lookups();
+    for (uint64_t id = 10; id < 110; ++id) {
+      Request request = SchedulerFixture::Ask(id, 400, 1, static_cast<TokenId>(id));
+      std::fill_n(request.prompt.begin(), num_cached, TokenId{1});
+      fixture.Add(request);
+      fixture.Step();
+    }
+    ASSERT_EQ(fixture.admissions.size(), 2U);
+    // The scheduler looks up the 64 requests of the window. A lookup more begins to hold the cached
+    // prefix of the first request.
+    EXPECT_LE(fixture.cache.num_lookups() - num_before, num_cached == 0 ? 64 : 65);
+  }
 }
 
 // The scheduler looks up request 3 before request 1 computes the blocks of its prompt.
