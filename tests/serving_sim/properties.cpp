@@ -22,6 +22,7 @@ void PropertyChecks::Expect(bool holds, int32_t request, const char* error) {
 }
 
 void PropertyChecks::OnArrival(int32_t request, double /*now*/) {
+  num_arrived_ = request + 1;
   At(request).has_arrived = true;
   waiting_[RequestAt(request).tenant].insert(At(request).key);
 }
@@ -30,6 +31,8 @@ void PropertyChecks::OnPlan(const SimStep& step, double /*now*/) {
   int32_t num_tokens = 0;
   for (const SimItem& item : step.items) {
     num_tokens += item.num_tokens;
+    Progress& progress = At(item.request);
+    if (progress.num_arrived == 0) progress.num_arrived = num_arrived_;
     Expect(item.num_tokens > 0, item.request, "a part of a step has no token");
     Expect(!At(item.request).has_ended, item.request, "a step computes a request that has ended");
   }
@@ -70,7 +73,12 @@ void PropertyChecks::OnStepEnd(const SimStep& step, bool failed, double /*now*/)
   const std::set<int32_t> waits =
       std::move(failed ? wait_for_prefix_.back() : wait_for_prefix_.front());
   failed ? wait_for_prefix_.pop_back() : wait_for_prefix_.pop_front();
-  if (failed) return;
+  if (failed) {
+    for (const SimItem& item : step.items) {
+      if (!At(item.request).has_started) At(item.request).num_arrived = 0;
+    }
+    return;
+  }
   std::vector<int32_t> started;
   for (const SimItem& item : step.items) {
     Progress& progress = At(item.request);
@@ -82,7 +90,8 @@ void PropertyChecks::OnStepEnd(const SimStep& step, bool failed, double /*now*/)
 }
 
 // Counts the request `started`, which has just started, for each waiting request with a smaller key
-// that is not in `not_overtaken`.
+// that is not in `not_overtaken`. Does not count `started` for requests that arrived after the plan
+// of its first step.
 void PropertyChecks::CountOvertakes(int32_t started, const std::set<int32_t>& not_overtaken) {
   const bool is_fcfs = scheduler_.options().scheduling == SchedulingKind::kFcfs;
   for (const auto& [tenant, keys] : waiting_) {
@@ -91,6 +100,7 @@ void PropertyChecks::CountOvertakes(int32_t started, const std::set<int32_t>& no
     for (const Key& key : keys) {
       if (key > At(started).key) break;
       if (not_overtaken.contains(key.second)) continue;
+      if (key.second >= At(started).num_arrived) continue;
       Progress& waiting = At(key.second);
       waiting.num_passed += is_fcfs;
       waiting.num_overtaken += is_same;

@@ -58,6 +58,9 @@ class PropertyChecks : public RunObserver {
     std::vector<Choice> choices;
     bool has_arrived = false, has_started = false, is_poisoned = false, has_ended = false;
     int32_t num_overtaken = 0, num_passed = 0;
+    // Number of requests that had arrived when the first step of this request was planned; 0: no
+    // step is planned.
+    int32_t num_arrived = 0;
   };
 
   Progress& At(int32_t request) { return progress_[static_cast<size_t>(request)]; }
@@ -80,6 +83,7 @@ class PropertyChecks : public RunObserver {
   std::map<int32_t, int32_t> producers_;
   std::set<int32_t> computed_before_;  // requests with tokens in the latest planned step
   std::string error_;
+  int32_t num_arrived_ = 0;  // the requests [0, num_arrived_) have arrived
   int32_t overtakes_max_ = 0, passes_max_ = 0;
 };
 
