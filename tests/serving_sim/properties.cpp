@@ -8,13 +8,16 @@ namespace incipit::serving_sim {
 
 PropertyChecks::PropertyChecks(const Load& load, const OwnScheduler& scheduler)
     : load_(load), scheduler_(scheduler), progress_(load.requests.size()) {
+  std::map<uint64_t, size_t> tenants;
   for (size_t i = 0; i < progress_.size(); ++i) {
     const SimRequest& request = load.requests[i];
     const Time arrival = Time{} + FromSeconds(request.arrival);
     progress_[i].key = {arrival - request.priority * scheduler.options().priority_aging,
                         static_cast<int32_t>(i)};
     progress_[i].choices.resize(static_cast<size_t>(request.num_choices));
+    progress_[i].tenant = tenants.emplace(request.tenant, tenants.size()).first->second;
   }
+  services_.resize(tenants.size());
 }
 
 void PropertyChecks::Expect(bool holds, int32_t request, const char* error) {
@@ -24,6 +27,7 @@ void PropertyChecks::Expect(bool holds, int32_t request, const char* error) {
 void PropertyChecks::OnArrival(int32_t request, double /*now*/) {
   num_arrived_ = request + 1;
   At(request).has_arrived = true;
+  At(request).services_before = services_;
   waiting_[RequestAt(request).tenant].insert(At(request).key);
 }
 
@@ -41,6 +45,7 @@ void PropertyChecks::OnPlan(const SimStep& step, double /*now*/) {
   Expect(scheduler_.scheduler().num_running() <= options.running_max, -1,
          "too many sequences hold blocks");
   NoteWaitsForPrefix(step);
+  CheckAdmission(step);
 }
 
 // Records the requests that waited for a prefix at the begin or at the end of the plan of `step`,
@@ -68,6 +73,58 @@ void PropertyChecks::NoteWaitsForPrefix(const SimStep& step) {
   computed_before_ = std::move(computed);
 }
 
+// Checks that the planned `step` admits a sequence if a sequence waits and can start. Leaves out
+// steps that compute prompt tokens, because these tokens may use up the room of the step. Also
+// leaves out steps with preemptions, in which the scheduler may admit no sequence.
+//
+// The scheduler tries each sequence once in a plan. If the previous head held blocks during this
+// try, the new head starts in the next step only.
+void PropertyChecks::CheckAdmission(const SimStep& step) {
+  const int64_t fitting_before = std::exchange(fitting_head_, -1);
+  const Scheduler& scheduler = scheduler_.scheduler();
+  const KvCacheManager& cache = scheduler_.cache();
+  // After a preemption, a prompt token may be an output token that was sampled before.
+  const auto is_prefill = [](const SimItem& item) {
+    return !item.is_decoding || item.num_samples == 0;
+  };
+  const auto is_admitted = [](const Sequence* sequence) { return sequence->admission_pending; };
+  if (scheduler.num_waiting() == 0 || step.num_preemptions > 0 ||
+      scheduler.num_running() >= scheduler_.options().running_max ||
+      std::ranges::any_of(step.items, is_prefill) ||
+      std::ranges::any_of(scheduler.running(), is_admitted)) {
+    return;
+  }
+  const Sequence* head = scheduler.head();
+  Expect(head != nullptr, -1, "a step admits no sequence, although a sequence waits");
+  if (head == nullptr) return;
+  const int32_t num_reserved = cache.num_blocks() / 100;  // must stay free after an admission
+  const int32_t num_available = cache.num_free() - num_reserved;
+  if (cache.BlocksNeeded(head->table, {}, head->num_tokens()) > num_available) return;
+  fitting_head_ = static_cast<int64_t>(head->request().id);
+  Expect(fitting_head_ != fitting_before, -1, "a head that fits does not start");
+}
+
+// Returns twice the price of as many output tokens as the cache holds. While sequences run, the
+// counter of their tenant can grow past the counter of a waiting tenant by the price of the tokens
+// that these sequences hold. The factor 2: when the request arrived, the counter of its own tenant
+// can have been ahead by as much.
+double PropertyChecks::service_gap_max() const {
+  const KvCacheManager& cache = scheduler_.cache();
+  return 2 * scheduler_.options().shares.output_price * cache.num_blocks() * cache.block_size();
+}
+
+// Compares the services since the arrival of `request`, which has waited until now.
+void PropertyChecks::CheckService(int32_t request) {
+  if (scheduler_.options().scheduling != SchedulingKind::kFair) return;
+  const std::vector<double>& before = At(request).services_before;
+  const size_t own = At(request).tenant;
+  for (size_t other = 0; other < services_.size(); ++other) {
+    const double gap = (services_[other] - before[other]) - (services_[own] - before[own]);
+    Expect(gap <= service_gap_max(), request,
+           "another tenant received too much while the request waited");
+  }
+}
+
 void PropertyChecks::OnStepEnd(const SimStep& step, bool failed, double /*now*/) {
   // The oldest step in flight is committed. Failed steps are aborted, the newest first.
   const std::set<int32_t> waits =
@@ -85,6 +142,10 @@ void PropertyChecks::OnStepEnd(const SimStep& step, bool failed, double /*now*/)
     if (std::exchange(progress.has_started, true) || progress.has_ended) continue;
     started.push_back(item.request);
     waiting_[RequestAt(item.request).tenant].erase(progress.key);
+    CheckService(item.request);
+  }
+  for (const SimItem& item : step.items) {
+    if (!item.is_decoding) AddService(item.request, kPromptTokenWeight * item.num_tokens);
   }
   for (const int32_t request : started) CountOvertakes(request, waits);
 }
@@ -135,10 +196,15 @@ void PropertyChecks::OnEvents(const SimEvents& events, double now) {
     Expect(++choice.num_output <= RequestAt(token.request).output_tokens, token.request,
            "a choice gets too many tokens");
   }
+  for (const SimEvents::Token& token : events.tokens) AddService(token.request, kOutputTokenWeight);
+  for (const SimEvents::Admission& admission : events.admissions) {
+    AddService(admission.request, kCachedTokenWeight * admission.cached_tokens);
+  }
   for (const SimEvents::End& end : events.ended) CheckEnd(end, now);
   for (const int32_t request : events.ended_requests) {
     Progress& progress = At(request);
     Expect(!std::exchange(progress.has_ended, true), request, "a request ends twice");
+    if (!progress.has_started) CheckService(request);
     waiting_[RequestAt(request).tenant].erase(progress.key);
     Expect(std::ranges::all_of(progress.choices, &Choice::has_ended), request,
            "a request ends before one of its choices");

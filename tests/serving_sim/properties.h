@@ -18,9 +18,12 @@ namespace incipit::serving_sim {
 // - Each choice of each request ends exactly once, for a reason that the run has caused.
 // - A step has at most step_tokens_max tokens, and at most running_max sequences hold blocks.
 // - At most kOvertakenMax later requests of a tenant start before a request of this tenant. Does
-// not
-//   count steps in which the request waits for a prefix that a running request computes, if this or
-//   the previous step has tokens of the running request.
+//   not count steps in which the request waits for a prefix that a running request computes, if
+//   this or the previous step has tokens of the running request.
+// - While a request waits, each step computes prompt tokens, or preempts a sequence, or no sequence
+//   can start: running_max sequences run, or the head does not fit into the cache (CheckAdmission).
+// - With kFair, while a request waits, no other tenant receives more service than the tenant of the
+//   request plus service_gap_max.
 // - After the run, the scheduler has no request and the cache has no block in use.
 //
 // A request starts with its first committed step.
@@ -61,6 +64,9 @@ class PropertyChecks : public RunObserver {
     // Number of requests that had arrived when the first step of this request was planned; 0: no
     // step is planned.
     int32_t num_arrived = 0;
+    size_t tenant = 0;  // index in `services_`
+    // Services of all tenants at the arrival of the request.
+    std::vector<double> services_before;
   };
 
   Progress& At(int32_t request) { return progress_[static_cast<size_t>(request)]; }
@@ -71,6 +77,10 @@ class PropertyChecks : public RunObserver {
   void CheckEnd(const SimEvents::End& end, double now);
   void NoteWaitsForPrefix(const SimStep& step);
   void CountOvertakes(int32_t started, const std::set<int32_t>& not_overtaken);
+  void AddService(int32_t request, double service) { services_[At(request).tenant] += service; }
+  void CheckService(int32_t request);
+  void CheckAdmission(const SimStep& step);
+  double service_gap_max() const;
 
   const Load& load_;
   const OwnScheduler& scheduler_;
@@ -85,6 +95,11 @@ class PropertyChecks : public RunObserver {
   std::string error_;
   int32_t num_arrived_ = 0;  // the requests [0, num_arrived_) have arrived
   int32_t overtakes_max_ = 0, passes_max_ = 0;
+  // Service of each tenant in all committed steps.
+  std::vector<double> services_;
+  // Number of the request that was the head in the latest step and did fit into the cache; -1: the
+  // head did not fit.
+  int64_t fitting_head_ = -1;
 };
 
 // Also counts how often the blocks of a prefix are computed.
