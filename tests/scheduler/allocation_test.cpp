@@ -4,7 +4,11 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <map>
+#include <memory>
 #include <new>
+#include <tuple>
+#include <vector>
 
 #include "scheduler/step_time_model.h"
 #include "tests/kvcache/policies/policy_kinds.h"
@@ -47,28 +51,27 @@ struct Totals {
           failed = 0;
 };
 
-class AllocationTest : public testing::TestWithParam<EvictionPolicyKind> {
- protected:
-  static Request MixedRequest(uint64_t id) {
-    Request request =
-        SchedulerFixture::Ask(id, 1 + static_cast<int32_t>(id % 37),
-                              1 + static_cast<int32_t>(id % 23), static_cast<TokenId>(id % 5));
-    for (size_t i = id % 11; i < request.prompt.size(); i += 13) {
-      request.prompt[i] = static_cast<TokenId>(id % 7);
-    }
-    request.num_choices = 1 + static_cast<int32_t>(id % 3);
-    request.prompt_logprobs = id % 4 == 0 ? 1 : -1;
-    if (id % 2 == 0) request.sampling.presence_penalty = 1;
-    request.tenant = id % 3;
-    request.cache_namespace = MakeCacheNamespace(id % 3 == 0 ? "a" : "b", id % 5 == 0 ? "x" : "");
-    if (id % 4 == 1) request.retention.priority = static_cast<int32_t>(id * 7 % 101);
-    if (id % 7 == 1) {
-      request.retention = {.priority = 100, .time_to_live = std::chrono::milliseconds(6)};
-    }
-    if (id % 9 == 1) request.retention.pin = std::chrono::milliseconds(50);
-    return request;
+Request MixedRequest(uint64_t id) {
+  Request request =
+      SchedulerFixture::Ask(id, 1 + static_cast<int32_t>(id % 37),
+                            1 + static_cast<int32_t>(id % 23), static_cast<TokenId>(id % 5));
+  for (size_t i = id % 11; i < request.prompt.size(); i += 13) {
+    request.prompt[i] = static_cast<TokenId>(id % 7);
   }
-};
+  request.num_choices = 1 + static_cast<int32_t>(id % 3);
+  request.prompt_logprobs = id % 4 == 0 ? 1 : -1;
+  if (id % 2 == 0) request.sampling.presence_penalty = 1;
+  request.tenant = id % 3;
+  request.cache_namespace = MakeCacheNamespace(id % 3 == 0 ? "a" : "b", id % 5 == 0 ? "x" : "");
+  if (id % 4 == 1) request.retention.priority = static_cast<int32_t>(id * 7 % 101);
+  if (id % 7 == 1) {
+    request.retention = {.priority = 100, .time_to_live = std::chrono::milliseconds(6)};
+  }
+  if (id % 9 == 1) request.retention.pin = std::chrono::milliseconds(50);
+  return request;
+}
+
+class AllocationTest : public testing::TestWithParam<EvictionPolicyKind> {};
 
 INSTANTIATE_TEST_SUITE_P(Policies, AllocationTest, testing::ValuesIn(kPolicyKinds), PolicyTestName);
 
@@ -171,6 +174,83 @@ TEST_P(AllocationTest, NorDoesAStepThatIsPlannedWhileAnotherRuns) {
   }
   EXPECT_GT(num_ahead, 1000);
   EXPECT_GT(num_ended, 1000);
+}
+
+// Number of waiting requests in the tests with a long queue. With three tenants, the queue of each
+// tenant is longer than SchedulerOptions::reorder_window.
+constexpr int32_t kLongQueue = 300;
+
+// Returns a request with a priority. A third of the requests have a deadline that is earlier or
+// later than the time for which a request waits.
+Request UrgentRequest(uint64_t id, Time now) {
+  Request request = MixedRequest(id);
+  request.arrival = now;
+  request.priority = static_cast<int32_t>(id % 5) - 2;
+  const Duration wait = std::chrono::milliseconds(5 + id * 37 % 400);
+  if (id % 6 == 2) request.first_token_deadline = now + wait;
+  if (id % 6 == 5) request.deadline = now + wait;
+  return request;
+}
+
+// Parameters: the policy and the maximum number of steps in flight.
+class LongQueueAllocationTest : public testing::TestWithParam<std::tuple<SchedulingKind, int32_t>> {
+};
+
+INSTANTIATE_TEST_SUITE_P(Schedulings, LongQueueAllocationTest,
+                         testing::Combine(testing::Values(SchedulingKind::kFcfs,
+                                                          SchedulingKind::kFair),
+                                          testing::Values(1, 2)));
+
+TEST_P(LongQueueAllocationTest, StepsWithALongQueueAndDeadlinesAllocateNothing) {
+  const auto [scheduling, steps_in_flight] = GetParam();
+  OverlapFixture fixture({.num_blocks = 60, .block_size = 4},
+                         {.step_tokens_max = 48, .running_max = 16, .scheduling = scheduling},
+                         steps_in_flight);
+  std::vector<std::unique_ptr<SequenceGroup>> ended;
+  std::map<FinishReason, int64_t> num_ended;
+  int64_t num_preemptions = 0;
+  uint64_t next_id = 1;
+  Time now{};
+  for (int32_t step = 0; step < 4000; ++step) {
+    while (fixture.scheduler.num_waiting() < kLongQueue) {
+      fixture.Add(UrgentRequest(next_id++, now));
+    }
+    bool is_empty = false;
+    while (fixture.scheduler.num_in_flight() < steps_in_flight && !is_empty) {
+      auto& next = fixture.steps[(fixture.oldest + fixture.scheduler.num_in_flight()) % 2];
+      const int64_t before_plan = num_allocations;
+      fixture.scheduler.Plan(now, next.plan);
+      // The first plan of each StepPlan reserves its memory.
+      ASSERT_TRUE(step < 2 || num_allocations == before_plan) << "plan of step " << step;
+      num_preemptions += next.plan.num_preemptions;
+      is_empty = next.plan.items.empty();
+      if (is_empty) break;
+      ASSERT_TRUE(fixture.runner.Launch(next.step = next.builder.Build(next.plan)).ok());
+    }
+    ASSERT_GT(fixture.scheduler.num_in_flight(), 0);
+    ASSERT_TRUE(fixture.runner.Wait(fixture.result).ok());
+    const StepShape& shape = fixture.steps[fixture.oldest].plan.shape;
+    fixture.duration =
+        std::chrono::microseconds(500 + 20 * shape.num_prompt_tokens + 50 * shape.num_decoding);
+    now += fixture.duration;
+    const int64_t before_commit = num_allocations;
+    if (step % 50 == 7) fixture.scheduler.Cancel(RequestId{next_id - 100});
+    fixture.CommitOldest();
+    ASSERT_EQ(num_allocations, before_commit) << "end of step " << step;
+    for (const TokenEvent& event : fixture.scheduler.events().tokens) {
+      if (event.finish) ++num_ended[*event.finish];
+    }
+    fixture.scheduler.ClearEvents();
+    fixture.scheduler.TakeEnded(ended);
+    ended.clear();
+  }
+  EXPECT_TRUE(fixture.scheduler.step_times().trained());
+  EXPECT_GT(fixture.scheduler.TakeCounts().overtakes, 1000);
+  EXPECT_GT(num_preemptions, 50);
+  EXPECT_GT(num_ended[FinishReason::kLength], 500);
+  EXPECT_GT(num_ended[FinishReason::kCancelled], 20);
+  EXPECT_GT(num_ended[FinishReason::kTooLate], 50);
+  EXPECT_GT(num_ended[FinishReason::kDeadline], 50);
 }
 
 TEST(StepTimeModelAllocationTest, LearningAndPredictingAllocateNothing) {

@@ -39,9 +39,10 @@ class OverlapFixture : public SchedulerFixture {
   void CommitOldest() {
     const StepPlan& done = steps[static_cast<size_t>(oldest)].plan;
     oldest = 1 - oldest;
-    scheduler.Commit(
-        done,
-        {.tokens = result.tokens, .status = result.status, .score_status = result.score_status});
+    scheduler.Commit(done, {.tokens = result.tokens,
+                            .status = result.status,
+                            .score_status = result.score_status,
+                            .duration = duration});
   }
   // Rolls back the newest step. REQUIRES: runner.Wait has returned an error for the step.
   void AbortNewest() {
