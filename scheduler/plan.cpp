@@ -447,7 +447,7 @@ void Scheduler::AddItem(Sequence& sequence, int32_t num_tokens, int32_t num_load
   }
   plan.num_tokens += num_tokens;
   plan.num_scores += item.num_scores;
-  WakeWaiters(sequence, sequence.table.num_published * cache_.block_size());
+  WakeReadyWaiters(sequence);
 }
 
 }  // namespace incipit

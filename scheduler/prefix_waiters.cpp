@@ -72,19 +72,26 @@ Scheduler::SharedPrefix Scheduler::FindProducer(const Sequence& sequence, int32_
   for (Sequence* other : prompts_) {
     const BlockTable& table = other->table;
     const auto num_published = static_cast<size_t>(table.num_published);
-    if (other->state != SequenceState::kRunning || table.collided || other->group->failed) continue;
+    if (other->state != SequenceState::kRunning) continue;
     if (table.hashes.empty() || table.hashes.front() != keys.front()) continue;
     const size_t num_known = static_cast<size_t>(other->num_tokens()) / block_size;
     const size_t shared =
         NumShared(keys, std::span(table.hashes).first(std::min(num_known, table.hashes.size())));
     if (shared <= std::max(num_shared, num_published)) continue;
-    // If lookups cannot find the last published block of `other`, lookups cannot find its next
-    // blocks either. Waiting for `other` is then useless.
-    if (num_published > 0 && !cache_.pool().is_published(table.blocks[num_published - 1])) continue;
+    if (!CanPublish(*other)) continue;
     producer = other;
     num_shared = shared;
   }
   return {producer, static_cast<int32_t>(num_shared * block_size)};
+}
+
+// Returns false if lookups cannot find the next blocks that `sequence` computes. Lookups find a
+// block only if they find the block before. Waiting for `sequence` is then useless.
+bool Scheduler::CanPublish(const Sequence& sequence) const {
+  const BlockTable& table = sequence.table;
+  if (table.collided || sequence.group->failed) return false;
+  if (table.num_published == 0) return true;
+  return cache_.pool().is_published(table.blocks[static_cast<size_t>(table.num_published) - 1]);
 }
 
 // If a running sequence computes blocks of the prefix of `sequence` (FindProducer), moves
@@ -106,6 +113,14 @@ bool Scheduler::WaitForPrefix(Sequence& sequence, int32_t num_found) {
   ++num_parked_;
   num_exhausted_ += sequence.num_overtaken >= kOvertakenMax;
   return true;
+}
+
+// Moves the sequences for which `producer` has computed the whole shared prefix back to the queue.
+// Moves all its waiting sequences if lookups cannot find the next blocks of `producer`.
+void Scheduler::WakeReadyWaiters(Sequence& producer) {
+  if (producer.first_waiter == nullptr) return;
+  const int32_t num_tokens = producer.table.num_published * cache_.block_size();
+  WakeWaiters(producer, CanPublish(producer) ? num_tokens : std::numeric_limits<int32_t>::max());
 }
 
 // Moves sequences that wait for `producer` back to the queue. Moves only sequences that need no

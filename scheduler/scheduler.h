@@ -398,6 +398,8 @@ class Scheduler {
   };
   SharedPrefix FindProducer(const Sequence& sequence, int32_t num_found) const;
   bool WaitForPrefix(Sequence& sequence, int32_t num_found);
+  bool CanPublish(const Sequence& sequence) const;
+  void WakeReadyWaiters(Sequence& producer);
   void WakeWaiters(Sequence& producer, int32_t num_tokens);
   void UpdateRanks();
   void StopWaiting(Sequence& sequence);

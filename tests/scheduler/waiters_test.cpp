@@ -191,6 +191,48 @@ TEST(WaitersTest, AWaiterIsWokenWhenItsOwnPrefixIsPlanned) {
   EXPECT_EQ(fixture.admissions[3].num_cached_tokens, 40);
 }
 
+// Runs a step in which the logits of request `id` are not finite.
+void RunPoisoned(SchedulerFixture& fixture, RequestId id) {
+  fixture.Plan();
+  EXPECT_TRUE(fixture.runner.Launch(fixture.builder.Build(fixture.plan, nullptr)).ok());
+  EXPECT_TRUE(fixture.runner.Wait(fixture.result).ok());
+  for (size_t i = 0; i < fixture.plan.samples.size(); ++i) {
+    if (fixture.plan.samples[i]->request().id == id) {
+      fixture.result.status[i] = RowStatus::kNonFinite;
+    }
+  }
+  fixture.scheduler.Commit(fixture.plan, {.tokens = fixture.result.tokens,
+                                          .status = fixture.result.status,
+                                          .score_status = fixture.result.score_status});
+  fixture.Collect();
+}
+
+// Request 1 has computed the first 24 tokens of the prefix that request 2 computes for request 3.
+// The logits of request 1 become infinite, so all blocks that follow these 24 tokens leave the
+// cache. Lookups then do not find the blocks of request 2 any more.
+TEST(WaitersTest, WaitersContinueIfLookupsCannotFindTheBlocksOfTheirProducer) {
+  WaitersFixture fixture;
+  Request first = WaitersFixture::AskSharing(1, 24, 1);
+  first.output_tokens_max = 100;
+  fixture.Add(first);
+  while (fixture.OutputOf(1).tokens.empty()) fixture.Step();
+  Request producer = WaitersFixture::AskSharing(2, 24, 60);
+  producer.output_tokens_max = 100;
+  fixture.Add(producer);
+  fixture.Step();
+  Request waiter = producer;
+  waiter.id = RequestId{3};
+  waiter.prompt.push_back(9);
+  waiter.output_tokens_max = 2;
+  fixture.Add(waiter);
+  fixture.Step();
+  ASSERT_EQ(fixture.scheduler.num_waiting(), 1);
+  RunPoisoned(fixture, RequestId{1});
+  for (int32_t step = 0; step < 30; ++step) fixture.Step();
+  EXPECT_EQ(fixture.OutputOf(3).tokens.size(), 2U);
+  EXPECT_LT(fixture.OutputOf(2).tokens.size(), 100U);
+}
+
 TEST(WaitersTest, ACancelledWaiterLeavesTheOthersInTheList) {
   WaitersFixture fixture;
   fixture.AddSharing(1, 80, 1);
