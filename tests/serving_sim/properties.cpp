@@ -113,6 +113,18 @@ double PropertyChecks::service_gap_max() const {
   return 2 * scheduler_.options().shares.output_price * cache.num_blocks() * cache.block_size();
 }
 
+// Adds the price of the prompt tokens of `item`. Does not count tokens that are computed again
+// after a preemption, because the tenant does not pay for them again.
+void PropertyChecks::AddPromptService(const SimItem& item) {
+  int32_t& num_counted = At(item.request).num_prompt_computed;
+  const int32_t end =
+      std::min(item.first_token + item.num_tokens, RequestAt(item.request).num_prompt());
+  const int32_t begin = std::max(item.first_token, num_counted);
+  if (item.is_decoding || begin >= end) return;
+  AddService(item.request, kPromptTokenWeight * (end - begin));
+  num_counted = end;
+}
+
 // Compares the services since the arrival of `request`, which has waited until now.
 void PropertyChecks::CheckService(int32_t request) {
   if (scheduler_.options().scheduling != SchedulingKind::kFair) return;
@@ -144,9 +156,7 @@ void PropertyChecks::OnStepEnd(const SimStep& step, bool failed, double /*now*/)
     waiting_[RequestAt(item.request).tenant].erase(progress.key);
     CheckService(item.request);
   }
-  for (const SimItem& item : step.items) {
-    if (!item.is_decoding) AddService(item.request, kPromptTokenWeight * item.num_tokens);
-  }
+  for (const SimItem& item : step.items) AddPromptService(item);
   for (const int32_t request : started) CountOvertakes(request, waits);
 }
 

@@ -61,6 +61,7 @@ class PropertyChecks : public RunObserver {
     std::vector<Choice> choices;
     bool has_arrived = false, has_started = false, is_poisoned = false, has_ended = false;
     int32_t num_overtaken = 0, num_passed = 0;
+    int32_t num_prompt_computed = 0;  // leading prompt tokens that were computed at least once
     // Number of requests that had arrived when the first step of this request was planned; 0: no
     // step is planned.
     int32_t num_arrived = 0;
@@ -78,6 +79,7 @@ class PropertyChecks : public RunObserver {
   void NoteWaitsForPrefix(const SimStep& step);
   void CountOvertakes(int32_t started, const std::set<int32_t>& not_overtaken);
   void AddService(int32_t request, double service) { services_[At(request).tenant] += service; }
+  void AddPromptService(const SimItem& item);
   void CheckService(int32_t request);
   void CheckAdmission(const SimStep& step);
   double service_gap_max() const;
