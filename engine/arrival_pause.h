@@ -1,4 +1,4 @@
-// The pause between two steps (batches) in which the engine waits for new requests.
+// The pause between two steps (batches), in which the engine may wait for new requests.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,15 @@ namespace incipit {
 //
 // Many clients send their next request as soon as a request has ended. If the engine begins the
 // next step immediately, the new request arrives a few milliseconds too late, and waits for the
-// whole step. So after a step in which n requests ended, the engine waits until n new requests have
-// arrived. The wait ends at end() at the latest: after a quarter of the duration of a step that
-// only decodes, or after the maximum given to the constructor.
+// whole step. So a pause begins after each step in which requests ended. If n requests ended, the
+// pause ends when n new requests have arrived, and at end() at the latest. The maximum duration of
+// a pause is the shorter of two times: `longest`, and a quarter of the duration of a step that only
+// decodes.
 //
-// The pause delays the running sequences. So the engine waits only if recent pauses were useful:
-// `share_` is the recent share of ended requests that were followed by a new request within the
-// pause. If `share_` is below kShareMin, the engine tries only every kTryEvery-th pause.
+// A pause in which the engine waits delays the running sequences. So the engine waits only if
+// recent pauses were useful: `share_` is the recent share of ended requests that were followed by a
+// new request within the pause. If `share_` is below kShareMin, the engine waits only in every
+// kTryEvery-th pause, to measure whether clients send their next requests in time again.
 //
 // Not thread-safe. No function allocates memory.
 class ArrivalPause {
@@ -29,7 +31,7 @@ class ArrivalPause {
   // Maximum duration of a pause, as a share of a step that only decodes.
   static constexpr double kStepShareMax = 0.25;
 
-  // No pause is longer than `longest`. 0: the engine never waits.
+  // `longest`: maximum duration of a pause; 0: the engine never waits.
   explicit ArrivalPause(Duration longest) : longest_(longest) {}
 
   // Begins a pause. `num_ended` requests ended in a step that was complete at `now`. `decode_step`

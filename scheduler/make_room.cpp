@@ -149,8 +149,8 @@ Sequence* Scheduler::FindDisplaced() {
   return StartLoads(*next, num_found) == LoadStart::kNone ? victim : nullptr;
 }
 
-// Returns true if `sequence` may be preempted again only if all other sequences were preempted as
-// often.
+// Returns true if `sequence` was preempted at least preemptions_max times. Such a sequence is
+// preempted only if WereAllPreemptedOften.
 bool Scheduler::WasPreemptedOften(const Sequence& sequence) const {
   return sequence.num_preemptions >= options_.preemptions_max;
 }

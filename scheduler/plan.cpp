@@ -55,8 +55,9 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   decode_shape_ = plan.shape;
   prompt_room_ = PromptRoom(survey, plan);
   AddPrompts(now, plan, prompt_room_);
-  // Catching up begins only while sequences decode. The first step of several prompts with the same
-  // uncached prefix seems to have more tokens to compute than the next steps will have.
+  // If no sequence decodes, the predicted number of prompt tokens may be much too large: several
+  // waiting prompts may share an uncached prefix, which is computed only once. So only a step that
+  // decodes begins to catch up.
   if (survey.num_decoding == 0) is_catching_up_ = false;
   if (!plan.items.empty()) in_flight_[static_cast<size_t>(num_in_flight_++)] = &plan;
   INCIPIT_CHECK(num_in_flight_ > 0 || !loading_.empty() || idle());

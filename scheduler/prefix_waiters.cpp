@@ -54,8 +54,8 @@ void UpdateRank(const SchedulingPolicy& policy, Sequence& producer) {
 
 // Searches for a producer: a running sequence that computes blocks of the prefix of `sequence`. The
 // blocks of the first `num_found` tokens do not count, because they need no computation. Returns
-// the producer that shares the most blocks, and the number of shared tokens. Returns no producer if
-// `sequence` must not wait for a prefix.
+// the producer that has the most blocks in common with `sequence`, and the number of common tokens.
+// Returns no producer if `sequence` must not wait for a prefix.
 Scheduler::SharedPrefix Scheduler::FindProducer(const Sequence& sequence, int32_t num_found) const {
   const SequenceGroup& group = *sequence.group;
   if (!cache_.options().prefix_cache || !group.request->read_cache || group.scores_prompt()) {
@@ -116,7 +116,8 @@ bool Scheduler::WaitForPrefix(Sequence& sequence, int32_t num_found) {
 }
 
 // Moves the sequences for which `producer` has computed the whole shared prefix back to the queue.
-// Moves all its waiting sequences if lookups cannot find the next blocks of `producer`.
+// If lookups cannot find the next blocks of `producer`, moves all sequences that wait for
+// `producer` back to the queue.
 void Scheduler::WakeReadyWaiters(Sequence& producer) {
   if (producer.first_waiter == nullptr) return;
   const int32_t num_tokens = producer.table.num_published * cache_.block_size();

@@ -187,10 +187,12 @@ void BindPolicy(Options& o, Flags& flags) {
                  o.ttft_target, {Duration{}, std::chrono::hours(1)});
   flags.Interval(
       {"arrival-pause-max", "TIME",
-       "Maximum time between two steps (batches) in which the server waits for new requests. The "
-       "server waits after a request has ended, if most clients send their next request within "
-       "this time. No pause is longer than a quarter of a step without prompt tokens. 0: the "
-       "server does not wait."},
+       "Maximum duration of a pause between two steps (batches). In a pause, the server waits for "
+       "new "
+       "requests. The server pauses after a step in which requests ended, if at least half of the "
+       "new "
+       "requests arrived during recent pauses. No pause is longer than a quarter of a step without "
+       "prompt tokens. 0: no pauses."},
       o.arrival_pause_max, {Duration{}, std::chrono::seconds(1)});
   flags.Integer({"preemptions-max", "N",
                  "Sequences (outputs of requests) that were preempted fewer times than this number "

@@ -205,8 +205,8 @@ void WriteSteps(FamilyWriter& out, const MetricsValues& values) {
               {part("plan", values.plan_seconds), part("run", values.run_seconds),
                part("commit", values.commit_seconds), part("store", values.store_seconds)});
   out.Counter("incipit_arrival_pause_seconds_total",
-              "Total time between steps (batches) in which the engine waited for new requests "
-              "after a request had ended (--arrival-pause-max).",
+              "Total duration of the pauses between steps (batches), in which the server waits for "
+              "new requests after requests have ended (--arrival-pause-max).",
               {{{}, ReadMetric(values.pause_seconds)}});
   const auto kind = [](const char* name, const MetricsCounter& counter) {
     return MetricSample{{{"kind", name}}, static_cast<double>(ReadMetric(counter))};

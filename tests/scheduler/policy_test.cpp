@@ -216,9 +216,10 @@ TEST(ReorderTest, ARequestThatWaitsForAPrefixHoldsUpNoOtherWhileThePrefixIsCompu
 constexpr uint64_t kBeforeWaiter = 15;
 
 // Starts request 9, which decodes and is protected, then the prompt of request 1, and then the long
-// prompt of request 3, which is ordered before request 1. Then 12 short prompts fill a step, so
-// that only request 3 continues, because it is the oldest prompt: request 1 is stalled. Then adds
-// request 2, which waits for a prefix that request 1 computes.
+// prompt of request 3, which is ordered before request 1. Then 12 short prompts fill a step. Of the
+// two long prompts, only request 3 gets tokens in this step, because request 3 is first in the
+// order of the policy. So request 1 is stalled. Then adds request 2, which waits for a prefix that
+// request 1 computes.
 void AddWaiterOfStalled(SchedulerFixture& fixture, int32_t num_prompt) {
   fixture.Add(AskOf(1, 9, 1, 1000));
   fixture.Step();
@@ -256,10 +257,9 @@ TEST(ReorderTest, ARequestThatWaitsForAStalledPrefixIsOvertakenABoundedNumberOfT
   }
 }
 
-// Request 2 waits for a stalled prefix and was overtaken the maximum number of times. Request 4
-// stands before request 2 in the queue, because request 4 has a higher priority. Request 5 stands
-// after request 2, so request 5 must not start, although its prompt is cached and request 4 may
-// start.
+// Request 2 waits for a stalled prefix and was overtaken the maximum number of times. Request 4 is
+// before request 2 in the queue, because request 4 has a higher priority. Request 5 stands after
+// request 2, so request 5 must not start, although its prompt is cached and request 4 may start.
 TEST(ReorderTest, ACachedPromptDoesNotOvertakeARequestThatWasOvertakenOften) {
   SchedulerFixture fixture(kRoomy, kTwoLong);
   fixture.Add(AskOf(1, 6, 16, 1));

@@ -48,8 +48,8 @@ void PropertyChecks::OnPlan(const SimStep& step, double /*now*/) {
   CheckAdmission(step);
 }
 
-// Records the requests that waited for a prefix at the begin or at the end of the plan of `step`,
-// if the plan or the plan before has tokens of the request that computes the prefix.
+// Records the requests that waited for a prefix at the beginning or at the end of the plan of
+// `step`, if the plan or the plan before has tokens of the request that computes the prefix.
 void PropertyChecks::NoteWaitsForPrefix(const SimStep& step) {
   const auto index_of = [](const Sequence& sequence) {
     return static_cast<int32_t>(static_cast<uint64_t>(sequence.request().id) - 1);
@@ -104,10 +104,11 @@ void PropertyChecks::CheckAdmission(const SimStep& step) {
   Expect(fitting_head_ != fitting_before, -1, "a head that fits does not start");
 }
 
-// Returns twice the price of as many output tokens as the cache holds. While sequences run, the
-// counter of their tenant can grow past the counter of a waiting tenant by the price of the tokens
-// that these sequences hold. The factor 2: when the request arrived, the counter of its own tenant
-// can have been ahead by as much.
+// Returns twice the price of as many output tokens as the cache holds. While sequences of one
+// tenant run, the counter of this tenant may exceed the counter of a tenant with waiting requests.
+// The difference is at most the price of the tokens that the running sequences hold. The price is
+// doubled, because the counter of the tenant of a request may already exceed the other counter by
+// this price when the request arrives.
 double PropertyChecks::service_gap_max() const {
   const KvCacheManager& cache = scheduler_.cache();
   return 2 * scheduler_.options().shares.output_price * cache.num_blocks() * cache.block_size();

@@ -20,8 +20,9 @@ namespace incipit::serving_sim {
 // - At most kOvertakenMax later requests of a tenant start before a request of this tenant. Does
 //   not count steps in which the request waits for a prefix that a running request computes, if
 //   this or the previous step has tokens of the running request.
-// - While a request waits, each step computes prompt tokens, or preempts a sequence, or no sequence
-//   can start: running_max sequences run, or the head does not fit into the cache (CheckAdmission).
+// - If a request waits and could start, each step computes prompt tokens or preempts a sequence
+//   (CheckAdmission). A request cannot start if running_max sequences run, or if the head does not
+//   fit into the cache.
 // - With kFair, while a request waits, no other tenant receives more service than the tenant of the
 //   request plus service_gap_max.
 // - After the run, the scheduler has no request and the cache has no block in use.
