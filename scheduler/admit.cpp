@@ -116,8 +116,15 @@ bool Scheduler::PrepareHead() {
 // Sequences with more than `missing_max` tokens to compute are skipped only for sequences of the
 // same tenant. Otherwise, short prompts of other tenants could start before a long prompt without
 // limit.
+//
+// If a sequence was preempted for the share of a tenant (slot_tenant_), a sequence of this tenant
+// is first, whatever its length.
 Scheduler::Candidates Scheduler::NextToAdmit(int32_t missing_max) {
   constexpr int32_t kAnyLength = std::numeric_limits<int32_t>::max();
+  if (slot_tenant_ >= 0) {
+    Sequence* of_tenant = FirstCandidate(slot_tenant_, kAnyLength);
+    if (of_tenant != nullptr) return {of_tenant, &BestCandidate(*of_tenant, kAnyLength)};
+  }
   Sequence* first = nullptr;
   Sequence* first_of_any_length = nullptr;
   const auto take_earlier = [this](Sequence* candidate, Sequence*& earliest) {
@@ -258,6 +265,7 @@ int32_t Scheduler::StartSequence(Time now, Sequence& sequence, const ComputedBlo
   waiting_.Remove(sequence);
   CountWaiting(sequence, -1);
   if (&sequence == head_) head_ = nullptr;
+  if (group.standing.tenant == slot_tenant_) slot_tenant_ = -1;
   CountOvertaken(sequence);
   sequence.num_computed = computed.num_tokens;
   sequence.num_planned = sequence.num_hit_tokens = num_found;

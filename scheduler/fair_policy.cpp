@@ -31,6 +31,13 @@ std::partial_ordering FairPolicy::ComparePreemption(const Standing& a, const Sta
   return shares_.service(b.tenant) <=> shares_.service(a.tenant);
 }
 
+SlotClaim FairPolicy::ClaimOf(const Standing& waiting, int32_t num_running) const {
+  const double share = shares_.SlotsOf(waiting.tenant, num_running);
+  const int32_t num_gaining = shares_.num_running(waiting.tenant) + 1;
+  if (num_gaining <= std::floor(share)) return SlotClaim::kWhole;
+  return num_gaining <= std::ceil(share) ? SlotClaim::kPart : SlotClaim::kNone;
+}
+
 // A tenant's share of the running sequences (slots) is rarely a whole number. For example, two
 // tenants with equal weights have 1.5 of 3 slots each, so either tenant may have the third slot.
 // The tenants exchange this slot only if their services (TenantShares::service) differ by more than
@@ -40,13 +47,11 @@ bool FairPolicy::MayDisplace(const Standing& waiting, const Standing& running,
   if (waiting.tenant == running.tenant) return false;
   const double gap = shares_.service(running.tenant) - shares_.service(waiting.tenant);
   if (gap <= 0) return false;
-  const double share_of_waiting = shares_.SlotsOf(waiting.tenant, num_running);
   const double share_of_running = shares_.SlotsOf(running.tenant, num_running);
-  const int32_t num_gaining = shares_.num_running(waiting.tenant) + 1;
   const int32_t num_losing = shares_.num_running(running.tenant) - 1;
   if (num_losing < std::floor(share_of_running)) return false;
-  if (num_gaining <= std::floor(share_of_waiting)) return true;
-  return num_gaining <= std::ceil(share_of_waiting) && gap > kExchangeGap;
+  const SlotClaim claim = ClaimOf(waiting, num_running);
+  return claim == SlotClaim::kWhole || (claim == SlotClaim::kPart && gap > kExchangeGap);
 }
 
 std::unique_ptr<SchedulingPolicy> MakeSchedulingPolicy(SchedulingKind kind,

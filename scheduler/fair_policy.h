@@ -19,6 +19,7 @@ class FairPolicy final : public SchedulingPolicy {
   // A sequence of the tenant with the most service is preempted first. Within a tenant, a sequence
   // with the lowest priority is preempted first.
   std::partial_ordering ComparePreemption(const Standing& a, const Standing& b) const override;
+  SlotClaim ClaimOf(const Standing& waiting, int32_t num_running) const override;
   // Returns true if the tenant of `waiting` may start a sequence in place of a running sequence of
   // the tenant of `running`. The tenant of `running` must have received more service (price of its
   // tokens, divided by its weight). After the exchange, these limits must hold

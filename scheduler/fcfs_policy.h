@@ -16,6 +16,7 @@ class FcfsPolicy final : public SchedulingPolicy {
   std::partial_ordering ComparePreemption(const Standing& a, const Standing& b) const override {
     return a.priority <=> b.priority;
   }
+  SlotClaim ClaimOf(const Standing&, int32_t) const override { return SlotClaim::kNone; }
   bool MayDisplace(const Standing&, const Standing&, int32_t) const override { return false; }
 };
 

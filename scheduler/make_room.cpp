@@ -113,21 +113,51 @@ bool Scheduler::ReturnsBefore(const Sequence& victim, const Standing& next) cons
   return shares_.service(standing.tenant) - refund <= shares_.service(next.tenant);
 }
 
-// Returns the running sequence to preempt so that the tenant of the next waiting sequence gets its
-// share of the running sequences (MayDisplace). Returns nullptr if there is none. Skips sequences
-// that were preempted preemptions_max times, unless all are such sequences. If a tier has
-// chunks of the next waiting sequence, starts their loads instead: the sequence needs a slot and
-// blocks only when the loads have ended.
+// Returns the first sequence in the order of the policy that waits in the queue and whose tenant
+// has at least the claim `least`. Returns nullptr if there is none.
+Sequence* Scheduler::FirstWithClaim(SlotClaim least) const {
+  Sequence* first = nullptr;
+  for (const int32_t tenant : waiting_.tenants()) {
+    Sequence& front = waiting_.of(tenant).front();
+    if (policy_->ClaimOf(front.standing, num_running()) < least) continue;
+    if (first == nullptr || policy_->GoesBefore(front.standing, first->standing)) first = &front;
+  }
+  return first;
+}
+
+// Returns the running sequence to preempt so that a tenant gets its share of the running sequences
+// (MayDisplace). Returns nullptr if there is none. Prefers the tenant that is first in the order of
+// the policy. If another tenant gets the slot, sets `slot_tenant_` to this tenant. If a tier has
+// chunks of the next sequence of the tenant, starts their loads instead: the sequence needs a slot
+// and blocks only when the loads have ended.
 Sequence* Scheduler::FindDisplaced() {
   if (options_.scheduling == SchedulingKind::kFcfs || shares_.num_active() < 2) return nullptr;
   if (waiting_.empty() || running_.empty()) return nullptr;
-  Sequence* next = nullptr;
-  for (const int32_t tenant : waiting_.tenants()) {
-    Sequence& front = waiting_.of(tenant).front();
-    if (next == nullptr || policy_->GoesBefore(front.standing, next->standing)) next = &front;
-  }
   const bool has_slot = num_running() < options_.running_max;
   if (has_slot && !is_blocked_) return nullptr;
+  const Sequence* first = FirstWithClaim(SlotClaim::kNone);
+  // If the first sequence lacks blocks, no other sequence may take the blocks of a victim.
+  Sequence* next = FirstWithClaim(is_blocked_ ? SlotClaim::kNone : SlotClaim::kPart);
+  Sequence* victim = next == nullptr ? nullptr : FindVictimFor(*next);
+  if (victim == nullptr && !is_blocked_) {
+    // A later tenant may have a victim only if its claim is greater.
+    const Sequence* failed = std::exchange(next, FirstWithClaim(SlotClaim::kWhole));
+    if (next != nullptr && next != failed) victim = FindVictimFor(*next);
+  }
+  if (victim == nullptr) return nullptr;
+  if (tier_ != nullptr && next->table.blocks.empty()) {
+    RefreshMatch(*next);
+    const int32_t num_found = std::max(next->match.num_tokens, LoadedEnd(*next));
+    if (StartLoads(*next, num_found) != LoadStart::kNone) return nullptr;
+  }
+  if (next != first) slot_tenant_ = next->standing.tenant;
+  return victim;
+}
+
+// Returns the running sequence to preempt so that the waiting sequence `next` can start
+// (MayDisplace). Returns nullptr if there is none. Skips sequences that were preempted
+// preemptions_max times, unless all are such sequences.
+Sequence* Scheduler::FindVictimFor(const Sequence& next) const {
   const bool includes_spared = WereAllPreemptedOften();
   Sequence* victim = nullptr;
   for (Sequence* sequence : running_) {
@@ -137,16 +167,13 @@ Sequence* Scheduler::FindDisplaced() {
     // Skip sequences that were admitted while an earlier sequence did not fit (is_passing).
     // HeadFitsWithout decides about preemptions of these sequences.
     if (is_blocked_ && sequence->is_passing) continue;
-    if (!policy_->MayDisplace(next->standing, sequence->standing, num_running())) continue;
+    if (!policy_->MayDisplace(next.standing, sequence->standing, num_running())) continue;
     // A preemption of `sequence` would not help, because `sequence` would start again before
     // `next`.
-    if (ReturnsBefore(*sequence, next->standing)) continue;
+    if (ReturnsBefore(*sequence, next.standing)) continue;
     if (victim == nullptr || IsPreemptedBefore(*sequence, *victim)) victim = sequence;
   }
-  if (victim == nullptr || tier_ == nullptr || !next->table.blocks.empty()) return victim;
-  RefreshMatch(*next);
-  const int32_t num_found = std::max(next->match.num_tokens, LoadedEnd(*next));
-  return StartLoads(*next, num_found) == LoadStart::kNone ? victim : nullptr;
+  return victim;
 }
 
 // Returns true if `sequence` was preempted at least preemptions_max times. Such a sequence is

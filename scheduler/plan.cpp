@@ -36,6 +36,7 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   plan.Clear();
   ++plan_number_;
   lacks_blocks_ = false;
+  slot_tenant_ = -1;
   num_tries_ = num_parks_ = 0;
   first_token_due_ = kNoDeadline;
   started_shape_ = {};

@@ -442,7 +442,9 @@ class Scheduler {
   // cache (make_room.cpp).
   bool MakeRoom(StepPlan& plan, Survey& survey);
   bool HeadFitsWithout(const Survey& survey, int32_t& num_passing) const;
+  Sequence* FirstWithClaim(SlotClaim least) const;
   Sequence* FindDisplaced();
+  Sequence* FindVictimFor(const Sequence& next) const;
   bool HasPassedHead(const Sequence& sequence) const;
   Sequence* LastPassing() const;
   bool PassingTakesPromised(const Survey& survey) const;
@@ -523,6 +525,9 @@ class Scheduler {
   // for the next part of its loads. Never preempted.
   Sequence* earliest_ = nullptr;
   Sequence* head_ = nullptr;  // see head()
+  // The tenant whose next sequence starts before those of all other tenants in this plan, because a
+  // sequence was preempted for the share of the tenant. -1: the policy chooses the tenant.
+  int32_t slot_tenant_ = -1;
   int32_t num_promised_ = 0;  // free blocks that the prompts of running sequences will need
   // Counts of this plan. num_tries_: failed attempts to admit a sequence after the head (the first
   // waiting sequence, which does not fit into the cache). num_parks_: sequences that began to wait

@@ -131,7 +131,7 @@ BUGS = CACHE_BUGS + [
         "if (sequence.group->num_unended > 0) {", "if (true) {", test="scheduler_test"),
     Bug("a sequence is preempted for a request of another tenant, but starts again before this request",
         "scheduler/make_room.cpp",
-        "if (ReturnsBefore(*sequence, next->standing)) continue;", "", test="scheduler_test"),
+        "if (ReturnsBefore(*sequence, next.standing)) continue;", "", test="scheduler_test"),
     Bug("a small sequence is preempted for a large request, but starts again before the large request",
         "scheduler/make_room.cpp",
         "&& !ReturnsBefore(sequence, head_->standing)", "", test="scheduler_test"),
@@ -256,6 +256,10 @@ BUGS = CACHE_BUGS + [
         "if (!sequence->is_passing) return sequence; if (first == nullptr) first = sequence;", "return sequence;"),
     Bug("the running sequence that started first may get no prompt token in a step", "scheduler/plan.cpp",
         "num_reserved_tokens_ = 1;", ""),
+    Bug("a tenant does not get its share of the running sequences while a tenant that has its share is first in the order", "scheduler/make_room.cpp",
+        "FirstWithClaim(is_blocked_ ? SlotClaim::kNone : SlotClaim::kPart);", "FirstWithClaim(SlotClaim::kNone); if (next != nullptr) return FindVictimFor(*next);", test="scheduler_test"),
+    Bug("a sequence is preempted for the share of a tenant, and another tenant starts a sequence", "scheduler/make_room.cpp",
+        "if (next != first) slot_tenant_ = next->standing.tenant;", "(void)first;", test="scheduler_test"),
     Bug("for the share of another tenant, a sequence that was preempted `--preemptions-max` times is preempted although another sequence was preempted less often",
         "scheduler/make_room.cpp",
         "if (!includes_spared && WasPreemptedOften(*sequence)) continue;", "", test="scheduler_test"),
@@ -467,5 +471,5 @@ BUGS = CACHE_BUGS + [
         "const int32_t num_hit = std::min(sequence.num_hit_tokens - sequence.num_loaded_tokens, num_prompt);", test="scheduler_test"),
 
     Bug("a running sequence is preempted for a request that first waits for loads", "scheduler/make_room.cpp",
-        "return StartLoads(*next, num_found) == LoadStart::kNone ? victim : nullptr;", "(void)num_found; return victim;", test="scheduler_test"),
+        "if (StartLoads(*next, num_found) != LoadStart::kNone) return nullptr;", "(void)num_found;", test="scheduler_test"),
 ] + TIER_BUGS + SERVER_BUGS

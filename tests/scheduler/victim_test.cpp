@@ -89,6 +89,27 @@ TEST(DisplacementTest, TwoTenantsDoNotPreemptEachOtherInEveryStep) {
   EXPECT_LE(num_preemptions, 2);
 }
 
+// Three tenants with equal weights share six slots, two each. Tenant 3 holds all slots when the
+// other tenants arrive. The long prompt of request 20 increases the service of tenant 2, so that
+// tenant 1 is first in the order of the policy, but tenant 1 soon has its share of the slots.
+TEST(DisplacementTest, ATenantThatIsNotFirstGetsItsShareOfTheSlots) {
+  SchedulerFixture fixture({.num_blocks = 4096, .block_size = 4},
+                           {.step_tokens_max = 64, .running_max = 6});
+  for (uint64_t id = 30; id < 36; ++id) fixture.Add(AskAs(3, id, 4, 1000));
+  fixture.Step();
+  for (uint64_t id = 20; id < 26; ++id) {
+    fixture.Add(AskAs(1, id - 10, 4, 1000));
+    fixture.Add(AskAs(2, id, id == 20 ? 400 : 4, 1000));
+  }
+  const TenantShares& shares = fixture.scheduler.shares();
+  const int32_t first = 1, second = 2, third = 0;  // indices in the order of arrival
+  while (shares.service(second) <= shares.service(first) + 300) fixture.Step();
+  while (shares.service(third) <= shares.service(second)) fixture.Step();
+  ASSERT_LT(shares.service(first), shares.service(second));
+  fixture.Step();
+  for (const int32_t tenant : {first, second, third}) EXPECT_EQ(shares.num_running(tenant), 2);
+}
+
 // Tenant 1 runs the requests 1, 2 and 3 in four slots, and tenant 3 runs request 4. Then tenant 2
 // needs a slot. Request 1 started first, and is never preempted. Tenant 3 has its share only.
 TEST(DisplacementTest, ASequenceThatWasPreemptedOftenLosesItsSlotOnlyIfAllWere) {
