@@ -23,6 +23,7 @@ TenantShares::TenantShares(const ShareOptions& options) : options_(options) {
 int32_t TenantShares::Enter(uint64_t id) {
   const int32_t index = FindIndex(id);
   Tenant& tenant = At(index);
+  if (tenant.num_waiting == 0) tenant.service = std::max(tenant.service, StartOfWaiting());
   if (tenant.num_requests == 0) {
     ++num_active_;
     active_weight_ += tenant.weight;
@@ -41,7 +42,6 @@ void TenantShares::Leave(int32_t index) {
 
 void TenantShares::CountWaiting(int32_t index, int32_t change) {
   Tenant& tenant = At(index);
-  if (tenant.num_waiting == 0) tenant.service = std::max(tenant.service, StartOfWaiting());
   tenant.num_waiting += change;
   INCIPIT_CHECK(tenant.num_waiting >= 0);
   if (tenant.num_waiting == 0) last_index_ = index;

@@ -40,16 +40,18 @@ struct ShareOptions {
 // divided by the weight of the tenant. The policy `fair` serves the tenant with the smallest
 // counter first (Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024).
 //
-// A tenant is active while the scheduler has requests of the tenant. A tenant whose first sequence
-// begins to wait gets at least the smallest counter of all tenants with waiting sequences. So a
-// tenant gains no credit while nothing of it waits, even if some of its sequences run. Enter may
-// allocate memory; all other functions do not.
+// A tenant is active while the scheduler has requests of the tenant. If a request arrives while no
+// sequence of its tenant waits, the tenant gets at least the smallest counter of all tenants with
+// waiting sequences. So a tenant gains no credit while nothing of it waits, even if some of its
+// sequences run. A preempted sequence does not raise the counter: its tenant keeps the refund of
+// the prompt tokens that were not computed. Enter may allocate memory; all other functions do not.
 class TenantShares {
  public:
   explicit TenantShares(const ShareOptions& options);
 
-  // Registers a request of tenant `id` (Request::tenant). Returns the index of the tenant, which is
-  // valid until Leave was called for each of the tenant's requests.
+  // Registers a request of tenant `id` (Request::tenant), before its first sequence waits. May
+  // raise the counter of the tenant. Returns the index of the tenant, which is valid until Leave
+  // was called for each of the tenant's requests.
   int32_t Enter(uint64_t id);
   // Removes a request of the tenant `index`.
   void Leave(int32_t index);
@@ -69,8 +71,7 @@ class TenantShares {
   double PriceOfPrompt(int32_t index, int64_t num_tokens) const {
     return options_.prompt_price * static_cast<double>(num_tokens) / At(index).weight;
   }
-  // Counts a sequence of the tenant that begins (1) or ceases (-1) to wait. May raise the counter
-  // of the tenant.
+  // Counts a sequence of the tenant that begins (1) or ceases (-1) to wait.
   void CountWaiting(int32_t index, int32_t change);
   // Counts a sequence of the tenant that starts (1) or stops (-1) to hold blocks.
   void CountRunning(int32_t index, int32_t change) { At(index).num_running += change; }
@@ -89,9 +90,9 @@ class TenantShares {
   uint64_t id(int32_t index) const { return At(index).id; }
 
   // Returns the service that tenants received since the previous call of TakeServices: the price of
-  // their tokens divided by their weight. Does not contain the amounts by which CountWaiting raises
-  // counters. No element is negative. If refunds exceed the charges, later results are
-  // smaller by the difference.
+  // their tokens divided by their weight. Does not contain the amounts by which Enter raises
+  // counters. No element is negative. If refunds exceed the charges, later results are smaller by
+  // the difference.
   ServiceTotals TakeServices();
 
  private:

@@ -91,6 +91,19 @@ TEST(TenantSharesTest, ATenantWithoutWaitingSequencesGainsNoCredit) {
   EXPECT_DOUBLE_EQ(shares.service(c), 0);
 }
 
+// The sequence of tenant 1 is preempted, and its prompt tokens are refunded.
+TEST(TenantSharesTest, APreemptedSequenceDoesNotRaiseTheCounterOfItsTenant) {
+  TenantShares shares(ShareOptions{});
+  const int32_t a = EnterWaiting(shares, 1);
+  shares.CountWaiting(a, -1);
+  shares.ChargePrompt(a, 100);
+  const int32_t b = EnterWaiting(shares, 2);
+  EXPECT_DOUBLE_EQ(shares.service(b), 100);
+  shares.ChargePrompt(a, -60);
+  shares.CountWaiting(a, 1);
+  EXPECT_DOUBLE_EQ(shares.service(a), 40);
+}
+
 TEST(TenantSharesTest, ATenantThatReturnsKeepsADebt) {
   TenantShares shares(ShareOptions{});
   const int32_t a = EnterWaiting(shares, 1);
