@@ -56,23 +56,33 @@ bool Scheduler::MakeRoom(StepPlan& plan, Survey& survey) {
 // Returns true if the head (the first waiting sequence) does not fit into the cache now, but would
 // fit without the passing sequences. A passing sequence was admitted while an earlier sequence did
 // not fit. Sets `num_passing` to the number of necessary preemptions. Keeps free blocks for the
-// next tokens of decoding sequences.
-bool Scheduler::HeadFitsWithout(const Survey& survey, int32_t& num_passing) const {
+// next tokens of decoding sequences. A block that several passing sequences share becomes free when
+// all of them are preempted.
+bool Scheduler::HeadFitsWithout(const Survey& survey, int32_t& num_passing) {
   if (head_ == nullptr) return false;
   int32_t num_needed = cache_.BlocksNeeded(head_->table, {}, head_->num_tokens()) +
                        survey.num_decode_blocks - NumAvailable();
   if (num_needed <= 0) return false;
-  for (auto it = running_.rbegin(); it != running_.rend() && num_needed > 0; ++it) {
+  const auto num_leaving = [this](BlockId id) -> int32_t& {
+    return num_leaving_[static_cast<size_t>(id)];
+  };
+  auto it = running_.rbegin();
+  for (; it != running_.rend() && num_needed > 0; ++it) {
     const Sequence& sequence = **it;
     if (!HasPassedHead(sequence)) continue;
     for (const BlockId id : sequence.table.blocks) {
-      num_needed -= cache_.pool().num_users(id) == 1;
+      num_needed -= ++num_leaving(id) == cache_.pool().num_users(id);
     }
     if (IsDecoding(sequence)) num_needed -= NumBlocksForOne(sequence);
     if (sequence.num_missing() > 1) {
       num_needed -= cache_.BlocksNeeded(sequence.table, {}, sequence.num_tokens());
     }
     ++num_passing;
+  }
+  while (it != running_.rbegin()) {
+    const Sequence& sequence = **--it;
+    if (!HasPassedHead(sequence)) continue;
+    for (const BlockId id : sequence.table.blocks) num_leaving(id) = 0;
   }
   return num_needed <= 0;
 }

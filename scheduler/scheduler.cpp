@@ -23,7 +23,8 @@ Scheduler::Scheduler(const SchedulerOptions& options, KvCacheManager& cache, Pre
       tier_(tier),
       shares_(options.shares),
       policy_(MakeSchedulingPolicy(options.scheduling, shares_)),
-      waiting_(options.reorder_window) {
+      waiting_(options.reorder_window),
+      num_leaving_(static_cast<size_t>(cache.num_blocks())) {
   INCIPIT_CHECK(options.step_tokens_max > 0 && options.running_max > 0 &&
                 options.running_max <= kBlockUsersMax && options.steps_in_flight_max > 0 &&
                 options.steps_in_flight_max <= kStepsInFlightMax);

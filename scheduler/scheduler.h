@@ -441,7 +441,7 @@ class Scheduler {
   // Functions for preemption, and for the head: the waiting sequence that does not fit into the
   // cache (make_room.cpp).
   bool MakeRoom(StepPlan& plan, Survey& survey);
-  bool HeadFitsWithout(const Survey& survey, int32_t& num_passing) const;
+  bool HeadFitsWithout(const Survey& survey, int32_t& num_passing);
   Sequence* FirstWithClaim(SlotClaim least) const;
   Sequence* FindDisplaced();
   Sequence* FindVictimFor(const Sequence& next) const;
@@ -528,6 +528,9 @@ class Scheduler {
   // The tenant whose next sequence starts before those of all other tenants in this plan, because a
   // sequence was preempted for the share of the tenant. -1: the policy chooses the tenant.
   int32_t slot_tenant_ = -1;
+  // For each block: number of its users that HeadFitsWithout considers to preempt. All 0 outside
+  // HeadFitsWithout.
+  std::vector<int32_t> num_leaving_;
   int32_t num_promised_ = 0;  // free blocks that the prompts of running sequences will need
   // Counts of this plan. num_tries_: failed attempts to admit a sequence after the head (the first
   // waiting sequence, which does not fit into the cache). num_parks_: sequences that began to wait

@@ -32,8 +32,31 @@ struct Arrival {
   Request request;
 };
 
-// Returns requests with different tokens and random lengths, which arrive within 30 steps.
-std::vector<Arrival> RandomArrivals(uint64_t seed) {
+// The policy and the kind of requests of a run.
+struct HeadCase {
+  const char* name = "one tenant";
+  SchedulingKind scheduling = SchedulingKind::kFcfs;
+  bool shares_prefixes = false;  // true: the cache is on, and prompts begin with one of 3 texts
+  int32_t num_tenants = 1;
+
+  // True if the order of the waiting requests changes with the services of tenants.
+  bool changes_order() const { return scheduling == SchedulingKind::kFair && num_tenants > 1; }
+};
+
+// Gives the requests of `arrivals` random tenants and, if `kind` says so, shared prefixes.
+void AddTenantsAndPrefixes(uint64_t seed, const HeadCase& kind, std::vector<Arrival>& arrivals) {
+  Numbers numbers(seed + 3000000);
+  for (Arrival& arrival : arrivals) {
+    std::vector<TokenId>& prompt = arrival.request.prompt;
+    arrival.request.tenant = static_cast<uint64_t>(numbers.Below(kind.num_tenants));
+    if (!kind.shares_prefixes) continue;
+    const auto num_shared = static_cast<size_t>(4 * (1 + numbers.Below(12)));
+    std::fill_n(prompt.begin(), std::min(prompt.size(), num_shared), 1000 + numbers.Below(3));
+  }
+}
+
+// Returns requests with random lengths, which arrive within 30 steps.
+std::vector<Arrival> RandomArrivals(uint64_t seed, const HeadCase& kind) {
   Numbers numbers(seed);
   std::vector<Arrival> arrivals;
   const int32_t num_requests = 10 + numbers.Below(40);
@@ -44,6 +67,7 @@ std::vector<Arrival> RandomArrivals(uint64_t seed) {
                         .request = SchedulerFixture::Ask(static_cast<uint64_t>(i) + 1, num_prompt,
                                                          1 + numbers.Below(40), i + 1)});
   }
+  AddTenantsAndPrefixes(seed, kind, arrivals);
   std::ranges::stable_sort(arrivals, {}, &Arrival::step);
   return arrivals;
 }
@@ -55,15 +79,19 @@ struct HeadStart {
   // True if no preempted request became the head (the first request that did not fit) before
   // request `head` started.
   bool is_only_head = true;
+  // True if no other event than an admission after the head changed the order of the requests
+  // (HeadFixture::keeps_order).
+  bool keeps_order = true;
 };
 
 uint64_t IdOf(const Sequence& sequence) { return static_cast<uint64_t>(sequence.request().id); }
 
 class HeadFixture : public OverlapFixture {
  public:
-  HeadFixture(uint64_t seed, bool passing, int32_t steps_in_flight = 1)
-      : OverlapFixture(RandomCache(seed), RandomLimits(seed, passing), steps_in_flight),
-        arrivals_(RandomArrivals(seed)) {}
+  HeadFixture(uint64_t seed, bool passing, int32_t steps_in_flight = 1, const HeadCase& kind = {})
+      : OverlapFixture(RandomCache(seed, kind), RandomLimits(seed, passing, kind), steps_in_flight),
+        arrivals_(RandomArrivals(seed, kind)),
+        kind_(kind) {}
 
   // Adds the requests that arrive at or before step number `num_steps`. Then plans steps until the
   // maximum number of steps is in flight, and commits the oldest step.
@@ -72,16 +100,44 @@ class HeadFixture : public OverlapFixture {
          ++num_arrived_) {
       Add(arrivals_[num_arrived_].request);
     }
+    const std::set<uint64_t> others = NotPassing();
     BeginAndEnd([this] { NoteHead(); });
     Collect();
+    if (first_head_ != 0) CompareOrder(others);
   }
   bool has_ended() const { return num_arrived_ == arrivals_.size() && scheduler.idle(); }
   // Id of the first request that did not fit into the cache; 0: all requests fitted.
   uint64_t first_head() const { return first_head_; }
   // True if no other request became the head.
   bool is_only_head() const { return is_only_head_; }
+  // True if, since the first request did not fit, no sequence was preempted except sequences that
+  // had passed the head. With several tenants and kFair, also no request of another tenant has
+  // started before the head in its turn. The services of tenants determine such events, and
+  // requests that pass the head change the services.
+  bool keeps_order() const { return keeps_order_; }
 
  private:
+  // Returns the ids of the running requests that have not passed the head.
+  std::set<uint64_t> NotPassing() const {
+    std::set<uint64_t> ids;
+    for (const Sequence* sequence : scheduler.running()) {
+      if (!sequence->is_passing) ids.insert(IdOf(*sequence));
+    }
+    return ids;
+  }
+  // Compares the running requests with those before the step, of which `others` had not passed the
+  // head.
+  void CompareOrder(const std::set<uint64_t>& others) {
+    std::set<uint64_t> running;
+    for (const Sequence* sequence : scheduler.running()) running.insert(IdOf(*sequence));
+    for (const uint64_t id : others) {
+      keeps_order_ &= running.contains(id) || OutputOf(id).finish.has_value();
+    }
+    if (!kind_.changes_order()) return;
+    for (const uint64_t id : NotPassing()) {
+      keeps_order_ &= others.contains(id) || id == first_head_;
+    }
+  }
   void NoteHead() {
     const Sequence* head = scheduler.head();
     if (head == nullptr) return;
@@ -89,15 +145,17 @@ class HeadFixture : public OverlapFixture {
     if (first_head_ == 0) first_head_ = id;
     is_only_head_ &= id == first_head_;
   }
-  static KvCacheOptions RandomCache(uint64_t seed) {
+  static KvCacheOptions RandomCache(uint64_t seed, const HeadCase& kind) {
     Numbers numbers(seed + 1000000);
-    return {.num_blocks = 60 + numbers.Below(40), .block_size = 4, .prefix_cache = false};
+    return {.num_blocks = 60 + numbers.Below(40),
+            .block_size = 4,
+            .prefix_cache = kind.shares_prefixes};
   }
-  static SchedulerOptions RandomLimits(uint64_t seed, bool passing) {
+  static SchedulerOptions RandomLimits(uint64_t seed, bool passing, const HeadCase& kind) {
     Numbers numbers(seed + 2000000);
     return {.step_tokens_max = 16 + numbers.Below(100),
             .running_max = 4 + numbers.Below(12),
-            .scheduling = SchedulingKind::kFcfs,
+            .scheduling = kind.scheduling,
             .long_prefill_tokens = 1 + numbers.Below(32),
             .passing = passing};
   }
@@ -106,15 +164,19 @@ class HeadFixture : public OverlapFixture {
   size_t num_arrived_ = 0;
   uint64_t first_head_ = 0;
   bool is_only_head_ = true;
+  bool keeps_order_ = true;
+  HeadCase kind_;
 };
 
-HeadStart RunUntilHeadStarts(uint64_t seed, bool passing, int32_t steps_in_flight) {
-  HeadFixture fixture(seed, passing, steps_in_flight);
+HeadStart RunUntilHeadStarts(uint64_t seed, bool passing, int32_t steps_in_flight,
+                             const HeadCase& kind = {}) {
+  HeadFixture fixture(seed, passing, steps_in_flight, kind);
   HeadStart start;
   for (; !fixture.has_ended(); ++start.num_steps) {
     fixture.ArriveAndStep(start.num_steps);
     start.head = fixture.first_head();
     start.is_only_head = fixture.is_only_head();
+    start.keeps_order = fixture.keeps_order();
     if (start.head != 0 && fixture.admissions.contains(start.head)) break;
   }
   return start;
@@ -143,6 +205,39 @@ void ExpectStartsInTime(int32_t steps_in_flight) {
 TEST(HeadTest, StartsAtMostTwoStepsLaterThanWithoutPassing) { ExpectStartsInTime(1); }
 
 TEST(HeadTest, StartsAtMostThreeStepsLaterWithTwoStepsInFlight) { ExpectStartsInTime(2); }
+
+// The policies, with several tenants and with prefixes that requests share.
+const HeadCase kHeadCases[] = {
+    {.name = "fcfs, prefixes", .shares_prefixes = true},
+    {.name = "fair", .scheduling = SchedulingKind::kFair},
+    {.name = "fair, tenants", .scheduling = SchedulingKind::kFair, .num_tenants = 3},
+    {.name = "fair, prefixes", .scheduling = SchedulingKind::kFair, .shares_prefixes = true},
+    {.name = "fair, prefixes and tenants",
+     .scheduling = SchedulingKind::kFair,
+     .shares_prefixes = true,
+     .num_tenants = 3},
+};
+
+// As above. Also leaves out seeds for which the order of the requests changes in one of the runs,
+// because the runs then differ for other reasons.
+TEST(HeadTest, StartsInTimeWithTenantsAndSharedPrefixes) {
+  for (const HeadCase& kind : kHeadCases) {
+    for (const int32_t steps_in_flight : {1, 2}) {
+      SCOPED_TRACE(testing::Message() << kind.name << ", " << steps_in_flight << " in flight");
+      int32_t num_heads = 0;
+      for (uint64_t seed = 1; seed <= 250; ++seed) {
+        const HeadStart without = RunUntilHeadStarts(seed, false, steps_in_flight, kind);
+        const HeadStart with = RunUntilHeadStarts(seed, true, steps_in_flight, kind);
+        ASSERT_EQ(with.head, without.head) << "seed " << seed;
+        if (with.head == 0 || !without.is_only_head || !with.is_only_head) continue;
+        if (!without.keeps_order || !with.keeps_order) continue;
+        ++num_heads;
+        EXPECT_LE(with.num_steps, without.num_steps + 1 + steps_in_flight) << "seed " << seed;
+      }
+      EXPECT_GT(num_heads, 10);
+    }
+  }
+}
 
 TEST(HeadTest, NoSequenceIsPreemptedWhileASequenceThatPassedTheHeadKeepsItsBlocks) {
   int32_t num_preempted = 0;
