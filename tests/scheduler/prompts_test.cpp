@@ -2,6 +2,9 @@
 // prompt, and the limits for the duration of a step.
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "tests/scheduler/overlap_fixture.h"
 #include "tests/scheduler/scheduler_fixture.h"
 
 namespace incipit {
@@ -19,6 +22,80 @@ TEST(PromptsTest, AShortPromptBehindALongOneStartsAtOnce) {
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 2048)));
   fixture.Add(SchedulerFixture::Ask(2, 64, 1, 2));
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 64), Pair(1, 2048 - 64)));
+}
+
+// Plans and commits steps. A step takes 2 ms, and 50 us more for each prompt token and each
+// decoding sequence.
+class TimedOverlapFixture : public OverlapFixture {
+ public:
+  using OverlapFixture::OverlapFixture;
+
+  // Plans steps until the maximum number of steps is in flight, and commits the oldest step.
+  // Returns the ids of the requests that the planned steps compute.
+  std::set<uint64_t> TimedStep() {
+    std::set<uint64_t> planned;
+    BeginAndEnd([&] {
+      if (scheduler.num_in_flight() == 0) return;
+      for (const StepPlan::Item& item : newest().plan.items) {
+        planned.insert(static_cast<uint64_t>(item.sequence->request().id));
+      }
+      const StepShape& shape = steps[static_cast<size_t>(oldest)].plan.shape;
+      duration =
+          std::chrono::microseconds(2000 + 50 * (shape.num_decoding + shape.num_prompt_tokens));
+    });
+    return planned;
+  }
+  // Adds a request of `tenant` and returns its id.
+  uint64_t AddPrompt(int32_t num_prompt, int32_t num_output, uint64_t tenant) {
+    const uint64_t id = ++num_added_;
+    Request request = Ask(id, num_prompt, num_output, static_cast<TokenId>(id));
+    request.tenant = tenant;
+    Add(std::move(request));
+    return id;
+  }
+  // Runs prompts of different lengths, from which the scheduler learns the durations of steps. Then
+  // lets 8 sequences of two tenants decode.
+  void TrainAndDecode() {
+    for (int32_t i = 0; i < 60; ++i) {
+      AddPrompt(20 + 7 * i, 5, static_cast<uint64_t>(i % 2));
+      TimedStep();
+    }
+    while (!scheduler.idle()) TimedStep();
+    ASSERT_TRUE(scheduler.step_times().trained());
+    for (uint64_t i = 0; i < 8; ++i) AddPrompt(50, 2000, i % 2);
+    for (int32_t step = 0; step < 20; ++step) TimedStep();
+  }
+  // Runs steps until all requests `ids` have started, but at most `num_steps` steps. Returns true
+  // if all requests have started.
+  bool StartWithin(int32_t num_steps, std::set<uint64_t> ids) {
+    for (; num_steps > 0 && !ids.empty(); --num_steps) {
+      for (const uint64_t id : TimedStep()) ids.erase(id);
+    }
+    return ids.empty();
+  }
+
+ private:
+  uint64_t num_added_ = 0;
+};
+
+TEST(PromptsTest, ShortPromptsBehindALongOneStartWithinFourStepsWhileSequencesDecode) {
+  for (const SchedulingKind scheduling : {SchedulingKind::kFcfs, SchedulingKind::kFair}) {
+    for (const int32_t steps_in_flight : {1, 2}) {
+      SCOPED_TRACE(testing::Message() << "policy " << static_cast<int>(scheduling) << ", "
+                                      << steps_in_flight << " steps in flight");
+      TimedOverlapFixture fixture(
+          {.num_blocks = 16'384, .block_size = 4},
+          {.step_tokens_max = 2048, .running_max = 64, .scheduling = scheduling}, steps_in_flight);
+      fixture.TrainAndDecode();
+      const uint64_t long_id = fixture.AddPrompt(30'000, 1, 0);
+      for (uint64_t round = 0; round < 20; ++round) {
+        const uint64_t first = fixture.AddPrompt(64, 4, round % 2);
+        const uint64_t second = fixture.AddPrompt(64, 4, round / 2 % 2);
+        EXPECT_TRUE(fixture.StartWithin(4, {first, second})) << "round " << round;
+      }
+      EXPECT_TRUE(fixture.OutputOf(long_id).tokens.empty());
+    }
+  }
 }
 
 TEST(PromptsTest, TheOldestPromptGetsAQuarterWhileShorterOnesGoFirst) {
