@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <vector>
+#include <initializer_list>
 
 #include "scheduler/scheduler.h"
 #include "tests/serving_sim/metrics.h"
@@ -13,6 +13,10 @@
 namespace incipit::serving_sim {
 namespace {
 
+// The log of requests that LoadKind::kMooncake reads.
+constexpr const char* kMooncakeTrace =
+    INCIPIT_SOURCE_DIR "/tests/data/traces/mooncake_synthetic_trace.jsonl";
+
 // The figures of all schedulers for one load on one device.
 struct Comparison {
   Metrics ours, chunked;
@@ -21,7 +25,8 @@ struct Comparison {
 
 Comparison Compare(const char* device_name, LoadKind kind, double utilization) {
   const DeviceModel& device = *FindDevice(device_name);
-  const auto load = MakeLoad(device, {.kind = kind, .utilization = utilization});
+  const auto load =
+      MakeLoad(device, {.kind = kind, .utilization = utilization, .trace = kMooncakeTrace});
   EXPECT_TRUE(load.ok()) << load.status();
   Comparison comparison;
   for (const auto& [scheduler, name] : kSchedulerNames) {
@@ -53,6 +58,14 @@ TEST(TargetsTest, GoodputIsAtLeastAThirdHigherThanThatOfTheBestBaseline) {
   }
 }
 
+// On cpu_0.5b, the goal is not reached (docs/scheduler.md).
+TEST(TargetsTest, GoodputIsAtLeastAThirdHigherIfOneTenantSendsABurst) {
+  for (const double utilization : {0.5, 0.7, 0.95}) {
+    const Comparison comparison = Compare("h100_8b", LoadKind::kHeavyBurst, utilization);
+    EXPECT_GE(comparison.ours.goodput, 1.3 * comparison.best_goodput) << utilization;
+  }
+}
+
 TEST(TargetsTest, ShortPromptsBehindLongOnesWaitATenthOfTheTimeOnTheCpu) {
   for (const double utilization : {0.5, 0.7, 0.95}) {
     const Comparison comparison = Compare("cpu_0.5b", LoadKind::kLongAndShort, utilization);
@@ -61,16 +74,29 @@ TEST(TargetsTest, ShortPromptsBehindLongOnesWaitATenthOfTheTimeOnTheCpu) {
   }
 }
 
-TEST(TargetsTest, ThroughputIsAtMostThreePercentLowerThanThatOfTheBestBaseline) {
+void ExpectThroughput(std::initializer_list<LoadKind> loads,
+                      std::initializer_list<double> utilizations) {
   for (const char* device : kDeviceNames) {
-    for (const LoadKind kind : {LoadKind::kSteady, LoadKind::kLongAndShort, LoadKind::kHeavyRate}) {
-      for (const double utilization : {0.7, 0.95}) {
+    for (const LoadKind kind : loads) {
+      for (const double utilization : utilizations) {
         const Comparison comparison = Compare(device, kind, utilization);
         EXPECT_GE(comparison.ours.throughput, 0.97 * comparison.best_throughput)
             << device << " load " << static_cast<int>(kind) << " at " << utilization;
       }
     }
   }
+}
+
+TEST(TargetsTest, ThroughputIsAtMostThreePercentLowerThanThatOfTheBestBaseline) {
+  ExpectThroughput({LoadKind::kSteady, LoadKind::kLongAndShort, LoadKind::kHeavyRate}, {0.7, 0.95});
+}
+
+TEST(TargetsTest, ThroughputIsAtMostThreePercentLowerIfRequestsArriveInBursts) {
+  ExpectThroughput({LoadKind::kBursty, LoadKind::kHeavyBurst}, {0.95});
+}
+
+TEST(TargetsTest, ThroughputIsAtMostThreePercentLowerWithTheLogOfMooncake) {
+  ExpectThroughput({LoadKind::kMooncake}, {0.7, 0.95});
 }
 
 TEST(TargetsTest, BackloggedTenantsGetEqualServiceAndFewOvertakes) {
