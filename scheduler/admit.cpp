@@ -26,7 +26,7 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
   // the number of free blocks has not increased since the previous call.
   if (is_blocked_ && !has_arrivals_ && !is_head_new && NumAvailable() <= num_available_) return 0;
   is_blocked_ = head_ != nullptr && head_->tried_in_plan == plan_number_;
-  if (is_blocked_ && !options_.passing) return 0;
+  if (is_blocked_ && (!options_.passing || !HoldHead())) return 0;
   int32_t num_tokens = 0;
   while (num_tokens < room && num_running() < options_.running_max) {
     const auto [first, next] = NextToAdmit(missing_max);
@@ -68,7 +68,7 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
     } else if (next == first) {
       is_blocked_ = true;
       SetHead(next);
-      if (!options_.passing || waiting_.size() == 1 || (!is_held && !HoldHead())) break;
+      if (!options_.passing || waiting_.size() == 1 || !HoldHead()) break;
     }
   }
   num_available_ = NumAvailable();

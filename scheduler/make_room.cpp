@@ -272,9 +272,10 @@ void Scheduler::SetHead(Sequence* sequence) {
 }
 
 // Makes the head (the first waiting sequence, which did not fit into the cache) a user of the
-// blocks of its cached prefix. These blocks are then not evicted. Returns false if running prompts
-// or the reserve for decoding may need these blocks.
+// blocks of its cached prefix, unless it already is. These blocks are then not evicted. Returns
+// false if running prompts or the reserve for decoding may need these blocks.
 bool Scheduler::HoldHead() {
+  if (!head_->table.blocks.empty()) return true;
   RefreshMatch(*head_);
   if (head_->match.num_idle > NumAvailable()) return false;
   if (head_->match.num_tokens == 0) return true;

@@ -101,7 +101,14 @@ class HeadFixture : public OverlapFixture {
       Add(arrivals_[num_arrived_].request);
     }
     const std::set<uint64_t> others = NotPassing();
-    BeginAndEnd([this] { NoteHead(); });
+    const Sequence* head = scheduler.head();
+    int32_t num_held = HeldTokens(head);
+    BeginAndEnd([&] {
+      NoteHead();
+      if (scheduler.num_in_flight() > 0) CountEvictions(head, num_held);
+      head = scheduler.head();
+      num_held = HeldTokens(head);
+    });
     Collect();
     if (first_head_ != 0) CompareOrder(others);
   }
@@ -115,6 +122,11 @@ class HeadFixture : public OverlapFixture {
   // started before the head in its turn. The services of tenants determine such events, and
   // requests that pass the head change the services.
   bool keeps_order() const { return keeps_order_; }
+  // Number of plans in which sequences passed the head. Number of these plans in which a block that
+  // the head held was evicted, or in which a cached block of the head had no user, so that it could
+  // be evicted. Leaves out plans with preemptions.
+  int32_t num_passing_plans() const { return num_passing_plans_; }
+  int32_t num_evicting_plans() const { return num_evicting_plans_; }
 
  private:
   // Returns the ids of the running requests that have not passed the head.
@@ -124,6 +136,31 @@ class HeadFixture : public OverlapFixture {
       if (!sequence->is_passing) ids.insert(IdOf(*sequence));
     }
     return ids;
+  }
+  ComputedBlocks CachedBlocks(const Sequence& head) {
+    return cache.GetComputedBlocks(head.tokens(), head.table, PartialMatch::kNo);
+  }
+  // Returns the number of tokens in the blocks that `head` holds.
+  int32_t HeldTokens(const Sequence* head) const {
+    return head == nullptr ? 0
+                           : static_cast<int32_t>(head->table.blocks.size()) * cache.block_size();
+  }
+  // Counts the latest plan if sequences have passed the head in the plan. Before the plan, the
+  // sequence `head_before` was the head, and held blocks with `num_held_before` tokens.
+  void CountEvictions(const Sequence* head_before, int32_t num_held_before) {
+    const auto has_passed = [](const StepPlan::Item& item) {
+      const Sequence& sequence = *item.sequence;
+      return sequence.is_passing && sequence.admission_pending && sequence.num_in_flight == 1;
+    };
+    const Sequence* head = scheduler.head();
+    if (head == nullptr || head != head_before || newest().plan.num_preemptions > 0 ||
+        std::ranges::none_of(newest().plan.items, has_passed)) {
+      return;
+    }
+    ++num_passing_plans_;
+    const ComputedBlocks cached = CachedBlocks(*head);
+    const bool is_held = !head->table.blocks.empty() || cached.num_idle == 0;
+    num_evicting_plans_ += !is_held || cached.num_tokens < num_held_before;
   }
   // Compares the running requests with those before the step, of which `others` had not passed the
   // head.
@@ -165,6 +202,7 @@ class HeadFixture : public OverlapFixture {
   uint64_t first_head_ = 0;
   bool is_only_head_ = true;
   bool keeps_order_ = true;
+  int32_t num_passing_plans_ = 0, num_evicting_plans_ = 0;
   HeadCase kind_;
 };
 
@@ -236,6 +274,22 @@ TEST(HeadTest, StartsInTimeWithTenantsAndSharedPrefixes) {
       }
       EXPECT_GT(num_heads, 10);
     }
+  }
+}
+
+TEST(HeadTest, ARequestThatPassesTheHeadEvictsNoBlockThatTheHeadHasMatched) {
+  for (const HeadCase& kind : kHeadCases) {
+    if (!kind.shares_prefixes) continue;
+    int32_t num_passing_plans = 0;
+    for (uint64_t seed = 1; seed <= 100; ++seed) {
+      for (const int32_t steps_in_flight : {1, 2}) {
+        HeadFixture fixture(seed, true, steps_in_flight, kind);
+        for (int32_t step = 0; !fixture.has_ended(); ++step) fixture.ArriveAndStep(step);
+        num_passing_plans += fixture.num_passing_plans();
+        EXPECT_EQ(fixture.num_evicting_plans(), 0) << kind.name << ", seed " << seed;
+      }
+    }
+    EXPECT_GT(num_passing_plans, 500) << kind.name;
   }
 }
 
