@@ -18,15 +18,18 @@ constexpr int32_t kReservedParts = 100;
 // tokens together in this step. Skips sequences with more than `missing_max` tokens to compute.
 // Returns the number of tokens that the admitted sequences compute in this step.
 //
-// The first sequence that does not fit into the cache is stored in `head_`. Later sequences may
-// still be admitted (passing sequences), but may later be preempted so that `head_` fits.
-int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing_max) {
+// The first sequence that does not fit into the cache is stored in `head_`. If `may_pass` is true,
+// later sequences may still be admitted (passing sequences), but may later be preempted so that
+// `head_` fits.
+int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing_max,
+                         bool may_pass) {
   const bool is_head_new = PrepareHead();
   // Return early if no waiting sequence can fit. This is true if the queue has no new sequence and
   // the number of free blocks has not increased since the previous call.
   if (is_blocked_ && !has_arrivals_ && !is_head_new && NumAvailable() <= num_available_) return 0;
   is_blocked_ = head_ != nullptr && head_->tried_in_plan == plan_number_;
-  if (is_blocked_ && (!options_.passing || !HoldHead())) return 0;
+  may_pass &= options_.passing;
+  if (is_blocked_ && (!may_pass || !HoldHead())) return 0;
   int32_t num_tokens = 0;
   while (num_tokens < room && num_running() < options_.running_max) {
     const auto [first, next] = NextToAdmit(missing_max);
@@ -68,7 +71,7 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
     } else if (next == first) {
       is_blocked_ = true;
       SetHead(next);
-      if (!options_.passing || waiting_.size() == 1 || !HoldHead()) break;
+      if (!may_pass || waiting_.size() == 1 || !HoldHead()) break;
     }
   }
   num_available_ = NumAvailable();

@@ -316,6 +316,10 @@ bool Scheduler::IsComputedBefore(const Sequence& a, const Sequence& b) const {
 // 3. The remaining running prompts.
 // 4. The remaining waiting sequences.
 //
+// Passing sequences (admitted while an earlier sequence does not fit into the cache) start only
+// after all running prompts, so that they delay no sequence whose blocks the earlier sequence
+// needs.
+//
 // Reserves a quarter of the tokens for the oldest running prompt (the smallest OrderKey), and the
 // tokens that ReserveForProtected keeps for the protected sequence.
 void Scheduler::AddPrompts(Time now, StepPlan& plan, int32_t room) {
@@ -357,11 +361,11 @@ void Scheduler::AddPrompts(Time now, StepPlan& plan, int32_t room) {
     const int32_t available = room - std::max(for_oldest, for_protected);
     int32_t missing_max = std::max(available, options_.long_prefill_tokens);
     if (next < num_prompts) missing_max = std::min(missing_max, prompts_[next]->num_missing() - 1);
-    room -= Admit(now, plan, available, missing_max);
+    room -= Admit(now, plan, available, missing_max, next == num_prompts);
     room = RoomAfter(plan, room, for_oldest);
   }
   for (; next < num_prompts; ++next) compute(*prompts_[next]);
-  if (may_admit) Admit(now, plan, room, std::numeric_limits<int32_t>::max());
+  if (may_admit) Admit(now, plan, room, std::numeric_limits<int32_t>::max(), true);
 }
 
 // Adds up to `tokens_max` prompt tokens of a running sequence to the plan, or fewer if too few

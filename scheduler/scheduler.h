@@ -367,7 +367,7 @@ class Scheduler {
     Sequence* next = nullptr;
   };
   bool IsTooLate(const Sequence& sequence, int32_t num_missing, const StepPlan& plan) const;
-  int32_t Admit(Time now, StepPlan& plan, int32_t room, int32_t missing_max);
+  int32_t Admit(Time now, StepPlan& plan, int32_t room, int32_t missing_max, bool may_pass);
   bool PrepareHead();
   Candidates NextToAdmit(int32_t missing_max);
   bool IsCandidate(Sequence& sequence, int32_t missing_max);

@@ -246,7 +246,9 @@ TEST(HeadTest, StartsAtMostThreeStepsLaterWithTwoStepsInFlight) { ExpectStartsIn
 
 // The policies, with several tenants and with prefixes that requests share.
 const HeadCase kHeadCases[] = {
+    {.name = "fcfs, tenants", .num_tenants = 3},
     {.name = "fcfs, prefixes", .shares_prefixes = true},
+    {.name = "fcfs, prefixes and tenants", .shares_prefixes = true, .num_tenants = 3},
     {.name = "fair", .scheduling = SchedulingKind::kFair},
     {.name = "fair, tenants", .scheduling = SchedulingKind::kFair, .num_tenants = 3},
     {.name = "fair, prefixes", .scheduling = SchedulingKind::kFair, .shares_prefixes = true},
@@ -317,13 +319,13 @@ TEST(HeadTest, NoSequenceIsPreemptedWhileASequenceThatPassedTheHeadKeepsItsBlock
   EXPECT_GT(num_preempted, 100);
 }
 
-// Request 1 runs, and request 2 does not fit. The 40 later requests do not fit either. Half of them
-// are short, so that both calls of Admit in one plan try some.
+// Request 1 decodes, and request 2 does not fit. The 40 later requests do not fit either. Half of
+// them are short, so that both calls of Admit in one plan try some.
 TEST(HeadTest, OnePlanTriesALimitedNumberOfLaterRequests) {
   SchedulerFixture fixture({.num_blocks = 100, .block_size = 4, .prefix_cache = false},
                            {.step_tokens_max = 64, .running_max = 50});
   fixture.Add(SchedulerFixture::Ask(1, 392, 8, 1));
-  fixture.Step();
+  while (fixture.OutputOf(1).tokens.empty()) fixture.Step();
   std::vector<const SequenceGroup*> groups;
   for (uint64_t id = 2; id <= 42; ++id) {
     const int32_t num_prompt = id == 2 ? 200 : id % 2 == 0 ? 40 : 150;
