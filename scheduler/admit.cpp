@@ -238,7 +238,8 @@ bool Scheduler::MayFit(Sequence& sequence) {
   RefreshMatch(sequence);
   const int32_t num_blocks = cache_.BlocksNeeded(sequence.table, {}, sequence.num_tokens());
   const int32_t num_found = sequence.match.num_tokens / cache_.block_size();
-  return num_blocks - num_found + sequence.match.num_idle <= NumAvailable();
+  // Do not add `num_idle`: other sequences may have begun to use these blocks since the lookup.
+  return num_blocks - num_found <= NumAvailable();
 }
 
 // Returns the number of free blocks that an admission may use. The blocks that running prompts will

@@ -265,7 +265,7 @@ TEST(HeadTest, StartsInTimeWithTenantsAndSharedPrefixes) {
     for (const int32_t steps_in_flight : {1, 2}) {
       SCOPED_TRACE(testing::Message() << kind.name << ", " << steps_in_flight << " in flight");
       int32_t num_heads = 0;
-      for (uint64_t seed = 1; seed <= 250; ++seed) {
+      for (uint64_t seed = 1; seed <= 350; ++seed) {
         const HeadStart without = RunUntilHeadStarts(seed, false, steps_in_flight, kind);
         const HeadStart with = RunUntilHeadStarts(seed, true, steps_in_flight, kind);
         ASSERT_EQ(with.head, without.head) << "seed " << seed;
