@@ -303,7 +303,8 @@ void Engine::Loop::EmitEvents(bool stepped) {
     // submit a new request immediately after these events.
     MutexLock lock(mutex_);
     for (const RequestId id : events.ended) live_.erase(id);
-    if (stepped && !events.ended.empty()) {
+    // If requests wait already, they take the place of the ended requests.
+    if (stepped && !events.ended.empty() && scheduler_.num_waiting() == 0) {
       pause_.Begin(static_cast<int32_t>(events.ended.size()), scheduler_.DecodeStepTime(),
                    clock_.Now());
     }

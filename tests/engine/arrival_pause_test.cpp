@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <thread>
 
 #include "tests/engine/engine_fixture.h"
@@ -68,6 +69,13 @@ TEST(ArrivalPauseTest, ClientsThatReactLateAreRarelyAwaited) {
   EXPECT_GE(NumPauses(pause, 100, milliseconds(1)), 60) << "the clients react in time again";
 }
 
+TEST(ArrivalPauseTest, APauseWithoutDurationDoesNotCount) {
+  ArrivalPause pause(seconds(1));
+  for (int32_t i = 0; i < 10; ++i) pause.Begin(1, Duration{}, kEnd);
+  pause.Begin(1, kStep, kEnd);
+  EXPECT_TRUE(pause.IsWaiting(kEnd));
+}
+
 // Passes a step that is blocked at the gate. The step takes 40 s of the manual clock.
 void PassBlockedStep(EngineFixture& fixture) {
   fixture.clock.Advance(1000 * kStep);
@@ -83,14 +91,20 @@ void PassSteps(EngineFixture& fixture, int32_t count) {
 // The requests 1 and 2 run, and request 1 has ended with the latest step. A pause takes at most 10
 // s of real time.
 struct PauseFixture : EngineFixture {
-  explicit PauseFixture(Duration longest) : EngineFixture(OptionsWith(longest)) {
+  explicit PauseFixture(Duration longest) : PauseFixture(OptionsWith(longest), [](auto&) {}) {}
+  // Calls `act` while request 1 runs.
+  PauseFixture(const EngineOptions& options, const std::function<void(EngineFixture&)>& act)
+      : EngineFixture(options) {
     gate.Close();
     EXPECT_TRUE(Submit(Ask(2, 4, 40)).ok());
     PassSteps(*this, 2);
     gate.WaitForStep();
     EXPECT_TRUE(Submit(Ask(1, 4, 3)).ok());
     PassBlockedStep(*this);
-    PassSteps(*this, 3);
+    gate.WaitForStep();
+    act(*this);
+    PassBlockedStep(*this);
+    PassSteps(*this, 2);
     listener.WaitForEnd(1);
   }
   static EngineOptions OptionsWith(Duration longest) {
@@ -116,6 +130,18 @@ TEST(ArrivalPauseTest, WithoutAPauseTheNextStepBeginsAtOnce) {
   fixture.gate.Pass(1);
   fixture.gate.WaitForStep();
   EXPECT_TRUE(fixture.listener.OutputOf(3).tokens.empty());
+}
+
+// Request 3 waits for a slot before request 1 ends.
+TEST(ArrivalPauseTest, ThereIsNoPauseIfARequestWaits) {
+  EngineOptions options = PauseFixture::OptionsWith(seconds(10));
+  options.scheduler.running_max = 2;
+  PauseFixture fixture(options, [](EngineFixture& engine) {
+    EXPECT_TRUE(engine.Submit(EngineFixture::Ask(3, 4, 5)).ok());
+  });
+  const Time begin = std::chrono::steady_clock::now();
+  PassSteps(fixture, 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(5));
 }
 
 // The pause would take 10 s.
