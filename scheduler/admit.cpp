@@ -28,13 +28,18 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
   // the number of free blocks has not increased since the previous call.
   if (is_blocked_ && !has_arrivals_ && !is_head_new && NumAvailable() <= num_available_) return 0;
   is_blocked_ = head_ != nullptr && head_->tried_in_plan == plan_number_;
-  may_pass &= options_.passing;
-  if (is_blocked_ && (!may_pass || !HoldHead())) return 0;
+  // Hold the cached prefix of the head also if no sequence may pass now, because running prompts
+  // take blocks before the next call.
+  const auto can_pass = [&] { return options_.passing && HoldHead() && may_pass; };
+  if (is_blocked_ && !can_pass()) return 0;
   int32_t num_tokens = 0;
   while (num_tokens < room && num_running() < options_.running_max) {
     const auto [first, next] = NextToAdmit(missing_max);
     if (next == nullptr || num_tries_ >= kPassingTriesMax || num_parks_ >= kParksMax) {
-      has_arrivals_ &= num_parks_ >= kParksMax || missing_max < std::numeric_limits<int32_t>::max();
+      const bool is_complete =
+          num_parks_ < kParksMax && missing_max == std::numeric_limits<int32_t>::max();
+      has_arrivals_ &= !is_complete;
+      if (is_complete) num_available_ = NumAvailable();
       break;
     }
     // True if `next` already holds the blocks of its cached prefix. `next` is then the head: the
@@ -71,10 +76,9 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
     } else if (next == first) {
       is_blocked_ = true;
       SetHead(next);
-      if (!may_pass || waiting_.size() == 1 || !HoldHead()) break;
+      if (waiting_.size() == 1 || !can_pass()) break;
     }
   }
-  num_available_ = NumAvailable();
   Sweep();
   return num_tokens;
 }
@@ -227,7 +231,6 @@ void Scheduler::RefreshMatch(Sequence& sequence) {
   match = {.is_known = true, .num_tokens = computed.num_tokens};
   if (num_found > 0) match.last_changes = cache_.num_changes(keys[num_found - 1]);
   if (num_found < keys.size()) match.next_changes = cache_.num_changes(keys[num_found]);
-  match.num_idle = computed.num_idle;
 }
 
 // Returns false if too few blocks are free for the waiting `sequence`, according to its match. So a
@@ -238,7 +241,6 @@ bool Scheduler::MayFit(Sequence& sequence) {
   RefreshMatch(sequence);
   const int32_t num_blocks = cache_.BlocksNeeded(sequence.table, {}, sequence.num_tokens());
   const int32_t num_found = sequence.match.num_tokens / cache_.block_size();
-  // Do not add `num_idle`: other sequences may have begun to use these blocks since the lookup.
   return num_blocks - num_found <= NumAvailable();
 }
 

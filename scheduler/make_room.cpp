@@ -277,7 +277,6 @@ void Scheduler::SetHead(Sequence* sequence) {
 bool Scheduler::HoldHead() {
   if (!head_->table.blocks.empty()) return true;
   RefreshMatch(*head_);
-  if (head_->match.num_idle > NumAvailable()) return false;
   if (head_->match.num_tokens == 0) return true;
   const ComputedBlocks computed =
       cache_.GetComputedBlocks(Matchable(*head_), head_->table, PartialMatch::kNo);

@@ -36,7 +36,10 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   plan.Clear();
   ++plan_number_;
   lacks_blocks_ = false;
-  slot_tenant_ = -1;
+  if (slot_tenant_ >= 0 &&
+      (is_blocked_ || num_running() >= options_.running_max || waiting_.of(slot_tenant_).empty())) {
+    slot_tenant_ = -1;
+  }
   num_tries_ = num_parks_ = 0;
   first_token_due_ = kNoDeadline;
   started_shape_ = {};

@@ -9,6 +9,9 @@
 namespace incipit {
 namespace {
 
+// Maximum number of waiting sequences of a running prompt by which each plan updates its rank.
+constexpr int32_t kRankedWaitersMax = 64;
+
 // Returns the number of equal block keys at the beginning of `a` and `b`. Each key depends on all
 // earlier blocks, so the equal keys are a prefix, and a binary search finds its end.
 size_t NumShared(std::span<const BlockHash> a, std::span<const BlockHash> b) {
@@ -42,12 +45,16 @@ void ImproveRank(const SchedulingPolicy& policy, const Standing& waiter, Standin
 
 // Sets the rank (`standing`) by which the scheduler orders `producer`: the rank of its request,
 // improved by the ranks of all sequences that wait for a prefix that `producer` computes.
-void UpdateRank(const SchedulingPolicy& policy, Sequence& producer) {
-  producer.standing = producer.group->standing;
+// Keeps the rank if more than `waiters_max` sequences wait.
+void UpdateRank(const SchedulingPolicy& policy, Sequence& producer,
+                int32_t waiters_max = std::numeric_limits<int32_t>::max()) {
+  Standing rank = producer.group->standing;
   for (const Sequence* waiter = producer.first_waiter; waiter != nullptr;
        waiter = waiter->next_waiter) {
-    ImproveRank(policy, waiter->standing, producer.standing);
+    if (waiters_max-- == 0) return;
+    ImproveRank(policy, waiter->standing, rank);
   }
+  producer.standing = rank;
 }
 
 }  // namespace
@@ -147,12 +154,13 @@ void Scheduler::WakeWaiters(Sequence& producer, int32_t num_tokens) {
 }
 
 // Updates the rank of each running prompt that other sequences wait for. The services of the
-// tenants may have changed since the previous plan, and with them the order of the tenants.
+// tenants may have changed since the previous plan, and with them the order of the tenants. Skips
+// prompts with many waiting sequences, so that a plan takes O(number of running sequences) time.
 void Scheduler::UpdateRanks() {
   if (num_parked_ == 0 || options_.scheduling == SchedulingKind::kFcfs) return;
   if (shares_.num_active() < 2) return;
   for (Sequence* prompt : prompts_) {
-    if (prompt->first_waiter != nullptr) UpdateRank(*policy_, *prompt);
+    if (prompt->first_waiter != nullptr) UpdateRank(*policy_, *prompt, kRankedWaitersMax);
   }
 }
 

@@ -525,8 +525,8 @@ class Scheduler {
   // for the next part of its loads. Never preempted.
   Sequence* earliest_ = nullptr;
   Sequence* head_ = nullptr;  // see head()
-  // The tenant whose next sequence starts before those of all other tenants in this plan, because a
-  // sequence was preempted for the share of the tenant. -1: the policy chooses the tenant.
+  // The tenant whose next sequence starts before those of all other tenants, because a sequence was
+  // preempted for the share of the tenant. -1: the policy chooses the tenant.
   int32_t slot_tenant_ = -1;
   // For each block: number of its users that HeadFitsWithout considers to preempt. All 0 outside
   // HeadFitsWithout.
@@ -542,12 +542,13 @@ class Scheduler {
   // plan then admits no sequence.
   bool lacks_blocks_ = false;
   // True if Admit must examine the queue again: a sequence has entered the queue, or has ended its
-  // loads, since the latest call of Admit.
+  // loads, since Admit has examined the whole queue.
   bool has_arrivals_ = false;
   // True if the latest call of Admit found that the next sequence (the head) does not fit into the
   // cache.
   bool is_blocked_ = false;
-  // Number of blocks that admissions could use (NumAvailable) after the latest call of Admit.
+  // Number of blocks that admissions could use (NumAvailable) when Admit had examined the whole
+  // queue. No sequence of the queue fits into this number of blocks.
   int32_t num_available_ = 0;
 
   // Requests that have ended and that a step in flight may still compute.

@@ -34,7 +34,6 @@ enum class SequenceState : uint8_t {
 struct CachedMatch {
   bool is_known = false;
   int32_t num_tokens = 0;  // number of tokens in the full blocks that the lookup found
-  int32_t num_idle = 0;    // number of these blocks that had no user
   // Counters of changes in the cache (KvCacheManager::num_changes) at the time of the lookup, for
   // the last block that was found and for the next block. If one of these counters changes, the
   // match is out of date.

@@ -295,6 +295,27 @@ TEST(HeadTest, ARequestThatPassesTheHeadEvictsNoBlockThatTheHeadHasMatched) {
   }
 }
 
+// Request 2 ends. Request 4 then passes request 3, which does not fit, and fills the step. Request
+// 5 fits too, and must start as soon as a step has room.
+TEST(HeadTest, LaterRequestsPassAfterAPassingRequestHasFilledTheStep) {
+  SchedulerFixture fixture({.num_blocks = 64, .block_size = 4},
+                           {.step_tokens_max = 16, .running_max = 8});
+  fixture.Add(SchedulerFixture::Ask(1, 180, 60, 1));
+  fixture.Add(SchedulerFixture::Ask(2, 40, 20, 2));
+  while (fixture.OutputOf(1).tokens.empty()) fixture.Step();
+  fixture.Add(SchedulerFixture::Ask(3, 120, 1, 3));
+  fixture.Add(SchedulerFixture::Ask(4, 24, 60, 4));
+  fixture.Add(SchedulerFixture::Ask(5, 24, 1, 5));
+  while (!fixture.OutputOf(2).finish) {
+    fixture.Step();
+    ASSERT_FALSE(fixture.admissions.contains(4));
+  }
+  for (int32_t step = 0; step < 5; ++step) fixture.Step();
+  EXPECT_TRUE(fixture.admissions.contains(4));
+  EXPECT_TRUE(fixture.admissions.contains(5));
+  EXPECT_FALSE(fixture.admissions.contains(3));
+}
+
 TEST(HeadTest, NoSequenceIsPreemptedWhileASequenceThatPassedTheHeadKeepsItsBlocks) {
   int32_t num_preempted = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
