@@ -152,6 +152,7 @@ void DiskWriter::Erase(std::span<const ChunkLocation> locations) {
   erased_.insert(erased_.end(), locations.begin(), locations.end());
   for (const MovedRecord& moved : moved_) {
     if (std::ranges::find(locations, moved.from) != locations.end()) erased_.push_back(moved.to);
+    if (std::ranges::find(locations, moved.to) != locations.end()) erased_.push_back(moved.from);
   }
   if (!is_open_) return;
   absl::Status status = RemoveErased();

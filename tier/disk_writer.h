@@ -65,7 +65,8 @@ class DiskWriter {
   Time opened_{}, next_attempt_{};
   Duration pause_{};
   std::vector<SlotStore> slots_;
-  // Records that the last reclaim has moved. The index may not contain the new locations yet.
+  // Records that the last reclaim has moved. The index may not contain the new locations yet, and
+  // the segment with the old locations may not be removed yet. So Erase erases both records.
   std::vector<MovedRecord> moved_;
   std::vector<ChunkLocation> erased_;  // records to erase when the tier is on again
 };

@@ -87,6 +87,34 @@ TEST_F(DiskTierFaultsTest, TheEndOfTheTierKeepsUsedChunksThatAreNotMovedYet) {
   EXPECT_TRUE(h_.Load(other));
 }
 
+// The tier ends while the writer moves chunks out of the oldest segment, so the segment stays on
+// the disk. A chunk that was moved and then removed must not come back from this segment.
+TEST_F(DiskTierFaultsTest, RemoveErasesBothRecordsOfAMovedChunk) {
+  h_.options.size_bytes = 2 * TierHarness::kSegmentBytes;
+  Start();
+  const TestChunk hot(1000, 0), other(1001, 0);
+  ASSERT_TRUE(h_.Store(hot) && h_.Store(other));
+  for (uint64_t i = 0; i < 15; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
+  // The second segment is the newest segment.
+  ASSERT_TRUE(h_.Load(hot) && h_.Load(other));
+  for (uint64_t i = 15; i < 21; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
+  // Half of the second segment is full then. The writer moves `hot`, and hangs when it reads
+  // `other`.
+  faults_->HangAfter(Call::kRead, 1);
+  ASSERT_TRUE(h_.BeginStore(TestChunk(21, 0)));
+  ASSERT_TRUE(h_.WaitFor([&] { return h_.stats.chunks_moved == 1; }));
+  h_.tier->Remove(hot.identity.key);
+  std::thread disk([this] {
+    std::this_thread::sleep_for(milliseconds(50));
+    faults_->Hang(false);
+  });
+  h_.tier.reset();
+  disk.join();
+  Start();
+  EXPECT_FALSE(h_.Load(hot));
+  EXPECT_TRUE(h_.Load(other));
+}
+
 // A store with a later expiry erases the older record while a load reads this record. The read must
 // not count as damage of the disk.
 TEST_F(DiskTierFaultsTest, ALoadOfAReplacedRecordIsAMiss) {
