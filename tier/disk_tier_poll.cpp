@@ -179,10 +179,6 @@ void DiskTier::ApplyReclaimWanted(Completion& completion) {
 bool DiskTier::ApplyOn(Completion& completion) {
   const bool has_changed = FailLoads();
   index_.swap(completion.index);
-  if (completion.index != nullptr) {
-    io_->queues().PushControl(
-        {.kind = ControlJob::Kind::kDiscard, .index = std::move(completion.index)});
-  }
   state_ = TierState::kOn;
   epoch_ = completion.epoch;
   load_errors_in_a_row_ = 0;
@@ -195,6 +191,10 @@ bool DiskTier::ApplyOn(Completion& completion) {
     for (const BlockHash& key : removed_keys_) RemoveTree(key);
   }
   removed_keys_.clear();
+  // The writer thread executes this job after it has erased the chunks that were removed above, and
+  // does not build another index before.
+  io_->queues().PushControl(
+      {.kind = ControlJob::Kind::kTurnedOn, .epoch = epoch_, .index = std::move(completion.index)});
   return has_changed;
 }
 

@@ -28,12 +28,12 @@ void DiskWriter::Run() {
 
 // Executes one job, or tries to turn the tier on.
 void DiskWriter::RunOnce() {
-  if (!is_open_ && SteadyClock().Now() >= next_attempt_) Open();
+  if (MayOpen() && SteadyClock().Now() >= next_attempt_) Open();
   if (is_open_) AskForRoom();
   if (held_store_ && (!is_open_ || segments_.CanAppend())) {
     Store(*std::exchange(held_store_, std::nullopt));
   } else if (auto job =
-                 io_.queues_.NextWriterJob(!held_store_, is_open_ ? kNoDeadline : next_attempt_)) {
+                 io_.queues_.NextWriterJob(!held_store_, MayOpen() ? next_attempt_ : kNoDeadline)) {
     if (job->control) {
       Execute(*std::move(job->control));
     } else {
@@ -140,7 +140,8 @@ void DiskWriter::Execute(ControlJob job) {
     case ControlJob::Kind::kTurnOff:
       if (is_open_ && job.epoch == epoch_) Fail(std::move(job.status));
       return;
-    case ControlJob::Kind::kDiscard:
+    case ControlJob::Kind::kTurnedOn:
+      epoch_processed_ = job.epoch;
       return;
     case ControlJob::Kind::kKeepUses:
       if (is_open_ && job.epoch == epoch_) KeepUses(*job.index);

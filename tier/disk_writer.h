@@ -28,6 +28,9 @@ class DiskWriter {
   };
 
   void RunOnce();
+  // Returns true if RunOnce may try to turn the tier on. The engine thread must have processed the
+  // previous epoch. Otherwise, the next index could contain chunks that Remove has removed.
+  bool MayOpen() const { return !is_open_ && epoch_processed_ == epoch_; }
   // Tries to take the lock and to find all records. On failure, sets the time of the next attempt.
   void Open();
   // Turns the tier off until the next attempt.
@@ -61,6 +64,7 @@ class DiskWriter {
   bool removes_other_ = false;
   std::optional<StoreJob> held_store_;  // a store that waits until a segment is reclaimed
   uint64_t epoch_ = 0;                  // number of times that the tier was turned on
+  uint64_t epoch_processed_ = 0;        // latest epoch that the engine thread has processed
   uint64_t generation_ = 0;             // number of calls of PrefixTier::Clear
   Time opened_{}, next_attempt_{};
   Duration pause_{};

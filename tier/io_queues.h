@@ -58,15 +58,16 @@ struct ControlJob {
   // records `moved` of segment `segment` to the newest segment, and removes segment `segment`. If
   // `segment` is kNoSegment, removes the oldest segment of other fingerprints, but only when the
   // newest segment is full.
-  // kClear: removes all segments. kTurnOff: turns the tier off because of `status`. kDiscard:
-  // destroys `index`. kKeepUses: writes the uses of the chunks in `index` to a file.
+  // kClear: removes all segments. kTurnOff: turns the tier off because of `status`. kTurnedOn: the
+  // engine thread has processed the completion kOn of `epoch`; destroys `index`, the previous
+  // index. kKeepUses: writes the uses of the chunks in `index` to a file.
   enum class Kind : uint8_t {
     kErase,
     kCancelStore,
     kReclaim,
     kClear,
     kTurnOff,
-    kDiscard,
+    kTurnedOn,
     kKeepUses
   };
   Kind kind = Kind::kErase;

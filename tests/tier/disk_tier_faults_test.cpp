@@ -341,6 +341,33 @@ TEST_F(DiskTierFaultsTest, RemoveBeforeTheTierIsOnApplies) {
   EXPECT_FALSE(h_.Load(TestChunk(1, 2)));
 }
 
+// The tier turns on twice before the engine thread calls Poll. The writer builds the second index
+// before it erases the removed chunk.
+TEST_F(DiskTierFaultsTest, RemoveAppliesIfTheTierTurnsOnTwiceBeforePoll) {
+  h_.options.retry_pause_min = h_.options.retry_pause_max = milliseconds(1);
+  Start();
+  const TestChunk removed(0, 0), kept(3, 0);
+  for (uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
+  // The erasure of another chunk fails, so the writer turns the tier off, and then on again.
+  for (uint64_t i = 1; i < 3; ++i) {
+    faults_->Fail(Call::kWrite, Unavailable("no write"));
+    const int num_writes = faults_->num_calls(Call::kWrite);
+    h_.tier->Remove(TestChunk(i, 0).identity.key);
+    while (faults_->num_calls(Call::kWrite) == num_writes) std::this_thread::yield();
+    faults_->Fail(Call::kWrite, absl::OkStatus());
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+  faults_->HangAfter(Call::kWrite, 0);
+  h_.tier->Remove(removed.identity.key);
+  h_.tier->Poll();
+  EXPECT_FALSE(h_.tier->Has(removed.identity.key));
+  EXPECT_FALSE(h_.Load(removed));
+  faults_->Hang(false);
+  ASSERT_TRUE(WaitForState(TierState::kOn));
+  for (uint64_t i = 0; i < 3; ++i) EXPECT_FALSE(h_.Load(TestChunk(i, 0))) << i;
+  EXPECT_TRUE(h_.Load(kept));
+}
+
 // The writer has written the chunk, but the engine thread does not know the result.
 TEST_F(DiskTierFaultsTest, RemoveErasesAChunkThatWasJustWritten) {
   Start();
