@@ -303,8 +303,7 @@ void Engine::Loop::EmitEvents(bool stepped) {
     // submit a new request immediately after these events.
     MutexLock lock(mutex_);
     for (const RequestId id : events.ended) live_.erase(id);
-    // If requests wait already, they take the place of the ended requests.
-    if (stepped && !events.ended.empty() && scheduler_.num_waiting() == 0) {
+    if (stepped && !events.ended.empty() && HasRoomForArrivals()) {
       pause_.Begin(static_cast<int32_t>(events.ended.size()), scheduler_.DecodeStepTime(),
                    clock_.Now());
     }
@@ -328,6 +327,13 @@ void Engine::Loop::EmitEvents(bool stepped) {
   MutexLock lock(mutex_);
   publishing_ = false;
   drained_.notify_all();
+}
+
+// Returns false if waiting requests can take the slots or the blocks of ended requests, so that a
+// new request cannot start in the next step.
+bool Engine::Loop::HasRoomForArrivals() const {
+  const int32_t num_sequences = scheduler_.num_running() + scheduler_.num_waiting();
+  return scheduler_.head() == nullptr && num_sequences < options_.scheduler.running_max;
 }
 
 void Engine::Loop::RecordLoad() {

@@ -76,6 +76,7 @@ class Engine::Loop {
   void EndEverything(FinishReason reason);
   void EmitIfAny(bool stepped);
   void EmitEvents(bool stepped);
+  bool HasRoomForArrivals() const;
   void RecordLoad() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const EngineOptions options_;

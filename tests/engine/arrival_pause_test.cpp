@@ -133,7 +133,7 @@ TEST(ArrivalPauseTest, WithoutAPauseTheNextStepBeginsAtOnce) {
 }
 
 // Request 3 waits for a slot before request 1 ends.
-TEST(ArrivalPauseTest, ThereIsNoPauseIfARequestWaits) {
+TEST(ArrivalPauseTest, ThereIsNoPauseIfAWaitingRequestTakesTheSlot) {
   EngineOptions options = PauseFixture::OptionsWith(seconds(10));
   options.scheduler.running_max = 2;
   PauseFixture fixture(options, [](EngineFixture& engine) {
