@@ -181,12 +181,14 @@ void Engine::Loop::Order(const CacheOrders& orders) {
   work_arrived_.notify_one();
 }
 
+// Converts a time of clock_ to real time. Waits use real time, but tests may control clock_.
+Time Engine::Loop::RealTimeOf(Time time) const {
+  if (time == kNoDeadline) return time;
+  return std::chrono::steady_clock::now() + (time - clock_.Now());
+}
+
 bool Engine::Loop::Drain(Time deadline) {
-  // Convert `deadline` from clock_ to real time. The wait uses real time, but tests may control
-  // clock_.
-  const Time real_deadline = deadline == kNoDeadline
-                                 ? kNoDeadline
-                                 : std::chrono::steady_clock::now() + (deadline - clock_.Now());
+  const Time real_deadline = RealTimeOf(deadline);
   MutexLock lock(mutex_);
   load_.draining = true;
   while (!live_.empty() || publishing_ || computing_) {

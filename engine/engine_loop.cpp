@@ -87,8 +87,7 @@ bool Engine::Loop::TakeInbox() {
 void Engine::Loop::PauseForArrivals() {
   const Time begin = clock_.Now();
   if (scheduler_.idle() || load_.draining || !pause_.IsWaiting(begin)) return;
-  // Convert the time from clock_ to real time, as in Drain.
-  const Time real_end = std::chrono::steady_clock::now() + (pause_.end() - begin);
+  const Time real_end = RealTimeOf(pause_.end());
   while (!stopping_ && pause_.IsWaiting(clock_.Now())) {
     if (work_arrived_.wait_until(mutex_, real_end) == std::cv_status::timeout) break;
   }
@@ -99,10 +98,9 @@ void Engine::Loop::PauseForArrivals() {
 // requests wait for loads from the tier, a request can advance when a load ends, or at the time
 // Scheduler::next_look. Also returns if a store to the tier has ended, so that Plan polls the tier.
 void Engine::Loop::WaitForWork() {
-  // Convert the time from clock_ to real time, as in Drain.
-  const Duration until_look =
-      waits_for_tier_ ? scheduler_.next_look() - clock_.Now() : Duration::zero();
-  const Time real_look = std::chrono::steady_clock::now() + std::min(until_look, kTierPollMax);
+  const Time latest_look = clock_.Now() + kTierPollMax;
+  const Time real_look =
+      RealTimeOf(waits_for_tier_ ? std::min(scheduler_.next_look(), latest_look) : latest_look);
   const bool can_sleep = waits_for_tier_ || scheduler_.idle();
   while (!stopping_ && inbox_.empty() && resets_.empty() && can_sleep && !tier_changed_) {
     if (!waits_for_tier_) {

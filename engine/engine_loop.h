@@ -53,6 +53,7 @@ class Engine::Loop {
   };
 
   absl::Status Reserve(const Request& request, Time now) ABSL_LOCKS_EXCLUDED(mutex_);
+  Time RealTimeOf(Time time) const;
   absl::Status Refusal() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   SequenceGroups TakeEnded() ABSL_LOCKS_EXCLUDED(mutex_);
 

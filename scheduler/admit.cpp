@@ -25,7 +25,7 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
                          bool may_pass) {
   const bool is_head_new = PrepareHead();
   // Return early if no waiting sequence can fit. This is true if the queue has no new sequence and
-  // the number of free blocks has not increased since the previous call.
+  // the number of free blocks has not increased since Admit has examined the whole queue.
   if (is_blocked_ && !has_arrivals_ && !is_head_new && NumAvailable() <= num_available_) return 0;
   is_blocked_ = head_ != nullptr && head_->tried_in_plan == plan_number_;
   // Hold the cached prefix of the head also if no sequence may pass now, because running prompts
@@ -164,8 +164,7 @@ bool Scheduler::IsCandidate(Sequence& sequence, int32_t missing_max) {
   if (head_ != nullptr && !policy_->GoesBefore(head_->standing, sequence.standing)) return true;
   if (is_blocked_ && WasPreemptedOften(sequence)) return false;
   if (sequence.num_tokens() <= missing_max) return true;
-  RefreshMatch(sequence);
-  const int32_t num_found = std::max(sequence.match.num_tokens, LoadableEnd(sequence));
+  const int32_t num_found = NumFound(sequence);
   if (sequence.num_tokens() - num_found <= missing_max) return true;
   return FindProducer(sequence, num_found).producer != nullptr;
 }
@@ -235,7 +234,7 @@ void Scheduler::RefreshMatch(Sequence& sequence) {
 
 // Returns false if too few blocks are free for the waiting `sequence`, according to its match. So a
 // sequence that does not fit is not looked up in each plan. Returns true if the sequence has loaded
-// chunks, because a lookup must find the tokens before these chunks.
+// chunks: only a lookup shows whether the tokens before these chunks are cached.
 bool Scheduler::MayFit(Sequence& sequence) {
   if (!sequence.loads.tickets.empty()) return true;
   RefreshMatch(sequence);

@@ -216,9 +216,7 @@ double Scheduler::NumWaitingTokens() {
   for (const int32_t tenant : waiting_.tenants()) {
     const auto window = waiting_.of(tenant).window();
     for (Sequence* sequence : window.first(std::min(window.size(), num_left))) {
-      RefreshMatch(*sequence);
-      const int32_t num_found = std::max(sequence->match.num_tokens, LoadableEnd(*sequence));
-      num_known += sequence->num_tokens() - num_found;
+      num_known += sequence->num_tokens() - NumFound(*sequence);
       if (!sequence->group->admitted) num_other -= sequence->request().num_prompt();
     }
     num_left -= std::min(window.size(), num_left);

@@ -361,11 +361,16 @@ void Scheduler::RemoveFromTier(const Sequence& sequence) {
   if (last_block < keys.size()) tier_->Remove(keys[last_block]);
 }
 
-// Returns the number of leading tokens of the waiting `sequence` that are cached, that are loaded,
-// or that the tier can load. Refreshes the match of `sequence`.
-int32_t Scheduler::NumFoundAtMost(Sequence& sequence) {
+// Returns the number of leading tokens of the waiting `sequence` that are cached, or that its loads
+// will provide. Refreshes the match of `sequence`.
+int32_t Scheduler::NumFound(Sequence& sequence) {
   RefreshMatch(sequence);
-  const int32_t num_found = std::max(sequence.match.num_tokens, LoadableEnd(sequence));
+  return std::max(sequence.match.num_tokens, LoadableEnd(sequence));
+}
+
+// Like NumFound, but also counts the tokens for which loads could be started.
+int32_t Scheduler::NumFoundAtMost(Sequence& sequence) {
+  const int32_t num_found = NumFound(sequence);
   const bool may_load = tier_ != nullptr && !sequence.loads.was_tried;
   return may_load ? EndInTier(sequence, num_found) : num_found;
 }

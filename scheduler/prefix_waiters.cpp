@@ -45,7 +45,7 @@ void ImproveRank(const SchedulingPolicy& policy, const Standing& waiter, Standin
 
 // Sets the rank (`standing`) by which the scheduler orders `producer`: the rank of its request,
 // improved by the ranks of all sequences that wait for a prefix that `producer` computes.
-// Keeps the rank if more than `waiters_max` sequences wait.
+// Does not change the rank if more than `waiters_max` sequences wait.
 void UpdateRank(const SchedulingPolicy& policy, Sequence& producer,
                 int32_t waiters_max = std::numeric_limits<int32_t>::max()) {
   Standing rank = producer.group->standing;

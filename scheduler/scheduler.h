@@ -419,6 +419,7 @@ class Scheduler {
                  std::optional<Duration> computing) const;
   Duration LoadWaitMax(const Sequence& sequence, int32_t num_chunks,
                        std::optional<Duration> computing) const;
+  int32_t NumFound(Sequence& sequence);
   int32_t NumFoundAtMost(Sequence& sequence);
   int32_t LoadedEnd(const Sequence& sequence) const;
   int32_t LoadableEnd(const Sequence& sequence) const;

@@ -188,11 +188,9 @@ void BindPolicy(Options& o, Flags& flags) {
   flags.Interval(
       {"arrival-pause-max", "TIME",
        "Maximum duration of a pause between two steps (batches). In a pause, the server waits for "
-       "new "
-       "requests. The server pauses after a step in which requests ended, if at least half of the "
-       "new "
-       "requests arrived during recent pauses. No pause is longer than a quarter of a step without "
-       "prompt tokens. 0: no pauses."},
+       "new requests. The server pauses after a step in which requests ended, if at least half of "
+       "the new requests arrived during recent pauses. No pause is longer than a quarter of a step "
+       "without prompt tokens. 0: no pauses."},
       o.arrival_pause_max, {Duration{}, std::chrono::seconds(1)});
   flags.Integer({"preemptions-max", "N",
                  "Sequences (outputs of requests) that were preempted fewer times than this number "

@@ -66,7 +66,7 @@ BUGS = CACHE_BUGS + [
     Bug("the engine always waits for clients that react late", "engine/arrival_pause.cpp",
         "length > Duration{} && (share_ >= kShareMin || num_skipped_ >= kTryEvery)", "length > Duration{}", test="arrival_pause_test"),
     Bug("the size of a step ignores the cached prefix of waiting prompts", "scheduler/plan.cpp",
-        "num_known += sequence->num_tokens() - num_found;", "num_known += sequence->num_tokens() - 0 * num_found;", test="scheduler_test"),
+        "num_known += sequence->num_tokens() - NumFound(*sequence);", "num_known += sequence->num_tokens();", test="scheduler_test"),
     Bug("after the first prompts of an idle server, steps stay long", "scheduler/plan.cpp",
         "if (survey.num_decoding == 0) is_catching_up_ = false;", "", test="scheduler_test"),
     Bug("penalties for repeated tokens ignore the token that the running step samples for the sequence", "engine/batch.cpp",

@@ -162,8 +162,8 @@ class HeadFixture : public OverlapFixture {
     const bool is_held = !head->table.blocks.empty() || cached.num_idle == 0;
     num_evicting_plans_ += !is_held || cached.num_tokens < num_held_before;
   }
-  // Compares the running requests with those before the step, of which `others` had not passed the
-  // head.
+  // Compares the running requests before and after the latest step. `others`: the requests that ran
+  // before the step and had not passed the head.
   void CompareOrder(const std::set<uint64_t>& others) {
     std::set<uint64_t> running;
     for (const Sequence* sequence : scheduler.running()) running.insert(IdOf(*sequence));

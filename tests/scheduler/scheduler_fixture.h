@@ -55,8 +55,15 @@ class SchedulerFixture {
     return shares;
   }
   void Run() {
+    Compute();
+    CommitStep();
+  }
+  // Computes the planned step. The results are in `result` until CommitStep.
+  void Compute() {
     EXPECT_TRUE(runner.Launch(builder.Build(plan, tier)).ok());
     EXPECT_TRUE(runner.Wait(result).ok());
+  }
+  void CommitStep() {
     scheduler.Commit(plan, {.tokens = result.tokens,
                             .status = result.status,
                             .score_status = result.score_status,

@@ -5,7 +5,8 @@
 namespace incipit {
 namespace {
 
-// Adds a request of tenant `id`, of which a sequence waits. Returns the index of the tenant.
+// Adds a request of tenant `id`. One sequence of the request waits. Returns the index of the
+// tenant.
 int32_t EnterWaiting(TenantShares& shares, uint64_t id) {
   const int32_t index = shares.Enter(id);
   shares.CountWaiting(index, 1);

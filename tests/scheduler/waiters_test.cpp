@@ -103,7 +103,8 @@ TEST(WaitersTest, AProducerKeepsItsOwnDeadlineAndPriority) {
 }
 
 // All tenants have the same service when they arrive. Then tenant 1 receives the tokens of request
-// 10, and tenant 2 the tokens of request 20, whose prompt is shorter. Tenant 3 receives no token.
+// 10. Tenant 2 receives the tokens of request 20, which has a shorter prompt. Tenant 3 receives no
+// token.
 TEST(WaitersTest, AProducerHasTheShareOfTheTenantWithTheLeastService) {
   WaitersFixture fixture;
   Request first = WaitersFixture::AskSharing(1, 80, 1);
@@ -194,17 +195,13 @@ TEST(WaitersTest, AWaiterIsWokenWhenItsOwnPrefixIsPlanned) {
 // Runs a step in which the logits of request `id` are not finite.
 void RunPoisoned(SchedulerFixture& fixture, RequestId id) {
   fixture.Plan();
-  EXPECT_TRUE(fixture.runner.Launch(fixture.builder.Build(fixture.plan, nullptr)).ok());
-  EXPECT_TRUE(fixture.runner.Wait(fixture.result).ok());
+  fixture.Compute();
   for (size_t i = 0; i < fixture.plan.samples.size(); ++i) {
     if (fixture.plan.samples[i]->request().id == id) {
       fixture.result.status[i] = RowStatus::kNonFinite;
     }
   }
-  fixture.scheduler.Commit(fixture.plan, {.tokens = fixture.result.tokens,
-                                          .status = fixture.result.status,
-                                          .score_status = fixture.result.score_status});
-  fixture.Collect();
+  fixture.CommitStep();
 }
 
 // Request 1 has computed the first 24 tokens of the prefix that request 2 computes for request 3.

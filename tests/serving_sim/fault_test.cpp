@@ -25,9 +25,9 @@ struct CheckedRun {
   ServiceDifference service;
 };
 
-// Returns the largest permitted excess of service between two tenants, in services of the largest
-// request. On cpu_0.5b, an interval of kServiceWindow contains less than a hundred steps. Most of
-// the service of the interval goes to sequences that ran before, whatever the tenants received.
+// Returns the maximum of ServiceDifference::excess_requests that a run may have. On cpu_0.5b, an
+// interval of kServiceWindow has fewer than 100 steps. Most service of the interval then goes to
+// sequences that started before the interval, so that the scheduler cannot equalize the tenants.
 double ExcessMax(const DeviceModel& device) { return device.name == "cpu_0.5b" ? 4 : 1; }
 
 CheckedRun RunChecked(const DeviceModel& device, const Load& load, SchedulingKind scheduling,
@@ -265,8 +265,9 @@ TEST(FaultTest, ATenantThatCancelsItsRequestsGetsItsShareOnly) {
   }
 }
 
-// For 60 s, tenant 1 has one request with a long output, and no other request. Tenant 2 sends more
-// than the device can compute. Then tenant 1 also sends more, and gets half of the device only.
+// For 60 s, tenant 1 has only one request, with a long output. Tenant 2 sends more requests than
+// the device can compute. Then tenant 1 sends more requests too. Each tenant must then get half of
+// the device.
 TEST(FaultTest, ATenantWithOneLongOutputGainsNoCredit) {
   constexpr double kTrickleSeconds = 60;
   const RequestStream stream = {.rate = 90, .prompt_min = 400, .prompt_max = 800, .output_max = 8};

@@ -14,8 +14,8 @@ namespace {
 constexpr int32_t kTenantsInStorm = 3;
 constexpr double kStormBegin = 6, kLastArrival = 30, kWindow = 5;  // in seconds
 
-// Returns a device whose cache holds the running sequences of the steady phase, but not those of
-// the storm.
+// Returns a device whose cache is large enough for the running sequences of the steady phase, and
+// too small for the running sequences of the storm.
 constexpr DeviceModel StormDevice() {
   DeviceModel device = kFastDevice;
   device.num_blocks = 600;

@@ -55,22 +55,28 @@ class DiskTierFaultsTest : public testing::Test {
     std::this_thread::sleep_for(milliseconds(5));
   }
 
+  // Starts a tier of two segments. Stores and loads `hot` and `other` in the first segment, and
+  // fills nearly half of the second segment. The next store begins a reclaim of the first segment.
+  void FillBeforeReclaim(const TestChunk& hot, const TestChunk& other) {
+    h_.options.size_bytes = 2 * TierHarness::kSegmentBytes;
+    Start();
+    ASSERT_TRUE(h_.Store(hot) && h_.Store(other));
+    for (uint64_t i = 0; i < 15; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
+    // The second segment is the newest segment.
+    ASSERT_TRUE(h_.Load(hot) && h_.Load(other));
+    for (uint64_t i = 15; i < 21; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
+  }
+
   TierHarness h_;
   std::shared_ptr<DiskFaults> faults_ = std::make_shared<DiskFaults>();
 };
 
 // The tier ends while the writer moves the first of two used chunks out of the oldest segment.
 TEST_F(DiskTierFaultsTest, TheEndOfTheTierKeepsUsedChunksThatAreNotMovedYet) {
-  h_.options.size_bytes = 2 * TierHarness::kSegmentBytes;
-  Start();
   const TestChunk hot(1000, 0), other(1001, 0);
-  ASSERT_TRUE(h_.Store(hot) && h_.Store(other));
-  for (uint64_t i = 0; i < 15; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
-  // The second segment is the newest segment.
-  ASSERT_TRUE(h_.Load(hot) && h_.Load(other));
-  for (uint64_t i = 15; i < 21; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
+  FillBeforeReclaim(hot, other);
   const int num_wakes = h_.num_wakes;
-  // Half of the second segment is full then. The writer wakes for the store and for the reclaim.
+  // The writer wakes for the store and for the reclaim.
   ASSERT_TRUE(h_.BeginStore(TestChunk(21, 0)));
   while (h_.num_wakes < num_wakes + 2) std::this_thread::yield();
   faults_->Hang(true);
@@ -90,16 +96,9 @@ TEST_F(DiskTierFaultsTest, TheEndOfTheTierKeepsUsedChunksThatAreNotMovedYet) {
 // The tier ends while the writer moves chunks out of the oldest segment, so the segment stays on
 // the disk. A chunk that was moved and then removed must not come back from this segment.
 TEST_F(DiskTierFaultsTest, RemoveErasesBothRecordsOfAMovedChunk) {
-  h_.options.size_bytes = 2 * TierHarness::kSegmentBytes;
-  Start();
   const TestChunk hot(1000, 0), other(1001, 0);
-  ASSERT_TRUE(h_.Store(hot) && h_.Store(other));
-  for (uint64_t i = 0; i < 15; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
-  // The second segment is the newest segment.
-  ASSERT_TRUE(h_.Load(hot) && h_.Load(other));
-  for (uint64_t i = 15; i < 21; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
-  // Half of the second segment is full then. The writer moves `hot`, and hangs when it reads
-  // `other`.
+  FillBeforeReclaim(hot, other);
+  // The writer moves `hot`, and hangs when it reads `other`.
   faults_->HangAfter(Call::kRead, 1);
   ASSERT_TRUE(h_.BeginStore(TestChunk(21, 0)));
   ASSERT_TRUE(h_.WaitFor([&] { return h_.stats.chunks_moved == 1; }));
